@@ -130,7 +130,9 @@ def works(small: Any, artifacts: list[Any], now: int) -> None:
         )  # fmt: skip
         for name in ("val_acc", "val_loss", "loss"):
             value = dice.random()
-            metrics.append(Metric(run=run, name=name, count=40, last_step=40, last_value=value, least=value, greatest=value))
+            metrics.append(
+                Metric(run=run, name=name, count=40, last_step=40, last_value=value, min_value=value, max_value=value)
+            )
         for each in pair:
             edges.append(LineageEdge(lab=small.lab, run=run, artifact=each, role="produced", recorded_us=now))
             known = [(TermKind.DATA_WORD, word) for word in significant_words(subject)] + [(TermKind.PURPOSE_WORD, "cat")]
@@ -295,7 +297,7 @@ def settle() -> None:
         cursor.execute("VACUUM ANALYZE" if connection.vendor == "postgresql" else "ANALYZE")
 
 
-def run(artifacts: int, nodes: int, lines: int) -> None:
+def run(artifact_count: int, nodes: int, lines: int) -> None:
     """Build the lab and measure it."""
     from django.core.management import call_command
     from django.db import connection
@@ -306,8 +308,8 @@ def run(artifacts: int, nodes: int, lines: int) -> None:
     call_command("migrate", "--no-input", verbosity=0)
     call_command("collectstatic", "--no-input", verbosity=0)
     small, now = small_lab(name=f"Bench {uuid.uuid4().hex[:6]}"), now_us()
-    print(f"{connection.vendor}: {artifacts} artifacts, lineages of {nodes} nodes")
-    artifacts = fill(small, artifacts, now)
+    print(f"{connection.vendor}: {artifact_count} artifacts, lineages of {nodes} nodes")
+    artifacts = fill(small, artifact_count, now)
     works(small, artifacts, now)
     deep = family(small, nodes, 1, "deep", now, measured=True)
     wide = family(small, nodes, nodes // 20, "wide", now, measured=True)

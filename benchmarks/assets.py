@@ -49,8 +49,8 @@ def register(small: Any, assets: int, metered: int, now: int) -> None:
     kinds = ["gpu", "cpu", "server", "workstation", "laptop", "storage", "network", "monitor"]
     drafts = []
     for number in range(assets):
-        begun = now - dice.randrange(200, 50_000) * US_PER_HOUR
-        later = [begun + dice.randrange(1, max(2, (now - begun) // US_PER_HOUR)) * US_PER_HOUR for _ in range(3)]
+        started_s = now - dice.randrange(200, 50_000) * US_PER_HOUR
+        later = [started_s + dice.randrange(1, max(2, (now - started_s) // US_PER_HOUR)) * US_PER_HOUR for _ in range(3)]
         entries = tuple(
             dice.choice(
                 [
@@ -64,13 +64,13 @@ def register(small: Any, assets: int, metered: int, now: int) -> None:
         )
         opening = Entry(
             "purchase",
-            begun,
+            started_s,
             embodied=Embodied(dice.randrange(10, 2_000) * UG_PER_KG),
             life_hours=8_760 * dice.randrange(2, 7),
         )
         device = devices[number] if number < len(devices) else None
         facts = Facts(f"Thing {number}", "gpu" if device else dice.choice(kinds), serial=f"S{number}", tag=f"T{number}")
-        drafts.append(Draft(facts, opening, begun, device=device, entries=entries))
+        drafts.append(Draft(facts, opening, started_s, device=device, entries=entries))
     for start in range(0, assets, 2_000):
         register_many(lab=small.lab, drafts=drafts[start : start + 2_000], by=small.owner, now=now)
 
@@ -112,9 +112,9 @@ def measure_a_month(small: Any, metered: int, now: int) -> None:
 
 
 def timed(what: str, work: Callable[[], object], mark_s: float | None = None) -> None:
-    begun = time.perf_counter()
+    started_s = time.perf_counter()
     work()
-    took = time.perf_counter() - begun
+    took = time.perf_counter() - started_s
     print(f"{what:44}{took:8.2f} s" + (f"   {took / mark_s:5.2f} of the mark ({mark_s:g} s)" if mark_s else ""), flush=True)
 
 
@@ -151,13 +151,13 @@ def pages(small: Any, state: str) -> None:
     for address in PAGES:
         took = []
         for _ in range(5):
-            begun = time.perf_counter()
+            started_s = time.perf_counter()
             answer = client.get(address)
             if answer.status_code != 200:
                 print(f"{address:44}  answered {answer.status_code}")
                 break
             b"".join(answer.streaming_content) if answer.streaming else answer.content
-            took.append(time.perf_counter() - begun)
+            took.append(time.perf_counter() - started_s)
         else:
             middle = statistics.median(took)
             print(
@@ -212,9 +212,9 @@ def run(assets: int, metered: int, before: bool) -> None:
 
     def day() -> None:
         roll_up(lab=small.lab, from_hour=hour - 24, to_hour=hour)
-        found = assets_metered_by(small.lab, ids)
-        for start in range(0, len(found), 100):
-            recharge(lab=small.lab, asset_ids=found[start : start + 100])
+        metered_ids = assets_metered_by(small.lab, ids)
+        for start in range(0, len(metered_ids), 100):
+            recharge(lab=small.lab, asset_ids=metered_ids[start : start + 100])
 
     timed("a day: its use, and the metered assets", day, DAY_MARK_S)
     timed("charging all lives again", lambda: recharge_lab(lab=small.lab), DAY_MARK_S)

@@ -72,20 +72,20 @@ class Client(threading.Thread):
             time.sleep(max(0.0, due - time.perf_counter()))
             moment = time.strftime("%Y-%m-%dT%H:%M:%S+00:00", time.gmtime(first + 2 * i))
             energy = {"cpu_energy": 1e-5 + 1e-8 * i, "gpu_energy": 2e-5, "ram_energy": 1e-6, "energy_consumed": 3.1e-5}
-            begun = time.perf_counter()
+            started_s = time.perf_counter()
             self.post("/emissions", {"timestamp": moment, "run_id": run, "duration": 2, "emissions_sum": 1e-5, **energy})
-            self.waits_s.append(time.perf_counter() - begun)
+            self.waits_s.append(time.perf_counter() - started_s)
 
 
 def volley(port: int, tokens: list[str], each: int, per_s: float) -> tuple[float, list[float], int]:
     """Let one client per token post ``each`` emissions; return (a second, sorted waits in ms, answers that were not 201)."""
     clients = [Client(port, token, each, per_s / len(tokens)) for token in tokens]
-    begun = time.perf_counter()
+    started_s = time.perf_counter()
     for client in clients:
         client.start()
     for client in clients:
         client.join()
-    took = time.perf_counter() - begun
+    took = time.perf_counter() - started_s
     waits = sorted(wait * 1000 for client in clients for wait in client.waits_s)
     return len(waits) / took, waits, sum(client.failures for client in clients)
 
@@ -127,8 +127,10 @@ def main() -> None:
             f"{p99 / MARK_P99_MS:5.2f} of the mark ({MARK_P99_MS} ms)"
         )
         print(f"answers other than 201  {failed + failed_too:8d}")
-        kept, problems, work_s = here.shell(_WORK).splitlines()[-1].split()
-        print(f"work afterwards         {int(kept) / float(work_s):8.0f} emissions/s by one worker; {problems} not counted")
+        stored, problems, work_s = here.shell(_WORK).splitlines()[-1].split()
+        print(
+            f"work afterwards         {int(stored) / float(work_s):8.0f} emissions/s by one worker; {problems} not counted"
+        )
 
 
 if __name__ == "__main__":

@@ -81,7 +81,7 @@ def main() -> None:
             time.sleep(5)
             before = [cpu_s(process.pid) for process in started]
             time.sleep(options.seconds)
-            used = [cpu_s(process.pid) - started for process, started in zip(started, before, strict=True)]
+            used = [cpu_s(process.pid) - earlier for process, earlier in zip(started, before, strict=True)]
             memory = [rss_mib(process.pid) for process in started]
         finally:
             for process in [*started, *crowd]:

@@ -71,7 +71,7 @@ def main() -> None:
         )
         ours = {"PYTHONPATH": f"{ROOT / 'collector'}:{ROOT}"}  # this checkout's collector, whichever is installed
         print(f"{'PostgreSQL' if options.postgres else 'SQLite'}, {options.jobs} jobs, {history.stat().st_size >> 20} MiB")
-        for what, more in (("first import", ()), ("repetition", ("--again",))):
+        for what, more in (("first import", ()), ("repetition", ("--restart",))):
             started = time.perf_counter()
             done = machine.collect("import-sacct", *more, str(history), environ=ours, timeout_s=1200)
             took_s = time.perf_counter() - started

@@ -62,16 +62,16 @@ def family(small: Any, size: int, now: int) -> None:
     from apps.runs.fingerprint_parsing import parse_fingerprint
     from apps.runs.match_keys import tier_keys
     from apps.runs.models import Fingerprint, Run, TierKey
-    from apps.runs.services.fingerprints import parts_of, recipe_of, row_told
+    from apps.runs.services.fingerprints import parts_of, recipe_of, row_from_payload
 
-    base, begun = parse_fingerprint(wire()), now - (size + 10) * 60_000_000
+    base, started_s = parse_fingerprint(wire()), now - (size + 10) * 60_000_000
     for start in range(0, size, CHUNK):
         numbers = range(start, min(start + CHUNK, size))
         runs = Run.objects.bulk_create(
             [
                 Run(
-                    lab=small.lab, uuid=uuid.uuid4(), name="train.py", started_us=begun + i * 60_000_000,
-                    ended_us=begun + i * 60_000_000 + 1, state="finished", node=small.node, user=small.owner, host="ws-1",
+                    lab=small.lab, uuid=uuid.uuid4(), name="train.py", started_us=started_s + i * 60_000_000,
+                    ended_us=started_s + i * 60_000_000 + 1, state="finished", node=small.node, user=small.owner, host="ws-1",
                 )
                 for i in numbers
             ],
@@ -79,7 +79,7 @@ def family(small: Any, size: int, now: int) -> None:
         )  # fmt: skip
         rows, keys = [], []
         for i, run in zip(numbers, runs, strict=True):
-            row = row_told(base)
+            row = row_from_payload(base)
             row.run = run
             if i >= 10_000:
                 row.params = {**(row.params or {}), "lr": param_hash("lr", 1 + i / 1e5)}
@@ -109,7 +109,7 @@ def energy(small: Any, runs: list[Any], now: int) -> None:
     device, _ = Device.objects.get_or_create(
         lab=small.lab, key="gpu:GPU-bench", defaults={"node": small.node, "name": "GPU"}
     )
-    made = Consumer.objects.bulk_create(
+    consumers = Consumer.objects.bulk_create(
         [Consumer(lab=small.lab, key=f"run:{run.uuid}", kind="run", run_uuid=run.uuid) for run in runs], batch_size=1000
     )
     first = now // 3_600_000_000 - HOURS
@@ -119,7 +119,7 @@ def energy(small: Any, runs: list[Any], now: int) -> None:
                 lab=small.lab, device=device, node=small.node, hour=first + hour, consumer=consumer, energy_quality=0,
                 share_quality=0, placement_quality=0, energy_mj=3_600_000,
             )
-            for consumer in made
+            for consumer in consumers
             for hour in range(HOURS)
         ],
         batch_size=1000,
@@ -156,16 +156,16 @@ def ask(port: int, token: str, fingerprint: dict[str, Any], samples: int) -> tup
     """Return how long each answer took (ms), and the last one."""
     link = http.client.HTTPConnection("127.0.0.1", port)
     body = json.dumps({"fingerprint": fingerprint, "project": "demo", "name": "train.py"})
-    took, said = [], {}
+    took, response = [], {}
     for _ in range(samples):
-        begun = time.perf_counter()
+        started_s = time.perf_counter()
         head = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
         link.request("POST", "/api/v1/preflight/", body, head)
         reply = link.getresponse()
-        said = json.loads(reply.read())
-        took.append((time.perf_counter() - begun) * 1000)
-        assert reply.status == 200, said
-    return took[3:], said
+        response = json.loads(reply.read())
+        took.append((time.perf_counter() - started_s) * 1000)
+        assert reply.status == 200, response
+    return took[3:], response
 
 
 def main() -> None:
@@ -200,19 +200,19 @@ def measure(options: argparse.Namespace, folder: str) -> None:
 
     small, now = small_lab(), now_us()
     token = issue_user_token(lab=small.lab, user=small.owner, now=now)
-    begun = time.perf_counter()
+    started_s = time.perf_counter()
     family(small, options.family, now)
     fill(small.lab, small.lab.projects.get(slug="demo"), options.runs)
     with connection.cursor() as cursor:
         cursor.execute("VACUUM ANALYZE" if connection.vendor == "postgresql" else "ANALYZE")
-    took_s = time.perf_counter() - begun
+    took_s = time.perf_counter() - started_s
     print(f"{connection.vendor}: {options.runs} runs and a family of {options.family}, filled in {took_s:.0f} s")
     with serving(folder) as port:
         for name, fingerprint in questions().items():
-            took, said = ask(port, token, fingerprint, options.samples)
+            took, response = ask(port, token, fingerprint, options.samples)
             p50, p95 = statistics.median(took), sorted(took)[len(took) * 95 // 100]
             print(
-                f"{name:32}{said['verdict']:>12}  p50 {p50:6.1f} ms  p95 {p95:6.1f} ms  slowest {max(took):6.1f} ms"
+                f"{name:32}{response['verdict']:>12}  p50 {p50:6.1f} ms  p95 {p95:6.1f} ms  slowest {max(took):6.1f} ms"
                 f"   p95 / mark {p95 / MARK_MS:5.2f}",
                 flush=True,
             )

@@ -78,16 +78,16 @@ def _keys(numbers: Any) -> Iterator[tuple[Tier, Any]]:
             yield left_out, shared | mixed(101 + place, numbers) & _OWN
 
 
-def _runs(lab: Lab, project: Project | None, numbers: Any, first: int, started: int) -> Iterator[dict[str, Any]]:
+def _runs(lab: Lab, project: Project | None, numbers: Any, first: int, base_us: int) -> Iterator[dict[str, Any]]:
     project_id = project.pk if project else None
     for number in numbers.tolist():
-        started = started + number * _MINUTE_US
+        started_us = base_us + number * _MINUTE_US
         yield {
             "id": first + number, "lab_id": lab.pk, "uuid": uuid.UUID(int=(1 << 100) + number), "name": f"run {number}",
-            "started_us": started, "ended_us": started + _MINUTE_US, "seen_us": started + _MINUTE_US, "exit_code": 0,
+            "started_us": started_us, "ended_us": started_us + _MINUTE_US, "last_report_us": started_us + _MINUTE_US, "exit_code": 0,
             "state": RunState.FINISHED.value, "project_id": project_id, "charged_project_id": project_id,
-            "charge_way": "explicit" if project_id else "", "os_user": f"user{number % 30}", "host": f"gpu-{number % 50}",
-            "teller": "collector", "params": {"lr": number % 7},
+            "attributed_by": "explicit" if project_id else "", "os_user": f"user{number % 30}", "host": f"gpu-{number % 50}",
+            "reported_by": "collector", "params": {"lr": number % 7},
         }  # fmt: skip
 
 

@@ -59,29 +59,29 @@ def measure(runs: int, samples: int) -> None:
     small = small_lab()
     token = issue_user_token(lab=small.lab, user=small.owner, now=now_us())
     before = size()
-    begun = time.perf_counter()
+    started_s = time.perf_counter()
     fill(small.lab, small.lab.projects.get(slug="demo"), runs)
-    print(f"{connection.vendor}, {runs} runs of 20 parameters, filled in {time.perf_counter() - begun:.0f} s")
+    print(f"{connection.vendor}, {runs} runs of 20 parameters, filled in {time.perf_counter() - started_s:.0f} s")
     print(f"bytes a run, all tables and indexes   {(size() - before) / runs:9.0f}")
     for name, each in parts(runs):
         print(f"  {name:36}{each:9.0f}")
-    told = bodies(samples)
+    times_ms = bodies(samples)
     gc.collect()
     gc.freeze()  # as labcarbon/wsgi.py does
     cpu = time.process_time()
-    tell("registering, in the service", [timed(lambda body=body: register(small, body)) for body in told])
+    print_times("registering, in the service", [timed(lambda body=body: register(small, body)) for body in times_ms])
     print(f"  of it CPU of this process (mean)    {(time.process_time() - cpu) / samples * 1000:9.2f} ms")
     with serving() as port:
         link = http.client.HTTPConnection("127.0.0.1", port)
-        told = [timed(lambda body=body: put(link, token, body)) for body in bodies(samples)]
-        tell("registering, over HTTP", told[5:])
+        times_ms = [timed(lambda body=body: put(link, token, body)) for body in bodies(samples)]
+        print_times("registering, over HTTP", times_ms[5:])
         bare = [timed(lambda body=body: put(link, token, {**body, "fingerprint": None})) for body in bodies(samples)]
-        tell("the same without a fingerprint", bare[5:])
+        print_times("the same without a fingerprint", bare[5:])
     dice = random.Random(3)
     keys = [dict(keys_of(dice.randrange(runs))) for _ in range(samples)]
-    tell("looking up the same work", [timed(lambda each=each: exact(small.lab.pk, each)) for each in keys])
+    print_times("looking up the same work", [timed(lambda each=each: exact(small.lab.pk, each)) for each in keys])
     left = [left_out_keys(dice.randrange(runs)) for _ in range(samples)]
-    tell("looking up all but one parameter", [timed(lambda each=each: left_out(small.lab.pk, each)) for each in left])
+    print_times("looking up all but one parameter", [timed(lambda each=each: left_out(small.lab.pk, each)) for each in left])
 
 
 def bodies(count: int) -> list[dict[str, Any]]:
@@ -92,12 +92,12 @@ def bodies(count: int) -> list[dict[str, Any]]:
 
     dice = random.Random()
     codes = [f"{dice.random()}" for _ in range(count // 10 + 1)]
-    found = []
+    payloads = []
     for number in range(count):
         values = {f"parameter_{i}": dice.random() for i in range(20)}
         code = codes[number // 10]
         lines = random.Random(code)
-        found.append({
+        payloads.append({
             "name": "train.py", "started_at": "2026-11-02T08:00:00Z", "project": "demo", "params": values, "user": "ada",
             "host": "gpu-3", "command": ["python", "train.py"],
             "fingerprint": told(
@@ -107,7 +107,7 @@ def bodies(count: int) -> list[dict[str, Any]]:
                       "shingles": [f"{lines.getrandbits(32):08x}" for _ in range(300)]},
             ),
         })  # fmt: skip
-    return found
+    return payloads
 
 
 def register(small: Any, body: dict[str, Any]) -> None:
@@ -115,9 +115,9 @@ def register(small: Any, body: dict[str, Any]) -> None:
     from apps.core.clock import now_us
     from apps.runs.fingerprint_parsing import parse_fingerprint
     from apps.runs.services.runs import RunFacts, put_run
-    from apps.runs.services.updates import Known
+    from apps.runs.services.updates import RunUpdate
 
-    known = Known(fingerprint=parse_fingerprint(body["fingerprint"]))
+    known = RunUpdate(fingerprint=parse_fingerprint(body["fingerprint"]))
     facts = RunFacts(name="train.py", started_us=now_us(), project="demo", params=body["params"], known=known)
     put_run(lab=small.lab, uuid=uuid.uuid4(), facts=facts, by=small.owner, bound_node=None, now=now_us())
 
@@ -159,8 +159,8 @@ def exact(lab_id: int, keys: dict[Any, int]) -> None:
     from apps.runs.models import TierKey
 
     tiers = (Tier.F1, Tier.F1_WEAK)  # two lists: each pair asked for with OR, SQLite reads the whole index
-    found = TierKey.objects.filter(lab_id=lab_id, tier__in=tiers, key__in=[keys[tier] for tier in tiers])
-    assert list(found.order_by("-run_id").values_list("run_id", "tier")[:50])
+    keys_ = TierKey.objects.filter(lab_id=lab_id, tier__in=tiers, key__in=[keys[tier] for tier in tiers])
+    assert list(keys_.order_by("-run_id").values_list("run_id", "tier")[:50])
 
 
 def left_out_keys(number: int) -> list[int]:
@@ -176,18 +176,18 @@ def left_out(lab_id: int, keys: list[int]) -> None:
     from apps.runs.choices import Tier
     from apps.runs.models import TierKey
 
-    found = TierKey.objects.filter(lab_id=lab_id, tier=Tier.LEFT_OUT, key__in=keys).order_by("-run_id")
-    assert len({run for run, _ in found.values_list("run_id", "key")[:200]}) >= 4
+    rows = TierKey.objects.filter(lab_id=lab_id, tier=Tier.LEFT_OUT, key__in=keys).order_by("-run_id")
+    assert len({run for run, _ in rows.values_list("run_id", "key")[:200]}) >= 4
 
 
 def timed(work: Callable[[], None]) -> float:
     """Return how long something took, ms."""
-    begun = time.perf_counter()
+    started_s = time.perf_counter()
     work()
-    return (time.perf_counter() - begun) * 1000
+    return (time.perf_counter() - started_s) * 1000
 
 
-def tell(what: str, took_ms: list[float]) -> None:
+def print_times(what: str, took_ms: list[float]) -> None:
     """Print median, p95 and p99."""
     cut = statistics.quantiles(took_ms, n=100)
     print(f"{what:36}  median {cut[49]:7.2f} ms   p95 {cut[94]:7.2f} ms   p99 {cut[98]:7.2f} ms", flush=True)
@@ -213,7 +213,7 @@ def parts(runs: int) -> list[tuple[str, float]]:
 
     if connection.vendor != "postgresql":
         return []
-    found = []
+    rows = []
     with connection.cursor() as cursor:
         for table in TABLES:
             cursor.execute(
@@ -221,8 +221,8 @@ def parts(runs: int) -> list[tuple[str, float]]:
                 "(SELECT indexrelid FROM pg_index WHERE indrelid = %s::regclass) ORDER BY relname",
                 [table, table],
             )
-            found += [(name, each / runs) for name, each in cursor.fetchall()]
-    return found
+            rows += [(name, each / runs) for name, each in cursor.fetchall()]
+    return rows
 
 
 if __name__ == "__main__":

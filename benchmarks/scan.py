@@ -104,11 +104,11 @@ def in_threads(work: Callable[[Iterator[tuple[Path, int]]], None], disk: Disk, t
                 return
             yield each
 
-    begun, cpu_begun_s = time.perf_counter(), time.process_time()
+    started_s, cpu_started_s = time.perf_counter(), time.process_time()
     with ThreadPoolExecutor(threads) as pool:
         for done in [pool.submit(work, some()) for _ in range(threads)]:
             done.result()
-    return time.perf_counter() - begun, time.process_time() - cpu_begun_s
+    return time.perf_counter() - started_s, time.process_time() - cpu_started_s
 
 
 def plain(*, hashing: bool, stays: bool = False) -> Callable[[Iterator[tuple[Path, int]]], None]:
@@ -146,19 +146,19 @@ class Done:
     seconds: float
     cpu_s: float
     rss_mb: float
-    said: str
+    output: str
 
 
 def scan(disk: Disk, environ: dict[str, str], threads: int, *, kill_after_s: float | None = None) -> Done:
     """Scan, and kill it after a while if that is asked."""
     command = [sys.executable, "-m", "labcarbon_collect", "scan", "--threads", str(threads), str(disk.root)]
-    begun = time.perf_counter()
+    started_s = time.perf_counter()
     with tempfile.TemporaryFile("w+") as out:
         process = subprocess.Popen(command, env=environ, stdout=out, stderr=subprocess.DEVNULL)
         rss_mb = 0.0
         while True:
             pid, _, used = os.wait4(process.pid, os.WNOHANG)
-            seconds = time.perf_counter() - begun
+            seconds = time.perf_counter() - started_s
             if pid:
                 break
             rss_mb = max(rss_mb, highest_rss_mb(process.pid))
@@ -182,8 +182,8 @@ def highest_rss_mb(pid: int) -> float:
 def hashed(data: Path) -> tuple[int, int]:
     """Return (files, bytes) that the state holds a digest of."""
     with sqlite3.connect(data / "collector" / "scan.db") as database:
-        asked = "SELECT COUNT(*), COALESCE(SUM(size), 0) FROM entry WHERE digest IS NOT NULL AND what < 3"
-        files, size = database.execute(asked).fetchone()
+        query = "SELECT COUNT(*), COALESCE(SUM(size), 0) FROM entry WHERE digest IS NOT NULL AND what < 3"
+        files, size = database.execute(query).fetchone()
     return files, size
 
 
@@ -192,14 +192,14 @@ def line(what: str, seconds: float, size: int, more: str = "") -> None:
     print(f"{what:34}{seconds:8.1f} s{size / seconds / 1e6:9.0f} MB/s  {more}", flush=True)
 
 
-def mark(is_kept: bool, text: str) -> str:
+def mark(is_met: bool, text: str) -> str:
     """Return a figure with its mark, and whether it is kept."""
-    return f"{text}: {'kept' if is_kept else 'NOT KEPT'}"
+    return f"{text}: {'kept' if is_met else 'NOT KEPT'}"
 
 
-def read_of(said: str) -> str:
+def read_of(output: str) -> str:
     """Return the line of the summary that tells what was read."""
-    return next((each for each in said.splitlines() if "looked at" in each), "(no summary)")
+    return next((each for each in output.splitlines() if "looked at" in each), "(no summary)")
 
 
 def measure(options: argparse.Namespace, folder: Path, server: fakes.FakeServer) -> None:
@@ -225,29 +225,29 @@ def measure(options: argparse.Namespace, folder: Path, server: fakes.FakeServer)
     before = measured("plain hash (the limit)")
     put_out_of_memory(disk)
     first = scan(disk, environ, options.threads)
-    asked = len(server.requests)
+    requests = len(server.requests)
     server.requests.clear()
     limit = (before + measured("plain hash again")) / 2
     share = limit / first.seconds
     line("first scan", first.seconds, size, mark(share >= MARK_SHARE, f"{share:.0%} of the limit, mark {MARK_SHARE:.0%}"))
-    print(f"{'':34}{first.cpu_s:.1f} CPU s; {asked} requests")
+    print(f"{'':34}{first.cpu_s:.1f} CPU s; {requests} requests")
     print(f"{'':34}{mark(first.rss_mb <= MARK_RSS_MB, f'{first.rss_mb:.0f} MB RSS, mark {MARK_RSS_MB}')}")
-    print(first.said)
+    print(first.output)
     second = scan(disk, environ, options.threads)
     part = second.seconds / first.seconds
     line("second scan", second.seconds, size, mark(part <= MARK_SECOND, f"{part:.1%} of the first, mark {MARK_SECOND:.0%}"))
     used = f"{len(server.requests)} requests, {second.cpu_s:.1f} CPU s, {second.rss_mb:.0f} MB RSS"
-    print(f"{'':34}{read_of(second.said)}; {used}")
+    print(f"{'':34}{read_of(second.output)}; {used}")
     put_out_of_memory(disk)
     environ["LABCARBON_DATA"] = str(folder / "killed")
     killed = scan(disk, environ, options.threads, kill_after_s=first.seconds / 2)
-    files, kept = hashed(folder / "killed")
-    line("killed half-way", killed.seconds, max(1, kept), f"{files:,} files, {kept / 1e9:.1f} GB kept")
+    files, hashed_bytes = hashed(folder / "killed")
+    line("killed half-way", killed.seconds, max(1, hashed_bytes), f"{files:,} files, {hashed_bytes / 1e9:.1f} GB kept")
     rest = scan(disk, environ, options.threads)
-    line("gone on with", rest.seconds, size - kept, read_of(rest.said))
+    line("gone on with", rest.seconds, size - hashed_bytes, read_of(rest.output))
     all_files, all_bytes = hashed(folder / "killed")
-    told = f"{all_files - files:,} files, {(all_bytes - kept) / 1e9:.1f} GB came to the state"
-    print(f"{'':34}{told}; what was read, less that: hashed twice")
+    result = f"{all_files - files:,} files, {(all_bytes - hashed_bytes) / 1e9:.1f} GB came to the state"
+    print(f"{'':34}{result}; what was read, less that: hashed twice")
     environ["LABCARBON_DATA"] = str(folder / "memory")
     in_threads(plain(hashing=False, stays=True), disk, options.threads)
     plainly = measured("plain hash, from memory", from_memory=True)

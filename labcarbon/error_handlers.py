@@ -32,21 +32,21 @@ def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
         return defaults.page_not_found(request, exception)
     with_slash = f"{request.path}/"
     hint = f"It ends with a slash: {with_slash}" if is_valid_path(with_slash) else _ALL
-    return _told(NotFound("There is nothing at this address.", hint=hint))
+    return _error_response(NotFound("There is nothing at this address.", hint=hint))
 
 
 def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
     """Answer 400: what Django itself refuses, as a host that is not ours."""
     if not _is_api(request):
         return defaults.bad_request(request, exception)
-    return _told(LabCarbonError("This request cannot be read.", hint=_ALL))
+    return _error_response(LabCarbonError("This request cannot be read.", hint=_ALL))
 
 
 def forbidden(request: HttpRequest, exception: Exception) -> HttpResponse:
     """Answer 403."""
     if not _is_api(request):
         return defaults.permission_denied(request, exception)
-    return _told(Forbidden("You may not do this."))
+    return _error_response(Forbidden("You may not do this."))
 
 
 def broken(request: HttpRequest) -> HttpResponse:
@@ -54,13 +54,13 @@ def broken(request: HttpRequest) -> HttpResponse:
     if not _is_api(request):
         return defaults.server_error(request)
     hint = "Try again in a minute. If it stays, look into the server's log."
-    return _told(_Broken("Something broke on the server. No figure was changed by it.", hint=hint))
+    return _error_response(_Broken("Something broke on the server. No figure was changed by it.", hint=hint))
 
 
 def _is_api(request: HttpRequest) -> bool:
     return request.path.startswith(_API)
 
 
-def _told(error: LabCarbonError) -> HttpResponse:
+def _error_response(error: LabCarbonError) -> HttpResponse:
     body: dict[str, Any] = error.body()
     return JsonResponse(body, status=error.status)

@@ -35,8 +35,8 @@ class PlotlyFinder(BaseFinder):
     def find(  # type: ignore[override]
         self, path: str, find_all: bool = False, **kwargs: object
     ) -> str | list[str]:
-        found = self.storage.path(_BUNDLE) if path == f"plotly/{_BUNDLE}" else ""
-        return ([found] if found else []) if find_all else found
+        path_ = self.storage.path(_BUNDLE) if path == f"plotly/{_BUNDLE}" else ""
+        return ([path_] if path_ else []) if find_all else path_
 
     def list(self, ignore_patterns: object) -> Iterator[tuple[str, Storage]]:
         yield _BUNDLE, self.storage
@@ -46,21 +46,21 @@ def collect() -> bool:
     """Collect and compress static files where their content is not what was collected last; return whether it was done."""
     root = Path(settings.STATIC_ROOT)
     note = root.with_name(f"{root.name}.collected")
-    wanted = _digest()
-    if (root / "staticfiles.json").exists() and note.exists() and note.read_text(encoding="ascii") == wanted:
+    digest = _digest()
+    if (root / "staticfiles.json").exists() and note.exists() and note.read_text(encoding="ascii") == digest:
         return False
     note.unlink(missing_ok=True)
     call_command("collectstatic", interactive=False, verbosity=0)
-    note.write_text(wanted, encoding="ascii")
+    note.write_text(digest, encoding="ascii")
     return True
 
 
 def _digest() -> str:
     """Return the SHA-256 over names and contents of all sources, in the order in which finders find them."""
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     for finder in get_finders():
         for path, storage in finder.list(UsedStaticFiles.ignore_patterns):
-            found.update(f"{getattr(storage, 'prefix', '')}/{path}\0".encode())
+            digest.update(f"{getattr(storage, 'prefix', '')}/{path}\0".encode())
             with storage.open(path) as file:
-                found.update(hashlib.file_digest(file, "sha256").digest())
-    return found.hexdigest()
+                digest.update(hashlib.file_digest(file, "sha256").digest())
+    return digest.hexdigest()

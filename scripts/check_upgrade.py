@@ -319,11 +319,13 @@ class Checks:
 
     def _add(self, state: str, database: Database, before: dict[str, tuple[int, str]], outcome: str) -> None:
         schema, after = database.schema().compare(self.new), self._contents(database)
-        is_kept = not before or before == after
-        data = _count(after) if is_kept else f"CHANGED: {[table for table in after if after[table] != before.get(table)]}"
+        is_unchanged = not before or before == after
+        data = (
+            _count(after) if is_unchanged else f"CHANGED: {[table for table in after if after[table] != before.get(table)]}"
+        )
         pending = self.after.must_run(database, "manage.py", "migrate", "--plan")
         is_complete = "No planned migration operations" in pending
-        expected = outcome == "accepted" and schema.startswith("identical") and is_kept and is_complete
+        expected = outcome == "accepted" and schema.startswith("identical") and is_unchanged and is_complete
         self._print(Line(self.vendor, state, outcome, schema, data, expected))
 
     @staticmethod

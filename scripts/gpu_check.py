@@ -131,7 +131,7 @@ def measure(gpu: RealGpu, folder: Path, idle_s: float, job_s: float) -> tuple[Ma
     marks.at["before the daemon"] = gpu.counter_mj()
     with (folder / "daemon.log").open("w") as log:
         daemon = subprocess.Popen(
-            [sys.executable, "-m", "labcarbon_collect", "daemon", "--no-push", "--interval", str(INTERVAL_S)],
+            [sys.executable, "-m", "labcarbon_collect", "daemon", "--no-upload", "--interval", str(INTERVAL_S)],
             env=env, stdout=log, stderr=log,
         )  # fmt: skip
     try:

@@ -57,11 +57,11 @@ def build(engine: Engine, tag: str) -> list[str]:
     return " ".join(settings.get(key, "") for key in ("index-url", "extra-index-url", "find-links", "proxy")).split()
 
 
-def look(engine: Engine, tag: str, told: list[str]) -> None:
+def look(engine: Engine, tag: str, secrets_: list[str]) -> None:
     """Refuse an image with build tools, secrets, a root user or a program that its own user could change."""
     config = engine.config(tag)
     with engine.files(tag) as root:
-        wrong = findings(root, config, told)
+        wrong = findings(root, config, secrets_)
         leftovers = [path.name for path in (root / "opt").iterdir() if path.name != "labcarbon"]
         size = sum(path.lstat().st_size for path in root.rglob("*") if path.is_file() and not path.is_symlink())
     wrong += [f"/opt/{name} is of the build machine" for name in leftovers]
@@ -72,17 +72,17 @@ def look(engine: Engine, tag: str, told: list[str]) -> None:
 
 def web_processes(port: int) -> dict[int, int]:
     """Return {pid: uid} of the gunicorn processes that were started for ``port``."""
-    found = {}
+    processes = {}
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit():
             continue
         try:
             words = (entry / "cmdline").read_bytes().split(b"\0")
             if {b"labcarbon.wsgi", f"127.0.0.1:{port}".encode()} <= set(words) and words[0].startswith(b"/opt/labcarbon/"):
-                found[int(entry.name)] = entry.stat().st_uid
+                processes[int(entry.name)] = entry.stat().st_uid
         except OSError:
             continue
-    return found
+    return processes
 
 
 def answer(url: str) -> int:
@@ -164,9 +164,9 @@ def main() -> int:
     engine: Engine = Buildah(cache) if options.engine == "buildah" else Docker()
     try:
         with step(f"build {options.tag} with {options.engine}"):
-            told = build(engine, options.tag)
+            secrets_ = build(engine, options.tag)
         with step("look into it"):
-            look(engine, options.tag, told)
+            look(engine, options.tag, secrets_)
         with step("try it out"):
             try_out(engine, options.tag)
     except Missing as missing:

@@ -95,8 +95,8 @@ class Buildah:
         _run([*self._buildah, "commit", "--quiet", "--rm", container, BASE])
 
     def config(self, tag: str) -> dict[str, Any]:
-        found = json.loads(_run([*self._buildah, "inspect", "--type", "image", tag]))
-        return {**found["Docker"]["config"], "History": [str(layer) for layer in found["Docker"]["history"]]}
+        config = json.loads(_run([*self._buildah, "inspect", "--type", "image", tag]))
+        return {**config["Docker"]["config"], "History": [str(layer) for layer in config["Docker"]["history"]]}
 
     @contextmanager
     def files(self, tag: str) -> Iterator[Path]:
@@ -132,9 +132,9 @@ class Docker:
         _run(["docker", "build", "--network", "host", *given, "--tag", tag, "."])
 
     def config(self, tag: str) -> dict[str, Any]:
-        found = json.loads(_run(["docker", "image", "inspect", tag]))[0]["Config"]
+        config = json.loads(_run(["docker", "image", "inspect", tag]))[0]["Config"]
         history = _run(["docker", "history", "--no-trunc", "--format", "{{.CreatedBy}}", tag])
-        return {**found, "History": history.splitlines()}
+        return {**config, "History": history.splitlines()}
 
     @contextmanager
     def files(self, tag: str) -> Iterator[Path]:

@@ -17,9 +17,9 @@ _PROGRAM_FOLDERS = ("bin", "sbin", "usr/bin", "usr/sbin", "usr/local/bin", "opt/
 _OURS = ("srv/labcarbon", "srv/labcarbon-static", "opt/labcarbon")
 
 
-def findings(root: Path, config: dict[str, Any], told: Sequence[str]) -> list[str]:
+def findings(root: Path, config: dict[str, Any], secrets_: Sequence[str]) -> list[str]:
     """Return everything that is wrong with an image; ``told``: private words of the build machine (indexes, proxies)."""
-    return [*_tools(root), *_secret_files(root), *_writable(root), *_configuration(config), *_leaked(config, told)]
+    return [*_tools(root), *_secret_files(root), *_writable(root), *_configuration(config), *_leaked(config, secrets_)]
 
 
 def _tools(root: Path) -> Iterator[str]:
@@ -41,8 +41,8 @@ def _writable(root: Path) -> Iterator[str]:
     for top in _OURS:
         for folder, _, files in os.walk(root / top):
             for path in [Path(folder), *(Path(folder) / name for name in files)]:
-                found = path.lstat()
-                if not stat.S_ISLNK(found.st_mode) and (found.st_uid != 0 or found.st_mode & stat.S_IWOTH):
+                status = path.lstat()
+                if not stat.S_ISLNK(status.st_mode) and (status.st_uid != 0 or status.st_mode & stat.S_IWOTH):
                     yield f"the server could change its own program: /{path.relative_to(root)}"
 
 
@@ -56,6 +56,6 @@ def _configuration(config: dict[str, Any]) -> Iterator[str]:
             yield f"the image's environment holds {name}"
 
 
-def _leaked(config: dict[str, Any], told: Sequence[str]) -> Iterator[str]:
+def _leaked(config: dict[str, Any], secrets_: Sequence[str]) -> Iterator[str]:
     text = "\n".join([*config.get("Env", []), *config.get("History", [])])
-    yield from (f"the image's history names {word} of the build machine" for word in told if word in text)
+    yield from (f"the image's history names {word} of the build machine" for word in secrets_ if word in text)

@@ -63,9 +63,9 @@ def apt_sources() -> list[Source]:
 
 def parse_targets(text: str) -> list[Source]:
     """Parse lines of ``SITE RELEASE COMPONENT``; keep main of our release, its updates and security, each once."""
-    wanted = {RELEASE, f"{RELEASE}-updates", f"{RELEASE}-security"}
-    found = (Source(*words) for words in map(str.split, text.splitlines()) if len(words) == 3)
-    return list(dict.fromkeys(source for source in found if source.suite in wanted and source.component == "main"))
+    suites = {RELEASE, f"{RELEASE}-updates", f"{RELEASE}-security"}
+    sources = (Source(*words) for words in map(str.split, text.splitlines()) if len(words) == 3)
+    return list(dict.fromkeys(source for source in sources if source.suite in suites and source.component == "main"))
 
 
 def apt_conf() -> str:

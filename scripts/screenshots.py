@@ -36,7 +36,7 @@ def prepare(port: int) -> tuple[str, dict[str, str]]:
     from apps.accounts.services.labs import issue_code
     from apps.carbon.figures.query import iso_hour
     from apps.core.clock import now_us
-    from apps.preflight.models import Repeat
+    from apps.preflight.models import DuplicateFinding
     from tests.seeded import DAYS, seed
     from tests.seeded_things import register_hardware, tell_artifacts
 
@@ -47,7 +47,7 @@ def prepare(port: int) -> tuple[str, dict[str, str]]:
     hour = now // 3_600_000_000
     run = seeded.lab.runs.filter(state="finished", project__isnull=False).order_by("-started_us").first()
     assert run is not None
-    repeat = Repeat.objects.filter(lab=seeded.lab).select_related("run", "of").order_by("pk").first()
+    repeat = DuplicateFinding.objects.filter(lab=seeded.lab).select_related("run", "of").order_by("pk").first()
     assert repeat is not None
     figure = f"metric=emission_ug&subject=project:vision&from={iso_hour(hour - DAYS * 24)}&to={iso_hour(hour)}"
     pages = {
@@ -56,7 +56,7 @@ def prepare(port: int) -> tuple[str, dict[str, str]]:
         "project": "/projects/vision/",
         "runs": "/runs/",
         "run": f"/runs/{run.uuid}/",
-        "compare": f"/runs/compare/?run={repeat.run.uuid}&run={repeat.of.uuid}",
+        "compare": f"/runs/compare/?run={repeat.run.uuid}&run={repeat.original.uuid}",
         "duplicates": "/duplicates/",
         "artifacts": "/artifacts/",
         "artifact": f"/artifacts/{model.digest}/",
@@ -133,13 +133,13 @@ def take(url: str, sign_in: str, pages: dict[str, str]) -> None:
         page.wait_for_load_state()
         state = context.storage_state()
         looks = [("", WIDE, "light", pages), ("-dark", WIDE, "dark", pages), ("-narrow", NARROW, "light", pages)]
-        for suffix, viewport, scheme, chosen in looks:
-            wanted = (
-                chosen if not suffix else {name: chosen[name] for name in ("overview", "explain", "run", "artifact", "plan")}
+        for suffix, viewport, scheme, names in looks:
+            paths = (
+                names if not suffix else {name: names[name] for name in ("overview", "explain", "run", "artifact", "plan")}
             )
             look = browser.new_context(storage_state=state, viewport=viewport, color_scheme=scheme, reduced_motion="reduce")
             page = look.new_page()
-            for name, address in wanted.items():
+            for name, address in paths.items():
                 page.goto(url + address)
                 page.wait_for_load_state("networkidle")
                 page.wait_for_timeout(500)

@@ -19,8 +19,8 @@ from apps.fleet.choices import SiteKind
 from apps.fleet.models import Node
 from apps.fleet.services import create_site, register_node, set_static_power
 from apps.ingest.choices import FLAG_MERGED
-from apps.preflight.choices import RepeatState
-from apps.preflight.models import Repeat
+from apps.preflight.choices import FindingState
+from apps.preflight.models import DuplicateFinding
 from apps.preflight.services.findings import decide
 from apps.runs.choices import RunState
 from apps.runs.metric_parsing import Point
@@ -101,13 +101,13 @@ def _repeat(lab: Lab, owner: User, now: int) -> None:
     for number, (likeness, pair) in enumerate(zip(likenesses, zip(finished[::2], finished[1::2], strict=True), strict=True)):
         work = {"entry": hex64(f"entry {number}"), "start": {"verified": hex64(f"start {number}")}}
         for run, more in zip(pair, ({}, likeness), strict=True):
-            put_fingerprint(run=run, told=parsed(**work, **more, hardware={"gpus": f"{number + 1} × {GPU_NAME}"}))
+            put_fingerprint(run=run, payload=parsed(**work, **more, hardware={"gpus": f"{number + 1} × {GPU_NAME}"}))
             best = 0.87 + run.started_us % 89 / 10_000
             curve = [Point(step, run.started_us + step * MINUTE, best - 0.6 / (1 + step / 4)) for step in range(40)]
             add_points(lab=lab, uuid=run.uuid, points={"val/dice": curve}, bound_node=None, now=None)
     run_until_idle(worker="seed")
-    chosen = list(Repeat.objects.filter(lab=lab).order_by("-pk").values_list("pk", flat=True)[:2])
-    decide(lab=lab, repeats=chosen, state=RepeatState.CONFIRMED, reason="", by=owner, keeper=True, now=now)
+    chosen = list(DuplicateFinding.objects.filter(lab=lab).order_by("-pk").values_list("pk", flat=True)[:2])
+    decide(lab=lab, finding_ids=chosen, state=FindingState.CONFIRMED, reason="", by=owner, is_manager=True, now=now)
 
 
 def add_member(seeded: Seeded, *, username: str, role: Role) -> User:

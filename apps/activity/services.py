@@ -66,12 +66,12 @@ def import_declared(*, lab: Lab, rows: list[DeclaredRow], origin: str, now: int)
     errors = [error for row in rows if (error := _unusable(lab, row))]
     if errors:
         raise RowErrors(errors)
-    answers: dict[str, int] = {}
+    counts: dict[str, int] = {}
     for row in rows:
-        answer = _import_row(lab, row, origin, now)
-        answers[answer] = answers.get(answer, 0) + 1
+        result = _import_row(lab, row, origin, now)
+        counts[result] = counts.get(result, 0) + 1
     apply_factors(lab=lab)
-    return answers
+    return counts
 
 
 def _unusable(lab: Lab, row: DeclaredRow) -> InvalidInput | None:
@@ -126,10 +126,10 @@ def _import_row(lab: Lab, row: DeclaredRow, origin: str, now: int) -> str:
         shares=[(f"run:{run_uuid}", row.energy_mj)],
     )
     where = f"{origin}, line {row.line}"[:200]
-    [answer] = accept_declared(
+    [result] = accept_declared(
         node=node, device=device, windows=[window], batch_uuid=run_uuid, origin=where, now=max(now, row.end_us)
     )
-    return " ".join(answer)
+    return " ".join(result)
 
 
 def _row_uuid(lab: Lab, node: Node, row: DeclaredRow) -> UUID:
@@ -142,9 +142,9 @@ def _site(lab: Lab, row: DeclaredRow, now: int) -> Site:
     """Return the place of declared use with the row's zone (or stated factor) and PUE; made when it is new."""
     where = row.zone or f"{row.ug_per_kwh} µg/kWh"
     name = f"Declared, {where}, PUE {row.pue_ppm / 1e6:g}"
-    found = Site.objects.filter(lab=lab, name=name).first()
-    if found is not None:
-        return found
+    existing = Site.objects.filter(lab=lab, name=name).first()
+    if existing is not None:
+        return existing
     zone = row.zone
     if row.ug_per_kwh is not None:
         zone = f"declared:{lab.pk}:{row.ug_per_kwh}"
@@ -161,5 +161,5 @@ def _site(lab: Lab, row: DeclaredRow, now: int) -> Site:
 
 def _node(lab: Lab, site: Site, now: int) -> Node:
     uuid = uuid5(NAMESPACE_URL, f"labcarbon:declared-node:{lab.pk}:{site.pk}")
-    found = Node.objects.filter(lab=lab, uuid=uuid).first()
-    return found or register_node(lab=lab, uuid=uuid, hostname=site.name, facts={}, site=site, now=now)
+    existing = Node.objects.filter(lab=lab, uuid=uuid).first()
+    return existing or register_node(lab=lab, uuid=uuid, hostname=site.name, facts={}, site=site, now=now)

@@ -70,21 +70,21 @@ class Account:
         return self.total_ug - self.charged_ug - self.written_off_ug
 
 
-Stretch = TypeVar("Stretch", Use, Spread)
+Interval = TypeVar("Stretch", Use, Spread)
 
 
-class _Timeline(Generic[Stretch]):
+class _Timeline(Generic[Interval]):
     """Disjoint stretches of time, found by hour."""
 
-    def __init__(self, intervals: Iterable[Stretch]) -> None:
-        self._stretches: list[Stretch] = sorted(intervals, key=lambda each: each.from_hour)
-        self._begins: list[int] = [each.from_hour for each in self._stretches]
-        self._edges: list[int] = sorted({hour for each in self._stretches for hour in (each.from_hour, each.to_hour)})
+    def __init__(self, intervals: Iterable[Interval]) -> None:
+        self._intervals: list[Interval] = sorted(intervals, key=lambda each: each.from_hour)
+        self._begins: list[int] = [each.from_hour for each in self._intervals]
+        self._edges: list[int] = sorted({hour for each in self._intervals for hour in (each.from_hour, each.to_hour)})
 
-    def at(self, hour: int) -> Stretch | None:
+    def at(self, hour: int) -> Interval | None:
         index = bisect_right(self._begins, hour) - 1
-        found = self._stretches[index] if index >= 0 else None
-        return found if found is not None and hour < found.to_hour else None
+        interval = self._intervals[index] if index >= 0 else None
+        return interval if interval is not None and hour < interval.to_hour else None
 
     def edges(self, start: int, stop: int) -> list[int]:
         """Return the begins and ends inside ``(start, stop)``."""
@@ -98,7 +98,7 @@ class _Life:
     total_ug: int = 0
     end_of_life_ug: int = 0  # the modelled part inside the total
     has_end_of_life: bool | None = None
-    begun: bool = False  # put to use at least once
+    is_started: bool = False  # put to use at least once
     life_hours: int = 0
     anchor_hour: int = 0
     anchor_ug: int = 0  # balance at the anchor: what is spread over [anchor, end)
@@ -112,7 +112,7 @@ class _Life:
 
     def elapsed(self, hour: int) -> int:
         """Return what time alone took of the anchored balance up to ``hour``."""
-        if not self.begun or hour <= self.anchor_hour:
+        if not self.is_started or hour <= self.anchor_hour:
             return 0
         if hour >= self.end_hour:
             return self.anchor_ug
@@ -136,14 +136,14 @@ def charges(
     metered asset was not measured, another one is held by its owner. ``since``: only what is borne from that hour on (the
     begin of a row); then earlier ``uses`` may be missing, unless the asset was ever charged by use (SCI).
     """
-    life, found = _Life(), list[Charge]()
+    life, charges_ = _Life(), list[Charge]()
     by_use, by_spread = _Timeline(uses), _Timeline(spreads)
     for event, following in pairwise([*(event for event in events if event.kind not in WEIGHTLESS), None]):
         assert event is not None
-        found += _applied(life, event)
+        charges_ += _applied(life, event)
         until = following.hour if following else END_HOUR
-        found += _passed(life, max(event.hour, since), until, by_use, by_spread, metered)
-    return [charge for charge in found if charge.amount_ug and charge.from_hour >= since]
+        charges_ += _passed(life, max(event.hour, since), until, by_use, by_spread, metered)
+    return [charge for charge in charges_ if charge.amount_ug and charge.from_hour >= since]
 
 
 def brought_ug(events: Sequence[Event], hour: int = END_HOUR) -> int:
@@ -155,10 +155,10 @@ def brought_ug(events: Sequence[Event], hour: int = END_HOUR) -> int:
     return life.total_ug
 
 
-def account(events: Sequence[Event], found: Iterable[Charge], hour: int) -> Account:
+def account(events: Sequence[Event], charges_: Iterable[Charge], hour: int) -> Account:
     """Return what became of TE up to ``hour``."""
     charged = written_off = 0
-    for charge in found:
+    for charge in charges_:
         part = charge.within(0, hour)
         if charge.kind == ChargeKind.WRITTEN_OFF:
             written_off += part
@@ -178,8 +178,8 @@ def _applied(life: _Life, event: Event) -> list[Charge]:
             life.end_of_life_ug, life.has_end_of_life = event.end_of_life_ug or 0, event.includes_end_of_life
             life.life_hours = event.life_hours or 0
             life.owner_id, life.amortisation = event.project_id, event.amortisation or Amortisation.LINEAR
-        case EventKind.DEPLOY if not life.begun:
-            life.begun, life.anchor_hour, life.end_hour = True, hour, hour + max(1, life.life_hours)
+        case EventKind.DEPLOY if not life.is_started:
+            life.is_started, life.anchor_hour, life.end_hour = True, hour, hour + max(1, life.life_hours)
         case EventKind.TRANSFER:
             life.owner_id = event.project_id
         case EventKind.LEND:
@@ -192,7 +192,7 @@ def _applied(life: _Life, event: Event) -> list[Charge]:
             return _repaired(life, hour, added)
         case EventKind.DISPOSE:
             return _disposed(life, event)
-    if life.begun and life.end_hour > hour and life.amortisation == Amortisation.LINEAR:
+    if life.is_started and life.end_hour > hour and life.amortisation == Amortisation.LINEAR:
         life.anchored(hour, life.end_hour)  # each row begins at its anchor: cutting it later changes nothing before the cut
     return []
 
@@ -200,7 +200,7 @@ def _applied(life: _Life, event: Event) -> list[Charge]:
 def _change_life(life: _Life, event: Event) -> None:
     life.amortisation = event.amortisation or life.amortisation
     end_hour = event.life_end_hour or life.end_hour
-    if not life.begun:
+    if not life.is_started:
         life.life_hours = max(1, end_hour - event.hour) if event.life_end_hour else life.life_hours
     elif end_hour > event.hour:
         life.anchored(event.hour, end_hour)
@@ -208,7 +208,7 @@ def _change_life(life: _Life, event: Event) -> None:
 
 def _repaired(life: _Life, hour: int, added_ug: int) -> list[Charge]:
     life.total_ug += added_ug
-    if not life.begun:
+    if not life.is_started:
         life.anchor_ug += added_ug
     elif life.end_hour > hour:
         life.anchored(hour, life.end_hour, added_ug)
@@ -220,21 +220,21 @@ def _repaired(life: _Life, hour: int, added_ug: int) -> list[Charge]:
 def _disposed(life: _Life, event: Event) -> list[Charge]:
     """Write the balance off. The end of life as it was replaces the modelled part; where TE has no such part it comes on
     top; where nobody knows, or it cannot be told apart, it is not booked: it would stand twice."""
-    found = [Charge(event.hour, event.hour + 1, life.balance(event.hour), life.owner_id, ChargeKind.WRITTEN_OFF)]
+    charges_ = [Charge(event.hour, event.hour + 1, life.balance(event.hour), life.owner_id, ChargeKind.WRITTEN_OFF)]
     known_apart = bool(life.has_end_of_life) and life.end_of_life_ug > 0
     if event.total_ug is not None and (life.has_end_of_life is False or known_apart):
         actual = event.total_ug - life.end_of_life_ug
         life.total_ug += actual
-        found.append(Charge(event.hour, event.hour + 1, actual, life.owner_id, ChargeKind.END_OF_LIFE))
+        charges_.append(Charge(event.hour, event.hour + 1, actual, life.owner_id, ChargeKind.END_OF_LIFE))
     life.over = True
-    return found
+    return charges_
 
 
 def _passed(
     life: _Life, start: int, end: int, uses: _Timeline[Use], spreads: _Timeline[Spread], metered: bool
 ) -> Iterator[Charge]:
     """Yield what is charged while time passes from ``start`` to ``end`` without an event."""
-    if life.over or not life.begun:
+    if life.over or not life.is_started:
         return
     stop = min(end, life.end_hour)
     for low, high in _pieces(max(start, life.anchor_hour), stop, uses, spreads):
@@ -243,10 +243,10 @@ def _passed(
             if kind in _UNUSED and life.amortisation == Amortisation.SCI:
                 life.deferred_ug += part
             else:
-                yield from _borne(Charge(low, high, part, project_id, kind), spreads)
+                yield from _split_by_spread(Charge(low, high, part, project_id, kind), spreads)
     if life.end_hour <= end and start <= life.end_hour and life.deferred_ug:
         kind = ChargeKind.IDLE if metered else ChargeKind.HELD
-        yield from _borne(Charge(life.end_hour, life.end_hour + 1, life.deferred_ug, life.owner_id, kind), spreads)
+        yield from _split_by_spread(Charge(life.end_hour, life.end_hour + 1, life.deferred_ug, life.owner_id, kind), spreads)
         life.deferred_ug = 0
 
 
@@ -266,11 +266,11 @@ def _shared(life: _Life, amount: int, use: Use | None, metered: bool) -> list[tu
     if use is None:
         return [(life.owner_id, ChargeKind.UNMEASURED if metered else ChargeKind.HELD, amount)]
     used = sorted((project, weight) for project, weight in use.parts if weight > 0)
-    taken = sum(weight for _, weight in used)
-    idle = max(0, use.measured - taken)
-    rest = max(0, use.capacity - max(use.measured, taken))
+    used_weight = sum(weight for _, weight in used)
+    idle = max(0, use.measured - used_weight)
+    rest = max(0, use.capacity - max(use.measured, used_weight))
     parts = largest_remainder(amount, [*(weight for _, weight in used), idle, rest])
-    if not taken + idle + rest:
+    if not used_weight + idle + rest:
         parts = [0] * (len(parts) - 1) + [amount]
     named: list[tuple[int | None, str, int]] = [
         (project or None, ChargeKind.USED, part) for (project, _), part in zip(used, parts, strict=False)
@@ -279,7 +279,7 @@ def _shared(life: _Life, amount: int, use: Use | None, metered: bool) -> list[tu
     return [*named, (life.owner_id, ChargeKind.IDLE, parts[-2]), (life.owner_id, off, parts[-1])]
 
 
-def _borne(charge: Charge, spreads: _Timeline[Spread]) -> Iterator[Charge]:
+def _split_by_spread(charge: Charge, spreads: _Timeline[Spread]) -> Iterator[Charge]:
     """Yield a charge, or, where the lab's idle time is spread over projects, the part of each."""
     spread = spreads.at(charge.from_hour)
     if charge.kind != ChargeKind.IDLE or charge.project_id is not None or spread is None:

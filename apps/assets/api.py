@@ -59,21 +59,21 @@ class InOrder(ById):
 def asset_of(lab: Lab, pk: int) -> Asset:
     """Return a lab's asset. Raises NotFound for what is not there and what is another lab's."""
     rows = Asset.objects.filter(lab=lab).select_related("lab", "model", "owner", "borrower", "site", "parent")
-    found = rows.filter(pk=pk).first() if pk < 2**63 else None
-    if found is None:
+    asset = rows.filter(pk=pk).first() if pk < 2**63 else None
+    if asset is None:
         raise NotFound("There is no such asset in this lab.")
-    return found
+    return asset
 
 
-def _told(asset: Asset) -> dict[str, Any]:
+def _asset_response(asset: Asset) -> dict[str, Any]:
     """Return one asset with its account until now."""
     events = events_of([asset.pk])[asset.pk]
     now_hour = hour_of(now_us()) + 1
-    made = account(events, [as_charge(row) for row in asset.charges.all()], now_hour)
+    balance = account(events, [as_charge(row) for row in asset.charges.all()], now_hour)
     known = any(event.total_ug is not None for event in events)
     parts = ("total_ug", "charged_ug", "written_off_ug", "balance_ug")
-    told = {"known": known, **{name: getattr(made, name) if known else None for name in parts}}
-    return dict(AssetDetail(asset, context={"account": told}).data)
+    amounts = {"known": known, **{name: getattr(balance, name) if known else None for name in parts}}
+    return dict(AssetDetail(asset, context={"account": amounts}).data)
 
 
 def _known_filters(params: QueryDict) -> None:
@@ -98,11 +98,11 @@ class AssetsView(ReadOrWrite):
         """List assets, the last registered first, by pages."""
         params = request.query_params
         _known_filters(params)
-        found = Asset.objects.filter(lab=caller(request).lab).select_related("model", "owner", "borrower", "site")
+        assets = Asset.objects.filter(lab=caller(request).lab).select_related("model", "owner", "borrower", "site")
         paths = {"owner": "owner__slug", "site": "site__name"}
-        found = found.filter(**{paths.get(name, name): params[name] for name in FILTERS if params.get(name)})
+        assets = assets.filter(**{paths.get(name, name): params[name] for name in FILTERS if params.get(name)})
         pages = ById()
-        page = pages.paginate_queryset(found, request, view=self)
+        page = pages.paginate_queryset(assets, request, view=self)
         return pages.get_paginated_response(AssetReply(page, many=True).data)
 
     @extend_schema(request=AssetBody, responses={201: AssetDetail}, operation_id="assets_register")
@@ -111,25 +111,25 @@ class AssetsView(ReadOrWrite):
         body = AssetBody(data=request.data)
         body.is_valid(raise_exception=True)
         who = caller(request)
-        made = register(lab=who.lab, draft=draft_of(who.lab, body.validated_data), by=who.user, now=now_us())
-        return Response(_told(asset_of(who.lab, made.pk)), status=201)
+        new_asset = register(lab=who.lab, draft=draft_of(who.lab, body.validated_data), by=who.user, now=now_us())
+        return Response(_asset_response(asset_of(who.lab, new_asset.pk)), status=201)
 
 
 class AssetView(ReadOrWrite):
     @extend_schema(responses=AssetDetail, operation_id="assets_retrieve")
     def get(self, request: Request, asset: int) -> Response:
         """Return an asset and what became of its embodied carbon until now."""
-        return Response(_told(asset_of(caller(request).lab, asset)))
+        return Response(_asset_response(asset_of(caller(request).lab, asset)))
 
     @extend_schema(request=FactsBody(partial=True), responses=AssetDetail, operation_id="assets_describe")
     def patch(self, request: Request, asset: int) -> Response:
         """Say anew what an asset is; its life and its charges stay as they are."""
         who = caller(request)
-        held = asset_of(who.lab, asset)
+        stored_asset = asset_of(who.lab, asset)
         body = FactsBody(data=request.data, partial=True)
         body.is_valid(raise_exception=True)
-        facts = facts_of(who.lab, body.validated_data, held)
-        return Response(_told(describe(asset=held, facts=facts, by=who.user, now=now_us())))
+        facts = facts_of(who.lab, body.validated_data, stored_asset)
+        return Response(_asset_response(describe(asset=stored_asset, facts=facts, by=who.user, now=now_us())))
 
 
 class EventsView(ReadOrWrite):
@@ -140,8 +140,8 @@ class EventsView(ReadOrWrite):
     )
     def get(self, request: Request, asset: int) -> Response:
         """List the entries of an asset's life in order of time, those that were reversed included."""
-        held = asset_of(caller(request).lab, asset)
-        rows = LifecycleEvent.objects.filter(asset=held).select_related("project", "site", "reversed_by")
+        stored_asset = asset_of(caller(request).lab, asset)
+        rows = LifecycleEvent.objects.filter(asset=stored_asset).select_related("project", "site", "reversed_by")
         pages = InOrder()
         page = pages.paginate_queryset(rows, request, view=self)
         return pages.get_paginated_response(EventReply(page, many=True).data)
@@ -150,10 +150,10 @@ class EventsView(ReadOrWrite):
     def post(self, request: Request, asset: int) -> Response:
         """Record an entry of an asset's life; its charges follow at once."""
         who = caller(request)
-        held = asset_of(who.lab, asset)
+        stored_asset = asset_of(who.lab, asset)
         body = EventBody(data=request.data)
         body.is_valid(raise_exception=True)
-        row = record(asset=held, entry=entry_of(who.lab, body.validated_data), by=who.user, now=now_us())
+        row = record(asset=stored_asset, entry=entry_of(who.lab, body.validated_data), by=who.user, now=now_us())
         return Response(EventReply(row).data, status=201)
 
 
@@ -164,10 +164,14 @@ class EventReversalView(APIView):
     def post(self, request: Request, asset: int, event: int) -> Response:
         """Reverse an entry by another, as if it had never been."""
         who = caller(request)
-        held = asset_of(who.lab, asset)
+        stored_asset = asset_of(who.lab, asset)
         body = ReversalBody(data=request.data)
         body.is_valid(raise_exception=True)
-        row = LifecycleEvent.objects.filter(asset=held, pk=event).select_related("asset").first() if event < 2**63 else None
+        row = (
+            LifecycleEvent.objects.filter(asset=stored_asset, pk=event).select_related("asset").first()
+            if event < 2**63
+            else None
+        )
         if row is None:
             raise NotFound("There is no such entry in this asset's life.")
         note = body.validated_data.get("note", "")

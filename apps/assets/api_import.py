@@ -71,7 +71,7 @@ class ImportReply(serializers.Serializer[Any]):
     error = serializers.CharField()
 
 
-def _told(row: RegisterImport) -> Response:
+def _import_response(row: RegisterImport) -> Response:
     told = row.told
     body = {
         "uuid": row.uuid, "state": row.state, "lines": row.lines, "lines_done": row.lines_done,
@@ -100,19 +100,19 @@ class ImportsView(APIView):
         if unknown:
             hint = f"Known: {', '.join(PARAMETERS)}."
             raise InvalidInput(f"{unknown[0]!r} is not known here.", field=unknown[0], hint=hint)
-        asked = {name: request.query_params.get(name, "") for name in PARAMETERS}
-        if asked["confirm"] not in {"", "yes", "no"}:
+        import_params = {name: request.query_params.get(name, "") for name in PARAMETERS}
+        if import_params["confirm"] not in {"", "yes", "no"}:
             raise InvalidInput("confirm is yes or no.", field="confirm", hint="Leave it out to see what would be written.")
         who = caller(request)
         content: Any = request.data
-        options = Options(asked["currency"], asked["bought_on"])
+        options = Options(import_params["currency"], import_params["bought_on"])
         row = bring(
-            lab=who.lab, file_name=asked["file_name"] or "api.csv", content=content or b"", options=options, by=who.user,
+            lab=who.lab, file_name=import_params["file_name"] or "api.csv", content=content or b"", options=options, by=who.user,
             now=now_us(),
         )  # fmt: skip
-        if asked["confirm"] == "yes" and row.state == ImportState.READ:
+        if import_params["confirm"] == "yes" and row.state == ImportState.READ:
             confirm(row=row, by=who.user, now=now_us())
-        return _told(row)
+        return _import_response(row)
 
 
 class ImportView(APIView):
@@ -121,7 +121,7 @@ class ImportView(APIView):
     @extend_schema(responses={200: ImportReply, 202: ImportReply}, operation_id="assets_import_retrieve")
     def get(self, request: Request, uuid: UUID) -> Response:
         """Return where an import stands."""
-        return _told(import_of(caller(request).lab, uuid))
+        return _import_response(import_of(caller(request).lab, uuid))
 
     @extend_schema(request=None, responses={200: ImportReply, 202: ImportReply}, operation_id="assets_import_confirm")
     def post(self, request: Request, uuid: UUID) -> Response:
@@ -129,4 +129,4 @@ class ImportView(APIView):
         who = caller(request)
         row = import_of(who.lab, uuid)
         confirm(row=row, by=who.user, now=now_us())
-        return _told(row)
+        return _import_response(row)

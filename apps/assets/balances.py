@@ -15,13 +15,13 @@ from django.db.models import Max, Min, QuerySet
 
 from apps.accounts.models import Lab
 from apps.assets.amortisation import Account
-from apps.assets.lifecycle_summary import Lived, lived
+from apps.assets.lifecycle_summary import LifecycleSummary, summarise_lifecycle
 from apps.assets.models import Asset
 from apps.assets.services.charges import events_of
 from apps.core.sql import as_int, fetch_rows, prorated_inline_sql, square_sum_sql
 from apps.core.units import hour_of
 
-_LIVED = ("brought_ug", "brought_low_ug", "brought_high_ug", "brought_at_least", "figure_id", "bought_hour",
+_SUMMARY_COLUMNS = ("brought_ug", "brought_low_ug", "brought_high_ug", "brought_at_least", "figure_id", "bought_hour",
           "in_use_hour", "life_end_hour", "gone_hour")  # fmt: skip
 
 
@@ -65,24 +65,24 @@ def through(now: int) -> int:
 def books_of(assets: QuerySet[Asset], hour: int) -> dict[int, Book]:
     """Return the book of each of ``assets`` up to ``hour``. One query, whatever the number of assets; two where an entry of
     any of them holds from ``hour`` on or later."""
-    wanted, params = columns_sql(assets, "id", "told_to_hour", *SETTLED, *_LIVED)
-    told = ", ".join(f"a.{name}" for name in _LIVED)
-    found = _fetched(
-        f"WITH w AS ({wanted}) SELECT a.id, a.told_to_hour, {charged_sql(hour)}, {told} "
+    columns, params = columns_sql(assets, "id", "told_to_hour", *SETTLED, *_SUMMARY_COLUMNS)
+    selected = ", ".join(f"a.{name}" for name in _SUMMARY_COLUMNS)
+    rows = _fetched(
+        f"WITH w AS ({columns}) SELECT a.id, a.told_to_hour, {charged_sql(hour)}, {selected} "
         f"FROM w a LEFT JOIN ({open_sql('w', hour)}) o ON o.asset_id = a.id",
         params,
     )
-    earlier = lived_before([row[0] for row in found if row[1] > hour], hour)
+    earlier = summaries_before([row[0] for row in rows if row[1] > hour], hour)
     books = {}
-    for pk, _, charged_ug, off_ug, *kept in found:
-        held = [getattr(earlier[pk], name) for name in _LIVED] if pk in earlier else kept
-        books[pk] = _book(held, charged_ug, off_ug)
+    for pk, _, charged_ug, off_ug, *stored_values in rows:
+        summary_values = [getattr(earlier[pk], name) for name in _SUMMARY_COLUMNS] if pk in earlier else stored_values
+        books[pk] = _book(summary_values, charged_ug, off_ug)
     return {pk: book for pk, book in books.items() if book.bought_hour is not None}
 
 
-def _book(told: Sequence[Any], charged_ug: int, written_off_ug: int) -> Book:
-    total, low, high, at_least, figure, bought, in_use, end, gone = told
-    return Book(total, low, high, charged_ug, written_off_ug, bool(at_least), figure, bought, in_use, end, gone)
+def _book(summary_values: Sequence[Any], charged_ug: int, written_off_ug: int) -> Book:
+    total, low, high, at_least, figure, bought, in_use, end, disposed = summary_values
+    return Book(total, low, high, charged_ug, written_off_ug, bool(at_least), figure, bought, in_use, end, disposed)
 
 
 def columns_sql(assets: QuerySet[Asset], *columns: str) -> tuple[str, tuple[Any, ...]]:
@@ -94,12 +94,15 @@ def columns_sql(assets: QuerySet[Asset], *columns: str) -> tuple[str, tuple[Any,
     return str(sql), tuple(params)
 
 
-def lived_before(asset_ids: Sequence[int], hour: int) -> dict[int, Lived]:
+def summaries_before(asset_ids: Sequence[int], hour: int) -> dict[int, LifecycleSummary]:
     """Return what entries before ``hour`` come to, of assets with an entry that is later: what is kept with them does not
     hold then. One query, none for none."""
     if not asset_ids:
         return {}
-    return {pk: lived([event for event in events if event.hour < hour]) for pk, events in events_of(asset_ids).items()}
+    return {
+        pk: summarise_lifecycle([event for event in events if event.hour < hour])
+        for pk, events in events_of(asset_ids).items()
+    }
 
 
 def charged_sql(hour: int) -> str:
@@ -136,8 +139,8 @@ def _part_sql(from_hour: int | str, to_hour: int | str) -> str:
 
 def accounts_of(asset_ids: Iterable[int], hour: int) -> dict[int, Account]:
     """Return what became of each asset's embodied carbon up to ``hour``: charged + balance + written off = total."""
-    found = books_of(Asset.objects.filter(pk__in=list(asset_ids)), hour)
-    return {asset_id: book.account for asset_id, book in found.items()}
+    books = books_of(Asset.objects.filter(pk__in=list(asset_ids)), hour)
+    return {asset_id: book.account for asset_id, book in books.items()}
 
 
 GROUPS = {
@@ -180,8 +183,8 @@ def charged_by(
         f"AND c.kind {'=' if written_off else '<>'} 'written_off' {f'AND c.asset_id IN ({ids})' if ids else ''}"
         + (f" GROUP BY {', '.join(column for _, column in heads)}" if heads else "")
     )
-    found = fetch_rows(sql, [lab.pk, *params])
-    return {tuple(row[name] for name, _ in heads): as_int(row["part"]) for row in found if row["part"] is not None}
+    rows = fetch_rows(sql, [lab.pk, *params])
+    return {tuple(row[name] for name, _ in heads): as_int(row["part"]) for row in rows if row["part"] is not None}
 
 
 YEAR_HOURS = 8_760
@@ -233,7 +236,7 @@ class Books:
         since = int(bounds["first"]) if bounds["last"] is not None and bounds["last"] <= hour else 0
         self._open = f"c.lab_id = {int(lab.pk)} AND c.to_hour > {since} AND "
         late = assets.order_by().filter(told_to_hour__gt=hour).values_list("pk", flat=True)
-        self._earlier = lived_before(list(late) if (bounds["told"] or 0) > hour else [], hour)
+        self._earlier = summaries_before(list(late) if (bounds["told"] or 0) > hour else [], hour)
 
     def whole(self) -> Sums:
         """Return the sums of all. One query."""
@@ -250,12 +253,12 @@ class Books:
             "charged_ug": f"SUM({known.format('b.charged_ug')})",
             "written_off_ug": f"SUM({known.format('b.written_off_ug')})", "largest_ug": "MAX(b.brought_ug)",
         }  # fmt: skip
-        told = [f"{sql} AS {name}" for name, sql in [*zip(names, heads, strict=True), *sums.items()]]
+        selected = [f"{sql} AS {name}" for name, sql in [*zip(names, heads, strict=True), *sums.items()]]
         source, params = self._source("brought_ug", "bought_hour", "life_end_hour", plain=("kind",), charged=True)
         grouped = f" GROUP BY {', '.join(heads)}" if heads else ""
         return {
             tuple(row[name] for name in names): Sums(**{name: as_int(row[name]) for name in sums})
-            for row in fetch_rows(f"SELECT {', '.join(told)} FROM ({source}) b{grouped}", params)
+            for row in fetch_rows(f"SELECT {', '.join(selected)} FROM ({source}) b{grouped}", params)
         }
 
     def spread(self) -> tuple[int, int]:
@@ -264,7 +267,7 @@ class Books:
         What rests on one figure of the catalogue errs together and adds; different sources combine in quadrature.
         """
         source, params = self._source("brought_ug", "brought_low_ug", "brought_high_ug", "figure_id")
-        found = next(
+        row = next(
             fetch_rows(
                 f"SELECT {square_sum_sql('d.less')} AS less, {square_sum_sql('d.more')} AS more FROM ("
                 "SELECT SUM(b.brought_ug - b.brought_low_ug) AS less, SUM(b.brought_high_ug - b.brought_ug) AS more "
@@ -274,19 +277,19 @@ class Books:
                 params,
             )
         )
-        return isqrt(as_int(found["less"])), isqrt(as_int(found["more"]))
+        return isqrt(as_int(row["less"])), isqrt(as_int(row["more"]))
 
     def sorted(self, column: str, *, falling: bool, limit: int, offset: int) -> list[int]:
         """Return ids in the order of one of COLUMNS, what has no value last, by name. One query."""
         (needed, value), way = COLUMNS[column], " DESC" if falling else ""
         source, params = self._source(needed, plain=("name",), charged=column in ("charged", "balance"))
         empty = f"CASE WHEN ({value}) IS NULL THEN {{}} END"
-        found = fetch_rows(
+        rows = fetch_rows(
             f"SELECT b.id FROM ({source}) b ORDER BY ({value}) IS NULL, {value}{way}, {empty.format('b.name')}, "
             f"{empty.format('b.id')}, b.id{way} LIMIT {int(limit)} OFFSET {int(offset)}",
             params,
         )
-        return [row["id"] for row in found]
+        return [row["id"] for row in rows]
 
     def by_kind_and_year(self, starts: Sequence[int]) -> dict[tuple[str, int | None], Sums]:
         """Return the sums by kind and by when they were bought: the number of the piece of time, cut at the hours ``starts``
@@ -298,18 +301,18 @@ class Books:
     def bought(self) -> tuple[int, int] | None:
         """Return the hours of the first purchase and the last; None: nothing was bought. One query."""
         source, params = self._source("bought_hour")
-        found = next(fetch_rows(f"SELECT MIN(b.bought_hour) AS low, MAX(b.bought_hour) AS high FROM ({source}) b", params))
-        return None if found["low"] is None else (found["low"], found["high"])
+        row = next(fetch_rows(f"SELECT MIN(b.bought_hour) AS low, MAX(b.bought_hour) AS high FROM ({source}) b", params))
+        return None if row["low"] is None else (row["low"], row["high"])
 
     def ending(self, from_hour: int, to_hour: int, limit: int) -> list[int]:
         """Return ids of lives with their planned end in ``[from_hour, to_hour)``, the first first. One query."""
         source, params = self._source("life_end_hour")
-        found = fetch_rows(
+        rows = fetch_rows(
             f"SELECT b.id FROM ({source}) b WHERE {_ends(from_hour, to_hour)} ORDER BY b.life_end_hour, b.id "
             f"LIMIT {int(limit)}",
             params,
         )
-        return [row["id"] for row in found]
+        return [row["id"] for row in rows]
 
     def _source(self, *names: str, plain: Sequence[str] = (), charged: bool = False) -> tuple[str, tuple[Any, ...]]:
         """Return SQL for the books (id, ``names`` of what entries told, ``plain`` columns of the asset, and if asked for
@@ -320,7 +323,7 @@ class Books:
             joined = f" LEFT JOIN ({open_sql('w', self._hour, self._open)}) o ON o.asset_id = a.id"
         one = "a.{0}"
         if self._earlier:
-            values = ", ".join(_values(pk, told, names) for pk, told in self._earlier.items())
+            values = ", ".join(_values(pk, summary, names) for pk, summary in self._earlier.items())
             joined += f" LEFT JOIN (VALUES {values}) v ON v.column1 = a.id"
             one = "CASE WHEN v.column1 IS NULL THEN a.{0} ELSE CAST(v.column{1} AS bigint) END AS {0}"
         columns += [one.format(name, i) for i, name in enumerate(names, start=2)]
@@ -332,6 +335,6 @@ def _ends(from_hour: int, to_hour: int) -> str:
     return f"b.life_end_hour >= {int(from_hour)} AND b.life_end_hour < {int(to_hour)}"
 
 
-def _values(pk: int, told: Lived, names: Sequence[str]) -> str:
-    values: Sequence[int | None] = [pk, *(getattr(told, name) for name in names)]
+def _values(pk: int, summary: LifecycleSummary, names: Sequence[str]) -> str:
+    values: Sequence[int | None] = [pk, *(getattr(summary, name) for name in names)]
     return f"({', '.join('NULL' if value is None else str(int(value)) for value in values)})"

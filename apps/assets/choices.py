@@ -42,7 +42,7 @@ class ChargeKind(TextChoices):
     IDLE = "idle", "On, and nobody used it"
     IDLE_SHARE = "idle_share", "Idle time, spread by the lab's policy"
     UNMEASURED = "unmeasured", "Off or not measured"
-    HELD = "held", "Held, without a meter"
+    RESERVED = "held", "Held, without a meter"
     LENT = "lent", "Lent"
     END_OF_LIFE = "end_of_life", "End of life as it was, against the estimate"
     WRITTEN_OFF = "written_off", "Written off"

@@ -31,14 +31,14 @@ class _Hour:
 
     def used_ms(self) -> dict[int, int]:
         """Return milliseconds by project: what was reserved, and what is left of the hour by energy used."""
-        found = dict(self.reserved_ms)
-        left = MS_PER_HOUR - sum(found.values())
+        used_by_project = dict(self.reserved_ms)
+        left = MS_PER_HOUR - sum(used_by_project.values())
         projects = sorted(project for project, energy in self.energy_mj.items() if energy > 0)
         if left > 0 and projects:
             parts = largest_remainder(left, [self.energy_mj[project] for project in projects])
             for project, part in zip(projects, parts, strict=True):
-                found[project] = found.get(project, 0) + part
-        return found
+                used_by_project[project] = used_by_project.get(project, 0) + part
+        return used_by_project
 
 
 def hours_of_ledger(lab: Lab) -> tuple[int, int]:
@@ -52,19 +52,23 @@ def roll_up(*, lab: Lab, from_hour: int, to_hour: int) -> set[int]:
     """Derive the device-days that touch ``[from_hour, to_hour)`` again; return the devices whose days changed."""
     edges = day_edges(from_hour, to_hour, ZoneInfo(lab.time_zone))
     start, end = edges[0], edges[-1]
-    wanted = {(row.device_id, row.node_id, row.from_hour): row for row in _days(lab, edges)}
-    kept = {
+    new_rows = {(row.device_id, row.node_id, row.from_hour): row for row in _days(lab, edges)}
+    stored_rows = {
         (row.device_id, row.node_id, row.from_hour): row
         for row in DeviceDay.objects.filter(lab=lab, from_hour__lt=end, to_hour__gt=start)
     }
-    gone = [row for key, row in kept.items() if key not in wanted or _told(wanted[key]) != _told(row)]
-    new = [row for key, row in wanted.items() if key not in kept or _told(kept[key]) != _told(row)]
-    DeviceDay.objects.filter(pk__in=[row.pk for row in gone]).delete()
+    stale_rows = [
+        row for key, row in stored_rows.items() if key not in new_rows or _row_values(new_rows[key]) != _row_values(row)
+    ]
+    new = [
+        row for key, row in new_rows.items() if key not in stored_rows or _row_values(stored_rows[key]) != _row_values(row)
+    ]
+    DeviceDay.objects.filter(pk__in=[row.pk for row in stale_rows]).delete()
     DeviceDay.objects.bulk_create(new, batch_size=500)
-    return {row.device_id for row in (*gone, *new)}
+    return {row.device_id for row in (*stale_rows, *new)}
 
 
-def _told(row: DeviceDay) -> tuple[object, ...]:
+def _row_values(row: DeviceDay) -> tuple[object, ...]:
     return row.to_hour, row.measured_ms, [list(part) for part in row.parts]
 
 
@@ -72,8 +76,8 @@ def _days(lab: Lab, edges: list[int]) -> Iterable[DeviceDay]:
     start, end = edges[0], edges[-1]
     day_of = {hour: i for i in range(len(edges) - 1) for hour in range(edges[i], edges[i + 1])}
     used: dict[tuple[Place, int], dict[int, int]] = defaultdict(lambda: defaultdict(int))
-    for (place, hour), found in _hours(lab, start, end).items():
-        for project, part in found.used_ms().items():
+    for (place, hour), device_hour in _hours(lab, start, end).items():
+        for project, part in device_hour.used_ms().items():
             used[place, day_of[hour]][project] += part
     measured: dict[tuple[Place, int], int] = defaultdict(int)
     hours = DeviceHour.objects.filter(lab=lab, hour__gte=start, hour__lt=end)
@@ -88,8 +92,8 @@ def _days(lab: Lab, edges: list[int]) -> Iterable[DeviceDay]:
 
 
 def _hours(lab: Lab, start: int, end: int) -> dict[tuple[Place, int], _Hour]:
-    found: dict[tuple[Place, int], _Hour] = defaultdict(_Hour)
-    reserving = _reserve(lab, start, end, found)
+    device_hours: dict[tuple[Place, int], _Hour] = defaultdict(_Hour)
+    reserving = _reserve(lab, start, end, device_hours)
     entries = fetch_rows(
         "SELECT e.device_id, e.node_id, e.hour, c.run_uuid, t.project_id, SUM(e.energy_mj) AS energy_mj "
         "FROM energy_ledgerentry e JOIN ingest_consumer c ON c.id = e.consumer_id "
@@ -101,16 +105,16 @@ def _hours(lab: Lab, start: int, end: int) -> dict[tuple[Place, int], _Hour]:
     )
     for row in entries:
         if _plain(row["run_uuid"]) not in reserving:
-            hour = found[(row["device_id"], row["node_id"]), row["hour"]]
+            hour = device_hours[(row["device_id"], row["node_id"]), row["hour"]]
             hour.energy_mj[row["project_id"] or 0] += as_int(row["energy_mj"])
-    return found
+    return device_hours
 
 
 def _plain(uuid: object) -> str:
     return str(uuid).replace("-", "") if uuid else ""
 
 
-def _reserve(lab: Lab, start: int, end: int, found: dict[tuple[Place, int], _Hour]) -> set[str]:
+def _reserve(lab: Lab, start: int, end: int, device_hours: dict[tuple[Place, int], _Hour]) -> set[str]:
     """Add what schedulers reserved of single GPUs; return the runs of which that is known. A run that goes on holds its
     GPUs until now."""
     runs = Run.objects.filter(lab=lab, started_us__lt=end * US_PER_HOUR, job_facts__has_key="gpus")
@@ -121,24 +125,24 @@ def _reserve(lab: Lab, start: int, end: int, found: dict[tuple[Place, int], _Hou
     now = now_us()
     for run in runs.iterator():
         places = _places(run, nodes, devices)
-        begun, ended = max(run.started_us, start * US_PER_HOUR), min(run.until_us(now), end * US_PER_HOUR)
-        if not places or begun >= ended:
+        start_us, end_us = max(run.started_us, start * US_PER_HOUR), min(run.active_until_us(now), end * US_PER_HOUR)
+        if not places or start_us >= end_us:
             continue
         reserving.add(run.uuid.hex)
-        for hour in range(begun // US_PER_HOUR, -(-ended // US_PER_HOUR)):
-            held_us = min(ended, (hour + 1) * US_PER_HOUR) - max(begun, hour * US_PER_HOUR)
+        for hour in range(start_us // US_PER_HOUR, -(-end_us // US_PER_HOUR)):
+            reserved_us = min(end_us, (hour + 1) * US_PER_HOUR) - max(start_us, hour * US_PER_HOUR)
             for place in places:
-                found[place, hour].reserved_ms[run.charged_project_id or 0] += held_us // 1000
+                device_hours[place, hour].reserved_ms[run.charged_project_id or 0] += reserved_us // 1000
     return reserving
 
 
 def _places(run: Run, nodes: dict[int, str], devices: dict[str, int]) -> list[Place]:
     """Return the devices that a job reserved: its GPUs by UUID, on nodes by the names that the scheduler uses."""
     by_name = {name.partition(".")[0]: pk for pk, name in nodes.items()}
-    told = run.job_facts.get("gpus") or {}
+    gpu_indices = run.job_facts.get("gpus") or {}
     return [
         (devices[f"gpu:{uuid}"], by_name[name.partition(".")[0]])
-        for name, uuids in sorted(told.items())
+        for name, uuids in sorted(gpu_indices.items())
         for uuid in uuids
         if f"gpu:{uuid}" in devices and name.partition(".")[0] in by_name
     ]

@@ -20,7 +20,7 @@ MACHINES = (HardwareKind.SERVER, HardwareKind.WORKSTATION, HardwareKind.LAPTOP)
 
 
 @dataclass(frozen=True)
-class SeenDisk:
+class DiscoveredDisk:
     """Built-in disks of one model that a collector saw, and what the catalogue knows of one of them."""
 
     number: int
@@ -49,26 +49,26 @@ class Proposal:
     dismissed: bool = False
     like: tuple[Asset, ...] = ()
     same: Asset | None = None
-    disks: tuple[SeenDisk, ...] = ()
+    disks: tuple[DiscoveredDisk, ...] = ()
 
 
 def proposals(lab: Lab) -> list[Proposal]:
     """Return what may be registered: each node with its GPUs behind it. A fixed number of queries, but for names."""
     metered_devices, metered_nodes = _metered(lab)
     dismissed = DismissedProposal.objects.filter(lab=lab)
-    gone = {(row.device_id, row.node_id) for row in dismissed}
+    dismissed_keys = {(row.device_id, row.node_id) for row in dismissed}
     nodes = list(Node.objects.filter(lab=lab, virtual=False).order_by("hostname", "pk"))
     gpus: dict[int, list[Device]] = defaultdict(list)
     for device in Device.objects.filter(lab=lab, kind=DeviceKind.GPU).order_by("key"):
         if device.pk not in metered_devices:
             gpus[device.node_id].append(device)
     maker = _Maker(lab)
-    found: list[Proposal] = []
+    proposals_: list[Proposal] = []
     for node in nodes:
         if node.pk not in metered_nodes:
-            found.append(maker.of_node(node, dismissed=(None, node.pk) in gone))
-        found += [maker.of_gpu(device, node, dismissed=(device.pk, None) in gone) for device in gpus[node.pk]]
-    return found
+            proposals_.append(maker.of_node(node, dismissed=(None, node.pk) in dismissed_keys))
+        proposals_ += [maker.of_gpu(device, node, dismissed=(device.pk, None) in dismissed_keys) for device in gpus[node.pk]]
+    return proposals_
 
 
 def _metered(lab: Lab) -> tuple[set[int | None], set[int | None]]:
@@ -98,13 +98,13 @@ class _Maker:
         """Return a node as a machine: what its model is; else a workstation where its site is an office, else a server."""
         site = self._sites.get(node.pk)
         office = site is not None and site.kind == SiteKind.WORKSTATION
-        told: dict[str, Any] = node.facts
-        reported = str(told.get("product", ""))[:200]
+        facts: dict[str, Any] = node.facts
+        reported = str(facts.get("product", ""))[:200]
         names = _names(reported)
         model_kind = self._matcher.kind(names)
         kind = HardwareKind.WORKSTATION if office else HardwareKind.SERVER
         kind = HardwareKind(model_kind) if model_kind in MACHINES else kind
-        serial = str(told.get("serial", ""))[:120]
+        serial = str(facts.get("serial", ""))[:120]
         same = self._by_serial.get(serial) or self._hosts.get(node.hostname.lower())
         same = same or self._hosts.get(node.hostname.lower().partition(".")[0])
         return Proposal(
@@ -112,14 +112,14 @@ class _Maker:
             self._matcher.known(kind, names, "", None), node.enrolled_us,
             default_life_hours(kind), node, site, dismissed=dismissed, same=same,
             like=tuple(asset for asset in self._free if asset.kind in MACHINES)[:50],
-            disks=tuple(self._disks(str(told.get("disks", "")))),
+            disks=tuple(self._disks(str(facts.get("disks", "")))),
         )  # fmt: skip
 
-    def _disks(self, told: str) -> Iterator[SeenDisk]:
+    def _disks(self, disk_list: str) -> Iterator[DiscoveredDisk]:
         """Yield disks as collectors tell them (docs/collector.md): ``2 × MODEL (SSD, 2000 GB); 1 × …``."""
-        for number, name, category, capacity_gb in _DISK.findall(told):
+        for number, name, category, capacity_gb in _DISK.findall(disk_list):
             known = self._matcher.known(HardwareKind.STORAGE, (name,), category.lower(), int(capacity_gb))
-            yield SeenDisk(int(number), name, int(capacity_gb), known)
+            yield DiscoveredDisk(int(number), name, int(capacity_gb), known)
 
     def of_gpu(self, device: Device, node: Node, *, dismissed: bool) -> Proposal:
         uuid = device.key.partition(":")[2]

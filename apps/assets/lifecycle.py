@@ -28,7 +28,7 @@ class Event:
     figure_id: int | None = None
 
 
-def standing(events: Sequence[tuple[Event, int | None]]) -> list[Event]:
+def active_events(events: Sequence[tuple[Event, int | None]]) -> list[Event]:
     """Return the events that hold, in order of time (within an hour the opening first).
 
     ``events`` are (event, id of the one it reverses or None); a reversal may be reversed itself.
@@ -39,8 +39,8 @@ def standing(events: Sequence[tuple[Event, int | None]]) -> list[Event]:
         undoing = reversed_by.get(event_id)
         return undoing is None or not holds(undoing)
 
-    found = [event for event, target in events if target is None and holds(event.id)]
-    return sorted(found, key=lambda event: (event.hour, event.kind not in OPENING, event.id))
+    active = [event for event, target in events if target is None and holds(event.id)]
+    return sorted(active, key=lambda event: (event.hour, event.kind not in OPENING, event.id))
 
 
 def wrong(events: Sequence[Event]) -> str:

@@ -9,7 +9,7 @@ from apps.assets.lifecycle import Event
 
 
 @dataclass(frozen=True)
-class Lived:
+class LifecycleSummary:
     """The embodied carbon that entries brought, µg, and the hours of the life that they tell.
 
     ``brought_ug`` None: nobody knows. ``brought_at_least``: what it brought first is not known, what came later is.
@@ -30,23 +30,23 @@ class Lived:
     told_to_hour: int = 0
 
 
-KEPT = tuple(field.name for field in fields(Lived))
+SUMMARY_FIELDS = tuple(field.name for field in fields(LifecycleSummary))
 
 
-def lived(events: Sequence[Event]) -> Lived:
+def summarise_lifecycle(events: Sequence[Event]) -> LifecycleSummary:
     """Return what standing events, in order, come to."""
     if not events:
-        return Lived()
+        return LifecycleSummary()
     opening = next((event for event in events if event.kind in OPENING), None)
     bringing = [event for event in events if event.kind in OPENING or event.kind == EventKind.REPAIR]
-    told = [event.total_ug for event in bringing if event.total_ug is not None]
-    actual = brought_ug(events) - sum(told)  # the end of life as it was, against the estimate
-    known = bool(told) or actual != 0
+    known_totals = [event.total_ug for event in bringing if event.total_ug is not None]
+    actual = brought_ug(events) - sum(known_totals)  # the end of life as it was, against the estimate
+    known = bool(known_totals) or actual != 0
     in_use = next((event.hour for event in events if event.kind == EventKind.DEPLOY), None)
-    return Lived(
-        brought_ug=sum(told) + actual if known else None,
-        brought_low_ug=sum(_first_told(event.low_ug, event.total_ug) for event in bringing) + actual,
-        brought_high_ug=sum(_first_told(event.high_ug, event.total_ug) for event in bringing) + actual,
+    return LifecycleSummary(
+        brought_ug=sum(known_totals) + actual if known else None,
+        brought_low_ug=sum(_first_known(event.low_ug, event.total_ug) for event in bringing) + actual,
+        brought_high_ug=sum(_first_known(event.high_ug, event.total_ug) for event in bringing) + actual,
         brought_at_least=known and (opening is None or opening.total_ug is None),
         figure_id=opening.figure_id if opening else None,
         bought_hour=opening.hour if opening else None,
@@ -57,7 +57,7 @@ def lived(events: Sequence[Event]) -> Lived:
     )
 
 
-def _first_told(*values: int | None) -> int:
+def _first_known(*values: int | None) -> int:
     return next((value for value in values if value is not None), 0)
 
 
@@ -65,8 +65,8 @@ def _planned_end(events: Sequence[Event], in_use_hour: int, opening: Event | Non
     """Return the planned end of a life. Said before its first use, an end tells how long it will serve from then on, not
     when it ends."""
     changes = (EventKind.LIFE_CHANGE, EventKind.REPURPOSE)
-    said = [(event.hour, event.life_end_hour) for event in events if event.kind in changes]
-    last = next(((hour, end) for hour, end in reversed(said) if end is not None), None)
+    planned_ends = [(event.hour, event.life_end_hour) for event in events if event.kind in changes]
+    last = next(((hour, end) for hour, end in reversed(planned_ends) if end is not None), None)
     if last is None:
         return in_use_hour + max(1, opening.life_hours or 0 if opening else 0)
     hour, end = last

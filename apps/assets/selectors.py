@@ -53,19 +53,19 @@ def matching(lab: Lab, filters: Filters) -> QuerySet[Asset]:
             raise InvalidInput(f"{value[:40]!r} is no {name}.", field=name, hint=f"Use one of {', '.join(known)}.")
     if is_unstorable(filters.text + filters.owner):
         raise InvalidInput("A filter holds a NUL.", field="text", hint="Leave it out.")
-    found = assets_of(lab)
+    assets = assets_of(lab)
     if filters.kind:
-        found = found.filter(kind=filters.kind)
+        assets = assets.filter(kind=filters.kind)
     if filters.state:
-        found = found.filter(state=filters.state)
+        assets = assets.filter(state=filters.state)
     if filters.owner:
-        found = found.filter(owner=None) if filters.owner == LAB_ITSELF else found.filter(owner__slug=filters.owner)
+        assets = assets.filter(owner=None) if filters.owner == LAB_ITSELF else assets.filter(owner__slug=filters.owner)
     if filters.site:
-        found = found.filter(_at(filters.site))
+        assets = assets.filter(_at(filters.site))
     for word in filters.text.split():
-        told = Q(name__icontains=word) | Q(serial__icontains=word) | Q(tag__icontains=word)
-        found = found.filter(told | Q(model__name__icontains=word))
-    return found
+        text_filter = Q(name__icontains=word) | Q(serial__icontains=word) | Q(tag__icontains=word)
+        assets = assets.filter(text_filter | Q(model__name__icontains=word))
+    return assets
 
 
 def _at(site: str) -> Q:
@@ -79,10 +79,10 @@ def _at(site: str) -> Q:
 
 def entries_of(asset: Asset) -> list[LifecycleEvent]:
     """Return all entries of a life in order of time, those reversed and the reversals among them."""
-    found = LifecycleEvent.objects.filter(asset=asset).select_related(
+    events = LifecycleEvent.objects.filter(asset=asset).select_related(
         "project", "parent", "site", "figure__model", "recorded_by", "reverses", "reversed_by"
     )
-    return list(found.order_by("hour", "pk"))
+    return list(events.order_by("hour", "pk"))
 
 
 def meters_of(asset: Asset) -> list[AssetMeter]:
@@ -92,8 +92,8 @@ def meters_of(asset: Asset) -> list[AssetMeter]:
 
 def volumes_of(asset: Asset) -> list[StoredVolume]:
     """Return what projects store on an asset, oldest first."""
-    found = StoredVolume.objects.filter(ACTIVE, asset=asset).select_related("project", "recorded_by")
-    return list(found.order_by("from_hour", "pk"))
+    volumes = StoredVolume.objects.filter(ACTIVE, asset=asset).select_related("project", "recorded_by")
+    return list(volumes.order_by("from_hour", "pk"))
 
 
 def free_meters(lab: Lab, asset: Asset | None = None) -> tuple[list[Device], list[Node]]:
@@ -102,11 +102,11 @@ def free_meters(lab: Lab, asset: Asset | None = None) -> tuple[list[Device], lis
     last = {}
     for meter in others.order_by("from_hour", "pk"):
         last[meter.asset_id] = meter
-    taken = [meter for asset_id, meter in last.items() if asset is None or asset_id != asset.pk]
-    things = (DeviceKind.GPU, DeviceKind.CPU, DeviceKind.DRAM, DeviceKind.STORAGE)
-    devices = Device.objects.filter(lab=lab, kind__in=things).select_related("node")
+    occupied = [meter for asset_id, meter in last.items() if asset is None or asset_id != asset.pk]
+    device_kinds = (DeviceKind.GPU, DeviceKind.CPU, DeviceKind.DRAM, DeviceKind.STORAGE)
+    devices = Device.objects.filter(lab=lab, kind__in=device_kinds).select_related("node")
     nodes = Node.objects.filter(lab=lab).exclude(placements__site__kind=SiteKind.DECLARED).distinct()
     return (
-        list(devices.exclude(pk__in=[meter.device_id for meter in taken if meter.device_id]).order_by("name", "key")),
-        list(nodes.exclude(pk__in=[meter.node_id for meter in taken if meter.node_id]).order_by("hostname", "pk")),
+        list(devices.exclude(pk__in=[meter.device_id for meter in occupied if meter.device_id]).order_by("name", "key")),
+        list(nodes.exclude(pk__in=[meter.node_id for meter in occupied if meter.node_id]).order_by("hostname", "pk")),
     )

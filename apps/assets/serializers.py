@@ -177,10 +177,10 @@ def _named(rows: QuerySet[Any], field: str, value: Any, name: str) -> Any:
     """Return the thing of the lab that is called ``value``, None of None. Raises InvalidInput naming the field."""
     if value is None:
         return None
-    found: Model | None = rows.filter(**{field: value}).first()
-    if found is None:
+    record: Model | None = rows.filter(**{field: value}).first()
+    if record is None:
         raise InvalidInput(f"There is no such {name} in this lab.", field=name, hint="Names of another lab are not known.")
-    return found
+    return record
 
 
 def entry_of(lab: Lab, body: Body) -> Entry:
@@ -200,30 +200,30 @@ def entry_of(lab: Lab, body: Body) -> Entry:
 
 def facts_of(lab: Lab, body: Body, before: Asset | None = None) -> Facts:
     """Return what a body says an asset is; what it does not say stays as it was ``before``."""
-    told = {field.name: getattr(before, field.name) for field in fields(Facts)} if before else {}
-    told |= {name: value for name, value in body.items() if name in {field.name for field in fields(Facts)}}
+    values = {field.name: getattr(before, field.name) for field in fields(Facts)} if before else {}
+    values |= {name: value for name, value in body.items() if name in {field.name for field in fields(Facts)}}
     if "model" in body:
-        told["model"] = _model(lab, str(told["kind"]), body["model"])
-    return Facts(**told)
+        values["model"] = _model(lab, str(values["kind"]), body["model"])
+    return Facts(**values)
 
 
 def _model(lab: Lab, kind: str, name: str | None) -> HardwareModel | None:
     if name is None:
         return None
-    found = model_of(kind, name, lab)
-    if found is None:
+    hardware_model = model_of(kind, name, lab)
+    if hardware_model is None:
         raise InvalidInput(
             f"The catalogue knows no {kind} {name[:60]!r}.", field="model", hint="Leave it out, or add the model first."
         )
-    return found
+    return hardware_model
 
 
 def draft_of(lab: Lab, body: Body) -> Draft:
     """Return the asset that a body tells. Embodied carbon that it does not speak of is the catalogue's."""
     facts = facts_of(lab, body)
-    told: Body = body["opening"]
-    opening = entry_of(lab, {"life_hours": default_life_hours(facts.kind), **told})
-    if told["kind"] == EventKind.PURCHASE and "embodied" not in told:
+    opening_body: Body = body["opening"]
+    opening = entry_of(lab, {"life_hours": default_life_hours(facts.kind), **opening_body})
+    if opening_body["kind"] == EventKind.PURCHASE and "embodied" not in opening_body:
         names = (facts.model.name,) if facts.model else ()
         known = Matcher(lab).known(facts.kind, names, "", None)
         opening = replace(opening, embodied=known.embodied)

@@ -40,15 +40,15 @@ def model_of(kind: str, name: str, lab: Lab | None = None) -> HardwareModel | No
         return None
     on_offer = models_of(lab).filter(kind=kind, retired_us__isnull=True)
     further = HardwareAlias.objects.filter(match_key=key).values("model_id")
-    found = list(on_offer.filter(match_key=key)) or list(on_offer.filter(pk__in=further))
-    return min(found, key=lambda model: (model.lab_id is None, model.pk), default=None)
+    models = list(on_offer.filter(match_key=key)) or list(on_offer.filter(pk__in=further))
+    return min(models, key=lambda model: (model.lab_id is None, model.pk), default=None)
 
 
 def best_figures(model_ids: Iterable[int], lab: Lab | None) -> dict[int, EmbodiedFigure]:
     """Return the figure used for each model that has one, by model: the most trusted of those that hold."""
     best: dict[int, EmbodiedFigure] = {}
-    found = figures_of(lab).filter(CURRENT, model_id__in=list(model_ids))
-    for figure in sorted(found, key=_trust):
+    figures = figures_of(lab).filter(CURRENT, model_id__in=list(model_ids))
+    for figure in sorted(figures, key=_trust):
         best.setdefault(figure.model_id, figure)
     return best
 
@@ -69,7 +69,7 @@ def _defaults() -> dict[tuple[str, str], tuple[str, ...]]:
     with (DATA / "defaults.csv").open(newline="", encoding="utf-8") as file:
         for row in csv.DictReader(file):
             names.setdefault((row["kind"], row["category"]), []).append(row["name"])
-    return {key: tuple(found) for key, found in names.items()}
+    return {key: tuple(model_names) for key, model_names in names.items()}
 
 
 def category_default(kind: str, category: str = "") -> EmbodiedFigure | None:
@@ -79,10 +79,10 @@ def category_default(kind: str, category: str = "") -> EmbodiedFigure | None:
     pack is loaded.
     """
     names = _defaults().get((kind, category), ())
-    found = EmbodiedFigure.objects.filter(
+    figures = EmbodiedFigure.objects.filter(
         CURRENT, lab__isnull=True, model__lab__isnull=True, model__kind=kind, model__name__in=names
     ).select_related("model")
-    return min(found, key=lambda figure: (names.index(figure.model.name), _trust(figure)), default=None)
+    return min(figures, key=lambda figure: (names.index(figure.model.name), _trust(figure)), default=None)
 
 
 def model_by_id(lab: Lab | None, pk: int) -> HardwareModel | None:
@@ -95,13 +95,15 @@ def figures_of_model(model: HardwareModel, lab: Lab | None) -> list[EmbodiedFigu
 
     The first that holds is the one that is used.
     """
-    found = list(
+    figures = list(
         figures_of(lab)
         .filter(model=model)
         .select_related("uploaded_by", "superseded_by", "evidence")
         .defer("evidence__content")
     )
-    return sorted(found, key=lambda figure: (figure.superseded_us is not None, -(figure.superseded_us or 0), _trust(figure)))
+    return sorted(
+        figures, key=lambda figure: (figure.superseded_us is not None, -(figure.superseded_us or 0), _trust(figure))
+    )
 
 
 def figure_of(lab: Lab, pk: int) -> EmbodiedFigure | None:

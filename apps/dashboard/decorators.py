@@ -17,7 +17,7 @@ from apps.core.clock import now_us
 from apps.core.errors import Forbidden, LabCarbonError, NotFound
 
 WRITERS = frozenset({Role.MEMBER, Role.PI, Role.ADMIN})
-KEEPERS = frozenset({Role.PI, Role.ADMIN})  # may enrol nodes, change sites and nodes, invite people, read the audit log
+MANAGERS = frozenset({Role.PI, Role.ADMIN})  # may enrol nodes, change sites and nodes, invite people, read the audit log
 ADMINS = frozenset({Role.ADMIN})  # may change people, services' tokens and the lab's settings
 
 View = Callable[..., HttpResponseBase]
@@ -38,18 +38,18 @@ class Visitor:
         return ZoneInfo(self.lab.time_zone)
 
     @property
-    def may_write(self) -> bool:
+    def can_write(self) -> bool:
         return self.role in WRITERS
 
     @property
-    def may_keep(self) -> bool:
-        return self.role in KEEPERS
+    def can_manage(self) -> bool:
+        return self.role in MANAGERS
 
     @property
-    def may_admin(self) -> bool:
+    def can_administer(self) -> bool:
         return self.role in ADMINS
 
-    def needs(self, roles: frozenset[Role]) -> None:
+    def require_role(self, roles: frozenset[Role]) -> None:
         """Raise Forbidden unless the person has one of ``roles``."""
         if self.role not in roles:
             raise Forbidden(
@@ -68,7 +68,7 @@ def visitor_of(request: HttpRequest) -> Visitor:
     return visitor
 
 
-def told(request: HttpRequest, error: LabCarbonError) -> HttpResponse:
+def render_error(request: HttpRequest, error: LabCarbonError) -> HttpResponse:
     """Return an anticipated error as a page in the same look."""
     titles = {403: "You may not do this", 404: "There is nothing here", 405: "This address works another way"}
     page = {"title": titles.get(error.status, "This cannot be shown as asked"), "error": error, "status": error.status}
@@ -82,7 +82,7 @@ class WrongMethod(LabCarbonError):
 
 def _refused(request: HttpRequest, methods: tuple[str, ...]) -> HttpResponse:
     error = WrongMethod(f"This address does not answer {request.method}.", hint=f"It answers {' and '.join(methods)}.")
-    response = told(request, error)
+    response = render_error(request, error)
     response["Allow"] = ", ".join(methods)
     return response
 
@@ -102,7 +102,7 @@ def page(*methods: str) -> Callable[[View], View]:
                     return _refused(request, allowed)
                 return view(request, visitor, *args, **kwargs)
             except LabCarbonError as error:
-                return told(request, error)
+                return render_error(request, error)
 
         return wrapped
 
@@ -121,15 +121,15 @@ def public(*methods: str) -> Callable[[View], View]:
             try:
                 return view(request, *args, **kwargs)
             except LabCarbonError as error:
-                return told(request, error)
+                return render_error(request, error)
 
         return wrapped
 
     return decorate
 
 
-def found(thing: Any, what: str, where: str) -> Any:
-    """Return ``thing``, or raise NotFound: one answer for what is not there and what belongs to another lab."""
-    if thing is None:
-        raise NotFound(f"There is no such {what} in your lab.", hint=f"See {where} for those there are.")
-    return thing
+def or_not_found(record: Any, noun: str, listing: str) -> Any:
+    """Return ``record``, or raise NotFound: one answer for what is not there and what belongs to another lab."""
+    if record is None:
+        raise NotFound(f"There is no such {noun} in your lab.", hint=f"See {listing} for those there are.")
+    return record

@@ -15,7 +15,7 @@ NO_PUE = "PUE unknown: place the node at a site"
 
 
 @dataclass(frozen=True)
-class Fig:
+class Quantity:
     """What the template tag renders. ``missing`` replaces a number that nobody can tell; ``at_least`` marks a sum that
     lacks the emissions of some energy without a factor."""
 
@@ -53,7 +53,7 @@ class Fig:
         return self.missing or f"{'at least ' if self.at_least else ''}{self.number} {self.unit}"
 
 
-def fig(query: FigureQuery, found: Figure, unit: Unit | None = None) -> Fig:
+def quantity(query: FigureQuery, found: Figure, unit: Unit | None = None) -> Quantity:
     """Return ``found`` as ``query`` asks for it, in ``unit`` (else the one that suits it)."""
     value = found.value(query.metric)
     unit = unit or unit_for(query.metric, [value])
@@ -62,7 +62,7 @@ def fig(query: FigureQuery, found: Figure, unit: Unit | None = None) -> Fig:
         missing = NO_FACTOR
     elif query.metric == "facility_energy_mj" and found.energy_mj and not value:
         missing = NO_PUE
-    return Fig(
+    return Quantity(
         query=query,
         value=value,
         number=shown(value, unit),
@@ -73,7 +73,7 @@ def fig(query: FigureQuery, found: Figure, unit: Unit | None = None) -> Fig:
     )
 
 
-def carbon_fig(found: CombinedFigure, unit: Unit | None = None) -> Fig:
+def carbon_quantity(found: CombinedFigure, unit: Unit | None = None) -> Quantity:
     """Return a figure of hardware, or of use and hardware: assets without a figure make it a sum of at least so much."""
     query, value, covered = found.query, found.value, found.coverage
     unit = unit or unit_for(query.metric, [value])
@@ -83,7 +83,7 @@ def carbon_fig(found: CombinedFigure, unit: Unit | None = None) -> Fig:
         missing = NO_HARDWARE
     elif not value and found.without_factor_mj:
         missing = NO_FACTOR
-    return Fig(
+    return Quantity(
         query=query,
         value=value,
         number=shown(value, unit),
@@ -94,35 +94,37 @@ def carbon_fig(found: CombinedFigure, unit: Unit | None = None) -> Fig:
     )
 
 
-def entered_fig(found: CombinedFigure, unit: Unit | None = None) -> Fig | None:
+def entered_quantity(found: CombinedFigure, unit: Unit | None = None) -> Quantity | None:
     """Return the same, None where nothing was entered: neither known nor unknown."""
-    told = carbon_fig(found, unit)
+    told = carbon_quantity(found, unit)
     return told if found.entries or told.missing else None
 
 
-def amount_fig(query: FigureQuery, value: int, unit: Unit | None = None) -> Fig:
+def amount_quantity(query: FigureQuery, value: int, unit: Unit | None = None) -> Quantity:
     """Return one line of a sum whose gaps are told with the sum."""
     unit = unit or unit_for(query.metric, [value])
-    return Fig(query=query, value=value, number=shown(value, unit), unit=unit.name, exact=exact(value, query.metric))
+    return Quantity(query=query, value=value, number=shown(value, unit), unit=unit.name, exact=exact(value, query.metric))
 
 
-def exact_fig(query: FigureQuery, value: int) -> Fig:
+def exact_quantity(query: FigureQuery, value: int) -> Quantity:
     """Return a figure as the integer that is stored, in its stored unit."""
-    return Fig(query=query, value=value, number=grouped(value), unit=STORED[query.metric], exact=exact(value, query.metric))
+    return Quantity(
+        query=query, value=value, number=grouped(value), unit=STORED[query.metric], exact=exact(value, query.metric)
+    )
 
 
-def percent_fig(query: FigureQuery, part: int, whole: int) -> Fig:
+def percent_quantity(query: FigureQuery, part: int, whole: int) -> Quantity:
     """Return a percentage as a figure: its query and integer are the numerator's."""
     told = f"{exact(part, query.metric)} of {exact(whole, query.metric)}"
-    return Fig(query=query, value=part, number=percent(part, whole), unit="%", exact=told)
+    return Quantity(query=query, value=part, number=percent(part, whole), unit="%", exact=told)
 
 
 @dataclass(frozen=True)
-class Pair:
+class EnergyAndEmissions:
     """Energy and emissions of the same thing, side by side."""
 
-    energy: Fig
-    emission: Fig
+    energy: Quantity
+    emission: Quantity
 
 
 @dataclass(frozen=True)
@@ -142,11 +144,11 @@ def column_units(found: Iterable[Figure]) -> Units:
     )
 
 
-def pair(query: FigureQuery, found: Figure, units: Units | None = None) -> Pair:
+def energy_and_emissions(query: FigureQuery, found: Figure, units: Units | None = None) -> EnergyAndEmissions:
     """Return both figures of a query."""
-    return Pair(
-        fig(query.replace(metric="energy_mj"), found, units.energy if units else None),
-        fig(query.replace(metric="emission_ug"), found, units.emission if units else None),
+    return EnergyAndEmissions(
+        quantity(query.replace(metric="energy_mj"), found, units.energy if units else None),
+        quantity(query.replace(metric="emission_ug"), found, units.emission if units else None),
     )
 
 
@@ -163,7 +165,7 @@ def total(found: Iterable[Figure]) -> Figure:
 
 
 @dataclass(frozen=True)
-class WouldBe:
+class Projected:
     """A quantity as it would be if a fact were recorded. It is not stored, so it has no explanation and is no link."""
 
     number: str
@@ -173,20 +175,20 @@ class WouldBe:
     at_least: bool
 
 
-def would_be(query: FigureQuery, found: Figure, unit: Unit | None = None) -> WouldBe:
+def projected(query: FigureQuery, found: Figure, unit: Unit | None = None) -> Projected:
     """Return ``found``, computed but not recorded, as ``query`` asks for it."""
-    shown_as = fig(query, found, unit)
-    return WouldBe(shown_as.number, shown_as.unit, shown_as.exact, shown_as.missing, shown_as.at_least)
+    shown_as = quantity(query, found, unit)
+    return Projected(shown_as.number, shown_as.unit, shown_as.exact, shown_as.missing, shown_as.at_least)
 
 
-def estimated(value: int, metric: str = "energy_mj", unit: Unit | None = None, *, at_least: bool = False) -> WouldBe:
+def estimated(value: int, metric: str = "energy_mj", unit: Unit | None = None, *, at_least: bool = False) -> Projected:
     """Return an amount that was computed on the page at hand, whose parts stand beside it."""
     unit = unit or unit_for(metric, [value])
-    return WouldBe(shown(value, unit), unit.name, exact(value, metric), "", at_least)
+    return Projected(shown(value, unit), unit.name, exact(value, metric), "", at_least)
 
 
 @dataclass(frozen=True)
-class EmbodiedFig:
+class EmbodiedQuantity:
     """An amount of the catalogue, in kg CO2e: its explanation is the figure's entry with source and licence."""
 
     figure: EmbodiedFigure

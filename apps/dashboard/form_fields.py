@@ -13,7 +13,7 @@ from apps.fleet.models import Node, Site
 from apps.fleet.selectors import node_of, site_of
 
 
-def chosen_site(data: Mapping[str, str], visitor: Visitor) -> Site:
+def required_site(data: Mapping[str, str], visitor: Visitor) -> Site:
     """Return the lab's site that a form names in ``site``. Raises InvalidInput where it names none."""
     number = parse_record_number(data.get("site", ""))
     site = None if number is None else site_of(visitor.lab, number)
@@ -22,12 +22,12 @@ def chosen_site(data: Mapping[str, str], visitor: Visitor) -> Site:
     return site
 
 
-def site_if_chosen(data: Mapping[str, str], visitor: Visitor) -> Site | None:
+def optional_site(data: Mapping[str, str], visitor: Visitor) -> Site | None:
     """Return the lab's site that a form names in ``site``, None for nothing chosen."""
-    return chosen_site(data, visitor) if data.get("site") else None
+    return required_site(data, visitor) if data.get("site") else None
 
 
-def node_if_chosen(data: Mapping[str, str], visitor: Visitor) -> Node | None:
+def optional_node(data: Mapping[str, str], visitor: Visitor) -> Node | None:
     """Return the lab's machine that a form names in ``node``, None for nothing chosen."""
     text = data.get("node", "")
     if not text:

@@ -79,7 +79,7 @@ class PageForm(forms.Form):
 
         Raises Forbidden for a role that may not, NotFound for what another lab owns.
         """
-        self.visitor.needs(self.roles)
+        self.visitor.require_role(self.roles)
         if not self.is_valid():
             return False
         try:

@@ -30,7 +30,7 @@ class PeriodMenu:
     query: str
 
 
-def chosen_period(request: HttpRequest, visitor: Visitor) -> Period | HttpResponseRedirect:
+def requested_period(request: HttpRequest, visitor: Visitor) -> Period | HttpResponseRedirect:
     """Return the period of the address; a form's first and last day become from and to in the address."""
     if "first_day" in request.GET or "last_day" in request.GET:
         days = from_days(request.GET.get("first_day", ""), request.GET.get("last_day", ""))

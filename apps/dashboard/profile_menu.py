@@ -20,7 +20,7 @@ class ProfileChoice:
     current: bool
 
 
-def chosen_profile(request: HttpRequest, lab: Lab) -> str:
+def requested_profile(request: HttpRequest, lab: Lab) -> str:
     """Return the profile of an address, or the lab's; InvalidInput for one that there is not."""
     asked = request.GET.get("profile") or lab.profile
     if asked not in PROFILES:

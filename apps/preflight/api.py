@@ -13,7 +13,7 @@ from rest_framework.views import APIView
 from apps.accounts.choices import Scope
 from apps.accounts.permissions import caller
 from apps.artifacts.choices import FineTuningMethod, SimilarityBasis
-from apps.carbon.figures.visibility import sight_of
+from apps.carbon.figures.visibility import visibility_for
 from apps.core.api import StrictSerializer
 from apps.core.clock import now_us
 from apps.core.errors import Forbidden, InvalidInput
@@ -64,9 +64,9 @@ class PreflightSerializer(StrictSerializer):
         return validate_tags_mapping(tags)
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
-        told = attrs.get("external") or {}
+        external = attrs.get("external") or {}
         texts = {name: attrs.get(name) or "" for name in ("project", "name", "job")}
-        for name, text in {**texts, "external": f"{told.get('tool', '')}{told.get('value', '')}"}.items():
+        for name, text in {**texts, "external": f"{external.get('tool', '')}{external.get('value', '')}"}.items():
             if is_unstorable(text):
                 raise InvalidInput("NUL and half characters cannot be stored.", field=name)
         return attrs
@@ -189,7 +189,7 @@ class PreflightView(APIView):
         body.is_valid(raise_exception=True)
         data, who = body.validated_data, caller(request)
         external = data.get("external")
-        asked = PreflightRequest(
+        payload = PreflightRequest(
             fingerprint=parse_fingerprint(data["fingerprint"]),
             project=data.get("project"),
             name=data.get("name", ""),
@@ -199,8 +199,10 @@ class PreflightView(APIView):
             tags=data.get("tags", {}),
             external=(external["tool"], external["value"]) if external else None,
         )
-        asker = Requester(who.user, sight_of(who.lab, who.user), Scope.RUNS_READ in who.scopes)
-        return Response(check_duplicates(lab=who.lab, asked=asked, asker=asker, node_uuid=who.node_uuid, now=now_us()))
+        requester = Requester(who.user, visibility_for(who.lab, who.user), Scope.RUNS_READ in who.scopes)
+        return Response(
+            check_duplicates(lab=who.lab, payload=payload, requester=requester, node_uuid=who.node_uuid, now=now_us())
+        )
 
 
 class OutcomeBody(StrictSerializer):
@@ -216,5 +218,5 @@ class OutcomeView(APIView):
         body = OutcomeBody(data=request.data)
         body.is_valid(raise_exception=True)
         who, outcome = caller(request), Outcome(body.validated_data["outcome"])
-        kept = record_outcome(lab=who.lab, uuid=uuid, outcome=outcome, by=who.user, node_uuid=who.node_uuid, now=now_us())
-        return Response({"outcome": kept.outcome})
+        stored = record_outcome(lab=who.lab, uuid=uuid, outcome=outcome, by=who.user, node_uuid=who.node_uuid, now=now_us())
+        return Response({"outcome": stored.outcome})

@@ -1,10 +1,10 @@
-"""The closed lists of preflight."""
+"""Choices of preflight."""
 
 from django.db.models import TextChoices
 
 
 class Verdict(TextChoices):
-    """What is found for a question, in the order in which it is looked for."""
+    """The result of a duplicate check, in the order in which verdicts are evaluated."""
 
     SAME_RUN = "same_run", "The same run, told twice"
     DECLARED = "declared", "Repeated on purpose"
@@ -19,30 +19,30 @@ class Verdict(TextChoices):
 
 
 class Certainty(TextChoices):
-    """What a match rests on: contents, or for some part only names, sizes and times."""
+    """The basis of a match: contents, or for some part only names, sizes and times."""
 
     VERIFIED = "verified", "Verified"
     POSSIBLE = "possible", "Possible"
 
 
 class Level(TextChoices):
-    """How loud an answer is told."""
+    """The severity of a response."""
 
-    LOUD = "loud", "Loud"
+    BLOCK = "loud", "Loud"
     WARN = "warn", "Warning"
     INFORM = "inform", "Information"
     SILENT = "silent", "Silent"
 
 
 class Outcome(TextChoices):
-    """What the asker did with an answer."""
+    """The action that followed a response."""
 
     STOPPED = "stopped", "Stopped because of it"
-    WENT_ON = "went_on", "Went on"
+    PROCEEDED = "went_on", "Went on"
 
 
-class RepeatState(TextChoices):
-    """What a person decided of a finding."""
+class FindingState(TextChoices):
+    """The decision about a duplicate finding."""
 
     OPEN = "open", "Open"
     CONFIRMED = "confirmed", "A repeat"
@@ -51,13 +51,13 @@ class RepeatState(TextChoices):
 
 
 # What is kept as a finding: energy was, or is being, spent on what was known.
-KEPT = frozenset({Verdict.CONCURRENT, Verdict.WILL_FAIL, Verdict.DUPLICATE, Verdict.NEAR})
+RECORDED_VERDICTS = frozenset({Verdict.CONCURRENT, Verdict.WILL_FAIL, Verdict.DUPLICATE, Verdict.NEAR})
 # What a stop saves for certain, if the match is verified.
-SAVING = frozenset({Verdict.CONCURRENT, Verdict.WILL_FAIL, Verdict.DUPLICATE})
+AVOIDING_VERDICTS = frozenset({Verdict.CONCURRENT, Verdict.WILL_FAIL, Verdict.DUPLICATE})
 
 
 class Act(TextChoices):
-    """What the audit log records of findings."""
+    """Audit actions of duplicate findings."""
 
     DECIDED = "repeat.decided", "Repeat decided"
     REOPENED = "repeat.reopened", "Decision about a repeat undone"

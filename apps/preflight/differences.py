@@ -18,35 +18,39 @@ class Difference:
     only: str = ""  # 'here' or 'there': the other side has none
 
 
-def differences(here: Work, there: Work) -> list[Difference]:
+def differences(own: Work, other: Work) -> list[Difference]:
     """Return in what two works differ, typed where both values may be told; parts nobody can compare are left out."""
-    relation = relate(here, there)
-    found = []
+    relation = relate(own, other)
+    result = []
     if relation.code == Likeness.DIFFERENT:
-        found.append(Difference("code", "format" if relation.normal == Likeness.SAME else "logic"))
-    found += [Difference(part, part) for part in ("data", "start") if getattr(relation, part) == Likeness.DIFFERENT]
-    hashes = (here.params or {}, there.params or {}) if relation.changed is not None else ({}, {})
-    found += _named("params", *hashes, here.told, there.told)
-    if here.seeds is not None and there.seeds is not None:
-        found += _named("seeds", here.seeds, there.seeds, here.told, there.told)
+        result.append(Difference("code", "format" if relation.normal == Likeness.SAME else "logic"))
+    result += [Difference(part, part) for part in ("data", "start") if getattr(relation, part) == Likeness.DIFFERENT]
+    hashes = (own.params or {}, other.params or {}) if relation.changed is not None else ({}, {})
+    result += _named("params", *hashes, own.plain_values, other.plain_values)
+    if own.seeds is not None and other.seeds is not None:
+        result += _named("seeds", own.seeds, other.seeds, own.plain_values, other.plain_values)
     for part in ("environment", "hardware"):
-        mine, theirs = getattr(here, part), getattr(there, part)
-        if mine and theirs:
-            found += _named(part, mine, theirs, mine, theirs)
-    return found
+        own_values, other_values = getattr(own, part), getattr(other, part)
+        if own_values and other_values:
+            result += _named(part, own_values, other_values, own_values, other_values)
+    return result
 
 
 def _named(
-    part: str, here: Mapping[str, Any], there: Mapping[str, Any], mine: Mapping[str, Any], theirs: Mapping[str, Any]
+    part: str,
+    own: Mapping[str, Any],
+    other: Mapping[str, Any],
+    own_values: Mapping[str, Any],
+    other_values: Mapping[str, Any],
 ) -> list[Difference]:
-    names = sorted(name for name in {*here, *there} if here.get(name) != there.get(name))
+    names = sorted(name for name in {*own, *other} if own.get(name) != other.get(name))
     return [
         Difference(
             part,
             name,
-            mine.get(name) if name in here else None,
-            theirs.get(name) if name in there else None,
-            "" if name in here and name in there else "here" if name in here else "there",
+            own_values.get(name) if name in own else None,
+            other_values.get(name) if name in other else None,
+            "" if name in own and name in other else "here" if name in own else "there",
         )
         for name in names
     ]

@@ -1,4 +1,4 @@
-"""What is said of a question, as sentences for a terminal. Pure."""
+"""Verdicts as sentences for a terminal. Pure."""
 
 from collections.abc import Iterable
 
@@ -39,21 +39,21 @@ def _three(number: float) -> str:
 
 
 def opening(verdict: Verdict, certainty: Certainty, unseeded: bool) -> str:
-    """Return how a sentence begins, '' where nothing is said."""
+    """Return the beginning of a sentence, '' for a silent verdict."""
     if verdict == Verdict.REPLICATE and unseeded:
         certain = certainty == Certainty.VERIFIED
         return (
             "This was done already, without a seed as here" if certain else "This may have been done already, without a seed"
         )
-    told = _POSSIBLE if certainty == Certainty.POSSIBLE else _OPENING
-    return told.get(verdict, _OPENING.get(verdict, ""))
+    openings = _POSSIBLE if certainty == Certainty.POSSIBLE else _OPENING
+    return openings.get(verdict, _OPENING.get(verdict, ""))
 
 
 def message(
     start: str, *, who: str, day: str, state: str, energy_mj: int | None, emission_ug: int | None,
     metric: tuple[str, float] | None, weak: Iterable[str], differs: Iterable[str],
 ) -> str:  # fmt: skip
-    """Return one sentence about the first match; what is not known is left out."""
+    """Return one sentence about the first match, without unknown facts."""
     facts = [f"{who}, {day}, {state}"]
     if energy_mj is not None:
         facts.append(amount(energy_mj, "mJ"))
@@ -62,8 +62,8 @@ def message(
     if metric is not None:
         facts.append(f"{metric[0]} {metric[1]:.4g}")
     text = f"{start}: {', '.join(facts)}."
-    if unsure := ", ".join(weak):
-        text += f" Compared by names, sizes and times only: {unsure}."
-    if others := ", ".join(differs):
-        text += f" Differs in {others}."
+    if unverified := ", ".join(weak):
+        text += f" Compared by names, sizes and times only: {unverified}."
+    if difference_names := ", ".join(differs):
+        text += f" Differs in {difference_names}."
     return text

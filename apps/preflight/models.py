@@ -1,9 +1,9 @@
-"""Questions asked before runs, what they may have avoided, and repeats found afterwards."""
+"""Duplicate checks before runs, avoided runs, and duplicate findings."""
 
 from django.db import models
 
 from apps.accounts.models import Lab, Project, User
-from apps.preflight.choices import Certainty, Level, Outcome, RepeatState, Verdict
+from apps.preflight.choices import Certainty, FindingState, Level, Outcome, Verdict
 from apps.runs.models import Run
 
 
@@ -59,31 +59,34 @@ class Avoided(models.Model):
         return f"avoided {self.preflight_id}"
 
 
-class Repeat(models.Model):
-    """A finding: ``run`` repeats ``of``. ``by``, ``decided_us`` and ``reason`` say who decided what it is, and why."""
+class DuplicateFinding(models.Model):
+    """``run`` repeats ``original``. ``decided_by``, ``decided_us`` and ``reason`` record the decision."""
 
     lab = models.ForeignKey(Lab, on_delete=models.CASCADE, related_name="+", db_index=False)
-    run = models.OneToOneField(Run, on_delete=models.CASCADE, related_name="repeat")
-    of = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="repeated_by")
+    run = models.OneToOneField(Run, on_delete=models.CASCADE, related_name="duplicate_finding")
+    original = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="duplicates", db_column="of_id")
     verdict = models.CharField(max_length=16, choices=Verdict)
     certainty = models.CharField(max_length=16, choices=Certainty)
-    weak = models.JSONField(default=list, blank=True)
-    found_us = models.BigIntegerField()
-    state = models.CharField(max_length=16, choices=RepeatState, default=RepeatState.OPEN)
-    by = models.ForeignKey(User, on_delete=models.SET_NULL, null=True, blank=True, related_name="+")
+    unverified_parts = models.JSONField(default=list, blank=True, db_column="weak")
+    detected_us = models.BigIntegerField(db_column="found_us")
+    state = models.CharField(max_length=16, choices=FindingState, default=FindingState.OPEN)
+    decided_by = models.ForeignKey(
+        User, on_delete=models.SET_NULL, null=True, blank=True, related_name="+", db_column="by_id"
+    )
     decided_us = models.BigIntegerField(null=True, blank=True)
     reason = models.CharField(max_length=400, blank=True, default="")
 
     class Meta:
+        db_table = "preflight_repeat"
         constraints = [
-            models.CheckConstraint(condition=~models.Q(run=models.F("of")), name="repeat_of_another"),
+            models.CheckConstraint(condition=~models.Q(run=models.F("original")), name="repeat_of_another"),
             models.CheckConstraint(
-                condition=models.Q(state=RepeatState.OPEN, decided_us__isnull=True)
-                | (~models.Q(state=RepeatState.OPEN) & models.Q(decided_us__isnull=False)),
+                condition=models.Q(state=FindingState.OPEN, decided_us__isnull=True)
+                | (~models.Q(state=FindingState.OPEN) & models.Q(decided_us__isnull=False)),
                 name="repeat_decided_at_a_time",
             ),
         ]
-        indexes = [models.Index(fields=["lab", "state", "-found_us"], name="repeat_by_state")]
+        indexes = [models.Index(fields=["lab", "state", "-detected_us"], name="repeat_by_state")]
 
     def __str__(self) -> str:
-        return f"{self.verdict}: {self.run_id} of {self.of_id}"
+        return f"{self.verdict}: {self.run_id} of {self.original_id}"

@@ -1,4 +1,4 @@
-"""What a caller is told of matches: who, when, how much, how it went, what differs; only what they may see."""
+"""Matches in a response, limited to what the requester may see."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,49 +12,49 @@ from django.conf import settings
 
 from apps.accounts.models import Lab, User
 from apps.carbon.figures.energy import Figure, figures_of_runs
-from apps.carbon.figures.visibility import SOMEBODY, Sight
+from apps.carbon.figures.visibility import ANONYMISED, Visibility
 from apps.core.clock import utc
 from apps.preflight.choices import Level, Verdict
 from apps.preflight.differences import Difference, differences
 from apps.preflight.messages import message, opening
-from apps.preflight.selectors import runs_told
+from apps.preflight.selectors import runs_by_uuid
 from apps.preflight.similarity import Question, Seeds
-from apps.preflight.verdicts import Found, Match
+from apps.preflight.verdicts import Finding, Match
 from apps.runs.models import Run
 from apps.runs.selectors import metrics_of
 
-TOLD = 5
-MOST_ALIKE = 10
-_AFTER = 16  # differences in a sentence would hide the sentence
+MAX_MATCHES = 5
+MAX_ESTIMATE_RUNS = 10
+_MAX_DIFFERENCES = 16  # differences in a sentence would hide the sentence
 YOU = "you"
 _STATES = {"running": "still running", "failed": "failed", "killed": "killed", "lost": "lost", "finished": "finished"}
 
 
 @dataclass(frozen=True)
-class Asker:
-    """Who is told. ``reads``: may read runs; a node's token may not, and is told neither which run nor whose."""
+class Requester:
+    """The requester. ``reads``: may read runs; a node token may not, and gets neither runs nor names."""
 
     user: User | None
-    sight: Sight
+    visibility: Visibility
     reads: bool
 
     def who(self, run: Run) -> str:
-        """Return whose run it is, as far as the asker may know."""
-        return who_of(run, self.sight) if self.reads else SOMEBODY
+        """Return the user of a run, as far as the requester may see it."""
+        return who_of(run, self.visibility) if self.reads else ANONYMISED
 
 
-def who_of(run: Run, sight: Sight) -> str:
+def who_of(run: Run, visibility: Visibility) -> str:
     """Return whose run it is for somebody with ``sight``: 'you', a name, or someone in the lab."""
-    if run.user_id is not None and run.user_id == sight.person_id:
+    if run.user_id is not None and run.user_id == visibility.person_id:
         return YOU
     if run.user is not None:
-        return run.user.get_username() if sight.of_person(run.user_id) else SOMEBODY
-    return sight.user_of(run) or SOMEBODY
+        return run.user.get_username() if visibility.of_person(run.user_id) else ANONYMISED
+    return visibility.user_of(run) or ANONYMISED
 
 
 @dataclass(frozen=True)
-class Told:
-    """A match as told."""
+class PresentedMatch:
+    """A match in a response."""
 
     run: Run
     who: str
@@ -69,27 +69,33 @@ def emission_of(figure: Figure | None) -> int | None:
     return None if figure is None or figure.without_factor_mj else figure.emission_ug
 
 
-def told(lab: Lab, question: Question, found: Found, asker: Asker) -> tuple[list[Told], dict[str, Any] | None]:
-    """Return the first matches as told, and what runs of this recipe used. Four queries, whatever the number of matches."""
-    first = found.matches[:TOLD] if found.level != Level.SILENT or found.verdict == Verdict.SAME_RUN else found.matches[:1]
-    alike = [match.past.uuid for match in found.alike[:MOST_ALIKE]]
-    wanted = [match.past.uuid for match in first]
-    figures = figures_of_runs(lab, [*wanted, *(uuid for uuid in alike if uuid not in wanted)])
-    runs = runs_told(lab, wanted)
+def present_matches(
+    lab: Lab, question: Question, found: Finding, requester: Requester
+) -> tuple[list[PresentedMatch], dict[str, Any] | None]:
+    """Return the first matches and the energy estimate of this recipe. Four queries for any number of matches."""
+    matches = (
+        found.matches[:MAX_MATCHES]
+        if found.level != Level.SILENT or found.verdict == Verdict.SAME_RUN
+        else found.matches[:1]
+    )
+    alike = [match.past.uuid for match in found.alike[:MAX_ESTIMATE_RUNS]]
+    uuids = [match.past.uuid for match in matches]
+    figures = figures_of_runs(lab, [*uuids, *(uuid for uuid in alike if uuid not in uuids)])
+    runs = runs_by_uuid(lab, uuids)
     metrics = metrics_of([run.pk for run in runs.values()])
-    listed = [
-        Told(
+    presented = [
+        PresentedMatch(
             run=run,
-            who=asker.who(run),
+            who=requester.who(run),
             match=match,
             figure=figures.get(run.uuid),
-            metric=metrics.get(run.pk) if asker.reads else None,
+            metric=metrics.get(run.pk) if requester.reads else None,
             differs=differences(question.work, match.past.work),
         )
-        for match in first
+        for match in matches
         if (run := runs.get(match.past.uuid)) is not None
     ]
-    return listed, estimate(figures, alike)
+    return presented, estimate(figures, alike)
 
 
 def estimate(figures: Mapping[UUID, Figure], alike: Sequence[UUID]) -> dict[str, Any] | None:
@@ -108,43 +114,48 @@ def estimate(figures: Mapping[UUID, Figure], alike: Sequence[UUID]) -> dict[str,
     }
 
 
-def told_match(told_: Told, asker: Asker) -> dict[str, Any]:
-    """Return a match as the API tells it. ``differs``: 'here' is what was asked about."""
-    run, past = told_.run, told_.match.past
+def present_match(match: PresentedMatch, requester: Requester) -> dict[str, Any]:
+    """Return a match in the API's form. ``differs``: 'here' is the requested work."""
+    run, past = match.run, match.match.past
     project = run.charged_project
     return {
-        "run": str(run.uuid) if asker.reads else None,
-        "url": f"{settings.SITE_URL}/runs/{run.uuid}/" if asker.reads else None,
-        "who": told_.who,
+        "run": str(run.uuid) if requester.reads else None,
+        "url": f"{settings.SITE_URL}/runs/{run.uuid}/" if requester.reads else None,
+        "who": match.who,
         "started_at": utc(run.started_us).isoformat(),
         "ended_at": utc(run.ended_us).isoformat() if run.ended_us is not None else None,
         "state": run.state,
-        "project": project.slug if project is not None and asker.reads else None,
-        "host": (run.host or None) if asker.reads else None,
-        "energy_mj": told_.figure.energy_mj if told_.figure else None,
-        "emission_ug": emission_of(told_.figure),
-        "metric": {"name": told_.metric[0], "value": told_.metric[1]} if told_.metric else None,
+        "project": project.slug if project is not None and requester.reads else None,
+        "host": (run.host or None) if requester.reads else None,
+        "energy_mj": match.figure.energy_mj if match.figure else None,
+        "emission_ug": emission_of(match.figure),
+        "metric": {"name": match.metric[0], "value": match.metric[1]} if match.metric else None,
         "differs": [
-            {"part": each.part, "name": each.name, "here": each.here, "there": each.there if asker.reads else None}
-            for each in told_.differs
+            {
+                "part": difference.part,
+                "name": difference.name,
+                "here": difference.here,
+                "there": difference.there if requester.reads else None,
+            }
+            for difference in match.differs
         ],
-        "weak": list(told_.match.relation.weak),
-        "failure": _failure(run, asker) if past.failure else None,
+        "weak": list(match.match.relation.weak),
+        "failure": _failure(run, requester) if past.failure else None,
     }
 
 
-def _failure(run: Run, asker: Asker) -> dict[str, str | None]:
+def _failure(run: Run, requester: Requester) -> dict[str, str | None]:
     text = run.failure_text.strip().splitlines()[-1][:200] if run.failure_text.strip() else ""
-    return {"class": run.failure, "text": text if asker.reads and text else None}
+    return {"class": run.failure, "text": text if requester.reads and text else None}
 
 
-def sentence(found: Found, listed: Sequence[Told], zone: str) -> str:
-    """Return one sentence for a terminal, '' where nothing is to be said."""
+def sentence(found: Finding, presented: Sequence[PresentedMatch], zone: str) -> str:
+    """Return one sentence for a terminal, '' for a silent verdict."""
     unseeded = bool(found.matches) and found.matches[0].relation.seeds == Seeds.UNSET
     start = opening(found.verdict, found.certainty, unseeded)
-    if not listed:
+    if not presented:
         return f"{start}." if start else ""
-    first = listed[0]
+    first = presented[0]
     return message(
         start,
         who=first.who,
@@ -154,7 +165,9 @@ def sentence(found: Found, listed: Sequence[Told], zone: str) -> str:
         emission_ug=emission_of(first.figure),
         metric=first.metric,
         weak=first.match.relation.weak,
-        differs=[each.name for each in first.differs if each.part in ("code", "params", "seeds")][:_AFTER],
+        differs=[difference.name for difference in first.differs if difference.part in ("code", "params", "seeds")][
+            :_MAX_DIFFERENCES
+        ],
     )
 
 

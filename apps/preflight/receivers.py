@@ -1,4 +1,4 @@
-"""What preflight listens to: a run's fingerprint became better known, or the run ended."""
+"""Signal receivers of preflight: a changed fingerprint or an ended run is judged again."""
 
 from typing import Any
 
@@ -11,13 +11,13 @@ from apps.runs.models import Fingerprint, Run
 
 
 @receiver(post_save, sender=Fingerprint)
-def judge_what_is_known(instance: Fingerprint, **_: Any) -> None:
-    """Judge a run once more of its work is known; the job is asked for in the transaction that wrote it."""
+def on_fingerprint_saved(instance: Fingerprint, **_: Any) -> None:
+    """Enqueue the judgement of a run whose fingerprint changed, in the same transaction."""
     enqueue(kind="preflight.judge", key=str(instance.run_id))
 
 
 @receiver(post_save, sender=Run)
-def judge_what_ended(instance: Run, created: bool, **_: Any) -> None:
-    """Judge a run again once it ended: it may have gone otherwise than those it repeats."""
+def on_run_ended(instance: Run, created: bool, **_: Any) -> None:
+    """Enqueue the judgement of an ended run: its end may differ from that of the runs it matches."""
     if not created and instance.state != RunState.RUNNING:
         enqueue(kind="preflight.judge", key=str(instance.pk))

@@ -7,14 +7,14 @@ from uuid import UUID
 
 from apps.accounts.models import Lab
 from apps.core.sql import fetch_rows
-from apps.preflight.similarity import Part, Past, Work, without
+from apps.preflight.similarity import Part, PastRun, Work, remove_ignored
 from apps.runs.choices import Tier
 from apps.runs.match_keys import Parts, tier_keys
 from apps.runs.models import ExternalId, Fingerprint, Metric, Run
 
-NEWEST = 50
+MAX_CANDIDATES = 50
 # Of what only counts or informs a few do: five seeds, three siblings, what such a run needs.
-_FEW = {
+_MAX_PER_TIER = {
     tier: few
     for few, tiers in (
         (10, (Tier.F3, Tier.F3_WEAK)),
@@ -23,10 +23,10 @@ _FEW = {
     )
     for tier in tiers
 }
-MOST_LEFT_OUT = 40
-FIVE = 5  # points of a curve below which curves are alike by chance
+MAX_LEFT_OUT_KEYS = 40
+MIN_CURVE_POINTS = 5  # points of a curve below which curves are alike by chance
 _OF_RUN = (
-    "uuid", "state", "started_us", "ended_us", "failure", "failure_point", "tags", "cluster", "job_id", "parent_asked",
+    "uuid", "state", "started_us", "ended_us", "failure", "failure_point", "tags", "cluster", "job_id", "requested_parent",
 )  # fmt: skip
 _PARTS = (
     "entry", "code", "code_weak", "code_normal", "params", "told", "seeds", "data", "data_weak", "start", "start_weak",
@@ -44,8 +44,8 @@ def _work(parts: Mapping[str, Any], ignored: Collection[str]) -> Work:
         entry=parts["entry"],
         code=Part(parts["code"], parts["code_weak"]),
         normal=parts["code_normal"],
-        params=without(parts["params"], ignored),
-        told=parts["told"] or {},
+        params=remove_ignored(parts["params"], ignored),
+        plain_values=parts["told"] or {},
         data=Part(parts["data"], parts["data_weak"]),
         start=Part(parts["start"], parts["start_weak"]),
         seeds=parts["seeds"],
@@ -54,14 +54,14 @@ def _work(parts: Mapping[str, Any], ignored: Collection[str]) -> Work:
     )
 
 
-def past_of(run: Run, work: Work) -> Past:
+def past_run_of(run: Run, work: Work) -> PastRun:
     """Return a stored run as it is compared."""
     facts = {name: getattr(run, name) for name in _OF_RUN}
-    return _past({**facts, "parent__uuid": run.parent.uuid if run.parent else None}, work)
+    return _to_past_run({**facts, "parent__uuid": run.parent.uuid if run.parent else None}, work)
 
 
-def _past(run: Mapping[str, Any], work: Work) -> Past:
-    return Past(
+def _to_past_run(run: Mapping[str, Any], work: Work) -> PastRun:
+    return PastRun(
         uuid=run["uuid"],
         work=work,
         state=run["state"],
@@ -70,7 +70,7 @@ def _past(run: Mapping[str, Any], work: Work) -> Past:
         failure=run["failure"],
         failure_point=run["failure_point"],
         has_checkpoint=bool(isinstance(run["tags"], dict) and run["tags"].get("checkpoint")),
-        parent=run["parent__uuid"] or run["parent_asked"],
+        parent=run["parent__uuid"] or run["requested_parent"],
         job=_job(run["cluster"], run["job_id"]),
     )
 
@@ -84,51 +84,55 @@ def job_of(run: Run) -> str:
     return _job(run.cluster, run.job_id)
 
 
-def keys_asked(parts: Parts, work: Work) -> list[tuple[Tier, int]]:
+def lookup_keys(parts: Parts, work: Work) -> list[tuple[Tier, int]]:
     """Return the keys to look up. Left-out keys are asked only for numbers that are told: of others no tolerance holds."""
-    numbers = [name for name in parts.left_out or {} if isinstance(work.told.get(name), float)][:MOST_LEFT_OUT]
-    few = replace(parts, left_out=None if parts.left_out is None else {name: parts.left_out[name] for name in numbers})
-    return tier_keys(few)
+    numbers = [name for name in parts.left_out or {} if isinstance(work.plain_values.get(name), float)][:MAX_LEFT_OUT_KEYS]
+    limited = replace(parts, left_out=None if parts.left_out is None else {name: parts.left_out[name] for name in numbers})
+    return tier_keys(limited)
 
 
 def candidates(lab: Lab, keys: Sequence[tuple[Tier, int]]) -> set[int]:
     """Return the numbers of runs that share a key, the newest of each. One query."""
     if not keys:
         return set()
-    one = "SELECT run_id FROM (SELECT run_id FROM runs_tierkey WHERE lab_id = %s AND tier = %s AND key = %s "
-    one += "ORDER BY run_id DESC LIMIT {}) AS t{}"
-    parts = [one.format(_FEW.get(tier, NEWEST), i) for i, (tier, _) in enumerate(keys)]
+    query = "SELECT run_id FROM (SELECT run_id FROM runs_tierkey WHERE lab_id = %s AND tier = %s AND key = %s "
+    query += "ORDER BY run_id DESC LIMIT {}) AS t{}"
+    parts = [query.format(_MAX_PER_TIER.get(tier, MAX_CANDIDATES), i) for i, (tier, _) in enumerate(keys)]
     params = [value for tier, key in keys for value in (lab.pk, int(tier), key)]
     return {row["run_id"] for row in fetch_rows(" UNION ".join(parts), params)}
 
 
-def pasts(lab: Lab, run_ids: Iterable[int], ignored: Collection[str]) -> list[Past]:
+def past_runs(lab: Lab, run_ids: Iterable[int], ignored: Collection[str]) -> list[PastRun]:
     """Return past runs with what is compared of them. One query."""
-    of_run = [f"run__{name}" for name in (*_OF_RUN, "parent__uuid")]
-    found = Fingerprint.objects.filter(run_id__in=list(run_ids), run__lab=lab).values(*_PARTS, *of_run)
-    return [_past({name.removeprefix("run__"): row[name] for name in of_run}, _work(row, ignored)) for row in found]
+    run_fields = [f"run__{name}" for name in (*_OF_RUN, "parent__uuid")]
+    rows = Fingerprint.objects.filter(run_id__in=list(run_ids), run__lab=lab).values(*_PARTS, *run_fields)
+    return [
+        _to_past_run({name.removeprefix("run__"): row[name] for name in run_fields}, _work(row, ignored)) for row in rows
+    ]
 
 
-def run_of_external(lab: Lab, external: tuple[str, str] | None) -> Past | None:
+def run_of_external(lab: Lab, external: tuple[str, str] | None) -> PastRun | None:
     """Return the run that another tool calls so, or None."""
     if external is None:
         return None
-    found = ExternalId.objects.filter(lab=lab, tool=external[0], value=external[1]).select_related("run__parent").first()
-    if found is None:
+    external_id = (
+        ExternalId.objects.filter(lab=lab, tool=external[0], value=external[1]).select_related("run__parent").first()
+    )
+    if external_id is None:
         return None
-    return replace(past_of(found.run, Work()), external=frozenset({external}))
+    return replace(past_run_of(external_id.run, Work()), external=frozenset({external}))
 
 
 def series_of(run_ids: Iterable[int]) -> dict[int, str]:
     """Return for each run with curves a text that is the same for the same curves. One query."""
-    found: dict[int, list[tuple[object, ...]]] = {}
-    fields = ("run_id", "name", "count", "last_step", "last_value", "least", "greatest")
-    for run_id, *metric in Metric.objects.filter(run_id__in=list(run_ids), count__gte=FIVE).values_list(*fields):
-        found.setdefault(run_id, []).append(tuple(metric))
-    return {run_id: repr(sorted(metrics, key=str)) for run_id, metrics in found.items()}
+    metrics_by_run: dict[int, list[tuple[object, ...]]] = {}
+    fields = ("run_id", "name", "count", "last_step", "last_value", "min_value", "max_value")
+    for run_id, *metric in Metric.objects.filter(run_id__in=list(run_ids), count__gte=MIN_CURVE_POINTS).values_list(*fields):
+        metrics_by_run.setdefault(run_id, []).append(tuple(metric))
+    return {run_id: repr(sorted(metrics, key=str)) for run_id, metrics in metrics_by_run.items()}
 
 
-def runs_told(lab: Lab, uuids: Collection[UUID]) -> dict[UUID, Run]:
+def runs_by_uuid(lab: Lab, uuids: Collection[UUID]) -> dict[UUID, Run]:
     """Return runs with what is told of them. One query."""
-    found = Run.objects.filter(lab=lab, uuid__in=list(uuids)).select_related("user", "charged_project", "node")
-    return {run.uuid: run for run in found}
+    runs = Run.objects.filter(lab=lab, uuid__in=list(uuids)).select_related("user", "charged_project", "node")
+    return {run.uuid: run for run in runs}

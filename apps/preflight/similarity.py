@@ -68,7 +68,7 @@ class Work:
     code: Part = Part()
     normal: str = ""
     params: Mapping[str, str] | None = None
-    told: Mapping[str, Any] = field(default_factory=dict)
+    plain_values: Mapping[str, Any] = field(default_factory=dict)
     data: Part = Part()
     start: Part = Part()
     seeds: Mapping[str, str] | None = None
@@ -92,7 +92,7 @@ class Question:
 
 
 @dataclass(frozen=True)
-class Past:
+class PastRun:
     """A run that began before."""
 
     uuid: UUID
@@ -151,64 +151,68 @@ class Relation:
         return not self.weak
 
 
-def alike(here: Part, there: Part) -> Likeness:
+def compare_parts(own: Part, other: Part) -> Likeness:
     """Return how alike a part is. Contents that differ are different whatever names, sizes and times say; names, sizes or
     times that differ say nothing of contents."""
-    if here.verified and there.verified:
-        return Likeness.SAME if here.verified == there.verified else Likeness.DIFFERENT
-    return Likeness.POSSIBLE if here.weak and here.weak == there.weak else Likeness.UNKNOWN
+    if own.verified and other.verified:
+        return Likeness.SAME if own.verified == other.verified else Likeness.DIFFERENT
+    return Likeness.POSSIBLE if own.weak and own.weak == other.weak else Likeness.UNKNOWN
 
 
-def _normal(here: str, there: str) -> Likeness:
-    if not here or not there:
+def _normal(own: str, other: str) -> Likeness:
+    if not own or not other:
         return Likeness.UNKNOWN
-    return Likeness.SAME if here == there else Likeness.DIFFERENT
+    return Likeness.SAME if own == other else Likeness.DIFFERENT
 
 
-def _seeds(here: Mapping[str, str] | None, there: Mapping[str, str] | None) -> Seeds:
-    if here is None or there is None:
+def _seeds(own: Mapping[str, str] | None, other: Mapping[str, str] | None) -> Seeds:
+    if own is None or other is None:
         return Seeds.UNKNOWN
-    if not here and not there:
+    if not own and not other:
         return Seeds.UNSET
-    return Seeds.SAME if sorted(here.values()) == sorted(there.values()) else Seeds.OTHER
+    return Seeds.SAME if sorted(own.values()) == sorted(other.values()) else Seeds.OTHER
 
 
-def _changed(here: Work, there: Work) -> frozenset[str] | None:
-    if here.params is None or there.params is None:
+def _changed(own: Work, other: Work) -> frozenset[str] | None:
+    if own.params is None or other.params is None:
         return None
-    mine, theirs = here.params, there.params
-    return frozenset(name for name in {*mine, *theirs} if mine.get(name) != theirs.get(name))
+    own_params, other_params = own.params, other.params
+    return frozenset(name for name in {*own_params, *other_params} if own_params.get(name) != other_params.get(name))
 
 
-def _slight(here: Work, there: Work, name: str) -> bool:
-    return name in here.told and name in there.told and nearly(here.told[name], there.told[name])
-
-
-def nearly(here: Any, there: Any) -> bool:
-    """Return whether two values are numbers, one of them no whole number, that differ by 1e-6 of their size at most."""
-    numbers = all(isinstance(value, int | float) and not isinstance(value, bool) for value in (here, there))
-    whole = isinstance(here, int) and isinstance(there, int)
-    return numbers and not whole and isclose(here, there, rel_tol=TOLERANCE)
-
-
-def relate(here: Work, there: Work) -> Relation:
-    """Return how two works relate."""
-    changed = _changed(here, there)
-    return Relation(
-        code=alike(here.code, there.code),
-        normal=_normal(here.normal, there.normal),
-        data=alike(here.data, there.data),
-        start=alike(here.start, there.start),
-        seeds=_seeds(here.seeds, there.seeds),
-        entry=bool(here.entry) and here.entry == there.entry,
-        changed=changed,
-        slight=bool(changed) and all(_slight(here, there, name) for name in changed or ()),
+def _slight(own: Work, other: Work, name: str) -> bool:
+    return (
+        name in own.plain_values
+        and name in other.plain_values
+        and is_nearly_equal(own.plain_values[name], other.plain_values[name])
     )
 
 
-def without(work_params: Mapping[str, str] | None, ignored: Iterable[str]) -> dict[str, str] | None:
+def is_nearly_equal(own: Any, other: Any) -> bool:
+    """Return whether two values are numbers, one of them no whole number, that differ by 1e-6 of their size at most."""
+    are_numbers = all(isinstance(value, int | float) and not isinstance(value, bool) for value in (own, other))
+    are_integers = isinstance(own, int) and isinstance(other, int)
+    return are_numbers and not are_integers and isclose(own, other, rel_tol=TOLERANCE)
+
+
+def relate(own: Work, other: Work) -> Relation:
+    """Return how two works relate."""
+    changed = _changed(own, other)
+    return Relation(
+        code=compare_parts(own.code, other.code),
+        normal=_normal(own.normal, other.normal),
+        data=compare_parts(own.data, other.data),
+        start=compare_parts(own.start, other.start),
+        seeds=_seeds(own.seeds, other.seeds),
+        entry=bool(own.entry) and own.entry == other.entry,
+        changed=changed,
+        slight=bool(changed) and all(_slight(own, other, name) for name in changed or ()),
+    )
+
+
+def remove_ignored(work_params: Mapping[str, str] | None, ignored: Iterable[str]) -> dict[str, str] | None:
     """Return parameters less those that a project does not count."""
     if work_params is None:
         return None
-    left = set(ignored)
-    return {name: each for name, each in work_params.items() if name not in left}
+    excluded = set(ignored)
+    return {name: value for name, value in work_params.items() if name not in excluded}

@@ -25,21 +25,23 @@ _ByBasis = Mapping[SimilarityBasis, Sequence[FineTuningRun]]
 
 
 def suggest_reuse(
-    lab: Lab, row: Fingerprint, found: Finding, asker: Requester, tags: Mapping[str, object]
+    lab: Lab, row: Fingerprint, found: Finding, requester: Requester, tags: Mapping[str, object]
 ) -> list[dict[str, Any]]:
     """Return up to three models that could be adapted instead, with what adapting one took and saves by runs of this lab: of
     those equally like first what is known to save more. None where the work was done already, begins from something, or the
     asker may not read runs."""
-    if found.verdict != Verdict.NONE or row.start_name not in ("", SCRATCH) or not asker.reads:
+    if found.verdict != Verdict.NONE or row.start_name not in ("", SCRATCH) or not requester.reads:
         return []
-    listed = find_reusable(lab, terms_of_row(row, tags), limit=MAX_SUGGESTIONS)
-    makers = [each.producing_run for each in listed if each.producing_run is not None]
-    adapted = find_fine_tuning_runs(lab, listed)
-    runs = {run.uuid for run in makers} | {each.run for by in adapted.values() for part in by.values() for each in part}
+    models = find_reusable(lab, terms_of_row(row, tags), limit=MAX_SUGGESTIONS)
+    makers = [model.producing_run for model in models if model.producing_run is not None]
+    adapted = find_fine_tuning_runs(lab, models)
+    runs = {run.uuid for run in makers} | {
+        model.run for by_basis in adapted.values() for part in by_basis.values() for model in part
+    }
     figures = figures_of_runs(lab, sorted(runs))
     metrics = metrics_of([run.pk for run in makers])
-    told = [(each.rank, _suggestion(each, figures, metrics, adapted[each.artifact.pk], asker)) for each in listed]
-    return [offer for _, offer in sorted(told, key=lambda each: (each[0], -_known_saved(each[1])))]
+    ranked = [(model.rank, _suggestion(model, figures, metrics, adapted[model.artifact.pk], requester)) for model in models]
+    return [offer for _, offer in sorted(ranked, key=lambda model: (model[0], -_known_saved(model[1])))]
 
 
 def _known_saved(offer: Mapping[str, Any]) -> int:
@@ -47,17 +49,17 @@ def _known_saved(offer: Mapping[str, Any]) -> int:
 
 
 def _suggestion(
-    each: ReusableModel, figures: _Figures, metrics: dict[int, tuple[str, float]], adapted: _ByBasis, asker: Requester
+    model: ReusableModel, figures: _Figures, metrics: dict[int, tuple[str, float]], adapted: _ByBasis, requester: Requester
 ) -> dict[str, Any]:
-    artifact, run = each.artifact, each.producing_run
+    artifact, run = model.artifact, model.producing_run
     metric = metrics.get(run.pk) if run else None
     figure = figures.get(run.uuid) if run else None
     return {
         "digest": artifact.digest,
         "name": artifact.name,
         "url": f"{settings.SITE_URL}/artifacts/{artifact.digest}/",
-        "why": each.why,
-        "who": _who(run, asker),
+        "why": model.why,
+        "who": _who(run, requester),
         "licence": artifact.licence or None,
         "bytes": artifact.bytes,
         "metric": {"name": metric[0], "value": metric[1]} if metric else None,
@@ -67,27 +69,27 @@ def _suggestion(
     }
 
 
-def _who(run: Run | None, asker: Requester) -> str | None:
-    return asker.who(run) if run is not None else None
+def _who(run: Run | None, requester: Requester) -> str | None:
+    return requester.who(run) if run is not None else None
 
 
-def _saved(made: Figure | None, adapted: _ByBasis, figures: _Figures) -> dict[str, Any]:
+def _saved(figure: Figure | None, adapted: _ByBasis, figures: _Figures) -> dict[str, Any]:
     """Return what adapting took by the nearest runs that were measured, what that saves, and both for each way."""
     measured = {basis: [run for run in runs if run.run in figures] for basis, runs in adapted.items()}
     basis = next((basis for basis in SimilarityBasis if measured.get(basis)), None)
     runs = measured[basis] if basis is not None else []
-    made_mj = made.energy_mj if made else None
-    took = compute_spread([figures[run.run].energy_mj for run in runs])
+    producing_mj = figure.energy_mj if figure else None
+    spread = compute_spread([figures[run.run].energy_mj for run in runs])
     emitted = _emitted([figures[run.run] for run in runs])
-    saved, saved_ug = compute_saving(made_mj, took), compute_saving(emission_of(made), emitted)
+    saved, saved_ug = compute_saving(producing_mj, spread), compute_saving(emission_of(figure), emitted)
     return {
-        "adapting": took
+        "adapting": spread
         and {
             "basis": basis,
-            "runs": took.runs,
-            "energy_mj": took.median,
-            "low_mj": took.low,
-            "high_mj": took.high,
+            "runs": spread.runs,
+            "energy_mj": spread.median,
+            "low_mj": spread.low,
+            "high_mj": spread.high,
             "emission_ug": emitted.median if emitted else None,
         },
         "adapted_unmeasured": len(adapted.get(SimilarityBasis.THIS, ())) - len(measured.get(SimilarityBasis.THIS, ())),
@@ -98,7 +100,7 @@ def _saved(made: Figure | None, adapted: _ByBasis, figures: _Figures) -> dict[st
             "high_mj": saved.high,
             "emission_ug": saved_ug.saved if saved_ug else None,
         },
-        "ways": _ways(made_mj, runs, figures),
+        "ways": _ways(producing_mj, runs, figures),
     }
 
 
@@ -108,20 +110,22 @@ def _emitted(figures: Collection[Figure]) -> Spread | None:
     return compute_spread(known) if len(known) == len(figures) else None
 
 
-def _ways(made_mj: int | None, runs: Sequence[FineTuningRun], figures: _Figures) -> list[dict[str, Any]]:
+def _ways(producing_mj: int | None, runs: Sequence[FineTuningRun], figures: _Figures) -> list[dict[str, Any]]:
     """Return what each way of adapting took, the one that took least first; together they are all of ``runs``."""
     by_way = {
         way: compute_spread([figures[run.run].energy_mj for run in runs if run.method == way]) for way in FineTuningMethod
     }
-    known = sorted(((took.median, way, took) for way, took in by_way.items() if took is not None), key=lambda each: each[:2])
+    spreads = sorted(
+        ((spread.median, way, spread) for way, spread in by_way.items() if spread is not None), key=lambda each: each[:2]
+    )
     return [
         {
             "way": way,
-            "runs": took.runs,
-            "energy_mj": took.median,
-            "low_mj": took.low,
-            "high_mj": took.high,
-            "saved_mj": saved.saved if (saved := compute_saving(made_mj, took)) else None,
+            "runs": spread.runs,
+            "energy_mj": spread.median,
+            "low_mj": spread.low,
+            "high_mj": spread.high,
+            "saved_mj": saved.saved if (saved := compute_saving(producing_mj, spread)) else None,
         }
-        for _, way, took in known
+        for _, way, spread in spreads
     ]

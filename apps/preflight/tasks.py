@@ -23,10 +23,10 @@ def judge_job(key: str) -> None:
         return
     link_run(run=run, now=now_us())
     judge_run(run=run, now=now_us())
-    later = (
+    later_run_ids = (
         DuplicateFinding.objects.filter(original=run, state=FindingState.OPEN)
         .order_by("-pk")
         .values_list("run_id", flat=True)
     )
-    for pk in later[:MAX_LATER_RUNS]:
+    for pk in later_run_ids[:MAX_LATER_RUNS]:
         enqueue(kind="preflight.judge", key=str(pk))

@@ -8,21 +8,21 @@ from dataclasses import dataclass, replace
 
 from apps.core.units import US_PER_HOUR, US_PER_S
 from apps.preflight.choices import Certainty, Level, Verdict
-from apps.preflight.similarity import Kind, Past, Question, Relation, Seeds, relate
+from apps.preflight.similarity import Kind, PastRun, Question, Relation, Seeds, relate
 from apps.runs.choices import Failure, Intent, RunState
 
 DECLARED = frozenset({Intent.REPLICATE, Intent.BENCHMARK, Intent.DEBUG})
 SEEDS_IN_SILENCE = 5
 SIBLINGS, SIBLING_KEYS, SIBLING_US = 3, 8, 24 * US_PER_HOUR
 SERIES_US = 120 * US_PER_S
-DONE_OR_ON = frozenset({RunState.FINISHED, RunState.RUNNING})
+FINISHED_OR_RUNNING = frozenset({RunState.FINISHED, RunState.RUNNING})
 
 
 @dataclass(frozen=True)
 class Match:
     """A past run and how it relates to the question."""
 
-    past: Past
+    past: PastRun
     relation: Relation
 
     @property
@@ -40,7 +40,7 @@ class Match:
 
 
 @dataclass(frozen=True)
-class Found:
+class Finding:
     """What is said. ``matches``: the runs it rests on, verified first, then newest; ``alike``: finished runs of the same
     recipe, which tell what such a run needs."""
 
@@ -51,30 +51,30 @@ class Found:
     alike: tuple[Match, ...] = ()
 
 
-def judge(question: Question, pasts: Iterable[Past]) -> Found:
+def judge(question: Question, past_runs: Iterable[PastRun]) -> Finding:
     """Return what is said of a question, whatever the order of ``pasts``."""
-    ordered = sorted(pasts, key=lambda past: (-past.started_us, past.uuid))
+    ordered = sorted(past_runs, key=lambda past: (-past.started_us, past.uuid))
     matches = [Match(past, relate(question.work, past.work)) for past in ordered]
-    told_twice = tuple(match for match in matches if _told_twice(question, match.past))
-    if told_twice:
-        return Found(Verdict.SAME_RUN, matches=told_twice)
-    others = [match for match in matches if not _one_work(question, match.past)]
-    alike = tuple(match for match in others if match.kind >= Kind.F3 and match.past.state == RunState.FINISHED)
-    found = _verdict(question, others)
-    if question.intent in DECLARED and found.verdict not in (Verdict.NONE, Verdict.SWEEP):
-        found = replace(found, verdict=Verdict.DECLARED, level=Level.SILENT)
-    return replace(found, alike=alike)
+    same_run = tuple(match for match in matches if _is_same_run(question, match.past))
+    if same_run:
+        return Finding(Verdict.SAME_RUN, matches=same_run)
+    other_matches = [match for match in matches if not _is_same_work(question, match.past)]
+    same_recipe = tuple(match for match in other_matches if match.kind >= Kind.F3 and match.past.state == RunState.FINISHED)
+    finding = _verdict(question, other_matches)
+    if question.intent in DECLARED and finding.verdict not in (Verdict.NONE, Verdict.SWEEP):
+        finding = replace(finding, verdict=Verdict.DECLARED, level=Level.SILENT)
+    return replace(finding, alike=same_recipe)
 
 
-def _told_twice(question: Question, past: Past) -> bool:
+def _is_same_run(question: Question, past: PastRun) -> bool:
     """The same id of the same tool; or the same curves at the same time. A seeded repeat has the same curves too, later."""
     if question.external is not None and question.external in past.external and past.uuid != question.run:
         return True
-    at_once = abs(question.now - past.started_us) <= SERIES_US
-    return bool(question.series) and question.series == past.series and at_once and past.uuid != question.run
+    is_simultaneous = abs(question.now - past.started_us) <= SERIES_US
+    return bool(question.series) and question.series == past.series and is_simultaneous and past.uuid != question.run
 
 
-def _one_work(question: Question, past: Past) -> bool:
+def _is_same_work(question: Question, past: PastRun) -> bool:
     """Return whether both are parts of one piece of work: itself, parent and child, folds of one parent, ranks of a job."""
     if past.uuid in (question.run, question.parent):
         return True
@@ -84,91 +84,93 @@ def _one_work(question: Question, past: Past) -> bool:
     return bool(question.job) and past.job == question.job and overlaps
 
 
-Rule = Callable[[Question, Sequence[Match]], Found | None]
+Rule = Callable[[Question, Sequence[Match]], Finding | None]
 
 
-def _verdict(question: Question, matches: Sequence[Match]) -> Found:
+def _verdict(question: Question, matches: Sequence[Match]) -> Finding:
     """Look for each verdict in order; what is verified comes before what is only possible."""
     certain = [match for match in matches if match.verified]
-    for among in (certain, matches):
+    for considered in (certain, matches):
         for rule in (_concurrent, _will_fail, _resume, _duplicate):
-            if found := rule(question, among):
-                return found
+            if finding := rule(question, considered):
+                return finding
     for rule in (_near, _sweep, _replicate):
-        if found := rule(question, matches):
-            return found
-    return Found()
+        if finding := rule(question, matches):
+            return finding
+    return Finding()
 
 
-def _said(verdict: Verdict, matches: Iterable[Match], level: Level) -> Found | None:
+def _make_finding(verdict: Verdict, matches: Iterable[Match], level: Level) -> Finding | None:
     """A finding, if there is any match; one that is only possible informs and no more."""
-    listed = tuple(sorted(matches, key=lambda match: not match.verified))
-    if not listed:
+    ordered = tuple(sorted(matches, key=lambda match: not match.verified))
+    if not ordered:
         return None
-    if listed[0].verified:
-        return Found(verdict, Certainty.VERIFIED, level, listed)
-    return Found(verdict, Certainty.POSSIBLE, Level.SILENT if level == Level.SILENT else Level.INFORM, listed)
+    if ordered[0].verified:
+        return Finding(verdict, Certainty.VERIFIED, level, ordered)
+    return Finding(verdict, Certainty.POSSIBLE, Level.SILENT if level == Level.SILENT else Level.INFORM, ordered)
 
 
-def _concurrent(question: Question, matches: Sequence[Match]) -> Found | None:
+def _concurrent(question: Question, matches: Sequence[Match]) -> Finding | None:
     running = (match for match in matches if match.exact and match.past.state == RunState.RUNNING)
-    return _said(Verdict.CONCURRENT, running, Level.LOUD)
+    return _make_finding(Verdict.CONCURRENT, running, Level.BLOCK)
 
 
-def _duplicate(question: Question, matches: Sequence[Match]) -> Found | None:
+def _duplicate(question: Question, matches: Sequence[Match]) -> Finding | None:
     finished = (match for match in matches if match.exact and match.past.state == RunState.FINISHED)
-    return _said(Verdict.DUPLICATE, finished, Level.WARN)
+    return _make_finding(Verdict.DUPLICATE, finished, Level.WARN)
 
 
-def _dooms(question: Question, match: Match) -> bool:
+def _would_fail_again(question: Question, match: Match) -> bool:
     """Return whether what ended a run would end it again: an error in the code, or a number that the seed decides; GPU
     memory on the same GPUs. Other versions may mend an error."""
-    past, mine, theirs = match.past, question.work, match.past.work
+    past, own, other = match.past, question.work, match.past.work
     if match.kind != Kind.F1 or past.state != RunState.FAILED:
         return False
-    if mine.environment and theirs.environment and dict(mine.environment) != dict(theirs.environment):
+    if own.environment and other.environment and dict(own.environment) != dict(other.environment):
         return False
     if past.failure == Failure.NOT_A_NUMBER:
         return match.relation.seeds == Seeds.SAME
     if past.failure == Failure.CUDA_MEMORY:
-        return bool(mine.hardware.get("gpus")) and mine.hardware.get("gpus") == theirs.hardware.get("gpus")
+        return bool(own.hardware.get("gpus")) and own.hardware.get("gpus") == other.hardware.get("gpus")
     return past.failure == Failure.USER_ERROR
 
 
-def _will_fail(question: Question, matches: Sequence[Match]) -> Found | None:
-    doomed = [match for match in matches if _dooms(question, match)]
+def _will_fail(question: Question, matches: Sequence[Match]) -> Finding | None:
+    doomed = [match for match in matches if _would_fail_again(question, match)]
     points = {match.past.failure_point for match in doomed if match.past.failure_point}
     if not doomed or len(points) > 1:  # it fails here and there: nothing is certain
         return None
     last_us = max(match.past.started_us for match in doomed)
-    went_well = any(
-        match.kind == Kind.F1 and match.past.state in DONE_OR_ON and match.past.started_us >= last_us for match in matches
+    succeeded = any(
+        match.kind == Kind.F1 and match.past.state in FINISHED_OR_RUNNING and match.past.started_us >= last_us
+        for match in matches
     )
-    return None if went_well else _said(Verdict.WILL_FAIL, doomed, Level.WARN)
+    return None if succeeded else _make_finding(Verdict.WILL_FAIL, doomed, Level.WARN)
 
 
-def _resume(question: Question, matches: Sequence[Match]) -> Found | None:
+def _resume(question: Question, matches: Sequence[Match]) -> Finding | None:
     """A crashed run of the same seed with a checkpoint, unless the work was finished since."""
     same = [match for match in matches if match.kind == Kind.F1]
-    if any(match.past.state in DONE_OR_ON for match in same):
+    if any(match.past.state in FINISHED_OR_RUNNING for match in same):
         return None
     crashed = {RunState.FAILED, RunState.KILLED, RunState.LOST}
-    left = (match for match in same if match.past.state in crashed and match.past.has_checkpoint)
-    return _said(Verdict.RESUME, left, Level.INFORM)
+    resumable = (match for match in same if match.past.state in crashed and match.past.has_checkpoint)
+    return _make_finding(Verdict.RESUME, resumable, Level.INFORM)
 
 
-def _near(question: Question, matches: Sequence[Match]) -> Found | None:
+def _near(question: Question, matches: Sequence[Match]) -> Finding | None:
     in_sweep = _declared_sweep(question)
     near = [
         match
         for match in matches
-        if match.past.state in DONE_OR_ON and (match.kind == Kind.F1N or (not in_sweep and _slight(match)))
+        if match.past.state in FINISHED_OR_RUNNING
+        and (match.kind == Kind.F1N or (not in_sweep and _is_slight_change(match)))
     ]
     seeded = any(match.relation.seeds == Seeds.SAME for match in near)
-    return _said(Verdict.NEAR, near, Level.WARN if seeded else Level.INFORM)
+    return _make_finding(Verdict.NEAR, near, Level.WARN if seeded else Level.INFORM)
 
 
-def _slight(match: Match) -> bool:
+def _is_slight_change(match: Match) -> bool:
     relation = match.relation
     same_code = relation.code.matches or relation.normal.matches
     return relation.kind == Kind.F4 and relation.slight and same_code and relation.seeds.matches
@@ -178,13 +180,13 @@ def _declared_sweep(question: Question) -> bool:
     return bool(question.sweep) or question.intent == Intent.SWEEP
 
 
-def _sweep(question: Question, matches: Sequence[Match]) -> Found | None:
+def _sweep(question: Question, matches: Sequence[Match]) -> Finding | None:
     siblings = [match for match in matches if _sibling(question, match)]
     varied = frozenset().union(*(match.relation.changed or () for match in siblings))
-    found = len(siblings) >= SIBLINGS and len(varied) <= SIBLING_KEYS
-    if not _declared_sweep(question) and (not found or any(_unseeded(match) for match in matches)):
+    is_detected = len(siblings) >= SIBLINGS and len(varied) <= SIBLING_KEYS
+    if not _declared_sweep(question) and (not is_detected or any(_unseeded(match) for match in matches)):
         return None
-    return _said(Verdict.SWEEP, siblings, Level.SILENT) or Found(Verdict.SWEEP)
+    return _make_finding(Verdict.SWEEP, siblings, Level.SILENT) or Finding(Verdict.SWEEP)
 
 
 def _sibling(question: Question, match: Match) -> bool:
@@ -198,15 +200,17 @@ def _sibling(question: Question, match: Match) -> bool:
 
 def _unseeded(match: Match) -> bool:
     """Return whether the same work was done, or is being done, without a seed."""
-    return match.kind == Kind.F1 and match.relation.seeds == Seeds.UNSET and match.past.state in DONE_OR_ON
+    return match.kind == Kind.F1 and match.relation.seeds == Seeds.UNSET and match.past.state in FINISHED_OR_RUNNING
 
 
-def _replicate(question: Question, matches: Sequence[Match]) -> Found | None:
+def _replicate(question: Question, matches: Sequence[Match]) -> Finding | None:
     """Other seeds are silent up to five; a repeat without a seed is told from the first on."""
-    done = [match for match in matches if match.past.state in DONE_OR_ON]
-    unseeded = [match for match in done if _unseeded(match)]
+    completed = [match for match in matches if match.past.state in FINISHED_OR_RUNNING]
+    unseeded = [match for match in completed if _unseeded(match)]
     if unseeded:
-        return _said(Verdict.REPLICATE, unseeded, Level.INFORM)
-    other = [match for match in done if match.kind == Kind.F2]
-    seeds = {tuple(sorted(match.past.work.seeds.values())) for match in other if match.past.work.seeds}
-    return _said(Verdict.REPLICATE, other, Level.INFORM if len(seeds) >= SEEDS_IN_SILENCE else Level.SILENT)
+        return _make_finding(Verdict.REPLICATE, unseeded, Level.INFORM)
+    with_other_seed = [match for match in completed if match.kind == Kind.F2]
+    seeds = {tuple(sorted(match.past.work.seeds.values())) for match in with_other_seed if match.past.work.seeds}
+    return _make_finding(
+        Verdict.REPLICATE, with_other_seed, Level.INFORM if len(seeds) >= SEEDS_IN_SILENCE else Level.SILENT
+    )

@@ -20,10 +20,10 @@ from apps.core.errors import NotFound
 from apps.core.intervals import datetime_to_us
 from apps.ingest.api import RawParser, bounded_body
 from apps.runs.bulk_parsing import parse_job, parse_job_end, parse_rows
-from apps.runs.choices import RunState, Teller
-from apps.runs.filters import FILTERS, PAGING, ByCursor, listed
+from apps.runs.choices import RunState, Source
+from apps.runs.filters import FILTERS, PAGING, RunCursorPagination, filter_runs
 from apps.runs.selectors import run_of, siblings_of
-from apps.runs.serializers import RunBody, RunChange, RunDetail, RunReply, Sees
+from apps.runs.serializers import CanSee, RunBody, RunChange, RunDetail, RunReply
 from apps.runs.services.bulk_import import import_runs
 from apps.runs.services.runs import RunFacts, change_run, put_run
 
@@ -37,17 +37,17 @@ class PackedJSONParser(JSONParser):
         return parsed
 
 
-def sees(who: Caller) -> Sees:
+def os_user_visibility(who: Caller) -> CanSee:
     """Return whether a caller may know the OS user of a run that somebody (by account, None: unknown) started."""
     role = role_in(who.lab, who.user) if who.user else ""
     everybody = who.node_uuid is not None or may_see_person(role, who.lab.person_view, own=False)
     return lambda user_id: everybody or (who.user is not None and user_id == who.user.pk)
 
 
-def _teller(request: Request, *, is_job: bool) -> Teller:
+def _source_of_request(request: Request, *, is_job: bool) -> Source:
     if is_job:
-        return Teller.SLURM
-    return Teller.COLLECTOR if request.headers.get("User-Agent", "").startswith("labcarbon-collect/") else Teller.API
+        return Source.SLURM
+    return Source.COLLECTOR if request.headers.get("User-Agent", "").startswith("labcarbon-collect/") else Source.API
 
 
 class RunView(APIView):
@@ -63,7 +63,7 @@ class RunView(APIView):
         run = run_of(who.lab, uuid)
         if run is None:
             raise NotFound("There is no such run in this lab.")
-        return Response(RunDetail(run, context={"sees": sees(who), "siblings": siblings_of(run)}).data)
+        return Response(RunDetail(run, context={"sees": os_user_visibility(who), "siblings": siblings_of(run)}).data)
 
     @extend_schema(request=RunBody, responses=RunReply)
     def put(self, request: Request, uuid: UUID) -> Response:
@@ -81,13 +81,13 @@ class RunView(APIView):
             host=data.get("host", ""),
             node_uuid=data.get("node"),
             job=parse_job(data["job"]) if data.get("job") else None,
-            known=body.known(),
+            known=body.to_update(),
         )
-        teller = _teller(request, is_job=facts.job is not None and facts.job.run_uuid == uuid)
+        teller = _source_of_request(request, is_job=facts.job is not None and facts.job.run_uuid == uuid)
         run, warning = put_run(
-            lab=who.lab, uuid=uuid, facts=facts, by=who.user, bound_node=who.node_uuid, now=now_us(), teller=teller
+            lab=who.lab, uuid=uuid, facts=facts, by=who.user, bound_node=who.node_uuid, now=now_us(), reported_by=teller
         )
-        return Response(RunReply(run, context={"warning": warning, "sees": sees(who)}).data)
+        return Response(RunReply(run, context={"warning": warning, "sees": os_user_visibility(who)}).data)
 
     @extend_schema(request=RunChange, responses=RunReply)
     def patch(self, request: Request, uuid: UUID) -> Response:
@@ -105,13 +105,13 @@ class RunView(APIView):
             reported_energy_mj=data.get("energy_mj"),
             bound_node=who.node_uuid,
             job_facts=parse_job_end(data["job"]) if data.get("job") else None,
-            known=body.known(),
+            update=body.to_update(),
             now=now_us(),
         )
-        return Response(RunReply(run, context={"sees": sees(who)}).data)
+        return Response(RunReply(run, context={"sees": os_user_visibility(who)}).data)
 
 
-class HistoryView(APIView):
+class BulkRunsView(APIView):
     permission_classes = (require("runs:write"),)
     parser_classes = (RawParser,)
 
@@ -147,6 +147,6 @@ class RunsView(APIView):
     def get(self, request: Request) -> Response:
         """List runs by pages, newest first; also filtered by parameters, ``param.<name>=<value>``."""
         who = caller(request)
-        pages = ByCursor()
-        page = pages.paginate_queryset(listed(who, request.query_params), request, view=self)
-        return pages.get_paginated_response(RunReply(page, many=True, context={"sees": sees(who)}).data)
+        pages = RunCursorPagination()
+        page = pages.paginate_queryset(filter_runs(who, request.query_params), request, view=self)
+        return pages.get_paginated_response(RunReply(page, many=True, context={"sees": os_user_visibility(who)}).data)

@@ -18,7 +18,7 @@ from apps.core.clock import now_us, utc
 from apps.core.errors import InvalidInput, NotFound
 from apps.ingest.api import RawParser
 from apps.runs.metric_parsing import Point, parse_points
-from apps.runs.metric_summary import MOST_POINTS, thinned
+from apps.runs.metric_summary import MAX_CURVE_POINTS, downsample
 from apps.runs.models import Metric, Run
 from apps.runs.selectors import run_of
 from apps.runs.serializers import metric_summary
@@ -65,9 +65,11 @@ class MetricsView(APIView):
         points = curve(metric)
         if params.get("shape") == "csv":
             return StreamingHttpResponse(_csv(points), content_type="text/csv; charset=utf-8")
-        shown = thinned(points, MOST_POINTS)
-        told = [[point.step, point.word if point.value is None else point.value, _iso(point)] for point in shown]
-        return Response({**metric_summary(metric), "thinned": len(shown) < len(points), "points": told})
+        curve_points = downsample(points, MAX_CURVE_POINTS)
+        rows = [
+            [point.step, point.special_value if point.value is None else point.value, _iso(point)] for point in curve_points
+        ]
+        return Response({**metric_summary(metric), "thinned": len(curve_points) < len(points), "points": rows})
 
 
 def _check(params: Any) -> None:
@@ -104,4 +106,4 @@ def _csv(points: list[Point]) -> Iterator[str]:
     writer = csv.writer(_Line())
     yield writer.writerow(["step", "at", "value"])
     for point in points:
-        yield writer.writerow([point.step, _iso(point), point.word if point.value is None else repr(point.value)])
+        yield writer.writerow([point.step, _iso(point), point.special_value if point.value is None else repr(point.value)])

@@ -44,7 +44,7 @@ class JobRow(msgspec.Struct, forbid_unknown_fields=True):
         Annotated[list[Annotated[str, msgspec.Meta(max_length=64)]], msgspec.Meta(max_length=64)],
     ] = {}
 
-    def told(self) -> JobIn:
+    def to_job(self) -> JobIn:
         """Return the job without what was left out."""
         facts = {
             name: value
@@ -65,7 +65,7 @@ class JobEnd(msgspec.Struct, forbid_unknown_fields=True):
     consumed_energy_j: Annotated[int, msgspec.Meta(ge=0, le=INT64_MAX)] | None = None
 
 
-class HistoryRow(msgspec.Struct, forbid_unknown_fields=True):
+class BulkRow(msgspec.Struct, forbid_unknown_fields=True):
     """One job of history."""
 
     name: Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
@@ -96,22 +96,22 @@ def parse_job(value: Any) -> JobIn:
         row = msgspec.convert(value, JobRow)
         problem = _job_problem(row, value)
     except msgspec.ValidationError as error:
-        problem = _plain(error)
+        problem = _translate_error(error)
     if problem:
         raise InvalidInput(problem, field="job")
-    return row.told()
+    return row.to_job()
 
 
 def parse_job_end(value: Any) -> dict[str, Any]:
     """Return what a PATCH says of its job's end. Raises InvalidInput."""
     try:
-        told = msgspec.convert(value, JobEnd)
+        job_end = msgspec.convert(value, JobEnd)
         problem = "" if _storable(value) else "NUL and half characters cannot be stored."
     except msgspec.ValidationError as error:
-        problem = _plain(error)
+        problem = _translate_error(error)
     if problem:
         raise InvalidInput(problem, field="job")
-    return {name: part for name, part in msgspec.to_builtins(told).items() if part not in (None, "")}
+    return {name: part for name, part in msgspec.to_builtins(job_end).items() if part not in (None, "")}
 
 
 def parse_rows(body: bytes) -> list[PastRun | str]:
@@ -130,21 +130,21 @@ def parse_rows(body: bytes) -> list[PastRun | str]:
 
 def _parsed(value: Any) -> PastRun | str:
     try:
-        row = msgspec.convert(value, HistoryRow)
+        row = msgspec.convert(value, BulkRow)
         problem = _job_problem(row.job, value)
         started_us, ended_us = (
             moment_us(row.started_at, "started_at"),
             moment_us(row.ended_at, "ended_at") if row.ended_at else None,
         )
     except msgspec.ValidationError as error:
-        return _plain(error)
+        return _translate_error(error)
     except InvalidInput as error:
         return error.message
     if problem:
         return problem
     if ended_us is not None and ended_us < started_us:
         return "It would end before it starts."
-    return PastRun(row.name, row.job.told(), started_us, ended_us, row.state, row.exit_code, row.user)
+    return PastRun(row.name, row.job.to_job(), started_us, ended_us, row.state, row.exit_code, row.user)
 
 
 def _job_problem(job: JobRow, value: Any) -> str:
@@ -169,13 +169,13 @@ def moment_us(text: str, field: str) -> int:
         moment = msgspec.convert(text, type=Moment)
     except msgspec.ValidationError as error:
         raise InvalidInput(f"{field} {text!r} is no moment like 2026-11-02T08:00:00Z.", field=field) from error
-    told_us = datetime_to_us(moment)
-    if not EARLIEST_US <= told_us <= LATEST_US:
+    at_us = datetime_to_us(moment)
+    if not EARLIEST_US <= at_us <= LATEST_US:
         raise InvalidInput(f"{field} {text!r} is out of range.", field=field)
-    return told_us
+    return at_us
 
 
-def _plain(error: msgspec.ValidationError) -> str:
+def _translate_error(error: msgspec.ValidationError) -> str:
     """Say where and what was wrong, without the machinery's words."""
     text, _, where = str(error).partition(" - at `$")
     return f"{where.strip('.`') or 'row'}: {text}"

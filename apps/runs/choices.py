@@ -1,4 +1,4 @@
-"""The closed lists of runs."""
+"""Choices of runs."""
 
 from django.db.models import IntegerChoices, TextChoices
 
@@ -11,8 +11,8 @@ class RunState(TextChoices):
     LOST = "lost", "Lost"  # nothing was heard of it any more; a word from it revives it
 
 
-class Way(TextChoices):
-    """How a charge was decided, the strongest first."""
+class AttributionSource(TextChoices):
+    """How the project of a run was determined, the strongest source first."""
 
     EXPLICIT = "explicit", "The run named it"
     CLAIM = "claim", "Somebody claimed it"
@@ -26,7 +26,7 @@ class Scheduler(TextChoices):
 
 
 class Intent(TextChoices):
-    """What a run is for, as its researcher says."""
+    """The purpose of a run, as stated by its researcher."""
 
     TRAIN = "train", "Train"
     REPLICATE = "replicate", "Replicate"
@@ -37,7 +37,7 @@ class Intent(TextChoices):
 
 
 class Failure(TextChoices):
-    """Why a run failed, as far as its end tells."""
+    """The cause of a failure, as far as it can be derived from the end of the run."""
 
     USER_ERROR = "user_error", "Error in the code"
     CUDA_MEMORY = "cuda_memory", "GPU memory"
@@ -48,8 +48,8 @@ class Failure(TextChoices):
     NODE = "node", "The machine failed"
 
 
-class Teller(TextChoices):
-    """Who told of a run first."""
+class Source(TextChoices):
+    """The source that reported a run first."""
 
     COLLECTOR = "collector", "Collector"
     API = "api", "API"

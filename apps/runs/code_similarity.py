@@ -14,57 +14,59 @@ from rensa import RMinHash
 
 from apps.accounts.models import Lab
 from apps.core.sql import bulk_insert, fetch_rows
-from apps.runs.models import CodeBand, CodeText
+from apps.runs.models import CodeState, MinHashBand
 
 PERMUTATIONS, BANDS, ROWS = 128, 16, 8
-NEAR, MOST_NEAR = 0.95, 50
+MIN_SIMILARITY, MAX_SIMILAR = 0.95, 50
 _SEED = 1  # part of what a band is: another seed would find nothing of what is stored
 
 
-def keep_code_text(*, lab: Lab, normal: str, shingles: Iterable[str]) -> None:
-    """Keep the lines of a normal form; nothing changes where the lab has them. ``shingles``: hashes of 8 hex digits."""
-    lines = sorted({int(each, 16) for each in shingles})
+def save_code_state(*, lab: Lab, normal: str, shingles: Iterable[str]) -> None:
+    """Store the line hashes (8 hex digits each) of a normal form, unless the lab already has them."""
+    lines = sorted({int(shingle, 16) for shingle in shingles})
     if not normal or not lines:
         return
-    made = list(fetch_rows(
+    rows = list(fetch_rows(
         "INSERT INTO runs_codetext (lab_id, normal, shingles) VALUES (%s, %s, %s) ON CONFLICT DO NOTHING RETURNING id",
-        [lab.pk, normal, packed(lines)],
+        [lab.pk, normal, pack_lines(lines)],
     ))  # fmt: skip
-    if not made:
+    if not rows:
         return  # somebody kept it at the same moment
     bands = bands_of(lines)
     bulk_insert(
         "runs_codeband",
         {
             "lab_id": ("bigint", [lab.pk] * len(bands)),
-            "text_id": ("bigint", [made[0]["id"]] * len(bands)),
+            "text_id": ("bigint", [rows[0]["id"]] * len(bands)),
             "band": ("bigint", bands),
         },
     )
 
 
-def near_texts(lab: Lab, normal: str) -> dict[str, float]:
+def find_similar_code(lab: Lab, normal: str) -> dict[str, float]:
     """Return the normal forms of a lab that are nearly the same as one, with how alike they are (0.95 to 1), but itself.
 
     The newest MOST_NEAR texts that share a band are looked at, each exactly. Four queries at most.
     """
-    own = CodeText.objects.filter(lab=lab, normal=normal).first() if normal else None
+    own = CodeState.objects.filter(lab=lab, normal=normal).first() if normal else None
     if own is None:
         return {}
-    bands = CodeBand.objects.filter(text=own).values("band")
-    shared = CodeBand.objects.filter(lab=lab, band__in=bands).exclude(text=own)
-    newest = shared.order_by("-text_id").values_list("text_id", flat=True).distinct()[:MOST_NEAR]
-    lines = unpacked(own.shingles)
-    found = {text.normal: jaccard(lines, unpacked(text.shingles)) for text in CodeText.objects.filter(pk__in=list(newest))}
-    return {each: like for each, like in found.items() if like >= NEAR}
+    bands = MinHashBand.objects.filter(code_state=own).values("band")
+    shared = MinHashBand.objects.filter(lab=lab, band__in=bands).exclude(code_state=own)
+    newest = shared.order_by("-code_state_id").values_list("code_state_id", flat=True).distinct()[:MAX_SIMILAR]
+    lines = unpack_lines(own.shingles)
+    similarities = {
+        text.normal: jaccard(lines, unpack_lines(text.shingles)) for text in CodeState.objects.filter(pk__in=list(newest))
+    }
+    return {normal_form: similarity for normal_form, similarity in similarities.items() if similarity >= MIN_SIMILARITY}
 
 
-def least_likeness(lab: Lab, normals: Iterable[str]) -> float | None:
-    """Return how alike the least alike two of some normal forms are (0 to 1); None where lines are not known. One query."""
-    wanted = sorted(set(normals))
-    texts = CodeText.objects.filter(lab=lab, normal__in=wanted).values_list("shingles", flat=True)
-    lines = [unpacked(each) for each in texts]
-    if len(lines) < max(2, len(wanted)):
+def minimum_similarity(lab: Lab, normals: Iterable[str]) -> float | None:
+    """Return the lowest similarity of any two normal forms (0 to 1); None where lines are missing. One query."""
+    distinct = sorted(set(normals))
+    texts = CodeState.objects.filter(lab=lab, normal__in=distinct).values_list("shingles", flat=True)
+    lines = [unpack_lines(shingles) for shingles in texts]
+    if len(lines) < max(2, len(distinct)):
         return None
     return min(jaccard(one, other) for one, other in combinations(lines, 2))
 
@@ -73,33 +75,33 @@ def bands_of(lines: Iterable[int]) -> list[int]:
     """Return the 16 bands of a set of lines: each the first 63 bits of SHA-256 over its number and 8 least hashes."""
     sketch = RMinHash(num_perm=PERMUTATIONS, seed=_SEED)
     sketch.update([f"{line:08x}" for line in lines])
-    least = sketch.digest()
-    return [_band(number, least[number * ROWS : (number + 1) * ROWS]) for number in range(BANDS)]
+    hashes = sketch.digest()
+    return [_band(number, hashes[number * ROWS : (number + 1) * ROWS]) for number in range(BANDS)]
 
 
-def packed(lines: Iterable[int]) -> bytes:
+def pack_lines(lines: Iterable[int]) -> bytes:
     """Return sorted 32-bit integers as bytes, big endian."""
-    return _turned(array("I", lines)).tobytes()
+    return _to_big_endian(array("I", lines)).tobytes()
 
 
-def unpacked(stored: bytes | memoryview) -> frozenset[int]:
-    """Return what :func:`packed` stored."""
-    return frozenset(_turned(array("I", bytes(stored))))
+def unpack_lines(stored: bytes | memoryview) -> frozenset[int]:
+    """Return the integers that :func:`pack_lines` stored."""
+    return frozenset(_to_big_endian(array("I", bytes(stored))))
 
 
 def jaccard(one: Iterable[int], other: Iterable[int]) -> float:
-    """Return how alike two sets of lines are: what they share, of what either has (0 to 1)."""
+    """Return the Jaccard similarity of two sets of lines (0 to 1)."""
     a, b = frozenset(one), frozenset(other)
     return len(a & b) / len(a | b) if a or b else 0.0
 
 
-def _turned(numbers: "array[int]") -> "array[int]":
-    """Turn between this machine's order of bytes and big endian."""
+def _to_big_endian(numbers: "array[int]") -> "array[int]":
+    """Swap between this machine's byte order and big endian."""
     if sys.byteorder == "little":
         numbers.byteswap()
     return numbers
 
 
-def _band(number: int, least: list[int]) -> int:
-    text = " ".join(map(str, (number, *least)))
+def _band(number: int, hashes: list[int]) -> int:
+    text = " ".join(map(str, (number, *hashes)))
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big") >> 1

@@ -1,4 +1,4 @@
-"""GET runs/: which filters there are, and pages by cursor."""
+"""Filters of GET runs/, and pagination by cursor."""
 
 from typing import Any
 from uuid import UUID
@@ -27,8 +27,8 @@ _MAX_PARAMS = 10
 _ORDERS = {"started": "started_us", "ended": "ended_or_going_on", "name": "name"}
 
 
-class ByCursor(CursorPagination):
-    """Pages in the order that ``sort`` asks for; a run that goes on ends after all others."""
+class RunCursorPagination(CursorPagination):
+    """Pages in the order of ``sort``. A running run sorts after all ended ones."""
 
     page_size = 50
     page_size_query_param = "page_size"
@@ -46,12 +46,12 @@ class ByCursor(CursorPagination):
         return f"{down}{column}", f"{down}id"
 
 
-def listed(who: Caller, params: QueryDict) -> QuerySet[Run]:
-    """Return the runs that a request asks for. Raises InvalidInput, and Forbidden for a person the caller may not see."""
+def filter_runs(who: Caller, params: QueryDict) -> QuerySet[Run]:
+    """Return the runs that match a request. Raises InvalidInput, and Forbidden for a person the caller may not see."""
     _check(params)
     if person := params.get("person", ""):
         person = _person(who, person)
-    found = runs_of(
+    runs = runs_of(
         who.lab,
         project=params.get("project", ""),
         state=_one_of(params, "state", RunState.values),
@@ -65,7 +65,7 @@ def listed(who: Caller, params: QueryDict) -> QuerySet[Run]:
         to_us=_moment(params, "to"),
         params={name.removeprefix(PARAM): str(value) for name, value in params.items() if name.startswith(PARAM)},
     )
-    return found.annotate(ended_or_going_on=Coalesce("ended_us", Value(INT64_MAX, BigIntegerField())))
+    return runs.annotate(ended_or_going_on=Coalesce("ended_us", Value(INT64_MAX, BigIntegerField())))
 
 
 def _check(params: QueryDict) -> None:
@@ -102,7 +102,7 @@ def _node(text: str) -> UUID | None:
 
 
 def _person(who: Caller, person: str) -> str:
-    """Return the account name that is asked for ('me': the caller's). Not every caller may ask for others."""
+    """Return the requested account name ('me': the caller's). Some callers may not request others."""
     if person == "me":
         if who.user is None:
             raise InvalidInput("A token of no person has no 'me'.", field="person")

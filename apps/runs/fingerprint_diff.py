@@ -1,4 +1,4 @@
-"""In what runs differ: their fingerprints part by part, side by side. Pure."""
+"""Comparison of fingerprints, part by part. Pure."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import Any, Protocol
 
 
-class Alike(StrEnum):
+class Comparison(StrEnum):
     """How the runs of one line compare. SEEMS: the same by names, sizes and times, contents were not read."""
 
     DIFFERS = "differs"
@@ -15,8 +15,8 @@ class Alike(StrEnum):
     SAME = "same"
 
 
-class Printed(Protocol):
-    """A fingerprint, as far as it is compared: '' and None are unknown (docs/fingerprint.md)."""
+class FingerprintParts(Protocol):
+    """The compared parts of a fingerprint: '' and None are unknown (docs/fingerprint.md)."""
 
     entry_name: str
     code: str
@@ -38,15 +38,15 @@ class Printed(Protocol):
 
 @dataclass(frozen=True)
 class Line:
-    """One thing that is compared. ``cells``: what each run has, None where nobody told."""
+    """One compared item. ``cells``: the value of each run, None where unknown."""
 
     part: str
     name: str
     cells: list[str | None]
-    alike: Alike
+    alike: Comparison
 
 
-def differences(prints: Sequence[Printed | None]) -> list[Line]:
+def compare_fingerprints(prints: Sequence[FingerprintParts | None]) -> list[Line]:
     """Return the lines of a comparison: entry, code, parameters, data, start, seeds, environment, hardware.
 
     What each run has but nobody may be told is shown by the beginning of its hash, so that equal ones can be seen.
@@ -54,100 +54,114 @@ def differences(prints: Sequence[Printed | None]) -> list[Line]:
     return [
         *_entry(prints),
         _code(prints),
-        *_named("params", prints, lambda each: each.params),
-        _contents("data", prints, lambda each: (each.data, each.data_weak), _data_text),
-        _contents("start", prints, lambda each: (each.start, each.start_weak), lambda each: each.start_name),
-        *(_named("seeds", prints, lambda each: each.seeds) or [_no_seeds(prints)]),
-        *_told("environment", prints, lambda each: each.environment),
-        *_told("hardware", prints, lambda each: each.hardware),
+        *_compare_hashes("params", prints, lambda parts: parts.params),
+        _contents("data", prints, lambda parts: (parts.data, parts.data_weak), _data_text),
+        _contents("start", prints, lambda parts: (parts.start, parts.start_weak), lambda parts: parts.start_name),
+        *(_compare_hashes("seeds", prints, lambda parts: parts.seeds) or [_no_seeds(prints)]),
+        *_compare_values("environment", prints, lambda parts: parts.environment),
+        *_compare_values("hardware", prints, lambda parts: parts.hardware),
     ]
 
 
-def hidden(digest: str) -> str:
-    """Return what stands for a value that may not be told: the beginning of its hash."""
+def hash_label(digest: str) -> str:
+    """Return the beginning of a hash, shown in place of a value that is not public."""
     return f"#{digest[:6]}"
 
 
-def said(value: Any) -> str:
-    """Return a parameter's value as it is shown: JSON's words, text without quotes."""
+def format_value(value: Any) -> str:
+    """Return a parameter value as displayed: JSON literals, text without quotes."""
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
     return str(value)
 
 
-def value_text(each: Printed, name: str, digest: str) -> str:
-    """Return a parameter or seed of a run as it is shown."""
-    return said(each.told[name]) if name in each.told else hidden(digest)
+def value_text(parts: FingerprintParts, name: str, digest: str) -> str:
+    """Return a parameter or seed of a run as displayed."""
+    return format_value(parts.told[name]) if name in parts.told else hash_label(digest)
 
 
-def code_text(each: Printed) -> str:
-    """Return a state of code in words; '' where nothing is known of it."""
-    if each.commit:
-        return each.commit[:10] + (" with changes" if each.dirty else "")
-    return hidden(each.code) if each.code else ""
+def code_text(parts: FingerprintParts) -> str:
+    """Return a description of a code state; '' where it is unknown."""
+    if parts.commit:
+        return parts.commit[:10] + (" with changes" if parts.dirty else "")
+    return hash_label(parts.code) if parts.code else ""
 
 
-def _entry(prints: Sequence[Printed | None]) -> list[Line]:
-    names = [each.entry_name or None if each else None for each in prints]
-    return [Line("entry", "", names, _alike(names))] if any(names) else []
+def _entry(prints: Sequence[FingerprintParts | None]) -> list[Line]:
+    names = [parts.entry_name or None if parts else None for parts in prints]
+    return [Line("entry", "", names, _compare(names))] if any(names) else []
 
 
-def _code(prints: Sequence[Printed | None]) -> Line:
-    alike = _alike([each.code or None if each else None for each in prints])
-    normal = [each.code_normal or None if each else None for each in prints]
-    name = "but for comments and format the same" if alike == Alike.DIFFERS and _alike(normal) == Alike.SAME else ""
-    return Line("code", name, [code_text(each) or None if each else None for each in prints], alike)
+def _code(prints: Sequence[FingerprintParts | None]) -> Line:
+    alike = _compare([parts.code or None if parts else None for parts in prints])
+    normal = [parts.code_normal or None if parts else None for parts in prints]
+    name = (
+        "but for comments and format the same" if alike == Comparison.DIFFERS and _compare(normal) == Comparison.SAME else ""
+    )
+    return Line("code", name, [code_text(parts) or None if parts else None for parts in prints], alike)
 
 
-def _named(part: str, prints: Sequence[Printed | None], get: Callable[[Printed], Mapping[str, str] | None]) -> list[Line]:
+def _compare_hashes(
+    part: str, prints: Sequence[FingerprintParts | None], get: Callable[[FingerprintParts], Mapping[str, str] | None]
+) -> list[Line]:
     """Compare by hash. A name that a run did not give, though its parameters are known, is a difference."""
-    held = [get(each) if each else None for each in prints]
+    hash_maps = [get(parts) if parts else None for parts in prints]
     lines = []
-    for name in sorted({name for each in held for name in each or {}}):
-        hashes = [None if each is None else each.get(name, "") for each in held]
+    for name in sorted({name for parts in hash_maps for name in parts or {}}):
+        hashes = [None if parts is None else parts.get(name, "") for parts in hash_maps]
         cells = [
-            None if each is None or found is None else value_text(each, name, found[name]) if name in found else "–"
-            for each, found in zip(prints, held, strict=True)
+            None
+            if parts is None or hash_map is None
+            else value_text(parts, name, hash_map[name])
+            if name in hash_map
+            else "–"
+            for parts, hash_map in zip(prints, hash_maps, strict=True)
         ]
-        lines.append(Line(part, name, cells, _alike(hashes)))
+        lines.append(Line(part, name, cells, _compare(hashes)))
     return lines
 
 
-def _no_seeds(prints: Sequence[Printed | None]) -> Line:
-    cells = ["unset" if each and each.seeds is not None else None for each in prints]
-    return Line("seeds", "", cells, _alike(cells))
+def _no_seeds(prints: Sequence[FingerprintParts | None]) -> Line:
+    cells = ["unset" if parts and parts.seeds is not None else None for parts in prints]
+    return Line("seeds", "", cells, _compare(cells))
 
 
 def _contents(
-    part: str, prints: Sequence[Printed | None], hashes: Callable[[Printed], tuple[str, str]], text: Callable[[Printed], str]
+    part: str,
+    prints: Sequence[FingerprintParts | None],
+    hashes: Callable[[FingerprintParts], tuple[str, str]],
+    text: Callable[[FingerprintParts], str],
 ) -> Line:
     """Compare by content where that is known of all; else by names, sizes and times."""
-    verified = [hashes(each)[0] or None if each else None for each in prints]
-    weak = [hashes(each)[1] or hashes(each)[0] or None if each else None for each in prints]
-    alike = _alike(verified)
-    if alike == Alike.UNKNOWN:
-        by_weak = _alike(weak)
+    verified = [hashes(parts)[0] or None if parts else None for parts in prints]
+    weak = [hashes(parts)[1] or hashes(parts)[0] or None if parts else None for parts in prints]
+    alike = _compare(verified)
+    if alike == Comparison.UNKNOWN:
+        by_weak = _compare(weak)
         # Contents that differ differ, whatever else is known; names and times that differ may hold the same contents.
-        alike = Alike.SEEMS if by_weak == Alike.SAME else Alike.UNKNOWN
+        alike = Comparison.SEEMS if by_weak == Comparison.SAME else Comparison.UNKNOWN
     cells = [
-        None if each is None or key is None else text(each) or hidden(key) for each, key in zip(prints, weak, strict=True)
+        None if parts is None or key is None else text(parts) or hash_label(key)
+        for parts, key in zip(prints, weak, strict=True)
     ]
     return Line(part, "", cells, alike)
 
 
-def _data_text(each: Printed) -> str:
-    return ", ".join(f"{item['role']}: {item['name']}" for item in each.data_items if item.get("role") and item.get("name"))
+def _data_text(parts: FingerprintParts) -> str:
+    return ", ".join(f"{item['role']}: {item['name']}" for item in parts.data_items if item.get("role") and item.get("name"))
 
 
-def _told(part: str, prints: Sequence[Printed | None], get: Callable[[Printed], Mapping[str, Any]]) -> list[Line]:
-    held = [get(each) if each else {} for each in prints]
-    names = sorted({name for each in held for name in each})
-    cells = {name: [said(each[name]) if name in each else None for each in held] for name in names}
-    return [Line(part, name, cells[name], _alike(cells[name])) for name in names]
+def _compare_values(
+    part: str, prints: Sequence[FingerprintParts | None], get: Callable[[FingerprintParts], Mapping[str, Any]]
+) -> list[Line]:
+    value_maps = [get(values) if values else {} for values in prints]
+    names = sorted({name for values in value_maps for name in values})
+    cells = {name: [format_value(values[name]) if name in values else None for values in value_maps] for name in names}
+    return [Line(part, name, cells[name], _compare(cells[name])) for name in names]
 
 
-def _alike(values: Sequence[str | None]) -> Alike:
-    known = {value for value in values if value is not None}
-    if len(known) > 1:
-        return Alike.DIFFERS
-    return Alike.UNKNOWN if None in values else Alike.SAME
+def _compare(values: Sequence[str | None]) -> Comparison:
+    distinct = {value for value in values if value is not None}
+    if len(distinct) > 1:
+        return Comparison.DIFFERS
+    return Comparison.UNKNOWN if None in values else Comparison.SAME

@@ -12,7 +12,7 @@ from apps.core.units import INT64_MAX
 from apps.runs.choices import Intent
 
 VERSION = "lc1"
-MAX_PARAMS, MAX_SHINGLES, MAX_TOLD_CHARS, MAX_DEPTH = 500, 20_000, 65_536, 8
+MAX_PARAMS, MAX_SHINGLES, MAX_VALUES_CHARS, MAX_DEPTH = 500, 20_000, 65_536, 8
 
 Hex64 = Annotated[str, msgspec.Meta(pattern=r"^([0-9a-f]{64})?$")]
 Hex32 = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{32}$")]
@@ -24,7 +24,7 @@ Size = Annotated[int, msgspec.Meta(ge=0, le=INT64_MAX)]
 Facts = Annotated[dict[Annotated[str, msgspec.Meta(max_length=64)], Line], msgspec.Meta(max_length=100)]
 
 # What a pattern asks for, in words.
-_ASKED = {
+_PATTERN_TEXTS = {
     "^([0-9a-f]{64})?$": "64 hex digits in small letters",
     "^[0-9a-f]{32}$": "32 hex digits in small letters",
     "^[0-9a-f]{8}$": "8 hex digits in small letters",
@@ -46,7 +46,7 @@ class CodeIn(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class ItemIn(msgspec.Struct, forbid_unknown_fields=True):
-    """One thing of the data: shown, not compared."""
+    """One item of the data: displayed, not compared."""
 
     role: Annotated[str, msgspec.Meta(max_length=32)] = ""
     name: Line = ""
@@ -72,7 +72,7 @@ class StartIn(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class FingerprintIn(msgspec.Struct, forbid_unknown_fields=True):
-    """A fingerprint as told. ``None`` and ``""`` are unknown; ``seeds`` ``{}`` is unset, which is known."""
+    """A fingerprint payload. ``None`` and ``""`` are unknown; an empty ``seeds`` means that no seed was set."""
 
     version: str
     entry: Hex64 = ""
@@ -91,22 +91,22 @@ class FingerprintIn(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def parse_fingerprint(value: Any, *, field: str = "fingerprint") -> FingerprintIn:
-    """Return the ``fingerprint`` of a request. Raises InvalidInput that names the key, what is wrong and what is asked."""
+    """Return the ``fingerprint`` of a request. Raises InvalidInput that names the key, the problem and the expected form."""
     try:
-        told = msgspec.convert(value, FingerprintIn)
+        payload = msgspec.convert(value, FingerprintIn)
     except msgspec.ValidationError as error:
-        raise _plain(str(error), field) from error
-    if told.version != VERSION:
+        raise _translate_error(str(error), field) from error
+    if payload.version != VERSION:
         raise InvalidInput(
-            f"Version {told.version!r} of fingerprints is not known here (known: {VERSION}).", field=f"{field}.version"
+            f"Version {payload.version!r} of fingerprints is not known here (known: {VERSION}).", field=f"{field}.version"
         )
     if problem := unstorable_part(value):
         raise InvalidInput(problem, field=field)
-    if told.told is not None and len(msgspec.json.encode(told.told)) > MAX_TOLD_CHARS:
-        raise InvalidInput(f"The values told are more than {MAX_TOLD_CHARS} characters.", field=f"{field}.told")
-    if told.code is not None:
-        _check_code(told.code, field)
-    return told
+    if payload.told is not None and len(msgspec.json.encode(payload.told)) > MAX_VALUES_CHARS:
+        raise InvalidInput(f"The values told are more than {MAX_VALUES_CHARS} characters.", field=f"{field}.told")
+    if payload.code is not None:
+        _check_code(payload.code, field)
+    return payload
 
 
 def _check_code(code: CodeIn, field: str) -> None:
@@ -114,24 +114,24 @@ def _check_code(code: CodeIn, field: str) -> None:
         code.weak, code.hash = code.weak or code.hash, ""
     missing = {"verified": not code.hash, "weak": not code.weak}.get(code.state, False)
     if missing:
-        wanted = "hash" if code.state == "verified" else "weak"
-        raise InvalidInput(f"The code's state is {code.state}, but there is no {wanted!r}.", field=f"{field}.code.{wanted}")
+        key = "hash" if code.state == "verified" else "weak"
+        raise InvalidInput(f"The code's state is {code.state}, but there is no {key!r}.", field=f"{field}.code.{key}")
     if code.state == "unknown" and (code.hash or code.weak):
         raise InvalidInput("The code's state is unknown, but there is a hash.", field=f"{field}.code.state")
 
 
-def _plain(text: str, field: str) -> InvalidInput:
-    """Say in plain words what msgspec says."""
-    said, _, where = text.partition(" - at `$")
-    if unknown := re.fullmatch(r"Object contains unknown field `(.*)`", said):
-        path = f"{field}{where.rstrip('`')}.{unknown[1]}"
+def _translate_error(text: str, field: str) -> InvalidInput:
+    """Return a validation error of msgspec in plain words."""
+    reason, _, location = text.partition(" - at `$")
+    if unknown := re.fullmatch(r"Object contains unknown field `(.*)`", reason):
+        path = f"{field}{location.rstrip('`')}.{unknown[1]}"
         return InvalidInput("Unknown key.", field=path, hint="docs/fingerprint.md lists the keys.")
-    path = f"{field}{where.rstrip('`')}"
-    if missing := re.fullmatch(r"Object missing required field `(.*)`", said):
+    path = f"{field}{location.rstrip('`')}"
+    if missing := re.fullmatch(r"Object missing required field `(.*)`", reason):
         return InvalidInput("This key is needed.", field=f"{path}.{missing[1]}")
-    if asked := re.search(r"matching regex '(.*)'", said):
-        return InvalidInput(f"This must be {_ASKED.get(asked[1], asked[1])}.", field=path)
-    return InvalidInput(f"{said}.", field=path)
+    if pattern := re.search(r"matching regex '(.*)'", reason):
+        return InvalidInput(f"This must be {_PATTERN_TEXTS.get(pattern[1], pattern[1])}.", field=path)
+    return InvalidInput(f"{reason}.", field=path)
 
 
 def unstorable_part(value: Any, depth: int = 0) -> str:

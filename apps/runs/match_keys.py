@@ -53,14 +53,14 @@ def tier_keys(parts: Parts) -> list[tuple[Tier, int]]:
 
 def _keys(parts: Parts, *, weak: int) -> Iterator[tuple[Tier, int]]:
     rest = (parts.data, parts.start)
-    wanted = (
+    tier_parts = (
         (Tier.F1, (parts.code, parts.recipe, *rest, parts.seeds)),
         (Tier.F1_NORMAL, (parts.code_normal, parts.recipe, *rest, parts.seeds)),
         (Tier.F2, (parts.code, parts.recipe, *rest)),
         (Tier.F3, (parts.recipe, *rest)),
         (Tier.F4, (parts.entry, *rest)),
     )
-    for tier, hashes in wanted:
+    for tier, hashes in tier_parts:
         if all(hashes):
             yield Tier(tier + weak), tier_key(tier, hashes)
     family = (parts.entry, *rest, parts.seeds)

@@ -15,7 +15,7 @@ from apps.core.units import INT64_MAX
 from apps.runs.bulk_parsing import EARLIEST_US, LATEST_US
 
 MAX_POINTS = 10_000
-WORDS = {"nan": "NaN", "inf": "Infinity", "infinity": "Infinity", "+inf": "Infinity", "+infinity": "Infinity",
+SPECIAL_VALUES = {"nan": "NaN", "inf": "Infinity", "infinity": "Infinity", "+inf": "Infinity", "+infinity": "Infinity",
          "-inf": "-Infinity", "-infinity": "-Infinity"}  # fmt: skip
 
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
@@ -36,7 +36,7 @@ class Point:
     step: int
     at_us: int
     value: float | None
-    word: str = ""
+    special_value: str = ""
 
 
 _BODY = msgspec.json.Decoder(PointsIn)
@@ -54,14 +54,14 @@ def parse_points(body: bytes, *, now: int) -> dict[str, list[Point]]:
         raise InvalidInput(f"{text}.", field=where.strip("`") or "points", hint=_SHAPE) from error
     except (msgspec.DecodeError, RecursionError) as error:
         raise InvalidInput("The body must be JSON.", code="parse_error", hint=_SHAPE) from error
-    found: dict[str, dict[int, Point]] = {}
+    by_metric: dict[str, dict[int, Point]] = {}
     for number, (name, step, value, at) in enumerate(rows.points):
         point = _point(number, step, value, now if at is None else datetime_to_us(at))
-        found.setdefault(name, {})[step] = point
-    for name in found:
+        by_metric.setdefault(name, {})[step] = point
+    for name in by_metric:
         if is_unstorable(name):
             raise InvalidInput(f"The metric {name[:50]!r} holds a character that cannot be stored.", field="points")
-    return {name: list(points.values()) for name, points in found.items()}
+    return {name: list(points.values()) for name, points in by_metric.items()}
 
 
 def as_points(values: Iterable[tuple[int, int, float]]) -> list[Point]:
@@ -76,13 +76,13 @@ def _point(number: int, step: int, value: float | str, at_us: int) -> Point:
     if not EARLIEST_US <= at_us <= LATEST_US:
         raise InvalidInput("The moment is out of range.", field=f"points[{number}][3]")
     if isinstance(value, str):
-        word = WORDS.get(value.lower())
-        if word is None:
+        special_value = SPECIAL_VALUES.get(value.lower())
+        if special_value is None:
             raise InvalidInput(
                 f"{value[:40]!r} is no value.", field=f"points[{number}][2]",
                 hint="A value is a number, NaN, Infinity or -Infinity.",
             )  # fmt: skip
-        return Point(step, at_us, None, word)
+        return Point(step, at_us, None, special_value)
     if not math.isfinite(value):
         return Point(step, at_us, None, "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity")
     return Point(step, at_us, value)

@@ -1,4 +1,4 @@
-"""Which of a run's metrics says best how it went, and which way it is better. Pure."""
+"""Selection of the headline metric of a run, and downsampling of curves. Pure."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -15,44 +15,44 @@ _LESS = re.compile(
 _TIME = re.compile(r"time|runtime|second|epoch|step|samples_per|lr$|learning_rate|memory|system/", re.IGNORECASE)
 
 
-def metric_shown(names: Iterable[str]) -> str | None:
-    """Return which of a run's metrics says best how it went: of validation, else a loss, else the first by name."""
-    listed = sorted(name for name in names if not _TIME.search(name))
-    validation = [name for name in listed if _VALIDATION.search(name)]
-    for found in ([name for name in validation if not _LOSS.search(name)], validation):
-        if found:
-            return found[0]
-    return next((name for name in listed if _LOSS.search(name)), listed[0] if listed else None)
+def select_headline_metric(names: Iterable[str]) -> str | None:
+    """Return the headline metric: a validation metric, else a loss, else the first by name."""
+    included = sorted(name for name in names if not _TIME.search(name))
+    validation = [name for name in included if _VALIDATION.search(name)]
+    for candidates in ([name for name in validation if not _LOSS.search(name)], validation):
+        if candidates:
+            return candidates[0]
+    return next((name for name in included if _LOSS.search(name)), included[0] if included else None)
 
 
-def less_is_better(name: str) -> bool:
-    """Return whether a metric of this name is the better the less it is: losses, errors, distances, times."""
+def is_lower_better(name: str) -> bool:
+    """Return whether lower values of a metric are better: losses, errors, distances, times."""
     return _LESS.search(name) is not None
 
 
-MOST_POINTS = 2000
-_KEPT = 5  # of a stretch: its first and last point, its least and greatest value, its first that is no number
+MAX_CURVE_POINTS = 2000
+_POINTS_PER_BUCKET = 5  # of a stretch: its first and last point, its least and greatest value, its first that is no number
 
 
-def thinned(points: Sequence[Point], most: int = MOST_POINTS) -> list[Point]:
+def downsample(points: Sequence[Point], max_points: int = MAX_CURVE_POINTS) -> list[Point]:
     """Return at most ``most`` points in the order given, with the least and greatest of every stretch, and its first that
     is not finite. Few enough points are returned as they are."""
-    if len(points) <= most:
+    if len(points) <= max_points:
         return list(points)
-    stretches = most // _KEPT
-    kept: list[Point] = []
-    for number in range(stretches):
-        low, high = len(points) * number // stretches, len(points) * (number + 1) // stretches
-        kept += _marked(points, low, high)
-    return kept
+    buckets = max_points // _POINTS_PER_BUCKET
+    selected: list[Point] = []
+    for number in range(buckets):
+        low, high = len(points) * number // buckets, len(points) * (number + 1) // buckets
+        selected += _select_points(points, low, high)
+    return selected
 
 
-def _marked(points: Sequence[Point], low: int, high: int) -> list[Point]:
-    wanted = {low, high - 1}
-    finite = [place for place in range(low, high) if points[place].value is not None]
+def _select_points(points: Sequence[Point], low: int, high: int) -> list[Point]:
+    indexes = {low, high - 1}
+    finite = [index for index in range(low, high) if points[index].value is not None]
     if finite:
-        wanted |= {min(finite, key=lambda place: points[place].value or 0.0),
-                   max(finite, key=lambda place: points[place].value or 0.0)}  # fmt: skip
+        indexes |= {min(finite, key=lambda index: points[index].value or 0.0),
+                   max(finite, key=lambda index: points[index].value or 0.0)}  # fmt: skip
     if len(finite) < high - low:
-        wanted.add(next(place for place in range(low, high) if points[place].value is None))
-    return [points[place] for place in sorted(wanted)]
+        indexes.add(next(index for index in range(low, high) if points[index].value is None))
+    return [points[index] for index in sorted(indexes)]

@@ -1,10 +1,10 @@
-"""One piece of work: training, evaluation, inference service, data job."""
+"""Runs: training, evaluation, inference services and data jobs."""
 
 from django.db import models
 
 from apps.accounts.models import Lab, Project, User
 from apps.fleet.models import Node
-from apps.runs.choices import Failure, Intent, RunState, Scheduler, Teller, Tier, Way
+from apps.runs.choices import AttributionSource, Failure, Intent, RunState, Scheduler, Source, Tier
 
 
 class Run(models.Model):
@@ -17,7 +17,7 @@ class Run(models.Model):
     lab = models.ForeignKey(Lab, on_delete=models.CASCADE, related_name="runs")
     uuid = models.UUIDField()
     project = models.ForeignKey(Project, on_delete=models.PROTECT, null=True, blank=True, related_name="runs")
-    project_asked = models.CharField(max_length=60, blank=True, default="")
+    requested_project = models.CharField(max_length=60, blank=True, default="", db_column="project_asked")
     user = models.ForeignKey(User, on_delete=models.SET_NULL, null=True, blank=True, related_name="runs")
     node = models.ForeignKey(Node, on_delete=models.SET_NULL, null=True, blank=True, related_name="runs")
     os_user = models.CharField(max_length=100, blank=True, default="")
@@ -41,16 +41,20 @@ class Run(models.Model):
         Project, on_delete=models.PROTECT, null=True, blank=True, related_name="charged_runs"
     )
     charged_person = models.ForeignKey(User, on_delete=models.SET_NULL, null=True, blank=True, related_name="charged_runs")
-    charge_way = models.CharField(max_length=16, choices=Way, blank=True, default="")
+    attributed_by = models.CharField(
+        max_length=16, choices=AttributionSource, blank=True, default="", db_column="charge_way"
+    )
 
-    teller = models.CharField(max_length=16, choices=Teller, blank=True, default="")
+    reported_by = models.CharField(max_length=16, choices=Source, blank=True, default="", db_column="teller")
     intent = models.CharField(max_length=16, choices=Intent, default=Intent.TRAIN)
     sweep = models.CharField(max_length=100, blank=True, default="")
     parent = models.ForeignKey("self", on_delete=models.SET_NULL, null=True, blank=True, related_name="children")
     # The parent that was named before it was told of; it becomes the parent when it comes.
-    parent_asked = models.UUIDField(null=True, blank=True)
+    requested_parent = models.UUIDField(null=True, blank=True, db_column="parent_asked")
     tags = models.JSONField(default=dict, blank=True)
-    seen_us = models.BigIntegerField(null=True, blank=True)  # the last word of it, by the server's clock
+    last_report_us = models.BigIntegerField(
+        null=True, blank=True, db_column="seen_us"
+    )  # the last word of it, by the server's clock
     failure = models.CharField(max_length=16, choices=Failure, blank=True, default="")
     failure_point = models.CharField(max_length=64, blank=True, default="")
     failure_text = models.TextField(blank=True, default="")
@@ -67,23 +71,27 @@ class Run(models.Model):
             models.Index(fields=["lab", "-started_us"], name="run_by_start"),
             models.Index(fields=["lab", "cluster", "job_id"], name="run_by_job"),
             models.Index(
-                fields=["lab", "parent_asked"], name="run_by_parent_asked", condition=models.Q(parent_asked__isnull=False)
+                fields=["lab", "requested_parent"],
+                name="run_by_parent_asked",
+                condition=models.Q(requested_parent__isnull=False),
             ),
-            models.Index(fields=["lab", "seen_us"], name="run_going_on", condition=models.Q(state__in=("running", "lost"))),
+            models.Index(
+                fields=["lab", "last_report_us"], name="run_going_on", condition=models.Q(state__in=("running", "lost"))
+            ),
         ]
 
     def __str__(self) -> str:
         return self.name
 
-    def until_us(self, now: int) -> int:
-        """Return when the run ended: of a lost one when it was last heard of, of one that goes on, now. µs UTC."""
+    def active_until_us(self, now: int) -> int:
+        """Return the end of a run; for a lost run, its last report; for a running one, ``now``. µs UTC."""
         if self.ended_us is not None:
             return self.ended_us
-        return max(self.seen_us or self.started_us, self.started_us) if self.state == RunState.LOST else now
+        return max(self.last_report_us or self.started_us, self.started_us) if self.state == RunState.LOST else now
 
 
 class ExternalId(models.Model):
-    """What another tool calls a run. The same id of the same tool is the same run."""
+    """The id of a run in another tool. The same id of the same tool is the same run."""
 
     lab = models.ForeignKey(Lab, on_delete=models.CASCADE, related_name="+")
     run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="external_ids")
@@ -148,44 +156,46 @@ class TierKey(models.Model):
         return f"{self.tier} {self.key}"
 
 
-class CodeText(models.Model):
-    """One state of code, as hashes of the lines of its normal form, so that likeness can be told without the code."""
+class CodeState(models.Model):
+    """The hashed lines of one normalised code state; similarity can be computed without the code."""
 
     lab = models.ForeignKey(Lab, on_delete=models.CASCADE, related_name="+", db_index=False)
     normal = models.CharField(max_length=64)
     shingles = models.BinaryField()  # sorted 32-bit integers, big endian
 
     class Meta:
+        db_table = "runs_codetext"
         constraints = [models.UniqueConstraint(fields=["lab", "normal"], name="code_text_once_per_lab")]
 
     def __str__(self) -> str:
         return self.normal[:12]
 
 
-class CodeBand(models.Model):
-    """One MinHash band of a code text: texts that share a band may be alike."""
+class MinHashBand(models.Model):
+    """One MinHash band of a code state. States that share a band may be similar."""
 
     lab = models.ForeignKey(Lab, on_delete=models.CASCADE, related_name="+", db_index=False)
-    text = models.ForeignKey(CodeText, on_delete=models.CASCADE, related_name="bands")
+    code_state = models.ForeignKey(CodeState, on_delete=models.CASCADE, related_name="bands", db_column="text_id")
     band = models.BigIntegerField()
 
     class Meta:
-        indexes = [models.Index(fields=["lab", "band", "-text"], name="code_band_lookup")]
+        db_table = "runs_codeband"
+        indexes = [models.Index(fields=["lab", "band", "-code_state"], name="code_band_lookup")]
 
     def __str__(self) -> str:
         return str(self.band)
 
 
 class Metric(models.Model):
-    """One metric of a run, with its last word; the curve is in MetricPoint. ``count`` points are kept."""
+    """One metric of a run with its latest value. The curve is in MetricPoint; ``count`` is its number of points."""
 
     run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="metrics")
     name = models.CharField(max_length=200)
     count = models.BigIntegerField(default=0)
     last_step = models.BigIntegerField(null=True, blank=True)
     last_value = models.FloatField(null=True, blank=True)
-    least = models.FloatField(null=True, blank=True)
-    greatest = models.FloatField(null=True, blank=True)
+    min_value = models.FloatField(null=True, blank=True, db_column="least")
+    max_value = models.FloatField(null=True, blank=True, db_column="greatest")
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["run", "name"], name="metric_once_per_run")]
@@ -195,13 +205,13 @@ class Metric(models.Model):
 
 
 class MetricPoint(models.Model):
-    """One value of a metric at a step. ``value`` null: it was not a number or infinite, which ``word`` says."""
+    """One value of a metric at a step. ``value`` is null for a value that is not finite; ``special_value`` names it."""
 
     metric = models.ForeignKey(Metric, on_delete=models.CASCADE, related_name="points", db_index=False)
     step = models.BigIntegerField()
     at_us = models.BigIntegerField()
     value = models.FloatField(null=True, blank=True)
-    word = models.CharField(max_length=9, blank=True, default="")
+    special_value = models.CharField(max_length=9, blank=True, default="", db_column="word")
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["metric", "step"], name="metric_point_once_per_step")]
@@ -211,7 +221,7 @@ class MetricPoint(models.Model):
 
 
 class IgnoredParameter(models.Model):
-    """A parameter that a project does not count when runs are compared."""
+    """A parameter that a project ignores when runs are compared."""
 
     project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="ignored_parameters")
     name = models.CharField(max_length=256)

@@ -1,4 +1,4 @@
-"""Runs that are jobs of a scheduler: which run a job is, and what two tellers may say of one. Pure."""
+"""Runs that are jobs of a scheduler: their UUIDs and the merge of reports from several sources. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ _LATEST = ("state", "exit", "consumed_energy_j")
 
 @dataclass(frozen=True)
 class JobIn:
-    """What a client says of the scheduler's job that a run is, or works in."""
+    """The scheduler's job of a run, as reported by a client."""
 
     scheduler: str
     cluster: str
@@ -30,10 +30,10 @@ class JobIn:
         return job_run(f"{self.cluster}/{self.job_id}")
 
 
-def merged_facts(before: Mapping[str, Any], told: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a job's facts after another word: GPUs are added by node, state and end replaced, the rest set once."""
+def merge_job_facts(before: Mapping[str, Any], update: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a job's facts after an update: GPUs are added by node, state and end are replaced, the rest is set once."""
     after = dict(before)
-    for name, value in told.items():
+    for name, value in update.items():
         if name == "gpus":
             after["gpus"] = dict(list({**after.get("gpus", {}), **value}.items())[:MAX_NODES_OF_JOB])
         elif name in _LATEST or name not in after:
@@ -41,20 +41,20 @@ def merged_facts(before: Mapping[str, Any], told: Mapping[str, Any]) -> dict[str
     return after
 
 
-def told_by(facts: Mapping[str, Any], teller: str) -> dict[str, Any]:
-    """Return facts that remember who told of this job, the first one first."""
-    tellers = list(facts.get("told_by", []))
-    if teller not in tellers and len(tellers) < MAX_NODES_OF_JOB:
-        tellers.append(teller)
-    return {**facts, "told_by": tellers}
+def record_reporter(facts: Mapping[str, Any], reporter: str) -> dict[str, Any]:
+    """Return facts that record every reporter of the job, the first one first."""
+    reporters = list(facts.get("told_by", []))
+    if reporter not in reporters and len(reporters) < MAX_NODES_OF_JOB:
+        reporters.append(reporter)
+    return {**facts, "told_by": reporters}
 
 
-def may_rename(facts: Mapping[str, Any], teller: str) -> bool:
-    """Return whether ``teller`` may change whose job this is: who told of it first, and a person's import."""
-    tellers = facts.get("told_by", [])
-    return teller == IMPORTED or not tellers or tellers[0] == teller
+def can_change_owner(facts: Mapping[str, Any], reporter: str) -> bool:
+    """Return whether ``reporter`` may change the owner of a job: its first reporter, and a person's import."""
+    reporters = facts.get("told_by", [])
+    return reporter == IMPORTED or not reporters or reporters[0] == reporter
 
 
-def contradiction(before: Mapping[str, str], told: Mapping[str, str]) -> str:
-    """Return the name of the first of ``told`` that says otherwise than ``before``; '' where either is silent."""
-    return next((name for name, value in told.items() if value and before.get(name) and before[name] != value), "")
+def first_contradiction(before: Mapping[str, str], update: Mapping[str, str]) -> str:
+    """Return the name of the first value of ``update`` that differs from ``before``; '' where one is empty."""
+    return next((name for name, value in update.items() if value and before.get(name) and before[name] != value), "")

@@ -10,10 +10,10 @@ from django.db.models.fields.json import KeyTransform
 from apps.accounts.models import Lab
 from apps.core.sql import fetch_rows
 from apps.runs.choices import Tier
-from apps.runs.code_similarity import near_texts
-from apps.runs.metric_summary import metric_shown
+from apps.runs.code_similarity import find_similar_code
+from apps.runs.metric_summary import select_headline_metric
 from apps.runs.models import Fingerprint, Metric, Run, TierKey
-from apps.runs.services.fingerprints import found_by_param
+from apps.runs.services.fingerprints import lookup_param
 
 SORTS = {"started": "started_us", "ended": "ended_us", "name": "name"}
 MAX_SIBLINGS = 1000
@@ -45,30 +45,30 @@ def runs_of(
     """Return the lab's runs, newest first, filtered by the slug of the project charged ('~unattributed': none), by state,
     by words in the name, intent, sweep, host, node, the account name of who ran it, start in ``[from_us, to_us)``, and
     parameters (name → value as text; also those of which only the hash is known)."""
-    found = Run.objects.filter(lab=lab).select_related(*_RELATED).order_by("-started_us", "-id")
+    runs = Run.objects.filter(lab=lab).select_related(*_RELATED).order_by("-started_us", "-id")
     if project == "~unattributed":
-        found = found.filter(charged_project__isnull=True)
+        runs = runs.filter(charged_project__isnull=True)
     elif project:
-        found = found.filter(charged_project__slug=project)
+        runs = runs.filter(charged_project__slug=project)
     exact = {"state": state, "intent": intent, "sweep": sweep, "node__uuid": node}
-    found = found.filter(**{name: value for name, value in exact.items() if value})
+    runs = runs.filter(**{name: value for name, value in exact.items() if value})
     if text:
-        found = found.filter(name__icontains=text)
+        runs = runs.filter(name__icontains=text)
     if host:
-        found = found.filter(Q(host=host) | Q(host="", node__hostname=host))
+        runs = runs.filter(Q(host=host) | Q(host="", node__hostname=host))
     if person:
-        found = found.filter(Q(charged_person__username=person) | Q(charged_person=None, user__username=person))
+        runs = runs.filter(Q(charged_person__username=person) | Q(charged_person=None, user__username=person))
     if from_us is not None:
-        found = found.filter(started_us__gte=from_us)
+        runs = runs.filter(started_us__gte=from_us)
     if to_us is not None:
-        found = found.filter(started_us__lt=to_us)
+        runs = runs.filter(started_us__lt=to_us)
     for number, (name, value) in enumerate((params or {}).items()):
-        compared, digest = found_by_param(name, value)
+        compared, digest = lookup_param(name, value)
         # An alias: a name with __ in it would be read as a path.
-        told = KeyTransform(compared, "fingerprint__params"), KeyTransform(compared, "fingerprint__seeds")
-        found = found.alias(**{f"param_{number}": told[0], f"seed_{number}": told[1]})
-        found = found.filter(Q(**{f"param_{number}": digest}) | Q(**{f"seed_{number}": digest}))
-    return found
+        transforms = KeyTransform(compared, "fingerprint__params"), KeyTransform(compared, "fingerprint__seeds")
+        runs = runs.alias(**{f"param_{number}": transforms[0], f"seed_{number}": transforms[1]})
+        runs = runs.filter(Q(**{f"param_{number}": digest}) | Q(**{f"seed_{number}": digest}))
+    return runs
 
 
 def run_of(lab: Lab, uuid: UUID) -> Run | None:
@@ -80,40 +80,40 @@ def siblings_of(run: Run) -> Siblings:
     """Return how many other runs share the work (f1), all but the seed (f2), the recipe (f3), or all parameters but one
     (left_out) with a run; ``*_weak``: as far as names, sizes and times tell. One query."""
     tiers = (Tier.F1, Tier.F1_WEAK, Tier.F2, Tier.F2_WEAK, Tier.F3, Tier.F3_WEAK, Tier.LEFT_OUT, Tier.LEFT_OUT_WEAK)
-    one = (
+    query = (
         "SELECT %s AS tier, COUNT(*) AS found FROM (SELECT DISTINCT o.run_id FROM runs_tierkey k JOIN runs_tierkey o "
         "ON o.lab_id = k.lab_id AND o.tier = k.tier AND o.key = k.key AND o.run_id <> k.run_id "
         f"WHERE k.run_id = %s AND k.tier = %s AND k.lab_id = %s LIMIT {MAX_SIBLINGS}) t"
     )
     params = [value for tier in tiers for value in (tier.value, run.pk, tier.value, run.lab_id)]
-    found = {row["tier"]: row["found"] for row in fetch_rows(" UNION ALL ".join([one] * len(tiers)), params)}
-    return Siblings({tier.name.lower(): found.get(tier.value, 0) for tier in tiers})
+    counts = {row["tier"]: row["found"] for row in fetch_rows(" UNION ALL ".join([query] * len(tiers)), params)}
+    return Siblings({tier.name.lower(): counts.get(tier.value, 0) for tier in tiers})
 
 
 @dataclass(frozen=True)
-class NearCode:
+class SimilarCode:
     """Runs of a run's family whose code is nearly the same, though not the same: how many, the newest of them, and how alike
     the least alike is (0.95 to 1)."""
 
     runs: int
     newest: UUID
-    least: float
+    min_similarity: float
 
 
-def near_code_of(run: Run, normal: str) -> NearCode | None:
+def find_similar_code_runs(run: Run, normal: str) -> SimilarCode | None:
     """Return the runs with nearly the code of a run among the newest MAX_SIBLINGS of its family; None where there are none.
     Six queries at most."""
-    like = near_texts(run.lab, normal)
-    if not like:
+    similar = find_similar_code(run.lab, normal)
+    if not similar:
         return None
     own = TierKey.objects.filter(run=run, tier__in=(Tier.F4, Tier.F4_WEAK)).values_list("tier", "key")
     family: set[int] = set()
     for tier, key in own:
         newest = TierKey.objects.filter(lab=run.lab_id, tier=tier, key=key).exclude(run=run).order_by("-run_id")
         family.update(newest.values_list("run_id", flat=True)[:MAX_SIBLINGS])
-    rows_ = Fingerprint.objects.filter(run__in=family, code_normal__in=like).order_by("-run__started_us", "-run")
-    found = list(rows_.values_list("run__uuid", "code_normal"))
-    return NearCode(len(found), found[0][0], min(like[each] for _, each in found)) if found else None
+    rows_ = Fingerprint.objects.filter(run__in=family, code_normal__in=similar).order_by("-run__started_us", "-run")
+    rows = list(rows_.values_list("run__uuid", "code_normal"))
+    return SimilarCode(len(rows), rows[0][0], min(similar[normal_form] for _, normal_form in rows)) if rows else None
 
 
 def fingerprints_of(runs: Iterable[Run]) -> dict[int, Fingerprint]:
@@ -124,9 +124,9 @@ def fingerprints_of(runs: Iterable[Run]) -> dict[int, Fingerprint]:
 def metrics_of(run_ids: Sequence[int]) -> dict[int, tuple[str, float]]:
     """Return (name, last value) of the metric that says best how each run went. One query."""
     named: dict[int, dict[str, float]] = {}
-    found = Metric.objects.filter(run_id__in=run_ids, last_value__isnull=False).values_list("run_id", "name", "last_value")
-    for run_id, name, value in found:
+    metrics = Metric.objects.filter(run_id__in=run_ids, last_value__isnull=False).values_list("run_id", "name", "last_value")
+    for run_id, name, value in metrics:
         if value is not None:
             named.setdefault(run_id, {})[name] = value
-    shown = {run_id: metric_shown(values) for run_id, values in named.items()}
-    return {run_id: (name, named[run_id][name]) for run_id, name in shown.items() if name is not None}
+    headline = {run_id: select_headline_metric(values) for run_id, values in named.items()}
+    return {run_id: (name, named[run_id][name]) for run_id, name in headline.items() if name is not None}

@@ -11,16 +11,16 @@ from apps.core.api import StrictSerializer
 from apps.core.clock import utc
 from apps.core.text import is_unstorable
 from apps.core.units import INT64_MAX
-from apps.runs.choices import Failure, Intent, RunState
+from apps.runs.choices import AttributionSource, Failure, Intent, RunState, Source
 from apps.runs.fingerprint_parsing import parse_fingerprint
 from apps.runs.models import Fingerprint, Metric, Run
 from apps.runs.selectors import Siblings
-from apps.runs.services.updates import MAX_TAGS, External, FailureIn, Known
+from apps.runs.services.updates import MAX_TAGS, External, FailureIn, RunUpdate
 
 _MAX_PARAMS = 500
 
 
-def checked_tags(tags: dict[str, Any]) -> dict[str, Any]:
+def validate_tags_mapping(tags: dict[str, Any]) -> dict[str, Any]:
     """Return tags if they are few and have names. Raises ValidationError."""
     if len(tags) > MAX_TAGS:
         raise serializers.ValidationError(f"At most {MAX_TAGS} tags.")
@@ -47,8 +47,8 @@ class FailureBody(StrictSerializer):
         return {"class": serializers.ChoiceField(choices=Failure.choices, required=False), **super().get_fields()}
 
 
-class KnownBody(StrictSerializer):
-    """What PUT and PATCH may both tell."""
+class RunUpdateSerializer(StrictSerializer):
+    """Fields that both PUT and PATCH accept."""
 
     fingerprint = serializers.DictField(required=False, allow_null=True, help_text="docs/fingerprint.md")
     intent = serializers.ChoiceField(choices=Intent.choices, required=False)
@@ -61,13 +61,13 @@ class KnownBody(StrictSerializer):
     external = ExternalBody(required=False, allow_null=True)
 
     def validate_tags(self, tags: dict[str, Any]) -> dict[str, Any]:
-        return checked_tags(tags)
+        return validate_tags_mapping(tags)
 
-    def known(self) -> Known:
-        """Return what was told. Raises InvalidInput for a fingerprint that is none."""
+    def to_update(self) -> RunUpdate:
+        """Return the update of a run. Raises InvalidInput for an invalid fingerprint."""
         data = self.validated_data
         external, failure = data.get("external"), data.get("failure")
-        return Known(
+        return RunUpdate(
             fingerprint=parse_fingerprint(data["fingerprint"]) if data.get("fingerprint") is not None else None,
             intent=data.get("intent"),
             sweep=data.get("sweep"),
@@ -80,7 +80,7 @@ class KnownBody(StrictSerializer):
         )
 
 
-class RunBody(KnownBody):
+class RunBody(RunUpdateSerializer):
     name = serializers.CharField(max_length=200)
     started_at = serializers.DateTimeField()
     project = serializers.CharField(max_length=60, required=False, allow_null=True)
@@ -104,7 +104,7 @@ class RunBody(KnownBody):
         return params
 
 
-class RunChange(KnownBody):
+class RunChange(RunUpdateSerializer):
     state = serializers.ChoiceField(choices=[each for each in RunState.choices if each[0] != RunState.LOST], required=False)
     ended_at = serializers.DateTimeField(required=False, allow_null=True)
     exit_code = serializers.IntegerField(required=False, allow_null=True, min_value=-255, max_value=255)
@@ -123,12 +123,16 @@ _TEXT = {"type": "string", "nullable": True}
 
 
 class RunReply(serializers.ModelSerializer[Run]):
-    """A run as told to others. Its energy is asked from /figures/ with subject=run:<uuid>."""
+    """A run in a response. Its energy is available at /figures/ with subject=run:<uuid>."""
 
     project = serializers.SlugRelatedField[Any](slug_field="slug", read_only=True, allow_null=True)
     charged_project = serializers.SlugRelatedField[Any](slug_field="slug", read_only=True, allow_null=True)
     node = serializers.SlugRelatedField[Any](slug_field="uuid", read_only=True, allow_null=True)
     parent = serializers.SerializerMethodField()  # type: ignore[assignment]  # declared fields are no attributes
+    charge_way = serializers.ChoiceField(
+        source="attributed_by", choices=AttributionSource.choices, required=False, allow_blank=True
+    )
+    teller = serializers.ChoiceField(source="reported_by", choices=Source.choices, required=False, allow_blank=True)
     os_user = serializers.SerializerMethodField()
     started_at = serializers.SerializerMethodField()
     ended_at = serializers.SerializerMethodField()
@@ -150,7 +154,7 @@ class RunReply(serializers.ModelSerializer[Run]):
 
     @extend_schema_field({**_TEXT, "format": "uuid", "description": "also one that is not told of yet"})
     def get_parent(self, run: Run) -> str | None:
-        uuid = run.parent.uuid if run.parent is not None else run.parent_asked
+        uuid = run.parent.uuid if run.parent is not None else run.requested_parent
         return str(uuid) if uuid else None
 
     def get_started_at(self, run: Run) -> str:
@@ -161,22 +165,22 @@ class RunReply(serializers.ModelSerializer[Run]):
 
     @extend_schema_field({**_TEXT, "description": "when the last word of it came; null: told of as a record of the past"})
     def get_seen_at(self, run: Run) -> str | None:
-        return utc(run.seen_us).isoformat() if run.seen_us is not None else None
+        return utc(run.last_report_us).isoformat() if run.last_report_us is not None else None
 
     def get_warning(self, run: Run) -> str:
         return str(self.context.get("warning", ""))
 
 
 def metric_summary(row: Metric) -> dict[str, Any]:
-    """Return a metric's name, how many points are kept, its last word and extremes."""
+    """Return a metric's name, number of points, latest value and extremes."""
     return {
-        "name": row.name, "count": row.count, "last_step": row.last_step, "last": row.last_value, "least": row.least,
-        "greatest": row.greatest,
+        "name": row.name, "count": row.count, "last_step": row.last_step, "last": row.last_value, "least": row.min_value,
+        "greatest": row.max_value,
     }  # fmt: skip
 
 
-def fingerprint_told(row: Fingerprint | None) -> dict[str, Any] | None:
-    """Return a stored fingerprint with the state of each part; None: nothing is known."""
+def present_fingerprint(row: Fingerprint | None) -> dict[str, Any] | None:
+    """Return a stored fingerprint with the state of each part; None if there is none."""
     if row is None:
         return None
     parts = {
@@ -202,7 +206,7 @@ _COUNT = {"type": "integer", "minimum": 0}
 
 
 class RunDetail(RunReply):
-    """One run with all that is known of it."""
+    """One run with its fingerprint, metrics and related runs."""
 
     external_ids = serializers.SerializerMethodField()
     children = serializers.SerializerMethodField()
@@ -229,16 +233,16 @@ class RunDetail(RunReply):
         "description": "other runs of the lab that share a tier with this one, each counted up to 1000",
     })  # fmt: skip
     def get_siblings(self, run: Run) -> dict[str, int]:
-        found: Siblings = self.context["siblings"]
-        return found.counts
+        siblings: Siblings = self.context["siblings"]
+        return siblings.counts
 
     @extend_schema_field({"type": "object", "nullable": True, "description": "parts, their states and hashes"})
     def get_fingerprint(self, run: Run) -> dict[str, Any] | None:
-        return fingerprint_told(getattr(run, "fingerprint", None))
+        return present_fingerprint(getattr(run, "fingerprint", None))
 
     @extend_schema_field({"type": "array", "items": {"type": "object"}})
     def get_metrics(self, run: Run) -> list[dict[str, Any]]:
         return [metric_summary(row) for row in run.metrics.order_by("name")]
 
 
-Sees = Callable[[int | None], bool]
+CanSee = Callable[[int | None], bool]

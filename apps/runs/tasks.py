@@ -3,35 +3,35 @@
 from apps.accounts.models import Lab, Project
 from apps.core.clock import now_us
 from apps.core.jobs import enqueue, job
-from apps.runs.services.ignored_params import RECOUNT, REKEY, recount, rekey
-from apps.runs.services.lost_runs import LOOK_EVERY_US, look_for_lost
-from apps.runs.services.updates import WATCH
+from apps.runs.services.ignored_params import REBUILD_KEYS, RECOMPUTE_RECIPES, rebuild_old_keys, recompute_project
+from apps.runs.services.lost_runs import CHECK_INTERVAL_US, detect_lost_runs
+from apps.runs.services.updates import LOST_CHECK
 
-WAIT = "runs.watch_again"
+LOST_CHECK_TIMER = "runs.watch_again"
 
 
-@job(WATCH)
-def watch_job(key: str) -> None:
-    """Look for lost runs of lab ``key``, now and again in a while."""
+@job(LOST_CHECK)
+def lost_check_job(key: str) -> None:
+    """Check lab ``key`` for lost runs, and schedule the next check."""
     now = now_us()
-    look_for_lost(lab=Lab.objects.get(pk=int(key)), now=now)
-    enqueue(kind=WAIT, key=key, due_us=now + LOOK_EVERY_US)
+    detect_lost_runs(lab=Lab.objects.get(pk=int(key)), now=now)
+    enqueue(kind=LOST_CHECK_TIMER, key=key, due_us=now + CHECK_INTERVAL_US)
 
 
-@job(WAIT)
-def wait_job(key: str) -> None:
-    """Ask for the next look. A kind of its own, since it waits: what is asked for now does not wait with it."""
-    enqueue(kind=WATCH, key=key)
+@job(LOST_CHECK_TIMER)
+def lost_check_timer_job(key: str) -> None:
+    """Enqueue the next check. A separate kind, so that an immediate check does not wait for the timer."""
+    enqueue(kind=LOST_CHECK, key=key)
 
 
-@job(RECOUNT)
-def recount_job(key: str) -> None:
-    """Compute the recipes and keys of the runs of project ``key`` again."""
-    recount(project=Project.objects.get(pk=int(key)))
+@job(RECOMPUTE_RECIPES)
+def recompute_recipes_job(key: str) -> None:
+    """Recompute the recipes and keys of the runs of project ``key``."""
+    recompute_project(project=Project.objects.get(pk=int(key)))
 
 
-@job(REKEY)
-def rekey_job(key: str) -> None:
-    """Make keys of lab ``key`` that an older rule made anew, and ask for the next job where more wait."""
-    if rekey(lab=Lab.objects.get(pk=int(key))):
-        enqueue(kind=REKEY, key=key)
+@job(REBUILD_KEYS)
+def rebuild_keys_job(key: str) -> None:
+    """Rebuild keys of lab ``key`` that an older rule made; enqueue the next job while some remain."""
+    if rebuild_old_keys(lab=Lab.objects.get(pk=int(key))):
+        enqueue(kind=REBUILD_KEYS, key=key)

@@ -1,18 +1,18 @@
-"""The closed lists of trackers."""
+"""Choices of trackers."""
 
 from django.db.models import IntegerChoices, TextChoices
 
 
-class Door(IntegerChoices):
-    """By which way CodeCarbon told something."""
+class Channel(IntegerChoices):
+    """The channel of a CodeCarbon message."""
 
-    EMISSION = 1, "An interval over its API"
+    INTERVAL = 1, "An interval over its API"
     RECORD = 2, "A whole run over its HTTP output"
     FILE = 3, "A whole run from its file"
 
 
 class SignIn(TextChoices):
-    """How a tracker's server is told who asks."""
+    """Authentication at a tracker's server."""
 
     NONE = "none", "Nothing: it lets everybody in"
     PASSWORD = "password", "User and password"
@@ -20,9 +20,9 @@ class SignIn(TextChoices):
 
 
 class FileOutcome(TextChoices):
-    """What became of a file that a run of MLflow made."""
+    """The outcome of a file of an MLflow run."""
 
-    TAKEN = "taken", "Read and known by its content"
+    IMPORTED = "taken", "Read and known by its content"
     TOO_LARGE = "too_large", "Too large to be read over the network"
     TOO_MANY = "too_many", "More than are read of one run"
     ELSEWHERE = "elsewhere", "Lies where MLflow does not hand files out"
@@ -30,7 +30,7 @@ class FileOutcome(TextChoices):
 
 
 class Act(TextChoices):
-    """What the audit log records of trackers' servers."""
+    """Audit actions of trackers' servers."""
 
     SERVER_ADDED = "tracker.added", "MLflow server added"
     SERVER_CHANGED = "tracker.changed", "MLflow server changed"

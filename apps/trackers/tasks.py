@@ -1,32 +1,32 @@
 """Jobs of trackers."""
 
 from apps.core.jobs import enqueue, job
-from apps.trackers.codecarbon.services.process import QUIET, end_quiet_run_now, work_on_run
-from apps.trackers.codecarbon.services.receive import JOB
+from apps.trackers.codecarbon.services.process import QUIET_CHECK, mark_quiet_run_lost_now, process_run
+from apps.trackers.codecarbon.services.receive import PROCESS
 from apps.trackers.mlflow.services.polling import poll_source
 from apps.trackers.mlflow.services.servers import POLL
-from apps.trackers.mlflow.services.verdict_tags import TELL, tell_verdicts
+from apps.trackers.mlflow.services.verdict_tags import WRITE_TAGS, write_verdict_tags
 from apps.trackers.models import MlflowSource
 
 POLL_AGAIN = "trackers.mlflow_again"
 
 
-@job(JOB)
+@job(PROCESS)
 def codecarbon_job(key: str) -> None:
-    """Work on what CodeCarbon told of run ``key``."""
-    work_on_run(pk=int(key))
+    """Process the CodeCarbon messages of run ``key``."""
+    process_run(pk=int(key))
 
 
-@job(QUIET)
+@job(QUIET_CHECK)
 def quiet_job(key: str) -> None:
-    """Take run ``key`` for over if nothing is heard of it any more."""
-    end_quiet_run_now(pk=int(key))
+    """Mark run ``key`` as lost if no message arrives any more."""
+    mark_quiet_run_lost_now(pk=int(key))
 
 
 @job(POLL)
 def poll_job(key: str) -> None:
-    """Read a slice of MLflow server ``key``, and see to the next one. A server that is off or removed is asked no more."""
-    source = MlflowSource.objects.select_related("lab", "node", "project").filter(pk=int(key), on=True).first()
+    """Poll MLflow server ``key`` and schedule the next poll. A disabled or removed server is not polled."""
+    source = MlflowSource.objects.select_related("lab", "node", "project").filter(pk=int(key), enabled=True).first()
     if source is None or source.removed_us is not None:
         return
     poll_source(source=source)
@@ -35,13 +35,13 @@ def poll_job(key: str) -> None:
 
 @job(POLL_AGAIN)
 def poll_again_job(key: str) -> None:
-    """Ask for the next slice. A kind of its own, since it waits: what is asked for now does not wait with it."""
+    """Enqueue the next poll. A separate kind, so that an immediate poll does not wait for the timer."""
     enqueue(kind=POLL, key=key)
 
 
-@job(TELL)
-def tell_job(key: str) -> None:
-    """Write the verdicts that wait to MLflow server ``key``; what fails is tried again with the polls that follow."""
-    source = MlflowSource.objects.filter(pk=int(key), on=True, removed_us=None).first()
+@job(WRITE_TAGS)
+def write_verdict_tags_job(key: str) -> None:
+    """Write waiting verdicts to MLflow server ``key``; failures are retried with the next polls."""
+    source = MlflowSource.objects.filter(pk=int(key), enabled=True, removed_us=None).first()
     if source is not None:
-        tell_verdicts(source=source)
+        write_verdict_tags(source=source)

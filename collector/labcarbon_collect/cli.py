@@ -1,40 +1,43 @@
-"""The command line: parse, call one command, answer with its exit code."""
+"""The command line: parse the arguments, run one command, return its exit code."""
 
 from __future__ import annotations
 
 import argparse
 import importlib
 import sys
-from typing import List, Optional, Sequence, Tuple
+from typing import List, Mapping, Optional, Sequence, Tuple
 
 from labcarbon_collect import __version__
 
-# name → what it is for. One module per command in commands/.
+# Name → purpose. One module per command in commands/.
 COMMANDS: Tuple[Tuple[str, str], ...] = (
-    ("run", "start a command and account for its energy: labcarbon-collect run --project demo -- python train.py"),
-    ("check", "ask whether a command's work was done before: labcarbon-collect check -- python train.py"),
-    ("login", "log in as a person, with the one-time code that the server's page shows"),
-    ("enrol", "enrol this machine, with the one-time code that the Nodes page shows"),
-    ("daemon", "measure this machine, keep what was measured, push it"),
-    ("status", "show the daemon's meters, spool and last push"),
-    ("top", "show what each device does now, and which of it is yours"),
-    ("doctor", "say what can be measured here, what not, and what mends it"),
-    ("epilog", "tell in one line what a Slurm job took: for the site's epilog"),
-    ("scan", "find checkpoints, models and datasets in folders, hash them and tell the server"),
-    ("apply-plan", "carry out an approved plan of what may go: to the trash, back again, or away for good"),
-    ("import-sacct", "bring the history of a Slurm cluster to the server"),
-    ("push", "send what is in the spool now, without a daemon"),
+    ("run", "run a command and measure its energy: labcarbon-collect run --project demo -- python train.py"),
+    ("check", "check whether a command repeats a run: labcarbon-collect check -- python train.py"),
+    ("login", "log in as a person with a one-time code from the server"),
+    ("enrol", "enrol this machine with a one-time code from the Nodes page"),
+    ("daemon", "measure this machine, store the energy windows, upload them"),
+    ("status", "show the daemon's meters, spool and last upload"),
+    ("top", "show the current power of each device and your share of it"),
+    ("doctor", "check what can be measured, with a fix for each problem"),
+    ("epilog", "print the energy of a Slurm job in one line, for the site's epilog"),
+    ("scan", "find and hash checkpoints, models and datasets, and register them"),
+    ("apply-plan", "execute an approved cleanup plan: move to the trash, restore, or delete"),
+    ("import-sacct", "import the history of a Slurm cluster"),
+    ("upload", "upload the spool one time, without a daemon"),
 )
+# Former name → current name (docs/compatibility.md).
+ALIASES: Mapping[str, str] = {"push": "upload"}
 _EPILOG = """\
 settings (environment)
-  LABCARBON_URL      address of the server
+  LABCARBON_URL      URL of the server
   LABCARBON_TOKEN    a person's token, instead of a login
   LABCARBON_DATA     data folder (root: /var/lib/labcarbon, else ~/.local/state/labcarbon)
   LABCARBON_SOCKET   socket of the daemon
-  LABCARBON_NODE_ID  UUID of this node, instead of the one kept in the data folder
-  LABCARBON_SOURCES  meters to read, comma separated (nvml, rapl, cpu_model, replay)
-  LABCARBON_USERS    how people are named to the server: keep, hash (needs a key) or drop
+  LABCARBON_NODE_ID  UUID of this node, instead of the one stored in the data folder
+  LABCARBON_SOURCES  meters to read, comma-separated (nvml, rapl, cpu_model, replay)
+  LABCARBON_USERS    user names sent to the server: keep, hash (needs a key) or drop
   LABCARBON_INTERVAL_S  seconds per window of the daemon, 10 to 300 (60)
+  LABCARBON_STARTUP_TIMEOUT_S  maximum delay of a command before and after it, in seconds, 0.5 to 60 (2)
 
 In a notebook: %load_ext labcarbon_collect
 On a new machine: labcarbon-collect doctor
@@ -42,13 +45,13 @@ On a new machine: labcarbon-collect doctor
 
 
 def build_parser(selected: str = "") -> argparse.ArgumentParser:
-    """The command line: every command with its purpose, the arguments of the one that was chosen.
+    """Return the parser: all commands with their purpose, and the arguments of the selected one.
 
-    The others are not even imported: a wrapped command waits for nothing that it does not need.
+    The other command modules are not imported, so that a wrapped command does not wait for them.
     """
     parser = argparse.ArgumentParser(
         prog="labcarbon-collect",
-        description="Measures the energy of this machine, says who used it, and pushes it to LabCarbon.",
+        description="Measure the energy of this machine per consumer and upload it to LabCarbon.",
         epilog=_EPILOG.replace("%", "%%"),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -68,10 +71,15 @@ def build_parser(selected: str = "") -> argparse.ArgumentParser:
 
 
 def main(arguments: Optional[Sequence[str]] = None) -> int:
-    """Run one command; returns its exit code. Anticipated errors are one line on stderr, exit code
+    """Run one command and return its exit code. Expected errors print one line to stderr and return
     1.
     """
     words: List[str] = list(sys.argv[1:] if arguments is None else arguments)
+    if words and words[0] in ALIASES:
+        from labcarbon_collect.commands import warn_deprecated
+
+        former, words[0] = words[0], ALIASES[words[0]]
+        warn_deprecated(former, words[0])
     parsed = build_parser(*words[:1]).parse_args(words)
     from labcarbon_collect.errors import CommandError
 

@@ -52,7 +52,7 @@ def collector_dir(environ: Mapping[str, str]) -> Path:
         return ensure_private_dir(folder / "collector")
     except OSError as error:
         raise ConfigurationError(
-            f"the data folder {folder} cannot be used ({error.strerror}): name another one with LABCARBON_DATA=FOLDER"
+            f"the data folder {folder} cannot be used ({error.strerror}): set another one with LABCARBON_DATA=FOLDER"
         ) from error
 
 

@@ -56,19 +56,19 @@ def ensure_private_dir(path: Path) -> Path:
     parent = path.parent.stat()
     if parent.st_mode & stat.S_IWOTH and not parent.st_mode & stat.S_ISVTX:
         raise ConfigurationError(
-            f"{path.parent} can be written by everybody, so {path} could be swapped: chmod o-w {path.parent}"
+            f"{path.parent} is writable by everybody, so {path} could be replaced: chmod o-w {path.parent}"
         )
     with suppress(FileExistsError):
         path.mkdir(mode=0o700)
     status = path.lstat()
     if stat.S_ISLNK(status.st_mode):
-        raise ConfigurationError(f"{path} is a symbolic link: put a real folder there, or set LABCARBON_DATA to one")
+        raise ConfigurationError(f"{path} is a symbolic link: replace it by a folder, or set LABCARBON_DATA to a folder")
     if status.st_uid != os.geteuid():
         raise ConfigurationError(
-            f"{path} belongs to uid {status.st_uid}, we are uid {os.geteuid()}: chown -R {os.geteuid()} {path}"
+            f"{path} belongs to uid {status.st_uid}, this process has uid {os.geteuid()}: chown -R {os.geteuid()} {path}"
         )
     if status.st_mode & 0o022:
-        raise ConfigurationError(f"{path} can be written by others: chmod 700 {path}")
+        raise ConfigurationError(f"{path} is writable by others: chmod 700 {path}")
     return path
 
 
@@ -82,13 +82,13 @@ def read_secret(path: Path) -> Optional[str]:
         return None
     except OSError as error:
         raise ConfigurationError(
-            f"{path} cannot be read ({error.strerror}): it must be a plain file of uid {os.geteuid()}"
+            f"{path} cannot be read ({error.strerror}): it must be a regular file of uid {os.geteuid()}"
         ) from error
     with os.fdopen(descriptor, encoding="utf-8") as file:
         status = os.fstat(file.fileno())
         if status.st_mode & 0o077:
             raise ConfigurationError(
-                f"{path} can be read by others, so its token is no secret: chmod 600 {path}, then enrol again"
+                f"{path} is readable by others, so its token is no secret: chmod 600 {path}, then enrol again"
             )
         if status.st_uid not in (os.geteuid(), 0):
             raise ConfigurationError(f"{path} belongs to uid {status.st_uid}: chown {os.geteuid()} {path}")
@@ -130,7 +130,7 @@ def node_identity(home: Path, environ: Mapping[str, str], *, machine: Optional[s
         node = str(uuid.UUID(configured or saved.get("node") or str(uuid.uuid4())))
     except ValueError as error:
         raise ConfigurationError(
-            f"the node id {configured or saved.get('node')!r} is not a UUID: mend LABCARBON_NODE_ID"
+            f"the node id {configured or saved.get('node')!r} is not a UUID: correct LABCARBON_NODE_ID"
         ) from error
     if not configured and saved.get("node") != node:
         write_private_file(home / _NODE_FILE, json.dumps({"node": node, "machine": machine}) + "\n")

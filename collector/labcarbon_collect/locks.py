@@ -18,7 +18,7 @@ def lock_node(node: str) -> socket.socket:
     """Lock a node for the lifetime of the returned socket. Raises AlreadyRunning."""
     return _bind(
         f"labcarbon-collect-{node}",
-        f"another labcarbon-collect daemon measures node {node} already; see it with: labcarbon-collect status",
+        f"another labcarbon-collect daemon already measures node {node}; its state: labcarbon-collect status",
     )
 
 
@@ -30,8 +30,8 @@ def lock_machine() -> socket.socket:
     """
     return _bind(
         "labcarbon-collect-machine",
-        "another labcarbon-collect daemon measures this machine already, from another data folder; see it with: "
-        "labcarbon-collect status (a node that only simulates: set LABCARBON_NODE_ID to a UUID of its own)",
+        "another labcarbon-collect daemon already measures this machine, with another data folder; its state: "
+        "labcarbon-collect status (for a simulated node set LABCARBON_NODE_ID to a UUID)",
     )
 
 
@@ -39,7 +39,7 @@ def lock_scan(home: Path) -> socket.socket:
     """Lock the scans of one data folder. Raises AlreadyRunning."""
     folder_hash = hashlib.sha256(str(home.resolve()).encode("utf-8", "surrogateescape")).hexdigest()[:32]
     return _bind(
-        f"labcarbon-collect-scan-{folder_hash}", f"another scan with the data folder {home} goes on: wait for its end"
+        f"labcarbon-collect-scan-{folder_hash}", f"another scan with the data folder {home} is running: wait for its end"
     )
 
 
@@ -47,7 +47,7 @@ def lock_cleanup(node: str) -> socket.socket:
     """Lock the cleanup of a node. Raises AlreadyRunning."""
     return _bind(
         f"labcarbon-collect-plans-{node}",
-        f"another labcarbon-collect apply-plan is at work on node {node}: wait for its end",
+        f"another labcarbon-collect apply-plan is running on node {node}: wait for its end",
     )
 
 

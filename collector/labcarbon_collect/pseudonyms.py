@@ -110,9 +110,7 @@ def read_mode(environ: Mapping[str, str]) -> str:
     if not mode:
         mode, origin = _machine_mode(), str(MACHINE_SETTING)
     if mode not in (KEEP, HASH, DROP):
-        raise ConfigurationError(
-            f"{origin} is {mode!r}: write keep (names as they are), hash (pseudonyms) or drop (no names)"
-        )
+        raise ConfigurationError(f"{origin} is {mode!r}: set keep (clear names), hash (pseudonyms) or drop (no names)")
     return mode
 
 
@@ -143,12 +141,12 @@ def _key(environ: Mapping[str, str]) -> bytes:
     key: Optional[str] = environ.get("LABCARBON_USERS_KEY", "").strip() or read_secret(path)
     if not key:
         raise ConfigurationError(
-            "user names are to be hashed, but there is no key: make one, once for the whole lab, and copy it to every node: "
+            "the mode hash needs a key for user names: create one for the lab and copy it to every node: "
             f"(umask 077; python3 -c 'import secrets; print(secrets.token_hex(32))' > {path})  or set LABCARBON_USERS_KEY"
         )
     if len(key) < _KEY_CHARACTERS:
         raise ConfigurationError(
-            f"the key for user names has {len(key)} characters, {_KEY_CHARACTERS} are needed: "
+            f"the key for user names has {len(key)} characters, at least {_KEY_CHARACTERS} are needed: "
             "python3 -c 'import secrets; print(secrets.token_hex(32))'"
         )
     return key.encode()

@@ -11,20 +11,22 @@ import os
 from typing import Mapping, Tuple
 
 MIN_S, DEFAULT_S, MAX_S = 0.5, 2.0, 60.0
+_VARIABLE, _FORMER = "LABCARBON_STARTUP_TIMEOUT_S", "LABCARBON_PATIENCE_S"
 
 
 def read_startup_timeout(environ: Mapping[str, str]) -> Tuple[float, str]:
-    """Return the timeout in seconds and the error of the setting, "" without one."""
-    text = environ.get("LABCARBON_PATIENCE_S", "")
+    """Return the timeout in seconds and a warning about the setting, "" without one."""
+    name = _VARIABLE if environ.get(_VARIABLE) or not environ.get(_FORMER) else _FORMER
+    text = environ.get(name, "")
     try:
         seconds = float(text) if text else DEFAULT_S
     except ValueError:
         seconds = 0.0
     if MIN_S <= seconds <= MAX_S:
-        return seconds, ""
-    return DEFAULT_S, f"LABCARBON_PATIENCE_S={text[:40]} is not {MIN_S} to {MAX_S:g} seconds: {DEFAULT_S:g} is meant"
+        return seconds, f"{_FORMER} is deprecated: use {_VARIABLE}" if name == _FORMER else ""
+    return DEFAULT_S, f"{name}={text[:40]} is not {MIN_S} to {MAX_S:g} seconds: {DEFAULT_S:g} is used"
 
 
-STARTUP_TIMEOUT_S, SETTING_ERROR = read_startup_timeout(os.environ)
-PART_TIMEOUT_S = STARTUP_TIMEOUT_S / 2  # for a part of it: to look at the work, to hear an answer
+STARTUP_TIMEOUT_S, SETTING_WARNING = read_startup_timeout(os.environ)
+PART_TIMEOUT_S = STARTUP_TIMEOUT_S / 2  # for one step: a survey of the command, one response
 SHORT_TIMEOUT_S = STARTUP_TIMEOUT_S / 4

@@ -88,15 +88,15 @@ def summary_line(figures: Mapping[str, Any], *, link: str, server: str) -> str:
         if name in ("counter", "modelled") or qualities.get(name)
     )
     if not energy_mj:
-        quality_shares = "less than the meters resolve"
+        quality_shares = "below the resolution of the meters"
     parts = [f"labcarbon: {format_significant(energy_mj / MJ_PER_KWH)} kWh ({quality_shares})"]
     grams = figures.get("grams")
     if grams is not None:
         parts.append(f"{format_significant(float(grams) / 1000)} kg CO2e")
     elif server:
-        parts.append(f"no kg yet: choose the grid zone of this node's site at {server}/nodes/")
+        parts.append(f"no kg CO2e: set the grid zone of this node's site at {server}/nodes/")
     else:
-        parts.append("no kg yet: enrol this node with: labcarbon-collect enrol URL")
+        parts.append("no kg CO2e: enrol this node with: labcarbon-collect enrol URL")
     idle_mj = figures.get("idle_mj", 0)
     idle = (
         "idle share unknown (the collector was restarted)"

@@ -54,7 +54,7 @@ def test_published_examples(
 ) -> None:
     lab = small_lab().lab
     assert "1 accepted" in load(tmp_path, f"{name},demo,2021-01-01,2022-01-01,{row}")
-    found = figure(lab, year(lab).but(subject_kind="project", subject_key="demo"))
+    found = figure(lab, year(lab).replace(subject_kind="project", subject_key="demo"))
     energy_mj = int(kwh * 3_600_000_000)
     assert found.energy_mj == energy_mj
     # The oracle: the same year divided over its 8 760 hours by hand, each hour rounded once.

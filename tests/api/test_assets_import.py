@@ -43,7 +43,7 @@ def test_wrong_lines_hinder_all(labs: Labs, refused: Refused) -> None:
 
 
 def test_a_long_file_is_answered_with_202(labs: Labs, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("apps.assets.services.csv_import.AT_ONCE", 10)
+    monkeypatch.setattr("apps.assets.services.csv_import.SYNCHRONOUS_LINES", 10)
     told = labs.admin("POST", "assets/import/?confirm=yes", own_csv().encode(), **CSV)
     assert (told.status_code, told.json()["state"]) == (202, "reading")
     uuid = told.json()["uuid"]

@@ -79,11 +79,11 @@ def test_csv_has_every_point(run: Labs) -> None:
 def test_points_are_a_word_of_the_run(run: Labs) -> None:
     from apps.runs.models import Run
 
-    Run.objects.update(state="lost", seen_us=1)
+    Run.objects.update(state="lost", last_report_us=1)
     tell(run, ["loss", 0, 1, None])
     found = Run.objects.get()
     assert found.state == "running"
-    assert (found.seen_us or 0) > 10**15
+    assert (found.last_report_us or 0) > 10**15
 
 
 @pytest.mark.parametrize(

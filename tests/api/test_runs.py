@@ -62,7 +62,7 @@ def test_an_unknown_project_is_said_and_loses_nothing(labs: Labs) -> None:
     assert told["project"] is None
     assert "nope" in told["warning"]
     assert "demo" in told["warning"]
-    assert Run.objects.get().project_asked == "nope"
+    assert Run.objects.get().requested_project == "nope"
 
 
 def test_a_project_of_another_lab_is_unknown_here(labs: Labs) -> None:

@@ -34,10 +34,10 @@ def proposed_plan(lab: SmallLab, now: int = LATER) -> CleanupPlan:
     return create_plan(lab=lab.lab, node=lab.node, project=None, by=lab.owner, now=now)
 
 
-def approved_plan(lab: SmallLab, *, but: str = "") -> CleanupPlan:
-    """An approved plan; ``but``: the path of a line that is not ticked."""
+def approved_plan(lab: SmallLab, *, unselected: str = "") -> CleanupPlan:
+    """An approved plan; ``unselected``: the path of a line that is not ticked."""
     plan = proposed_plan(lab)
-    if but:
-        select_items(plan=plan, selected=[], listed=[plan.items.get(copy__path=but).pk], by=lab.owner, now=LATER)
+    if unselected:
+        select_items(plan=plan, selected=[], listed=[plan.items.get(copy__path=unselected).pk], by=lab.owner, now=LATER)
     notify_owners(plan=plan, grace_days=7, trash_days=14, by=lab.owner, now=LATER)
     return approve(plan=plan, by=lab.owner, now=LATER + 7 * DAY_US)

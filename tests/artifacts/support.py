@@ -66,7 +66,7 @@ def trained_model(
     values of ``metrics``. ``more``: facts of the artifact."""
     run = create_run(lab)
     if data:
-        put_fingerprint(run=run, told=data_fingerprint(data))
+        put_fingerprint(run=run, payload=data_fingerprint(data))
     for metric, value in (metrics or {}).items():
         add_points(lab=lab.lab, uuid=run.uuid, points={metric: [Point(1, T0, value)]}, bound_node=None, now=None)
     usual = {"kind": "model", "copies": [{"path": f"/m/{name}", "medium": "hdd"}], "runs": [edge(run)]}

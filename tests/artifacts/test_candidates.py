@@ -64,7 +64,7 @@ def test_the_same_start_is_told_and_what_was_adapted_from_it(lab: SmallLab) -> N
     register_rows(lab, row("mine.pt", kind="model", runs=[edge(runs["child.pt"], "initialised_from")]))
     for name in ("mine.pt", "called.pt"):
         start = {"verified": digest("start"), "weak": digest("w"), "name": "bert"}
-        put_fingerprint(run=runs[name], told=data_fingerprint("cats", start=start))
+        put_fingerprint(run=runs[name], payload=data_fingerprint("cats", start=start))
     run_jobs()
     found = {each.model.artifact.name: each for each in find_candidates(mine).candidates}
     assert {name for name, each in found.items() if each.has_same_start} == {"beside.pt", "called.pt"}

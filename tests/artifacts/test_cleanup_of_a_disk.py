@@ -301,9 +301,9 @@ def test_what_goes_is_what_was_planned_the_very_files_and_nothing_else(day: Day)
     del lines[HERS]
     with later(38):
         approve(day, plan)
-        assert f"would be moved to the trash: {len(lines)} lines" in day.command("apply-plan", str(plan.uuid), "--dry-run")
+        assert f"to be moved to the trash: {len(lines)} items" in day.command("apply-plan", str(plan.uuid), "--dry-run")
         assert listing(day.disk) == before, "it is only said"
-        assert f"moved to the trash: {len(lines)} lines" in day.command("apply-plan", str(plan.uuid), "--yes")
+        assert f"moved to the trash: {len(lines)} items" in day.command("apply-plan", str(plan.uuid), "--yes")
         assert_same_disk(listing(day.disk), moved(before, plan, lines), new_names(plan, lines, is_empty=False))
         assert_tombstones(day, plan, lines, "in the trash")
         assert_pages_say(day, plan, lines, in_trash=True)

@@ -116,8 +116,19 @@ def test_a_page_looks_at_its_own_lines_and_what_lies_in_its_folders(
     for step in range(4, PAGE_ROWS + 30):
         checkpoint(lab, run, step)
     inner = checkpoint(lab, run, 0, "/ckpt/hf/sub/best.pt")
-    register_rows(lab, row("whole", form="folder", bytes=10**12, kind="checkpoint", copies=[{"path": "/ckpt/hf"}], runs=[edge(run)],
-                  facts={"step": 0}), now=T0)  # fmt: skip
+    register_rows(
+        lab,
+        row(
+            "whole",
+            form="folder",
+            bytes=10**12,
+            kind="checkpoint",
+            copies=[{"path": "/ckpt/hf"}],
+            runs=[edge(run)],
+            facts={"step": 0},
+        ),
+        now=T0,
+    )
     plan = approved_plan(lab)
     Pin.objects.create(artifact=inner, reason="thesis", from_us=LATER)
     looked_at: list[int] = []
@@ -126,7 +137,7 @@ def test_a_page_looks_at_its_own_lines_and_what_lies_in_its_folders(
         looked_at.append(len(told_[1]))
         return protection_reasons(*told_)
 
-    monkeypatch.setattr(module, "why_kept", count)
+    monkeypatch.setattr(module, "protection_reasons", count)
 
     def queries() -> int:
         with CaptureQueriesContext(connection) as captured:
@@ -181,7 +192,7 @@ def test_what_came_after_the_approval_counts(lab: SmallLab, run: Run, since: str
 def test_the_last_copy_does_not_go_as_one_of_several(lab: SmallLab, run: Run) -> None:
     """One that was to stay is gone."""
     checkpoint(lab, run, 1, "/ckpt/second", "/ckpt/third")
-    plan = approved_plan(lab, but="/ckpt/third")
+    plan = approved_plan(lab, unselected="/ckpt/third")
     lines = plan.items.filter(artifact__name__startswith="step1", selected=True).order_by("pk")
     assert [line.is_last_copy for line in lines] == [False, False]
     Copy.objects.filter(path="/ckpt/third").update(state="missing")
@@ -220,7 +231,7 @@ def test_which_copy_is_the_last_is_looked_at_again_when_owners_are_told(lab: Sma
     """A line that is not ticked, be it the last of its artifact's: that copy stays."""
     made = checkpoint(lab, run, 1, "/ckpt/second", "/ckpt/third")
     paths = list(Copy.objects.filter(artifact=made).order_by("pk").values_list("path", flat=True))
-    plan = approved_plan(lab, but=paths[place])
+    plan = approved_plan(lab, unselected=paths[place])
     assert not plan.items.filter(artifact=made, selected=True, is_last_copy=True).exists()
     assert Artifact.objects.get(pk=made.pk).state == "stored"
 
@@ -228,7 +239,7 @@ def test_which_copy_is_the_last_is_looked_at_again_when_owners_are_told(lab: Sma
 def test_a_copy_that_was_refused_is_not_counted_on_until_it_is_read_again(lab: SmallLab, run: Run) -> None:
     """It changed, or nothing lies there any more: the machine said so."""
     made = checkpoint(lab, run, 1, "/ckpt/second", "/ckpt/third")
-    plan = approved_plan(lab, but="/ckpt/third")
+    plan = approved_plan(lab, unselected="/ckpt/third")
     Copy.objects.filter(path="/ckpt/third").update(state="missing")
     first, second = plan.items.filter(artifact=made, selected=True).order_by("pk")
     record_outcomes(plan=plan, outcomes=[Outcome(first.pk, ItemOutcome.REFUSED, "it changed")], by=None, now=LATER)
@@ -273,8 +284,19 @@ def test_the_same_path_on_another_machine_may_be_the_same_file(lab: SmallLab, ru
 def test_a_folder_does_not_take_with_it_what_stays(lab: SmallLab, run: Run) -> None:
     """A known copy in a folder may be pinned, promoted or in no plan at all."""
     inner = checkpoint(lab, run, 0, "/ckpt/hf/sub/best.pt")
-    register_rows(lab, row("whole", form="folder", bytes=10, kind="checkpoint", copies=[{"path": "/ckpt/hf"}], runs=[edge(run)],
-                  facts={"step": 0}), now=T0)  # fmt: skip
+    register_rows(
+        lab,
+        row(
+            "whole",
+            form="folder",
+            bytes=10,
+            kind="checkpoint",
+            copies=[{"path": "/ckpt/hf"}],
+            runs=[edge(run)],
+            facts={"step": 0},
+        ),
+        now=T0,
+    )
     checkpoint(lab, run, 5, "/ckpt/hf2")  # the last: it stays, beside the folder and not in it
     plan = approved_plan(lab)
     assert {

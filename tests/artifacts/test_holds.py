@@ -76,7 +76,7 @@ def test_what_is_held_is_in_no_plan(lab: SmallLab, run: Run) -> None:
     plan.delete()
     with pytest.raises(InvalidInput, match="Nothing on this machine is due"):
         proposed_plan(lab)
-    assert proposed_plan(lab, UNTIL * US_PER_HOUR).lines.count() == 3, "what is over holds nothing"
+    assert proposed_plan(lab, UNTIL * US_PER_HOUR).items.count() == 3, "what is over holds nothing"
 
 
 @pytest.mark.parametrize("what", ["artifact", "project", "run"])

@@ -20,7 +20,7 @@ def things(lab: SmallLab, artifacts: int, runs: int) -> tuple[list[Artifact], li
         for i in range(artifacts)
     ]
     works = [
-        Run(lab=lab.lab, uuid=f"7f1d3b52-2222-4333-8444-{i:012x}", name=f"r{i}", started_us=T0 + i, last_observed_us=T0)
+        Run(lab=lab.lab, uuid=f"7f1d3b52-2222-4333-8444-{i:012x}", name=f"r{i}", started_us=T0 + i, last_report_us=T0)
         for i in range(runs)
     ]
     return Artifact.objects.bulk_create(made), Run.objects.bulk_create(works)

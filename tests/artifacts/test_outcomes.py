@@ -17,8 +17,19 @@ from tests.builders import T0, SmallLab
 def _folder_with(lab: SmallLab, run: Run) -> tuple[CleanupPlan, CleanupItem, CleanupItem]:
     """An approved plan with a folder and what lies in it."""
     checkpoint(lab, run, 0, "/ckpt/hf/sub/best.pt")
-    register_rows(lab, row("whole", form="folder", bytes=10, kind="checkpoint", copies=[{"path": "/ckpt/hf"}], runs=[edge(run)],
-                  facts={"step": 0}), now=T0)  # fmt: skip
+    register_rows(
+        lab,
+        row(
+            "whole",
+            form="folder",
+            bytes=10,
+            kind="checkpoint",
+            copies=[{"path": "/ckpt/hf"}],
+            runs=[edge(run)],
+            facts={"step": 0},
+        ),
+        now=T0,
+    )
     plan = approved_plan(lab)
     return plan, plan.items.get(copy__path="/ckpt/hf"), plan.items.get(copy__path="/ckpt/hf/sub/best.pt")
 

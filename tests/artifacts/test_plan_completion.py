@@ -38,7 +38,7 @@ def _lines(plan: CleanupPlan) -> list[CleanupItem]:
 
 def test_the_last_of_two_copies_that_stays_does_not_keep_a_plan_open(lab: SmallLab, run: Run) -> None:
     checkpoint(lab, run, 1, "/ckpt/second", "/ckpt/third")
-    plan = approved_plan(lab, but="/ckpt/third")
+    plan = approved_plan(lab, unselected="/ckpt/third")
     Copy.objects.filter(path="/ckpt/third").update(state="missing")
     *others, second = sorted(_lines(plan), key=lambda line: line.copy.path == "/ckpt/second")
     assert _tell(lab, plan, ItemOutcome.TRASHED, *others) == 2
@@ -51,13 +51,24 @@ def test_the_last_of_two_copies_that_stays_does_not_keep_a_plan_open(lab: SmallL
     }  # fmt: skip
     with pytest.raises(InvalidInput, match="not to go"):
         _tell(lab, plan, ItemOutcome.TRASHED, second)
-    assert proposed_plan(lab).lines.filter(copy=second.copy).exists(), "by the next plan it may"
+    assert proposed_plan(lab).items.filter(copy=second.copy).exists(), "by the next plan it may"
 
 
 @pytest.mark.parametrize("since", ["referenced", "ancestor", "folder"])
 def test_what_is_kept_since_it_was_approved_does_not_keep_a_plan_open(lab: SmallLab, run: Run, since: str) -> None:
-    register_rows(lab, row("whole", form="folder", bytes=10, kind="checkpoint", copies=[{"path": "/ckpt/hf"}], runs=[edge(run)],
-                  facts={"step": 0}), now=T0)  # fmt: skip
+    register_rows(
+        lab,
+        row(
+            "whole",
+            form="folder",
+            bytes=10,
+            kind="checkpoint",
+            copies=[{"path": "/ckpt/hf"}],
+            runs=[edge(run)],
+            facts={"step": 0},
+        ),
+        now=T0,
+    )
     plan = approved_plan(lab)
     whole, *others = sorted(_lines(plan), key=lambda line: line.copy.path != "/ckpt/hf")
     kept, gone = (whole, others) if since == "folder" else (others[0], [whole, *others[1:]])

@@ -58,7 +58,7 @@ def test_from_a_draft_to_tombstones(lab: SmallLab, run: Run) -> None:
     acts = list(AuditEntry.objects.filter(lab=lab.lab, action__startswith="plan.").values_list("action", flat=True))
     assert acts == ["plan.made", "plan.changed", "plan.told", "plan.objection", "plan.approved", "plan.carried_out",
                     "plan.carried_out"]  # fmt: skip
-    assert proposed_plan(lab).lines.count() == 1, "the next plan may be made, of what is there"
+    assert proposed_plan(lab).items.count() == 1, "the next plan may be made, of what is there"
 
 
 def test_what_was_restored_or_refused_is_as_before(lab: SmallLab, run: Run) -> None:
@@ -114,7 +114,7 @@ def test_what_went_with_its_folder_comes_back_with_it(lab: SmallLab, run: Run) -
 def test_ticks_count_before_owners_are_told(lab: SmallLab, run: Run) -> None:
     plan = proposed_plan(lab)
     first, second, third = plan.items.order_by("pk")
-    ticks = {"selected": [first.pk], "shown": [first.pk, third.pk]}
+    ticks = {"selected": [first.pk], "listed": [first.pk, third.pk]}
     with pytest.raises(InvalidInput, match="0 days"):
         notify_owners(plan=plan, grace_days=0, trash_days=14, by=lab.owner, now=LATER, **ticks)
     assert list(plan.items.order_by("pk").values_list("selected", flat=True)) == [False, True, True], "all of it or nothing"

@@ -51,7 +51,7 @@ def test_what_is_due_is_proposed_with_what_its_going_saves(lab: SmallLab, run: R
 def test_what_it_emits_is_priced_by_the_factor_of_where_it_stands(lab: SmallLab, run: Run) -> None:
     factor = AppliedFactor.objects.get(node=lab.node, basis=lab.lab.basis, to_hour__gt=hour_of(LATER)).factor
     assert factor is not None
-    line = proposed_plan(lab).lines.get(artifact__name__startswith="step1")
+    line = proposed_plan(lab).items.get(artifact__name__startswith="step1")
     assert line.storage_ug == emission_ug(5_694 * 3_600, 1_000_000, factor.ug_per_kwh)
     figure = figures_of_runs(lab.lab, [run.uuid])[run.uuid]
     assert line.retrain_ug == figure.emission_ug

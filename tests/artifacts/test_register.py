@@ -130,13 +130,13 @@ def test_runs_are_joined_by_content_whichever_comes_first(lab: SmallLab) -> None
     early, late = create_run(lab), create_run(lab)
     start, data = start_match_key("file", digest("w"), 1), data_match_key("folder", digest("d"), 1)
     part = {"start": {"verified": start, "name": "w"}, "data": {"verified": data, "items": []}}
-    put_fingerprint(run=early, told=fingerprint(**part))
+    put_fingerprint(run=early, payload=fingerprint(**part))
     register_rows(lab, row("w", kind="checkpoint"), row("d", kind="dataset", form="folder", files=3), row("other"))
     Job.objects.update(due_us=0)
     run_until_idle(worker="test")
-    put_fingerprint(run=late, told=fingerprint(**part))
+    put_fingerprint(run=late, payload=fingerprint(**part))
     run_until_idle(worker="test")
-    found = LineageEdge.objects.values_list("run", "artifact__name", "role", "way")
+    found = LineageEdge.objects.values_list("run", "artifact__name", "role", "source")
     assert set(found) == {
         (run.pk, name, role, "fingerprint")
         for run in (early, late) for name, role in (("w", "initialised_from"), ("d", "used"))

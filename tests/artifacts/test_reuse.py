@@ -78,7 +78,7 @@ def _model(lab: SmallLab, name: str, *, data: str = "cats", state: str = "stored
     """A model that a run on some data made."""
     run = create_run(lab)
     items = [{"role": "data", "name": data, "files": 1, "bytes": 1, "state": "verified"}]
-    put_fingerprint(run=run, told=parsed(data={"verified": hex64(data), "items": items}))
+    put_fingerprint(run=run, payload=parsed(data={"verified": hex64(data), "items": items}))
     found = register_artifact(lab, name, kind="model", copies=[{"path": f"/{name}"}], runs=[edge(run)], **more)
     Artifact.objects.filter(pk=found.pk).update(state=state)
     return found
@@ -97,7 +97,7 @@ def test_of_equally_likely_ones_candidates_come_first_and_archived_ones_last(lab
 def _work(lab: SmallLab, data: str) -> Run:
     run = create_run(lab)
     items = [{"role": "data", "name": data, "files": 1, "bytes": 1, "state": "verified"}]
-    put_fingerprint(run=run, told=parsed(data={"verified": hex64(data), "items": items}))
+    put_fingerprint(run=run, payload=parsed(data={"verified": hex64(data), "items": items}))
     return run
 
 

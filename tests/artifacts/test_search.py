@@ -116,7 +116,7 @@ def test_base_model(lab: SmallLab, look: Look) -> None:
     register_artifact(lab, "said", kind="model", facts={"base_model": "google/BERT-base-uncased"})
     register_artifact(lab, "tagged", kind="model", tags={"base_model": "bert-base"})
     start = create_run(lab)
-    put_fingerprint(run=start, told=data_fingerprint("cats", start={"weak": digest("w"), "name": "bert-base-cased"}))
+    put_fingerprint(run=start, payload=data_fingerprint("cats", start={"weak": digest("w"), "name": "bert-base-cased"}))
     register_artifact(lab, "called", kind="model", runs=[edge(start)])
     register_artifact(lab, "alone", kind="model", facts={"note": "bert-base"})
     assert look(base_model="bert-base") == ["called", "said", "tagged", "tuned"]

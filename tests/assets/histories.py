@@ -47,7 +47,9 @@ class Clock:
         monkeypatch.setattr("apps.assets.services.charge_totals.now_us", lambda: self.hour * US_PER_HOUR)
 
 
-def lived(asset: Asset, told: list[tuple[str, int, int, int, int]], owners: list[Project | None], clock: Clock) -> None:
+def summarise_lifecycle(
+    asset: Asset, told: list[tuple[str, int, int, int, int]], owners: list[Project | None], clock: Clock
+) -> None:
     for kind, hour, amount, who, end in told:
         clock.hour = max(clock.hour, H0 + end)
         try:

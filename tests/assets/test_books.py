@@ -23,7 +23,7 @@ from apps.assets.services.charges import as_charge, events_of, recharge_lab
 from apps.assets.services.recompute import differing
 from apps.catalog.models import EmbodiedFigure, HardwareModel
 from apps.core.units import US_PER_HOUR
-from tests.assets.histories import Clock, lived, planned_end, steps
+from tests.assets.histories import Clock, summarise_lifecycle, planned_end, steps
 from tests.assets.support import H0, KG, YEAR, bought
 from tests.builders import T0, SmallLab, small_lab
 from tests.examples import examples
@@ -43,8 +43,8 @@ def test_books_are_those_of_the_calculation(lab: SmallLab, clock: Clock) -> None
         with transaction.atomic():
             clock.hour = H0
             asset = bought(lab, kg=kg, now=NOW, deployed=used)
-            lived(asset, told, owners, clock)
-            assert differing(lab=lab.lab, mend=False) == []
+            summarise_lifecycle(asset, told, owners, clock)
+            assert differing(lab=lab.lab, repair=False) == []
             charges = [as_charge(row) for row in EmbodiedCharge.objects.filter(asset=asset)]
             events = events_of([asset.pk])[asset.pk]
             for hour in (*(H0 + each for each in hours), END):
@@ -78,12 +78,12 @@ def test_sums_and_orders_are_those_of_the_books(lab: SmallLab, clock: Clock) -> 
                 thing = bought(
                     lab, name=f"Thing {9 - i}", kind="gpu" if i else "server", kg=i * 70 or None, at_us=at_us, now=NOW
                 )
-                lived(thing, told, owners, clock)
-            assert differing(lab=lab.lab, mend=False) == []
+                summarise_lifecycle(thing, told, owners, clock)
+            assert differing(lab=lab.lab, repair=False) == []
             for hour in (*(H0 + each for each in hours), END):
                 _as_the_books(lab, hour)
             recharge_lab(lab=lab.lab)
-            assert differing(lab=lab.lab, mend=False) == []
+            assert differing(lab=lab.lab, repair=False) == []
             _as_the_books(lab, END)
             transaction.set_rollback(True)
 

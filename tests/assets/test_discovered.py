@@ -5,7 +5,7 @@ import pytest
 from apps.assets.discovery import Proposal, proposals
 from apps.assets.models import Asset, AssetMeter, DismissedProposal, EmbodiedCharge, LifecycleEvent
 from apps.assets.services import set_meter
-from apps.assets.services.confirm_discovered import Chosen, Confirmed, confirm_discovered, dismiss, propose_again
+from apps.assets.services.confirm_discovered import Selection, Confirmed, confirm_discovered, dismiss, propose_again
 from apps.core.errors import InvalidInput
 from apps.core.jobs import run_until_idle
 from apps.core.units import US_PER_HOUR
@@ -29,12 +29,12 @@ def seen(lab: SmallLab, number: int, first: int = 0) -> None:
     push(lab.node, [W(key, 1000) for key in keys], device_facts={key: {"name": "NVIDIA A100-SXM4-80GB"} for key in keys})
 
 
-def chosen(found: list[Proposal], **more: object) -> list[Chosen]:
-    return [Chosen(each.key, T0, 4 * YEAR, **more) for each in found]  # type: ignore[arg-type]
+def chosen(found: list[Proposal], **more: object) -> list[Selection]:
+    return [Selection(each.key, T0, 4 * YEAR, **more) for each in found]  # type: ignore[arg-type]
 
 
-def confirmed(lab: SmallLab, what: list[Chosen]) -> Confirmed:
-    done = confirm_discovered(lab=lab.lab, chosen=what, by=lab.owner, now=NOW)
+def confirmed(lab: SmallLab, what: list[Selection]) -> Confirmed:
+    done = confirm_discovered(lab=lab.lab, selections=what, by=lab.owner, now=NOW)
     run_until_idle(worker="test")
     return done
 
@@ -76,11 +76,11 @@ def test_what_the_register_holds_already_is_told_and_gets_its_meter(lab: SmallLa
     node, _, second = proposals(lab.lab)
     assert (node.same, second.same) == (host, card)
     with pytest.raises(InvalidInput, match="chosen twice"):
-        confirmed(lab, [Chosen(node.key, T0, YEAR, asset=host), Chosen(node.key + "x", T0, YEAR)] + [
-            Chosen(each.key, T0, YEAR, asset=card) for each in proposals(lab.lab)[1:]
+        confirmed(lab, [Selection(node.key, T0, YEAR, asset=host), Selection(node.key + "x", T0, YEAR)] + [
+            Selection(each.key, T0, YEAR, asset=card) for each in proposals(lab.lab)[1:]
         ])  # fmt: skip
     assert not AssetMeter.objects.exists(), "all or none"
-    done = confirmed(lab, [Chosen(node.key, T0, YEAR, asset=host), Chosen(second.key, T0, YEAR, asset=card)])
+    done = confirmed(lab, [Selection(node.key, T0, YEAR, asset=host), Selection(second.key, T0, YEAR, asset=card)])
     assert done == Confirmed(0, 2, 0)
     assert Asset.objects.count() == 2
     assert [each.serial for each in proposals(lab.lab)] == ["GPU-0000-0000"]
@@ -105,11 +105,11 @@ def test_what_has_a_meter_is_not_proposed_and_other_labs_are_not_seen(lab: Small
     assert {each.kind for each in proposals(lab.lab)} == {"gpu"}
     other = small_lab(name="Other")
     found = proposals(lab.lab)
-    assert confirm_discovered(lab=other.lab, chosen=chosen(found), by=None, now=NOW) == Confirmed(0, 0, 2)
+    assert confirm_discovered(lab=other.lab, selections=chosen(found), by=None, now=NOW) == Confirmed(0, 0, 2)
 
 
 def test_what_was_not_bought_yet_is_refused_and_nothing_is_written(lab: SmallLab) -> None:
-    later = [Chosen(each.key, NOW + 48 * US_PER_HOUR, YEAR) for each in proposals(lab.lab)]
+    later = [Selection(each.key, NOW + 48 * US_PER_HOUR, YEAR) for each in proposals(lab.lab)]
     with pytest.raises(InvalidInput, match="did not happen yet"):
         confirmed(lab, later)
     assert not Asset.objects.exists()

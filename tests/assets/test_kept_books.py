@@ -3,8 +3,7 @@
 import pytest
 from django.core.management import CommandError, call_command
 
-from apps.accounts.services.labs import create_project
-from apps.assets.lifecycle_summary import KEPT
+from apps.assets.lifecycle_summary import SUMMARY_FIELDS
 from apps.assets.models import Asset, EmbodiedCharge
 from apps.assets.selectors import Books, assets_of, books_of
 from apps.assets.services import Draft, Embodied, Entry, Facts, record, register_many
@@ -25,7 +24,7 @@ def test_what_differs_is_told_and_mended(lab: SmallLab, clock: Clock, capsys: py
     clock.hour = H0 + 2 * YEAR
     recharge_lab(lab=lab.lab)
     asset.refresh_from_db()
-    right = {name: getattr(asset, name) for name in (*KEPT, "settled_ug", "settled_off_ug")}
+    right = {name: getattr(asset, name) for name in (*SUMMARY_FIELDS, "settled_ug", "settled_off_ug")}
     assert right["settled_ug"] == right["brought_ug"] == 120 * KG
     call_command("recompute_balances", "--check")
     assert "All books are" in capsys.readouterr().out
@@ -63,6 +62,6 @@ def test_what_is_over_is_added_once_and_not_read_again(lab: SmallLab, clock: Clo
 def test_assets_that_are_registered_together_have_books_before_they_are_charged(lab: SmallLab) -> None:
     entry = Entry("purchase", T0, embodied=Embodied(10 * KG), life_hours=YEAR)
     register_many(lab=lab.lab, drafts=[Draft(Facts("GPU", "gpu"), entry, deployed_us=T0)] * 3, by=None, now=NOW)
-    assert differing(lab=lab.lab, mend=False) == []
+    assert differing(lab=lab.lab, repair=False) == []
     found = Books(lab.lab, assets_of(lab.lab), END).whole()
     assert (found.assets, found.total_ug, found.balance_ug) == (3, 30 * KG, 30 * KG)

@@ -241,7 +241,7 @@ def test_a_semicolon_file_of_another_encoding_and_german_days(lab: SmallLab) -> 
 
 
 def test_a_long_file_is_a_job_with_progress(lab: SmallLab, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("apps.assets.services.csv_import.AT_ONCE", 10)
+    monkeypatch.setattr("apps.assets.services.csv_import.SYNCHRONOUS_LINES", 10)
     row = brought(lab, own_csv())
     assert (row.state, row.lines, row.lines_done) == ("reading", 41, 0)
     with pytest.raises(Conflict, match="being read"):

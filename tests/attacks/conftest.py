@@ -170,7 +170,7 @@ def _server(small: SmallLab, uuid: UUID, name: str) -> None:
     MlflowSource.objects.filter(pk=source.pk).update(problem=name[:400], version=name[:40])
     run = Run.objects.get(lab=small.lab, uuid=uuid)
     said = {"problem": name[:300], "tell_problem": name[:300], "verdict": name[:500], "told_verdict": name[:500]}
-    MlflowRun.objects.create(source=source, mlflow_id="a1", run=run, seen_us=T0, **said)
+    MlflowRun.objects.create(source=source, mlflow_id="a1", run=run, last_listed_us=T0, **said)
 
 
 def _artifact(small: SmallLab, run: str, name: str) -> None:

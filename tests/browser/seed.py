@@ -65,7 +65,7 @@ def main() -> None:
         reported_energy_mj=1, bound_node=None,
     )  # fmt: skip
     for best, run in enumerate(small.lab.runs.filter(uuid__in=runs[:2]), 1):
-        put_fingerprint(run=run, told=parsed())
+        put_fingerprint(run=run, payload=parsed())
         curve = [Point(step, begin, best / (step + 1)) for step in range(40)]
         add_points(lab=small.lab, uuid=run.uuid, points={"val_loss": curve}, bound_node=None, now=None)
     asset = _assets(small, begin)
@@ -101,20 +101,20 @@ def _server(small: Any, run: uuid.UUID, now: int) -> None:
     register_rows = SourceIn(name="MLflow of the lab", address="http://127.0.0.1:9",
                     patterns=(("cells-*", project),), project=project,
                     site=small.site)  # fmt: skip
-    source = add_source(lab=small.lab, told=register_rows, by=small.owner, now=now)
+    source = add_source(lab=small.lab, payload=register_rows, by=small.owner, now=now)
     away = {"problem": "127.0.0.1:9 refuses the connection: is the server running?", "failures": 3, "version": "3.4.0"}
     MlflowSource.objects.filter(pk=source.pk).update(
         polled_us=now, succeeded_us=now, due_us=now, experiments=12, experiments_imported=7, skew_us=420_000_000, **away
     )
-    said = {"verdict": "possible duplicate: This may have been done already.", "seen_us": now}
+    said = {"verdict": "possible duplicate: This may have been done already.", "last_listed_us": now}
     MlflowRun.objects.create(
-        source=source, mlflow_id="a" * 32, run=Run.objects.get(lab=small.lab, uuid=run), joined=True, **said,
+        source=source, mlflow_id="a" * 32, run=Run.objects.get(lab=small.lab, uuid=run), is_linked=True, **said,
         written_verdict=said["verdict"],
     )  # fmt: skip
     MlflowRun.objects.create(
         source=source,
         mlflow_id="b" * 32,
-        seen_us=now,
+        last_listed_us=now,
         problem="MLflow tells no start of it, so it cannot be placed in time.",
     )
 

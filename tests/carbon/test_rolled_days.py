@@ -372,7 +372,7 @@ def test_a_ledger_that_is_rebuilt_with_less_is_shown_with_less(small: SmallLab) 
 
 def test_while_the_ledger_is_written_nothing_is_summed_and_it_is_said() -> None:
     small = small_lab()
-    with patch.object(build, "try_lock_alone", return_value=False), patch.object(build, "_PAUSE_S", 0):
+    with patch.object(build, "try_lock_exclusive", return_value=False), patch.object(build, "_PAUSE_S", 0):
         with pytest.raises(build.RollupLocked, match="was being written"):
             build.roll_up(lab=small.lab, now=NOW)
 

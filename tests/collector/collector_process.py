@@ -17,8 +17,8 @@ from typing import Any
 from labcarbon_collect.ipc.client import Client, DaemonUnavailable
 
 # For what does not try how long work waits: a busy machine may stop us for longer than people are to wait.
-LONG_TIMEOUT = {"LABCARBON_PATIENCE_S": "30"}
-DEFAULT_TIMEOUT = {"LABCARBON_PATIENCE_S": ""}
+LONG_TIMEOUT = {"LABCARBON_STARTUP_TIMEOUT_S": "30"}
+DEFAULT_TIMEOUT = {"LABCARBON_STARTUP_TIMEOUT_S": ""}
 COMMAND = [sys.executable, "-m", "labcarbon_collect"]
 
 

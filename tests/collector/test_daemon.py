@@ -33,7 +33,7 @@ def test_second_daemon_on_machine_is_refused_for_any_folder(node: Collector) -> 
             lock.enter_context(lock_machine())
         done = Collector(node.root, {"LABCARBON_NODE_ID": ""}).call("daemon")
     assert done.returncode == 1
-    assert "measures this machine already, from another data folder" in done.stderr
+    assert "already measures this machine, with another data folder" in done.stderr
     assert "labcarbon-collect status" in done.stderr
 
 
@@ -83,7 +83,7 @@ def test_status_and_doctor_print_text_and_json(node: Collector) -> None:
 
 def test_error_messages_name_the_fix(node: Collector, server: fakes.FakeServer) -> None:
     assert "https://labs.example" in node.call("enrol", "http://labs.example", input="c\n").stderr
-    assert "is the server running" in node.call("enrol", "http://127.0.0.1:1", input="c\n").stderr
+    assert "check that the server is running" in node.call("enrol", "http://127.0.0.1:1", input="c\n").stderr
     assert f"copy it from {server.url}/nodes/enrol/" in node.call("enrol", server.url, input="\n").stderr
     server.faults = [fakes.error_response(400, "This code is not valid.")]
     done = node.call("enrol", server.url, input="wrong\n")
@@ -92,7 +92,7 @@ def test_error_messages_name_the_fix(node: Collector, server: fakes.FakeServer) 
     assert f"{server.url}/nodes/enrol/" in done.stderr
     assert "10 to 300" in node.call("daemon", "--interval", "5").stderr
     assert "nvml, rapl" in Collector(node.root, {"LABCARBON_SOURCES": "nvlm"}).call("daemon").stderr
-    assert "labcarbon-collect enrol URL" in node.call("push").stderr
+    assert "labcarbon-collect enrol URL" in node.call("upload").stderr
 
 
 def test_upload_command_sends_the_rest_of_a_spool(node: Collector, server: fakes.FakeServer) -> None:
@@ -100,10 +100,21 @@ def test_upload_command_sends_the_rest_of_a_spool(node: Collector, server: fakes
     time.sleep(0.3)
     node.stop()
     node.enrol(server.url)
-    done = node.call("push")
+    done = node.call("upload")
     assert done.returncode == 0, done.stderr
-    assert re.search(r"[1-9]\d* windows sent, 0 kept", done.stderr), done.stderr
+    assert re.search(r"[1-9]\d* windows uploaded, 0 kept", done.stderr), done.stderr
     assert server.stored_mj > 0
+
+
+def test_former_names_of_upload_are_deprecated(node: Collector) -> None:
+    done = node.call("push")
+    assert done.stderr.splitlines()[0] == "labcarbon-collect: push is deprecated: use upload"
+    assert "labcarbon-collect enrol URL" in done.stderr
+    node.start("--no-push")
+    assert "labcarbon-collect: --no-push is deprecated: use --no-upload" in node.log()
+    status = node.status()
+    assert status is not None
+    assert status["push"]["error"] == "uploads are disabled"
 
 
 def test_systemd_watchdog_is_notified(node: Collector, tmp_path: Path) -> None:

@@ -65,7 +65,7 @@ def test_damaged_spool_is_renamed_and_measuring_continues(node: Collector) -> No
     node.start()
     status = node.status()
     assert status is not None
-    assert "set aside" in " ".join(status["notes"])
+    assert "renamed" in " ".join(status["notes"])
     assert list(node.home.glob("spool.db.damaged-*"))
     assert status["sources"]["cpu_model"]["state"] == "measuring"
 
@@ -80,7 +80,7 @@ def test_deleted_spool_loses_no_energy(node: Collector, lost: str) -> None:
     for path in node.home.glob("spool.db*"):
         path.unlink() if lost == "deleted" else path.write_bytes(b"")
     node.start()
-    assert "go on from their counters" in " ".join((node.status() or {})["notes"])
+    assert "continue from their counters" in " ".join((node.status() or {})["notes"])
     node.stop()
     spool = Spool(node.home)
     second = list(spool.windows())

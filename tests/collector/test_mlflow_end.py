@@ -105,7 +105,7 @@ def test_a_python_that_starts_no_thread_at_its_end_leaves_it_to_the_daemon(
     assert (alone.code, len(alone.ours)) == (0, 1)
     assert wait_for(lambda: hung_up) == [False]  # an interpreter that goes while a thread of ours works may crash
     server.faults = []
-    assert "the server does not know of this run: this Python starts no thread when it ends" in alone.messages
+    assert "the server does not know of this run: Python starts no thread during shutdown" in alone.messages
     scripts.person.enrol(server.url)
     scripts.person.start()
     try:
@@ -160,7 +160,7 @@ def test_a_login_readable_by_others_is_reported_once(scripts: Scripts, server: f
         (fakes.error_response(401, "It has expired."), "labcarbon-collect login"),
         (fakes.error_response(500), "answered 500"),
         ("silent", "did not answer within"),
-        ("refused", "nothing answers there"),
+        ("refused", "connection refused"),
     ],
 )
 def test_the_run_begins_within_two_and_a_half_seconds_with_one_line(

@@ -32,7 +32,7 @@ def test_device_facts(bench):
     assert hopper.facts["driver"] == "570.86.15"
     assert hopper.facts["persistence_mode"] == "on"
     assert hopper.facts["power_reading"] == "1 s average"
-    assert ampere.facts["power_reading"] == "as the driver gives it", "GA100 has no one-second average"
+    assert ampere.facts["power_reading"] == "as the driver reports it", "GA100 has no one-second average"
 
 
 @pytest.mark.parametrize("with_v3", [True, False], ids=["driver 570", "driver 470, without _v3"])
@@ -161,7 +161,7 @@ def test_an_unmeasurable_gpu_beside_a_good_one_is_named(bench):
 @pytest.mark.parametrize(
     ("code", "reason", "fix"),
     [
-        (LIB_RM_VERSION_MISMATCH, "kernel module is still the old one", "reboot"),
+        (LIB_RM_VERSION_MISMATCH, "the old kernel module is still loaded", "reboot"),
         (NO_PERMISSION, "no permission on /dev/nvidiactl", "usermod -aG"),
         (9, "kernel module is not loaded", "modprobe nvidia"),
     ],

@@ -26,7 +26,7 @@ def test_missing_driver_names_the_package_to_install():
         "except SourceAbsent as absent: print(absent.reason, '|', absent.fix)\n"
     )
     printed = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True).stdout
-    assert "libnvidia-ml.so.1 was not found | if there is an NVIDIA GPU, install its driver" in printed
+    assert "libnvidia-ml.so.1 is missing | if there is an NVIDIA GPU, install its driver" in printed
 
 
 def _pci(sys_root: Path, slot: str, status: str) -> Path:

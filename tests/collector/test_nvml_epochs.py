@@ -112,7 +112,7 @@ def test_loss_of_all_gpus_is_a_failure_and_the_source_recovers(bench):
     gpu.set(lost=1)
     machine.clock.step(1)
     for _ in range(3):
-        with pytest.raises(SourceFailed, match="no GPU answers: NVIDIA H100"):
+        with pytest.raises(SourceFailed, match="no GPU responds: NVIDIA H100"):
             machine.poll()
     gpu.set(lost=0)
     machine.clock.step(1)

@@ -102,7 +102,7 @@ def test_command_of_a_person_drops_names_after_an_error() -> None:
     [
         ({"LABCARBON_USERS": "hash"}, "secrets.token_hex(32)"),
         ({"LABCARBON_USERS": "hash", "LABCARBON_USERS_KEY": "short"}, "32 are needed"),
-        ({"LABCARBON_USERS": "hsah"}, "keep (names as they are), hash (pseudonyms) or drop"),
+        ({"LABCARBON_USERS": "hsah"}, "keep (clear names), hash (pseudonyms) or drop"),
     ],
 )
 def test_daemon_refuses_a_bad_setting_and_names_the_fix(tmp_path: Path, settings: dict[str, str], output: str) -> None:

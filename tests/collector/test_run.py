@@ -235,7 +235,7 @@ def test_the_closing_line_names_the_missing_step_for_kg() -> None:
     assert summary_line(reply, link="https://a/runs/1/", server="https://a") == (
         "labcarbon: 0.0123 kWh (counter 0 %, modelled 100 %) · 0.00405 kg CO2e · idle 12 % · https://a/runs/1/"
     )
-    assert "choose the grid zone of this node's site at https://a/" in summary_line(
+    assert "set the grid zone of this node's site at https://a/" in summary_line(
         {**reply, "grams": None}, link="", server="https://a"
     )
     assert "labcarbon-collect enrol URL" in summary_line({**reply, "grams": None}, link="", server="")

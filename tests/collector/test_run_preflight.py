@@ -153,7 +153,7 @@ def waited(person: Collector, script: Path, *options: str) -> tuple[float, subpr
         (fakes.error_response(500), "answered 500"),
         (fakes.respond_with(302, b"", Location="http://127.0.0.1:1/"), "answered 302"),
         ("silent", "did not answer within "),
-        ("refused", "nothing answers there"),
+        ("refused", "connection refused"),
     ],
 )
 def test_the_work_begins_within_two_and_a_half_seconds_with_one_line(

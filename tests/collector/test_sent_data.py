@@ -126,7 +126,7 @@ def node(tmp_path_factory: pytest.TempPathFactory, server: fakes.FakeServer) -> 
 def requests(node: Collector, server: fakes.FakeServer) -> list[fakes.Request]:
     """Everything the server was sent, the last windows included."""
     assert node.stop() == 0
-    assert node.call("push").returncode == 0
+    assert node.call("upload").returncode == 0
     assert server.stored_mj > 0
     return server.requests
 

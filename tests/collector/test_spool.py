@@ -56,7 +56,7 @@ class SpoolMachine(RuleBasedStateMachine):
         self.spool.append(boot=BOOT, windows=windows, anchors=[anchor(self.seq, self.appended_mj)])
 
     @rule(limit=st.integers(1, 6), live=st.integers(0, 10))
-    def take(self, limit: int, live: int) -> None:
+    def save_message(self, limit: int, live: int) -> None:
         self.batch = self.spool.begin_batch(live_from_us=T0 + (self.seq - live) * MINUTE, limit=limit)
         if self.batch:
             assert 0 < len(self.batch.ids) <= limit

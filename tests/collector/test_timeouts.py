@@ -1,4 +1,4 @@
-"""How long work waits for us: two seconds, or what is set, and what is set wrongly is said."""
+"""The startup timeout: two seconds or the setting; an invalid setting is reported."""
 
 from __future__ import annotations
 
@@ -16,27 +16,36 @@ from tests.collector.test_run_preflight import silent_address
 from tests.collector.test_tracking import track
 from tests.fakes import labcarbon_server as fakes
 
-SETTING_ERROR = "labcarbon: LABCARBON_PATIENCE_S=soon is not 0.5 to 60 seconds: 2 is meant"
+SETTING_WARNING = "labcarbon: LABCARBON_STARTUP_TIMEOUT_S=soon is not 0.5 to 60 seconds: 2 is used"
 SKIPPED_CHECK = "nobody was asked whether this was run before"
 
 
 @pytest.mark.parametrize(("text", "seconds"), [("", 2.0), ("0.5", 0.5), ("10", 10.0), ("60", 60.0)])
 def test_timeout_is_two_seconds_or_the_setting(text: str, seconds: float) -> None:
-    assert read_startup_timeout({"LABCARBON_PATIENCE_S": text}) == (seconds, "")
+    assert read_startup_timeout({"LABCARBON_STARTUP_TIMEOUT_S": text}) == (seconds, "")
     assert read_startup_timeout({}) == (2.0, "")
 
 
 @pytest.mark.parametrize("text", ["0", "0.4", "-1", "61", "inf", "nan", "2 s", "2,5", " ", "x" * 9999])
 def test_invalid_timeout_is_reported_and_two_seconds_apply(text: str) -> None:
-    seconds, wrong = read_startup_timeout({"LABCARBON_PATIENCE_S": text})
+    seconds, wrong = read_startup_timeout({"LABCARBON_STARTUP_TIMEOUT_S": text})
     assert seconds == 2.0
-    assert f"LABCARBON_PATIENCE_S={text[:40]} is not 0.5 to 60 seconds" in wrong
-    assert len(wrong) < 120
+    assert f"LABCARBON_STARTUP_TIMEOUT_S={text[:40]} is not 0.5 to 60 seconds" in wrong
+    assert len(wrong) < 130
+
+
+def test_former_variable_is_deprecated_and_still_applies() -> None:
+    former = {"LABCARBON_PATIENCE_S": "4"}
+    warning = "LABCARBON_PATIENCE_S is deprecated: use LABCARBON_STARTUP_TIMEOUT_S"
+    assert read_startup_timeout(former) == (4.0, warning)
+    assert read_startup_timeout({**former, "LABCARBON_STARTUP_TIMEOUT_S": "5"}) == (5.0, "")
+    assert read_startup_timeout({"LABCARBON_PATIENCE_S": ""}) == (2.0, "")
+    assert read_startup_timeout({"LABCARBON_PATIENCE_S": "soon"})[0] == 2.0
 
 
 def test_silent_server_delays_by_the_set_timeout(person: Collector, script: Path) -> None:
     listener, address = silent_address()
-    settings = {"LABCARBON_URL": address, "LABCARBON_TOKEN": "lc_user_fake", "LABCARBON_PATIENCE_S": "4"}
+    settings = {"LABCARBON_URL": address, "LABCARBON_TOKEN": "lc_user_fake", "LABCARBON_STARTUP_TIMEOUT_S": "4"}
     done = run_script(Collector(person.root, settings), script, "run")
     listener.close()
     (line,) = [line for line in done.stderr.splitlines() if SKIPPED_CHECK in line]
@@ -47,7 +56,7 @@ def test_silent_server_delays_by_the_set_timeout(person: Collector, script: Path
 def test_invalid_timeout_is_reported_by_each_way_to_start_a_run(
     person: Collector, script: Path, server: fakes.FakeServer
 ) -> None:
-    wrong = {"LABCARBON_PATIENCE_S": "soon"}
+    wrong = {"LABCARBON_STARTUP_TIMEOUT_S": "soon"}
     machine = Collector(person.root, wrong)
     inner = "import labcarbon_collect\nwith labcarbon_collect.track(): pass"
     magic = "type('Shell', (), {'register_magic_function': print})()"
@@ -56,8 +65,8 @@ def test_invalid_timeout_is_reported_by_each_way_to_start_a_run(
     message = (
         run_script(machine, script, "run").stderr,
         track(person, "pass", **wrong).stderr,
-        Scripts(person).run(environ=wrong).said,
+        Scripts(person).run(environ=wrong).messages,
         machine.call("run", "--", sys.executable, "-c", inner).stderr,
         output.stdout,
     )
-    assert [text.count(SETTING_ERROR) for text in message] == [1] * 5
+    assert [text.count(SETTING_WARNING) for text in message] == [1] * 5

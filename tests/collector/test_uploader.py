@@ -309,5 +309,5 @@ def test_interpreter_shutdown_prints_no_traceback(server: fakes.FakeServer, monk
         raise RuntimeError("can't create new thread at interpreter shutdown")
 
     monkeypatch.setattr(threading.Thread, "start", none)
-    with pytest.raises(ServerUnavailable, match="this Python starts no thread when it ends"):
+    with pytest.raises(ServerUnavailable, match="Python starts no thread during shutdown"):
         connect(server.url).call("GET", "config/")

@@ -58,8 +58,8 @@ def test_what_is_kept_and_what_that_takes(lab: SmallLab, owner: Client) -> None:
     )
     assert f"<span data-range>{low:.1f}–{high:.1f} kWh</span>" in page
     assert ": not counted" not in page
-    twin = page.split("Kept in TB")[1].split("</table>")[0]
-    assert re.findall(r">([\d.]+)<", twin) == ["2.00", "2.00", "1.00", "1.00", "1.00", "2.00", "3.00"]
+    data_table = page.split("Kept in TB")[1].split("</table>")[0]
+    assert re.findall(r">([\d.]+)<", data_table) == ["2.00", "2.00", "1.00", "1.00", "1.00", "2.00", "3.00"]
 
 
 def test_what_is_not_known_is_said_and_in_no_sum(lab: SmallLab, owner: Client) -> None:
@@ -221,10 +221,18 @@ def test_who_may_look(lab: SmallLab, owner: Client, viewer: Client, outsider: Cl
 
 def test_queries_do_not_grow(lab: SmallLab, owner: Client) -> None:
     def more(start: int, count: int) -> None:
-        register_rows(lab, *(
-            row(f"a{i}", project="demo" if i % 2 else "", kind="model" if i % 3 else "log", copies=at_paths(f"/{i}", f"/b{i}"))
-            for i in range(start, start + count)
-        ))  # fmt: skip
+        register_rows(
+            lab,
+            *(
+                row(
+                    f"a{i}",
+                    project="demo" if i % 2 else "",
+                    kind="model" if i % 3 else "log",
+                    copies=at_paths(f"/{i}", f"/b{i}"),
+                )
+                for i in range(start, start + count)
+            ),
+        )
 
     more(0, 2)
     before = {address: queries(owner, address) for address in ("/artifacts/", "/artifacts/?sort=-copies", "/artifacts.csv")}

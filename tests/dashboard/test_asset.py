@@ -73,10 +73,10 @@ def test_its_chart_its_table_and_its_csv_hold_the_same_integers(lab: SmallLab, o
     record(asset=asset, entry=Entry("transfer", at(YEAR), project=vision), by=lab.owner, now=NOW)
     record(asset=asset, entry=Entry("dispose", at(YEAR + 2000)), by=lab.owner, now=NOW)
     page = page_of(owner, asset)
-    twin = page[page.index('aria-label="Table of the chart"') :].split("</table>")[0]
-    sums = amounts(twin, "tfoot")
+    data_table = page[page.index('aria-label="Table of the chart"') :].split("</table>")[0]
+    sums = amounts(data_table, "tfoot")
     assert sum(sums) == 120 * KG, "borne by two, and written off"
-    rows = [amounts(row) for row in twin[: twin.index("<tfoot")].split("<tr>")[2:]]
+    rows = [amounts(row) for row in data_table[: data_table.index("<tfoot")].split("<tr>")[2:]]
     assert rows[0][-1] == 0, "the newest month: nothing is left"
     lines = list(csv.DictReader(io.StringIO(text_of(owner.get(f"/assets/{asset.pk}/life.csv")))))
     told = [int(line["charged_ug_co2e"]) for line in lines if line["charged_ug_co2e"]]

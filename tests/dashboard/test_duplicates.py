@@ -11,8 +11,8 @@ from apps.accounts.choices import Role
 from apps.accounts.models import AuditEntry, Membership, Project, User
 from apps.core.jobs import run_until_idle
 from apps.core.units import US_PER_HOUR
-from apps.preflight.choices import RepeatState
-from apps.preflight.models import Avoided, Preflight, Repeat
+from apps.preflight.choices import FindingState
+from apps.preflight.models import Avoided, DuplicateFinding, Preflight
 from apps.runs.choices import RunState
 from apps.runs.models import IgnoredParameter, Run
 from tests.builders import SmallLab
@@ -31,7 +31,7 @@ from tests.preflight.test_ask import WEAK
 from tests.runs.fingerprints import hex64
 
 
-def repeats(lab: SmallLab, number: int = 1, *, first: int = 0, **facts: Any) -> list[Repeat]:
+def repeats(lab: SmallLab, number: int = 1, *, first: int = 0, **facts: Any) -> list[DuplicateFinding]:
     """Make runs that each repeat one run before, with energy."""
     facts.setdefault("user", lab.owner)
     wire = {"entry": hex64(f"entry {first}"), "code": {"hash": hex64(f"code {first}"), "normal": hex64(f"n {first}")}}
@@ -44,7 +44,7 @@ def repeats(lab: SmallLab, number: int = 1, *, first: int = 0, **facts: Any) -> 
     return [each for each in found if each is not None]
 
 
-def decided(client: Client, chosen: list[Repeat], do: str, reason: str = "", address: str = "/duplicates/") -> Any:
+def decided(client: Client, chosen: list[DuplicateFinding], do: str, reason: str = "", address: str = "/duplicates/") -> Any:
     return client.post(address, {"line": [each.pk for each in chosen], "do": do, "reason": reason})
 
 
@@ -101,7 +101,7 @@ def test_many_are_dismissed_at_once_with_a_reason_and_undone(lab: SmallLab, owne
     assert response.status_code == 400
     assert "Say why" in text_of(response)
     assert decided(owner, chosen, "dismissed", "the loader draws at random").status_code == 302
-    assert set(Repeat.objects.values_list("state", "reason")) == {("dismissed", "the loader draws at random")}
+    assert set(DuplicateFinding.objects.values_list("state", "reason")) == {("dismissed", "the loader draws at random")}
     assert "No repeat waits" in text_of(owner.get("/duplicates/"))
     assert "3 findings are open again" in text_of(
         owner.post("/duplicates/?state=dismissed", {"line": [each.pk for each in chosen], "do": "undo"}, follow=True)
@@ -140,7 +140,7 @@ def test_a_viewer_looks_and_does_not_decide(lab: SmallLab, viewer: Client) -> No
     assert 'name="line"' not in page
     assert decided(viewer, chosen, "confirmed").status_code == 403
     assert viewer.post(f"/duplicates/{chosen[0].pk}/", {"do": "confirmed"}).status_code == 403
-    assert Repeat.objects.get().state == RepeatState.OPEN
+    assert DuplicateFinding.objects.get().state == FindingState.OPEN
 
 
 def test_a_member_decides_about_own_runs_only(lab: SmallLab) -> None:
@@ -191,8 +191,8 @@ def test_the_number_of_queries_does_not_depend_on_rows(lab: SmallLab, owner: Cli
 
 def test_a_finding_side_by_side(lab: SmallLab, owner: Client) -> None:
     (found,) = repeats(lab)
-    spend(lab, found.of, 5_000_003, minute=50)
-    metric(found.of, "val/acc", 0.91)
+    spend(lab, found.original, 5_000_003, minute=50)
+    metric(found.original, "val/acc", 0.91)
     page = text_of(owner.get(f"/duplicates/{found.pk}/"))
     assert "repeats what was run before" in page
     assert "All parts were compared by content" in page
@@ -223,7 +223,7 @@ def test_decide_and_undo_on_the_finding(lab: SmallLab, owner: Client) -> None:
     assert "asked by a reviewer" in page
     assert "On purpose" in page
     owner.post(address, {"do": "undo"})
-    assert Repeat.objects.get().state == RepeatState.OPEN
+    assert DuplicateFinding.objects.get().state == FindingState.OPEN
     response = owner.post(address, {"do": "dismissed"})
     assert response.status_code == 400
     assert "Say why" in text_of(response)

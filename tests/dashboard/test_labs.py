@@ -156,9 +156,9 @@ def test_two_labs_see_nothing_of_each_other_counts_included(lab: SmallLab, owner
 
 
 def test_two_labs_may_have_one_name_and_project_names_of_their_own(lab: SmallLab) -> None:
-    twin = create_lab(name="Cell Lab", time_zone="UTC", owner=lab.owner, now=T0)
+    data_table = create_lab(name="Cell Lab", time_zone="UTC", owner=lab.owner, now=T0)
     third = create_lab(name="Cell lab", time_zone="UTC", owner=lab.owner, now=T0)
-    assert [lab.lab.slug, twin.slug, third.slug] == ["cell-lab", "cell-lab-2", "cell-lab-3"]
+    assert [lab.lab.slug, data_table.slug, third.slug] == ["cell-lab", "cell-lab-2", "cell-lab-3"]
     assert Project.objects.filter(slug="demo").count() == 3
 
 

@@ -57,7 +57,7 @@ def test_more_than_fifty_runs_are_told(lab: SmallLab, owner: Client) -> None:
     assert "The sum holds 2 more lines" in text_of(owner.get(DEMO))
 
 
-def test_table_twin_and_csv(lab: SmallLab, owner: Client) -> None:
+def test_data_table_and_csv(lab: SmallLab, owner: Client) -> None:
     use(lab, runs=2)
     page = text_of(owner.get(f"/projects/demo/table/?{PERIOD}"))
     assert_each_figure_explains_itself(owner, page)

@@ -6,7 +6,7 @@ from uuid import UUID
 
 from django.test import Client
 
-from apps.preflight.models import Repeat
+from apps.preflight.models import DuplicateFinding
 from apps.runs.match_keys import Parts, tier_keys
 from apps.runs.models import ExternalId, Fingerprint, Metric, MetricPoint, Run, TierKey
 from apps.runs.services.fingerprints import put_fingerprint
@@ -48,9 +48,9 @@ def test_metrics_tellers_and_parts(lab: SmallLab, owner: Client) -> None:
     uuid, part = use(lab, runs=2)
     run = _run(uuid)
     Run.objects.filter(uuid=part).update(parent=run)
-    Run.objects.filter(uuid=uuid).update(teller="mlflow", intent="benchmark", failure="cuda_memory", sweep="lr-sweep")
+    Run.objects.filter(uuid=uuid).update(reported_by="mlflow", intent="benchmark", failure="cuda_memory", sweep="lr-sweep")
     ExternalId.objects.create(lab=lab.lab, run=run, tool="mlflow", value="ab12")
-    Metric.objects.create(run=run, name="val_acc", count=3, last_value=0.91234, least=0.1, greatest=0.95)
+    Metric.objects.create(run=run, name="val_acc", count=3, last_value=0.91234, min_value=0.1, max_value=0.95)
     Metric.objects.create(run=run, name="loss", count=1)
     page = text_of(owner.get(f"/runs/{uuid}/"))
     for words in (
@@ -64,14 +64,14 @@ def test_metrics_tellers_and_parts(lab: SmallLab, owner: Client) -> None:
 
 def test_a_finding_leads_to_both_side_by_side(lab: SmallLab, owner: Client) -> None:
     first, second = use(lab, runs=2)
-    found = Repeat.objects.create(
-        lab=lab.lab, run=_run(second), of=_run(first), verdict="duplicate", certainty="possible", found_us=1
+    found = DuplicateFinding.objects.create(
+        lab=lab.lab, run=_run(second), original=_run(first), verdict="duplicate", certainty="possible", detected_us=1
     )
     Fingerprint.objects.create(run=_run(second))
     page = text_of(owner.get(f"/runs/{second}/"))
     assert f'Repeats <a href="/runs/{first}/">' in page
     assert f'<a href="/duplicates/{found.pk}/">Both side by side</a>' in page
-    Repeat.objects.update(state="dismissed", decided_us=2)
+    DuplicateFinding.objects.update(state="dismissed", decided_us=2)
     assert "Repeats <a" not in text_of(owner.get(f"/runs/{second}/"))
 
 
@@ -100,9 +100,11 @@ def test_a_curve_of_the_metric_people_look_at_or_ask_for(lab: SmallLab, owner: C
     uuid = use(lab)[0]
     run = _run(uuid)
     for name in ("loss", "val_acc"):
-        metric = Metric.objects.create(run=run, name=name, count=3, last_step=2, last_value=0.5, least=0.1, greatest=0.5)
+        metric = Metric.objects.create(
+            run=run, name=name, count=3, last_step=2, last_value=0.5, min_value=0.1, max_value=0.5
+        )
         for step, value in enumerate((0.1, None, 0.5)):
-            MetricPoint.objects.create(metric=metric, step=step, at_us=0, value=value, word="" if value else "NaN")
+            MetricPoint.objects.create(metric=metric, step=step, at_us=0, value=value, special_value="" if value else "NaN")
     page = text_of(owner.get(f"/runs/{uuid}/"))
     found = re.search(r'<script id="run-metric" type="application/json">(.*?)</script>', page, re.DOTALL)
     assert found
@@ -132,7 +134,7 @@ def test_nearly_the_same_code_is_told_and_compared(lab: SmallLab, owner: Client)
     for uuid, told_lines in ((one, lines), (other, [*lines[:-1], "ffffffff"])):
         name = told_lines[-1]
         code = {"hash": hex64(name), "normal": hex64(f"normal {name}"), "shingles": told_lines}
-        put_fingerprint(run=_run(uuid), told=parsed(code=code))
+        put_fingerprint(run=_run(uuid), payload=parsed(code=code))
     page = text_of(owner.get(f"/runs/{one}/"))
     assert "1 other run of its family has nearly the same code: 98 % of the lines or more." in page
     compared = text_of(owner.get(f"/runs/compare/?run={one}&run={other}"))

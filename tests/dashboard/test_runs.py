@@ -9,7 +9,7 @@ from django.test import Client
 
 from apps.runs.choices import RunState
 from apps.runs.models import Metric, Run
-from apps.runs.services.fingerprints import put_fingerprint, told_by_params
+from apps.runs.services.fingerprints import fingerprint_from_params, put_fingerprint
 from apps.runs.services.runs import change_run
 from tests.builders import MINUTE, T0, SmallLab, W, push
 from tests.dashboard.support import (
@@ -63,8 +63,8 @@ def test_more_filters(lab: SmallLab, owner: Client) -> None:
     one, other = use(lab, runs=2)
     Run.objects.filter(uuid=one).update(intent="sweep", sweep="lr", host="gpu-7", name="alpha")
     Run.objects.filter(uuid=other).update(name="beta", started_us=T0 + 3 * 24 * 60 * MINUTE, user=None, charged_person=None)
-    told = told_by_params({"lr": 0.1, "seed": 3})
-    put_fingerprint(run=Run.objects.get(uuid=one), told=told)
+    told = fingerprint_from_params({"lr": 0.1, "seed": 3})
+    put_fingerprint(run=Run.objects.get(uuid=one), payload=told)
     for query in ("intent=sweep", "sweep=lr", "host=gpu-7", "params=lr%3D0.10", "params=lr%3D1e-1%2C+seed%3D3", "mine=1",
                   "to=2026-11-02",
                   "from=2026-11-01T00:00Z&to=2026-11-03T00:00Z", "from=2026-11-01&to=2026-11-03"):  # fmt: skip
@@ -76,7 +76,7 @@ def test_more_filters(lab: SmallLab, owner: Client) -> None:
 def test_chosen_columns_show_parameters_and_metrics(lab: SmallLab, owner: Client) -> None:
     uuid = use(lab)[0]
     run = Run.objects.get(uuid=uuid)
-    put_fingerprint(run=run, told=told_by_params({"lr": 0.1}))
+    put_fingerprint(run=run, payload=fingerprint_from_params({"lr": 0.1}))
     Metric.objects.create(run=run, name="val_acc", count=1, last_value=0.9123456)
     page = text_of(owner.get("/runs/?columns=lr,+val_acc,+depth"))
     for words in (">lr</th>", ">0.1</td>", ">0.912346</td>", '<td class="num"><span class="u">–</span></td>'):

@@ -180,7 +180,7 @@ def _settle(scene: Scene) -> None:
     scene.feeder.freeze()
     time.sleep(1.5)  # the daemon polls once more: the last word of the counters
     scene.keeper.end(scene.collector)
-    left = scene.machine.collect("push")
+    left = scene.machine.collect("upload")
     assert left.returncode == 0, left.stderr
     wait_until(lambda: not scene.books.jobs_waiting(), what=f"the end of {scene.books.jobs_waiting()}")
 

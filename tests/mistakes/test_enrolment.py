@@ -37,7 +37,7 @@ def test_a_used_up_code(server: Installation, machine: Callable[..., Machine]) -
 def test_a_code_for_a_server_that_is_down(machine: Callable[..., Machine]) -> None:
     done = machine().collect("enrol", "http://127.0.0.1:9", said="CODE\n")
     assert done.returncode == 1
-    assert "nothing answers there: is the server running, and is the port right?" in done.stderr
+    assert "connection refused: check that the server is running and that the port is right" in done.stderr
     assert "The code is not lost: try again" in done.stderr
 
 

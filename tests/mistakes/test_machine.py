@@ -88,7 +88,7 @@ def test_a_token_that_others_can_read(machine: Callable[..., Machine]) -> None:
 def test_a_meter_of_an_unknown_name(machine: Callable[..., Machine]) -> None:
     done = machine(LABCARBON_SOURCES="nvlm").collect("daemon")
     assert done.returncode == 1
-    assert "LABCARBON_SOURCES names nvlm: known are" in done.stderr
+    assert "unknown source in LABCARBON_SOURCES: nvlm" in done.stderr
     assert "nvml" in done.stderr.split("known are")[1]
 
 

@@ -29,7 +29,7 @@ def test_no_zone_chosen_says_where_it_is_chosen(server: Installation, machine: C
     assert done.returncode == 0
     asked, line = done.stderr.strip().splitlines()
     assert f"labcarbon-collect login {server.url}" in asked
-    assert "no kg yet: choose the grid zone" in line
+    assert "no kg CO2e: set the grid zone" in line
     assert f"{server.url}/nodes/ " in line
 
 
@@ -58,7 +58,7 @@ def test_the_server_away_costs_the_run_one_line(machine: Callable[..., Machine])
         done = node.collect("run", "--", "sh", "-c", "exit 7", environ=login)
     assert done.returncode == 7
     told, closing = done.stderr.strip().splitlines()
-    assert "http://127.0.0.1:9: nothing answers there: is the server running" in told
+    assert "http://127.0.0.1:9: connection refused" in told
     assert "kWh" in closing
 
 
@@ -70,11 +70,11 @@ def test_status_says_since_when_the_server_is_away(
         with serving(other):
             node.enrol(other.url, *server.codes(1))
             wait_until(lambda: _pushed(node), what="the first push", every=0.5)
-        wait_until(lambda: "nothing answers" in node.collect("status").stdout, what="the failed push", every=0.5)
-        (push,) = [line for line in node.collect("status").stdout.splitlines() if line.startswith("push")]
+        wait_until(lambda: "connection refused" in node.collect("status").stdout, what="the failed push", every=0.5)
+        (upload,) = [line for line in node.collect("status").stdout.splitlines() if line.startswith("upload")]
         doctor = node.collect("doctor").stdout
-    assert " s ago; " in push
-    assert f"{other.url}: nothing answers there" in push
+    assert " s ago; " in upload
+    assert f"{other.url}: connection refused" in upload
     assert f"→ curl -v {other.url}/" in doctor
 
 

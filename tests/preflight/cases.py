@@ -4,26 +4,26 @@
 from dataclasses import replace
 from typing import Any
 
-from apps.preflight.similarity import Part, Past, Question
+from apps.preflight.similarity import Part, PastRun, Question
 from tests.preflight.works import argv, digest, hashed, part, past, question, run_uuid, weak, work
 
-Case = tuple[str, Question, list[Past], str, str, str]
+Case = tuple[str, Question, list[PastRun], str, str, str]
 FAILED: dict[str, Any] = {"state": "failed", "failure": "user_error", "failure_point": digest("line 7")}
 UNSEEDED = work(argv(seed=None))
 POSSIBLE_DATA = work(data=weak("cats"))
 NORMAL = work(code="b", normal="a")  # other text, the same but for comments and format
 
 
-def _seeded(seed: int, **facts: Any) -> Past:
+def _seeded(seed: int, **facts: Any) -> PastRun:
     return past(f"seed {seed}", work=work(argv(seed=str(seed))), **facts)
 
 
-def _grid(lr: str, wd: str, **facts: Any) -> Past:
+def _grid(lr: str, wd: str, **facts: Any) -> PastRun:
     facts.setdefault("hours_ago", 3)
     return past(f"{lr} {wd}", work=work(argv(lr=lr, wd=wd)), **facts)
 
 
-def _siblings(**facts: Any) -> list[Past]:
+def _siblings(**facts: Any) -> list[PastRun]:
     return [_grid(lr, wd, **facts) for lr in ("0.1", "0.2") for wd in ("0", "0.01")]
 
 
@@ -111,7 +111,7 @@ SILENT: list[Case] = [
     ("one parameter more", question(work=work(argv(wd="0.1"))), [past()], "none", "silent", "verified"),
     ("a number off by 1e-5", question(work=work(argv(lr="0.100001"))), [past()], "none", "silent", "verified"),
     ("whole numbers that are close", question(work=work(argv(steps="10000000"))), [past(work=work(argv(steps="10000001")))], "none", "silent", "verified"),
-    ("a number within 1e-6 whose values are not told", question(work=replace(work(argv(lr="0.10000000001")), told={})), [past()], "none", "silent", "verified"),
+    ("a number within 1e-6 whose values are not told", question(work=replace(work(argv(lr="0.10000000001")), plain_values={})), [past()], "none", "silent", "verified"),
     ("one line of logic changed", question(work=work(code="b")), [past()], "none", "silent", "verified"),
     ("one line of logic and a number within 1e-6", question(work=work(argv(lr="0.10000000001"), code="b")), [past()], "none", "silent", "verified"),
     ("a dirty tree with another change", question(work=work(code="tree + other")), [past(work=work(code="tree + diff"))], "none", "silent", "verified"),

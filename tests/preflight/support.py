@@ -6,7 +6,7 @@ from uuid import UUID
 from labcarbon_collect.lc1 import param_hash
 
 from apps.core.jobs import run_until_idle
-from apps.preflight.models import Repeat
+from apps.preflight.models import DuplicateFinding
 from apps.preflight.services.findings import judge_run
 from apps.runs.choices import RunState
 from apps.runs.models import Metric, Run
@@ -36,7 +36,7 @@ def stored(
     facts.setdefault("os_user", "ada")
     facts.setdefault("ended_us", None if state == RunState.RUNNING else started + MINUTE)
     run = a_run(small.lab, started_us=started, state=state, **facts)
-    put_fingerprint(run=run, told=parsed(**(wire or {})))
+    put_fingerprint(run=run, payload=parsed(**(wire or {})))
     return run
 
 
@@ -48,7 +48,7 @@ def spend(small: SmallLab, run: Run, energy_mj: int, *, minute: int = 0) -> None
 
 
 def metric(run: Run, name: str, value: float, **facts: Any) -> Metric:
-    told_ = {"count": 5, "last_step": 5, "least": value, "greatest": value, **facts}
+    told_ = {"count": 5, "last_step": 5, "min_value": value, "max_value": value, **facts}
     return Metric.objects.create(run=run, name=name, last_value=value, **told_)
 
 
@@ -57,7 +57,7 @@ def body(*, run: UUID | None = None, project: str | None = None, **wire: Any) ->
     return {"fingerprint": told(**wire), "project": project, "name": "train.py", "run": str(run) if run else None}
 
 
-def judged(run: Run, now: int = T0) -> Repeat | None:
+def judged(run: Run, now: int = T0) -> DuplicateFinding | None:
     """Judge a run as its job does."""
     run_until_idle(worker="test")
     return judge_run(run=Run.objects.select_related("lab", "parent").get(pk=run.pk), now=now)

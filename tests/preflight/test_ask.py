@@ -231,14 +231,15 @@ def test_unknown_uuid_of_run_is_fine(labs: Labs) -> None:
 
 
 def test_the_collector_asks_so_and_understands_the_answer(labs: Labs) -> None:
-    from labcarbon_collect.api.preflight import Question, parse_response
+    from labcarbon_collect.api.preflight import PreflightRequest, parse_response
 
     from tests.runs.fingerprints import told
 
     stored(labs.ours)
-    question = Question(fingerprint=told(), name="train.py", project="demo", run=str(uuid.uuid4()))
+    question = PreflightRequest(fingerprint=told(), name="train.py", project="demo", run=str(uuid.uuid4()))
     answer = parse_response("http://here", asked(labs.member, question.body()))
     assert (answer.verdict, answer.is_blocking, answer.is_notable) == ("duplicate", True, True)
-    assert labs.member("POST", f"preflight/{answer.asked}/outcome/", {"outcome": "stopped"}).status_code == 200
-    silent = parse_response("http://here", asked(labs.member, Question(fingerprint=told(seeds=seeds(5)), name="").body()))
+    assert labs.member("POST", f"preflight/{answer.preflight_id}/outcome/", {"outcome": "stopped"}).status_code == 200
+    other_seed = PreflightRequest(fingerprint=told(seeds=seeds(5)), name="")
+    silent = parse_response("http://here", asked(labs.member, other_seed.body()))
     assert (silent.verdict, silent.is_notable) == ("replicate", False)

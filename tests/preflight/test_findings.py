@@ -8,8 +8,8 @@ from django.db import IntegrityError, transaction
 from apps.accounts.models import AuditEntry
 from apps.core.errors import Conflict, InvalidInput, NotFound
 from apps.core.jobs import enqueue, run_until_idle
-from apps.preflight.choices import RepeatState
-from apps.preflight.models import Repeat
+from apps.preflight.choices import FindingState
+from apps.preflight.models import DuplicateFinding
 from apps.preflight.services.findings import decide, reopen
 from apps.runs.choices import RunState
 from apps.runs.models import Run
@@ -20,45 +20,47 @@ from tests.preflight.test_ask import WEAK
 from tests.runs.fingerprints import hex64, parsed
 
 
-def _two(lab: SmallLab, **facts: Any) -> Repeat:
+def _two(lab: SmallLab, **facts: Any) -> DuplicateFinding:
     first = stored(lab, user=lab.owner)
     second = stored(lab, minutes=5, user=lab.owner, **facts)
     found = judged(second)
     assert found is not None
-    assert (found.run, found.of) == (second, first)
+    assert (found.run, found.original) == (second, first)
     return found
 
 
-def _decide(lab: SmallLab, repeat: Repeat, state: RepeatState, reason: str = "because", **facts: Any) -> list[Repeat]:
-    facts = {"by": lab.owner, "keeper": True, "now": T0 + 1, **facts}
-    return decide(lab=lab.lab, repeats=[repeat.pk], state=state, reason=reason, **facts)
+def _decide(
+    lab: SmallLab, repeat: DuplicateFinding, state: FindingState, reason: str = "because", **facts: Any
+) -> list[DuplicateFinding]:
+    facts = {"by": lab.owner, "is_manager": True, "now": T0 + 1, **facts}
+    return decide(lab=lab.lab, finding_ids=[repeat.pk], state=state, reason=reason, **facts)
 
 
 def test_a_repeat_is_found_and_the_first_run_is_none(lab: SmallLab) -> None:
     found = _two(lab)
     assert (found.verdict, found.certainty, found.state) == ("duplicate", "verified", "open")
-    assert judged(found.of) is None
+    assert judged(found.original) is None
 
 
 def test_it_becomes_sure_when_the_digest_arrives(lab: SmallLab) -> None:
     first, second = stored(lab, wire={"data": WEAK}), stored(lab, minutes=5, wire={"data": WEAK})
     found = judged(second)
     assert found is not None
-    assert (found.certainty, found.weak) == ("possible", ["data"])
+    assert (found.certainty, found.unverified_parts) == ("possible", ["data"])
     for run in (first, second):
-        put_fingerprint(run=run, told=parsed())
+        put_fingerprint(run=run, payload=parsed())
     sure = judged(second)
     assert sure is not None
-    assert (sure.pk, sure.certainty, sure.weak) == (found.pk, "verified", [])
+    assert (sure.pk, sure.certainty, sure.unverified_parts) == (found.pk, "verified", [])
 
 
 def test_an_open_finding_goes_when_contents_differ(lab: SmallLab) -> None:
     stored(lab)
     second = stored(lab, minutes=5, wire={"data": WEAK})
     assert judged(second) is not None
-    put_fingerprint(run=second, told=parsed(data={"weak": hex64("stat"), "verified": hex64("a byte")}))
+    put_fingerprint(run=second, payload=parsed(data={"weak": hex64("stat"), "verified": hex64("a byte")}))
     assert judged(second) is None
-    assert not Repeat.objects.exists()
+    assert not DuplicateFinding.objects.exists()
 
 
 def test_what_a_person_decided_stays(lab: SmallLab) -> None:
@@ -66,8 +68,8 @@ def test_what_a_person_decided_stays(lab: SmallLab) -> None:
     second = stored(lab, minutes=5, wire={"data": WEAK})
     found = judged(second)
     assert found is not None
-    _decide(lab, found, RepeatState.INTENTIONAL)
-    put_fingerprint(run=second, told=parsed(data={"weak": hex64("stat"), "verified": hex64("a byte")}))
+    _decide(lab, found, FindingState.INTENTIONAL)
+    put_fingerprint(run=second, payload=parsed(data={"weak": hex64("stat"), "verified": hex64("a byte")}))
     kept = judged(second)
     assert kept is not None
     assert (kept.state, kept.certainty) == ("intentional", "possible")
@@ -124,32 +126,32 @@ def test_the_job_judges_and_a_run_that_is_gone_is_nothing_to_it(lab: SmallLab) -
     enqueue(kind="preflight.judge", key=str(second.pk))
     enqueue(kind="preflight.judge", key="987654321")
     assert run_until_idle(worker="test") >= 2
-    assert Repeat.objects.get().run == second
+    assert DuplicateFinding.objects.get().run == second
 
 
 def test_what_is_told_of_runs_judges_them_and_those_that_repeat_them(lab: SmallLab) -> None:
     first = stored(lab, state=RunState.RUNNING)
     stored(lab, minutes=5, state=RunState.RUNNING)
     run_until_idle(worker="test")
-    assert Repeat.objects.get().verdict == "concurrent"
+    assert DuplicateFinding.objects.get().verdict == "concurrent"
     first.refresh_from_db()
     first.state, first.ended_us = RunState.FINISHED, first.started_us + 1
     first.save()
     run_until_idle(worker="test")
-    assert Repeat.objects.get().verdict == "duplicate"
-    put_fingerprint(run=first, told=parsed(data={"weak": hex64("other"), "verified": hex64("other")}))
+    assert DuplicateFinding.objects.get().verdict == "duplicate"
+    put_fingerprint(run=first, payload=parsed(data={"weak": hex64("other"), "verified": hex64("other")}))
     run_until_idle(worker="test")
-    assert not Repeat.objects.exists()
+    assert not DuplicateFinding.objects.exists()
 
 
 def test_decide_and_undo_are_recorded(lab: SmallLab) -> None:
     found = _two(lab)
-    _decide(lab, found, RepeatState.DISMISSED, reason="the data loader was fixed outside")
+    _decide(lab, found, FindingState.DISMISSED, reason="the data loader was fixed outside")
     found.refresh_from_db()
-    assert (found.state, found.by, found.decided_us) == ("dismissed", lab.owner, T0 + 1)
-    reopen(lab=lab.lab, repeats=[found.pk], by=lab.owner, keeper=True, now=T0 + 2)
+    assert (found.state, found.decided_by, found.decided_us) == ("dismissed", lab.owner, T0 + 1)
+    reopen(lab=lab.lab, finding_ids=[found.pk], by=lab.owner, is_manager=True, now=T0 + 2)
     found.refresh_from_db()
-    assert (found.state, found.by, found.decided_us, found.reason) == ("open", None, None, "")
+    assert (found.state, found.decided_by, found.decided_us, found.reason) == ("open", None, None, "")
     acts = AuditEntry.objects.filter(lab=lab.lab, action__startswith="repeat.").order_by("sequence")
     assert [row.action for row in acts] == ["repeat.decided", "repeat.reopened"]
     assert acts[0].details["reason"] == "the data loader was fixed outside"
@@ -158,31 +160,31 @@ def test_decide_and_undo_are_recorded(lab: SmallLab) -> None:
 def test_decisions_are_refused_in_words(lab: SmallLab) -> None:
     found = _two(lab)
     with pytest.raises(InvalidInput, match="why"):
-        _decide(lab, found, RepeatState.DISMISSED, reason="")
+        _decide(lab, found, FindingState.DISMISSED, reason="")
     with pytest.raises(InvalidInput, match="Nothing was chosen"):
-        _decide(lab, found, RepeatState.OPEN)
+        _decide(lab, found, FindingState.OPEN)
     with pytest.raises(InvalidInput, match="400"):
-        _decide(lab, found, RepeatState.CONFIRMED, reason="x" * 401)
+        _decide(lab, found, FindingState.CONFIRMED, reason="x" * 401)
     with pytest.raises(InvalidInput, match="No line"):
-        decide(lab=lab.lab, repeats=[], state=RepeatState.CONFIRMED, reason="", by=lab.owner, keeper=True, now=T0)
+        decide(lab=lab.lab, finding_ids=[], state=FindingState.CONFIRMED, reason="", by=lab.owner, is_manager=True, now=T0)
     with pytest.raises(NotFound):
-        _decide(small_lab(name="Theirs"), found, RepeatState.CONFIRMED)
-    _decide(lab, found, RepeatState.CONFIRMED)
+        _decide(small_lab(name="Theirs"), found, FindingState.CONFIRMED)
+    _decide(lab, found, FindingState.CONFIRMED)
     with pytest.raises(Conflict, match="already"):
-        _decide(lab, found, RepeatState.DISMISSED)
+        _decide(lab, found, FindingState.DISMISSED)
 
 
 def test_a_member_decides_of_own_runs_only(lab: SmallLab) -> None:
     found = _two(lab)
     somebody = small_lab(name="Elsewhere").owner
     with pytest.raises(Conflict, match="other people"):
-        _decide(lab, found, RepeatState.CONFIRMED, by=somebody, keeper=False)
-    _decide(lab, found, RepeatState.CONFIRMED, keeper=False)
+        _decide(lab, found, FindingState.CONFIRMED, by=somebody, is_manager=False)
+    _decide(lab, found, FindingState.CONFIRMED, is_manager=False)
 
 
 def test_the_database_forbids_the_impossible(lab: SmallLab) -> None:
     found = _two(lab)
     with pytest.raises(IntegrityError), transaction.atomic():
-        Repeat.objects.filter(pk=found.pk).update(of=found.run)
+        DuplicateFinding.objects.filter(pk=found.pk).update(original=found.run)
     with pytest.raises(IntegrityError), transaction.atomic():
-        Repeat.objects.filter(pk=found.pk).update(state=RepeatState.CONFIRMED)
+        DuplicateFinding.objects.filter(pk=found.pk).update(state=FindingState.CONFIRMED)

@@ -8,7 +8,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from labcarbon_collect.api.preflight import parse_response
 from labcarbon_collect.lc1 import param_hash
-from labcarbon_collect.runs.preflight_text import lines
+from labcarbon_collect.runs.preflight_text import format_response
 
 from apps.artifacts.models import Artifact
 from apps.core.jobs import run_until_idle
@@ -141,9 +141,9 @@ def test_the_collector_says_so(labs: Labs, classifier: Run) -> None:
     run_until_idle(worker="test")
 
     def said() -> str:
-        return " ".join(" ".join(lines(parse_response("http://here", asked(labs.admin, _detector())))).split())
+        return " ".join(" ".join(format_response(parse_response("http://here", asked(labs.admin, _detector())))).split())
 
-    assert "saves at most 1.00 Wh: no run here is known to have adapted one yet (a new head on its frozen body, or" in said()
+    assert "saves at most 1.00 Wh: no run of this lab has fine-tuned such a model yet" in said()
     _adapted(labs.ours, 60_000, minute=10, freeze_backbone=True)
     _settled(labs)
     assert "saves about 983 mWh of the 1.00 Wh that making it took, " in said()

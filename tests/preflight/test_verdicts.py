@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from apps.preflight.choices import Level, Verdict
 from apps.preflight.differences import differences
-from apps.preflight.similarity import Past, nearly
+from apps.preflight.similarity import PastRun, is_nearly_equal
 from apps.preflight.verdicts import judge
 from tests.preflight.cases import SILENT, WARNED, Case
 from tests.preflight.works import argv, part, past, question, work
@@ -22,12 +22,12 @@ def test_the_table_is_large_and_has_both_sides() -> None:
 
 @pytest.mark.parametrize("case", CASES, ids=[case[0] for case in CASES])
 def test_case(case: Case) -> None:
-    _, asked, pasts, verdict, level, certainty = case
-    found = judge(asked, pasts)
+    _, asked, past_runs, verdict, level, certainty = case
+    found = judge(asked, past_runs)
     assert (found.verdict.value, found.level.value, found.certainty.value) == (verdict, level, certainty)
 
 
-RUNS: list[Past] = [each for _, _, pasts, *_ in CASES for each in pasts]
+RUNS: list[PastRun] = [each for _, _, past_runs, *_ in CASES for each in past_runs]
 
 
 @given(st.data())
@@ -40,16 +40,20 @@ def test_the_order_of_past_runs_changes_nothing(data: st.DataObject) -> None:
 
 @given(st.data())
 def test_a_run_with_unknown_data_or_start_changes_no_answer(data: st.DataObject) -> None:
-    _, asked, pasts, *_ = data.draw(st.sampled_from([case for case in CASES if not case[1].external and not case[1].series]))
+    _, asked, past_runs, *_ = data.draw(
+        st.sampled_from([case for case in CASES if not case[1].external and not case[1].series])
+    )
     unknown = past("unknown", work=work(data=part("", weak="")))
-    unknown = Past(**{**unknown.__dict__, "work": type(unknown.work)(entry=unknown.work.entry, params=unknown.work.params)})
-    assert judge(asked, [*pasts, unknown]) == judge(asked, pasts)
+    unknown = PastRun(
+        **{**unknown.__dict__, "work": type(unknown.work)(entry=unknown.work.entry, params=unknown.work.params)}
+    )
+    assert judge(asked, [*past_runs, unknown]) == judge(asked, past_runs)
 
 
 @given(st.lists(st.sampled_from(RUNS), max_size=10, unique_by=lambda each: each.uuid))
-def test_only_verified_matches_are_told_aloud(some: list[Past]) -> None:
+def test_only_verified_matches_are_told_aloud(some: list[PastRun]) -> None:
     found = judge(question(), some)
-    if found.level in (Level.LOUD, Level.WARN):
+    if found.level in (Level.BLOCK, Level.WARN):
         assert found.matches[0].verified
         assert not found.matches[0].relation.weak
 
@@ -79,7 +83,7 @@ def test_parts_that_differ_are_named_and_unknown_ones_are_not() -> None:
     [(0.1, 0.10000000001, True), (1, 2, False), (True, 1.0, False), ("a", "a", False), (0.0, 1e-30, False)],
 )  # fmt: skip
 def test_nearly(here: object, there: object, close: bool) -> None:
-    assert nearly(here, there) is close
+    assert is_nearly_equal(here, there) is close
 
 
 def test_what_such_a_run_needs_is_told_by_finished_runs_of_the_recipe() -> None:

@@ -8,7 +8,7 @@ from uuid import UUID, uuid5
 from labcarbon_collect.lc1 import param_hash, sort_params
 
 from apps.core.units import US_PER_HOUR
-from apps.preflight.similarity import Part, Past, Question, Work
+from apps.preflight.similarity import Part, PastRun, Question, Work
 from tests.shipped import T0
 
 NOW = T0 + 100 * US_PER_HOUR
@@ -35,7 +35,7 @@ def hashed(argv: dict[str, Any]) -> dict[str, Any]:
     return {
         "params": {name: param_hash(name, value) for name, value in found.params.items()},
         "seeds": {name: param_hash(name, value) for name, value in found.seeds.items()},
-        "told": {**found.params, **found.seeds},
+        "plain_values": {**found.params, **found.seeds},
     }
 
 
@@ -61,12 +61,12 @@ def argv(**changed: Any) -> dict[str, Any]:
     return {name: value for name, value in given.items() if value is not None}
 
 
-def past(name: str = "first", *, hours_ago: float = 50, state: str = "finished", hours: float = 2, **facts: Any) -> Past:
+def past(name: str = "first", *, hours_ago: float = 50, state: str = "finished", hours: float = 2, **facts: Any) -> PastRun:
     """Return a run that began ``hours_ago``; running runs have no end."""
     started = NOW - int(hours_ago * US_PER_HOUR)
     ended = None if state in ("running", "lost") else started + int(hours * US_PER_HOUR)
     facts.setdefault("work", work())
-    return Past(uuid=run_uuid(name), state=state, started_us=started, ended_us=ended, **facts)
+    return PastRun(uuid=run_uuid(name), state=state, started_us=started, ended_us=ended, **facts)
 
 
 def run_uuid(name: str) -> UUID:

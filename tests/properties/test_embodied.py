@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from apps.assets.amortisation import Account, Charge, Spread, Use, account, brought_ug, charges, second_hand_ug
 from apps.assets.choices import Amortisation, ChargeKind, EventKind
-from apps.assets.lifecycle import Event, standing
+from apps.assets.lifecycle import Event, active_events
 from apps.core.units import END_HOUR, UG_PER_KG
 
 YEAR = 8_760
@@ -229,7 +229,7 @@ def test_reversing_a_reversal_gives_the_event_back(pairs: list[tuple[int, int | 
     held: dict[int, bool] = {}
     for event, _ in reversed(events):
         held[event.id] = not any(target == event.id and held[other.id] for other, target in events)
-    assert [event.id for event in standing(events)] == [e.id for e, target in events if target is None and held[e.id]]
+    assert [event.id for event in active_events(events)] == [e.id for e, target in events if target is None and held[e.id]]
 
 
 @given(te=amounts, used=hours, life=st.integers(1, 400), paid=hours, price=st.integers(1, 400), added=amounts)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from apps.accounts.services.labs import create_project
 from apps.assets.amortisation import Charge, Spread, Use, brought_ug, charges
 from apps.assets.choices import ChargeKind, EventKind
-from apps.assets.lifecycle import Event, standing
+from apps.assets.lifecycle import Event, active_events
 from apps.assets.models import Asset, EmbodiedCharge, LifecycleEvent
 from apps.assets.services.recompute import differing
 from apps.carbon.figures.combined import answer, group_figures, groups_of
@@ -45,7 +45,7 @@ def written(lab: SmallLab, projects: list[int], found: Lives, reversals: list[in
                     asset=asset, kind=EventKind.REVERSAL, hour=event.hour, reverses=tip, recorded_us=T0
                 )
                 remaining_energy.append((_as(event, tip.pk), tip.reverses_id))
-        result.append(standing(remaining_energy))
+        result.append(active_events(remaining_energy))
         EmbodiedCharge.objects.bulk_create(
             EmbodiedCharge(
                 lab=lab.lab, asset=asset, from_hour=one.from_hour, to_hour=one.to_hour, kind=one.kind,
@@ -53,7 +53,7 @@ def written(lab: SmallLab, projects: list[int], found: Lives, reversals: list[in
             )
             for one in borne
         )  # fmt: skip
-    differing(lab=lab.lab, mend=True)
+    differing(lab=lab.lab, repair=True)
     return result
 
 

@@ -38,10 +38,10 @@ def _bridged_nj(listed: list[Sample]) -> int:
 
 @given(samples)
 def test_energy_is_conserved_and_never_negative(listed: list[Sample]) -> None:
-    pieces, standing = split_into_minutes(Progress(), listed, is_over=True)
-    assert sum(piece.energy_mj for piece in pieces) * 1_000_000 + standing.carry_nj == _bridged_nj(listed)
+    pieces, active_events = split_into_minutes(Progress(), listed, is_over=True)
+    assert sum(piece.energy_mj for piece in pieces) * 1_000_000 + active_events.carry_nj == _bridged_nj(listed)
     assert all(piece.energy_mj >= 0 and piece.start_us < piece.end_us for piece in pieces)
-    assert 0 <= standing.carry_nj < 1_000_000
+    assert 0 <= active_events.carry_nj < 1_000_000
     assert all(before.end_us <= after.start_us for before, after in pairwise(pieces))
     assert all(piece.start_us // US_PER_MINUTE == (piece.end_us - 1) // US_PER_MINUTE for piece in pieces)
 
@@ -50,12 +50,12 @@ def test_energy_is_conserved_and_never_negative(listed: list[Sample]) -> None:
 def test_parts_give_what_the_whole_gives(listed: list[Sample], cuts: list[int]) -> None:
     whole = split_into_minutes(Progress(), listed, is_over=True)
     found: list[EnergyPiece] = []
-    standing = Progress()
+    active_events = Progress()
     for cut in [*sorted(cuts), len(listed)]:  # each poll reads the history again from its beginning
-        part, standing = split_into_minutes(standing, listed[:cut], is_over=False)
+        part, active_events = split_into_minutes(active_events, listed[:cut], is_over=False)
         found += part
-    part, standing = split_into_minutes(standing, listed, is_over=True)
-    assert (found + part, standing) == whole
+    part, active_events = split_into_minutes(active_events, listed, is_over=True)
+    assert (found + part, active_events) == whole
 
 
 @given(samples, st.randoms(use_true_random=False))

@@ -6,14 +6,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from apps.runs.metric_parsing import Point, as_points
-from apps.runs.metric_summary import thinned
+from apps.runs.metric_summary import downsample
 
 curves = st.lists(st.floats(), max_size=400).map(lambda values: as_points((i, 0, each) for i, each in enumerate(values)))
 
 
 @given(curves, st.integers(5, 60))
 def test_peaks_ends_and_the_first_that_is_no_number_stay(points: list[Point], most: int) -> None:
-    kept = thinned(points, most)
+    kept = downsample(points, most)
     assert len(kept) <= max(most, 5)
     assert [point.step for point in kept] == sorted({point.step for point in kept})
     assert set(kept) <= set(points)
@@ -30,4 +30,4 @@ def test_peaks_ends_and_the_first_that_is_no_number_stay(points: list[Point], mo
 
 def test_few_points_stay_as_they_are() -> None:
     points = as_points((i, 0, math.sin(i)) for i in range(2000))
-    assert thinned(points) == points
+    assert downsample(points) == points

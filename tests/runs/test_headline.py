@@ -2,7 +2,7 @@
 
 import pytest
 
-from apps.runs.metric_summary import less_is_better, metric_shown
+from apps.runs.metric_summary import is_lower_better, select_headline_metric
 
 
 @pytest.mark.parametrize(
@@ -13,18 +13,18 @@ from apps.runs.metric_summary import less_is_better, metric_shown
     ],
 )  # fmt: skip
 def test_shown(names: list[str], shown: str | None) -> None:
-    assert metric_shown(names) == shown
+    assert select_headline_metric(names) == shown
 
 
 @pytest.mark.parametrize(
     "name", ["val_loss", "Test Error", "perplexity", "eval/wer", "rmse", "val.mae", "nll", "latency_ms", "fid"]
 )
 def test_less_is_better(name: str) -> None:
-    assert less_is_better(name)
+    assert is_lower_better(name)
 
 
 @pytest.mark.parametrize(
     "name", ["val_acc", "f1", "mAP", "auc", "confidence", "overridden", "ferret_score", "samples_per_second"]
 )
 def test_more_is_better(name: str) -> None:
-    assert not less_is_better(name)
+    assert not is_lower_better(name)

@@ -6,8 +6,8 @@ from apps.accounts.services.labs import create_project
 from apps.core.errors import InvalidInput, NotFound
 from apps.core.jobs import run_until_idle
 from apps.runs.models import Fingerprint, IgnoredParameter, Run, TierKey
-from apps.runs.services.fingerprints import told_by_params
-from apps.runs.services.ignored_params import count_parameter, ignore_parameter, recount
+from apps.runs.services.fingerprints import fingerprint_from_params
+from apps.runs.services.ignored_params import count_parameter, ignore_parameter, recompute_project
 from apps.runs.services.runs import RunFacts, put_run
 from tests.builders import small_lab
 from tests.runs.fingerprints import a_run, parsed
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.django_db
 def keyed(run: Run, **changes: object) -> None:
     from apps.runs.services.fingerprints import put_fingerprint
 
-    put_fingerprint(run=run, told=parsed(**changes))
+    put_fingerprint(run=run, payload=parsed(**changes))
 
 
 def keys(run: Run) -> set[tuple[int, int]]:
@@ -31,7 +31,7 @@ def test_runs_that_differ_in_what_is_ignored_become_the_same() -> None:
     project = small.lab.projects.get(slug="demo")
     one, other, elsewhere = a_run(small.lab, project=project), a_run(small.lab, project=project), a_run(small.lab)
     for run, value in ((one, 1), (other, 2), (elsewhere, 1)):
-        keyed(run, params=told_by_params({"lr": 0.1, "note-style": value}).params)
+        keyed(run, params=fingerprint_from_params({"lr": 0.1, "note-style": value}).params)
     before = keys(elsewhere), keys(one)
     assert keys(one) != keys(other)
     ignore_parameter(project=project, name="--note-style", by=small.owner, now=T0)
@@ -42,7 +42,7 @@ def test_runs_that_differ_in_what_is_ignored_become_the_same() -> None:
     count_parameter(project=project, name="note_style")
     run_until_idle(worker="test")
     assert keys(one) == before[1] != keys(other)
-    assert recount(project=project) == 0, "nothing is left to do"
+    assert recompute_project(project=project) == 0, "nothing is left to do"
 
 
 def test_twice_is_once_and_what_is_not_compared_is_refused() -> None:

@@ -12,7 +12,7 @@ from apps.core.models import Job
 from apps.runs.choices import RunState
 from apps.runs.metric_parsing import as_points
 from apps.runs.models import Run
-from apps.runs.services.lost_runs import LOOK_EVERY_US, SILENT_AFTER_US, look_for_lost
+from apps.runs.services.lost_runs import CHECK_INTERVAL_US, SILENT_AFTER_US, detect_lost_runs
 from apps.runs.services.metrics import add_points
 from apps.runs.services.runs import RunFacts, change_run, put_run
 from tests.builders import MINUTE, SmallLab, W, push, small_lab
@@ -52,11 +52,11 @@ def test_a_node_that_goes_on_without_it_loses_it() -> None:
     run = running(small)
     shown(small, run, 0, 1, 2)
     shown(small, None, *range(3, 20))
-    look_for_lost(lab=small.lab, now=at(17.9))
+    detect_lost_runs(lab=small.lab, now=at(17.9))
     assert state(run) == RunState.LOST
-    assert run.seen_us == at(3), "the end of the last window that showed it"
+    assert run.last_report_us == at(3), "the end of the last window that showed it"
     assert run.ended_us is None
-    assert run.until_us(at(60)) == at(3)
+    assert run.active_until_us(at(60)) == at(3)
 
 
 def test_not_before_fifteen_minutes() -> None:
@@ -64,10 +64,10 @@ def test_not_before_fifteen_minutes() -> None:
     run = running(small)
     shown(small, run, 0, 1, 2)
     shown(small, None, *range(3, 17))
-    look_for_lost(lab=small.lab, now=at(60))
+    detect_lost_runs(lab=small.lab, now=at(60))
     assert state(run) == RunState.RUNNING
     shown(small, None, 17)
-    look_for_lost(lab=small.lab, now=at(60))
+    detect_lost_runs(lab=small.lab, now=at(60))
     assert state(run) == RunState.LOST
 
 
@@ -75,18 +75,18 @@ def test_one_that_computes_is_running_however_long() -> None:
     small = small_lab()
     run = running(small)
     shown(small, run, *range(60))
-    look_for_lost(lab=small.lab, now=at(60))
+    detect_lost_runs(lab=small.lab, now=at(60))
     assert state(run) == RunState.RUNNING
-    assert run.seen_us == at(60)
+    assert run.last_report_us == at(60)
 
 
 def test_a_silent_node_loses_no_run() -> None:
     small = small_lab()
     run = running(small)
-    look_for_lost(lab=small.lab, now=at(60 * 24 * 30))
+    detect_lost_runs(lab=small.lab, now=at(60 * 24 * 30))
     assert state(run) == RunState.RUNNING
     shown(small, run, 0, 1)
-    look_for_lost(lab=small.lab, now=at(60 * 24 * 30))
+    detect_lost_runs(lab=small.lab, now=at(60 * 24 * 30))
     assert state(run) == RunState.RUNNING
 
 
@@ -94,7 +94,7 @@ def test_what_a_node_kept_while_away_is_judged_by_its_own_time() -> None:
     small = small_lab()
     run = running(small)
     shown(small, run, *range(10))  # the first part of two hours, pushed late
-    look_for_lost(lab=small.lab, now=at(120))
+    detect_lost_runs(lab=small.lab, now=at(120))
     assert state(run) == RunState.RUNNING
 
 
@@ -102,10 +102,10 @@ def test_windows_revive_it() -> None:
     small = small_lab()
     run = running(small)
     shown(small, None, *range(20))
-    look_for_lost(lab=small.lab, now=at(20))
+    detect_lost_runs(lab=small.lab, now=at(20))
     assert state(run) == RunState.LOST
     shown(small, run, 20, 21)
-    look_for_lost(lab=small.lab, now=at(22))
+    detect_lost_runs(lab=small.lab, now=at(22))
     assert state(run) == RunState.RUNNING
 
 
@@ -123,7 +123,7 @@ def test_any_word_revives_it(word: str) -> None:
     else:
         points = {"loss": as_points([(0, T0, 1.0)])}
         add_points(lab=small.lab, uuid=run.uuid, points=points, bound_node=None, now=at(30))
-    assert (state(run), run.seen_us) == (RunState.RUNNING, at(30))
+    assert (state(run), run.last_report_us) == (RunState.RUNNING, at(30))
 
 
 def test_a_late_word_of_its_going_on_does_not_undo_its_end() -> None:
@@ -138,9 +138,9 @@ def test_a_late_word_of_its_going_on_does_not_undo_its_end() -> None:
 def test_without_a_node_a_day_of_silence_loses_it() -> None:
     small = small_lab()
     run = running(small, node=False)
-    look_for_lost(lab=small.lab, now=T0 + SILENT_AFTER_US)
+    detect_lost_runs(lab=small.lab, now=T0 + SILENT_AFTER_US)
     assert state(run) == RunState.RUNNING
-    look_for_lost(lab=small.lab, now=T0 + SILENT_AFTER_US + 1)
+    detect_lost_runs(lab=small.lab, now=T0 + SILENT_AFTER_US + 1)
     assert state(run) == RunState.LOST
 
 
@@ -148,7 +148,7 @@ def test_without_a_node_windows_of_any_node_keep_it() -> None:
     small = small_lab()
     run = running(small, node=False)
     shown(small, run, 600)
-    look_for_lost(lab=small.lab, now=T0 + SILENT_AFTER_US + 1)
+    detect_lost_runs(lab=small.lab, now=T0 + SILENT_AFTER_US + 1)
     assert state(run) == RunState.RUNNING
 
 
@@ -164,7 +164,7 @@ def test_the_job_looks_again_and_again_and_not_at_once() -> None:
     assert run_until_idle(worker="test") >= 1
     assert acquire_next(worker="test", now=now_us()) is None
     waiting = Job.objects.get(kind="runs.watch_again")
-    assert waiting.due_us >= begun + LOOK_EVERY_US
+    assert waiting.due_us >= begun + CHECK_INTERVAL_US
     job = acquire_next(worker="test", now=waiting.due_us)
     assert job is not None
     assert run_job(job)
@@ -183,9 +183,9 @@ def test_what_it_costs_does_not_depend_on_the_runs_of_a_node() -> None:
     small = small_lab()
 
     def statements() -> int:
-        Run.objects.update(seen_us=at(0), state=RunState.RUNNING)
+        Run.objects.update(last_report_us=at(0), state=RunState.RUNNING)
         with CaptureQueriesContext(connection) as counted:
-            look_for_lost(lab=small.lab, now=at(14.9 + 1))
+            detect_lost_runs(lab=small.lab, now=at(14.9 + 1))
         return len(counted)
 
     running(small)

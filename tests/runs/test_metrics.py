@@ -43,7 +43,7 @@ class SummaryTests(TestCase):
         assert curve(metric) == [last[step] for step in sorted(last)]
         assert (metric.count, new) == (len(last), len(last))
         assert (metric.last_step, metric.last_value) == (max(last), last[max(last)].value)
-        assert (metric.least, metric.greatest) == (min(finite, default=None), max(finite, default=None))
+        assert (metric.min_value, metric.max_value) == (min(finite, default=None), max(finite, default=None))
 
 
 @pytest.mark.django_db

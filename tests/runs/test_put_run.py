@@ -10,7 +10,7 @@ from django.test.utils import CaptureQueriesContext
 from apps.runs.models import Run
 from apps.runs.services import runs
 from apps.runs.services.runs import RunFacts, put_run
-from apps.runs.services.updates import Known
+from apps.runs.services.updates import RunUpdate
 from tests.builders import small_lab
 from tests.runs.fingerprints import parsed
 from tests.shipped import T0
@@ -42,7 +42,7 @@ def test_a_new_run_with_a_fingerprint_costs_few_statements() -> None:
     small = small_lab()
 
     def put() -> int:
-        facts = RunFacts(name="train.py", started_us=T0, project="demo", known=Known(fingerprint=parsed()))
+        facts = RunFacts(name="train.py", started_us=T0, project="demo", known=RunUpdate(fingerprint=parsed()))
         with CaptureQueriesContext(connection) as counted:
             put_run(lab=small.lab, uuid=uuid.uuid4(), facts=facts, by=small.owner, bound_node=None, now=T0)
         return len([each for each in counted if "runs_" in each["sql"]])  # who listens to runs counts its own

@@ -25,7 +25,7 @@ def keys() -> set[tuple[int, int, int]]:
 def filled(small: SmallLab, count: int) -> list[Run]:
     runs = [a_run(small.lab, project=small.lab.projects.get(slug="demo")) for _ in range(count)]
     for run in runs:
-        put_fingerprint(run=run, told=parsed())
+        put_fingerprint(run=run, payload=parsed())
     return runs
 
 
@@ -37,7 +37,7 @@ def made_old() -> None:
 
 
 def rekeyed(small: SmallLab) -> None:
-    Job.objects.create(kind=ignored_params.REKEY, key=str(small.lab.pk), requested=1)
+    Job.objects.create(kind=ignored_params.REBUILD_KEYS, key=str(small.lab.pk), requested=1)
     run_until_idle(worker="test")
 
 
@@ -61,9 +61,9 @@ def test_a_job_that_has_not_done_all_asks_for_the_next(monkeypatch: pytest.Monke
     filled(small, 5)
     before = keys()
     made_old()
-    assert ignored_params.rekey(lab=small.lab)
+    assert ignored_params.rebuild_old_keys(lab=small.lab)
     assert TierKey.objects.filter(tier__in=LEFT_OUT).exists()
-    assert TierKey.objects.filter(tier__in=ignored_params._OLD).exists()
+    assert TierKey.objects.filter(tier__in=ignored_params._OLD_TIERS).exists()
     rekeyed(small)
     assert keys() == before
 
@@ -72,16 +72,16 @@ def test_what_has_no_fingerprint_any_more_only_loses_its_old_keys() -> None:
     small = small_lab()
     run = a_run(small.lab)
     TierKey.objects.create(lab=small.lab, run=run, tier=50, key=7)
-    assert ignored_params.rekey(lab=small.lab)
+    assert ignored_params.rebuild_old_keys(lab=small.lab)
     assert keys() == set()
-    assert not ignored_params.rekey(lab=small.lab)
+    assert not ignored_params.rebuild_old_keys(lab=small.lab)
 
 
 def test_where_nothing_is_old_two_queries_say_so(django_assert_num_queries: DjangoAssertNumQueries) -> None:
     small = small_lab()
     filled(small, 2)
     with django_assert_num_queries(2):
-        assert not ignored_params.rekey(lab=small.lab)
+        assert not ignored_params.rebuild_old_keys(lab=small.lab)
 
 
 def test_no_other_lab_is_touched() -> None:
@@ -89,5 +89,5 @@ def test_no_other_lab_is_touched() -> None:
     filled(small, 1)
     filled(other, 1)
     made_old()
-    ignored_params.rekey(lab=small.lab)
-    assert set(TierKey.objects.filter(tier__in=ignored_params._OLD).values_list("lab_id", flat=True)) == {other.lab.pk}
+    ignored_params.rebuild_old_keys(lab=small.lab)
+    assert set(TierKey.objects.filter(tier__in=ignored_params._OLD_TIERS).values_list("lab_id", flat=True)) == {other.lab.pk}

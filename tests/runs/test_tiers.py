@@ -8,7 +8,7 @@ from labcarbon_collect.lc1 import param_hash
 
 from apps.runs.choices import Tier
 from apps.runs.match_keys import tier_keys
-from apps.runs.services.fingerprints import parts_told
+from apps.runs.services.fingerprints import parts_from_payload
 from tests.runs.fingerprints import hex64, parsed
 
 ALL = set(Tier)
@@ -17,7 +17,7 @@ WEAK = {tier for tier in Tier if tier % 5 == 1}
 
 def keys(**changes: Any) -> dict[Tier, set[int]]:
     found: dict[Tier, set[int]] = {}
-    for tier, key in tier_keys(parts_told(parsed(**changes), ignored=changes.pop("ignored", ()))):
+    for tier, key in tier_keys(parts_from_payload(parsed(**changes), ignored=changes.pop("ignored", ()))):
         found.setdefault(tier, set()).add(key)
     return found
 
@@ -114,7 +114,7 @@ def test_an_ignored_parameter_is_no_difference() -> None:
 
 
 def shared_f1(one: Any, other: Any, ignored: Any) -> bool:
-    a, b = (dict(tier_keys(parts_told(each, ignored=ignored))) for each in (one, other))
+    a, b = (dict(tier_keys(parts_from_payload(each, ignored=ignored))) for each in (one, other))
     return a[Tier.F1] == b[Tier.F1]
 
 

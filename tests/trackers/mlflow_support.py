@@ -29,7 +29,7 @@ def source_at(server: FakeMlflow | str, lab: SmallLab, *, node: Node | None = No
     address = server if isinstance(server, str) else server.address
     told = {"name": "MLflow", "address": address, "project": demo(lab), "node": node,
             "site": None if node else lab.site, **more}  # fmt: skip
-    return add_source(lab=lab.lab, told=SourceIn(**told), by=lab.owner, now=now_us())
+    return add_source(lab=lab.lab, payload=SourceIn(**told), by=lab.owner, now=now_us())
 
 
 def poll(source: MlflowSource) -> Slice:

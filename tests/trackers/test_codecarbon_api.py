@@ -15,7 +15,7 @@ from apps.core.units import MJ_PER_KWH
 from apps.energy.models import LedgerEntry
 from apps.ingest.models import EnergyWindow
 from apps.runs.models import ExternalId, Run
-from apps.trackers.choices import Door
+from apps.trackers.choices import Channel
 from apps.trackers.models import CodeCarbonInterval, CodeCarbonPost, CodeCarbonRun
 from tests.api.conftest import Caller
 from tests.builders import T0, SmallLab, small_lab
@@ -35,7 +35,7 @@ def test_an_interval_becomes_windows_of_a_run(lab: SmallLab) -> None:
         ("ram", T0, END, 720_000),
     ]
     found = Run.objects.get()
-    assert (found.teller, found.charged_project.slug, found.started_us, found.params) == ("codecarbon", "demo", T0, {})  # type: ignore[union-attr]
+    assert (found.reported_by, found.charged_project.slug, found.started_us, found.params) == ("codecarbon", "demo", T0, {})  # type: ignore[union-attr]
     assert ExternalId.objects.get().value == run
     assert {window.share_quality for window in EnergyWindow.objects.all()} == {2}
     assert {window.energy_quality for window in EnergyWindow.objects.all()} == {2}
@@ -151,7 +151,7 @@ def test_what_cannot_be_read_is_kept_and_says_why(lab: SmallLab, told: dict[str,
     work()
     first, second = CodeCarbonPost.objects.order_by("id")
     assert problem in first.problem
-    assert (first.worked, second.worked, second.problem) == (True, True, "")
+    assert (first.processed, second.processed, second.problem) == (True, True, "")
     assert msgspec.json.decode(bytes(first.body))["run_id"] == run
 
 
@@ -267,7 +267,7 @@ def test_http_output_tells_totals(lab: SmallLab) -> None:
     found = Run.objects.get()
     assert (found.name, found.state) == ("cells", "finished")
     assert [row.cpu_mj for row in CodeCarbonInterval.objects.order_by("id")] == [4_500_000, 2_250_000]  # its own PUE
-    assert CodeCarbonPost.objects.filter(door=Door.RECORD).count() == 3
+    assert CodeCarbonPost.objects.filter(channel=Channel.RECORD).count() == 3
 
 
 def test_totals_of_a_run_that_was_told_by_intervals_are_not_added(lab: SmallLab) -> None:

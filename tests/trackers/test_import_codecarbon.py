@@ -48,7 +48,7 @@ def test_rows_become_finished_runs(lab: SmallLab, tmp_path: Path) -> None:
     run = Run.objects.order_by("started_us")[0]
     # 9:00 in Berlin, where the lab is, is 8:00 UTC; the PUE is divided out; a run without a GPU has no GPU window.
     assert run.ended_us == T0
-    assert (run.name, run.state, run.teller, run.ended_us - run.started_us) == (
+    assert (run.name, run.state, run.reported_by, run.ended_us - run.started_us) == (
         "cells",
         "finished",
         "codecarbon",

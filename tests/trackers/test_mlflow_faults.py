@@ -46,8 +46,8 @@ def test_what_goes_wrong_is_told_and_mends_itself(fake: FakeMlflow, source: Mlfl
     assert words in poll(source).problem
     source.refresh_from_db()
     assert words in source.problem
-    assert (source.failures, source.answered_us, Run.objects.count()) == (1, None, 0)
-    assert source.due_us - (source.asked_us or 0) == 120_000_000
+    assert (source.failures, source.succeeded_us, Run.objects.count()) == (1, None, 0)
+    assert source.due_us - (source.polled_us or 0) == 120_000_000
     fake.faults.clear()
     assert poll(source).problem == ""
     source.refresh_from_db()
@@ -67,18 +67,18 @@ def test_patience_doubles_up_to_an_hour_and_retry_after_holds(fake: FakeMlflow, 
     for _ in range(8):
         poll(source)
         source.refresh_from_db()
-        waits.append((source.due_us - (source.asked_us or 0)) // 60_000_000)
+        waits.append((source.due_us - (source.polled_us or 0)) // 60_000_000)
     assert waits == [2, 4, 8, 16, 32, 60, 60, 60]
     fake.faults["*"] = (429, {"Retry-After": "7200"}, b"")
     assert "asks for patience (429)" in poll(source).problem
     source.refresh_from_db()
-    assert source.due_us - (source.asked_us or 0) == 7200 * 1_000_000
+    assert source.due_us - (source.polled_us or 0) == 7200 * 1_000_000
 
 
 def test_a_server_that_drips_is_given_up_in_time(
     fake: FakeMlflow, source: MlflowSource, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(asking, "SECONDS", 0.5)
+    monkeypatch.setattr(asking, "TIMEOUT_S", 0.5)
     fake.faults["*"] = "drips"
     begun = time.monotonic()
     assert "did not answer within 0.5 s" in poll(source).problem
@@ -139,7 +139,7 @@ def test_what_is_no_run_is_passed_over(fake: FakeMlflow, source: MlflowSource, m
             found["runs"] = [{"info": {"run_id": "a b' OR 1"}}, {"data": {}}, 7, *found["runs"]]
         return found
 
-    monkeypatch.setattr(fake, "answer", odd)
+    monkeypatch.setattr(fake, "respond", odd)
     assert poll(source).problem == ""
     assert Run.objects.get().external_ids.get().value == "a1"
 
@@ -179,7 +179,7 @@ def test_user_and_password_or_a_token_go_along(fake: FakeMlflow, lab: SmallLab) 
     good, words = try_source(source)
     assert (good, "wrong or has ended (401)" in words) == (False, True)
     told = SourceIn(name="MLflow", address=fake.address, project=demo(lab), sign_in=SignIn.TOKEN, secret="tok")
-    source = change_source(source=source, told=told, by=lab.owner, now=now_us())
+    source = change_source(source=source, payload=told, by=lab.owner, now=now_us())
     assert try_source(source)[0]
 
 
@@ -199,7 +199,7 @@ def test_it_is_asked_every_minute_until_it_is_switched_off_or_removed(
     waiting = Job.objects.get(kind="trackers.mlflow_again")
     source.refresh_from_db()
     assert waiting.due_us == source.due_us
-    switch_source(source=source, on=False, by=lab.owner, now=now_us())
+    switch_source(source=source, enabled=False, by=lab.owner, now=now_us())
     Job.objects.update(due_us=0)
     fake.requested_paths.clear()
     run_until_idle(worker="test")
@@ -207,7 +207,7 @@ def test_it_is_asked_every_minute_until_it_is_switched_off_or_removed(
     assert (
         not Job.objects.filter(kind__startswith="trackers.mlflow", requested__gt=0).exclude(done=1).exclude(done=2).exists()
     )
-    switch_source(source=source, on=True, by=lab.owner, now=now_us())
+    switch_source(source=source, enabled=True, by=lab.owner, now=now_us())
     run_until_idle(worker="test")
     assert "/runs/search" in fake.requested_paths
     remove_source(source=source, by=lab.owner, now=now_us())

@@ -15,11 +15,11 @@ from apps.artifacts.choices import Kind
 from apps.artifacts.models import Artifact, Copy, LineageEdge
 from apps.core.url_allowlist import parse_address
 from apps.trackers.mlflow import client as asking
-from apps.trackers.mlflow.artifact_files import entries, proxied_path, kind_of
+from apps.trackers.mlflow.artifact_files import entries, kind_of, proxied_path
 from apps.trackers.mlflow.services import artifacts as reading
 from apps.trackers.models import MlflowFile, MlflowRun, MlflowSource
-from tests.artifacts.support import row as told_row
 from tests.artifacts.support import register_rows as told_by_scan
+from tests.artifacts.support import row as told_row
 from tests.builders import T0, SmallLab
 from tests.dashboard.support import text_of
 from tests.fakes.mlflow_server import PROXY, FakeMlflow
@@ -41,7 +41,7 @@ def outcomes() -> dict[str, str]:
 
 
 def edges() -> set[tuple[str, str, str]]:
-    rows = LineageEdge.objects.values_list("run__external_ids__value", "artifact__name", "role", "way")
+    rows = LineageEdge.objects.values_list("run__external_ids__value", "artifact__name", "role", "source")
     assert {way for *_, way in rows} <= {"told"}
     return {(run, name, role) for run, name, role, _ in rows}
 
@@ -135,8 +135,8 @@ def test_where_this_server_hands_files_out() -> None:
 
 
 def test_too_large_and_too_many_are_counted(fake: FakeMlflow, source: MlflowSource, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reading, "MOST_FILE_BYTES", 10)
-    monkeypatch.setattr(reading, "MOST_RUN_FILES", 2)
+    monkeypatch.setattr(reading, "MAX_FILE_BYTES", 10)
+    monkeypatch.setattr(reading, "MAX_RUN_FILES", 2)
     training(fake, "a1").files = {"a.pt": b"x" * 11, "b.pt": b"b", "c.pt": b"c", "d.pt": b"d"}
     poll(source)
     assert outcomes() == {"a.pt": "too_large", "b.pt": "taken", "c.pt": "taken", "d.pt": "too_many"}
@@ -155,10 +155,10 @@ def test_a_file_of_no_known_size_is_not_read(
             del found["files"][0]["file_size"]
         return found
 
-    monkeypatch.setattr(fake, "answer", sizeless)
+    monkeypatch.setattr(fake, "respond", sizeless)
     poll(source)
     file = MlflowFile.objects.get()
-    assert (file.outcome, file.why, fetched(fake)) == ("unreadable", "MLflow does not tell how large it is.", [])
+    assert (file.outcome, file.reason, fetched(fake)) == ("unreadable", "MLflow does not tell how large it is.", [])
 
 
 def test_a_list_without_end_is_left(fake: FakeMlflow, source: MlflowSource, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -172,7 +172,7 @@ def test_a_list_without_end_is_left(fake: FakeMlflow, source: MlflowSource, monk
         names = [f"{folder}/d{i}".lstrip("/") for i in range(3)]
         return {"root_uri": "mlflow-artifacts:/1/a1/artifacts", "files": [{"path": each, "is_dir": True} for each in names]}
 
-    monkeypatch.setattr(fake, "answer", endless)
+    monkeypatch.setattr(fake, "respond", endless)
     assert poll(source).problem == ""
     assert fake.requested_paths.count("/artifacts/list") == reading.MAX_FOLDERS
     row = MlflowRun.objects.get()
@@ -222,8 +222,8 @@ def test_a_file_that_comes_wrong_is_tried_again_then_told_and_holds_up_nobody(
     fake: FakeMlflow, source: MlflowSource, lab: SmallLab, monkeypatch: pytest.MonkeyPatch, wrong: Any, words: str
 ) -> None:
     if wrong == "drips":  # what is fine has so much time, too
-        monkeypatch.setattr(asking, "FETCH_S", 3)
-    monkeypatch.setattr(reading, "MOST_TRIES", 2)
+        monkeypatch.setattr(asking, "FETCH_TIMEOUT_S", 3)
+    monkeypatch.setattr(reading, "MAX_TRIES", 2)
     training(fake, "a1").files = {"a.pt": b"x" * 200_000, "b.pt": b"fine"}
     training(fake, "a2", start_ms=T0 // 1000 + 1).files = {"c.pt": b"too"}
     fake.faults[f"{PROXY}1/a1/artifacts/a.pt"] = wrong
@@ -234,7 +234,7 @@ def test_a_file_that_comes_wrong_is_tried_again_then_told_and_holds_up_nobody(
     row = MlflowRun.objects.get(mlflow_id="a1")
     file = MlflowFile.objects.get(path="a.pt")
     assert (row.files_read, file.outcome, file.digest) == (True, "unreadable", "")
-    assert words in file.why
+    assert words in file.reason
     client = Client()
     client.force_login(lab.owner)
     assert words in unescape(text_of(client.get(f"/trackers/mlflow/{source.pk}/")))
@@ -276,7 +276,7 @@ def test_a_list_that_cannot_be_had_is_given_up_in_the_end(fake: FakeMlflow, sour
 
 
 def test_a_slow_file_is_given_up_in_time(fake: FakeMlflow, source: MlflowSource, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(asking, "FETCH_S", 0.5)
+    monkeypatch.setattr(asking, "FETCH_TIMEOUT_S", 0.5)
     training(fake, "a1").files = {"a.pt": b"x" * 100_000}
     fake.faults[f"{PROXY}1/a1/artifacts/a.pt"] = "drips"
     begun = time.monotonic()
@@ -288,7 +288,7 @@ def test_a_slow_file_is_given_up_in_time(fake: FakeMlflow, source: MlflowSource,
 def test_so_much_a_day_and_the_rest_tomorrow(
     fake: FakeMlflow, source: MlflowSource, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reading, "MOST_DAY_BYTES", 10)
+    monkeypatch.setattr(reading, "MAX_DAY_BYTES", 10)
     for i in range(3):
         training(fake, f"a{i}", start_ms=T0 // 1000 + i).files = {f"{i}.pt": bytes([i]) * 6}
     assert poll(source).more is False

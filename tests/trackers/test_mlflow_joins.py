@@ -16,7 +16,9 @@ from tests.trackers.mlflow_support import MS, ledger_mj, poll, source_at, traini
 
 def _known(lab: SmallLab, *, project: str | None = "demo") -> Run:
     facts = RunFacts(name="train.py", started_us=T0, project=project, params={"lr": 0.5}, node_uuid=lab.node.uuid)
-    run, _ = put_run(lab=lab.lab, uuid=uuid4(), facts=facts, by=lab.owner, bound_node=None, now=now_us(), teller="collector")
+    run, _ = put_run(
+        lab=lab.lab, uuid=uuid4(), facts=facts, by=lab.owner, bound_node=None, now=now_us(), reported_by="collector"
+    )
     return run
 
 
@@ -50,7 +52,7 @@ def test_two_runs_on_one_machine_count_a_card_once(fake: FakeMlflow, lab: SmallL
         watts(training(fake, name), 100.0)
     poll(source)
     assert ledger_mj() == 60 * 100_000
-    assert "told by another run on ws-1 already" in MlflowRun.objects.get(mlflow_id="a2").problem
+    assert "already reported by another run on ws-1" in MlflowRun.objects.get(mlflow_id="a2").problem
 
 
 def test_what_a_collector_measured_comes_first(fake: FakeMlflow, lab: SmallLab) -> None:
@@ -69,7 +71,7 @@ def test_a_run_that_its_collector_told_of_is_added_to(fake: FakeMlflow, source: 
     push(lab.node, [W("gpu:GPU-1", 7_000_000, start_us=T0, end_us=T0 + MINUTE, shares=((f"run:{run.uuid}", 7_000_000),))])
     poll(source)
     stored = Run.objects.get()
-    assert (stored.pk, stored.name, stored.teller, stored.state) == (run.pk, "train.py", "collector", "finished")
+    assert (stored.pk, stored.name, stored.reported_by, stored.state) == (run.pk, "train.py", "collector", "finished")
     assert stored.params == {"lr": 0.5, "epochs": 3, "seed": 7}
     assert stored.external_ids.get().value == "a1"
     assert stored.metrics.get().count == 5
@@ -151,7 +153,7 @@ def test_the_same_id_told_over_the_api_is_the_same_run(fake: FakeMlflow, source:
     training(fake, "a1")
     poll(source)
     assert Run.objects.get() == run
-    assert MlflowRun.objects.get().joined
+    assert MlflowRun.objects.get().is_linked
 
 
 def test_another_labs_server_changes_nothing_here(fake: FakeMlflow, source: MlflowSource, lab: SmallLab) -> None:

@@ -19,7 +19,7 @@ def test_a_run_with_all_that_is_told_of_it(fake: FakeMlflow, source: MlflowSourc
     run_.tags["team"] = "vision"
     assert poll(source).problem == ""
     run = Run.objects.get()
-    assert (run.name, run.state, run.teller, run.os_user) == ("kind-ant-7", "finished", "mlflow", "ada")
+    assert (run.name, run.state, run.reported_by, run.os_user) == ("kind-ant-7", "finished", "mlflow", "ada")
     assert (run.started_us, run.ended_us) == (T0, T0 + MINUTE)
     assert run.charged_project == demo(lab)
     expected = {"lr": 0.1, "epochs": 3, "seed": 7, "optimizer": None, "shuffle": True, "layers": "[1, 2]", "width": "0x10",
@@ -116,7 +116,7 @@ def test_a_curve_without_steps_is_numbered_and_late_points_find_their_place(fake
 def test_values_that_are_no_numbers(fake: FakeMlflow, source: MlflowSource) -> None:
     fake.add("a1", start_ms=MS, metrics={"loss": [(MS, 1, "NaN"), (MS, 2, "Infinity"), (MS, 3, 0.5)]})
     poll(source)
-    assert list(MetricPoint.objects.order_by("step").values_list("word", "value")) == [
+    assert list(MetricPoint.objects.order_by("step").values_list("special_value", "value")) == [
         ("NaN", None),
         ("Infinity", None),
         ("", 0.5),
@@ -157,7 +157,7 @@ def test_experiments_are_charged_as_their_names_say(fake: FakeMlflow, lab: Small
     charged = {run.tags["mlflow.experiment"]: run.charged_project.slug for run in Run.objects.all() if run.charged_project}
     assert charged == {"vision-a": "demo", "nlp": "nlp"}
     source.refresh_from_db()
-    assert (source.experiments, source.experiments_taken) == (3, 2)
+    assert (source.experiments, source.experiments_imported) == (3, 2)
 
 
 def test_a_slice_that_ends_early_is_taken_up_again(
@@ -194,15 +194,15 @@ def test_no_heartbeat_a_silent_run_is_lost_after_a_day_and_not_revived_by_being_
 ) -> None:
     import time_machine
 
-    from apps.runs.services.lost_runs import look_for_lost
+    from apps.runs.services.lost_runs import detect_lost_runs
 
     source = source_at(fake, lab, node=lab.node)
     training(fake, "a1", over=False)
     poll(source)
     push(lab.node, [W("gpu:GPU-1", 1000, start_us=T0 + 60 * MINUTE, end_us=T0 + 61 * MINUTE)], received_us=T0 + 61 * MINUTE)
-    look_for_lost(lab=lab.lab, now=T0 + 62 * MINUTE)
+    detect_lost_runs(lab=lab.lab, now=T0 + 62 * MINUTE)
     assert Run.objects.get().state == "running"  # its machine's collector says nothing of it
-    look_for_lost(lab=lab.lab, now=T0 + 25 * 60 * MINUTE)
+    detect_lost_runs(lab=lab.lab, now=T0 + 25 * 60 * MINUTE)
     assert Run.objects.get().state == "lost"
     with time_machine.travel((T0 + 26 * 60 * MINUTE) / 1e6, tick=True):
         poll(source)

@@ -94,8 +94,8 @@ def _train(home: Path, url: str) -> list[str]:
 @pytest.fixture(autouse=True)
 def _patience(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the server be slow: the machine may be busy with other tests."""
-    monkeypatch.setattr(asking, "SECONDS", 60.0)
-    monkeypatch.setattr(asking, "FETCH_S", 60.0)
+    monkeypatch.setattr(asking, "TIMEOUT_S", 60.0)
+    monkeypatch.setattr(asking, "FETCH_TIMEOUT_S", 60.0)
 
 
 @pytest.fixture
@@ -137,8 +137,8 @@ def test_what_was_logged_is_here_and_a_repeat_is_told_there(served: tuple[mlflow
         (1, 0.75),
     ]
     long = one.metrics.get(name="long")
-    assert (long.count, long.last_step, long.greatest) == (2500, 2499, 2499.0)  # three pages
-    assert one.metrics.get(name="bad").points.get().word == "NaN"
+    assert (long.count, long.last_step, long.max_value) == (2500, 2499, 2499.0)  # three pages
+    assert one.metrics.get(name="bad").points.get().special_value == "NaN"
     assert not Metric.objects.filter(name__startswith="system/").exists()
 
     assert ledger_mj() == 120 * (100_000 + 61_300)

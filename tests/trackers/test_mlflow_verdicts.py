@@ -5,13 +5,13 @@ from uuid import uuid4
 import pytest
 
 from apps.core.clock import now_us
-from apps.preflight.choices import RepeatState
-from apps.preflight.models import Repeat
+from apps.preflight.choices import FindingState
+from apps.preflight.models import DuplicateFinding
 from apps.preflight.services.findings import decide
 from apps.runs.choices import RunState
 from apps.runs.models import Run
 from apps.runs.services.runs import RunFacts, put_run
-from apps.runs.services.updates import Known
+from apps.runs.services.updates import RunUpdate
 from apps.trackers.models import MlflowRun, MlflowSource
 from tests.builders import SmallLab
 from tests.fakes.mlflow_server import FakeMlflow
@@ -35,13 +35,13 @@ def test_a_repeat_is_told_with_a_link_and_no_name(fake: FakeMlflow, source: Mlfl
     assert "1.67 Wh" in tags["labcarbon.verdict"]
     assert "ada" not in tags["labcarbon.verdict"]
     assert tags["labcarbon.link"] == f"http://127.0.0.1:8000/runs/{run.uuid}/"
-    assert Repeat.objects.get().run == run
+    assert DuplicateFinding.objects.get().run == run
     assert "labcarbon.verdict" not in fake.runs["a1"].tags
 
 
 def _asked_before_its_start(lab: SmallLab, started_us: int) -> Run:
     """Store a run as MLflow's client with the collector tells it: all is known but the parameters that it will log."""
-    known = Known(fingerprint=parsed(params=None, told=None, dropped=None))
+    known = RunUpdate(fingerprint=parsed(params=None, told=None, dropped=None))
     facts = RunFacts(name="train.py", started_us=started_us, project="demo", node_uuid=lab.node.uuid, known=known)
     run, _ = put_run(lab=lab.lab, uuid=uuid4(), facts=facts, by=lab.owner, bound_node=None, now=now_us())
     return run
@@ -62,7 +62,7 @@ def test_with_the_collector_beside_the_client_it_is_certain(
     assert Run.objects.count() == 2
     said = fake.runs["a2"].tags.get("labcarbon.verdict")
     assert said is None if told is None else (said or "").startswith(told)
-    assert [repeat.certainty for repeat in Repeat.objects.all()] == (["verified"] if told else [])
+    assert [repeat.certainty for repeat in DuplicateFinding.objects.all()] == (["verified"] if told else [])
 
 
 def test_what_is_new_is_not_told(fake: FakeMlflow, source: MlflowSource) -> None:
@@ -86,13 +86,19 @@ def test_parameters_that_come_later_change_it(fake: FakeMlflow, source: MlflowSo
     fake.runs["a2"].params["dropout"] = "0.5"
     poll(source)
     assert fake.runs["a2"].tags["labcarbon.verdict"] == "none"
-    assert not Repeat.objects.exists()
+    assert not DuplicateFinding.objects.exists()
 
 
 def test_what_a_person_decided_is_told(fake: FakeMlflow, source: MlflowSource, lab: SmallLab) -> None:
     _two(fake, source)
-    told = {"lab": lab.lab, "repeats": [Repeat.objects.get().pk], "by": lab.owner, "keeper": True, "now": now_us()}
-    decide(state=RepeatState.INTENTIONAL, reason="", **told)
+    told = {
+        "lab": lab.lab,
+        "finding_ids": [DuplicateFinding.objects.get().pk],
+        "by": lab.owner,
+        "is_manager": True,
+        "now": now_us(),
+    }
+    decide(state=FindingState.INTENTIONAL, reason="", **told)
     settle()
     assert fake.runs["a2"].tags["labcarbon.verdict"] == "on purpose"
 
@@ -108,10 +114,10 @@ def test_nested_runs_and_parts_are_quiet(fake: FakeMlflow, source: MlflowSource)
 
 
 def test_not_told_where_it_is_not_wanted(fake: FakeMlflow, lab: SmallLab) -> None:
-    source = source_at(fake, lab, tells_verdicts=False)
+    source = source_at(fake, lab, writes_verdicts=False)
     _two(fake, source)
     assert "/runs/set-tag" not in fake.requested_paths
-    assert Repeat.objects.count() == 1
+    assert DuplicateFinding.objects.count() == 1
 
 
 def test_a_server_that_lets_nobody_write_is_read_all_the_same_and_asked_again(
@@ -121,8 +127,8 @@ def test_a_server_that_lets_nobody_write_is_read_all_the_same_and_asked_again(
     _two(fake, source)
     assert poll(source).problem == ""
     row = MlflowRun.objects.get(mlflow_id="a2")
-    assert "read only" in row.tell_problem
-    assert (row.tries, row.told_verdict) == (1, "")
+    assert "read only" in row.verdict_problem
+    assert (row.tries, row.written_verdict) == (1, "")
     assert row.due_us > now_us()
     asked = fake.requested_paths.count("/runs/set-tag")
     poll(source)
@@ -131,13 +137,13 @@ def test_a_server_that_lets_nobody_write_is_read_all_the_same_and_asked_again(
     MlflowRun.objects.update(due_us=0)
     poll(source)
     row.refresh_from_db()
-    assert (row.tell_problem, row.tries, row.told_verdict) == ("", 0, row.verdict)
+    assert (row.verdict_problem, row.tries, row.written_verdict) == ("", 0, row.verdict)
     assert fake.runs["a2"].tags["labcarbon.verdict"] == row.verdict
 
 
 def test_a_lost_verdict_waits_for_a_server_that_is_away(fake: FakeMlflow, source: MlflowSource) -> None:
     _two(fake, source)
-    MlflowRun.objects.update(told_verdict="")
+    MlflowRun.objects.update(written_verdict="")
     fake.runs["a2"].tags.pop("labcarbon.verdict")
     fake.faults["*"] = "half"
     assert poll(source).problem

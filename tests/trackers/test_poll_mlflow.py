@@ -39,6 +39,6 @@ def test_what_is_not_there_is_named(fake: FakeMlflow, lab: SmallLab) -> None:
     source_at(fake, lab)
     with pytest.raises(CommandError, match=r"no server 'nope'.*Known: MLflow"):
         _said("--source", "nope")
-    MlflowSource.objects.update(on=False)
+    MlflowSource.objects.update(enabled=False)
     with pytest.raises(CommandError, match="No MLflow server is on"):
         _said("--source", "MLflow")

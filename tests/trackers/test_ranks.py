@@ -5,13 +5,13 @@ from hypothesis import strategies as st
 
 from apps.energy.models import LedgerEntry
 from apps.runs.models import Run
-from apps.trackers.codecarbon.parsing import Stretch, same_readings
+from apps.trackers.codecarbon.parsing import Interval, same_readings
 from apps.trackers.codecarbon.selectors import (
+    codecarbon_figures,
     counted_twice_mj,
     possible_double_counts,
-    same_machine,
-    same_machine_of,
-    told_of_run,
+    shared_machines,
+    shared_machines_of_run,
 )
 from apps.trackers.models import CodeCarbonRun
 from tests.builders import T0, SmallLab
@@ -41,12 +41,12 @@ def _train(cc: Tracker, ranks: int, *, each: list[float] | None = None, rounds: 
 def test_eight_ranks_are_found(lab: SmallLab) -> None:
     cc = tracker(lab)
     _train(cc, 8)
-    assert same_machine(lab.lab).count() == 8 * 7 // 2
-    told = [row.intervals for row in same_machine(lab.lab)]
+    assert shared_machines(lab.lab).count() == 8 * 7 // 2
+    told = [row.intervals for row in shared_machines(lab.lab)]
     assert told == [2] * 28
     first = CodeCarbonRun.objects.order_by("id")[0].run
     assert first is not None
-    assert same_machine_of(first).count() == 7
+    assert shared_machines_of_run(first).count() == 7
     # Seven of eight measured what the first did; nothing was taken out of the ledger for it.
     sums = dict.fromkeys(CodeCarbonRun.objects.order_by("id").values_list("pk", flat=True), 0)
     for run in CodeCarbonRun.objects.all():
@@ -58,14 +58,14 @@ def test_eight_ranks_are_found(lab: SmallLab) -> None:
 def test_two_trainings_on_equal_machines_are_not(lab: SmallLab) -> None:
     """They draw differently, by a twentieth."""
     _train(tracker(lab), 2, each=[0.010, 0.0105])
-    assert same_machine(lab.lab).count() == 0
+    assert shared_machines(lab.lab).count() == 0
 
 
 def test_other_hardware_at_equal_power_is_not(lab: SmallLab) -> None:
     cc = tracker(lab)
     _train(cc, 1)
     _train(cc, 1, gpu_model="2 x NVIDIA H100")
-    assert same_machine(lab.lab).count() == 0
+    assert shared_machines(lab.lab).count() == 0
 
 
 def test_one_stretch_of_several_is_no_proof(lab: SmallLab) -> None:
@@ -75,30 +75,30 @@ def test_one_stretch_of_several_is_no_proof(lab: SmallLab) -> None:
         for run, gpu in ((one, a), (other, b)):
             cc.emit(run, at_us=T0 + turn * 60 * S, duration=60, gpu=gpu, cpu=0.002)
     work()
-    assert same_machine(lab.lab).count() == 0
+    assert shared_machines(lab.lab).count() == 0
 
 
 def test_what_a_run_was_told_is_shown_beside_what_counts(lab: SmallLab) -> None:
     cc = tracker(lab)
     _train(cc, 1)
-    told = told_of_run(Run.objects.get())
+    told = codecarbon_figures(Run.objects.get())
     assert told is not None
     assert (told.energy_mj, told.superseded_mj, told.counted, told.not_counted, told.bound) == (88_560_000, 0, 2, 0, False)
     assert told.client_ug == 88_560_000 * 400_000_000 // 3_600_000_000
     [source] = possible_double_counts(lab.lab)
-    assert (source.energy_mj, source.told_runs) == (88_560_000, 1)  # type: ignore[attr-defined]
+    assert (source.energy_mj, source.run_count) == (88_560_000, 1)  # type: ignore[attr-defined]
     tracker(lab, node=lab.node, name="bound")
     assert possible_double_counts(lab.lab).count() == 1
 
 
 STRETCHES = st.builds(
-    lambda a, n, g, c, r: Stretch(a, a + n, g, c, r),
+    lambda a, n, g, c, r: Interval(a, a + n, g, c, r),
     st.integers(0, 10**9), st.integers(1, 10**9), st.integers(0, 10**12), st.integers(0, 10**12), st.integers(0, 10**12),
 )  # fmt: skip
 
 
 @given(one=STRETCHES, other=STRETCHES)
-def test_likeness_goes_both_ways(one: Stretch, other: Stretch) -> None:
+def test_likeness_goes_both_ways(one: Interval, other: Interval) -> None:
     if one.gpu_mj + one.cpu_mj and other.gpu_mj + other.cpu_mj:
         assert same_readings(one, other) == same_readings(other, one)
     assert same_readings(one, one) == (one.gpu_mj + one.cpu_mj > 0)

@@ -3,7 +3,7 @@
 from django.test import Client
 
 from apps.dashboard.formatting import exact
-from apps.dashboard.runs.detail import codecarbon_told
+from apps.dashboard.runs.detail import codecarbon_details
 from apps.runs.models import Run
 from tests.builders import MINUTE, T0, SmallLab, W, push
 from tests.dashboard.support import assert_each_figure_explains_itself, queries, text_of
@@ -28,7 +28,7 @@ def test_what_was_told_stands_beside_what_counts(lab: SmallLab) -> None:
     page = _page(lab, _run(tracker(lab)))
     for words in ("Told by CodeCarbon", "its PUE divided out", "by its factors; ours stands above", "names no machine"):
         assert words in page
-    told = codecarbon_told(Run.objects.get())
+    told = codecarbon_details(Run.objects.get())
     assert told is not None
     assert (told.energy.exact, told.superseded, told.bound) == (exact(36_000_000, "energy_mj"), None, False)
     assert told.carbon is not None

@@ -55,7 +55,7 @@ def plan_totals(plan: CleanupPlan) -> PlanTotals:
     run_sums = runs.aggregate(
         runs=Count("retrain_mj"), mj=Sum("retrain_mj"), ug=Sum("retrain_ug"), priced=Count("retrain_ug")
     )  # fmt: skip
-    if item_sums["several"]:  # but for those that go with all other copies
+    if item_sums["several"]:  # without those whose other copies are all selected
         fully_selected = selected.filter(is_last_copy=True).values("artifact")
         item_sums["several"] = selected.filter(is_last_copy=False).exclude(artifact__in=fully_selected).count()
     return PlanTotals(

@@ -21,12 +21,12 @@ _UPDATE = "UPDATE assets_asset SET settled_ug = %s, settled_off_ug = %s, settled
 Turned = Mapping[int, tuple[Collection[Charge], Collection[Charge]]]
 
 
-def settle(held: Sequence[Asset], turned: Turned) -> None:
+def settle(locked_assets: Sequence[Asset], turned: Turned) -> None:
     """Keep the sums of assets whose rows are locked: ``turned`` tells the charges of each that went and came. At most
     three statements."""
-    changed = {asset.pk: asset for asset in held if _turn(asset, *turned[asset.pk])}
+    changed = {asset.pk: asset for asset in locked_assets if _turn(asset, *turned[asset.pk])}
     hour = hour_of(now_us())
-    behind = {asset.pk: asset for asset in held if hour >= asset.settled_hour + EVERY_HOURS}
+    behind = {asset.pk: asset for asset in locked_assets if hour >= asset.settled_hour + EVERY_HOURS}
     for pk, charged_ug, off_ug in _ended(behind, hour):
         behind[pk].settled_ug += charged_ug
         behind[pk].settled_off_ug += off_ug
@@ -37,14 +37,14 @@ def settle(held: Sequence[Asset], turned: Turned) -> None:
     if still:
         Asset.objects.filter(pk__in=still).update(settled_hour=hour)
     if changed:
-        told = [(asset.settled_ug, asset.settled_off_ug, asset.settled_hour, asset.pk) for asset in changed.values()]
+        totals = [(asset.settled_ug, asset.settled_off_ug, asset.settled_hour, asset.pk) for asset in changed.values()]
         with connection.cursor() as cursor:
-            cursor.executemany(_UPDATE, told)
+            cursor.executemany(_UPDATE, totals)
 
 
-def _turn(asset: Asset, gone: Collection[Charge], new: Collection[Charge]) -> bool:
+def _turn(asset: Asset, removed: Collection[Charge], new: Collection[Charge]) -> bool:
     """Take what went out of the sums and what came in; return whether any of it was over."""
-    over = [(charge, sign) for charges, sign in ((gone, -1), (new, 1)) for charge in charges]
+    over = [(charge, sign) for charges, sign in ((removed, -1), (new, 1)) for charge in charges]
     over = [(charge, sign) for charge, sign in over if charge.to_hour <= asset.settled_hour]
     for charge, sign in over:
         if charge.kind == ChargeKind.WRITTEN_OFF:
@@ -69,11 +69,11 @@ def _sums(asset_ids: Collection[int], which: str) -> list[tuple[int, int, int]]:
     if not asset_ids:
         return []
     ids = ", ".join(str(int(pk)) for pk in asset_ids)
-    found = fetch_rows(
+    rows = fetch_rows(
         "SELECT c.asset_id, SUM(CASE WHEN c.kind = 'written_off' THEN 0 ELSE c.amount_ug END) AS charged_ug, "
         "SUM(CASE WHEN c.kind = 'written_off' THEN c.amount_ug ELSE 0 END) AS off_ug "
         "FROM assets_embodiedcharge c JOIN assets_asset a ON a.id = c.asset_id "
         f"WHERE a.id IN ({ids}) AND {which} GROUP BY c.asset_id",
         [],
     )
-    return [(row["asset_id"], as_int(row["charged_ug"]), as_int(row["off_ug"])) for row in found]
+    return [(row["asset_id"], as_int(row["charged_ug"]), as_int(row["off_ug"])) for row in rows]

@@ -12,7 +12,7 @@ from apps.assets import amortisation
 from apps.assets.amortisation import Charge, Spread, Use
 from apps.assets.choices import Amortisation
 from apps.assets.device_usage import MS_PER_HOUR
-from apps.assets.lifecycle import Event, standing
+from apps.assets.lifecycle import Event, active_events
 from apps.assets.models import Asset, AssetMeter, DeviceDay, EmbodiedCharge, LifecycleEvent, StoredVolume
 from apps.assets.services.charge_totals import settle
 from apps.assets.signals import charged
@@ -40,10 +40,10 @@ def as_event(row: LifecycleEvent) -> tuple[Event, int | None]:
 
 def events_of(asset_ids: Sequence[int]) -> dict[int, list[Event]]:
     """Return the standing events of assets, in order. One query."""
-    found: dict[int, list[tuple[Event, int | None]]] = {asset_id: [] for asset_id in asset_ids}
+    events_by_asset: dict[int, list[tuple[Event, int | None]]] = {asset_id: [] for asset_id in asset_ids}
     for row in LifecycleEvent.objects.filter(asset_id__in=asset_ids):
-        found[row.asset_id].append(as_event(row))
-    return {asset_id: standing(events) for asset_id, events in found.items()}
+        events_by_asset[row.asset_id].append(as_event(row))
+    return {asset_id: active_events(events) for asset_id, events in events_by_asset.items()}
 
 
 @transaction.atomic
@@ -52,38 +52,38 @@ def recharge(*, lab: Lab, asset_ids: Sequence[int], since: int = 0) -> int:
 
     ``since``: nothing before that hour changed, so that only rows that reach beyond it are read and written.
     """
-    held = list(Asset.objects.select_for_update(no_key=True).filter(lab=lab, pk__in=asset_ids).order_by("pk"))
-    ids = [asset.pk for asset in held]
+    locked_assets = list(Asset.objects.select_for_update(no_key=True).filter(lab=lab, pk__in=asset_ids).order_by("pk"))
+    ids = [asset.pk for asset in locked_assets]
     events, spreads = events_of(ids), _spreads(lab)
-    if any(event.amortisation == Amortisation.SCI for found in events.values() for event in found):
+    if any(event.amortisation == Amortisation.SCI for asset_events in events.values() for event in asset_events):
         since = 0  # what was not used yet is still to be charged
-    kept: dict[int, dict[Charge, int]] = {asset_id: {} for asset_id in ids}
+    stored_charges: dict[int, dict[Charge, int]] = {asset_id: {} for asset_id in ids}
     for row in EmbodiedCharge.objects.filter(asset_id__in=ids, to_hour__gt=since):
-        kept[row.asset_id][as_charge(row)] = row.pk
+        stored_charges[row.asset_id][as_charge(row)] = row.pk
     begins = {  # no row reaches over these
-        asset_id: min((since, *(charge.from_hour for charge in rows))) for asset_id, rows in kept.items()
+        asset_id: min((since, *(charge.from_hour for charge in rows))) for asset_id, rows in stored_charges.items()
     }
     metered = _metered(lab, ids, min(begins.values(), default=0))
     uses = _stored(ids) | metered
-    gone: list[int] = []
+    stale_ids: list[int] = []
     new: list[EmbodiedCharge] = []
     turned: dict[int, tuple[set[Charge], set[Charge]]] = {}
     changed: set[tuple[int, int]] = set()
     differing = 0
     for asset_id in ids:
-        wanted = amortisation.charges(
+        new_charges = amortisation.charges(
             events[asset_id], uses.get(asset_id, []), spreads, metered=asset_id in metered, since=begins[asset_id]
         )
-        old, now = kept[asset_id], set(wanted)
+        old, now = stored_charges[asset_id], set(new_charges)
         turned[asset_id] = old.keys() - now, now - old.keys()
         differing += old.keys() != now
-        gone += [pk for charge, pk in old.items() if charge not in now]
-        new += [_row(lab, asset_id, charge) for charge in wanted if charge not in old]
+        stale_ids += [pk for charge, pk in old.items() if charge not in now]
+        new += [_row(lab, asset_id, charge) for charge in new_charges if charge not in old]
         changed |= {(charge.from_hour, charge.to_hour) for charge in old.keys() ^ now}
-    for start in range(0, len(gone), 5_000):
-        EmbodiedCharge.objects.filter(pk__in=gone[start : start + 5_000]).delete()
+    for start in range(0, len(stale_ids), 5_000):
+        EmbodiedCharge.objects.filter(pk__in=stale_ids[start : start + 5_000]).delete()
     EmbodiedCharge.objects.bulk_create(new, batch_size=500)
-    settle(held, turned)
+    settle(locked_assets, turned)
     if changed:
         charged.send(sender=EmbodiedCharge, lab=lab, from_hour=min(changed)[0], to_hour=max(end for _, end in changed))
     return differing
@@ -109,11 +109,11 @@ def recharge_lab(*, lab: Lab) -> int:
 
 def assets_metered_by(lab: Lab, device_ids: Iterable[int]) -> list[int]:
     """Return the assets whose use is told by one of these devices, or by a node that it was ever measured on."""
-    wanted = set(device_ids)
-    nodes = DeviceDay.objects.filter(lab=lab, device_id__in=wanted).values_list("node_id", flat=True).distinct()
-    homes = Device.objects.filter(pk__in=wanted).values_list("node_id", flat=True)
+    requested_ids = set(device_ids)
+    nodes = DeviceDay.objects.filter(lab=lab, device_id__in=requested_ids).values_list("node_id", flat=True).distinct()
+    homes = Device.objects.filter(pk__in=requested_ids).values_list("node_id", flat=True)
     meters = AssetMeter.objects.filter(ACTIVE, asset__lab=lab)
-    by_device = meters.filter(device_id__in=wanted).values_list("asset_id", flat=True)
+    by_device = meters.filter(device_id__in=requested_ids).values_list("asset_id", flat=True)
     by_node = meters.filter(node_id__in={*nodes, *homes}).values_list("asset_id", flat=True)
     return sorted({*by_device, *by_node})
 
@@ -129,7 +129,7 @@ def _spreads(lab: Lab) -> list[Spread]:
 
 def _metered(lab: Lab, asset_ids: Sequence[int], since: int) -> dict[int, list[Use]]:
     """Return the use of each asset that has a meter, in days that reach beyond ``since``."""
-    found: dict[int, list[Use]] = {}
+    uses: dict[int, list[Use]] = {}
     meters: dict[int, list[tuple[int, tuple[int | None, int | None]]]] = defaultdict(list)
     for row in AssetMeter.objects.filter(ACTIVE, asset_id__in=asset_ids):
         meters[row.asset_id].append((row.from_hour, (row.device_id, row.node_id)))
@@ -139,10 +139,10 @@ def _metered(lab: Lab, asset_ids: Sequence[int], since: int) -> dict[int, list[U
     for asset_id, history in meters.items():
         days: list[Use] = []
         for start, end, (device_id, node_id) in dated_intervals(history):
-            told = by_device.get(device_id, []) if device_id else by_node.get(node_id, []) if node_id else []
-            days += _clipped(told, start, END_HOUR if end is None else end)
-        found[asset_id] = days
-    return found
+            meter_uses = by_device.get(device_id, []) if device_id else by_node.get(node_id, []) if node_id else []
+            days += _clipped(meter_uses, start, END_HOUR if end is None else end)
+        uses[asset_id] = days
+    return uses
 
 
 def _clipped(uses: Iterable[Use], start: int, end: int) -> list[Use]:
@@ -162,25 +162,25 @@ def _days_of(lab: Lab, devices: set[int], nodes: set[int], since: int) -> tuple[
         of_device[row.device_id][row.from_hour, row.to_hour].append(row)
     for row in rows.filter(node_id__in=nodes, device__kind__in=("gpu", "cpu")) if nodes else ():
         of_node[row.node_id][row.from_hour, row.to_hour].append(row)
-    by_device = {key: [_use(span, found, 1) for span, found in days.items()] for key, days in of_device.items()}
-    by_node = {key: [_use_of_node(span, found) for span, found in days.items()] for key, days in of_node.items()}
+    by_device = {key: [_use(span, device_days, 1) for span, device_days in days.items()] for key, days in of_device.items()}
+    by_node = {key: [_use_of_node(span, device_days) for span, device_days in days.items()] for key, days in of_node.items()}
     return by_device, by_node
 
 
-def _use_of_node(span: tuple[int, int], found: list[DeviceDay]) -> Use:
-    gpus = [row for row in found if row.device.kind == "gpu"]
-    chosen = gpus or found
-    return _use(span, chosen, len({row.device_id for row in chosen}))
+def _use_of_node(span: tuple[int, int], device_days: list[DeviceDay]) -> Use:
+    gpus = [row for row in device_days if row.device.kind == "gpu"]
+    counted_days = gpus or device_days
+    return _use(span, counted_days, len({row.device_id for row in counted_days}))
 
 
-def _use(span: tuple[int, int], found: list[DeviceDay], devices: int) -> Use:
+def _use(span: tuple[int, int], device_days: list[DeviceDay], devices: int) -> Use:
     """Sum device-days. The day that goes on counts up to the hour that goes on: what is to come was not idle."""
     parts: dict[int, int] = defaultdict(int)
-    for row in found:
+    for row in device_days:
         for project_id, used_ms in row.parts:
             parts[project_id] += used_ms
     capacity = max(1, min(span[1], hour_of(now_us()) + 1) - span[0]) * MS_PER_HOUR * devices
-    return Use(*span, capacity, sum(row.measured_ms for row in found), tuple(sorted(parts.items())))
+    return Use(*span, capacity, sum(row.measured_ms for row in device_days), tuple(sorted(parts.items())))
 
 
 def _stored(asset_ids: Sequence[int]) -> dict[int, list[Use]]:
@@ -188,16 +188,16 @@ def _stored(asset_ids: Sequence[int]) -> dict[int, list[Use]]:
     volumes: dict[int, dict[int, list[tuple[int, int]]]] = defaultdict(lambda: defaultdict(list))
     for row in StoredVolume.objects.filter(ACTIVE, asset_id__in=asset_ids):
         volumes[row.asset_id][row.project_id or amortisation.NOBODY_KNOWN].append((row.from_hour, row.gigabytes))
-    return {asset_id: _volumes(found) for asset_id, found in volumes.items()}
+    return {asset_id: _volumes(asset_volumes) for asset_id, asset_volumes in volumes.items()}
 
 
-def _volumes(found: dict[int, list[tuple[int, int]]]) -> list[Use]:
-    cuts = sorted({hour for history in found.values() for hour, _ in history})
+def _volumes(project_spans: dict[int, list[tuple[int, int]]]) -> list[Use]:
+    cuts = sorted({hour for history in project_spans.values() for hour, _ in history})
     uses = []
     for start, end in zip(cuts, [*cuts[1:], END_HOUR], strict=True):
         held = {
             project: max((hour, size) for hour, size in history if hour <= start)[1]
-            for project, history in found.items()
+            for project, history in project_spans.items()
             if any(hour <= start for hour, _ in history)
         }
         whole = sum(held.values())

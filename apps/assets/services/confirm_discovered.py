@@ -21,7 +21,7 @@ from apps.fleet.models import ACTIVE
 
 
 @dataclass(frozen=True)
-class Chosen:
+class Selection:
     """A proposal that somebody confirms, as they corrected it. ``asset``: it is that one, which gets the meter; ``kind``:
     of a node, what kind of machine it is."""
 
@@ -43,32 +43,34 @@ class Confirmed:
 
 
 @transaction.atomic
-def confirm_discovered(*, lab: Lab, chosen: Sequence[Chosen], by: User | None, now: int) -> Confirmed:
+def confirm_discovered(*, lab: Lab, selections: Sequence[Selection], by: User | None, now: int) -> Confirmed:
     """Register chosen proposals; GPUs become parts of their node's asset. Confirming the same again does nothing.
 
     Raises InvalidInput naming the field.
     """
     Lab.objects.select_for_update().get(pk=lab.pk)  # two who confirm at once: the second finds nothing left
     here = {proposal.key: proposal for proposal in proposals(lab)}
-    wanted = [(here[each.key], each) for each in {each.key: each for each in chosen}.values() if each.key in here]
-    made = linked = 0
+    confirmed_proposals = [
+        (here[each.key], each) for each in {each.key: each for each in selections}.values() if each.key in here
+    ]
+    created_count = linked = 0
     for machines in (True, False):
-        part = [(proposal, each) for proposal, each in wanted if (proposal.device is None) == machines]
+        part = [(proposal, each) for proposal, each in confirmed_proposals if (proposal.device is None) == machines]
         linked += sum(_linked(proposal, each, by, now) for proposal, each in part)
         homes = {} if machines else _homes(lab, part)
         matcher = Matcher(lab)
         drafts = [_draft(proposal, each, homes, matcher) for proposal, each in part if each.asset is None]
-        made += len(write_drafts(lab, drafts, by, now))
-    if made:
-        details = {"assets": made, "from": "discovery"}
-        subject = f"{made} asset{'' if made == 1 else 's'}"
+        created_count += len(write_drafts(lab, drafts, by, now))
+    if created_count:
+        details = {"assets": created_count, "from": "discovery"}
+        subject = f"{created_count} asset{'' if created_count == 1 else 's'}"
         audit.record(lab=lab, by=by, action=Act.ASSETS_IMPORTED, subject=subject, details=details, now=now)
         enqueue(kind="assets.use_all", key=str(lab.pk))
         enqueue(kind="assets.charge", key=str(lab.pk))
-    return Confirmed(made, linked, len({each.key for each in chosen}) - len(wanted))
+    return Confirmed(created_count, linked, len({each.key for each in selections}) - len(confirmed_proposals))
 
 
-def _linked(proposal: Proposal, each: Chosen, by: User | None, now: int) -> bool:
+def _linked(proposal: Proposal, each: Selection, by: User | None, now: int) -> bool:
     if each.asset is None:
         return False
     if each.asset not in (proposal.same, *proposal.like):
@@ -80,14 +82,14 @@ def _linked(proposal: Proposal, each: Chosen, by: User | None, now: int) -> bool
     return True
 
 
-def _homes(lab: Lab, part: Sequence[tuple[Proposal, Chosen]]) -> dict[int, Asset]:
+def _homes(lab: Lab, part: Sequence[tuple[Proposal, Selection]]) -> dict[int, Asset]:
     """Return the asset of each node into which GPUs go."""
     nodes = {proposal.node.pk for proposal, _ in part}
     meters = AssetMeter.objects.filter(ACTIVE, asset__lab=lab, node_id__in=nodes).select_related("asset")
     return {meter.node_id: meter.asset for meter in meters.order_by("from_hour") if meter.node_id is not None}
 
 
-def _draft(proposal: Proposal, each: Chosen, homes: dict[int, Asset], matcher: Matcher) -> Draft:
+def _draft(proposal: Proposal, each: Selection, homes: dict[int, Asset], matcher: Matcher) -> Draft:
     kind, known = proposal.kind, proposal.known
     if proposal.device is None and each.kind:
         if each.kind not in MACHINES:
@@ -107,26 +109,26 @@ def _draft(proposal: Proposal, each: Chosen, homes: dict[int, Asset], matcher: M
 @transaction.atomic
 def dismiss(*, lab: Lab, keys: Sequence[str], by: User | None, now: int) -> int:
     """Propose these no more, until somebody asks for them again; return how many there were."""
-    found = [proposal for proposal in proposals(lab) if proposal.key in set(keys) and not proposal.dismissed]
+    open_proposals = [proposal for proposal in proposals(lab) if proposal.key in set(keys) and not proposal.dismissed]
     DismissedProposal.objects.bulk_create(
         [
             DismissedProposal(
                 lab=lab, device=each.device, node=None if each.device else each.node, dismissed_us=now, dismissed_by=by
             )
-            for each in found
+            for each in open_proposals
         ],
         ignore_conflicts=True,
     )
-    return len(found)
+    return len(open_proposals)
 
 
 @transaction.atomic
 def propose_again(*, lab: Lab, keys: Sequence[str]) -> int:
     """Propose again what was dismissed; return how many there were."""
-    wanted = set(keys)
+    requested_keys = set(keys)
     rows = [
         row.pk
         for row in DismissedProposal.objects.filter(lab=lab)
-        if (f"device:{row.device_id}" if row.device_id else f"node:{row.node_id}") in wanted
+        if (f"device:{row.device_id}" if row.device_id else f"node:{row.node_id}") in requested_keys
     ]
     return DismissedProposal.objects.filter(pk__in=rows).delete()[0]

@@ -25,10 +25,10 @@ from apps.core.errors import Conflict, InvalidInput, LabCarbonError, NotFound
 from apps.core.jobs import enqueue
 from apps.fleet.choices import CURRENCIES
 
-AT_ONCE = 500  # lines that are read and written while somebody waits; more are a job
+SYNCHRONOUS_LINES = 500  # lines that are read and written while somebody waits; more are a job
 CHUNK = 500
-SHOWN = 200  # lines kept of what was read, and as many of what is wrong
-KEPT_US = 7 * 24 * 3_600_000_000  # a file that nobody confirmed is forgotten after a week
+PREVIEW_LINES = 200  # lines kept of what was read, and as many of what is wrong
+EXPIRY_US = 7 * 24 * 3_600_000_000  # a file that nobody confirmed is forgotten after a week
 
 
 class FileRefused(InvalidInput):
@@ -65,12 +65,12 @@ def bring(
     options = checked_options(options)
     text = decoded(content)
     lines = sum(1 for _ in read_lines(text)[1])
-    RegisterImport.objects.filter(lab=lab, made_us__lt=now - KEPT_US).delete()
+    RegisterImport.objects.filter(lab=lab, made_us__lt=now - EXPIRY_US).delete()
     row = RegisterImport.objects.create(
         lab=lab, file_name=cells.file_name(file_name), content=text, options=asdict(options), lines=lines, made_us=now,
         made_by=by,
     )  # fmt: skip
-    if lines <= AT_ONCE:
+    if lines <= SYNCHRONOUS_LINES:
         read(row=row, now=now)
     else:
         enqueue(kind="assets.import_read", key=str(row.uuid))
@@ -80,19 +80,19 @@ def bring(
 def read(*, row: RegisterImport, now: int) -> None:
     """Read a file and keep what was found. Writes no asset."""
     try:
-        told = _examined(row, now)[1]
+        summary = _previewed(row, now)[1]
     except LabCarbonError as error:
         _keep(row, ImportState.REFUSED, {"error": error.message, "hint": error.hint})
     else:
-        _keep(row, ImportState.READ, told)
+        _keep(row, ImportState.READ, summary)
 
 
-def _examined(row: RegisterImport, now: int) -> tuple[list[Row], dict[str, Any]]:
+def _previewed(row: RegisterImport, now: int) -> tuple[list[Row], dict[str, Any]]:
     """Return what the lines of a file become, and its summary. Raises InvalidInput for what is wrong with all of it."""
     rows: list[Row] = []
     reading = Reading(row.lab, row.content, Options(**row.options), now)
-    for found in reading.rows():
-        rows.append(found)
+    for row_ in reading.rows():
+        rows.append(row_)
         if len(rows) % CHUNK == 0:
             RegisterImport.objects.filter(pk=row.pk).update(lines_done=len(rows))
     rows = settled(rows)
@@ -100,11 +100,11 @@ def _examined(row: RegisterImport, now: int) -> tuple[list[Row], dict[str, Any]]
     return rows, {**header, **_summary(rows)}
 
 
-def _keep(row: RegisterImport, state: ImportState, told: dict[str, Any]) -> None:
+def _keep(row: RegisterImport, state: ImportState, summary: dict[str, Any]) -> None:
     """Keep what was found, unless somebody else wrote the file meanwhile."""
-    row.state, row.told, row.lines_done = state, told, row.lines
-    kept = {"state": state, "told": told, "lines_done": row.lines}
-    RegisterImport.objects.filter(pk=row.pk).exclude(state=ImportState.DONE).update(**kept)
+    row.state, row.told, row.lines_done = state, summary, row.lines
+    values = {"state": state, "told": summary, "lines_done": row.lines}
+    RegisterImport.objects.filter(pk=row.pk).exclude(state=ImportState.DONE).update(**values)
 
 
 def _summary(rows: Sequence[Row]) -> dict[str, Any]:
@@ -116,12 +116,12 @@ def _summary(rows: Sequence[Row]) -> dict[str, Any]:
         "total_ug": sum(each.total_ug for each in known),
         "unmarked": sum(row.unmarked for row in new),
         "elsewhere": sorted({row.elsewhere for row in new if row.elsewhere})[:20],
-        "rows": [as_told(row) for row in rows[:SHOWN]],
-        "wrong": [as_told(row) for row in islice((row for row in rows if row.outcome == WRONG), SHOWN)],
+        "rows": [row_payload(row) for row in rows[:PREVIEW_LINES]],
+        "wrong": [row_payload(row) for row in islice((row for row in rows if row.outcome == WRONG), PREVIEW_LINES)],
     }
 
 
-def as_told(row: Row) -> dict[str, Any]:
+def row_payload(row: Row) -> dict[str, Any]:
     """Return a row as it is kept and shown."""
     draft, known = row.draft, row.known
     embodied = known.embodied if known else None
@@ -148,7 +148,7 @@ def confirm(*, row: RegisterImport, by: User | None, now: int) -> None:
         raise Conflict(f"This file is {row.get_state_display().lower()}.", hint="Load the page again.")
     if row.told["counts"].get(WRONG):
         raise FileRefused(row.told["wrong"], row.told["counts"][WRONG])
-    if row.lines <= AT_ONCE:
+    if row.lines <= SYNCHRONOUS_LINES:
         write(row=row, by=by, now=now)
         return
     with transaction.atomic():
@@ -162,21 +162,21 @@ def write(*, row: RegisterImport, by: User | None, now: int) -> int:
 
     Reading and checking comes before the transaction, so that others wait for no more than the writing itself.
     """
-    rows, told = _examined(row, now)
-    if told["wrong"]:
-        _keep(row, ImportState.READ, told)
-        raise FileRefused(told["wrong"], told["counts"][WRONG])
+    rows, summary = _previewed(row, now)
+    if summary["wrong"]:
+        _keep(row, ImportState.READ, summary)
+        raise FileRefused(summary["wrong"], summary["counts"][WRONG])
     with transaction.atomic():
-        held = RegisterImport.objects.select_for_update().get(pk=row.pk)
-        if held.state == ImportState.DONE:
+        locked_import = RegisterImport.objects.select_for_update().get(pk=row.pk)
+        if locked_import.state == ImportState.DONE:
             raise Conflict("This file is written already.", hint="Load the page again.")
         number = _written(row.lab, rows, by, now)
-        digest = hashlib.sha256(held.content.encode()).hexdigest()
-        details = {"assets": number, "file": row.file_name, "sha256": digest, "origin": told["origin"]}
+        digest = hashlib.sha256(locked_import.content.encode()).hexdigest()
+        details = {"assets": number, "file": row.file_name, "sha256": digest, "origin": summary["origin"]}
         subject = f"{number} asset{'' if number == 1 else 's'}"
         audit.record(lab=row.lab, by=by, action=Act.ASSETS_IMPORTED, subject=subject, details=details, now=now)
         enqueue(kind="assets.charge", key=str(row.lab_id))
-        row.state, row.told, row.content = ImportState.DONE, told, ""
+        row.state, row.told, row.content = ImportState.DONE, summary, ""
         row.save(update_fields=["state", "told", "content"])
     return number
 
@@ -185,9 +185,9 @@ def _written(lab: Lab, rows: Sequence[Row], by: User | None, now: int) -> int:
     levels = generations(rows)
     parents = {row.parent_line for row in rows if row.parent_line is not None}
     here: dict[int, Asset] = {}
-    kept = {row.line: row.asset_id for row in rows if row.outcome == KNOWN and row.line in parents}
-    for asset in Asset.objects.filter(lab=lab, pk__in=set(kept.values())):
-        here.update({line: asset for line, pk in kept.items() if pk == asset.pk})
+    existing_parents = {row.line: row.asset_id for row in rows if row.outcome == KNOWN and row.line in parents}
+    for asset in Asset.objects.filter(lab=lab, pk__in=set(existing_parents.values())):
+        here.update({line: asset for line, pk in existing_parents.items() if pk == asset.pk})
     for level in levels:
         for start in range(0, len(level), CHUNK):
             part = level[start : start + CHUNK]

@@ -10,7 +10,7 @@ from apps.accounts.choices import Act
 from apps.accounts.models import User
 from apps.assets import lifecycle
 from apps.assets.choices import OPENING, EventKind
-from apps.assets.lifecycle_summary import KEPT, lived
+from apps.assets.lifecycle_summary import SUMMARY_FIELDS, summarise_lifecycle
 from apps.assets.models import Asset, LifecycleEvent
 from apps.assets.services.charges import as_event, recharge
 from apps.assets.services.validation import Entry, checked_entry, event_row
@@ -27,14 +27,14 @@ def standing_rows(asset: Asset) -> list[LifecycleEvent]:
         row.pk: row
         for row in LifecycleEvent.objects.filter(asset=asset).select_related("project", "parent", "site", "figure")
     }
-    return [rows[event.id] for event in lifecycle.standing([as_event(row) for row in rows.values()])]
+    return [rows[event.id] for event in lifecycle.active_events([as_event(row) for row in rows.values()])]
 
 
 def refresh(asset: Asset, rows: Sequence[LifecycleEvent]) -> None:
     """Set what follows from standing events, in order."""
     events = [as_event(row)[0] for row in rows]
     asset.state = lifecycle.state_of(events)
-    for name, value in vars(lived(events)).items():
+    for name, value in vars(summarise_lifecycle(events)).items():
         setattr(asset, name, value)
     asset.owner = asset.borrower = asset.parent = asset.site = None
     for row in rows:
@@ -52,7 +52,7 @@ def refresh(asset: Asset, rows: Sequence[LifecycleEvent]) -> None:
 def record(*, asset: Asset, entry: Entry, by: User | None, now: int) -> LifecycleEvent:
     """Write an entry of an asset's life and charge it again. Raises InvalidInput naming the field, Conflict for what cannot
     have been at that time."""
-    asset = held(asset)
+    asset = locked_asset(asset)
     entry = checked_entry(asset.lab, entry, now)
     if entry.parent is not None and asset.pk in {entry.parent.pk, *(each.pk for each in _above(entry.parent))}:
         raise InvalidInput("A thing is not built into itself.", field="parent", hint="Choose another machine.")
@@ -71,7 +71,7 @@ def _above(asset: Asset) -> Iterable[Asset]:
         yield asset
 
 
-def held(asset: Asset) -> Asset:
+def locked_asset(asset: Asset) -> Asset:
     return Asset.objects.select_for_update(no_key=True).select_related("lab").get(pk=asset.pk)
 
 
@@ -82,7 +82,7 @@ def _follow(asset: Asset) -> None:
     if reason:
         raise Conflict(reason)
     refresh(asset, rows)
-    asset.save(update_fields=["state", "owner", "borrower", "parent", "site", *KEPT])
+    asset.save(update_fields=["state", "owner", "borrower", "parent", "site", *SUMMARY_FIELDS])
     recharge(lab=asset.lab, asset_ids=[asset.pk])
 
 
@@ -90,7 +90,7 @@ def _follow(asset: Asset) -> None:
 def reverse(*, event: LifecycleEvent, by: User | None, now: int, note: str = "") -> LifecycleEvent:
     """Reverse an entry by another, as if it had never been; reversing a reversal gives the entry back. The first entry (how
     it was bought) is corrected by :func:`correct_opening`. Raises Conflict."""
-    asset = held(event.asset)
+    asset = locked_asset(event.asset)
     if LifecycleEvent.objects.filter(reverses=event).exists():
         raise Conflict("This entry is reversed already.", hint="Load the page again.")
     row = LifecycleEvent.objects.create(
@@ -110,7 +110,7 @@ def reverse(*, event: LifecycleEvent, by: User | None, now: int, note: str = "")
 @transaction.atomic
 def correct_opening(*, asset: Asset, entry: Entry, by: User | None, now: int) -> LifecycleEvent:
     """Reverse how an asset was bought and record it anew: all its charges follow."""
-    asset = held(asset)
+    asset = locked_asset(asset)
     if entry.kind not in OPENING:
         raise InvalidInput("A life begins with being bought.", field="kind", hint="Use purchase or second_hand.")
     entry = checked_entry(asset.lab, entry, now)

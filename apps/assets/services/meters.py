@@ -7,7 +7,7 @@ from apps.accounts.choices import Act
 from apps.accounts.models import Project, User
 from apps.assets.models import Asset, AssetMeter, StoredVolume
 from apps.assets.services.charges import recharge
-from apps.assets.services.events import held, note_act
+from apps.assets.services.events import locked_asset, note_act
 from apps.core.errors import InvalidInput
 from apps.core.jobs import enqueue
 from apps.core.units import hour_of
@@ -19,7 +19,7 @@ def set_meter(
     *, asset: Asset, device: Device | None = None, node: Node | None = None, from_us: int, by: User | None, now: int
 ) -> AssetMeter:
     """Say by what the use of an asset is told from a whole UTC hour on: a device, the devices of a node, or nothing."""
-    asset = held(asset)
+    asset = locked_asset(asset)
     for place in (device, node):
         if place is not None and place.lab_id != asset.lab_id:
             raise InvalidInput("There is no such meter in this lab.", field="meter")
@@ -28,8 +28,8 @@ def set_meter(
     hour = hour_of(from_us)
     AssetMeter.objects.filter(ACTIVE, asset=asset, from_hour=hour).update(withdrawn_us=now, withdrawn_by=by)
     row = AssetMeter.objects.create(asset=asset, device=device, node=node, from_hour=hour, recorded_us=now, recorded_by=by)
-    told: Model | None = device or node
-    note_act(asset, by, Act.ASSET_METER, {"from_hour": hour, "meter": str(told) if told else ""}, now)
+    meter: Model | None = device or node
+    note_act(asset, by, Act.ASSET_METER, {"from_hour": hour, "meter": str(meter) if meter else ""}, now)
     enqueue(kind="assets.use_all", key=str(asset.lab_id))
     recharge(lab=asset.lab, asset_ids=[asset.pk])
     return row
@@ -38,7 +38,7 @@ def set_meter(
 @transaction.atomic
 def store(*, asset: Asset, project: Project | None, gigabytes: int, from_us: int, by: User | None, now: int) -> StoredVolume:
     """Say how much a project keeps on an asset from a whole UTC hour on; what was said for that hour is replaced."""
-    asset = held(asset)
+    asset = locked_asset(asset)
     if project is not None and project.lab_id != asset.lab_id:
         raise InvalidInput("There is no such project in this lab.", field="project")
     if not 0 <= gigabytes <= 10**12:
@@ -49,7 +49,7 @@ def store(*, asset: Asset, project: Project | None, gigabytes: int, from_us: int
     row = StoredVolume.objects.create(
         asset=asset, project=project, gigabytes=gigabytes, from_hour=hour, recorded_us=now, recorded_by=by
     )
-    told = {"project": project.slug if project else "", "gigabytes": gigabytes, "from_hour": hour}
-    note_act(asset, by, Act.ASSET_VOLUME, told, now)
+    details = {"project": project.slug if project else "", "gigabytes": gigabytes, "from_hour": hour}
+    note_act(asset, by, Act.ASSET_VOLUME, details, now)
     recharge(lab=asset.lab, asset_ids=[asset.pk])
     return row

@@ -5,32 +5,32 @@ from collections.abc import Sequence
 from django.db import transaction
 
 from apps.accounts.models import Lab
-from apps.assets.lifecycle_summary import KEPT, lived
+from apps.assets.lifecycle_summary import SUMMARY_FIELDS, summarise_lifecycle
 from apps.assets.models import Asset
 from apps.assets.services.charge_totals import settled_sums
 from apps.assets.services.charges import CHUNK, events_of
 
 
-def differing(*, lab: Lab, mend: bool) -> list[int]:
+def differing(*, lab: Lab, repair: bool) -> list[int]:
     """Return the assets of a lab with which something else is kept than their entries and charges come to; ``mend``: write
     what they come to."""
     ids = list(Asset.objects.filter(lab=lab).order_by("pk").values_list("pk", flat=True))
     parts = (ids[start : start + CHUNK] for start in range(0, len(ids), CHUNK))
-    return [pk for part in parts for pk in _differing(part, mend)]
+    return [pk for part in parts for pk in _differing(part, repair)]
 
 
 @transaction.atomic
-def _differing(asset_ids: Sequence[int], mend: bool) -> list[int]:
-    held = list(Asset.objects.select_for_update(no_key=True).filter(pk__in=asset_ids).order_by("pk"))
-    events, settled = events_of([asset.pk for asset in held]), settled_sums([asset.pk for asset in held])
+def _differing(asset_ids: Sequence[int], repair: bool) -> list[int]:
+    locked_assets = list(Asset.objects.select_for_update(no_key=True).filter(pk__in=asset_ids).order_by("pk"))
+    events, settled = events_of([asset.pk for asset in locked_assets]), settled_sums([asset.pk for asset in locked_assets])
     wrong = []
-    for asset in held:
+    for asset in locked_assets:
         charged_ug, off_ug = settled.get(asset.pk, (0, 0))
-        wanted = {**vars(lived(events[asset.pk])), "settled_ug": charged_ug, "settled_off_ug": off_ug}
-        if any(getattr(asset, name) != value for name, value in wanted.items()):
+        expected_values = {**vars(summarise_lifecycle(events[asset.pk])), "settled_ug": charged_ug, "settled_off_ug": off_ug}
+        if any(getattr(asset, name) != value for name, value in expected_values.items()):
             wrong.append(asset)
-            for name, value in wanted.items():
+            for name, value in expected_values.items():
                 setattr(asset, name, value)
-    if mend:
-        Asset.objects.bulk_update(wrong, [*KEPT, "settled_ug", "settled_off_ug"])
+    if repair:
+        Asset.objects.bulk_update(wrong, [*SUMMARY_FIELDS, "settled_ug", "settled_off_ug"])
     return [asset.pk for asset in wrong]

@@ -48,9 +48,11 @@ def drafted_rows(lab: Lab, draft: Draft, by: User | None, now: int) -> tuple[Ass
 def check_tags(lab: Lab, assets: Sequence[Asset]) -> None:
     tags = [asset.tag for asset in assets if asset.tag]
     double = next((tag for i, tag in enumerate(tags) if tag in set(tags[:i])), None) if len(set(tags)) < len(tags) else None
-    taken = double or Asset.objects.filter(lab=lab, tag__in=tags).values_list("tag", flat=True).first()
-    if taken:
-        raise Conflict(f"The inventory number {taken!r} is taken.", field="tag", hint="Give it another, or leave it out.")
+    duplicate = double or Asset.objects.filter(lab=lab, tag__in=tags).values_list("tag", flat=True).first()
+    if duplicate:
+        raise Conflict(
+            f"The inventory number {duplicate!r} is taken.", field="tag", hint="Give it another, or leave it out."
+        )
 
 
 @transaction.atomic
@@ -67,12 +69,12 @@ def register(*, lab: Lab, draft: Draft, by: User | None, now: int) -> Asset:
 @transaction.atomic
 def register_many(*, lab: Lab, drafts: Sequence[Draft], by: User | None, now: int) -> list[Asset]:
     """Write many assets, all or none; they are charged by a job."""
-    found = write_drafts(lab, drafts, by, now)
+    assets = write_drafts(lab, drafts, by, now)
     audit.record(
-        lab=lab, by=by, action=Act.ASSETS_IMPORTED, subject=f"{len(found)} assets", details={"assets": len(found)}, now=now
+        lab=lab, by=by, action=Act.ASSETS_IMPORTED, subject=f"{len(assets)} assets", details={"assets": len(assets)}, now=now
     )
     enqueue(kind="assets.charge", key=str(lab.pk))
-    return found
+    return assets
 
 
 def write_drafts(lab: Lab, drafts: Sequence[Draft], by: User | None, now: int) -> list[Asset]:

@@ -24,13 +24,16 @@ def upgrade(
         raise InvalidInput("An upgrade takes a part out, puts one in, or both.", field="out", hint="Say which part.")
     if out is not None and out.parent_id != asset.pk:
         raise InvalidInput("This is no part of it.", field="out", hint="Choose a part that is built in now.")
-    told = f"{out.name if out else 'nothing'} out, {new.facts.name if new else 'nothing'} in"
+    description = f"{out.name if out else 'nothing'} out, {new.facts.name if new else 'nothing'} in"
     row = record(
-        asset=asset, entry=Entry(EventKind.UPGRADE, at_us, evidence=evidence, note=f"{told}. {note}".strip()), by=by, now=now
+        asset=asset,
+        entry=Entry(EventKind.UPGRADE, at_us, evidence=evidence, note=f"{description}. {note}".strip()),
+        by=by,
+        now=now,
     )
     if out is not None:
-        gone = Entry(EventKind.DISPOSE, at_us, evidence=evidence, note=f"Taken out of {asset.name}"[:500])
-        record(asset=out, entry=gone, by=by, now=now)
+        disposal = Entry(EventKind.DISPOSE, at_us, evidence=evidence, note=f"Taken out of {asset.name}"[:500])
+        record(asset=out, entry=disposal, by=by, now=now)
     if new is not None:
         if new.opening.kind not in OPENING:
             raise InvalidInput("A life begins with being bought.", field="kind", hint="Use purchase or second_hand.")

@@ -98,7 +98,7 @@ class Draft:
     entries: tuple[Entry, ...] = field(default=())
 
 
-TAKES = {
+FIELDS_OF_KIND = {
     EventKind.PURCHASE: {"embodied", "life_hours", "amortisation", "project", "parent", "site", "counterpart"},
     EventKind.SECOND_HAND: {"embodied", "life_hours", "amortisation", "project", "parent", "site", "counterpart"},
     EventKind.DEPLOY: {"parent", "site"},
@@ -145,11 +145,13 @@ def checked_facts(lab: Lab, facts: Facts) -> Facts:
 
 def checked_entry(lab: Lab, entry: Entry, now: int) -> Entry:
     """Raise InvalidInput naming the field of whatever cannot be."""
-    if entry.kind not in TAKES:
-        raise InvalidInput(f"{entry.kind[:40]!r} is not an entry of a life.", field="kind", hint=f"Use {', '.join(TAKES)}.")
-    takes = TAKES[EventKind(entry.kind)]
+    if entry.kind not in FIELDS_OF_KIND:
+        raise InvalidInput(
+            f"{entry.kind[:40]!r} is not an entry of a life.", field="kind", hint=f"Use {', '.join(FIELDS_OF_KIND)}."
+        )
+    allowed_fields = FIELDS_OF_KIND[EventKind(entry.kind)]
     for name in ("embodied", "life_hours", "life_end_us", "amortisation", "project", "parent", "site", "counterpart"):
-        if getattr(entry, name) and name not in takes:
+        if getattr(entry, name) and name not in allowed_fields:
             raise InvalidInput(f"{EventKind(entry.kind).label!r} tells no {name}.", field=name, hint="Leave it empty.")
     if not 0 <= hour_of(entry.at_us) < END_HOUR or entry.at_us > now + US_PER_HOUR:
         raise InvalidInput("What did not happen yet is not recorded.", field="at", hint="Choose a day up to today.")
@@ -158,8 +160,8 @@ def checked_entry(lab: Lab, entry: Entry, now: int) -> Entry:
         if len(text) > limit or is_unstorable(text):
             raise InvalidInput(f"{text[:40]!r} cannot be kept.", field=name, hint=f"At most {limit} letters, no NUL.")
     for name in ("project", "parent", "site"):
-        thing = getattr(entry, name)
-        if thing is not None and thing.lab_id != lab.pk:
+        value = getattr(entry, name)
+        if value is not None and value.lab_id != lab.pk:
             raise InvalidInput(f"There is no such {name} in this lab.", field=name)
     _check_meaning(entry)
     if entry.embodied is not None:
@@ -194,7 +196,7 @@ def _check_embodied(what: Embodied) -> None:
 
 def event_row(asset: Asset, entry: Entry, by: User | None, now: int) -> LifecycleEvent:
     what = entry.embodied
-    told = {
+    columns = {
         name: getattr(what, name)
         for name in (
             "total_ug", "low_ug", "high_ug", "manufacture_ug", "transport_ug", "end_of_life_ug", "includes_end_of_life",
@@ -205,5 +207,5 @@ def event_row(asset: Asset, entry: Entry, by: User | None, now: int) -> Lifecycl
         asset=asset, kind=entry.kind, hour=hour_of(entry.at_us), life_hours=entry.life_hours,
         life_end_hour=None if entry.life_end_us is None else hour_of(entry.life_end_us), amortisation=entry.amortisation,
         project=entry.project, parent=entry.parent, site=entry.site, counterpart=entry.counterpart, evidence=entry.evidence,
-        note=entry.note, recorded_us=now, recorded_by=by, **told,
+        note=entry.note, recorded_us=now, recorded_by=by, **columns,
     )  # fmt: skip

@@ -27,7 +27,7 @@ class Known:
     why: str
 
 
-def brings(figure: EmbodiedFigure, capacity_gb: int | None) -> Embodied | None:
+def embodied_of(figure: EmbodiedFigure, capacity_gb: int | None) -> Embodied | None:
     """Return what a thing of a figure brings; None where the figure is for a measure that nobody told of the thing."""
     if figure.unit == FigureUnit.ITEM:
         return Embodied.of(figure)
@@ -51,7 +51,7 @@ class Matcher:
 
     def __init__(self, lab: Lab) -> None:
         self._lab = lab
-        self._found: dict[tuple[str, str, str], Match] = {}
+        self._matches: dict[tuple[str, str, str], Match] = {}
         self._kinds: dict[str, str] = {}
         self._hints: dict[tuple[str, str], str] = {}
 
@@ -66,31 +66,31 @@ class Matcher:
 
     def known(self, kind: str, names: tuple[str, ...], category: str, capacity_gb: int | None) -> Known:
         """Return what is known of a thing that is called one of ``names``, the likeliest first."""
-        best = next((found for name in names if (found := self._match(kind, name, category)).model), None)
+        best = next((match for name in names if (match := self._match(kind, name, category)).model), None)
         best = best or self._match(kind, names[0] if names else "", category)
         if best.figure is None:
             return Known(best.model, None, "", f"there is no figure for a {HardwareKind(kind).label.lower()}")
         capacity = capacity_gb or next((size for name in names if (size := capacity_in(name))), None)
-        brought = brings(best.figure, capacity)
-        if brought is None:
+        embodied = embodied_of(best.figure, capacity)
+        if embodied is None:
             unit = best.figure.get_unit_display()
             return Known(best.model, None, "", f"its figure is per {unit}, and how much it holds is not told (capacity_tb)")
-        return Known(best.model, brought, best.by, self._why(kind, names, best))
+        return Known(best.model, embodied, best.by, self._why(kind, names, best))
 
     def _match(self, kind: str, name: str, category: str) -> Match:
         key = (kind, name if len(name) > 100 else name.lower(), category)
-        if key not in self._found:
-            self._found[key] = match(kind, name, self._lab, category)
-        return self._found[key]
+        if key not in self._matches:
+            self._matches[key] = match(kind, name, self._lab, category)
+        return self._matches[key]
 
-    def _why(self, kind: str, names: tuple[str, ...], found: Match) -> str:
-        figure = found.figure
+    def _why(self, kind: str, names: tuple[str, ...], match: Match) -> str:
+        figure = match.figure
         assert figure is not None
-        if found.by == "model":
+        if match.by == "model":
             return figure.get_method_display()
-        stands = f"stands for its kind: {figure.model.name}"
-        hint = "" if found.model else self._hint(kind, names)
-        return f"{stands}{hint}" if not found.model else f"{found.model.name} has no figure; {stands}"
+        reason = f"stands for its kind: {figure.model.name}"
+        hint = "" if match.model else self._hint(kind, names)
+        return f"{reason}{hint}" if not match.model else f"{match.model.name} has no figure; {reason}"
 
     def _hint(self, kind: str, names: tuple[str, ...]) -> str:
         """Return the models that hold what was written, for whoever wrote "V100" and has to say which."""

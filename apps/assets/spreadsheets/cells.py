@@ -86,8 +86,8 @@ def _money(text: str, field: str) -> str:
 
 def currency_in(text: str) -> str:
     """Return the currency that stands beside an amount ("USD 1,234.50"), '' if none does."""
-    found = re.search(r"\b([A-Z]{3})\b", text)
-    return found[1] if found else ""
+    match = re.search(r"\b([A-Z]{3})\b", text)
+    return match[1] if match else ""
 
 
 def ug_of(text: str, field: str) -> int:
@@ -114,10 +114,10 @@ _CAPACITY = re.compile(r"(?<![\w.])(\d{1,4}(?:\.\d{1,3})?)\s?(TB|GB)\b", re.IGNO
 
 def capacity_in(text: str) -> int | None:
     """Return the capacity in GB that a product's name tells ("Exos X16 16TB"), None if none or several."""
-    found = {(number, unit.upper()) for number, unit in _CAPACITY.findall(text)}
-    if len(found) != 1:
+    capacities = {(number, unit.upper()) for number, unit in _CAPACITY.findall(text)}
+    if len(capacities) != 1:
         return None
-    number, unit = found.pop()
+    number, unit = capacities.pop()
     return round(Decimal(number) * (1000 if unit == "TB" else 1))
 
 

@@ -80,13 +80,13 @@ def _lines(reader: Iterator[list[str]], header: Header) -> Iterator[Line]:
 
 
 def _line(number: int, cells: list[str], header: Header) -> Line:
-    found: dict[str, str] = {}
+    cell_by_name: dict[str, str] = {}
     for field, cell in zip(header.fields, cells, strict=False):
         if len(cell) > MAX_CELL:
             return Line(number, {}, f"A cell is longer than {MAX_CELL} letters.")
         text = cell.strip() if header.foreign else unescaped(cell)
         if field and text:
-            found.setdefault(field, text)
+            cell_by_name.setdefault(field, text)
     if any(cell.strip() for cell in cells[len(header.fields) :]):
-        return Line(number, found, "There are more cells than the first line names.")
-    return Line(number, found)
+        return Line(number, cell_by_name, "There are more cells than the first line names.")
+    return Line(number, cell_by_name)

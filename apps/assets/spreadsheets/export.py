@@ -32,24 +32,24 @@ def rows(assets: QuerySet[Asset]) -> Iterator[list[str]]:
         if not part:
             return
         last = part[-1].pk
-        lives = _lives([asset.pk for asset in part])
+        events_by_asset = _events_by_asset([asset.pk for asset in part])
         for asset in part:
-            told = _told(asset, lives[asset.pk])
-            yield [told.get(name, "") for name in OWN]
+            asset_cells = _asset_cells(asset, events_by_asset[asset.pk])
+            yield [asset_cells.get(name, "") for name in OWN]
 
 
-def _lives(ids: Iterable[int]) -> dict[int, list[LifecycleEvent]]:
-    found: dict[int, dict[int, LifecycleEvent]] = {pk: {} for pk in ids}
-    for row in LifecycleEvent.objects.filter(asset_id__in=list(found)):
-        found[row.asset_id][row.pk] = row
+def _events_by_asset(ids: Iterable[int]) -> dict[int, list[LifecycleEvent]]:
+    asset_events: dict[int, dict[int, LifecycleEvent]] = {pk: {} for pk in ids}
+    for row in LifecycleEvent.objects.filter(asset_id__in=list(asset_events)):
+        asset_events[row.asset_id][row.pk] = row
     return {
         asset_id: [events[event.id] for event in standing([as_event(row) for row in events.values()])]
-        for asset_id, events in found.items()
+        for asset_id, events in asset_events.items()
     }
 
 
-def _told(asset: Asset, life: list[LifecycleEvent]) -> dict[str, str]:
-    told = {
+def _asset_cells(asset: Asset, life: list[LifecycleEvent]) -> dict[str, str]:
+    asset_cells = {
         "name": asset.name, "kind": asset.kind, "model": asset.model.name if asset.model else "", "serial": asset.serial,
         "tag": asset.tag, "supplier": asset.supplier, "currency": asset.currency, "location": asset.location,
         "note": asset.note, "owner": asset.owner.slug if asset.owner else "", "site": asset.site.name if asset.site else "",
@@ -58,8 +58,8 @@ def _told(asset: Asset, life: list[LifecycleEvent]) -> dict[str, str]:
         "price": _plain(asset.price_ucurrency, MILLION),
     }  # fmt: skip
     for event in life:
-        told |= _of_event(event)
-    return told
+        asset_cells |= _of_event(event)
+    return asset_cells
 
 
 def _of_event(event: LifecycleEvent) -> dict[str, str]:

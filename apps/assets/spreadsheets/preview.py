@@ -57,7 +57,7 @@ class Reading:
         self._drafter = Drafter(lab, options, foreign=self.header.foreign)
         self._tags: dict[str, int] = dict(Asset.objects.filter(lab=lab).exclude(tag="").values_list("tag", "pk"))
         self._serials: dict[str, int] = dict(Asset.objects.filter(lab=lab).exclude(serial="").values_list("serial", "pk"))
-        self._seen: dict[tuple[str, str], int] = {}
+        self._lines_by_key: dict[tuple[str, str], int] = {}
         self._named: dict[str, list[int]] = {}
         self._parents: dict[str, Asset | None] = {}
         if "parent" in self.header.fields:
@@ -75,16 +75,16 @@ class Reading:
                 self._named.setdefault(text, []).append(line.number)
 
     def _row(self, line: Line) -> Row:
-        told = line.cells
-        name = told.get("name") or told.get("model") or told.get("tag") or told.get("serial", "")
+        cells = line.cells
+        name = cells.get("name") or cells.get("model") or cells.get("tag") or cells.get("serial", "")
         name = name[:200]
         if line.wrong:
             return Row(line.number, WRONG, name, message=line.wrong, hint="Save the file as CSV again.")
-        asset_id = self._tags.get(told.get("tag", "")) or self._serials.get(told.get("serial", ""))
+        asset_id = self._tags.get(cells.get("tag", "")) or self._serials.get(cells.get("serial", ""))
         if asset_id is not None:
             return Row(line.number, KNOWN, name, asset_id=asset_id, message="known already, left as it is")
-        if self.header.foreign and state_of(told.get("status", "")) == "over":
-            message = f"left out: its status is {told['status'][:40]!r}, and the file does not tell since when"
+        if self.header.foreign and state_of(cells.get("status", "")) == "over":
+            message = f"left out: its status is {cells['status'][:40]!r}, and the file does not tell since when"
             return Row(line.number, LEFT_OUT, name, message=message)
         twice = self._twice(line)
         if twice:
@@ -97,27 +97,27 @@ class Reading:
     def _twice(self, line: Line) -> str:
         for field in ("tag", "serial"):
             text = line.cells.get(field, "")
-            first = self._seen.setdefault((field, text), line.number) if text else line.number
+            first = self._lines_by_key.setdefault((field, text), line.number) if text else line.number
             if first != line.number:
                 return f"The {field} {text[:60]!r} stands on line {first} already."
         return ""
 
     def _drafted(self, line: Line, name: str) -> Row:
-        found = self._drafter.drafted(line.cells)
-        draft, parent_line = found.draft, None
-        wanted = line.cells.get("parent", "")
-        if wanted:
-            ref = self._parent(wanted, line.number)
+        asset_input = self._drafter.drafted(line.cells)
+        draft, parent_line = asset_input.draft, None
+        parent_text = line.cells.get("parent", "")
+        if parent_text:
+            ref = self._parent(parent_text, line.number)
             if isinstance(ref, str):
                 hint = "A tag, or a name that only one thing has; in this file or in the register."
                 return Row(line.number, WRONG, name, message=ref, field="parent", hint=hint)
             parent_line = ref.line
             if ref.asset_id is not None:
-                parent = self._parents.setdefault(wanted, Asset.objects.filter(lab=self._lab, pk=ref.asset_id).first())
+                parent = self._parents.setdefault(parent_text, Asset.objects.filter(lab=self._lab, pk=ref.asset_id).first())
                 draft = replace(draft, opening=replace(draft.opening, parent=parent))
         drafted_rows(self._lab, draft, None, self._now)
         return Row(
-            line.number, NEW, draft.facts.name, draft, found.known, parent_line, elsewhere=found.elsewhere
+            line.number, NEW, draft.facts.name, draft, asset_input.known, parent_line, elsewhere=asset_input.elsewhere
         )  # fmt: skip
 
     def _parent(self, text: str, number: int) -> Ref | str:
@@ -132,10 +132,10 @@ class Reading:
         if lines:
             return Ref(line=lines[0])
         if text not in self._parents:
-            found = list(Asset.objects.filter(Q(name=text), lab=self._lab)[:2])
-            if len(found) > 1:
+            parents = list(Asset.objects.filter(Q(name=text), lab=self._lab)[:2])
+            if len(parents) > 1:
                 return f"Which {text[:60]!r}? Several things of the register are called so."
-            self._parents[text] = found[0] if found else None
+            self._parents[text] = parents[0] if parents else None
         parent = self._parents[text]
         return Ref(asset_id=parent.pk) if parent is not None else f"There is no {text[:60]!r} to be built into."
 

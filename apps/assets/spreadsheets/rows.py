@@ -44,65 +44,67 @@ class Drafter:
         self._projects: dict[str, Project] = {project.slug: project for project in lab.projects.all()}
         self._sites: dict[str, Site] = {site.name: site for site in lab.sites.all()}
 
-    def drafted(self, told: dict[str, str]) -> Drafted:
+    def drafted(self, row: dict[str, str]) -> Drafted:
         """Return what a line becomes. Raises InvalidInput naming the field."""
-        model, words = told.get("model", ""), told.get("category", "")
-        kind = self._kind(told, words)
-        names = names_of(kind, model, told.get("manufacturer", ""))
-        capacity = cells.gigabytes_of(told["capacity_tb"], "capacity_tb") if "capacity_tb" in told else None
-        known = self._matcher.known(kind, names, category_of(kind, f"{words} {model} {told.get('name', '')}"), capacity)
-        bought_us = self._bought(told)
-        known = self._embodied(told, known)
-        site, elsewhere = self._site(told)
+        model, words = row.get("model", ""), row.get("category", "")
+        kind = self._kind(row, words)
+        names = names_of(kind, model, row.get("manufacturer", ""))
+        capacity = cells.gigabytes_of(row["capacity_tb"], "capacity_tb") if "capacity_tb" in row else None
+        known = self._matcher.known(kind, names, category_of(kind, f"{words} {model} {row.get('name', '')}"), capacity)
+        bought_us = self._parse_purchase(row)
+        known = self._embodied(row, known)
+        site, elsewhere = self._site(row)
         opening = Entry(
-            EventKind.SECOND_HAND if self._yes(told, "second_hand") else EventKind.PURCHASE, bought_us,
-            embodied=known.embodied, life_hours=self._life(told, kind), amortisation=told.get("amortisation", ""),
-            project=self._owner(told), site=site,
+            EventKind.SECOND_HAND if self._parse_bool(row, "second_hand") else EventKind.PURCHASE, bought_us,
+            embodied=known.embodied, life_hours=self._life(row, kind), amortisation=row.get("amortisation", ""),
+            project=self._owner(row), site=site,
         )  # fmt: skip
-        facts = self._facts(told, kind, known, bought_us, elsewhere)
-        return Drafted(Draft(facts, opening, self._used(told, bought_us), entries=self._ends(told)), known, elsewhere)
+        facts = self._facts(row, kind, known, bought_us, elsewhere)
+        return Drafted(
+            Draft(facts, opening, self._parse_first_use(row, bought_us), entries=self._parse_disposal(row)), known, elsewhere
+        )
 
-    def _kind(self, told: dict[str, str], words: str) -> str:
-        kind = told.get("kind", "").lower()
+    def _kind(self, row: dict[str, str], words: str) -> str:
+        kind = row.get("kind", "").lower()
         if kind and kind not in HardwareKind.values:
             hint = f"Use one of {', '.join(HardwareKind.values)}."
             raise InvalidInput(f"{kind[:40]!r} is not a kind.", field="kind", hint=hint)
-        model = told.get("model", "")
-        guess = kind or kind_of(words) or self._matcher.kind(names_of(HardwareKind.GPU, model, told.get("manufacturer", "")))
+        model = row.get("model", "")
+        guess = kind or kind_of(words) or self._matcher.kind(names_of(HardwareKind.GPU, model, row.get("manufacturer", "")))
         return guess or HardwareKind.OTHER
 
-    def _bought(self, told: dict[str, str]) -> int:
-        text = told.get("bought_on") or self._options.bought_on
+    def _parse_purchase(self, row: dict[str, str]) -> int:
+        text = row.get("bought_on") or self._options.bought_on
         if not text:
             hint = "Fill in the column, or bring the file again with a day for things of which it does not tell it."
             raise InvalidInput("When was it bought?", field="bought_on", hint=hint)
         return cells.moment_us(text, "bought_on", self._zone)
 
-    def _used(self, told: dict[str, str], bought_us: int) -> int | None:
+    def _parse_first_use(self, row: dict[str, str], bought_us: int) -> int | None:
         if not self._foreign:
-            text = told.get("in_use_since", "")
+            text = row.get("in_use_since", "")
             return cells.moment_us(text, "in_use_since", self._zone) if text else None
-        return bought_us if state_of(told.get("status", "")) == "use" else None
+        return bought_us if state_of(row.get("status", "")) == "use" else None
 
-    def _ends(self, told: dict[str, str]) -> tuple[Entry, ...]:
+    def _parse_disposal(self, row: dict[str, str]) -> tuple[Entry, ...]:
         ends = (("retired_on", EventKind.RETIRE), ("disposed_on", EventKind.DISPOSE))
-        return tuple(Entry(kind, cells.moment_us(told[name], name, self._zone)) for name, kind in ends if name in told)
+        return tuple(Entry(kind, cells.moment_us(row[name], name, self._zone)) for name, kind in ends if name in row)
 
-    def _life(self, told: dict[str, str], kind: str) -> int:
-        return cells.life_hours(told["life_years"], "life_years") if "life_years" in told else default_life_hours(kind)
+    def _life(self, row: dict[str, str], kind: str) -> int:
+        return cells.life_hours(row["life_years"], "life_years") if "life_years" in row else default_life_hours(kind)
 
-    def _yes(self, told: dict[str, str], field: str) -> bool | None:
-        return cells.yes_no(told.get(field, ""), field)
+    def _parse_bool(self, row: dict[str, str], field: str) -> bool | None:
+        return cells.yes_no(row.get(field, ""), field)
 
-    def _owner(self, told: dict[str, str]) -> Project | None:
-        slug = told.get("owner", "")
+    def _owner(self, row: dict[str, str]) -> Project | None:
+        slug = row.get("owner", "")
         if slug and slug not in self._projects:
             hint = f"A project's short name: {', '.join(list(self._projects)[:20])}. Empty: the lab's own."
             raise InvalidInput(f"There is no project {slug[:60]!r}.", field="owner", hint=hint)
         return self._projects[slug] if slug else None
 
-    def _site(self, told: dict[str, str]) -> tuple[Site | None, str]:
-        name = told.get("site", "")
+    def _site(self, row: dict[str, str]) -> tuple[Site | None, str]:
+        name = row.get("site", "")
         if not name or name in self._sites:
             return (self._sites[name] if name else None), ""
         if self._foreign:
@@ -110,28 +112,28 @@ class Drafter:
         hint = f"Sites are made at /sites/. Known: {', '.join(list(self._sites)[:20])}."
         raise InvalidInput(f"There is no site {name[:60]!r}.", field="site", hint=hint)
 
-    def _facts(self, told: dict[str, str], kind: str, known: Known, bought_us: int, elsewhere: str) -> Facts:
-        name = told.get("name", "")
+    def _facts(self, row: dict[str, str], kind: str, known: Known, bought_us: int, elsewhere: str) -> Facts:
+        name = row.get("name", "")
         if not name and self._foreign:
-            name = " ".join(part for part in (told.get("model", ""), told.get("tag") or told.get("serial", "")) if part)
-        price, currency = self._price(told)
-        model = told.get("model", "")
-        note = told.get("note", "")
+            name = " ".join(part for part in (row.get("model", ""), row.get("tag") or row.get("serial", "")) if part)
+        price, currency = self._price(row)
+        model = row.get("model", "")
+        note = row.get("note", "")
         if model and known.model is None:  # nothing that was told is lost
             note = f"{note} (model: {model})" if note else f"Model: {model}"
         return Facts(
-            name=name, kind=kind, model=known.model, serial=told.get("serial", ""), tag=told.get("tag", ""),
-            supplier=told.get("supplier", ""), price_ucurrency=price, currency=currency,
-            warranty_until=self._warranty(told, bought_us), note=note,
-            location=", ".join(part for part in (elsewhere, told.get("location", "")) if part),
+            name=name, kind=kind, model=known.model, serial=row.get("serial", ""), tag=row.get("tag", ""),
+            supplier=row.get("supplier", ""), price_ucurrency=price, currency=currency,
+            warranty_until=self._warranty(row, bought_us), note=note,
+            location=", ".join(part for part in (elsewhere, row.get("location", "")) if part),
         )  # fmt: skip
 
-    def _price(self, told: dict[str, str]) -> tuple[int | None, str]:
-        text = told.get("price", "")
+    def _price(self, row: dict[str, str]) -> tuple[int | None, str]:
+        text = row.get("price", "")
         if not text:
             return None, ""
         price = cells.price_of(text, "price", strict=not self._foreign)
-        currency = told.get("currency") or cells.currency_in(text) or self._options.currency
+        currency = row.get("currency") or cells.currency_in(text) or self._options.currency
         if not currency and price == 0 and self._foreign:  # Snipe-IT writes 0.00 where nobody knows
             return None, ""
         if not currency:
@@ -139,40 +141,40 @@ class Drafter:
             raise InvalidInput("In which currency is this price?", field="currency", hint=hint)
         return price, currency
 
-    def _warranty(self, told: dict[str, str], bought_us: int) -> date | None:
-        if "warranty_until" in told:
-            return cells.day_of(told["warranty_until"], "warranty_until")
-        if "warranty_months" not in told or cells.no_months(told["warranty_months"]):
+    def _warranty(self, row: dict[str, str], bought_us: int) -> date | None:
+        if "warranty_until" in row:
+            return cells.day_of(row["warranty_until"], "warranty_until")
+        if "warranty_months" not in row or cells.no_months(row["warranty_months"]):
             return None
         begin = datetime.fromtimestamp(bought_us // 1_000_000, tz=UTC).astimezone(self._zone).date()
-        return cells.months_after(begin, told["warranty_months"], "warranty")
+        return cells.months_after(begin, row["warranty_months"], "warranty")
 
-    def _embodied(self, told: dict[str, str], known: Known) -> Known:
+    def _embodied(self, row: dict[str, str], known: Known) -> Known:
         """Return what the line itself says of embodied carbon, else what the catalogue does."""
-        text = told.get("embodied_kg", "")
+        text = row.get("embodied_kg", "")
         if text.lower() == UNKNOWN:
             return Known(known.model, None, "", "the file says that it is not known")
         if not text:
-            if any(name.startswith("embodied_") for name in told):
+            if any(name.startswith("embodied_") for name in row):
                 raise InvalidInput("A range or a part of what?", field="embodied_kg", hint="Fill in embodied_kg.")
-            if self._yes(told, "second_hand"):
+            if self._parse_bool(row, "second_hand"):
                 source = "Second-hand, cut-off: its making stays with its first owner"
                 return Known(known.model, Embodied(0, source=source), "file", "second-hand: nothing of its first life")
             return known
         stated = Embodied(
-            total_ug=cells.ug_of(text, "embodied_kg"), low_ug=self._ug(told, "low"), high_ug=self._ug(told, "high"),
-            manufacture_ug=self._ug(told, "manufacture"), transport_ug=self._ug(told, "transport"),
-            end_of_life_ug=self._ug(told, "end_of_life"),
-            includes_end_of_life=self._yes(told, "embodied_includes_end_of_life"),
-            source=told.get("embodied_source", "")[:500] or "Told by the imported file",
+            total_ug=cells.ug_of(text, "embodied_kg"), low_ug=self._ug(row, "low"), high_ug=self._ug(row, "high"),
+            manufacture_ug=self._ug(row, "manufacture"), transport_ug=self._ug(row, "transport"),
+            end_of_life_ug=self._ug(row, "end_of_life"),
+            includes_end_of_life=self._parse_bool(row, "embodied_includes_end_of_life"),
+            source=row.get("embodied_source", "")[:500] or "Told by the imported file",
         )  # fmt: skip
         if known.embodied is not None and _without_figure(known.embodied) == _without_figure(stated):
             return Known(known.model, known.embodied, "model", known.why)
         return Known(known.model, stated, "file", stated.source)
 
-    def _ug(self, told: dict[str, str], part: str) -> int | None:
+    def _ug(self, row: dict[str, str], part: str) -> int | None:
         field = f"embodied_{part}_kg"
-        return cells.ug_of(told[field], field) if field in told else None
+        return cells.ug_of(row[field], field) if field in row else None
 
 
 def _without_figure(what: Embodied) -> tuple[object, ...]:

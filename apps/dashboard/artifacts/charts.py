@@ -1,4 +1,4 @@
-"""Chart figures of artifacts, built here as those of energy are (charts.py): bytes by kind and project."""
+"""Chart figures of artifacts: stored bytes by kind and project."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,14 +10,15 @@ from apps.dashboard.charts import SERIES, UNKNOWN, Chart, figure_as_json, label,
 
 @dataclass(frozen=True)
 class BarSeries:
-    """What a project keeps of each kind, in the chart's unit; or what lies on a medium of each project. ``colour``: a key
-    of SERIES."""
+    """Bytes of a project by kind, or of a medium by project, in the chart's unit. ``colour``: a key
+    of SERIES.
+    """
 
     name: str
     colour: str
     href: str
     values: Sequence[float]
-    is_hatched: bool = False  # nobody knows what it is
+    is_hatched: bool = False  # unknown medium
 
 
 def _marker(part: BarSeries) -> dict[str, Any]:
@@ -30,7 +31,7 @@ def _marker(part: BarSeries) -> dict[str, Any]:
 
 
 def stacked_bytes_chart(*, name: str, summary: str, kinds: Sequence[str], projects: Sequence[BarSeries], unit: str) -> Chart:
-    """Return a bar of bytes per kind, stacked by project, from zero: lying, so that names fit beside them on any screen."""
+    """Return horizontal bars of bytes per kind, stacked by project, from zero."""
     figure = new_figure(barmode="stack")
     for part in projects:
         figure.add_bar(

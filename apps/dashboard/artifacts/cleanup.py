@@ -1,4 +1,4 @@
-"""Plans of what may go, and for how long what is kept."""
+"""Pages of cleanup plans and retention periods."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -28,24 +28,29 @@ from apps.artifacts.models import CleanupItem, CleanupPlan, Copy, Notification
 from apps.artifacts.storage_model import to_ppm
 from apps.core.errors import InvalidInput
 from apps.dashboard.artifacts.storage_cost import break_even_cell, break_even_sentence
-from apps.dashboard.figures import WouldBe, estimated
+from apps.dashboard.figures import Projected, estimated
 from apps.dashboard.formatting import size
 from apps.fleet.models import Node
 
 
 @dataclass(frozen=True)
 class CostQuantities:
-    """Energy and what it emits, location-based. None: not known. ``is_factorless``: some of it has no factor."""
+    """Energy and location-based emissions, None if unknown. ``is_factorless``: part of it has no
+    factor.
+    """
 
-    energy: WouldBe | None
-    emission: WouldBe | None
+    energy: Projected | None
+    emission: Projected | None
     is_factorless: bool
 
 
 @dataclass(frozen=True)
 class NotificationPart:
-    """Who was told of a plan; ``missing``: who never was; ``absent``: lines whose owner is not in the lab. ``mails``:
-    whether mails are sent now; ``unmailed``: how many were told while none were."""
+    """Notifications of a plan. ``missing``: recipients not notified yet. ``absent``: items without
+    an owner in the lab.
+
+    ``mails``: mails are enabled. ``unmailed``: notifications while mails were disabled.
+    """
 
     notifications: list[Notification]
     missing: list[Recipient]
@@ -58,7 +63,7 @@ class NotificationPart:
 def cost_quantities(
     energy_mj: int | None, emission_ug: int | None, *, at_least: bool = False, factorless: bool = False
 ) -> CostQuantities:
-    """Return energy and emissions as a page shows them. ``at_least``: some energy is in neither sum."""
+    """Return energy and emissions as quantities. ``at_least``: some energy is in neither sum."""
     return CostQuantities(
         None if energy_mj is None else estimated(energy_mj, at_least=at_least),
         None if emission_ug is None else estimated(emission_ug, "emission_ug", at_least=at_least or factorless),
@@ -67,7 +72,7 @@ def cost_quantities(
 
 
 def notification_part(plan: CleanupPlan) -> NotificationPart:
-    """Return who was told. A draft's are those who will be."""
+    """Return the notifications of a plan; for a draft its future recipients."""
     notifications = list(plan.notifications.order_by("name", "pk"))
     is_open = plan.state in (PlanState.DRAFT, PlanState.NOTIFIED)
     mailed = sum(notice.mail == MailState.SENT for notice in notifications)
@@ -103,8 +108,11 @@ class PlanRow:
 
 @dataclass(frozen=True)
 class PeriodRow:
-    """For how many days a class is kept. ``field``: what its field holds; ``otherwise``: the days where that is empty, of
-    the lab or usual. 'never': it is never proposed."""
+    """The retention period of a class. ``field``: value of the form field. ``otherwise``: the
+    inherited days.
+
+    'never': the class is never proposed.
+    """
 
     retention_class: RetentionClass
     days: str
@@ -116,7 +124,7 @@ class PeriodRow:
 
 @dataclass(frozen=True)
 class PlansPage:
-    """All plans, the machines that one can be made for, and what is kept for how long."""
+    """All plans, the machines and projects of the form, and the retention periods."""
 
     open: list[PlanRow]
     over: list[PlanRow]
@@ -127,7 +135,9 @@ class PlansPage:
 
 
 def plans_page(lab: Lab, *, project: Project | None, typed: Mapping[str, str]) -> PlansPage:
-    """Return the page. ``project``: whose days are shown; None: the lab's. ``typed``: days that could not be recorded."""
+    """Return the page. ``project``: whose periods are listed; None: the lab's. ``typed``: rejected
+    input.
+    """
     plans = list(lab.cleanup_plans.select_related("node", "project", "created_by").order_by("-created_us", "-pk")[:200])
     totals = _selected_totals(plans)
     rows = [PlanRow(plan, lines, size(byte_count)) for plan in plans for lines, byte_count in [totals.get(plan.pk, (0, 0))]]
@@ -142,7 +152,9 @@ def plans_page(lab: Lab, *, project: Project | None, typed: Mapping[str, str]) -
 
 
 def _selected_totals(plans: Sequence[CleanupPlan]) -> dict[int, tuple[int, int]]:
-    """Return how many lines of each plan are ticked, and their bytes; what has none is left out. One query."""
+    """Return the number and bytes of the selected items by plan. Plans without any are left out.
+    One query.
+    """
     items = CleanupItem.objects.filter(plan__in=plans, selected=True).order_by()
     sums = items.values_list("plan").annotate(lines=Count("pk"), bytes=Sum("artifact__bytes"))
     return {plan: (count, int(number)) for plan, count, number in sums}
@@ -172,10 +184,12 @@ def _format_days(days: int | None) -> str:
 
 @dataclass(frozen=True)
 class ItemRow:
-    """A line. ``storage``: a year of keeping it; ``retrain``: making it again; both with what that emits. ``pays``: from
-    which chance of reuse on keeping its artifact pays, short and in a sentence, '' where that is not known. ``stays``: why
-    it does not go although it was ticked. ``copy_stays``: another copy is there, and does not go by this plan.
-    ``is_ticked``: whether its box is."""
+    """An item. ``storage``: a year of storage; ``retrain``: retraining; both with emissions.
+
+    ``pays``: break-even reuse probability, short and as a sentence, '' if unknown. ``stays``: the
+    reason that blocks a selected item. ``copy_stays``: another copy remains. ``is_ticked``: the
+    checkbox is checked.
+    """
 
     line: CleanupItem
     size: str
@@ -189,18 +203,18 @@ class ItemRow:
 
     @property
     def can_be_excluded(self) -> bool:
-        """Return whether it would go, or be tried again, unless somebody objects."""
+        """Return whether an objection can exclude the item."""
         return self.line.selected and self.line.outcome in ("", ItemOutcome.REFUSED)
 
     @property
     def is_excluded(self) -> bool:
-        """Return whether somebody objected to what the machine had left: it is not tried again."""
+        """Return whether an objection excluded an item that the machine had refused."""
         return not self.line.selected and self.line.outcome == ItemOutcome.REFUSED
 
 
 @dataclass(frozen=True)
 class PlanPage:
-    """One plan. ``mine``: how many ticked lines are the visitor's own, or theirs to look at as they were told of them."""
+    """One plan. ``mine``: number of selected items that the visitor owns or was notified of."""
 
     plan: CleanupPlan
     rows: list[ItemRow]
@@ -221,13 +235,16 @@ class PlanPage:
 
     @property
     def in_trash(self) -> int:
-        """Return how many lines lie in a trash folder."""
+        """Return the number of trashed items."""
         return dict(self.outcomes).get(ItemOutcome.TRASHED, 0)
 
 
 def plan_page(*, plan: CleanupPlan, params: Mapping[str, str], user: User, now: int, ticks: Mapping[str, bool]) -> PlanPage:
-    """Return a page of a plan's lines, the largest first. ``ticks``: by line, as they were posted and could not be kept.
-    Raises InvalidInput."""
+    """Return a page of a plan's items, the largest first. ``ticks``: posted checkboxes that were
+    not saved.
+
+    Raises InvalidInput.
+    """
     start = _parse_page(params.get("page", ""))
     mine = _own_items_condition(plan, user)
     items = plan.items.select_related("artifact__owner", "artifact__project", "copy", "objected_by", "retrain_run")
@@ -269,14 +286,14 @@ def plan_page(*, plan: CleanupPlan, params: Mapping[str, str], user: User, now: 
 
 
 def _largest_items(items: QuerySet[CleanupItem], start: int) -> list[CleanupItem]:
-    """Return a page of lines. To sort numbers is much quicker than to sort all that is known."""
+    """Return a page of items. Sorting only primary keys is much faster than sorting whole rows."""
     numbers = list(items.order_by("-artifact__bytes", "pk").values_list("pk", flat=True)[start : start + PAGE_ROWS])
     by_pk = items.in_bulk(numbers)
     return [by_pk[number] for number in numbers if number in by_pk]
 
 
 def _own_items_condition(plan: CleanupPlan, user: User) -> Q:
-    """Return which lines a person was told of, or owns."""
+    """Return the condition for items that a person owns or was notified of."""
     notification = plan.notifications.filter(user=user).select_related("plan__lab").first()
     return notified_items(notification) if notification else Q(artifact__owner=user)
 
@@ -289,7 +306,7 @@ def _rows(plan: CleanupPlan, items: Sequence[CleanupItem], user: User, now: int,
 
 
 def _blocked_reasons(plan: CleanupPlan, items: Sequence[CleanupItem], now: int) -> dict[int, str]:
-    """Return why some lines stay, of a plan that is approved: what came after it counts."""
+    """Return the reasons that block items of an approved plan now."""
     if plan.state != PlanState.APPROVED:
         return {}
     return {
@@ -338,7 +355,7 @@ def _href(params: Mapping[str, str], start: int) -> str:
 
 
 def plan_csv_rows(plan: CleanupPlan, now: int) -> Sequence[tuple[object, ...]]:
-    """Return all lines as the CSV has them, with what goes and stays as on the page. Empty: not known."""
+    """Return all items as rows of the CSV, with eligibility as on the page. Empty: unknown."""
     items = list(plan.items.select_related("artifact__owner", "copy").order_by("-artifact__bytes", "pk"))
     storage_mj, reasons = artifact_storage_mj(plan), _blocked_reasons(plan, items, now)
     return [

@@ -1,4 +1,4 @@
-"""Plans of what may go: all of them, one, what is done with it; for how long what is kept."""
+"""Views of cleanup plans and retention periods."""
 
 from collections.abc import Callable
 from typing import Any
@@ -17,19 +17,19 @@ from apps.core.errors import InvalidInput, LabCarbonError
 from apps.core.text import is_unstorable, parse_record_number
 from apps.dashboard.artifacts.cleanup import CSV_COLUMNS, plan_csv_rows, plan_page, plans_page
 from apps.dashboard.csv_response import csv_response
-from apps.dashboard.decorators import KEEPERS, WRITERS, Visitor, found, page
-from apps.dashboard.form_fields import node_if_chosen
+from apps.dashboard.decorators import MANAGERS, WRITERS, Visitor, or_not_found, page
+from apps.dashboard.form_fields import optional_node
 
 LIST = "/artifacts/plans/"
-_DEFAULT_DAYS = "14"  # what the page fills in
+_DEFAULT_DAYS = "14"  # prefilled in the form
 
 
 @page("GET", "POST")
 def plans(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
-    """List plans; POST makes one for a machine, or sets for how long a class is kept."""
+    """List plans; POST creates a plan for a machine or sets retention periods."""
     error: LabCarbonError | None = None
     if request.method == "POST":
-        visitor.needs(KEEPERS if request.POST.get("do") == "days" else WRITERS)
+        visitor.require_role(MANAGERS if request.POST.get("do") == "days" else WRITERS)
         try:
             return HttpResponseRedirect(_handle_list_post(request, visitor))
         except LabCarbonError as exception:
@@ -49,7 +49,7 @@ def _handle_list_post(request: HttpRequest, visitor: Visitor) -> str:
         set_retention_periods(lab=visitor.lab, project=project, days=days, by=visitor.user, now=visitor.now)
         messages.success(request, f"For how long what is kept in {project.name if project else 'the lab'} is recorded.")
         return f"{LIST}?project={project.slug}" if project else LIST
-    node = node_if_chosen(data, visitor)
+    node = optional_node(data, visitor)
     if node is None:
         raise InvalidInput("Choose the machine that it is for.", field="node", hint="One on which artifacts were found.")
     plan = acts.create_plan(lab=visitor.lab, node=node, project=project, by=visitor.user, now=visitor.now)
@@ -69,8 +69,8 @@ def _project(data: QueryDict, visitor: Visitor) -> Project | None:
 
 @page("GET", "POST")
 def plan(request: HttpRequest, visitor: Visitor, uuid: UUID) -> HttpResponseBase:
-    """Show a plan; POST ticks lines, tells owners, objects, approves or withdraws."""
-    plan: CleanupPlan = found(acts.plan_by_uuid(visitor.lab, uuid), "plan", LIST)
+    """Show a plan; POST selects items, notifies owners, objects, approves or withdraws."""
+    plan: CleanupPlan = or_not_found(acts.plan_by_uuid(visitor.lab, uuid), "plan", LIST)
     error: LabCarbonError | None = None
     if request.method == "POST":
         try:
@@ -87,7 +87,7 @@ def plan(request: HttpRequest, visitor: Visitor, uuid: UUID) -> HttpResponseBase
 
 
 def _redirect_address(request: HttpRequest) -> str:
-    """Return the same address; days that were typed beside ticks that are kept come along."""
+    """Return the same address, with typed days that differ from the default."""
     query = request.GET.copy()
     for name in ("grace_days", "trash_days"):
         query.pop(name, None)
@@ -98,14 +98,14 @@ def _redirect_address(request: HttpRequest) -> str:
 
 
 def _posted_ticks(data: QueryDict) -> dict[str, bool]:
-    """Return by line whether it was ticked when it was posted."""
+    """Return by item whether its checkbox was checked in the posted form."""
     return {**dict.fromkeys(data.getlist("shown"), False), **dict.fromkeys(data.getlist("line"), True)}
 
 
 @page()
 def plan_csv(request: HttpRequest, visitor: Visitor, uuid: UUID) -> HttpResponseBase:
-    """Download all lines of a plan."""
-    plan: CleanupPlan = found(acts.plan_by_uuid(visitor.lab, uuid), "plan", LIST)
+    """Download all items of a plan."""
+    plan: CleanupPlan = or_not_found(acts.plan_by_uuid(visitor.lab, uuid), "plan", LIST)
     return csv_response(f"{visitor.lab.slug}-plan", CSV_COLUMNS, plan_csv_rows(plan, visitor.now))
 
 
@@ -117,7 +117,7 @@ def _handle_plan_post(data: QueryDict, visitor: Visitor, plan: CleanupPlan) -> s
     if do not in _ACTIONS:
         raise InvalidInput(f"{do[:40]!r} cannot be done to a plan.", field="do", hint=f"Use one of {', '.join(_ACTIONS)}.")
     roles, act = _ACTIONS[do]
-    visitor.needs(roles)
+    visitor.require_role(roles)
     return act(data, visitor, plan, {"plan": plan, "by": visitor.user, "now": visitor.now})
 
 
@@ -144,7 +144,7 @@ def _object(data: QueryDict, visitor: Visitor, plan: CleanupPlan, context: dict[
     lines = _item_numbers(data, "line")
     if not lines:
         raise InvalidInput("Nothing was ticked.", field="line", hint="Tick what is to stay.")
-    if not visitor.may_keep and plan.items.filter(pk__in=lines).exclude(artifact__owner=visitor.user).exists():
+    if not visitor.can_manage and plan.items.filter(pk__in=lines).exclude(artifact__owner=visitor.user).exists():
         raise InvalidInput("Some of these are not yours.", field="line", hint="Their owners, PIs and admins may object.")
     number = acts.object_to_items(items=lines, reason=str(data.get("reason", "")), **context)
     late = len(set(lines)) - number
@@ -164,10 +164,10 @@ def _withdraw(data: QueryDict, visitor: Visitor, plan: CleanupPlan, context: dic
 
 _ACTIONS: dict[str, tuple[frozenset[Any], PlanAction]] = {
     "choose": (WRITERS, _select),
-    "tell": (KEEPERS, _notify),
-    "rest": (KEEPERS, _notify_remaining),
+    "tell": (MANAGERS, _notify),
+    "rest": (MANAGERS, _notify_remaining),
     "object": (WRITERS, _object),
-    "approve": (KEEPERS, _approve),
+    "approve": (MANAGERS, _approve),
     "withdraw": (WRITERS, _withdraw),
 }
 

@@ -1,4 +1,4 @@
-"""One artifact: what it is, where it lies, what keeping it takes, what it came of and what came of it."""
+"""The page of one artifact: content, copies, storage, candidates, lineage and footprint."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ from apps.dashboard.artifacts.storage_cost import (
     media_rows,
     storage_energy_text,
 )
-from apps.dashboard.figures import Fig, Units, WouldBe, column_units, estimated, fig
+from apps.dashboard.figures import Projected, Quantity, Units, column_units, estimated, quantity
 from apps.dashboard.formatting import grouped, pue, size
 from apps.runs.models import Run
 
@@ -35,16 +35,16 @@ _KINDS = (Kind.MODEL, Kind.CHECKPOINT, Kind.DATASET)
 
 @dataclass(frozen=True)
 class CandidateRow:
-    """A candidate; ``energy`` of the run that made it, None: not measured."""
+    """A candidate. ``energy``: of the run that produced it, None if not measured."""
 
     candidate: Candidate
     size: str
-    energy: Fig | None
+    energy: Quantity | None
 
 
 @dataclass(frozen=True)
 class CandidateRows:
-    """The likeliest few. ``is_known``: whether anything is known of the artifact that another could share."""
+    """The most similar candidates. ``is_known``: the artifact has terms to compare."""
 
     rows: list[CandidateRow]
     units: Units
@@ -53,7 +53,7 @@ class CandidateRows:
 
 
 def candidate_rows(artifact: Artifact) -> CandidateRows | None:
-    """Return what could be adapted; None for what nobody adapts."""
+    """Return fine-tuning candidates; None for kinds that cannot be fine-tuned."""
     if artifact.kind not in _KINDS:
         return None
     result = find_candidates(artifact, limit=MAX_CANDIDATES)
@@ -64,10 +64,10 @@ def candidate_rows(artifact: Artifact) -> CandidateRows | None:
     return CandidateRows(rows, units, result.is_known, artifact.kind == Kind.DATASET)
 
 
-def _energy(artifact: Artifact, each: Candidate, units: Units) -> Fig | None:
+def _energy(artifact: Artifact, each: Candidate, units: Units) -> Quantity | None:
     if each.span is None or each.model.producing_run is None:
         return None
-    return fig(run_query(artifact.lab, each.model.producing_run.uuid, each.span), each.span[0], units.energy)
+    return quantity(run_query(artifact.lab, each.model.producing_run.uuid, each.span), each.span[0], units.energy)
 
 
 MAX_COPIES = 100
@@ -75,27 +75,30 @@ MAX_COPIES = 100
 
 @dataclass(frozen=True)
 class CopyDetail:
-    """A copy, and what keeping it for a year takes (None: nobody knows). ``pue``: '' where none is known."""
+    """A copy and the energy of a year of storage (None: unknown). ``pue``: '' if unknown."""
 
     copy: Copy
-    energy: WouldBe | None
+    energy: Projected | None
     pue: str
 
 
 @dataclass(frozen=True)
 class RetrainingRow:
-    """What making an artifact again would take: what the run took that made it, of several the one that took least."""
+    """The retraining cost: of several producing runs the one with the least energy."""
 
     run: Run
-    energy: Fig
+    energy: Quantity
     value_mj: int
-    artifact_count: int  # artifacts that the run made
+    artifact_count: int  # produced by the run
 
 
 @dataclass(frozen=True)
 class ArtifactPage:
-    """One artifact. ``is_of_a_run``: a model that a run is known to have made. ``not_kept``: in words, where no copy is
-    there. ``most``: how many runs and artifacts of its lineage are read at once."""
+    """One artifact. ``has_producer``: a model with a known producing run. ``absence_text``: text
+    where no copy is present.
+
+    ``most``: number of runs and artifacts of the lineage that are read at once.
+    """
 
     artifact: Artifact
     size: str
@@ -126,8 +129,11 @@ class ArtifactPage:
 
 
 def artifact_page(*, lab: Lab, artifact: Artifact, done: int | None, now: int) -> ArtifactPage:
-    """Return one artifact. The number of queries does not depend on its copies, and on its lineage only by two more for
-    each 500 runs that led to it. ``done``: the entry of the audit log that a visitor may take back."""
+    """Return one artifact. ``done``: the audit entry that the visitor can undo.
+
+    The number of queries is independent of its copies. Its lineage adds two for each 500 producing
+    runs.
+    """
     lineage = load_lineage(artifact)
     edges, number = visible_edges(artifact)
     producers = [lineage.runs[pk] for pk in lineage.producing_runs]
@@ -166,7 +172,7 @@ def artifact_page(*, lab: Lab, artifact: Artifact, done: int | None, now: int) -
 
 
 def _aliases(artifact: Artifact) -> list[tuple[str, str, str]]:
-    """Return the digests that find it, each with what it is of and a name on the page."""
+    """Return the digests with label and element id."""
     whole = "SHA-256" if artifact.form == "file" else "SHA-256 of the list of its files"
     payload = [("SHA-256 of the weights alone", artifact.payload)] if artifact.payload else []
     others = [(str(each.get_algorithm_display()), each.value) for each in artifact.aliases.order_by("algorithm")]
@@ -181,7 +187,9 @@ def _fact(value: Any) -> str:
 
 
 def _copies(artifact: Artifact, hour: int) -> tuple[list[CopyDetail], int, Any]:
-    """Return the copies, those that are there first, how many are there, and what keeping them takes: the sum of theirs."""
+    """Return the copies, present ones first, the number of present ones, and the sum of their
+    storage energy.
+    """
     listed = list(Copy.objects.filter(artifact=artifact).select_related("node").order_by("path", "pk"))
     listed.sort(key=lambda copy: copy.state != CopyState.PRESENT)
     lots = stored_copies(artifact, listed, hour)
@@ -195,13 +203,13 @@ def _copies(artifact: Artifact, hour: int) -> tuple[list[CopyDetail], int, Any]:
 
 
 def _retraining_row(lab: Lab, artifact: Artifact) -> RetrainingRow | None:
-    """Return what making it again would take, as plans have it; None where no run that made it was measured."""
+    """Return the retraining cost as in cleanup plans; None if no producing run was measured."""
     cost = retraining_costs(lab, [artifact.pk]).get(artifact.pk)
     if cost is None:
         return None
     artifact_count = LineageEdge.objects.filter(run=cost.run, role=LineageRole.PRODUCED).count()
     return RetrainingRow(
-        cost.run, fig(run_query(lab, cost.run.uuid, cost.span), cost.span[0]), cost.energy_mj, artifact_count
+        cost.run, quantity(run_query(lab, cost.run.uuid, cost.span), cost.span[0]), cost.energy_mj, artifact_count
     )
 
 

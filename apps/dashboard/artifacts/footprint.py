@@ -1,4 +1,4 @@
-"""A model's life so far: every run along the lineage that led to it, each once, and their sum."""
+"""Footprint of a model: all runs of its lineage, each once, and their sum."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from apps.accounts.models import Lab
 from apps.artifacts.selectors import Lineage
 from apps.carbon.figures.energy import Figure, spans_of_runs
 from apps.carbon.figures.query import MOST_RUNS, FigureQuery
-from apps.dashboard.figures import Pair, Units, WouldBe, column_units, pair, total, would_be
+from apps.dashboard.figures import EnergyAndEmissions, Projected, Units, column_units, energy_and_emissions, projected, total
 from apps.dashboard.formatting import unit_for
 from apps.runs.models import Run
 
@@ -17,46 +17,49 @@ Spans = Mapping[UUID, tuple[Figure, int, int]]
 
 @dataclass(frozen=True)
 class FootprintRow:
-    """A run of the lineage. ``figures`` is None where nothing of it was measured."""
+    """A run of the lineage. ``figures`` is None if it was not measured."""
 
     run: Run
     is_producer: bool
-    figures: Pair | None
+    figures: EnergyAndEmissions | None
 
 
 @dataclass(frozen=True)
 class ProjectedPair:
-    """Energy and emissions of more runs than one explanation takes: the sum of lines that explain themselves."""
+    """Energy and emissions of more runs than one explanation covers."""
 
-    energy: WouldBe
-    emission: WouldBe
+    energy: Projected
+    emission: Projected
 
 
 @dataclass(frozen=True)
 class Footprint:
-    """``total`` is the sum of all runs, where one explanation takes them; else ``summed``. ``rest``: of the runs that are
-    not among ``rows``. ``is_cut``: the lineage is longer than what was read."""
+    """``total``: sum of all runs if one explanation covers them, else ``summed``. ``rest``: runs
+    outside ``rows``.
+
+    ``is_cut``: the lineage is longer than the part that was read.
+    """
 
     rows: list[FootprintRow]
     units: Units
     runs: int
     unmeasured: int
     more: int
-    total: Pair | None
+    total: EnergyAndEmissions | None
     summed: ProjectedPair | None
     rest: ProjectedPair | None
     is_cut: bool
 
 
 def run_query(lab: Lab, uuid: UUID, span: tuple[Figure, int, int]) -> FigureQuery:
-    """Return the query that explains what a run ever used."""
+    """Return the figure query of a run's total use."""
     _, start, end = span
     key = str(uuid)
     return FigureQuery("energy_mj", start, end, subject_kind="run", subject_key=key, basis=lab.basis)
 
 
 def lineage_footprint(lab: Lab, lineage: Lineage, own: set[int], spans: Spans) -> Footprint:
-    """Return the life of an artifact that runs ``own`` made."""
+    """Return the footprint of an artifact that runs ``own`` produced."""
     producers = [lineage.runs[number] for number in lineage.producing_runs]
     producers.sort(key=lambda run: (run.pk not in own, -run.started_us, -run.pk))
     measured = [run for run in producers if run.uuid in spans]
@@ -70,7 +73,7 @@ def lineage_footprint(lab: Lab, lineage: Lineage, own: set[int], spans: Spans) -
         runs=len(producers),
         unmeasured=len(producers) - len(measured),
         more=len(producers) - len(visible),
-        total=pair(joint_query(lab, measured, spans), total(_figures(measured, spans)))
+        total=energy_and_emissions(joint_query(lab, measured, spans), total(_figures(measured, spans)))
         if measured and fits_one_query
         else None,
         summed=None if fits_one_query else _sum_pair(measured, spans),
@@ -80,7 +83,7 @@ def lineage_footprint(lab: Lab, lineage: Lineage, own: set[int], spans: Spans) -
 
 
 def load_spans(lab: Lab, runs: Sequence[Run]) -> Spans:
-    """Return what each of ``runs`` ever used and when: one query for 500 of them, and one."""
+    """Return figure and hours of each run: one query for each 500 runs, plus one."""
     return spans_of_runs(lab, [run.uuid for run in runs])
 
 
@@ -90,11 +93,13 @@ def _figures(runs: Sequence[Run], spans: Spans) -> list[Figure]:
 
 def _row(lab: Lab, run: Run, is_producer: bool, spans: Spans, units: Units) -> FootprintRow:
     span = spans.get(run.uuid)
-    return FootprintRow(run, is_producer, pair(run_query(lab, run.uuid, span), span[0], units) if span else None)
+    return FootprintRow(
+        run, is_producer, energy_and_emissions(run_query(lab, run.uuid, span), span[0], units) if span else None
+    )
 
 
 def joint_query(lab: Lab, runs: Sequence[Run], spans: Spans) -> FigureQuery:
-    """Return the query that explains up to MOST_RUNS measured runs together."""
+    """Return the figure query of up to MOST_RUNS measured runs."""
     run_spans = [spans[run.uuid] for run in runs]
     start, end = min(start for _, start, _ in run_spans), max(end for _, _, end in run_spans)
     key = ",".join(sorted(str(run.uuid) for run in runs))
@@ -106,4 +111,4 @@ def _sum_pair(runs: Sequence[Run], spans: Spans, units: Units | None = None) -> 
     query = FigureQuery("energy_mj", 0, 1)
     energy = units.energy if units else unit_for("energy_mj", [whole.energy_mj])
     emission = units.emission if units else unit_for("emission_ug", [whole.emission_ug])
-    return ProjectedPair(would_be(query, whole, energy), would_be(query.but(metric="emission_ug"), whole, emission))
+    return ProjectedPair(projected(query, whole, energy), projected(query.replace(metric="emission_ug"), whole, emission))

@@ -1,4 +1,4 @@
-"""Holds on artifacts: all of them; placing and lifting one."""
+"""Views of holds: list, place and lift."""
 
 from collections.abc import Callable, Mapping
 from datetime import date, timedelta
@@ -16,7 +16,7 @@ from apps.core.errors import InvalidInput, LabCarbonError
 from apps.core.intervals import midnight_hour
 from apps.core.text import is_unstorable, parse_record_number
 from apps.dashboard.artifacts.holds import hold_subject, holds_page
-from apps.dashboard.decorators import WRITERS, Visitor, found, page
+from apps.dashboard.decorators import WRITERS, Visitor, or_not_found, page
 from apps.runs.selectors import run_of
 
 LIST = "/artifacts/holds/"
@@ -25,29 +25,29 @@ SUBJECT_FIELDS = ("artifact", "project", "run")
 
 @page("GET", "POST")
 def holds(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
-    """List holds; POST places one on what is named, or lifts one."""
+    """List holds; POST places or lifts a hold."""
     error: LabCarbonError | None = None
     if request.method == "POST":
-        visitor.needs(WRITERS)
+        visitor.require_role(WRITERS)
         try:
             return HttpResponseRedirect(_handle_post(request, visitor))
         except LabCarbonError as exception:
             error = exception
     named = request.POST if request.method == "POST" else request.GET
     holds_shown = holds_page(
-        lab=visitor.lab, on=_requested_subject(named, visitor), user=visitor.user, may_write=visitor.may_write,
-        may_keep=visitor.may_keep, now=visitor.now,
+        lab=visitor.lab, on=_requested_subject(named, visitor), user=visitor.user, can_write=visitor.can_write,
+        can_manage=visitor.can_manage, now=visitor.now,
     )  # fmt: skip
     context = {"page": holds_shown, "error": error, "typed": request.POST}
     return render(request, "pages/holds.html", context, status=error.status if error else 200)
 
 
 def _handle_post(request: HttpRequest, visitor: Visitor) -> str:
-    """Do what a form asks; return the page to show."""
+    """Perform the posted action; return the address of the next page."""
     data = request.POST
     if data.get("do") == "lift":
-        hold = found(hold_by_pk(visitor.lab, parse_record_number(data.get("hold", ""))), "hold", LIST)
-        lift_hold(hold=hold, by=visitor.user, is_manager=visitor.may_keep, now=visitor.now)
+        hold = or_not_found(hold_by_pk(visitor.lab, parse_record_number(data.get("hold", ""))), "hold", LIST)
+        lift_hold(hold=hold, by=visitor.user, is_manager=visitor.can_manage, now=visitor.now)
         messages.success(request, "The hold is lifted. Plans that it took lines out of stay as they are.")
         return LIST
     if data.get("do") != "place":
@@ -57,14 +57,21 @@ def _handle_post(request: HttpRequest, visitor: Visitor) -> str:
         raise InvalidInput("What is to be held?", field="project", hint="Choose a project, or begin on an artifact's page.")
     until = _parse_until(data, visitor)
     place_hold(
-        on=on, reason=data.get("reason", ""), until_hour=until, by=visitor.user, is_manager=visitor.may_keep, now=visitor.now
+        on=on,
+        reason=data.get("reason", ""),
+        until_hour=until,
+        by=visitor.user,
+        is_manager=visitor.can_manage,
+        now=visitor.now,
     )
     messages.success(request, "It is held: no plan takes it until then.")
     return hold_subject(on).href
 
 
 def _requested_subject(data: QueryDict, visitor: Visitor) -> Holdable | None:
-    """Return what a form or an address names. Raises NotFound for what is not in the visitor's lab."""
+    """Return the subject named in a form or address. Raises NotFound for a subject outside the
+    visitor's lab.
+    """
     values = [(name, str(data[name])) for name in SUBJECT_FIELDS if data.get(name)]
     if not values:
         return None
@@ -74,7 +81,7 @@ def _requested_subject(data: QueryDict, visitor: Visitor) -> Holdable | None:
         "project": lambda: None if is_unstorable(value) else project_by_slug(visitor.lab, value),
         "run": lambda: _run_subject(value, visitor),
     }
-    on: Holdable = found(lookups[name](), name, LIST)
+    on: Holdable = or_not_found(lookups[name](), name, LIST)
     return on
 
 
@@ -86,7 +93,7 @@ def _run_subject(text: str, visitor: Visitor) -> Holdable | None:
 
 
 def _parse_until(data: Mapping[str, str], visitor: Visitor) -> int | None:
-    """Return the whole UTC hour in which the day that is named ends in the lab's zone; None where none is named."""
+    """Return the UTC hour at which the named day ends in the lab's time zone; None without a day."""
     text = data.get("until_day", "")
     if not text:
         return None

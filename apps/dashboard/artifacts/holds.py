@@ -1,4 +1,4 @@
-"""Holds: those in force, those that are over, and what one is to be placed on."""
+"""The page of holds: active ones, ended ones, and the subject of a new hold."""
 
 from dataclasses import dataclass
 
@@ -15,7 +15,7 @@ MAX_ENDED = 100
 
 @dataclass(frozen=True)
 class HoldRow:
-    """A hold, what it names with its page, and whether the visitor may lift it."""
+    """A hold with its subject, and whether the visitor can lift it."""
 
     hold: Hold
     name: str
@@ -26,7 +26,7 @@ class HoldRow:
 
 @dataclass(frozen=True)
 class HoldSubject:
-    """What a hold is to be placed on: the form's field and value that name it."""
+    """The subject of a hold, with the form field and value that identify it."""
 
     name: str
     kind: str
@@ -37,7 +37,7 @@ class HoldSubject:
 
 @dataclass(frozen=True)
 class HoldsPage:
-    """All holds. ``over``: the latest MOST_OVER; ``thing`` None: nothing was chosen to be held."""
+    """All holds. ``over``: the latest MAX_ENDED ended ones. ``subject`` None: no subject selected."""
 
     rows: list[HoldRow]
     over: list[HoldRow]
@@ -46,12 +46,12 @@ class HoldsPage:
     projects: list[Project]
 
 
-def holds_page(*, lab: Lab, on: Holdable | None, user: User, may_write: bool, may_keep: bool, now: int) -> HoldsPage:
+def holds_page(*, lab: Lab, on: Holdable | None, user: User, can_write: bool, can_manage: bool, now: int) -> HoldsPage:
     """Return the page. Three queries."""
 
     def row(hold: Hold, *, is_over: bool = False) -> HoldRow:
         subject = hold_subject(hold.artifact or hold.project or hold.run)
-        may = not is_over and (may_keep or (may_write and hold.by_id == user.pk))
+        may = not is_over and (can_manage or (can_write and hold.by_id == user.pk))
         return HoldRow(hold, subject.name, subject.kind, subject.href, may)
 
     listed = sorted(
@@ -63,12 +63,12 @@ def holds_page(*, lab: Lab, on: Holdable | None, user: User, may_write: bool, ma
     )
     return HoldsPage(
         [row(hold) for hold in listed], [row(hold, is_over=True) for hold in over[:MAX_ENDED]], len(over) > MAX_ENDED,
-        hold_subject(on) if on is not None else None, list(lab.projects.order_by("name", "pk")) if may_keep else [],
+        hold_subject(on) if on is not None else None, list(lab.projects.order_by("name", "pk")) if can_manage else [],
     )  # fmt: skip
 
 
 def hold_subject(on: Holdable | None) -> HoldSubject:
-    """Return what is held as a page names it."""
+    """Return the subject of a hold with name and address."""
     assert on is not None, "the database lets no hold name nothing"
     if isinstance(on, Artifact):
         return HoldSubject(on.name, "artifact", "artifact", on.digest, f"/artifacts/{on.digest}/")

@@ -1,4 +1,6 @@
-"""The lineage of an artifact as a drawing: generations from left to right, what is nearest first. Pure layout, no script."""
+"""Drawing and CSV of an artifact's lineage. Pure layout: generations from left to right, the
+nearest first.
+"""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -18,7 +20,7 @@ Key = tuple[str, int]  # 'artifact' or 'run', number
 
 @dataclass(frozen=True)
 class GraphNode:
-    """A run or an artifact, and where it stands."""
+    """A run or an artifact with its position."""
 
     kind: str
     href: str
@@ -35,7 +37,7 @@ class GraphNode:
 
 @dataclass(frozen=True)
 class GraphEdge:
-    """From one to the next: a path, what it is drawn like, what it says."""
+    """An edge: path, class and label."""
 
     path: str
     css_class: str
@@ -44,7 +46,9 @@ class GraphEdge:
 
 @dataclass(frozen=True)
 class Graph:
-    """A drawing. ``steps``: the same from top to bottom, for narrow screens. ``left_out``: how many are not drawn."""
+    """A drawing. ``steps``: the same by generation, for narrow screens. ``hidden_count``: nodes
+    that are not drawn.
+    """
 
     nodes: list[GraphNode]
     lines: list[GraphEdge]
@@ -56,7 +60,7 @@ class Graph:
 
 @dataclass
 class _Neighbours:
-    """Who comes before and after whom."""
+    """Predecessors and successors of each node."""
 
     before: dict[Key, list[Key]] = field(default_factory=dict)
     after: dict[Key, list[Key]] = field(default_factory=dict)
@@ -67,7 +71,7 @@ class _Neighbours:
 
 
 def build_graph(artifact: Artifact, lineage: Lineage) -> Graph | None:
-    """Return the drawing, None for an artifact that no run made or read."""
+    """Return the drawing, None for an artifact without runs."""
     if not lineage.edges:
         return None
     start: Key = ("artifact", artifact.pk)
@@ -107,15 +111,16 @@ def _neighbours(edges: Iterable[LineageEdge]) -> _Neighbours:
 
 
 def _columns(start: Key, net: _Neighbours) -> dict[Key, int]:
-    """Return in which column each that is drawn stands: left of ``start`` what came before it."""
+    """Return the column of each visible node: predecessors of ``start`` are to its left."""
     after = _levels(start, net.after)
     before = _levels(start, net.before)
     return {**after, **{key: -level for key, level in before.items()}}
 
 
 def _levels(start: Key, nexts: Mapping[Key, list[Key]]) -> dict[Key, int]:
-    """Return how many steps each is from ``start``, by the longest way among those that are drawn; of a circle the
-    shortest."""
+    """Return the distance of each node from ``start`` along the longest visible path; in a cycle
+    the shortest.
+    """
     near = _visible_distances(start, nexts)
     drawn = {key: [each for each in nexts.get(key, []) if each in near and each != start] for key in near}
     waiting = Counter(each for listed in drawn.values() for each in listed)
@@ -131,7 +136,7 @@ def _levels(start: Key, nexts: Mapping[Key, list[Key]]) -> dict[Key, int]:
 
 
 def _visible_distances(start: Key, nexts: Mapping[Key, list[Key]]) -> dict[Key, int]:
-    """Return the distance of those that are drawn: a few of each generation, first those from which it goes on."""
+    """Return the distance of visible nodes: a few of each generation, those with successors first."""
     near, wave = {start: 0}, [start]
     for distance in range(1, MAX_GENERATIONS + 1):
         fresh = dict.fromkeys(each for key in wave for each in nexts.get(key, []) if each not in near)
@@ -156,7 +161,7 @@ def _graph_edge(edge: LineageEdge, placed: Mapping[Key, GraphNode]) -> GraphEdge
         return None
     start, end = first.x + WIDTH, then.x
     bend = max(24, abs(end - start) // 2)
-    under = EDGE_DROP if abs(end - start) > COLUMN_WIDTH else 0  # past what stands between them, not behind it
+    under = EDGE_DROP if abs(end - start) > COLUMN_WIDTH else 0  # below the nodes between them
     curve = f"C{start + bend} {first.middle + under} {end - bend} {then.middle + under}"
     path = f"M{start} {first.middle}{curve} {end} {then.middle}"
     source_text = "" if edge.source == LineageSource.REPORTED else f", {edge.get_source_display()}"
@@ -170,8 +175,11 @@ LINEAGE_COLUMNS = (
 
 
 def lineage_csv_rows(lab: Lab, artifact: Artifact) -> Iterator[tuple[Any, ...]]:
-    """Yield the edges of an artifact's lineage. Empty: not measured, or no factor. ``led_to_it``: whether the run is one of
-    those whose energy the artifact's life is the sum of; a run stands once for each edge, and counts once."""
+    """Yield the edges of an artifact's lineage. Empty: not measured, or no factor.
+
+    ``led_to_it``: the run's energy is part of the artifact's footprint. A run has one row for each
+    edge, and counts once.
+    """
     lineage = load_lineage(artifact)
     spans = load_spans(lab, list(lineage.runs.values()))
     for edge in lineage.edges:

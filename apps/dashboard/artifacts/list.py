@@ -1,4 +1,4 @@
-"""The board of artifacts: what is kept, what keeping takes, and the list."""
+"""The page of artifacts: stored bytes, storage energy, and the list with its filters."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,12 +26,12 @@ from apps.runs.metric_summary import is_lower_better
 FILTERS = ("text", "kind", "state", "project", "format", "copies", "pinned", "run", *SEARCH_FIELDS)
 SORTS = {"registered": "registered_us", "name": "name", "bytes": "bytes", "copies": "present", "metric": ""}
 LATEST = "-registered"
-BEST = "metric"  # the best first, whether that is the most or the least
+BEST = "metric"  # the best first, whether the highest or the lowest
 COPIES = {
     "twice": "in two places or more", CopyState.PRESENT.value: "present", CopyState.MISSING.value: "missing",
     CopyState.CORRUPT.value: "corrupt", CopyState.TRASHED.value: "in the trash",
 }  # fmt: skip
-# What only says how another filter is meant goes with it.
+# Filters that depend on another filter are removed with it.
 _DEPENDENT_FILTERS = {"metric": ("metric_min", "metric_max")}
 _FILTER_LABELS = {
     "text": "name, licence or digest", "pinned": "pinned only", "run": "of one run", "base_model": "base model",
@@ -42,8 +42,7 @@ _CHOICES: dict[str, list[str]] = {"kind": Kind.values, "state": ArtifactState.va
 
 @dataclass(frozen=True)
 class ArtifactQuery:
-    """The artifacts that were asked for, in their order (a query of which to take numbers), and the question as
-    understood."""
+    """The matching artifacts in order (a query of primary keys), with the parsed filters."""
 
     artifacts: QuerySet[Artifact, Any]
     filters: dict[str, str]
@@ -51,7 +50,7 @@ class ArtifactQuery:
 
     @property
     def active_params(self) -> dict[str, str]:
-        """What the address of this list holds."""
+        """Return the parameters of the list's address."""
         usual = self.usual_sort
         return {name: value for name, value in self.filters.items() if value and (name, value) != ("sort", usual)}
 
@@ -66,7 +65,7 @@ class ArtifactQuery:
 
 @dataclass(frozen=True)
 class RemovableFilter:
-    """A filter without which something fits."""
+    """A filter whose removal yields results."""
 
     name: str
     value: str
@@ -74,7 +73,7 @@ class RemovableFilter:
 
 
 def parse_query(lab: Lab, params: Mapping[str, str]) -> ArtifactQuery:
-    """Return the artifacts that ``params`` ask for, and the filters as understood. Raises InvalidInput."""
+    """Return the artifacts that match ``params``, with the parsed filters. Raises InvalidInput."""
     filters = {name: params.get(name, "").strip() for name in FILTERS}
     if is_unstorable("".join(filters.values())):
         raise InvalidInput("A filter holds a character that no artifact can.", field="text", hint="Leave it out.")
@@ -126,7 +125,7 @@ def _sorted(artifacts: QuerySet[Artifact], column: str, sign: str) -> QuerySet[A
 
 
 def removable_filters(lab: Lab, query: ArtifactQuery) -> list[RemovableFilter]:
-    """Return the filters of which each alone keeps a list empty: without it something fits. A query for each."""
+    """Return the filters each of which alone makes a list empty. One query for each."""
     active = [name for name in FILTERS if query.filters[name]]
     return [
         RemovableFilter(
@@ -146,30 +145,31 @@ def _without(params: Mapping[str, str], dropped: str) -> dict[str, str]:
 
 
 PAGE_ROWS = 50
-# Filters that the form folds away.
+# Filters that the form collapses.
 ADVANCED_FILTERS = (
     "architecture", "base_model", "data", "metric", "metric_min", "metric_max", "bytes_min", "bytes_max", "licence",
     "medium", "format", "copies", "pinned",
 )  # fmt: skip
 BATCH_SIZE = 2000
-_COUNTED_STATES = (CopyState.PRESENT, CopyState.MISSING, CopyState.CORRUPT)  # as the CSV has them
+_COUNTED_STATES = (CopyState.PRESENT, CopyState.MISSING, CopyState.CORRUPT)  # columns of the CSV
 
 
 @dataclass(frozen=True)
 class ArtifactRow:
-    """An artifact in a list, with how many of its copies are in which state and where one lies ('' where nobody told).
-    ``value``: of the metric asked for."""
+    """An artifact in a list, with its copies by state and one path ('' if unknown). ``value``: of
+    the searched metric.
+    """
 
     artifact: Artifact
     size: str
     copies: Mapping[str, int]
     path: str
-    pinned: str  # why, '' where it is not
+    pinned: str  # the reason, '' if not pinned
     value: float | None = None
 
     @property
     def folder(self) -> str:
-        """The end of the way to the folder it lies in."""
+        """Return the end of the folder's path."""
         return shorten_path(self.path.rpartition("/")[0])
 
     @property
@@ -187,7 +187,7 @@ class ArtifactRow:
 
 @dataclass(frozen=True)
 class ArtifactsPage:
-    """The board. ``holdings`` is None where somebody looks for something: then the list is what was asked."""
+    """The page. ``holdings`` is None if filters or a sort are active: then only the list is shown."""
 
     holdings: StorageSummary | None
     rows: list[ArtifactRow]
@@ -195,11 +195,11 @@ class ArtifactsPage:
     first: int
     last: int
     filters: dict[str, str]
-    custom_sort: str  # for the form: another order than the usual one
+    custom_sort: str  # for the form: an order other than the default
     narrowed: bool
     more: bool
     drops: list[RemovableFilter]
-    several: bool  # filters leave nothing, and more than one of them is to blame
+    several: bool  # no results, and no single filter is the cause
     media: list[tuple[str, str]]
     kinds: list[tuple[str, str]]
     states: list[tuple[str, str]]
@@ -214,7 +214,7 @@ class ArtifactsPage:
 
 
 def artifacts_page(*, lab: Lab, params: Mapping[str, str], now: int) -> ArtifactsPage:
-    """Return the board. The number of queries does not depend on the number of artifacts."""
+    """Return the page. The number of queries is independent of the number of artifacts."""
     query = parse_query(lab, params)
     page = _page_number(params.get("page", "1"))
     start = (page - 1) * PAGE_ROWS
@@ -254,8 +254,9 @@ def artifacts_page(*, lab: Lab, params: Mapping[str, str], now: int) -> Artifact
 
 
 def _page_ids(query: ArtifactQuery, start: int) -> tuple[list[int], int]:
-    """Return the numbers on a page, and how many fit. What a search takes long to find is looked for once: to count it would
-    take as long again."""
+    """Return the primary keys on a page and the number of matches. A slow search runs once: a count
+    would repeat it.
+    """
     listed = query.artifacts.values_list("pk", flat=True)
     if query.search == Search():
         return list(listed[start : start + PAGE_ROWS]), query.artifacts.count()
@@ -285,12 +286,12 @@ def _sort(name: str, query: ArtifactQuery, address: Any) -> Sort:
     first = name if name in ("name", "metric") else f"-{name}"
     other = {"descending": name, "ascending": f"-{name}"}.get(now, first)
     if name == "metric" and query.search.metric and not is_lower_better(query.search.metric):
-        now = {"ascending": "descending", "descending": "ascending"}.get(now, "")  # the best is the most
+        now = {"ascending": "descending", "descending": "ascending"}.get(now, "")  # a higher value is better
     return Sort(address(sort=other), now)
 
 
 def artifact_rows(artifacts: Sequence[Artifact], values: Mapping[int, float] | None = None) -> list[ArtifactRow]:
-    """Return artifacts as rows, with ``values`` of the metric asked for. Two queries."""
+    """Return artifacts as rows, with ``values`` of the searched metric. Two queries."""
     facts = _copy_facts([each.pk for each in artifacts])
     metric_values_by_pk = values or {}
     return [
@@ -303,7 +304,7 @@ def artifact_rows(artifacts: Sequence[Artifact], values: Mapping[int, float] | N
 
 
 def shorten_path(path: str, longest: int = 44) -> str:
-    """Return the end of a path, in whole names as far as they fit: models called ``weights.pt`` differ by their folder."""
+    """Return the end of a path in whole names: models called ``weights.pt`` differ by their folder."""
     if len(path) <= longest:
         return path
     tail = path[-longest + 2 :]
@@ -313,8 +314,9 @@ def shorten_path(path: str, longest: int = 44) -> str:
 
 @dataclass(frozen=True)
 class _CopyFacts:
-    """By artifact: how many of its copies are in which state, where one of them lies (one that is there, if any is), and why
-    it is pinned."""
+    """By artifact: copies by state, the path of one copy (a present one if any), and the reason of
+    its pin.
+    """
 
     copies: Mapping[int, Counter[str]]
     paths: Mapping[int, str]
@@ -345,7 +347,7 @@ _COLUMNS = (
 
 
 def artifact_csv_rows(query: ArtifactQuery) -> Iterator[tuple[Any, ...]]:
-    """Yield the lines of the CSV. Four queries for each CHUNK of artifacts at most."""
+    """Yield the rows of the CSV. At most four queries for each batch of artifacts."""
     numbers = list(query.artifacts.values_list("pk", flat=True))
     metric = query.search.metric
     for start in range(0, len(numbers), BATCH_SIZE):

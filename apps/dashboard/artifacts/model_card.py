@@ -1,7 +1,7 @@
-"""A model card as the Hugging Face Hub reads it: a YAML head with ``co2_eq_emissions``, and a page of Markdown.
+"""Model card for the Hugging Face Hub: a YAML head with ``co2_eq_emissions``, and a Markdown page.
 
-What is not known is left out of the head and said in the text. Every word that somebody told is one line of text: the head
-is written by a YAML writer, and what Markdown would read as markup is escaped.
+Unknown values are left out of the head and named in the text. Reported texts become one line: the
+YAML writer and the Markdown escape prevent markup.
 """
 
 import re
@@ -22,12 +22,12 @@ from apps.carbon.figures.query import MOST_RUNS
 from apps.core.units import UG_PER_G
 from apps.dashboard.artifacts.footprint import Spans, joint_query, lineage_footprint, load_spans
 from apps.dashboard.artifacts.runs import first_metrics
-from apps.dashboard.figures import fig, total
+from apps.dashboard.figures import quantity, total
 from apps.dashboard.formatting import grouped, size
 from apps.fleet.models import Device
 from apps.runs.models import Fingerprint, Run
 
-# https://huggingface.co/docs/hub/repositories-licenses: what the Hub knows by its identifier; anything else is "other".
+# https://huggingface.co/docs/hub/repositories-licenses: identifiers of the Hub; anything else is "other".
 _LICENCES = frozenset({
     "apache-2.0", "mit", "openrail", "bigscience-openrail-m", "creativeml-openrail-m", "bigcode-openrail-m", "afl-3.0",
     "artistic-2.0", "bsl-1.0", "bsd", "bsd-2-clause", "bsd-3-clause", "bsd-3-clause-clear", "c-uda", "cc", "cc0-1.0",
@@ -43,7 +43,7 @@ _MARKUP = re.compile(r"([\\`*_\[\]|~#])")
 
 @dataclass(frozen=True)
 class _Training:
-    """The runs that made an artifact, what they took, and what they read."""
+    """The runs that produced an artifact, their figures and inputs."""
 
     runs: list[Run]
     measured: list[Run]
@@ -75,12 +75,12 @@ def _load_training(lab: Lab, artifact: Artifact) -> _Training:
 
 
 def _metrics(runs: Sequence[Run]) -> list[tuple[str, float]]:
-    """Return the metrics of the latest run that made it."""
+    """Return the metrics of the latest run that produced it."""
     return list(first_metrics(runs[:1]).get(runs[0].pk, [])) if runs else []
 
 
 def _head(lab: Lab, artifact: Artifact, training: _Training, metrics: Sequence[tuple[str, float]]) -> dict[str, Any]:
-    """Return the head; what is not known is not in it."""
+    """Return the head, without unknown values."""
     base = _input_names(training, (LineageRole.INITIALISED_FROM, LineageRole.DISTILLED_FROM))
     head = {
         **_licence(artifact.licence),
@@ -105,7 +105,9 @@ def _licence(text: str) -> dict[str, str]:
 
 
 def _emissions(lab: Lab, training: _Training) -> dict[str, Any]:
-    """Return what training emitted, in grams; nothing where nothing was measured or nothing of it has a factor."""
+    """Return the emissions of training in grams; empty if nothing was measured or nothing has a
+    factor.
+    """
     if not training.measured or not training.whole.emission_ug:
         return {}
     query = joint_query(lab, training.measured, training.spans)
@@ -126,7 +128,7 @@ def _emissions(lab: Lab, training: _Training) -> dict[str, Any]:
 
 
 def _training_type(training: _Training) -> str:
-    """Return the Hub's word for how training began; '' where nobody told."""
+    """Return the Hub's term for the kind of training; '' if unknown."""
     if _input_names(training, (LineageRole.INITIALISED_FROM, LineageRole.DISTILLED_FROM)):
         return "fine-tuning"
     starts = set(Fingerprint.objects.filter(run__in=training.runs).values_list("start_name", flat=True))
@@ -134,7 +136,7 @@ def _training_type(training: _Training) -> str:
 
 
 def _markdown(lab: Lab, artifact: Artifact, training: _Training, metrics: Sequence[tuple[str, float]]) -> str:
-    """Return the page of Markdown."""
+    """Return the Markdown page."""
     lines = [f"# {_escape(artifact.name)}", ""]
     lines += [f"Note: {_escape(artifact.note)}", ""] if artifact.note.strip() else []
     lines += ["## What it is", "", *(f"- {name}: {value}" for name, value in _facts(artifact)), ""]
@@ -167,14 +169,17 @@ def _carbon_lines(lab: Lab, artifact: Artifact, training: _Training) -> list[str
     if not training.measured:
         return ["The run that made it was not measured: what it emitted is not known, not zero."]
     query = joint_query(lab, training.measured, training.spans)
-    energy, emission = fig(query, training.whole).text, fig(query.but(metric="emission_ug"), training.whole).text
+    energy, emission = (
+        quantity(query, training.whole).text,
+        quantity(query.replace(metric="emission_ug"), training.whole).text,
+    )
     lineage_graph = load_lineage(artifact)
     producers = [lineage_graph.runs[pk] for pk in lineage_graph.producing_runs]
     spans = load_spans(lab, producers)
     footprint = lineage_footprint(lab, lineage_graph, {run.pk for run in training.runs}, spans)
     whole = total(spans[run.uuid][0] for run in producers if run.uuid in spans)
     prefix = "at least " if footprint.unmeasured or footprint.is_cut else ""
-    of_all = fig(query, whole).text, fig(query.but(metric="emission_ug"), whole).text
+    of_all = quantity(query, whole).text, quantity(query.replace(metric="emission_ug"), whole).text
     runs = f"With all runs that led to it ({footprint.runs}, of which {footprint.unmeasured} not measured)"
     return [f"- Training: {energy}, {emission}.", f"- {runs}: {prefix}{of_all[0]}, {of_all[1]}."]
 
@@ -185,5 +190,5 @@ def _one_line(text: str) -> str:
 
 
 def _escape(text: str) -> str:
-    """Return text as one line that Markdown shows as it is written."""
+    """Return text as one line that Markdown renders literally."""
     return _MARKUP.sub(r"\\\1", _one_line(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;"))

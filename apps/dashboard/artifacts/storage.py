@@ -1,4 +1,6 @@
-"""What keeping costs in a year: bytes, copies, energy and carbon by project, by medium and by place."""
+"""The page of storage cost: bytes, copies, energy and emissions of a year by project, medium and
+site.
+"""
 
 from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping, Sequence
@@ -24,7 +26,7 @@ from apps.dashboard.artifacts.storage_cost import (
 )
 from apps.dashboard.artifacts.summary import NO_PROJECT
 from apps.dashboard.charts import Chart
-from apps.dashboard.figures import WouldBe
+from apps.dashboard.figures import Projected
 from apps.dashboard.formatting import Unit, grams_per_kwh, pue, shown, size, size_unit, unit_for
 from apps.fleet.models import Site
 from apps.fleet.selectors import placements_at
@@ -34,8 +36,11 @@ _COLOURS = {Medium.HDD: "s1", Medium.SSD: "s2", Medium.OBJECT: "s3", Medium.TAPE
 
 
 def storage_chart(projects: Sequence[tuple[str, int | None]], lots: Sequence[StorageLot]) -> Chart:
-    """Return a bar of bytes for each of the largest projects (names with numbers, the largest first), and one for the
-    rest, stacked by medium; what lies on an unknown one is hatched."""
+    """Return a bar of bytes for each of the largest projects and one for the rest, stacked by
+    medium.
+
+    ``projects``: names with primary keys, the largest first. An unknown medium is hatched.
+    """
     first = dict.fromkeys(pk for _, pk in projects[:MAX_BARS])
     rest = len(projects) - len(first)
     names = [name for name, _ in projects[:MAX_BARS]] + ([f"{rest} more projects"] if rest else [])
@@ -63,8 +68,10 @@ AT_ADDRESS, NO_SITE = "At addresses", "On machines that stand at no site"
 
 @dataclass(frozen=True)
 class Place:
-    """A site, or what lies at none. ``factor`` and ``pue`` are '' where nobody knows them; ``mend`` says what to do then,
-    at ``mend_href``."""
+    """A site, or copies without a site. ``factor`` and ``pue``: '' if unknown.
+
+    ``missing``: what to enter then, at ``missing_href``.
+    """
 
     name: str
     href: str
@@ -72,14 +79,16 @@ class Place:
     pue: str
     factor: str
     source: str
-    energy: WouldBe | None
-    emission: WouldBe | None
+    energy: Projected | None
+    emission: Projected | None
     missing: str
     missing_href: str
 
 
 def place_rows(lab: Lab, lots: Sequence[StorageLot], hour: int, energy: Unit, emission: Unit) -> list[Place]:
-    """Return the places where lots lie in a UTC hour, the largest first, in the units of the page. Two queries."""
+    """Return the sites of lots in a UTC hour, the largest first, in the units of the page. Two
+    queries.
+    """
     placements = placements_at(lab, hour)
     applied = applied_factors(lab, lab.basis, hour)
     sites: dict[int | str, Site] = {}
@@ -133,20 +142,22 @@ K = TypeVar("K", bound=Hashable)
 
 @dataclass(frozen=True)
 class CostRow:
-    """Of a project or medium. ``energy`` and ``emission`` None: not known; ``range_text`` is the energy's."""
+    """The cost of a project or medium. ``energy`` and ``emission`` None: unknown. ``range_text``:
+    of the energy.
+    """
 
     name: str
     href: str
     size: str
     copies: int
-    energy: WouldBe | None
+    energy: Projected | None
     range_text: str
-    emission: WouldBe | None
+    emission: Projected | None
 
 
 @dataclass(frozen=True)
 class Units:
-    """The units of the columns."""
+    """Units of the columns."""
 
     energy: Unit
     emission: Unit
@@ -160,9 +171,9 @@ class StoragePage:
     size: str
     energy: StorageEnergyText
     has_unknown_medium: bool
-    emission: WouldBe | None
+    emission: Projected | None
     emission_range: str
-    unpriced: str  # energy that no factor prices, in words; '' for none
+    unpriced: str  # energy without a factor, as text; '' for none
     total: CostRow
     projects: list[CostRow]
     media: list[CostRow]
@@ -173,7 +184,7 @@ class StoragePage:
 
 
 def storage_page(*, lab: Lab, now: int) -> StoragePage:
-    """Return the page. The number of queries does not depend on what is kept."""
+    """Return the page. The number of queries is independent of the number of copies."""
     lots = storage_lots(lab, hour_of(now))
     projects = {each.pk: each for each in lab.projects.all()}
     whole = total_storage_cost(lots)
@@ -206,7 +217,7 @@ def storage_page(*, lab: Lab, now: int) -> StoragePage:
 
 
 def grouped_costs(groups: Mapping[StorageLot, K]) -> dict[K, StorageCost]:
-    """Return what each group of lots costs: together the whole, exactly."""
+    """Return the cost of each group of lots. They add up to the total exactly."""
     sums: dict[K, StorageCost] = {}
     for lot, key in groups.items():
         sums[key] = sums.get(key, StorageCost()) + storage_cost(lot)
@@ -258,7 +269,7 @@ STORAGE_COLUMNS = (
 
 
 def storage_csv_rows(lab: Lab, now: int) -> Iterator[tuple[Any, ...]]:
-    """Yield a line for each project and medium; what is not known is empty. No project is empty, too."""
+    """Yield a row for each project and medium. Unknown values and no project are empty."""
     projects = {each.pk: each for each in lab.projects.all()}
     lots = storage_lots(lab, hour_of(now))
     for (pk, medium), it in by_size(grouped_costs({lot: (lot.project_id, lot.medium) for lot in lots})):

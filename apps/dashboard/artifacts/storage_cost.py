@@ -1,4 +1,4 @@
-"""What keeping takes, in words: energy of a year with its range, what is not in it, and when keeping pays."""
+"""Storage energy and break-even as texts and quantities of pages."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -8,22 +8,22 @@ from fractions import Fraction
 
 from apps.artifacts.choices import CopyState
 from apps.artifacts.storage_model import MEDIUM_POWER, StorageCost, StorageEnergy, break_even
-from apps.dashboard.figures import WouldBe, estimated
+from apps.dashboard.figures import Projected, estimated
 from apps.dashboard.formatting import Unit, grouped, shown, significant, size, unit_for
 
 
 @dataclass(frozen=True)
 class StorageEnergyText:
-    """``energy`` is None where nothing of it is known. ``left_out``: what the sum does not hold, in words."""
+    """``energy`` is None if unknown. ``excluded``: texts of what the sum does not contain."""
 
-    energy: WouldBe | None
+    energy: Projected | None
     range_text: str
     excluded: list[str]
 
 
 @dataclass(frozen=True)
 class MediumRow:
-    """What a medium draws, Wh per TB-hour, and who says so."""
+    """Power of a medium, Wh per TB-hour, with its source."""
 
     name: str
     wh: str
@@ -32,7 +32,7 @@ class MediumRow:
 
 
 def media_rows() -> list[MediumRow]:
-    """Return what each medium draws."""
+    """Return the power of each medium."""
 
     def format_wh(uwh: int) -> str:
         return significant(Decimal(uwh) / 10**6)
@@ -50,7 +50,7 @@ _STATE_TEXTS = {
 
 
 def absence_text(states: Sequence[str]) -> str:
-    """Return what is said of a year of keeping where no copy is there, by their states."""
+    """Return the text for storage energy where no copy is present, by the states of the copies."""
     if not states:
         return "not known: where it lies was not told"
     counts = Counter(states)
@@ -61,7 +61,7 @@ def absence_text(states: Sequence[str]) -> str:
 
 
 def storage_energy_text(it: StorageEnergy) -> StorageEnergyText:
-    """Return the energy of a year of keeping as a page shows it."""
+    """Return the storage energy of a year for a page."""
     excluded = []
     if it.unknown_bytes:
         excluded.append(f"{size(it.unknown_bytes)} on unknown medium: not counted")
@@ -77,21 +77,21 @@ def storage_energy_text(it: StorageEnergy) -> StorageEnergyText:
     )
 
 
-def energy_quantity(it: StorageCost, unit: Unit | None = None) -> WouldBe | None:
-    """Return the energy of a year, None where nothing of it is known."""
+def energy_quantity(it: StorageCost, unit: Unit | None = None) -> Projected | None:
+    """Return the energy of a year, None if unknown."""
     lacking = bool(it.energy.unknown_bytes or it.energy.without_pue_bytes)
     return estimated(it.energy.energy_mj, unit=unit, at_least=lacking) if it.energy.is_known else None
 
 
-def emission_quantity(it: StorageCost, unit: Unit | None = None) -> WouldBe | None:
-    """Return the carbon of a year, None where nothing of it is known."""
+def emission_quantity(it: StorageCost, unit: Unit | None = None) -> Projected | None:
+    """Return the emissions of a year, None if unknown."""
     if not it.is_emission_known:
         return None
     return estimated(it.emission_ug, "emission_ug", unit, at_least=not it.is_emission_complete)
 
 
 def break_even_text(year: StorageEnergy, retrain_mj: int) -> str:
-    """Return from which chance of reuse on keeping pays, '' where making it again takes nothing that is known of."""
+    """Return the break-even reuse probability as text, '' if retraining takes no measured energy."""
     if year.unknown_bytes:
         return "From which chance of reuse on keeping pays is not known, as the medium of a copy is not."
     chance = break_even(year.energy_mj, retrain_mj)
@@ -99,7 +99,7 @@ def break_even_text(year: StorageEnergy, retrain_mj: int) -> str:
 
 
 def break_even_sentence(chance: Fraction) -> str:
-    """Return the chance of reuse within a year above which keeping takes less than making again, in a sentence."""
+    """Return the break-even reuse probability as a sentence."""
     if chance > 1:
         times = _plain(chance)
         return f"Keeping it for a year takes {times} times the energy of making it again: keep it for other reasons only."
@@ -114,7 +114,7 @@ def break_even_sentence(chance: Fraction) -> str:
 
 
 def break_even_cell(chance: Fraction) -> str:
-    """Return the same for a cell of a table."""
+    """Return the break-even reuse probability for a table cell."""
     if chance > 1:
         return f"never: {_plain(chance)} × making it"
     if chance == 0:
@@ -123,6 +123,6 @@ def break_even_cell(chance: Fraction) -> str:
 
 
 def _plain(value: Fraction) -> str:
-    """Return three significant digits without zeros at the end."""
+    """Return three significant digits without trailing zeros."""
     text = significant(Decimal(value.numerator) / value.denominator)
     return text.rstrip("0").rstrip(".") if "." in text else text

@@ -1,4 +1,4 @@
-"""What a lab keeps: bytes by kind and project, in how many copies, and the energy of keeping them."""
+"""Summary of a lab's stored artifacts: bytes by kind and project, copies, storage energy."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
@@ -21,7 +21,7 @@ NO_PROJECT = "No project"
 
 @dataclass(frozen=True)
 class TableRow:
-    """What a project keeps, by kind and in all."""
+    """Bytes of a project by kind and in total."""
 
     name: str
     cells: list[str]
@@ -30,23 +30,23 @@ class TableRow:
 
 @dataclass(frozen=True)
 class StorageSummary:
-    """What the lab keeps."""
+    """Stored artifacts of the lab."""
 
     artifacts: int
     placed: int
     copies: int
     size: str
-    twice: str  # in copies beside the first, '' for none
+    twice: str  # in additional copies, '' for none
     energy: StorageEnergyText
     chart: Chart | None
-    twin_heads: list[str]
-    twin: list[TableRow]
-    twin_total: TableRow | None
+    table_heads: list[str]
+    data_table: list[TableRow]
+    table_total: TableRow | None
     unit: Unit
 
 
 def storage_summary(lab: Lab, projects: Sequence[Project], now: int) -> StorageSummary:
-    """Return what a lab keeps. Seven queries, whatever it keeps."""
+    """Return the stored artifacts of a lab. Seven queries."""
     parts = totals_by_kind(lab)
     whole, cost = sum(part.bytes for part in parts), total_storage_cost(storage_lots(lab, hour_of(now)))
     unit = size_unit([whole])
@@ -60,15 +60,17 @@ def storage_summary(lab: Lab, projects: Sequence[Project], now: int) -> StorageS
         twice=size(cost.bytes - whole) if cost.bytes > whole else "",
         energy=storage_energy_text(cost.energy),
         chart=_chart(by_project, kinds, unit) if whole else None,
-        twin_heads=[kind.label for kind in kinds],
-        twin=[_table_row(name, cells, kinds, unit) for name, _, cells in by_project],
-        twin_total=_table_row("Total", sum((cells for _, _, cells in by_project), Counter()), kinds, unit),
+        table_heads=[kind.label for kind in kinds],
+        data_table=[_table_row(name, cells, kinds, unit) for name, _, cells in by_project],
+        table_total=_table_row("Total", sum((cells for _, _, cells in by_project), Counter()), kinds, unit),
         unit=unit,
     )
 
 
 def _by_project(parts: Iterable[KindTotal], projects: Sequence[Project]) -> list[tuple[str, str, Counter[str]]]:
-    """Return (name, slug, bytes by kind) of each project that keeps something, the largest first; '~none' for none."""
+    """Return (name, slug, bytes by kind) of each project with stored artifacts, the largest first;
+    '~none' for none.
+    """
     named = {each.pk: (each.name, each.slug) for each in projects}
     sums: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
     for part in parts:

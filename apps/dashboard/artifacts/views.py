@@ -1,4 +1,4 @@
-"""Artifacts: the board, its CSV, one artifact and what is done with it, its lineage as CSV, its model card."""
+"""Views of artifacts: list, one artifact and its actions, CSV files, model card and storage cost."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -21,35 +21,35 @@ from apps.dashboard.artifacts.list import CSV_COLUMNS, artifact_csv_rows, artifa
 from apps.dashboard.artifacts.model_card import build_card
 from apps.dashboard.artifacts.storage import STORAGE_COLUMNS, storage_csv_rows, storage_page
 from apps.dashboard.csv_response import csv_response
-from apps.dashboard.decorators import WRITERS, Visitor, found, page
+from apps.dashboard.decorators import WRITERS, Visitor, or_not_found, page
 
 
 @page()
 def artifacts(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
-    """Show what the lab keeps; filters, sort and page live in the address."""
+    """List artifacts. Filters, sort and page are in the address."""
     page_data = artifacts_page(lab=visitor.lab, params=request.GET.dict(), now=visitor.now)
     return render(request, "pages/artifacts.html", {"page": page_data})
 
 
 @page()
 def artifacts_csv(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
-    """Download the artifacts that the filters leave."""
+    """Download the artifacts that match the filters."""
     query = parse_query(visitor.lab, request.GET.dict())
     return csv_response(f"{visitor.lab.slug}-artifacts", CSV_COLUMNS, artifact_csv_rows(query))
 
 
 def _artifact_or_404(visitor: Visitor, digest: str) -> Artifact:
-    artifact: Artifact = found(artifact_by_digest(visitor.lab, digest), "artifact", "/artifacts/")
+    artifact: Artifact = or_not_found(artifact_by_digest(visitor.lab, digest), "artifact", "/artifacts/")
     return artifact
 
 
 @page("GET", "POST")
 def artifact(request: HttpRequest, visitor: Visitor, digest: str) -> HttpResponseBase:
-    """Show one artifact; POST pins or describes it, puts it into a state, or takes such an act back."""
+    """Show one artifact; POST pins or describes it, changes its state, or undoes such an action."""
     target = _artifact_or_404(visitor, digest)
     error: LabCarbonError | None = None
     if request.method == "POST":
-        visitor.needs(WRITERS)
+        visitor.require_role(WRITERS)
         try:
             return HttpResponseRedirect(f"/artifacts/{target.digest}/{_handle_post(request, visitor, target)}")
         except LabCarbonError as exception:
@@ -72,7 +72,7 @@ _STATE_ACTIONS: dict[str, tuple[Callable[..., Artifact], str]] = {
 
 
 def _handle_post(request: HttpRequest, visitor: Visitor, target: Artifact) -> str:
-    """Do what a form asks; return what comes behind the address of the page to show."""
+    """Perform the posted action; return the query of the next page."""
     data, do = request.POST, request.POST.get("do", "")
     context: dict[str, Any] = {"artifact": target, "by": visitor.user, "now": visitor.now}
     if do == "describe":
@@ -81,7 +81,7 @@ def _handle_post(request: HttpRequest, visitor: Visitor, target: Artifact) -> st
         curation.pin(reason=data.get("reason", ""), **context)
         message = "It is pinned: no plan takes it."
     elif do == "unpin":
-        curation.unpin(is_manager=visitor.may_keep, **context)
+        curation.unpin(is_manager=visitor.can_manage, **context)
         message = "The pin is taken away."
     elif do in _STATE_ACTIONS:
         action, message = _STATE_ACTIONS[do]
@@ -107,7 +107,7 @@ def _describe(request: HttpRequest, visitor: Visitor, target: Artifact) -> str:
 
 
 def parse_tags(text: str) -> dict[str, str]:
-    """Return tags from lines of ``name=value``. Raises InvalidInput for a line that is none."""
+    """Return tags from lines of ``name=value``. Raises InvalidInput for an invalid line."""
     tags: dict[str, str] = {}
     for line in (line.strip() for line in text.splitlines() if line.strip()):
         name, equals, value = (part.strip() for part in line.partition("="))
@@ -135,7 +135,7 @@ def _entry(data: QueryDict, visitor: Visitor) -> AuditEntry:
 
 @page()
 def lineage_csv(request: HttpRequest, visitor: Visitor, digest: str) -> HttpResponseBase:
-    """Download all of an artifact's lineage: an edge a line, with what the run used."""
+    """Download the lineage of an artifact: one row for each edge, with the use of the run."""
     target = _artifact_or_404(visitor, digest)
 
     def lines() -> Iterator[tuple[Any, ...]]:
@@ -156,11 +156,11 @@ def card(request: HttpRequest, visitor: Visitor, digest: str) -> HttpResponseBas
 
 @page()
 def storage(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
-    """Show what keeping costs in a year."""
+    """Show the yearly cost of storage."""
     return render(request, "pages/storage.html", {"page": storage_page(lab=visitor.lab, now=visitor.now)})
 
 
 @page()
 def storage_csv(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
-    """Download it by project and medium."""
+    """Download the storage cost by project and medium."""
     return csv_response(f"{visitor.lab.slug}-storage", STORAGE_COLUMNS, storage_csv_rows(visitor.lab, visitor.now))

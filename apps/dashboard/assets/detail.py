@@ -7,7 +7,7 @@ from decimal import Decimal
 
 from apps.accounts.models import Lab, Project
 from apps.assets.choices import OPENING, AssetState, ChargeKind
-from apps.assets.lifecycle import standing
+from apps.assets.lifecycle import active_events
 from apps.assets.models import Asset, AssetMeter, EmbodiedCharge, LifecycleEvent, StoredVolume
 from apps.assets.selectors import Book, assets_of, books_of, charged_by, entries_of, meters_of, through, volumes_of
 from apps.assets.services.charges import as_charge, as_event
@@ -16,7 +16,7 @@ from apps.dashboard.assets.charts import Mark, MonthBars, life
 from apps.dashboard.assets.events import EntryRow, entry_rows
 from apps.dashboard.assets.figure_queries import Parts, ReplacementQuery
 from apps.dashboard.assets.timeline import Bearer, Life, bearer_key, bearers_of, in_unit, life_of, month_name
-from apps.dashboard.assets.timeline_table import LifeTwin, life_twin
+from apps.dashboard.assets.timeline_table import LifecycleTable, lifecycle_table
 from apps.dashboard.charts import Chart
 from apps.dashboard.embodied_format import METRIC, Amount, amount, us, years
 from apps.dashboard.formatting import percent, unit_for
@@ -62,7 +62,7 @@ class AssetPage:
     left: str
     past_end: bool
     chart: Chart | None
-    twin: LifeTwin | None
+    data_table: LifecycleTable | None
     entries: list[EntryRow]
     opening: LifecycleEvent | None
     period: Period
@@ -90,7 +90,7 @@ def told_life(asset: Asset, entries: list[LifecycleEvent], period: Period, hour:
     charges = list(EmbodiedCharge.objects.filter(asset=asset).select_related("project").order_by("from_hour", "pk"))
     projects = {row.project for row in charges if row.project}
     listed = [(as_charge(row), bearer_key(row.project, row.kind)) for row in charges]
-    events = standing([as_event(entry) for entry in entries])
+    events = active_events([as_event(entry) for entry in entries])
     return life_of(events=events, charges=listed, projects=projects, zone=period.zone, hour=hour), charges
 
 
@@ -135,7 +135,7 @@ def asset_page(*, lab: Lab, asset: Asset, period: Period, now: int) -> AssetPage
         left="" if end is None or gone is not None else years(abs(end - hour)),
         past_end=end is not None and end < hour and gone is None,
         chart=_chart(asset, told, rows, period, book) if known and len(told.past) > 1 else None,
-        twin=life_twin(told, period, asked) if known and told.months else None,
+        data_table=lifecycle_table(told, period, asked) if known and told.months else None,
         entries=rows,
         opening=opening,
         period=period,

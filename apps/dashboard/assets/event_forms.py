@@ -27,7 +27,7 @@ from apps.core.text import parse_record_number
 from apps.core.units import US_PER_HOUR
 from apps.dashboard.assets.forms import facts, kilograms, meter, number, opening, own_value, owner, part_draft, thing
 from apps.dashboard.decorators import Visitor
-from apps.dashboard.form_fields import from_us, site_if_chosen
+from apps.dashboard.form_fields import from_us, optional_site
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ ENTRIES: dict[str, Parts] = {
     EventKind.DEPLOY: _nothing,
     EventKind.MOVE: lambda data, visitor, _: {
         "parent": thing(data, visitor, "parent"),
-        "site": site_if_chosen(data, visitor),
+        "site": optional_site(data, visitor),
     },
     EventKind.TRANSFER: lambda data, visitor, _: {"project": owner(data, visitor)},
     EventKind.REPURPOSE: _life,

@@ -21,7 +21,7 @@ from apps.catalog.selectors import best_figure, match, model_of, models_of, sugg
 from apps.core.errors import InvalidInput
 from apps.core.text import is_unstorable, parse_record_number
 from apps.dashboard.decorators import Visitor
-from apps.dashboard.form_fields import from_us, site_if_chosen
+from apps.dashboard.form_fields import from_us, optional_site
 from apps.fleet.models import Device, Node
 
 MOST_KG = 1_000_000
@@ -199,7 +199,7 @@ def opening(data: Mapping[str, str], visitor: Visitor, kind: str) -> Entry:
     return Entry(
         EventKind.SECOND_HAND if used else EventKind.PURCHASE, from_us(data, visitor), embodied=what, life_hours=life_hours,
         amortisation=data.get("amortisation", ""), project=owner(data, visitor), parent=thing(data, visitor, "parent"),
-        site=site_if_chosen(data, visitor), counterpart=data.get("counterpart", "").strip(),
+        site=optional_site(data, visitor), counterpart=data.get("counterpart", "").strip(),
         evidence=data.get("evidence", "").strip(), note=data.get("note", "").strip(),
     )  # fmt: skip
 

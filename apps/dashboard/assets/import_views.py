@@ -18,13 +18,13 @@ from apps.core.errors import InvalidInput, LabCarbonError, TooLarge
 from apps.dashboard.assets.imports import COLUMNS, chosen_of, discovered_page, import_page
 from apps.dashboard.assets.labels import labels_page
 from apps.dashboard.csv_response import csv_response
-from apps.dashboard.decorators import KEEPERS, Visitor, page
+from apps.dashboard.decorators import MANAGERS, Visitor, page
 
 
 @page("GET", "POST")
 def assets_import(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
     """Ask for a file; POST reads it and goes to what was read."""
-    visitor.needs(KEEPERS)
+    visitor.require_role(MANAGERS)
     error: LabCarbonError | None = None
     if request.method == "POST":
         try:
@@ -52,7 +52,7 @@ def _uploaded(request: HttpRequest) -> tuple[str, bytes]:
 @page("GET", "POST")
 def assets_import_read(request: HttpRequest, visitor: Visitor, uuid: UUID) -> HttpResponseBase:
     """Show what a file would become; POST writes all of it, or nothing."""
-    visitor.needs(KEEPERS)
+    visitor.require_role(MANAGERS)
     row = import_of(visitor.lab, uuid)
     error: LabCarbonError | None = None
     if request.method == "POST":
@@ -80,7 +80,7 @@ def assets_discovered(request: HttpRequest, visitor: Visitor) -> HttpResponseBas
     """Show what collectors saw and nobody registered; POST registers or dismisses what is ticked."""
     error: LabCarbonError | None = None
     if request.method == "POST":
-        visitor.needs(KEEPERS)
+        visitor.require_role(MANAGERS)
         try:
             messages.success(request, _discovered(request, visitor))
             return HttpResponseRedirect("/assets/discovered/")
@@ -105,7 +105,7 @@ def _discovered(request: HttpRequest, visitor: Visitor) -> str:
     if do != "confirm":
         raise InvalidInput("Nothing was chosen to do.", field="do", hint="Use one of the buttons.")
     chosen = chosen_of(lab=visitor.lab, typed=request.POST, keys=keys, zone=visitor.zone)
-    done = confirm_discovered(lab=visitor.lab, chosen=chosen, by=visitor.user, now=visitor.now)
+    done = confirm_discovered(lab=visitor.lab, selections=chosen, by=visitor.user, now=visitor.now)
     told = [f"{done.made} registered"]
     if done.linked:
         told.append(f"{done.linked} of the register got {'its meter' if done.linked == 1 else 'their meters'}")

@@ -10,7 +10,7 @@ from apps.accounts.models import Lab
 from apps.assets.choices import ImportState
 from apps.assets.discovery import MACHINES, Proposal, proposals
 from apps.assets.models import Asset, RegisterImport
-from apps.assets.services.confirm_discovered import Chosen
+from apps.assets.services.confirm_discovered import Selection
 from apps.assets.services.csv_import import SHOWN
 from apps.assets.services.validation import HOURS_PER_YEAR
 from apps.assets.spreadsheets import cells
@@ -19,20 +19,20 @@ from apps.catalog.choices import HardwareKind
 from apps.catalog.packs import loaded_packs
 from apps.core.errors import InvalidInput
 from apps.core.text import parse_record_number
-from apps.dashboard.figures import WouldBe
+from apps.dashboard.figures import Projected
 from apps.dashboard.formatting import Unit, exact, grouped, shown, unit_for
 
-NOT_KNOWN = WouldBe("", "", "", "not known", at_least=False)
+NOT_KNOWN = Projected("", "", "", "not known", at_least=False)
 WAYS = {"model": "its model", "category": "its kind alone", "file": "as the file says", "": "not known"}
 KINDS = dict(HardwareKind.choices)
 
 
-def embodied(value_ug: int | None, unit: Unit | None = None, *, at_least: bool = False) -> WouldBe:
+def embodied(value_ug: int | None, unit: Unit | None = None, *, at_least: bool = False) -> Projected:
     """Return embodied carbon that is not recorded yet. None is unknown, which is not zero."""
     if value_ug is None:
         return NOT_KNOWN
     unit = unit or unit_for("emission_ug", [value_ug])
-    return WouldBe(shown(value_ug, unit), unit.name, exact(value_ug, "emission_ug"), "", at_least)
+    return Projected(shown(value_ug, unit), unit.name, exact(value_ug, "emission_ug"), "", at_least)
 
 
 @dataclass(frozen=True)
@@ -46,9 +46,9 @@ class ImportRow:
     model: str
     way: str
     why: str
-    value: WouldBe
-    low: WouldBe | None
-    high: WouldBe | None
+    value: Projected
+    low: Projected | None
+    high: Projected | None
     asset_id: int | None
     message: str
     field: str
@@ -63,7 +63,7 @@ class ImportPage:
     busy: bool
     counts: dict[str, int]
     ways: list[tuple[str, int]]
-    total: WouldBe
+    total: Projected
     unit: Unit
     rows: list[ImportRow]
     wrong: list[ImportRow]
@@ -110,7 +110,7 @@ class DiskLine:
 
     number: int
     name: str
-    each: WouldBe
+    each: Projected
 
 
 @dataclass(frozen=True)
@@ -119,9 +119,9 @@ class Line:
 
     proposal: Proposal
     kind: str
-    value: WouldBe
-    low: WouldBe | None
-    high: WouldBe | None
+    value: Projected
+    low: Projected | None
+    high: Projected | None
     way: str
     bought_on: str
     life_years: str
@@ -187,7 +187,7 @@ def _line(proposal: Proposal, unit: Unit, zone: ZoneInfo, typed: Mapping[str, st
     )  # fmt: skip
 
 
-def chosen_of(*, lab: Lab, typed: Mapping[str, str], keys: list[str], zone: ZoneInfo) -> list[Chosen]:
+def chosen_of(*, lab: Lab, typed: Mapping[str, str], keys: list[str], zone: ZoneInfo) -> list[Selection]:
     """Return what a form confirms. Raises InvalidInput naming the field."""
     projects = {project.slug: project for project in lab.projects.all()}
     asked = {key: typed.get(f"as:{key}", "new") for key in keys}
@@ -205,5 +205,7 @@ def chosen_of(*, lab: Lab, typed: Mapping[str, str], keys: list[str], zone: Zone
             raise InvalidInput("There is no such project in this lab.", field="owner", hint="Choose one of the list.")
         bought_us = cells.moment_us(typed.get(f"bought_on:{key}", "").strip(), "bought_on", zone)
         life_hours = cells.life_hours(typed.get(f"life:{key}", "").strip().replace(",", "."), "life")
-        found.append(Chosen(key, bought_us, life_hours, projects.get(slug), typed.get(f"kind:{key}", ""), assets.get(which)))
+        found.append(
+            Selection(key, bought_us, life_hours, projects.get(slug), typed.get(f"kind:{key}", ""), assets.get(which))
+        )
     return found

@@ -113,7 +113,7 @@ def totals_of(sums: Sums, spread: tuple[int, int], unit: Unit | None = None) -> 
     )
 
 
-def assets_page(*, lab: Lab, params: Mapping[str, str], now: int, may_keep: bool) -> AssetsPage:
+def assets_page(*, lab: Lab, params: Mapping[str, str], now: int, can_manage: bool) -> AssetsPage:
     """Return a page of assets. The number of queries does not depend on the number of rows."""
     filters = Filters(**{name: params.get(name, "").strip() for name in Filters.__dataclass_fields__})
     sort, hour = params.get("sort", DEFAULT_SORT), through(now)
@@ -150,7 +150,7 @@ def assets_page(*, lab: Lab, params: Mapping[str, str], now: int, may_keep: bool
         states=list(AssetState.choices),
         owners=[(LAB_ITSELF, "The lab"), *projects],
         sites=[*((str(site.pk), site.name) for site in places), (NOWHERE, "No site said")],
-        machines=list(machines.only("name")[:MOST_MACHINES]) if may_keep else [],
+        machines=list(machines.only("name")[:MOST_MACHINES]) if can_manage else [],
         move_sites=places,
         first=before + 1,
         last=before + len(shown),

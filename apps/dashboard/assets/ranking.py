@@ -12,7 +12,7 @@ from apps.carbon.figures.query import iso_hour
 from apps.carbon.ranking import Ranked, Ranking, ranking
 from apps.core.units import UG_PER_G
 from apps.dashboard.assets.replacement import amount
-from apps.dashboard.figures import Fig, WouldBe, fig
+from apps.dashboard.figures import Projected, Quantity, quantity
 from apps.dashboard.formatting import Unit, grams_per_kwh, percent, significant, unit_for
 from apps.dashboard.periods import Period
 
@@ -34,8 +34,8 @@ class RankRow:
     per_hour: str
     hours: str
     used: str
-    uses: list[Fig]
-    embodied: WouldBe
+    uses: list[Quantity]
+    embodied: Projected
     idle: str
     grid: str
     why: list[str]
@@ -82,7 +82,7 @@ def _row(row: Ranked, place: int, unit: Unit, usual: float, hour: int) -> RankRo
         per_hour="" if per_hour is None else significant(Decimal(per_hour) / UG_PER_G),
         hours=significant(Decimal(row.used_ms) / MS_PER_HOUR),
         used=percent(row.used_ms, max(row.measured_ms, row.used_ms)),
-        uses=[fig(query, figure, unit) for query, figure in row.uses],
+        uses=[quantity(query, figure, unit) for query, figure in row.uses],
         embodied=amount(row.charged_ug or 0, unit),
         idle=percent(row.idle_mj, row.use.energy_mj) if row.use.energy_mj > 0 else "–",
         grid="–" if row.ug_per_kwh is None else grams_per_kwh(row.ug_per_kwh),

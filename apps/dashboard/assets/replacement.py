@@ -14,7 +14,7 @@ from apps.catalog.selectors import search, suggest
 from apps.core.text import is_unstorable
 from apps.dashboard.charts import Chart, lines
 from apps.dashboard.decorators import Visitor
-from apps.dashboard.figures import Fig, WouldBe, fig
+from apps.dashboard.figures import Projected, Quantity, quantity
 from apps.dashboard.formatting import Unit, exact, shown, significant, unit_for
 from apps.replacement.inputs import Input
 from apps.replacement.payback import NEEDED, Payback, Scenarios
@@ -55,20 +55,20 @@ class Choice:
 
 
 @dataclass(frozen=True)
-class TwinRow:
+class DataTableRow:
     """A year of the chart's table twin."""
 
     year: int
-    ways: tuple[WouldBe, WouldBe, WouldBe]
+    ways: tuple[Projected, Projected, Projected]
 
 
 @dataclass(frozen=True)
 class Old:
     """What became of the old one's embodied carbon; ``balance`` is what disposing of it today would write off."""
 
-    total: WouldBe
-    charged: WouldBe
-    balance: WouldBe
+    total: Projected
+    charged: Projected
+    balance: Projected
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class ReplacementPage:
     years: str
     range: str
     rows: list[InputRow]
-    use: Fig | None
+    use: Quantity | None
     choices: list[Choice]
     words: str
     kept: list[tuple[str, str]]
@@ -89,7 +89,7 @@ class ReplacementPage:
     chart: Chart | None
     unit: Unit
     heads: tuple[str, str, str]
-    twin: list[TwinRow]
+    data_table: list[DataTableRow]
     told: str
     old: Old | None
     sources: list[tuple[str, str, str]]
@@ -118,7 +118,7 @@ def replacement_page(
         years=years(payback.years) if payback else "",
         range=range_years(payback) if payback else "",
         rows=[_row(param, own, analysis, params) for param, own in OWN.items()],
-        use=fig(analysis.use, figure(lab, analysis.use)) if analysis.use else None,
+        use=quantity(analysis.use, figure(lab, analysis.use)) if analysis.use else None,
         choices=_choices(lab, asset, words, kept),
         words=words,
         kept=kept,
@@ -126,7 +126,7 @@ def replacement_page(
         chart=_chart(analysis, heads, unit, told) if analysis.ways else None,
         unit=unit,
         heads=heads,
-        twin=[TwinRow(way.year, _three(way, unit)) for way in analysis.ways],
+        data_table=[DataTableRow(way.year, _three(way, unit)) for way in analysis.ways],
         told=told,
         old=_old(analysis),
         sources=_sources(analysis),
@@ -137,10 +137,10 @@ def replacement_page(
     )
 
 
-def amount(ug: int, unit: Unit | None = None) -> WouldBe:
+def amount(ug: int, unit: Unit | None = None) -> Projected:
     """Return an amount of carbon that is not in the ledger."""
     unit = unit or unit_for("emission_ug", [ug])
-    return WouldBe(shown(ug, unit), unit.name, exact(ug, "emission_ug"), "", False)
+    return Projected(shown(ug, unit), unit.name, exact(ug, "emission_ug"), "", False)
 
 
 def _number(value: int, own: Own) -> str:
@@ -173,7 +173,7 @@ def _choices(lab: Lab, asset: Asset, words: str, kept: list[tuple[str, str]]) ->
     return [Choice(model, f"?{urlencode([('new', model.pk), *rest])}") for model in models]
 
 
-def _three(way: Scenarios, unit: Unit) -> tuple[WouldBe, WouldBe, WouldBe]:
+def _three(way: Scenarios, unit: Unit) -> tuple[Projected, Projected, Projected]:
     return amount(way.keep_ug, unit), amount(way.replace_ug, unit), amount(way.wait_ug, unit)
 
 

@@ -7,8 +7,8 @@ from apps.carbon.ranking import ranking
 from apps.dashboard.assets.ranking import CSV_HEADER, ranking_page, ranking_rows
 from apps.dashboard.assets.replacement import replacement_csv, replacement_page
 from apps.dashboard.csv_response import csv_response
-from apps.dashboard.decorators import Visitor, found, page
-from apps.dashboard.period_menu import chosen_period, period_menu
+from apps.dashboard.decorators import Visitor, or_not_found, page
+from apps.dashboard.period_menu import period_menu, requested_period
 from apps.replacement.query import parse, parse_valid_part
 from apps.replacement.services import analyse_replacement, asset_for_analysis
 
@@ -16,7 +16,7 @@ from apps.replacement.services import analyse_replacement, asset_for_analysis
 @page("GET")
 def keep(request: HttpRequest, visitor: Visitor, pk: int) -> HttpResponseBase:
     """Answer whether to replace an asset by a model of the catalogue, on the lab's own use and grid."""
-    asset = found(asset_for_analysis(visitor.lab, pk), "asset", "/assets/")
+    asset = or_not_found(asset_for_analysis(visitor.lab, pk), "asset", "/assets/")
     params = request.GET.dict()
     query, error = parse_valid_part(params)  # what was typed stays to be mended, and the rest is answered
     page_ = replacement_page(visitor=visitor, asset=asset, query=query, params=params)
@@ -27,7 +27,7 @@ def keep(request: HttpRequest, visitor: Visitor, pk: int) -> HttpResponseBase:
 @page("GET")
 def keep_table(request: HttpRequest, visitor: Visitor, pk: int) -> HttpResponseBase:
     """Return the three ways over the years as CSV."""
-    asset = found(asset_for_analysis(visitor.lab, pk), "asset", "/assets/")
+    asset = or_not_found(asset_for_analysis(visitor.lab, pk), "asset", "/assets/")
     analysis = analyse_replacement(lab=visitor.lab, asset=asset, query=parse(request.GET.dict()), now=visitor.now)
     header, rows = replacement_csv(analysis)
     return csv_response(f"labcarbon-keep-{asset.pk}", header, rows)
@@ -36,7 +36,7 @@ def keep_table(request: HttpRequest, visitor: Visitor, pk: int) -> HttpResponseB
 @page("GET")
 def fleet_ranking(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
     """Show the metered assets by carbon per useful hour, the worst first."""
-    period = chosen_period(request, visitor)
+    period = requested_period(request, visitor)
     if isinstance(period, HttpResponseRedirect):
         return period
     page_ = ranking_page(lab=visitor.lab, period=period)
@@ -46,7 +46,7 @@ def fleet_ranking(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
 @page("GET")
 def ranking_csv(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
     """Return the whole ranking as CSV."""
-    period = chosen_period(request, visitor)
+    period = requested_period(request, visitor)
     if isinstance(period, HttpResponseRedirect):
         return period
     analysis = ranking(lab=visitor.lab, from_hour=period.from_hour, to_hour=period.to_hour)

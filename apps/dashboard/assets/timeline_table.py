@@ -23,7 +23,7 @@ class MonthRow:
 
 
 @dataclass(frozen=True)
-class LifeTwin:
+class LifecycleTable:
     """The table twin of a life's chart."""
 
     heads: list[str]
@@ -38,7 +38,7 @@ def month_unit(told: Life) -> Unit:
     return unit_for(METRIC, [sum(month.borne(who.key) for who in told.bearers) for month in told.months])
 
 
-def life_twin(told: Life, period: Period, asked: ReplacementQuery) -> LifeTwin:
+def lifecycle_table(told: Life, period: Period, asked: ReplacementQuery) -> LifecycleTable:
     """Return the table of a life that has months, the last first."""
     unit = month_unit(told)
     rows = []
@@ -65,7 +65,7 @@ def life_twin(told: Life, period: Period, asked: ReplacementQuery) -> LifeTwin:
     first, last, every = told.months[0], told.months[-1], {part for month in told.months for part in month.parts}
     sums = [borne(sum(month.borne(who.key) for month in told.months), who.key, first, last, every) for who in told.bearers]
     lost = gone(sum(month.written_off_ug for month in told.months), first, last)
-    return LifeTwin([who.name for who in told.bearers], unit.name, rows[::-1], sums, lost)
+    return LifecycleTable([who.name for who in told.bearers], unit.name, rows[::-1], sums, lost)
 
 
 def month_lines(told: Life, period: Period) -> list[tuple[object, ...]]:

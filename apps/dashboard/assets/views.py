@@ -23,9 +23,9 @@ from apps.dashboard.assets.list import PAGE_ROWS, assets_page
 from apps.dashboard.assets.new import AMORTISATIONS, choices, offers
 from apps.dashboard.assets.timeline_table import month_lines
 from apps.dashboard.csv_response import csv_response
-from apps.dashboard.decorators import KEEPERS, Visitor, found, page
-from apps.dashboard.form_fields import from_us, site_if_chosen
-from apps.dashboard.period_menu import chosen_period, period_menu
+from apps.dashboard.decorators import MANAGERS, Visitor, or_not_found, page
+from apps.dashboard.form_fields import from_us, optional_site
+from apps.dashboard.period_menu import period_menu, requested_period
 from apps.dashboard.periods import local, preset_period
 
 BULK = {EventKind.TRANSFER: "changed owner", EventKind.MOVE: "moved", EventKind.RETIRE: "taken out of use"}
@@ -36,12 +36,12 @@ def assets(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
     """List assets; filters, sort and page live in the address. POST does one thing to all that were ticked."""
     error: LabCarbonError | None = None
     if request.method == "POST":
-        visitor.needs(KEEPERS)
+        visitor.require_role(MANAGERS)
         try:
             return _bulk(request, visitor)
         except LabCarbonError as wrong:
             error = wrong
-    shown = assets_page(lab=visitor.lab, params=request.GET.dict(), now=visitor.now, may_keep=visitor.may_keep)
+    shown = assets_page(lab=visitor.lab, params=request.GET.dict(), now=visitor.now, can_manage=visitor.can_manage)
     done = [text for text in request.GET.get("done", "").split(".") if text][:PAGE_ROWS]
     context = {"page": shown, "error": error, "typed": request.POST, "done": done, **_today(visitor)}
     return render(request, "pages/assets.html", context, status=error.status if error else 200)
@@ -93,7 +93,7 @@ def _recorded(data: QueryDict, visitor: Visitor, listed: list[Asset]) -> list[Li
             raise InvalidInput("To whom?", field="owner", hint="Choose a project, or the lab itself.")
         more = {"project": owner(data, visitor)}
     elif do == EventKind.MOVE:
-        more = {"parent": thing(data, visitor, "parent"), "site": site_if_chosen(data, visitor)}
+        more = {"parent": thing(data, visitor, "parent"), "site": optional_site(data, visitor)}
         if not any(more.values()):
             raise InvalidInput("Where to?", field="site", hint="Choose a site, a machine, or both.")
     entry = Entry(do, from_us(data, visitor), **more)
@@ -119,15 +119,15 @@ def _undone(data: QueryDict, visitor: Visitor) -> int:
 @page("GET", "POST")
 def asset(request: HttpRequest, visitor: Visitor, pk: int) -> HttpResponseBase:
     """Show one asset, and with a question in the address what an entry would change; POST records it."""
-    asked: Asset = found(asset_of(visitor.lab, pk), "asset", "/assets/")
-    period = chosen_period(request, visitor)
+    asked: Asset = or_not_found(asset_of(visitor.lab, pk), "asset", "/assets/")
+    period = requested_period(request, visitor)
     if isinstance(period, HttpResponseRedirect):
         return period
     data = request.POST if request.method == "POST" else request.GET
     error: LabCarbonError | None = None
     effect: LifeEffect | None = None
     if request.method == "POST" or "do" in data:
-        visitor.needs(KEEPERS)
+        visitor.require_role(MANAGERS)
         try:
             if request.method == "POST":
                 messages.success(request, _kept(data, visitor, asked))
@@ -136,7 +136,7 @@ def asset(request: HttpRequest, visitor: Visitor, pk: int) -> HttpResponseBase:
             effect = effect_of(lab=visitor.lab, assets=[asked], change=change.make, now=visitor.now)
         except LabCarbonError as wrong:
             error = wrong
-            asked = found(asset_of(visitor.lab, pk), "asset", "/assets/")
+            asked = or_not_found(asset_of(visitor.lab, pk), "asset", "/assets/")
     context = {
         "page": asset_page(lab=visitor.lab, asset=asked, period=period, now=visitor.now),
         "menu": period_menu(request, period) if effect is None else None,
@@ -145,7 +145,7 @@ def asset(request: HttpRequest, visitor: Visitor, pk: int) -> HttpResponseBase:
         "typed": data,
         "opened": data if data.get("do") == "opening" else {},
         "kept": [(name, value) for name, value in data.items() if name != "csrfmiddlewaretoken"] if effect else [],
-        "choices": choices(visitor.lab, WAYS, asked) if visitor.may_keep else None,
+        "choices": choices(visitor.lab, WAYS, asked) if visitor.can_manage else None,
         "amortisations": AMORTISATIONS,
         **_today(visitor),
     }
@@ -163,7 +163,7 @@ def _kept(data: QueryDict, visitor: Visitor, asked: Asset) -> str:
 @page()
 def asset_csv(request: HttpRequest, visitor: Visitor, pk: int) -> HttpResponseBase:
     """Download an asset's life: what each bore in each month and why, and the book value at its end."""
-    asked: Asset = found(asset_of(visitor.lab, pk), "asset", "/assets/")
+    asked: Asset = or_not_found(asset_of(visitor.lab, pk), "asset", "/assets/")
     period = preset_period("year", zone=visitor.zone, now=visitor.now)
     told, _ = told_life(asked, entries_of(asked), period, through(visitor.now))
     head = ("from_utc", "to_utc", "borne_by", "why", "charged_ug_co2e", "charged_kg_co2e", "book_value_ug_co2e")
@@ -173,7 +173,7 @@ def asset_csv(request: HttpRequest, visitor: Visitor, pk: int) -> HttpResponseBa
 @page("GET", "POST")
 def new(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
     """Ask for a new asset; POST registers it."""
-    visitor.needs(KEEPERS)
+    visitor.require_role(MANAGERS)
     data = request.POST if request.method == "POST" else request.GET
     error: LabCarbonError | None = None
     if request.method == "POST" and data.get("do") != "find":
@@ -203,7 +203,7 @@ def _offers(data: QueryDict, visitor: Visitor) -> Any:
 @page()
 def new_offers(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
     """Show what the catalogue has for what is typed, as a part of the form."""
-    visitor.needs(KEEPERS)
+    visitor.require_role(MANAGERS)
     return render(request, "components/offers.html", {"offers": _offers(request.GET, visitor), "typed": request.GET})
 
 

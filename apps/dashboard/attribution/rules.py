@@ -21,7 +21,7 @@ from apps.core.intervals import datetime_to_us
 from apps.core.text import parse_record_number
 from apps.core.units import US_PER_HOUR
 from apps.dashboard.figures import total
-from apps.dashboard.formatting import shown, unit_for
+from apps.dashboard.formatting import format_value, unit_for
 from apps.runs.choices import AttributionSource
 
 TYPED = (
@@ -45,7 +45,7 @@ class RuleRow:
     """A rule as shown."""
 
     rule: AttributionRule
-    speaks_of: str
+    criteria_text: str
     way: str
     state: str
     by: str
@@ -69,7 +69,7 @@ class Preview:
     """What a rule would change. ``moved`` is empty when nothing that was measured falls under it, and None where it would
     tell what a single person used to somebody who may not see that."""
 
-    speaks_of: str
+    criteria_text: str
     moved: list[Moved] | None
     from_us: int
     to_us: int | None
@@ -107,10 +107,10 @@ def rule_row(rule: AttributionRule, hour: int) -> RuleRow:
     elif rule.to_hour is not None and rule.to_hour <= hour:
         state = "ended"
     by = rule.made_by.get_username() if rule.made_by else "somebody who left"
-    return RuleRow(rule, speaks_of(rule), AttributionSource(as_rule(rule).way).label, state, by)
+    return RuleRow(rule, criteria_text(rule), AttributionSource(as_rule(rule).way).label, state, by)
 
 
-def speaks_of(rule: AttributionRule) -> str:
+def criteria_text(rule: AttributionRule) -> str:
     """Return what a rule asks for in words: 'user alice on ws-1'."""
     parts = [
         f"user {rule.os_user}" if rule.os_user else "",
@@ -132,12 +132,12 @@ def draft(*, lab: Lab, typed: Mapping[str, str], zone: ZoneInfo, now: int) -> At
     rule = drafted_rule(
         lab=lab,
         criteria=Criteria(
-            node=_chosen(lab.nodes.all(), "uuid", typed.get("node", ""), "node"),
-            site=_chosen(lab.sites.all(), "pk", typed.get("site", ""), "site"),
+            node=_selected(lab.nodes.all(), "uuid", typed.get("node", ""), "node"),
+            site=_selected(lab.sites.all(), "pk", typed.get("site", ""), "site"),
             **{name: typed.get(name, "") for name in ("os_user", "cluster", "account", "namespace", "path_prefix")},
         ),
-        project=_chosen(lab.projects.all(), "slug", typed.get("project", ""), "project"),
-        person=_chosen(User.objects.filter(memberships__lab=lab), "pk", typed.get("person", ""), "person"),
+        project=_selected(lab.projects.all(), "slug", typed.get("project", ""), "project"),
+        person=_selected(User.objects.filter(memberships__lab=lab), "pk", typed.get("person", ""), "person"),
         from_us=from_us if from_us is not None else now // US_PER_HOUR * US_PER_HOUR,
         to_us=to_us,
     )
@@ -145,16 +145,16 @@ def draft(*, lab: Lab, typed: Mapping[str, str], zone: ZoneInfo, now: int) -> At
     return rule
 
 
-def _chosen(rows: Any, field: str, value: str, name: str) -> Any:
+def _selected(rows: Any, field: str, value: str, name: str) -> Any:
     if not value:
         return None
     try:
-        found = rows.filter(**{field: value}).first() if field != "pk" or parse_record_number(value) is not None else None
+        record = rows.filter(**{field: value}).first() if field != "pk" or parse_record_number(value) is not None else None
     except ValidationError:  # not a UUID
-        found = None
-    if found is None:
+        record = None
+    if record is None:
         raise InvalidInput(f"There is no such {name} in this lab.", field=name, hint="Choose one of the list.")
-    return found
+    return record
 
 
 def _day(text: str, field: str, zone: ZoneInfo) -> int | None:
@@ -173,7 +173,7 @@ def preview(*, rule: AttributionRule, visibility: Visibility, without: bool = Fa
     """Return what a rule would move over all time, largest first; ``without``: what taking it away would."""
     to_us = rule.to_hour * US_PER_HOUR if rule.to_hour is not None else None
     moved = moved_by(rule.lab, [rule], visibility, without=without)
-    return Preview(speaks_of(rule), moved, rule.from_hour * US_PER_HOUR, to_us)
+    return Preview(criteria_text(rule), moved, rule.from_hour * US_PER_HOUR, to_us)
 
 
 def moved_by(lab: Lab, rules: list[AttributionRule], visibility: Visibility, *, without: bool = False) -> list[Moved] | None:
@@ -181,14 +181,14 @@ def moved_by(lab: Lab, rules: list[AttributionRule], visibility: Visibility, *, 
     visitor may not see."""
     if not all(visibility.of_os_user(rule.os_user) for rule in rules):
         return None
-    found = moves(lab=lab, rules=rules, without=without)
+    span_moves = moves(lab=lab, rules=rules, without=without)
     names: dict[int | None, str] = {None: "nobody"}
     names.update(lab.projects.values_list("pk", "name"))
     by_change: dict[tuple[int | None, int | None], list[Figure]] = defaultdict(list)
     places: dict[tuple[int, int], list[Move]] = defaultdict(list)
-    for move in found:
+    for move in span_moves:
         places[move.consumer_id, move.node_id].append(move)
-    consumer_ids = sorted({move.consumer_id for move in found})
+    consumer_ids = sorted({move.consumer_id for move in span_moves})
     for consumer_id, node_id, hour, part in hours_of_consumers(lab, lab.basis, consumer_ids):
         for move in places.get((consumer_id, node_id), ()):
             if move.from_hour <= hour < move.to_hour:
@@ -202,8 +202,8 @@ def _moved(before: str, after: str, part: Figure) -> Moved:
     return Moved(
         before=before,
         after=after,
-        energy=f"{shown(part.energy_mj, energy)} {energy.name}",
-        emission=f"{shown(part.emission_ug, emission)} {emission.name}",
+        energy=f"{format_value(part.energy_mj, energy)} {energy.name}",
+        emission=f"{format_value(part.emission_ug, emission)} {emission.name}",
         energy_mj=part.energy_mj,
         emission_ug=part.emission_ug,
         without_factor=bool(part.without_factor_mj),

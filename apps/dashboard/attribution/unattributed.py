@@ -13,7 +13,15 @@ from apps.carbon.figures.energy import Figure, figures_by
 from apps.carbon.figures.query import HIDDEN, FigureQuery
 from apps.carbon.figures.visibility import Visibility
 from apps.core.errors import InvalidInput
-from apps.dashboard.figures import Fig, Pair, Units, column_units, pair, percent_fig, total
+from apps.dashboard.figures import (
+    EnergyAndEmissions,
+    Quantity,
+    Units,
+    column_units,
+    energy_and_emissions,
+    percent_quantity,
+    total,
+)
 from apps.dashboard.periods import Period, lab_query
 
 MOST_ACTS = 8
@@ -27,8 +35,8 @@ class Line:
     who: str
     what: str
     nodes: str
-    figures: Pair
-    share: Fig
+    figures: EnergyAndEmissions
+    share: Quantity
     rule: str
 
 
@@ -50,7 +58,7 @@ class UnattributedPage:
 
     period: Period
     lines: list[Line]
-    totals: Pair | None
+    totals: EnergyAndEmissions | None
     units: Units
     some_hidden: bool
     projects: list[tuple[str, str]]
@@ -86,7 +94,7 @@ def unattributed_page(*, lab: Lab, period: Period, visibility: Visibility) -> Un
     return UnattributedPage(
         period=period,
         lines=lines,
-        totals=pair(query, whole, units) if found else None,
+        totals=energy_and_emissions(query, whole, units) if found else None,
         units=units,
         some_hidden=len(seen) < len(groups),
         projects=list(lab.projects.values_list("slug", "name")),
@@ -111,8 +119,8 @@ def _line(query: FigureQuery, key: tuple[str, str], parts: dict[str, Figure], un
         who=os_user or "not told",
         what=program or "not told",
         nodes=", ".join(nodes[:3]) + more,
-        figures=pair(own, summed, units),
-        share=percent_fig(own, summed.energy_mj, whole_mj),
+        figures=energy_and_emissions(own, summed, units),
+        share=percent_quantity(own, summed.energy_mj, whole_mj),
         rule=rule,
     )
 
@@ -134,7 +142,7 @@ def _act(act: Any, claims: list[Claim]) -> Act:
 
 def consumer_spans_of(
     *, lab: Lab, period: Period, keys: list[str], visibility: Visibility
-) -> tuple[list[ConsumerSpan], Pair]:
+) -> tuple[list[ConsumerSpan], EnergyAndEmissions]:
     """Return the stretches behind chosen lines for which nobody is charged in the period, and what was used in them."""
     wanted = set(keys)
     for key in wanted:
@@ -148,4 +156,4 @@ def consumer_spans_of(
         if line_key(os_user, program) in wanted
     }
     at_most_claimed(len(found))
-    return unattributed(lab, found, period.from_hour, period.to_hour), pair(query, total(found.values()))
+    return unattributed(lab, found, period.from_hour, period.to_hour), energy_and_emissions(query, total(found.values()))

@@ -28,23 +28,23 @@ from apps.dashboard.attribution.idle import idle_page
 from apps.dashboard.attribution.rules import TYPED, draft, preview, rule_row, rules_page
 from apps.dashboard.attribution.rules_import import COLUMNS, MAX_LENGTH, read
 from apps.dashboard.attribution.unattributed import consumer_spans_of, unattributed_page
-from apps.dashboard.decorators import KEEPERS, WRITERS, Visitor, found, page
-from apps.dashboard.period_menu import chosen_period, period_menu
+from apps.dashboard.decorators import MANAGERS, WRITERS, Visitor, or_not_found, page
+from apps.dashboard.period_menu import period_menu, requested_period
 from apps.energy.services.idle import set_idle_policy, withdraw_idle_policy
 
 
 @page("GET", "POST")
 def unattributed(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
     """Show what nobody claimed; POST claims the chosen lines."""
-    period = chosen_period(request, visitor)
+    period = requested_period(request, visitor)
     if isinstance(period, HttpResponseRedirect):
         return period
     visibility = visibility_for(visitor.lab, visitor.user)
     error: LabCarbonError | None = None
     if request.method == "POST":
-        visitor.needs(WRITERS)
+        visitor.require_role(WRITERS)
         try:
-            project = found(project_by_slug(visitor.lab, request.POST.get("project", "")), "project", "/projects/")
+            project = or_not_found(project_by_slug(visitor.lab, request.POST.get("project", "")), "project", "/projects/")
             keys = request.POST.getlist("line")
             if not keys:
                 raise InvalidInput("No line was chosen.", field="line", hint="Tick at least one.")
@@ -73,8 +73,8 @@ def _act(visitor: Visitor, text: str) -> str:
 @page("POST")
 def claim_change(request: HttpRequest, visitor: Visitor, act: UUID) -> HttpResponseBase:
     """Undo a claim, or take the undoing back. Whoever made it may, and PIs and admins."""
-    row = found(Claim.objects.filter(lab=visitor.lab, act=act).first(), "claim", "/unattributed/")
-    visitor.needs(WRITERS if row.made_by_id == visitor.user.pk else KEEPERS)
+    row = or_not_found(Claim.objects.filter(lab=visitor.lab, act=act).first(), "claim", "/unattributed/")
+    visitor.require_role(WRITERS if row.made_by_id == visitor.user.pk else MANAGERS)
     if request.POST.get("do") == "redo":
         number = redo_claim(lab=visitor.lab, act=act, by=visitor.user, now=visitor.now)
         messages.success(request, f"The claim for {row.project.name} stands again ({number} consumers).")
@@ -91,7 +91,7 @@ def rules(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
     seen = None
     typed = {name: (request.POST if request.method == "POST" else request.GET).get(name, "").strip() for name in TYPED}
     if request.method == "POST":
-        visitor.needs(KEEPERS)
+        visitor.require_role(MANAGERS)
         try:
             rule = draft(lab=visitor.lab, typed=typed, zone=visitor.zone, now=visitor.now)
             if request.POST.get("do") == "make":
@@ -109,7 +109,7 @@ def rules(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
 @page("GET", "POST")
 def rules_import(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
     """Read many rules from CSV and show what they would move; with do=make write all of them."""
-    visitor.needs(KEEPERS)
+    visitor.require_role(MANAGERS)
     error: LabCarbonError | None = None
     seen = None
     lines = request.POST.get("lines", "")
@@ -146,10 +146,10 @@ def rule(request: HttpRequest, visitor: Visitor, pk: int) -> HttpResponseBase:
     rows = AttributionRule.objects.filter(lab=visitor.lab).select_related(
         "lab", "node", "site", "project", "person", "made_by"
     )
-    asked = found(rows.filter(pk=pk).first(), "rule", "/rules/")
+    asked = or_not_found(rows.filter(pk=pk).first(), "rule", "/rules/")
     error: LabCarbonError | None = None
     if request.method == "POST":
-        visitor.needs(KEEPERS)
+        visitor.require_role(MANAGERS)
         try:
             messages.success(request, _change(request.POST.get("do", ""), asked, visitor))
             return HttpResponseRedirect(f"/rules/{pk}/" if asked.withdrawn_us else "/rules/")
@@ -182,7 +182,7 @@ def idle(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
     """Show the policies and what they spread; POST records one, or withdraws one."""
     error: LabCarbonError | None = None
     if request.method == "POST":
-        visitor.needs(KEEPERS)
+        visitor.require_role(MANAGERS)
         try:
             messages.success(request, _change_idle_policy(request, visitor))
             return HttpResponseRedirect("/idle/")

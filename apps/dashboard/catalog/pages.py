@@ -11,7 +11,7 @@ from apps.catalog.models import EmbodiedFigure, HardwareModel
 from apps.catalog.packs import Pack, notices
 from apps.catalog.selectors import best_figures, category_default, figures_of_model, parse_search, search
 from apps.core.errors import InvalidInput
-from apps.dashboard.figures import EmbodiedFig
+from apps.dashboard.figures import EmbodiedQuantity
 from apps.dashboard.formatting import grouped
 
 PAGE_ROWS = 50
@@ -31,9 +31,9 @@ class ModelRow:
 
     model: HardwareModel
     figure: EmbodiedFigure | None
-    whole: EmbodiedFig | None
-    low: EmbodiedFig | None
-    high: EmbodiedFig | None
+    whole: EmbodiedQuantity | None
+    low: EmbodiedQuantity | None
+    high: EmbodiedQuantity | None
 
     @property
     def per(self) -> str:
@@ -73,7 +73,7 @@ def per(figure: EmbodiedFigure) -> str:
 def _row(model: HardwareModel, figure: EmbodiedFigure | None) -> ModelRow:
     if figure is None:
         return ModelRow(model, None, None, None, None)
-    amounts = (EmbodiedFig(figure, ug) for ug in (figure.total_ug, figure.low_ug, figure.high_ug))
+    amounts = (EmbodiedQuantity(figure, ug) for ug in (figure.total_ug, figure.low_ug, figure.high_ug))
     return ModelRow(model, figure, *amounts)
 
 
@@ -121,10 +121,10 @@ class FigureCard:
     """A figure with its parts. A part is an amount, or words for why there is none."""
 
     figure: EmbodiedFigure
-    whole: EmbodiedFig
-    low: EmbodiedFig
-    high: EmbodiedFig
-    parts: list[tuple[str, EmbodiedFig | None, str]]
+    whole: EmbodiedQuantity
+    low: EmbodiedQuantity
+    high: EmbodiedQuantity
+    parts: list[tuple[str, EmbodiedQuantity | None, str]]
     used: bool
     pack: Pack | None
     per: str
@@ -152,14 +152,14 @@ def _end_of_life(figure: EmbodiedFigure) -> str:
 
 
 def _card(figure: EmbodiedFigure, *, used: bool) -> FigureCard:
-    def part(ug: int | None) -> EmbodiedFig | None:
-        return None if ug is None else EmbodiedFig(figure, ug)
+    def part(ug: int | None) -> EmbodiedQuantity | None:
+        return None if ug is None else EmbodiedQuantity(figure, ug)
 
     return FigureCard(
         figure=figure,
-        whole=EmbodiedFig(figure, figure.total_ug),
-        low=EmbodiedFig(figure, figure.low_ug),
-        high=EmbodiedFig(figure, figure.high_ug),
+        whole=EmbodiedQuantity(figure, figure.total_ug),
+        low=EmbodiedQuantity(figure, figure.low_ug),
+        high=EmbodiedQuantity(figure, figure.high_ug),
         parts=[
             ("Manufacture", part(figure.manufacture_ug), "not given apart"),
             ("Transport", part(figure.transport_ug), "not given apart"),

@@ -21,7 +21,7 @@ from apps.core.text import parse_record_number
 from apps.core.units import UG_PER_KG
 from apps.dashboard.catalog.pages import ModelRow, catalog_page, model_page, model_rows
 from apps.dashboard.csv_response import csv_response
-from apps.dashboard.decorators import KEEPERS, Visitor, found, page
+from apps.dashboard.decorators import MANAGERS, Visitor, or_not_found, page
 
 CHUNK = 500
 _INSIDE = {"": None, "yes": True, "no": False}
@@ -70,10 +70,10 @@ def catalog_csv(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
 @page("GET", "POST")
 def model(request: HttpRequest, visitor: Visitor, pk: int) -> HttpResponseBase:
     """Show a model with all figures; POST uploads a figure, withdraws one, or takes an own model off the catalogue."""
-    asked = found(model_by_id(visitor.lab, pk), "model", "/catalog/")
+    asked = or_not_found(model_by_id(visitor.lab, pk), "model", "/catalog/")
     error: LabCarbonError | None = None
     if request.method == "POST":
-        visitor.needs(KEEPERS)
+        visitor.require_role(MANAGERS)
         try:
             messages.success(request, _change(request, visitor, asked))
             return HttpResponseRedirect(f"/catalog/{asked.pk}/")
@@ -93,7 +93,7 @@ def _change(request: HttpRequest, visitor: Visitor, asked: HardwareModel) -> str
     if do == "withdraw":
         number = parse_record_number(request.POST.get("figure", ""))
         figure = None if number is None else figure_of(visitor.lab, number)
-        withdraw_figure(lab=visitor.lab, figure=found(figure, "figure", "the model's page"), **who)  # type: ignore[arg-type]
+        withdraw_figure(lab=visitor.lab, figure=or_not_found(figure, "figure", "the model's page"), **who)  # type: ignore[arg-type]
         return "The figure is withdrawn. What was charged with it stays as it is."
     if do == "retire":
         retire_model(lab=visitor.lab, model=asked, **who)  # type: ignore[arg-type]
@@ -163,7 +163,7 @@ def _document(request: HttpRequest) -> Document | None:
 @page("GET", "POST")
 def new(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
     """Add a model that this lab alone sees."""
-    visitor.needs(KEEPERS)
+    visitor.require_role(MANAGERS)
     error: LabCarbonError | None = None
     if request.method == "POST":
         try:
@@ -195,7 +195,7 @@ def _added(data: QueryDict, visitor: Visitor) -> HardwareModel:
 @page()
 def evidence(request: HttpRequest, visitor: Visitor, figure: int) -> HttpResponseBase:
     """Download the document of one of the lab's own figures. It is never shown in the page: it came from outside."""
-    held = found(evidence_of(visitor.lab, figure), "document", "/catalog/")
+    held = or_not_found(evidence_of(visitor.lab, figure), "document", "/catalog/")
     response = HttpResponse(bytes(held.content), content_type="application/pdf")
     response["Content-Disposition"] = content_disposition_header(as_attachment=True, filename=held.file_name) or "attachment"
     response["Cache-Control"] = "private, no-store"

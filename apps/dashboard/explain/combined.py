@@ -6,7 +6,7 @@ from apps.accounts.models import Lab
 from apps.carbon.figures.combined import answer, split_query
 from apps.carbon.figures.query import TOGETHER, TOGETHER_INVENTORY, FigureQuery
 from apps.dashboard.explain.subjects import narrowed_words, subject_of
-from apps.dashboard.figures import Fig, carbon_fig, exact_fig
+from apps.dashboard.figures import Quantity, carbon_quantity, exact_quantity
 from apps.dashboard.formatting import grouped
 from apps.dashboard.periods import Period
 
@@ -14,12 +14,12 @@ _LEDGERS = {TOGETHER: "spread over use (allocation)", TOGETHER_INVENTORY: "booke
 
 
 @dataclass(frozen=True)
-class Half:
+class Component:
     """Use or hardware: its figure, the stored integer as text, how many rows it is the sum of."""
 
     name: str
     how: str
-    fig: Fig
+    quantity: Quantity
     value: str
     rows: int
     href: str
@@ -31,12 +31,12 @@ class TogetherPage:
 
     query: FigureQuery
     period: Period
-    headline: Fig
-    exact: Fig
+    headline: Quantity
+    exact: Quantity
     subject: str
     subject_href: str
     narrowed: str
-    split_query: list[Half]
+    components: list[Component]
     sum: str
     known: int
     assets: int
@@ -56,21 +56,21 @@ def together_page(*, lab: Lab, query: FigureQuery, period: Period, now: int, ver
     for half, name, how in asked:
         if half is not None:
             found = answer(lab, half, now)
-            told = carbon_fig(found)
-            listed.append(Half(name, how, told, grouped(found.value), found.entries, told.href))
+            told = carbon_quantity(found)
+            listed.append(Component(name, how, told, grouped(found.value), found.entries, told.href))
     whole = answer(lab, query, now)
-    headline = carbon_fig(whole)
+    headline = carbon_quantity(whole)
     narrowed = narrowed_words(query)
-    parts = " + ".join(f"{half.fig.text} {half.name.lower()}" for half in listed)
+    parts = " + ".join(f"{half.quantity.text} {half.name.lower()}" for half in listed)
     return TogetherPage(
         query=query,
         period=period,
         headline=headline,
-        exact=exact_fig(query, headline.value),
+        exact=exact_quantity(query, headline.value),
         subject=subject,
         subject_href=href,
         narrowed=narrowed,
-        split_query=listed,
+        components=listed,
         sum=grouped(headline.value),
         known=whole.coverage.known if whole.coverage else 0,
         assets=whole.coverage.assets if whole.coverage else 0,

@@ -16,7 +16,7 @@ from apps.core.units import US_PER_HOUR
 from apps.dashboard.explain.charge import PieceView, SourceView, piece_view, range_of, sources_of
 from apps.dashboard.explain.energy import page_number
 from apps.dashboard.explain.subjects import narrowed_words, subject_of
-from apps.dashboard.figures import Fig, amount_fig, carbon_fig, entered_fig, exact_fig
+from apps.dashboard.figures import Quantity, amount_quantity, carbon_quantity, entered_quantity, exact_quantity
 from apps.dashboard.formatting import grouped
 from apps.dashboard.periods import Period
 
@@ -49,8 +49,8 @@ class EmbodiedPage:
     query: FigureQuery
     period: Period
     allocation: bool
-    headline: Fig
-    exact: Fig
+    headline: Quantity
+    exact: Quantity
     subject: str
     subject_href: str
     verb: str
@@ -60,9 +60,9 @@ class EmbodiedPage:
     known: int
     assets: int
     unknown: int
-    other: Fig | None
+    other: Quantity | None
     other_ledger: str
-    kinds: list[tuple[str, Fig]]
+    kinds: list[tuple[str, Quantity]]
     lines: list[Line]
     count: int
     page: int
@@ -125,7 +125,7 @@ def embodied_page(
     by_kind = embodied_by(lab, query, ["kind"], now)
     allocation = query.metric == ALLOCATION
     other = query.replace(metric=INVENTORY if allocation else ALLOCATION, consumer="")
-    until, headline = end_hour(query, now), carbon_fig(found)
+    until, headline = end_hour(query, now), carbon_quantity(found)
     range_text = range_of(lab, by_asset)
     sources = sources_of(lab, {row["asset_id"] for row in rows})
     covered = found.coverage
@@ -135,7 +135,7 @@ def embodied_page(
         period=period,
         allocation=allocation,
         headline=headline,
-        exact=exact_fig(query, headline.value),
+        exact=exact_quantity(query, headline.value),
         subject=subject,
         subject_href=href,
         verb=VERBS[query.metric],
@@ -145,7 +145,7 @@ def embodied_page(
         known=covered.known,
         assets=covered.assets,
         unknown=covered.assets - covered.known,
-        other=entered_fig(answer(lab, other, now)),
+        other=entered_quantity(answer(lab, other, now)),
         other_ledger=LEDGERS[other.metric],
         kinds=[(kind_words(kind), _of_kind(query, kind, part.embodied_ug)) for (kind,), part in by_kind.items()],
         lines=[_line(row, query, until, chosen) for row in rows],
@@ -159,13 +159,21 @@ def embodied_page(
     )
 
 
-def _of_kind(query: FigureQuery, kind: str, value: int) -> Fig:
+def _of_kind(query: FigureQuery, kind: str, value: int) -> Quantity:
     """Return the part of one kind; the inventory is not asked by entry, so its part is told without a question."""
-    return amount_fig(query.replace(consumer=kind) if query.metric == ALLOCATION and not query.consumer else query, value)
+    return amount_quantity(
+        query.replace(consumer=kind) if query.metric == ALLOCATION and not query.consumer else query, value
+    )
 
 
 def _citation(
-    subject: str, query: FigureQuery, period: Period, found: CombinedFigure, headline: Fig, range_text: str, version: str
+    subject: str,
+    query: FigureQuery,
+    period: Period,
+    found: CombinedFigure,
+    headline: Quantity,
+    range_text: str,
+    version: str,
 ) -> str:
     narrowed = f" ({narrowed_words(query)})" if narrowed_words(query) else ""
     wide = f"; range {range_text}" if range_text else ""

@@ -16,7 +16,7 @@ from apps.dashboard.coverage import device_times, time_shares
 from apps.dashboard.explain.device_hour import HourView, hour_view
 from apps.dashboard.explain.pricing import Priced, Pricing, factor_text, pricing_of
 from apps.dashboard.explain.subjects import narrowed_words, subject_of
-from apps.dashboard.figures import Fig, Units, column_units, exact_fig, fig, percent_fig
+from apps.dashboard.figures import Quantity, Units, column_units, exact_quantity, percent_quantity, quantity
 from apps.dashboard.formatting import grams_per_kwh, grouped, percent, pue
 from apps.dashboard.periods import Period, hour_of_text
 from apps.fleet.selectors import zones_ever
@@ -77,17 +77,17 @@ class ExplainPage:
 
     query: FigureQuery
     period: Period
-    headline: Fig
+    headline: Quantity
     subject: str
     subject_href: str
     verb: str
     narrowed: str
-    exact: Fig
+    exact: Quantity
     range_text: str
-    energy: Fig
-    facility: Fig
-    emission: Fig
-    qualities: list[tuple[str, Fig]]
+    energy: Quantity
+    facility: Quantity
+    emission: Quantity
+    qualities: list[tuple[str, Quantity]]
     single: Priced | None
     pue: str
     factor: FactorView | None
@@ -217,7 +217,7 @@ def explain_page(
     ]
     found = time_shares(times)
     known = found.measured_us + found.estimated_us
-    headline = fig(query, whole)
+    headline = quantity(query, whole)
     single = pricing.parts[0] if len(pricing.parts) == 1 else None
     coverage = f"{percent(known, found.expected_us)} %" if found.expected_us else ""
     return ExplainPage(
@@ -228,11 +228,11 @@ def explain_page(
         subject_href=href,
         verb=VERBS[query.metric],
         narrowed=narrowed_words(query),
-        exact=exact_fig(query, headline.value),
+        exact=exact_quantity(query, headline.value),
         range_text=pricing.range_text,
-        energy=fig(query.replace(metric="energy_mj"), whole),
-        facility=fig(query.replace(metric="facility_energy_mj"), whole),
-        emission=fig(query.replace(metric="emission_ug"), whole),
+        energy=quantity(query.replace(metric="energy_mj"), whole),
+        facility=quantity(query.replace(metric="facility_energy_mj"), whole),
+        emission=quantity(query.replace(metric="emission_ug"), whole),
         qualities=_qualities(query, pricing),
         single=single,
         pue=pue(single.pue_ppm) if single and single.pue_ppm is not None else "unknown",
@@ -252,23 +252,23 @@ def explain_page(
     )
 
 
-def _qualities(query: FigureQuery, pricing: Pricing) -> list[tuple[str, Fig]]:
+def _qualities(query: FigureQuery, pricing: Pricing) -> list[tuple[str, Quantity]]:
     energy = query.replace(metric="energy_mj")
     whole = pricing.whole.energy_mj
     if query.quality:
-        return [(query.quality.lower(), percent_fig(energy, whole, whole))]
+        return [(query.quality.lower(), percent_quantity(energy, whole, whole))]
     return [
-        (quality.lower(), percent_fig(energy.replace(quality=quality), part.energy_mj, whole))
+        (quality.lower(), percent_quantity(energy.replace(quality=quality), part.energy_mj, whole))
         for quality, part in pricing.by_quality.items()
     ]
 
 
 def _citation(
-    subject: str, query: FigureQuery, period: Period, pricing: Pricing, headline: Fig, coverage: str, version: str
+    subject: str, query: FigureQuery, period: Period, pricing: Pricing, headline: Quantity, coverage: str, version: str
 ) -> str:
     whole = pricing.whole
     narrowed = f" ({narrowed_words(query)})" if narrowed_words(query) else ""
-    told = [fig(query.replace(metric="energy_mj"), whole).text]
+    told = [quantity(query.replace(metric="energy_mj"), whole).text]
     if query.metric != "energy_mj":
         told.append(headline.text)
     basis = [f"location-based, {query.basis} basis"] if query.metric == "emission_ug" else []

@@ -7,11 +7,11 @@ from django.shortcuts import render
 from apps.carbon.figures.query import ALLOCATION
 from apps.core.errors import InvalidInput, LabCarbonError
 from apps.dashboard.csv_response import csv_response
-from apps.dashboard.decorators import KEEPERS, Visitor, page
+from apps.dashboard.decorators import MANAGERS, Visitor, page
 from apps.dashboard.explain.scopes import LEDGERS, scope_rows, scopes_page
-from apps.dashboard.form_fields import chosen_site
-from apps.dashboard.period_menu import chosen_period, period_menu
-from apps.dashboard.profile_menu import chosen_profile
+from apps.dashboard.form_fields import required_site
+from apps.dashboard.period_menu import period_menu, requested_period
+from apps.dashboard.profile_menu import requested_profile
 from apps.fleet.services import set_control
 
 
@@ -29,21 +29,21 @@ def scopes(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
     """Show scopes; POST says who controls the electricity of a site."""
     error: LabCarbonError | None = None
     if request.method == "POST":
-        visitor.needs(KEEPERS)
+        visitor.require_role(MANAGERS)
         try:
-            site = chosen_site(request.POST, visitor)
+            site = required_site(request.POST, visitor)
             set_control(site=site, control=request.POST.get("control", ""), by=visitor.user, now=visitor.now)
             messages.success(request, f"Who controls the electricity of {site.name} is recorded; no total changes.")
             return HttpResponseRedirect(request.get_full_path())
         except LabCarbonError as wrong:
             error = wrong
-    period = chosen_period(request, visitor)
+    period = requested_period(request, visitor)
     if isinstance(period, HttpResponseRedirect):
         return period
     shown = scopes_page(
         lab=visitor.lab,
         period=period,
-        profile=chosen_profile(request, visitor.lab),
+        profile=requested_profile(request, visitor.lab),
         ledger=_ledger(request),
         both=request.GET.get("both") == "1",
         now=visitor.now,
@@ -55,7 +55,7 @@ def scopes(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
 @page()
 def scopes_csv(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
     """Download both profiles with exact integers."""
-    period = chosen_period(request, visitor)
+    period = requested_period(request, visitor)
     if isinstance(period, HttpResponseRedirect):
         return period
     head = (

@@ -19,7 +19,7 @@ from apps.carbon.figures.scopes import (
     WASTE,
     beyond_the_lesson,
 )
-from apps.dashboard.figures import Fig, carbon_fig, entered_fig, fig
+from apps.dashboard.figures import Quantity, carbon_quantity, entered_quantity, quantity
 from apps.dashboard.formatting import Unit, unit_for
 from apps.dashboard.periods import Period, lab_query
 from apps.fleet.choices import Control
@@ -52,8 +52,8 @@ class ScopeLine:
     name: str
     role: str
     activity: str
-    energy: Fig | None
-    emission: Fig | None
+    energy: Quantity | None
+    emission: Quantity | None
     words: str
     beyond: bool
 
@@ -65,9 +65,9 @@ class ProfileTable:
     profile: str
     name: str
     lines: list[ScopeLine]
-    scopes: list[tuple[str, Fig | None]]
-    energy: Fig
-    total: Fig
+    scopes: list[tuple[str, Quantity | None]]
+    energy: Quantity
+    total: Quantity
 
 
 @dataclass(frozen=True)
@@ -166,14 +166,14 @@ def _table(query: FigureQuery, ledger: str, units: _Units, asked: _Asked) -> Pro
         name=PROFILE_NAMES[query.profile],
         lines=lines,
         scopes=[(SCOPE_NAMES[scope], _sum(whole.replace(scope=scope), units, asked)) for scope in ("2", "3")],
-        energy=fig(query.replace(metric="energy_mj"), found.use, units.energy),
-        total=carbon_fig(found, units.emission),
+        energy=quantity(query.replace(metric="energy_mj"), found.use, units.energy),
+        total=carbon_quantity(found, units.emission),
     )
 
 
-def _sum(query: FigureQuery, units: _Units, asked: _Asked) -> Fig | None:
+def _sum(query: FigureQuery, units: _Units, asked: _Asked) -> Quantity | None:
     """Return the sum of a scope; None where there is nothing in it."""
-    return entered_fig(asked(query), units.emission)
+    return entered_quantity(asked(query), units.emission)
 
 
 def _line(query: FigureQuery, role: str, activity: str, ledger: str, units: _Units, asked: _Asked) -> ScopeLine:
@@ -182,8 +182,8 @@ def _line(query: FigureQuery, role: str, activity: str, ledger: str, units: _Uni
     if role == OPERATION:
         found = asked(query.replace(metric="emission_ug"))
         if found.entries:
-            energy = fig(query.replace(metric="energy_mj"), found.use, units.energy)
-            emission = fig(query.replace(metric="emission_ug"), found.use, units.emission)
+            energy = quantity(query.replace(metric="energy_mj"), found.use, units.energy)
+            emission = quantity(query.replace(metric="emission_ug"), found.use, units.emission)
     elif role == UPSTREAM:
         words = (
             "inside the electricity above: lifecycle factors hold it"
@@ -194,7 +194,7 @@ def _line(query: FigureQuery, role: str, activity: str, ledger: str, units: _Uni
         found = asked(query.replace(metric=ledger))
         covered = found.coverage
         if covered is not None and covered.assets:
-            emission = entered_fig(found, units.emission)
+            emission = entered_quantity(found, units.emission)
         else:
             words = "no asset is registered"
     return ScopeLine(query.scope, SCOPE_NAMES[query.scope], role, activity, energy, emission, words, beyond_the_lesson(role))
@@ -216,5 +216,5 @@ def scope_rows(lab: Lab, period: Period, ledger: str, now: int) -> Sequence[tupl
     return rows
 
 
-def _value(found: Fig | None) -> int | None:
+def _value(found: Quantity | None) -> int | None:
     return None if found is None or found.missing else found.value

@@ -62,7 +62,8 @@ def ledger_csv(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
     def lines() -> Iterator[tuple[Any, ...]]:
         for row in entries(visitor.lab, query):
             yield (
-                iso_hour(row["hour"]), row["device"], row["device_name"], row["hostname"], visibility.consumer(row["consumer"]),
+                iso_hour(row["hour"]), row["device"], row["device_name"], row["hostname"],
+                visibility.consumer(row["consumer"]),
                 normal(row["run"], "run"), row["run_name"], row["project"],
                 EnergyQuality(row["energy_quality"]).name, ShareQuality(row["share_quality"]).name,
                 PlacementQuality(row["placement_quality"]).name, row["energy_mj"], row["pue_ppm"],

@@ -7,7 +7,7 @@ from apps.carbon.figures.energy import Figure, figures_by
 from apps.carbon.figures.query import FigureQuery
 from apps.core.units import US_PER_HOUR
 from apps.dashboard.coverage import device_stays, device_times, time_shares
-from apps.dashboard.figures import Fig, Pair, Units, column_units, fig, pair, total
+from apps.dashboard.figures import EnergyAndEmissions, Quantity, Units, column_units, energy_and_emissions, quantity, total
 from apps.dashboard.nodes.nodes import Covered, covered
 from apps.dashboard.periods import Period, lab_query
 from apps.fleet.models import Device, Node
@@ -23,7 +23,7 @@ class DeviceStayRow:
     moved_with: Node | None
     from_us: int
     to_us: int
-    energy: Fig
+    energy: Quantity
     present: bool
 
 
@@ -33,12 +33,12 @@ class DevicePage:
 
     device: Device
     period: Period
-    figures: Pair | None
+    figures: EnergyAndEmissions | None
     qualities: list[str]
     covered: Covered | None
     stays: list[DeviceStayRow]
     units: Units
-    total: Fig | None
+    total: Quantity | None
     nodes: int
     facts: list[tuple[str, str]]
 
@@ -52,12 +52,12 @@ def device_page(*, lab: Lab, device: Device, period: Period, now: int) -> Device
     nodes = Node.objects.in_bulk({stay.node_id for stay in stays} | {stay.other_id for stay in stays if stay.other_id})
     units = column_units([Figure(energy_mj=stay.energy_mj) for stay in stays])
 
-    def own(from_hour: int, to_hour: int, energy_mj: int) -> Fig:
+    def own(from_hour: int, to_hour: int, energy_mj: int) -> Quantity:
         asked = FigureQuery(
             metric="energy_mj", from_hour=from_hour, to_hour=to_hour, basis=lab.basis, subject_kind="device",
             subject_key=device.key,
         )  # fmt: skip
-        return fig(asked, Figure(energy_mj=energy_mj), units.energy)
+        return quantity(asked, Figure(energy_mj=energy_mj), units.energy)
 
     rows = [
         DeviceStayRow(
@@ -74,7 +74,7 @@ def device_page(*, lab: Lab, device: Device, period: Period, now: int) -> Device
     return DevicePage(
         device=device,
         period=period,
-        figures=pair(query, total(found.values())) if found else None,
+        figures=energy_and_emissions(query, total(found.values())) if found else None,
         qualities=[EnergyQuality(quality).name.lower() for quality in sorted(found)],
         covered=covered(time_shares(times)),
         stays=rows[::-1],

@@ -13,7 +13,7 @@ from apps.carbon.figures.query import FigureQuery, Span, changes, clipped, spans
 from apps.carbon.models import EmissionFactor
 from apps.core.intervals import merge_intervals
 from apps.core.units import END_HOUR, US_PER_HOUR, hour_of
-from apps.dashboard.figures import Fig, Units, WouldBe, column_units, fig, total, would_be
+from apps.dashboard.figures import Projected, Quantity, Units, column_units, projected, quantity, total
 from apps.dashboard.formatting import grams_per_kwh, pue
 from apps.fleet.calc import SiteFacts
 from apps.fleet.models import Node
@@ -35,8 +35,8 @@ class EffectRow:
     """One node's emissions since the first hour concerned: as they stand, and as they would be."""
 
     node: Node
-    before: Fig
-    after: WouldBe
+    before: Quantity
+    after: Projected
 
 
 @dataclass(frozen=True)
@@ -47,8 +47,8 @@ class Effect:
     since_us: int
     rows: list[EffectRow]
     units: Units
-    sum_before: WouldBe | None
-    sum_after: WouldBe | None
+    sum_before: Projected | None
+    sum_after: Projected | None
 
 
 def places_if(lab: Lab, change: Callable[[], object]) -> SiteFacts:
@@ -88,14 +88,14 @@ def effect_of(*, lab: Lab, after: SiteFacts, now: int) -> Effect:
         since * US_PER_HOUR,
         rows,
         units,
-        would_be(query, total(stand[str(node.uuid)] for node in nodes), units.emission) if sums else None,
-        would_be(query, total(would[node.pk] for node in nodes), units.emission) if sums else None,
+        projected(query, total(stand[str(node.uuid)] for node in nodes), units.emission) if sums else None,
+        projected(query, total(would[node.pk] for node in nodes), units.emission) if sums else None,
     )
 
 
 def _row(query: FigureQuery, node: Node, before: Figure, after: Figure, units: Units) -> EffectRow:
     own = query.replace(subject_kind="node", subject_key=str(node.uuid))
-    return EffectRow(node, fig(own, before, units.emission), would_be(own, after, units.emission))
+    return EffectRow(node, quantity(own, before, units.emission), projected(own, after, units.emission))
 
 
 def _prices(pairs: Iterable[tuple[Sequence[Span], Sequence[Span]]], from_hour: int) -> list[PriceChange]:

@@ -9,7 +9,16 @@ from apps.carbon.figures.energy import Figure, figures_by
 from apps.catalog.selectors import HostPower, host_powers
 from apps.core.units import US_PER_HOUR, US_PER_S, hour_of
 from apps.dashboard.coverage import DeviceTime, TimeShares, device_times, last_hours_in, time_shares
-from apps.dashboard.figures import Fig, Pair, Units, column_units, fig, pair, percent_fig, total
+from apps.dashboard.figures import (
+    EnergyAndEmissions,
+    Quantity,
+    Units,
+    column_units,
+    energy_and_emissions,
+    percent_quantity,
+    quantity,
+    total,
+)
 from apps.dashboard.formatting import duration, percent, shares
 from apps.dashboard.nodes.placements import StayRow, stay_rows
 from apps.dashboard.overview.alerts import REASONS
@@ -51,7 +60,7 @@ class NodeRow:
     state: str
     state_words: str
     devices: int
-    figures: Pair | None
+    figures: EnergyAndEmissions | None
     covered: Covered | None
     skew: str
     skew_bad: bool
@@ -82,7 +91,7 @@ class NodesPage:
     period: Period
     rows: list[NodeRow]
     units: Units
-    totals: Pair | None
+    totals: EnergyAndEmissions | None
     set_aside: list[SetAside]
     sites: list[SiteRow]
 
@@ -155,12 +164,12 @@ def nodes_page(*, lab: Lab, period: Period, now: int) -> NodesPage:
         site = placements[node.pk].site if node.pk in placements else None
         zone = zones.get(site.pk, "") if site else ""
         state = node_state(node, site, now)
-        figures = pair(own, part, units) if part else None
+        figures = energy_and_emissions(own, part, units) if part else None
         known = covered(time_shares(times[node.pk]))
         rows.append(
             NodeRow(node, site, zone, *state, devices[node.pk], figures, known, *_skew(node), sources_of(node.health))
         )
-    totals = pair(query, total(found.values()), units) if found else None
+    totals = energy_and_emissions(query, total(found.values()), units) if found else None
     sites = [SiteRow(site, zones.get(site.pk, "")) for site in sites_of(lab)]
     return NodesPage(period, rows, units, totals, _set_aside(lab), sites)
 
@@ -173,7 +182,7 @@ class DeviceRow:
     """
 
     device: Device
-    energy: Fig | None
+    energy: Quantity | None
     covered: Covered | None
     qualities: list[str]
     moved: bool
@@ -208,13 +217,13 @@ class NodePage:
     zone: str
     stays: list[StayRow]
     sites: list[Site]
-    figures: Pair
+    figures: EnergyAndEmissions
     measured: bool
-    idle: Fig | None
+    idle: Quantity | None
     covered: Covered | None
     devices: list[DeviceRow]
     units: Units
-    total: Fig | None
+    total: Quantity | None
     skew: str
     skew_bad: bool
     sources: list[Source]
@@ -253,9 +262,9 @@ def node_page(*, lab: Lab, node: Node, period: Period, now: int) -> NodePage:
         zone=zone_at(site, hour_of(now)) if site else "",
         stays=stays,
         sites=list(sites_of(lab)),
-        figures=pair(own, whole),
+        figures=energy_and_emissions(own, whole),
         measured=bool(charge),
-        idle=percent_fig(own.replace(consumer="idle"), idle.energy_mj, whole.energy_mj)
+        idle=percent_quantity(own.replace(consumer="idle"), idle.energy_mj, whole.energy_mj)
         if idle and whole.energy_mj
         else None,
         covered=covered(time_shares(time for time in times.values() if time.node_id == node.pk)),
@@ -264,7 +273,7 @@ def node_page(*, lab: Lab, node: Node, period: Period, now: int) -> NodePage:
             for device in devices
         ],
         units=units,
-        total=fig(own, whole, units.energy) if charge else None,
+        total=quantity(own, whole, units.energy) if charge else None,
         skew=skew,
         skew_bad=skew_bad,
         sources=sources_of(node.health),
@@ -288,7 +297,7 @@ def _device_row(
     time = times.get(device.pk)
     return DeviceRow(
         device,
-        fig(query, total(part for _, _, part in parts), units.energy) if parts else None,
+        quantity(query, total(part for _, _, part in parts), units.energy) if parts else None,
         covered(time_shares([time])) if time else None,
         [EnergyQuality(quality).name.lower() for quality in sorted({quality for _, quality, _ in parts})],
         any(where != str(node.uuid) for where, _, _ in parts),

@@ -13,7 +13,7 @@ from apps.carbon.figures.energy import zones
 from apps.core.errors import Conflict, InvalidInput, LabCarbonError
 from apps.core.text import parse_record_number
 from apps.core.units import PPM
-from apps.dashboard.decorators import KEEPERS, Visitor, found, page
+from apps.dashboard.decorators import MANAGERS, Visitor, or_not_found, page
 from apps.dashboard.form_fields import always, from_us
 from apps.dashboard.nodes.effects import Effect, effect_of, places_if
 from apps.dashboard.nodes.sites import site_page, sites_page
@@ -44,7 +44,7 @@ def sites(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
     """List sites; POST makes one."""
     error: LabCarbonError | None = None
     if request.method == "POST":
-        visitor.needs(KEEPERS)
+        visitor.require_role(MANAGERS)
         try:
             made = _made(request.POST, visitor)
             messages.success(request, f"{made.name} is there. Machines are enrolled at it or moved to it.")
@@ -79,12 +79,12 @@ def _made(data: QueryDict, visitor: Visitor) -> Site:
 @page("GET", "POST")
 def site(request: HttpRequest, visitor: Visitor, pk: int) -> HttpResponseBase:
     """Show a site, and with a question in the address what a fact about it would change; POST records the fact."""
-    asked = found(site_of(visitor.lab, pk), "site", "/sites/")
+    asked = or_not_found(site_of(visitor.lab, pk), "site", "/sites/")
     data = request.POST if request.method == "POST" else request.GET
     error: LabCarbonError | None = None
     effect: Effect | None = None
     if request.method == "POST" or "do" in data:
-        visitor.needs(KEEPERS)
+        visitor.require_role(MANAGERS)
         try:
             change, told = _change(data, visitor, asked)
             if request.method == "POST":

@@ -14,13 +14,13 @@ from django.views.decorators.cache import never_cache
 
 from apps.catalog.selectors import host_powers
 from apps.core.errors import Conflict, InvalidInput, LabCarbonError
-from apps.dashboard.decorators import KEEPERS, Visitor, found, page
-from apps.dashboard.form_fields import always, chosen_site, from_us
+from apps.dashboard.decorators import MANAGERS, Visitor, or_not_found, page
+from apps.dashboard.form_fields import always, from_us, required_site
 from apps.dashboard.nodes.devices import device_page
 from apps.dashboard.nodes.effects import Effect, effect_of, places_if
 from apps.dashboard.nodes.nodes import node_page, nodes_page
 from apps.dashboard.nodes.placements import move_page
-from apps.dashboard.period_menu import chosen_period, period_menu
+from apps.dashboard.period_menu import period_menu, requested_period
 from apps.fleet.models import Node
 from apps.fleet.selectors import device_of, node_of, sites_of, stays_of
 from apps.fleet.services import correct_place, issue_enrolment_code, move_node, set_static_power, undo_move
@@ -31,7 +31,7 @@ MOST_WATTS = 100_000
 @page()
 def nodes(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
     """List nodes with what came from them."""
-    period = chosen_period(request, visitor)
+    period = requested_period(request, visitor)
     if isinstance(period, HttpResponseRedirect):
         return period
     shown = nodes_page(lab=visitor.lab, period=period, now=visitor.now)
@@ -41,13 +41,13 @@ def nodes(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
 @page("GET", "POST")
 def node(request: HttpRequest, visitor: Visitor, uuid: UUID) -> HttpResponseBase:
     """Show one node; POST says what its rest draws."""
-    asked = found(node_of(visitor.lab, uuid), "node", "/nodes/")
-    period = chosen_period(request, visitor)
+    asked = or_not_found(node_of(visitor.lab, uuid), "node", "/nodes/")
+    period = requested_period(request, visitor)
     if isinstance(period, HttpResponseRedirect):
         return period
     error: LabCarbonError | None = None
     if request.method == "POST":
-        visitor.needs(KEEPERS)
+        visitor.require_role(MANAGERS)
         try:
             set_static_power(node=asked, static_power_mw=_static_power(request), by=visitor.user, now=visitor.now)
             messages.success(
@@ -83,12 +83,12 @@ def _static_power(request: HttpRequest) -> int | None:
 @page("GET", "POST")
 def move(request: HttpRequest, visitor: Visitor, uuid: UUID) -> HttpResponseBase:
     """Show where a node stood, and with a question in the address what a move would change; POST records it."""
-    asked = found(node_of(visitor.lab, uuid), "node", "/nodes/")
+    asked = or_not_found(node_of(visitor.lab, uuid), "node", "/nodes/")
     data = request.POST if request.method == "POST" else request.GET
     error: LabCarbonError | None = None
     effect: Effect | None = None
     if request.method == "POST" or "do" in data:
-        visitor.needs(KEEPERS)
+        visitor.require_role(MANAGERS)
         try:
             change, told = _move(data, visitor, asked)
             if request.method == "POST":
@@ -112,7 +112,7 @@ def _move(data: QueryDict, visitor: Visitor, asked: Node) -> tuple[Callable[[], 
         if not latest:
             raise Conflict("This move is not there any more.", hint="Load the page again to see where the node stood.")
         return partial(undo_move, placement=latest[0], **who), f"The move to {latest[0].site} is withdrawn."
-    site = chosen_site(data, visitor)
+    site = required_site(data, visitor)
     if always(data):
         return partial(correct_place, node=asked, site=site, **who), f"{asked.hostname} always stood at {site}."
     begin = from_us(data, visitor)
@@ -128,10 +128,10 @@ def enrol(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
     sites = list(sites_of(visitor.lab))
     site = sites[0] if len(sites) == 1 else None
     if request.method == "POST":
-        visitor.needs(KEEPERS)
+        visitor.require_role(MANAGERS)
         try:
             if len(sites) > 1:
-                site = chosen_site(request.POST, visitor)
+                site = required_site(request.POST, visitor)
             code = issue_enrolment_code(lab=visitor.lab, site=site, by=visitor.user, now=visitor.now)
         except LabCarbonError as wrong:
             error = wrong
@@ -149,8 +149,8 @@ def enrol(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
 @page()
 def device(request: HttpRequest, visitor: Visitor, key: str) -> HttpResponseBase:
     """Show one device."""
-    asked = found(device_of(visitor.lab, key), "device", "/nodes/")
-    period = chosen_period(request, visitor)
+    asked = or_not_found(device_of(visitor.lab, key), "device", "/nodes/")
+    period = requested_period(request, visitor)
     if isinstance(period, HttpResponseRedirect):
         return period
     shown = device_page(lab=visitor.lab, device=asked, period=period, now=visitor.now)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from django.db.models import Q
 
 from apps.accounts.models import Lab
-from apps.dashboard.figures import Fig, fig
+from apps.dashboard.figures import Quantity, quantity
 from apps.dashboard.formatting import duration
 from apps.dashboard.overview.energy_use import Charge
 from apps.fleet.models import Node
@@ -20,68 +20,70 @@ REASONS = {
     "impossible": "more energy than the device can draw",
     "overlap": "over time that is measured already",
 }
-_MOST = 5
+_MAX_LISTED = 5
 DOCTOR = "labcarbon-collect doctor"
 
 
 @dataclass(frozen=True)
-class Need:
+class Alert:
     """One thing to do. ``fig`` stands before the title, ``command`` after the text."""
 
     title: str
     text: str
     href: str
     go: str
-    fig: Fig | None = None
+    quantity: Quantity | None = None
     command: str = ""
 
 
-def _nodes(lab: Lab, now: int) -> list[Need]:
+def _node_alerts(lab: Lab, now: int) -> list[Alert]:
     waiting = Q(last_push_us__lt=now - SILENT_AFTER_US) | Q(last_push_us__isnull=True, enrolled_us__lt=now - SILENT_AFTER_US)
-    silent = list(measured_nodes(lab).filter(waiting)[: _MOST + 1])
-    needs = [_silent(node, now) for node in silent[:_MOST]]
-    if len(silent) > _MOST:
-        needs.append(Need("More nodes are silent", "All of them are listed with their last push.", "/nodes/", "Nodes"))
-    return needs
+    silent = list(measured_nodes(lab).filter(waiting)[: _MAX_LISTED + 1])
+    alerts = [_silent_node_alert(node, now) for node in silent[:_MAX_LISTED]]
+    if len(silent) > _MAX_LISTED:
+        alerts.append(Alert("More nodes are silent", "All of them are listed with their last push.", "/nodes/", "Nodes"))
+    return alerts
 
 
-def _silent(node: Node, now: int) -> Need:
+def _silent_node_alert(node: Node, now: int) -> Alert:
     if node.last_push_us is None:
         text = "It was enrolled and has not pushed yet. On that machine:"
-        return Need(f"{node.hostname} never sent anything", text, f"/nodes/{node.uuid}/", "Mend", command=DOCTOR)
+        return Alert(f"{node.hostname} never sent anything", text, f"/nodes/{node.uuid}/", "Mend", command=DOCTOR)
     title = f"{node.hostname} has been silent for {duration(now - node.last_push_us)}"
     text = "What it used since then is unknown until it pushes again. On that machine:"
-    return Need(title, text, f"/nodes/{node.uuid}/", "Mend", command=DOCTOR)
+    return Alert(title, text, f"/nodes/{node.uuid}/", "Mend", command=DOCTOR)
 
 
-def needs_of(lab: Lab, charges: list[Charge], now: int) -> list[Need]:
+def alerts_of(lab: Lab, charges: list[Charge], now: int) -> list[Alert]:
     """Return what needs a person, most pressing first. Five queries."""
-    needs = [
-        Need(
+    alerts = [
+        Alert(
             f"No grid zone is chosen for {site.name}",
             "Its energy is counted, its carbon is not known.",
             f"/sites/{site.pk}/",
             "Choose",
         )
-        for site in sites_without_zone(lab).exclude(kind="declared").order_by("name")[:_MOST]
+        for site in sites_without_zone(lab).exclude(kind="declared").order_by("name")[:_MAX_LISTED]
     ]
-    needs += _nodes(lab, now)
-    needs += [
-        Need(f"{server.name} does not answer", server.problem, f"/trackers/mlflow/{server.pk}/", "See")
-        for server in unreachable_servers(lab)[:_MOST]
+    alerts += _node_alerts(lab, now)
+    alerts += [
+        Alert(f"{server.name} does not answer", server.problem, f"/trackers/mlflow/{server.pk}/", "See")
+        for server in unreachable_servers(lab)[:_MAX_LISTED]
     ]
     for charge in charges:
         if charge.key == "~unattributed" and charge.figure.energy_mj:
             text = "Claim what is past; a rule for a user, an account or a machine decides what comes."
-            energy = fig(charge.query.replace(metric="energy_mj"), charge.figure)
-            needs.append(Need("used, and no project known", text, charge.href, "Claim", energy))
+            energy = quantity(charge.query.replace(metric="energy_mj"), charge.figure)
+            alerts.append(Alert("used, and no project known", text, charge.href, "Claim", energy))
     for reason, (windows, _) in sorted(quarantined(lab).items()):
         text = f"Kept, and not counted: {REASONS.get(reason, reason)}."
-        needs.append(Need(f"{windows} windows were set aside", text, "/nodes/#set-aside", "See"))
-    unknown_rest = list(measured_nodes(lab).filter(static_power_mw__isnull=True, virtual=False)[: _MOST + 1])
-    if unknown_rest:
-        names = ", ".join(node.hostname for node in unknown_rest[:_MOST]) + (" …" if len(unknown_rest) > _MOST else "")
+        alerts.append(Alert(f"{windows} windows were set aside", text, "/nodes/#set-aside", "See"))
+    unknown_overhead = list(measured_nodes(lab).filter(static_power_mw__isnull=True, virtual=False)[: _MAX_LISTED + 1])
+    if unknown_overhead:
+        names = ", ".join(node.hostname for node in unknown_overhead[:_MAX_LISTED]) + (
+            " …" if len(unknown_overhead) > _MAX_LISTED else ""
+        )
         text = "Fans, boards, disks and losses of the power supply are in no figure until somebody says what they draw."
-        href = f"/nodes/{unknown_rest[0].uuid}/#rest"
-        needs.append(Need(f"The rest of the node is unknown for {names}", text, href, "Say"))
-    return needs
+        href = f"/nodes/{unknown_overhead[0].uuid}/#rest"
+        alerts.append(Alert(f"The rest of the node is unknown for {names}", text, href, "Say"))
+    return alerts

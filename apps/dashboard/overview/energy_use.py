@@ -11,7 +11,7 @@ from apps.carbon.figures.query import FigureQuery, iso_hour
 from apps.dashboard.charts import Chart, Series, stacked
 from apps.dashboard.coverage import DeviceTime, covered_by_day, covered_by_hour, expected_between
 from apps.dashboard.explain.pricing import PRICING_GROUPS, Pricing, pricing_from
-from apps.dashboard.figures import Fig, fig, total
+from apps.dashboard.figures import Quantity, quantity, total
 from apps.dashboard.formatting import Unit, shown, unit_for
 from apps.dashboard.periods import Bucket, Period
 from apps.ingest.choices import EnergyQuality
@@ -113,24 +113,24 @@ def charges(lab: Lab, use: Use, period: Period) -> list[Charge]:
 
 
 @dataclass(frozen=True)
-class TwinRow:
+class DataTableRow:
     """A line of a chart's table twin."""
 
     label: str
-    cells: list[Fig | None]
+    cells: list[Quantity | None]
     unknown: str
 
 
 @dataclass(frozen=True)
-class Twin:
+class DataTable:
     """The table twin of a stacked chart: every bar as a figure."""
 
     heads: list[str]
     unit: Unit
-    rows: list[TwinRow]
-    totals: list[Fig]
+    rows: list[DataTableRow]
+    totals: list[Quantity]
     grain: str
-    of: str = "Energy"
+    measure: str = "Energy"
 
 
 def _bucket_of(buckets: list[Bucket]) -> dict[int, int]:
@@ -193,7 +193,7 @@ def chart_unit(cells: dict[tuple[int, str, str], Figure], buckets: list[Bucket])
     return unit_for("energy_mj", heights.values())
 
 
-def use_twin(use: Use, listed: list[Charge], period: Period, unknown: list[float | None]) -> Twin:
+def use_data_table(use: Use, listed: list[Charge], period: Period, unknown: list[float | None]) -> DataTable:
     """Return the table twin: a row per bucket, a column per charge, and the sum."""
     buckets = period.buckets()
     cells = in_buckets(use, buckets)
@@ -206,15 +206,15 @@ def use_twin(use: Use, listed: list[Charge], period: Period, unknown: list[float
         span: dict[str, Any] = {"from_hour": bucket.from_hour, "to_hour": bucket.to_hour}
         found = [by_cell.get((i, charge.key)) for charge in listed]
         row = [
-            fig(charge.query.replace(**span), total(parts), unit) if parts else None
+            quantity(charge.query.replace(**span), total(parts), unit) if parts else None
             for charge, parts in zip(listed, found, strict=True)
         ]
         known = [part for parts in found if parts for part in parts]
-        row.append(fig(use.query.replace(**span), total(known), unit) if known else None)
+        row.append(quantity(use.query.replace(**span), total(known), unit) if known else None)
         gap = unknown[i] or 0.0
-        rows.append(TwinRow(bucket.full_label, row, f"{gap:.0%}" if gap > 0.005 else ""))
-    totals = [fig(charge.query, charge.figure, unit) for charge in listed] + [fig(use.query, use.whole, unit)]
-    return Twin([charge.name for charge in listed], unit, rows, totals, period.grain)
+        rows.append(DataTableRow(bucket.full_label, row, f"{gap:.0%}" if gap > 0.005 else ""))
+    totals = [quantity(charge.query, charge.figure, unit) for charge in listed] + [quantity(use.query, use.whole, unit)]
+    return DataTable([charge.name for charge in listed], unit, rows, totals, period.grain)
 
 
 def chart_summary(use: Use, listed: list[Charge], period: Period) -> str:

@@ -12,9 +12,9 @@ from apps.carbon.figures.embodied import Coverage, Embodied, coverage, embodied,
 from apps.carbon.figures.energy import Figure
 from apps.carbon.figures.query import ALLOCATION, HIDDEN, INVENTORY, TOGETHER, FigureQuery, iso_hour
 from apps.dashboard.charts import Chart, Series, stacked
-from apps.dashboard.figures import Fig, amount_fig, carbon_fig, entered_fig, fig
+from apps.dashboard.figures import Quantity, amount_quantity, carbon_quantity, entered_quantity, quantity
 from apps.dashboard.formatting import Unit, unit_for
-from apps.dashboard.overview.energy_use import COLOURS, SPECIAL, Charge, Twin, TwinRow
+from apps.dashboard.overview.energy_use import COLOURS, SPECIAL, Charge, DataTable, DataTableRow
 from apps.dashboard.periods import Period
 
 SPECIAL_HARDWARE = {
@@ -30,9 +30,9 @@ SPECIAL_HARDWARE = {
 class Caused:
     """What one line caused: by use (None: it used nothing), by hardware (None: it bears nothing), by both."""
 
-    use: Fig | None
-    hardware: Fig | None
-    together: Fig
+    use: Quantity | None
+    hardware: Quantity | None
+    together: Quantity
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Hardware:
     unit: Unit
     whole: Caused
     headline: Caused
-    bought: Fig | None
+    bought: Quantity | None
     known: str
 
     @cached_property
@@ -76,7 +76,7 @@ def hardware_of(lab: Lab, query: FigureQuery, used: Figure, now: int, period: Pe
         unit=unit,
         whole=_caused(query, used, whole, covered, unit),
         headline=_caused(query, used, whole, covered, None),
-        bought=entered_fig(CombinedFigure(bought, hardware=embodied(lab, bought, now), coverage=covered)),
+        bought=entered_quantity(CombinedFigure(bought, hardware=embodied(lab, bought, now), coverage=covered)),
         known=f"{covered.known} of {covered.assets} asset{'' if covered.assets == 1 else 's'} "
         f"{'has' if covered.assets == 1 else 'have'} a known figure",
     )
@@ -86,9 +86,9 @@ def _caused(query: FigureQuery, used: Figure, borne: Embodied, covered: Coverage
     """Return a line's figures; ``covered`` None: what is not known is told with the sum."""
     emission, hardware = query.replace(metric="emission_ug"), query.replace(metric=ALLOCATION)
     return Caused(
-        fig(emission, used, unit),
-        carbon_fig(CombinedFigure(hardware, hardware=borne, coverage=covered), unit),
-        carbon_fig(CombinedFigure(query.replace(metric=TOGETHER), used, borne, covered), unit),
+        quantity(emission, used, unit),
+        carbon_quantity(CombinedFigure(hardware, hardware=borne, coverage=covered), unit),
+        carbon_quantity(CombinedFigure(query.replace(metric=TOGETHER), used, borne, covered), unit),
     )
 
 
@@ -104,7 +104,9 @@ def caused(hardware: Hardware, charge: Charge) -> Caused:
     query = charge_query(hardware.query, charge.key)
     borne = hardware.by_charge.get(charge.key)
     line = _caused(query, charge.figure, borne or Embodied(), None, hardware.unit)
-    used = fig(charge.query.replace(metric="emission_ug"), charge.figure, hardware.unit) if charge.figure.entries else None
+    used = (
+        quantity(charge.query.replace(metric="emission_ug"), charge.figure, hardware.unit) if charge.figure.entries else None
+    )
     return Caused(used, line.hardware if borne else None, line.together)
 
 
@@ -175,7 +177,7 @@ def hardware_chart(hardware: Hardware | None, listed: list[Charge], period: Peri
     )
 
 
-def hardware_twin(hardware: Hardware, listed: list[Charge], period: Period) -> Twin:
+def hardware_data_table(hardware: Hardware, listed: list[Charge], period: Period) -> DataTable:
     """Return the table twin of that chart."""
     cells, unit = hardware.cells, _unit(hardware)
     bearing = _bearing(hardware, listed)
@@ -185,25 +187,27 @@ def hardware_twin(hardware: Hardware, listed: list[Charge], period: Period) -> T
     for i, bucket in enumerate(period.buckets()):
         span: dict[str, Any] = {"from_hour": bucket.from_hour, "to_hour": bucket.to_hour}
         found = [cells.get((i, charge.key)) for charge in bearing]
-        row: list[Fig | None] = [
-            amount_fig(query.replace(**span), part.embodied_ug, unit) if part else None
+        row: list[Quantity | None] = [
+            amount_quantity(query.replace(**span), part.embodied_ug, unit) if part else None
             for query, part in zip(asked, found, strict=True)
         ]
         known = [part.embodied_ug for part in found if part]
-        row.append(amount_fig(whole.replace(**span), sum(known), unit) if known else None)
-        rows.append(TwinRow(bucket.full_label, row, ""))
+        row.append(amount_quantity(whole.replace(**span), sum(known), unit) if known else None)
+        rows.append(DataTableRow(bucket.full_label, row, ""))
     totals = [
-        amount_fig(query, hardware.by_charge[charge.key].embodied_ug, unit)
+        amount_quantity(query, hardware.by_charge[charge.key].embodied_ug, unit)
         for query, charge in zip(asked, bearing, strict=True)
     ]
-    totals.append(amount_fig(whole, sum(part.embodied_ug for part in hardware.by_charge.values()), unit))
-    return Twin([charge.name for charge in bearing], unit, rows, totals, period.grain, "Hardware")
+    totals.append(amount_quantity(whole, sum(part.embodied_ug for part in hardware.by_charge.values()), unit))
+    return DataTable([charge.name for charge in bearing], unit, rows, totals, period.grain, "Hardware")
 
 
-def by_kind(lab: Lab, query: FigureQuery, now: int) -> list[tuple[str, Fig]]:
+def by_kind(lab: Lab, query: FigureQuery, now: int) -> list[tuple[str, Quantity]]:
     """Return why a subject bears hardware, largest first; the parts add up to its hardware. One query."""
     asked = query.replace(metric=ALLOCATION)
     found = {kind: part.embodied_ug for (_, kind), part in embodied_in(lab, asked, asked.hours, now, by="kind").items()}
     unit = unit_for(ALLOCATION, [sum(found.values())], column=True)
     order = sorted(found, key=lambda kind: (-found[kind], kind))
-    return [(str(ChargeKind(kind).label), amount_fig(asked.replace(consumer=kind), found[kind], unit)) for kind in order]
+    return [
+        (str(ChargeKind(kind).label), amount_quantity(asked.replace(consumer=kind), found[kind], unit)) for kind in order
+    ]

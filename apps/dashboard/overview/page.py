@@ -9,20 +9,28 @@ from apps.carbon.figures.scopes import EMBODIED, SCOPE_NAMES, scope_of
 from apps.dashboard.charts import Chart
 from apps.dashboard.coverage import DeviceTime, device_times, time_shares
 from apps.dashboard.explain.pricing import Pricing, factor_text
-from apps.dashboard.figures import Fig, Pair, Units, column_units, fig, pair, percent_fig
+from apps.dashboard.figures import (
+    EnergyAndEmissions,
+    Quantity,
+    Units,
+    column_units,
+    energy_and_emissions,
+    percent_quantity,
+    quantity,
+)
 from apps.dashboard.formatting import percent, shares
 from apps.dashboard.overview.alerts import Need, needs_of
 from apps.dashboard.overview.energy_use import (
     Charge,
-    Twin,
+    DataTable,
     Use,
     charges,
     chart_summary,
     priced_use,
     unknown_shares,
     use_chart,
+    use_data_table,
     use_of,
-    use_twin,
 )
 from apps.dashboard.overview.hardware import (
     Caused,
@@ -30,8 +38,8 @@ from apps.dashboard.overview.hardware import (
     all_charges,
     caused,
     hardware_chart,
+    hardware_data_table,
     hardware_of,
-    hardware_twin,
 )
 from apps.dashboard.periods import Period, day_text, lab_query
 from apps.fleet.selectors import measured_nodes, silent_nodes
@@ -58,9 +66,9 @@ class Tile:
     """One headline figure; ``share`` is it in percent of all energy, ``note`` a plain remark."""
 
     title: str
-    fig: Fig
+    quantity: Quantity
     note: str = ""
-    share: Fig | None = None
+    share: Quantity | None = None
 
 
 @dataclass(frozen=True)
@@ -68,8 +76,8 @@ class Row:
     """A line of the projects table; ``figures`` None: it used nothing, ``caused`` None: the lab has no asset."""
 
     charge: Charge
-    figures: Pair | None
-    share: Fig | None
+    figures: EnergyAndEmissions | None
+    share: Quantity | None
     caused: Caused | None
 
 
@@ -77,7 +85,7 @@ class Row:
 class Comparison:
     """The energy of the period of the same length before, shown as a change: '12 % less than in the 30 days before'."""
 
-    fig: Fig
+    quantity: Quantity
     words: str
 
 
@@ -89,14 +97,14 @@ class OverviewPage:
     since: str
     measured: bool
     nodes: int
-    headline: Pair
+    headline: EnergyAndEmissions
     range_text: str
     comparison: Comparison | None
     trust: Trust
     tiles: list[Tile]
     units: Units
     rows: list[Row]
-    totals: Pair
+    totals: EnergyAndEmissions
     needs: list[Need]
     chart: Chart
     unknown_drawn: bool
@@ -121,14 +129,14 @@ def overview_page(*, lab: Lab, period: Period, now: int, profile: str = "") -> O
         since=_since(period),
         measured=bool(use.parts),
         nodes=measured_nodes(lab).count(),
-        headline=pair(use.query, whole),
+        headline=energy_and_emissions(use.query, whole),
         range_text=pricing.range_text,
         comparison=_comparison(lab, period, whole, times, now),
         trust=_trust(lab, times, pricing, use.query, now),
         tiles=_tiles(listed, whole, use.query, pricing, hardware),
         units=units,
         rows=[_row(charge, units, whole, hardware) for charge in bearing],
-        totals=pair(use.query, whole, units),
+        totals=energy_and_emissions(use.query, whole, units),
         needs=needs_of(lab, listed, now),
         chart=use_chart("energy-by-project", use, listed, period, unknown, chart_summary(use, listed, period)),
         unknown_drawn=any(share is not None and share > 0.005 for share in unknown),
@@ -142,26 +150,26 @@ def _row(charge: Charge, units: Units, whole: Figure, hardware: Hardware | None)
     used = bool(charge.figure.entries)
     return Row(
         charge,
-        pair(charge.query, charge.figure, units) if used else None,
-        percent_fig(charge.query, charge.figure.energy_mj, whole.energy_mj) if used else None,
+        energy_and_emissions(charge.query, charge.figure, units) if used else None,
+        percent_quantity(charge.query, charge.figure.energy_mj, whole.energy_mj) if used else None,
         caused(hardware, charge) if hardware else None,
     )
 
 
-def overview_twin(*, lab: Lab, period: Period, now: int) -> Twin:
+def overview_data_table(*, lab: Lab, period: Period, now: int) -> DataTable:
     """Return the table twin of the Overview's chart."""
     use = use_of(lab, lab_query(lab, period), period.stretch)
     times = device_times(lab, period.from_hour, period.to_hour, now)
-    return use_twin(use, charges(lab, use, period), period, unknown_shares(lab, period, times, now))
+    return use_data_table(use, charges(lab, use, period), period, unknown_shares(lab, period, times, now))
 
 
-def overview_hardware_twin(*, lab: Lab, period: Period, now: int) -> Twin | None:
+def overview_hardware_data_table(*, lab: Lab, period: Period, now: int) -> DataTable | None:
     """Return the table twin of the Overview's chart of hardware; None where nothing is borne."""
     use = use_of(lab, lab_query(lab, period), period.stretch)
     hardware = hardware_of(lab, use.query, use.whole, now, period)
     if hardware is None or not hardware.by_charge:
         return None
-    return hardware_twin(hardware, all_charges(lab, hardware, charges(lab, use, period), period), period)
+    return hardware_data_table(hardware, all_charges(lab, hardware, charges(lab, use, period), period), period)
 
 
 def overview_rows(*, lab: Lab, period: Period) -> tuple[Use, list[Charge]]:
@@ -211,10 +219,10 @@ def _comparison(lab: Lab, period: Period, whole: Figure, times: list[DeviceTime]
     if not earlier.energy_mj:
         return None
     change = whole.energy_mj - earlier.energy_mj
-    told = fig(query, earlier)
+    told = quantity(query, earlier)
     length = f"{period.days} days" if period.hours > 48 else f"{period.hours} hours"
     number = percent(abs(change), earlier.energy_mj)
-    shown = Fig(query, told.value, number, "%", f"{told.exact} in the {length} before")
+    shown = Quantity(query, told.value, number, "%", f"{told.exact} in the {length} before")
     return Comparison(shown, f"{'less' if change < 0 else 'more'} energy than in the {length} before")
 
 
@@ -238,13 +246,15 @@ def _tiles(
     found = {charge.key: charge for charge in listed}
     emission = query.replace(metric="emission_ug")
     tiles = [
-        Tile("Electricity, location", fig(emission, whole), f"range {pricing.range_text}" if pricing.range_text else ""),
-        Tile("Energy", fig(query, whole), "as metered"),
+        Tile(
+            "Electricity, location", quantity(emission, whole), f"range {pricing.range_text}" if pricing.range_text else ""
+        ),
+        Tile("Energy", quantity(query, whole), "as metered"),
     ]
     if whole.facility_energy_mj != whole.energy_mj:
-        tiles[1] = Tile("Energy", fig(query, whole), "as metered, before PUE")
+        tiles[1] = Tile("Energy", quantity(query, whole), "as metered, before PUE")
         facility = query.replace(metric="facility_energy_mj")
-        tiles.append(Tile("Energy of the facility", fig(facility, whole), "with the site's PUE"))
+        tiles.append(Tile("Energy of the facility", quantity(facility, whole), "with the site's PUE"))
     if hardware is not None and hardware.headline.hardware is not None:
         scope = SCOPE_NAMES[scope_of(query.profile, EMBODIED)].partition(":")[0]
         tiles.append(Tile("Hardware, spread over use", hardware.headline.hardware, f"{scope}; {hardware.known}"))
@@ -255,7 +265,7 @@ def _tiles(
     ):
         if key in found:
             charge = found[key]
-            share = percent_fig(charge.query, charge.figure.energy_mj, whole.energy_mj)
+            share = percent_quantity(charge.query, charge.figure.energy_mj, whole.energy_mj)
             note = "of all energy, modelled" if key == "~overhead" else "of all energy"
-            tiles.append(Tile(title, fig(charge.query, charge.figure), note, share))
+            tiles.append(Tile(title, quantity(charge.query, charge.figure), note, share))
     return tiles

@@ -10,9 +10,9 @@ from apps.carbon.figures.query import iso_hour
 from apps.core.units import MJ_PER_KWH, UG_PER_KG
 from apps.dashboard.csv_response import csv_response
 from apps.dashboard.decorators import Visitor, page
-from apps.dashboard.overview.page import overview_hardware_twin, overview_page, overview_rows, overview_twin
-from apps.dashboard.period_menu import chosen_period, period_menu
-from apps.dashboard.profile_menu import chosen_profile
+from apps.dashboard.overview.page import overview_data_table, overview_hardware_data_table, overview_page, overview_rows
+from apps.dashboard.period_menu import period_menu, requested_period
+from apps.dashboard.profile_menu import requested_profile
 from apps.ingest.choices import EnergyQuality
 
 ENERGY_HEAD = ("energy_mj", "energy_kwh", "emission_ug_co2e", "emission_kg_co2e", "without_factor_mj")
@@ -21,10 +21,10 @@ ENERGY_HEAD = ("energy_mj", "energy_kwh", "emission_ug_co2e", "emission_kg_co2e"
 @page()
 def overview(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
     """Show the Overview; htmx gets only its live parts."""
-    period = chosen_period(request, visitor)
+    period = requested_period(request, visitor)
     if isinstance(period, HttpResponseRedirect):
         return period
-    shown = overview_page(lab=visitor.lab, period=period, now=visitor.now, profile=chosen_profile(request, visitor.lab))
+    shown = overview_page(lab=visitor.lab, period=period, now=visitor.now, profile=requested_profile(request, visitor.lab))
     template = "pages/overview_live.html" if request.headers.get("HX-Request") else "pages/overview.html"
     return render(request, template, {"page": shown, "menu": period_menu(request, period)})
 
@@ -32,29 +32,33 @@ def overview(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
 @page()
 def overview_table(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
     """Show the table twin of the Overview's chart, as a page or as a part of one."""
-    period = chosen_period(request, visitor)
+    period = requested_period(request, visitor)
     if isinstance(period, HttpResponseRedirect):
         return period
-    twin = overview_twin(lab=visitor.lab, period=period, now=visitor.now)
+    data_table = overview_data_table(lab=visitor.lab, period=period, now=visitor.now)
     template = "components/twin.html" if request.headers.get("HX-Request") else "pages/twin.html"
-    return render(request, template, {"twin": twin, "menu": period_menu(request, period), "title": "Energy by project"})
+    return render(
+        request, template, {"data_table": data_table, "menu": period_menu(request, period), "title": "Energy by project"}
+    )
 
 
 @page()
 def hardware_table(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
     """Show the table twin of the Overview's chart of hardware, as a page or as a part of one."""
-    period = chosen_period(request, visitor)
+    period = requested_period(request, visitor)
     if isinstance(period, HttpResponseRedirect):
         return period
-    twin = overview_hardware_twin(lab=visitor.lab, period=period, now=visitor.now)
+    data_table = overview_hardware_data_table(lab=visitor.lab, period=period, now=visitor.now)
     template = "components/twin.html" if request.headers.get("HX-Request") else "pages/twin.html"
-    return render(request, template, {"twin": twin, "menu": period_menu(request, period), "title": "Hardware by project"})
+    return render(
+        request, template, {"data_table": data_table, "menu": period_menu(request, period), "title": "Hardware by project"}
+    )
 
 
 @page()
 def overview_csv(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
     """Download the hours behind the Overview."""
-    period = chosen_period(request, visitor)
+    period = requested_period(request, visitor)
     if isinstance(period, HttpResponseRedirect):
         return period
     use, charges = overview_rows(lab=visitor.lab, period=period)

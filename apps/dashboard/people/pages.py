@@ -12,7 +12,16 @@ from apps.carbon.figures.query import FigureQuery
 from apps.carbon.figures.visibility import Visibility, visibility_for
 from apps.core.intervals import datetime_to_us
 from apps.dashboard.decorators import Visitor
-from apps.dashboard.figures import Fig, Pair, Units, column_units, fig, pair, percent_fig, total
+from apps.dashboard.figures import (
+    EnergyAndEmissions,
+    Quantity,
+    Units,
+    column_units,
+    energy_and_emissions,
+    percent_quantity,
+    quantity,
+    total,
+)
 from apps.dashboard.overview.energy_use import SPECIAL
 from apps.dashboard.periods import Period, lab_query
 
@@ -23,8 +32,8 @@ class ChargeRow:
 
     name: str
     href: str
-    figures: Pair
-    share: Fig
+    figures: EnergyAndEmissions
+    share: Quantity
 
 
 @dataclass(frozen=True)
@@ -35,8 +44,8 @@ class PersonPage:
     period: Period
     own: bool
     measured: bool
-    figures: Pair
-    column: Pair
+    figures: EnergyAndEmissions
+    column: EnergyAndEmissions
     units: Units
     rows: list[ChargeRow]
     os_users: list[str]
@@ -56,13 +65,13 @@ def os_users(lab: Lab) -> dict[int, list[str]]:
     return {person_id: sorted(names) for person_id, names in found.items()}
 
 
-def energy_of_people(lab: Lab, period: Period, visibility: Visibility) -> dict[int, Fig]:
+def energy_of_people(lab: Lab, period: Period, visibility: Visibility) -> dict[int, Quantity]:
     """Return the energy of each person whom the visitor may see. One query."""
     query = lab_query(lab, period)
     found = figures_by(lab, query, ["person"])
     units = column_units(found.values())
     return {
-        person: fig(query.replace(subject_kind="person", subject_key=str(person)), part, units.energy)
+        person: quantity(query.replace(subject_kind="person", subject_key=str(person)), part, units.energy)
         for (person,), part in found.items()
         if person is not None and visibility.of_person(person)
     }
@@ -80,14 +89,18 @@ def person_page(*, lab: Lab, person: User, period: Period, visibility: Visibilit
     for (key,), part in sorted(found.items(), key=lambda item: -item[1].energy_mj):
         own = query.replace(consumer=key[1:]) if key.startswith("~") else query.replace(project=key)
         name, href = (SPECIAL[key][0], "/unattributed/") if key in SPECIAL else (names.get(key, key), f"/projects/{key}/")
-        rows.append(ChargeRow(name, href, pair(own, part, units), percent_fig(own, part.energy_mj, whole.energy_mj)))
+        rows.append(
+            ChargeRow(
+                name, href, energy_and_emissions(own, part, units), percent_quantity(own, part.energy_mj, whole.energy_mj)
+            )
+        )
     return PersonPage(
         person=person,
         period=period,
         own=person.pk == visibility.person_id,
         measured=bool(found),
-        figures=pair(query, whole),
-        column=pair(query, whole, units),
+        figures=energy_and_emissions(query, whole),
+        column=energy_and_emissions(query, whole, units),
         units=units,
         rows=rows,
         os_users=os_users(lab).get(person.pk, []),
@@ -121,7 +134,7 @@ class PersonRow:
     own: bool
     active: bool
     os_users: str
-    energy: Fig | None
+    energy: Quantity | None
     seen: bool
 
 

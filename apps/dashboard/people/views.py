@@ -18,9 +18,9 @@ from apps.accounts.services.members import change_role, remove_member
 from apps.carbon.figures.visibility import visibility_for
 from apps.core.clock import now_us
 from apps.core.errors import LabCarbonError
-from apps.dashboard.decorators import ADMINS, KEEPERS, Visitor, found, page, public
+from apps.dashboard.decorators import ADMINS, MANAGERS, Visitor, or_not_found, page, public
 from apps.dashboard.people.pages import people_page, person_page
-from apps.dashboard.period_menu import chosen_period, period_menu
+from apps.dashboard.period_menu import period_menu, requested_period
 from apps.dashboard.setup.services import accept_as_new_person
 from apps.dashboard.setup.views import BACKEND
 
@@ -29,13 +29,13 @@ from apps.dashboard.setup.views import BACKEND
 @page("GET", "POST")
 def people(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
     """List people; POST invites somebody and shows the link this once."""
-    period = chosen_period(request, visitor)
+    period = requested_period(request, visitor)
     if isinstance(period, HttpResponseRedirect):
         return period
     link = ""
     error: LabCarbonError | None = None
     if request.method == "POST":
-        visitor.needs(KEEPERS)
+        visitor.require_role(MANAGERS)
         try:
             _, code = invite(
                 lab=visitor.lab,
@@ -58,7 +58,7 @@ def people(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
 def person(request: HttpRequest, visitor: Visitor, person: int) -> HttpResponseBase:
     """Show what one person used, to those who may see it."""
     asked = _person(visitor, person)
-    period = chosen_period(request, visitor)
+    period = requested_period(request, visitor)
     if isinstance(period, HttpResponseRedirect):
         return period
     visibility = visibility_for(visitor.lab, visitor.user)
@@ -68,14 +68,14 @@ def person(request: HttpRequest, visitor: Visitor, person: int) -> HttpResponseB
 
 def _person(visitor: Visitor, pk: int) -> User:
     person = User.objects.filter(pk=pk, memberships__lab=visitor.lab).first()
-    return cast("User", found(person, "person", "/people/"))
+    return cast("User", or_not_found(person, "person", "/people/"))
 
 
 @page("POST")
 def person_role(request: HttpRequest, visitor: Visitor, person: int) -> HttpResponseBase:
     """Change a person's role."""
     asked = _person(visitor, person)
-    visitor.needs(ADMINS)
+    visitor.require_role(ADMINS)
     role = request.POST.get("role", "")
     changed = change_role(lab=visitor.lab, person=asked, role=role, by=visitor.user, now=visitor.now)
     messages.success(request, f"{asked.get_username()} is {Role(changed.role).label} now.")
@@ -86,7 +86,7 @@ def person_role(request: HttpRequest, visitor: Visitor, person: int) -> HttpResp
 def person_remove(request: HttpRequest, visitor: Visitor, person: int) -> HttpResponseBase:
     """Remove a person from the lab."""
     asked = _person(visitor, person)
-    visitor.needs(ADMINS)
+    visitor.require_role(ADMINS)
     remove_member(lab=visitor.lab, person=asked, by=visitor.user, now=visitor.now)
     messages.success(request, f"{asked.get_username()} is out of the lab, and their tokens have ended.")
     return HttpResponseRedirect("/" if asked.pk == visitor.user.pk else "/people/")
@@ -104,7 +104,7 @@ def invitation_revoke(request: HttpRequest, visitor: Visitor, invitation: int) -
 def switch_lab(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
     """Go on in another lab of one's own. Forms that are open in other tabs become too old, so none lands in this lab."""
     wanted = request.POST.get("lab", "")
-    lab = found(next((lab for lab in visitor.labs if lab.slug == wanted), None), "lab of yours", "the menu of labs")
+    lab = or_not_found(next((lab for lab in visitor.labs if lab.slug == wanted), None), "lab of yours", "the menu of labs")
     request.session[LAB_KEY] = lab.pk
     rotate_token(request)
     return HttpResponseRedirect("/")

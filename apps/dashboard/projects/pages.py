@@ -10,18 +10,26 @@ from apps.carbon.figures.query import FigureQuery
 from apps.carbon.figures.visibility import Visibility
 from apps.dashboard.charts import Chart
 from apps.dashboard.explain.pricing import Pricing
-from apps.dashboard.figures import Fig, Pair, Units, column_units, pair, percent_fig, total
+from apps.dashboard.figures import (
+    EnergyAndEmissions,
+    Quantity,
+    Units,
+    column_units,
+    energy_and_emissions,
+    percent_quantity,
+    total,
+)
 from apps.dashboard.overview.energy_use import (
     Charge,
-    Twin,
+    DataTable,
     Use,
     charges,
     chart_summary,
     merged,
     priced_use,
     use_chart,
+    use_data_table,
     use_of,
-    use_twin,
 )
 from apps.dashboard.overview.hardware import Caused, Hardware, all_charges, by_kind, caused, hardware_of
 from apps.dashboard.periods import Period, lab_query
@@ -40,8 +48,8 @@ class ProjectRow:
     href: str
     colour: str
     note: str
-    figures: Pair | None
-    share: Fig | None
+    figures: EnergyAndEmissions | None
+    share: Quantity | None
     caused: Caused | None
 
 
@@ -52,7 +60,7 @@ class ProjectsPage:
     period: Period
     units: Units
     rows: list[ProjectRow]
-    totals: Pair | None
+    totals: EnergyAndEmissions | None
     hardware: Hardware | None
 
 
@@ -72,7 +80,7 @@ def projects_page(*, lab: Lab, period: Period, now: int) -> ProjectsPage:
     ]
     measured = [row for row in rows if row.slug]
     nobody = [row for row in rows if not row.slug]
-    totals = pair(use.query, whole, units) if use.parts else None
+    totals = energy_and_emissions(use.query, whole, units) if use.parts else None
     return ProjectsPage(period, units, [*measured, *quiet, *nobody], totals, hardware)
 
 
@@ -85,8 +93,8 @@ def _row(charge: Charge, units: Units, whole_mj: int, hardware: Hardware | None)
         charge.href,
         charge.colour,
         charge.note,
-        pair(charge.query, charge.figure, units) if used else None,
-        percent_fig(charge.query, charge.figure.energy_mj, whole_mj) if used else None,
+        energy_and_emissions(charge.query, charge.figure, units) if used else None,
+        percent_quantity(charge.query, charge.figure.energy_mj, whole_mj) if used else None,
         caused(hardware, charge) if hardware else None,
     )
 
@@ -96,7 +104,7 @@ class PersonUse:
     """An OS user and what they used of the project; os_user '' are those who are not told, or not this visitor's to see."""
 
     os_user: str
-    figures: Pair | None
+    figures: EnergyAndEmissions | None
 
 
 @dataclass(frozen=True)
@@ -106,7 +114,7 @@ class RunUse:
     run: Run | None
     name: str
     href: str
-    figures: Pair
+    figures: EnergyAndEmissions
 
 
 @dataclass(frozen=True)
@@ -116,19 +124,19 @@ class ProjectPage:
     project: Project
     period: Period
     measured: bool
-    figures: Pair
-    figures_column: Pair
+    figures: EnergyAndEmissions
+    figures_column: EnergyAndEmissions
     command: str
-    share: Fig | None
+    share: Quantity | None
     pricing: Pricing
-    qualities: list[tuple[str, Fig]]
+    qualities: list[tuple[str, Quantity]]
     chart: Chart | None
     units: Units
     runs: list[RunUse]
     more: int
     people: list[PersonUse]
     hardware: Hardware | None
-    kinds: list[tuple[str, Fig]]
+    kinds: list[tuple[str, Quantity]]
 
 
 def project_use(lab: Lab, project: Project, period: Period, stretch: str = "hour") -> tuple[Use, Charge]:
@@ -155,13 +163,13 @@ def project_page(*, lab: Lab, project: Project, period: Period, visibility: Visi
         project=project,
         period=period,
         measured=bool(use.parts),
-        figures=pair(query, whole),
-        figures_column=pair(query, whole, units),
+        figures=energy_and_emissions(query, whole),
+        figures_column=energy_and_emissions(query, whole, units),
         command=f"labcarbon-collect run --project {project.slug} -- python train.py",
-        share=percent_fig(query, whole.energy_mj, lab_whole.energy_mj) if lab_whole.energy_mj else None,
+        share=percent_quantity(query, whole.energy_mj, lab_whole.energy_mj) if lab_whole.energy_mj else None,
         pricing=pricing,
         qualities=[
-            (name.lower(), percent_fig(query.replace(quality=name), part.energy_mj, whole.energy_mj))
+            (name.lower(), percent_quantity(query.replace(quality=name), part.energy_mj, whole.energy_mj))
             for name, part in use.by_quality().items()
         ],
         chart=use_chart("project-use", use, [charge], period, blank, chart_summary(use, [charge], period))
@@ -193,16 +201,21 @@ def _lines(
 
 def _run_use(query: FigureQuery, key: str, run: Run | None, part: Figure, units: Units) -> RunUse:
     own = query.replace(subject_kind="run", subject_key=key)
-    return RunUse(run, run.name if run else key, f"/runs/{key}/", pair(own, part, units))
+    return RunUse(run, run.name if run else key, f"/runs/{key}/", energy_and_emissions(own, part, units))
 
 
 def _other_use(query: FigureQuery, consumer: str, part: Figure, units: Units, visibility: Visibility) -> RunUse:
     """Return a use that is no run: a user's program that a rule or a claim brought here, or the share of idle energy."""
     if consumer == "idle":
-        return RunUse(None, "Its share of idle energy", "/idle/", pair(query.replace(consumer="idle_share"), part, units))
+        return RunUse(
+            None,
+            "Its share of idle energy",
+            "/idle/",
+            energy_and_emissions(query.replace(consumer="idle_share"), part, units),
+        )
     user, program = user_and_program(consumer)
     name = f"{program} by {user}" if visibility.of_os_user(user) and user else program or consumer
-    return RunUse(None, name, "", pair(query.replace(use=consumer), part, units))
+    return RunUse(None, name, "", energy_and_emissions(query.replace(use=consumer), part, units))
 
 
 def _people(lab: Lab, query: FigureQuery, units: Units, visibility: Visibility) -> list[PersonUse]:
@@ -211,11 +224,13 @@ def _people(lab: Lab, query: FigureQuery, units: Units, visibility: Visibility) 
     seen = [(user, part) for (user,), part in found.items() if user and visibility.of_os_user(user)]
     others = [part for (user,), part in found.items() if not user or not visibility.of_os_user(user)]
     seen.sort(key=lambda item: -item[1].energy_mj)
-    lines = [PersonUse(user, pair(query.replace(os_user=user), part, units)) for user, part in seen[:MOST_PEOPLE]]
+    lines = [
+        PersonUse(user, energy_and_emissions(query.replace(os_user=user), part, units)) for user, part in seen[:MOST_PEOPLE]
+    ]
     return [*lines, PersonUse("", None)] if others else lines
 
 
-def project_twin(*, lab: Lab, project: Project, period: Period) -> Twin:
+def project_data_table(*, lab: Lab, project: Project, period: Period) -> DataTable:
     """Return the table twin of a project's chart."""
     use, charge = project_use(lab, project, period, period.stretch)
-    return use_twin(use, [charge], period, [None] * len(period.buckets()))
+    return use_data_table(use, [charge], period, [None] * len(period.buckets()))

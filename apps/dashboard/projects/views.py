@@ -14,23 +14,23 @@ from apps.carbon.figures.visibility import visibility_for
 from apps.core.errors import InvalidInput, LabCarbonError
 from apps.core.units import MJ_PER_KWH, UG_PER_KG
 from apps.dashboard.csv_response import csv_response
-from apps.dashboard.decorators import WRITERS, Visitor, found, page
-from apps.dashboard.period_menu import chosen_period, period_menu
-from apps.dashboard.projects.pages import project_page, project_twin, project_use, projects_page
+from apps.dashboard.decorators import WRITERS, Visitor, or_not_found, page
+from apps.dashboard.period_menu import period_menu, requested_period
+from apps.dashboard.projects.pages import project_data_table, project_page, project_use, projects_page
 from apps.ingest.choices import EnergyQuality
 
 
 @page("GET", "POST")
 def projects(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
     """List projects; POST makes one."""
-    period = chosen_period(request, visitor)
+    period = requested_period(request, visitor)
     if isinstance(period, HttpResponseRedirect):
         return period
     error: LabCarbonError | None = None
     name = request.POST.get("name", "").strip()
     slug = request.POST.get("slug", "").strip()
     if request.method == "POST":
-        visitor.needs(WRITERS)
+        visitor.require_role(WRITERS)
         try:
             made = _create(visitor, name, slug)
             messages.success(request, f"{made.name} is there. Charge work to it with --project {made.slug}.")
@@ -56,8 +56,8 @@ def _create(visitor: Visitor, name: str, slug: str) -> Project:
 @page()
 def project(request: HttpRequest, visitor: Visitor, slug: str) -> HttpResponseBase:
     """Show one project."""
-    asked = found(project_by_slug(visitor.lab, slug), "project", "/projects/")
-    period = chosen_period(request, visitor)
+    asked = or_not_found(project_by_slug(visitor.lab, slug), "project", "/projects/")
+    period = requested_period(request, visitor)
     if isinstance(period, HttpResponseRedirect):
         return period
     visibility = visibility_for(visitor.lab, visitor.user)
@@ -69,22 +69,24 @@ def project(request: HttpRequest, visitor: Visitor, slug: str) -> HttpResponseBa
 @page()
 def project_table(request: HttpRequest, visitor: Visitor, slug: str) -> HttpResponseBase:
     """Show the table twin of a project's chart, as a page or as a part of one."""
-    asked = found(project_by_slug(visitor.lab, slug), "project", "/projects/")
-    period = chosen_period(request, visitor)
+    asked = or_not_found(project_by_slug(visitor.lab, slug), "project", "/projects/")
+    period = requested_period(request, visitor)
     if isinstance(period, HttpResponseRedirect):
         return period
-    twin = project_twin(lab=visitor.lab, project=asked, period=period)
+    data_table = project_data_table(lab=visitor.lab, project=asked, period=period)
     template = "components/twin.html" if request.headers.get("HX-Request") else "pages/twin.html"
     return render(
-        request, template, {"twin": twin, "menu": period_menu(request, period), "title": f"Energy of {asked.name}"}
+        request,
+        template,
+        {"data_table": data_table, "menu": period_menu(request, period), "title": f"Energy of {asked.name}"},
     )
 
 
 @page()
 def project_csv(request: HttpRequest, visitor: Visitor, slug: str) -> HttpResponseBase:
     """Download the hours of a project."""
-    asked = found(project_by_slug(visitor.lab, slug), "project", "/projects/")
-    period = chosen_period(request, visitor)
+    asked = or_not_found(project_by_slug(visitor.lab, slug), "project", "/projects/")
+    period = requested_period(request, visitor)
     if isinstance(period, HttpResponseRedirect):
         return period
     use, _ = project_use(visitor.lab, asked, period)

@@ -5,13 +5,13 @@ from dataclasses import dataclass, replace
 from uuid import UUID
 
 from apps.accounts.models import Lab
-from apps.carbon.figures.visibility import Sight
+from apps.carbon.figures.visibility import Visibility
 from apps.core.errors import InvalidInput, NotFound
 from apps.dashboard.figures import Units
 from apps.dashboard.formatting import share
 from apps.dashboard.runs.list import RunRow, run_rows
-from apps.runs.code_similarity import least_likeness
-from apps.runs.fingerprint_diff import Alike, Line, differences
+from apps.runs.code_similarity import minimum_similarity
+from apps.runs.fingerprint_diff import Comparison, Line, compare_fingerprints
 from apps.runs.models import Fingerprint, Metric, Run
 from apps.runs.selectors import fingerprints_of
 
@@ -32,8 +32,8 @@ class Shown:
 
     @property
     def title(self) -> str:
-        told = f"{self.part}: {self.line.name}" if self.line.name else self.part
-        return f"{told}, {self.note}" if self.note else told
+        text = f"{self.part}: {self.line.name}" if self.line.name else self.part
+        return f"{text}, {self.note}" if self.note else text
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class MetricLine:
 
 @dataclass(frozen=True)
 class ComparePage:
-    """Runs in the order they were asked for."""
+    """The compared runs, in the requested order."""
 
     rows: list[RunRow]
     units: Units
@@ -58,10 +58,10 @@ class ComparePage:
     csv: str
 
 
-def asked_runs(lab: Lab, asked: Sequence[str]) -> list[Run]:
-    """Return the runs asked for, each once, in that order. Raises InvalidInput and NotFound."""
+def asked_runs(lab: Lab, texts: Sequence[str]) -> list[Run]:
+    """Return the requested runs, each once, in that order. Raises InvalidInput and NotFound."""
     try:
-        uuids = list(dict.fromkeys(UUID(text) for text in asked))
+        uuids = list(dict.fromkeys(UUID(text) for text in texts))
     except ValueError as error:
         raise InvalidInput(
             "A run is named by its UUID.", field="run", hint="Choose runs on /runs/ and compare them."
@@ -70,24 +70,24 @@ def asked_runs(lab: Lab, asked: Sequence[str]) -> list[Run]:
         raise InvalidInput(
             f"Between 2 and {MOST} runs can be compared, not {len(uuids)}.", field="run", hint="Choose some on /runs/."
         )
-    found = Run.objects.filter(lab=lab, uuid__in=uuids).select_related("project", "charged_project", "node", "user")
-    by_uuid = {run.uuid: run for run in found}
+    runs = Run.objects.filter(lab=lab, uuid__in=uuids).select_related("project", "charged_project", "node", "user")
+    by_uuid = {run.uuid: run for run in runs}
     if missing := [uuid for uuid in uuids if uuid not in by_uuid]:
         raise NotFound(f"There is no run {missing[0]} in this lab.", hint="Choose runs on /runs/ and compare them.")
     return [by_uuid[uuid] for uuid in uuids]
 
 
-def compare_page(*, lab: Lab, runs: list[Run], now: int, sight: Sight) -> ComparePage:
+def compare_page(*, lab: Lab, runs: list[Run], now: int, visibility: Visibility) -> ComparePage:
     """Return the comparison. The number of queries does not depend on the number of runs."""
-    rows, units = run_rows(lab, runs, now, sight)
+    rows, units = run_rows(lab, runs, now, visibility)
     lines = compared(runs)
     return ComparePage(
         rows=rows,
         units=units,
         metrics=_metrics(runs),
-        differ=[each for each in lines if each.line.alike == Alike.DIFFERS],
-        unknown=[each for each in lines if each.line.alike == Alike.UNKNOWN],
-        same=[each for each in lines if each.line.alike in (Alike.SAME, Alike.SEEMS)],
+        differ=[entry for entry in lines if entry.line.alike == Comparison.DIFFERS],
+        unknown=[entry for entry in lines if entry.line.alike == Comparison.UNKNOWN],
+        same=[entry for entry in lines if entry.line.alike in (Comparison.SAME, Comparison.SEEMS)],
         sentence=_sentence(lines, len(runs)),
         csv="/runs/compare.csv?" + "&".join(f"run={run.uuid}" for run in runs),
     )
@@ -96,24 +96,24 @@ def compare_page(*, lab: Lab, runs: list[Run], now: int, sight: Sight) -> Compar
 def compared(runs: Sequence[Run]) -> list[Shown]:
     """Return the lines in which runs are compared. Two queries."""
     prints = fingerprints_of(runs)
-    lines = [Shown(PARTS[line.part], line) for line in differences([prints.get(run.pk) for run in runs])]
-    return [_with_likeness(shown, runs[0].lab, prints.values()) if shown.line.part == "code" else shown for shown in lines]
+    lines = [Shown(PARTS[line.part], line) for line in compare_fingerprints([prints.get(run.pk) for run in runs])]
+    return [_with_likeness(entry, runs[0].lab, prints.values()) if entry.line.part == "code" else entry for entry in lines]
 
 
-def _with_likeness(shown: Shown, lab: Lab, prints: Iterable[Fingerprint]) -> Shown:
+def _with_likeness(entry: Shown, lab: Lab, prints: Iterable[Fingerprint]) -> Shown:
     """Say how many lines of code that differs are alike, where they are known of all."""
-    if shown.line.alike != Alike.DIFFERS or shown.line.name:
-        return shown
-    like = least_likeness(lab, [each.code_normal for each in prints])
-    return shown if like is None else replace(shown, note=f"{share(like)} of its lines alike")
+    if entry.line.alike != Comparison.DIFFERS or entry.line.name:
+        return entry
+    similarity = minimum_similarity(lab, [parts.code_normal for parts in prints])
+    return entry if similarity is None else replace(entry, note=f"{share(similarity)} of its lines alike")
 
 
 def compare_rows(runs: Sequence[Run]) -> Iterator[list[object]]:
     """Yield the lines of the CSV: metrics, then parts."""
     for metric in _metrics(runs):
         yield ["metric", metric.name, "", *metric.cells]
-    for shown in compared(runs):
-        yield [shown.line.part, shown.line.name, shown.line.alike.value, *shown.line.cells]
+    for entry in compared(runs):
+        yield [entry.line.part, entry.line.name, entry.line.alike.value, *entry.line.cells]
 
 
 def _metrics(runs: Sequence[Run]) -> list[MetricLine]:
@@ -129,21 +129,21 @@ def _sentence(lines: Iterable[Shown], number: int) -> str:
     """Return in one sentence in what the runs differ."""
     lines = list(lines)
     which = "The two runs" if number == 2 else f"The {number} runs"
-    parts = [each for each in lines if each.line.part not in ("environment", "hardware")]
-    differ = [each.line.name or each.part.lower() for each in parts if each.line.alike == Alike.DIFFERS]
-    unknown = list(dict.fromkeys(each.part.lower() for each in parts if each.line.alike == Alike.UNKNOWN))
-    seems = any(each.line.alike == Alike.SEEMS for each in parts)
-    if not parts or (not differ and len(unknown) == len({each.part for each in parts})):
+    parts = [entry for entry in lines if entry.line.part not in ("environment", "hardware")]
+    differ = [entry.line.name or entry.part.lower() for entry in parts if entry.line.alike == Comparison.DIFFERS]
+    unknown = list(dict.fromkeys(entry.part.lower() for entry in parts if entry.line.alike == Comparison.UNKNOWN))
+    seems = any(entry.line.alike == Comparison.SEEMS for entry in parts)
+    if not parts or (not differ and len(unknown) == len({entry.part for entry in parts})):
         return "Nothing is known of what these runs did: nobody told their code, parameters or data."
     if differ:
-        told = f"{which} differ in {_listed(differ)}"
+        text = f"{which} differ in {_listed(differ)}"
     else:
-        told = f"{which} did the same work" if not unknown else f"{which} do not differ in what is known"
+        text = f"{which} did the same work" if not unknown else f"{which} do not differ in what is known"
     if seems:
-        told += ", data compared by names, sizes and times only"
-    return f"{told}; not known: {_listed(unknown)}." if unknown else f"{told}."
+        text += ", data compared by names, sizes and times only"
+    return f"{text}; not known: {_listed(unknown)}." if unknown else f"{text}."
 
 
 def _listed(words: Sequence[str]) -> str:
-    shown = list(words[:5]) + ([f"{len(words) - 5} more"] if len(words) > 5 else [])
-    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
+    parts = list(words[:5]) + ([f"{len(words) - 5} more"] if len(words) > 5 else [])
+    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"

@@ -8,14 +8,14 @@ from apps.artifacts.choices import LineageRole
 from apps.artifacts.models import Artifact, LineageEdge
 from apps.carbon.figures.energy import Figure, figures_by
 from apps.carbon.figures.query import FigureQuery
-from apps.carbon.figures.visibility import Sight
+from apps.carbon.figures.visibility import Visibility
 from apps.core.clock import utc
 from apps.core.units import US_PER_HOUR, US_PER_S
 from apps.dashboard.charts import Chart, power
 from apps.dashboard.explain.pricing import Pricing
-from apps.dashboard.figures import Fig, Pair, WouldBe, pair, percent_fig
-from apps.dashboard.formatting import duration, exact, shown, size, unit_for
-from apps.dashboard.overview.energy_use import Charge, Twin, merged, priced_use, use_twin
+from apps.dashboard.figures import EnergyAndEmissions, Projected, Quantity, energy_and_emissions, percent_quantity
+from apps.dashboard.formatting import duration, exact, format_value, size, unit_for
+from apps.dashboard.overview.energy_use import Charge, DataTable, merge_charges, priced_use, use_data_table
 from apps.dashboard.periods import Period
 from apps.dashboard.runs.facts import RunFacts, run_facts
 from apps.dashboard.runs.list import run_hours, took
@@ -24,7 +24,7 @@ from apps.ingest.selectors import run_windows
 from apps.preflight.finding_selectors import finding_of_run
 from apps.preflight.models import DuplicateFinding
 from apps.runs.models import Run
-from apps.trackers.codecarbon.selectors import shared_machines_of_run, codecarbon_figures
+from apps.trackers.codecarbon.selectors import codecarbon_figures, shared_machines_of_run
 from apps.trackers.mlflow.selectors import mlflow_figures
 from apps.trackers.models import MlflowRun
 
@@ -55,90 +55,90 @@ def run_artifacts(run: Run) -> RunArtifacts:
     listed = list(edges.filter(role=LineageRole.PRODUCED)[:MOST])
     listed += edges.exclude(role=LineageRole.PRODUCED)[: MOST - len(listed)] if len(listed) < MOST else []
     number = edges.count() if len(listed) == MOST else len(listed)
-    return RunArtifacts([_shown(edge) for edge in listed], number)
+    return RunArtifacts([_artifact_row(edge) for edge in listed], number)
 
 
-def _shown(edge: LineageEdge) -> RunArtifact:
+def _artifact_row(edge: LineageEdge) -> RunArtifact:
     known = "" if edge.source == "told" else edge.get_source_display()
     return RunArtifact(edge.artifact, edge.get_role_display(), known, size(edge.artifact.bytes))
 
 
 @dataclass(frozen=True)
-class Twice:
+class SharedMachineRun:
     """Another run that most likely measured the same machine at the same time."""
 
     run: Run
-    energy: WouldBe
+    energy: Projected
 
 
 @dataclass(frozen=True)
-class CodeCarbonTold:
+class CodeCarbonDetails:
     """As it was told, PUE divided out: not the ledger's figures, so without explanation. ``superseded`` None: nothing gave
     way to a collector; ``carbon`` None: it told none. ``bound``: its token names the machine."""
 
-    energy: WouldBe
-    carbon: WouldBe | None
-    superseded: WouldBe | None
+    energy: Projected
+    carbon: Projected | None
+    superseded: Projected | None
     not_counted: int
     waiting: int
     bound: bool
-    twice: list[Twice]
+    shared_machines: list[SharedMachineRun]
 
 
-def codecarbon_told(run: Run) -> CodeCarbonTold | None:
+def codecarbon_details(run: Run) -> CodeCarbonDetails | None:
     """Return what CodeCarbon told of a run, or None. A fixed number of queries."""
-    told = codecarbon_figures(run)
-    if told is None:
+    figures = codecarbon_figures(run)
+    if figures is None:
         return None
-    return CodeCarbonTold(
-        energy=_codecarbon_rows("energy_mj", told.energy_mj),
-        carbon=None if told.client_ug is None else _codecarbon_rows("emission_ug", told.client_ug),
-        superseded=_codecarbon_rows("energy_mj", told.superseded_mj) if told.superseded_mj else None,
-        not_counted=told.not_counted,
-        waiting=told.waiting,
-        bound=told.bound,
-        twice=[
-            Twice(other, _codecarbon_rows("energy_mj", pair.energy_mj))
-            for pair in shared_machines_of_run(run)
-            if (other := pair.again.run if pair.first.run_id == run.pk else pair.first.run) is not None
+    return CodeCarbonDetails(
+        energy=_codecarbon_rows("energy_mj", figures.energy_mj),
+        carbon=None if figures.client_ug is None else _codecarbon_rows("emission_ug", figures.client_ug),
+        superseded=_codecarbon_rows("energy_mj", figures.superseded_mj) if figures.superseded_mj else None,
+        not_counted=figures.not_counted,
+        waiting=figures.waiting,
+        bound=figures.bound,
+        shared_machines=[
+            SharedMachineRun(other, _codecarbon_rows("energy_mj", shared.energy_mj))
+            for shared in shared_machines_of_run(run)
+            if (other := shared.duplicate.run if shared.primary.run_id == run.pk else shared.primary.run) is not None
         ],
     )
 
 
-def _codecarbon_rows(metric: str, value: int) -> WouldBe:
+def _codecarbon_rows(metric: str, value: int) -> Projected:
     unit = unit_for(metric, [value])
-    return WouldBe(shown(value, unit), unit.name, exact(value, metric), "", False)
+    return Projected(format_value(value, unit), unit.name, exact(value, metric), "", False)
 
 
 @dataclass(frozen=True)
-class MlflowTold:
+class MlflowDetails:
     """``energy`` as MLflow's watts make it, None where it told none; ``superseded`` None: nothing gave way to a collector.
     ``bound``: the machine is known."""
 
-    told: MlflowRun
-    energy: WouldBe | None
-    superseded: WouldBe | None
+    row: MlflowRun
+    energy: Projected | None
+    superseded: Projected | None
     cards: int
     bound: bool
 
 
-def mlflow_told(run: Run) -> MlflowTold | None:
+def mlflow_details(run: Run) -> MlflowDetails | None:
     """Return what MLflow told of a run, or None. A fixed number of queries."""
-    found = mlflow_figures(run)
-    if found is None:
+    figures = mlflow_figures(run)
+    if figures is None:
         return None
-    return MlflowTold(
-        told=found.told,
-        energy=_mlflow_rows(found.energy_mj) if found.cards else None,
-        superseded=_mlflow_rows(found.superseded_mj) if found.superseded_mj else None,
-        cards=found.cards,
-        bound=found.told.source.bound or found.told.node_uuid is not None or found.told.is_linked,
+    return MlflowDetails(
+        row=figures.row,
+        energy=_mlflow_rows(figures.energy_mj) if figures.cards else None,
+        superseded=_mlflow_rows(figures.superseded_mj) if figures.superseded_mj else None,
+        cards=figures.cards,
+        bound=figures.row.source.bound or figures.row.node_uuid is not None or figures.row.is_linked,
     )
 
 
-def _mlflow_rows(energy_mj: int) -> WouldBe:
+def _mlflow_rows(energy_mj: int) -> Projected:
     unit = unit_for("energy_mj", [energy_mj])
-    return WouldBe(shown(energy_mj, unit), unit.name, exact(energy_mj, "energy_mj"), "", False)
+    return Projected(format_value(energy_mj, unit), unit.name, exact(energy_mj, "energy_mj"), "", False)
 
 
 MAX_CURVE_POINTS = 500
@@ -164,18 +164,18 @@ class RunPage:
     account: str
     period: Period
     took: str
-    figures: Pair
+    figures: EnergyAndEmissions
     measured: bool
     pricing: Pricing
-    qualities: list[tuple[str, Fig]]
-    idle: Fig | None
+    qualities: list[tuple[str, Quantity]]
+    idle: Quantity | None
     idle_of: str
     devices: list[RunDevice]
     chart: Chart | None
-    twin: Twin | None
+    data_table: DataTable | None
     facts: RunFacts
-    codecarbon: CodeCarbonTold | None
-    mlflow: MlflowTold | None
+    codecarbon: CodeCarbonDetails | None
+    mlflow: MlflowDetails | None
     finding: DuplicateFinding | None
     artifacts: RunArtifacts
     command: str
@@ -220,58 +220,58 @@ def _device(name: str, windows: list[dict[str, Any]]) -> RunDevice:
     return RunDevice(name, EnergyQuality(worst).name.lower(), duration(known_us), util)
 
 
-def _idle(lab: Lab, run: Run, query: FigureQuery) -> Fig | None:
+def _idle(lab: Lab, run: Run, query: FigureQuery) -> Quantity | None:
     """Return the idle share of the run's node in the hours of the run."""
     if run.node is None:
         return None
-    node = query.but(subject_kind="node", subject_key=str(run.node.uuid))
-    found = figures_by(lab, node, ["charge"])
-    whole = sum(part.energy_mj for part in found.values())
-    idle = found.get(("~idle",), Figure())
-    return percent_fig(node.but(consumer="idle"), idle.energy_mj, whole) if whole else None
+    node = query.replace(subject_kind="node", subject_key=str(run.node.uuid))
+    figures = figures_by(lab, node, ["charge"])
+    total_mj = sum(part.energy_mj for part in figures.values())
+    idle = figures.get(("~idle",), Figure())
+    return percent_quantity(node.replace(consumer="idle"), idle.energy_mj, total_mj) if total_mj else None
 
 
-def run_page(*, lab: Lab, run: Run, zone: Any, now: int, sight: Sight, metric: str = "") -> RunPage:
+def run_page(*, lab: Lab, run: Run, zone: Any, now: int, visibility: Visibility, metric: str = "") -> RunPage:
     """Return one run, with the curve of ``metric``."""
     by_device: dict[str, list[dict[str, Any]]] = {}
     for window in run_windows(lab, run.uuid):
         by_device.setdefault(window["device_name"] or window["device"], []).append(window)
     start, end = run_hours(run, now)
-    listed = [window for windows in by_device.values() for window in windows]
-    if listed:
-        start = min(start, min(window["start_us"] for window in listed) // US_PER_HOUR)
-        end = max(end, -(-max(window["end_us"] for window in listed) // US_PER_HOUR))
+    all_windows = [window for windows in by_device.values() for window in windows]
+    if all_windows:
+        start = min(start, min(window["start_us"] for window in all_windows) // US_PER_HOUR)
+        end = max(end, -(-max(window["end_us"] for window in all_windows) // US_PER_HOUR))
     period = Period(start, end, zone)
     query = FigureQuery(
         metric="energy_mj", from_hour=start, to_hour=end, subject_kind="run", subject_key=str(run.uuid), basis=lab.basis
     )
-    found_use, pricing = priced_use(lab, query, period.stretch)
-    use = merged(found_use, "run")
+    use_by_part, pricing = priced_use(lab, query, period.time_group)
+    use = merge_charges(use_by_part, "run")
     whole = use.whole
     curves = [(name, *_curve(windows, period)) for name, windows in by_device.items()]
     summary = f"Power of {run.name} over time, per device, in W. Gaps are times nobody measured."
     charge = Charge("run", "This run", "s1", "", "", query, whole)
     return RunPage(
         run=run,
-        who=sight.user_of(run),
-        account=run.user.get_username() if run.user and sight.of_person(run.user_id) else "",
+        who=visibility.user_of(run),
+        account=run.user.get_username() if run.user and visibility.of_person(run.user_id) else "",
         period=period,
         took=took(run, now),
-        figures=pair(query, whole),
+        figures=energy_and_emissions(query, whole),
         measured=bool(use.parts),
         pricing=pricing,
         qualities=[
-            (name.lower(), percent_fig(query.but(quality=name), part.energy_mj, whole.energy_mj))
+            (name.lower(), percent_quantity(query.replace(quality=name), part.energy_mj, whole.energy_mj))
             for name, part in use.by_quality().items()
         ],
         idle=_idle(lab, run, query),
         idle_of=run.node.hostname if run.node else "",
         devices=[_device(name, windows) for name, windows in by_device.items()],
         chart=power(name="run-power", summary=summary, devices=curves) if curves else None,
-        twin=use_twin(use, [charge], period, [None] * len(period.buckets())) if use.parts else None,
+        data_table=use_data_table(use, [charge], period, [None] * len(period.buckets())) if use.parts else None,
         facts=run_facts(run, metric),
-        codecarbon=codecarbon_told(run),
-        mlflow=mlflow_told(run),
+        codecarbon=codecarbon_details(run),
+        mlflow=mlflow_details(run),
         finding=finding_of_run(run),
         artifacts=run_artifacts(run),
         command=" ".join(str(word) for word in run.command),

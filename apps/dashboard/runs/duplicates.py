@@ -11,14 +11,14 @@ from django.db.models import QuerySet
 from apps.accounts.models import Lab
 from apps.carbon.figures.energy import Figure, spans_of_runs
 from apps.carbon.figures.query import MOST_RUNS, FigureQuery
-from apps.carbon.figures.visibility import Sight
+from apps.carbon.figures.visibility import Visibility
 from apps.core.errors import InvalidInput
 from apps.core.text import is_unstorable
-from apps.dashboard.figures import Pair, Units, column_units, pair, total
+from apps.dashboard.figures import EnergyAndEmissions, Units, column_units, energy_and_emissions, total
 from apps.dashboard.formatting import duration
-from apps.preflight.choices import KEPT, Certainty, RepeatState, Verdict
-from apps.preflight.finding_selectors import AvoidedRow, Sides, avoided_of, counts, repeats_of, sides_of
-from apps.preflight.models import Repeat
+from apps.preflight.choices import RECORDED_VERDICTS, Certainty, FindingState, Verdict
+from apps.preflight.finding_selectors import AvoidedRow, Sides, compare_runs, counts, list_avoided, list_findings
+from apps.preflight.models import DuplicateFinding
 from apps.preflight.presenters import who_of
 from apps.preflight.similarity import Likeness, Seeds
 from apps.runs.models import Run
@@ -30,13 +30,13 @@ Spans = Mapping[UUID, tuple[Figure, int, int]]
 
 
 @dataclass(frozen=True)
-class RepeatRow:
-    """A finding in the list. ``figures``: what the repeat used; None where nothing of it was measured."""
+class FindingRow:
+    """A finding in the list. ``figures``: what the finding used; None where nothing of it was measured."""
 
-    repeat: Repeat
+    finding: DuplicateFinding
     who: str
-    of_who: str
-    figures: Pair | None
+    original_who: str
+    figures: EnergyAndEmissions | None
     mine: bool
 
 
@@ -44,18 +44,18 @@ class RepeatRow:
 class AvoidedLine:
     """A stop in the list, with what the run used that it rests on."""
 
-    told: AvoidedRow
+    avoided: AvoidedRow
     who: str
-    figures: Pair | None
+    figures: EnergyAndEmissions | None
 
 
 @dataclass(frozen=True)
 class DuplicatesPage:
     """A page of the inbox."""
 
-    rows: list[RepeatRow]
+    rows: list[FindingRow]
     units: Units
-    totals: Pair | None
+    totals: EnergyAndEmissions | None
     unmeasured: int
     filters: dict[str, str]
     counts: dict[str, int]
@@ -63,118 +63,121 @@ class DuplicatesPage:
     verdicts: list[tuple[str, str]]
     certainties: list[tuple[str, str]]
     projects: list[tuple[str, str]]
-    confirmed: Pair | None
+    confirmed: EnergyAndEmissions | None
     confirmed_all: bool
     avoided: list[AvoidedLine]
-    avoided_total: Pair | None
+    avoided_total: EnergyAndEmissions | None
     avoided_units: Units
     older: str
     newer: str
     csv: str
 
 
-def repeats_filtered(lab: Lab, params: Mapping[str, str]) -> tuple[QuerySet[Repeat], dict[str, str]]:
+def filter_findings(lab: Lab, params: Mapping[str, str]) -> tuple[QuerySet[DuplicateFinding], dict[str, str]]:
     """Return the findings that ``params`` ask for, and the filters as understood; open ones unless said otherwise."""
     filters = {name: params.get(name, "").strip() for name in FILTERS}
-    filters["state"] = filters["state"] or RepeatState.OPEN.value
-    known = {
-        "state": [*RepeatState.values, "all"],
-        "verdict": sorted(verdict.value for verdict in KEPT),
+    filters["state"] = filters["state"] or FindingState.OPEN.value
+    allowed = {
+        "state": [*FindingState.values, "all"],
+        "verdict": sorted(verdict.value for verdict in RECORDED_VERDICTS),
         "certainty": Certainty.values,
     }
-    for name, values in known.items():
+    for name, values in allowed.items():
         if filters[name] and filters[name] not in values:
             raise InvalidInput(f"{filters[name][:40]!r} is no {name}.", field=name, hint=f"Use one of {', '.join(values)}.")
     if is_unstorable("".join(filters.values())):
         raise InvalidInput("A filter holds a NUL.", field="text", hint="Leave it out.")
-    asked = {**filters, "state": "" if filters["state"] == "all" else filters["state"]}
-    return repeats_of(lab, **asked), filters
+    arguments = {**filters, "state": "" if filters["state"] == "all" else filters["state"]}
+    return list_findings(lab, **arguments), filters
 
 
-def run_pair(lab: Lab, uuid: UUID, spans: Spans, units: Units | None = None) -> Pair | None:
+def run_pair(lab: Lab, uuid: UUID, spans: Spans, units: Units | None = None) -> EnergyAndEmissions | None:
     """Return what a run used, None where nothing was measured."""
     return _pair(lab, "run", [uuid], spans, units)
 
 
-def runs_pair(lab: Lab, uuids: Sequence[UUID], spans: Spans, units: Units | None = None) -> Pair | None:
+def runs_pair(lab: Lab, uuids: Sequence[UUID], spans: Spans, units: Units | None = None) -> EnergyAndEmissions | None:
     """Return what some runs used together, each once: one question that explains itself."""
     return _pair(lab, "runs", [uuid for uuid in dict.fromkeys(uuids) if uuid in spans], spans, units)
 
 
-def _pair(lab: Lab, kind: str, uuids: Sequence[UUID], spans: Spans, units: Units | None) -> Pair | None:
-    found = [spans[uuid] for uuid in uuids if uuid in spans]
-    if not found:
+def _pair(lab: Lab, kind: str, uuids: Sequence[UUID], spans: Spans, units: Units | None) -> EnergyAndEmissions | None:
+    used = [spans[uuid] for uuid in uuids if uuid in spans]
+    if not used:
         return None
     query = FigureQuery(
         metric="energy_mj",
-        from_hour=min(start for _, start, _ in found),
-        to_hour=max(end for _, _, end in found),
+        from_hour=min(start for _, start, _ in used),
+        to_hour=max(end for _, _, end in used),
         subject_kind=kind,
         subject_key=",".join(str(uuid) for uuid in uuids),
         basis=lab.basis,
     )
-    return pair(query, total(figure for figure, _, _ in found), units)
+    return energy_and_emissions(query, total(figure for figure, _, _ in used), units)
 
 
-def repeat_rows(lab: Lab, repeats: Sequence[Repeat], sight: Sight) -> tuple[list[RepeatRow], Units, Spans]:
+def finding_rows(
+    lab: Lab, findings: Sequence[DuplicateFinding], visibility: Visibility
+) -> tuple[list[FindingRow], Units, Spans]:
     """Return findings with what they used. Two queries, whatever their number."""
-    spans = spans_of_runs(lab, [repeat.run.uuid for repeat in repeats])
+    spans = spans_of_runs(lab, [finding.run.uuid for finding in findings])
     units = column_units(figure for figure, _, _ in spans.values())
     rows = [
-        RepeatRow(
-            repeat=repeat,
-            who=who_of(repeat.run, sight),
-            of_who=who_of(repeat.of, sight),
-            figures=run_pair(lab, repeat.run.uuid, spans, units),
-            mine=sight.person_id is not None and sight.person_id in (repeat.run.user_id, repeat.of.user_id),
+        FindingRow(
+            finding=finding,
+            who=who_of(finding.run, visibility),
+            original_who=who_of(finding.original, visibility),
+            figures=run_pair(lab, finding.run.uuid, spans, units),
+            mine=visibility.person_id is not None
+            and visibility.person_id in (finding.run.user_id, finding.original.user_id),
         )
-        for repeat in repeats
+        for finding in findings
     ]
     return rows, units, spans
 
 
-def duplicates_page(*, lab: Lab, params: Mapping[str, str], now: int, sight: Sight) -> DuplicatesPage:
+def duplicates_page(*, lab: Lab, params: Mapping[str, str], now: int, visibility: Visibility) -> DuplicatesPage:
     """Return a page of the inbox. The number of queries does not depend on the number of rows."""
-    found, filters = repeats_filtered(lab, params)
+    findings, filters = filter_findings(lab, params)
     number = _page_number(params.get("page", "1"))
-    listed = list(found[(number - 1) * PAGE_ROWS : number * PAGE_ROWS + 1])
-    rows, units, spans = repeat_rows(lab, listed[:PAGE_ROWS], sight)
-    kept = {name: value for name, value in filters.items() if value and (name, value) != ("state", "open")}
+    page_findings = list(findings[(number - 1) * PAGE_ROWS : number * PAGE_ROWS + 1])
+    rows, units, spans = finding_rows(lab, page_findings[:PAGE_ROWS], visibility)
+    active_filters = {name: value for name, value in filters.items() if value and (name, value) != ("state", "open")}
 
     def address(**changes: str) -> str:
-        return "?" + urlencode({**kept, **changes})
+        return "?" + urlencode({**active_filters, **changes})
 
     number_of = counts(lab)
-    confirmed = list(repeats_of(lab, state=RepeatState.CONFIRMED)[:MOST_RUNS]) if number_of["confirmed"] else []
-    stopped = avoided_of(lab, now, MOST_RUNS)
-    other = spans_of_runs(lab, [*(each.run.uuid for each in confirmed), *(each.row.run.uuid for each in stopped)])
-    avoided_units = column_units(other[each.row.run.uuid][0] for each in stopped if each.row.run.uuid in other)
+    confirmed = list(list_findings(lab, state=FindingState.CONFIRMED)[:MOST_RUNS]) if number_of["confirmed"] else []
+    avoided = list_avoided(lab, now, MOST_RUNS)
+    other_spans = spans_of_runs(lab, [*(item.run.uuid for item in confirmed), *(item.row.run.uuid for item in avoided)])
+    avoided_units = column_units(other_spans[item.row.run.uuid][0] for item in avoided if item.row.run.uuid in other_spans)
     return DuplicatesPage(
         rows=rows,
         units=units,
-        totals=runs_pair(lab, [row.repeat.run.uuid for row in rows], spans, units),
+        totals=runs_pair(lab, [row.finding.run.uuid for row in rows], spans, units),
         unmeasured=sum(row.figures is None for row in rows),
         filters=filters,
         counts=number_of,
-        states=[*((state.value, str(state.label)) for state in RepeatState), ("all", "All")],
-        verdicts=[(verdict.value, str(verdict.label)) for verdict in Verdict if verdict in KEPT],
-        certainties=[(each.value, str(each.label)) for each in Certainty],
+        states=[*((state.value, str(state.label)) for state in FindingState), ("all", "All")],
+        verdicts=[(verdict.value, str(verdict.label)) for verdict in Verdict if verdict in RECORDED_VERDICTS],
+        certainties=[(item.value, str(item.label)) for item in Certainty],
         projects=[*lab.projects.values_list("slug", "name"), ("~unattributed", "Nobody claimed")],
-        confirmed=runs_pair(lab, [each.run.uuid for each in confirmed], other),
+        confirmed=runs_pair(lab, [item.run.uuid for item in confirmed], other_spans),
         confirmed_all=number_of["confirmed"] <= MOST_RUNS,
-        avoided=[_avoided_line(lab, each, other, avoided_units, sight) for each in stopped],
-        avoided_total=runs_pair(lab, [each.row.run.uuid for each in stopped if each.counts], other, avoided_units),
+        avoided=[_avoided_line(lab, item, other_spans, avoided_units, visibility) for item in avoided],
+        avoided_total=runs_pair(lab, [item.row.run.uuid for item in avoided if item.counts], other_spans, avoided_units),
         avoided_units=avoided_units,
-        older=address(page=str(number + 1)) if len(listed) > PAGE_ROWS else "",
+        older=address(page=str(number + 1)) if len(page_findings) > PAGE_ROWS else "",
         newer=address(page=str(number - 1)) if number > 1 else "",
         csv="/duplicates.csv" + address(),
     )
 
 
-def _avoided_line(lab: Lab, told: AvoidedRow, spans: Spans, units: Units, sight: Sight) -> AvoidedLine:
-    asker = told.row.preflight.user
-    who = "a machine" if asker is None else who_of(Run(user=asker), sight)
-    return AvoidedLine(told, who, run_pair(lab, told.row.run.uuid, spans, units))
+def _avoided_line(lab: Lab, stop: AvoidedRow, spans: Spans, units: Units, visibility: Visibility) -> AvoidedLine:
+    requester = stop.row.preflight.user
+    who = "a machine" if requester is None else who_of(Run(user=requester), visibility)
+    return AvoidedLine(stop, who, run_pair(lab, stop.row.run.uuid, spans, units))
 
 
 def _page_number(text: str) -> int:
@@ -183,13 +186,14 @@ def _page_number(text: str) -> int:
     return int(text[:9])
 
 
-def line_of(row: RepeatRow) -> tuple[Any, ...]:
+def line_of(row: FindingRow) -> tuple[Any, ...]:
     """Return a finding as a row of CSV; empty: not measured, no factor, or not decided."""
-    repeat, figures = row.repeat, row.figures
+    finding, figures = row.finding, row.figures
     emission = figures.emission.value if figures and not figures.emission.missing else None
     return (
-        repeat.run.uuid, repeat.run.name, row.who, repeat.of.uuid, repeat.of.name, row.of_who, repeat.verdict,
-        repeat.certainty, " ".join(repeat.weak), repeat.state, repeat.reason,
+        finding.run.uuid, finding.run.name, row.who, finding.original.uuid, finding.original.name, row.original_who,
+        finding.verdict,
+        finding.certainty, " ".join(finding.unverified_parts), finding.state, finding.reason,
         figures.energy.value if figures else None, emission,
     )  # fmt: skip
 
@@ -218,7 +222,7 @@ class Side:
     run: Run
     who: str
     took: str
-    figures: Pair | None
+    figures: EnergyAndEmissions | None
     metric: tuple[str, float] | None
 
 
@@ -247,7 +251,7 @@ class DifferenceRow:
 class FindingPage:
     """A finding."""
 
-    repeat: Repeat
+    finding: DuplicateFinding
     sides: list[Side]
     parts: list[PartRow]
     differs: list[DifferenceRow]
@@ -260,28 +264,28 @@ class FindingPage:
     states: list[tuple[str, str]]
 
 
-def finding_page(*, lab: Lab, repeat: Repeat, now: int, sight: Sight) -> FindingPage:
+def finding_page(*, lab: Lab, finding: DuplicateFinding, now: int, visibility: Visibility) -> FindingPage:
     """Return a finding with both of its runs."""
-    found = sides_of(repeat)
-    spans = spans_of_runs(lab, [repeat.run.uuid, repeat.of.uuid])
-    metrics = metrics_of([repeat.run_id, repeat.of_id])
+    comparison = compare_runs(finding)
+    spans = spans_of_runs(lab, [finding.run.uuid, finding.original.uuid])
+    metrics = metrics_of([finding.run_id, finding.original_id])
 
     def side(title: str, run: Run) -> Side:
         took = duration((run.ended_us if run.ended_us is not None else now) - run.started_us)
-        return Side(title, run, who_of(run, sight), took, run_pair(lab, run.uuid, spans), metrics.get(run.pk))
+        return Side(title, run, who_of(run, visibility), took, run_pair(lab, run.uuid, spans), metrics.get(run.pk))
 
     return FindingPage(
-        repeat=repeat,
-        sides=[side("The repeat", repeat.run), side("The run before", repeat.of)],
-        parts=_parts(found),
-        differs=_differs(found),
-        same_params=_same_params(found),
-        ignored=sorted(found.ignored & set(found.here.params or {})),
-        counted=sorted(found.works[0].params or {}),
-        project=project.name if (project := repeat.run.charged_project or repeat.run.project) else "",
-        decided_by=repeat.by.get_username() if repeat.by else "somebody who left",
-        mine=sight.person_id is not None and sight.person_id in (repeat.run.user_id, repeat.of.user_id),
-        states=[(state.value, str(state.label)) for state in RepeatState],
+        finding=finding,
+        sides=[side("The finding", finding.run), side("The run before", finding.original)],
+        parts=_parts(comparison),
+        differs=_differs(comparison),
+        same_params=_same_params(comparison),
+        ignored=sorted(comparison.ignored & set(comparison.here.params or {})),
+        counted=sorted(comparison.works[0].params or {}),
+        project=project.name if (project := finding.run.charged_project or finding.run.project) else "",
+        decided_by=finding.decided_by.get_username() if finding.decided_by else "somebody who left",
+        mine=visibility.person_id is not None and visibility.person_id in (finding.run.user_id, finding.original.user_id),
+        states=[(state.value, str(state.label)) for state in FindingState],
     )
 
 
@@ -289,19 +293,22 @@ def _short(text: str) -> str:
     return text[:12] if text else "not known"
 
 
-def _parts(found: Sides) -> list[PartRow]:
-    here, there, relation = found.here, found.there, found.relation
+def _parts(comparison: Sides) -> list[PartRow]:
+    own, other, relation = comparison.here, comparison.there, comparison.relation
     normal = relation.normal if not relation.code.matches else Likeness.SAME
     params = Likeness.UNKNOWN if relation.changed is None else Likeness(3 if not relation.changed else 0)
     rows = [
-        ("Code", here.code or here.code_weak, there.code or there.code_weak, _WORDS[relation.code]),
-        ("Code but for comments and format", here.code_normal, there.code_normal, _WORDS[normal]),
-        ("Parameters", here.recipe, there.recipe, _WORDS[params]),
-        ("Data", here.data or here.data_weak, there.data or there.data_weak, _WORDS[relation.data]),
-        ("Start", here.start or here.start_weak, there.start or there.start_weak, _WORDS[relation.start]),
-        ("Seeds", _seeds(found.works[0].seeds), _seeds(found.works[1].seeds), _SEEDS[relation.seeds]),
+        ("Code", own.code or own.code_weak, other.code or other.code_weak, _WORDS[relation.code]),
+        ("Code but for comments and format", own.code_normal, other.code_normal, _WORDS[normal]),
+        ("Parameters", own.recipe, other.recipe, _WORDS[params]),
+        ("Data", own.data or own.data_weak, other.data or other.data_weak, _WORDS[relation.data]),
+        ("Start", own.start or own.start_weak, other.start or other.start_weak, _WORDS[relation.start]),
+        ("Seeds", _seeds(comparison.works[0].seeds), _seeds(comparison.works[1].seeds), _SEEDS[relation.seeds]),
     ]
-    return [PartRow(name, _short(mine), _short(theirs), said, _CLASSES.get(said, "")) for name, mine, theirs, said in rows]
+    return [
+        PartRow(name, _short(own_text), _short(other_text), text, _CLASSES.get(text, ""))
+        for name, own_text, other_text, text in rows
+    ]
 
 
 def _seeds(seeds: Any) -> str:
@@ -310,21 +317,21 @@ def _seeds(seeds: Any) -> str:
     return ", ".join(sorted(seeds)) or "unset"
 
 
-def _same_params(found: Sides) -> int | None:
-    mine, changed = found.works[0].params, found.relation.changed
-    return None if mine is None or changed is None else len(set(mine) - changed)
+def _same_params(comparison: Sides) -> int | None:
+    params, changed = comparison.works[0].params, comparison.relation.changed
+    return None if params is None or changed is None else len(set(params) - changed)
 
 
-def _differs(found: Sides) -> list[DifferenceRow]:
+def _differs(comparison: Sides) -> list[DifferenceRow]:
     return [
         DifferenceRow(
-            each.part,
-            each.name,
-            _value(each.here, each.only, "there"),
-            _value(each.there, each.only, "here"),
+            difference.part,
+            difference.name,
+            _value(difference.here, difference.only, "there"),
+            _value(difference.there, difference.only, "here"),
         )
-        for each in found.differs
-        if each.part not in ("code", "data", "start")  # told by the parts
+        for difference in comparison.differs
+        if difference.part not in ("code", "data", "start")  # told by the parts
     ]
 
 

@@ -12,11 +12,11 @@ from django.db.models import Q, QuerySet
 from apps.accounts.models import Lab
 from apps.carbon.figures.energy import figures_by
 from apps.carbon.figures.query import FigureQuery, hours_of_us
-from apps.carbon.figures.visibility import Sight
+from apps.carbon.figures.visibility import Visibility
 from apps.core.errors import InvalidInput
 from apps.core.intervals import datetime_to_us
 from apps.core.text import is_unstorable
-from apps.dashboard.figures import Pair, Units, column_units, pair
+from apps.dashboard.figures import EnergyAndEmissions, Units, column_units, energy_and_emissions
 from apps.dashboard.formatting import duration
 from apps.runs.choices import Intent, RunState
 from apps.runs.fingerprint_diff import value_text
@@ -47,14 +47,15 @@ def chosen_cells(runs: Sequence[Run], names: Sequence[str]) -> dict[int, list[st
             "run_id", "name", "last_value"
         )
     }
-    found = {}
+    cells = {}
     for run in runs:
-        kept = prints.get(run.pk)
-        told = {**(kept.params or {}), **(kept.seeds or {})} if kept else {}
-        found[run.pk] = [
-            value_text(kept, name, told[name]) if kept and name in told else _metric(last, run.pk, name) for name in names
+        fingerprint = prints.get(run.pk)
+        hashes = {**(fingerprint.params or {}), **(fingerprint.seeds or {})} if fingerprint else {}
+        cells[run.pk] = [
+            value_text(fingerprint, name, hashes[name]) if fingerprint and name in hashes else _metric(last, run.pk, name)
+            for name in names
         ]
-    return found
+    return cells
 
 
 def _metric(last: dict[tuple[int, str], float | None], run_id: int, name: str) -> str:
@@ -67,14 +68,14 @@ def _metric(last: dict[tuple[int, str], float | None], run_id: int, name: str) -
 FILTERS = ("project", "state", "text", "host", "intent", "sweep", "from", "to", "params", "mine", "columns")
 
 
-def runs_filtered(lab: Lab, params: Mapping[str, str], sight: Sight) -> tuple[QuerySet[Run], dict[str, str]]:
+def runs_filtered(lab: Lab, params: Mapping[str, str], visibility: Visibility) -> tuple[QuerySet[Run], dict[str, str]]:
     """Return the runs that ``params`` ask for, in their order, and the filters as understood. Raises InvalidInput."""
     filters = {name: params.get(name, "").strip() for name in FILTERS}
     if is_unstorable("".join(filters.values())):
         raise InvalidInput("A filter holds a NUL.", field="text", hint="Leave it out.")
-    for name, known in (("state", RunState.values), ("intent", Intent.values)):
-        if filters[name] and filters[name] not in known:
-            hint = f"Use one of {', '.join(known)}."
+    for name, allowed in (("state", RunState.values), ("intent", Intent.values)):
+        if filters[name] and filters[name] not in allowed:
+            hint = f"Use one of {', '.join(allowed)}."
             raise InvalidInput(f"{filters[name][:40]!r} is not known as {name}.", field=name, hint=hint)
     sort = params.get("sort", "-started")
     column = sort.removeprefix("-")
@@ -84,7 +85,7 @@ def runs_filtered(lab: Lab, params: Mapping[str, str], sight: Sight) -> tuple[Qu
             f"{sort[:40]!r} is not a sort.", field="sort", hint=f"Use one of {known_sorts}, with - for descending."
         )
     zone = ZoneInfo(lab.time_zone)
-    found = runs_of(
+    runs = runs_of(
         lab,
         project=filters["project"],
         state=filters["state"],
@@ -97,8 +98,8 @@ def runs_filtered(lab: Lab, params: Mapping[str, str], sight: Sight) -> tuple[Qu
         params=_asked_params(filters["params"]),
     )
     if filters["mine"]:
-        found = found.filter(Q(user_id=sight.person_id) | Q(charged_person_id=sight.person_id))
-    return found.order_by(("-" if sort.startswith("-") else "") + SORTS[column], "-id"), {**filters, "sort": sort}
+        runs = runs.filter(Q(user_id=visibility.person_id) | Q(charged_person_id=visibility.person_id))
+    return runs.order_by(("-" if sort.startswith("-") else "") + SORTS[column], "-id"), {**filters, "sort": sort}
 
 
 def _day_us(text: str, name: str, zone: ZoneInfo, *, after: bool = False) -> int | None:
@@ -116,16 +117,16 @@ def _day_us(text: str, name: str, zone: ZoneInfo, *, after: bool = False) -> int
 
 def _asked_params(text: str) -> dict[str, str]:
     """Return ``lr=0.1, depth=3`` as a mapping."""
-    asked = {}
+    params = {}
     for part in (part.strip() for part in text.split(",")):
         name, equals, value = part.partition("=")
         if part and not (equals and name.strip()):
             raise InvalidInput(f"{part[:40]!r} is no parameter.", field="params", hint="Write them like lr=0.1, depth=3.")
         if part:
-            asked[name.strip()] = value.strip()
-    if len(asked) > MOST_COLUMNS:
-        raise InvalidInput(f"{len(asked)} parameters are more than {MOST_COLUMNS}.", field="params", hint="Leave some out.")
-    return asked
+            params[name.strip()] = value.strip()
+    if len(params) > MOST_COLUMNS:
+        raise InvalidInput(f"{len(params)} parameters are more than {MOST_COLUMNS}.", field="params", hint="Leave some out.")
+    return params
 
 
 PAGE_ROWS = 50
@@ -138,7 +139,7 @@ class RunRow:
     run: Run
     who: str
     took: str
-    figures: Pair | None
+    figures: EnergyAndEmissions | None
     chosen: list[str] = field(default_factory=list)
 
 
@@ -173,11 +174,13 @@ class RunsPage:
 def run_hours(run: Run, now: int) -> tuple[int, int]:
     """Return the whole hours a run can have energy in: from its start to its end (else now), and the hour after, into
     which its last window may reach."""
-    start, end = hours_of_us(run.started_us, max(run.until_us(now), run.started_us + 1))
+    start, end = hours_of_us(run.started_us, max(run.active_until_us(now), run.started_us + 1))
     return start, end + 1
 
 
-def run_rows(lab: Lab, runs: list[Run], now: int, sight: Sight, columns: Sequence[str] = ()) -> tuple[list[RunRow], Units]:
+def run_rows(
+    lab: Lab, runs: list[Run], now: int, visibility: Visibility, columns: Sequence[str] = ()
+) -> tuple[list[RunRow], Units]:
     """Return runs with their figures, and what they have under chosen ``columns``. One query over the hours that hold all of
     them, two more for columns."""
     if not runs:
@@ -189,37 +192,38 @@ def run_rows(lab: Lab, runs: list[Run], now: int, sight: Sight, columns: Sequenc
         to_hour=max(end for _, end in spans),
         basis=lab.basis,
     )
-    found = figures_by(lab, query, ["run"])
-    by_run = {str(run.uuid): found.get((str(run.uuid),)) for run in runs}
+    figures = figures_by(lab, query, ["run"])
+    by_run = {str(run.uuid): figures.get((str(run.uuid),)) for run in runs}
     units = column_units(part for part in by_run.values() if part)
     rows = []
     for run in runs:
         part = by_run[str(run.uuid)]
-        own = query.but(subject_kind="run", subject_key=str(run.uuid))
-        rows.append(RunRow(run, sight.user_of(run), took(run, now), pair(own, part, units) if part else None))
-    chosen = chosen_cells(runs, columns)
-    return [replace(row, chosen=chosen.get(row.run.pk, [])) for row in rows], units
+        own = query.replace(subject_kind="run", subject_key=str(run.uuid))
+        figures_pair = energy_and_emissions(own, part, units) if part else None
+        rows.append(RunRow(run, visibility.user_of(run), took(run, now), figures_pair))
+    cells = chosen_cells(runs, columns)
+    return [replace(row, chosen=cells.get(row.run.pk, [])) for row in rows], units
 
 
 def took(run: Run, now: int) -> str:
     """Return how long a run took, or goes on."""
-    return duration(run.until_us(now) - run.started_us)
+    return duration(run.active_until_us(now) - run.started_us)
 
 
-def runs_page(*, lab: Lab, params: Mapping[str, str], now: int, sight: Sight) -> RunsPage:
+def runs_page(*, lab: Lab, params: Mapping[str, str], now: int, visibility: Visibility) -> RunsPage:
     """Return a page of runs. The number of queries does not depend on the number of rows."""
-    found, filters = runs_filtered(lab, params, sight)
+    runs, filters = runs_filtered(lab, params, visibility)
     columns = asked_columns(filters["columns"])
     text = params.get("page", "1")
     if not (text.isascii() and text.isdecimal()) or not 1 <= int(text) <= 10**7:
         raise InvalidInput(f"{text[:20]!r} is not a page.", field="page", hint="Pages count from 1.")
     number = int(text)
-    listed = list(found[(number - 1) * PAGE_ROWS : number * PAGE_ROWS + 1])
-    rows, units = run_rows(lab, listed[:PAGE_ROWS], now, sight, columns)
-    kept = {name: value for name, value in filters.items() if value and (name, value) != ("sort", "-started")}
+    page_runs = list(runs[(number - 1) * PAGE_ROWS : number * PAGE_ROWS + 1])
+    rows, units = run_rows(lab, page_runs[:PAGE_ROWS], now, visibility, columns)
+    active_filters = {name: value for name, value in filters.items() if value and (name, value) != ("sort", "-started")}
 
     def address(**changes: str) -> str:
-        return "?" + urlencode({**kept, **changes})
+        return "?" + urlencode({**active_filters, **changes})
 
     projects = [*lab.projects.values_list("slug", "name"), ("~unattributed", "Nobody claimed")]
     return RunsPage(
@@ -233,7 +237,7 @@ def runs_page(*, lab: Lab, params: Mapping[str, str], now: int, sight: Sight) ->
         states=[(state.value, state.label) for state in RunState],
         sorts={name: _sort(name, filters["sort"], address) for name in SORTS},
         page=number,
-        older=address(page=str(number + 1)) if len(listed) > PAGE_ROWS else "",
+        older=address(page=str(number + 1)) if len(page_runs) > PAGE_ROWS else "",
         newer=address(page=str(number - 1)) if number > 1 else "",
         csv="/runs.csv" + address(),
         any_runs=bool(rows) or Run.objects.filter(lab=lab).exists(),

@@ -8,11 +8,11 @@ from django.http import HttpRequest, HttpResponseBase
 from django.shortcuts import render
 
 from apps.artifacts.holds import holds_on_subject
-from apps.carbon.figures.visibility import sight_of
+from apps.carbon.figures.visibility import visibility_for
 from apps.core.clock import utc
 from apps.core.units import MJ_PER_KWH, UG_PER_KG
 from apps.dashboard.csv_response import csv_response
-from apps.dashboard.decorators import Visitor, found, page
+from apps.dashboard.decorators import Visitor, or_not_found, page
 from apps.dashboard.runs.compare import asked_runs, compare_page, compare_rows
 from apps.dashboard.runs.detail import run_page
 from apps.dashboard.runs.list import RunRow, asked_columns, run_rows, runs_filtered, runs_page
@@ -24,9 +24,9 @@ CHUNK = 500
 @page()
 def runs(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
     """List runs; filters and sort live in the address."""
-    sight = sight_of(visitor.lab, visitor.user)
-    shown = runs_page(lab=visitor.lab, params=request.GET.dict(), now=visitor.now, sight=sight)
-    return render(request, "pages/runs.html", {"page": shown})
+    visibility = visibility_for(visitor.lab, visitor.user)
+    runs_list = runs_page(lab=visitor.lab, params=request.GET.dict(), now=visitor.now, visibility=visibility)
+    return render(request, "pages/runs.html", {"page": runs_list})
 
 
 def _line(row: RunRow) -> tuple[Any, ...]:
@@ -44,14 +44,14 @@ def _line(row: RunRow) -> tuple[Any, ...]:
 @page()
 def runs_csv(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
     """Download the runs that the filters leave. Empty: not measured, or no factor."""
-    sight = sight_of(visitor.lab, visitor.user)
-    listed, filters = runs_filtered(visitor.lab, request.GET.dict(), sight)
+    visibility = visibility_for(visitor.lab, visitor.user)
+    runs_found, filters = runs_filtered(visitor.lab, request.GET.dict(), visibility)
     columns = asked_columns(filters["columns"])
 
     def lines() -> Iterator[tuple[Any, ...]]:
-        total = listed.count()
+        total = runs_found.count()
         for start in range(0, total, CHUNK):
-            for row in run_rows(visitor.lab, list(listed[start : start + CHUNK]), visitor.now, sight, columns)[0]:
+            for row in run_rows(visitor.lab, list(runs_found[start : start + CHUNK]), visitor.now, visibility, columns)[0]:
                 yield (*_line(row), *row.chosen)
 
     head = (
@@ -64,26 +64,33 @@ def runs_csv(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
 @page()
 def compare(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
     """Show runs side by side; which ones lives in the address."""
-    runs_ = asked_runs(visitor.lab, request.GET.getlist("run"))
-    sight = sight_of(visitor.lab, visitor.user)
-    shown = compare_page(lab=visitor.lab, runs=runs_, now=visitor.now, sight=sight)
-    return render(request, "pages/compare.html", {"page": shown})
+    selected = asked_runs(visitor.lab, request.GET.getlist("run"))
+    visibility = visibility_for(visitor.lab, visitor.user)
+    comparison = compare_page(lab=visitor.lab, runs=selected, now=visitor.now, visibility=visibility)
+    return render(request, "pages/compare.html", {"page": comparison})
 
 
 @page()
 def compare_csv(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
     """Download a comparison: a line a part, a column a run."""
-    runs_ = asked_runs(visitor.lab, request.GET.getlist("run"))
-    head = ("part", "name", "alike", *(str(run.uuid) for run in runs_))
-    return csv_response(f"{visitor.lab.slug}-runs-compared", head, compare_rows(runs_))
+    selected = asked_runs(visitor.lab, request.GET.getlist("run"))
+    head = ("part", "name", "alike", *(str(run.uuid) for run in selected))
+    return csv_response(f"{visitor.lab.slug}-runs-compared", head, compare_rows(selected))
 
 
 @page()
 def run(request: HttpRequest, visitor: Visitor, uuid: UUID) -> HttpResponseBase:
     """Show one run."""
-    asked = found(run_of(visitor.lab, uuid), "run", "/runs/")
-    sight = sight_of(visitor.lab, visitor.user)
-    shown = run_page(
-        lab=visitor.lab, run=asked, zone=visitor.zone, now=visitor.now, sight=sight, metric=request.GET.get("metric", "")
+    record = or_not_found(run_of(visitor.lab, uuid), "run", "/runs/")
+    visibility = visibility_for(visitor.lab, visitor.user)
+    run_details = run_page(
+        lab=visitor.lab,
+        run=record,
+        zone=visitor.zone,
+        now=visitor.now,
+        visibility=visibility,
+        metric=request.GET.get("metric", ""),
     )
-    return render(request, "pages/run.html", {"page": shown, "holds": holds_on_subject(visitor.lab, visitor.now, run=asked)})
+    return render(
+        request, "pages/run.html", {"page": run_details, "holds": holds_on_subject(visitor.lab, visitor.now, run=record)}
+    )

@@ -19,7 +19,7 @@ from apps.core.clock import utc
 from apps.core.errors import InvalidInput, LabCarbonError
 from apps.core.text import is_unstorable, parse_record_number
 from apps.dashboard.csv_response import csv_response
-from apps.dashboard.decorators import ADMINS, KEEPERS, Visitor, page
+from apps.dashboard.decorators import ADMINS, MANAGERS, Visitor, page
 from apps.dashboard.people.pages import POLICY_WORDS
 from apps.dashboard.settings.pages import audit_page, tokens_page
 
@@ -79,7 +79,7 @@ def lab(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
     typed = {"lab": visitor.lab.name, "time_zone": visitor.lab.time_zone, "person_view": visitor.lab.person_view}
     typed["profile"] = visitor.lab.profile
     if request.method == "POST":
-        visitor.needs(ADMINS)
+        visitor.require_role(ADMINS)
         typed = {name: request.POST.get(name, "") for name in typed} | {
             "profile": request.POST.get("profile", visitor.lab.profile)
         }
@@ -127,7 +127,7 @@ def _number(text: str) -> int:
 @page()
 def audit(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
     """Show who did what, newest first."""
-    visitor.needs(KEEPERS)
+    visitor.require_role(MANAGERS)
     before = _number(request.GET.get("before", ""))
     shown = audit_page(lab=visitor.lab, action=_action(request), before=before)
     return render(request, "pages/audit.html", {"page": shown})
@@ -136,7 +136,7 @@ def audit(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
 @page()
 def audit_csv(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
     """Download the whole log with its chain, so that anybody can check it."""
-    visitor.needs(KEEPERS)
+    visitor.require_role(MANAGERS)
     log = AuditEntry.objects.filter(lab=visitor.lab).order_by("sequence")
     action = _action(request)
     chosen = log.filter(action=action) if action else log

@@ -11,7 +11,7 @@ from apps.catalog.packs import Pack, notices
 from apps.core.clock import utc
 from apps.core.units import US_PER_HOUR
 from apps.dashboard.embodied_format import Amount
-from apps.dashboard.figures import EmbodiedFig, Fig, WouldBe
+from apps.dashboard.figures import EmbodiedQuantity, Projected, Quantity
 from apps.dashboard.formatting import KG, THIN, grouped, share
 from apps.dashboard.periods import day_text
 
@@ -19,63 +19,69 @@ register = template.Library()
 
 
 @register.simple_tag
-def figure(fig: Fig | None, unit: bool = True) -> SafeString:
+def figure(quantity: Quantity | None, unit: bool = True) -> SafeString:
     """Return a figure as a link to its explanation, with its query and its exact integer.
 
     ``unit`` False leaves the unit to the column's head. None is rendered as a dash: nothing to show here.
     """
-    if not fig:  # None, or what a template makes of a part of None
+    if not quantity:  # None, or what a template makes of a part of None
         return SafeString('<span class="u">–</span>')
-    if fig.missing:
-        return format_html('<a class="no-factor" href="{}" title="{}">{}</a>', fig.href, fig.title, fig.missing)
-    number = format_html("{}{}", f"≥{THIN}" if fig.at_least else "", fig.number)
+    if quantity.missing:
+        return format_html(
+            '<a class="no-factor" href="{}" title="{}">{}</a>', quantity.href, quantity.title, quantity.missing
+        )
+    number = format_html("{}{}", f"≥{THIN}" if quantity.at_least else "", quantity.number)
     if unit:
-        number = format_html('{}{}<span class="u">{}</span>', number, THIN if fig.unit == "%" else "\u00a0", fig.unit)
+        number = format_html(
+            '{}{}<span class="u">{}</span>', number, THIN if quantity.unit == "%" else "\u00a0", quantity.unit
+        )
     return format_html(
         '<a class="figure" data-figure="{}" data-value="{}" href="{}" title="{}">{}</a>',
-        fig.data,
-        fig.value,
-        fig.href,
-        fig.title,
+        quantity.data,
+        quantity.value,
+        quantity.href,
+        quantity.title,
         number,
     )
 
 
 @register.simple_tag
-def would(fig: WouldBe | None, unit: bool = True) -> SafeString:
+def projected(quantity: Projected | None, unit: bool = True) -> SafeString:
     """Return a quantity that a fact not yet recorded would make: no link, its exact integer on hover."""
-    if fig is None:
+    if quantity is None:
         return SafeString('<span class="u">–</span>')
-    if fig.missing:
-        return format_html('<span class="would warn">{}</span>', fig.missing)
-    least = f"≥{THIN}" if fig.at_least else ""
-    told = format_html('\u00a0<span class="u">{}</span>', fig.unit) if unit else ""
-    return format_html('<span class="would" data-would title="{} exactly">{}{}{}</span>', fig.exact, least, fig.number, told)
+    if quantity.missing:
+        return format_html('<span class="would warn">{}</span>', quantity.missing)
+    least = f"≥{THIN}" if quantity.at_least else ""
+    told = format_html('\u00a0<span class="u">{}</span>', quantity.unit) if unit else ""
+    return format_html(
+        '<span class="would" data-would title="{} exactly">{}{}{}</span>', quantity.exact, least, quantity.number, told
+    )
 
 
 @register.simple_tag
-def embodied(fig: EmbodiedFig | None, unit: bool = False) -> SafeString:
+def embodied(quantity: EmbodiedQuantity | None, unit: bool = False) -> SafeString:
     """Return an amount of the catalogue in kg CO2e as a link to its entry, its exact integer on hover. None: a dash."""
-    if fig is None:
+    if quantity is None:
         return SafeString('<span class="u">–</span>')
     told = format_html('\u00a0<span class="u">{}</span>', KG.name) if unit else ""
-    title = f"{fig.exact} exactly. Where does this come from?"
+    title = f"{quantity.exact} exactly. Where does this come from?"
     return format_html(
         '<a class="figure" data-embodied="{}" data-value="{}" href="{}" title="{}">{}{}</a>',
-        fig.figure.pk,
-        fig.value,
-        fig.href,
+        quantity.figure.pk,
+        quantity.value,
+        quantity.href,
         title,
-        fig.number,
+        quantity.number,
         told,
     )
 
 
 @register.simple_tag
-def amount(it: Amount | None, unit: bool = False, would: bool = False, with_range: bool = False) -> SafeString:
+def amount(it: Amount | None, unit: bool = False, projected: bool = False, with_range: bool = False) -> SafeString:
     """Return an amount of embodied carbon, as a link to its explanation if it has a query. None: a dash.
 
-    ``would`` marks an amount that a fact not yet recorded would make.
+    ``projected`` marks an amount that a fact not yet recorded would make.
     """
     if it is None:
         return SafeString('<span class="u">–</span>')
@@ -97,7 +103,7 @@ def amount(it: Amount | None, unit: bool = False, would: bool = False, with_rang
     else:
         number = format_html(
             '<span class="{} nowrap" data-part="embodied" data-ug="{}" title="{} exactly">{}</span>',
-            "would" if would else "part",
+            "would" if projected else "part",
             it.value,
             it.exact,
             number,

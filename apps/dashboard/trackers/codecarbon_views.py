@@ -12,8 +12,8 @@ from apps.core.errors import InvalidInput, LabCarbonError
 from apps.core.text import is_unstorable
 from apps.core.units import PPM
 from apps.dashboard.decorators import WRITERS, Visitor, page
-from apps.dashboard.form_fields import chosen_site, node_if_chosen
-from apps.dashboard.settings.views import DAY_US, LIVES
+from apps.dashboard.form_fields import optional_node, required_site
+from apps.dashboard.settings.views import DAY_US, LIFETIMES
 from apps.dashboard.trackers.codecarbon import codecarbon_page, snippets
 from apps.fleet.models import Site
 from apps.trackers.codecarbon.services.tokens import create_codecarbon_token
@@ -24,25 +24,25 @@ from apps.trackers.codecarbon.services.tokens import create_codecarbon_token
 def codecarbon(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
     """Show the lab's CodeCarbon tokens; POST makes one and shows it this once."""
     error: LabCarbonError | None = None
-    made = None
+    token_snippets = None
     if request.method == "POST":
-        visitor.needs(WRITERS)
+        visitor.require_role(WRITERS)
         try:
-            made = snippets(_made(request, visitor))
-        except LabCarbonError as wrong:
-            error = wrong
+            token_snippets = snippets(_made(request, visitor))
+        except LabCarbonError as raised:
+            error = raised
     context = {
-        "page": codecarbon_page(visitor), "made": made, "error": error, "lives": LIVES,
-        "typed": {} if made else request.POST,
+        "page": codecarbon_page(visitor), "made": token_snippets, "error": error, "lives": LIFETIMES,
+        "typed": {} if token_snippets else request.POST,
     }  # fmt: skip
     return render(request, "pages/codecarbon.html", context, status=error.status if error else 200)
 
 
 def _made(request: HttpRequest, visitor: Visitor) -> str:
     days = request.POST.get("days", "")
-    if days not in dict(LIVES):
+    if days not in dict(LIFETIMES):
         raise InvalidInput(f"{days[:40]!r} is no choice of a life.", field="days", hint="Use 30, 90, 365 or nothing.")
-    node = node_if_chosen(request.POST, visitor)
+    node = optional_node(request.POST, visitor)
     _, text = create_codecarbon_token(
         lab=visitor.lab,
         name=request.POST.get("name", ""),
@@ -59,10 +59,10 @@ def _made(request: HttpRequest, visitor: Visitor) -> str:
 
 def _project(request: HttpRequest, visitor: Visitor) -> Project:
     slug = request.POST.get("project", "")
-    found = None if is_unstorable(slug) else project_by_slug(visitor.lab, slug)
-    if found is None:
+    project = None if is_unstorable(slug) else project_by_slug(visitor.lab, slug)
+    if project is None:
         raise InvalidInput("Choose the project that its energy is charged to.", field="project", hint="One of the list.")
-    return found
+    return project
 
 
 def _site(request: HttpRequest, visitor: Visitor) -> Site:
@@ -72,7 +72,7 @@ def _site(request: HttpRequest, visitor: Visitor) -> Site:
             field="site",
             hint="Its grid zone and PUE make carbon of energy.",
         )
-    return chosen_site(request.POST, visitor)
+    return required_site(request.POST, visitor)
 
 
 def _pue_ppm(text: str) -> int:

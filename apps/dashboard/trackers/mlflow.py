@@ -9,16 +9,16 @@ from apps.accounts.models import Project
 from apps.core.units import US_PER_S
 from apps.dashboard.decorators import Visitor
 from apps.dashboard.formatting import size
-from apps.fleet.models import STANDING, Node, Site
+from apps.fleet.models import ACTIVE, Node, Site
 from apps.fleet.selectors import TRACKER, measured_nodes, sites_of
 from apps.trackers.choices import SignIn
 from apps.trackers.mlflow.selectors import (
+    count_waiting_tags,
     files_of,
     files_waiting,
     problems_of,
     servers_of,
     unreadable_of,
-    waiting_to_tell,
 )
 from apps.trackers.models import MlflowFile, MlflowRun, MlflowSource
 
@@ -107,11 +107,11 @@ def server_rows(visitor: Visitor) -> list[ServerRow]:
 def row_of(source: MlflowSource) -> ServerRow:
     """Return a server, as counted by the selectors, as shown."""
     state, words = "running", "read every minute"
-    if not source.on:
+    if not source.enabled:
         state, words = "killed", "switched off"
     elif source.problem:
         state, words = "failed", "does not answer"
-    elif source.answered_us is None:
+    elif source.succeeded_us is None:
         state, words = "running", "not read yet"
     counted = vars(source)
     return ServerRow(
@@ -126,7 +126,7 @@ def server_page(visitor: Visitor, source: MlflowSource) -> ServerPage:
         row=row_of(source),
         choices=choices(visitor),
         problems=list(problems_of(source, MOST_PROBLEMS)),
-        waiting=waiting_to_tell(source),
+        waiting=count_waiting_tags(source),
         files=_files(source),
         typed=typed_of(source),
         client=client_lines(source.address),
@@ -144,7 +144,7 @@ def typed_of(source: MlflowSource) -> dict[str, str]:
     """Return a server as its form shows it; never its password."""
     rows = source.patterns.select_related("project").order_by("position")
     stand_in = TRACKER in source.node.facts
-    places = source.node.placements.filter(STANDING).order_by("-from_hour").values_list("site_id", flat=True)
+    places = source.node.placements.filter(ACTIVE).order_by("-from_hour").values_list("site_id", flat=True)
     site = places.first() if stand_in else None
     return {
         "name": source.name,
@@ -155,7 +155,7 @@ def typed_of(source: MlflowSource) -> dict[str, str]:
         "project": source.project.slug if source.project else "",
         "node": "" if stand_in else str(source.node.uuid),
         "site": str(site or ""),
-        "verdicts": "on" if source.tells_verdicts else "",
+        "verdicts": "on" if source.writes_verdicts else "",
         "files": "on" if source.reads_files else "",
     }
 

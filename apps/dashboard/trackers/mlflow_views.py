@@ -10,8 +10,8 @@ from apps.accounts.selectors import project_by_slug
 from apps.core.errors import InvalidInput, LabCarbonError
 from apps.core.jobs import enqueue
 from apps.core.text import is_unstorable
-from apps.dashboard.decorators import KEEPERS, Visitor, found, page
-from apps.dashboard.form_fields import node_if_chosen, site_if_chosen
+from apps.dashboard.decorators import MANAGERS, Visitor, or_not_found, page
+from apps.dashboard.form_fields import optional_node, optional_site
 from apps.dashboard.trackers.mlflow import choices, client_lines, server_page, server_rows
 from apps.trackers.choices import SignIn
 from apps.trackers.mlflow.selectors import server_at
@@ -36,13 +36,13 @@ def servers(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
     """List the lab's MLflow servers; POST adds one and tries whether it answers."""
     error: LabCarbonError | None = None
     if request.method == "POST":
-        visitor.needs(KEEPERS)
+        visitor.require_role(MANAGERS)
         try:
-            made = add_source(lab=visitor.lab, told=_told(request.POST, visitor), by=visitor.user, now=visitor.now)
-            _tried(request, made)
-            return HttpResponseRedirect(f"{LIST}{made.pk}/")
-        except LabCarbonError as wrong:
-            error = wrong
+            source = add_source(lab=visitor.lab, payload=_told(request.POST, visitor), by=visitor.user, now=visitor.now)
+            _tried(request, source)
+            return HttpResponseRedirect(f"{LIST}{source.pk}/")
+        except LabCarbonError as raised:
+            error = raised
     context = {
         "rows": server_rows(visitor), "choices": choices(visitor), "client": client_lines("https://mlflow.example.org"),
         "typed": request.POST if error else {"verdicts": "on", "files": "on"}, "error": error,
@@ -54,47 +54,51 @@ def servers(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
 @page("GET", "POST")
 def server(request: HttpRequest, visitor: Visitor, pk: int) -> HttpResponseBase:
     """Show one server; POST changes, tries, switches or removes it."""
-    asked = found(server_at(visitor.lab, pk), "MLflow server", LIST)
+    source = or_not_found(server_at(visitor.lab, pk), "MLflow server", LIST)
     error: LabCarbonError | None = None
     if request.method == "POST":
-        visitor.needs(KEEPERS)
+        visitor.require_role(MANAGERS)
         try:
-            return HttpResponseRedirect(_done(request, visitor, asked))
-        except LabCarbonError as wrong:
-            error = wrong
-    shown = server_page(visitor, asked)
-    context = {"page": shown, "typed": request.POST if error and request.POST.get("do") == "save" else shown.typed,
+            return HttpResponseRedirect(_done(request, visitor, source))
+        except LabCarbonError as raised:
+            error = raised
+    details = server_page(visitor, source)
+    context = {"page": details, "typed": request.POST if error and request.POST.get("do") == "save" else details.typed,
                "error": error, "removing": request.GET.get("remove") == "1"}  # fmt: skip
     return render(request, "pages/mlflow_server.html", context, status=error.status if error else 200)
 
 
-def _done(request: HttpRequest, visitor: Visitor, asked: MlflowSource) -> str:
+def _done(request: HttpRequest, visitor: Visitor, source: MlflowSource) -> str:
     """Do what a form asks of a server; return where to go on."""
-    do, here = request.POST.get("do", ""), f"{LIST}{asked.pk}/"
-    if do == "save":
-        told = _told(request.POST, visitor, address=asked.address)
-        change_source(source=asked, told=told, by=visitor.user, now=visitor.now)
-        messages.success(request, f"{told.name.strip()} is described anew. Runs that were read already keep their project.")
-    elif do == "test":
-        _tried(request, asked)
-    elif do == "read":
-        enqueue(kind=POLL, key=str(asked.pk))
+    action, address = request.POST.get("do", ""), f"{LIST}{source.pk}/"
+    if action == "save":
+        payload = _told(request.POST, visitor, address=source.address)
+        change_source(source=source, payload=payload, by=visitor.user, now=visitor.now)
+        messages.success(
+            request, f"{payload.name.strip()} is described anew. Runs that were read already keep their project."
+        )
+    elif action == "test":
+        _tried(request, source)
+    elif action == "read":
+        enqueue(kind=POLL, key=str(source.pk))
         messages.success(request, "It is read in a moment. Open this page again to see how it went.")
-    elif do in ("on", "off"):
-        switch_source(source=asked, on=do == "on", by=visitor.user, now=visitor.now)
-        messages.success(request, f"{asked.name} is switched {do}." + ("" if do == "on" else " What it told stays."))
-    elif do == "remove":
-        remove_source(source=asked, by=visitor.user, now=visitor.now)
-        messages.success(request, f"{asked.name} is removed. Its runs and their energy stay.")
+    elif action in ("on", "off"):
+        switch_source(source=source, enabled=action == "on", by=visitor.user, now=visitor.now)
+        messages.success(
+            request, f"{source.name} is switched {action}." + ("" if action == "on" else " What it told stays.")
+        )
+    elif action == "remove":
+        remove_source(source=source, by=visitor.user, now=visitor.now)
+        messages.success(request, f"{source.name} is removed. Its runs and their energy stay.")
         return LIST
     else:
-        raise InvalidInput(f"{do[:40]!r} cannot be done to a server.", field="do", hint=f"Use one of {_ACTS}.")
-    return here
+        raise InvalidInput(f"{action[:40]!r} cannot be done to a server.", field="do", hint=f"Use one of {_ACTS}.")
+    return address
 
 
 def _tried(request: HttpRequest, source: MlflowSource) -> None:
-    good, words = try_source(source)
-    (messages.success if good else messages.error)(request, words)
+    is_reached, message = try_source(source)
+    (messages.success if is_reached else messages.error)(request, message)
 
 
 def _told(data: QueryDict, visitor: Visitor, *, address: str = "") -> SourceIn:
@@ -103,7 +107,7 @@ def _told(data: QueryDict, visitor: Visitor, *, address: str = "") -> SourceIn:
         raise InvalidInput(f"{sign_in[:40]!r} is no way to sign in.", field="sign_in", hint="Choose one of the list.")
     if is_unstorable("".join(data.get(name, "") for name in ("name", "address", "user", "secret", "patterns", "project"))):
         raise InvalidInput("NUL and half characters cannot be stored.")
-    node = node_if_chosen(data, visitor)
+    node = optional_node(data, visitor)
     return SourceIn(
         name=data.get("name", ""),
         address=address or data.get("address", ""),
@@ -113,8 +117,8 @@ def _told(data: QueryDict, visitor: Visitor, *, address: str = "") -> SourceIn:
         patterns=_patterns(data.get("patterns", ""), visitor),
         project=_project(slug, visitor, "project") if (slug := data.get("project", "")) else None,
         node=node,
-        site=None if node else site_if_chosen(data, visitor),
-        tells_verdicts="verdicts" in data,
+        site=None if node else optional_site(data, visitor),
+        writes_verdicts="verdicts" in data,
         reads_files="files" in data,
     )
 

@@ -155,7 +155,7 @@ class Migration(migrations.Migration):
                     },
                 ),
                 migrations.CreateModel(
-                    name="Repeat",
+                    name="DuplicateFinding",
                     fields=[
                         ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
                         (
@@ -180,8 +180,8 @@ class Migration(migrations.Migration):
                             "certainty",
                             models.CharField(choices=[("verified", "Verified"), ("possible", "Possible")], max_length=16),
                         ),
-                        ("weak", models.JSONField(blank=True, default=list)),
-                        ("found_us", models.BigIntegerField()),
+                        ("unverified_parts", models.JSONField(blank=True, default=list, db_column="weak")),
+                        ("detected_us", models.BigIntegerField(db_column="found_us")),
                         (
                             "state",
                             models.CharField(
@@ -198,13 +198,14 @@ class Migration(migrations.Migration):
                         ("decided_us", models.BigIntegerField(blank=True, null=True)),
                         ("reason", models.CharField(blank=True, default="", max_length=400)),
                         (
-                            "by",
+                            "decided_by",
                             models.ForeignKey(
                                 blank=True,
                                 null=True,
                                 on_delete=django.db.models.deletion.SET_NULL,
                                 related_name="+",
                                 to=settings.AUTH_USER_MODEL,
+                                db_column="by_id",
                             ),
                         ),
                         (
@@ -217,22 +218,26 @@ class Migration(migrations.Migration):
                             ),
                         ),
                         (
-                            "of",
+                            "original",
                             models.ForeignKey(
-                                on_delete=django.db.models.deletion.CASCADE, related_name="repeated_by", to="runs.run"
+                                on_delete=django.db.models.deletion.CASCADE,
+                                related_name="duplicates",
+                                to="runs.run",
+                                db_column="of_id",
                             ),
                         ),
                         (
                             "run",
                             models.OneToOneField(
-                                on_delete=django.db.models.deletion.CASCADE, related_name="repeat", to="runs.run"
+                                on_delete=django.db.models.deletion.CASCADE, related_name="duplicate_finding", to="runs.run"
                             ),
                         ),
                     ],
                     options={
+                        "db_table": "preflight_repeat",
                         "constraints": [
                             models.CheckConstraint(
-                                condition=models.Q(("run", models.F("of")), _negated=True), name="repeat_of_another"
+                                condition=models.Q(("run", models.F("original")), _negated=True), name="repeat_of_another"
                             ),
                             models.CheckConstraint(
                                 condition=models.Q(
@@ -243,7 +248,7 @@ class Migration(migrations.Migration):
                                 name="repeat_decided_at_a_time",
                             ),
                         ],
-                        "indexes": [models.Index(fields=["lab", "state", "-found_us"], name="repeat_by_state")],
+                        "indexes": [models.Index(fields=["lab", "state", "-detected_us"], name="repeat_by_state")],
                     },
                 ),
             ]

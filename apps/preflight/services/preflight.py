@@ -1,4 +1,4 @@
-"""Writes of preflight: a question answered and kept, what its asker did, and what that avoided."""
+"""Duplicate checks: responses, reported outcomes, and avoided runs."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,24 +11,24 @@ from apps.accounts.models import Lab, Project, User
 from apps.accounts.selectors import project_by_slug
 from apps.core.errors import Conflict, NotFound
 from apps.core.units import US_PER_HOUR
-from apps.preflight.choices import SAVING, Certainty, Outcome
+from apps.preflight.choices import AVOIDING_VERDICTS, Certainty, Outcome
 from apps.preflight.models import Avoided, Preflight
-from apps.preflight.presenters import Asker, sentence, told, told_match
-from apps.preflight.selectors import candidates, keys_asked, pasts, run_of_external, work_of
+from apps.preflight.presenters import Requester, present_match, present_matches, sentence
+from apps.preflight.selectors import candidates, lookup_keys, past_runs, run_of_external, work_of
 from apps.preflight.similarity import Question
-from apps.preflight.suggestions import told_reuse
-from apps.preflight.verdicts import Found, judge
+from apps.preflight.suggestions import suggest_reuse
+from apps.preflight.verdicts import Finding, judge
 from apps.runs.choices import Tier
 from apps.runs.fingerprint_parsing import FingerprintIn
 from apps.runs.models import Run
-from apps.runs.services.fingerprints import ignored_in, parts_of, row_told
+from apps.runs.services.fingerprints import ignored_params_of_project, parts_of, row_from_payload
 
 WITHDRAWN_WITHIN_US = 7 * 24 * US_PER_HOUR
 
 
 @dataclass(frozen=True)
-class Asked:
-    """A question as it comes over the wire."""
+class PreflightRequest:
+    """A duplicate check request."""
 
     fingerprint: FingerprintIn
     project: str | None = None
@@ -40,46 +40,48 @@ class Asked:
     tags: Mapping[str, str] | None = None
 
 
-def ask(*, lab: Lab, asked: Asked, asker: Asker, node_uuid: UUID | None, now: int) -> dict[str, Any]:
-    """Answer a question and keep it. The number of statements depends neither on the number of runs nor of matches.
+def check_duplicates(
+    *, lab: Lab, payload: PreflightRequest, requester: Requester, node_uuid: UUID | None, now: int
+) -> dict[str, Any]:
+    """Return the response to a duplicate check, and store the check. The number of queries is constant.
 
-    One row is written, last: on SQLite a transaction around the reading would hold everybody up who writes.
+    One row is written, last: on SQLite a longer transaction would block all writers.
     """
-    project = project_by_slug(lab, asked.project) if asked.project else None
-    ignored = ignored_in(project.pk if project else None)
-    row = row_told(asked.fingerprint)
+    project = project_by_slug(lab, payload.project) if payload.project else None
+    ignored = ignored_params_of_project(project.pk if project else None)
+    row = row_from_payload(payload.fingerprint)
     parts, work = parts_of(row, ignored=ignored), work_of(row, ignored)
-    keys = keys_asked(parts, work)
-    past = pasts(lab, candidates(lab, keys), ignored)
-    if (same := run_of_external(lab, asked.external)) is not None:
-        past = [same, *(each for each in past if each.uuid != same.uuid)]
+    keys = lookup_keys(parts, work)
+    past = past_runs(lab, candidates(lab, keys), ignored)
+    if (same := run_of_external(lab, payload.external)) is not None:
+        past = [same, *(other for other in past if other.uuid != same.uuid)]
     question = Question(
-        work=work, now=now, run=asked.run, parent=asked.parent, job=asked.job, external=asked.external,
-        intent=asked.fingerprint.intent or "train", sweep=asked.fingerprint.sweep or "",
+        work=work, now=now, run=payload.run, parent=payload.parent, job=payload.job, external=payload.external,
+        intent=payload.fingerprint.intent or "train", sweep=payload.fingerprint.sweep or "",
     )  # fmt: skip
     found = judge(question, past)
-    listed, estimate = told(lab, question, found, asker)
-    kept = _kept(lab, asked, found, keys, asker.user, node_uuid, project, now)
+    presented, estimate = present_matches(lab, question, found, requester)
+    stored = _save_preflight(lab, payload, found, keys, requester.user, node_uuid, project, now)
     return {
         "verdict": found.verdict.value,
         "certainty": found.certainty.value,
         "level": found.level.value,
-        "message": sentence(found, listed, lab.time_zone),
-        "asked": str(kept.uuid),
-        "matches": [told_match(each, asker) for each in listed],
+        "message": sentence(found, presented, lab.time_zone),
+        "asked": str(stored.uuid),
+        "matches": [present_match(other, requester) for other in presented],
         "estimate": estimate,
-        "reuse": told_reuse(lab, row, found, asker, asked.tags or {}),
+        "reuse": suggest_reuse(lab, row, found, requester, payload.tags or {}),
     }
 
 
-def _kept(
-    lab: Lab, asked: Asked, found: Found, keys: Sequence[tuple[Tier, int]], user: User | None, node_uuid: UUID | None,
-    project: Project | None, now: int,
+def _save_preflight(
+    lab: Lab, payload: PreflightRequest, found: Finding, keys: Sequence[tuple[Tier, int]], user: User | None,
+    node_uuid: UUID | None, project: Project | None, now: int,
 ) -> Preflight:  # fmt: skip
     f1 = dict(reversed(keys))
     return Preflight.objects.create(
-        lab=lab, uuid=uuid4(), at_us=now, user=user, node_uuid=node_uuid, project=project, run_uuid=asked.run,
-        name=asked.name, verdict=found.verdict, certainty=found.certainty, level=found.level,
+        lab=lab, uuid=uuid4(), at_us=now, user=user, node_uuid=node_uuid, project=project, run_uuid=payload.run,
+        name=payload.name, verdict=found.verdict, certainty=found.certainty, level=found.level,
         matches=[str(match.past.uuid) for match in found.matches[:5]],
         f1=f1.get(Tier.F1), f1_weak=f1.get(Tier.F1_WEAK),
     )  # fmt: skip
@@ -89,43 +91,47 @@ def _kept(
 def record_outcome(
     *, lab: Lab, uuid: UUID, outcome: Outcome, by: User | None, node_uuid: UUID | None, now: int
 ) -> Preflight:
-    """Record what the asker did. Saying it again changes nothing; who went on did not stop, whatever was said before.
+    """Record the outcome of a check. Idempotent; a run that proceeded cannot become stopped.
 
-    Only who asked may say. Raises NotFound, and Conflict for a stop after going on.
+    Only the requester may report. Raises NotFound, and Conflict for a stop after proceeding.
     """
-    asked = Preflight.objects.select_for_update().filter(lab=lab, uuid=uuid).first()
-    if asked is None or (asked.user_id, asked.node_uuid) != (by.pk if by else None, node_uuid):
+    preflight = Preflight.objects.select_for_update().filter(lab=lab, uuid=uuid).first()
+    if preflight is None or (preflight.user_id, preflight.node_uuid) != (by.pk if by else None, node_uuid):
         raise NotFound("You asked no such question.", hint="Take 'asked' from the answer of POST preflight/.")
-    if asked.outcome == outcome:
-        return asked
-    if asked.outcome == Outcome.WENT_ON:
+    if preflight.outcome == outcome:
+        return preflight
+    if preflight.outcome == Outcome.PROCEEDED:
         raise Conflict("This run went on already.", field="outcome", hint="Ask anew before the next start.")
-    asked.outcome, asked.outcome_us = outcome, now
-    asked.save(update_fields=["outcome", "outcome_us"])
+    preflight.outcome, preflight.outcome_us = outcome, now
+    preflight.save(update_fields=["outcome", "outcome_us"])
     if outcome == Outcome.STOPPED:
-        _count_avoided(asked, now)
+        _count_avoided(preflight, now)
     else:
-        Avoided.objects.filter(preflight=asked, withdrawn_us__isnull=True).update(withdrawn_us=now)
-    return asked
+        Avoided.objects.filter(preflight=preflight, withdrawn_us__isnull=True).update(withdrawn_us=now)
+    return preflight
 
 
-def _count_avoided(asked: Preflight, now: int) -> None:
-    """Count a stop, if it rests on contents and the same work was not counted within a week."""
-    if asked.verdict not in SAVING or asked.certainty != Certainty.VERIFIED or asked.f1 is None:
+def _count_avoided(preflight: Preflight, now: int) -> None:
+    """Record an avoided run, if the match is verified and the same work was not recorded within a week."""
+    if preflight.verdict not in AVOIDING_VERDICTS or preflight.certainty != Certainty.VERIFIED or preflight.f1 is None:
         return
-    run = Run.objects.filter(lab_id=asked.lab_id, uuid=asked.matches[0]).first()
+    run = Run.objects.filter(lab_id=preflight.lab_id, uuid=preflight.matches[0]).first()
     since = now - WITHDRAWN_WITHIN_US
-    again = Avoided.objects.filter(lab_id=asked.lab_id, f1=asked.f1, at_us__gt=since, withdrawn_us__isnull=True).exists()
-    if run is not None and not again:
-        Avoided.objects.create(lab_id=asked.lab_id, preflight=asked, run=run, f1=asked.f1, f1_weak=asked.f1_weak, at_us=now)
+    is_counted = Avoided.objects.filter(
+        lab_id=preflight.lab_id, f1=preflight.f1, at_us__gt=since, withdrawn_us__isnull=True
+    ).exists()
+    if run is not None and not is_counted:
+        Avoided.objects.create(
+            lab_id=preflight.lab_id, preflight=preflight, run=run, f1=preflight.f1, f1_weak=preflight.f1_weak, at_us=now
+        )
 
 
 def withdraw_avoided(*, run: Run, keys: Sequence[tuple[Tier, int]], now: int) -> None:
-    """Take back what was counted as avoided in the week before ``run`` began, if ``run`` is that work."""
+    """Withdraw avoided runs of the week before ``run`` started, if ``run`` is the same work."""
     since = run.started_us - WITHDRAWN_WITHIN_US
-    standing = Avoided.objects.filter(
+    active = Avoided.objects.filter(
         lab_id=run.lab_id, at_us__gt=since, at_us__lte=run.started_us, withdrawn_us__isnull=True
     ).exclude(run=run)
     for tier, field in ((Tier.F1, "f1"), (Tier.F1_WEAK, "f1_weak")):
-        found = [key for each, key in keys if each == tier]
-        standing.filter(**{f"{field}__in": found}).update(withdrawn_us=now, by_run=run)
+        tier_keys = [key for key_tier, key in keys if key_tier == tier]
+        active.filter(**{f"{field}__in": tier_keys}).update(withdrawn_us=now, by_run=run)

@@ -37,7 +37,10 @@ class Migration(migrations.Migration):
                     fields=[
                         ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
                         ("uuid", models.UUIDField()),
-                        ("project_asked", models.CharField(blank=True, default="", max_length=60)),
+                        (
+                            "requested_project",
+                            models.CharField(blank=True, default="", max_length=60, db_column="project_asked"),
+                        ),
                         ("os_user", models.CharField(blank=True, default="", max_length=100)),
                         ("host", models.CharField(blank=True, default="", max_length=255)),
                         ("name", models.CharField(max_length=200)),
@@ -99,7 +102,7 @@ class Migration(migrations.Migration):
                         ),
                         ("account", models.CharField(blank=True, default="", max_length=100)),
                         (
-                            "charge_way",
+                            "attributed_by",
                             models.CharField(
                                 blank=True,
                                 choices=[
@@ -111,6 +114,7 @@ class Migration(migrations.Migration):
                                 ],
                                 default="",
                                 max_length=16,
+                                db_column="charge_way",
                             ),
                         ),
                         (
@@ -182,11 +186,11 @@ class Migration(migrations.Migration):
                                 to="runs.run",
                             ),
                         ),
-                        ("seen_us", models.BigIntegerField(blank=True, null=True)),
+                        ("last_report_us", models.BigIntegerField(blank=True, null=True, db_column="seen_us")),
                         ("sweep", models.CharField(blank=True, default="", max_length=100)),
                         ("tags", models.JSONField(blank=True, default=dict)),
                         (
-                            "teller",
+                            "reported_by",
                             models.CharField(
                                 blank=True,
                                 choices=[
@@ -198,22 +202,23 @@ class Migration(migrations.Migration):
                                 ],
                                 default="",
                                 max_length=16,
+                                db_column="teller",
                             ),
                         ),
-                        ("parent_asked", models.UUIDField(blank=True, null=True)),
+                        ("requested_parent", models.UUIDField(blank=True, null=True, db_column="parent_asked")),
                     ],
                     options={
                         "indexes": [
                             models.Index(fields=["lab", "-started_us"], name="run_by_start"),
                             models.Index(fields=["lab", "cluster", "job_id"], name="run_by_job"),
                             models.Index(
-                                condition=models.Q(("parent_asked__isnull", False)),
-                                fields=["lab", "parent_asked"],
+                                condition=models.Q(("requested_parent__isnull", False)),
+                                fields=["lab", "requested_parent"],
                                 name="run_by_parent_asked",
                             ),
                             models.Index(
                                 condition=models.Q(("state__in", ("running", "lost"))),
-                                fields=["lab", "seen_us"],
+                                fields=["lab", "last_report_us"],
                                 name="run_going_on",
                             ),
                         ],
@@ -229,7 +234,7 @@ class Migration(migrations.Migration):
                     },
                 ),
                 migrations.CreateModel(
-                    name="CodeText",
+                    name="CodeState",
                     fields=[
                         ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
                         ("normal", models.CharField(max_length=64)),
@@ -245,11 +250,12 @@ class Migration(migrations.Migration):
                         ),
                     ],
                     options={
+                        "db_table": "runs_codetext",
                         "constraints": [models.UniqueConstraint(fields=("lab", "normal"), name="code_text_once_per_lab")],
                     },
                 ),
                 migrations.CreateModel(
-                    name="CodeBand",
+                    name="MinHashBand",
                     fields=[
                         ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
                         ("band", models.BigIntegerField()),
@@ -263,14 +269,18 @@ class Migration(migrations.Migration):
                             ),
                         ),
                         (
-                            "text",
+                            "code_state",
                             models.ForeignKey(
-                                on_delete=django.db.models.deletion.CASCADE, related_name="bands", to="runs.codetext"
+                                on_delete=django.db.models.deletion.CASCADE,
+                                related_name="bands",
+                                to="runs.codestate",
+                                db_column="text_id",
                             ),
                         ),
                     ],
                     options={
-                        "indexes": [models.Index(fields=["lab", "band", "-text"], name="code_band_lookup")],
+                        "db_table": "runs_codeband",
+                        "indexes": [models.Index(fields=["lab", "band", "-code_state"], name="code_band_lookup")],
                     },
                 ),
                 migrations.CreateModel(
@@ -335,8 +345,8 @@ class Migration(migrations.Migration):
                         ("count", models.BigIntegerField(default=0)),
                         ("last_step", models.BigIntegerField(blank=True, null=True)),
                         ("last_value", models.FloatField(blank=True, null=True)),
-                        ("least", models.FloatField(blank=True, null=True)),
-                        ("greatest", models.FloatField(blank=True, null=True)),
+                        ("min_value", models.FloatField(blank=True, null=True, db_column="least")),
+                        ("max_value", models.FloatField(blank=True, null=True, db_column="greatest")),
                         (
                             "run",
                             models.ForeignKey(
@@ -355,7 +365,7 @@ class Migration(migrations.Migration):
                         ("step", models.BigIntegerField()),
                         ("at_us", models.BigIntegerField()),
                         ("value", models.FloatField(blank=True, null=True)),
-                        ("word", models.CharField(blank=True, default="", max_length=9)),
+                        ("special_value", models.CharField(blank=True, default="", max_length=9, db_column="word")),
                         (
                             "metric",
                             models.ForeignKey(

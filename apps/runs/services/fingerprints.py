@@ -26,13 +26,13 @@ def fingerprint_from_params(params: Mapping[str, Any]) -> FingerprintIn:
 
     Part P is verified; seeds among them are part S. No seed among them does not mean that none was set: S is unknown then.
     """
-    found = sort_params(params)
+    sorted_params = sort_params(params)
     return FingerprintIn(
         version=VERSION,
-        params={name: param_hash(name, value) for name, value in found.params.items()},
-        told=dict(found.params | found.seeds),
-        dropped=sorted(found.dropped),
-        seeds={name: param_hash(name, value) for name, value in found.seeds.items()} or None,
+        params={name: param_hash(name, value) for name, value in sorted_params.params.items()},
+        told=dict(sorted_params.params | sorted_params.seeds),
+        dropped=sorted(sorted_params.dropped),
+        seeds={name: param_hash(name, value) for name, value in sorted_params.seeds.items()} or None,
     )
 
 
@@ -44,28 +44,28 @@ def fingerprint_from_tracker(
     Code (by its commit), data (by the tracker's own short digests: (role, name, digest)) and start are weak therefore; what
     it does not tell is unknown. ``from_scratch``: parameters are known and none names what the run begins from.
     """
-    found = fingerprint_from_params(params) if params else FingerprintIn(version=VERSION)
-    if found.told is not None:
-        found.told = {name: value for name, value in found.told.items() if _is_storable_value(value)}
-    named = re.fullmatch(r"[0-9a-f]{40}|[0-9a-f]{64}", commit)
-    if named:
-        found.code = CodeIn(state="weak", weak=part_hash("commit", commit), commit=commit)
+    fingerprint = fingerprint_from_params(params) if params else FingerprintIn(version=VERSION)
+    if fingerprint.told is not None:
+        fingerprint.told = {name: value for name, value in fingerprint.told.items() if _is_storable_value(value)}
+    is_commit = re.fullmatch(r"[0-9a-f]{40}|[0-9a-f]{64}", commit)
+    if is_commit:
+        fingerprint.code = CodeIn(state="weak", weak=part_hash("commit", commit), commit=commit)
     if entry:
-        found.entry, found.entry_name = part_hash("entry", entry), entry[:255]
+        fingerprint.entry, fingerprint.entry_name = part_hash("entry", entry), entry[:255]
     if datasets:
-        listed = sorted([role, name, digest] for role, name, digest in datasets)
-        items = [ItemIn(role=role, name=name, state="weak") for role, name, _ in listed[:100]]
-        found.data = DataIn(weak=part_hash("tracker's data", listed), items=items)
+        rows = sorted([role, name, digest] for role, name, digest in datasets)
+        items = [ItemIn(role=role, name=name, state="weak") for role, name, _ in rows[:100]]
+        fingerprint.data = DataIn(weak=part_hash("tracker's data", rows), items=items)
     if params and from_scratch:
-        found.start = StartIn(weak=part_hash("start", "scratch"), name="scratch")
-    return found
+        fingerprint.start = StartIn(weak=part_hash("start", "scratch"), name="scratch")
+    return fingerprint
 
 
 def typed_params(given: Mapping[str, str]) -> dict[str, Any]:
     """Return parameters that were told as text with their types, as they are shown; what a column cannot hold stays text."""
-    found = {name: parse_value(text) for name, text in given.items()}
-    plain = {name: not isinstance(value, list | dict) and _is_storable_value(value) for name, value in found.items()}
-    return {name: value if plain[name] else given[name] for name, value in found.items()}
+    values = {name: parse_value(text) for name, text in given.items()}
+    is_plain = {name: not isinstance(value, list | dict) and _is_storable_value(value) for name, value in values.items()}
+    return {name: value if is_plain[name] else given[name] for name, value in values.items()}
 
 
 def _is_storable_value(value: Any) -> bool:
@@ -73,7 +73,7 @@ def _is_storable_value(value: Any) -> bool:
 
 
 @transaction.atomic(savepoint=False)
-def put_fingerprint(*, run: Run, told: FingerprintIn, is_new: bool = False) -> Fingerprint:
+def put_fingerprint(*, run: Run, payload: FingerprintIn, is_new: bool = False) -> Fingerprint:
     """Store what is told of a run's fingerprint, and its keys; what was known stays known. Saying it again changes nothing.
 
     The run's row is locked by the caller, or new (``is_new`` saves asking for what cannot be there).
@@ -82,12 +82,12 @@ def put_fingerprint(*, run: Run, told: FingerprintIn, is_new: bool = False) -> F
     is_new = row is None
     row = row or Fingerprint(run=run)
     before = None if is_new else _compared(row)
-    ignored, has_text = _ignored_and_code_state(run, told)
-    _merge(row, told)
+    ignored, has_text = _ignored_and_code_state(run, payload)
+    _merge(row, payload)
     row.recipe = recipe_of(row.params, ignored)
     row.save(force_insert=is_new)
-    if told.code is not None and not has_text:
-        save_code_state(lab=run.lab, normal=told.code.normal, shingles=told.code.shingles)
+    if payload.code is not None and not has_text:
+        save_code_state(lab=run.lab, normal=payload.code.normal, shingles=payload.code.shingles)
     if before is None or before != _compared(row):
         write_keys([(run, row)], ignored=ignored, is_new=is_new)
     return row
@@ -111,28 +111,28 @@ def parts_of(row: Fingerprint, *, ignored: Collection[str]) -> Parts:
     )
 
 
-def parts_from_payload(told: FingerprintIn, *, ignored: Collection[str]) -> Parts:
+def parts_from_payload(payload: FingerprintIn, *, ignored: Collection[str]) -> Parts:
     """Return what is compared of a fingerprint as told, for a run that need not exist."""
-    return parts_of(row_from_payload(told), ignored=ignored)
+    return parts_of(row_from_payload(payload), ignored=ignored)
 
 
-def row_from_payload(told: FingerprintIn) -> Fingerprint:
+def row_from_payload(payload: FingerprintIn) -> Fingerprint:
     """Return a fingerprint as told, as it would be stored for a new run. Nothing is written."""
     row = Fingerprint()
-    _merge(row, told)
+    _merge(row, payload)
     return row
 
 
-def _ignored_and_code_state(run: Run, told: FingerprintIn) -> tuple[frozenset[str], bool]:
+def _ignored_and_code_state(run: Run, payload: FingerprintIn) -> tuple[frozenset[str], bool]:
     """Return the names of the parameters that do not count for a run, and whether its lab has the lines of its code. One
     read: each run that is registered comes by here."""
-    found = list(fetch_rows(
+    rows = list(fetch_rows(
         "SELECT name, 0 AS is_text FROM runs_ignoredparameter WHERE project_id = %s"
         " UNION ALL SELECT '', 1 FROM runs_codetext WHERE lab_id = %s AND normal = %s",
-        [run.charged_project_id or run.project_id, run.lab_id, told.code.normal if told.code is not None else ""],
+        [run.charged_project_id or run.project_id, run.lab_id, payload.code.normal if payload.code is not None else ""],
     ))  # fmt: skip
-    names = frozenset(row["name"] for row in found if not row["is_text"])
-    return names, len(names) < len(found)
+    names = frozenset(row["name"] for row in rows if not row["is_text"])
+    return names, len(names) < len(rows)
 
 
 def ignored_params_of_run(run: Run) -> frozenset[str]:
@@ -149,13 +149,13 @@ def ignored_params_of_project(project_id: int | None) -> frozenset[str]:
 
 def compared_name(name: str) -> str:
     """Return what a parameter is called where runs are compared. Raises InvalidInput for one that is not compared anyway."""
-    found = sort_params({name: 1})
-    if found.seeds or found.dropped:
-        kind = "a seed" if found.seeds else "dropped from every fingerprint"
+    sorted_params = sort_params({name: 1})
+    if sorted_params.seeds or sorted_params.dropped:
+        kind = "a seed" if sorted_params.seeds else "dropped from every fingerprint"
         raise InvalidInput(f"{name!r} is {kind}: there is nothing to ignore.", field="name")
-    if not found.params:
+    if not sorted_params.params:
         raise InvalidInput("A parameter has a name.", field="name")
-    return next(iter(found.params))
+    return next(iter(sorted_params.params))
 
 
 def lookup_param(name: str, value: str) -> tuple[str, str]:
@@ -171,13 +171,13 @@ def resolve_param_values(
 ) -> dict[str, Any]:
     """Return the parameters of a run whose name ends in one of ``names``, with their values: as told, else the one of
     ``among`` that has the hash, else ``otherwise``."""
-    listed = list(among)
-    wanted = {name: each for name, each in (row.params or {}).items() if name.rpartition(".")[2].lower() in names}
+    candidates = list(among)
+    matching = {name: digest for name, digest in (row.params or {}).items() if name.rpartition(".")[2].lower() in names}
     return {
         name: row.told[name]
         if name in row.told
-        else next((value for value in listed if param_hash(name, value) == hashed), otherwise)
-        for name, hashed in wanted.items()
+        else next((value for value in candidates if param_hash(name, value) == hashed), otherwise)
+        for name, hashed in matching.items()
     }
 
 
@@ -222,38 +222,40 @@ def _compared(row: Fingerprint) -> tuple[object, ...]:
     )  # fmt: skip
 
 
-def _merge(row: Fingerprint, told: FingerprintIn) -> None:
+def _merge(row: Fingerprint, payload: FingerprintIn) -> None:
     """Put what is known of ``told`` onto ``row``; what is unknown in it changes nothing."""
-    row.version = told.version
+    row.version = payload.version
     for name in _PLAIN:
-        value = getattr(told, name)
+        value = getattr(payload, name)
         if value is not None and value != "":
             setattr(row, name, value)
-    if told.code is not None:
-        _merge_code(row, told.code)
-    if told.data is not None:
-        row.data, row.data_weak = _better(row.data, row.data_weak, told.data)
-        if told.data.items:
-            row.data_items = msgspec.to_builtins(told.data.items)
-    if told.start is not None:
-        row.start, row.start_weak = _better(row.start, row.start_weak, told.start)
-        row.start_name = told.start.name or row.start_name
+    if payload.code is not None:
+        _merge_code(row, payload.code)
+    if payload.data is not None:
+        row.data, row.data_weak = _better(row.data, row.data_weak, payload.data)
+        if payload.data.items:
+            row.data_items = msgspec.to_builtins(payload.data.items)
+    if payload.start is not None:
+        row.start, row.start_weak = _better(row.start, row.start_weak, payload.start)
+        row.start_name = payload.start.name or row.start_name
 
 
-def _merge_code(row: Fingerprint, told: CodeIn) -> None:
-    if (told.hash and row.code and told.hash != row.code) or (told.weak and row.code_weak and told.weak != row.code_weak):
+def _merge_code(row: Fingerprint, payload: CodeIn) -> None:
+    if (payload.hash and row.code and payload.hash != row.code) or (
+        payload.weak and row.code_weak and payload.weak != row.code_weak
+    ):
         # Other code than was told before: nothing of the old one still holds.
         row.code = row.code_weak = row.code_normal = row.commit = ""
         row.dirty = None
-    row.code = told.hash or row.code
-    row.code_weak = told.weak or row.code_weak
-    row.code_normal = told.normal or row.code_normal
-    row.commit = told.commit or row.commit
-    row.dirty = told.dirty if told.dirty is not None else row.dirty
+    row.code = payload.hash or row.code
+    row.code_weak = payload.weak or row.code_weak
+    row.code_normal = payload.normal or row.code_normal
+    row.commit = payload.commit or row.commit
+    row.dirty = payload.dirty if payload.dirty is not None else row.dirty
 
 
-def _better(verified: str, weak: str, told: DataIn | StartIn) -> tuple[str, str]:
+def _better(verified: str, weak: str, payload: DataIn | StartIn) -> tuple[str, str]:
     """Return (verified, weak) after a word. A digest of other files than the weak hash speaks of now is not kept."""
-    if told.weak and weak and told.weak != weak:
-        return told.verified, told.weak
-    return told.verified or verified, told.weak or weak
+    if payload.weak and weak and payload.weak != weak:
+        return payload.verified, payload.weak
+    return payload.verified or verified, payload.weak or weak

@@ -1,4 +1,4 @@
-"""Parameters that a project does not count when runs are compared, and the recipes that change with them."""
+"""Parameters that a project ignores when runs are compared, and the recomputation that follows."""
 
 from collections import defaultdict
 from collections.abc import Collection, Sequence
@@ -10,56 +10,56 @@ from apps.accounts.models import Lab, Project, User
 from apps.core.errors import NotFound
 from apps.core.jobs import enqueue
 from apps.runs.models import Fingerprint, IgnoredParameter, Run, TierKey
-from apps.runs.services.fingerprints import compared_name, ignored_in, recipe_of, write_keys
+from apps.runs.services.fingerprints import compared_name, ignored_params_of_project, recipe_of, write_keys
 
-RECOUNT = "runs.recount"
+RECOMPUTE_RECIPES = "runs.recount"
 CHUNK = 25  # a transaction on SQLite holds everybody up: some 50 keys a run
 
 
 @transaction.atomic
 def ignore_parameter(*, project: Project, name: str, by: User | None, now: int) -> IgnoredParameter:
-    """Stop counting a parameter in a project; its runs are compared anew by a job. Ignoring it twice changes nothing.
+    """Ignore a parameter in a project and enqueue the recomputation. Idempotent.
 
-    Raises InvalidInput for a name that is not compared anyway.
+    Raises InvalidInput for a name that is never compared.
     """
-    row, made = IgnoredParameter.objects.get_or_create(
+    row, created = IgnoredParameter.objects.get_or_create(
         project=project, name=compared_name(name), defaults={"by": by, "since_us": now}
     )
-    if made:
-        enqueue(kind=RECOUNT, key=str(project.pk))
+    if created:
+        enqueue(kind=RECOMPUTE_RECIPES, key=str(project.pk))
     return row
 
 
 @transaction.atomic
 def count_parameter(*, project: Project, name: str) -> None:
-    """Count a parameter of a project again. Raises NotFound if it was not ignored."""
-    gone, _ = IgnoredParameter.objects.filter(project=project, name=name).delete()
-    if not gone:
+    """Compare a parameter of a project again. Raises NotFound if it was not ignored."""
+    deleted, _ = IgnoredParameter.objects.filter(project=project, name=name).delete()
+    if not deleted:
         raise NotFound(f"{name!r} is not ignored in this project.")
-    enqueue(kind=RECOUNT, key=str(project.pk))
+    enqueue(kind=RECOMPUTE_RECIPES, key=str(project.pk))
 
 
-def recount(*, project: Project) -> int:
+def recompute_project(*, project: Project) -> int:
     """Compute recipes and keys of a project's runs again, in chunks; return how many changed. Can be begun again."""
     runs = Run.objects.filter(Q(charged_project=project) | Q(charged_project=None, project=project), lab=project.lab_id)
-    found = runs.filter(fingerprint__params__isnull=False).order_by("pk")
+    with_params = runs.filter(fingerprint__params__isnull=False).order_by("pk")
     changed = last = 0
-    while part := list(found.filter(pk__gt=last)[:CHUNK]):
-        changed += recount_runs(part)
-        last = part[-1].pk
+    while batch := list(with_params.filter(pk__gt=last)[:CHUNK]):
+        changed += recompute_runs(batch)
+        last = batch[-1].pk
     return changed
 
 
-def recount_charged(runs: Sequence[Run]) -> None:
+def recompute_charged_runs(runs: Sequence[Run]) -> None:
     """Compute recipes again of runs that another project is charged for now, where the lab ignores parameters at all."""
     if not runs or not IgnoredParameter.objects.filter(project__lab_id=runs[0].lab_id).exists():
         return
     for start in range(0, len(runs), CHUNK):
-        recount_runs(runs[start : start + CHUNK])
+        recompute_runs(runs[start : start + CHUNK])
 
 
 @transaction.atomic
-def recount_runs(runs: Sequence[Run], *, anew: bool = False) -> int:
+def recompute_runs(runs: Sequence[Run], *, rebuild_all: bool = False) -> int:
     """Compute the recipes of some runs again, and the keys of those whose recipe changed, or ``anew`` of all; return of how
     many."""
     rows = {row.pk: row for row in Fingerprint.objects.select_for_update().filter(run__in=runs)}
@@ -69,8 +69,8 @@ def recount_runs(runs: Sequence[Run], *, anew: bool = False) -> int:
             by_project[run.charged_project_id or run.project_id].append((run, rows[run.pk]))
     changed = 0
     for project_id, pairs in by_project.items():
-        ignored = ignored_in(project_id)
-        stale = [pair for pair in pairs if anew or pair[1].recipe != recipe_of(pair[1].params, ignored)]
+        ignored = ignored_params_of_project(project_id)
+        stale = [pair for pair in pairs if rebuild_all or pair[1].recipe != recipe_of(pair[1].params, ignored)]
         for _, row in stale:
             row.recipe = recipe_of(row.params, ignored)
         Fingerprint.objects.bulk_update([row for _, row in stale], ["recipe"])
@@ -80,30 +80,30 @@ def recount_runs(runs: Sequence[Run], *, anew: bool = False) -> int:
     return changed
 
 
-REKEY = "runs.rekey"
+REBUILD_KEYS = "runs.rekey"
 MOST = 1000  # runs a job: others have their turn
-_OLD = (50, 51)  # docs/adr/0012-store-leave-one-out-keys-contiguously.md
+_OLD_TIERS = (50, 51)  # docs/adr/0012-store-leave-one-out-keys-contiguously.md
 
 
-def rekey(*, lab: Lab) -> bool:
-    """Make the old keys of some runs of a lab anew; return whether there were any. Can be begun again at any time."""
+def rebuild_old_keys(*, lab: Lab) -> bool:
+    """Rebuild the old keys of some runs of a lab; return whether there were any. Can be restarted at any time."""
     waiting = _waiting(lab)
     for start in range(0, len(waiting), CHUNK):
-        _rekey(waiting[start : start + CHUNK])
+        _rebuild_keys(waiting[start : start + CHUNK])
     return bool(waiting)
 
 
 def _waiting(lab: Lab) -> list[int]:
     """Return some runs that have old keys. Each tier for itself, in its order: the first of it are the index's next."""
-    for tier in _OLD:
+    for tier in _OLD_TIERS:
         rows = TierKey.objects.filter(lab=lab, tier=tier).order_by("key", "run").values_list("run_id", flat=True)
-        if found := list(dict.fromkeys(rows[:MOST])):
-            return found
+        if run_ids := list(dict.fromkeys(rows[:MOST])):
+            return run_ids
     return []
 
 
 @transaction.atomic
-def _rekey(run_ids: Collection[int]) -> None:
+def _rebuild_keys(run_ids: Collection[int]) -> None:
     runs = list(Run.objects.select_for_update().filter(pk__in=run_ids).order_by("pk"))
-    TierKey.objects.filter(run__in=runs, tier__in=_OLD).delete()  # also of a run that has no fingerprint any more
-    recount_runs(runs, anew=True)
+    TierKey.objects.filter(run__in=runs, tier__in=_OLD_TIERS).delete()  # also of a run that has no fingerprint any more
+    recompute_runs(runs, rebuild_all=True)

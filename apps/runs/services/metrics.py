@@ -1,4 +1,4 @@
-"""Metrics of runs: points told in bulk, each (metric, step) once, and a summary that is exact in any order."""
+"""Metrics of runs: points stored in bulk, each (metric, step) once, with a summary that is independent of their order."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -14,12 +14,12 @@ from apps.core.units import US_PER_S
 from apps.runs.choices import RunState
 from apps.runs.metric_parsing import Point
 from apps.runs.models import Metric, MetricPoint, Run
-from apps.runs.services.runs import may_tell_of
-from apps.runs.services.updates import hear
+from apps.runs.services.runs import can_report
+from apps.runs.services.updates import touch
 
 MAX_METRICS = 2000
-HEARD_EVERY_US = 30 * US_PER_S  # points come often; the run's row is written at most so often for them
-_AT_ONCE = 500  # steps in one IN (...)
+TOUCH_INTERVAL_US = 30 * US_PER_S  # points come often; the run's row is written at most so often for them
+_STEPS_PER_QUERY = 500  # steps in one IN (...)
 
 
 @transaction.atomic
@@ -31,75 +31,77 @@ def add_points(
     Raises NotFound where there is no such run (or a node's token may not write it), InvalidInput for too many metrics.
     """
     run = Run.objects.select_related("node").filter(lab=lab, uuid=uuid).first()
-    if run is None or (bound_node is not None and not may_tell_of(run, bound_node)):
+    if run is None or (bound_node is not None and not can_report(run, bound_node)):
         raise NotFound("There is no such run in this lab.", hint="Send PUT with the run's facts first.")
     metrics = _locked(run, list(points))
-    new = sum(_add(metrics[name], told) for name, told in points.items() if told)
+    new = sum(_add(metrics[name], metric_points) for name, metric_points in points.items() if metric_points)
     Metric.objects.bulk_update(
-        metrics.values(), ["count", "last_step", "last_value", "least", "greatest"], batch_size=100
+        metrics.values(), ["count", "last_step", "last_value", "min_value", "max_value"], batch_size=100
     )  # fmt: skip
-    if now is not None and (run.state == RunState.LOST or run.seen_us is None or run.seen_us < now - HEARD_EVERY_US):
+    if now is not None and (
+        run.state == RunState.LOST or run.last_report_us is None or run.last_report_us < now - TOUCH_INTERVAL_US
+    ):
         run = Run.objects.select_for_update(of=("self",)).get(pk=run.pk)
-        hear(run, now)
-        run.save(update_fields=["seen_us", "state"])
+        touch(run, now)
+        run.save(update_fields=["last_report_us", "state"])
     return new
 
 
 def _locked(run: Run, names: Iterable[str]) -> dict[str, Metric]:
-    """Return the metrics by name, made if need be, and locked in one order: whoever tells of the same ones waits."""
-    wanted = sorted(names)
-    found = _rows(run, wanted)
-    missing = [name for name in wanted if name not in found]
+    """Return the metrics by name, created as needed, and locked in a fixed order."""
+    ordered = sorted(names)
+    metrics = _rows(run, ordered)
+    missing = [name for name in ordered if name not in metrics]
     if missing:
         if run.metrics.count() + len(missing) > MAX_METRICS:
             raise InvalidInput(f"A run has at most {MAX_METRICS} metrics.", field="points")
         Metric.objects.bulk_create([Metric(run=run, name=name) for name in missing], ignore_conflicts=True)
-        found = _rows(run, wanted)
-    return found
+        metrics = _rows(run, ordered)
+    return metrics
 
 
 def _rows(run: Run, names: list[str]) -> dict[str, Metric]:
     return {row.name: row for row in run.metrics.select_for_update().filter(name__in=names).order_by("name")}
 
 
-def _add(metric: Metric, told: Sequence[Point]) -> int:
-    """Store the points of one metric and keep its summary; return how many were new."""
-    before = _there(metric, told)
-    _write(metric, told)
-    new = len(told) - len(before)
-    values = [point.value for point in told if point.value is not None]
-    was_extreme = any(value is not None and value in (metric.least, metric.greatest) for value in before.values())
+def _add(metric: Metric, points: Sequence[Point]) -> int:
+    """Store the points of one metric and update its summary; return the number of new points."""
+    before = _stored_values(metric, points)
+    _write(metric, points)
+    new = len(points) - len(before)
+    values = [point.value for point in points if point.value is not None]
+    was_extreme = any(value is not None and value in (metric.min_value, metric.max_value) for value in before.values())
     metric.count += new
-    last = max(told, key=lambda point: point.step)
+    last = max(points, key=lambda point: point.step)
     if metric.last_step is None or last.step >= metric.last_step:
         metric.last_step, metric.last_value = last.step, last.value
     if was_extreme:  # what was the least may be gone: ask all
-        found = metric.points.aggregate(least=Min("value"), greatest=Max("value"))
-        metric.least, metric.greatest = found["least"], found["greatest"]
+        extremes = metric.points.aggregate(min_value=Min("value"), max_value=Max("value"))
+        metric.min_value, metric.max_value = extremes["min_value"], extremes["max_value"]
     elif values:
-        metric.least = min(values if metric.least is None else [metric.least, *values])
-        metric.greatest = max(values if metric.greatest is None else [metric.greatest, *values])
+        metric.min_value = min(values if metric.min_value is None else [metric.min_value, *values])
+        metric.max_value = max(values if metric.max_value is None else [metric.max_value, *values])
     return new
 
 
-def _there(metric: Metric, told: Sequence[Point]) -> dict[int, float | None]:
-    """Return the values kept so far at the steps told. Steps beyond the last one are new, and nobody asks."""
+def _stored_values(metric: Metric, points: Sequence[Point]) -> dict[int, float | None]:
+    """Return the stored values at the steps of ``points``. Steps beyond the last one are new and need no query."""
     if metric.last_step is None:
         return {}
-    asked = [point.step for point in told if point.step <= metric.last_step]
-    found: dict[int, float | None] = {}
-    for start in range(0, len(asked), _AT_ONCE):
-        found.update(metric.points.filter(step__in=asked[start : start + _AT_ONCE]).values_list("step", "value"))
-    return found
+    steps = [point.step for point in points if point.step <= metric.last_step]
+    values: dict[int, float | None] = {}
+    for start in range(0, len(steps), _STEPS_PER_QUERY):
+        values.update(metric.points.filter(step__in=steps[start : start + _STEPS_PER_QUERY]).values_list("step", "value"))
+    return values
 
 
-def _write(metric: Metric, told: Sequence[Point]) -> None:
+def _write(metric: Metric, points: Sequence[Point]) -> None:
     columns: dict[str, tuple[str, Sequence[Any]]] = {
-        "metric_id": ("bigint", [metric.pk] * len(told)),
-        "step": ("bigint", [point.step for point in told]),
-        "at_us": ("bigint", [point.at_us for point in told]),
-        "value": ("double precision", [point.value for point in told]),
-        "word": ("text", [point.word for point in told]),
+        "metric_id": ("bigint", [metric.pk] * len(points)),
+        "step": ("bigint", [point.step for point in points]),
+        "at_us": ("bigint", [point.at_us for point in points]),
+        "value": ("double precision", [point.value for point in points]),
+        "word": ("text", [point.special_value for point in points]),
     }
     bulk_insert(
         "runs_metricpoint", columns,
@@ -110,5 +112,5 @@ def _write(metric: Metric, told: Sequence[Point]) -> None:
 
 def curve(metric: Metric) -> list[Point]:
     """Return the points of a metric by step."""
-    found = MetricPoint.objects.filter(metric=metric).order_by("step").values_list("step", "at_us", "value", "word")
-    return [Point(*row) for row in found.iterator(chunk_size=5000)]
+    rows = MetricPoint.objects.filter(metric=metric).order_by("step").values_list("step", "at_us", "value", "special_value")
+    return [Point(*row) for row in rows.iterator(chunk_size=5000)]

@@ -15,11 +15,20 @@ from apps.core.jobs import enqueue, enqueue_batch
 from apps.core.sql import fetch_rows, for_update, uuid_param
 from apps.fleet.models import Node
 from apps.ingest.calc import job_run
-from apps.runs.choices import RunState, Way
+from apps.runs.choices import AttributionSource, RunState
 from apps.runs.models import Run
-from apps.runs.scheduler_jobs import IMPORTED, JobIn, contradiction, may_rename, merged_facts, told_by
-from apps.runs.services.ignored_params import recount_charged
-from apps.runs.services.updates import External, Known, first_of, hear, keep_known, note_known, watch, welcome
+from apps.runs.scheduler_jobs import IMPORTED, JobIn, can_change_owner, first_contradiction, merge_job_facts, record_reporter
+from apps.runs.services.ignored_params import recompute_charged_runs
+from apps.runs.services.updates import (
+    External,
+    RunUpdate,
+    apply_update,
+    link_waiting_children,
+    run_by_external_id,
+    save_update,
+    schedule_lost_check,
+    touch,
+)
 
 
 @dataclass(frozen=True)
@@ -35,7 +44,7 @@ class RunFacts:
     host: str = ""
     node_uuid: UUID | None = None
     job: JobIn | None = None
-    known: Known = field(default_factory=Known)
+    known: RunUpdate = field(default_factory=RunUpdate)
 
 
 def put_run(
@@ -46,7 +55,7 @@ def put_run(
     by: User | None,
     bound_node: UUID | None,
     now: int | None = None,
-    teller: str = "",
+    reported_by: str = "",
 ) -> tuple[Run, str]:
     """Create or renew a run; return it and a warning ('' if none). Saying the same again changes nothing.
 
@@ -59,25 +68,25 @@ def put_run(
     The run that a scheduler's job is (its UUID follows from the job) is written by each node the job works on; whose job
     it is, the first one says.
     """
-    told: dict[str, Any] = {
+    arguments: dict[str, Any] = {
         "lab": lab,
         "uuid": uuid,
         "facts": facts,
         "by": by,
         "bound_node": bound_node,
         "now": now,
-        "teller": teller,
+        "reported_by": reported_by,
     }
     try:
-        return _put(**told)
+        return _put(**arguments)
     except IntegrityError:  # somebody made the same run at the same moment: now it is there
-        return _put(**told)
+        return _put(**arguments)
 
 
 @transaction.atomic
 @enqueue_batch()
 def _put(
-    *, lab: Lab, uuid: UUID, facts: RunFacts, by: User | None, bound_node: UUID | None, now: int | None, teller: str
+    *, lab: Lab, uuid: UUID, facts: RunFacts, by: User | None, bound_node: UUID | None, now: int | None, reported_by: str
 ) -> tuple[Run, str]:
     if bound_node is not None and facts.node_uuid not in (None, bound_node):
         raise Forbidden("This token writes only runs of its own node.", hint="Leave 'node' out, or use a person's token.")
@@ -91,7 +100,9 @@ def _put(
             f"There is no project {facts.project!r} (known: {', '.join(known)}). The run goes on, charged to no project. "
             f"Next time --project {known[0] if known else 'NAME'}, or make it first at {settings.SITE_URL}/projects/"
         )
-    if facts.known.external is not None and (first := _told_before(lab, uuid, facts.known.external, bound_node, now)):
+    if facts.known.external is not None and (
+        first := _find_by_external_id(lab, uuid, facts.known.external, bound_node, now)
+    ):
         return first, (
             f"This is the run {first.uuid}: {facts.known.external.tool} {facts.known.external.value!r} was told before. "
             "Nothing was changed; go on with that UUID."
@@ -99,20 +110,20 @@ def _put(
     is_job = facts.job is not None and facts.job.run_uuid == uuid
     run, is_new = _locked(lab, uuid, facts)
     run.lab = lab  # already read
-    elsewhere = bound_node is not None and run.node is not None and run.node.uuid != bound_node
-    if elsewhere and not is_job:
+    is_other_node = bound_node is not None and run.node is not None and run.node.uuid != bound_node
+    if is_other_node and not is_job:
         raise Conflict("This run belongs to another node.", hint="Make a new UUID for a new run.")
     before = None if is_new else (run.project_id, run.os_user, run.account, run.user_id)
     if facts.job is not None:
-        _take_job(run, facts.job, is_job=is_job, os_user=facts.os_user, bound_node=bound_node)
-    hear(run, now)
-    if elsewhere:
+        _apply_job(run, facts.job, is_job=is_job, os_user=facts.os_user, bound_node=bound_node)
+    touch(run, now)
+    if is_other_node:
         run.save()
         return run, ""
     run.project = project
     if project is not None:  # nothing beats what the run itself names
-        run.charged_project, run.charge_way = project, Way.EXPLICIT
-    run.project_asked = facts.project or ""
+        run.charged_project, run.attributed_by = project, AttributionSource.EXPLICIT
+    run.requested_project = facts.project or ""
     run.user = run.user if is_job else by or run.user  # who tells of a job need not be whose job it is
     run.node = node or run.node
     run.name = facts.name
@@ -124,61 +135,61 @@ def _put(
     run.started_us = min(run.started_us, facts.started_us) if is_job else facts.started_us
     if run.ended_us is not None and run.ended_us < run.started_us:
         raise InvalidInput("The run would end before it starts.", field="started_at")
-    run.teller = run.teller or teller
-    note_known(run, facts.known)
+    run.reported_by = run.reported_by or reported_by
+    apply_update(run, facts.known)
     run.save()
-    keep_known(run, facts.known, params=run.params, is_new=is_new)
+    save_update(run, facts.known, params=run.params, is_new=is_new)
     if is_new:
-        welcome(run, now)
+        link_waiting_children(run, now)
     else:
-        watch(run, now)
+        schedule_lost_check(run, now)
         if before is not None and before[0] != run.project_id:
-            recount_charged([run])
+            recompute_charged_runs([run])
     if before != (run.project_id, run.os_user, run.account, run.user_id):
         enqueue(kind="attribution.run", key=f"{lab.pk}:{uuid}")
     return run, warning
 
 
-def _told_before(lab: Lab, uuid: UUID, external: External, bound_node: UUID | None, now: int | None) -> Run | None:
+def _find_by_external_id(lab: Lab, uuid: UUID, external: External, bound_node: UUID | None, now: int | None) -> Run | None:
     """Return the run that has this id already, unless it is the one that is told or both are here (keep_known says so)."""
-    first = first_of(lab, external)
+    first = run_by_external_id(lab, external)
     if first is None or first.uuid == uuid or Run.objects.filter(lab=lab, uuid=uuid).exists():
         return None
     if bound_node is not None and (first.node is None or first.node.uuid != bound_node):
         raise Conflict("This run belongs to another node.", field="external", hint="Use a person's token.")
-    hear(first, now)
+    touch(first, now)
     first.save()
     return first
 
 
 def _locked(lab: Lab, uuid: UUID, facts: RunFacts) -> tuple[Run, bool]:
     """Return the run's row, locked, or one that is new and not stored yet; and whether it is new."""
-    held = list(
+    rows = list(
         fetch_rows(f"SELECT id FROM runs_run WHERE lab_id = %s AND uuid = %s{for_update()}", [lab.pk, uuid_param(uuid)])
     )
-    if not held:  # most often: nothing of the row is asked for that is not there
+    if not rows:  # most often: nothing of the row is asked for that is not there
         return Run(lab=lab, uuid=uuid, name=facts.name, started_us=facts.started_us), True
-    return Run.objects.select_related("node").get(pk=held[0]["id"]), False
+    return Run.objects.select_related("node").get(pk=rows[0]["id"]), False
 
 
-def _take_job(run: Run, job: JobIn, *, is_job: bool, os_user: str, bound_node: UUID | None) -> None:
+def _apply_job(run: Run, job: JobIn, *, is_job: bool, os_user: str, bound_node: UUID | None) -> None:
     """Put what is told of a scheduler's job onto a run. Raises Conflict where another node said otherwise."""
-    teller = str(bound_node) if bound_node else IMPORTED
-    if is_job and not may_rename(run.job_facts, teller):
-        there = {"user": run.os_user, "account": run.account, "partition": run.partition}
-        told = {"user": os_user, "account": job.account, "partition": job.partition}
-        if name := contradiction(there, told):
+    reporter = str(bound_node) if bound_node else IMPORTED
+    if is_job and not can_change_owner(run.job_facts, reporter):
+        stored_facts = {"user": run.os_user, "account": run.account, "partition": run.partition}
+        reported_facts = {"user": os_user, "account": job.account, "partition": job.partition}
+        if name := first_contradiction(stored_facts, reported_facts):
             raise Conflict(
                 f"Another node says otherwise of this job's {name}.", field=name,
                 hint="If the first word was wrong, import the job with a person's token: labcarbon-collect import-sacct",
             )  # fmt: skip
     run.scheduler, run.cluster, run.job_id = job.scheduler, job.cluster, job.job_id
     run.account, run.partition = job.account or run.account, job.partition or run.partition
-    facts = merged_facts(run.job_facts, job.facts)
-    run.job_facts = told_by(facts, teller) if is_job else facts
+    facts = merge_job_facts(run.job_facts, job.facts)
+    run.job_facts = record_reporter(facts, reporter) if is_job else facts
 
 
-def may_tell_of(run: Run, bound_node: UUID) -> bool:
+def can_report(run: Run, bound_node: UUID) -> bool:
     """Return whether a node's token may say how a run ended: it is its own run, or a job it told of before."""
     return (run.node is not None and run.node.uuid == bound_node) or str(bound_node) in run.job_facts.get("told_by", [])
 
@@ -194,7 +205,7 @@ def change_run(
     reported_energy_mj: int | None,
     bound_node: UUID | None,
     job_facts: Mapping[str, Any] | None = None,
-    known: Known | None = None,
+    update: RunUpdate | None = None,
     now: int | None = None,
 ) -> Run:
     """Record how a run ended (``state``), or what became known of it. ``now`` as in :func:`put_run`.
@@ -205,7 +216,7 @@ def change_run(
     run = Run.objects.select_for_update().filter(lab=lab, uuid=uuid).first()
     if run is None:
         raise NotFound("There is no such run in this lab.", hint="Send PUT with the run's facts first.")
-    if bound_node is not None and not may_tell_of(run, bound_node):
+    if bound_node is not None and not can_report(run, bound_node):
         raise NotFound("There is no such run in this lab.", hint="Send PUT with the run's facts first.")
     is_job = bool(run.scheduler) and run.uuid == job_run(f"{run.cluster}/{run.job_id}")
     if is_job and ended_us is not None:  # schedulers tell whole seconds
@@ -215,17 +226,17 @@ def change_run(
     if is_job and state == RunState.RUNNING:  # queued again: it goes on
         run.ended_us = run.exit_code = None
     if run.scheduler and job_facts:
-        run.job_facts = merged_facts(run.job_facts, job_facts)
-    hear(run, now)
+        run.job_facts = merge_job_facts(run.job_facts, job_facts)
+    touch(run, now)
     if state is not None and (state != RunState.RUNNING or is_job):
         run.state = state
     run.ended_us = ended_us if ended_us is not None else run.ended_us
     run.exit_code = exit_code if exit_code is not None else run.exit_code
     run.reported_energy_mj = reported_energy_mj if reported_energy_mj is not None else run.reported_energy_mj
-    if known is not None:
-        note_known(run, known)
+    if update is not None:
+        apply_update(run, update)
     run.save()
-    if known is not None:
-        keep_known(run, known)
-    watch(run, now)
+    if update is not None:
+        save_update(run, update)
+    schedule_lost_check(run, now)
     return run

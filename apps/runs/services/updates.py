@@ -1,4 +1,4 @@
-"""What becomes known of a run by and by: what it is for, its parent, tags, ids elsewhere, fingerprint, why it failed."""
+"""Later updates of a run: purpose, parent, tags, external ids, fingerprint and failure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -15,16 +15,16 @@ from apps.core.sql import fetch_rows, uuid_param
 from apps.runs.choices import RunState
 from apps.runs.fingerprint_parsing import FingerprintIn
 from apps.runs.models import ExternalId, Fingerprint, Run
-from apps.runs.services.fingerprints import put_fingerprint, told_by_params
+from apps.runs.services.fingerprints import fingerprint_from_params, put_fingerprint
 
 MAX_TAGS = 100
 _MAX_ANCESTORS = 64
-WATCH = "runs.watch"
+LOST_CHECK = "runs.watch"
 
 
 @dataclass(frozen=True)
 class External:
-    """What another tool calls a run."""
+    """The id of a run in another tool."""
 
     tool: str
     value: str
@@ -40,10 +40,10 @@ class FailureIn:
 
 
 @dataclass(frozen=True)
-class Known:
-    """What a client tells of a run at its start or later. None: it says nothing of that, and what is known stays.
+class RunUpdate:
+    """Data of a run that a client sends at its start or later. None leaves the stored value unchanged.
 
-    ``tags``: name → text, None takes a tag away.
+    ``tags``: name → text; None removes a tag.
     """
 
     fingerprint: FingerprintIn | None = None
@@ -55,68 +55,70 @@ class Known:
     failure: FailureIn | None = None
 
 
-def hear(run: Run, now: int | None) -> None:
-    """Note that a word of a run came; it revives a run that was given up. ``now`` None: a record of the past is no word."""
+def touch(run: Run, now: int | None) -> None:
+    """Record a report of a run; a lost run becomes running again. ``now`` None: a record of the past changes nothing."""
     if now is None:
         return
-    run.seen_us = max(run.seen_us or 0, now)
+    run.last_report_us = max(run.last_report_us or 0, now)
     if run.state == RunState.LOST:
         run.state = RunState.RUNNING
 
 
-def watch(run: Run, now: int | None) -> None:
-    """See to it that somebody looks whether a running run of the lab is lost. Costs a read where somebody does already."""
+def schedule_lost_check(run: Run, now: int | None) -> None:
+    """Schedule the check for lost runs of the lab, unless one is scheduled."""
     key = str(run.lab_id)
-    if now is None or run.state != RunState.RUNNING or Job.objects.filter(kind=WATCH, key=key).exists():
+    if now is None or run.state != RunState.RUNNING or Job.objects.filter(kind=LOST_CHECK, key=key).exists():
         return
-    enqueue(kind=WATCH, key=key, due_us=now)
+    enqueue(kind=LOST_CHECK, key=key, due_us=now)
 
 
-def note_known(run: Run, known: Known) -> None:
-    """Put what is told onto a run that the caller saves. Raises InvalidInput for a parent that cannot be one."""
-    told = known.fingerprint
-    run.intent = known.intent or (told.intent if told else None) or run.intent
-    sweep = known.sweep if known.sweep is not None else told.sweep if told else None
+def apply_update(run: Run, update: RunUpdate) -> None:
+    """Apply an update to a run that the caller saves. Raises InvalidInput for an invalid parent."""
+    fingerprint = update.fingerprint
+    run.intent = update.intent or (fingerprint.intent if fingerprint else None) or run.intent
+    sweep = update.sweep if update.sweep is not None else fingerprint.sweep if fingerprint else None
     run.sweep = run.sweep if sweep is None else sweep
-    if known.tags:
-        tags = {**run.tags, **known.tags}
+    if update.tags:
+        tags = {**run.tags, **update.tags}
         run.tags = {name: text for name, text in tags.items() if text is not None}
         if len(run.tags) > MAX_TAGS:
             raise InvalidInput(f"A run has at most {MAX_TAGS} tags; these would be {len(run.tags)}.", field="tags")
-    if known.parent is not None:
-        _note_parent(run, known.parent)
-    if known.failure is not None:
-        run.failure = known.failure.kind or run.failure
-        run.failure_point = known.failure.point or run.failure_point
-        run.failure_text = known.failure.text or run.failure_text
+    if update.parent is not None:
+        _note_parent(run, update.parent)
+    if update.failure is not None:
+        run.failure = update.failure.kind or run.failure
+        run.failure_point = update.failure.point or run.failure_point
+        run.failure_text = update.failure.text or run.failure_text
 
 
-def keep_known(run: Run, known: Known, *, params: Mapping[str, Any] | None = None, is_new: bool = False) -> None:
-    """Store what has tables of its own, for a run that is saved. ``params``: told beside or instead of a fingerprint."""
-    if known.external is not None:
-        _keep_external(run, known.external)
-    told = known.fingerprint
-    if params and (told is None or told.params is None) and (is_new or _params_are_the_apis(run)):
-        told = _with_params(told, params)
-    if told is not None:
-        put_fingerprint(run=run, told=told, is_new=is_new)
+def save_update(run: Run, update: RunUpdate, *, params: Mapping[str, Any] | None = None, is_new: bool = False) -> None:
+    """Store the parts of an update that have their own tables, for a saved run. ``params``: sent beside or instead of a
+    fingerprint.
+    """
+    if update.external is not None:
+        _keep_external(run, update.external)
+    fingerprint = update.fingerprint
+    if params and (fingerprint is None or fingerprint.params is None) and (is_new or _params_are_the_apis(run)):
+        fingerprint = _with_params(fingerprint, params)
+    if fingerprint is not None:
+        put_fingerprint(run=run, payload=fingerprint, is_new=is_new)
 
 
-def welcome(run: Run, now: int | None) -> None:
+def link_waiting_children(run: Run, now: int | None) -> None:
     """Make a run that is new the parent of those that named it before it came, and :func:`watch` it. One read, as a rule."""
-    asked = [WATCH, str(run.lab_id), run.lab_id, uuid_param(run.uuid)]
-    (found,) = fetch_rows(
+    params = [LOST_CHECK, str(run.lab_id), run.lab_id, uuid_param(run.uuid)]
+    (flags,) = fetch_rows(
         "SELECT EXISTS (SELECT 1 FROM core_job WHERE kind = %s AND key = %s) AS watched,"
         " EXISTS (SELECT 1 FROM runs_run WHERE lab_id = %s AND parent_asked = %s) AS named",
-        asked,
+        params,
     )
-    if found["named"]:
-        Run.objects.filter(lab_id=run.lab_id, parent_asked=run.uuid).update(parent=run, parent_asked=None)
-    if not found["watched"]:
-        watch(run, now)
+    if flags["named"]:
+        Run.objects.filter(lab_id=run.lab_id, requested_parent=run.uuid).update(parent=run, requested_parent=None)
+    if not flags["watched"]:
+        schedule_lost_check(run, now)
 
 
-def first_of(lab: Lab, external: External) -> Run | None:
+def run_by_external_id(lab: Lab, external: External) -> Run | None:
     """Return the run that a tool's id belongs to, locked, or None."""
     runs = Run.objects.select_for_update(of=("self",)).select_related("node", "project")
     return runs.filter(lab=lab, external_ids__lab=lab, external_ids__tool=external.tool,
@@ -129,12 +131,14 @@ def _params_are_the_apis(run: Run) -> bool:
     return row is None or row.params is None or not (row.entry or row.code or row.code_weak or row.data or row.data_weak)
 
 
-def _with_params(told: FingerprintIn | None, params: Mapping[str, Any]) -> FingerprintIn:
-    found = told_by_params(params)
-    if told is None:
-        return found
-    seeds = found.seeds if told.seeds is None else told.seeds
-    return structs.replace(told, params=found.params, told=told.told or found.told, dropped=found.dropped, seeds=seeds)
+def _with_params(payload: FingerprintIn | None, params: Mapping[str, Any]) -> FingerprintIn:
+    from_params = fingerprint_from_params(params)
+    if payload is None:
+        return from_params
+    seeds = from_params.seeds if payload.seeds is None else payload.seeds
+    return structs.replace(
+        payload, params=from_params.params, told=payload.told or from_params.told, dropped=from_params.dropped, seeds=seeds
+    )
 
 
 def _note_parent(run: Run, uuid: UUID) -> None:
@@ -142,7 +146,7 @@ def _note_parent(run: Run, uuid: UUID) -> None:
         raise InvalidInput("A run is not its own parent.", field="parent")
     parent = Run.objects.filter(lab_id=run.lab_id, uuid=uuid).only("pk", "parent_id").first()
     if parent is None:
-        run.parent, run.parent_asked = None, uuid
+        run.parent, run.requested_parent = None, uuid
         return
     above, steps = parent.parent_id, 0
     while above is not None and steps < _MAX_ANCESTORS:
@@ -150,15 +154,15 @@ def _note_parent(run: Run, uuid: UUID) -> None:
             raise InvalidInput("This would make a run an ancestor of itself.", field="parent")
         above = Run.objects.filter(pk=above).values_list("parent_id", flat=True).first()
         steps += 1
-    run.parent, run.parent_asked = parent, None
+    run.parent, run.requested_parent = parent, None
 
 
 def _keep_external(run: Run, external: External) -> None:
-    told = ExternalId(lab_id=run.lab_id, run=run, tool=external.tool, value=external.value)
-    ExternalId.objects.bulk_create([told], ignore_conflicts=True)
-    kept = ExternalId.objects.select_related("run").get(lab_id=run.lab_id, tool=external.tool, value=external.value)
-    if kept.run_id != run.pk:
+    external_id = ExternalId(lab_id=run.lab_id, run=run, tool=external.tool, value=external.value)
+    ExternalId.objects.bulk_create([external_id], ignore_conflicts=True)
+    stored = ExternalId.objects.select_related("run").get(lab_id=run.lab_id, tool=external.tool, value=external.value)
+    if stored.run_id != run.pk:
         raise Conflict(
-            f"{external.tool} {external.value!r} is the id of another run here, {kept.run.uuid}.",
+            f"{external.tool} {external.value!r} is the id of another run here, {stored.run.uuid}.",
             field="external", hint="Go on with that run's UUID.",
         )  # fmt: skip

@@ -13,18 +13,18 @@ from apps.accounts.authentication import BadToken, tracker_token
 from apps.core.clock import now_us
 from apps.core.errors import Forbidden, LabCarbonError, NotAuthenticated, NotFound, TooLarge
 from apps.core.locks import write_lock
-from apps.trackers.choices import Door
-from apps.trackers.codecarbon.parsing import parsed
-from apps.trackers.codecarbon.services.receive import begin_run, take
+from apps.trackers.choices import Channel
+from apps.trackers.codecarbon.parsing import parse_json
+from apps.trackers.codecarbon.services.receive import save_message, start_run
 from apps.trackers.codecarbon.services.tokens import source_of
 from apps.trackers.models import CodeCarbonSource
 
 MAX_BODY = 64 << 10
 RUNS = frozenset({"runs", "run"})
-DOORS = {"emissions": Door.EMISSION, "emission": Door.EMISSION, "emissions-data": Door.RECORD}
+CHANNELS = {"emissions": Channel.INTERVAL, "emission": Channel.INTERVAL, "emissions-data": Channel.RECORD}
 
 
-class OnlyPost(LabCarbonError):
+class MethodNotAllowed(LabCarbonError):
     status = 405
     code = "method_not_allowed"
 
@@ -34,7 +34,7 @@ def codecarbon(request: HttpRequest, rest: str) -> HttpResponse:
     """Take what CodeCarbon posts: ``<token>/runs``, ``<token>/emissions``, ``<token>/emissions-data``; the token may also
     come as ``x-api-token``. Doubled slashes and the old singular names are taken alike."""
     try:
-        return _answer(request, [word for word in rest.split("/") if word])
+        return _handle(request, [segment for segment in rest.split("/") if segment])
     except OperationalError:
         response = JsonResponse(
             {"error": {"code": "unavailable", "message": "The database cannot be written now."}}, status=503
@@ -48,27 +48,27 @@ def codecarbon(request: HttpRequest, rest: str) -> HttpResponse:
         return response
 
 
-def _answer(request: HttpRequest, words: list[str]) -> HttpResponse:
-    door = words[-1] if words else ""
-    if (door not in RUNS and door not in DOORS) or len(words) > 2:
+def _handle(request: HttpRequest, segments: list[str]) -> HttpResponse:
+    route = segments[-1] if segments else ""
+    if (route not in RUNS and route not in CHANNELS) or len(segments) > 2:
         raise NotFound(
             "CodeCarbon posts to …/runs, …/emissions or …/emissions-data.",
             hint=f"Copy api_endpoint again from {settings.SITE_URL}/tokens/codecarbon/",
         )
     if request.method != "POST":
-        raise OnlyPost(f"This address does not answer {request.method}.", hint="CodeCarbon sends POST.")
-    _encrypted(request)
-    source = _source(words[0] if len(words) == 2 else request.headers.get("x-api-token", ""))
+        raise MethodNotAllowed(f"This address does not answer {request.method}.", hint="CodeCarbon sends POST.")
+    _require_https(request)
+    source = _source(segments[0] if len(segments) == 2 else request.headers.get("x-api-token", ""))
     body = _body(request)
-    content = parsed(body)
+    content = parse_json(body)
     with write_lock():
-        if door in RUNS:
-            return JsonResponse({"id": str(begin_run(source=source, content=content, now=now_us()))}, status=201)
-        take(source=source, door=DOORS[door], content=content, body=body, now=now_us())
+        if route in RUNS:
+            return JsonResponse({"id": str(start_run(source=source, content=content, now=now_us()))}, status=201)
+        save_message(source=source, channel=CHANNELS[route], content=content, body=body, now=now_us())
     return HttpResponse(status=201)
 
 
-def _encrypted(request: HttpRequest) -> None:
+def _require_https(request: HttpRequest) -> None:
     if settings.SECURE_SSL_REDIRECT and not request.is_secure():
         raise Forbidden(
             "This server is asked over https only, and the token came unencrypted.",

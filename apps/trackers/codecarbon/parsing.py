@@ -28,7 +28,7 @@ _SHORT_FACTS = 40
 
 
 @dataclass(frozen=True)
-class Told:
+class Reading:
     """What one message says: energy of each component (mJ, PUE divided out) over ``duration_us`` before ``at_us``.
 
     ``at_us`` None: it gave no moment with a time zone. ``client_ug``: the client's own carbon, None if it told none.
@@ -45,24 +45,24 @@ class Told:
     def energy_mj(self) -> int:
         return self.gpu_mj + self.cpu_mj + self.ram_mj
 
-    def less(self, earlier: "Told") -> "Told":
-        """Return what a cumulative record adds to an earlier one of the same run. Raises InvalidInput if it is less."""
-        both_told = self.client_ug is not None and earlier.client_ug is not None
-        added = Told(
+    def less(self, earlier: "Reading") -> "Reading":
+        """Return the difference between a cumulative record and an earlier one. Raises InvalidInput if it is negative."""
+        has_client_ug = self.client_ug is not None and earlier.client_ug is not None
+        added = Reading(
             self.at_us,
             self.duration_us - earlier.duration_us,
             self.gpu_mj - earlier.gpu_mj,
             self.cpu_mj - earlier.cpu_mj,
             self.ram_mj - earlier.ram_mj,
-            (self.client_ug or 0) - (earlier.client_ug or 0) if both_told else None,
+            (self.client_ug or 0) - (earlier.client_ug or 0) if has_client_ug else None,
         )
         if min(added.duration_us, added.gpu_mj, added.cpu_mj, added.ram_mj) < 0:
             raise InvalidInput("This record tells less than an earlier one of the same run.")
         return added
 
 
-def parsed(body: bytes) -> dict[str, Any]:
-    """Return a JSON object with its numbers as they were written. Raises InvalidInput."""
+def parse_json(body: bytes) -> dict[str, Any]:
+    """Return a JSON object with exact numbers. Raises InvalidInput."""
     try:
         content = json.loads(body, parse_float=Decimal, parse_constant=_refuse)
     except (ValueError, RecursionError) as error:
@@ -76,30 +76,30 @@ def _refuse(text: str) -> float:
     raise ValueError(text)
 
 
-def read_told(content: Mapping[str, Any], *, client_pue_ppm: int, zone: tzinfo | None = None) -> Told:
+def parse_reading(content: Mapping[str, Any], *, client_pue_ppm: int, zone: tzinfo | None = None) -> Reading:
     """Return what a message says. ``client_pue_ppm`` is divided out unless the message names its own PUE.
 
     ``zone``: in which a moment without a time zone is meant; None: such a moment is not used. Raises InvalidInput.
     """
     pue_ppm = client_pue_ppm
     if content.get("pue") not in (None, ""):
-        pue_ppm = int(_number(content, "pue", least=Decimal(1), most=Decimal(100)) * PPM)
-    duration_us = int(_number(content, "duration", most=Decimal(MAX_DURATION_S)) * US_PER_S)
+        pue_ppm = int(_number(content, "pue", min_value=Decimal(1), max_value=Decimal(100)) * PPM)
+    duration_us = int(_number(content, "duration", max_value=Decimal(MAX_DURATION_S)) * US_PER_S)
     gpu_mj, cpu_mj, ram_mj = (_energy_mj(content, f"{name}_energy", pue_ppm) for name in COMPONENTS)
     name = "emissions_sum" if "emissions_sum" in content else "emissions"
-    kg = _number(content, name, most=Decimal(10**6)) if content.get(name) not in (None, "") else None
+    kg = _number(content, name, max_value=Decimal(10**6)) if content.get(name) not in (None, "") else None
     client_ug = None if kg is None else int(Fraction(kg) * UG_PER_KG * 2 + 1) // 2
-    return Told(_moment(content, zone), duration_us, gpu_mj, cpu_mj, ram_mj, client_ug)
+    return Reading(_moment(content, zone), duration_us, gpu_mj, cpu_mj, ram_mj, client_ug)
 
 
 def _energy_mj(content: Mapping[str, Any], name: str, pue_ppm: int) -> int:
     """Return kWh × PUE as mJ without the PUE, rounded once, half up; what was left out is none of that component."""
     if content.get(name) in (None, ""):
         return 0
-    return kwh_to_mj(Fraction(_number(content, name, most=Decimal(MAX_KWH))) * PPM / pue_ppm)
+    return kwh_to_mj(Fraction(_number(content, name, max_value=Decimal(MAX_KWH))) * PPM / pue_ppm)
 
 
-def _number(content: Mapping[str, Any], name: str, *, least: Decimal = Decimal(0), most: Decimal) -> Decimal:
+def _number(content: Mapping[str, Any], name: str, *, min_value: Decimal = Decimal(0), max_value: Decimal) -> Decimal:
     value = content.get(name)
     try:
         number = Decimal(str(value)) if isinstance(value, int | Decimal | str) and not isinstance(value, bool) else None
@@ -107,8 +107,8 @@ def _number(content: Mapping[str, Any], name: str, *, least: Decimal = Decimal(0
         number = None
     if number is None or not number.is_finite():
         raise InvalidInput(f"{name} is {str(value)[:40]!r}, not a number.", field=name, hint="CodeCarbon sends a number.")
-    if not least <= number <= most:
-        raise InvalidInput(f"{name} is {str(value)[:40]}.", field=name, hint=f"It lies between {least} and {most}.")
+    if not min_value <= number <= max_value:
+        raise InvalidInput(f"{name} is {str(value)[:40]}.", field=name, hint=f"It lies between {min_value} and {max_value}.")
     return number
 
 
@@ -138,22 +138,24 @@ class Place:
     imputed: bool
 
 
-def placed(told: Told, *, received_us: int, taken: Sequence[tuple[int, int]], live: bool) -> Place | None:
+def place_interval(
+    reading: Reading, *, received_us: int, occupied: Sequence[tuple[int, int]], is_live: bool
+) -> Place | None:
     """Return where an interval belongs beside those of its run that are there already; None: nothing is free.
 
     The client sends whole seconds, cut off, and its moment is taken just after the last measurement: neighbours may overlap
     by some seconds, of which the earlier placed keeps its place. ``live``: it was sent when it was over, so that a clock
     that is five minutes off is not believed.
     """
-    at_us, imputed = told.at_us, False
-    if at_us is None or (live and abs(received_us - at_us) >= TRUSTED_SKEW_US):
+    at_us, imputed = reading.at_us, False
+    if at_us is None or (is_live and abs(received_us - at_us) >= TRUSTED_SKEW_US):
         at_us, imputed = received_us, True
-    start_us, end_us = at_us - max(told.duration_us, US_PER_S), at_us
-    before = [end for start, end in taken if start < end_us and end < end_us]
-    after = [start for start, end in taken if start < end_us <= end]
+    start_us, end_us = at_us - max(reading.duration_us, US_PER_S), at_us
+    before = [end for start, end in occupied if start < end_us and end < end_us]
+    after = [start for start, end in occupied if start < end_us <= end]
     end_us = min([end_us, *after])
     start_us = max([start_us, *(end for end in before if end <= end_us)])
-    if start_us >= end_us or any(start < end_us and end > start_us for start, end in taken):
+    if start_us >= end_us or any(start < end_us and end > start_us for start, end in occupied):
         return None
     return Place(start_us, end_us, imputed)
 
@@ -168,21 +170,21 @@ def hardware_signature(facts: Mapping[str, Any], *, node: str) -> str:
 
 def short_facts(content: Mapping[str, Any]) -> dict[str, Any]:
     """Return what a client said of itself as it is kept: scalars, bounded, storable."""
-    kept: dict[str, Any] = {}
+    facts: dict[str, Any] = {}
     for name, value in list(content.items())[:_SHORT_FACTS]:
         if isinstance(value, Decimal):
             value = float(value)
         if isinstance(value, str):
             value = value[:256]
         if value is None or isinstance(value, str | int | float | bool):
-            kept[str(name)[:64]] = value
-    result: dict[str, Any] = replace_unstorable(kept)
+            facts[str(name)[:64]] = value
+    result: dict[str, Any] = replace_unstorable(facts)
     return result
 
 
 @dataclass(frozen=True)
-class Stretch:
-    """An interval as it is compared with others'."""
+class Interval:
+    """An interval to compare with others."""
 
     start_us: int
     end_us: int
@@ -195,12 +197,12 @@ _ALIKE_PM = 10  # per mille: the counters of one machine, read some hundred ms a
 _TOGETHER_PM = 800
 
 
-def same_readings(one: Stretch, other: Stretch) -> bool:
+def same_readings(one: Interval, other: Interval) -> bool:
     """Return whether two stretches look like one machine measured twice: together in time for four fifths of the longer, and
     each component's mean power within one per cent. Memory alone (a constant of the machine's size) tells nothing."""
-    together = min(one.end_us, other.end_us) - max(one.start_us, other.start_us)
-    longer = max(one.end_us - one.start_us, other.end_us - other.start_us)
-    if together * 1000 < longer * _TOGETHER_PM or one.gpu_mj + one.cpu_mj == 0:
+    overlap_us = min(one.end_us, other.end_us) - max(one.start_us, other.start_us)
+    longer_us = max(one.end_us - one.start_us, other.end_us - other.start_us)
+    if overlap_us * 1000 < longer_us * _TOGETHER_PM or one.gpu_mj + one.cpu_mj == 0:
         return False
     lengths = one.end_us - one.start_us, other.end_us - other.start_us
     return all(

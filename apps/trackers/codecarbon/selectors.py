@@ -1,4 +1,4 @@
-"""Reads of CodeCarbon: what was told beside what counts, what was not counted and why, possible double counts."""
+"""Reads of CodeCarbon: reported and counted energy, rejected messages, possible double counts."""
 
 from dataclasses import dataclass
 
@@ -7,11 +7,11 @@ from django.db.models import Count, F, Q, QuerySet, Sum
 from apps.accounts.models import Lab
 from apps.core.sql import as_int, fetch_rows, uuid_param
 from apps.runs.models import Run
-from apps.trackers.models import CodeCarbonPost, CodeCarbonRun, CodeCarbonSource, SameMachine
+from apps.trackers.models import CodeCarbonPost, CodeCarbonRun, CodeCarbonSource, SharedMachine
 
 
 @dataclass(frozen=True)
-class ToldFigures:
+class CodeCarbonFigures:
     """What CodeCarbon told of a run: energy (mJ, its PUE divided out), its own carbon (µg; None: none), the part that gave
     way to a collector, how many messages were counted and how many not, and whether its machine is known."""
 
@@ -24,21 +24,23 @@ class ToldFigures:
     bound: bool
 
 
-def told_of_run(run: Run) -> ToldFigures | None:
-    """Return what CodeCarbon told of a run; None where it told nothing. Four queries."""
-    told = CodeCarbonRun.objects.select_related("source").filter(run=run).first()
-    if told is None:
+def codecarbon_figures(run: Run) -> CodeCarbonFigures | None:
+    """Return the CodeCarbon figures of a run, or None. Four queries."""
+    tracked_run = CodeCarbonRun.objects.select_related("source").filter(run=run).first()
+    if tracked_run is None:
         return None
-    sums = told.intervals.aggregate(energy=Sum("energy_mj"), client=Sum("client_ug"), count=Count("pk"))
-    posts = told.posts.aggregate(problems=Count("pk", filter=~Q(problem="")), waiting=Count("pk", filter=Q(worked=False)))
-    return ToldFigures(
+    sums = tracked_run.intervals.aggregate(energy=Sum("energy_mj"), client=Sum("client_ug"), count=Count("pk"))
+    posts = tracked_run.posts.aggregate(
+        problems=Count("pk", filter=~Q(problem="")), waiting=Count("pk", filter=Q(processed=False))
+    )
+    return CodeCarbonFigures(
         energy_mj=as_int(sums["energy"]),
         client_ug=None if sums["client"] is None else int(sums["client"]),
         superseded_mj=superseded_of_run(run),
         counted=sums["count"],
         not_counted=posts["problems"],
         waiting=posts["waiting"],
-        bound=told.source.bound,
+        bound=tracked_run.source.bound,
     )
 
 
@@ -60,52 +62,56 @@ def superseded_of_run(run: Run) -> int:
 
 
 def not_counted(run: Run) -> QuerySet[CodeCarbonPost]:
-    """Return the messages of a run that were kept and not counted, newest first, each with its ``problem``."""
-    return CodeCarbonPost.objects.filter(told__run=run).exclude(problem="").order_by("-received_us")
+    """Return the rejected messages of a run, newest first, each with its ``problem``."""
+    return CodeCarbonPost.objects.filter(tracked_run__run=run).exclude(problem="").order_by("-received_us")
 
 
-def _proven(found: QuerySet[SameMachine]) -> QuerySet[SameMachine]:
+def _proven(pairs: QuerySet[SharedMachine]) -> QuerySet[SharedMachine]:
     """Leave out what rests on one stretch of several: two machines may draw the same for two minutes."""
-    counted = found.annotate(told_by_again=Count("again__intervals"))
-    return counted.filter(Q(intervals__gte=2) | Q(told_by_again=F("intervals")))
+    counted = pairs.annotate(duplicate_intervals=Count("duplicate__intervals"))
+    return counted.filter(Q(intervals__gte=2) | Q(duplicate_intervals=F("intervals")))
 
 
-def same_machine(lab: Lab) -> QuerySet[SameMachine]:
+def shared_machines(lab: Lab) -> QuerySet[SharedMachine]:
     """Return the pairs of a lab's runs that most likely measured one machine twice, newest first."""
-    found = SameMachine.objects.filter(first__source__lab=lab).select_related("first__run", "again__run", "first__source")
-    return _proven(found).order_by("-id")
+    pairs = SharedMachine.objects.filter(primary__source__lab=lab).select_related(
+        "primary__run", "duplicate__run", "primary__source"
+    )
+    return _proven(pairs).order_by("-id")
 
 
-def same_machine_of(run: Run) -> QuerySet[SameMachine]:
-    """Return the pairs in which a run stands."""
-    found = SameMachine.objects.filter(Q(first__run=run) | Q(again__run=run)).select_related("first__run", "again__run")
-    return _proven(found).order_by("id")
+def shared_machines_of_run(run: Run) -> QuerySet[SharedMachine]:
+    """Return the pairs that contain a run."""
+    pairs = SharedMachine.objects.filter(Q(primary__run=run) | Q(duplicate__run=run)).select_related(
+        "primary__run", "duplicate__run"
+    )
+    return _proven(pairs).order_by("id")
 
 
 def counted_twice_mj(lab: Lab) -> int:
     """Return the energy of runs that counts again what another counts already, each run once: at most, an estimate."""
-    most: dict[int, int] = {}
-    for pair in same_machine(lab):
-        most[pair.again_id] = max(most.get(pair.again_id, 0), pair.energy_mj)
-    return sum(most.values())
+    max_by_run: dict[int, int] = {}
+    for pair in shared_machines(lab):
+        max_by_run[pair.duplicate_id] = max(max_by_run.get(pair.duplicate_id, 0), pair.energy_mj)
+    return sum(max_by_run.values())
 
 
 def possible_double_counts(lab: Lab) -> QuerySet[CodeCarbonSource]:
     """Return the tokens and files that name no machine, with ``energy_mj`` (null: none came): a collector may have measured
     the same, and nothing here can tell."""
-    found = CodeCarbonSource.objects.filter(lab=lab, bound=False).select_related("token", "project", "node")
-    return found.annotate(energy_mj=Sum("runs__intervals__energy_mj"), told_runs=Count("runs__run", distinct=True)).order_by(
-        "created_us"
-    )
+    sources = CodeCarbonSource.objects.filter(lab=lab, bound=False).select_related("token", "project", "node")
+    return sources.annotate(
+        energy_mj=Sum("runs__intervals__energy_mj"), run_count=Count("runs__run", distinct=True)
+    ).order_by("created_us")
 
 
 def sources_of(lab: Lab) -> QuerySet[CodeCarbonSource]:
     """Return the lab's CodeCarbon tokens and what files were imported for, newest first."""
-    found = CodeCarbonSource.objects.filter(lab=lab).select_related("token__made_by", "project", "node")
-    return found.order_by("-created_us", "-id")
+    sources = CodeCarbonSource.objects.filter(lab=lab).select_related("token__made_by", "project", "node")
+    return sources.order_by("-created_us", "-id")
 
 
 def runs_by_source(lab: Lab) -> dict[int, int]:
     """Return {source id: runs that were told by it}. One query."""
-    found = CodeCarbonRun.objects.filter(source__lab=lab, run__isnull=False).values_list("source_id")
-    return dict(found.annotate(runs=Count("pk")))
+    runs = CodeCarbonRun.objects.filter(source__lab=lab, run__isnull=False).values_list("source_id")
+    return dict(runs.annotate(runs=Count("pk")))

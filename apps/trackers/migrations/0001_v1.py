@@ -119,35 +119,39 @@ class Migration(migrations.Migration):
                     fields=[
                         ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
                         (
-                            "door",
+                            "channel",
                             models.SmallIntegerField(
                                 choices=[
                                     (1, "An interval over its API"),
                                     (2, "A whole run over its HTTP output"),
                                     (3, "A whole run from its file"),
-                                ]
+                                ],
+                                db_column="door",
                             ),
                         ),
                         ("body", models.BinaryField()),
                         ("received_us", models.BigIntegerField()),
-                        ("worked", models.BooleanField(default=False)),
+                        ("processed", models.BooleanField(default=False, db_column="worked")),
                         ("problem", models.CharField(blank=True, default="", max_length=300)),
                         (
-                            "told",
+                            "tracked_run",
                             models.ForeignKey(
                                 db_index=False,
                                 on_delete=django.db.models.deletion.CASCADE,
                                 related_name="posts",
                                 to="trackers.codecarbonrun",
+                                db_column="told_id",
                             ),
                         ),
                     ],
                     options={
                         "indexes": [
                             models.Index(
-                                condition=models.Q(("worked", False)), fields=["told", "id"], name="codecarbon_waiting"
+                                condition=models.Q(("processed", False)),
+                                fields=["tracked_run", "id"],
+                                name="codecarbon_waiting",
                             ),
-                            models.Index(fields=["told", "received_us"], name="codecarbon_post_of_run"),
+                            models.Index(fields=["tracked_run", "received_us"], name="codecarbon_post_of_run"),
                         ],
                     },
                 ),
@@ -172,17 +176,20 @@ class Migration(migrations.Migration):
                             ),
                         ),
                         (
-                            "told",
+                            "tracked_run",
                             models.ForeignKey(
                                 on_delete=django.db.models.deletion.CASCADE,
                                 related_name="intervals",
                                 to="trackers.codecarbonrun",
+                                db_column="told_id",
                             ),
                         ),
                     ],
                     options={
                         "constraints": [
-                            models.UniqueConstraint(fields=("told", "at_us", "energy_mj"), name="codecarbon_interval_once"),
+                            models.UniqueConstraint(
+                                fields=("tracked_run", "at_us", "energy_mj"), name="codecarbon_interval_once"
+                            ),
                             models.CheckConstraint(
                                 condition=models.Q(("end_us__gt", models.F("start_us"))),
                                 name="codecarbon_interval_not_empty",
@@ -206,31 +213,34 @@ class Migration(migrations.Migration):
                     },
                 ),
                 migrations.CreateModel(
-                    name="SameMachine",
+                    name="SharedMachine",
                     fields=[
                         ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
                         ("intervals", models.IntegerField()),
                         ("energy_mj", models.BigIntegerField()),
                         (
-                            "again",
+                            "duplicate",
                             models.ForeignKey(
                                 on_delete=django.db.models.deletion.CASCADE,
-                                related_name="counts_again",
+                                related_name="shared_as_duplicate",
                                 to="trackers.codecarbonrun",
+                                db_column="again_id",
                             ),
                         ),
                         (
-                            "first",
+                            "primary",
                             models.ForeignKey(
                                 on_delete=django.db.models.deletion.CASCADE,
-                                related_name="counted_again_by",
+                                related_name="shared_as_primary",
                                 to="trackers.codecarbonrun",
+                                db_column="first_id",
                             ),
                         ),
                     ],
                     options={
+                        "db_table": "trackers_samemachine",
                         "constraints": [
-                            models.UniqueConstraint(fields=("first", "again"), name="codecarbon_same_machine_once")
+                            models.UniqueConstraint(fields=("primary", "duplicate"), name="codecarbon_same_machine_once")
                         ],
                     },
                 ),
@@ -255,18 +265,21 @@ class Migration(migrations.Migration):
                         ("user", models.CharField(blank=True, default="", max_length=200)),
                         ("secret", models.TextField(blank=True, default="")),
                         ("bound", models.BooleanField()),
-                        ("tells_verdicts", models.BooleanField(default=True)),
-                        ("on", models.BooleanField(default=True)),
-                        ("made_us", models.BigIntegerField()),
+                        ("writes_verdicts", models.BooleanField(default=True, db_column="tells_verdicts")),
+                        ("enabled", models.BooleanField(default=True, db_column="on")),
+                        ("created_us", models.BigIntegerField(db_column="made_us")),
                         ("removed_us", models.BigIntegerField(blank=True, null=True)),
-                        ("asked_us", models.BigIntegerField(blank=True, null=True)),
-                        ("answered_us", models.BigIntegerField(blank=True, null=True)),
+                        ("polled_us", models.BigIntegerField(blank=True, null=True, db_column="asked_us")),
+                        ("succeeded_us", models.BigIntegerField(blank=True, null=True, db_column="answered_us")),
                         ("problem", models.CharField(blank=True, default="", max_length=400)),
                         ("failures", models.IntegerField(default=0)),
                         ("due_us", models.BigIntegerField(default=0)),
                         ("version", models.CharField(blank=True, default="", max_length=40)),
                         ("experiments", models.IntegerField(blank=True, null=True)),
-                        ("experiments_taken", models.IntegerField(blank=True, null=True)),
+                        (
+                            "experiments_imported",
+                            models.IntegerField(blank=True, null=True, db_column="experiments_taken"),
+                        ),
                         ("skew_us", models.BigIntegerField(blank=True, null=True)),
                         ("new_from_ms", models.BigIntegerField(default=0)),
                         ("all_from_ms", models.BigIntegerField(blank=True, null=True)),
@@ -278,13 +291,14 @@ class Migration(migrations.Migration):
                             ),
                         ),
                         (
-                            "made_by",
+                            "created_by",
                             models.ForeignKey(
                                 blank=True,
                                 null=True,
                                 on_delete=django.db.models.deletion.SET_NULL,
                                 related_name="+",
                                 to=settings.AUTH_USER_MODEL,
+                                db_column="made_by_id",
                             ),
                         ),
                         (
@@ -329,16 +343,22 @@ class Migration(migrations.Migration):
                         ("mlflow_id", models.CharField(max_length=64)),
                         ("parent", models.CharField(blank=True, default="", max_length=64)),
                         ("node_uuid", models.UUIDField(blank=True, null=True)),
-                        ("joined", models.BooleanField(default=False)),
+                        ("is_linked", models.BooleanField(default=False, db_column="joined")),
                         ("quiet", models.BooleanField(default=False)),
                         ("is_open", models.BooleanField(default=True)),
                         ("digest", models.CharField(blank=True, default="", max_length=64)),
                         ("facts_digest", models.CharField(blank=True, default="", max_length=64)),
                         ("problem", models.CharField(blank=True, default="", max_length=300)),
-                        ("seen_us", models.BigIntegerField()),
+                        ("last_listed_us", models.BigIntegerField(db_column="seen_us")),
                         ("verdict", models.CharField(blank=True, default="", max_length=500)),
-                        ("told_verdict", models.CharField(blank=True, default="", max_length=500)),
-                        ("tell_problem", models.CharField(blank=True, default="", max_length=300)),
+                        (
+                            "written_verdict",
+                            models.CharField(blank=True, default="", max_length=500, db_column="told_verdict"),
+                        ),
+                        (
+                            "verdict_problem",
+                            models.CharField(blank=True, default="", max_length=300, db_column="tell_problem"),
+                        ),
                         ("tries", models.IntegerField(default=0)),
                         ("due_us", models.BigIntegerField(default=0)),
                         (
@@ -375,7 +395,7 @@ class Migration(migrations.Migration):
                                 name="mlflow_nested",
                             ),
                             models.Index(
-                                condition=models.Q(("verdict", models.F("told_verdict")), _negated=True),
+                                condition=models.Q(("verdict", models.F("written_verdict")), _negated=True),
                                 fields=["source", "due_us"],
                                 name="mlflow_to_tell",
                             ),
@@ -423,10 +443,10 @@ class Migration(migrations.Migration):
                         ("name", models.CharField(max_length=250)),
                         ("token", models.CharField(blank=True, default="", max_length=500)),
                         ("points", models.BigIntegerField(default=0)),
-                        ("seen", models.CharField(blank=True, default="", max_length=100)),
-                        ("whole", models.BooleanField(default=False)),
+                        ("latest_value", models.CharField(blank=True, default="", max_length=100, db_column="seen")),
+                        ("is_complete", models.BooleanField(default=False, db_column="whole")),
                         ("until_us", models.BigIntegerField(blank=True, null=True)),
-                        ("held_us", models.BigIntegerField(blank=True, null=True)),
+                        ("last_sample_us", models.BigIntegerField(blank=True, null=True, db_column="held_us")),
                         ("carry_nj", models.BigIntegerField(default=0)),
                         (
                             "device",
@@ -439,17 +459,18 @@ class Migration(migrations.Migration):
                             ),
                         ),
                         (
-                            "told",
+                            "tracked_run",
                             models.ForeignKey(
                                 db_index=False,
                                 on_delete=django.db.models.deletion.CASCADE,
                                 related_name="series",
                                 to="trackers.mlflowrun",
+                                db_column="told_id",
                             ),
                         ),
                     ],
                     options={
-                        "constraints": [models.UniqueConstraint(fields=("told", "name"), name="mlflow_series_once")],
+                        "constraints": [models.UniqueConstraint(fields=("tracked_run", "name"), name="mlflow_series_once")],
                     },
                 ),
                 migrations.CreateModel(
@@ -458,7 +479,7 @@ class Migration(migrations.Migration):
                         ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
                         ("model", models.CharField(blank=True, db_index=True, default="", max_length=64)),
                         ("path", models.CharField(max_length=1000)),
-                        ("place", models.CharField(max_length=64)),
+                        ("path_hash", models.CharField(max_length=64, db_column="place")),
                         ("bytes", models.BigIntegerField()),
                         ("digest", models.CharField(blank=True, default="", max_length=64)),
                         (
@@ -474,19 +495,22 @@ class Migration(migrations.Migration):
                                 max_length=12,
                             ),
                         ),
-                        ("why", models.CharField(blank=True, default="", max_length=300)),
+                        ("reason", models.CharField(blank=True, default="", max_length=300, db_column="why")),
                         (
-                            "told",
+                            "tracked_run",
                             models.ForeignKey(
                                 db_index=False,
                                 on_delete=django.db.models.deletion.CASCADE,
                                 related_name="files",
                                 to="trackers.mlflowrun",
+                                db_column="told_id",
                             ),
                         ),
                     ],
                     options={
-                        "constraints": [models.UniqueConstraint(fields=("told", "place"), name="mlflow_file_once")],
+                        "constraints": [
+                            models.UniqueConstraint(fields=("tracked_run", "path_hash"), name="mlflow_file_once")
+                        ],
                     },
                 ),
             ]

@@ -14,7 +14,7 @@ from apps.core.url_allowlist import Address
 from apps.trackers.mlflow.parsing import whole
 
 PROXY = "/api/2.0/mlflow-artifacts/artifacts"  # below which MLflow hands files out
-MOST_PATH = 1000
+MAX_PATH_CHARS = 1000
 MODEL_ID = re.compile(r"[0-9A-Za-z_-]{1,64}")
 _MODEL = re.compile(
     r"\.(pt|pth|ckpt|bin|safetensors|keras|h5|hdf5|onnx|gguf|msgpack|tflite|pb|pkl|pickle|joblib|cbm|ubj|xgb|lgb|model)$"
@@ -22,7 +22,7 @@ _MODEL = re.compile(
 _DATASET = re.compile(r"\.(parquet|npy|npz|arrow|tar)$")
 _TENSORFLOW = re.compile(r"(\.data-\d{5}-of-\d{5}|\.index)$")
 # As the collector's scan tells checkpoints from models by their names.
-_ON_THE_WAY = re.compile(
+_CHECKPOINT_NAME = re.compile(
     r"(?:^|[^a-z])(?:epochs?|steps?|iter|iteration|ckpt|checkpoint|global_?step|optim|optimizer|scheduler|last)(?:[^a-z]|$)"
 )
 # MLflow's own, beside a model.
@@ -30,7 +30,7 @@ _SIDE = frozenset({"input_example.npy", "serving_input_example.json"})
 
 
 @dataclass(frozen=True)
-class Listed:
+class FileEntry:
     """An entry of a folder. ``bytes`` None: MLflow does not say."""
 
     path: str
@@ -42,23 +42,23 @@ class Listed:
         return self.path.rpartition("/")[2]
 
 
-def entries(rows: list[dict[str, Any]], folder: str) -> tuple[list[Listed], int]:
+def entries(rows: list[dict[str, Any]], folder: str) -> tuple[list[FileEntry], int]:
     """Return what lies directly in ``folder``, by path, and how many rows tell of something else."""
-    found: dict[str, Listed] = {}
+    by_path: dict[str, FileEntry] = {}
     wrong = 0
     for row in rows:
         path = row.get("path")
-        if not isinstance(path, str) or not _lies_in(path, folder) or path in found:
+        if not isinstance(path, str) or not _is_direct_child(path, folder) or path in by_path:
             wrong += 1
             continue
         size = whole(row.get("file_size"))
-        found[path] = Listed(path, bool(row.get("is_dir")), size if size is not None and size >= 0 else None)
-    return [found[path] for path in sorted(found)], wrong
+        by_path[path] = FileEntry(path, bool(row.get("is_dir")), size if size is not None and size >= 0 else None)
+    return [by_path[path] for path in sorted(by_path)], wrong
 
 
-def _lies_in(path: str, folder: str) -> bool:
+def _is_direct_child(path: str, folder: str) -> bool:
     above, _, name = path.rpartition("/")
-    fits = above == folder and name not in ("", ".", "..") and len(path) <= MOST_PATH
+    fits = above == folder and name not in ("", ".", "..") and len(path) <= MAX_PATH_CHARS
     return fits and not is_unstorable(path) and path.isprintable() and "\\" not in path
 
 
@@ -75,10 +75,10 @@ def kind_of(path: str) -> Kind | None:
         return Kind.CHECKPOINT
     if not _MODEL.search(name):
         return None
-    return Kind.CHECKPOINT if name.endswith(".ckpt") or _ON_THE_WAY.search(name) else Kind.MODEL
+    return Kind.CHECKPOINT if name.endswith(".ckpt") or _CHECKPOINT_NAME.search(name) else Kind.MODEL
 
 
-def handed_out(root: str, address: Address) -> str | None:
+def proxied_path(root: str, address: Address) -> str | None:
     """Return below which path the server hands the files of ``root`` out, None where it does not.
 
     ``root`` is ``mlflow-artifacts:/…`` (of this very server), or its own address of them; any other place (s3://, file:) it
@@ -107,10 +107,10 @@ def handed_out(root: str, address: Address) -> str | None:
 
 def models_of(run: dict[str, Any], part: str, name: str) -> dict[str, int | None]:
     """Return {id: step} of the logged models that a run made (``outputs``, ``model_outputs``) or read."""
-    rows = told.get(name) if isinstance(told := run.get(part), dict) else None
-    found = {}
+    rows = section.get(name) if isinstance(section := run.get(part), dict) else None
+    models = {}
     for row in rows if isinstance(rows, list) else []:
         model = row.get("model_id") if isinstance(row, dict) else None
         if isinstance(model, str) and MODEL_ID.fullmatch(model):
-            found[model] = whole(row.get("step"))
-    return found
+            models[model] = whole(row.get("step"))
+    return models

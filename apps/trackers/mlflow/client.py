@@ -18,26 +18,26 @@ from apps.trackers.choices import SignIn
 from apps.trackers.mlflow.artifact_files import PROXY
 
 API = "/api/2.0/mlflow"
-SECONDS = 8.0
-FETCH_S = 20.0  # of one file
-MOST_BYTES = 8 << 20
+TIMEOUT_S = 8.0
+FETCH_TIMEOUT_S = 20.0  # of one file
+MAX_BYTES = 8 << 20
 MAX_WAIT_S = 6 * 3600
 PAGES = (100, 10, 1)  # runs a page: fewer where a page is too large
 POINTS = 1000  # of one page of a history, and of one transaction
 
 
-class MlflowProblem(Exception):
+class MlflowError(Exception):
     """Why a server's answer cannot be used; ``words`` is a sentence for the page. ``wait_s``: it asked for so much patience.
 
     ``too_large``: fewer things at once may do. ``of_one``: it may be the fault of what was asked for, not of the server.
     """
 
-    def __init__(self, words: str, *, wait_s: int = 0, too_large: bool = False, of_one: bool = False) -> None:
-        super().__init__(words)
-        self.words = words
+    def __init__(self, message: str, *, wait_s: int = 0, too_large: bool = False, is_single: bool = False) -> None:
+        super().__init__(message)
+        self.message = message
         self.wait_s = wait_s
         self.too_large = too_large
-        self.of_one = of_one
+        self.is_single = is_single
 
 
 class OutOfTime(Exception):
@@ -58,7 +58,7 @@ class Server:
 
     def version(self) -> str:
         """Return what the server calls its version, '' where it does not say."""
-        reply = self._ask("GET", "/version")
+        reply = self._send("GET", "/version")
         text = reply.body[:40].decode("ascii", "replace").strip()
         return text if reply.status == 200 and re.fullmatch(r"[0-9][\w.+-]{0,30}", text) else ""
 
@@ -77,7 +77,7 @@ class Server:
         while True:
             try:
                 page = self._call("POST", "/runs/search", {**body, "max_results": size, "page_token": token})
-            except MlflowProblem as problem:
+            except MlflowError as problem:
                 smaller = next(sizes, None) if problem.too_large else None
                 if smaller is None:
                     raise
@@ -120,9 +120,9 @@ class Server:
 
     def fetch(self, path: str, *, most_bytes: int, take: Callable[[bytes], None]) -> None:
         """Give a file that MLflow hands out to ``take``, in parts as they come. ``path``: below where it does."""
-        reply = self._ask("GET", f"{PROXY}/{quote(path)}", seconds=FETCH_S, most_bytes=most_bytes, take=take)
+        reply = self._send("GET", f"{PROXY}/{quote(path)}", seconds=FETCH_TIMEOUT_S, most_bytes=most_bytes, take=take)
         if reply.status != 200:
-            raise self._refused(reply)
+            raise self._status_error(reply)
 
     def _pages(self, path: str, body: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         token = ""
@@ -134,10 +134,10 @@ class Server:
                 return
 
     def _call(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        reply = self._ask(method, API + path, None if body is None else json.dumps(body).encode())
+        reply = self._send(method, API + path, None if body is None else json.dumps(body).encode())
         self._note_clock(reply)
         if reply.status != 200:
-            raise self._refused(reply)
+            raise self._status_error(reply)
         try:
             content = json.loads(reply.body)
         except (ValueError, RecursionError) as error:
@@ -146,9 +146,9 @@ class Server:
             raise self._no_json(reply)
         return content
 
-    def _ask(
+    def _send(
         self, method: str, path: str, body: bytes | None = None, *, seconds: float | None = None,
-        most_bytes: int = MOST_BYTES, take: Callable[[bytes], None] | None = None,
+        most_bytes: int = MAX_BYTES, take: Callable[[bytes], None] | None = None,
     ) -> HttpResponse:  # fmt: skip
         if time.monotonic() >= self.until:
             raise OutOfTime
@@ -159,11 +159,11 @@ class Server:
             headers["Authorization"] = "Basic " + base64.b64encode(f"{self.user}:{self.secret}".encode()).decode()
         elif self.sign_in == SignIn.TOKEN:
             headers["Authorization"] = f"Bearer {self.secret}"
-        told: dict[str, Any] = {"allowlist": self.inside, "headers": headers, "body": body, "on_chunk": take}
+        options: dict[str, Any] = {"allowlist": self.inside, "headers": headers, "body": body, "on_chunk": take}
         try:
-            return send_request(self.address, method, path, timeout_s=seconds or SECONDS, max_bytes=most_bytes, **told)
+            return send_request(self.address, method, path, timeout_s=seconds or TIMEOUT_S, max_bytes=most_bytes, **options)
         except OutboundError as problem:
-            raise MlflowProblem(problem.message, too_large=problem.too_large) from problem
+            raise MlflowError(problem.message, too_large=problem.too_large) from problem
 
     @property
     def where(self) -> str:
@@ -172,47 +172,49 @@ class Server:
     def _note_clock(self, reply: HttpResponse) -> None:
         """Note by how much the server's clock is behind ours, as its answers tell (to a second)."""
         try:
-            told = datetime_to_us(parsedate_to_datetime(reply.headers["date"]))
+            server_us = datetime_to_us(parsedate_to_datetime(reply.headers["date"]))
         except (KeyError, TypeError, ValueError):
             return
-        self.skew_us = time.time_ns() // 1000 // US_PER_S * US_PER_S - told
+        self.skew_us = time.time_ns() // 1000 // US_PER_S * US_PER_S - server_us
 
-    def _no_json(self, reply: HttpResponse) -> MlflowProblem:
+    def _no_json(self, reply: HttpResponse) -> MlflowError:
         start = reply.body[:200].lstrip().lower()
         if start.startswith((b"<!doctype", b"<html")):
-            return MlflowProblem(
+            return MlflowError(
                 f"{self.where} answers with a web page, not with MLflow's API: is it the sign-in page of a proxy?"
             )
-        return MlflowProblem(f"{self.where} answers with something that is not JSON: is this the address of MLflow?")
+        return MlflowError(f"{self.where} answers with something that is not JSON: is this the address of MLflow?")
 
-    def _refused(self, reply: HttpResponse) -> MlflowProblem:
-        status, said = reply.status, _message(reply.body)
+    def _status_error(self, reply: HttpResponse) -> MlflowError:
+        status, detail = reply.status, _message(reply.body)
         if 300 <= status < 400:
-            to = urlsplit(reply.headers.get("location", ""))
-            there = f" to {to.scheme}://{to.netloc}" if to.netloc else ""
-            return MlflowProblem(f"{self.where} sends on{there}. Redirects are not followed: write that address here.")
+            location = urlsplit(reply.headers.get("location", ""))
+            target = f" to {location.scheme}://{location.netloc}" if location.netloc else ""
+            return MlflowError(f"{self.where} sends on{target}. Redirects are not followed: write that address here.")
         if status == 401:
-            given = "it was given none" if self.sign_in == SignIn.NONE else "what it was given is wrong or has ended"
-            return MlflowProblem(f"{self.where} wants a user and password or a token: {given} (401).")
+            reason = "it was given none" if self.sign_in == SignIn.NONE else "what it was given is wrong or has ended"
+            return MlflowError(f"{self.where} wants a user and password or a token: {reason} (401).")
         if status == 403:
-            return MlflowProblem(
-                f"{self.where} refuses (403){said}. May this user read all experiments? MLflow 3.5 and newer also wants "
+            return MlflowError(
+                f"{self.where} refuses (403){detail}. May this user read all experiments? MLflow 3.5 and newer also wants "
                 "the host name of this address in its --allowed-hosts."
             )
         if status in (429, 503):
             wait_s = _wait_s(reply.headers.get("retry-after", ""))
-            return MlflowProblem(f"{self.where} asks for patience ({status}).", wait_s=wait_s)
+            return MlflowError(f"{self.where} asks for patience ({status}).", wait_s=wait_s)
         if status == 404:
-            gone = b"RESOURCE_DOES_NOT_EXIST" in reply.body
-            words = f"It is not there{said}." if gone else f"{self.where} has no MLflow API under this address (404)."
-            return MlflowProblem(words, of_one=gone)
-        return MlflowProblem(f"{self.where} answers {status}{said}.", of_one=status in (400, 500))
+            is_missing = b"RESOURCE_DOES_NOT_EXIST" in reply.body
+            words = (
+                f"It is not there{detail}." if is_missing else f"{self.where} has no MLflow API under this address (404)."
+            )
+            return MlflowError(words, is_single=is_missing)
+        return MlflowError(f"{self.where} answers {status}{detail}.", is_single=status in (400, 500))
 
 
 def _list(page: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
     rows = page.get(name, [])
     if not isinstance(rows, list):
-        raise MlflowProblem(f"The server's list of {name} is no list.")
+        raise MlflowError(f"The server's list of {name} is no list.")
     return [row for row in rows if isinstance(row, dict)]
 
 
@@ -220,16 +222,16 @@ def _next(page: Mapping[str, Any], token: str) -> str:
     """Return the token of the next page. Raises MlflowProblem for a server that goes round in circles."""
     following = str(page.get("next_page_token") or "")
     if following and (following == token or len(following) > 500):
-        raise MlflowProblem("The server's pages do not go on: its page token is the same again.")
+        raise MlflowError("The server's pages do not go on: its page token is the same again.")
     return following
 
 
 def _message(body: bytes) -> str:
     try:
-        said = json.loads(body)["message"]
+        text = json.loads(body)["message"]
     except (ValueError, RecursionError, KeyError, TypeError):
         return ""
-    plain = " ".join(str(said).split())[:120]
+    plain = " ".join(str(text).split())[:120]
     return f", “{plain}”" if plain.isprintable() and plain else ""
 
 

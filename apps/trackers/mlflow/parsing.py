@@ -51,7 +51,7 @@ class Latest:
 
 
 @dataclass(frozen=True)
-class ToldRun:
+class TrackedRun:
     """A run as MLflow tells it. ``state`` None: scheduled, not begun. ``facts_digest``: of all but its metrics, ``digest``
     of all.
 
@@ -78,7 +78,7 @@ class ToldRun:
         return parent if _RUN_ID.fullmatch(parent) and parent != self.run_id else ""
 
     @property
-    def heard_us(self) -> int:
+    def last_activity_us(self) -> int:
         """When it last gave a sign of life: MLflow has no heartbeat, so its start and its metrics are all there is."""
         return max([self.start_ms, *(value.at_ms for value in self.latest.values())]) * US_PER_MS
 
@@ -118,7 +118,7 @@ class ToldRun:
         return bool(self.parent) or self.part_of is not None
 
 
-def read_run(content: Any) -> ToldRun:
+def read_run(content: Any) -> TrackedRun:
     """Return a run of ``runs/search``. Raises InvalidInput for what is none."""
     content = replace_unstorable(content)
     info, data = _part(content, "info"), _part(content, "data", needed=False)
@@ -126,7 +126,7 @@ def read_run(content: Any) -> ToldRun:
     if not _RUN_ID.fullmatch(run_id):
         raise InvalidInput(f"A run without a usable id: {run_id[:40]!r}.")
     tags = {name: text for name, text in _pairs(data, "tags").items() if name not in (VERDICT, LINK)}
-    told: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "run_id": run_id,
         "experiment": str(info.get("experiment_id", "")),
         "name": str(info.get("run_name") or tags.get("mlflow.runName") or run_id)[:200],
@@ -139,12 +139,12 @@ def read_run(content: Any) -> ToldRun:
         "latest": _latest(data),
         "datasets": _datasets(_part(content, "inputs", needed=False)),
     }
-    facts = _digest({name: value for name, value in told.items() if name != "latest"})
-    return ToldRun(**told, facts_digest=facts, digest=_digest(told))
+    facts = _digest({name: value for name, value in fields.items() if name != "latest"})
+    return TrackedRun(**fields, facts_digest=facts, digest=_digest(fields))
 
 
-def _digest(told: Mapping[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(told, default=str, sort_keys=True).encode()).hexdigest()
+def _digest(fields: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(fields, default=str, sort_keys=True).encode()).hexdigest()
 
 
 def _part(content: Any, name: str, *, needed: bool = True) -> dict[str, Any]:
@@ -180,22 +180,22 @@ def _ms(value: Any) -> int | None:
 
 
 def _latest(data: Mapping[str, Any]) -> dict[str, Latest]:
-    found: dict[str, Latest] = {}
+    latest: dict[str, Latest] = {}
     for row in _rows(data, "metrics"):
         value = Latest(_ms(row.get("timestamp")) or 0, whole(row.get("step")) or 0, str(row.get("value")))
         name = str(row.get("key") or "")
-        if name and (name not in found or (value.at_ms, value.step) >= (found[name].at_ms, found[name].step)):
-            found[name] = value
-    return found
+        if name and (name not in latest or (value.at_ms, value.step) >= (latest[name].at_ms, latest[name].step)):
+            latest[name] = value
+    return latest
 
 
 def _datasets(inputs: Mapping[str, Any]) -> tuple[tuple[str, str, str], ...]:
-    found = set()
+    datasets = set()
     for row in _rows(inputs, "dataset_inputs"):
         dataset, role = _part(row, "dataset", needed=False), _pairs(row, "tags").get("mlflow.data.context", "")
         if dataset.get("digest"):
-            found.add((role[:32], str(dataset.get("name", ""))[:255], str(dataset["digest"])[:100]))
-    return tuple(sorted(found))
+            datasets.add((role[:32], str(dataset.get("name", ""))[:255], str(dataset["digest"])[:100]))
+    return tuple(sorted(datasets))
 
 
 def read_points(rows: Any) -> list[tuple[int, int, float | str]]:
@@ -228,19 +228,19 @@ def project_for(name: str, patterns: Iterable[tuple[str, int]], otherwise: int |
     return next((project for pattern, project in patterns if fnmatchcase(name, pattern)), otherwise)
 
 
-def kept_params(told: Mapping[str, str]) -> dict[str, str]:
+def select_params(params: Mapping[str, str]) -> dict[str, str]:
     """Return the parameters that are kept: those our API takes as well."""
-    fitting = {name: text for name, text in told.items() if len(name) <= 256 and len(text) <= 1024}
+    fitting = {name: text for name, text in params.items() if len(name) <= 256 and len(text) <= 1024}
     return dict(sorted(fitting.items())[:MAX_PARAMS])
 
 
-def kept_tags(told: Mapping[str, str], experiment: str) -> dict[str, str]:
+def select_tags(tags: Mapping[str, str], experiment: str) -> dict[str, str]:
     """Return the tags that are kept: people's own, and where the run stands in MLflow."""
-    own = {name: text for name, text in told.items() if not name.startswith(("mlflow.", "labcarbon."))}
+    own = {name: text for name, text in tags.items() if not name.startswith(("mlflow.", "labcarbon."))}
     fitting = {name: text for name, text in own.items() if len(name) <= 200 and len(text) <= MAX_TEXT}
-    kept = dict(sorted(fitting.items())[:MAX_TAGS])
-    kept["mlflow.experiment"] = experiment[:MAX_TEXT]
-    return kept
+    selected = dict(sorted(fitting.items())[:MAX_TAGS])
+    selected["mlflow.experiment"] = experiment[:MAX_TEXT]
+    return selected
 
 
 def from_scratch(params: Mapping[str, str]) -> bool:

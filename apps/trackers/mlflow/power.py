@@ -14,7 +14,7 @@ from apps.core.units import US_PER_S
 
 US_PER_MINUTE = 60 * US_PER_S
 GAP_US = 300 * US_PER_S
-MOST_MW = 3_000_000  # of one card: what is above it was not drawn by one
+MAX_MW = 3_000_000  # of one card: what is above it was not drawn by one
 NJ_PER_MJ = 1_000_000
 _NAME = re.compile(r"system/(?:(?P<node>[^/]{1,128})/)?gpu_(?P<number>\d{1,3})_power_usage_watts")
 
@@ -28,17 +28,17 @@ class Sample:
 
 
 @dataclass(frozen=True)
-class Standing:
+class Progress:
     """How far energy was placed: until ``until_us``; ``held_us`` is the newest sample not after it (both None: nothing
     yet); ``carry_nj`` what is left of a millijoule."""
 
     until_us: int | None = None
-    held_us: int | None = None
+    last_sample_us: int | None = None
     carry_nj: int = 0
 
 
 @dataclass(frozen=True)
-class Piece:
+class EnergyPiece:
     """Energy of ``[start_us, end_us)``, mJ."""
 
     start_us: int
@@ -49,67 +49,69 @@ class Piece:
 def gpu_of(name: str) -> str | None:
     """Return which GPU a metric tells the watts of: its number, after the node where MLflow was told one; None: it does
     not."""
-    found = _NAME.fullmatch(name)
-    if found is None:
+    match = _NAME.fullmatch(name)
+    if match is None:
         return None
-    return f"{found['node']}/{found['number']}" if found["node"] else found["number"]
+    return f"{match['node']}/{match['number']}" if match["node"] else match["number"]
 
 
 def sample_of(at_us: int, watts: float) -> Sample | None:
     """Return a value as a sample; None for one that no card draws (not a number, below zero, above ``MOST_MW``)."""
-    if not 0 <= watts * 1000 <= MOST_MW:  # not a number fits neither
+    if not 0 <= watts * 1000 <= MAX_MW:  # not a number fits neither
         return None
     return Sample(at_us, int(Fraction(watts) * 1000 + Fraction(1, 2)))
 
 
-def placed(standing: Standing, samples: Iterable[Sample], *, over: bool) -> tuple[list[Piece], Standing]:
+def split_into_minutes(
+    progress: Progress, samples: Iterable[Sample], *, is_over: bool
+) -> tuple[list[EnergyPiece], Progress]:
     """Return the windows that are known for good, one for each UTC minute, and how far they reach.
 
     A minute is known once a sample lies beyond it; ``over``: no more will come, so the rest is known too. In whatever parts
     the samples come in order of time, the windows are the same: their nanojoules are those of the samples, none lost.
     Of two samples of one moment the greater counts; samples before ``held_us`` were used already.
     """
-    fresh = _fresh(standing, samples)
+    fresh = _fresh(progress, samples)
     if not fresh:
-        return [], standing
+        return [], progress
     newest = fresh[-1].at_us
-    held, until = standing.held_us, standing.until_us
-    pieces: list[Piece] = []
-    carry = standing.carry_nj
-    for start_us, end_us, energy_nj in _minutes(held, until, fresh):
-        if not over and newest < start_us // US_PER_MINUTE * US_PER_MINUTE + US_PER_MINUTE:
+    last_sample_us, until_us = progress.last_sample_us, progress.until_us
+    pieces: list[EnergyPiece] = []
+    carry = progress.carry_nj
+    for start_us, end_us, energy_nj in _minutes(last_sample_us, until_us, fresh):
+        if not is_over and newest < start_us // US_PER_MINUTE * US_PER_MINUTE + US_PER_MINUTE:
             break
         energy_mj, carry = divmod(energy_nj + carry, NJ_PER_MJ)
-        pieces.append(Piece(start_us, end_us, energy_mj))
+        pieces.append(EnergyPiece(start_us, end_us, energy_mj))
     if not pieces:
-        return [], standing
-    until = pieces[-1].end_us
-    held = max((sample.at_us for sample in fresh if sample.at_us <= until), default=held)
-    return pieces, replace(standing, until_us=until, held_us=held, carry_nj=carry)
+        return [], progress
+    until_us = pieces[-1].end_us
+    last_sample_us = max((sample.at_us for sample in fresh if sample.at_us <= until_us), default=last_sample_us)
+    return pieces, replace(progress, until_us=until_us, last_sample_us=last_sample_us, carry_nj=carry)
 
 
-def _fresh(standing: Standing, samples: Iterable[Sample]) -> list[Sample]:
+def _fresh(progress: Progress, samples: Iterable[Sample]) -> list[Sample]:
     at: dict[int, Sample] = {}
     for sample in samples:
-        if standing.held_us is None or sample.at_us > standing.held_us:
+        if progress.last_sample_us is None or sample.at_us > progress.last_sample_us:
             at[sample.at_us] = max(sample, at.get(sample.at_us, sample))
     return [at[moment] for moment in sorted(at)]
 
 
-def _minutes(held: int | None, until: int | None, fresh: Sequence[Sample]) -> list[tuple[int, int, int]]:
+def _minutes(last_sample_us: int | None, until_us: int | None, fresh: Sequence[Sample]) -> list[tuple[int, int, int]]:
     """Return (start, end, nJ) of stretches without a gap, cut at whole UTC minutes, in order of time."""
-    found: list[tuple[int, int, int]] = []
-    before = held
+    minutes: list[tuple[int, int, int]] = []
+    before = last_sample_us
     for sample in fresh:
-        start = sample.at_us if before is None or sample.at_us - before > GAP_US else max(before, until or before)
+        start = sample.at_us if before is None or sample.at_us - before > GAP_US else max(before, until_us or before)
         before = sample.at_us
         while start < sample.at_us:
             end = min(sample.at_us, (start // US_PER_MINUTE + 1) * US_PER_MINUTE)
             energy_nj = sample.power_mw * (end - start)
-            last = found[-1] if found else None
+            last = minutes[-1] if minutes else None
             if last and last[1] == start and start % US_PER_MINUTE:
-                found[-1] = (last[0], end, last[2] + energy_nj)
+                minutes[-1] = (last[0], end, last[2] + energy_nj)
             else:
-                found.append((start, end, energy_nj))
+                minutes.append((start, end, energy_nj))
             start = end
-    return found
+    return minutes

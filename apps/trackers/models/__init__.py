@@ -1,15 +1,15 @@
-"""What trackers told, as it came and as it was read."""
+"""Models of trackers: received data and its parsed form."""
 
 from apps.trackers.models.codecarbon import (
     CodeCarbonInterval,
     CodeCarbonPost,
     CodeCarbonRun,
     CodeCarbonSource,
-    SameMachine,
+    SharedMachine,
 )
 from apps.trackers.models.mlflow import MlflowExperiments, MlflowFile, MlflowRun, MlflowSeries, MlflowSource
 
 __all__ = (
     "CodeCarbonInterval", "CodeCarbonPost", "CodeCarbonRun", "CodeCarbonSource", "MlflowExperiments", "MlflowFile",
-    "MlflowRun", "MlflowSeries", "MlflowSource", "SameMachine",
+    "MlflowRun", "MlflowSeries", "MlflowSource", "SharedMachine",
 )  # fmt: skip

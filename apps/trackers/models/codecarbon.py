@@ -1,4 +1,4 @@
-"""What CodeCarbon told: by which token, of which run, as it came and as it was read."""
+"""CodeCarbon: sources, runs, raw messages and parsed intervals."""
 
 from django.db import models
 from django.db.models import F, Q
@@ -6,7 +6,7 @@ from django.db.models import F, Q
 from apps.accounts.models import Lab, Project, Token
 from apps.fleet.models import Node
 from apps.runs.models import Run
-from apps.trackers.choices import Door
+from apps.trackers.choices import Channel
 
 
 class CodeCarbonSource(models.Model):
@@ -57,23 +57,25 @@ class CodeCarbonRun(models.Model):
 
 
 class CodeCarbonPost(models.Model):
-    """What was told, byte for byte. ``worked`` false is the queue. ``problem`` says why it is not counted, '' if it is."""
+    """A raw message. ``processed`` false: it is queued. ``problem``: why it is not counted, '' if it is."""
 
-    told = models.ForeignKey(CodeCarbonRun, on_delete=models.CASCADE, related_name="posts", db_index=False)
-    door = models.SmallIntegerField(choices=Door)
+    tracked_run = models.ForeignKey(
+        CodeCarbonRun, on_delete=models.CASCADE, related_name="posts", db_index=False, db_column="told_id"
+    )
+    channel = models.SmallIntegerField(choices=Channel, db_column="door")
     body = models.BinaryField()
     received_us = models.BigIntegerField()
-    worked = models.BooleanField(default=False)
+    processed = models.BooleanField(default=False, db_column="worked")
     problem = models.CharField(max_length=300, blank=True, default="")
 
     class Meta:
         indexes = [
-            models.Index(fields=["told", "id"], name="codecarbon_waiting", condition=Q(worked=False)),
-            models.Index(fields=["told", "received_us"], name="codecarbon_post_of_run"),
+            models.Index(fields=["tracked_run", "id"], name="codecarbon_waiting", condition=Q(processed=False)),
+            models.Index(fields=["tracked_run", "received_us"], name="codecarbon_post_of_run"),
         ]
 
     def __str__(self) -> str:
-        return f"{self.get_door_display()} {self.received_us}"
+        return f"{self.get_channel_display()} {self.received_us}"
 
 
 class CodeCarbonInterval(models.Model):
@@ -83,7 +85,7 @@ class CodeCarbonInterval(models.Model):
     ``at_us`` is the end as its clock told it, ``[start_us, end_us)`` where the energy was put.
     """
 
-    told = models.ForeignKey(CodeCarbonRun, on_delete=models.CASCADE, related_name="intervals")
+    tracked_run = models.ForeignKey(CodeCarbonRun, on_delete=models.CASCADE, related_name="intervals", db_column="told_id")
     post = models.OneToOneField(CodeCarbonPost, on_delete=models.CASCADE, related_name="interval")
     at_us = models.BigIntegerField()
     start_us = models.BigIntegerField()
@@ -96,7 +98,7 @@ class CodeCarbonInterval(models.Model):
 
     class Meta:
         constraints = [
-            models.UniqueConstraint(fields=["told", "at_us", "energy_mj"], name="codecarbon_interval_once"),
+            models.UniqueConstraint(fields=["tracked_run", "at_us", "energy_mj"], name="codecarbon_interval_once"),
             models.CheckConstraint(condition=Q(end_us__gt=F("start_us")), name="codecarbon_interval_not_empty"),
             models.CheckConstraint(
                 condition=Q(energy_mj=F("gpu_mj") + F("cpu_mj") + F("ram_mj")), name="codecarbon_interval_sums"
@@ -107,17 +109,22 @@ class CodeCarbonInterval(models.Model):
         return f"{self.start_us}: {self.energy_mj} mJ"
 
 
-class SameMachine(models.Model):
+class SharedMachine(models.Model):
     """Two runs of CodeCarbon at one time on equal hardware with nearly equal readings: most likely ranks of one job, each of
     which measured the whole machine. ``energy_mj`` is what the later run told in the stretches that match."""
 
-    first = models.ForeignKey(CodeCarbonRun, on_delete=models.CASCADE, related_name="counted_again_by")
-    again = models.ForeignKey(CodeCarbonRun, on_delete=models.CASCADE, related_name="counts_again")
+    primary = models.ForeignKey(
+        CodeCarbonRun, on_delete=models.CASCADE, related_name="shared_as_primary", db_column="first_id"
+    )
+    duplicate = models.ForeignKey(
+        CodeCarbonRun, on_delete=models.CASCADE, related_name="shared_as_duplicate", db_column="again_id"
+    )
     intervals = models.IntegerField()
     energy_mj = models.BigIntegerField()
 
     class Meta:
-        constraints = [models.UniqueConstraint(fields=["first", "again"], name="codecarbon_same_machine_once")]
+        db_table = "trackers_samemachine"
+        constraints = [models.UniqueConstraint(fields=["primary", "duplicate"], name="codecarbon_same_machine_once")]
 
     def __str__(self) -> str:
-        return f"{self.first} and {self.again}"
+        return f"{self.primary} and {self.duplicate}"

@@ -30,21 +30,23 @@ class MlflowSource(models.Model):
     project = models.ForeignKey(Project, on_delete=models.PROTECT, null=True, blank=True, related_name="+")
     node = models.ForeignKey(Node, on_delete=models.PROTECT, related_name="+")
     bound = models.BooleanField()
-    tells_verdicts = models.BooleanField(default=True)
+    writes_verdicts = models.BooleanField(default=True, db_column="tells_verdicts")
     reads_files = models.BooleanField(default=True)
-    on = models.BooleanField(default=True)
-    made_by = models.ForeignKey(User, on_delete=models.SET_NULL, null=True, blank=True, related_name="+")
-    made_us = models.BigIntegerField()
+    enabled = models.BooleanField(default=True, db_column="on")
+    created_by = models.ForeignKey(
+        User, on_delete=models.SET_NULL, null=True, blank=True, related_name="+", db_column="made_by_id"
+    )
+    created_us = models.BigIntegerField(db_column="made_us")
     removed_us = models.BigIntegerField(null=True, blank=True)
 
-    asked_us = models.BigIntegerField(null=True, blank=True)
-    answered_us = models.BigIntegerField(null=True, blank=True)
+    polled_us = models.BigIntegerField(null=True, blank=True, db_column="asked_us")
+    succeeded_us = models.BigIntegerField(null=True, blank=True, db_column="answered_us")
     problem = models.CharField(max_length=400, blank=True, default="")
     failures = models.IntegerField(default=0)
     due_us = models.BigIntegerField(default=0)
     version = models.CharField(max_length=40, blank=True, default="")
     experiments = models.IntegerField(null=True, blank=True)
-    experiments_taken = models.IntegerField(null=True, blank=True)
+    experiments_imported = models.IntegerField(null=True, blank=True, db_column="experiments_taken")
     skew_us = models.BigIntegerField(null=True, blank=True)
     new_from_ms = models.BigIntegerField(default=0)
     all_from_ms = models.BigIntegerField(null=True, blank=True)
@@ -96,16 +98,16 @@ class MlflowRun(models.Model):
     parent = models.CharField(max_length=64, blank=True, default="")
     run = models.ForeignKey(Run, on_delete=models.CASCADE, null=True, blank=True, related_name="mlflow")
     node_uuid = models.UUIDField(null=True, blank=True)
-    joined = models.BooleanField(default=False)
+    is_linked = models.BooleanField(default=False, db_column="joined")
     quiet = models.BooleanField(default=False)
     is_open = models.BooleanField(default=True)
     digest = models.CharField(max_length=64, blank=True, default="")
     facts_digest = models.CharField(max_length=64, blank=True, default="")
     problem = models.CharField(max_length=300, blank=True, default="")
-    seen_us = models.BigIntegerField()
+    last_listed_us = models.BigIntegerField(db_column="seen_us")
     verdict = models.CharField(max_length=500, blank=True, default="")
-    told_verdict = models.CharField(max_length=500, blank=True, default="")
-    tell_problem = models.CharField(max_length=300, blank=True, default="")
+    written_verdict = models.CharField(max_length=500, blank=True, default="", db_column="told_verdict")
+    verdict_problem = models.CharField(max_length=300, blank=True, default="", db_column="tell_problem")
     tries = models.IntegerField(default=0)
     due_us = models.BigIntegerField(default=0)
     files_read = models.BooleanField(default=False)
@@ -119,7 +121,7 @@ class MlflowRun(models.Model):
         indexes = [
             models.Index(fields=["source", "id"], name="mlflow_open", condition=Q(is_open=True)),
             models.Index(fields=["source", "parent"], name="mlflow_nested", condition=~Q(parent="")),
-            models.Index(fields=["source", "due_us"], name="mlflow_to_tell", condition=~Q(verdict=F("told_verdict"))),
+            models.Index(fields=["source", "due_us"], name="mlflow_to_tell", condition=~Q(verdict=F("written_verdict"))),
             models.Index(fields=["source", "id"], name="mlflow_files_to_read", condition=Q(files_read=False)),
         ]
 
@@ -135,19 +137,21 @@ class MlflowSeries(models.Model):
     after that, and ``carry_nj`` what is left of a millijoule.
     """
 
-    told = models.ForeignKey(MlflowRun, on_delete=models.CASCADE, related_name="series", db_index=False)
+    tracked_run = models.ForeignKey(
+        MlflowRun, on_delete=models.CASCADE, related_name="series", db_index=False, db_column="told_id"
+    )
     name = models.CharField(max_length=250)
     token = models.CharField(max_length=500, blank=True, default="")
     points = models.BigIntegerField(default=0)
-    seen = models.CharField(max_length=100, blank=True, default="")
-    whole = models.BooleanField(default=False)
+    latest_value = models.CharField(max_length=100, blank=True, default="", db_column="seen")
+    is_complete = models.BooleanField(default=False, db_column="whole")
     device = models.ForeignKey(Device, on_delete=models.PROTECT, null=True, blank=True, related_name="+")
     until_us = models.BigIntegerField(null=True, blank=True)
-    held_us = models.BigIntegerField(null=True, blank=True)
+    last_sample_us = models.BigIntegerField(null=True, blank=True, db_column="held_us")
     carry_nj = models.BigIntegerField(default=0)
 
     class Meta:
-        constraints = [models.UniqueConstraint(fields=["told", "name"], name="mlflow_series_once")]
+        constraints = [models.UniqueConstraint(fields=["tracked_run", "name"], name="mlflow_series_once")]
 
     def __str__(self) -> str:
         return self.name
@@ -160,17 +164,19 @@ class MlflowFile(models.Model):
     ``place`` is the SHA-256 of model and path, as paths are longer than an index takes.
     """
 
-    told = models.ForeignKey(MlflowRun, on_delete=models.CASCADE, related_name="files", db_index=False)
+    tracked_run = models.ForeignKey(
+        MlflowRun, on_delete=models.CASCADE, related_name="files", db_index=False, db_column="told_id"
+    )
     model = models.CharField(max_length=64, blank=True, default="", db_index=True)
     path = models.CharField(max_length=1000)
-    place = models.CharField(max_length=64)
+    path_hash = models.CharField(max_length=64, db_column="place")
     bytes = models.BigIntegerField()
     digest = models.CharField(max_length=64, blank=True, default="")
     outcome = models.CharField(max_length=12, choices=FileOutcome)
-    why = models.CharField(max_length=300, blank=True, default="")
+    reason = models.CharField(max_length=300, blank=True, default="", db_column="why")
 
     class Meta:
-        constraints = [models.UniqueConstraint(fields=["told", "place"], name="mlflow_file_once")]
+        constraints = [models.UniqueConstraint(fields=["tracked_run", "path_hash"], name="mlflow_file_once")]
 
     def __str__(self) -> str:
         return self.path

@@ -101,15 +101,14 @@ class Transport:
         """
         parts = urlsplit(url.strip())
         if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise InvalidUrlError(f"{url!r} is no server address: give one like https://labcarbon.example.org")
+            raise InvalidUrlError(f"{url!r} is no server URL: use one such as https://labcarbon.example.org")
         if parts.username or parts.query or parts.fragment:
             raise InvalidUrlError(
-                "the server address must not hold a user name, a query or a fragment: scheme, host and path only"
+                "the server URL must not contain a user name, a query or a fragment: scheme, host and path only"
             )
         if parts.scheme == "http" and not is_loopback(parts.hostname):
             raise InvalidUrlError(
-                f"{parts.hostname} would be reached by http, where anyone on the way can read the token: use "
-                f"https://{parts.netloc}{parts.path}"
+                f"{parts.hostname} over http would expose the token to the network: use https://{parts.netloc}{parts.path}"
             )
         self.url = url.strip().rstrip("/")
         self._scheme, self._host, self._port = parts.scheme, parts.hostname, parts.port
@@ -161,7 +160,7 @@ class Transport:
             alarm.start()
         except RuntimeError as error:  # in a thread that still runs during interpreter shutdown
             self.close()
-            raise ServerUnavailable("this Python starts no thread when it ends", sent=False) from error
+            raise ServerUnavailable("Python starts no thread during shutdown", sent=False) from error
         try:
             connection.request(method, f"{self._path}/api/v1/{path}", payload, dict(headers))
             return self._receive(connection.getresponse())
@@ -194,10 +193,10 @@ class Transport:
         """Read at most ``max_response_bytes``. A longer response is invalid."""
         content = response.read(self._max_response_bytes + 1)
         if len(content) > self._max_response_bytes:
-            raise ValueError(f"the reply is larger than {self._max_response_bytes} bytes")
+            raise ValueError(f"the response is larger than {self._max_response_bytes} bytes")
         expected = response.getheader("Content-Length")
         if expected is not None and expected.isdigit() and len(content) < int(expected):
-            raise ValueError("the reply was cut off")
+            raise ValueError("the response is truncated")
         if response.will_close:
             self.close()
         return Response(
@@ -218,11 +217,11 @@ def _parse_json(content: bytes) -> Any:
 def _describe(error: OSError) -> str:
     if isinstance(error, ssl.SSLCertVerificationError):
         return (
-            f"its certificate is not trusted ({error.verify_message}); if your lab has its own authority: "
+            f"its certificate is not trusted ({error.verify_message}); for a private certificate authority: "
             "export SSL_CERT_FILE=/path/to/authority.pem"
         )
     if isinstance(error, ConnectionRefusedError):
-        return "nothing answers there: is the server running, and is the port right?"
+        return "connection refused: check that the server is running and that the port is right"
     return str(error) or type(error).__name__
 
 

@@ -21,7 +21,7 @@ from labcarbon_collect.spool.store import Spool
 _TOKEN_WAIT_S = 5.0
 _CONFIG_INTERVAL_US = 600_000_000
 _NO_FACTOR_INTERVAL_US = 30_000_000  # a grid zone may be set soon
-NOT_ENROLLED = "not enrolled: measuring and keeping; push begins after: labcarbon-collect enrol URL"
+NOT_ENROLLED = "not enrolled: windows are stored; upload starts after: labcarbon-collect enrol URL"
 
 
 class UploadThread:
@@ -53,7 +53,7 @@ class UploadThread:
         self._wake = threading.Event()
         self._stop = threading.Event()
         self._config_due_us = 0
-        self._thread = threading.Thread(target=self._run, name="push", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="upload", daemon=True)
 
     def start(self) -> None:
         """Start the thread."""

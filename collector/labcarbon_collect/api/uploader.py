@@ -80,7 +80,7 @@ class Uploader:
         try:
             results = decode_results(response.body, expected=len(batch.ids))
         except InvalidResponse as error:
-            return self._fail(f"{self._transport.url}: {error}; all kept", None)
+            return self._fail(f"{self._transport.url}: {error}; all windows are kept", None)
         self._spool.end_batch(batch, results, now_us=self._now().wall_us)
         return self._succeed(response, results, clock)
 
@@ -99,7 +99,7 @@ class Uploader:
             ok=True,
             at_us=finished.wall_us,
             windows=stored,
-            error=f"the server asked to keep {retained} windows and send them again" if retained else "",
+            error=f"the server requested to send {retained} windows again" if retained else "",
             wait_s=0.0 if stored else self._delay_s(),
             more=bool(stored) and self._spool.depth().rows > retained,
             # The server read its clock in the middle of the round trip.
@@ -111,10 +111,11 @@ class Uploader:
         url = self._transport.url
         if 300 <= response.status < 400:
             reason = (
-                f"{url} redirects to {response.location[:200]}; we do not follow: set LABCARBON_URL to the right address"
+                f"{url} redirects to {response.location[:200]}. Redirects are not followed: "
+                "set LABCARBON_URL to the right URL"
             )
         elif response.status in (401, 403):
-            reason = f"{url} refuses this node's token ({response.message}): labcarbon-collect enrol {url}"
+            reason = f"{url} rejects this node's token ({response.message}): labcarbon-collect enrol {url}"
         elif response.status == 426:
             reason = f"{url} needs a newer collector ({response.message}): pip install --upgrade labcarbon-collect"
         else:
@@ -123,7 +124,7 @@ class Uploader:
             # Nothing was stored. A smaller batch isolates the invalid window, so that it does not
             # block the others.
             self._limit = max(1, self._limit // 2)
-        return self._fail(f"{reason}; all kept", response.retry_after_s)
+        return self._fail(f"{reason}; all windows are kept", response.retry_after_s)
 
     def _fail(self, reason: str, retry_after_s: Optional[int]) -> UploadState:
         self._failures += 1
@@ -169,5 +170,5 @@ def forward_runs(spool: Spool, transport: Transport) -> Optional[str]:
             return f"{transport.url} answered {response.status} to {verb} runs/ ({response.message})"
         else:
             spool.runs.remove_message(message)
-            return f"{transport.url} refused the facts of run {run}: {response.message}"
+            return f"{transport.url} rejected the facts of run {run}: {response.message}"
     return None

@@ -88,7 +88,7 @@ def decode_results(response: Any, *, expected: int) -> List[Tuple[str, str]]:
     """
     results = response.get("results") if isinstance(response, dict) else None
     if not isinstance(results, list) or len(results) != expected:
-        raise InvalidResponse(f"the reply does not answer each of the {expected} windows sent")
+        raise InvalidResponse(f"the response has no result for each of the {expected} windows sent")
     outcomes = []
     for item in results:
         parts = item if isinstance(item, list) else []

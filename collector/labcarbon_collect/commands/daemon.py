@@ -1,7 +1,7 @@
-"""Measure this machine, keep what was measured, and push it to the server.
+"""Measure this machine, store the energy windows, and upload them to the server.
 
-Works without a server: windows wait in the spool until the machine is enrolled and the server
-answers. Ends on SIGTERM or Ctrl-C with everything stored.
+It works without a server: windows wait in the spool until the machine is enrolled and the server
+responds. SIGTERM or Ctrl-C stops it after all windows are stored.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Callable
 
 from labcarbon_collect import config
+from labcarbon_collect.commands import add_alias
 from labcarbon_collect.daemon.daemon import Daemon, DaemonSettings
 from labcarbon_collect.errors import CommandError
 from labcarbon_collect.identity import ConfigurationError
@@ -33,9 +34,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"seconds per window, {config.MIN_INTERVAL_S} to {config.MAX_INTERVAL_S} "
         f"(default: LABCARBON_INTERVAL_S, else {config.DEFAULT_INTERVAL_S})",
     )  # fmt: skip
-    parser.add_argument("--no-push", action="store_true", help="measure and keep only")
-    parser.add_argument("--until-idle", action="store_true", help="end when the runs registered meanwhile have ended")
-    parser.add_argument("--record", metavar="FILE", help="also write every reading to FILE, as a trace for replay")
+    no_upload = parser.add_argument("--no-upload", action="store_true", help="measure and store only")
+    add_alias(parser, "--no-push", no_upload)
+    parser.add_argument("--until-idle", action="store_true", help="end after all runs registered with it have ended")
+    parser.add_argument("--record", metavar="FILE", help="also write all readings to FILE as a trace for replay")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -43,7 +45,7 @@ def run(args: argparse.Namespace) -> int:
         on_reading = _recorder(args.record, stack) if args.record else None
         try:
             users = user_names(os.environ)
-            settings = DaemonSettings(args.interval, not args.no_push, args.until_idle, on_reading, users)
+            settings = DaemonSettings(args.interval, not args.no_upload, args.until_idle, on_reading, users)
             daemon = Daemon(os.environ, settings, consumers=ConsumerResolver(users=users))
         except (ConfigurationError, AlreadyRunning, SpoolFull, ValueError, OSError, sqlite3.Error) as error:
             raise CommandError(str(error)) from error
@@ -52,7 +54,7 @@ def run(args: argparse.Namespace) -> int:
         for key, info in devices.items():
             print(f"labcarbon-collect: measuring {key} ({info.name}, {info.measurement})", file=sys.stderr)
         if not devices:
-            print("labcarbon-collect: nothing can be measured here; see why: labcarbon-collect doctor", file=sys.stderr)
+            print("labcarbon-collect: nothing can be measured; diagnose with: labcarbon-collect doctor", file=sys.stderr)
         sys.stderr.flush()
         daemon.run()
     return 0

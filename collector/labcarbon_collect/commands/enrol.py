@@ -1,8 +1,7 @@
-"""Enrol this machine: trade the one-time code of the Nodes page for a token that is bound to this
-node.
+"""Enrol this machine: exchange the one-time code of the Nodes page for a token of this node.
 
-The code is asked for, or read from standard input or a file; it is not an argument, where others
-could see it.
+The code is read from a prompt, from standard input or from a file. It is not an argument, because
+other users could see it.
 """
 
 from __future__ import annotations
@@ -20,9 +19,9 @@ from labcarbon_collect.inventory import node_facts
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("url", metavar="URL", help="address of the server, such as https://labcarbon.example.org")
+    parser.add_argument("url", metavar="URL", help="URL of the server, such as https://labcarbon.example.org")
     parser.add_argument("--code-file", metavar="FILE", help="read the code from FILE ('-': standard input)")
-    parser.add_argument("--hostname", default=socket.gethostname(), help="name to show for this node")
+    parser.add_argument("--hostname", default=socket.gethostname(), help="display name of this node")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -37,5 +36,5 @@ def run(args: argparse.Namespace) -> int:
     except (ConfigurationError, OSError) as error:
         raise CommandError(str(error)) from error
     print(f"This machine is node {node.uuid} of lab {login.lab}.", file=sys.stderr)
-    print("A running daemon begins to push within seconds; to start one: labcarbon-collect daemon", file=sys.stderr)
+    print("A running daemon starts to upload within seconds. To start one: labcarbon-collect daemon", file=sys.stderr)
     return 0

@@ -1,10 +1,10 @@
-"""Tell in one line what a Slurm job took on this node so far: for the site's TaskEpilog, or the end
-of a batch script.
+"""Print the energy of a Slurm job on this node in one line, for the site's TaskEpilog or the end of
+a batch script.
 
-Reads SLURM_JOB_ID and SLURM_CLUSTER_NAME from its own environment and prints on standard error, the
-one stream of a TaskEpilog that slurmstepd brings into the job's output. It ends within two seconds
-and always well: no job fails for want of this line. In a TaskEpilog it speaks once a job, at the
-end of the batch script.
+The command reads SLURM_JOB_ID and SLURM_CLUSTER_NAME from its environment and prints to standard
+error, the only stream of a TaskEpilog that slurmstepd copies to the job's output. It ends within
+two seconds with exit code 0, so it never makes a job fail. In a TaskEpilog it prints one line per
+job, at the end of the batch script.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ MAX_RUNTIME_S = 1.9
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """No options."""
+    """Add no options."""
 
 
 def run(args: argparse.Namespace) -> int:
-    # Whatever hangs (a file system, a daemon that stopped in the middle), slurmd goes on.
+    # Do not delay slurmd if a file system or the daemon hangs.
     alarm = threading.Timer(MAX_RUNTIME_S, os._exit, (0,))
     alarm.daemon = True
     alarm.start()
@@ -39,29 +39,29 @@ def run(args: argparse.Namespace) -> int:
         return 0
     try:
         print(job_summary(os.environ), file=sys.stderr, flush=True)
-    except Exception as error:  # noqa: BLE001 - an epilog that fails would drain the node
-        print(f"labcarbon: what this job took is not known: {error}", file=sys.stderr)
+    except Exception as error:  # noqa: BLE001 - a failing epilog would drain the node
+        print(f"labcarbon: the energy of this job is unknown: {error}", file=sys.stderr)
     return 0
 
 
 def _is_step_epilog(environ: Mapping[str, str]) -> bool:
-    """Whether this is the TaskEpilog of one of srun's tasks: the batch script, which started it,
-    goes on.
+    """Whether this is the TaskEpilog of an srun task. The batch script that started the task is
+    still running.
     """
     return environ.get("SLURM_SCRIPT_CONTEXT") == "epilog_task" and environ.get("SLURM_STEP_ID", "").isdigit()
 
 
 def job_summary(environ: Mapping[str, str]) -> str:
-    """The closing line of the job of ``environ``, or why there is none."""
+    """Return the summary line of the job in ``environ``, or the reason why there is none."""
     job_id = environ.get("SLURM_JOB_ID", "")
     cluster = environ.get("SLURM_CLUSTER_NAME", "").lower() or local_cluster(environ)
     if not job_id.isdigit() or not cluster:
-        return "labcarbon: this is no Slurm job (SLURM_JOB_ID, SLURM_CLUSTER_NAME)"
+        return "labcarbon: no Slurm job (SLURM_JOB_ID, SLURM_CLUSTER_NAME)"
     try:
         with closing(Client(client_sockets(environ), timeout_s=CALL_TIMEOUT_S / 3)) as client:
             figures = client.call({"op": "job", "job": f"{cluster}/{job_id}"}, timeout_s=CALL_TIMEOUT_S)
     except DaemonUnavailable as error:
-        return f"labcarbon: the energy of job {job_id} was not measured here: {error}"
+        return f"labcarbon: the energy of job {job_id} was not measured on this node: {error}"
     message = response_error(figures)
     if message:
         return f"labcarbon: job {job_id}: {message}"

@@ -1,7 +1,7 @@
-"""Log in as a person: trade the one-time code that the server's page shows for your own token.
+"""Log in as a person: exchange the one-time code of the server's page for a token of your own.
 
-The token is kept in ~/.config/labcarbon/login.json, readable by you alone. LABCARBON_TOKEN goes
-before it.
+The token is stored in ~/.config/labcarbon/login.json, readable by you only. LABCARBON_TOKEN takes
+precedence over it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from labcarbon_collect.identity import ConfigurationError
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("url", metavar="URL", help="address of the server, such as https://labcarbon.example.org")
+    parser.add_argument("url", metavar="URL", help="URL of the server, such as https://labcarbon.example.org")
     parser.add_argument("--code-file", metavar="FILE", help="read the code from FILE ('-': standard input)")
 
 
@@ -30,5 +30,5 @@ def run(args: argparse.Namespace) -> int:
     except (ConfigurationError, OSError) as error:
         raise CommandError(str(error)) from error
     print(f"Logged in as {login.name} of lab {login.lab}; the token is in {path}.", file=sys.stderr)
-    print("Now: labcarbon-collect run --project NAME -- COMMAND", file=sys.stderr)
+    print("Next: labcarbon-collect run --project NAME -- COMMAND", file=sys.stderr)
     return 0

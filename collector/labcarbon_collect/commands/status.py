@@ -1,4 +1,4 @@
-"""Show what the daemon of this machine measures, keeps and pushes."""
+"""Show the daemon's meters, spool and last upload."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MAX_SKEW_US = 5_000_000
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--json", action="store_true", help="for programs")
+    parser.add_argument("--json", action="store_true", help="print JSON")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -31,7 +31,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def query_status() -> Dict[str, Any]:
-    """Ask the daemon. Raises Failed."""
+    """Query the daemon. Raises CommandError."""
     try:
         client = Client(client_sockets(os.environ), timeout_s=_TIMEOUT_S)
         response = client.call({"op": "status"}, timeout_s=_TIMEOUT_S)
@@ -45,7 +45,7 @@ def query_status() -> Dict[str, Any]:
 
 
 def format_lines(status: Mapping[str, Any], *, now_us: int) -> Iterator[str]:
-    """The status in words."""
+    """Yield the status as text."""
     yield f"node      {status['node']}  (collector {status['version']}, pid {status['pid']}, {status['socket']})"
     server = f"{status['url']} (lab {status['lab']})" if status["enrolled"] else "not enrolled"
     yield f"server    {server}"
@@ -58,11 +58,11 @@ def format_lines(status: Mapping[str, Any], *, now_us: int) -> Iterator[str]:
         age = _format_age(device["last_reading_us"], now_us)
         yield f"device    {device['device']}  {device['name']}  {device['measurement']}, read {age}"
     spool, results = status["spool"], status["answered"]
-    yield f"spool     {spool['rows']} windows waiting, {spool['bytes'] // 1024} KiB, {spool['dead']} refused for good"
+    yield f"spool     {spool['rows']} windows waiting, {spool['bytes'] // 1024} KiB, {spool['dead']} rejected"
     for result, total in sorted(results.items()):
         yield f"server    {result}: {total['windows']} windows, {format_significant(total['energy_mj'] / MJ_PER_KWH)} kWh"
     upload = status["push"]
-    yield f"push      last success {_format_age(upload['at_us'], now_us)}" + (
+    yield f"upload    last success {_format_age(upload['at_us'], now_us)}" + (
         f"; {upload['error']}" if upload["error"] else ""
     )
     if status["skew_us"] is not None:

@@ -1,8 +1,8 @@
-"""Show what each device does now: watts, utilisation, memory, energy since its window began, and
-who does it.
+"""Show the current state of each device: watts, utilisation, memory, energy since the start of its
+window, consumers.
 
-Your own runs and processes are named; of others only the kind is told. q ends it. Where it is not a
-terminal, one picture is printed as plain text.
+Your own runs and processes are listed by name, those of other users are summed by kind. Press q to
+quit. Without a terminal, one snapshot is printed as plain text.
 """
 
 from __future__ import annotations
@@ -31,17 +31,19 @@ Style = Callable[[str, str], str]
 
 
 def unstyled(text: str, style: str) -> str:
-    """No colours."""
+    """Return the text without colours."""
     return text
 
 
 def ansi_styled(text: str, style: str) -> str:
-    """ANSI colours."""
+    """Return the text with ANSI colours."""
     return f"\x1b[{style}m{text}\x1b[0m"
 
 
 def format_lines(response: Mapping[str, Any], *, width: int, now_us: int, style: Style = unstyled) -> Iterator[str]:
-    """Header, and per device what it does and who does it; no line is wider than ``width`` columns."""
+    """Yield a header and, per device, its state and consumers. No line is wider than ``width``
+    columns.
+    """
     devices = response["devices"]
     count = f"{len(devices)} device" + ("" if len(devices) == 1 else "s")
     yield style(
@@ -50,7 +52,7 @@ def format_lines(response: Mapping[str, Any], *, width: int, now_us: int, style:
     if response.get("full"):
         yield fit_line(str(response["full"]), width)
     if not devices:
-        yield fit_line("Nothing is measured here; see why: labcarbon-collect doctor", width)
+        yield fit_line("Nothing is measured; diagnose with: labcarbon-collect doctor", width)
     for device in devices:
         yield ""
         yield style(fit_line(f"{device['name']}  {device['device']}", width), BOLD)
@@ -61,7 +63,7 @@ def format_lines(response: Mapping[str, Any], *, width: int, now_us: int, style:
             yield style(fit_line(text, width), OWN if row["yours"] else FAINT)
     if any(row["yours"] for device in devices for row in device["who"]):
         yield ""
-        yield fit_line("* yours; of others only the kind is told, but to root", width)
+        yield fit_line("* yours; other users' work is summed by kind, except for root", width)
 
 
 def _device_line(device: Mapping[str, Any]) -> str:
@@ -90,8 +92,8 @@ def _clock(moment_us: int) -> str:
 
 
 def fit_line(text: str, width: int) -> str:
-    """One printable line of at most ``width`` columns; names come from others and may hold
-    anything.
+    """Return one printable line of at most ``width`` columns. Names come from other users and may
+    contain any characters.
     """
     clean = "".join(letter if letter.isprintable() else "?" for letter in text)
     if display_width(clean) <= width:
@@ -102,7 +104,7 @@ def fit_line(text: str, width: int) -> str:
 
 
 def display_width(text: str) -> int:
-    """Columns that a terminal gives to a text."""
+    """Return the columns of a text on a terminal."""
     return sum(_letter_width(letter) for letter in text)
 
 
@@ -113,30 +115,30 @@ def _letter_width(letter: str) -> int:
 
 
 def clip_lines(text: List[str], height: int) -> List[str]:
-    """As many lines as the terminal has, the last of them saying what is left out."""
+    """Return as many lines as the terminal has. The last one counts the omitted lines."""
     if len(text) <= height:
         return text
     return [*text[: max(0, height - 1)], f"… {len(text) - height + 1} more lines: labcarbon-collect top --once"][:height]
 
 
 def to_json(response: Mapping[str, Any], *, now_us: int) -> Dict[str, Any]:
-    """For programs: the answer and when it was asked."""
+    """Return the response with the time of the request."""
     return {**{key: value for key, value in response.items() if key != "ok"}, "asked_us": now_us}
 
 
 _TIMEOUT_S = 5.0
 _MIN_INTERVAL_S, _MAX_INTERVAL_S = 1.0, 60.0
 _PLAIN_WIDTH = 80
-# Another screen without a cursor, and back.
+# Alternate screen without a cursor, and back.
 _ENTER, _LEAVE = "\x1b[?1049h\x1b[?25l", "\x1b[?25h\x1b[?1049l"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--interval", type=_interval_s, default=2.0, metavar="S", help="seconds between pictures, 1 to 60 (2)"
+        "--interval", type=_interval_s, default=2.0, metavar="S", help="seconds between updates, 1 to 60 (default: 2)"
     )
-    parser.add_argument("--once", action="store_true", help="print one picture as plain text")
-    parser.add_argument("--json", action="store_true", help="print one picture for programs")
+    parser.add_argument("--once", action="store_true", help="print one snapshot as plain text")
+    parser.add_argument("--json", action="store_true", help="print one snapshot as JSON")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -146,14 +148,14 @@ def run(args: argparse.Namespace) -> int:
         width = shutil.get_terminal_size((_PLAIN_WIDTH, 24)).columns if sys.stdout.isatty() else _PLAIN_WIDTH
         print("\n".join(format_lines(_query_daemon(), width=width, now_us=_now_us())))
     else:
-        _query_daemon()  # a machine without a daemon is told in one line, not on another screen
+        _query_daemon()  # without a daemon, fail with one line before switching the screen
         with _alternate_screen():
             _refresh_until_quit(args.interval)
     return 0
 
 
 def _refresh_until_quit(interval_s: float) -> None:
-    """A picture each ``interval_s`` seconds until q, the end of input, or a signal."""
+    """Draw a snapshot each ``interval_s`` seconds until q, the end of input, or a signal."""
     style: Style = unstyled if os.environ.get("NO_COLOR") else ansi_styled
     while True:
         _draw(_render(style))
@@ -185,7 +187,7 @@ def _draw(text: List[str]) -> None:
 
 @contextmanager
 def _alternate_screen() -> Iterator[None]:
-    """Keys as they are pressed, on a screen of our own; the terminal is as it was whatever ends us."""
+    """Read single keys on the alternate screen. The terminal is restored after any end."""
     import termios
     import tty
 
@@ -207,7 +209,7 @@ def _exit_on_signal(number: int, frame: object) -> None:
 
 
 def _query_daemon() -> Dict[str, Any]:
-    """The daemon's answer. Raises Failed."""
+    """Return the daemon's response. Raises CommandError."""
     try:
         client = Client(client_sockets(os.environ), timeout_s=_TIMEOUT_S)
         try:
@@ -218,7 +220,7 @@ def _query_daemon() -> Dict[str, Any]:
         raise CommandError(str(error)) from error
     message = response_error(response)
     if message:
-        raise CommandError(f"the daemon does not tell what goes on: {message}")
+        raise CommandError(f"the daemon returned an error: {message}")
     return response
 
 

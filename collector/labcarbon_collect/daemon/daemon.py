@@ -77,8 +77,8 @@ class Daemon:
         self.notes: List[str] = []  # files renamed and devices recovered at the start
         if self.node.foreign_files:
             self._add_note(
-                f"this data folder came from another machine; its files ({', '.join(self.node.foreign_files)}) are set aside, "
-                "this is a new node: labcarbon-collect enrol URL"
+                f"this data folder belonged to another machine; its files ({', '.join(self.node.foreign_files)}) "
+                "were moved to a subfolder. This is a new node: labcarbon-collect enrol URL"
             )
         self._stopping = False
         self._process_list_us = self._orphan_check_us = -PROCESS_INTERVAL_US
@@ -121,7 +121,7 @@ class Daemon:
             self._orphan_check_us = clock.monotonic_us
             self.runs.end_orphans()
         if self._upload_thread is not None and self._upload_thread.damaged:
-            raise sqlite3.DatabaseError("database disk image is malformed (seen by the push thread)")
+            raise sqlite3.DatabaseError("database disk image is malformed (detected by the upload thread)")
         self._had_runs = self._had_runs or bool(self.runs.active)
         if self._settings.until_idle and self._had_runs and not self.runs.active:
             self._stopping = True
@@ -135,7 +135,7 @@ class Daemon:
             self.monitor.poll(with_processes=True)
             self.monitor.flush()
         except sqlite3.DatabaseError as error:
-            self._log(f"the last windows could not be stored ({error}); the counters hold them")
+            self._log(f"the last windows could not be stored ({error}); the counters include their energy")
         if self._upload_thread is not None:
             self._upload_thread.drain(_FINAL_UPLOAD_S)
             self._upload_thread.stop()
@@ -166,7 +166,7 @@ class Daemon:
             "spool": {"rows": depth.rows, "dead": depth.dead, "bytes": depth.bytes, "oldest_us": depth.oldest_us},
             "answered": {k: {"windows": n, "energy_mj": mj} for k, (n, mj) in self._spool.result_totals().items()},
             "push": {
-                "ok": bool(upload and upload.state.ok), "error": upload.state.error if upload else "this daemon does not push",
+                "ok": bool(upload and upload.state.ok), "error": upload.state.error if upload else "uploads are disabled",
                 "at_us": upload.last_success_us if upload else None,
             },
             "complaint": upload.problem if upload else "",
@@ -185,16 +185,18 @@ class Daemon:
         damaged_file = damaged_file or self._spool.damaged_file
         renamed = pseudonymise_spool(self._spool, self._settings.users)
         if renamed:
-            self._add_note(f"{renamed} rows of the spool held user names; they are now told by {self._settings.users.mode}")
+            self._add_note(
+                f"{renamed} rows of the spool contained user names and were rewritten (mode {self._settings.users.mode})"
+            )
         # An empty spool beside acknowledged anchors was lost. The counters continue from the
         # anchors.
         recovered = 0 if self._spool.anchors() else recover_acknowledged(self._spool, boot=self.boot)
         if damaged_file:
             self._add_note(
-                f"the spool was damaged: set aside as {damaged_file}; {recovered} devices go on from their counters"
+                f"the spool was damaged and renamed to {damaged_file}; {recovered} devices continue from their counters"
             )
         elif recovered:
-            self._add_note(f"the spool was gone; {recovered} devices go on from their counters")
+            self._add_note(f"the spool was missing; {recovered} devices continue from their counters")
         max_bytes = int(self._environ.get("LABCARBON_SPOOL_MAX_MB", "0")) << 20 or DEFAULT_MAX_BYTES
         sources = open_sources(self.node.uuid, self._environ, now=self._now, last=self._spool.anchors)
         self.monitor = NodeMonitor(

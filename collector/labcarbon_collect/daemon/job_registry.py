@@ -90,6 +90,6 @@ class JobRegistry:
             for device, energy_mj in energy.items():
                 by_device[device] = by_device.get(device, 0) + energy_mj
         if (not by_device and key not in self._uids) or (uid != 0 and uid != self._uids.get(key)):
-            raise RequestError("unknown_job", f"no job {str(job)[:80]} of yours has worked here")
+            raise RequestError("unknown_job", f"no job {str(job)[:80]} of yours ran on this node")
         base = self._idle_base_mj.get(key)
         return energy_figures(self._monitor, by_device, base, self._config())

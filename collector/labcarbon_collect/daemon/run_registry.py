@@ -18,7 +18,7 @@ from labcarbon_collect.totals import by_quality, emission_ug, factor_text
 
 MAX_RUNS_PER_USER, MAX_PENDING = 1000, 200
 _HIDEPID_HINT = (
-    "register it while it lives, on its own machine; if /proc is mounted with hidepid: "
+    "register a running process on its own machine; if /proc is mounted with hidepid: "
     "mount -o remount,hidepid=2,gid=labcarbon /proc"
 )
 # A run whose first process has ended without an end request (its wrapper was killed) is ended after
@@ -109,14 +109,14 @@ class RunRegistry:
         uuid = str(run)
         start_ticks, owner_uid = process_start_ticks(pid, self._proc), process_owner(pid, self._proc)
         if start_ticks is None or owner_uid is None:
-            raise RequestError("no_process", f"there is no process {pid} that the collector can see", _HIDEPID_HINT)
+            raise RequestError("no_process", f"the collector finds no process {pid}", _HIDEPID_HINT)
         if uid not in (owner_uid, 0):
-            raise RequestError("not_yours", f"process {pid} belongs to uid {owner_uid}, you are uid {uid}")
+            raise RequestError("not_yours", f"process {pid} belongs to uid {owner_uid}, your uid is {uid}")
         existing = self.active.get(uuid)
         if existing is not None and existing.uid != uid:
             raise RequestError("not_yours", f"run {uuid} was registered by uid {existing.uid}")
         if sum(1 for other in self.active.values() if other.uid == uid) >= MAX_RUNS_PER_USER:
-            raise RequestError("too_many", f"you have {MAX_RUNS_PER_USER} runs registered here", "end some of them")
+            raise RequestError("too_many", f"you have {MAX_RUNS_PER_USER} registered runs on this node", "end some of them")
         self._monitor.poll(with_processes=True)  # earlier energy does not belong to this run
         try:
             self._monitor.consumers.register(uuid, pid, owner_uid)
@@ -144,7 +144,7 @@ class RunRegistry:
         """
         registered = self._owned_run(uid, run)
         if isinstance(children_cpu_us, bool) or not isinstance(children_cpu_us, int) or children_cpu_us < 0:
-            raise RequestError("bad_request", "children_cpu_us must be a number of microseconds, 0 or more")
+            raise RequestError("bad_request", "children_cpu_us must be an integer of microseconds, 0 or more")
         self._monitor.consumers.end(registered.uuid, children_cpu_us)
         self._monitor.poll(with_processes=True)
         figures = self._figures(registered)
@@ -169,7 +169,9 @@ class RunRegistry:
     def _owned_run(self, uid: int, run: object) -> RegisteredRun:
         registered = self.active.get(str(run))
         if registered is None or uid not in (registered.uid, 0):
-            raise RequestError("unknown_run", f"no run {run} of yours is registered here", "labcarbon-collect status")
+            raise RequestError(
+                "unknown_run", f"no run {run} of yours is registered on this node", "labcarbon-collect status"
+            )
         return registered
 
     def owner_of(self, run: str) -> Optional[int]:
@@ -242,7 +244,7 @@ class RunRegistry:
 
     def _queue_artifacts(self, uuid: str, artifacts: object) -> int:
         if self._store.count_pending(uuid) >= MAX_PENDING:
-            raise RequestError("too_many", f"{MAX_PENDING} messages of run {uuid} wait for the server")
+            raise RequestError("too_many", f"{MAX_PENDING} messages of run {uuid} are already waiting for the server")
         try:
             rows = forwardable_rows(artifacts, uuid)
         except ValueError as error:

@@ -31,7 +31,7 @@ def largest_remainder(total: int, weights: Mapping[str, int]) -> Dict[str, int]:
     weight_sum = sum(present.values())
     if not weight_sum:
         if total:
-            raise ValueError(f"{total} to divide among no weights")
+            raise ValueError(f"cannot divide {total} without weights")
         return {}
     parts = {key: total * weight // weight_sum for key, weight in present.items()}
     by_fraction = sorted(present, key=lambda key: (-(total * present[key] % weight_sum), key))

@@ -36,7 +36,7 @@ class Budget:
     def check(self) -> None:
         """Raise BudgetExceeded after the deadline."""
         if self._now() >= self._deadline_s:
-            raise BudgetExceeded(f"it took longer than {self.seconds:g} s")
+            raise BudgetExceeded(f"it exceeded {self.seconds:g} s")
 
 
 class Deadline(Generic[Result]):
@@ -61,7 +61,7 @@ class Deadline(Generic[Result]):
         while self._thread.is_alive() and budget.remaining_s:
             self._thread.join(min(budget.remaining_s, _POLL_INTERVAL_S))  # a signal may expire the budget meanwhile
         if self._thread.is_alive():
-            self.error = f"it took longer than {budget.seconds:g} s"
+            self.error = f"it exceeded {budget.seconds:g} s"
             return None
         return self.result
 
@@ -83,7 +83,7 @@ def open_regular_file(path: Any) -> int:
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
-        raise OSError(0, "it is no plain file")
+        raise OSError(0, "it is no regular file")
     return descriptor
 
 

@@ -77,7 +77,7 @@ def manifest(
         budget.check()
         _list(folder, name, depth, result.files, seen, pending, budget, on_link)
         if len(result.files) > max_files:
-            raise BudgetExceeded(f"it holds more than {max_files} files")
+            raise BudgetExceeded(f"it contains more than {max_files} files")
     result.files.sort(key=lambda file: file.name)
     return result
 

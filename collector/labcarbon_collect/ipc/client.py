@@ -42,14 +42,14 @@ class Client:
                 self._socket.settimeout(max(0.01, deadline_s - time.monotonic()))
                 received = self._socket.recv(65536)
                 if not received or len(self._buffer) > _MAX_RESPONSE_BYTES or time.monotonic() > deadline_s:
-                    raise DaemonUnavailable(f"the daemon at {self.path} hung up or took too long")
+                    raise DaemonUnavailable(f"the daemon at {self.path} closed the connection or timed out")
                 self._buffer += received
             line, _, self._buffer = self._buffer.partition(b"\n")
             response = json.loads(line)
         except (OSError, ValueError) as error:
             raise DaemonUnavailable(f"the daemon at {self.path} did not answer: {error or type(error).__name__}") from error
         if not isinstance(response, dict):
-            raise DaemonUnavailable(f"what answers at {self.path} is no labcarbon-collect daemon")
+            raise DaemonUnavailable(f"the process at {self.path} is no labcarbon-collect daemon")
         return response
 
 

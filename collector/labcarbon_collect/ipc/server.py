@@ -119,7 +119,7 @@ class SocketServer:
                 raise RequestError("bad_request", "a request is one JSON object on one line")
             return self._handler(request, uid)
         except (ValueError, RecursionError):
-            return _error("bad_request", "that was not JSON: a request is one JSON object on one line", "")
+            return _error("bad_request", "invalid JSON: a request is one JSON object on one line", "")
         except RequestError as error:
             return _error(error.code, str(error), error.hint)
 
@@ -161,14 +161,14 @@ def _listen(path: Path) -> socket.socket:
 
 def _remove_stale(path: Path) -> None:
     if not stat.S_ISSOCK(path.lstat().st_mode):
-        raise ConfigurationError(f"{path} is in the way and is no socket: remove it, or set LABCARBON_SOCKET")
+        raise ConfigurationError(f"{path} exists and is no socket: remove it, or set LABCARBON_SOCKET")
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
         try:
             probe.connect(str(path))
         except OSError:
             path.unlink(missing_ok=True)
             return
-    raise ConfigurationError(f"another daemon listens at {path}: stop it, or give this one its own LABCARBON_SOCKET")
+    raise ConfigurationError(f"another daemon listens at {path}: stop it, or set another LABCARBON_SOCKET for this one")
 
 
 def _error(code: str, message: str, hint: str) -> Dict[str, Any]:

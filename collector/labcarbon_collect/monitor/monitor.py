@@ -189,7 +189,7 @@ class NodeMonitor:
         if not (result.windows or result.gaps or result.anchors):
             return 0
         if self._capacity.is_disk_low() and not self._capacity.free_space(now_us=self._now().wall_us):
-            self._stop_sampling("the disk is all but full")
+            self._stop_sampling("the disk is almost full")
             return 0
         try:
             self._append(result)
@@ -226,7 +226,9 @@ class NodeMonitor:
         """Discard the open windows. The counters include their energy, and a recovered window will
         contain it later.
         """
-        self.stop_reason = f"sampling stopped, {reason}; free space in {self.spool.home} or bring the server back"
+        self.stop_reason = (
+            f"sampling stopped: {reason}; free space in {self.spool.home} or restore the connection to the server"
+        )
         self._builders.clear()
         self._last.clear()
         self.live_power.clear()

@@ -112,12 +112,12 @@ class ConsumerResolver:
         stat = read_stat(self._proc, pid)
         if stat is None:
             raise RegistrationRefused(
-                f"process {pid} is gone or hidden from the collector; if /proc is mounted with hidepid, let its group "
-                "see it: mount -o remount,hidepid=2,gid=labcarbon /proc"
+                f"process {pid} has ended or is hidden from the collector; if /proc is mounted with hidepid, "
+                "allow its group to read it: mount -o remount,hidepid=2,gid=labcarbon /proc"
             )
         owner = real_uid(self._proc, pid)
         if owner != uid:
-            raise RegistrationRefused(f"process {pid} belongs to another user: a run registers its own processes only")
+            raise RegistrationRefused(f"process {pid} belongs to another user: a run can register its own processes only")
         self._registrations[(pid, stat.start_ticks)] = _Registration(run_uuid, uid)
         process = self._processes.get(pid)
         if process is None or process.stat.start_ticks != stat.start_ticks:

@@ -56,7 +56,7 @@ class CpuModel:
         """
         blocks = self._cpuinfo()
         if not blocks or not busy_us_by_cpu(self._proc):
-            raise SourceAbsent(f"{self._proc}/stat or {self._proc}/cpuinfo shows no processors")
+            raise SourceAbsent(f"{self._proc}/stat or {self._proc}/cpuinfo lists no processor")
         boot = self._read("sys/kernel/random/boot_id").strip() or "no-boot-id"
         by_package: Dict[str, List[Mapping[str, str]]] = {}
         for block in blocks:

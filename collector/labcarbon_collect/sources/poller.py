@@ -42,7 +42,7 @@ def select_sources(environ: Mapping[str, str]) -> List[str]:
     names = [name.strip() for name in environ.get("LABCARBON_SOURCES", "").split(",") if name.strip()]
     unknown = [name for name in names if name not in REGISTRY]
     if unknown:
-        raise ValueError(f"LABCARBON_SOURCES names {', '.join(unknown)}: known are {', '.join(REGISTRY)}")
+        raise ValueError(f"unknown source in LABCARBON_SOURCES: {', '.join(unknown)}; valid are {', '.join(REGISTRY)}")
     if names:
         return names
     if environ.get("LABCARBON_REPLAY"):

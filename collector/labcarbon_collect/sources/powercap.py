@@ -85,13 +85,13 @@ def drop_mirrors(domains: List[Domain], pause: Callable[[float], None] = time.sl
         if first is domain:
             unique.append(domain)
         else:
-            notes.append(f"{domain.folder.name} is {first.folder.name} through another driver: counted once")
+            notes.append(f"{domain.folder.name} is {first.folder.name} of another driver: excluded")
     for domain in list(unique):
         earlier = [second for second in unique[: unique.index(domain)] if second.kind == domain.kind]
         original = next((second for second in earlier if is_mirror(second, domain, pause)), None)
         if original is not None:
             unique.remove(domain)
-            notes.append(f"{domain.folder.name} mirrors the counter of {original.folder.name}: counted once")
+            notes.append(f"{domain.folder.name} mirrors the counter of {original.folder.name}: excluded")
     return unique, notes
 
 

@@ -110,7 +110,7 @@ class RaplSource:
         """Read all parts. Raises SourceFailed if none can be read."""
         readings = [reading for part in self._parts for reading in self._read(part, now)]
         if not readings:
-            raise SourceFailed(f"{self._root}/*/energy_uj could be read before and cannot now")
+            raise SourceFailed(f"{self._root}/*/energy_uj is no longer readable")
         return readings
 
     def gaps(self) -> Sequence[Gap]:
@@ -201,14 +201,14 @@ class RaplSource:
     def _facts(self, domains: List[Domain]) -> Dict[str, str]:
         facts = {"left_out": "; ".join(self.notes)} if self.notes else {}
         if any(domain.kind == "psys" for domain in domains):
-            facts["psys"] = "present: a meter around the package, not summed"
+            facts["psys"] = "present: a meter that includes the package, not summed"
         return facts
 
 
 def _unusable_reason(domain: Domain) -> str:
     """Return why a domain cannot be used, "" if it can."""
     if not domain.range_uj:
-        return f"{domain.folder}/max_energy_range_uj cannot be read, so a wrap could not be told from a fall"
+        return f"{domain.folder}/max_energy_range_uj cannot be read, so a wrap cannot be distinguished from a restart"
     if domain.read_uj() is None:
         return f"no permission to read {domain.folder}/energy_uj"
     return ""

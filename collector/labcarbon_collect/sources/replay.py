@@ -132,7 +132,7 @@ class Replay:
 def _devices(lines: Iterator[Dict[str, Any]]) -> List[DeviceInfo]:
     header = next(lines)
     if header["trace"].split(".")[0] != TRACE_VERSION.split(".")[0]:
-        raise ValueError(f"its version is {header['trace']}, read here is {TRACE_VERSION}")
+        raise ValueError(f"its version is {header['trace']}, supported is {TRACE_VERSION}")
     described = {item["key"]: item for item in header.get("devices", ())}
     measurements = {line["device"]: line["measurement"] for line in lines}
     return [
@@ -144,7 +144,7 @@ def _devices(lines: Iterator[Dict[str, Any]]) -> List[DeviceInfo]:
 def _create(node: str, environ: Mapping[str, str]) -> Replay:
     path = environ.get("LABCARBON_REPLAY", "")
     if not path:
-        raise SourceAbsent("no trace is being replayed")
+        raise SourceAbsent("LABCARBON_REPLAY is not set")
     start = environ.get("LABCARBON_REPLAY_START_US", "")
     speed = int(environ.get("LABCARBON_REPLAY_SPEED", "1"))
     return Replay(Path(path), speed=speed, start_us=int(start) if start else None)

@@ -178,7 +178,7 @@ class Spool:
         letters. Anything else: keep.
         """
         if len(results) != len(batch.ids):
-            raise ValueError(f"{len(batch.ids)} windows sent, {len(results)} answered")
+            raise ValueError(f"{len(batch.ids)} windows sent, {len(results)} results received")
         with self.transaction() as database:
             for row_id, window, (result, reason) in zip(batch.ids, batch.windows, results):
                 if result not in (ACCEPTED, DUPLICATE, QUARANTINED, REJECTED):

@@ -65,10 +65,10 @@ def test_by_its_number_or_its_pages_address(call: Call, world: World, file: Any)
 @pytest.mark.parametrize(
     ("text", "word"),
     [
-        (f"https://elsewhere.example.org/artifacts/plans/{PLAN}/", "is on another server"),
-        ("https://lab.example.org/artifacts/plans/", "is no plan: give its number"),
-        ("7", "is no plan"),
-        ("../../x", "is no plan"),
+        (f"https://elsewhere.example.org/artifacts/plans/{PLAN}/", "belongs to another server"),
+        ("https://lab.example.org/artifacts/plans/", "is not a plan: pass its UUID"),
+        ("7", "is not a plan"),
+        ("../../x", "is not a plan"),
     ],
 )
 def test_what_is_no_plan_of_this_server(text: str, word: str) -> None:
@@ -80,7 +80,7 @@ def test_help_says_what_is_safe(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         cli.main(["apply-plan", "--help"])
     said = capsys.readouterr().out
-    assert "the trash for the plan's days" in said
+    assert "after the plan's retention period" in said
     assert "--restore" in said
 
 
@@ -123,7 +123,7 @@ def test_two_at_once(call: Call, file: Any) -> None:
     with lock_cleanup(NODE):
         code, _, said = call(PLAN, "--yes")
     assert (code, file.exists()) == (1, True)
-    assert "another labcarbon-collect apply-plan is at work" in said
+    assert "another labcarbon-collect apply-plan is running" in said
     assert call(PLAN, "--yes")[0] == 0
 
 
@@ -138,7 +138,7 @@ def test_a_server_that_is_away_at_any_request(call: Call, world: World, file: An
     assert code == 1
     assert "nothing answers there" in said
     assert other.exists() or file.exists()
-    assert ("not told to the server: 1 line" in said) == (request_ == 1)
+    assert ("not reported to the server: 1 item" in said) == (request_ == 1)
     world.faults = []
     assert call(PLAN, "--yes")[0] == 0
     assert world.outcomes() == ["trashed", "trashed"]
@@ -180,7 +180,7 @@ def test_answers_that_are_no_plan_move_nothing(call: Call, world: World, file: A
     before = snapshot(world.disk)
     code, _, said = call(PLAN, "--yes")
     assert (code, snapshot(world.disk)) == (1, before)
-    assert "what is no plan" in said
+    assert "an invalid plan" in said
     assert "Traceback" not in said
 
 
@@ -188,7 +188,7 @@ def test_an_answer_that_is_no_answer_is_not_taken_for_told(call: Call, world: Wo
     world.faults = [None, (200, "<html>")]
     code, _, said = call(PLAN, "--yes")
     assert code == 1
-    assert "not told to the server: 1 line" in said
+    assert "not reported to the server: 1 item" in said
     assert call(PLAN, "--yes")[0] == 0
     assert world.outcomes() == ["trashed"]
 
@@ -237,9 +237,9 @@ def test_whoever_stops_it_is_told_what_was_done(world: World, capsys: pytest.Cap
         with pytest.raises(KeyboardInterrupt):
             world.carry_out()
     said = capsys.readouterr()
-    assert "moved to the trash: 1 line" in said.out
-    assert "the same command goes on" in said.err
-    assert "not told to the server: 1 line" in said.err
+    assert "moved to the trash: 1 item" in said.out
+    assert "run the same command" in said.err
+    assert "not reported to the server: 1 item" in said.err
     assert world.carry_out() == 0
     assert world.outcomes() == ["trashed", "trashed"]
 

@@ -245,5 +245,5 @@ def test_git_that_hangs_costs_no_more_than_was_given(repo: Folder, tmp_path: Pat
     found = repo.survey(seconds=3, environ={"PATH": f"{slow.parent}:{repo.environ['PATH']}"})
     assert time.monotonic() - begun < 15
     assert found.wire["code"] == {"state": "unknown"}
-    assert any("the code is unknown: it took longer than 3 s" in note or "git took longer" in note for note in found.notes)
+    assert any("the code is unknown: it exceeded 3 s" in note or "git took longer" in note for note in found.notes)
     assert found.wire["start"]["name"] == "scratch"

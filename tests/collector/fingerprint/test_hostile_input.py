@@ -134,7 +134,7 @@ def test_a_file_system_that_hangs_costs_what_was_given(folder: Folder, monkeypat
     found = folder.survey(*COMMAND, seconds=3)
     assert time.monotonic() - begun < 15
     over.set()
-    assert "the data cannot be listed now: it took longer than 3 s" in found.notes
+    assert "the data cannot be listed now: it exceeded 3 s" in found.notes
     assert found.wire["code"]["state"] == "verified"
 
 

@@ -32,11 +32,11 @@ class Command(BaseCommand):
             with path.open(newline="", encoding="utf-8-sig") as file:
                 rows = read_rows(file)
             total = sum(row.energy_mj for row in rows)
-            told = f"{len(rows)} rows, {total / MJ_PER_KWH:,.3f} kWh"
+            summary = f"{len(rows)} rows, {total / MJ_PER_KWH:,.3f} kWh"
             if options["dry_run"]:
-                self.stdout.write(f"{told} would be imported")
+                self.stdout.write(f"{summary} would be imported")
                 return
-            answers = import_declared(lab=self._lab(options["lab"]), rows=rows, origin=path.name, now=now_us())
+            counts = import_declared(lab=self._lab(options["lab"]), rows=rows, origin=path.name, now=now_us())
         except OSError as error:
             raise CommandError(f"{path} cannot be read: {error.strerror}") from error
         except UnicodeDecodeError as error:
@@ -46,15 +46,15 @@ class Command(BaseCommand):
             raise CommandError("\n".join([*lines, f"{error.message} {error.hint}"])) from error
         except LabCarbonError as error:
             raise CommandError(f"{error.message} {error.hint}") from error
-        self.stdout.write(f"{told}: " + ", ".join(f"{count} {answer}" for answer, count in sorted(answers.items())))
-        if answers.get("quarantined conflict"):
+        self.stdout.write(f"{summary}: " + ", ".join(f"{count} {result}" for result, count in sorted(counts.items())))
+        if counts.get("quarantined conflict"):
             self.stdout.write("Conflict: the same row was imported before with other figures. The first figures stand.")
 
     def _lab(self, slug: str | None) -> Lab:
         labs = Lab.objects.filter(slug=slug) if slug else Lab.objects.all()
-        found = list(labs[:2])
-        if len(found) == 1:
-            return found[0]
+        matches = list(labs[:2])
+        if len(matches) == 1:
+            return matches[0]
         known = ", ".join(Lab.objects.values_list("slug", flat=True)[:20])
         if not known:
             raise CommandError("There is no lab yet. Run `make setup LAB=… ZONE=DE`, or open /setup/ in the browser.")

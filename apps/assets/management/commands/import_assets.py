@@ -34,11 +34,11 @@ class Command(BaseCommand):
         try:
             with path.open("rb") as file:
                 content = file.read(MAX_BYTES + 1)
-            wanted = Options(options["currency"], options["bought_on"])
-            row = csv_import.bring(lab=lab, file_name=path.name, content=content, options=wanted, by=None, now=now_us())
+            options_ = Options(options["currency"], options["bought_on"])
+            row = csv_import.bring(lab=lab, file_name=path.name, content=content, options=options_, by=None, now=now_us())
             if row.state == ImportState.READING:  # a long file: here nobody waits for a worker
                 csv_import.read(row=row, now=now_us())
-            self._tell(row)
+            self._print_result(row)
             if options["dry_run"]:
                 row.delete()
                 return
@@ -49,22 +49,24 @@ class Command(BaseCommand):
             raise CommandError(f"{error.message} {error.hint}") from error
         self.stdout.write(f"{number} registered. Their embodied carbon is charged by the worker.")
 
-    def _tell(self, row: RegisterImport) -> None:
-        told = row.told
+    def _print_result(self, row: RegisterImport) -> None:
+        summary = row.told
         if row.state == ImportState.REFUSED:
-            raise CommandError(f"{told['error']} {told['hint']}")
-        if told["wrong"]:
-            lines = [f"line {each['line']}: {each['message']} {each['hint']}" for each in told["wrong"]]
-            number = told["counts"]["wrong"]
+            raise CommandError(f"{summary['error']} {summary['hint']}")
+        if summary["wrong"]:
+            lines = [f"line {each['line']}: {each['message']} {each['hint']}" for each in summary["wrong"]]
+            number = summary["counts"]["wrong"]
             row.delete()
             raise CommandError("\n".join([*lines, f"{number} lines cannot be registered; nothing was."]))
-        self.stdout.write(f"Read as {told['origin']}. " + self._counted(told["counts"], "lines"))
-        if told["ignored"]:
-            self.stdout.write(f"Columns that are not read: {', '.join(told['ignored'])}.")
-        if told["by"]:
-            self.stdout.write(self._counted(told["by"], "embodied carbon by"))
-        if told["unmarked"]:
-            self.stdout.write(f"{told['unmarked']} have neither tag nor serial: a second import would register them again.")
+        self.stdout.write(f"Read as {summary['origin']}. " + self._counted(summary["counts"], "lines"))
+        if summary["ignored"]:
+            self.stdout.write(f"Columns that are not read: {', '.join(summary['ignored'])}.")
+        if summary["by"]:
+            self.stdout.write(self._counted(summary["by"], "embodied carbon by"))
+        if summary["unmarked"]:
+            self.stdout.write(
+                f"{summary['unmarked']} have neither tag nor serial: a second import would register them again."
+            )
 
     @staticmethod
     def _counted(counts: dict[str, int], what: str) -> str:

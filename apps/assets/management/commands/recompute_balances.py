@@ -21,11 +21,11 @@ class Command(BaseCommand):
         check: bool = options["check"]
         wrong = 0
         for lab in Lab.objects.order_by("pk"):
-            found = differing(lab=lab, mend=not check)
-            wrong += len(found)
-            if found:
-                listed = ", ".join(str(pk) for pk in found[:20]) + (" …" if len(found) > 20 else "")
-                self.stdout.write(f"{lab.slug}: {len(found)} differed: assets {listed}")
+            different = differing(lab=lab, repair=not check)
+            wrong += len(different)
+            if different:
+                listed = ", ".join(str(pk) for pk in different[:20]) + (" …" if len(different) > 20 else "")
+                self.stdout.write(f"{lab.slug}: {len(different)} differed: assets {listed}")
         if check and wrong:
             raise CommandError(f"The books of {wrong} assets are not what their entries come to. Run it without --check.")
         self.stdout.write("All books are what their entries and charges come to." if not wrong else f"{wrong} are mended.")

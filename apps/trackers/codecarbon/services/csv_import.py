@@ -17,11 +17,11 @@ from apps.core.text import is_unstorable
 from apps.core.units import PPM
 from apps.fleet.models import Node, Site
 from apps.runs.models import ExternalId
-from apps.trackers.choices import Door
-from apps.trackers.codecarbon.parsing import Told, read_told
-from apps.trackers.codecarbon.services.process import TOOL, work_on_run
-from apps.trackers.codecarbon.services.receive import take
-from apps.trackers.codecarbon.services.tokens import file_source
+from apps.trackers.choices import Channel
+from apps.trackers.codecarbon.parsing import Reading, parse_reading
+from apps.trackers.codecarbon.services.process import TOOL, process_run
+from apps.trackers.codecarbon.services.receive import save_message
+from apps.trackers.codecarbon.services.tokens import source_for_files
 from apps.trackers.models import CodeCarbonPost, CodeCarbonRun
 
 REQUIRED = ("timestamp", "run_id", "duration", "cpu_energy", "ram_energy")
@@ -34,7 +34,7 @@ class FileRow:
 
     line: int
     run_id: str
-    told: Told
+    reading: Reading
     content: dict[str, Any]
 
     @property
@@ -76,7 +76,7 @@ def read_file(lines: Iterable[str], *, zone: ZoneInfo, client_pue_ppm: int = PPM
             errors.append(error)
     if errors:
         raise FileErrors(errors)
-    return sorted(rows, key=lambda row: (row.run_id, row.told.duration_us))
+    return sorted(rows, key=lambda row: (row.run_id, row.reading.duration_us))
 
 
 def _read(row: dict[str, str], line: int, zone: ZoneInfo, client_pue_ppm: int) -> FileRow:
@@ -92,10 +92,10 @@ def _read(row: dict[str, str], line: int, zone: ZoneInfo, client_pue_ppm: int) -
             hint="CodeCarbon writes 'None' where the run was also sent to an API: import it from there, or remove the row.",
         ) from error
     content.setdefault("pue", str(client_pue_ppm / PPM))
-    told = read_told(content, client_pue_ppm=client_pue_ppm, zone=zone)
-    assert told.at_us is not None
-    content.update(run_id=run_id, timestamp=utc(told.at_us).isoformat())
-    return FileRow(line, run_id, told, content)
+    reading = parse_reading(content, client_pue_ppm=client_pue_ppm, zone=zone)
+    assert reading.at_us is not None
+    content.update(run_id=run_id, timestamp=utc(reading.at_us).isoformat())
+    return FileRow(line, run_id, reading, content)
 
 
 @transaction.atomic
@@ -106,22 +106,24 @@ def import_file(
 
     ``node``: the machine that wrote it, whose collector comes first. None: ``site`` says where it stood. Idempotent.
     """
-    source = file_source(lab=lab, project=project, node=node, site=site, now=now)
-    mine = set(CodeCarbonRun.objects.filter(source=source).values_list("uuid", flat=True))
-    known = set(ExternalId.objects.filter(lab=lab, tool=TOOL).values_list("value", flat=True))
-    answers = {"imported": 0, "there before": 0, "not counted": 0}
+    source = source_for_files(lab=lab, project=project, node=node, site=site, now=now)
+    own_uuids = set(CodeCarbonRun.objects.filter(source=source).values_list("uuid", flat=True))
+    known_ids = set(ExternalId.objects.filter(lab=lab, tool=TOOL).values_list("value", flat=True))
+    results = {"imported": 0, "there before": 0, "not counted": 0}
     for row in rows:
-        if row.run_id in known and UUID(row.run_id) not in mine:
-            answers["there before"] += 1  # another token or file told of it
+        if row.run_id in known_ids and UUID(row.run_id) not in own_uuids:
+            results["there before"] += 1  # another token or file told of it
             continue
-        again = CodeCarbonPost.objects.filter(told__source=source, told__uuid=row.run_id, door=Door.FILE, body=row.body)
-        if UUID(row.run_id) in mine and again.exists():
-            answers["there before"] += 1
+        duplicates = CodeCarbonPost.objects.filter(
+            tracked_run__source=source, tracked_run__uuid=row.run_id, channel=Channel.FILE, body=row.body
+        )
+        if UUID(row.run_id) in own_uuids and duplicates.exists():
+            results["there before"] += 1
             continue
-        take(source=source, door=Door.FILE, content=row.content, body=row.body, now=now)
-        told = CodeCarbonRun.objects.get(source=source, uuid=row.run_id)
-        work_on_run(pk=told.pk)
-        mine.add(told.uuid)
-        counted = CodeCarbonPost.objects.filter(told=told).latest("id").problem == ""
-        answers["imported" if counted else "not counted"] += 1
-    return answers
+        save_message(source=source, channel=Channel.FILE, content=row.content, body=row.body, now=now)
+        tracked_run = CodeCarbonRun.objects.get(source=source, uuid=row.run_id)
+        process_run(pk=tracked_run.pk)
+        own_uuids.add(tracked_run.uuid)
+        counted = CodeCarbonPost.objects.filter(tracked_run=tracked_run).latest("id").problem == ""
+        results["imported" if counted else "not counted"] += 1
+    return results

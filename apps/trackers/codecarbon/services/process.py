@@ -14,106 +14,116 @@ from apps.fleet.choices import DeviceKind
 from apps.fleet.models import Device
 from apps.ingest.calc import WindowIn
 from apps.ingest.services import accept_declared
-from apps.runs.choices import RunState, Teller
+from apps.runs.choices import RunState, Source
 from apps.runs.models import ExternalId, Run
 from apps.runs.services.runs import RunFacts, put_run
-from apps.trackers.choices import Door
-from apps.trackers.codecarbon.parsing import COMPONENTS, Stretch, Told, parsed, placed, read_told, same_readings
-from apps.trackers.models import CodeCarbonInterval, CodeCarbonPost, CodeCarbonRun, SameMachine
+from apps.trackers.choices import Channel
+from apps.trackers.codecarbon.parsing import (
+    COMPONENTS,
+    Interval,
+    Reading,
+    parse_json,
+    parse_reading,
+    place_interval,
+    same_readings,
+)
+from apps.trackers.models import CodeCarbonInterval, CodeCarbonPost, CodeCarbonRun, SharedMachine
 
 
-def find_same_machine(interval: CodeCarbonInterval) -> int:
+def detect_shared_machine(interval: CodeCarbonInterval) -> int:
     """Compare an interval with those of other runs on equal hardware at the same time, and note which runs look like one
     machine measured twice; return how many matched. Called once for each interval, as it comes in."""
-    told = interval.told
-    if not told.signature:
+    tracked_run = interval.tracked_run
+    if not tracked_run.signature:
         return 0
     length_us = interval.end_us - interval.start_us
     others = (
         CodeCarbonInterval.objects.filter(
-            told__signature=told.signature,
-            told__source__lab_id=told.source.lab_id,
+            tracked_run__signature=tracked_run.signature,
+            tracked_run__source__lab_id=tracked_run.source.lab_id,
             at_us__range=(interval.start_us, interval.end_us + length_us),
             start_us__lt=interval.end_us,
             end_us__gt=interval.start_us,
         )
-        .exclude(told=told)
-        .order_by("told_id", "start_us")
+        .exclude(tracked_run=tracked_run)
+        .order_by("tracked_run_id", "start_us")
     )
-    mine = _stretch(interval)
-    matched = {other.told_id: other for other in others if same_readings(mine, _stretch(other))}
+    own = _interval(interval)
+    matched = {other.tracked_run_id: other for other in others if same_readings(own, _interval(other))}
     for other in matched.values():
-        first, again = sorted((interval, other), key=lambda row: row.told_id)
-        found, _ = SameMachine.objects.get_or_create(
-            first_id=first.told_id, again_id=again.told_id, defaults={"intervals": 0, "energy_mj": 0}
+        primary, duplicate = sorted((interval, other), key=lambda row: row.tracked_run_id)
+        pair, _ = SharedMachine.objects.get_or_create(
+            primary_id=primary.tracked_run_id,
+            duplicate_id=duplicate.tracked_run_id,
+            defaults={"intervals": 0, "energy_mj": 0},
         )
-        SameMachine.objects.filter(pk=found.pk).update(
-            intervals=F("intervals") + 1, energy_mj=F("energy_mj") + again.energy_mj
+        SharedMachine.objects.filter(pk=pair.pk).update(
+            intervals=F("intervals") + 1, energy_mj=F("energy_mj") + duplicate.energy_mj
         )
     return len(matched)
 
 
-def _stretch(row: CodeCarbonInterval) -> Stretch:
-    return Stretch(row.start_us, row.end_us, row.gpu_mj, row.cpu_mj, row.ram_mj)
+def _interval(row: CodeCarbonInterval) -> Interval:
+    return Interval(row.start_us, row.end_us, row.gpu_mj, row.cpu_mj, row.ram_mj)
 
 
 TOOL = "codecarbon"
-QUIET = "trackers.codecarbon_quiet"
+QUIET_CHECK = "trackers.codecarbon_quiet"
 CHUNK = 20  # messages a transaction: some tens of milliseconds on SQLite
 QUIET_US = 15 * 60 * US_PER_S
 _NAMES = {"gpu": "GPU", "cpu": "CPU", "ram": "Memory"}
 
 
-def work_on_run(*, pk: int) -> int:
+def process_run(*, pk: int) -> int:
     """Work on all that was told of a run and waits; return how many messages there were."""
     total = 0
-    while done := _work_chunk(pk):
+    while done := _process_chunk(pk):
         total += done
     return total
 
 
 @transaction.atomic
-def _work_chunk(pk: int) -> int:
-    told = CodeCarbonRun.objects.select_for_update(of=("self",)).filter(pk=pk).first()
-    if told is None:
+def _process_chunk(pk: int) -> int:
+    tracked_run = CodeCarbonRun.objects.select_for_update(of=("self",)).filter(pk=pk).first()
+    if tracked_run is None:
         return 0
-    told = CodeCarbonRun.objects.select_related(
+    tracked_run = CodeCarbonRun.objects.select_related(
         "source__lab", "source__node", "source__project", "source__token", "run"
     ).get(pk=pk)
-    waiting = list(told.posts.filter(worked=False).order_by("id")[:CHUNK])
+    waiting = list(tracked_run.posts.filter(processed=False).order_by("id")[:CHUNK])
     for post in waiting:
         try:
-            post.problem = _count(told, post)
+            post.problem = _process_message(tracked_run, post)
         except InvalidInput as error:
             post.problem = error.message[:300]
-        post.worked = True
-        post.save(update_fields=["worked", "problem"])
-    if waiting and told.run is not None:
-        _heard(told, waiting)
+        post.processed = True
+        post.save(update_fields=["processed", "problem"])
+    if waiting and tracked_run.run is not None:
+        _update_run(tracked_run, waiting)
     return len(waiting)
 
 
-def _count(told: CodeCarbonRun, post: CodeCarbonPost) -> str:
+def _process_message(tracked_run: CodeCarbonRun, post: CodeCarbonPost) -> str:
     """Turn one message into energy; return why it is not counted, '' if it is. Raises InvalidInput for its content."""
-    reading = _reading(told, post)
+    reading = _new_reading(tracked_run, post)
     if reading is None:
         return "The same was told before."
     at_us = reading.at_us if reading.at_us is not None else post.received_us
-    if told.intervals.filter(at_us=at_us, energy_mj=reading.energy_mj).exists():
+    if tracked_run.intervals.filter(at_us=at_us, energy_mj=reading.energy_mj).exists():
         return "The same was told before."
-    near = told.intervals.filter(end_us__gt=at_us - max(reading.duration_us, US_PER_S) - QUIET_US)
-    place = placed(
+    nearby = tracked_run.intervals.filter(end_us__gt=at_us - max(reading.duration_us, US_PER_S) - QUIET_US)
+    place = place_interval(
         reading,
         received_us=post.received_us,
-        taken=list(near.values_list("start_us", "end_us")),
-        live=post.door != Door.FILE,
+        occupied=list(nearby.values_list("start_us", "end_us")),
+        is_live=post.channel != Channel.FILE,
     )
     if place is None:
         return "Another message told of the same time."
-    if told.run is None and not _begin(told, place.start_us):
+    if tracked_run.run is None and not _create_run(tracked_run, place.start_us):
         return "This run is known already from another token or file."
     interval = CodeCarbonInterval.objects.create(
-        told=told,
+        tracked_run=tracked_run,
         post=post,
         at_us=at_us,
         start_us=place.start_us,
@@ -124,37 +134,37 @@ def _count(told: CodeCarbonRun, post: CodeCarbonPost) -> str:
         energy_mj=reading.energy_mj,
         client_ug=reading.client_ug,
     )
-    problem = _store(told, interval, post, imputed=place.imputed)
-    find_same_machine(interval)
+    problem = _store(tracked_run, interval, post, imputed=place.imputed)
+    detect_shared_machine(interval)
     return problem
 
 
-def _reading(told: CodeCarbonRun, post: CodeCarbonPost) -> Told | None:
+def _new_reading(tracked_run: CodeCarbonRun, post: CodeCarbonPost) -> Reading | None:
     """Return what a message adds to what is known; None: nothing. Records of a run are cumulative."""
-    reading = read_told(parsed(bytes(post.body)), client_pue_ppm=told.source.client_pue_ppm)
-    if post.door == Door.EMISSION:
+    reading = parse_reading(parse_json(bytes(post.body)), client_pue_ppm=tracked_run.source.client_pue_ppm)
+    if post.channel == Channel.INTERVAL:
         return reading
-    if told.posts.filter(door=Door.EMISSION).exists():
+    if tracked_run.posts.filter(channel=Channel.INTERVAL).exists():
         raise InvalidInput("This run was told interval by interval: its total would count it twice.")
-    earlier = told.posts.filter(worked=True, problem="").exclude(door=Door.EMISSION).order_by("-id").first()
+    earlier = tracked_run.posts.filter(processed=True, problem="").exclude(channel=Channel.INTERVAL).order_by("-id").first()
     if earlier is None:
         return reading
-    before = read_told(parsed(bytes(earlier.body)), client_pue_ppm=told.source.client_pue_ppm)
+    before = parse_reading(parse_json(bytes(earlier.body)), client_pue_ppm=tracked_run.source.client_pue_ppm)
     added = reading.less(before)
     return added if added.duration_us or added.energy_mj else None
 
 
-def run_uuid(told: CodeCarbonRun) -> UUID:
+def run_uuid(tracked_run: CodeCarbonRun) -> UUID:
     """Return the UUID of our run: never one that a client could choose, as it would name another's."""
-    return uuid5(NAMESPACE_URL, f"labcarbon:codecarbon:{told.source.lab_id}:{told.uuid}")
+    return uuid5(NAMESPACE_URL, f"labcarbon:codecarbon:{tracked_run.source.lab_id}:{tracked_run.uuid}")
 
 
-def _begin(told: CodeCarbonRun, started_us: int) -> bool:
+def _create_run(tracked_run: CodeCarbonRun, started_us: int) -> bool:
     """Make the run; return whether it is this token's (the same id of the same tool is the same run)."""
-    source = told.source
-    if ExternalId.objects.filter(lab=source.lab, tool=TOOL, value=str(told.uuid)).exists():
+    source = tracked_run.source
+    if ExternalId.objects.filter(lab=source.lab, tool=TOOL, value=str(tracked_run.uuid)).exists():
         return False
-    name = str(told.facts.get("project_name") or (source.token.name if source.token else TOOL))[:200]
+    name = str(tracked_run.facts.get("project_name") or (source.token.name if source.token else TOOL))[:200]
     facts = RunFacts(
         name=name,
         started_us=started_us,
@@ -162,25 +172,25 @@ def _begin(told: CodeCarbonRun, started_us: int) -> bool:
         host=source.node.hostname if source.bound else "",
         node_uuid=source.node.uuid,
     )
-    run, _ = put_run(lab=source.lab, uuid=run_uuid(told), facts=facts, by=None, bound_node=None)
-    Run.objects.filter(pk=run.pk).update(teller=Teller.CODECARBON)
-    ExternalId.objects.create(lab=source.lab, run=run, tool=TOOL, value=str(told.uuid))
-    told.run = run
-    told.save(update_fields=["run"])
+    run, _ = put_run(lab=source.lab, uuid=run_uuid(tracked_run), facts=facts, by=None, bound_node=None)
+    Run.objects.filter(pk=run.pk).update(reported_by=Source.CODECARBON)
+    ExternalId.objects.create(lab=source.lab, run=run, tool=TOOL, value=str(tracked_run.uuid))
+    tracked_run.run = run
+    tracked_run.save(update_fields=["run"])
     return True
 
 
-def _store(told: CodeCarbonRun, interval: CodeCarbonInterval, post: CodeCarbonPost, *, imputed: bool) -> str:
+def _store(tracked_run: CodeCarbonRun, interval: CodeCarbonInterval, post: CodeCarbonPost, *, imputed: bool) -> str:
     """Write an interval's windows through ingest; return why one was set aside, '' if none was."""
-    source, run = told.source, told.run
+    source, run = tracked_run.source, tracked_run.run
     assert run is not None
     for component in COMPONENTS:
         energy_mj: int = getattr(interval, f"{component}_mj")
-        if energy_mj == 0 and component == "gpu" and not told.facts.get("gpu_count"):
+        if energy_mj == 0 and component == "gpu" and not tracked_run.facts.get("gpu_count"):
             continue  # no GPU is not a GPU that drew nothing
         device, _ = Device.objects.get_or_create(
             lab=source.lab,
-            key=f"declared:{source.node.uuid}/cc-{told.pk}-{component}",
+            key=f"declared:{source.node.uuid}/cc-{tracked_run.pk}-{component}",
             defaults={
                 "kind": DeviceKind.DECLARED,
                 "node": source.node,
@@ -209,7 +219,7 @@ def _store(told: CodeCarbonRun, interval: CodeCarbonInterval, post: CodeCarbonPo
             device=device,
             windows=[window],
             batch_uuid=uuid5(NAMESPACE_URL, f"labcarbon:codecarbon:{interval.pk}"),
-            origin=f"CodeCarbon, run {told.uuid}, {post.get_door_display().lower()}"[:200],
+            origin=f"CodeCarbon, run {tracked_run.uuid}, {post.get_channel_display().lower()}"[:200],
             now=max(post.received_us, interval.end_us),
         )
         if answer[0] not in {"accepted", "duplicate"}:
@@ -217,41 +227,41 @@ def _store(told: CodeCarbonRun, interval: CodeCarbonInterval, post: CodeCarbonPo
     return ""
 
 
-def _heard(told: CodeCarbonRun, posts: list[CodeCarbonPost]) -> None:
+def _update_run(tracked_run: CodeCarbonRun, posts: list[CodeCarbonPost]) -> None:
     """Bring the run's start, end and state up to date with its intervals."""
-    ends = told.intervals.order_by("start_us").values_list("start_us", "end_us")
-    first, last = ends.first(), told.intervals.order_by("-end_us").values_list("end_us", flat=True).first()
+    ends = tracked_run.intervals.order_by("start_us").values_list("start_us", "end_us")
+    first, last = ends.first(), tracked_run.intervals.order_by("-end_us").values_list("end_us", flat=True).first()
     if first is None or last is None:
         return
-    assert told.run is not None
-    run = Run.objects.select_for_update(of=("self",)).get(pk=told.run.pk)
+    assert tracked_run.run is not None
+    run = Run.objects.select_for_update(of=("self",)).get(pk=tracked_run.run.pk)
     run.started_us = min(first[0], last)
-    run.seen_us = max([run.seen_us or 0, *(post.received_us for post in posts)])
-    if all(post.door == Door.EMISSION for post in posts):
+    run.last_report_us = max([run.last_report_us or 0, *(post.received_us for post in posts)])
+    if all(post.channel == Channel.INTERVAL for post in posts):
         run.state, run.ended_us = RunState.RUNNING, None  # it goes on; that it is over is never said
-        enqueue(kind=QUIET, key=str(told.pk), due_us=run.seen_us + QUIET_US)
+        enqueue(kind=QUIET_CHECK, key=str(tracked_run.pk), due_us=run.last_report_us + QUIET_US)
     else:
         run.state, run.ended_us = RunState.FINISHED, last
-    run.save(update_fields=["started_us", "seen_us", "state", "ended_us"])
+    run.save(update_fields=["started_us", "last_report_us", "state", "ended_us"])
 
 
 @transaction.atomic
-def end_quiet_run(*, pk: int, now: int) -> None:
+def mark_quiet_run_lost(*, pk: int, now: int) -> None:
     """Take a run of which nothing was heard for three of its intervals (at least 15 minutes) for over: lost, as CodeCarbon
     never says that a run ended or how. A later word revives it."""
-    told = CodeCarbonRun.objects.filter(pk=pk).first()
-    run = Run.objects.select_for_update(of=("self",)).filter(codecarbon=told).first() if told else None
-    if told is None or run is None or run.state != RunState.RUNNING or run.seen_us is None:
+    tracked_run = CodeCarbonRun.objects.filter(pk=pk).first()
+    run = Run.objects.select_for_update(of=("self",)).filter(codecarbon=tracked_run).first() if tracked_run else None
+    if tracked_run is None or run is None or run.state != RunState.RUNNING or run.last_report_us is None:
         return
-    spans = list(told.intervals.order_by("-end_us").values_list("start_us", "end_us")[:3])
-    patience_us = max(QUIET_US, 3 * max(end - start for start, end in spans))
-    if run.seen_us + patience_us > now:
-        enqueue(kind=QUIET, key=str(pk), due_us=run.seen_us + patience_us)
+    spans = list(tracked_run.intervals.order_by("-end_us").values_list("start_us", "end_us")[:3])
+    timeout_us = max(QUIET_US, 3 * max(end - start for start, end in spans))
+    if run.last_report_us + timeout_us > now:
+        enqueue(kind=QUIET_CHECK, key=str(pk), due_us=run.last_report_us + timeout_us)
         return
     run.state, run.ended_us = RunState.LOST, spans[0][1]
     run.save(update_fields=["state", "ended_us"])
 
 
-def end_quiet_run_now(*, pk: int) -> None:
+def mark_quiet_run_lost_now(*, pk: int) -> None:
     """Do :func:`end_quiet_run` as of now."""
-    end_quiet_run(pk=pk, now=now_us())
+    mark_quiet_run_lost(pk=pk, now=now_us())

@@ -9,21 +9,21 @@ from django.db import connection, transaction
 from apps.core.errors import InvalidInput
 from apps.core.jobs import enqueue
 from apps.core.sql import fetch_rows, uuid_param
-from apps.trackers.choices import Door
+from apps.trackers.choices import Channel
 from apps.trackers.codecarbon.parsing import hardware_signature, short_facts
 from apps.trackers.models import CodeCarbonRun, CodeCarbonSource
 
-JOB = "trackers.codecarbon"
+PROCESS = "trackers.codecarbon"
 
 
 @transaction.atomic
-def begin_run(*, source: CodeCarbonSource, content: Mapping[str, Any], now: int) -> UUID:
+def start_run(*, source: CodeCarbonSource, content: Mapping[str, Any], now: int) -> UUID:
     """Begin a run; return the id that its emissions come with."""
-    return _made(source, uuid4(), content, now).uuid
+    return _get_or_create_run(source, uuid4(), content, now).uuid
 
 
 @transaction.atomic
-def take(*, source: CodeCarbonSource, door: Door, content: Mapping[str, Any], body: bytes, now: int) -> None:
+def save_message(*, source: CodeCarbonSource, channel: Channel, content: Mapping[str, Any], body: bytes, now: int) -> None:
     """Keep one message and ask for the work on it.
 
     A run that is not known (it began before a backup was restored, or by the HTTP output, which begins none) begins here.
@@ -31,18 +31,18 @@ def take(*, source: CodeCarbonSource, door: Door, content: Mapping[str, Any], bo
     """
     uuid = _run_id(content)
     params = [source.pk, uuid_param(uuid)]
-    known = next(fetch_rows("SELECT id FROM trackers_codecarbonrun WHERE source_id = %s AND uuid = %s", params), None)
-    told_id = known["id"] if known else _made(source, uuid, content, now).pk
+    existing = next(fetch_rows("SELECT id FROM trackers_codecarbonrun WHERE source_id = %s AND uuid = %s", params), None)
+    tracked_run_id = existing["id"] if existing else _get_or_create_run(source, uuid, content, now).pk
     with connection.cursor() as cursor:  # as a model's row it takes three times as long, and the client waits
         cursor.execute(
             "INSERT INTO trackers_codecarbonpost (told_id, door, body, received_us, worked, problem) "
             "VALUES (%s, %s, %s, %s, %s, '')",
-            [told_id, int(door), body, now, False],
+            [tracked_run_id, int(channel), body, now, False],
         )
-    enqueue(kind=JOB, key=str(told_id))
+    enqueue(kind=PROCESS, key=str(tracked_run_id))
 
 
-def _made(source: CodeCarbonSource, uuid: UUID, content: Mapping[str, Any], now: int) -> CodeCarbonRun:
+def _get_or_create_run(source: CodeCarbonSource, uuid: UUID, content: Mapping[str, Any], now: int) -> CodeCarbonRun:
     signature = hardware_signature(content, node=str(source.node_id) if source.bound else "")
     CodeCarbonRun.objects.bulk_create(
         [CodeCarbonRun(source=source, uuid=uuid, facts=short_facts(content), signature=signature, received_us=now)],

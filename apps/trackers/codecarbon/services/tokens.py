@@ -17,7 +17,7 @@ from apps.fleet.selectors import TRACKER
 from apps.fleet.services import register_node
 from apps.trackers.models import CodeCarbonSource
 
-MOST_PUE_PPM = 10 * PPM
+MAX_PUE_PPM = 10 * PPM
 _TOOL = "CodeCarbon"
 
 
@@ -40,8 +40,8 @@ def create_codecarbon_token(
     """
     if role_in(lab, by) in {"", Role.VIEWER}:
         raise Forbidden("Your role here may look but not tell of runs.", hint="Ask an admin of your lab for another role.")
-    called = str(replace_unstorable(name)).strip()
-    if not called or len(called) > 100:
+    cleaned_name = str(replace_unstorable(name)).strip()
+    if not cleaned_name or len(cleaned_name) > 100:
         raise InvalidInput(
             "A token needs a name of at most 100 characters.",
             field="name",
@@ -49,57 +49,57 @@ def create_codecarbon_token(
         )
     if expires_us is not None and expires_us <= now:
         raise InvalidInput("The token would be over already.", field="expires", hint="Choose a later end.")
-    if not PPM <= client_pue_ppm <= MOST_PUE_PPM:
+    if not PPM <= client_pue_ppm <= MAX_PUE_PPM:
         raise InvalidInput(
             "A PUE lies between 1 and 10.", field="client_pue", hint="Write 1 where CodeCarbon was given none."
         )
-    _same_lab(lab, project, node, site)
-    made, text = new_token(
-        kind=TokenKind.CC, lab=lab, scopes=(), now=now, name=called, made_by=by, expires_us=expires_us,
+    _check_same_lab(lab, project, node, site)
+    token, text = new_token(
+        kind=TokenKind.CC, lab=lab, scopes=(), now=now, name=cleaned_name, made_by=by, expires_us=expires_us,
         node_uuid=node.uuid if node else None,
     )  # fmt: skip
     source = CodeCarbonSource.objects.create(
         lab=lab,
-        token=made,
+        token=token,
         project=project,
-        node=node or _stand_in(lab, called, site, now),
+        node=node or _stand_in(lab, cleaned_name, site, now),
         bound=node is not None,
         client_pue_ppm=client_pue_ppm,
         created_us=now,
     )
     details = {
-        "kind": str(TokenKind.CC), "name": called, "project": project.slug, "node": str(node.uuid) if node else "",
+        "kind": str(TokenKind.CC), "name": cleaned_name, "project": project.slug, "node": str(node.uuid) if node else "",
         "client_pue_ppm": client_pue_ppm, "expires_us": expires_us,
     }  # fmt: skip
-    audit.record(lab=lab, by=by, action=Act.TOKEN_MADE, subject=made.public_id, details=details, now=now)
+    audit.record(lab=lab, by=by, action=Act.TOKEN_CREATED, subject=token.public_id, details=details, now=now)
     return source, text
 
 
-def _same_lab(lab: Lab, project: Project, node: Node | None, site: Site | None) -> None:
-    if any(thing is not None and thing.lab_id != lab.pk for thing in (project, node, site)):
+def _check_same_lab(lab: Lab, project: Project, node: Node | None, site: Site | None) -> None:
+    if any(item is not None and item.lab_id != lab.pk for item in (project, node, site)):
         raise NotFound("There is no such project, machine or site in your lab.", hint="Choose one of the list.")
 
 
-def _stand_in(lab: Lab, called: str, site: Site | None, now: int) -> Node:
+def _stand_in(lab: Lab, label: str, site: Site | None, now: int) -> Node:
     """Return a new node that stands for machines that nobody named."""
     if site is None:
         raise InvalidInput(
             "Say where it runs.", field="site", hint="The site's grid zone and PUE make carbon of its energy."
         )
-    return register_node(lab=lab, uuid=uuid4(), hostname=f"{_TOOL}: {called}", facts={TRACKER: _TOOL}, site=site, now=now)
+    return register_node(lab=lab, uuid=uuid4(), hostname=f"{_TOOL}: {label}", facts={TRACKER: _TOOL}, site=site, now=now)
 
 
 @transaction.atomic
-def file_source(*, lab: Lab, project: Project, node: Node | None, site: Site | None, now: int) -> CodeCarbonSource:
+def source_for_files(*, lab: Lab, project: Project, node: Node | None, site: Site | None, now: int) -> CodeCarbonSource:
     """Return what imported files of one project and machine (or, without one, of one site) belong to; made at the first."""
-    _same_lab(lab, project, node, site)
+    _check_same_lab(lab, project, node, site)
     Lab.objects.select_for_update().get(pk=lab.pk)  # two imports at once make one
-    found = CodeCarbonSource.objects.select_related("node", "project", "lab").filter(lab=lab, token=None, project=project)
+    sources = CodeCarbonSource.objects.select_related("node", "project", "lab").filter(lab=lab, token=None, project=project)
     if node is not None:
-        known = found.filter(node=node).first()
+        existing = sources.filter(node=node).first()
     else:
-        known = found.filter(bound=False, node__hostname=f"{_TOOL}: files of {site}").first()
-    return known or CodeCarbonSource.objects.create(
+        existing = sources.filter(bound=False, node__hostname=f"{_TOOL}: files of {site}").first()
+    return existing or CodeCarbonSource.objects.create(
         lab=lab,
         project=project,
         node=node or _stand_in(lab, f"files of {site}" if site else "", site, now),

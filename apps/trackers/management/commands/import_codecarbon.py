@@ -45,10 +45,10 @@ class Command(BaseCommand):
                 rows = read_file(file, zone=zone, client_pue_ppm=self._pue_ppm(options["client_pue"]))
             project = self._project(lab, options["project"])
             node, site = self._place(lab, options["node"], options["site"])
-            last = {row.run_id: row.told.energy_mj for row in rows}  # rows of one run are its total so far
-            told = f"{len(rows)} rows of {len(last)} runs, {sum(last.values()) / MJ_PER_KWH:,.3f} kWh"
+            last = {row.run_id: row.reading.energy_mj for row in rows}  # rows of one run are its total so far
+            summary = f"{len(rows)} rows of {len(last)} runs, {sum(last.values()) / MJ_PER_KWH:,.3f} kWh"
             if options["dry_run"]:
-                self.stdout.write(f"{told} would be imported")
+                self.stdout.write(f"{summary} would be imported")
                 return
             answers = import_file(lab=lab, rows=rows, project=project, node=node, site=site, now=now_us())
         except OSError as error:
@@ -60,16 +60,16 @@ class Command(BaseCommand):
             raise CommandError("\n".join([*lines, f"{error.message} {error.hint}"])) from error
         except LabCarbonError as error:
             raise CommandError(f"{error.message} {error.hint}") from error
-        self.stdout.write(f"{told}: " + ", ".join(f"{count} {answer}" for answer, count in answers.items() if count))
+        self.stdout.write(f"{summary}: " + ", ".join(f"{count} {answer}" for answer, count in answers.items() if count))
 
     def _lab(self, slug: str | None) -> Lab:
-        found = list(Lab.objects.filter(slug=slug)[:2] if slug else Lab.objects.all()[:2])
-        if len(found) != 1:
+        labs = list(Lab.objects.filter(slug=slug)[:2] if slug else Lab.objects.all()[:2])
+        if len(labs) != 1:
             known = ", ".join(Lab.objects.values_list("slug", flat=True)[:20])
             raise CommandError(
                 f"Name the lab with --lab. Known: {known}." if known else "There is no lab yet: open /setup/."
             )
-        return found[0]
+        return labs[0]
 
     def _pue_ppm(self, pue: float) -> int:
         if not 1 <= pue <= 10:
@@ -77,11 +77,11 @@ class Command(BaseCommand):
         return round(pue * PPM)
 
     def _project(self, lab: Lab, slug: str) -> Project:
-        found = project_by_slug(lab, slug)
-        if found is None:
+        project = project_by_slug(lab, slug)
+        if project is None:
             known = ", ".join(lab.projects.order_by("slug").values_list("slug", flat=True)[:20])
             raise CommandError(f"There is no project {slug!r}. Known: {known}.")
-        return found
+        return project
 
     def _place(self, lab: Lab, hostname: str | None, site_name: str | None) -> tuple[Node | None, Site | None]:
         if hostname:

@@ -33,17 +33,21 @@ class Command(BaseCommand):
         if failed:
             raise CommandError(f"{len(failed)} could not be read.")
 
-    def _sources(self, named: str | None) -> list[MlflowSource]:
-        found = MlflowSource.objects.select_related("lab", "node", "project").filter(on=True, removed_us=None).order_by("pk")
-        chosen = [source for source in found if named in (None, source.name, source.address)]
-        if not chosen:
-            known = ", ".join(source.name for source in found)
+    def _sources(self, name: str | None) -> list[MlflowSource]:
+        enabled = (
+            MlflowSource.objects.select_related("lab", "node", "project")
+            .filter(enabled=True, removed_us=None)
+            .order_by("pk")
+        )
+        selected = [source for source in enabled if name in (None, source.name, source.address)]
+        if not selected:
+            known = ", ".join(source.name for source in enabled)
             raise CommandError(
-                f"There is no server {named!r} that is on. Known: {known}."
+                f"There is no server {name!r} that is on. Known: {known}."
                 if known
                 else "No MLflow server is on: see /trackers/mlflow/."
             )
-        return chosen
+        return selected
 
     def _poll(self, source: MlflowSource) -> bool:
         runs, more = 0, True

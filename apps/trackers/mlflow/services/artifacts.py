@@ -15,7 +15,7 @@ from apps.artifacts.services.register import register, save_edges
 from apps.core.clock import now_us
 from apps.core.units import US_PER_HOUR, US_PER_S
 from apps.trackers.choices import FileOutcome
-from apps.trackers.mlflow.artifact_files import FileEntry, entries, proxied_path, kind_of, models_of
+from apps.trackers.mlflow.artifact_files import FileEntry, entries, kind_of, models_of, proxied_path
 from apps.trackers.mlflow.client import MlflowError, Server
 from apps.trackers.models import MlflowFile, MlflowRun, MlflowSource
 
@@ -87,62 +87,62 @@ def _postpone(row: MlflowRun, problem: MlflowError) -> None:
 
 
 def _read(source: MlflowSource, server: Server, row: MlflowRun) -> None:
-    told = server.run(row.mlflow_id)
-    found = _FileList()
-    for model, step in [("", None), *list(models_of(told, "outputs", "model_outputs").items())[:MAX_MODELS]]:
-        _list(server, row, model, step, found)
-    problems = _import_files(source, server, row, found)
+    content = server.run(row.mlflow_id)
+    file_list = _FileList()
+    for model, step in [("", None), *list(models_of(content, "outputs", "model_outputs").items())[:MAX_MODELS]]:
+        _list(server, row, model, step, file_list)
+    problems = _import_files(source, server, row, file_list)
     if problems:  # a matter of these files, unless the server asks for patience
         patience_s = max(problem.wait_s for problem in problems)
         raise MlflowError(problems[0].message, wait_s=patience_s, is_single=not patience_s)
-    _link_inputs(source, row, models_of(told, "inputs", "model_inputs"))
-    MlflowRun.objects.filter(pk=row.pk).update(files_read=True, files_left=found.left, files_problem="")
+    _link_inputs(source, row, models_of(content, "inputs", "model_inputs"))
+    MlflowRun.objects.filter(pk=row.pk).update(files_read=True, files_left=file_list.left, files_problem="")
 
 
-def _list(server: Server, row: MlflowRun, model: str, step: int | None, found: _FileList) -> None:
+def _list(server: Server, row: MlflowRun, model: str, step: int | None, file_list: _FileList) -> None:
     """List a run's files, or those of a model that it logged, folder by folder."""
     waiting = [""]
     while waiting:
-        if found.folders >= MAX_FOLDERS or len(found.files) + found.left >= MAX_ENTRIES:
-            found.left += len(waiting)
+        if file_list.folders >= MAX_FOLDERS or len(file_list.files) + file_list.left >= MAX_ENTRIES:
+            file_list.left += len(waiting)
             return
-        found.folders += 1
+        file_list.folders += 1
         folder = waiting.pop()
         root, rows = server.listing(row.mlflow_id, model, folder)
         below = proxied_path(root, server.address)
         listed, wrong = entries(rows[:MAX_ENTRIES], folder)
-        found.left += wrong + max(0, len(rows) - MAX_ENTRIES)
+        file_list.left += wrong + max(0, len(rows) - MAX_ENTRIES)
         for each in listed:
             if each.is_folder:
                 waiting.append(each.path)
             elif kind_of(each.path) is None or each.bytes == 0:
-                found.left += 1
+                file_list.left += 1
             else:
-                found.files.append(_File(model, below, step, each))
+                file_list.files.append(_File(model, below, step, each))
 
 
-def _import_files(source: MlflowSource, server: Server, row: MlflowRun, found: _FileList) -> list[MlflowError]:
+def _import_files(source: MlflowSource, server: Server, row: MlflowRun, file_list: _FileList) -> list[MlflowError]:
     """Read the files that are not known; return what was wrong with those that are tried again later."""
-    known = set(row.files.values_list("model", "path"))
+    known_paths = set(row.files.values_list("model", "path"))
     problems: list[MlflowError] = []
     count = size = 0
-    for file in found.files:
+    for file in file_list.files:
         outcome, why = _outcome(file, count, size)
         if outcome == FileOutcome.IMPORTED:
             count, size = count + 1, size + (file.listed.bytes or 0)
-        if (file.model, file.listed.path) in known:
+        if (file.model, file.listed.path) in known_paths:
             continue
         if outcome != FileOutcome.IMPORTED:
             _save_file(row, file, outcome, why=why)
             continue
         try:
             _fetch(source, server, row, file)
-        except MlflowError as wrong:
-            if wrong.too_large or row.files_tries + 1 >= MAX_TRIES:
-                _save_file(row, file, FileOutcome.UNREADABLE, why=wrong.message)
+        except MlflowError as error:
+            if error.too_large or row.files_tries + 1 >= MAX_TRIES:
+                _save_file(row, file, FileOutcome.UNREADABLE, why=error.message)
                 continue
-            problems.append(MlflowError(f"{file.listed.name}: {wrong.message}", wait_s=wrong.wait_s))
-            if wrong.wait_s or len(problems) >= MAX_FAULTS:
+            problems.append(MlflowError(f"{file.listed.name}: {error.message}", wait_s=error.wait_s))
+            if error.wait_s or len(problems) >= MAX_FAULTS:
                 return problems
     return problems
 
@@ -187,29 +187,29 @@ def _fetch(source: MlflowSource, server: Server, row: MlflowRun, file: _File) ->
 def _register(server: Server, row: MlflowRun, file: _File, digest: str) -> None:
     assert row.run is not None
     address = server.address_of(file.path)
-    told = ArtifactRow(
+    artifact = ArtifactRow(
         digest=digest, name=file.listed.name[:255], bytes=file.listed.bytes or 0,
         kind=kind_of(file.listed.path) or Kind.OTHER,
         facts={} if file.step is None else {"step": file.step},
         copies=[CopyRow(path=address)] if len(address) <= MAX_PATH else [],
         runs=[EdgeRow(run=row.run.uuid, role=LineageRole.PRODUCED)],
     )  # fmt: skip
-    answers = register(lab=row.source.lab, rows=[told], node_uuid=None, by=None, bound_node=None, now=now_us())
+    answers = register(lab=row.source.lab, rows=[artifact], node_uuid=None, by=None, bound_node=None, now=now_us())
     if answers[0][0] == "refused":
         raise MlflowError(" ".join(answers[0][1:]), is_single=True)
 
 
 def _save_file(row: MlflowRun, file: _File, outcome: FileOutcome, *, digest: str = "", why: str = "") -> None:
     path = file.listed.path
-    place = hashlib.sha256(f"{file.model}\0{path}".encode()).hexdigest()
+    path_hash = hashlib.sha256(f"{file.model}\0{path}".encode()).hexdigest()
     facts = {"model": file.model, "path": path, "bytes": file.listed.bytes or 0, "digest": digest,
-             "outcome": outcome.value, "why": why[:300]}  # fmt: skip
-    MlflowFile.objects.update_or_create(told=row, path_hash=place, defaults=facts)
+             "outcome": outcome.value, "reason": why[:300]}  # fmt: skip
+    MlflowFile.objects.update_or_create(tracked_run=row, path_hash=path_hash, defaults=facts)
 
 
 def _link_inputs(source: MlflowSource, row: MlflowRun, models: dict[str, int | None]) -> None:
     """Join a run with the files of the logged models that it read, as far as they are known by their content."""
-    read = MlflowFile.objects.filter(told__source=source, model__in=list(models)).exclude(digest="")
+    read = MlflowFile.objects.filter(tracked_run__source=source, model__in=list(models)).exclude(digest="")
     digests = set(read.values_list("digest", flat=True)) if models else set()
     if not digests or row.run is None:
         return

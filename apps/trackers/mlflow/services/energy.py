@@ -12,33 +12,35 @@ from apps.fleet.selectors import TRACKER, measured_nodes
 from apps.ingest.calc import FUTURE_US, WindowIn
 from apps.ingest.models import EnergyWindow
 from apps.ingest.services import accept_declared
-from apps.trackers.mlflow.power import Piece, Sample, Standing, gpu_of, placed, sample_of
+from apps.trackers.mlflow.power import EnergyPiece, Progress, Sample, gpu_of, sample_of, split_into_minutes
 from apps.trackers.models import MlflowRun, MlflowSeries
 
 EPOCH = "mlflow"
 CARD = "mlflow_gpu"  # in a device's facts: which card of its machine it stands for
 
 
-def counts_watts(told: MlflowRun) -> bool:
+def accepts_power(tracked_run: MlflowRun) -> bool:
     """Return whether a run's watts count: not where it is a part of one whose watts MLflow tells as well."""
-    above, steps = told.parent, 0
+    above, steps = tracked_run.parent, 0
     while above and steps < 16:
-        parent = MlflowRun.objects.filter(source_id=told.source_id, mlflow_id=above).first()
+        parent = MlflowRun.objects.filter(source_id=tracked_run.source_id, mlflow_id=above).first()
         if parent is None:
             break
-        if _tells_watts(parent):
+        if _has_power_series(parent):
             return False
         above, steps = parent.parent, steps + 1
-    whole = told.run.parent_id if told.run else None
-    return whole is None or not any(map(_tells_watts, MlflowRun.objects.filter(run_id=whole).exclude(pk=told.pk)))
+    whole = tracked_run.run.parent_id if tracked_run.run else None
+    return whole is None or not any(
+        map(_has_power_series, MlflowRun.objects.filter(run_id=whole).exclude(pk=tracked_run.pk))
+    )
 
 
-def _tells_watts(told: MlflowRun) -> bool:
-    return any(gpu_of(name) for name in told.series.values_list("name", flat=True))
+def _has_power_series(tracked_run: MlflowRun) -> bool:
+    return any(gpu_of(name) for name in tracked_run.series.values_list("name", flat=True))
 
 
-def place_watts(
-    told: MlflowRun, series: MlflowSeries, values: list[tuple[int, int, float | str]], *, over: bool, now: int
+def record_power(
+    tracked_run: MlflowRun, series: MlflowSeries, values: list[tuple[int, int, float | str]], *, is_over: bool, now: int
 ) -> str:
     """Write the windows that follow from one more part of a GPU's watts; return why some were not, '' if all were.
 
@@ -53,34 +55,35 @@ def place_watts(
             problem = f"{series.name} lies more than a day ahead: the clock of its machine is wrong."
         else:
             samples.append(sample)
-    return _write(told, series, samples, over=over, now=now) or problem
+    return _write(tracked_run, series, samples, is_over=is_over, now=now) or problem
 
 
-def _write(told: MlflowRun, series: MlflowSeries, samples: list[Sample], *, over: bool, now: int) -> str:
-    standing = Standing(series.until_us, series.held_us, series.carry_nj)
-    pieces, standing = placed(standing, samples, over=over)
-    if not pieces or told.run is None:
+def _write(tracked_run: MlflowRun, series: MlflowSeries, samples: list[Sample], *, is_over: bool, now: int) -> str:
+    progress = Progress(series.until_us, series.last_sample_us, series.carry_nj)
+    pieces, progress = split_into_minutes(progress, samples, is_over=is_over)
+    if not pieces or tracked_run.run is None:
         return ""
-    device = series.device = series.device or _device(told, series)
-    series.until_us, series.held_us, series.carry_nj = standing.until_us, standing.held_us, standing.carry_nj
+    device = series.device = series.device or _device(tracked_run, series)
+    series.until_us, series.last_sample_us, series.carry_nj = progress.until_us, progress.last_sample_us, progress.carry_nj
     free = _free(device, pieces)
     answers = accept_declared(
         node=device.node,
         device=device,
-        windows=[_window(told, device, piece) for piece in free],
+        windows=[_window(tracked_run, device, piece) for piece in free],
         batch_uuid=uuid5(NAMESPACE_URL, f"labcarbon:mlflow:{series.pk}:{pieces[0].start_us}"),
-        origin=f"MLflow, run {told.mlflow_id}, {series.name}"[:200],
+        origin=f"MLflow, run {tracked_run.mlflow_id}, {series.name}"[:200],
         now=max(now, pieces[-1].end_us),
     )
-    aside = [answer for answer in answers if answer[0] not in {"accepted", "duplicate"}]
-    if aside:
-        return f"{len(aside)} minutes of {series.name} were set aside: {' '.join(aside[0][1:])}."
-    if twice := len(pieces) - len(free):
-        return f"{twice} minutes of {series.name} were told by another run on {device.node.hostname} already: counted once."
+    rejected = [answer for answer in answers if answer[0] not in {"accepted", "duplicate"}]
+    if rejected:
+        return f"{len(rejected)} minutes of {series.name} were set aside: {' '.join(rejected[0][1:])}."
+    if duplicates := len(pieces) - len(free):
+        host = device.node.hostname
+        return f"{duplicates} minutes of {series.name} were already reported by another run on {host}: counted once."
     return ""
 
 
-def _free(device: Device, pieces: list[Piece]) -> list[Piece]:
+def _free(device: Device, pieces: list[EnergyPiece]) -> list[EnergyPiece]:
     """Return the windows that no other run told of the same card of the same machine. Of machines that nobody named it is
     not known whether they are the same."""
     if TRACKER in device.node.facts:
@@ -89,20 +92,20 @@ def _free(device: Device, pieces: list[Piece]) -> list[Piece]:
         device__node=device.node, device__kind=DeviceKind.DECLARED, device__facts__mlflow_gpu=device.facts[CARD],
         start_us__lt=pieces[-1].end_us, end_us__gt=pieces[0].start_us,
     ).exclude(device=device)  # fmt: skip
-    taken = list(others.values_list("start_us", "end_us"))
-    return [piece for piece in pieces if not any(start < piece.end_us and end > piece.start_us for start, end in taken)]
+    occupied = list(others.values_list("start_us", "end_us"))
+    return [piece for piece in pieces if not any(start < piece.end_us and end > piece.start_us for start, end in occupied)]
 
 
-def _device(told: MlflowRun, series: MlflowSeries) -> Device:
+def _device(tracked_run: MlflowRun, series: MlflowSeries) -> Device:
     """Return what stands for a GPU as one run saw it, on the run's own machine where that is known."""
-    run, number = told.run, gpu_of(series.name)
+    run, number = tracked_run.run, gpu_of(series.name)
     assert run is not None
     device, _ = Device.objects.select_related("node").get_or_create(
-        lab=told.source.lab,
+        lab=tracked_run.source.lab,
         key=f"declared:mlflow/{run.uuid}/{number}"[:255],
         defaults={
             "kind": DeviceKind.DECLARED,
-            "node": run.node or _node_told(told) or told.source.node,
+            "node": run.node or _reported_node(tracked_run) or tracked_run.source.node,
             "name": f"GPU {number}, told by MLflow"[:200],
             "facts": {COMPONENT: "gpu", CARD: str(number)},
         },
@@ -110,13 +113,15 @@ def _device(told: MlflowRun, series: MlflowSeries) -> Device:
     return device
 
 
-def _node_told(told: MlflowRun) -> Node | None:
+def _reported_node(tracked_run: MlflowRun) -> Node | None:
     """Return the machine of the lab that the run's process named, or None."""
-    return measured_nodes(told.source.lab).filter(uuid=told.node_uuid).first() if told.node_uuid else None
+    return (
+        measured_nodes(tracked_run.source.lab).filter(uuid=tracked_run.node_uuid).first() if tracked_run.node_uuid else None
+    )
 
 
-def _window(told: MlflowRun, device: Device, piece: Piece) -> WindowIn:
-    run = told.run
+def _window(tracked_run: MlflowRun, device: Device, piece: EnergyPiece) -> WindowIn:
+    run = tracked_run.run
     assert run is not None
     return WindowIn(
         device=device.key,

@@ -14,22 +14,22 @@ from apps.accounts.models import Project
 from apps.core.clock import now_us
 from apps.core.errors import InvalidInput
 from apps.core.units import US_PER_HOUR, US_PER_S
-from apps.trackers.mlflow.client import MlflowProblem, OutOfTime, Server
-from apps.trackers.mlflow.parsing import ToldRun, project_for, read_run
+from apps.trackers.mlflow.client import MlflowError, OutOfTime, Server
+from apps.trackers.mlflow.parsing import TrackedRun, project_for, read_run
 from apps.trackers.mlflow.services.artifacts import read_files
 from apps.trackers.mlflow.services.metrics import read_metrics
-from apps.trackers.mlflow.services.runs import METRICS, take_run
+from apps.trackers.mlflow.services.runs import METRICS, import_run
 from apps.trackers.mlflow.services.servers import server_of
-from apps.trackers.mlflow.services.verdict_tags import tell_verdicts
+from apps.trackers.mlflow.services.verdict_tags import write_verdict_tags
 from apps.trackers.models import MlflowRun, MlflowSource
 
 EVERY_US = 60 * US_PER_S
-LONGEST_WAIT_US = US_PER_HOUR
+MAX_WAIT_US = US_PER_HOUR
 OVERLAP_MS = 3_600_000
 ALL_EVERY_US = 24 * US_PER_HOUR
 SLICE_S = 12.0  # the embedded worker does nothing else meanwhile
-MOST_PASSED_OVER = 3  # more of them are the server's fault
-_AT_ONCE = 50  # ids in one question
+MAX_SKIPPED = 3  # more of them are the server's fault
+_BATCH_SIZE = 50  # ids in one question
 
 
 @dataclass
@@ -38,7 +38,7 @@ class Slice:
     runs whose metrics could not be read, which hold up nobody else."""
 
     runs: int = 0
-    passed_over: int = 0
+    skipped: int = 0
     more: bool = False
     problem: str = ""
 
@@ -56,44 +56,44 @@ def poll_source(*, source: MlflowSource, seconds: float = SLICE_S) -> Slice:
     try:
         server = server_of(source, seconds=seconds)
         _read(source, server, done)
-    except MlflowProblem as problem:
-        done.problem, wait_s = problem.words, problem.wait_s
+    except MlflowError as problem:
+        done.problem, wait_s = problem.message, problem.wait_s
     except OutOfTime:
         done.more = True
-    _note(source, server, done, wait_s)
+    _save_result(source, server, done, wait_s)
     return done
 
 
-def _note(source: MlflowSource, server: Server | None, done: Slice, wait_s: int) -> None:
+def _save_result(source: MlflowSource, server: Server | None, done: Slice, wait_s: int) -> None:
     now = now_us()
     failures = source.failures + 1 if done.problem else 0
-    wait_us = min(EVERY_US << min(failures, 10), LONGEST_WAIT_US) if failures else EVERY_US
-    told = {
-        "asked_us": now,
+    wait_us = min(EVERY_US << min(failures, 10), MAX_WAIT_US) if failures else EVERY_US
+    values = {
+        "polled_us": now,
         "problem": done.problem[:400],
         "failures": failures,
         "due_us": now if done.more else now + max(wait_us, wait_s * US_PER_S),
         "version": source.version,
         "experiments": source.experiments,
-        "experiments_taken": source.experiments_taken,
+        "experiments_imported": source.experiments_imported,
     }
     if not done.problem:
-        told["answered_us"] = now
+        values["succeeded_us"] = now
     if server is not None and server.skew_us is not None:
-        told["skew_us"] = server.skew_us
-    MlflowSource.objects.filter(pk=source.pk).update(**told)
-    for name, value in told.items():
+        values["skew_us"] = server.skew_us
+    MlflowSource.objects.filter(pk=source.pk).update(**values)
+    for name, value in values.items():
         setattr(source, name, value)
 
 
 def _read(source: MlflowSource, server: Server, done: Slice) -> None:
     source.version = server.version()[:40] or source.version
-    taken = _experiments(source, server)
-    tell_verdicts(source=source, server=server)  # before what may take many slices
-    if taken:
-        _read_open(source, server, taken, done)
-        _read_new(source, server, taken, done)
-        _read_all(source, server, taken, done)
+    experiments = _experiments(source, server)
+    write_verdict_tags(source=source, server=server)  # before what may take many slices
+    if experiments:
+        _read_open(source, server, experiments, done)
+        _read_new(source, server, experiments, done)
+        _read_all(source, server, experiments, done)
         done.more = read_files(source=source, server=server)
 
 
@@ -104,59 +104,61 @@ def _experiments(source: MlflowSource, server: Server) -> dict[str, _Experiment]
     if source.project is not None:
         projects[source.project.pk] = source.project
     patterns = [(row.pattern, row.project_id) for row in rows]
-    found = server.experiments()
-    taken = {
+    listed = server.experiments()
+    selected = {
         number: _Experiment(name, projects[project])
-        for number, name in found
+        for number, name in listed
         if (project := project_for(name, patterns, source.project_id)) is not None
     }
-    source.experiments, source.experiments_taken = len(found), len(taken)
-    return taken
+    source.experiments, source.experiments_imported = len(listed), len(selected)
+    return selected
 
 
-def _read_open(source: MlflowSource, server: Server, taken: dict[str, _Experiment], done: Slice) -> None:
+def _read_open(source: MlflowSource, server: Server, experiments: dict[str, _Experiment], done: Slice) -> None:
     """Read the runs again that went on, or were not read whole, when they were last seen: the longest unseen first."""
-    open_ = list(source.runs.filter(is_open=True).order_by("seen_us", "pk").values_list("mlflow_id", flat=True)[:2000])
-    for ids in _parts(open_, _AT_ONCE):
+    open_ = list(
+        source.runs.filter(is_open=True).order_by("last_listed_us", "pk").values_list("mlflow_id", flat=True)[:2000]
+    )
+    for ids in _parts(open_, _BATCH_SIZE):
         listed = ", ".join(f"'{each}'" for each in ids)  # of letters, digits, _ and - alone
-        seen = set()
-        for page in _asked(server, list(taken), f"attributes.run_id IN ({listed})"):
-            for told in page:
-                seen.add(told.run_id)
-                _read_run(source, server, taken, told, done)
-        _lost(source, set(ids) - seen)
+        listed_ids = set()
+        for page in _search_runs(server, list(experiments), f"attributes.run_id IN ({listed})"):
+            for tracked_run in page:
+                listed_ids.add(tracked_run.run_id)
+                _read_run(source, server, experiments, tracked_run, done)
+        _close_deleted(source, set(ids) - listed_ids)
 
 
-def _lost(source: MlflowSource, gone: set[str]) -> None:
+def _close_deleted(source: MlflowSource, deleted_ids: set[str]) -> None:
     """Ask no more for runs that MLflow deleted, or that are in an experiment that is left out now."""
-    if gone:
-        source.runs.filter(mlflow_id__in=gone).update(
+    if deleted_ids:
+        source.runs.filter(mlflow_id__in=deleted_ids).update(
             is_open=False, problem="MLflow has it no more: it was deleted there, or its experiment is left out now."
         )
 
 
-def _read_new(source: MlflowSource, server: Server, taken: dict[str, _Experiment], done: Slice) -> None:
+def _read_new(source: MlflowSource, server: Server, experiments: dict[str, _Experiment], done: Slice) -> None:
     since = max(source.new_from_ms - OVERLAP_MS, 0)
-    for page in _asked(server, list(taken), f"attributes.start_time >= {since}"):
-        for told in page:
-            _read_run(source, server, taken, told, done)
-            _remember(source, "new_from_ms", told.start_ms)
+    for page in _search_runs(server, list(experiments), f"attributes.start_time >= {since}"):
+        for tracked_run in page:
+            _read_run(source, server, experiments, tracked_run, done)
+            _save_progress(source, "new_from_ms", tracked_run.start_ms)
 
 
-def _read_all(source: MlflowSource, server: Server, taken: dict[str, _Experiment], done: Slice) -> None:
+def _read_all(source: MlflowSource, server: Server, experiments: dict[str, _Experiment], done: Slice) -> None:
     """Read all runs if that was not done for a day: those that are known and unchanged cost nothing but their page."""
     recently = source.all_done_us is not None and source.all_done_us + ALL_EVERY_US > now_us()
     if source.all_from_ms is None and recently:
         return
-    for page in _asked(server, list(taken), f"attributes.start_time >= {source.all_from_ms or 0}"):
-        for told in page:
-            _read_run(source, server, taken, told, done)
-            _remember(source, "all_from_ms", told.start_ms)
+    for page in _search_runs(server, list(experiments), f"attributes.start_time >= {source.all_from_ms or 0}"):
+        for tracked_run in page:
+            _read_run(source, server, experiments, tracked_run, done)
+            _save_progress(source, "all_from_ms", tracked_run.start_ms)
     MlflowSource.objects.filter(pk=source.pk).update(all_from_ms=None, all_done_us=now_us())
     source.all_from_ms, source.all_done_us = None, now_us()
 
 
-def _remember(source: MlflowSource, field: str, start_ms: int) -> None:
+def _save_progress(source: MlflowSource, field: str, start_ms: int) -> None:
     """Note how far a pass came, so that the next slice, or the next start of the server, goes on there."""
     before = getattr(source, field)
     if start_ms <= now_us() // 1000 and (before is None or start_ms > before):
@@ -166,43 +168,49 @@ def _remember(source: MlflowSource, field: str, start_ms: int) -> None:
         )
 
 
-def _asked(server: Server, experiments: list[str], condition: str) -> Iterator[list[ToldRun]]:
+def _search_runs(server: Server, experiments: list[str], condition: str) -> Iterator[list[TrackedRun]]:
     """Yield runs that fit a condition, page by page; of what is no run a page tells nothing."""
     for numbers in _parts(experiments, 500):
         for page in server.runs(numbers, condition):
-            found = []
+            runs = []
             for content in page:
                 try:
-                    found.append(read_run(content))
+                    runs.append(read_run(content))
                 except InvalidInput:
                     continue
-            yield found
+            yield runs
 
 
-def _read_run(source: MlflowSource, server: Server, taken: dict[str, _Experiment], told: ToldRun, done: Slice) -> None:
+def _read_run(
+    source: MlflowSource, server: Server, experiments: dict[str, _Experiment], tracked_run: TrackedRun, done: Slice
+) -> None:
     """Read one run, if anything of it is new. What was read is kept, whatever comes after."""
-    experiment = taken.get(told.experiment)
-    if experiment is None or told.state is None:
+    experiment = experiments.get(tracked_run.experiment)
+    if experiment is None or tracked_run.state is None:
         return
-    row = source.runs.select_related("run", "source__lab", "source__node").filter(mlflow_id=told.run_id).first()
-    known = row is not None and row.digest == told.digest
-    if known and row is not None and not row.is_open:
+    row = source.runs.select_related("run", "source__lab", "source__node").filter(mlflow_id=tracked_run.run_id).first()
+    is_unchanged = row is not None and row.digest == tracked_run.digest
+    if is_unchanged and row is not None and not row.is_open:
         return
     now = now_us()
-    if row is None or not known:
-        row = take_run(source=source, told=told, experiment=experiment.name, project=experiment.project, now=now)
+    if row is None or not is_unchanged:
+        row = import_run(
+            source=source, tracked_run=tracked_run, experiment=experiment.name, project=experiment.project, now=now
+        )
     try:
         if row.run is not None:
-            read_metrics(server=server, told=row, run=told, now=now)
-    except MlflowProblem as problem:
-        if not problem.of_one or done.passed_over >= MOST_PASSED_OVER:
+            read_metrics(server=server, tracked_run=row, reported=tracked_run, now=now)
+    except MlflowError as problem:
+        if not problem.is_single or done.skipped >= MAX_SKIPPED:
             raise
-        done.passed_over += 1
-        MlflowRun.objects.filter(pk=row.pk).update(problem=f"{METRICS}{problem.words}"[:300], is_open=True, seen_us=now)
+        done.skipped += 1
+        MlflowRun.objects.filter(pk=row.pk).update(
+            problem=f"{METRICS}{problem.message}"[:300], is_open=True, last_listed_us=now
+        )
         return
-    digest = told.digest if row.run is not None else ""
-    MlflowRun.objects.filter(pk=row.pk).update(digest=digest, is_open=not told.is_over, seen_us=now)
-    done.runs += not known
+    digest = tracked_run.digest if row.run is not None else ""
+    MlflowRun.objects.filter(pk=row.pk).update(digest=digest, is_open=not tracked_run.is_over, last_listed_us=now)
+    done.runs += not is_unchanged
 
 
 def _parts(values: list[str], size: int) -> Iterator[list[str]]:

@@ -6,56 +6,56 @@ from apps.accounts.models import Project
 from apps.fleet.models import Node
 from apps.fleet.selectors import measured_nodes
 from apps.runs.models import Run
-from apps.runs.services.updates import External, first_of
-from apps.trackers.mlflow.parsing import ToldRun
+from apps.runs.services.updates import External, run_by_external_id
+from apps.trackers.mlflow.parsing import TrackedRun
 from apps.trackers.models import MlflowRun, MlflowSource
 
 TOOL = "mlflow"
 
 
-class Place:
+class RunResolution:
     """Which run of ours a run of MLflow is. ``uuid``: of the one to make, where ``run`` is None.
 
     ``by_tag``: the UUID is its process's word, whose collector may tell of the same run, before or after.
     """
 
-    def __init__(self, source: MlflowSource, row: MlflowRun, told: ToldRun, project: Project) -> None:
-        self.source, self.project, self.row, self.told = source, project, row, told
+    def __init__(self, source: MlflowSource, row: MlflowRun, payload: TrackedRun, project: Project) -> None:
+        self.source, self.project, self.row, self.payload = source, project, row, payload
         self.problem, self.refused = "", False
-        self.part_of = told.part_of
-        self.uuid = uuid5(NAMESPACE_URL, f"labcarbon:mlflow:{source.lab_id}:{source.pk}:{told.run_id}")
+        self.part_of = payload.part_of
+        self.uuid = uuid5(NAMESPACE_URL, f"labcarbon:mlflow:{source.lab_id}:{source.pk}:{payload.run_id}")
         self.run: Run | None = row.run
-        self.joined = row.joined
-        self.by_tag = row.run is not None and row.run.uuid != self.uuid and not row.joined
+        self.is_linked = row.is_linked
+        self.by_tag = row.run is not None and row.run.uuid != self.uuid and not row.is_linked
         if self.by_tag and row.run is not None and (row.run.node_id or row.run.command):
-            self.joined = True  # its collector told of it meanwhile, and knows better
-        if row.run is None and not self._by_id():
+            self.is_linked = True  # its collector told of it meanwhile, and knows better
+        if row.run is None and not self._resolve_by_id():
             self._by_tag()
 
-    def _by_id(self) -> bool:
+    def _resolve_by_id(self) -> bool:
         """The same id of the same tool is the same run."""
-        self.run = first_of(self.source.lab, External(TOOL, self.told.run_id))
+        self.run = run_by_external_id(self.source.lab, External(TOOL, self.payload.run_id))
         if self.run is None:
             return False
-        self.joined = True
+        self.is_linked = True
         if not self._is_of_project(self.run):
             self.refused, self.problem = True, "It is known already as a run of another project, and was left there."
         return True
 
     def _by_tag(self) -> None:
         """Its process said which run of ours it is: believed for a run of the same lab and project, or of none yet."""
-        uuid = self.told.run_uuid
+        uuid = self.payload.run_uuid
         if uuid is None:
             return
-        there = Run.objects.select_for_update(of=("self",)).filter(lab=self.source.lab, uuid=uuid).first()
-        if there is None:  # it comes later, from a collector that was away: then it is renewed, not made again
+        existing = Run.objects.select_for_update(of=("self",)).filter(lab=self.source.lab, uuid=uuid).first()
+        if existing is None:  # it comes later, from a collector that was away: then it is renewed, not made again
             self.uuid, self.by_tag = uuid, True
-        elif not self._is_of_project(there):
+        elif not self._is_of_project(existing):
             self.problem = "Its tag labcarbon.run_uuid names a run of another project: they were kept apart."
-        elif there.mlflow.exclude(source=self.source, mlflow_id=self.told.run_id).exists():
+        elif existing.mlflow.exclude(source=self.source, mlflow_id=self.payload.run_id).exists():
             self.part_of = uuid  # of several that say so the first is the run
         else:
-            self.run, self.joined = there, True
+            self.run, self.is_linked = existing, True
 
     def _is_of_project(self, run: Run) -> bool:
         charged: set[int | None] = {run.charged_project_id, run.project_id} - {None}
@@ -63,11 +63,11 @@ class Place:
 
     @property
     def parent(self) -> UUID | None:
-        if self.told.parent:
-            above = self.source.runs.filter(mlflow_id=self.told.parent, run__isnull=False).exclude(pk=self.row.pk)
-            found = above.values_list("run__uuid", flat=True).first()
-            if found is not None:
-                return found
+        if self.payload.parent:
+            parents = self.source.runs.filter(mlflow_id=self.payload.parent, run__isnull=False).exclude(pk=self.row.pk)
+            uuid = parents.values_list("run__uuid", flat=True).first()
+            if uuid is not None:
+                return uuid
         return self.part_of
 
     @property
@@ -76,8 +76,8 @@ class Place:
         if self.by_tag:
             return None
         lab, named = self.source.lab, None
-        if self.told.node_uuid is not None:
-            named = measured_nodes(lab).filter(uuid=self.told.node_uuid).first()
+        if self.payload.node_uuid is not None:
+            named = measured_nodes(lab).filter(uuid=self.payload.node_uuid).first()
         if named is None and self.parent is not None:
             named = Node.objects.filter(lab=lab, runs__lab=lab, runs__uuid=self.parent).first()
         return named or self.source.node

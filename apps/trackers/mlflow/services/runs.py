@@ -9,14 +9,14 @@ from apps.accounts.models import Project
 from apps.core.errors import LabCarbonError
 from apps.core.units import US_PER_HOUR
 from apps.fleet.selectors import TRACKER
-from apps.runs.choices import RunState, Teller
+from apps.runs.choices import RunState, Source
 from apps.runs.fingerprint_parsing import FingerprintIn
 from apps.runs.models import Fingerprint, Run
-from apps.runs.services.fingerprints import told_by_tracker, typed_params
+from apps.runs.services.fingerprints import fingerprint_from_tracker, typed_params
 from apps.runs.services.runs import RunFacts, put_run
-from apps.runs.services.updates import External, Known, hear, keep_known
-from apps.trackers.mlflow.parsing import HOST, US_PER_MS, ToldRun, from_scratch, kept_params, kept_tags
-from apps.trackers.mlflow.services.resolve import TOOL, Place
+from apps.runs.services.updates import External, RunUpdate, save_update, touch
+from apps.trackers.mlflow.parsing import HOST, US_PER_MS, TrackedRun, from_scratch, select_params, select_tags
+from apps.trackers.mlflow.services.resolve import TOOL, RunResolution
 from apps.trackers.models import MlflowRun, MlflowSource
 
 FUTURE_US = 24 * US_PER_HOUR
@@ -25,97 +25,105 @@ _MAX_ANCESTORS = 64
 
 
 @transaction.atomic
-def take_run(*, source: MlflowSource, told: ToldRun, experiment: str, project: Project, now: int) -> MlflowRun:
+def import_run(*, source: MlflowSource, tracked_run: TrackedRun, experiment: str, project: Project, now: int) -> MlflowRun:
     """Store what MLflow tells of a run; return it locked, its ``run`` null and ``problem`` set where it cannot be taken."""
     row, _ = MlflowRun.objects.select_for_update(of=("self",)).get_or_create(
-        source=source, mlflow_id=told.run_id, defaults={"seen_us": now}
+        source=source, mlflow_id=tracked_run.run_id, defaults={"last_listed_us": now}
     )
-    row.is_open, row.seen_us = True, now  # until all of its metrics are read
-    if row.run is not None and row.facts_digest == told.facts_digest:
-        _hear(row.run, told, now)
+    row.is_open, row.last_listed_us = True, now  # until all of its metrics are read
+    if row.run is not None and row.facts_digest == tracked_run.facts_digest:
+        _touch(row.run, tracked_run, now)
         row.problem = "" if row.problem.startswith(METRICS) else row.problem
         row.save()
         return row
-    row.parent, row.quiet, row.node_uuid = told.parent, told.is_quiet, told.node_uuid
-    row.problem = _impossible(told, now)
+    row.parent, row.quiet, row.node_uuid = tracked_run.parent, tracked_run.is_quiet, tracked_run.node_uuid
+    row.problem = _invalid_time(tracked_run, now)
     if row.problem == "":
         try:
             with transaction.atomic():
-                _take(source, row, told, experiment, project, now)
+                _import_facts(source, row, tracked_run, experiment, project, now)
         except LabCarbonError as error:
             row.problem = f"{error.message} {error.hint}".strip()[:300]
-    row.facts_digest = told.facts_digest
+    row.facts_digest = tracked_run.facts_digest
     row.save()
     return row
 
 
-def _hear(run: Run, told: ToldRun, now: int) -> None:
+def _touch(run: Run, tracked_run: TrackedRun, now: int) -> None:
     """Note a sign of life of a run that goes on; it revives one that was given up."""
-    heard_us = min(told.heard_us, now)
-    if told.is_over or run.state not in (RunState.RUNNING, RunState.LOST) or heard_us <= (run.seen_us or 0):
+    activity_us = min(tracked_run.last_activity_us, now)
+    if tracked_run.is_over or run.state not in (RunState.RUNNING, RunState.LOST) or activity_us <= (run.last_report_us or 0):
         return
-    hear(run, heard_us)
-    run.save(update_fields=["seen_us", "state"])
+    touch(run, activity_us)
+    run.save(update_fields=["last_report_us", "state"])
 
 
-def _impossible(told: ToldRun, now: int) -> str:
-    if not told.start_ms:
+def _invalid_time(tracked_run: TrackedRun, now: int) -> str:
+    if not tracked_run.start_ms:
         return "MLflow tells no start of it, so it cannot be placed in time."
-    if told.start_ms * US_PER_MS > now + FUTURE_US:
+    if tracked_run.start_ms * US_PER_MS > now + FUTURE_US:
         return "It starts more than a day ahead: the clock of its machine is wrong."
     return ""
 
 
-def _take(source: MlflowSource, row: MlflowRun, told: ToldRun, experiment: str, project: Project, now: int) -> None:
+def _import_facts(
+    source: MlflowSource, row: MlflowRun, tracked_run: TrackedRun, experiment: str, project: Project, now: int
+) -> None:
     is_new = row.run is None
-    place = Place(source, row, told, project)
-    row.problem = place.problem
-    if place.refused:
+    resolution = RunResolution(source, row, tracked_run, project)
+    row.problem = resolution.problem
+    if resolution.refused:
         return
-    row.joined = place.joined
-    row.run = _added_to(place.run, told, now) if place.joined and place.run else _made(place, told, experiment, now)
+    row.is_linked = resolution.is_linked
+    row.run = (
+        _complete_run(resolution.run, tracked_run, now)
+        if resolution.is_linked and resolution.run
+        else _save_run(resolution, tracked_run, experiment, now)
+    )
     if is_new:
-        _adopt(row)
+        _link_children(row)
 
 
-def _made(place: Place, told: ToldRun, experiment: str, now: int) -> Run:
+def _save_run(resolution: RunResolution, tracked_run: TrackedRun, experiment: str, now: int) -> Run:
     """Make or renew a run of which MLflow alone tells. Called where its facts are new."""
-    source = place.source
-    there = place.run
-    started_us, heard_us = told.start_ms * US_PER_MS, min(told.heard_us, now)
-    news = there is None or heard_us > (there.seen_us or 0)
-    params = typed_params(kept_params(told.params))
-    node = place.node
+    source = resolution.source
+    existing = resolution.run
+    started_us, activity_us = tracked_run.start_ms * US_PER_MS, min(tracked_run.last_activity_us, now)
+    is_new_activity = existing is None or activity_us > (existing.last_report_us or 0)
+    params = typed_params(select_params(tracked_run.params))
+    node = resolution.node
     facts = RunFacts(
-        name=told.name or told.run_id,
+        name=tracked_run.name or tracked_run.run_id,
         started_us=started_us,
-        project=place.project.slug,
-        params=params if told.counted_params else {},
-        os_user=told.user,
-        host=told.tags.get(HOST, "")[:255] or ("" if node is None or TRACKER in node.facts else node.hostname),
+        project=resolution.project.slug,
+        params=params if tracked_run.counted_params else {},
+        os_user=tracked_run.user,
+        host=tracked_run.tags.get(HOST, "")[:255] or ("" if node is None or TRACKER in node.facts else node.hostname),
         node_uuid=node.uuid if node else None,
-        known=Known(
-            fingerprint=_fingerprint(told), parent=place.parent, tags=kept_tags(told.tags, experiment),
-            external=External(TOOL, told.run_id),
+        known=RunUpdate(
+            fingerprint=_fingerprint(tracked_run), parent=resolution.parent, tags=select_tags(tracked_run.tags, experiment),
+            external=External(TOOL, tracked_run.run_id),
         ),
     )  # fmt: skip
-    if there is not None and there.ended_us is not None and there.ended_us < started_us:
-        Run.objects.filter(pk=there.pk).update(ended_us=None)  # told anew with a later start
-    uuid = there.uuid if there is not None else place.uuid
-    run, _ = put_run(lab=source.lab, uuid=uuid, facts=facts, by=None, bound_node=None, teller=Teller.MLFLOW,
-                     now=heard_us if news and not told.is_over else None)  # fmt: skip
+    if existing is not None and existing.ended_us is not None and existing.ended_us < started_us:
+        Run.objects.filter(pk=existing.pk).update(ended_us=None)  # told anew with a later start
+    uuid = existing.uuid if existing is not None else resolution.uuid
+    run, _ = put_run(lab=source.lab, uuid=uuid, facts=facts, by=None, bound_node=None, reported_by=Source.MLFLOW,
+                     now=activity_us if is_new_activity and not tracked_run.is_over else None)  # fmt: skip
     if run.params != params:  # too many to be compared: a part of them would match what differs; shown all the same
         run.params = params
         run.save(update_fields=["params"])
-    return _stands(run, told)
+    return _update_state(run, tracked_run)
 
 
-def _stands(run: Run, told: ToldRun) -> Run:
+def _update_state(run: Run, tracked_run: TrackedRun) -> Run:
     """Bring state and end up to date: MLflow's word, but for a run that is lost and of which nothing new is heard."""
     state, ended_us = run.state, None
-    if told.is_over and told.state is not None:
-        state = told.state.value
-        ended_us = max(told.end_ms * US_PER_MS if told.end_ms else told.heard_us, run.started_us)
+    if tracked_run.is_over and tracked_run.state is not None:
+        state = tracked_run.state.value
+        ended_us = max(
+            tracked_run.end_ms * US_PER_MS if tracked_run.end_ms else tracked_run.last_activity_us, run.started_us
+        )
     elif run.state != RunState.LOST:
         state = RunState.RUNNING.value
     if (state, ended_us) != (run.state, run.ended_us):
@@ -124,73 +132,75 @@ def _stands(run: Run, told: ToldRun) -> Run:
     return run
 
 
-def _fingerprint(told: ToldRun) -> FingerprintIn:
-    return told_by_tracker(
-        told.counted_params,
-        commit=told.tags.get("mlflow.source.git.commit", ""),
-        entry=told.tags.get("mlflow.source.name", "").replace("\\", "/").rpartition("/")[2],
-        datasets=told.datasets,
-        from_scratch=from_scratch(told.counted_params),
+def _fingerprint(tracked_run: TrackedRun) -> FingerprintIn:
+    return fingerprint_from_tracker(
+        tracked_run.counted_params,
+        commit=tracked_run.tags.get("mlflow.source.git.commit", ""),
+        entry=tracked_run.tags.get("mlflow.source.name", "").replace("\\", "/").rpartition("/")[2],
+        datasets=tracked_run.datasets,
+        from_scratch=from_scratch(tracked_run.counted_params),
     )
 
 
-def _added_to(run: Run, told: ToldRun, now: int) -> Run:
+def _complete_run(run: Run, tracked_run: TrackedRun, now: int) -> Run:
     """Add what a run lacks that somebody else told of: the id, parameters, parts of its fingerprint that are unknown."""
-    params = typed_params(kept_params(told.params))
-    lacking = {name: value for name, value in params.items() if name not in run.params}
-    if lacking:
-        run.params = {**run.params, **lacking}
+    params = typed_params(select_params(tracked_run.params))
+    missing = {name: value for name, value in params.items() if name not in run.params}
+    if missing:
+        run.params = {**run.params, **missing}
         run.save(update_fields=["params"])
-    _hear(run, told, now)
-    there = Fingerprint.objects.filter(run=run).first()
-    known = Known(fingerprint=_lacking(there, _fingerprint(told)), external=External(TOOL, told.run_id))
-    keep_known(run, known)
-    return _ended(run, told)
+    _touch(run, tracked_run, now)
+    stored = Fingerprint.objects.filter(run=run).first()
+    update = RunUpdate(
+        fingerprint=_missing_parts(stored, _fingerprint(tracked_run)), external=External(TOOL, tracked_run.run_id)
+    )
+    save_update(run, update)
+    return _update_end(run, tracked_run)
 
 
-def _ended(run: Run, told: ToldRun) -> Run:
+def _update_end(run: Run, tracked_run: TrackedRun) -> Run:
     """Take MLflow's word on how a run ended where nobody saw its exit code: from inside a process it cannot be seen."""
-    if not told.is_over or told.state is None or run.exit_code is not None or run.scheduler:
+    if not tracked_run.is_over or tracked_run.state is None or run.exit_code is not None or run.scheduler:
         return run
-    ended_us = max(told.end_ms * US_PER_MS if told.end_ms else told.heard_us, run.started_us)
+    ended_us = max(tracked_run.end_ms * US_PER_MS if tracked_run.end_ms else tracked_run.last_activity_us, run.started_us)
     if run.ended_us is not None and run.state != RunState.LOST:
         ended_us = run.ended_us
-    if (run.state, run.ended_us) != (told.state.value, ended_us):
-        run.state, run.ended_us = told.state.value, ended_us
+    if (run.state, run.ended_us) != (tracked_run.state.value, ended_us):
+        run.state, run.ended_us = tracked_run.state.value, ended_us
         run.save(update_fields=["state", "ended_us"])
     return run
 
 
-def _lacking(there: Fingerprint | None, told: FingerprintIn) -> FingerprintIn | None:
+def _missing_parts(stored: Fingerprint | None, payload: FingerprintIn) -> FingerprintIn | None:
     """Return of a fingerprint the parts that the stored one does not know; None: there are none.
 
     Parameters are one part: those of a command line are not mixed with those that were logged, or the next start, which is
     asked about by its command line again, would not match.
     """
-    if there is None:
-        return told
-    new: dict[str, Any] = {
-        "entry": "" if there.entry else told.entry,
-        "entry_name": "" if there.entry else told.entry_name,
-        "code": None if there.code or there.code_weak else told.code,
-        "data": None if there.data or there.data_weak else told.data,
-        "start": None if there.start or there.start_weak else told.start,
-        "seeds": None if there.seeds is not None else told.seeds,
+    if stored is None:
+        return payload
+    missing: dict[str, Any] = {
+        "entry": "" if stored.entry else payload.entry,
+        "entry_name": "" if stored.entry else payload.entry_name,
+        "code": None if stored.code or stored.code_weak else payload.code,
+        "data": None if stored.data or stored.data_weak else payload.data,
+        "start": None if stored.start or stored.start_weak else payload.start,
+        "seeds": None if stored.seeds is not None else payload.seeds,
     }
-    if there.params is not None:
-        new |= {"params": None, "told": None, "dropped": None}
-    added = structs.replace(told, **new)
-    return added if any(getattr(added, name) for name in (*new, "params")) else None
+    if stored.params is not None:
+        missing |= {"params": None, "told": None, "dropped": None}
+    added = structs.replace(payload, **missing)
+    return added if any(getattr(added, name) for name in (*missing, "params")) else None
 
 
-def _adopt(row: MlflowRun) -> None:
+def _link_children(row: MlflowRun) -> None:
     """Make a run that is new here the parent of those nested in it that came before it; nobody becomes his own ancestor."""
     run = row.run
     if run is None:
         return
-    above, pk = {run.pk}, run.parent_id
-    while pk is not None and pk not in above and len(above) < _MAX_ANCESTORS:
-        above.add(pk)
+    ancestors, pk = {run.pk}, run.parent_id
+    while pk is not None and pk not in ancestors and len(ancestors) < _MAX_ANCESTORS:
+        ancestors.add(pk)
         pk = Run.objects.filter(pk=pk).values_list("parent_id", flat=True).first()
-    nested = row.source.runs.filter(parent=row.mlflow_id, run__isnull=False, joined=False).values("run")
-    Run.objects.filter(pk__in=nested, parent__isnull=True).exclude(pk__in=above).update(parent=run)
+    nested = row.source.runs.filter(parent=row.mlflow_id, run__isnull=False, is_linked=False).values("run")
+    Run.objects.filter(pk__in=nested, parent__isnull=True).exclude(pk__in=ancestors).update(parent=run)

@@ -8,7 +8,7 @@ from django.conf import settings
 from django.db import transaction
 
 from apps.accounts import audit
-from apps.accounts.encryption import CannotOpen, opened, seal
+from apps.accounts.encryption import DecryptionError, decrypt, encrypt
 from apps.accounts.models import Lab, Project, User
 from apps.core.errors import InvalidInput, NotFound
 from apps.core.jobs import enqueue
@@ -18,7 +18,7 @@ from apps.fleet.models import Node, Site
 from apps.fleet.selectors import TRACKER
 from apps.fleet.services import register_node
 from apps.trackers.choices import Act, SignIn
-from apps.trackers.mlflow.client import MlflowProblem, OutOfTime, Server
+from apps.trackers.mlflow.client import MlflowError, OutOfTime, Server
 from apps.trackers.models import MlflowExperiments, MlflowSource
 
 POLL = "trackers.mlflow"
@@ -40,55 +40,55 @@ class SourceIn:
     project: Project | None = None
     node: Node | None = None
     site: Site | None = None
-    tells_verdicts: bool = True
+    writes_verdicts: bool = True
     reads_files: bool = True
 
 
 @transaction.atomic
-def add_source(*, lab: Lab, told: SourceIn, by: User, now: int) -> MlflowSource:
+def add_source(*, lab: Lab, payload: SourceIn, by: User, now: int) -> MlflowSource:
     """Add a server and ask for its first poll. One that was removed goes on where it stood. Raises InvalidInput."""
-    told = _checked(lab, told)
+    payload = _checked(lab, payload)
     audit.hold(lab)
-    there = MlflowSource.objects.select_for_update().filter(lab=lab, address=told.address).first()
-    if there is not None and there.removed_us is None:
+    existing = MlflowSource.objects.select_for_update().filter(lab=lab, address=payload.address).first()
+    if existing is not None and existing.removed_us is None:
         raise InvalidInput(
-            "This server is there already.", field="address", hint=f"It is called {there.name}: change it on its page."
+            "This server is there already.", field="address", hint=f"It is called {existing.name}: change it on its page."
         )
-    if told.node is None and told.site is None:
+    if payload.node is None and payload.site is None:
         raise InvalidInput(
             "Say where its runs compute: a machine, or a site.", field="site",
             hint="The site's grid zone and PUE make carbon of the watts that MLflow tells.",
         )  # fmt: skip
-    source = there or MlflowSource(lab=lab, address=told.address, made_by=by, made_us=now)
-    source.removed_us, source.on, source.failures, source.problem = None, True, 0, ""
-    _put(source, told, now)
+    source = existing or MlflowSource(lab=lab, address=payload.address, created_by=by, created_us=now)
+    source.removed_us, source.enabled, source.failures, source.problem = None, True, 0, ""
+    _apply(source, payload, now)
     _record(source, Act.SERVER_ADDED, by, now)
     return source
 
 
 @transaction.atomic
-def change_source(*, source: MlflowSource, told: SourceIn, by: User, now: int) -> MlflowSource:
+def change_source(*, source: MlflowSource, payload: SourceIn, by: User, now: int) -> MlflowSource:
     """Describe a server anew. Where it stands now takes effect for what is read from now on. Raises InvalidInput."""
-    told = _checked(source.lab, told)
-    if told.address != source.address:
+    payload = _checked(source.lab, payload)
+    if payload.address != source.address:
         raise InvalidInput(
             "The address of a server stays.", field="address", hint="Add the other one as a server of its own."
         )
     audit.hold(source.lab)
     source = MlflowSource.objects.select_for_update().get(pk=source.pk)
-    _put(source, told, now)
+    _apply(source, payload, now)
     _record(source, Act.SERVER_CHANGED, by, now)
     return source
 
 
 @transaction.atomic
-def switch_source(*, source: MlflowSource, on: bool, by: User, now: int) -> None:
+def switch_source(*, source: MlflowSource, enabled: bool, by: User, now: int) -> None:
     """Begin or cease to ask a server. What it told stays."""
     audit.hold(source.lab)
-    MlflowSource.objects.filter(pk=source.pk).update(on=on, failures=0, due_us=0)
-    source.on = on
+    MlflowSource.objects.filter(pk=source.pk).update(enabled=enabled, failures=0, due_us=0)
+    source.enabled = enabled
     _record(source, Act.SERVER_CHANGED, by, now)
-    if on:
+    if enabled:
         enqueue(kind=POLL, key=str(source.pk))
 
 
@@ -96,55 +96,61 @@ def switch_source(*, source: MlflowSource, on: bool, by: User, now: int) -> None
 def remove_source(*, source: MlflowSource, by: User, now: int) -> None:
     """Ask a server no more and forget its password. Its runs and their energy stay, as does how far they were read."""
     audit.hold(source.lab)
-    MlflowSource.objects.filter(pk=source.pk).update(removed_us=now, on=False, secret="", user="")
+    MlflowSource.objects.filter(pk=source.pk).update(removed_us=now, enabled=False, secret="", user="")
     _record(source, Act.SERVER_REMOVED, by, now)
 
 
-def _checked(lab: Lab, told: SourceIn) -> SourceIn:
-    name = str(replace_unstorable(told.name)).strip()
+def _checked(lab: Lab, payload: SourceIn) -> SourceIn:
+    name = str(replace_unstorable(payload.name)).strip()
     if not name or len(name) > 100:
         raise InvalidInput(
             "A server needs a name of at most 100 characters.", field="name", hint="Such as: MLflow of the lab."
         )
-    address = parse_address(told.address)
-    things = (told.project, told.node, told.site, *(project for _, project in told.patterns))
-    if any(thing is not None and thing.lab_id != lab.pk for thing in things):
+    address = parse_address(payload.address)
+    related = (payload.project, payload.node, payload.site, *(project for _, project in payload.patterns))
+    if any(item is not None and item.lab_id != lab.pk for item in related):
         raise NotFound("There is no such project, machine or site in your lab.", hint="Choose one of the list.")
-    if not told.patterns and told.project is None:
+    if not payload.patterns and payload.project is None:
         raise InvalidInput("No experiment would be read.", field="project", hint="Choose a project for all of them.")
-    if len(told.patterns) > MAX_PATTERNS or any(not 0 < len(pattern) <= 200 for pattern, _ in told.patterns):
+    if len(payload.patterns) > MAX_PATTERNS or any(not 0 < len(pattern) <= 200 for pattern, _ in payload.patterns):
         raise InvalidInput(f"At most {MAX_PATTERNS} lines, of at most 200 characters each.", field="patterns")
-    if told.sign_in == SignIn.PASSWORD and (not told.user.strip() or ":" in told.user or len(told.user) > 200):
+    if payload.sign_in == SignIn.PASSWORD and (not payload.user.strip() or ":" in payload.user or len(payload.user) > 200):
         raise InvalidInput("A password belongs to a user, whose name has no colon.", field="user")
-    if told.secret is not None and (len(told.secret) > 2000 or not told.secret.isprintable()):
+    if payload.secret is not None and (len(payload.secret) > 2000 or not payload.secret.isprintable()):
         raise InvalidInput("This is no password or token: at most 2000 printable characters.", field="secret")
-    if told.sign_in == SignIn.TOKEN and not (told.secret or "").isascii():
+    if payload.sign_in == SignIn.TOKEN and not (payload.secret or "").isascii():
         raise InvalidInput("A token has plain letters, digits and signs only.", field="secret", hint="Copy it once more.")
-    return replace(told, name=name, address=str(address), user=told.user.strip() if told.sign_in == SignIn.PASSWORD else "")
+    return replace(
+        payload, name=name, address=str(address), user=payload.user.strip() if payload.sign_in == SignIn.PASSWORD else ""
+    )
 
 
-def _put(source: MlflowSource, told: SourceIn, now: int) -> None:
-    if told.sign_in == SignIn.NONE:
+def _apply(source: MlflowSource, payload: SourceIn, now: int) -> None:
+    if payload.sign_in == SignIn.NONE:
         source.secret = ""
-    elif told.secret:
-        source.secret = seal(_PURPOSE, told.secret)
-    elif not source.secret or source.sign_in != told.sign_in:
+    elif payload.secret:
+        source.secret = encrypt(_PURPOSE, payload.secret)
+    elif not source.secret or source.sign_in != payload.sign_in:
         raise InvalidInput(
             "The password or token is missing.", field="secret", hint="It is kept sealed and shown to nobody again."
         )
-    source.name, source.sign_in, source.user = told.name, told.sign_in, told.user
-    source.project, source.tells_verdicts, source.reads_files = told.project, told.tells_verdicts, told.reads_files
-    if told.node is not None:
-        source.node, source.bound = told.node, True
-    elif source.node_id is None or source.bound or told.site is not None:
-        source.node, source.bound = _stand_in(source, told.site, now), False
+    source.name, source.sign_in, source.user = payload.name, payload.sign_in, payload.user
+    source.project, source.writes_verdicts, source.reads_files = (
+        payload.project,
+        payload.writes_verdicts,
+        payload.reads_files,
+    )
+    if payload.node is not None:
+        source.node, source.bound = payload.node, True
+    elif source.node_id is None or source.bound or payload.site is not None:
+        source.node, source.bound = _stand_in(source, payload.site, now), False
     source.due_us = 0
     source.all_from_ms, source.all_done_us = None, None  # experiments may be read now that were left out
     source.save()
     source.patterns.all().delete()
     MlflowExperiments.objects.bulk_create(
         MlflowExperiments(source=source, position=i, pattern=pattern, project=project)
-        for i, (pattern, project) in enumerate(told.patterns)
+        for i, (pattern, project) in enumerate(payload.patterns)
     )
     enqueue(kind=POLL, key=str(source.pk))
 
@@ -153,15 +159,17 @@ def _stand_in(source: MlflowSource, site: Site | None, now: int) -> Node:
     """Return the node that stands for machines that nobody named, one for each server and site."""
     if site is None:
         raise InvalidInput("Without a machine, say at which site its runs compute.", field="site")
-    called = f"{_TOOL}: {source.name} ({site.name})"[:255]
-    there = Node.objects.filter(lab=source.lab, hostname=called, facts__has_key=TRACKER).first()
-    return there or register_node(lab=source.lab, uuid=uuid4(), hostname=called, facts={TRACKER: _TOOL}, site=site, now=now)
+    label = f"{_TOOL}: {source.name} ({site.name})"[:255]
+    existing = Node.objects.filter(lab=source.lab, hostname=label, facts__has_key=TRACKER).first()
+    return existing or register_node(
+        lab=source.lab, uuid=uuid4(), hostname=label, facts={TRACKER: _TOOL}, site=site, now=now
+    )
 
 
 def _record(source: MlflowSource, act: Act, by: User, now: int) -> None:
     patterns = source.patterns.select_related("project").order_by("position")
     details = {
-        "address": source.address, "sign_in": source.sign_in, "on": source.on, "verdicts": source.tells_verdicts,
+        "address": source.address, "sign_in": source.sign_in, "on": source.enabled, "verdicts": source.writes_verdicts,
         "files": source.reads_files,
         "patterns": [f"{row.pattern} = {row.project.slug}" for row in patterns],
     }  # fmt: skip
@@ -171,9 +179,9 @@ def _record(source: MlflowSource, act: Act, by: User, now: int) -> None:
 def server_of(source: MlflowSource, *, seconds: float) -> Server:
     """Return a server to ask, for so many seconds. Raises MlflowProblem where its password cannot be read any more."""
     try:
-        secret = opened(_PURPOSE, source.secret) if source.secret else ""
-    except CannotOpen as error:
-        raise MlflowProblem(
+        secret = decrypt(_PURPOSE, source.secret) if source.secret else ""
+    except DecryptionError as error:
+        raise MlflowError(
             "Its password or token cannot be read any more: the server's token peppers were changed. Write it anew."
         ) from error
     return Server(
@@ -186,10 +194,10 @@ def try_source(source: MlflowSource) -> tuple[bool, str]:
     """Ask a server now; return whether it answers as one, and a sentence."""
     try:
         server = server_of(source, seconds=20)
-        version, found = server.version(), server.experiments()
-    except MlflowProblem as problem:
-        return False, problem.words
+        version, experiments = server.version(), server.experiments()
+    except MlflowError as problem:
+        return False, problem.message
     except OutOfTime:
         return False, f"{source.address} answers too slowly."
-    number = f"{len(found)} experiment{'' if len(found) == 1 else 's'}"
+    number = f"{len(experiments)} experiment{'' if len(experiments) == 1 else 's'}"
     return True, f"Reached, MLflow {version or 'of a version it does not tell'}, {number}."

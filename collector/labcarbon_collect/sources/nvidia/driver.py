@@ -101,13 +101,13 @@ def _is_library_installed() -> bool:
 def _open_error(code: int, text: str) -> Exception:
     if code == LIBRARY_NOT_FOUND:
         return SourceAbsent(
-            "no NVIDIA driver: libnvidia-ml.so.1 was not found",
+            "no NVIDIA driver: libnvidia-ml.so.1 is missing",
             "if there is an NVIDIA GPU, install its driver (Debian: apt-get install nvidia-driver; in a container: "
             "start it with --gpus all)",
         )
     if code == LIB_RM_VERSION_MISMATCH:
         return SourceAbsent(
-            "the NVIDIA driver was upgraded but its kernel module is still the old one (driver/library mismatch)",
+            "the NVIDIA driver was upgraded but the old kernel module is still loaded (driver/library mismatch)",
             "reboot, or stop all GPU jobs and run: rmmod nvidia_uvm nvidia_drm nvidia_modeset nvidia && modprobe nvidia",
         )
     if code == NO_PERMISSION or (os.path.exists(CONTROL_DEVICE) and not os.access(CONTROL_DEVICE, os.R_OK | os.W_OK)):

@@ -54,7 +54,9 @@ class Gpu:
         if self.limit_mw:
             facts["power_limit_w"] = str(self.limit_mw // 1000)
         if self.has_power:
-            facts["power_reading"] = "1 s average" if self._field_mw(POWER_AVERAGE) is not None else "as the driver gives it"
+            facts["power_reading"] = (
+                "1 s average" if self._field_mw(POWER_AVERAGE) is not None else "as the driver reports it"
+            )
         persistence = self.driver.query("nvmlDeviceGetPersistenceMode", self.handle)
         if persistence is not None:
             facts["persistence_mode"] = "on" if persistence else "off"

@@ -91,7 +91,7 @@ class PowerSampler:
     def _add_sample(self, gpu: Gpu, now: Callable[[], Clock]) -> Tuple[Clock, int, PowerIntegral]:
         power_mw = gpu.instant_mw()
         if power_mw is None:
-            raise GpuLost(f"{gpu.name}: power was given before and is refused now")
+            raise GpuLost(f"{gpu.name}: power is no longer reported")
         clock, integral = now(), self._integrals[gpu.key]
         integral.add(clock, power_mw)
         return clock, power_mw, integral

@@ -84,7 +84,7 @@ class NvmlSource:
             self._gpus = self._discover(self._driver)
         except GpuLost as error:
             self.close()
-            raise SourceFailed(f"the GPU stopped answering while it was being opened: {error}") from error
+            raise SourceFailed(f"the GPU stopped responding while it was opened: {error}") from error
         except SourceAbsent:
             self.close()
             raise
@@ -99,7 +99,7 @@ class NvmlSource:
         """
         if any(not is_suspended(folder) for folder in self.sleeping):
             self.close()
-            raise SourceFailed("a GPU woke up that slept before; the driver is opened again to measure it")
+            raise SourceFailed("a sleeping GPU woke up; the driver is opened again to measure it")
         if not self._gpus:
             return ()
         if self._driver is None:
@@ -115,7 +115,7 @@ class NvmlSource:
         lost_gpus = [f"{state.gpu.name}: {state.lost_reason}" for state in awake_gpus if state.lost_reason]
         if lost_gpus and len(lost_gpus) == len(awake_gpus):
             self.close()
-            raise SourceFailed("no GPU answers: " + "; ".join(lost_gpus))
+            raise SourceFailed("no GPU responds: " + "; ".join(lost_gpus))
         return readings
 
     def gaps(self) -> Sequence[Gap]:
@@ -138,10 +138,10 @@ class NvmlSource:
         gpus = [Gpu(driver, handle, self._sys_root, self._pause) for handle in self._handles(driver)]
         self.unmeasured = [gpu.name for gpu in gpus if not gpu.measurement]
         if not gpus:
-            raise SourceAbsent("the NVIDIA driver is loaded but shows no GPU", "nvidia-smi -L")
+            raise SourceAbsent("the NVIDIA driver is loaded but lists no GPU", "nvidia-smi -L")
         if len(self.unmeasured) == len(gpus):
             raise SourceAbsent(
-                f"{', '.join(self.unmeasured)}: the driver gives neither energy nor power (usual for a vGPU)",
+                f"{', '.join(self.unmeasured)}: the driver reports neither energy nor power (usual for a vGPU)",
                 "install the collector on the host that owns the physical GPU",
             )
         return [_GpuState(gpu) for gpu in gpus if gpu.measurement]
@@ -184,10 +184,10 @@ class NvmlSource:
         try:
             self._driver = open_driver()
         except SourceAbsent as error:
-            raise SourceFailed(f"the NVIDIA driver went away: {error.reason}") from error
+            raise SourceFailed(f"the NVIDIA driver is no longer available: {error.reason}") from error
         for state in self._gpus:
             state.gpu.driver = self._driver
-            state.lost_reason, state.wait_polls, state.waited_polls = "not found again yet", 0, 0
+            state.lost_reason, state.wait_polls, state.waited_polls = "not detected since the driver was reopened", 0, 0
         self._start_sampling()
 
     def _is_answering(self, state: _GpuState) -> bool:
@@ -241,7 +241,7 @@ class NvmlSource:
         counter_mj = gpu.counter_mj()
         clock = now()
         if counter_mj is None:
-            raise GpuLost(f"{gpu.name}: the energy counter was there before and is refused now")
+            raise GpuLost(f"{gpu.name}: the energy counter is no longer reported")
         power_mw = gpu.power_mw()
         step = place_reading(before, counter_mj, clock, load=self._driver_load, limit_mw=gpu.limit_mw, power_mw=power_mw)
         if before is not None and step.gap_until_us is not None:

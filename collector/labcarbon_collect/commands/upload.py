@@ -1,4 +1,4 @@
-"""Send what is in the spool now, without a daemon: for runs that measured themselves (run --local)."""
+"""Upload the spool one time, without a daemon, for example after run --standalone."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _INTERVAL_US = 60_000_000
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """No options."""
+    """Add no options."""
 
 
 def run(args: argparse.Namespace) -> int:
@@ -37,7 +37,7 @@ def run(args: argparse.Namespace) -> int:
         spool, transport = Spool(home), Transport(login.url, login.token)
         pseudonymise_spool(spool, users)
     except AlreadyRunning as error:
-        raise CommandError(f"{error}; it pushes by itself") from error
+        raise CommandError(f"{error}; the daemon uploads by itself") from error
     except (ConfigurationError, InvalidUrlError, SpoolFull, OSError, sqlite3.Error) as error:
         raise CommandError(str(error)) from error
     try:
@@ -56,11 +56,11 @@ def _upload_all(spool: Spool, transport: Transport, node: str) -> int:
         state = uploader.upload_batch()
         uploaded += state.windows
         if not state.ok:
-            raise CommandError(f"{uploaded} windows sent, {spool.depth().rows} kept. {state.error}")
+            raise CommandError(f"{uploaded} windows uploaded, {spool.depth().rows} kept. {state.error}")
         if not state.more:
             break
     remaining = spool.depth().rows
-    print(f"{uploaded} windows sent, {remaining} kept." + (f" {state.error}" if remaining else ""), file=sys.stderr)
+    print(f"{uploaded} windows uploaded, {remaining} kept." + (f" {state.error}" if remaining else ""), file=sys.stderr)
     if problem:
         raise CommandError(problem)
     return 0 if not remaining else 1
