@@ -129,12 +129,12 @@ def sum_days(lab: Any) -> None:
 
 def sum_a_day(lab: Any) -> None:
     """Sum one day again, of use and of hardware."""
-    from apps.carbon.choices import Rolled
+    from apps.carbon.choices import RollupKind
     from apps.carbon.rollups.build import mark_stale
     from apps.core.clock import now_us
     from apps.core.units import hour_of
 
-    for what in Rolled:
+    for what in RollupKind:
         mark_stale(lab=lab, what=what, from_hour=hour_of(now_us()) - 48, to_hour=hour_of(now_us()) - 47)
     sum_days(lab)
 

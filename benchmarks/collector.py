@@ -1,4 +1,6 @@
-"""What the daemon costs on 8 simulated GPUs, against a bare loop making the same NVML calls once a second."""
+"""Cost of the daemon on 8 simulated GPUs, compared with a bare loop of the same NVML calls once a
+second.
+"""
 
 import argparse
 import os
@@ -56,10 +58,10 @@ def wait_for(path: Path, limit_s: float) -> float:
 
 
 def main() -> None:
-    """Run both side by side and print what they used."""
+    """Run both in parallel and print their use."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seconds", type=int, default=120, help="how long to watch (120)")
-    parser.add_argument("--processes", type=int, default=200, help="processes on the machine beside what runs (200)")
+    parser.add_argument("--seconds", type=int, default=120, help="seconds to measure (120)")
+    parser.add_argument("--processes", type=int, default=200, help="processes on the machine besides the job (200)")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="labcarbon-bench-") as folder:
         driver = FakeDriver(Path(folder), ["hopper"] * GPUS, live=True)
@@ -91,7 +93,11 @@ def main() -> None:
     print(f"{GPUS} simulated GPUs, {options.processes} processes, {options.seconds} s")
     print(f"bare loop   {per_hour[1]:6.2f} CPU s per hour  {memory[1]:6.1f} MiB")
     print(f"daemon      {per_hour[0]:6.2f} CPU s per hour  {memory[0]:6.1f} MiB  socket after {ready_s:.2f} s")
-    print(f"daemon / bare  {per_hour[0] / per_hour[1]:.1f}" if per_hour[1] else "the bare loop used too little to compare")
+    print(
+        f"daemon / bare  {per_hour[0] / per_hour[1]:.1f}"
+        if per_hour[1]
+        else "the bare loop used too little CPU time to compare"
+    )
 
 
 if __name__ == "__main__":

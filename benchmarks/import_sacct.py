@@ -1,4 +1,6 @@
-"""How long the history of 100 000 Slurm jobs takes from a file of sacct into a real server, and what a repetition costs."""
+"""Time to import 100 000 Slurm jobs from a file of sacct into a real server, and to repeat the
+import.
+"""
 
 import argparse
 import random
@@ -33,7 +35,9 @@ print(Run.objects.count(), Run.objects.exclude(account="").count())
 
 
 def write_history(path: Path, jobs: int) -> None:
-    """Write a year of a cluster with thirty users: half the jobs in arrays, a tenth on two nodes."""
+    """Write a year of a cluster with thirty users: half of the jobs in arrays, a tenth on two
+    nodes.
+    """
     dice = random.Random(981)
     with path.open("w", encoding="utf-8") as file:
         file.write(COLUMNS + "\n")
@@ -69,7 +73,7 @@ def main() -> None:
         machine = Machine(
             folder / "machine", {"LABCARBON_TOKEN": server.shell(_TOKEN).splitlines()[-1], "LABCARBON_URL": server.url}
         )
-        ours = {"PYTHONPATH": f"{ROOT / 'collector'}:{ROOT}"}  # this checkout's collector, whichever is installed
+        ours = {"PYTHONPATH": f"{ROOT / 'collector'}:{ROOT}"}  # this checkout's collector, even if another one is installed
         print(f"{'PostgreSQL' if options.postgres else 'SQLite'}, {options.jobs} jobs, {history.stat().st_size >> 20} MiB")
         for what, more in (("first import", ()), ("repetition", ("--restart",))):
             started = time.perf_counter()

@@ -1,7 +1,9 @@
-"""Fills a lab with many runs, fingerprints and keys, quickly: past the services, in the shapes that they write.
+"""Fills a lab with many runs, fingerprints and keys. It bypasses the services and writes the same
+rows.
 
-Runs come in families: SEEDS runs of one recipe that differ in their seed, RECIPES recipes that differ in one parameter, and
-FAMILY runs of one entry and data. Hashes and keys are numbers mixed from a run's place, as far apart as those of SHA-256.
+Runs form families: SEEDS runs of one recipe that differ in their seed, RECIPES recipes that differ
+in one parameter, and FAMILY runs of one entry and data. Hashes and keys are mixed from a run's
+number and as distinct as those of SHA-256.
 """
 
 import json
@@ -20,7 +22,7 @@ from apps.runs.models import Fingerprint, Run
 
 PARAMS, SEEDS, RECIPES, FAMILY, CHUNK = 20, 5, 4, 200, 20_000
 _MINUTE_US = 60_000_000
-_OWN = np.int64((1 << 32) - 1)  # bits of a left-out key that are not its family's
+_OWN = np.int64((1 << 32) - 1)  # bits of a left-out key that its family does not determine
 _M1, _M2, _STEP = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB), np.uint64(0x9E3779B97F4A7C15)
 
 
@@ -34,8 +36,11 @@ def mixed(kind: int, numbers: Any) -> Any:
 
 
 def fill(lab: Lab, project: Project | None, count: int) -> int:
-    """Add ``count`` finished runs to a lab, a minute apart until now; return the id of the first. Indexes of the keys are
-    built afterwards."""
+    """Add ``count`` finished runs to a lab, one per minute until now. Return the id of the first
+    one.
+
+    Indexes of the keys are built afterwards.
+    """
     first = (Run.objects.aggregate(last=models.Max("pk"))["last"] or 0) + 1
     started = now_us() - count * _MINUTE_US
     indexes = _drop_indexes("runs_tierkey")
@@ -83,12 +88,23 @@ def _runs(lab: Lab, project: Project | None, numbers: Any, first: int, base_us: 
     for number in numbers.tolist():
         started_us = base_us + number * _MINUTE_US
         yield {
-            "id": first + number, "lab_id": lab.pk, "uuid": uuid.UUID(int=(1 << 100) + number), "name": f"run {number}",
-            "started_us": started_us, "ended_us": started_us + _MINUTE_US, "last_report_us": started_us + _MINUTE_US, "exit_code": 0,
-            "state": RunState.FINISHED.value, "project_id": project_id, "charged_project_id": project_id,
-            "attributed_by": "explicit" if project_id else "", "os_user": f"user{number % 30}", "host": f"gpu-{number % 50}",
-            "reported_by": "collector", "params": {"lr": number % 7},
-        }  # fmt: skip
+            "id": first + number,
+            "lab_id": lab.pk,
+            "uuid": uuid.UUID(int=(1 << 100) + number),
+            "name": f"run {number}",
+            "started_us": started_us,
+            "ended_us": started_us + _MINUTE_US,
+            "last_report_us": started_us + _MINUTE_US,
+            "exit_code": 0,
+            "state": RunState.FINISHED.value,
+            "project_id": project_id,
+            "charged_project_id": project_id,
+            "attributed_by": "explicit" if project_id else "",
+            "os_user": f"user{number % 30}",
+            "host": f"gpu-{number % 50}",
+            "reported_by": "collector",
+            "params": {"lr": number % 7},
+        }
 
 
 def _fingerprints(numbers: Any, first: int) -> Iterator[dict[str, Any]]:
@@ -108,7 +124,7 @@ def _fingerprints(numbers: Any, first: int) -> Iterator[dict[str, Any]]:
 
 
 def _insert(model: type[models.Model], rows: Iterator[dict[str, Any]]) -> None:
-    """Insert rows of a model, what they leave out as the model's default."""
+    """Insert rows of a model. Missing fields have the model's default."""
     fields = model._meta.concrete_fields  # noqa: SLF001 - Django documents it
     blank = {field.attname: field.get_default() for field in fields}
     table = model._meta.db_table  # noqa: SLF001
@@ -135,13 +151,13 @@ def _stored(field: Any, value: Any) -> Any:
 
 
 def _stage_keys() -> None:
-    """Make a table that keys wait in: put into the real one in the order of its key, they are appended, not scattered."""
+    """Create a staging table. Keys are later inserted in key order, so that they are appended."""
     with connection.cursor() as cursor:
         cursor.execute("CREATE TEMP TABLE staged (lab_id bigint, run_id bigint, tier smallint, key bigint)")
 
 
 def _insert_keys(lab_id: int, numbers: Any, first: int) -> None:
-    """Let the keys of runs wait."""
+    """Stage the keys of runs."""
     parts = list(_keys(numbers))
     tiers = np.tile(np.array([tier.value for tier, _ in parts], dtype=np.int64), len(numbers))
     keys = np.stack([keys for _, keys in parts], axis=1).ravel()
@@ -163,7 +179,7 @@ def _insert_keys(lab_id: int, numbers: Any, first: int) -> None:
 
 
 def _keep_staged(cursor: Any) -> None:
-    """Move what waits into the table of keys."""
+    """Move the staged keys into their table."""
     columns = "lab_id, run_id, tier, key"
     with transaction.atomic():
         _without_checks()
@@ -174,7 +190,9 @@ def _keep_staged(cursor: Any) -> None:
 
 
 def _without_checks() -> None:
-    """Foreign keys are right by construction; checking 50 of them a run takes longer than all the rest."""
+    """Disable foreign key checks. They hold by construction, and 50 checks per run would take
+    longer than everything else.
+    """
     with connection.cursor() as cursor:
         if connection.vendor == "postgresql":
             cursor.execute("SET LOCAL session_replication_role = replica")
@@ -182,7 +200,7 @@ def _without_checks() -> None:
 
 
 def _drop_indexes(table: str) -> list[str]:
-    """Drop a table's indexes but the primary key's; return the statements that make them again."""
+    """Drop a table's indexes except the primary key. Return the statements that create them."""
     with connection.cursor() as cursor:
         if connection.vendor == "postgresql":
             cursor.execute(

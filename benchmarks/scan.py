@@ -199,7 +199,7 @@ def mark(is_met: bool, text: str) -> str:
 
 def read_of(output: str) -> str:
     """Return the line of the summary that tells what was read."""
-    return next((each for each in output.splitlines() if "looked at" in each), "(no summary)")
+    return next((each for each in output.splitlines() if "files checked" in each), "(no summary)")
 
 
 def measure(options: argparse.Namespace, folder: Path, server: fakes.FakeServer) -> None:

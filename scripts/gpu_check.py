@@ -1,11 +1,11 @@
-"""Check the collector against a GPU driver: energy = the driver's own counter, and a job told apart from idle.
+"""Check the collector against a GPU driver: the energy equals the driver's counter, and a job is separated from idle.
 
-    python scripts/gpu_check.py                 on this machine's NVIDIA driver, with a PyTorch job if PyTorch is here
+    python scripts/gpu_check.py                 on this machine's NVIDIA driver, with a PyTorch job if PyTorch is installed
     python scripts/gpu_check.py --fake          on the simulated driver, with a plain process as the GPU's job
 
-Starts a daemon of its own (data in a temporary folder, nothing pushed), leaves the GPU idle, runs a job under
-``labcarbon-collect run``, leaves it idle again, and then compares the windows with counter readings of its own.
-Exit code 0: everything held; 1: the text says what did not; 2: there is no GPU to check.
+Starts its own daemon (data in a temporary folder, no upload), leaves the GPU idle, runs a job under
+``labcarbon-collect run``, leaves it idle again, and compares the windows with its own counter readings. Exit code 0: all
+checks passed. 1: the text names the failed one. 2: there is no GPU to check.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from labcarbon_collect.ipc.client import Client, DaemonUnavailable  # noqa: E402
 from labcarbon_collect.spool.store import Spool  # noqa: E402
 
 INTERVAL_S = 10
-# Process lists are read every five seconds, so a job's beginning and end are known no better than that.
+# Process lists are read every five seconds, which limits the accuracy of a job's start and end.
 BLUR_S = 6
 TORCH_JOB = """
 import sys, time, torch
@@ -53,13 +53,13 @@ while time.monotonic() < end: time.sleep(0.05)
 """
 
 
-class Wrong(Exception):
-    """Something did not hold; the text says what."""
+class CheckFailed(Exception):
+    """A condition does not hold. The text names it."""
 
 
 @dataclass
 class Marks:
-    """The driver's own counter (mJ) as this script read it, by moment."""
+    """The driver's own counter (mJ) as read by this script, by moment."""
 
     at: dict[str, int] = field(default_factory=dict)
 
@@ -80,7 +80,7 @@ class RealGpu:
         return int(pynvml.nvmlDeviceGetTotalEnergyConsumption(self.handle))
 
     def job(self, seconds: float, folder: Path) -> list[str] | None:
-        """The command of a job on this GPU; None where there is no PyTorch that can use it."""
+        """Return the command of a job on this GPU, or None without a PyTorch that can use it."""
         able = subprocess.run(
             [sys.executable, "-c", "import torch; raise SystemExit(not torch.cuda.is_available())"],
             check=False, capture_output=True,
@@ -93,7 +93,9 @@ class RealGpu:
 
 
 class FakeGpu(RealGpu):
-    """A simulated H100 whose counter runs by the clock: 70 W idle, 400 W while the job's process is on it."""
+    """A simulated H100 whose counter runs by the clock: 70 W idle, 400 W while the job's process
+    uses it.
+    """
 
     label = "the simulated driver"
 
@@ -125,7 +127,9 @@ class FakeGpu(RealGpu):
 
 
 def measure(gpu: RealGpu, folder: Path, idle_s: float, job_s: float) -> tuple[Marks, list[Window], str, list[str]]:
-    """Idle, job, idle under a daemon. Returns counter marks, windows of the GPU, "job" if one ran, lines to print."""
+    """Run idle, job and idle under a daemon. Returns counter marks, windows of the GPU, "job" if
+    one ran, lines to print.
+    """
     marks, run, lines = Marks(), "", []
     env = _environment(gpu, folder)
     marks.at["before the daemon"] = gpu.counter_mj()
@@ -137,7 +141,7 @@ def measure(gpu: RealGpu, folder: Path, idle_s: float, job_s: float) -> tuple[Ma
     try:
         node_devices = _wait_for_daemon(env, daemon, folder)
         if f"gpu:{gpu.uuid}" not in node_devices:
-            raise Wrong(f"the daemon does not measure gpu:{gpu.uuid}; see its words: {(folder / 'daemon.log').read_text()}")
+            raise CheckFailed(f"the daemon does not measure gpu:{gpu.uuid}. Its log: {(folder / 'daemon.log').read_text()}")
         marks.at["daemon measures"] = gpu.counter_mj()
         time.sleep(idle_s)
         run, lines = _run_job(gpu, folder, env, marks, job_s)
@@ -165,10 +169,10 @@ def _environment(gpu: RealGpu, folder: Path) -> dict[str, str]:
 
 
 def _wait_for_daemon(env: dict[str, str], daemon: subprocess.Popen[bytes], folder: Path) -> list[str]:
-    """The devices it measures, once it answers."""
+    """Return the measured devices once the daemon responds."""
     for _ in range(300):
         if daemon.poll() is not None:
-            raise Wrong(f"the daemon ended at once: {(folder / 'daemon.log').read_text()}")
+            raise CheckFailed(f"the daemon ended at once: {(folder / 'daemon.log').read_text()}")
         try:
             client = Client([Path(env["LABCARBON_SOCKET"])], timeout_s=5)
             answer: dict[str, Any] = client.call({"op": "status"}, timeout_s=5)
@@ -176,14 +180,14 @@ def _wait_for_daemon(env: dict[str, str], daemon: subprocess.Popen[bytes], folde
             return [device["device"] for device in answer["devices"]]
         except DaemonUnavailable:
             time.sleep(0.1)
-    raise Wrong("the daemon did not answer within 30 s")
+    raise CheckFailed("the daemon did not respond within 30 s")
 
 
 def _run_job(gpu: RealGpu, folder: Path, env: dict[str, str], marks: Marks, job_s: float) -> tuple[str, list[str]]:
     command = gpu.job(job_s, folder)
     env = {**env, **gpu.env}
     if command is None:
-        return "", ["job: left out, PyTorch is not here or cannot use the GPU"]
+        return "", ["job: left out, PyTorch is missing or cannot use the GPU"]
     marks.at["job begins"] = gpu.counter_mj()
     job = subprocess.Popen(
         [sys.executable, "-m", "labcarbon_collect", "run", "--", *command],
@@ -195,24 +199,24 @@ def _run_job(gpu: RealGpu, folder: Path, env: dict[str, str], marks: Marks, job_
     output = job.stderr.read().strip()
     job.stderr.close()
     if job.returncode:
-        raise Wrong(f"the job failed with {job.returncode}: {output}")
+        raise CheckFailed(f"the job failed with {job.returncode}: {output}")
     return "job", [f"job: {output}"]
 
 
 def judge(marks: Marks, windows: list[Window], with_job: bool, idle_s: float, job_s: float) -> list[str]:
-    """Compare the windows with the driver's own counter. Raises Wrong; returns what was found."""
+    """Compare the windows with the driver's own counter. Raises CheckFailed. Returns the results."""
     if not windows:
-        raise Wrong("no window was stored")
+        raise CheckFailed("no window was stored")
     _must_telescope(windows)
     total_mj = sum(window.energy_mj for window in windows)
     first_mj, last_mj = windows[0].counter_start_mj, windows[-1].counter_end_mj
     at = marks.at
     if not at["before the daemon"] <= first_mj <= at["daemon measures"]:
-        raise Wrong(f"the first reading {first_mj} mJ is not the driver's: {at}")
+        raise CheckFailed(f"the first reading {first_mj} mJ is not the driver's: {at}")
     if not at["before the end"] <= last_mj <= at["after the daemon"]:
-        raise Wrong(f"the last reading {last_mj} mJ is not the driver's: {at}")
+        raise CheckFailed(f"the last reading {last_mj} mJ is not the driver's: {at}")
     if total_mj != last_mj - first_mj:
-        raise Wrong(f"windows hold {total_mj} mJ, the driver's counter moved by {last_mj - first_mj} mJ")
+        raise CheckFailed(f"windows hold {total_mj} mJ, the driver's counter moved by {last_mj - first_mj} mJ")
     gpus = [f"energy: {len(windows)} windows hold {total_mj} mJ = counter {last_mj} - {first_mj}, exactly"]
     return gpus + (_judge_job(marks, windows, idle_s, job_s) if with_job else [])
 
@@ -220,10 +224,10 @@ def judge(marks: Marks, windows: list[Window], with_job: bool, idle_s: float, jo
 def _must_telescope(windows: list[Window]) -> None:
     for window in windows:
         if sum(energy_mj for _, energy_mj in window.shares) != window.energy_mj:
-            raise Wrong(f"shares of window {window.seq} do not sum to its energy")
+            raise CheckFailed(f"shares of window {window.seq} do not sum to its energy")
     for before, after in pairwise(windows):
         if (before.counter_end_mj, before.epoch) != (after.counter_start_mj, after.epoch):
-            raise Wrong(f"window {after.seq} does not begin where {before.seq} ended")
+            raise CheckFailed(f"window {after.seq} does not start where {before.seq} ended")
 
 
 def _judge_job(marks: Marks, windows: list[Window], idle_s: float, job_s: float) -> list[str]:
@@ -238,13 +242,13 @@ def _judge_job(marks: Marks, windows: list[Window], idle_s: float, job_s: float)
     job_mw, idle_mw = drawn_mj / job_s, outside_mj / (2 * idle_s)
     least_mj, most_mj = drawn_mj - round(BLUR_S * job_mw), drawn_mj + round(BLUR_S * job_mw)
     if not 0 < max(1, least_mj) <= run_mj <= most_mj:
-        raise Wrong(f"the run has {run_mj} mJ; the counter moved by {drawn_mj} mJ while it ran: {by_consumer}")
+        raise CheckFailed(f"the run has {run_mj} mJ; the counter moved by {drawn_mj} mJ while it ran: {by_consumer}")
     if job_mw <= idle_mw:
-        raise Wrong(f"the job drew no more ({job_mw:.0f} mW) than idle ({idle_mw:.0f} mW)")
+        raise CheckFailed(f"the job drew no more ({job_mw:.0f} mW) than idle ({idle_mw:.0f} mW)")
     if any(consumer.startswith("run:") for consumer, _ in windows[0].shares) and idle_s > INTERVAL_S:
-        raise Wrong("the run has energy of a time before it began")
+        raise CheckFailed("the run has energy from before its start")
     return [
-        f"told apart: {by_consumer}",
+        f"separated: {by_consumer}",
         f"counter while the job ran: {drawn_mj} mJ; mean power {job_mw / 1000:.1f} W, idle {idle_mw / 1000:.1f} W",
     ]
 
@@ -257,8 +261,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--fake", action="store_true", help="use the simulated driver")
     parser.add_argument("--idle", type=float, default=15, metavar="S", help="seconds of idle before and after (15)")
-    parser.add_argument("--job", type=float, default=40, metavar="S", help="seconds of work (40)")
-    parser.add_argument("--gpu", metavar="UUID", help="which GPU (default: the first)")
+    parser.add_argument("--job", type=float, default=40, metavar="S", help="seconds of the job (40)")
+    parser.add_argument("--gpu", metavar="UUID", help="UUID of the GPU (default: the first)")
     options = parser.parse_args()
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="gpu-check-")))
@@ -273,8 +277,8 @@ def main() -> int:
             marks, windows, run, lines = measure(gpu, folder, options.idle, options.job)
             print("\n".join(lines))
             print("\n".join(judge(marks, windows, bool(run), options.idle, options.job)))
-        except Wrong as problem:
-            print(f"WRONG on {gpu.label}: {problem}")
+        except CheckFailed as problem:
+            print(f"FAILED on {gpu.label}: {problem}")
             return 1
     print(f"passed on {gpu.label}")
     return 0

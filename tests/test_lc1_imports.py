@@ -1,4 +1,4 @@
-"""The server shares one pure package with the collector, and nothing else."""
+"""The server imports one pure package of the collector, and nothing else."""
 
 import ast
 from pathlib import Path

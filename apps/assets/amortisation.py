@@ -213,7 +213,7 @@ def _repaired(life: _Life, hour: int, added_ug: int) -> list[Charge]:
     elif life.end_hour > hour:
         life.anchored(hour, life.end_hour, added_ug)
     else:  # after its planned end there is no life to spread it over
-        return [Charge(hour, hour + 1, added_ug, life.owner_id, ChargeKind.HELD)]
+        return [Charge(hour, hour + 1, added_ug, life.owner_id, ChargeKind.RESERVED)]
     return []
 
 
@@ -245,12 +245,12 @@ def _passed(
             else:
                 yield from _split_by_spread(Charge(low, high, part, project_id, kind), spreads)
     if life.end_hour <= end and start <= life.end_hour and life.deferred_ug:
-        kind = ChargeKind.IDLE if metered else ChargeKind.HELD
+        kind = ChargeKind.IDLE if metered else ChargeKind.RESERVED
         yield from _split_by_spread(Charge(life.end_hour, life.end_hour + 1, life.deferred_ug, life.owner_id, kind), spreads)
         life.deferred_ug = 0
 
 
-_UNUSED = (ChargeKind.IDLE, ChargeKind.UNMEASURED, ChargeKind.HELD)
+_UNUSED = (ChargeKind.IDLE, ChargeKind.UNMEASURED, ChargeKind.RESERVED)
 
 
 def _pieces(start: int, stop: int, uses: _Timeline[Use], spreads: _Timeline[Spread]) -> Iterator[tuple[int, int]]:
@@ -264,7 +264,7 @@ def _shared(life: _Life, amount: int, use: Use | None, metered: bool) -> list[tu
     if life.lent:
         return [(life.borrower_id or life.owner_id, ChargeKind.LENT, amount)]
     if use is None:
-        return [(life.owner_id, ChargeKind.UNMEASURED if metered else ChargeKind.HELD, amount)]
+        return [(life.owner_id, ChargeKind.UNMEASURED if metered else ChargeKind.RESERVED, amount)]
     used = sorted((project, weight) for project, weight in use.parts if weight > 0)
     used_weight = sum(weight for _, weight in used)
     idle = max(0, use.measured - used_weight)
@@ -275,7 +275,7 @@ def _shared(life: _Life, amount: int, use: Use | None, metered: bool) -> list[tu
     named: list[tuple[int | None, str, int]] = [
         (project or None, ChargeKind.USED, part) for (project, _), part in zip(used, parts, strict=False)
     ]
-    off = ChargeKind.UNMEASURED if metered else ChargeKind.HELD
+    off = ChargeKind.UNMEASURED if metered else ChargeKind.RESERVED
     return [*named, (life.owner_id, ChargeKind.IDLE, parts[-2]), (life.owner_id, off, parts[-1])]
 
 

@@ -64,10 +64,10 @@ def label(text: str, length: int = 22) -> str:
     return escape(text if len(text) <= length else text[: length - 1] + "…", quote=False)
 
 
-def _ticks(labels: Sequence[str], most: int = 8) -> dict[str, Any]:
-    step = max(1, -(-len(labels) // most))
-    chosen = list(range(0, len(labels), step))
-    return {"tickvals": chosen, "ticktext": [label(labels[i]) for i in chosen], "range": [-0.5, len(labels) - 0.5]}
+def _ticks(labels: Sequence[str], max_ticks: int = 8) -> dict[str, Any]:
+    step = max(1, -(-len(labels) // max_ticks))
+    positions = list(range(0, len(labels), step))
+    return {"tickvals": positions, "ticktext": [label(labels[i]) for i in positions], "range": [-0.5, len(labels) - 0.5]}
 
 
 def _direct_labels(series: Sequence[Series]) -> list[dict[str, Any]]:
@@ -105,8 +105,8 @@ def _room_right(names: Sequence[str]) -> int:
 
 
 def _json(figure: Any) -> dict[str, Any]:
-    made: dict[str, Any] = figure.to_plotly_json()
-    return made
+    payload: dict[str, Any] = figure.to_plotly_json()
+    return payload
 
 
 @cache
@@ -206,8 +206,8 @@ def stacked(
 
 def _clock(times: Sequence[str]) -> dict[str, Any]:
     """Return the ticks of an axis of moments (ISO 8601): by the second where all is within some minutes."""
-    told = [datetime.fromisoformat(time) for time in times]
-    if told and max(told) - min(told) < timedelta(minutes=5):
+    moments = [datetime.fromisoformat(time) for time in times]
+    if moments and max(moments) - min(moments) < timedelta(minutes=5):
         return {"nticks": 3, "tickformat": "%H:%M:%S\n%-d %b", "tickangle": 0}
     return {"nticks": 6, "tickformat": "%H:%M\n%-d %b"}
 
@@ -238,11 +238,11 @@ def power(*, name: str, summary: str, devices: Sequence[tuple[str, Sequence[str]
     return Chart(name, summary, _json(figure), legend, len(devices) == 1, "W")
 
 
-def lines(*, name: str, summary: str, ways: Sequence[tuple[str, Sequence[float], Sequence[float]]], unit: str) -> Chart:
+def lines(*, name: str, summary: str, curves: Sequence[tuple[str, Sequence[float], Sequence[float]]], unit: str) -> Chart:
     """Return lines over years from today on: (name, years, values); each has a colour and a dash of its own."""
     figure = _figure()
     dashes = ("solid", "dash", "dot")
-    for i, (title, years, values) in enumerate(ways):
+    for i, (title, years, values) in enumerate(curves):
         figure.add_scatter(
             x=list(years),
             y=list(values),
@@ -253,12 +253,12 @@ def lines(*, name: str, summary: str, ways: Sequence[tuple[str, Sequence[float],
         )
     figure.update_layout(
         yaxis={"rangemode": "tozero", "nticks": 5, "ticksuffix": f" {unit.split()[0]}"},
-        xaxis={"fixedrange": True, "ticksuffix": " y", "dtick": 1 if ways[0][1][-1] <= 12 else 5},
+        xaxis={"fixedrange": True, "ticksuffix": " y", "dtick": 1 if curves[0][1][-1] <= 12 else 5},
         dragmode=False,
         showlegend=False,
         margin={"l": 62, "r": 14, "b": 34},
     )
-    return Chart(name, summary, _json(figure), [(f"s{i + 1}", title) for i, (title, _, _) in enumerate(ways)], False, unit)
+    return Chart(name, summary, _json(figure), [(f"s{i + 1}", title) for i, (title, _, _) in enumerate(curves)], False, unit)
 
 
 def metric_curve(*, name: str, summary: str, steps: Sequence[int], values: Sequence[float | None]) -> Chart:

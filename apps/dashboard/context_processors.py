@@ -23,7 +23,7 @@ def shell(request: HttpRequest) -> dict[str, Any]:
     """Return what the frame needs: the visitor, the rail with its current page, and, asked where it is used, whether set-up
     is done and what goes soon of the visitor's artifacts."""
     first = request.path.strip("/").split("/", 1)[0] or "overview"
-    here = {
+    area = {
         "sites": "nodes",
         "devices": "nodes",
         "catalog": "nodes",
@@ -39,7 +39,7 @@ def shell(request: HttpRequest) -> dict[str, Any]:
     return {
         "visitor": visitor,
         "profiles": profile_choices(request, visitor.lab) if visitor else [],
-        "rail": [{"name": name, "href": href, "current": key == here} for name, href, key in RAIL],
-        "going_soon": SimpleLazyObject(lambda: pending_deletions(visitor.lab, visitor.user) if visitor else []),
+        "rail": [{"name": name, "href": href, "current": key == area} for name, href, key in RAIL],
+        "pending_deletions": SimpleLazyObject(lambda: pending_deletions(visitor.lab, visitor.user) if visitor else []),
         "is_set_up": SimpleLazyObject(is_set_up),
     }

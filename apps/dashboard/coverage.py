@@ -54,7 +54,7 @@ def _expected(first_us: int, last_us: int, from_us: int, to_us: int, now: int) -
 def device_times(lab: Lab, from_hour: int, to_hour: int, now: int) -> list[DeviceTime]:
     """Return the device time of every metered device that ever sent a window. One query."""
     before, source, params = cover_source(lab, from_hour, to_hour)
-    found = fetch_rows(
+    rows = fetch_rows(
         f"{before} SELECT d.id, d.node_id, t.measured_us, t.estimated_us, "
         "(SELECT MIN(w.start_us) FROM ingest_energywindow w WHERE w.device_id = d.id) AS first_us, "
         "(SELECT w.end_us FROM ingest_energywindow w WHERE w.device_id = d.id ORDER BY w.start_us DESC LIMIT 1) AS last_us "
@@ -64,14 +64,14 @@ def device_times(lab: Lab, from_hour: int, to_hour: int, now: int) -> list[Devic
         [*params, lab.pk],
     )
     from_us, to_us = from_hour * US_PER_HOUR, min(to_hour * US_PER_HOUR, now)
-    listed = []
-    for row in found:
+    times = []
+    for row in rows:
         if row["first_us"] is None:
             continue
         measured, estimated = as_int(row["measured_us"]), as_int(row["estimated_us"])
         expected = max(measured + estimated, _expected(row["first_us"], row["last_us"], from_us, to_us, now))
-        listed.append(DeviceTime(row["id"], row["node_id"], row["first_us"], row["last_us"], measured, estimated, expected))
-    return listed
+        times.append(DeviceTime(row["id"], row["node_id"], row["first_us"], row["last_us"], measured, estimated, expected))
+    return times
 
 
 def time_shares(times: Iterable[DeviceTime]) -> TimeShares:
@@ -83,24 +83,24 @@ def time_shares(times: Iterable[DeviceTime]) -> TimeShares:
 
 def covered_by_hour(lab: Lab, from_hour: int, to_hour: int) -> dict[int, int]:
     """Return {hour: µs of device time with data}, over the metered devices of the lab."""
-    found = fetch_rows(
+    rows = fetch_rows(
         "SELECT h.hour, SUM(h.covered_us) AS covered_us FROM energy_devicehour h "
         f"JOIN fleet_device d ON d.id = h.device_id WHERE h.lab_id = %s AND h.hour >= %s AND h.hour < %s AND {_METERED} "
         "GROUP BY h.hour",
         [lab.pk, from_hour, to_hour],
     )
-    return {row["hour"]: as_int(row["covered_us"]) for row in found}
+    return {row["hour"]: as_int(row["covered_us"]) for row in rows}
 
 
 def covered_by_day(lab: Lab, from_hour: int, to_hour: int) -> dict[int, int]:
     """Return the same of whole days of the lab under their first hours, what is in none under its own."""
     before, source, params = cover_source(lab, from_hour, to_hour)
-    found = fetch_rows(
+    rows = fetch_rows(
         f"{before} SELECT q.from_hour, SUM(q.covered_us) AS covered_us FROM ({source}) q "
         f"JOIN fleet_device d ON d.id = q.device_id WHERE {_METERED} GROUP BY q.from_hour",
         params,
     )
-    return {row["from_hour"]: as_int(row["covered_us"]) for row in found}
+    return {row["from_hour"]: as_int(row["covered_us"]) for row in rows}
 
 
 def expected_between(times: Iterable[DeviceTime], from_hour: int, to_hour: int, now: int) -> int:
@@ -123,7 +123,7 @@ class DeviceStay:
 
 def device_stays(device: Device) -> list[DeviceStay]:
     """Return in which nodes a device was measured, oldest first; together they hold all its energy. One query."""
-    found = fetch_rows(
+    rows = fetch_rows(
         "SELECT low, high, MIN(hour) AS from_hour, MAX(hour) + 1 AS to_hour, SUM(energy_mj) AS energy_mj FROM ("
         "SELECT low, high, hour, energy_mj, ROW_NUMBER() OVER (ORDER BY hour) "
         "- ROW_NUMBER() OVER (PARTITION BY low, high ORDER BY hour) AS island FROM ("
@@ -139,19 +139,19 @@ def device_stays(device: Device) -> list[DeviceStay]:
             row["to_hour"],
             as_int(row["energy_mj"]),
         )
-        for row in found
+        for row in rows
     ]
 
 
 def last_hours_in(node: Node, device_ids: Iterable[int]) -> dict[int, int]:
     """Return {device id: the last hour in which it was measured in a node}. One query."""
-    wanted = sorted(device_ids)
-    if not wanted:
+    ids = sorted(device_ids)
+    if not ids:
         return {}
-    marks = ", ".join(["%s"] * len(wanted))
-    found = fetch_rows(
+    marks = ", ".join(["%s"] * len(ids))
+    rows = fetch_rows(
         f"SELECT device_id, MAX(hour) AS hour FROM energy_devicehour WHERE device_id IN ({marks}) AND node_id = %s "
         "GROUP BY device_id",
-        [*wanted, node.pk],
+        [*ids, node.pk],
     )
-    return {row["device_id"]: row["hour"] for row in found}
+    return {row["device_id"]: row["hour"] for row in rows}

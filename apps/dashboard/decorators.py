@@ -61,9 +61,9 @@ class Visitor:
 def visitor_of(request: HttpRequest) -> Visitor:
     """Return who asks; raise Forbidden for a person without a lab."""
     user = cast("User", request.user)
-    here, *others = memberships_of(user, request.session.get(LAB_KEY))
-    labs = sorted((membership.lab for membership in (here, *others)), key=lambda lab: (lab.name.casefold(), lab.pk))
-    visitor = Visitor(user, here.lab, here.role, now_us(), tuple(labs))
+    current, *others = memberships_of(user, request.session.get(LAB_KEY))
+    labs = sorted((membership.lab for membership in (current, *others)), key=lambda lab: (lab.name.casefold(), lab.pk))
+    visitor = Visitor(user, current.lab, current.role, now_us(), tuple(labs))
     request.visitor = visitor  # type: ignore[attr-defined]  # read by contexts.shell
     return visitor
 
@@ -80,7 +80,7 @@ class WrongMethod(LabCarbonError):
     code = "method_not_allowed"
 
 
-def _refused(request: HttpRequest, methods: tuple[str, ...]) -> HttpResponse:
+def _method_not_allowed(request: HttpRequest, methods: tuple[str, ...]) -> HttpResponse:
     error = WrongMethod(f"This address does not answer {request.method}.", hint=f"It answers {' and '.join(methods)}.")
     response = render_error(request, error)
     response["Allow"] = ", ".join(methods)
@@ -99,7 +99,7 @@ def page(*methods: str) -> Callable[[View], View]:
             try:
                 visitor = visitor_of(request)
                 if request.method not in allowed and not (request.method == "HEAD" and "GET" in allowed):
-                    return _refused(request, allowed)
+                    return _method_not_allowed(request, allowed)
                 return view(request, visitor, *args, **kwargs)
             except LabCarbonError as error:
                 return render_error(request, error)
@@ -117,7 +117,7 @@ def public(*methods: str) -> Callable[[View], View]:
         @wraps(view)
         def wrapped(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
             if request.method not in allowed and not (request.method == "HEAD" and "GET" in allowed):
-                return _refused(request, allowed)
+                return _method_not_allowed(request, allowed)
             try:
                 return view(request, *args, **kwargs)
             except LabCarbonError as error:

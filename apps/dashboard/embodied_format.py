@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from apps.carbon.figures.query import FigureQuery
 from apps.core.units import UG_PER_KG, US_PER_HOUR
-from apps.dashboard.formatting import Unit, exact, shown, unit_for
+from apps.dashboard.formatting import Unit, exact, format_value, unit_for
 
 METRIC = "emission_ug"
 UNKNOWN = "not known"
@@ -39,8 +39,10 @@ def amount(
     if value is None:
         return Amount(0, "", "", "", missing=UNKNOWN)
     unit = unit or unit_for(METRIC, [value or UG_PER_KG])
-    told = f"{shown(low, unit)}–{shown(high, unit)}" if low < value or high > value else ""
-    return Amount(value, shown(value, unit), unit.name, exact(value, METRIC), at_least, told if high else "", query=query)
+    range_text = f"{format_value(low, unit)}–{format_value(high, unit)}" if low < value or high > value else ""
+    return Amount(
+        value, format_value(value, unit), unit.name, exact(value, METRIC), at_least, range_text if high else "", query=query
+    )
 
 
 def column_unit(values: Iterable[int]) -> Unit:
@@ -53,6 +55,6 @@ def years(hours: int) -> str:
     return f"{max(0, hours) / 8_760:.1f}"
 
 
-def us(hour: int | None) -> int | None:
+def hour_to_us(hour: int | None) -> int | None:
     """Return the begin of an hour in µs."""
     return None if hour is None else hour * US_PER_HOUR

@@ -7,7 +7,7 @@ from apps.carbon.figures.combined import CombinedFigure
 from apps.carbon.figures.energy import Figure
 from apps.carbon.figures.query import HARDWARE_METRICS, HARDWARE_OF, FigureQuery
 from apps.catalog.models import EmbodiedFigure
-from apps.dashboard.formatting import KG, STORED, Unit, exact, grouped, percent, shown, unit_for
+from apps.dashboard.formatting import KG, STORED, Unit, exact, format_value, grouped, percent, unit_for
 
 NO_FACTOR = "no factor: choose a zone"
 NO_HARDWARE = "unknown: no figure for this hardware"
@@ -53,57 +53,59 @@ class Quantity:
         return self.missing or f"{'at least ' if self.at_least else ''}{self.number} {self.unit}"
 
 
-def quantity(query: FigureQuery, found: Figure, unit: Unit | None = None) -> Quantity:
+def quantity(query: FigureQuery, figure: Figure, unit: Unit | None = None) -> Quantity:
     """Return ``found`` as ``query`` asks for it, in ``unit`` (else the one that suits it)."""
-    value = found.value(query.metric)
+    value = figure.value(query.metric)
     unit = unit or unit_for(query.metric, [value])
     missing = ""
-    if query.metric == "emission_ug" and found.without_factor_mj and not value:
+    if query.metric == "emission_ug" and figure.without_factor_mj and not value:
         missing = NO_FACTOR
-    elif query.metric == "facility_energy_mj" and found.energy_mj and not value:
+    elif query.metric == "facility_energy_mj" and figure.energy_mj and not value:
         missing = NO_PUE
     return Quantity(
         query=query,
         value=value,
-        number=shown(value, unit),
+        number=format_value(value, unit),
         unit=unit.name,
         exact=exact(value, query.metric),
         missing=missing,
-        at_least=query.metric == "emission_ug" and bool(found.without_factor_mj) and not missing,
+        at_least=query.metric == "emission_ug" and bool(figure.without_factor_mj) and not missing,
     )
 
 
-def carbon_quantity(found: CombinedFigure, unit: Unit | None = None) -> Quantity:
+def carbon_quantity(combined: CombinedFigure, unit: Unit | None = None) -> Quantity:
     """Return a figure of hardware, or of use and hardware: assets without a figure make it a sum of at least so much."""
-    query, value, covered = found.query, found.value, found.coverage
+    query, value, covered = combined.query, combined.value, combined.coverage
     unit = unit or unit_for(query.metric, [value])
     unknown = covered is not None and covered.known < covered.assets
     missing = ""
     if not value and query.metric in HARDWARE_METRICS and covered is not None and covered.assets and not covered.known:
         missing = NO_HARDWARE
-    elif not value and found.without_factor_mj:
+    elif not value and combined.without_factor_mj:
         missing = NO_FACTOR
     return Quantity(
         query=query,
         value=value,
-        number=shown(value, unit),
+        number=format_value(value, unit),
         unit=unit.name,
         exact=exact(value, query.metric),
         missing=missing,
-        at_least=(unknown or bool(found.without_factor_mj)) and not missing,
+        at_least=(unknown or bool(combined.without_factor_mj)) and not missing,
     )
 
 
-def entered_quantity(found: CombinedFigure, unit: Unit | None = None) -> Quantity | None:
+def entered_quantity(combined: CombinedFigure, unit: Unit | None = None) -> Quantity | None:
     """Return the same, None where nothing was entered: neither known nor unknown."""
-    told = carbon_quantity(found, unit)
-    return told if found.entries or told.missing else None
+    entered = carbon_quantity(combined, unit)
+    return entered if combined.entries or entered.missing else None
 
 
 def amount_quantity(query: FigureQuery, value: int, unit: Unit | None = None) -> Quantity:
     """Return one line of a sum whose gaps are told with the sum."""
     unit = unit or unit_for(query.metric, [value])
-    return Quantity(query=query, value=value, number=shown(value, unit), unit=unit.name, exact=exact(value, query.metric))
+    return Quantity(
+        query=query, value=value, number=format_value(value, unit), unit=unit.name, exact=exact(value, query.metric)
+    )
 
 
 def exact_quantity(query: FigureQuery, value: int) -> Quantity:
@@ -115,8 +117,8 @@ def exact_quantity(query: FigureQuery, value: int) -> Quantity:
 
 def percent_quantity(query: FigureQuery, part: int, whole: int) -> Quantity:
     """Return a percentage as a figure: its query and integer are the numerator's."""
-    told = f"{exact(part, query.metric)} of {exact(whole, query.metric)}"
-    return Quantity(query=query, value=part, number=percent(part, whole), unit="%", exact=told)
+    exact_text = f"{exact(part, query.metric)} of {exact(whole, query.metric)}"
+    return Quantity(query=query, value=part, number=percent(part, whole), unit="%", exact=exact_text)
 
 
 @dataclass(frozen=True)
@@ -135,32 +137,32 @@ class Units:
     emission: Unit
 
 
-def column_units(found: Iterable[Figure]) -> Units:
+def column_units(figures: Iterable[Figure]) -> Units:
     """Return one unit per column, fit for the largest of ``found``."""
-    listed = list(found)
+    all_figures = list(figures)
     return Units(
-        unit_for("energy_mj", [part.energy_mj for part in listed], column=True),
-        unit_for("emission_ug", [part.emission_ug for part in listed], column=True),
+        unit_for("energy_mj", [part.energy_mj for part in all_figures], column=True),
+        unit_for("emission_ug", [part.emission_ug for part in all_figures], column=True),
     )
 
 
-def energy_and_emissions(query: FigureQuery, found: Figure, units: Units | None = None) -> EnergyAndEmissions:
+def energy_and_emissions(query: FigureQuery, figure: Figure, units: Units | None = None) -> EnergyAndEmissions:
     """Return both figures of a query."""
     return EnergyAndEmissions(
-        quantity(query.replace(metric="energy_mj"), found, units.energy if units else None),
-        quantity(query.replace(metric="emission_ug"), found, units.emission if units else None),
+        quantity(query.replace(metric="energy_mj"), figure, units.energy if units else None),
+        quantity(query.replace(metric="emission_ug"), figure, units.emission if units else None),
     )
 
 
-def total(found: Iterable[Figure]) -> Figure:
+def total(figures: Iterable[Figure]) -> Figure:
     """Return the sum of figures, exactly."""
-    listed = list(found)
+    all_figures = list(figures)
     return Figure(
-        energy_mj=sum(part.energy_mj for part in listed),
-        facility_energy_mj=sum(part.facility_energy_mj for part in listed),
-        emission_ug=sum(part.emission_ug for part in listed),
-        without_factor_mj=sum(part.without_factor_mj for part in listed),
-        entries=sum(part.entries for part in listed),
+        energy_mj=sum(part.energy_mj for part in all_figures),
+        facility_energy_mj=sum(part.facility_energy_mj for part in all_figures),
+        emission_ug=sum(part.emission_ug for part in all_figures),
+        without_factor_mj=sum(part.without_factor_mj for part in all_figures),
+        entries=sum(part.entries for part in all_figures),
     )
 
 
@@ -175,16 +177,16 @@ class Projected:
     at_least: bool
 
 
-def projected(query: FigureQuery, found: Figure, unit: Unit | None = None) -> Projected:
+def projected(query: FigureQuery, figure: Figure, unit: Unit | None = None) -> Projected:
     """Return ``found``, computed but not recorded, as ``query`` asks for it."""
-    shown_as = quantity(query, found, unit)
-    return Projected(shown_as.number, shown_as.unit, shown_as.exact, shown_as.missing, shown_as.at_least)
+    recorded = quantity(query, figure, unit)
+    return Projected(recorded.number, recorded.unit, recorded.exact, recorded.missing, recorded.at_least)
 
 
 def estimated(value: int, metric: str = "energy_mj", unit: Unit | None = None, *, at_least: bool = False) -> Projected:
     """Return an amount that was computed on the page at hand, whose parts stand beside it."""
     unit = unit or unit_for(metric, [value])
-    return Projected(shown(value, unit), unit.name, exact(value, metric), "", at_least)
+    return Projected(format_value(value, unit), unit.name, exact(value, metric), "", at_least)
 
 
 @dataclass(frozen=True)
@@ -196,7 +198,7 @@ class EmbodiedQuantity:
 
     @property
     def number(self) -> str:
-        return shown(self.value, KG)
+        return format_value(self.value, KG)
 
     @property
     def exact(self) -> str:

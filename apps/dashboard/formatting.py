@@ -69,7 +69,7 @@ def significant(value: Decimal) -> str:
     return f"{sign}{rounded}"
 
 
-def shown(value: int, unit: Unit) -> str:
+def format_value(value: int, unit: Unit) -> str:
     """Return a stored integer in ``unit``, three significant digits."""
     return significant(Decimal(value) / unit.divisor)
 
@@ -85,12 +85,12 @@ def size_unit(values: Iterable[int]) -> Unit:
 
 def size(number: int) -> str:
     """Return a number of bytes in decimal units, three significant digits: 91.2 MB."""
-    return f"{sized(number, size_unit([number]))} {size_unit([number]).name}"
+    return f"{format_size(number, size_unit([number]))} {size_unit([number]).name}"
 
 
-def sized(number: int, unit: Unit) -> str:
+def format_size(number: int, unit: Unit) -> str:
     """Return a number of bytes in ``unit``: single bytes have no decimals."""
-    return grouped(number) if unit.divisor == 1 else shown(number, unit)
+    return grouped(number) if unit.divisor == 1 else format_value(number, unit)
 
 
 def exact(value: int, metric: str) -> str:
@@ -125,8 +125,8 @@ def duration(us: int) -> str:
     seconds -= seconds % 60 if seconds >= 600 else 0
     parts = [(seconds // 86_400, "d"), (seconds // 3600 % 24, "h"), (seconds // 60 % 60, "min"), (seconds % 60, "s")]
     first = next((i for i, (number, _) in enumerate(parts) if number), 3)
-    told = [f"{number}{THIN}{name}" for number, name in parts[first : first + 2] if number]
-    return " ".join(told) or f"0{THIN}s"
+    terms = [f"{number}{THIN}{name}" for number, name in parts[first : first + 2] if number]
+    return " ".join(terms) or f"0{THIN}s"
 
 
 def grams_per_kwh(ug_per_kwh: int) -> str:

@@ -12,7 +12,7 @@ _OWN = ("from", "to", "period", "first_day", "last_day", "page")
 
 
 @dataclass(frozen=True)
-class Choice:
+class PeriodChoice:
     """One period to choose."""
 
     name: str
@@ -25,8 +25,8 @@ class PeriodMenu:
     """The menu: presets, and a form of days that keeps the other parts of the address."""
 
     period: Period
-    choices: list[Choice]
-    keep: list[tuple[str, str]]
+    choices: list[PeriodChoice]
+    other_params: list[tuple[str, str]]
     query: str
 
 
@@ -34,17 +34,17 @@ def requested_period(request: HttpRequest, visitor: Visitor) -> Period | HttpRes
     """Return the period of the address; a form's first and last day become from and to in the address."""
     if "first_day" in request.GET or "last_day" in request.GET:
         days = from_days(request.GET.get("first_day", ""), request.GET.get("last_day", ""))
-        kept = urlencode([(name, value) for name, value in request.GET.items() if name not in _OWN])
-        return HttpResponseRedirect(f"{request.path}?{days}" + (f"&{kept}" if kept else ""))
+        other_params = urlencode([(name, value) for name, value in request.GET.items() if name not in _OWN])
+        return HttpResponseRedirect(f"{request.path}?{days}" + (f"&{other_params}" if other_params else ""))
     default = default_preset(visitor.lab.created_us, visitor.now)
     return parse_period(request.GET.dict(), zone=visitor.zone, now=visitor.now, default=default)
 
 
 def period_menu(request: HttpRequest, period: Period) -> PeriodMenu:
     """Return the menu for the page at hand."""
-    kept = [(name, str(value)) for name, value in request.GET.items() if name not in _OWN]
+    other_params = [(name, str(value)) for name, value in request.GET.items() if name not in _OWN]
     choices = [
-        Choice(words, f"{request.path}?{urlencode([('period', name), *kept])}", period.preset == name)
-        for name, words in PRESETS.items()
+        PeriodChoice(label, f"{request.path}?{urlencode([('period', name), *other_params])}", period.preset == name)
+        for name, label in PRESETS.items()
     ]
-    return PeriodMenu(period, choices, kept, period.query)
+    return PeriodMenu(period, choices, other_params, period.query)

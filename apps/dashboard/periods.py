@@ -84,7 +84,7 @@ class Period:
         return "hour" if self.hours <= 72 else "day" if self.hours <= 60 * 24 + 1 else "week"
 
     @property
-    def stretch(self) -> str:
+    def time_group(self) -> str:
         """Return by what to group so that no group reaches over the end of a bar: hour, or stretch (a day or an hour)."""
         return "hour" if self.grain == "hour" else "stretch"
 

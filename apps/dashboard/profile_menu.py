@@ -22,20 +22,24 @@ class ProfileChoice:
 
 def requested_profile(request: HttpRequest, lab: Lab) -> str:
     """Return the profile of an address, or the lab's; InvalidInput for one that there is not."""
-    asked = request.GET.get("profile") or lab.profile
-    if asked not in PROFILES:
+    profile = request.GET.get("profile") or lab.profile
+    if profile not in PROFILES:
         raise InvalidInput(
-            f"{asked[:40]!r} is not a scope profile.", field="profile", hint=f"Use one of {', '.join(PROFILES)}."
+            f"{profile[:40]!r} is not a scope profile.", field="profile", hint=f"Use one of {', '.join(PROFILES)}."
         )
-    return asked
+    return profile
 
 
 def profile_choices(request: HttpRequest, lab: Lab) -> list[ProfileChoice]:
     """Return the switch: the same address read by each profile. A scope belongs to one profile, so it is left out."""
-    asked = request.GET.get("profile")
-    current = asked if asked in PROFILES else lab.profile
-    kept = [(name, value) for name, values in request.GET.lists() for value in values if name not in ("profile", "scope")]
+    requested = request.GET.get("profile")
+    current = requested if requested in PROFILES else lab.profile
+    other_params = [
+        (name, value) for name, values in request.GET.lists() for value in values if name not in ("profile", "scope")
+    ]
     return [
-        ProfileChoice(key, PROFILE_NAMES[key], f"{request.path}?{urlencode([*kept, ('profile', key)])}", key == current)
+        ProfileChoice(
+            key, PROFILE_NAMES[key], f"{request.path}?{urlencode([*other_params, ('profile', key)])}", key == current
+        )
         for key in PROFILES
     ]

@@ -72,14 +72,14 @@ class NotebookRun:
             request["facts"] = self._facts()
         response = self._call(request)
         if "why" in response:
-            return f"this notebook is not measured: {response['why']}"
+            return f"This notebook is not measured: {response['why']}"
         self.is_registered = True
         current.activate(self._run, current.NOTEBOOK)
         node, user = response.get("node"), response.get("user")
         self._node, self._user = node if is_uuid(node) else None, user if isinstance(user, str) else None
         self._server = self._login.url if self._login else str(response.get("url") or "")
         self._start_report()
-        return self._with_warning(f"this notebook is measured as the run {self._options.name}{self._link()}{login_error}")
+        return self._with_warning(f"This notebook is measured as the run {self._options.name}{self._link()}{login_error}")
 
     def update(self, settings: Mapping[str, str]) -> str:
         """Send new settings to the server."""
@@ -87,7 +87,7 @@ class NotebookRun:
         if self._login is None:
             response = self._call({"op": "tell", "run": self._run, "facts": self._facts(), "closing": None})
             if "why" in response:
-                return f"not told: {response['why']}"
+                return f"Settings not sent: {response['why']}"
         self._start_report()
         project = f"project {self._options.project}" if self._options.project else "no project"
         return self._with_warning(f"{self._options.name}, {project}")
@@ -96,7 +96,7 @@ class NotebookRun:
         """Return kWh and kg up to the last poll."""
         response = self._call({"op": "so_far", "run": self._run})
         if "why" in response:
-            return f"what this notebook took is not known now: {response['why']}"
+            return f"The energy of this notebook is not available now: {response['why']}"
         return summary_line(response, link=self._link().strip(), server=self._server).removeprefix(_PREFIX)
 
     def end(self, *, process_continues: bool) -> str:
@@ -113,7 +113,7 @@ class NotebookRun:
             request["closing"] = self._closing(None)
         response = self._call(request)
         if "why" in response:
-            return f"what this notebook took is not known: {response['why']}"
+            return f"The energy of this notebook is unknown: {response['why']}"
         closing = self._closing(int(response["energy_mj"]))
         if self._reporter is not None and not self._report_end(self._reporter, closing):
             self._call({"op": "tell", "run": self._run, "facts": self._facts(), "closing": closing})
@@ -185,7 +185,7 @@ class NotebookRun:
 
 
 MAGIC = "labcarbon"
-_USAGE = "write %labcarbon, or %labcarbon project=NAME name=NAME"
+_USAGE = "use %labcarbon, or %labcarbon project=NAME name=NAME"
 _active: Optional[_Notebook] = None
 
 
@@ -236,7 +236,7 @@ def load(shell: Any) -> None:
             _notify(SETTING_WARNING)
         _active.start()
     except Exception as error:  # noqa: BLE001 - an error of the collector must not reach the notebook
-        _notify(f"this notebook is not measured: {type(error).__name__}: {error}")
+        _notify(f"This notebook is not measured: {type(error).__name__}: {error}")
 
 
 def unload(shell: Any) -> None:
@@ -249,7 +249,7 @@ def unload(shell: Any) -> None:
         if notebook is not None:
             notebook.end(process_continues=True)
     except Exception as error:  # noqa: BLE001 - see load
-        _notify(f"this run could not be closed: {type(error).__name__}: {error}")
+        _notify(f"This run could not be closed: {type(error).__name__}: {error}")
 
 
 def _magic(line: str) -> None:
@@ -270,7 +270,7 @@ def _end_at_exit() -> None:
         if notebook is not None:
             notebook.end(process_continues=False)
     except Exception as error:  # noqa: BLE001 - the kernel's own end counts
-        _notify(f"this run could not be closed: {type(error).__name__}: {error}")
+        _notify(f"This run could not be closed: {type(error).__name__}: {error}")
 
 
 def _parse_settings(line: str) -> dict[str, str]:
@@ -278,7 +278,7 @@ def _parse_settings(line: str) -> dict[str, str]:
     try:
         arguments = shlex.split(line)
     except ValueError as error:
-        raise ValueError(f"{line.strip()!r} cannot be read ({error})") from error
+        raise ValueError(f"{line.strip()!r} cannot be parsed ({error})") from error
     settings = {}
     for argument in arguments:
         key, equals, value = argument.partition("=")

@@ -1,8 +1,8 @@
-"""A training script that tells of itself: ``with labcarbon_collect.track(project="vision", params=vars(args)) as run``.
+"""A training script as a run: ``with labcarbon_collect.track(project="vision", params=vars(args)) as run``.
 
-Beginning makes the script wait for half a second at most (a quarter of LABCARBON_STARTUP_TIMEOUT_S), ending for a few; nothing here
-makes it fail. Below ``labcarbon-collect run``, or within a run of MLflow that is told, it is the run that is there already;
-of several ranks only the first tells anything.
+The start delays the script by at most a quarter of LABCARBON_STARTUP_TIMEOUT_S (0.5 s), the end by a few seconds. No error
+of this module makes the script fail. Below ``labcarbon-collect run`` or within a reported MLflow run, the script joins that
+run. Of several ranks only the first one reports.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import threading
 import time
 import uuid
 from types import TracebackType
-from typing import Any, Dict, Mapping, Optional, Type, Union
+from typing import Any, Dict, Mapping, Optional, Set, Type, Union
 
 from labcarbon_collect.api.preflight import PreflightRequest, PreflightResponse
 from labcarbon_collect.api.run_client import RunReporter
@@ -47,11 +47,14 @@ class TrackedRun:
         name: Optional[str] = None,
         params: Any = None,
         data: Paths = None,
+        checkpoint: Union[str, os.PathLike[str], None] = None,
         start: Union[str, os.PathLike[str], None] = None,
         intent: str = "train",
         sweep: str = "",
         parent: Optional[str] = None,
     ) -> None:
+        if start is not None:
+            _warn_deprecated("track(start=…)", "track(checkpoint=…)")
         outer = current.active_run(os.environ)
         is_joined = outer is not None and outer.source in (current.WRAPPED, current.MLFLOW)
         self.is_joined = is_joined  # ``labcarbon-collect run`` or MLflow started the run and ends it
@@ -62,7 +65,12 @@ class TrackedRun:
         self._project, self._name = project, name
         self._extra_facts = {"intent": intent}
         self._extra_facts.update({key: text[:100] for key, text in (("sweep", sweep), ("parent", parent)) if text})
-        self._data, self._checkpoint, self._sweep, self._intent = role_paths(data), os.fspath(start or ""), sweep, intent
+        self._data, self._checkpoint, self._sweep, self._intent = (
+            role_paths(data),
+            os.fspath(checkpoint or start or ""),
+            sweep,
+            intent,
+        )
         self._started_us = time.time_ns() // 1000
         self._daemon = daemon_link.DaemonLink()
         self._login = _login()
@@ -78,8 +86,8 @@ class TrackedRun:
             None if self.is_silent else self._login, self.uuid, is_registered=self._ready, notify=notify
         )
         self._lineage = LineageDeclarations(self.uuid, os.environ, quiet=self.is_silent, say=notify)
-        self.used, self.produced = self._lineage.used, self._lineage.produced
-        self.initialised_from, self.distilled_from = self._lineage.initialised_from, self._lineage.distilled_from
+        self.log_input, self.log_output = self._lineage.log_input, self._lineage.log_output
+        self.init_from, self.distilled_from = self._lineage.init_from, self._lineage.distilled_from
 
     def __enter__(self) -> TrackedRun:  # noqa: PYI034 - Self requires Python 3.11
         if not self.is_silent:
@@ -92,7 +100,7 @@ class TrackedRun:
         try:
             self._finish(error)
         except Exception as problem:  # noqa: BLE001 - the script's own result counts
-            notify(f"this run could not be closed: {type(problem).__name__}: {problem}")
+            notify(f"This run could not be closed: {type(problem).__name__}: {problem}")
 
     def log(self, step: int, **metrics: Any) -> None:
         """Queue metrics of a step for upload in the background: ``run.log(100, loss=0.25,
@@ -102,11 +110,26 @@ class TrackedRun:
             return
         points, invalid_names = parse_points(step, metrics, time.time_ns() // 1000)
         if invalid_names:
-            self._sender.warn_first(f"{', '.join(invalid_names)}: no number, so no metric")
+            self._sender.warn_first(f"Not a number, so not stored as a metric: {', '.join(invalid_names)}")
         for name, at, value, _ in points:
             if "loss" in name.lower():
                 self._note_loss(name, at, value)
         self._sender.add(points)
+
+    def used(self, *args: Any, **facts: Any) -> None:
+        """Former name of :meth:`log_input`."""
+        _warn_deprecated("run.used", "run.log_input")
+        self.log_input(*args, **facts)
+
+    def produced(self, *args: Any, **facts: Any) -> None:
+        """Former name of :meth:`log_output`."""
+        _warn_deprecated("run.produced", "run.log_output")
+        self.log_output(*args, **facts)
+
+    def initialised_from(self, *args: Any, **facts: Any) -> None:
+        """Former name of :meth:`init_from`."""
+        _warn_deprecated("run.initialised_from", "run.init_from")
+        self.init_from(*args, **facts)
 
     def check(self) -> Optional[PreflightResponse]:
         """Check for duplicates, print the response and return it. Returns None without a response
@@ -117,7 +140,7 @@ class TrackedRun:
         try:
             return self._check()
         except Exception as problem:  # noqa: BLE001 - the script continues
-            notify(f"nobody was asked whether this was run before: {type(problem).__name__}: {problem}")
+            notify(f"Duplicate check skipped: {type(problem).__name__}: {problem}")
             return None
 
     def _start(self) -> None:
@@ -128,7 +151,9 @@ class TrackedRun:
         current.activate(self.uuid, current.TRACKED)
         self._survey_call = Deadline("this", self._survey)
         registration = Deadline("daemon", lambda: daemon_link.register(self.uuid, os.getpid(), facts=self._forwarded()))
-        self._daemon = registration.wait(Budget(SHORT_TIMEOUT_S)) or daemon_link.DaemonLink(error="the daemon took too long")
+        self._daemon = registration.wait(Budget(SHORT_TIMEOUT_S)) or daemon_link.DaemonLink(
+            error="no response from the daemon in time"
+        )
         self._lineage.node = self._daemon.node or ""
         self._registration = Deadline("telling", self._register)
 
@@ -184,7 +209,7 @@ class TrackedRun:
 
     def _check(self) -> Optional[PreflightResponse]:
         if self._login is None:
-            notify("nobody was asked whether this was run before: you are not logged in: labcarbon-collect login URL")
+            notify("Duplicate check skipped: you are not logged in. Log in with: labcarbon-collect login URL")
             return None
         budget = Budget(STARTUP_TIMEOUT_S)
         facts = self._facts(self._fingerprint_wire())
@@ -194,7 +219,7 @@ class TrackedRun:
         )
         response, error = await_reply(start_preflight(self._login, request, budget), self._login.url, budget)
         if response is None:
-            notify(f"nobody was asked whether this was run before: {error}")
+            notify(f"Duplicate check skipped: {error}")
             return None
         for line in preflight_text.format_response(response):
             print(line, file=sys.stderr, flush=True)
@@ -227,7 +252,7 @@ class TrackedRun:
             closing = {"failure": closing["failure"]}
         unsent = self._sender.close(STARTUP_TIMEOUT_S)
         if unsent:
-            self._sender.warn_first(f"{unsent} points of metrics were not sent")
+            self._sender.warn_first(f"{unsent} metric points were not sent")
         self._report_end(closing)
         self._lineage.close()
         if figures is not None:
@@ -252,8 +277,10 @@ class TrackedRun:
         facts = self._facts(self._fingerprint_wire())
         if not reporter.finish(facts, closing):
             is_forwarded = daemon_link.forward_later(self._daemon, self.uuid, facts=facts, closing=closing)
-            known = "answer now; the daemon tells it later" if is_forwarded else "know of this run"
-            notify(f"the server does not {known}: {reporter.error}")
+            if is_forwarded:
+                notify(f"The server is unavailable. The daemon forwards the run later. ({reporter.error})")
+            else:
+                notify(f"The server does not know this run: {reporter.error}")
 
     def _print_figures(self, figures: Mapping[str, Any]) -> None:
         server = self._login.url if self._login else self._daemon.url
@@ -283,6 +310,16 @@ def role_paths(data: Paths) -> Dict[str, str]:
 def notify(text: str) -> None:
     """Print one line to standard error."""
     print(f"labcarbon: {text}", file=sys.stderr, flush=True)
+
+
+_deprecated_names: Set[str] = set()
+
+
+def _warn_deprecated(former: str, name: str) -> None:
+    """Print the deprecation line of a former name, but only the first time."""
+    if former not in _deprecated_names:
+        _deprecated_names.add(former)
+        notify(f"{former} is deprecated: use {name}")
 
 
 def _login() -> Optional[Login]:

@@ -1,4 +1,4 @@
-"""Real collector processes for tests: a daemon, a run, each with a folder and a socket of its own."""
+"""Real collector processes for tests: a daemon, a run, each with its own folder and socket."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from typing import Any
 
 from labcarbon_collect.ipc.client import Client, DaemonUnavailable
 
-# For what does not try how long work waits: a busy machine may stop us for longer than people are to wait.
+# For tests that do not measure delays: a busy machine may be slower than the default timeout.
 LONG_TIMEOUT = {"LABCARBON_STARTUP_TIMEOUT_S": "30"}
 DEFAULT_TIMEOUT = {"LABCARBON_STARTUP_TIMEOUT_S": ""}
 COMMAND = [sys.executable, "-m", "labcarbon_collect"]
 
 
 def wait_for(condition: Callable[[], Any], *, seconds: float = 20) -> Any:
-    """Wait until ``condition`` is true, and return it."""
+    """Wait until ``condition`` is true and return its value."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         value = condition()
@@ -35,12 +35,12 @@ def wait_for(condition: Callable[[], Any], *, seconds: float = 20) -> Any:
 
 @dataclass
 class Collector:
-    """One simulated node: its environment, and its daemon if it was started."""
+    """One simulated node: its environment, and its daemon if it is started."""
 
     root: Path
     settings: dict[str, str] = field(default_factory=dict)
     daemon: subprocess.Popen[bytes] | None = None
-    node_id: str = field(default_factory=lambda: str(uuid.uuid4()))  # a simulated node: many share this machine
+    node_id: str = field(default_factory=lambda: str(uuid.uuid4()))  # a simulated node: several run on this machine
 
     @property
     def socket(self) -> Path:
@@ -85,7 +85,7 @@ class Collector:
         try:
             return client.call(request, timeout_s=5)
         except DaemonUnavailable:
-            return None  # it is just stopping
+            return None  # it is stopping
         finally:
             client.close()
 
@@ -112,5 +112,5 @@ class Collector:
 
 
 def shell(*script: str) -> Sequence[str]:
-    """A small command."""
+    """Return a small command."""
     return ["sh", "-c", "; ".join(script)]

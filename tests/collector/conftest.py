@@ -19,13 +19,15 @@ from tests.fakes.nvml_driver import FakeDriver
 
 @pytest.fixture(scope="session")
 def nvml_libraries(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where the simulated driver's libraries are built, once a session."""
+    """The folder for the simulated driver's libraries, built one time per session."""
     return tmp_path_factory.mktemp("nvml")
 
 
 @pytest.fixture
 def bench(tmp_path: Path, nvml_libraries: Path) -> Iterator[Callable[..., Bench]]:
-    """Make a machine with the named GPUs, an opened source on it, and load its driver into this process."""
+    """Create a machine with the named GPUs and an opened source, with its driver loaded into this
+    process.
+    """
     with ExitStack() as stack:
 
         def make(*profiles: str, opened: bool = True, with_v3: bool = True, **options: Any) -> Bench:
@@ -49,7 +51,7 @@ def server() -> Iterator[fakes.FakeServer]:
 
 @pytest.fixture
 def node(tmp_path: Path) -> Iterator[Collector]:
-    """A simulated node, its daemon not started; ended if a test leaves it running."""
+    """A simulated node without a started daemon. A running daemon is stopped after the test."""
     collector = Collector(tmp_path)
     yield collector
     if collector.daemon is not None and collector.daemon.poll() is None:
@@ -58,7 +60,7 @@ def node(tmp_path: Path) -> Iterator[Collector]:
 
 @pytest.fixture
 def person(tmp_path: Path, server: fakes.FakeServer) -> Collector:
-    """Somebody logged in, on a machine without a daemon."""
+    """A logged-in user on a machine without a daemon."""
     collector = Collector(tmp_path)
     collector.log_in(server.url)
     return collector
@@ -66,7 +68,7 @@ def person(tmp_path: Path, server: fakes.FakeServer) -> Collector:
 
 @pytest.fixture
 def script(tmp_path: Path) -> Path:
-    """A script that trains at once."""
+    """A script that trains immediately."""
     path = tmp_path / "work" / "train.py"
     path.parent.mkdir()
     path.write_text("print('trained', flush=True)\n")
@@ -75,5 +77,5 @@ def script(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def scripts(person: Collector) -> Scripts:
-    """Scripts of somebody logged in, which use MLflow."""
+    """Scripts of a logged-in user that use MLflow."""
     return Scripts(person)

@@ -1,4 +1,6 @@
-"""What calls a run context provider as MLflow does, for tests without it: same modules, functions, treatment of errors."""
+"""A package that calls a run context provider as MLflow does: the same modules, functions and error
+handling.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Scripts that use MLflow, run by a person on a machine, and what came of them."""
+"""Scripts that use MLflow, run by a user on a machine, and their results."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.collector.fake_mlflow import write
 from tests.fakes import labcarbon_server as fakes
 
 RUN, PART = "labcarbon.run_uuid", "labcarbon.part_of"
-SKIPPED_CHECK = "nobody was asked whether this was run before"
+SKIPPED_CHECK = "Duplicate check skipped"
 ONE_RUN = "with mlflow.start_run():\n    print('trained')"
 DATA = ("--data", "cats")
 WORDS = ("--lr", "0.1", "--seed", "1")
@@ -22,7 +22,7 @@ WORDS = ("--lr", "0.1", "--seed", "1")
 
 @dataclass
 class Done:
-    """A script that ended. ``created``: the tags of each run that MLflow would have created."""
+    """A finished script. ``created``: the tags of each run that MLflow would have created."""
 
     code: int
     created: list[dict[str, str]]
@@ -31,13 +31,13 @@ class Done:
 
     @property
     def ours(self) -> list[str]:
-        """The lines of standard error that are ours."""
+        """The lines of standard error from the collector."""
         return [line for line in self.messages.splitlines() if line.startswith("labcarbon: ")]
 
 
 @dataclass
 class Scripts:
-    """Where a person's scripts lie."""
+    """The folder of a user's scripts."""
 
     person: Collector
 
@@ -48,7 +48,7 @@ class Scripts:
     def run(
         self, body: str = ONE_RUN, *words: str, before: tuple[str, ...] = (), environ: dict[str, str] | None = None
     ) -> Done:
-        """Run ``python train.py --data cats …`` of that body."""
+        """Run ``python train.py --data cats …`` with this body."""
         self.folder.mkdir(exist_ok=True)
         if not (self.folder / "cats").exists():
             (self.folder / "cats").mkdir()
@@ -69,7 +69,7 @@ class Scripts:
 
 
 def questions(server: fakes.FakeServer) -> list[Any]:
-    """What was asked."""
+    """Return the bodies of the preflight requests."""
     return [request.body for request in server.requests if request.path == "/api/v1/preflight/"]
 
 

@@ -1,4 +1,4 @@
-"""Shared by the NVML tests: a stepped clock, and a source upon the simulated driver."""
+"""Shared by the NVML tests: a stepped clock, and a source on the simulated driver."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ BOOT = "11111111-2222-3333-4444-555555555555"
 
 
 class SteppedClock:
-    """Both clocks, moved only by the test; the driver's GPUs draw their power meanwhile."""
+    """Both clocks, advanced only by the test. The driver's GPUs draw their power meanwhile."""
 
     def __init__(self, driver: FakeDriver) -> None:
         self.driver = driver
@@ -31,13 +31,13 @@ class SteppedClock:
         self.pass_by(seconds)
 
     def pass_by(self, seconds: float) -> None:
-        """Let time pass without the GPUs drawing anything."""
+        """Advance time without GPU energy."""
         self.monotonic_us += round(seconds * 1_000_000)
         self.wall_us += round(seconds * 1_000_000)
 
 
 class Bench:
-    """A driver, a clock and a source that reads the one by the other."""
+    """A driver, a clock and a source that uses both."""
 
     def __init__(self, driver: FakeDriver, sys_root: Path, **options: Any) -> None:
         self.driver = driver
@@ -53,9 +53,9 @@ class Bench:
         )  # fmt: skip
 
     def reload_driver(self) -> None:
-        """The kernel module is loaded again: its folder in sysfs is a new one, its counters start from nought."""
+        """Reload the kernel module: a new folder in sysfs, counters at zero."""
         module = self.sys_root / "module" / "nvidia"
-        module.rename(module.with_name(f"old{self.clock.monotonic_us}"))  # kept, so that its inode is not used again
+        module.rename(module.with_name(f"old{self.clock.monotonic_us}"))  # preserved, so that its inode is not reused
         module.mkdir()
         self.driver.reload()
 

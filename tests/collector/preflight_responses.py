@@ -1,4 +1,4 @@
-"""Answers of a server about earlier runs, and how a person asks for them."""
+"""Responses of the duplicate check, and calls of the commands that use it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from tests.collector.collector_process import Collector
 from tests.fakes import labcarbon_server as fakes
 
-# A script that goes on until somebody says that the digest of its data was told.
+# A script that runs until a file confirms that the digest of its data has arrived.
 UNTIL_RECEIVED = "import os, time\nwhile not os.path.exists('told'): time.sleep(0.05)\n"
 PREFLIGHT_ID = "22222222-2222-4222-8222-222222222222"
 MATCH = {

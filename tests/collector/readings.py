@@ -1,4 +1,4 @@
-"""Readings and windows for tests, and a check of what every window must keep."""
+"""Readings and windows for tests, and a check of the invariants of windows."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ GPU = "gpu:GPU-5d1c6ad1-0000-4000-8000-000000000001"
 
 
 def reading(at_s: float, counter_mj: int, **changes: Any) -> Reading:
-    """A reading ``at_s`` seconds after T0; the monotonic clock then shows 1 000 s."""
+    """Return a reading ``at_s`` seconds after T0. The monotonic clock is 1 000 s at T0."""
     at_us = round(at_s * SECOND)
     fields: dict[str, Any] = {
         "device": GPU, "monotonic_us": 1000 * SECOND + at_us, "wall_us": T0 + at_us, "counter_mj": counter_mj,
@@ -28,7 +28,7 @@ def reading(at_s: float, counter_mj: int, **changes: Any) -> Reading:
 
 
 def window(seq: int = 0, *, start_s: float = 0, end_s: float = 60, energy_mj: int = 600, **changes: Any) -> Window:
-    """A window of the GPU; its counter starts where a neighbour of the same energy would have ended."""
+    """Return a window of the GPU. Its counter starts at the end of a neighbour of the same energy."""
     fields: dict[str, Any] = {
         "device": GPU, "epoch": "e1", "seq": seq, "start_us": T0 + round(start_s * SECOND),
         "end_us": T0 + round(end_s * SECOND), "mono_start_us": 1000 * SECOND + round(start_s * SECOND),
@@ -41,12 +41,12 @@ def window(seq: int = 0, *, start_s: float = 0, end_s: float = 60, energy_mj: in
 
 
 def minute(seq: int, energy_mj: int = 600, **changes: Any) -> Window:
-    """Window number ``seq`` on the minute grid."""
+    """Return window number ``seq`` on the minute grid."""
     return window(seq, start_s=60 * seq, end_s=60 * (seq + 1), energy_mj=energy_mj, **changes)
 
 
 def check(windows: Sequence[Window]) -> None:
-    """What holds for every window: exact shares, exact counters, a length, no overlap, its own identity."""
+    """Check each window: exact shares, exact counters, a length, no overlap, its own identity."""
     for window in windows:
         assert sum(mj for _, mj in window.shares) == window.energy_mj
         assert window.counter_end_mj - window.counter_start_mj == window.energy_mj >= 0
@@ -58,12 +58,14 @@ def check(windows: Sequence[Window]) -> None:
 
 
 def total_mj(windows: Iterable[Window]) -> int:
-    """Σ energy."""
+    """Return Σ energy."""
     return sum(window.energy_mj for window in windows)
 
 
 def write_trace(path: Path, *, seconds: int, seed: int) -> list[int]:
-    """A GPU whose counter grows unevenly ten times a second; returns the counter by tenth of a second."""
+    """Write a GPU whose counter grows unevenly ten times a second. Returns the counter by tenth of
+    a second.
+    """
     dice, counter, counters = random.Random(seed), 1_000_000, []
     with path.open("w") as out:
         writer = TraceWriter(out)

@@ -1,4 +1,6 @@
-"""Real users in tests: processes of other uids, and forks of the test that become them for good."""
+"""Real users in tests: processes of other uids, and forks of the test that switch to them
+permanently.
+"""
 
 from __future__ import annotations
 
@@ -11,15 +13,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TextIO
 
-# A daemon without privileges and the users of two jobs: uids that belong to nobody on an ordinary machine.
+# A daemon without privileges and the users of two jobs: uids without an account on an ordinary
+# machine.
 DAEMON, ALICE, BOB = 64_101, 64_102, 64_103
-# A shell's own arithmetic, since the interpreter that runs the tests need not be readable to other users.
+# Shell arithmetic, because other users may not be able to read the test interpreter.
 SHELL_SPIN = "read go; i=0; while [ $i -lt 400000 ]; do i=$((i+1)); done; echo done; read stop"
 
 
 @contextmanager
 def running(*command: str, uid: int | None = None) -> Iterator[subprocess.Popen[str]]:
-    """A process of ours, ended by its own handle."""
+    """Start a process and kill it at the end by its handle."""
     child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, user=uid)
     try:
         yield child
@@ -32,7 +35,7 @@ def running(*command: str, uid: int | None = None) -> Iterator[subprocess.Popen[
 
 @dataclass(frozen=True)
 class Fork:
-    """A fork that works as another user."""
+    """A fork that runs as another user."""
 
     pid: int
     reports: TextIO
@@ -43,9 +46,11 @@ class Fork:
 def unprivileged(
     uid: int, program: Callable[..., None], *arguments: Any, first: Callable[[], None] = lambda: None
 ) -> Iterator[Fork]:
-    """A fork of this process that has become ``uid`` for good, doing ``program(answer, wait, *arguments)``.
+    """Fork this process, switch to ``uid`` permanently, and run ``program(report, wait,
+    *arguments)``.
 
-    ``first`` is done in the fork while it is still root. It must end well; if the test does not, it is ended.
+    ``first`` runs in the fork while it is still root. The fork must exit with 0; if the test fails,
+    it is killed.
     """
     reports_in, reports_out = os.pipe()
     signal_in, signal_out = os.pipe()
@@ -60,7 +65,7 @@ def unprivileged(
             with os.fdopen(reports_out, "w", buffering=1) as reports:
                 program(lambda *words: print(*words, file=reports), lambda: os.read(signal_in, 1), *arguments)
             status = 0
-        except BaseException:  # noqa: BLE001 - the fork ends here whatever it was
+        except BaseException:  # noqa: BLE001 - the fork must end here
             traceback.print_exc()
         finally:
             os._exit(status)

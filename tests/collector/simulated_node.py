@@ -1,4 +1,4 @@
-"""A simulated machine for the collector: a stepped clock, meters with a known integer counter, known processes."""
+"""A simulated node: a stepped clock, meters with a known integer counter, known processes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CPU = f"cpu:{NODE}/0"
 
 @dataclass
 class Machine:
-    """What is true, whatever the collector sees of it."""
+    """The true state of the machine."""
 
     clock: Clock = field(default_factory=lambda: Clock(1000 * SECOND, T0))
     gpu_mj: int = 1_000_000
@@ -38,7 +38,7 @@ class Machine:
         return self.clock
 
     def step(self, seconds: float = 1, *, gpu_mj: int = 0, cpu_mj: int = 0, wall_s: float | None = None) -> None:
-        """Let time pass and energy be used."""
+        """Advance time and energy."""
         wall_s = seconds if wall_s is None else wall_s
         self.clock = Clock(self.clock.monotonic_us + round(seconds * SECOND), self.clock.wall_us + round(wall_s * SECOND))
         self.gpu_mj += gpu_mj
@@ -80,18 +80,18 @@ class MachineSource:
         return ()
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing."""
 
 
 class FakeConsumers:
-    """Knows what the Machine says; ``keys`` maps pids to consumers."""
+    """Consumers of the Machine. ``keys`` maps pids to consumers."""
 
     def __init__(self, machine: Machine, keys: Mapping[int, str] | None = None) -> None:
         self.machine, self.keys = machine, dict(keys or {})
         self.ended: list[tuple[str, int]] = []
 
     def snapshot(self) -> None:
-        """The machine is always looked at afresh."""
+        """Do nothing: the machine is always read directly."""
 
     def consumer_of(self, pid: int) -> str:
         return self.keys.get(pid, "unknown")
@@ -115,7 +115,7 @@ class FakeConsumers:
 def node_monitor(
     home: Path, machine: Machine, *, consumers: FakeConsumers | None = None, max_bytes: int = 200 << 20, **source: Any
 ) -> NodeMonitor:
-    """A station on ``home``, as after a start of the daemon."""
+    """Return a monitor on ``home``, as after a start of the daemon."""
     spool = Spool(home, check=True)
     sources = SourcePoller([("machine", MachineSource(machine, **source))], now=machine.now)
     return NodeMonitor(

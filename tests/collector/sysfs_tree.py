@@ -1,4 +1,4 @@
-"""Folders that look like a machine's /proc and /sys."""
+"""Folders that imitate /proc and /sys of a machine."""
 
 from __future__ import annotations
 

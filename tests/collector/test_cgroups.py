@@ -1,6 +1,6 @@
-"""Jobs, pods and containers by the cgroup paths that real managers make, and by those that users make to look like them.
+"""Jobs, pods and containers by cgroup paths of real managers, and by imitations created by users.
 
-The paths lie in cgroup_paths.csv; a bar stands for the end of a line of /proc/<pid>/cgroup.
+The paths are in cgroup_paths.csv. A bar is the end of a line of /proc/<pid>/cgroup.
 """
 
 from __future__ import annotations
@@ -38,7 +38,9 @@ def test_table_has_enough_paths():
 
 @pytest.mark.parametrize("origin", [name for name in RECORDED if name.startswith("HOSTILE")])
 def test_path_named_by_a_user_is_never_trusted(origin, tmp_path):
-    """No hostile path gives a key that an honest one can give: jobs, pods, and containers without a user before them."""
+    """No hostile path yields a key of an honest one: jobs, pods, and containers without a user in
+    the key.
+    """
     honest = {key for name, (_, key) in RECORDED.items() if not name.startswith("HOSTILE") and key}
     own_paths = {f"container:{name}/" for name in NAMES.values()}
     text, _ = RECORDED[origin]

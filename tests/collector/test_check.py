@@ -1,4 +1,4 @@
-"""``check`` asks whether a command's work was done before, and starts nothing."""
+"""``check`` checks a command for duplicates without starting it."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ def test_check_answers_and_starts_nothing(person: Collector, script: Path, serve
     done = run_script(person, script, "check", "--project", "demo")
     assert done.returncode == 0
     assert "Ben did exactly this" in done.stdout
-    assert "not certain: data known by names, sizes and times only" in done.stdout
-    assert "the data are unknown: no argument is a path that exists" in done.stdout
+    assert "not certain: data compared by name, size and time only" in done.stdout
+    assert "Data unknown: no argument is an existing path" in done.stdout
     assert "trained" not in done.stdout
     assert server.sent("PUT", "runs/") == []
     assert outcomes(server) == []
@@ -52,7 +52,7 @@ def test_check_without_a_server_or_a_login_is_no_error(person: Collector, script
     server.faults = [fakes.error_response(500)]
     done = run_script(person, script, "check", "--enforce")
     assert done.returncode == 0
-    assert "nobody was asked whether this was run before" in done.stderr
+    assert "Duplicate check skipped" in done.stderr
     stranger = Collector(person.root, {"XDG_CONFIG_HOME": str(person.root / "nobody")})
     done = run_script(stranger, script, "check")
     assert done.returncode == 0
@@ -74,9 +74,9 @@ def test_check_hashes_all_data_first_on_request(person: Collector, script: Path,
         file.truncate(70_000_000)
     command = ["--", "python3", "train.py", "--data", "cats"]
     weak = person.call("check", *command, cwd=script.parent)
-    assert "the data are known by names, sizes and times only; with --digest by content" in weak.stdout
-    sure = person.call("check", "--digest", *command, cwd=script.parent)
-    assert "known by names" not in sure.stdout
+    assert "Data compared by name, size and time only. With --hash-data: by content" in weak.stdout
+    sure = person.call("check", "--hash-data", *command, cwd=script.parent)
+    assert "compared by name" not in sure.stdout
     first, second = (request.body["fingerprint"]["data"] for request in server.sent("POST", "preflight/"))
     assert "verified" not in first
     assert second["verified"]

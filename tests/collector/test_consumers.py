@@ -20,7 +20,7 @@ JOB = "0::/system.slice/slurmstepd.scope/job_17/step_0/user/task_0"
 
 @pytest.fixture(autouse=True)
 def only_root_has_a_name(monkeypatch):
-    """Whoever has an account on this machine: the other users of the fake /proc are numbers."""
+    """On a machine with any accounts: the other users of the fake /proc are numbers."""
     names = {0: SimpleNamespace(pw_name="root")}
     monkeypatch.setattr("labcarbon_collect.pseudonyms.pwd", SimpleNamespace(getpwuid=names.__getitem__))
 
@@ -123,7 +123,7 @@ def test_orphan_is_assigned_by_its_group(tree, resolver, shared):
     tree.put(71, ppid=1, uid=1001, **{shared: sign})
     resolver.snapshot()
     assert resolver.consumer_of(70) == f"run:{RUN}"
-    assert resolver.consumer_of(71) == "proc:1001/python3", "another user's process is never adopted"
+    assert resolver.consumer_of(71) == "proc:1001/python3", "a process of another user is never assigned to the run"
 
 
 def test_shared_group_assigns_nothing(tree, resolver):
@@ -193,7 +193,9 @@ def test_time_of_observed_child_is_not_counted_again_at_its_parent(tree, resolve
     tree.drop(51)
     tree.put(50, children=130)
     resolver.snapshot()
-    assert (ticks(resolver, "proc:root/cc"), ticks(resolver, "proc:root/make")) == (130, 0), "the rest is the child's too"
+    assert (ticks(resolver, "proc:root/cc"), ticks(resolver, "proc:root/make")) == (130, 0), (
+        "the rest belongs to the child, too"
+    )
 
 
 def test_child_that_ended_one_snapshot_before_its_parent_grew(tree, resolver):
@@ -209,7 +211,9 @@ def test_child_that_ended_one_snapshot_before_its_parent_grew(tree, resolver):
 
 @pytest.mark.parametrize("snapshots_between", [0, 1])
 def test_time_of_child_observed_before_its_work_is_its_own(tree, resolver, snapshots_between):
-    """A short run: known from its registration on, and over, but not told so, when the collector looks again."""
+    """A short run: known since its registration, and ended before the next snapshot without an end
+    request.
+    """
     tree.put(40, uid=1000, comm="labcarbon-colle")
     tree.put(50, ppid=40, cpu=0)
     resolver.snapshot()
@@ -267,7 +271,7 @@ def test_end_of_run_adds_time_of_short_processes(tree, resolver):
     tree.drop(50)
     tree.put(40, children=100)
     resolver.snapshot()
-    assert ticks(resolver, f"run:{RUN}") == 100, "what the wrapper's wait brings was told before"
+    assert ticks(resolver, f"run:{RUN}") == 100, "the time by the wrapper's wait was already counted"
     assert ticks(resolver, "proc:1000/labcarbon-colle") == 0
 
 
@@ -306,7 +310,9 @@ STEPS = st.lists(
 @settings(max_examples=60, deadline=None)
 @given(steps=STEPS)
 def test_time_never_falls_and_nothing_is_counted_twice(tmp_path_factory, steps):
-    """Any life of a tree of processes: cumulative times only rise, their sum never exceeds what was worked."""
+    """For any history of a process tree: cumulative times only rise, their sum never exceeds the
+    work.
+    """
     tree = ProcTree(tmp_path_factory.mktemp("proc"))
     tree.put(1, ppid=0, comm="init", uid=0, start=1)
     tree.put(50, start=2)
@@ -342,7 +348,7 @@ def test_time_never_falls_and_nothing_is_counted_twice(tmp_path_factory, steps):
         assert all(after[key] >= used for key, used in before.items())
         before = after
     assert sum(before.values()) <= worked * tick_us()
-    assert sum(before.values()) == worked * tick_us(), "every process was seen, so nothing is missing either"
+    assert sum(before.values()) == worked * tick_us(), "every process was observed, so nothing is missing"
 
 
 def test_prepaid_time_is_deducted_one_time():

@@ -1,4 +1,4 @@
-"""Who on the real /proc: real children, real users, and never anybody's environment."""
+"""Consumers on the real /proc: real children, real users, and no environment read."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_short_children_are_counted_at_their_parent():
 
 
 def test_snapshot_is_cheap_and_reads_no_environment():
-    """Through Python's own audit of every file that is opened; the look must also be seen to open something."""
+    """Python's audit lists every opened file. The snapshot must be seen to open at least one."""
     program = (
         "import sys\n"
         "opened = []\n"
@@ -87,13 +87,15 @@ def test_registration_is_for_ones_own_processes():
 
 
 def test_a_process_of_another_user_cannot_be_registered_by_us():
-    """Process 1 is root's (or hidden): an ordinary user cannot have it; nor can Alice, asking while we are root."""
+    """Process 1 belongs to root or is hidden. Neither an ordinary user nor Alice can register it,
+    even if this process is root.
+    """
     with pytest.raises(RegistrationRefused):
         ConsumerResolver(cluster="here").register(RUN, 1, os.getuid() or ALICE)
 
 
 def run_daemon_work(report, wait, alice, bob):
-    """What the daemon does, without any right over the two users."""
+    """Do the work of a daemon without any permission over the two users."""
     assert os.getresuid() == (DAEMON, DAEMON, DAEMON)
     resolver = ConsumerResolver(cluster="here")
     resolver.snapshot()
@@ -114,7 +116,9 @@ def run_daemon_work(report, wait, alice, bob):
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can start processes of other users; CI runs as root too")
 def test_an_unprivileged_daemon_and_two_other_users():
-    """Daemon, Alice and Bob are three real uids; the daemon has no rights over the others and needs none."""
+    """Daemon, Alice and Bob are three real uids. The daemon has no permission over the others and
+    needs none.
+    """
     with (
         running("/bin/sh", "-c", SHELL_SPIN, uid=ALICE) as alice,
         running("/bin/sh", "-c", SHELL_SPIN, uid=BOB) as bob,
@@ -135,7 +139,7 @@ def test_an_unprivileged_daemon_and_two_other_users():
 
 
 def mount_hiding_proc(folder):
-    """In a mount namespace of our own, mount a /proc that hides other users' processes."""
+    """Mount a /proc that hides processes of other users in an own mount namespace."""
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.unshare(0x0002_0000):  # CLONE_NEWNS
         return
@@ -164,7 +168,7 @@ def test_work_of_another_user_is_unknown_with_hidepid(tmp_path_factory):
     for place in (folder, *folder.parents):
         if place == Path(tempfile.gettempdir()):
             break
-        place.chmod(0o755)  # the daemon's user must get there; with several test workers it lies one folder deeper
+        place.chmod(0o755)  # the daemon's user must reach it; with several test workers it is one folder deeper
     with (
         running("/bin/sh", "-c", "read stop", uid=ALICE) as alice,
         unprivileged(DAEMON, run_daemon_with_hidepid, folder, alice.pid, first=lambda: mount_hiding_proc(folder)) as daemon,

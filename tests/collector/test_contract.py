@@ -1,4 +1,5 @@
-"""The recorded requests and replies under tests/contract/: what the collector makes and what it reads.
+"""The recorded requests and responses under tests/contract/, as the collector writes and reads
+them.
 
 The server's tests read the same files.
 """
@@ -35,7 +36,7 @@ def recorded(name: str) -> Any:
 
 
 def batch() -> dict[str, Any]:
-    """Two GPU windows, one of them recovered, and a modelled CPU window, with a gap."""
+    """Two GPU windows, one of them recovered, a modelled CPU window, and a gap."""
     gpu = minute(4, 18_000_000, epoch=EPOCH, shares=((f"run:{RUN}", 17_000_000), ("unknown", 1_000_000)))
     recovered = window(
         5, start_s=300, end_s=1500, energy_mj=90_000_000, epoch=EPOCH, flags=2, util_mean_pm=None, util_max_pm=None,

@@ -1,4 +1,4 @@
-"""The processor model: the right row, the right watts, a counter that needs no memory."""
+"""The processor model: the right row, the right watts, a stateless counter."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def test_this_machine_has_a_model() -> None:
 
 
 def test_the_collector_is_python_3_9() -> None:
-    """Syntax only: what a login node with an old Python must be able to read."""
+    """Syntax only: a login node may have an old Python."""
     for path in Path(labcarbon_collect.__file__).parent.rglob("*.py"):
         tree = ast.parse(path.read_text(), feature_version=(3, 9))
         future = [node for node in tree.body if isinstance(node, ast.ImportFrom) and node.module == "__future__"]

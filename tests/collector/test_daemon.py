@@ -1,4 +1,4 @@
-"""The daemon as a process: a second one, a token that comes late, status and doctor, the watchdog."""
+"""The daemon as a process: second daemon, later enrolment, status and doctor, watchdog."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_second_daemon_on_node_is_refused(node: Collector, tmp_path: Path) -> No
 
 def test_second_daemon_on_machine_is_refused_for_any_folder(node: Collector) -> None:
     with ExitStack() as lock:
-        with suppress(AlreadyRunning):  # a daemon of this very machine may hold it: as good
+        with suppress(AlreadyRunning):  # a daemon of this machine may hold the lock: equally valid
             lock.enter_context(lock_machine())
         done = Collector(node.root, {"LABCARBON_NODE_ID": ""}).call("daemon")
     assert done.returncode == 1
@@ -84,7 +84,7 @@ def test_status_and_doctor_print_text_and_json(node: Collector) -> None:
 def test_error_messages_name_the_fix(node: Collector, server: fakes.FakeServer) -> None:
     assert "https://labs.example" in node.call("enrol", "http://labs.example", input="c\n").stderr
     assert "check that the server is running" in node.call("enrol", "http://127.0.0.1:1", input="c\n").stderr
-    assert f"copy it from {server.url}/nodes/enrol/" in node.call("enrol", server.url, input="\n").stderr
+    assert f"Copy it from {server.url}/nodes/enrol/" in node.call("enrol", server.url, input="\n").stderr
     server.faults = [fakes.error_response(400, "This code is not valid.")]
     done = node.call("enrol", server.url, input="wrong\n")
     assert done.returncode == 1

@@ -1,4 +1,4 @@
-"""The daemon as a process: kills, a damaged or lost spool, unsafe and cloned folders."""
+"""The daemon as a process: kills, damaged or lost spool, unsafe and cloned folders."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_fifteen_kills_lose_and_duplicate_nothing(node: Collector, server: fakes
     answered_mj = sum(mj for _, mj in spool.result_totals().values())
     spool.close()
     assert answered_mj + sum(w.energy_mj for w in waiting) == last - started > 0, f"seed {seed}"
-    # What the server holds, plus what still waits and it does not hold, is the counter's difference as well.
+    # Windows of the server plus waiting windows that it lacks equal the counter difference, too.
     lock = set(server.windows)
     missing = sum(w.energy_mj for w in waiting if (w.device, w.epoch, w.seq) not in lock)
     assert server.stored_mj + missing == last - started, f"seed {seed}"

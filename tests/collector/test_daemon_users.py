@@ -1,4 +1,6 @@
-"""The whole daemon as one user, jobs on a GPU as two others: energy by registration, and nobody's environment read."""
+"""The complete daemon as one user, jobs on a GPU as two others: energy by registration, and no
+environment read.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,7 @@ pytestmark = [
 
 @pytest.fixture
 def place() -> Iterator[Path]:
-    """A folder that all three users can enter; the daemon's data inside are its own."""
+    """A folder accessible to all three users. The daemon's data inside are its own."""
     window = Path(tempfile.mkdtemp(prefix="labcarbon-users-"))
     window.chmod(0o755)
     for name, mode in (("daemon", 0o700), ("run", 0o755)):
@@ -49,8 +51,8 @@ def environment(place: Path) -> dict[str, str]:
     }  # fmt: skip
 
 
-def run_daemon(response, wait, place: Path) -> None:
-    """Measure until told to end; then tell which uid we were and which secrets we opened."""
+def run_daemon(report, wait, place: Path) -> None:
+    """Measure until stopped, then report the uid and the secret files that were opened."""
     secrets: list[str] = []
     opened: list[str] = []
 
@@ -62,21 +64,21 @@ def run_daemon(response, wait, place: Path) -> None:
     daemon = Daemon(
         environment(place),
         DaemonSettings(interval_s=10, upload=False),
-        who=ConsumerResolver(cluster="here"),
-        say=lambda text: None,
+        consumers=ConsumerResolver(cluster="here"),
+        log=lambda text: None,
     )
     daemon.run()
-    response(*os.getresuid(), len(secrets), sum(name.endswith("/stat") for name in opened) > 10)
+    report(*os.getresuid(), len(secrets), sum(name.endswith("/stat") for name in opened) > 10)
 
 
 def import_late_modules() -> None:
-    """The interpreter that runs the tests may lie where only root can read: load its late modules while we are root."""
+    """Import late modules as root: the test interpreter may be readable by root only."""
     modelled_idle_mw("nobody")
     assert nvml_check().state == "ok"
 
 
-def query_daemon(response, wait, place: Path, *requests: dict[str, object]) -> None:
-    """As some user: send the requests over the daemon's socket and tell the answers."""
+def query_daemon(report, wait, place: Path, *requests: dict[str, object]) -> None:
+    """Send the requests to the daemon's socket as some user and report the responses."""
     os.environ["LABCARBON_SOCKET"] = str(place / "run" / "daemon.sock")
     for _ in range(200):
         try:
@@ -85,8 +87,8 @@ def query_daemon(response, wait, place: Path, *requests: dict[str, object]) -> N
         except DaemonUnavailable:
             time.sleep(0.05)
     for request in requests:
-        reports = client.call(request, timeout_s=5)
-        response(reports.get("error", {}).get("code", "ok"), reports.get("energy_mj"))
+        response = client.call(request, timeout_s=5)
+        report(response.get("error", {}).get("code", "ok"), response.get("energy_mj"))
 
 
 def read_responses(uid: int, place: Path, *requests: dict[str, object]) -> list[str]:
@@ -122,7 +124,7 @@ def test_registered_run_gets_only_its_own_energy(place: Path) -> None:
     run_mj = int(reports.removeprefix("ok "))
     min_mj, max_mj = (ended_mj - start_mj) * 3 // 4, (after_mj - before_mj) * 3 // 4
     second_mj = 400_000
-    assert min_mj - second_mj <= run_mj <= max_mj + second_mj, "three quarters, as the processors were used"
+    assert min_mj - second_mj <= run_mj <= max_mj + second_mj, "three quarters, like the CPU time"
     assert_windows(place, run_mj)
 
 

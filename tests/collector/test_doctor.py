@@ -1,4 +1,4 @@
-"""What doctor says of the meters, and that each trouble comes with the line that mends it."""
+"""The checks of doctor for meters and visibility. Each problem has a fix."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_a_check_that_breaks_is_an_answer(monkeypatch):
 
 
 def test_a_state_outside_the_four_is_refused():
-    with pytest.raises(ValueError, match="none of ok, warn, bad, absent"):
+    with pytest.raises(ValueError, match="not one of ok, warn, bad, absent"):
         Check("x", "fine", "y")
 
 
@@ -108,7 +108,7 @@ def test_hidepid(tmp_path):
     (tmp_path / "1").mkdir()
     (tmp_path / "1/stat").write_text("1 (init) S 0 1 1 0 -1 64 1 2 3 4 5 6 7 8 20 0 1 0 2 1 1\n")
     answer = meters.hidepid_check(str(tmp_path))
-    assert (answer.state, answer.summary) == ("ok", "all processes are visible in spite of hidepid=invisible")
+    assert (answer.state, answer.summary) == ("ok", "all processes are visible despite hidepid=invisible")
 
 
 def test_pid_namespace(tmp_path):

@@ -1,4 +1,6 @@
-"""labcarbon-collect epilog: one line, within two seconds, always well; a job's figures for its own user and root only."""
+"""labcarbon-collect epilog: one line, within two seconds, exit code 0. A job's figures are for its
+user and root only.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,7 @@ JOB = {"SLURM_JOB_ID": "981", "SLURM_CLUSTER_NAME": "HPC"}
 
 @contextmanager
 def answering(path: Path, response: Callable[[bytes], bytes]) -> Iterator[None]:
-    """A daemon's socket that answers each line."""
+    """The socket of a daemon that answers each line."""
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(str(path))
     listener.listen()
@@ -36,7 +38,7 @@ def answering(path: Path, response: Callable[[bytes], bytes]) -> Iterator[None]:
     def serve() -> None:
         with listener:
             connection, _ = listener.accept()
-            with connection, suppress(BrokenPipeError):  # who asked may have gone
+            with connection, suppress(BrokenPipeError):  # the caller may have disconnected
                 connection.sendall(response(connection.recv(4096)))
 
     thread = threading.Thread(target=serve, daemon=True)
@@ -47,7 +49,7 @@ def answering(path: Path, response: Callable[[bytes], bytes]) -> Iterator[None]:
 
 @contextmanager
 def hanging(path: Path) -> Iterator[None]:
-    """A daemon's socket that answers nothing for as long as somebody asks, or half a minute."""
+    """The socket of a daemon that does not answer during a call, or for half a minute."""
     over = threading.Event()
 
     def response(request: bytes) -> bytes:
@@ -93,9 +95,9 @@ def test_hanging_daemon_does_not_delay_the_job(tmp_path: Path) -> None:
     with hanging(tmp_path / "s"):
         code, _, output, took_s = epilog(**JOB, LABCARBON_SOCKET=str(tmp_path / "s"))
     assert code == 0
-    assert took_s < 15, "two seconds, and a slow start of Python"
+    assert took_s < 15, "two seconds plus a slow start of Python"
     assert MAX_RUNTIME_S < 2
-    assert not output or "not measured here" in output, "a process that was stopped meanwhile may end before it says so"
+    assert not output or "not measured here" in output, "a stopped process may end before it prints"
 
 
 def test_hanging_daemon_is_reported(tmp_path: Path) -> None:

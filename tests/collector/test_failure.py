@@ -1,4 +1,4 @@
-"""Why a command failed, from its end alone: only what can be known."""
+"""Failure classes of commands and exceptions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The check that is run against real GPUs passes on the simulated driver, and can fail."""
+"""The check for real GPUs passes on the simulated driver, and can fail."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ def gpu_check():
 
 
 def test_energy_and_job_on_the_simulated_driver():
-    """A real daemon, a real job, a counter that runs by the clock: the whole way from pynvml to the spool."""
+    """A real daemon, a real job, a counter that runs by the clock: from pynvml to the spool."""
     done = subprocess.run(
         [sys.executable, str(SCRIPT), "--fake", "--idle", "3", "--job", "14"], check=False, capture_output=True, text=True
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.startswith("on the simulated driver: NVIDIA H100 80GB HBM3, driver 570.86.15\n")
     assert "exactly" in done.stdout
-    assert "told apart: {" in done.stdout
+    assert "separated: {" in done.stdout
     assert done.stdout.endswith("passed on the simulated driver\n")
 
 
@@ -62,18 +62,18 @@ def test_a_good_measurement_is_judged_good(gpu_check):
     ("windows", "at", "wrong"),
     [
         ([], AT, "no window"),
-        ([GOOD[0], GOOD[2]], AT, "does not begin where"),
+        ([GOOD[0], GOOD[2]], AT, "does not start where"),
         ([GOOD[0], replace(GOOD[1], shares=(("idle", 999),)), GOOD[2]], AT, "do not sum"),
-        ([replace(window, epoch=str(window.seq)) for window in GOOD], AT, "does not begin where"),
+        ([replace(window, epoch=str(window.seq)) for window in GOOD], AT, "does not start where"),
         (GOOD, {**AT, "daemon measures": 99}, "first reading 100 mJ is not the driver's"),
         (GOOD, {**AT, "after the daemon": 1299}, "last reading 1300 mJ is not the driver's"),
         ([GOOD[0], replace(GOOD[1], shares=(("idle", 1000),)), GOOD[2]], AT, "the run has 0 mJ"),
         (GOOD, {**AT, "job begins": 1090}, "the counter moved by 10 mJ while it ran"),
-        ([replace(GOOD[0], shares=(("run:a", 100),)), *GOOD[1:]], AT, "a time before it began"),
+        ([replace(GOOD[0], shares=(("run:a", 100),)), *GOOD[1:]], AT, "from before its start"),
     ],
 )
 def test_a_failed_check_is_reported(gpu_check, windows, at, wrong):
-    with pytest.raises(gpu_check.Wrong, match=wrong):
+    with pytest.raises(gpu_check.CheckFailed, match=wrong):
         judged(gpu_check, windows, at)
 
 

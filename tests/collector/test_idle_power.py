@@ -1,4 +1,4 @@
-"""Idle power learnt from windows in which nobody used the device."""
+"""Idle power estimated from windows without consumers."""
 
 from __future__ import annotations
 
@@ -66,6 +66,6 @@ def test_shared_gpu_divides_its_estimated_idle_power_in_equal_parts(tmp_path: Pa
     for stored in monitor.spool.windows():
         for consumer, energy_mj in stored.shares if stored.seq not in before else ():
             shares[consumer] = shares.get(consumer, 0) + energy_mj
-    # 70.25 W idle: half each. 200 W above it: 9 to 1.
+    # 70.25 W idle: half each. The 200 W above it: 9 to 1.
     assert shares == {"run:a": 50 * (35_125 + 180_000), "run:b": 50 * (35_125 + 20_000)}
     monitor.spool.close()

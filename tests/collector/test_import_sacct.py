@@ -1,4 +1,6 @@
-"""labcarbon-collect import-sacct into a real server: from a file and from sacct, again, and after an interruption."""
+"""labcarbon-collect import-sacct with a real server: from a file and from sacct, repeated, and
+after an interruption.
+"""
 
 from __future__ import annotations
 
@@ -54,16 +56,16 @@ def history(path: Path, count: int) -> Path:
 @pytest.mark.django_db(transaction=True)
 def test_a_file_of_every_kind_of_job(bring: Import) -> None:
     code, out, _ = bring(str(FIXTURE))
-    assert (code, out) == (0, "11 created, 0 changed, 0 unchanged, 0 refused; 2 never began and are no runs\n")
+    assert (code, out) == (0, "11 created, 0 changed, 0 unchanged, 0 refused; 2 never started and are not runs\n")
     run = Run.objects.get(uuid=job_run("hpc/16"))
     assert (run.os_user, run.account, run.name, run.state, run.exit_code) == ("ben", "vision,nlp", "a|b", "killed", 143)
     assert run.job_facts["state"] == "CANCELLED by 1004"
     assert Run.objects.get(job_id="15").job_facts["array_task"] == "1"
     assert Run.objects.get(job_id="12").started_us == T0
     code, out, said = bring(str(FIXTURE))
-    assert (code, out) == (0, "0 created, 0 changed, 0 unchanged, 0 refused; 0 never began and are no runs\n")
-    assert "--again" in said
-    assert bring("--again", str(FIXTURE))[1].startswith("0 created, 0 changed, 11 unchanged, 0 refused")
+    assert (code, out) == (0, "0 created, 0 changed, 0 unchanged, 0 refused; 0 never started and are not runs\n")
+    assert "--restart" in said
+    assert bring("--restart", str(FIXTURE))[1].startswith("0 created, 0 changed, 11 unchanged, 0 refused")
 
 
 @pytest.mark.django_db(transaction=True)
@@ -84,7 +86,7 @@ def test_an_interrupted_import_resumes(bring: Import, tmp_path: Path, monkeypatc
         code, out, said = bring(str(file))
     assert code == 1
     assert "the cable is out" in said
-    assert "the same command goes on" in said
+    assert "The same command resumes" in said
     assert out.startswith("20 created")
     assert Run.objects.count() == 20
     code, out, said = bring(str(file))
@@ -100,8 +102,8 @@ def test_rows_that_are_refused_are_listed(bring: Import, tmp_path: Path) -> None
     code, out, _ = bring(str(file))
     assert code == 1
     assert "2 created, 0 changed, 0 unchanged, 3 refused" in out
-    assert "job hpc/2: it ends before it starts" in out
-    assert "'DANCING' is not known here" in out
+    assert "job hpc/2: the end is before the start" in out
+    assert "unknown state 'DANCING'" in out
     assert "line 6: " in out
     assert Run.objects.get(job_id="3").account == "v" * 100
 
@@ -134,7 +136,7 @@ def test_sacct_is_queried_day_by_day(bring: Import, tmp_path: Path, monkeypatch:
     ("arguments", "mend"),
     [
         (["/nowhere/sacct.txt"], "cannot read"),
-        (["--since", "2026-02-01", "--until", "2026-01-01"], "is not before"),
+        (["--since", "2026-02-01", "--until", "2026-01-01"], "must be before"),
         ([str(FIXTURE), "--since", "2026-01-01"], "a file is read as a whole"),
         ([__file__], "--format=JobIDRaw"),
     ],

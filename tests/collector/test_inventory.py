@@ -1,4 +1,4 @@
-"""What is told of a machine at enrolment."""
+"""Facts of a node at enrolment."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Dividing integers among consumers."""
+"""Division of integers among consumers."""
 
 from __future__ import annotations
 
@@ -34,11 +34,12 @@ def test_ties_go_by_consumer_key() -> None:
 
 
 def test_largest_fraction_gets_the_remainder() -> None:
-    # Quotas 1.43, 7.14, 1.43: one unit is left, the fractions of a and c are equal, a has the smaller key.
+    # Quotas 1.43, 7.14, 1.43: one unit remains, the fractions of a and c are equal, a has the
+    # smaller key.
     assert largest_remainder(10, {"a": 1, "b": 5, "c": 1}) == {"a": 2, "b": 7, "c": 1}
 
 
 @pytest.mark.parametrize(("total", "weights"), [(-1, {"a": 1}), (5, {}), (5, {"a": 0}), (5, {"a": 2, "b": -1})])
 def test_invalid_input_is_refused(total: int, weights: dict[str, int]) -> None:
-    with pytest.raises(ValueError, match=r"negative|no weights"):
+    with pytest.raises(ValueError, match=r"negative|without weights"):
         largest_remainder(total, weights)

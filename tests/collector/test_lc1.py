@@ -1,4 +1,4 @@
-"""Types, names, drops, seeds, batches and sums: the pure part of the fingerprint."""
+"""Types, names, dropped parameters, seeds, batch sizes and sums: the pure part of the fingerprint."""
 
 import math
 from typing import Any

@@ -67,7 +67,7 @@ def test_what_a_script_read_and_made_is_told(person: Collector, server: fakes.Fa
         "os.mkdir('final')\nopen('final/w.bin', 'wb').write(b'w')\nrun.produced('final')\nprint('done')"
     )
     done = track(person, body)
-    assert (done.returncode, done.stdout, done.stderr.count("not told")) == (0, "done\n", 0), done.stderr
+    assert (done.returncode, done.stdout, done.stderr.count("not recorded")) == (0, "done\n", 0), done.stderr
     assert told(server) == {
         ("used", "all cats"), ("initialised_from", "base.safetensors"), ("distilled_from", "base.safetensors"),
         ("produced", "epoch=3.ckpt"), ("produced", "final"),
@@ -92,25 +92,25 @@ def test_an_artifact_by_its_digest(person: Collector, server: fakes.FakeServer) 
     server.artifacts[one] = {"digest": one, "name": "base.pt", "bytes": 5, "form": "file", "files": 1}
     done = track(person, f"run.used('{one}')\nrun.initialised_from('{'0' * 64}')")
     assert told(server) == {("used", "base.pt")}
-    assert "000000000000: the server knows no artifact of this digest" in done.stderr
+    assert "000000000000: the server has no artifact with this digest" in done.stderr
 
 
 @pytest.mark.parametrize(
     ("body", "words"),
     [
         ("open('a.pt', 'wb').write(b'1')\nrun.produced('a.pt', step=1)\nopen('a.pt', 'wb').write(b'22')", "it changed"),
-        ("open('a.pt', 'wb').write(b'1')\nrun.produced('a.pt')\nimport os; os.unlink('a.pt')", "a.pt: it is not there"),
-        ("run.used('nowhere')", "nowhere: it is not there"),
-        ("import os; os.mkdir('e'); run.produced('e')", "e: it holds no file that counts"),
+        ("open('a.pt', 'wb').write(b'1')\nrun.produced('a.pt')\nimport os; os.unlink('a.pt')", "a.pt: it does not exist"),
+        ("run.used('nowhere')", "nowhere: it does not exist"),
+        ("import os; os.mkdir('e'); run.produced('e')", "e: the folder has no files to hash"),
         ("import os; os.mkfifo('f'); run.used('f')", "f: it is neither a file nor a folder"),
         ("run.used('/dev/zero')", "zero: it is neither a file nor a folder"),
         ("import os; os.symlink('l', 'l'); run.used('l')", "l: it cannot be read"),
         ("open('a.safetensors', 'wb').write(b'x' * 20); run.produced('a.safetensors')", "a.safetensors: "),
         ("open(b'\\xff.pt', 'wb').write(b'1'); run.produced('\\udcff.pt')", "its path is not UTF-8"),
-        ("run.used(7)", "7 is not told of: expected str, bytes or os.PathLike object, not int"),
-        ("run.used('')", "'' is not told of: it is neither a path nor a digest"),
-        ("run.used('a\\0b')", "a path holds no NUL"),
-        ("run.used('x', kind='magic')", "'magic' is no kind"),
+        ("run.used(7)", "7 not recorded: expected str, bytes or os.PathLike object, not int"),
+        ("run.used('')", "'' not recorded: it is neither a path nor a digest"),
+        ("run.used('a\\0b')", "a path cannot contain NUL"),
+        ("run.used('x', kind='magic')", "'magic' is not a kind"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_told_is_one_line_and_the_script_goes_on(
@@ -119,7 +119,7 @@ def test_what_cannot_be_told_is_one_line_and_the_script_goes_on(
     done = track(person, f"{body}\nprint('done')")
     assert (done.returncode, done.stdout) == (0, "done\n")
     assert words in done.stderr
-    assert len(re.findall("labcarbon: .*told", done.stderr)) == 1
+    assert len(re.findall("labcarbon: .*not recorded", done.stderr)) == 1
     assert server.artifacts == {}
 
 
@@ -151,7 +151,7 @@ def test_a_server_that_hangs_delays_no_call_and_the_end_by_seconds(
     assert max(took_s) < 8, "ten seconds if it waited for the server"
     assert min(took_s) < 1, "more, each time, if it read the file at the pace of who reads beside the work"
     assert time.monotonic() - begun < 25
-    assert "3 artifacts of this run cannot all be told yet" in done.stderr
+    assert "3 artifacts of this run: still being processed" in done.stderr
     server.faults.clear()
 
 
@@ -167,7 +167,7 @@ def teller(server: fakes.FakeServer, node: str = "") -> Iterator[ServerReporter]
 
 def test_what_is_told_before_its_run_waits_for_it(server: fakes.FakeServer) -> None:
     with teller(server) as made:
-        assert (made.send(5), made.pending_count, made.error) == (False, 1, "the server does not know of this run")
+        assert (made.send(5), made.pending_count, made.error) == (False, 1, "the server does not have this run")
         server.runs["r"] = {}
         assert (made.send(5), made.pending_count, made.sent_count) == (True, 0, 1)
     assert server.edges == {("r", "used", digest(b"1"))}
@@ -190,7 +190,7 @@ def test_a_server_that_is_away_is_given_up_in_time(server: fakes.FakeServer) -> 
     assert time.monotonic() - begun < 10
     assert len(server.requests) == 1
     made.give_up()
-    assert made.failed == [("a.pt", f"{server.url} does not answer")]
+    assert made.failed == [("a.pt", f"{server.url} does not respond")]
 
 
 def test_no_process_of_ours_is_waited_for_in_its_place(person: Collector, server: fakes.FakeServer, work: Path) -> None:
@@ -223,13 +223,13 @@ def test_without_a_login_the_daemon_tells_it_and_not_where_it_lies(
         body = f"open('a.pt', 'wb').write(b'1')\nrun.produced('a.pt', step=3)\nrun.used('{'0' * 64}')\nrun.used('a.pt')"
         done = track(stranger, body)
         assert done.returncode == 0
-        assert "000000000000: a digest needs a login of your own" in done.stderr
+        assert "000000000000: a digest needs a personal login" in done.stderr
         wait_for(lambda: len(server.edges) == 2)
         assert told(server) == {("produced", "a.pt"), ("used", "a.pt")}
         assert (server.copies, {request.token for request in server.sent("POST", "artifacts/")}) == ({}, {"lc_node_fake"})
         rows = [row for request in server.sent("POST", "artifacts/") for row in request.body["artifacts"]]
         assert [row.get("facts") for row in rows] == [{"step": 3}, None]
-        done = run_(stranger, work, "--produced", "b.pt", script="echo 1 > b.pt; exit 4")
+        done = run_(stranger, work, "--output", "b.pt", script="echo 1 > b.pt; exit 4")
         assert done.returncode == 4
         wait_for(lambda: len(server.edges) == 3)
     finally:
@@ -260,35 +260,37 @@ def test_the_command_names_what_it_reads_and_writes(person: Collector, server: f
     os.utime(work / "cats.tar", (1, 1))
     time.sleep(2.1)
     options = (
-        "--used",
+        "--input",
         "cats.tar",
-        "--used",
+        "--input",
         "written.txt",
-        "--produced",
+        "--output",
         "best.pt",
-        "--produced",
+        "--output",
         "out",
-        "--produced",
+        "--output",
         "old.pt",
     )
     done = run_(person, work, *options, script="echo 1 > best.pt; mkdir out; echo 2 > out/a; echo 3 > written.txt; exit 7")
     assert done.returncode == 7
     assert told(server) == {("used", "cats.tar"), ("produced", "best.pt"), ("produced", "out")}
-    assert "written.txt: it was written while the run went on" in done.stderr
+    assert "written.txt: it changed during the run" in done.stderr
     assert "(and 1 more)" in done.stderr
 
 
 def test_without_a_login_the_command_ends_as_it_ends(tmp_path: Path) -> None:
     (tmp_path / "work").mkdir()
     alone = Collector(tmp_path)
-    done = run_(alone, tmp_path / "work", "--produced", "x", script="exit 5")
-    assert (done.returncode, "is not told: you are not logged in" in done.stderr) == (5, True)
+    done = run_(alone, tmp_path / "work", "--output", "x", script="exit 5")
+    assert done.returncode == 5
+    assert "not recorded: " in done.stderr
+    assert "you are not logged in" in done.stderr
 
 
 def test_a_signal_ends_the_waiting_and_not_the_exit_code(person: Collector, server: fakes.FakeServer, work: Path) -> None:
     script = "echo 1 > best.pt; touch begun; while [ ! -e go ]; do sleep 0.05; done; exit 9"
     process = person.popen(
-        "run", "--name", "r", "--produced", "best.pt", "--", "sh", "-c", script, cwd=work, stderr=subprocess.PIPE
+        "run", "--name", "r", "--output", "best.pt", "--", "sh", "-c", script, cwd=work, stderr=subprocess.PIPE
     )
     wait_for(lambda: (work / "begun").exists() and server.sent("PUT", "runs/"))
     register, asked, over = server.register, [], threading.Event()
@@ -310,7 +312,7 @@ def test_a_signal_ends_the_waiting_and_not_the_exit_code(person: Collector, serv
     over.set()
     assert process.stderr is not None
     with process.stderr:
-        assert "cannot all be told yet" in process.stderr.read()
+        assert "still being processed" in process.stderr.read()
     wait_for(lambda: server.edges, seconds=60)  # it goes on without us, and asks again
 
 
@@ -376,7 +378,7 @@ def test_the_real_server_is_told(live_server: Any, tmp_path: Path, monkeypatch: 
     again = track(machine, f"run.initialised_from('{best.digest}')")
     assert again.returncode == 0, again.stderr
     assert best.run_edges.filter(role="initialised_from").exists()
-    assert "not told" not in again.stderr
+    assert "not recorded" not in again.stderr
 
 
 def test_it_is_a_process_of_lowest_priority_and_ends(person: Collector, server: fakes.FakeServer, work: Path) -> None:

@@ -1,4 +1,4 @@
-"""What ``top`` tells: power from the counter, who may know what, and lines that fit."""
+"""Content of ``top``: power from the counter, visible names, and lines that fit."""
 
 from __future__ import annotations
 
@@ -45,11 +45,11 @@ def live_power_of(*counters: int, step_s: float = 1.0) -> LivePower:
 def test_power_is_what_the_counter_grew_by() -> None:
     assert live_power_of(1000).power_mw(GPU) is None
     assert live_power_of(1000, 301_000).power_mw(GPU) == 300_000
-    assert live_power_of(0, 300_000, 300_000).power_mw(GPU) == 0, "nought is not unknown"
-    assert live_power_of(0, 300_000, step_s=100).power_mw(GPU) is None, "an average over minutes is not now"
+    assert live_power_of(0, 300_000, 300_000).power_mw(GPU) == 0, "zero is not unknown"
+    assert live_power_of(0, 300_000, step_s=100).power_mw(GPU) is None, "an average over minutes is not the current power"
     live_power = live_power_of(0, 300_000)
     live_power.add_reading(reading(1.001, 300_000))
-    assert live_power.power_mw(GPU) == 300_000, "a poll in between says nothing"
+    assert live_power.power_mw(GPU) == 300_000, "an extra poll changes nothing"
     live_power.add_reading(reading(2, 0, epoch="another"))
     assert live_power.power_mw(GPU) is None
 
@@ -91,7 +91,7 @@ def test_surplus_rows_are_summed_into_one() -> None:
     assert sum(row["energy_mj"] for row in rows) == sum(shares.values())
 
 
-# The picture
+# The snapshot
 
 RESPONSE: dict[str, Any] = {
     "interval_s": 60, "full": "", "devices": [

@@ -1,4 +1,4 @@
-"""What MLflow's context plugin asks, tells and tags before a run."""
+"""The MLflow context provider before a run: duplicate check, report and tags."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_the_response_is_printed_before_the_run_is_created(scripts: Scripts, ser
     done = scripts.run("with mlflow.start_run(run_name='mine'):\n    print('trained')")
     assert (done.code, done.output) == (0, "trained")
     assert "Ben did exactly this" in done.messages
-    assert "Parameters that MLflow is told of later are not known yet" in done.messages
+    assert "Parameters logged to MLflow later are unknown" in done.messages
     (tags,) = done.created
     assert (tags["labcarbon.verdict_at_start"], tags["labcarbon.asked"]) == ("duplicate", PREFLIGHT_ID)
     (asked,) = questions(server)
@@ -58,7 +58,7 @@ def test_the_outcome_is_reported_although_the_script_ends_sooner(scripts: Script
 
 
 def fingerprint(scripts: Scripts, server: fakes.FakeServer, body: str = ONE_RUN) -> dict[str, Any]:
-    """What is asked of a script."""
+    """Return the fingerprint in the preflight request of a script."""
     scripts.run(body)
     asked: dict[str, Any] = questions(server)[-1]["fingerprint"]
     assert asked["code"]["hash"]
@@ -112,7 +112,7 @@ def test_enforce_stops_before_the_run_is_created(scripts: Scripts, server: fakes
     server.preflight = {**DUPLICATE, "verdict": verdict}
     done = scripts.run(environ={"LABCARBON_ENFORCE": "1"})
     assert (done.code, done.created, done.output) == (3, [], "")
-    assert "not started, since it would be in vain (LABCARBON_ENFORCE)" in done.messages
+    assert "(LABCARBON_ENFORCE). To run it anyway:" in done.messages
     assert outcomes(server) == [{"outcome": "stopped"}]
     assert server.runs == {}
 
@@ -136,7 +136,7 @@ def test_settings_from_the_environment(scripts: Scripts, server: fakes.FakeServe
     (asked,) = questions(server)
     assert (asked["project"], asked["fingerprint"]["intent"]) == ("demo", "replicate")
     wrong = scripts.run(environ={"LABCARBON_INTENT": "fun"})
-    assert "LABCARBON_INTENT=fun is none of train, replicate" in wrong.messages
+    assert "LABCARBON_INTENT=fun is not one of train, replicate" in wrong.messages
     assert server.runs[wrong.created[0][RUN]]["intent"] == "train"
 
 
@@ -154,7 +154,7 @@ def test_a_script_that_changes_its_folder_is_still_located(scripts: Scripts, ser
 
 
 def test_the_code_of_an_installed_command_is_unknown(scripts: Scripts, server: fakes.FakeServer) -> None:
-    """Its file only imports what it runs: two versions of that would be told as the same work."""
+    """Its file only imports the program. Two versions of it would have equal fingerprints."""
     from labcarbon_collect.runs import distributed
 
     scripts.folder.mkdir()

@@ -1,4 +1,6 @@
-"""How a run of MLflow is closed, and that nothing of ours disturbs it: slow servers, hanging daemons, our own mistakes."""
+"""The end of MLflow runs, and slow servers, hanging daemons and errors of the collector, which
+never disturb the script.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,7 @@ from tests.services.process import free_port
     [
         ("raise ValueError('my words')", "failed", 1, "user_error"),
         ("raise KeyboardInterrupt", "killed", 130, None),
-        ("import sys; sys.exit(4)", "finished", None, None),  # from inside it cannot be seen
+        ("import sys; sys.exit(4)", "finished", None, None),  # sys.exit is not visible from inside
         ("pass", "finished", None, None),
     ],
 )
@@ -77,7 +79,7 @@ def test_with_a_daemon_the_energy_belongs_to_the_run_and_is_printed(scripts: Scr
         assert first["fingerprint"]["params"].keys() == {"lr"}
         assert "params" not in second["fingerprint"]
         assert [line for line in two.ours if SKIPPED_CHECK in line] == [
-            f"labcarbon: {SKIPPED_CHECK}: you are not logged in: labcarbon-collect login {server.url}"
+            f"labcarbon: {SKIPPED_CHECK}: you are not logged in. Log in with: labcarbon-collect login {server.url}"
         ]
     finally:
         person.stop()
@@ -86,7 +88,7 @@ def test_with_a_daemon_the_energy_belongs_to_the_run_and_is_printed(scripts: Scr
 def test_a_python_that_starts_no_thread_at_its_end_leaves_it_to_the_daemon(
     scripts: Scripts, server: fakes.FakeServer
 ) -> None:
-    """Python 3.12.0: as if all that is threading's were over."""
+    """Python 3.12.0: no thread can be started any more."""
     late = (
         "import os, threading, time\ndef none(self):\n    raise RuntimeError('no')\nmlflow.start_run()\n"
         "while not os.path.exists('heard'): time.sleep(0.01)\n"
@@ -97,15 +99,15 @@ def test_a_python_that_starts_no_thread_at_its_end_leaves_it_to_the_daemon(
 
     def hears(handler: Any) -> None:
         if handler.command == "PUT":
-            (scripts.folder / "heard").touch()  # the script ends now, while this is not answered yet
+            (scripts.folder / "heard").touch()  # the script ends now, before the response
         slow(handler)
 
     server.faults = [hears] * 10
     alone = scripts.run(late)
     assert (alone.code, len(alone.ours)) == (0, 1)
-    assert wait_for(lambda: hung_up) == [False]  # an interpreter that goes while a thread of ours works may crash
+    assert wait_for(lambda: hung_up) == [False]  # an interpreter that ends during the work of a thread may crash
     server.faults = []
-    assert "the server does not know of this run: Python starts no thread during shutdown" in alone.messages
+    assert "The server does not know this run: this Python starts no thread at its end" in alone.messages
     scripts.person.enrol(server.url)
     scripts.person.start()
     try:
@@ -127,7 +129,9 @@ TIMED = (
 
 
 def waited(scripts: Scripts, environ: dict[str, str]) -> tuple[float, float, Any]:
-    """Seconds that the first and the second run of a process waited for us; the best of three on a busy machine."""
+    """Return the seconds that the first and the second run of a process waited. The best of three
+    on a busy machine.
+    """
     best = (math.inf, math.inf)
     for _ in range(3):
         done = scripts.run(TIMED, environ=environ)
@@ -153,13 +157,13 @@ def test_a_login_readable_by_others_is_reported_once(scripts: Scripts, server: f
 @pytest.mark.parametrize(
     ("fault", "said"),
     [
-        (fakes.trickle_response, "did not answer within"),
-        (fakes.drop_connection, "nobody was asked"),
-        (fakes.respond_with(200, b"<html>no</html>"), "gave no answer that this"),
-        (fakes.respond_with(200, {**DUPLICATE, "level": "purple"}), "gave no answer"),
+        (fakes.trickle_response, "did not respond within"),
+        (fakes.drop_connection, "Duplicate check skipped"),
+        (fakes.respond_with(200, b"<html>no</html>"), "unknown format"),
+        (fakes.respond_with(200, {**DUPLICATE, "level": "purple"}), "unknown format"),
         (fakes.error_response(401, "It has expired."), "labcarbon-collect login"),
-        (fakes.error_response(500), "answered 500"),
-        ("silent", "did not answer within"),
+        (fakes.error_response(500), "responded 500"),
+        ("silent", "did not respond within"),
         ("refused", "connection refused"),
     ],
 )
@@ -174,7 +178,7 @@ def test_the_run_begins_within_two_and_a_half_seconds_with_one_line(
         server.faults = [fault] * 100
         address = server.url
     environ = {"LABCARBON_URL": address, "LABCARBON_TOKEN": "lc_user_fake", "LABCARBON_ENFORCE": "1"}
-    environ |= DEFAULT_TIMEOUT if "did not answer" in said else LONG_TIMEOUT
+    environ |= DEFAULT_TIMEOUT if "did not respond" in said else LONG_TIMEOUT
     first_s, second_s, done = waited(scripts, environ)
     listener.close()
     assert max(first_s, second_s) < 2.5
@@ -195,10 +199,10 @@ def test_a_daemon_that_hangs_costs_no_more(scripts: Scripts) -> None:
 
 
 def test_whatever_is_wrong_with_us_the_run_begins(scripts: Scripts) -> None:
-    """Its folder is gone; our own package is broken."""
+    """The working folder is deleted, the package is broken."""
     gone = "import os, shutil\nos.makedirs('/proc/self/cwd/gone'); os.chdir('gone'); os.rmdir('../gone')\n"
     assert scripts.run(f"{gone}{ONE_RUN}").output == "trained"
     broken = "import sys\nsys.modules['labcarbon_collect.mlflow.process'] = None\n"
     done = scripts.run(f"{broken}{ONE_RUN}")
     assert (done.output, done.created) == ("trained", [{}])
-    assert "labcarbon: this run is not told: ModuleNotFoundError" in done.messages
+    assert "labcarbon: This run is not reported: ModuleNotFoundError" in done.messages

@@ -1,4 +1,4 @@
-"""Which runs of MLflow are told as what: ranks, nested ones, later ones, those below ``run`` and ``track``."""
+"""The MLflow runs of a process: ranks, nested ones, later ones, those below ``run`` and ``track``."""
 
 from __future__ import annotations
 
@@ -38,7 +38,9 @@ def test_a_run_whose_parent_is_named_is_quiet(scripts: Scripts, server: fakes.Fa
 
 
 def test_later_runs_of_a_process_are_reported_without_a_duplicate_check(scripts: Scripts, server: fakes.FakeServer) -> None:
-    """The command line says nothing of them: else three runs of a loop would be repeats of one another."""
+    """The command line does not describe them. Otherwise three runs of a loop would be duplicates
+    of each other.
+    """
     server.preflight = DUPLICATE
     done = scripts.run("for number in range(3):\n    with mlflow.start_run():\n        pass")
     runs = [tags[RUN] for tags in done.created]
@@ -88,7 +90,7 @@ def test_the_ranks_of_a_machine_descend_from_torchruns_agent() -> None:
 
 
 def test_interactive_sessions_get_no_duplicate_check(scripts: Scripts, server: fakes.FakeServer) -> None:
-    """A notebook's code is not known, and its cells are run again and again."""
+    """The code of a notebook is unknown, and its cells run repeatedly."""
     prompt = "import sys\nsys.ps1 = '>>> '\nmlflow.start_run()\nmlflow.end_run()"
     uuid = "55555555-5555-4555-8555-555555555555"
     loaded = f"from labcarbon_collect.runs import current\ncurrent.activate('{uuid}', current.NOTEBOOK)\nmlflow.start_run()"
@@ -102,7 +104,7 @@ def test_warnings_of_the_server_are_printed_once(scripts: Scripts, server: fakes
     assert done.ours == ["labcarbon: There is no project 'nowhere'."]
     away = scripts.run(three, environ={"LABCARBON_URL": "http://127.0.0.1:9"})
     assert [SKIPPED_CHECK in line for line in away.ours] == [True, False]
-    assert "the server does not know of 3 of this process's 3 runs" in away.ours[1]
+    assert "The server does not know 3 of this process's 3 runs" in away.ours[1]
 
 
 def test_with_track_around_or_within_it_is_one_run(scripts: Scripts, server: fakes.FakeServer) -> None:

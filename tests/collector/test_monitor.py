@@ -1,4 +1,4 @@
-"""A node measured on a stepped clock: who used what, and the oracle over kills, outages and a full disk."""
+"""A node on a stepped clock: consumers, and the oracle over kills, outages and a full disk."""
 
 from __future__ import annotations
 
@@ -73,10 +73,10 @@ def test_processor_energy_follows_cpu_time_and_its_idle_part_stays_idle(home: Pa
         machine.step(cpu_mj=5_000)
         machine.work(RUN_A, 600_000)
         machine.work("proc:ana/python", 200_000)
-        machine.busy_us += 200_000  # hidden from us
+        machine.busy_us += 200_000  # hidden processes
         monitor.poll(with_processes=second % 5 == 0)
     monitor.flush()
-    # 50 J, 2 W × 10 s of it idle, the rest 6 : 2 : 2.
+    # 50 J: 2 W × 10 s are idle, the rest is divided 6 : 2 : 2.
     assert shares_of(monitor.spool, CPU) == {"idle": 20_000, RUN_A: 18_000, "proc:ana/python": 6_000, "unknown": 6_000}
     monitor.spool.close()
 
@@ -203,7 +203,9 @@ def server() -> Iterator[fakes.FakeServer]:
 
 @pytest.mark.parametrize("seed", range(5))
 def test_oracle_over_kills_and_faults(home: Path, server: fakes.FakeServer, seed: int) -> None:
-    """Σ accepted + quarantined + dead + spooled = counter difference, over 50 kills, cut replies and an hour's outage."""
+    """Σ accepted + quarantined + dead + spooled = counter difference, over 50 kills, truncated
+    responses and an hour's outage.
+    """
     dice = random.Random(seed)
     machine = Machine(processes=(ProcessUse(7),))
     start_mj = machine.gpu_mj
@@ -231,7 +233,7 @@ def test_oracle_over_kills_and_faults(home: Path, server: fakes.FakeServer, seed
             push(monitor.spool)
             server.faults = []
         kills += 1
-        monitor.spool.close()  # no flush: what was open in memory is gone
+        monitor.spool.close()  # no flush: the open windows in memory are lost
         monitor = node_monitor(home, machine, consumers=FakeConsumers(machine, {7: RUN_A}), cpu=False)
         monitor.poll(with_processes=True)
     machine.step(3600, gpu_mj=10**9)

@@ -40,7 +40,7 @@ def lone(tmp_path: Path) -> Collector:
 
 @pytest.fixture
 def node(tmp_path: Path, server: fakes.FakeServer) -> Iterator[Collector]:
-    """An enrolled node with a daemon; nobody is logged in."""
+    """An enrolled node with a daemon, without a logged-in user."""
     made = Collector(tmp_path)
     assert made.call("enrol", server.url, input="code\n").returncode == 0
     made.start()
@@ -51,7 +51,7 @@ def node(tmp_path: Path, server: fakes.FakeServer) -> Iterator[Collector]:
 
 
 def ipython(node: Collector, *cells: str, **environ: str) -> subprocess.CompletedProcess[str]:
-    """Run cells one after the other in a shell of their own, as somebody would type them."""
+    """Run cells one by one in a separate shell, as a user would."""
     settings = {**node.environ, "IPYTHONDIR": str(node.root / "ipython"), "TERM": "dumb", **environ}
     program = (
         "import json, sys\nfrom IPython.terminal.interactiveshell import TerminalInteractiveShell as Shell\n"
@@ -65,7 +65,7 @@ def ipython(node: Collector, *cells: str, **environ: str) -> subprocess.Complete
 
 
 def printed_lines(done: subprocess.CompletedProcess[str]) -> list[str]:
-    """Our own lines; nothing was raised and the shell ended well."""
+    """Return the collector's lines. Nothing was raised and the shell ended with exit code 0."""
     assert done.returncode == 0, done.stderr
     assert "RAISED" not in done.stdout, done.stdout
     assert "Traceback" not in done.stdout + done.stderr
@@ -80,7 +80,7 @@ def test_a_notebook_is_a_run_from_loading_to_the_kernels_end(node: Collector, se
     loaded, told, shown, closing = printed_lines(done)
     run = next(iter(server.runs))
     link = f"{server.url}/runs/{run}/"
-    assert loaded == f"labcarbon: this notebook is measured as the run first.ipynb {link}"
+    assert loaded == f"labcarbon: This notebook is measured as the run first.ipynb {link}"
     assert told == "labcarbon: ablation, project demo"
     for line in (shown, closing):
         assert " kWh (counter 0 %, modelled 100 %) · " in line
@@ -152,21 +152,21 @@ def test_without_a_daemon_one_line_is_printed_and_the_magic_retries(lone: Collec
     lines = printed_lines(ipython(lone, LOAD, "%labcarbon", "x = 1", UNLOAD))
     assert len(lines) == 2
     for line in lines:
-        assert line.startswith("labcarbon: this notebook is not measured: no daemon answers at ")
+        assert line.startswith("labcarbon: This notebook is not measured: no daemon answers at ")
         assert "labcarbon-collect daemon" in line
 
 
 @pytest.mark.parametrize("line", ["projct=x", "project", "'", "nonsense"])
 def test_invalid_arguments_print_the_usage(lone: Collector, line: str) -> None:
     _, told = printed_lines(ipython(lone, LOAD, f"%labcarbon {line}"))
-    assert told.endswith("write %labcarbon, or %labcarbon project=NAME name=NAME")
+    assert told.endswith("use %labcarbon, or %labcarbon project=NAME name=NAME")
 
 
 def test_a_stopped_daemon_never_raises_into_the_notebook(node: Collector) -> None:
     assert node.daemon is not None
     kill = (
         f"import os, time; os.kill({node.daemon.pid}, 15)\n"
-        f"while os.path.exists({str(node.socket)!r}): time.sleep(0.05)"  # it listens no more
+        f"while os.path.exists({str(node.socket)!r}): time.sleep(0.05)"  # the socket is closed
     )
     lines = printed_lines(ipython(node, LOAD, kill, "%labcarbon", "%labcarbon project=demo"))
     assert len(lines) == 4
@@ -178,7 +178,7 @@ def test_a_setting_that_cannot_be_read_never_raises(lone: Collector) -> None:
     path = lone.root / "home" / ".config" / "labcarbon" / "login.json"
     path.chmod(0o644)
     (line,) = printed_lines(ipython(lone, LOAD))
-    assert "this notebook is not measured" in line
+    assert "This notebook is not measured" in line
 
 
 def test_an_unreachable_server_delays_little_and_the_daemon_reports_the_run(
@@ -193,7 +193,7 @@ def test_an_unreachable_server_delays_little_and_the_daemon_reports_the_run(
 
 
 def test_where_no_thread_can_start_the_daemon_reports_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As at the end of an interpreter since Python 3.12."""
+    """As at the shutdown of an interpreter since Python 3.12."""
     asked: list[dict[str, Any]] = []
 
     class Daemon:

@@ -1,4 +1,6 @@
-"""The NVML source on a simulated driver: what each generation of GPU and driver can tell, read through pynvml."""
+"""The NVML source on a simulated driver: data of each generation of GPU and driver, read through
+pynvml.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +50,7 @@ def test_processes_with_their_memory_and_use(bench, with_v3):
 
 
 def test_binding_without_mismatch_error(bench, monkeypatch):
-    """nvidia-ml-py 12.535 has no such class: a refused question must still be a refusal."""
+    """nvidia-ml-py 12.535 has no such class. A refused query must still be refused."""
     monkeypatch.delattr(pynvml, "NVMLLibraryMismatchError", raising=False)
     machine = bench("pascal", opened=False)
     (device,) = machine.source.open()
@@ -80,10 +82,12 @@ def test_memory_change_updates_the_process_list(bench):
 
 
 def test_an_empty_list_on_a_busy_gpu_is_unknown(bench):
-    """In a container with its own PID namespace the driver lists nobody, however hard the GPU works."""
+    """In a container with its own PID namespace the driver lists no process, at any load of the
+    GPU.
+    """
     machine = bench("hopper")
     machine.driver.gpus[0].set_power(500_000, util_percent=98)
-    assert machine.poll_one().processes == (), "one look may only have met the end of a job"
+    assert machine.poll_one().processes == (), "one update may coincide with the end of a job"
     machine.clock.step(5)
     assert machine.poll_one().processes is None
     machine.driver.gpus[0].set_power(70_000, util_percent=0)
@@ -105,7 +109,7 @@ def test_each_utilisation_sample_counts_one_time(bench):
     machine = bench("hopper")
     machine.driver.gpus[0].set_processes(process(5, sm_percent=40, at_us=1_000))
     assert machine.poll_one().processes[0].sm_util_pm == 400
-    assert machine.poll_one().processes[0].sm_util_pm is None, "no sample since the last look: not said, not nought"
+    assert machine.poll_one().processes[0].sm_util_pm is None, "no sample since the last update: unknown, not zero"
     machine.driver.gpus[0].set_processes(process(5, sm_percent=90, at_us=2_000))
     assert machine.poll_one().processes[0].sm_util_pm == 900
 
@@ -119,7 +123,7 @@ def test_mig_reads_each_instances_own_list_without_privileges(bench):
     (device,) = machine.source.open()
     assert device.facts["mig"].count("MIG-") == 3
     reading = machine.poll_one()
-    assert reading.device == gpu.key, "the parent holds the meter"
+    assert reading.device == gpu.key, "the parent has the meter"
     assert reading.util_pm is None
     shares = {use.pid: use.slice_share_pm for use in reading.processes}
     assert shares == {31: 750, 11: 125, 12: 125}, "3 and 1 of the 4 slices in use"

@@ -1,4 +1,4 @@
-"""Machines without a driver, and laptops whose GPU sleeps."""
+"""Machines without a driver, and laptops with a sleeping GPU."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from labcarbon_collect.sources.base import SourceFailed
 
 
 def test_missing_driver_names_the_package_to_install():
-    """In a process of its own: here, another test's library may have been loaded before."""
+    """In its own process, because another test may have loaded its library into this one."""
     program = (
         "from labcarbon_collect.sources.nvidia.source import NvmlSource\n"
         "from labcarbon_collect.sources.base import SourceAbsent\n"
@@ -45,7 +45,7 @@ def test_sleeping_gpu_is_never_queried(bench, tmp_path):
     assert machine.source.open() == ()
     assert machine.poll() == []
     output = meters.nvml_check(str(tmp_path / "sys"))
-    assert (output.state, "0000:01:00.0" in output.what, "not woken" in output.what) == ("ok", True, True)
+    assert (output.state, "0000:01:00.0" in output.summary, "asleep" in output.summary) == ("ok", True, True)
     assert machine.driver.gpus[0].state.calls == 0
 
     (folder / "power/runtime_status").write_text("active\n")

@@ -1,4 +1,6 @@
-"""Counters that restart, jump, vanish and come back: never negative, never invented, exact where it can be."""
+"""Counters that restart, jump, disappear and return: never negative, never invented, exact where
+possible.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,7 @@ def test_the_bound_is_one_and_a_half_times_the_limit_over_gap_and_refresh():
 def test_restart_time_is_derived_from_energy_and_power():
     assert since_restart_us(600_000, 60_000_000, 300_000) == 2_000_000
     assert since_restart_us(600_000, 1_000_000, 300_000) == 1_000_000
-    assert since_restart_us(600_000, 1_000_000, 0) == 1_000_000, "no power told: anywhere in the gap"
+    assert since_restart_us(600_000, 1_000_000, 0) == 1_000_000, "unknown power: anywhere in the gap"
 
 
 def test_counter_fall_opens_an_epoch_and_is_bridged(bench):
@@ -71,7 +73,7 @@ def test_counter_fall_without_a_time_is_a_gap(bench):
     gpu = machine.driver.gpus[0]
     before = machine.poll_one()
     machine.clock.pass_by(1)
-    gpu.set_counter_mj(900_000_000)  # below before, yet more than a restart from nought could have gathered
+    gpu.set_counter_mj(900_000_000)  # below the previous value, but above the possible energy since a restart from zero
     after = machine.poll_one()
     assert (after.flags, after.epoch != before.epoch) == (0, True)
     (gap,) = machine.source.gaps()
@@ -168,7 +170,7 @@ def test_epoch_is_checked_after_a_restart(bench, case):
     machine.source.open()
     reading = machine.poll()[-1]
     if case == "other boot":
-        assert machine.source.gaps() == [], "the daemon declares the gap over a reboot from what it stored"
+        assert machine.source.gaps() == [], "the daemon declares the gap over a reboot from its stored anchor"
     else:
         assert reading.epoch != last.epoch
         assert len(machine.source.gaps()) == 1
@@ -188,7 +190,9 @@ counters = st.integers(0, 10**9)
     st.integers(0, 10**6),
 )
 def test_any_history_of_counters_gives_rising_epochs_within_what_is_possible(history, limit_mw):
-    """Whatever the counter does: within an epoch time and energy rise, and never faster than the bound allows."""
+    """For any counter values: time and energy rise within an epoch, and never faster than the
+    limit.
+    """
     before, last_by_epoch, mono_us = None, {}, 0
     for counter_mj, gap_us, power_mw in history:
         mono_us += gap_us
@@ -222,12 +226,14 @@ EVENTS = st.one_of(
 
 
 def _replay_events(machine, event) -> tuple[int, int]:
-    """Let the event happen between two readings; return (mJ that must be known, gaps that must be declared)."""
+    """Apply the event between two readings. Returns (mJ that must be known, gaps that must be
+    declared).
+    """
     kind, before_s, before_watts, after_s, after_watts = event
     gpu = machine.driver.gpus[0]
     start_mj = gpu.counter_mj
     if kind in ("fall", "reload") and start_mj <= 20 * 700_000:
-        kind = "work"  # a counter that has passed its old value again cannot be told from one that went on
+        kind = "work"  # a counter above its old value cannot be distinguished from one that continued
     gpu.set_power(before_watts * 1000)
     machine.clock.step(before_s)
     gathered_mj = gpu.counter_mj - start_mj
@@ -251,7 +257,9 @@ def _replay_events(machine, event) -> tuple[int, int]:
 
 
 def test_any_history_of_a_gpu_is_complete_except_for_declared_gaps(bench):
-    """Through the driver: Σ differences within epochs = what the counter gathered outside declared gaps, exactly."""
+    """Through the driver: Σ differences within epochs = counter growth outside declared gaps,
+    exactly.
+    """
     machine = bench("hopper")
 
     @settings(max_examples=60, deadline=None)
@@ -285,7 +293,7 @@ def test_any_history_of_a_gpu_is_complete_except_for_declared_gaps(bench):
 
 
 def _windows(readings):
-    """What the collector makes of the readings: windows and gaps."""
+    """Return the windows and gaps of the readings."""
     builder = WindowBuilder(device=readings[0].device, boot=BOOT, grid_us=60_000_000, tolerance_us=1_500_000)
     settled = [builder.add(reading, {"idle": 1}) for reading in readings] + [builder.flush()]
     return [window for reading in settled for window in reading.windows], [

@@ -1,4 +1,6 @@
-"""GPUs without an energy counter: power, sampled and integrated; a hole is a gap, never a guess."""
+"""GPUs without an energy counter: sampled and integrated power. A long interval is a gap, never an
+estimate.
+"""
 
 from __future__ import annotations
 
@@ -65,7 +67,9 @@ def test_a_lost_card_is_a_failure_and_its_absence_a_gap(bench):
 
 
 def test_only_cards_without_a_counter_are_sampled_and_by_one_thread(bench, monkeypatch):
-    """The real thread, on the machine's clock: it samples unevenly, and it ends with the source."""
+    """The real thread on the machine's clock: it samples at random intervals and ends with the
+    source.
+    """
     monkeypatch.setattr(power, "MIN_INTERVAL_S", 0.001)
     monkeypatch.setattr(power, "MAX_INTERVAL_S", 0.002)
     machine = bench("hopper", "pascal", opened=False)
@@ -80,7 +84,7 @@ def test_only_cards_without_a_counter_are_sampled_and_by_one_thread(bench, monke
             break
         waited.wait(0.005)
     assert pascal.calls >= enough
-    assert hopper.calls == opened_calls, "a card with a counter is left in peace"
+    assert hopper.calls == opened_calls, "a card with a counter is not sampled"
     assert [thread.name for thread in threading.enumerate()].count("labcarbon-nvml-power") == 1
     machine.source.close()
     assert "labcarbon-nvml-power" not in [thread.name for thread in threading.enumerate()]

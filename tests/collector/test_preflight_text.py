@@ -1,4 +1,4 @@
-"""The server's answer in a terminal: every figure, no control characters, at most 100 columns."""
+"""The response in a terminal: every figure, no control characters, at most 100 columns."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_whatever_the_server_sends_is_printable_and_narrow(
     body = {**DUPLICATE, "verdict": verdict, "level": level, "message": message, "matches": matches, "estimate": estimate}
     for line in format_response(parse_response("http://server", body)):
         assert line.isprintable()
-        assert len(line) <= WIDTH or line.startswith("    ")  # an address is never broken
+        assert len(line) <= WIDTH or line.startswith("    ")  # an address is never divided
 
 
 def test_an_address_alone_is_longer_than_the_width() -> None:
@@ -59,15 +59,15 @@ def test_differences_failures_and_uncertain_parts_are_printed() -> None:
             }
         ]
     )
-    assert "differs: lr 0.1 here, 0.2 there; code; depth 3 here, not told there" in found
-    assert "it failed: cuda_memory: CUDA out of memory" in found
-    assert "not certain: start known by names, sizes and times only" in found
+    assert "differs: lr 0.1 here, 0.2 there; code; depth 3 here, unknown there" in found
+    assert "failure: cuda_memory: CUDA out of memory" in found
+    assert "not certain: start compared by name, size and time only" in found
 
 
 def test_many_matches_are_counted_and_unknown_is_not_nought() -> None:
     found = text(matches=[{**MATCH, "energy_mj": None, "emission_ug": None, "metric": None}] * 5, estimate=None)
     assert found.count("energy not measured") == 3
-    assert "and 2 more like these" in found
+    assert "and 2 similar runs" in found
     assert "kg" not in found
     assert " 0 kWh" in text(matches=[{**MATCH, "energy_mj": 0}])
 
@@ -92,15 +92,15 @@ NONE = {"verdict": "none", "level": "silent", "message": "", "matches": [], "est
 
 def test_fine_tuning_candidates_are_printed_with_their_savings() -> None:
     assert text(**NONE, reuse=[OFFER]).splitlines() == [
-        "labcarbon: nothing like this was run before, but you may adapt what is there instead of training",
-        "  anew:",
+        "labcarbon: No similar run exists, but you can fine-tune one of these models instead of training from",
+        "  scratch:",
         "  - cats.safetensors, 98 MB, Apache-2.0: data of a like name (cat)",
-        "    val/acc 0.914 · made by ada",
-        "    saves at most 2.00 kWh, less what adapting it takes",
+        "    val/acc 0.914 · created by ada",
+        "    saves at most 2.00 kWh, less the cost of fine-tuning",
         "    http://server/artifacts/aaaa/",
     ]
     unknown = text(**NONE, reuse=[{**OFFER, "energy_mj": None, "licence": None, "metric": None, "who": None}])
-    assert "licence not told" in unknown
+    assert "licence unknown" in unknown
     assert unknown.splitlines()[3] == "    energy not measured"
     assert text(**NONE) == ""
 
@@ -119,13 +119,13 @@ ADAPTED = {
 
 def saves(**changes: Any) -> str:
     found = " ".join(text(**NONE, reuse=[{**ADAPTED, **changes}]).split())
-    return found[found.index("made by ada ") + 12 : found.index(" http://server")]
+    return found[found.index("created by ada ") + 15 : found.index(" http://server")]
 
 
 def test_savings_of_fine_tuning_take_two_lines() -> None:
     assert text(**NONE, reuse=[ADAPTED]).splitlines()[4:7] == [
-        "    saves about 4.11 of the 4.20 kWh that making it took, 1.50 kg CO2e (4.00 to 4.14; 3 runs here",
-        "    began from it: a new head on a frozen body 60.00 Wh, fine-tuned 200 Wh)",
+        "    saves about 4.11 of the 4.20 kWh training cost, 1.50 kg CO2e (4.00 to 4.14; 3 runs of this lab",
+        "    started from it: a new head on a frozen body 60.00 Wh, fine-tuned 200 Wh)",
         "    http://server/artifacts/aaaa/",
     ]
 
@@ -134,35 +134,34 @@ def test_unknown_fine_tuning_figures_are_left_out() -> None:
     no_carbon = {**ADAPTED["saved"], "emission_ug": None}  # type: ignore[dict-item]
     assert "CO2e" not in saves(saved=no_carbon)
     assert saves(adapting=None, saved=None, ways=[]) == (
-        "saves at most 4.20 kWh: no run here is known to have adapted one yet "
-        "(a new head on its frozen body, or fine-tuning)"
+        "saves at most 4.20 kWh: no run of this lab has fine-tuned such a model yet"
     )
     unmeasured = {"adapting": None, "saved": None, "ways": []}
     assert saves(**unmeasured, adapted_unmeasured=2) == (
-        "saves at most 4.20 kWh: 2 runs here adapted it, but nobody measured that"
+        "saves at most 4.20 kWh: 2 runs of this lab fine-tuned it, but without a measurement"
     )
     assert saves(energy_mj=None, saved=None).startswith(
-        "what making it took was not measured; adapting took 90.00 Wh (60.00 to 200; 3 runs here began from it: a new head"
+        "training cost not measured; fine-tuning took 90.00 Wh (60.00 to 200; 3 runs of this lab started from it: a new"
     )
     assert saves(energy_mj=None, **unmeasured) == "energy not measured"
     not_told = [{**ADAPTED["ways"][0], "way": "not_told"}]  # type: ignore[index]
-    assert saves(ways=not_told).endswith("(4.00 to 4.14; 3 runs here began from it)")
+    assert saves(ways=not_told).endswith("(4.00 to 4.14; 3 runs of this lab started from it)")
     alike = {**ADAPTED["adapting"], "basis": "architecture", "runs": 1}  # type: ignore[dict-item]
-    assert saves(adapting=alike, ways=[]).endswith("1 run here adapted a model of the same architecture)")
+    assert saves(adapting=alike, ways=[]).endswith("1 run of this lab fine-tuned a model of the same architecture)")
 
 
 def test_fine_tuning_that_costs_more_than_training_saves_nothing() -> None:
     nothing = {"energy_mj": 0, "low_mj": 0, "high_mj": 0, "emission_ug": 0}
     assert saves(energy_mj=50 * WH, saved=nothing, ways=[]) == (
-        "saves nothing: adapting took 90.00 Wh (60.00 to 200), making it 50.00 Wh (3 runs here began from it)"
+        "saves nothing: fine-tuning took 90.00 Wh (60.00 to 200), training 50.00 Wh (3 runs of this lab started from it)"
     )
     assert saves(energy_mj=70 * WH, saved={**nothing, "high_mj": 10 * WH}).startswith(
-        "saves nothing as a rule: adapting took"
+        "saves nothing in most cases: fine-tuning took"
     )
 
 
 def test_an_older_server_and_invalid_figures_are_tolerated() -> None:
-    at_most = "saves at most 4.20 kWh, less what adapting it takes"
+    at_most = "saves at most 4.20 kWh, less the cost of fine-tuning"
     older = {key: value for key, value in ADAPTED.items() if key in OFFER}
     assert at_most in text(**NONE, reuse=[older])
     took, saved = ADAPTED["adapting"], ADAPTED["saved"]
@@ -181,8 +180,8 @@ def test_an_older_server_and_invalid_figures_are_tolerated() -> None:
         [{"way": "newer", "energy_mj": 1}],
         [{"way": "head", "energy_mj": -1}],
     ):
-        assert saves(ways=ways).endswith("3 runs here began from it)"), ways
-    assert "3 runs here adapted such a model" in saves(adapting={**took, "basis": ["\x1b"]})
+        assert saves(ways=ways).endswith("3 runs of this lab started from it)"), ways
+    assert "3 runs of this lab fine-tuned such a model" in saves(adapting={**took, "basis": ["\x1b"]})
 
 
 FIGURES = st.integers(-1, 10**14) | JSON
@@ -207,4 +206,4 @@ def test_small_figures_have_small_units_and_one_run_is_no_range() -> None:
         estimate={"runs": 1, "energy_mj": 4_428_000, "low_mj": 4_428_000, "high_mj": 4_428_000, "emission_ug": 1_460_000},
     )
     assert "1.23 mWh · 1.46 mg CO2e" in found
-    assert "By 1 run like it, it takes about 1.23 Wh, 1.46 g CO2e." in " ".join(found.split())
+    assert "Estimate from 1 similar run: 1.23 Wh, 1.46 g CO2e." in " ".join(found.split())

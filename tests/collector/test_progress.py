@@ -1,4 +1,4 @@
-"""How far a long command says that it is."""
+"""Progress of a long command."""
 
 from __future__ import annotations
 
@@ -33,7 +33,9 @@ def test_progress_on_a_terminal_and_elsewhere() -> None:
 
 
 def test_earlier_work_does_not_change_the_rate() -> None:
-    """A scan that went on after an interruption said four minutes of nine hours: nine tenths were known at once."""
+    """A resumed scan once estimated four minutes instead of nine hours, because nine tenths were
+    known at the start.
+    """
     seconds, out = [0.0], io.StringIO()
     bar = Progress("files", out=out, now=lambda: seconds[0])
     for at_s, fraction in ((3, 0.0), (4, 0.9), (10, 0.9), (24, 0.92), (44, 0.94)):

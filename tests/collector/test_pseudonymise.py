@@ -18,7 +18,7 @@ RUN = "0b1c7d60-0000-4000-8000-000000000001"
 
 
 def filled(home: Path) -> Spool:
-    """A spool of two people's work in clear names, everywhere a name can stand."""
+    """A spool with the work of two people, with clear names in all places."""
     spool = Spool(home)
     shares = (("proc:anabelle/python3", 7), ("proc:anabelle/anabelle-job", 2), ("proc:benedict/python3", 3), ("idle", 4))
     spool.append(

@@ -1,4 +1,4 @@
-"""User names kept, hashed or dropped: in consumers, run facts, the spool, and all that leaves the machine."""
+"""User names kept, hashed or dropped: in consumers, run facts, the spool, and all sent data."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_three_modes_of_user_names() -> None:
     digest = hmac.new(KEY.encode(), b"labcarbon user\0ana", hashlib.sha256).hexdigest()
     assert HASHED.public_name("ana") == f"u-{digest[:12]}"
     assert HASHED.public_name("ana") != HASHED.public_name("ben")
-    assert UserNames(HASH, b"x" * 32).public_name("ana") != HASHED.public_name("ana"), "another lab, another pseudonym"
+    assert UserNames(HASH, b"x" * 32).public_name("ana") != HASHED.public_name("ana"), "another lab has another pseudonym"
     assert KEY not in repr(HASHED)
 
 
@@ -115,14 +115,14 @@ def test_daemon_refuses_a_bad_setting_and_names_the_fix(tmp_path: Path, settings
     (response,) = [part for part in doctor if part["name"] == "users"]
     assert response["state"] == "bad"
     assert output in response["what"] + response["mend"]
-    assert node.call("run", "--", *shell("exit 7")).returncode == 7, "work is never held up by it"
+    assert node.call("run", "--", *shell("exit 7")).returncode == 7, "the command runs anyway"
 
 
-# The whole way: daemon, run, server
+# End to end: daemon, run, server
 
 
 def recorded_names(server: fakes.FakeServer) -> set[str]:
-    """Every user named to the server, in consumers and in runs."""
+    """Return all user names sent to the server, in consumers and in runs."""
     consumers = {key for request in server.sent("POST", "ingest/") for key in request.body["consumers"]}
     in_consumers = {key[5:].partition("/")[0] for key in consumers if key.startswith("proc:")}
     return in_consumers | {request.body["user"] for request in server.sent("PUT", "runs/")}
@@ -138,7 +138,7 @@ def test_no_name_reaches_server_or_spool(node: Collector, server: fakes.FakeServ
     node.enrol(server.url)
     node.start()
     assert (node.status() or {})["users"].startswith(mode)
-    # Who runs knows nothing of the setting or the key: the daemon tells.
+    # The client of the run knows neither setting nor key: the daemon sends its name.
     plain = Collector(node.root, {"LABCARBON_USERS": "keep"})
     busy = "import time; t = time.process_time()\nwhile time.process_time() - t < 0.4: pass"
     done = plain.call("run", "--name", f"by {name}", "--param", f"data=/home/{name}/x", "--", "python3", "-c", busy)
@@ -178,7 +178,7 @@ def test_machine_setting_applies_without_a_daemon(node: Collector, server: fakes
 
 
 def test_daemon_uses_the_user_of_the_kernel(node: Collector, server: fakes.FakeServer) -> None:
-    """Facts of a client without a login say whom they like; the daemon says who asked."""
+    """Facts of a client without a login may contain any user. The daemon inserts the caller's."""
     node.enrol(server.url)
     process = node.start()
     facts = {"user": "somebody-else", "name": "n", "started_at": "2026-01-01T00:00:00Z", "command": [], "params": {}}

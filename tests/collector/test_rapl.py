@@ -27,7 +27,7 @@ class Stored:
 
 
 class Machine:
-    """A tree, a clock and a source upon them; the tree moves while the source compares domains."""
+    """A tree, a clock and a source. The tree changes while the source compares domains."""
 
     def __init__(self, root):
         self.tree = FakePowercap(root)
@@ -124,7 +124,7 @@ def test_gap_longer_than_a_wrap_is_unknown(machine):
 
 
 def test_counter_fall_is_no_wrap(machine):
-    """Some machines lose the counter while they sleep: read as a wrap, a fall would be 262 kJ in a second."""
+    """Some machines lose the counter in sleep. Read as a wrap, a fall would be 262 kJ in a second."""
     machine.tree.add(PACKAGE, "package-0", raw_uj=9_000_000_000)
     machine.source.open()
     first = machine.one()
@@ -147,7 +147,7 @@ def test_two_dies_are_one_package(machine):
     machine.tree.add(PACKAGE, "package-0-die-0", raw_uj=100)
     machine.tree.add("intel-rapl:1", "package-0-die-1", raw_uj=5_000_000)
     (info,) = machine.source.open()
-    assert info.key == "cpu:n1/0", "the key a model of the same package would have"
+    assert info.key == "cpu:n1/0", "the same key as a model of the package"
     first = machine.one()
     machine.tree.draw(PACKAGE, 1_000_000)
     machine.tree.draw("intel-rapl:1", 2_000_000)
@@ -190,7 +190,7 @@ def test_package_of_two_drivers_counts_one_time(machine):
     machine.tree.add(PACKAGE, "package-0", raw_uj=1)
     machine.tree.add("intel-rapl-mmio:0", "package-0", raw_uj=900)
     (info,) = machine.source.open()
-    assert "through another driver" in info.facts["left_out"]
+    assert "of another driver" in info.facts["left_out"]
 
 
 def test_missing_tree_and_missing_permission_have_their_own_fixes(machine):
@@ -242,7 +242,9 @@ def test_epoch_continues_over_a_short_restart_with_a_wrap(machine, away_s, boot,
     steps=st.lists(st.tuples(st.integers(1, 800), st.integers(0, 200_000_000), st.booleans()), max_size=25),
 )
 def test_any_history_telescopes_exactly(tmp_path_factory, start_uj, steps):
-    """Whatever the draws, wraps and restarts: last minus first counter = floor of all that was drawn, to the mJ."""
+    """For any draws, wraps and restarts: last minus first counter = floor of the total energy, to
+    the mJ.
+    """
     machine = Machine(tmp_path_factory.mktemp("powercap") / "tree")
     machine.tree.add(PACKAGE, "package-0", raw_uj=start_uj)
     machine.source.open()

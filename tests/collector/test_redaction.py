@@ -1,4 +1,4 @@
-"""What looks like a secret is masked, what does not is left as it is."""
+"""Likely secrets are masked, other text is unchanged."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from labcarbon_collect.redaction import MASK, is_secret_name, is_secret_value, mask_argument, mask_arguments, mask_text
 
-AWS_ID = "AKIA" + "IOSFODNN7EXAMPLE"  # the vendor's own example, in two pieces for those who scan source code
+AWS_ID = "AKIA" + "IOSFODNN7EXAMPLE"  # the vendor's example, in two parts because of source code scanners
 AWS_KEY = "wJalrXUtnFEMI/" + "K7MDENG/bPxRfiCYEXAMPLEKEY"
 WANDB = "0f1e2d3c4b5a69788796a5b4c3d2e1f00112" + "beef"
 
@@ -119,14 +119,14 @@ BASE62 = st.text(string.ascii_letters + string.digits, min_size=28, max_size=64)
 QUIET = st.text(string.ascii_lowercase + "_-./ ", max_size=60)
 
 
-# How secrets begin that are known by that: words drawn at random may be `sk` and `abcdef`, which are told with a hyphen.
+# Prefixes of known secrets: random words may be `sk` and `abcdef`, which are joined with a hyphen.
 BEGINNINGS = re.compile(
     r"(?<![a-z])(lc_[a-z]+_|gh[pousr]_|github_pat_|glpat-|sk-|[sr]k_(live|test)_|hf_|xox[abeoprs]-|xapp-|npm_|nvapi-)"
 )
 
 
 def _is_random_part(text: str) -> bool:
-    """A draw that a generator of secrets would make: hypothesis also draws ``000…``."""
+    """Whether a secret generator could draw the text: hypothesis also draws ``000…``."""
     return len(set(text)) > 14 and sum(a.isdigit() != b.isdigit() for a, b in pairwise(text)) >= len(text) / 5
 
 
@@ -148,7 +148,7 @@ def test_hexadecimal_and_base64_of_random_bytes_are_masked(content: bytes) -> No
 
 
 def _has_all_kinds(text: str, *kinds: Callable[[str], bool]) -> bool:
-    """Whether there is a character of each kind: random bytes may lack one, and look like a number or a word then."""
+    """Whether each kind of character occurs. Random bytes without one look like a number or a word."""
     return all(any(map(kind, text)) for kind in kinds)
 
 

@@ -1,4 +1,4 @@
-"""Recorded traces, played back and made."""
+"""Recording and replay of traces."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``run``: exit codes, signals, the closing line, and servers and daemons that are away."""
+"""``run``: exit codes, signals, the closing line, unavailable servers and daemons."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def server() -> Iterator[fakes.FakeServer]:
 
 @pytest.fixture(scope="module")
 def node(tmp_path_factory: pytest.TempPathFactory, server: fakes.FakeServer) -> Iterator[Collector]:
-    """An enrolled node with a daemon, and a person who is logged in."""
+    """An enrolled node with a daemon, and a logged-in user."""
     made = Collector(tmp_path_factory.mktemp("node"))
     made.log_in(server.url)
     assert made.call("enrol", server.url, input="code\n").returncode == 0
@@ -144,10 +144,10 @@ def test_a_daemon_that_talks_nonsense_disturbs_nothing(lone: Collector) -> None:
 def test_without_a_daemon_the_command_starts_at_once_and_the_line_names_the_fix(lone: Collector) -> None:
     begun = time.monotonic()
     done = lone.call("run", "--", "true")
-    assert time.monotonic() - begun < 15  # its patience is longer
+    assert time.monotonic() - begun < 15  # with a longer timeout
     assert done.returncode == 0
     assert "labcarbon-collect daemon" in done.stderr
-    assert "run --local" in done.stderr
+    assert "run --standalone" in done.stderr
 
 
 def test_a_hanging_server_delays_nothing_and_the_daemon_reports_later(node: Collector, server: fakes.FakeServer) -> None:
@@ -158,7 +158,7 @@ def test_a_hanging_server_delays_nothing_and_the_daemon_reports_later(node: Coll
         done = other.call("run", "--name", "told-later", "--", "true")
         assert time.monotonic() - begun < 15  # a request may take 30
     assert done.returncode == 0
-    assert "the daemon tells it later" in done.stderr
+    assert "daemon forwards the run" in done.stderr
     facts = wait_for(lambda: next((f for f in server.runs.values() if f.get("name") == "told-later" and "state" in f), None))
     assert facts["state"] == "finished"
 
@@ -188,7 +188,7 @@ def test_without_a_login_an_unknown_project_is_reported_for_the_shortest_run(nod
 
 def test_standalone_measures_without_daemon_and_server_and_stores_the_result(lone: Collector) -> None:
     busy = "import time; t = time.process_time()\nwhile time.process_time() - t < 0.4: pass"
-    done = lone.call("run", "--local", "--", "python3", "-c", busy)
+    done = lone.call("run", "--standalone", "--", "python3", "-c", busy)
     assert done.returncode == 0
     assert "modelled 100 %" in done.stderr
 

@@ -1,4 +1,4 @@
-"""``run`` asks whether a command's work was done before: what it says, when it stops, how long it waits."""
+"""The duplicate check of ``run``: output, blocking, and maximum delay."""
 
 from __future__ import annotations
 
@@ -26,8 +26,13 @@ def test_the_response_is_printed_before_the_command_starts(
     server.preflight = DUPLICATE
     done = run_script(person, script, "run", "--project", "demo")
     assert (done.returncode, done.stdout) == (0, "trained\n")
-    for said in ("Ben did exactly this", "Ben, 2026-11-02 14:03 to 18:20 UTC, finished, on gpu1, project vision",
-                 "4.21 kWh · 1.39 kg CO2e · val_acc 0.9134", MATCH["url"], "about 4.21 kWh (4.00 to 4.50)"):  # fmt: skip
+    for said in (
+        "Ben did exactly this",
+        "Ben, 2026-11-02 14:03 to 18:20 UTC, finished, on gpu1, project vision",
+        "4.21 kWh · 1.39 kg CO2e · val_acc 0.9134",
+        MATCH["url"],
+        "3 similar runs: 4.21 kWh (4.00 to 4.50)",
+    ):
         assert str(said) in done.stderr
     assert "\x1b" not in done.stderr
     assert wait_for(lambda: outcomes(server)) == [{"outcome": "went_on"}]
@@ -57,7 +62,7 @@ def test_enforce_stops_what_is_certain_to_be_in_vain_before_it_starts(
     server.preflight = {**DUPLICATE, "verdict": verdict}
     done = run_script(person, script, "run", "--enforce")
     assert (done.returncode, done.stdout) == (3, "")
-    assert "not started, since it would be in vain (--enforce)" in done.stderr
+    assert "(--enforce). To run it anyway:" in done.stderr
     assert outcomes(server) == [{"outcome": "stopped"}]
     assert server.sent("PUT", "runs/") == []
 
@@ -115,7 +120,7 @@ def test_ranks_of_one_job_send_its_key(
 
 
 def silent_address() -> tuple[socket.socket, str]:
-    """An address where connections are taken and nothing is ever said."""
+    """Return an address that accepts connections and never responds."""
     listener = socket.create_server(("127.0.0.1", 0))
     return listener, f"http://127.0.0.1:{listener.getsockname()[1]}"
 
@@ -124,7 +129,9 @@ BEGAN = "import time; print(time.monotonic(), flush=True)"
 
 
 def waited(person: Collector, script: Path, *options: str) -> tuple[float, subprocess.CompletedProcess[str]]:
-    """Seconds from the start of ``run`` to that of the work, less its own Python's; the best of three on a busy machine."""
+    """Return the seconds from the start of ``run`` to that of the command, less its own Python's.
+    The best of three on a busy machine.
+    """
     best_s = math.inf
     for _ in range(3):
         begun = time.monotonic()
@@ -141,18 +148,18 @@ def waited(person: Collector, script: Path, *options: str) -> tuple[float, subpr
 @pytest.mark.parametrize(
     ("fault", "said"),
     [
-        (fakes.trickle_response, "did not answer within "),
-        (fakes.drop_connection, "nobody was asked"),
-        (fakes.truncate_response, "was cut off"),
-        (fakes.respond_with(200, b"<html>no</html>"), "gave no answer that this"),
-        (fakes.respond_with(200, {"verdict": "duplicate"}), "gave no answer that this collector"),
-        (fakes.respond_with(200, []), "gave no answer"),
-        (fakes.respond_with(200, {**DUPLICATE, "level": "purple"}), "gave no answer"),
+        (fakes.trickle_response, "did not respond within "),
+        (fakes.drop_connection, "Duplicate check skipped"),
+        (fakes.truncate_response, "truncated"),
+        (fakes.respond_with(200, b"<html>no</html>"), "unknown format"),
+        (fakes.respond_with(200, {"verdict": "duplicate"}), "unknown format"),
+        (fakes.respond_with(200, []), "unknown format"),
+        (fakes.respond_with(200, {**DUPLICATE, "level": "purple"}), "unknown format"),
         (fakes.error_response(401, "It has expired."), "labcarbon-collect login"),
         (fakes.error_response(404), "older than this collector"),
-        (fakes.error_response(500), "answered 500"),
-        (fakes.respond_with(302, b"", Location="http://127.0.0.1:1/"), "answered 302"),
-        ("silent", "did not answer within "),
+        (fakes.error_response(500), "responded 500"),
+        (fakes.respond_with(302, b"", Location="http://127.0.0.1:1/"), "responded 302"),
+        ("silent", "did not respond within "),
         ("refused", "connection refused"),
     ],
 )
@@ -168,12 +175,12 @@ def test_the_work_begins_within_two_and_a_half_seconds_with_one_line(
         url = f"http://127.0.0.1:{free_port()}"
     else:
         server.faults = [fault] * 20
-    patience = DEFAULT_TIMEOUT if "did not answer" in said else LONG_TIMEOUT
+    patience = DEFAULT_TIMEOUT if "did not respond" in said else LONG_TIMEOUT
     other = Collector(person.root, {"LABCARBON_URL": url, "LABCARBON_TOKEN": "lc_user_fake", **patience})
     waited_s, done = waited(other, script, "--enforce")
     listener.close()
     assert waited_s < 2.5
-    lines = [line for line in done.stderr.splitlines() if "nobody was asked whether this was run before" in line]
+    lines = [line for line in done.stderr.splitlines() if "Duplicate check skipped" in line]
     assert len(lines) == 1
     assert said in lines[0]
 
@@ -204,9 +211,9 @@ def test_a_signal_while_we_ask_ends_the_work_that_never_began(
     connection, _ = listener.accept()
     begun = time.monotonic()
     while process.poll() is None:
-        process.send_signal(number)  # the second ends the waiting for who is to be told of the end
+        process.send_signal(number)  # the second signal ends the wait for the final reports
         time.sleep(0.5)
-    assert time.monotonic() - begun < 15  # its patience is longer
+    assert time.monotonic() - begun < 15  # with a longer timeout
     connection.close()
     listener.close()
     assert process.stdout is not None
@@ -227,8 +234,8 @@ def test_without_a_login_one_line_reports_the_skipped_check(tmp_path: Path, serv
     try:
         wait_for(lambda: (node.status() or {}).get("enrolled"))
         done = run_script(node, script, "run")
-        line = f"nobody was asked whether this was run before: you are not logged in: labcarbon-collect login {server.url}"
-        assert done.stderr.count("nobody was asked") == 1
+        line = f"Duplicate check skipped: you are not logged in. Log in with: labcarbon-collect login {server.url}"
+        assert done.stderr.count("Duplicate check skipped") == 1
         assert line in done.stderr
         facts = wait_for(lambda: next((f for f in server.runs.values() if f.get("name") == "train.py"), None))
         assert facts["fingerprint"]["code"]["hash"]

@@ -1,4 +1,6 @@
-"""What leaves the machine: the tables of docs/collector.md against what a server receives, and planted secrets."""
+"""Sent data: the tables of docs/collector.md against the requests that a server receives, and
+planted secrets.
+"""
 
 from __future__ import annotations
 
@@ -26,8 +28,8 @@ from tests.fakes.powercap import FakePowercap
 
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "collector.md"
 CONTRACT = Path(__file__).resolve().parents[1] / "contract"
-PLANTED = "plumtreehunter"  # looks like nothing: only what is never told keeps it in
-# Below these, keys are names that vary.
+PLANTED = "plumtreehunter"  # does not look like a secret: it is protected only if it is never sent
+# The keys below these are variable names.
 VARYING = {
     "device_facts": "<device>", "health.source": "<source>", "params": "<name>",
     "job.gpus": "<node>", "runs[].job.gpus": "<node>", "fingerprint.params": "<name>", "fingerprint.seeds": "<name>",
@@ -36,7 +38,7 @@ VARYING = {
 
 
 def section(title: str) -> str:
-    """The part of the page under a heading, up to the next of the same or a higher rank."""
+    """Return the text under a heading, up to the next of the same or a higher level."""
     text = DOCS.read_text(encoding="utf-8")
     rank = title.split(" ")[0]
     match = re.search(rf"^{re.escape(title)}$(.*?)(?=^#{{1,{len(rank)}}} |\Z)", text, re.MULTILINE | re.DOTALL)
@@ -45,13 +47,13 @@ def section(title: str) -> str:
 
 
 def documented(title: str) -> set[str]:
-    """What stands in backticks in the first column of a section's tables."""
+    """Return the texts in backticks in the first column of a section's tables."""
     rows = [line for line in section(title).splitlines() if line.startswith("| `")]
     return {key for row in rows for key in re.findall(r"`([^`]+)`", row.split(" | ")[0])}
 
 
 def keys(body: Any, at: str = "") -> Iterator[str]:
-    """The paths of a JSON body's leaves, as the page writes them."""
+    """Return the paths of a JSON body's leaves in the notation of the page."""
     if isinstance(body, dict):
         for name, value in body.items():
             step = VARYING.get(at, name)
@@ -71,7 +73,9 @@ def server() -> Iterator[fakes.FakeServer]:
 
 @pytest.fixture(scope="module")
 def node(tmp_path_factory: pytest.TempPathFactory, server: fakes.FakeServer) -> Iterator[Collector]:
-    """A node with GPUs, and on it: enrolment, a login, runs with and without a login, windows pushed, the daemon ended."""
+    """A node with GPUs: enrolment, login, runs with and without a login, uploaded windows, stopped
+    daemon.
+    """
     root = tmp_path_factory.mktemp("node")
     driver = FakeDriver(root, ["hopper", "pascal"], live=True)
     driver.gpus[0].set_power(300_000)
@@ -112,7 +116,7 @@ def node(tmp_path_factory: pytest.TempPathFactory, server: fakes.FakeServer) -> 
     assert node.call(*arguments, cwd=script.parent).returncode == 0
     assert node.call("login", server.url, input="code\n").returncode == 0
     done = node.call(*arguments, cwd=script.parent)
-    assert "the parameter api_key looks like a secret: it is told as (masked)" in done.stderr
+    assert "The parameter api_key looks like a secret. It is sent as (masked)" in done.stderr
     server.preflight = fakes.NO_MATCH
     inline = node.call("run", "--", "python3", "-c", f"x = '{PLANTED}'", cwd=script.parent)
     assert inline.returncode == 0
@@ -124,7 +128,7 @@ def node(tmp_path_factory: pytest.TempPathFactory, server: fakes.FakeServer) -> 
 
 @pytest.fixture(scope="module")
 def requests(node: Collector, server: fakes.FakeServer) -> list[fakes.Request]:
-    """Everything the server was sent, the last windows included."""
+    """All requests to the server, the last windows included."""
     assert node.stop() == 0
     assert node.call("upload").returncode == 0
     assert server.stored_mj > 0
@@ -137,7 +141,8 @@ def of_kind(requests: list[fakes.Request], title: str) -> list[fakes.Request]:
     return [request for request in requests if request.method == method and re.fullmatch(pattern, request.path)]
 
 
-# Told once large data is hashed (test_run_preflight.py), and where the kernel killed (test_failure.py).
+# Sent after large data is hashed (test_run_preflight.py), and after a kill by the kernel
+# (test_failure.py).
 LATER_REQUESTS = {
     "failure.class", "failure.point", "fingerprint.version", *(f"fingerprint.data.{key}" for key in ("weak", "verified")),
     *(f"fingerprint.data.items[].{key}" for key in ("role", "name", "files", "bytes", "state")),
@@ -162,13 +167,15 @@ def test_documented_keys_equal_sent_keys(requests: list[fakes.Request], title: s
         assert {key for key in sent if key.startswith("fingerprint.")} <= documented("### `PUT runs/<uuid>/`")
         sent = {"fingerprint" if key.startswith("fingerprint.") else key for key in sent}
     assert sent <= documented(title)
-    missing = {key for key in documented(title) - sent if not key.startswith("job.")}  # a job's: test_what_is_told_of_a_job
-    if title == "### `POST enrol/`":  # a virtual machine, as this one may be, tells nothing of its board and disks
+    missing = {
+        key for key in documented(title) - sent if not key.startswith("job.")
+    }  # of a job: test_payload_of_a_job_is_documented
+    if title == "### `POST enrol/`":  # a virtual machine reports no board and disks
         board(tmp_path, sys_vendor="Dell Inc.", product_name="PowerEdge", product_serial="ABC1234")
         disk(tmp_path, "sda")
         missing -= {f"facts.{name}" for name in node_facts(proc(tmp_path / "proc"), tmp_path)}
     if title == "### `POST ingest/`":
-        # Recorded: gaps. Other meters: their own test below. Notes are said when something went wrong.
+        # Recorded: gaps. Other meters have their own test below. Notes exist after errors only.
         missing -= set(keys(json.loads((CONTRACT / "ingest_request.json").read_text())))
         missing = {key for key in missing if not key.startswith("device_facts.")} - {"health.notes[]"}
     if title == "### `PATCH runs/<uuid>/`":
@@ -239,7 +246,7 @@ def test_payload_of_a_job_is_documented(title: str, body: Any) -> None:
     assert sent <= documented(title)
     assert {key for key in documented(title) if "job." in key} <= sent, "the page names keys that are never sent"
     assert "hunter2" not in json.dumps(body)
-    assert all(dataclasses.asdict(JOB).values()), "a field left empty would not be looked at"
+    assert all(dataclasses.asdict(JOB).values()), "an empty field would not be checked"
 
 
 def test_a_planted_secret_is_in_no_byte_that_was_sent(node: Collector, requests: list[fakes.Request]) -> None:
@@ -264,7 +271,7 @@ def test_argv_is_sent_on_request_and_masked(requests: list[fakes.Request], node:
         environ = {"LABCARBON_URL": fake.url, "LABCARBON_TOKEN": "lc_user_fake", **node.settings}
         lone = Collector(node.root, environ)
         words = ["train.sh", "--lr", "0.1", "--password", PLANTED, f"--x=https://u:{PLANTED}@h/", "", "two words"]
-        assert lone.call("run", "--argv", "--", "echo", *words).returncode == 0
+        assert lone.call("run", "--full-command", "--", "echo", *words).returncode == 0
         (put,) = fake.sent("PUT", "runs/")
     expected = ["echo", "train.sh", "--lr", "0.1", "--password", "(masked)", "--x=https://(masked)@h/", "''", "two words"]
     assert put.body["command"] == expected

@@ -1,4 +1,4 @@
-"""Files read once: their holes are zeros that nobody reads, and every byte comes out as it would by a plain read."""
+"""Sequential reads: holes are zeros without a read, and every byte equals that of a plain read."""
 
 import errno
 import os
@@ -15,14 +15,14 @@ MIB = 1 << 20
 
 @pytest.fixture(autouse=True)
 def _settled(monkeypatch):
-    """Holes are believed at once, and of small files, too; the tests of that say so themselves."""
+    """Trust holes immediately, and in small files, too. Tests of these limits set their own."""
     monkeypatch.setattr(sequential_reader, "SETTLED_S", -60.0)
     monkeypatch.setattr(sequential_reader, "MIN_BYTES", 0)
 
 
 @pytest.fixture
 def reads(monkeypatch):
-    """How many bytes were read from disk."""
+    """Record the number of bytes read from disk."""
     calls = []
 
     def read(descriptor, buffers):
@@ -58,7 +58,7 @@ def _read(path, buffer=MIB, until=None):
 
 
 def _holes(path):
-    """Whether this file system tells of holes: some keep zeros as what they are."""
+    """Skip where the file system has no holes: some store zeros as data."""
     return path.stat().st_blocks * 512 < path.stat().st_size
 
 
@@ -107,10 +107,10 @@ def test_small_file_is_one_read_without_search(tmp_path, reads, monkeypatch):
 
 
 def test_a_hole_of_what_was_just_written_is_read(tmp_path, reads, monkeypatch):
-    """A file system may call a hole what is still on its way to the disk."""
+    """A file system may report a hole for data that is not yet on disk."""
     monkeypatch.setattr(sequential_reader, "SETTLED_S", 60.0)
     path = _create_file(tmp_path / "model.pt", [], 4 * MIB)
-    os.utime(path, (0, 0))  # as a copy that keeps times
+    os.utime(path, (0, 0))  # like a copy that preserves times
     assert _read(path) == bytes(4 * MIB)
     assert sum(reads) == 4 * MIB
 

@@ -1,4 +1,4 @@
-"""What squeue, scontrol and sacct print, hostile names included."""
+"""Parsers of the output of squeue, scontrol and sacct, with hostile names."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_a_row_forged_in_a_name_is_no_row_where_the_separator_is_ours() -> None:
 
 
 def squeued(mark: str, fields: list[str]) -> str:
-    """A record as squeue prints it."""
+    """Return a record in the format of squeue."""
     asked = iter(fields)
     return re.sub(r"%[A-Za-z]", lambda found: next(asked), squeue_format(mark))
 

@@ -1,4 +1,6 @@
-"""The watch over a node's jobs: asked in rounds, told once, ended when Slurm says so, the same after a restart."""
+"""The watcher of a node's jobs: queried in rounds, posted a single time, ended as Slurm reports,
+equal after a restart.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,7 @@ FIXTURES = Path(__file__).parent / "fixtures" / "slurm"
 
 @dataclass
 class FakePrograms:
-    """squeue, scontrol and sacct: what they would print of the jobs they know."""
+    """squeue, scontrol and sacct with the output for given jobs."""
 
     jobs: dict[str, dict[str, str]] = field(default_factory=dict)
     query_sacct: dict[str, dict[str, str]] = field(default_factory=dict)
@@ -65,7 +67,7 @@ class FakePrograms:
 
 @dataclass
 class Bench:
-    """A watch, its programs, and the clock."""
+    """A watcher, its programs, and the clock."""
 
     home: Path
     programs: FakePrograms = field(default_factory=FakePrograms)
@@ -76,13 +78,15 @@ class Bench:
         self.start()
 
     def start(self) -> None:
-        """As after a start of the daemon."""
+        """Create the watcher, as after a start of the daemon."""
         self.spool = Spool(self.home)
         slurm = Slurm("hpc", run_command=self.programs)
         self.watch = JobWatcher(self.spool, slurm, node="n-1", node_name="gpu1", gpu_uuids=lambda: self.gpus)
 
     def update(self, *job_ids: str, after_us: int = 5 * SECOND) -> list[tuple[str, str, dict[str, Any]]]:
-        """Look, let a round end, look again; return what is new in the outbox: (verb, run, body)."""
+        """Update, wait for the round, update again. Return the new messages in the outbox: (verb,
+        run, body).
+        """
         for wait_us in (after_us, 0):
             self.now_us += wait_us
             self.watch.update([f"job:hpc/{job_id}" for job_id in job_ids], self.now_us)
@@ -187,11 +191,11 @@ def test_a_requeued_job_is_posted_again(bench: Bench) -> None:
 
 
 def test_an_unavailable_slurm_is_queried_less_often_and_reported(bench: Bench) -> None:
-    bench.programs.away = "squeue did not answer within 5 s"
-    for _ in range(12 * 60):  # an hour, a look each five seconds
+    bench.programs.away = "squeue did not respond within 5 s"
+    for _ in range(12 * 60):  # an hour, with an update every five seconds
         assert bench.update("5") == []
     assert 3 <= len(bench.programs.asked) <= 30
-    assert bench.watch.error == "squeue did not answer within 5 s"
+    assert bench.watch.error == "squeue did not respond within 5 s"
     bench.programs.away, bench.programs.jobs["5"] = "", {}
     assert until(bench, "5", is_posted=bool, rounds=200)
     assert bench.watch.error == ""
@@ -224,7 +228,7 @@ def test_jobs_of_another_cluster_are_not_ours_to_ask_for(bench: Bench) -> None:
 
 
 def test_names_are_pseudonymised_as_configured() -> None:
-    """A job's user, name and account leave by pseudonym, or not at all; what Slurm counts stays."""
+    """A job's user, name and account are pseudonymised or dropped. Slurm's counts are unchanged."""
     body = {"name": "ada-train", "user": "ada", "job": {"cluster": "hpc", "account": "vision", "id": "7"}}
     hashed = UserNames("hash", b"k" * 32).mask_job(body, "ada")
     assert re.fullmatch(r"u-[0-9a-f]{12}", hashed["user"])

@@ -1,4 +1,4 @@
-"""The local socket: lines, nonsense, who may register what."""
+"""The local socket: requests, invalid input, permission to register."""
 
 from __future__ import annotations
 

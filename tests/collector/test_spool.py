@@ -1,4 +1,4 @@
-"""The spool: nothing leaves it but by an answer, whatever happens in between."""
+"""The spool: a window is deleted only after its result, whatever happens in between."""
 
 from __future__ import annotations
 
@@ -31,7 +31,9 @@ def anchor(seq: int, counter_mj: int, wall_us: int = T0) -> Anchor:
 
 
 class SpoolMachine(RuleBasedStateMachine):
-    """Appends, batches, answers, kills, merges in any order: appended = answered + dead + waiting, in mJ."""
+    """Appends, batches, results, kills, merges in any order: appended = acknowledged + dead +
+    waiting, in mJ.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -236,7 +238,9 @@ def test_gaps_are_deleted_with_their_batch(home: Path) -> None:
 
 
 def test_second_reader_does_not_remove_the_journal(home: Path) -> None:
-    """As a daemon: two connections in one process; then somebody else opens and closes the spool."""
+    """As in a daemon: two connections in one process while another process opens and closes the
+    spool.
+    """
     spool, second = filled(home, 1), Spool(home)
     imports = "import sys; from pathlib import Path; from labcarbon_collect.spool.store import Spool"
     script = f"{imports}; s = Spool(Path(sys.argv[1])); "

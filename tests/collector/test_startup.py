@@ -1,4 +1,6 @@
-"""An unmodified script, two people, two machines, the real server: who is told what before the second start."""
+"""Duplicate warnings before the start: an unmodified script, two people, two machines, and the real
+server.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,7 @@ main()
 
 
 class Person:
-    """Somebody with a machine, a clone of the code and a copy of the data of their own."""
+    """A user with a machine, a clone of the code and a copy of the data."""
 
     def __init__(self, root: Path, small: SmallLab, url: str, name: str, role: str) -> None:
         user = User.objects.create_user(username=name, password="correct horse battery")
@@ -59,7 +61,7 @@ class Person:
         )
 
     def warnings_before_start(self, *words: str, **said: Any) -> str:
-        """What is said before the script begins; the script runs."""
+        """Return what is printed before the script starts. The script runs."""
         done = self.run(*words, **said)
         assert (done.returncode, done.stdout[:7]) == (0, "trained"), done.stderr
         return "\n".join(line for line in done.stderr.splitlines() if "was not measured" not in line)
@@ -76,7 +78,7 @@ def people(answering: threading.Lock, live_server: Any, tmp_path: Path) -> tuple
     ana = Person(tmp_path / "ana", small, live_server.url, "ana", "member")
     ben = Person(tmp_path / "ben", small, live_server.url, "ben", "admin")  # who may see names
     with suppress(HTTPError):
-        urlopen(f"{live_server.url}/api/v1/preflight/", timeout=60)  # the first request of a process reads its code
+        urlopen(f"{live_server.url}/api/v1/preflight/", timeout=60)  # the first request of a process loads its code
     ana.work.mkdir()
     (ana.work / "train.py").write_text(SCRIPT)
     ana.data.mkdir()
@@ -85,7 +87,7 @@ def people(answering: threading.Lock, live_server: Any, tmp_path: Path) -> tuple
     for words in (["init", "-q"], ["add", "-A"], ["-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "x"]):
         subprocess.run(["git", *words], cwd=ana.work, check=True, env=ana.machine.environ)
     subprocess.run(["git", "clone", "-q", str(ana.work), str(ben.work)], check=True, env=ben.machine.environ)
-    shutil.copytree(ana.data, ben.data, copy_function=shutil.copyfile)  # other times
+    shutil.copytree(ana.data, ben.data, copy_function=shutil.copyfile)  # other mtimes
     return ana, ben
 
 
@@ -117,7 +119,7 @@ def test_large_data_is_a_possible_duplicate_until_it_is_hashed(
     with (ana.data / "large").open("wb") as file:
         file.truncate(70_000_000)
     for path in ana.data.iterdir():
-        shutil.copy2(path, ben.data / path.name)  # as rsync -t does
+        shutil.copy2(path, ben.data / path.name)  # like rsync -t
     (ana.work / "train.py").write_text(UNTIL_RECEIVED + SCRIPT)
     shutil.copy(ana.work / "train.py", ben.work / "train.py")
     with ThreadPoolExecutor() as beside:
@@ -127,8 +129,8 @@ def test_large_data_is_a_possible_duplicate_until_it_is_hashed(
         running.result()
     said = ben.run(*WORDS, command="check").stdout
     assert "ana" in said
-    assert "not certain: data known by names, sizes and times only" in said
-    sure = ben.run(*WORDS, command="check", options=("--digest", "--enforce"))
+    assert "not certain: data compared by name, size and time only" in said
+    sure = ben.run(*WORDS, command="check", options=("--hash-data", "--enforce"))
     assert sure.returncode == 3
     assert "not certain" not in sure.stdout
 

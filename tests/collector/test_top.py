@@ -1,4 +1,6 @@
-"""``top`` in terminals of all kinds, in a real pty, and its answers to several users of one machine."""
+"""``top`` in terminals of all kinds, in a real pty, and its responses to several users of one
+machine.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,7 @@ def node(tmp_path: Path) -> Iterator[Collector]:
 
 
 class Terminal:
-    """A pty with a program in it."""
+    """A pty that runs a program."""
 
     def __init__(self, node: Collector, *arguments: str, rows: int = 24, width: int = 80, **environ: str) -> None:
         self.controller, terminal_fd = pty.openpty()
@@ -70,7 +72,7 @@ class Terminal:
         os.write(self.controller, keys)
 
     def restored(self) -> bool:
-        """Whether the terminal is as it was: its settings, the cursor, the screen."""
+        """Whether settings, cursor and screen of the terminal are restored."""
         self.read("\x1b[?25h\x1b[?1049l")
         return termios.tcgetattr(self.terminal)[3] == self.before[3]
 
@@ -208,7 +210,7 @@ def test_two_users_on_one_gpu_do_not_see_each_other(tmp_path: Path) -> None:
             (device,) = json.loads(done.stdout)["devices"]
             return {row["who"]: row for row in device["who"] if row["power_mw"]}
 
-        # Root registered for Alice: the run is root's, who sees everything.
+        # Root registered the run for Alice: it is root's run, and root sees all names.
         wait_for(lambda: f"run:{run}" in rows_for(0) and f"proc:{BOB}/sh" in rows_for(0), seconds=15)
         rows = rows_for(BOB)
         assert set(rows) == {f"proc:{BOB}/sh", "others' runs"}

@@ -1,4 +1,4 @@
-"""``track``: a script that tells of itself, its metrics, how it ended; and what never disturbs it."""
+"""``track``: the report of a script, its metrics and its end, and failures that never disturb it."""
 
 from __future__ import annotations
 
@@ -121,14 +121,14 @@ def test_without_login_and_daemon_the_script_runs(tmp_path: Path) -> None:
     alone = Collector(tmp_path)
     done = track(alone, "run.log(1, loss=2); run.log(2, loss='x'); run.check(); print('done')")
     assert (done.returncode, done.stdout) == (0, "done\n")
-    assert done.stderr.count("metrics need a login") == 1
+    assert done.stderr.count("Metrics require your own login") == 1
 
 
 def test_a_server_that_hangs_delays_neither_beginning_nor_logging(person: Collector, server: fakes.FakeServer) -> None:
     server.faults = [fakes.trickle_response] * 50
     told = "print(time.monotonic(), flush=True)"
     begun = time.monotonic()
-    done = track(person, f"import os, time\n{told}\n{LOGGING}\n{told}\nos._exit(0)", LABCARBON_PATIENCE_S="60")
+    done = track(person, f"import os, time\n{told}\n{LOGGING}\n{told}\nos._exit(0)", LABCARBON_STARTUP_TIMEOUT_S="60")
     assert done.returncode == 0
     first, last = map(float, done.stdout.split())
     assert first - begun < 8, "a minute, or a quarter of it, if it waited for the server"
@@ -141,7 +141,7 @@ def test_a_server_that_hangs_delays_the_end_by_seconds(person: Collector, server
     done = track(person, LOGGING, **DEFAULT_TIMEOUT)
     assert done.returncode == 0
     assert time.monotonic() - begun < 15
-    assert "were not sent" in done.stderr or "does not know of this run" in done.stderr
+    assert "were not sent" in done.stderr or "does not know this run" in done.stderr
 
 
 def test_a_fork_of_the_script_ends_nothing(person: Collector, server: fakes.FakeServer) -> None:
@@ -211,7 +211,7 @@ def test_what_is_refused_for_good_is_given_up_and_counted(server: fakes.FakeServ
     made, said = sender(server.url)
     made.add([("a", 1, 1.0, 10**15)])
     assert made.close(10) == 1
-    assert said == ["the server did not take metrics: The metric is wrong."]
+    assert said == ["The server rejected metrics: The metric is wrong."]
 
 
 def test_memory_is_bounded_and_the_oldest_give_way() -> None:

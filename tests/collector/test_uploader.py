@@ -1,4 +1,7 @@
-"""Pushing against a server that answers, refuses, lies, hangs and hangs up: nothing is lost, nothing counted twice."""
+"""Uploads to a server that responds, rejects, violates the contract, hangs and drops connections.
+
+No window is lost and none is counted twice.
+"""
 
 from __future__ import annotations
 
@@ -236,7 +239,7 @@ def test_unacceptable_window_does_not_block_others_for_ever(server: FakeServer, 
 def test_unsent_windows_can_be_merged(spool: Spool) -> None:
     state = uploader_for(spool, "http://127.0.0.1:1").upload_batch()
     assert not state.ok
-    assert "is the server running" in state.error
+    assert "check that the server is running" in state.error
     assert spool.merge(bucket_us=10 * MINUTE, before_us=T0 + 10 * MINUTE) == 9
 
 
@@ -303,7 +306,9 @@ def test_codes_are_not_sent_twice(server: FakeServer) -> None:
 
 
 def test_interpreter_shutdown_prints_no_traceback(server: fakes.FakeServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Since Python 3.12 a thread that still sends when the script is over cannot start the alarm of its deadline."""
+    """Since Python 3.12 a thread that sends during interpreter shutdown cannot start the timer of
+    its deadline.
+    """
 
     def none(self: threading.Thread) -> None:
         raise RuntimeError("can't create new thread at interpreter shutdown")

@@ -1,4 +1,4 @@
-"""Windows from readings: any counter history keeps every millijoule."""
+"""Windows from readings: any counter history preserves every millijoule."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def builder(anchor: Anchor | None = None, *, grid_us: int = MINUTE, boot: str = 
 
 @dataclass
 class Disk:
-    """What a spool would hold."""
+    """The content of a spool."""
 
     windows: list[Window] = field(default_factory=list)
     gaps: list[Gap] = field(default_factory=list)
@@ -105,7 +105,7 @@ def test_recovered_window_after_a_kill_is_unattributed() -> None:
     assert recovered.flags == FLAG_RECOVERED
     assert recovered.energy_mj == 90_000 - before.windows[-1].counter_end_mj
     assert recovered.util_mean_pm is None
-    assert dict(recovered.shares) == dict.fromkeys(RUN, recovered.energy_mj)  # alone before and after
+    assert dict(recovered.shares) == dict.fromkeys(RUN, recovered.energy_mj)  # sole consumer before and after
     idle = builder(before.anchor).add(reading(600, 90_000), {"idle": 1})
     assert dict(idle.windows[0].shares) == {"unknown": recovered.energy_mj}
 
@@ -159,7 +159,7 @@ def test_boundaries_are_on_the_grid_or_the_hour(wall_us: int, grid_s: int) -> No
 
 @dataclass
 class Step:
-    """One poll: time passed, energy used, and what happened to clock, counter and daemon meanwhile."""
+    """One poll: time, energy, and events of clock, counter and daemon."""
 
     seconds: float
     energy_mj: int
@@ -183,7 +183,7 @@ STEPS = st.builds(
 
 @given(st.lists(STEPS, max_size=80), st.sampled_from([10, 60, 70, 300]))
 def test_any_history_conserves_energy(steps: list[Step], grid_s: int) -> None:
-    """Σ shares = window; Σ windows + what the declared gaps hide = everything the device used."""
+    """Σ shares = window; Σ windows + energy in declared gaps = total energy of the device."""
     disk, window_builder = Disk(), builder(grid_us=grid_s * SECOND)
     mono, wall, counter, epoch = 1000 * SECOND, T0, 12_345, 0
     used_mj = hidden_mj = 0
@@ -192,7 +192,7 @@ def test_any_history_conserves_energy(steps: list[Step], grid_s: int) -> None:
         return reading(0, counter, monotonic_us=mono, wall_us=wall, epoch=f"e{epoch}")
 
     disk.store(window_builder.add(read(), RUN))
-    last_reading = 0  # energy used up to the last reading the builder took
+    last_reading = 0  # energy up to the last reading of the builder
     for step in steps:
         mono += round(step.seconds * SECOND)
         wall += round(step.seconds * SECOND) + step.wall_step_us

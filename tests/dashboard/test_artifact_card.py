@@ -66,7 +66,7 @@ def test_what_the_hub_reads(lab: SmallLab, owner: Client) -> None:
 
 def test_from_scratch(lab: SmallLab, owner: Client) -> None:
     (run,) = use(lab)
-    put_fingerprint(run=Run.objects.get(uuid=run), told=parsed(start={"verified": "a" * 64, "name": "scratch"}))
+    put_fingerprint(run=Run.objects.get(uuid=run), payload=parsed(start={"verified": "a" * 64, "name": "scratch"}))
     register_rows(lab, row("m", runs=[edge(run)]))
     assert card(owner, "m")[0]["co2_eq_emissions"]["training_type"] == "pre-training"
 

@@ -82,7 +82,7 @@ def test_a_wrong_file_is_told(lab: SmallLab, owner: Client, sent: dict[str, str]
 
 
 def test_a_long_file_tells_its_progress(lab: SmallLab, owner: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("apps.assets.services.csv_import.AT_ONCE", 10)
+    monkeypatch.setattr("apps.assets.services.csv_import.SYNCHRONOUS_LINES", 10)
     address = brought(owner, own_csv())
     page = text_of(owner.get(address))
     assert "is being read" in page

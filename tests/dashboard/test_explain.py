@@ -28,11 +28,11 @@ THIN = "\u202f"
 
 
 def query(metric: str = "emission_ug", **changes: str) -> FigureQuery:
-    return FigureQuery(metric=metric, from_hour=HOUR - 5, to_hour=HOUR + 5).but(**changes)
+    return FigureQuery(metric=metric, from_hour=HOUR - 5, to_hour=HOUR + 5).replace(**changes)
 
 
 def address(asked: FigureQuery, more: str = "") -> str:
-    return f"/explain/?{asked.string()}{more}"
+    return f"/explain/?{asked.to_query_string()}{more}"
 
 
 def test_works(lab: SmallLab, owner: Client) -> None:
@@ -64,7 +64,9 @@ def test_the_headline_is_the_sum_of_its_ledger_csv(lab: SmallLab, owner: Client,
             found = figure(lab.lab, asked)
             assert found.entries
             assert f'data-explain-value="{found.value(metric)}"' in text_of(owner.get(address(asked)))
-            lines = [line.split(",") for line in text_of(owner.get(f"/explain/ledger.csv?{asked.string()}")).splitlines()]
+            lines = [
+                line.split(",") for line in text_of(owner.get(f"/explain/ledger.csv?{asked.to_query_string()}")).splitlines()
+            ]
             place = lines[0].index(columns[metric])
             assert sum(int(line[place]) for line in lines[1:]) == found.value(metric)
 
@@ -147,7 +149,7 @@ def test_queries_do_not_grow_with_rows(lab: SmallLab, owner: Client) -> None:
 
 def test_anonymous_and_wrong_method(lab: SmallLab, owner: Client) -> None:
     assert_needs_sign_in(address(query()))
-    assert_needs_sign_in(f"/explain/ledger.csv?{query().string()}")
+    assert_needs_sign_in(f"/explain/ledger.csv?{query().to_query_string()}")
     assert_only(owner, address(query()), "GET")
 
 
@@ -193,6 +195,6 @@ def test_hostile_names_are_text_and_csv_is_disarmed(lab: SmallLab, owner: Client
     page = text_of(owner.get(address(query())))
     assert "<script>alert" not in page
     assert "<img src=x" not in page
-    response = owner.get(f"/explain/ledger.csv?{query().string()}")
+    response = owner.get(f"/explain/ledger.csv?{query().to_query_string()}")
     assert "'=HYPERLINK(1)" in text_of(response)
     assert "\n" not in response["Content-Disposition"]

@@ -37,11 +37,11 @@ def _later(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def query(metric: str = ALLOCATION, **changes: Any) -> FigureQuery:
-    return FigureQuery(metric=metric, from_hour=H0 - 9, to_hour=H0 + 15).but(**changes)
+    return FigureQuery(metric=metric, from_hour=H0 - 9, to_hour=H0 + 15).replace(**changes)
 
 
 def address(asked: FigureQuery, more: str = "") -> str:
-    return f"/explain/?{asked.string()}{more}"
+    return f"/explain/?{asked.to_query_string()}{more}"
 
 
 def server(lab: SmallLab) -> Asset:
@@ -54,7 +54,7 @@ def server(lab: SmallLab) -> Asset:
 
 
 def parts_of(client: Client, asked: FigureQuery) -> int:
-    lines = [line.split(",") for line in text_of(client.get(f"/explain/charges.csv?{asked.string()}")).splitlines()]
+    lines = [line.split(",") for line in text_of(client.get(f"/explain/charges.csv?{asked.to_query_string()}")).splitlines()]
     return sum(int(line[lines[0].index("in_period_ug_co2e")]) for line in lines[1:])
 
 
@@ -180,7 +180,7 @@ def test_queries_do_not_grow_with_rows(lab: SmallLab, owner: Client) -> None:
 
 
 def test_anonymous_and_wrong_method(lab: SmallLab, owner: Client) -> None:
-    for path in (address(query()), f"/explain/charges.csv?{query().string()}"):
+    for path in (address(query()), f"/explain/charges.csv?{query().to_query_string()}"):
         assert_needs_sign_in(path)
         assert_only(owner, path, "GET")
 
@@ -189,7 +189,7 @@ def test_an_outsider_sees_nothing_of_it(lab: SmallLab, outsider: Client) -> None
     asset = server(lab)
     own = query(subject_kind="asset", subject_key=str(asset.pk))
     assert outsider.get(address(own)).status_code == 404
-    assert outsider.get(f"/explain/charges.csv?{own.string()}").status_code == 404
+    assert outsider.get(f"/explain/charges.csv?{own.to_query_string()}").status_code == 404
     assert "Files" not in text_of(outsider.get(address(query())))
     assert "Files" not in text_of(outsider.get(address(query(), f"&asset={asset.pk}&row=1")))
 
@@ -210,4 +210,4 @@ def test_hostile_names_are_text(lab: SmallLab, owner: Client) -> None:
     bought(lab, name="=HYPERLINK(1)", now=NOW)
     page = text_of(owner.get(address(query())))
     assert "<script>alert" not in page
-    assert "'=HYPERLINK(1)" in text_of(owner.get(f"/explain/charges.csv?{query().string()}"))
+    assert "'=HYPERLINK(1)" in text_of(owner.get(f"/explain/charges.csv?{query().to_query_string()}"))

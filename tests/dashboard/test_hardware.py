@@ -81,7 +81,7 @@ def test_the_columns_add_up_and_nobody_is_apart(filled: SmallLab, owner: Client,
     rows, foot = table_of(page, start)
     for metric in ("emission_ug", "embodied_ug", "carbon_ug"):
         whole = next(value for query, value in foot if f"metric={metric}&" in query)
-        assert sum(column(rows, metric)) == whole == answer(filled.lab, QUERY.but(metric=metric), NOW).value, metric
+        assert sum(column(rows, metric)) == whole == answer(filled.lab, QUERY.replace(metric=metric), NOW).value, metric
     for name in ("Demo", "Vision", "Idle", "Nobody claimed", "Held by the lab", "Off or not measured", "Written off"):
         assert name in page, name
     assert "4 of 5 assets have a known figure" in page
@@ -110,10 +110,10 @@ def test_what_an_asset_brought_and_who_bore_it_explain_themselves(filled: SmallL
 def test_no_charge_stands_twice(filled: SmallLab, owner: Client) -> None:
     """The disposed thing is charged for five hours and written off for the rest: 11 kg, no more."""
     end = H0 + YEAR
-    asked = QUERY.but(metric=ALLOCATION, from_hour=H0, to_hour=end)
-    assert answer(filled.lab, asked.but(consumer="written_off"), NOW).value < 11 * KG
+    asked = QUERY.replace(metric=ALLOCATION, from_hour=H0, to_hour=end)
+    assert answer(filled.lab, asked.replace(consumer="written_off"), NOW).value < 11 * KG
     gone = filled.lab.assets.get(name="Old")
-    own = asked.but(subject_kind="asset", subject_key=str(gone.pk))
+    own = asked.replace(subject_kind="asset", subject_key=str(gone.pk))
     assert answer(filled.lab, own, NOW).value == 11 * KG
 
 
@@ -134,7 +134,7 @@ def test_the_chart_has_a_table_that_adds_up(filled: SmallLab, owner: Client) -> 
     assert assert_each_figure_explains_itself(owner, page) > 20
     assert "<html" not in text_of(owner.get(address, headers={"HX-Request": "true"}))
     assert_needs_sign_in(address)
-    whole = answer(filled.lab, QUERY.but(metric=ALLOCATION), NOW).value
+    whole = answer(filled.lab, QUERY.replace(metric=ALLOCATION), NOW).value
     assert foot[-1][1] == sum(row[-1][1] for row in rows if row) == whole
     for i in range(len(foot) - 1):
         part = foot[i]

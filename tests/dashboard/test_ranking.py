@@ -13,7 +13,7 @@ from apps.accounts.services.labs import create_project
 from apps.assets.amortisation import Charge
 from apps.assets.models import EmbodiedCharge
 from apps.assets.services import set_meter
-from apps.attribution.calc import Stretch
+from apps.attribution.calc import ConsumerSpan
 from apps.attribution.services.rules import claim
 from apps.carbon.figures.energy import figure
 from apps.carbon.figures.query import FigureQuery
@@ -146,7 +146,7 @@ def test_idle_energy_that_is_spread_over_projects_stays_with_the_card(lab: Small
     before = _rows(owner)
     used = Consumer.objects.get(lab=lab.lab, key="proc:ada/train")
     create_project(lab=lab.lab, slug="a", name="A", now=T0)
-    whole = [Stretch(used.pk, None, 0, 3_000_000)]
+    whole = [ConsumerSpan(used.pk, None, 0, 3_000_000)]
     claim(lab=lab.lab, spans=whole, project=Project.objects.get(slug="a"), by=None, now=now_us())
     set_idle_policy(lab=lab.lab, policy="by_energy", from_us=T0 - 40 * 24 * US_PER_HOUR, by=None, now=now_us())
     run_until_idle(worker="test")

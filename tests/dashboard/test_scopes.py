@@ -101,7 +101,7 @@ def test_every_activity_is_in_one_scope_of_each_profile() -> None:
 
 
 def value(lab: SmallLab, **changes: str) -> int:
-    return answer(lab.lab, QUERY.but(**changes), NOW).value
+    return answer(lab.lab, QUERY.replace(**changes), NOW).value
 
 
 @pytest.mark.parametrize("metric", ["energy_mj", "emission_ug", "embodied_ug", "embodied_inventory_ug", "carbon_ug"])

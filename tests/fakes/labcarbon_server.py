@@ -1,4 +1,6 @@
-"""A LabCarbon server in one thread, for the collector's tests: the wire contract, and every way to fail it."""
+"""A LabCarbon server in one thread for the collector's tests: the wire contract, and every way to
+fail it.
+"""
 
 from __future__ import annotations
 
@@ -23,19 +25,21 @@ NO_MATCH = {
 
 @dataclass
 class Request:
-    """One request as it arrived."""
+    """One received request."""
 
     method: str
     path: str
     token: str
     body: Any
     headers: dict[str, str] = field(default_factory=dict)
-    content: bytes = b""  # as the client made it, before gzip
+    content: bytes = b""  # as serialised by the client, before gzip
 
 
 @dataclass
 class FakeServer:
-    """What the server holds. ``faults`` are used up one per request before it answers normally again."""
+    """State of the server. Each request consumes one of ``faults``; without faults the server
+    responds normally.
+    """
 
     url: str = ""
     requests: list[Request] = field(default_factory=list)
@@ -43,31 +47,31 @@ class FakeServer:
     windows: dict[tuple[str, str, int], int] = field(default_factory=dict)  # identity → mJ
     shares: dict[str, int] = field(default_factory=dict)  # consumer → mJ
     runs: dict[str, dict[str, Any]] = field(default_factory=dict)
-    response: Callable[[int, int], list[str]] | None = None  # (row, energy) → result, instead of storing
+    window_result: Callable[[int, int], list[str]] | None = None  # (row, energy) → result, instead of storing
     config: dict[str, Any] = field(default_factory=dict)
     projects: tuple[str, ...] = ("demo",)
-    artifacts: dict[str, dict[str, Any]] = field(default_factory=dict)  # digest → as it was told last
+    artifacts: dict[str, dict[str, Any]] = field(default_factory=dict)  # digest → last registered row
     edges: set[tuple[str, str, str]] = field(default_factory=set)  # (run, role, digest)
-    nodes: tuple[str, ...] | None = None  # that artifacts may lie on; None: any
+    nodes: tuple[str, ...] | None = None  # allowed nodes of artifacts; None: any
     copies: dict[tuple[str, str], tuple[str, str]] = field(default_factory=dict)  # (node, path) → (digest, state)
     preflight: dict[str, Any] = field(default_factory=lambda: dict(NO_MATCH))
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     @property
     def stored_mj(self) -> int:
-        """Energy of all windows stored, each once."""
+        """Energy of all stored windows, each counted one time."""
         return sum(self.windows.values())
 
     def sent(self, method: str, path: str) -> list[Request]:
-        """The requests of one kind."""
+        """Return the requests of one kind."""
         return [request for request in self.requests if request.method == method and path in request.path]
 
     def present(self) -> dict[str, str]:
-        """Path → digest of what is there, as far as the server knows."""
+        """Return the digests of present copies by path."""
         return {path: digest for (_, path), (digest, state) in self.copies.items() if state == "present"}
 
     def register(self, body: dict[str, Any]) -> dict[str, Any]:
-        """Artifacts and where they lie; each row is answered."""
+        """Register artifacts with their copies. Each row gets a result."""
         results = []
         for row in body["artifacts"]:
             registered = self.artifacts.get(row["digest"])
@@ -90,7 +94,7 @@ class FakeServer:
         return {"results": results}
 
     def note_copies(self, body: dict[str, Any]) -> dict[str, Any]:
-        """What a scan found of places it knew; others are passed over."""
+        """Update the state of known copies. Others are ignored."""
         changed = 0
         for row in body["copies"]:
             location = ("" if "://" in row["path"] else body.get("node", ""), row["path"])
@@ -127,7 +131,7 @@ class _Handler(BaseHTTPRequestHandler):
     server: _Server
 
     def log_message(self, *args: Any) -> None:
-        """Say nothing."""
+        """Print nothing."""
 
     def _serve(self) -> None:
         content = self.rfile.read(int(self.headers.get("Content-Length") or 0))
@@ -197,35 +201,35 @@ class _Server(ThreadingHTTPServer):
     fake: FakeServer
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that hangs up is part of the tests."""
+        """Ignore clients that disconnect: they are part of the tests."""
 
 
 def error_response(status: int, message: str = "no", **headers: str) -> Fault:
-    """Answer with an error in the one shape of the API."""
+    """Respond with an error in the API's shape."""
     body = {"error": {"code": "x", "message": message, "field": None, "hint": ""}}
     return lambda handler: handler.send_json(status, body, **headers)
 
 
 def respond_with(status: int, content: Any, **headers: str) -> Fault:
-    """Answer with anything."""
+    """Respond with any content."""
     return lambda handler: handler.send_json(status, content, **headers)
 
 
 def drop_connection(handler: _Handler) -> None:
-    """Close without a word."""
+    """Close the connection without a response."""
     handler.close_connection = True
     handler.connection.close()
 
 
 def store_and_drop_connection(handler: _Handler) -> None:
-    """Commit, but let the reply be lost."""
+    """Commit, but lose the response."""
     with handler.server.fake.lock:
         handler._respond()
     drop_connection(handler)
 
 
 def truncate_response(handler: _Handler) -> None:
-    """Commit, then send half the reply."""
+    """Commit, then send half of the response."""
     with handler.server.fake.lock:
         _, response = handler._respond()
     content = json.dumps(response).encode()
@@ -238,7 +242,9 @@ def truncate_response(handler: _Handler) -> None:
 
 
 def delay_response(path: str, seconds: float, hung_up: list[bool]) -> Fault:
-    """Answer as ever; with ``path`` in the address only after ``seconds``, noting whether the client was gone by then."""
+    """Respond normally, to ``path`` only after ``seconds``. Records whether the client had
+    disconnected by then.
+    """
 
     def fault(handler: _Handler) -> None:
         if path in handler.path:
@@ -253,7 +259,7 @@ def delay_response(path: str, seconds: float, hung_up: list[bool]) -> Fault:
 
 
 def trickle_response(handler: _Handler) -> None:
-    """One byte at a time, for ever."""
+    """Send one byte at a time for ever."""
     handler.close_connection = True
     try:
         handler.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n")
@@ -267,7 +273,7 @@ def trickle_response(handler: _Handler) -> None:
 
 @contextmanager
 def running(port: int = 0) -> Iterator[FakeServer]:
-    """A server on loopback."""
+    """Run a server on loopback."""
     server = _Server(("127.0.0.1", port), _Handler)
     fake = server.fake = FakeServer(url=f"http://127.0.0.1:{server.server_address[1]}")
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)

@@ -1,6 +1,6 @@
-"""An MLflow server in this process: enough of its REST API 2.0 to be polled, and every way in which one can go wrong.
+"""An MLflow server in this process: the polled part of its REST API 2.0, and every way to fail.
 
-The shapes are those of MLflow 3 (tests/trackers/test_mlflow_real.py asks the real one the same questions).
+The shapes are those of MLflow 3; the same requests to a real server are in the tests of trackers.
 """
 
 import json
@@ -20,7 +20,7 @@ PROXY = "/api/2.0/mlflow-artifacts/artifacts/"
 
 @dataclass
 class FakeRun:
-    """A run as MLflow keeps it. ``metrics``: name → (ms, step, value)."""
+    """A stored MLflow run. ``metrics``: name → (ms, step, value)."""
 
     run_id: str
     experiment_id: str = "1"
@@ -66,7 +66,9 @@ class FakeRun:
 
 @dataclass
 class FakeMlflow:
-    """``wrong``: path → what happens there instead of an answer: (status, headers, body), or a name of ``_Door``."""
+    """``faults``: path → replacement of the response: (status, headers, body), or a method name of
+    ``_Door``.
+    """
 
     experiments: dict[str, str] = field(default_factory=lambda: {"1": "vision"})
     runs: dict[str, FakeRun] = field(default_factory=dict)
@@ -110,7 +112,7 @@ class FakeMlflow:
         return None
 
     def content(self, path: str) -> bytes | None:
-        """Return a file that is handed out, by its path below the proxy."""
+        """Return a downloadable file by its path below the proxy."""
         matches = re.fullmatch(r"1/(?:models/(?P<model>[^/]+)|(?P<run>[^/]+))/artifacts/(?P<path>.+)", path)
         if matches is None:
             return None
@@ -124,7 +126,7 @@ class FakeMlflow:
 
 
 def _in_folder(files: dict[str, bytes], folder: str) -> list[dict[str, Any]]:
-    """Return what MLflow lists of a folder: 64-bit numbers as text, a folder without a size."""
+    """Return MLflow's listing of a folder: 64-bit numbers as text, folders without a size."""
     below = f"{folder}/" if folder else ""
     rows: dict[str, dict[str, Any]] = {}
     for path, content in files.items():
@@ -212,7 +214,7 @@ class _Door(BaseHTTPRequestHandler):
         self.close_connection = True
 
     def huge_pages(self) -> None:
-        """Too large while more than ten runs are asked for at once."""
+        """Send too much while more than ten runs are requested at a time."""
         self.fake.page = min(self.fake.page, 10)
         del self.fake.faults["/runs/search"]
         self.huge()

@@ -1,7 +1,8 @@
-"""A simulated NVIDIA driver: builds the C stub with gcc and moves its GPUs.
+"""A simulated NVIDIA driver: builds the C stub with gcc and controls its GPUs.
 
-The collector's own path through ``pynvml`` and ``libnvidia-ml.so.1`` is what runs; only the driver below is ours.
-Another process is shown the same GPUs by :attr:`FakeDriver.env`; this one inside :meth:`FakeDriver.in_process`.
+The tests use the collector's real path through ``pynvml`` and ``libnvidia-ml.so.1``. Only the
+driver below is simulated. Another process sees the same GPUs by :attr:`FakeDriver.env`, this one
+inside :meth:`FakeDriver.in_process`.
 """
 
 from __future__ import annotations
@@ -31,7 +32,9 @@ GPU_IS_LOST, LIB_RM_VERSION_MISMATCH, DRIVER_NOT_LOADED, NO_PERMISSION = 15, 18,
 
 
 def build(folder: Path, *, with_v3: bool = True) -> Path:
-    """Compile the stub into ``folder`` (once) and return the library; ``with_v3=False`` is a driver before 510."""
+    """Compile the stub into ``folder`` (one time) and return the library. ``with_v3=False`` is a
+    driver before 510.
+    """
     library = folder / ("v3" if with_v3 else "v2") / "libnvidia-ml.so.1"
     if not library.exists():
         library.parent.mkdir(parents=True, exist_ok=True)
@@ -47,7 +50,7 @@ def build(folder: Path, *, with_v3: bool = True) -> Path:
 
 
 class FakeGpu:
-    """One simulated GPU. Energy is kept in µJ so that any power over any step is exact."""
+    """One simulated GPU. Energy is stored in µJ, so that any power over any step is exact."""
 
     def __init__(self, driver: FakeDriver, index: int) -> None:
         self._driver = driver
@@ -67,7 +70,7 @@ class FakeGpu:
 
     @property
     def counter_mj(self) -> int:
-        """What the driver's own counter says now, millijoules."""
+        """Return the driver's counter in millijoules."""
         return int(self._counter_uj() // 1000)
 
     def _counter_uj(self) -> int:
@@ -81,7 +84,7 @@ class FakeGpu:
             self.state.counter_uj += energy_mj * 1000
 
     def set_counter_mj(self, energy_mj: int) -> None:
-        """Put the counter anywhere: a fall is what a driver that was unloaded shows."""
+        """Set the counter to any value. A lower one simulates a reloaded driver."""
         with self._driver.writing():
             self.state.counter_uj = energy_mj * 1000
             self.state.anchor_us = time.monotonic_ns() // 1000
@@ -96,7 +99,7 @@ class FakeGpu:
                 self.state.util_percent = util_percent
 
     def set_processes(self, *processes: ProcessState) -> None:
-        """Who is on the GPU. See :func:`process`."""
+        """Set the processes on the GPU. See :func:`process`."""
         with self._driver.writing():
             for slot, gpu in enumerate(processes):
                 self.state.processes[slot] = gpu
@@ -104,7 +107,7 @@ class FakeGpu:
             self.state.memory_used_bytes = sum(gpu.memory_bytes for gpu in processes)
 
     def set_mig(self, *slices: int) -> None:
-        """Cut the GPU into instances of so many slices each; none given: MIG off."""
+        """Divide the GPU into instances of the given slices each; none: MIG off."""
         with self._driver.writing():
             for slot in range(MAX_INSTANCES):
                 size = slices[slot] if slot < len(slices) else 0
@@ -123,7 +126,9 @@ class FakeGpu:
 def process(
     pid: int, *, sm_percent: int = 0, memory_mib: int = 0, instance: int = -1, graphics: bool = False, at_us: int = 0
 ) -> ProcessState:
-    """A process for :meth:`FakeGpu.set_processes`; ``at_us`` is the time of its utilisation sample (0: now)."""
+    """Return a process for :meth:`FakeGpu.set_processes`. ``at_us``: time of its utilisation sample
+    (0: now).
+    """
     return ProcessState(pid, sm_percent, memory_mib << 20, at_us or time.time_ns() // 1000, instance, graphics)
 
 
@@ -163,12 +168,12 @@ class FakeDriver:
 
     @property
     def env(self) -> dict[str, str]:
-        """What another process needs to see these GPUs."""
+        """Environment variables for another process to see these GPUs."""
         return {"LD_LIBRARY_PATH": str(self.library.parent), "LABCARBON_FAKE_NVML": str(self.path)}
 
     @contextmanager
     def writing(self) -> Iterator[None]:
-        """Change the state as one step for its readers (the writer's half of the seqlock)."""
+        """Change the state in one step for its readers (the writer's half of the seqlock)."""
         self.state.sequence += 1
         try:
             yield
@@ -176,16 +181,16 @@ class FakeDriver:
             self.state.sequence += 1
 
     def step(self, seconds: float) -> None:
-        """Let every GPU draw its power for so long, exactly: mW × µs = nJ."""
+        """Let every GPU draw its power for this time, exactly: mW × µs = nJ."""
         duration_us = round(seconds * 1_000_000)
         for gpu in self.gpus:
             energy_uj, arguments = divmod(int(gpu.state.power_mw) * duration_us, 1000)
-            assert arguments == 0, "a step that is no whole number of µJ would blur the oracle"
+            assert arguments == 0, "a step must be an integer of µJ for an exact oracle"
             with self.writing():
                 gpu.state.counter_uj += energy_uj
 
     def reload(self) -> None:
-        """Unload and load the driver: old handles die and every counter starts again from nought."""
+        """Reload the driver: old handles are invalid and all counters restart at zero."""
         with self.writing():
             self.state.generation += 1
         for gpu in self.gpus:
@@ -199,7 +204,7 @@ class FakeDriver:
 
     @contextmanager
     def in_process(self) -> Iterator[FakeDriver]:
-        """Make this process's ``pynvml`` load the stub: dlopen finds a loaded library by its soname."""
+        """Let this process's ``pynvml`` load the stub: dlopen finds a loaded library by its soname."""
         import pynvml
 
         _forget(pynvml)
@@ -217,11 +222,13 @@ class FakeDriver:
 
 
 def _forget(pynvml: object) -> None:
-    """Bring ``pynvml`` back to the state before its first nvmlInit, so that another driver can be loaded."""
+    """Reset ``pynvml`` to the state before its first nvmlInit, so that another driver can be
+    loaded.
+    """
     while True:
         try:
             pynvml.nvmlShutdown()  # type: ignore[attr-defined]
-        except Exception:  # noqa: BLE001 - not loaded or not initialised: there is nothing to shut down
+        except Exception:  # noqa: BLE001 - not loaded or not initialised: nothing to shut down
             break
     library = pynvml.nvmlLib  # type: ignore[attr-defined]
     if library is not None:

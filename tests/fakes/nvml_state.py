@@ -1,4 +1,6 @@
-"""The layout of the simulated driver's state (tests/fakes/nvml/state.h) in ctypes, and what each GPU generation can do."""
+"""Layout of the simulated driver's state (tests/fakes/nvml/state.h) in ctypes, and capabilities of
+GPU generations.
+"""
 
 from __future__ import annotations
 
@@ -74,7 +76,7 @@ class DriverState(ctypes.Structure):
 
 @dataclass(frozen=True)
 class Profile:
-    """One kind of GPU as its driver presents it. Power in mW, memory in MiB."""
+    """One kind of GPU as its driver reports it. Power in mW, memory in MiB."""
 
     name: str
     capabilities: int
@@ -92,12 +94,12 @@ PROFILES = {
         70_000,
         81_559,
     ),
-    # GA100 has no one-second average: its field 185 is refused.
+    # GA100 has no one-second average: field 185 is refused.
     "ampere": Profile("NVIDIA A100-SXM4-80GB", _LISTS | CAN_COUNTER | CAN_FIELD_INSTANT | CAN_MIG, 400_000, 55_000, 81_920),
     "volta": Profile("Tesla V100-SXM2-16GB", _LISTS | CAN_COUNTER | CAN_FIELD_INSTANT, 300_000, 40_000, 16_384),
     "pascal": Profile("NVIDIA GeForce GTX 1080 Ti", _LISTS | CAN_FIELD_INSTANT, 250_000, 12_000, 11_264),
     "vgpu": Profile("GRID A100-10C", CAN_PROCESS_LIST, 0, 0, 10_240),
-    # Some vGPU hosts answer the counter with success and nought, beside a true power reading.
+    # Some vGPU hosts report a successful counter of zero beside a valid power.
     "vgpu_zero": Profile("NVIDIA A40-24Q", _LISTS | ZERO_COUNTER, 300_000, 30_000, 24_576),
     "guarded": Profile(
         "NVIDIA L40S",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-RANGE_UJ = 262_143_328_850  # what most Intel servers show: 2³² units of 61 µJ
+RANGE_UJ = 262_143_328_850  # the value of most Intel servers: 2³² units of 61 µJ
 
 
 class FakePowercap:
@@ -19,7 +19,7 @@ class FakePowercap:
     def add(
         self, zone: str, name: str, *, raw_uj: int = 1_000_000, range_uj: int | None = RANGE_UJ, limit_w: int = 200
     ) -> None:
-        """Add a domain; ``range_uj=None``: its range cannot be read."""
+        """Add a domain. ``range_uj=None``: its range cannot be read."""
         folder = self.root / zone
         folder.mkdir()
         (folder / "name").write_text(f"{name}\n")
@@ -30,15 +30,15 @@ class FakePowercap:
         self.set(zone, raw_uj)
 
     def set(self, zone: str, raw_uj: int) -> None:
-        """Put the raw counter anywhere below its range."""
+        """Set the raw counter to any value below its range."""
         self._raw_uj[zone] = raw_uj
         (self.root / zone / "energy_uj").write_text(f"{raw_uj}\n")
 
     def draw(self, zone: str, energy_uj: int) -> None:
-        """Let a domain draw energy; its counter wraps as the hardware's does."""
+        """Let a domain draw energy. Its counter wraps like the hardware's."""
         self.set(zone, (self._raw_uj[zone] + energy_uj) % self._range_uj[zone])
 
     def forbid(self, zone: str) -> None:
-        """Make the counter unreadable, for root too: a folder stands where the file was."""
+        """Make the counter unreadable, for root too, by a folder in its place."""
         (self.root / zone / "energy_uj").unlink()
         (self.root / zone / "energy_uj").mkdir()

@@ -1,4 +1,4 @@
-"""A fake /proc: processes that come, work, have children and go. Times in ticks."""
+"""A fake /proc: processes that start, work, have children and end. Times are in ticks."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 class ProcTree:
-    """A folder that looks like /proc to the collector."""
+    """A folder that imitates /proc for the collector."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -15,7 +15,9 @@ class ProcTree:
         self._facts: dict[int, dict[str, object]] = {}
 
     def put(self, pid: int, **facts: object) -> None:
-        """Add a process or change it: ppid, comm, start, uid, cgroup, cpu, children, group, session, kernel."""
+        """Add or change a process: ppid, comm, start, uid, cgroup, cpu, children, group, session,
+        kernel.
+        """
         plain = {
             "ppid": 1, "comm": "python3", "start": pid * 10, "uid": 1000, "cgroup": "0::/user.slice", "cpu": 0,
             "children": 0, "group": pid, "session": pid, "kernel": False,
@@ -32,6 +34,6 @@ class ProcTree:
         (folder / "cgroup").write_text(f"{now['cgroup']}\n")
 
     def drop(self, pid: int) -> None:
-        """The process is gone (or hidden by hidepid=2)."""
+        """Remove the process (ended, or hidden by hidepid=2)."""
         del self._facts[pid]
         shutil.rmtree(self.root / str(pid))

@@ -82,7 +82,7 @@ def test_without_a_daemon_the_run_goes_on_and_says_how_to_start_one(machine: Cal
     done = machine().collect("run", "--", "sh", "-c", "exit 5")
     assert done.returncode == 5
     assert "labcarbon-collect daemon" in done.stderr
-    assert "run --local" in done.stderr
+    assert "run --standalone" in done.stderr
 
 
 def test_a_command_that_is_not_there(machine: Callable[..., Machine]) -> None:

@@ -18,7 +18,7 @@ from apps.assets.spreadsheets.formats import OWN, recognise
 from apps.assets.spreadsheets.preview import KNOWN, LEFT_OUT, NEW, WRONG, Reading
 from apps.assets.spreadsheets.rows import Options
 from apps.core.errors import LabCarbonError
-from apps.core.text import unstorable
+from apps.core.text import is_unstorable
 from apps.dashboard.csv_response import cell
 from tests.builders import T0, SmallLab, small_lab
 from tests.examples import examples
@@ -114,7 +114,7 @@ _HELD = settings(deadline=None, suppress_health_check=_KNOWN, max_examples=examp
 @given(st.lists(st.dictionaries(st.sampled_from(OWN), NASTY, max_size=10), min_size=1, max_size=6))
 def test_every_line_of_ours_is_something_and_nothing_raises(lab: SmallLab, lines: list[dict[str, str]]) -> None:
     text = sheet(list(OWN), [[line.get(name, "") for name in OWN] for line in lines])
-    if unstorable(text):
+    if is_unstorable(text):
         with pytest.raises(LabCarbonError):
             decoded(text.encode("utf-8", "surrogatepass"))
         return

@@ -221,7 +221,7 @@ def test_what_would_be_is_what_comes_out() -> None:
     """The figure shown before a fact is recorded is, to the microgram, the figure after it."""
     from apps.carbon.figures.query import spans_by_node
     from apps.core.units import END_HOUR
-    from apps.dashboard.nodes.effects import places_if
+    from apps.dashboard.nodes.effects import site_facts_after
 
     there = world()
     lab = there.small.lab
@@ -236,7 +236,7 @@ def test_what_would_be_is_what_comes_out() -> None:
             run_until_idle(worker="test")
             before = priced(there)
             try:
-                places = places_if(lab, lambda: record(there, last))
+                places = site_facts_after(lab, lambda: record(there, last))
             except Conflict:
                 return
             assert priced(there) == before

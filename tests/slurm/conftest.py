@@ -1,4 +1,4 @@
-"""A private Slurm, a machine of real users with simulated GPUs beside it, and a real server."""
+"""A private Slurm, a node of real users with simulated GPUs, and a real server."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def slurm() -> Iterator[Slurm]:
 
 
 def python_in_jobs() -> str:
-    """Return a Python, 3.9 or newer, that the shell of an ordinary user's job may start."""
+    """Return a Python, 3.9 or newer, that the job of an ordinary user can start."""
     fine = "import sys, sqlite3, ssl; sys.exit(sys.version_info < (3, 9))"
     for candidate in ("/usr/bin/python3", "/usr/local/bin/python3"):
         shell = ["setpriv", "--reuid", str(DAEMON), "--regid", str(DAEMON), "--clear-groups", "sh", "-c", '"$0" -c "$1"']
@@ -66,7 +66,7 @@ class Node:
 
     @property
     def command(self) -> str:
-        """A shell's words for ``labcarbon-collect`` as any user of the node runs it."""
+        """Return the shell command of ``labcarbon-collect`` for any user of the node."""
         names = ("PYTHONPATH", "PYTHONDONTWRITEBYTECODE", "LABCARBON_SOCKET")
         words = [f"{name}={value}" for name, value in self.environ.items() if name in names]
         return f"env -u LABCARBON_TOKEN HOME=/nonexistent {' '.join(words)} {self.python} -m labcarbon_collect"
@@ -85,7 +85,7 @@ class Node:
         return dict(json.loads(done.stdout))
 
     def polled(self) -> None:
-        """Wait until the daemon has looked at the processes again, at two cuts of the grid."""
+        """Wait until the daemon has read the processes again, at two cuts of the grid."""
         closed = int(str(self.status()["windows_closed"]))
         wait_until(
             lambda: int(str(self.status()["windows_closed"])) >= closed + 6,
@@ -95,7 +95,7 @@ class Node:
 
     @contextmanager
     def measuring(self) -> Iterator[None]:
-        """Run the daemon, without any privilege."""
+        """Run the daemon without privileges."""
         log = self.base / "of-daemon" / "log"
         command = [
             self.python,

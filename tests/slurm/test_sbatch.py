@@ -1,4 +1,6 @@
-"""A real sbatch of a real user ends as a run of the right user, account and project with exactly its joules."""
+"""A real sbatch job of a real user becomes a run of the right user, account and project with
+exactly its joules.
+"""
 
 from __future__ import annotations
 
@@ -69,7 +71,7 @@ def _stated(server: Installation, job_id: str, state: str) -> dict[str, object]:
 
 
 def _held(node: Node, *options: str, user: str, code: int = 0) -> tuple[str, int]:
-    """Submit a job that works until it is let go; return its id and the pid that works."""
+    """Submit a job that runs until it is released. Return its id and the pid of its process."""
     work = node.slurm.directory / "work"
     job_id = node.slurm.submit(_HELD.format(work=work, code=code), *options, user=user)
     pid = work / f"{job_id}.pid"

@@ -11,7 +11,7 @@ from decimal import Decimal
 from django.db.models import QuerySet
 
 from apps.assets.choices import OPENING, EventKind
-from apps.assets.lifecycle import standing
+from apps.assets.lifecycle import active_events
 from apps.assets.models import Asset, LifecycleEvent
 from apps.assets.services.charges import as_event
 from apps.assets.spreadsheets.cells import HOURS_PER_YEAR, MILLION
@@ -43,7 +43,7 @@ def _events_by_asset(ids: Iterable[int]) -> dict[int, list[LifecycleEvent]]:
     for row in LifecycleEvent.objects.filter(asset_id__in=list(asset_events)):
         asset_events[row.asset_id][row.pk] = row
     return {
-        asset_id: [events[event.id] for event in standing([as_event(row) for row in events.values()])]
+        asset_id: [events[event.id] for event in active_events([as_event(row) for row in events.values()])]
         for asset_id, events in asset_events.items()
     }
 

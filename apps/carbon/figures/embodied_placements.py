@@ -7,7 +7,7 @@ from itertools import groupby
 
 from apps.accounts.models import Lab
 from apps.assets.choices import OPENING, EventKind
-from apps.assets.lifecycle import standing
+from apps.assets.lifecycle import active_events
 from apps.assets.models import AssetMeter, DeviceDay, LifecycleEvent
 from apps.assets.services.charges import as_event
 from apps.core.units import END_HOUR
@@ -104,7 +104,7 @@ def _built_into(rows: Sequence[LifecycleEvent]) -> list[tuple[int, int, int]]:
     """Return (from, to, machine) of an asset's stays in machines, by its standing entries."""
     by_id = {row.pk: row for row in rows}
     stays: list[tuple[int, int | None]] = []
-    for event in standing([as_event(row) for row in rows]):
+    for event in active_events([as_event(row) for row in rows]):
         row = by_id[event.id]
         if row.kind in (*OPENING, EventKind.DEPLOY, EventKind.MOVE) and (
             row.parent_id or row.site_id or row.kind == EventKind.MOVE

@@ -27,7 +27,7 @@ from apps.dashboard.artifacts.storage_cost import (
 from apps.dashboard.artifacts.summary import NO_PROJECT
 from apps.dashboard.charts import Chart
 from apps.dashboard.figures import Projected
-from apps.dashboard.formatting import Unit, grams_per_kwh, pue, shown, size, size_unit, unit_for
+from apps.dashboard.formatting import Unit, format_value, grams_per_kwh, pue, size, size_unit, unit_for
 from apps.fleet.models import Site
 from apps.fleet.selectors import placements_at
 
@@ -231,7 +231,9 @@ def by_size(sums: Mapping[K, StorageCost]) -> list[tuple[K, StorageCost]]:
 
 def _row(name: str, href: str, it: StorageCost, units: Units) -> CostRow:
     energy = energy_quantity(it, units.energy)
-    spread = f"{shown(it.energy.low_mj, units.energy)}–{shown(it.energy.high_mj, units.energy)}" if energy else ""
+    spread = (
+        f"{format_value(it.energy.low_mj, units.energy)}–{format_value(it.energy.high_mj, units.energy)}" if energy else ""
+    )
     return CostRow(name, href, size(it.bytes), it.copies, energy, spread, emission_quantity(it, units.emission))
 
 
@@ -239,14 +241,14 @@ def _emission_range(it: StorageCost) -> str:
     if not it.is_emission_known:
         return ""
     unit = unit_for("emission_ug", [it.high_ug])
-    return f"{shown(it.low_ug, unit)}–{shown(it.high_ug, unit)} {unit.name}"
+    return f"{format_value(it.low_ug, unit)}–{format_value(it.high_ug, unit)} {unit.name}"
 
 
 def _unpriced(it: StorageCost) -> str:
     if not it.unpriced_bytes:
         return ""
     unit = unit_for("energy_mj", [it.unpriced_mj])
-    return f"{shown(it.unpriced_mj, unit)} {unit.name}"
+    return f"{format_value(it.unpriced_mj, unit)} {unit.name}"
 
 
 def _name(projects: Mapping[int, Project], pk: int | None) -> str:

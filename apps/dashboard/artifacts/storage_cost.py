@@ -9,7 +9,7 @@ from fractions import Fraction
 from apps.artifacts.choices import CopyState
 from apps.artifacts.storage_model import MEDIUM_POWER, StorageCost, StorageEnergy, break_even
 from apps.dashboard.figures import Projected, estimated
-from apps.dashboard.formatting import Unit, grouped, shown, significant, size, unit_for
+from apps.dashboard.formatting import Unit, format_value, grouped, significant, size, unit_for
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ def storage_energy_text(it: StorageEnergy) -> StorageEnergyText:
     unit = unit_for("energy_mj", [it.high_mj])
     return StorageEnergyText(
         estimated(it.energy_mj, unit=unit, at_least=bool(it.unknown_bytes or it.without_pue_bytes)),
-        f"{shown(it.low_mj, unit)}–{shown(it.high_mj, unit)} {unit.name}",
+        f"{format_value(it.low_mj, unit)}–{format_value(it.high_mj, unit)} {unit.name}",
         excluded,
     )
 

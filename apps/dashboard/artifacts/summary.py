@@ -13,7 +13,7 @@ from apps.core.units import hour_of
 from apps.dashboard.artifacts.charts import BarSeries, stacked_bytes_chart
 from apps.dashboard.artifacts.storage_cost import StorageEnergyText, storage_energy_text
 from apps.dashboard.charts import Chart
-from apps.dashboard.formatting import Unit, size, size_unit, sized
+from apps.dashboard.formatting import Unit, format_size, size, size_unit
 
 COLOURS = ("s1", "s2", "s3", "s4", "s5", "s6")
 NO_PROJECT = "No project"
@@ -80,7 +80,8 @@ def _by_project(parts: Iterable[KindTotal], projects: Sequence[Project]) -> list
 
 
 def _table_row(name: str, cells: Counter[str], kinds: Sequence[Kind], unit: Unit) -> TableRow:
-    return TableRow(name, [sized(cells[kind], unit) if cells[kind] else "" for kind in kinds], sized(cells.total(), unit))
+    texts = [format_size(cells[kind], unit) if cells[kind] else "" for kind in kinds]
+    return TableRow(name, texts, format_size(cells.total(), unit))
 
 
 def _chart(by_project: list[tuple[str, str, Counter[str]]], kinds: Sequence[Kind], unit: Unit) -> Chart:

@@ -63,7 +63,7 @@ def life(
             x=[start for start, _, _ in months], y=list(part.values), width=[length * 0.86 for _, length, _ in months],
             offset=0, name=label(part.name), meta=part.href,
             marker={"color": SERIES[part.colour], "line": {"width": 0}},
-            customdata=[escape(told) for _, _, told in months],
+            customdata=[escape(month_name) for _, _, month_name in months],
             hovertemplate=f"%{{customdata}}<br>%{{fullData.name}}: %{{y:.3~g}} {unit}<extra></extra>",
         )  # fmt: skip
     figure.update_layout(
@@ -83,20 +83,20 @@ def _flags(marks: Sequence[Mark], xs: Sequence[str]) -> list[dict[str, object]]:
         return []
     times = [datetime.fromisoformat(x) for x in (min(xs), max(xs))]
     room = (times[1] - times[0]) * LABEL_SHARE
-    found: list[dict[str, object]] = []
-    free: datetime | None = None
+    annotations: list[dict[str, object]] = []
+    next_free: datetime | None = None
     for mark in marks:
         at = datetime.fromisoformat(mark.x)
-        if free is not None and at < free:
+        if next_free is not None and at < next_free:
             continue
-        free = at + room
-        found.append(
+        next_free = at + room
+        annotations.append(
             {
                 "x": mark.x, "y": mark.y, "xref": "x", "yref": "y2", "text": label(mark.flag, 20), "showarrow": False,
                 "xanchor": "left", "yanchor": "bottom", "yshift": 6, "xshift": 2, "font": {"size": 11},
             }
         )  # fmt: skip
-    return found
+    return annotations
 
 
 KindOfYear = tuple[str, str, Sequence[float], Sequence[int]]

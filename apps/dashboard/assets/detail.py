@@ -14,11 +14,19 @@ from apps.assets.services.charges import as_charge, as_event
 from apps.core.units import PPM
 from apps.dashboard.assets.charts import Mark, MonthBars, life
 from apps.dashboard.assets.events import EntryRow, entry_rows
-from apps.dashboard.assets.figure_queries import Parts, ReplacementQuery
-from apps.dashboard.assets.timeline import Bearer, Life, bearer_key, bearers_of, in_unit, life_of, month_name
+from apps.dashboard.assets.figure_queries import AssetQueries, Parts
+from apps.dashboard.assets.timeline import (
+    ChargedParty,
+    Life,
+    charged_parties_of,
+    charged_party_key,
+    in_unit,
+    life_of,
+    month_name,
+)
 from apps.dashboard.assets.timeline_table import LifecycleTable, lifecycle_table
 from apps.dashboard.charts import Chart
-from apps.dashboard.embodied_format import METRIC, Amount, amount, us, years
+from apps.dashboard.embodied_format import METRIC, Amount, amount, hour_to_us, years
 from apps.dashboard.formatting import percent, unit_for
 from apps.dashboard.periods import Period, day_text, local
 
@@ -29,7 +37,7 @@ WHY = {kind.value: kind.label for kind in ChargeKind}
 class Shared:
     """What one bearer bore of a period, and why."""
 
-    bearer: Bearer
+    charged_to: ChargedParty
     total: Amount
     share: str
     why: list[tuple[str, Amount]]
@@ -85,11 +93,11 @@ class AssetPage:
         return self.asset.state == AssetState.DISPOSED
 
 
-def told_life(asset: Asset, entries: list[LifecycleEvent], period: Period, hour: int) -> tuple[Life, list[EmbodiedCharge]]:
+def load_life(asset: Asset, entries: list[LifecycleEvent], period: Period, hour: int) -> tuple[Life, list[EmbodiedCharge]]:
     """Return an asset's life by month, and its charges. One query."""
     charges = list(EmbodiedCharge.objects.filter(asset=asset).select_related("project").order_by("from_hour", "pk"))
     projects = {row.project for row in charges if row.project}
-    listed = [(as_charge(row), bearer_key(row.project, row.kind)) for row in charges]
+    listed = [(as_charge(row), charged_party_key(row.project, row.kind)) for row in charges]
     events = active_events([as_event(entry) for entry in entries])
     return life_of(events=events, charges=listed, projects=projects, zone=period.zone, hour=hour), charges
 
@@ -99,16 +107,16 @@ def asset_page(*, lab: Lab, asset: Asset, period: Period, now: int) -> AssetPage
     hour = through(now)
     book = books_of(assets_of(lab).filter(pk=asset.pk), hour).get(asset.pk, Book())
     entries = entries_of(asset)
-    told, charges = told_life(asset, entries, period, hour)
+    service_life, charges = load_life(asset, entries, period, hour)
     known = book.total_ug is not None
     unit = unit_for(METRIC, [book.total_ug or 0])
-    rows = entry_rows(entries, [as_charge(row) for row in charges], told, known)
+    rows = entry_rows(entries, [as_charge(row) for row in charges], service_life, known)
     opening = next((row.entry for row in rows if row.holds and row.entry.kind in OPENING), None)
     meters = meters_of(asset)
-    asked = ReplacementQuery(lab, asset)
-    shared = _shared(lab, asset, asked, period, told, now)
-    all_borne = asked.all_borne(period.from_hour, period.to_hour, _parts_of(told, period))
-    end, gone = book.life_end_hour, book.gone_hour
+    queries = AssetQueries(lab, asset)
+    shared = _shared(lab, asset, queries, period, service_life, now)
+    charged_query = queries.charged_to_all(period.from_hour, period.to_hour, _parts_of(service_life, period))
+    end, disposed_hour = book.life_end_hour, book.gone_hour
     return AssetPage(
         asset=asset,
         known=known,
@@ -118,29 +126,29 @@ def asset_page(*, lab: Lab, asset: Asset, period: Period, now: int) -> AssetPage
             low=book.low_ug,
             high=book.high_ug,
             at_least=book.at_least,
-            query=asked.brought(book.bought_hour, hour),
+            query=queries.embodied_total(book.bought_hour, hour),
         ),
         charged=amount(book.charged_ug, unit),
         balance=amount(book.balance_ug, unit),
         written_off=amount(
             book.written_off_ug,
             unit,
-            query=asked.within(book.bought_hour, hour, ChargeKind.WRITTEN_OFF) if book.written_off_ug else None,
+            query=queries.within(book.bought_hour, hour, ChargeKind.WRITTEN_OFF) if book.written_off_ug else None,
         ),
         account_unit=unit.name,
         share_left=percent(book.balance_ug, book.total_ug or 0),
-        age="" if book.bought_hour is None else years((gone or hour) - book.bought_hour),
-        in_use_us=us(book.in_use_hour),
-        life_end_us=us(end),
-        left="" if end is None or gone is not None else years(abs(end - hour)),
-        past_end=end is not None and end < hour and gone is None,
-        chart=_chart(asset, told, rows, period, book) if known and len(told.past) > 1 else None,
-        data_table=lifecycle_table(told, period, asked) if known and told.months else None,
+        age="" if book.bought_hour is None else years((disposed_hour or hour) - book.bought_hour),
+        in_use_us=hour_to_us(book.in_use_hour),
+        life_end_us=hour_to_us(end),
+        left="" if end is None or disposed_hour is not None else years(abs(end - hour)),
+        past_end=end is not None and end < hour and disposed_hour is None,
+        chart=_chart(asset, service_life, rows, period, book) if known and len(service_life.past) > 1 else None,
+        data_table=lifecycle_table(service_life, period, queries) if known and service_life.months else None,
         entries=rows,
         opening=opening,
         period=period,
         shared=shared,
-        shared_total=amount(sum(each.total.value for each in shared), query=all_borne) if shared else None,
+        shared_total=amount(sum(each.total.value for each in shared), query=charged_query) if shared else None,
         parts=_parts(lab, asset, hour),
         meters=meters,
         meter=meters[-1] if meters and (meters[-1].device_id or meters[-1].node_id) else None,
@@ -155,79 +163,83 @@ def _parts(lab: Lab, asset: Asset, hour: int) -> list[PartRow]:
     rows = []
     for part in inside.order_by("kind", "name", "pk"):
         book = books.get(part.pk, Book())
-        told = amount(book.total_ug, at_least=book.at_least)
-        rows.append(PartRow(part, told, None if book.total_ug is None else amount(book.balance_ug)))
+        total = amount(book.total_ug, at_least=book.at_least)
+        rows.append(PartRow(part, total, None if book.total_ug is None else amount(book.balance_ug)))
     return rows
 
 
-def _parts_of(told: Life, period: Period, listed: Mapping[str, Sequence[tuple[str, int]]] | None = None) -> Parts:
+def _parts_of(service_life: Life, period: Period, listed: Mapping[str, Sequence[tuple[str, int]]] | None = None) -> Parts:
     """Return who bore anything of a period and why, what was written off in its months included."""
-    months = (month for month in told.months if month.from_hour < period.to_hour and month.to_hour > period.from_hour)
-    gone = {part for month in months for part in month.parts if part[1] == ChargeKind.WRITTEN_OFF}
-    return gone | {(who, kind) for who, parts in (listed or {}).items() for kind, _ in parts}
+    months = (
+        month for month in service_life.months if month.from_hour < period.to_hour and month.to_hour > period.from_hour
+    )
+    written_off = {part for month in months for part in month.parts if part[1] == ChargeKind.WRITTEN_OFF}
+    return written_off | {(who, kind) for who, parts in (listed or {}).items() for kind, _ in parts}
 
 
-def _shared(lab: Lab, asset: Asset, asked: ReplacementQuery, period: Period, told: Life, now: int) -> list[Shared]:
+def _shared(lab: Lab, asset: Asset, queries: AssetQueries, period: Period, service_life: Life, now: int) -> list[Shared]:
     """Return who bore what of the period. Two queries."""
-    found = charged_by(
+    charges = charged_by(
         lab, from_hour=period.from_hour, to_hour=period.to_hour, now=now, group_by=("project", "kind"),
         assets=assets_of(lab).filter(pk=asset.pk),
     )  # fmt: skip
-    projects = Project.objects.in_bulk([project for project, _ in found if project])
+    projects = Project.objects.in_bulk([project for project, _ in charges if project])
     parts: dict[str, list[tuple[str, int]]] = defaultdict(list)
-    for (project, kind), value in sorted(found.items(), key=lambda item: -item[1]):
+    for (project, kind), value in sorted(charges.items(), key=lambda item: -item[1]):
         if value:
-            parts[bearer_key(projects.get(project), kind)].append((kind, value))
+            parts[charged_party_key(projects.get(project), kind)].append((kind, value))
     sums = {key: sum(value for _, value in listed) for key, listed in parts.items()}
     unit, whole = unit_for(METRIC, sums.values()), sum(sums.values())
-    colours = {who.key: who.colour for who in told.bearers}
-    held = _parts_of(told, period, parts)
+    colours = {who.key: who.colour for who in service_life.charged_parties}
+    charged_parts = _parts_of(service_life, period, parts)
     span = period.from_hour, period.to_hour
     return [
         Shared(
-            replace(bearer, colour=colours.get(bearer.key, bearer.colour)),
-            amount(sums[bearer.key], unit, query=asked.borne(bearer.key, *span, held)),
-            percent(sums[bearer.key], whole),
+            replace(party, colour=colours.get(party.key, party.colour)),
+            amount(sums[party.key], unit, query=queries.charged_to(party.key, *span, charged_parts)),
+            percent(sums[party.key], whole),
             [
-                (WHY[kind], amount(value, unit, query=asked.reason(bearer.key, kind, *span)))
-                for kind, value in parts[bearer.key]
+                (WHY[kind], amount(value, unit, query=queries.reason(party.key, kind, *span)))
+                for kind, value in parts[party.key]
             ],
         )
-        for bearer in bearers_of(sums, projects.values())
+        for party in charged_parties_of(sums, projects.values())
     ]
 
 
-def _chart(asset: Asset, told: Life, rows: list[EntryRow], period: Period, book: Book) -> Chart:
+def _chart(asset: Asset, service_life: Life, rows: list[EntryRow], period: Period, book: Book) -> Chart:
     unit = unit_for(METRIC, [book.total_ug or 0])
 
     def line(points: list[tuple[int, int]]) -> tuple[list[str], list[float]]:
         return [_iso(hour, period) for hour, _ in points], [in_unit(value, unit) for _, value in points]
 
-    then: dict[int, list[EntryRow]] = defaultdict(list)
+    rows_by_hour: dict[int, list[EntryRow]] = defaultdict(list)
     for row in reversed(rows):
-        if row.holds and row.entry.hour < told.past[-1][0]:
-            then[row.entry.hour].append(row)
+        if row.holds and row.entry.hour < service_life.past[-1][0]:
+            rows_by_hour[row.entry.hour].append(row)
     marks = [
         Mark(
             _iso(hour, period),
-            in_unit(told.value_at(hour + 1), unit),
+            in_unit(service_life.value_at(hour + 1), unit),
             listed[0].name,
             ", ".join(f"{row.name} {row.words}".strip() for row in listed),
         )
-        for hour, listed in then.items()
+        for hour, listed in rows_by_hour.items()
     ]
     months = [
         (_iso(month.from_hour, period), (month.to_hour - month.from_hour) * 3_600_000.0, month_name(month, period.zone))
-        for month in told.months
+        for month in service_life.months
     ]
     bars = [
-        MonthBars(who.name, who.colour, who.href, [in_unit(month.borne(who.key), unit) for month in told.months])
-        for who in told.bearers
+        MonthBars(
+            who.name, who.colour, who.href, [in_unit(month.charged_ug(who.key), unit) for month in service_life.months]
+        )
+        for who in service_life.charged_parties
     ]
-    summary = _summary(asset, told, period, book)
+    summary = _summary(asset, service_life, period, book)
     return life(
-        name="asset-life", summary=summary, unit=unit.name, past=line(told.past[1:]), ahead=line(told.ahead), marks=marks,
-        months=months, bars=bars,
+        name="asset-life", summary=summary, unit=unit.name, past=line(service_life.past[1:]),
+        ahead=line(service_life.ahead), marks=marks, months=months, bars=bars,
     )  # fmt: skip
 
 
@@ -235,13 +247,15 @@ def _iso(hour: int, period: Period) -> str:
     return local(hour, period.zone).strftime("%Y-%m-%dT%H:%M")
 
 
-def _summary(asset: Asset, told: Life, period: Period, book: Book) -> str:
+def _summary(asset: Asset, service_life: Life, period: Period, book: Book) -> str:
     """Return what the chart shows in one sentence."""
-    start = day_text(local(told.past[0][0], period.zone).date(), year=True)
+    start = day_text(local(service_life.past[0][0], period.zone).date(), year=True)
     text = f"Book value of {asset.name} since {start}: {amount(book.balance_ug).text} left of {amount(book.total_ug).text}"
-    if told.bearers:
-        most = max(told.bearers, key=lambda who: sum(month.borne(who.key) for month in told.months))
-        text += f"; most was borne by {'the lab' if most.key == '~lab' else most.name}"
+    if service_life.charged_parties:
+        top = max(
+            service_life.charged_parties, key=lambda who: sum(month.charged_ug(who.key) for month in service_life.months)
+        )
+        text += f"; most was borne by {'the lab' if top.key == '~lab' else top.name}"
     if book.gone_hour is not None:
         return text + f"; {amount(book.written_off_ug).text} was written off when it was disposed of."
     if book.life_end_hour is not None:

@@ -25,7 +25,17 @@ from apps.core.errors import Conflict, InvalidInput
 from apps.core.intervals import midnight_hour
 from apps.core.text import parse_record_number
 from apps.core.units import US_PER_HOUR
-from apps.dashboard.assets.forms import facts, kilograms, meter, number, opening, own_value, owner, part_draft, thing
+from apps.dashboard.assets.forms import (
+    facts,
+    kilograms,
+    meter,
+    number,
+    opening,
+    own_value,
+    owner,
+    part_draft,
+    selected_asset,
+)
 from apps.dashboard.decorators import Visitor
 from apps.dashboard.form_fields import from_us, optional_site
 
@@ -35,7 +45,7 @@ class Change:
     """Something to record: how, and how it is told when that is done."""
 
     make: Callable[[], object]
-    told: str
+    message: str
 
 
 def _repair(data: QueryDict, visitor: Visitor, asset: Asset) -> dict[str, Any]:
@@ -69,7 +79,7 @@ Parts = Callable[[QueryDict, Visitor, Asset], dict[str, Any]]
 ENTRIES: dict[str, Parts] = {
     EventKind.DEPLOY: _nothing,
     EventKind.MOVE: lambda data, visitor, _: {
-        "parent": thing(data, visitor, "parent"),
+        "parent": selected_asset(data, visitor, "parent"),
         "site": optional_site(data, visitor),
     },
     EventKind.TRANSFER: lambda data, visitor, _: {"project": owner(data, visitor)},
@@ -101,7 +111,7 @@ def change_of(data: QueryDict, visitor: Visitor, asset: Asset) -> Change:
 
 
 def _upgrade(data: QueryDict, visitor: Visitor, asset: Asset, who: dict[str, Any]) -> Change:
-    out, new = thing(data, visitor, "out"), part_draft(data, visitor, asset)
+    out, new = selected_asset(data, visitor, "out"), part_draft(data, visitor, asset)
     make = partial(
         upgrade, asset=asset, out=out, new=new, at_us=from_us(data, visitor), evidence=_text(data, "evidence"),
         note=_text(data, "note"), **who,
@@ -113,9 +123,9 @@ def _reverse(data: QueryDict, visitor: Visitor, asset: Asset, who: dict[str, Any
     event = LifecycleEvent.objects.filter(asset=asset, pk=parse_record_number(data.get("entry", "")) or 0).first()
     if event is None:
         raise Conflict("This entry is not there.", hint="Load the page again to see the entries as they are now.")
-    again = event.reverses_id is not None
-    told = "The entry holds again." if again else f"The entry {event.get_kind_display().lower()!r} is reversed."
-    return Change(partial(reverse, event=event, note=_text(data, "note"), **who), told)
+    is_restored = event.reverses_id is not None
+    message = "The entry holds again." if is_restored else f"The entry {event.get_kind_display().lower()!r} is reversed."
+    return Change(partial(reverse, event=event, note=_text(data, "note"), **who), message)
 
 
 def _opening(data: QueryDict, visitor: Visitor, asset: Asset, who: dict[str, Any]) -> Change:
@@ -127,12 +137,14 @@ def _meter(data: QueryDict, visitor: Visitor, asset: Asset, who: dict[str, Any])
     device, node = meter(data, visitor, asset)
     make = partial(set_meter, asset=asset, device=device, node=node, from_us=from_us(data, visitor), **who)
     name = device or (node.hostname if node else "")
-    told = f"The use of {asset.name} is told by {name}." if name else f"Nothing tells the use of {asset.name} from then on."
-    return Change(make, told)
+    message = (
+        f"The use of {asset.name} is told by {name}." if name else f"Nothing tells the use of {asset.name} from then on."
+    )
+    return Change(make, message)
 
 
 def _store(data: QueryDict, visitor: Visitor, asset: Asset, who: dict[str, Any]) -> Change:
-    terabytes = number(data, "terabytes", most=10**9, words="a volume in TB", needed=True)
+    terabytes = number(data, "terabytes", max_value=10**9, words="a volume in TB", needed=True)
     project = owner(data, visitor)
     size = int((terabytes or 0) * 1000)
     make = partial(store, asset=asset, project=project, gigabytes=size, from_us=from_us(data, visitor), **who)
@@ -141,6 +153,6 @@ def _store(data: QueryDict, visitor: Visitor, asset: Asset, who: dict[str, Any])
 
 def described(data: QueryDict, visitor: Visitor, asset: Asset) -> str:
     """Say anew what an asset is; no figure changes. Return how that is told."""
-    told = facts(data, visitor)
-    describe(asset=asset, facts=told, by=visitor.user, now=visitor.now)
-    return f"{told.name.strip()} is described anew."
+    new_facts = facts(data, visitor)
+    describe(asset=asset, facts=new_facts, by=visitor.user, now=visitor.now)
+    return f"{new_facts.name.strip()} is described anew."

@@ -14,8 +14,8 @@ from apps.assets.models import Asset, EmbodiedCharge, LifecycleEvent
 from apps.assets.selectors import Book, assets_of, books_of, through
 from apps.assets.services.charges import as_charge
 from apps.core.units import UG_PER_G
-from apps.dashboard.assets.timeline import Life, bearer_key, bearers_of
-from apps.dashboard.embodied_format import METRIC, Amount, amount, us, years
+from apps.dashboard.assets.timeline import Life, charged_parties_of, charged_party_key
+from apps.dashboard.embodied_format import METRIC, Amount, amount, hour_to_us, years
 from apps.dashboard.formatting import Unit, unit_for
 
 
@@ -43,11 +43,11 @@ class EntryRow:
 
     @property
     def hour_us(self) -> int:
-        return us(self.entry.hour) or 0
+        return hour_to_us(self.entry.hour) or 0
 
     @property
     def life_end_us(self) -> int | None:
-        return us(self.entry.life_end_hour)
+        return hour_to_us(self.entry.life_end_hour)
 
     @property
     def by(self) -> User | None:
@@ -57,11 +57,11 @@ class EntryRow:
 def entry_rows(entries: Sequence[LifecycleEvent], charges: Iterable[Charge], life: Life, known: bool) -> list[EntryRow]:
     """Return the entries, newest first; reversals stand with what they reverse."""
     reversal_of = {entry.reverses_id: entry for entry in entries if entry.reverses_id is not None}
-    at_once: dict[tuple[int, str], int] = {}
+    immediate: dict[tuple[int, str], int] = {}
     for charge in charges:
         if charge.kind in (ChargeKind.WRITTEN_OFF, ChargeKind.END_OF_LIFE):
             key = (charge.from_hour, charge.kind)
-            at_once[key] = at_once.get(key, 0) + charge.amount_ug
+            immediate[key] = immediate.get(key, 0) + charge.amount_ug
     rows = []
     for entry in entries:
         if entry.reverses_id is not None:
@@ -75,7 +75,7 @@ def entry_rows(entries: Sequence[LifecycleEvent], charges: Iterable[Charge], lif
                 entry=entry,
                 name=EventKind(entry.kind).label,
                 words=_words(entry),
-                did=_did(entry, at_once if holds else {}, holds),
+                did=_did(entry, immediate if holds else {}, holds),
                 book=amount(life.value_at(entry.hour + 1)) if holds and known else None,
                 holds=holds,
                 toggle=0 if entry.kind in OPENING else last.pk,
@@ -91,8 +91,8 @@ def _words(entry: LifecycleEvent) -> str:
     who = entry.counterpart
     match entry.kind:
         case EventKind.PURCHASE | EventKind.SECOND_HAND:
-            told = [f"from {who}"] if who else []
-            return ", ".join([*told, f"for {owner or 'the lab'}", f"to serve {years(entry.life_hours or 0)} years"])
+            parts = [f"from {who}"] if who else []
+            return ", ".join([*parts, f"for {owner or 'the lab'}", f"to serve {years(entry.life_hours or 0)} years"])
         case EventKind.TRANSFER:
             return f"to {owner or 'the lab'}"
         case EventKind.LEND:
@@ -108,38 +108,38 @@ def _words(entry: LifecycleEvent) -> str:
     return ""
 
 
-def _did(entry: LifecycleEvent, at_once: dict[tuple[int, str], int], holds: bool) -> list[Did]:
-    found = []
+def _did(entry: LifecycleEvent, immediate: dict[tuple[int, str], int], holds: bool) -> list[Did]:
+    effects = []
     if entry.kind in (*OPENING, EventKind.REPAIR):
-        told = amount(entry.total_ug, low=entry.low_ug or entry.total_ug or 0, high=entry.high_ug or entry.total_ug or 0)
+        total = amount(entry.total_ug, low=entry.low_ug or entry.total_ug or 0, high=entry.high_ug or entry.total_ug or 0)
         if entry.total_ug is not None or entry.kind in OPENING:
-            found.append(Did("brought", told))
+            effects.append(Did("brought", total))
     if entry.amortisation:
-        found.append(Did(f"charged {Amortisation(entry.amortisation).label.split(':')[0].lower().replace('sci', 'SCI')}"))
+        effects.append(Did(f"charged {Amortisation(entry.amortisation).label.split(':')[0].lower().replace('sci', 'SCI')}"))
     if entry.kind == EventKind.DISPOSE and holds:
-        found.append(Did("wrote off", amount(at_once.get((entry.hour, ChargeKind.WRITTEN_OFF), 0))))
-        found += _end_of_life(entry, at_once.get((entry.hour, ChargeKind.END_OF_LIFE)))
-    return found
+        effects.append(Did("wrote off", amount(immediate.get((entry.hour, ChargeKind.WRITTEN_OFF), 0))))
+        effects += _end_of_life(entry, immediate.get((entry.hour, ChargeKind.END_OF_LIFE)))
+    return effects
 
 
 def _end_of_life(entry: LifecycleEvent, booked: int | None) -> list[Did]:
     if entry.total_ug is None:
         return []
-    told = Did("end of life as it was", amount(entry.total_ug))
+    actual = Did("end of life as it was", amount(entry.total_ug))
     if booked is not None:
-        return [told, Did("booked against the estimate", amount(booked))]
-    return [told, Did("not booked: what it brought may hold it already")]
+        return [actual, Did("booked against the estimate", amount(booked))]
+    return [actual, Did("not booked: what it brought may hold it already")]
 
 
 MONTH_HOURS = 730  # a twelfth of 8 760
 
 
 @dataclass(frozen=True)
-class _Seen:
+class _Snapshot:
     """Assets at a moment: their books, and µg by bearer, borne up to now and to be borne in the month that comes."""
 
     books: dict[int, Book]
-    borne: dict[str, int]
+    charged: dict[str, int]
     coming: dict[str, int]
     projects: frozenset[Project]
 
@@ -157,11 +157,11 @@ class Line:
 
 
 @dataclass(frozen=True)
-class BearerLine:
+class ChargedLine:
     """What a bearer bore so far and bears in the coming month, as it is and as it would be."""
 
     name: str
-    borne: Line
+    charged: Line
     coming: Line
 
 
@@ -170,26 +170,26 @@ class LifeEffect:
     """What would change. No ``lines`` and no ``bearers``: no figure does. ``ends``: planned end before and after, µs."""
 
     lines: list[Line]
-    bearers: list[BearerLine]
+    charged_parties: list[ChargedLine]
     ends: tuple[int | None, int | None] | None
     written_off: Amount | None
     unit: str
 
 
-def _seen(lab: Lab, ids: Iterable[int], hour: int) -> _Seen:
+def _snapshot(lab: Lab, ids: Iterable[int], hour: int) -> _Snapshot:
     concerned = assets_of(lab).filter(Q(pk__in=list(ids)) | Q(parent_id__in=list(ids)))
-    borne: dict[str, int] = defaultdict(int)
+    charged: dict[str, int] = defaultdict(int)
     coming: dict[str, int] = defaultdict(int)
     projects = set()
     for row in EmbodiedCharge.objects.filter(asset__in=concerned).select_related("project"):
         if row.kind == ChargeKind.WRITTEN_OFF:
             continue
-        key, charge = bearer_key(row.project, row.kind), as_charge(row)
-        borne[key] += charge.within(0, hour)
+        key, charge = charged_party_key(row.project, row.kind), as_charge(row)
+        charged[key] += charge.within(0, hour)
         coming[key] += charge.within(hour, hour + MONTH_HOURS)
         if row.project:
             projects.add(row.project)
-    return _Seen(books_of(concerned, hour), borne, coming, frozenset(projects))
+    return _Snapshot(books_of(concerned, hour), charged, coming, frozenset(projects))
 
 
 def effect_of(*, lab: Lab, assets: Iterable[Asset], change: Callable[[], object], now: int) -> LifeEffect:
@@ -197,9 +197,9 @@ def effect_of(*, lab: Lab, assets: Iterable[Asset], change: Callable[[], object]
     ids, hour = {asset.pk for asset in assets}, through(now)
     ids |= set(assets_of(lab).filter(parent_id__in=ids).values_list("pk", flat=True))  # a part that goes is looked at, too
     with transaction.atomic():
-        before = _seen(lab, ids, hour)
+        before = _snapshot(lab, ids, hour)
         change()
-        after = _seen(lab, ids, hour)
+        after = _snapshot(lab, ids, hour)
         transaction.set_rollback(True)
     unit = unit_for(METRIC, [before.sum("total_ug"), after.sum("total_ug")])
     names = {"total_ug": "Embodied carbon", "charged_ug": "Charged so far", "balance_ug": "Still on the books"}
@@ -214,7 +214,7 @@ def effect_of(*, lab: Lab, assets: Iterable[Asset], change: Callable[[], object]
     ends = (_end(before.books.get(one)), _end(after.books.get(one)))
     return LifeEffect(
         lines=lines,
-        bearers=_bearers(before, after),
+        charged_parties=_charged_lines(before, after),
         ends=ends if ends[0] != ends[1] else None,
         written_off=amount(off) if off > 0 else None,
         unit=unit.name,
@@ -222,22 +222,22 @@ def effect_of(*, lab: Lab, assets: Iterable[Asset], change: Callable[[], object]
 
 
 def _end(book: Book | None) -> int | None:
-    return us(book.life_end_hour) if book else None
+    return hour_to_us(book.life_end_hour) if book else None
 
 
 def _line(name: str, before: int, after: int, unit: Unit) -> Line:
     return Line(name, amount(before, unit), amount(after, unit))
 
 
-def _bearers(before: _Seen, after: _Seen) -> list[BearerLine]:
-    sums = {key: before.borne.get(key, 0) + after.borne.get(key, 0) for key in {*before.borne, *after.borne}}
+def _charged_lines(before: _Snapshot, after: _Snapshot) -> list[ChargedLine]:
+    sums = {key: before.charged.get(key, 0) + after.charged.get(key, 0) for key in {*before.charged, *after.charged}}
     sums |= {key: sums.get(key, 0) for key in {*before.coming, *after.coming}}
     unit = unit_for(METRIC, sums.values())
     month = unit_for(METRIC, [max(abs(value) for value in (*before.coming.values(), *after.coming.values(), UG_PER_G))])
-    found = []
-    for bearer in bearers_of(sums, before.projects | after.projects):
-        borne = (before.borne.get(bearer.key, 0), after.borne.get(bearer.key, 0))
-        coming = (before.coming.get(bearer.key, 0), after.coming.get(bearer.key, 0))
-        if borne[0] != borne[1] or coming[0] != coming[1]:
-            found.append(BearerLine(bearer.name, _line("", *borne, unit), _line("", *coming, month)))
-    return found
+    rows = []
+    for party in charged_parties_of(sums, before.projects | after.projects):
+        charged = (before.charged.get(party.key, 0), after.charged.get(party.key, 0))
+        coming = (before.coming.get(party.key, 0), after.coming.get(party.key, 0))
+        if charged[0] != charged[1] or coming[0] != coming[1]:
+            rows.append(ChargedLine(party.name, _line("", *charged, unit), _line("", *coming, month)))
+    return rows

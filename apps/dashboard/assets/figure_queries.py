@@ -11,13 +11,13 @@ from apps.dashboard.assets.timeline import LAB, NOBODY
 Parts = Collection[tuple[str, str]]  # (bearer's key, kind) of what a stretch holds
 
 
-class ReplacementQuery:
+class AssetQueries:
     """The questions of one asset of a lab."""
 
     def __init__(self, lab: Lab, asset: Asset) -> None:
         self._query = FigureQuery(ALLOCATION, 0, 0, "asset", str(asset.pk), basis=lab.basis, profile=lab.profile)
 
-    def brought(self, from_hour: int | None, to_hour: int) -> FigureQuery | None:
+    def embodied_total(self, from_hour: int | None, to_hour: int) -> FigureQuery | None:
         """Return what it brought."""
         return self._query.replace(metric=INVENTORY, from_hour=from_hour, to_hour=to_hour) if from_hour is not None else None
 
@@ -27,17 +27,17 @@ class ReplacementQuery:
             return None
         return self._query.replace(from_hour=from_hour, to_hour=to_hour, consumer=kind)
 
-    def borne(self, who: str, from_hour: int, to_hour: int, parts: Parts) -> FigureQuery | None:
+    def charged_to(self, who: str, from_hour: int, to_hour: int, parts: Parts) -> FigureQuery | None:
         """Return what one bore in a stretch, without what was written off."""
-        lost, nobody = (who, ChargeKind.WRITTEN_OFF) in parts, any(each == NOBODY for each, _ in parts)
-        if lost or (who == LAB and nobody):
+        is_written_off, has_unattributed = (who, ChargeKind.WRITTEN_OFF) in parts, any(each == NOBODY for each, _ in parts)
+        if is_written_off or (who == LAB and has_unattributed):
             return None
         return self._whose(who).replace(from_hour=from_hour, to_hour=to_hour)
 
-    def all_borne(self, from_hour: int, to_hour: int, parts: Parts) -> FigureQuery | None:
+    def charged_to_all(self, from_hour: int, to_hour: int, parts: Parts) -> FigureQuery | None:
         """Return what all bore in a stretch, without what was written off."""
-        lost = any(kind == ChargeKind.WRITTEN_OFF for _, kind in parts)
-        return None if lost else self.within(from_hour, to_hour)
+        is_written_off = any(kind == ChargeKind.WRITTEN_OFF for _, kind in parts)
+        return None if is_written_off else self.within(from_hour, to_hour)
 
     def reason(self, who: str, kind: str, from_hour: int, to_hour: int) -> FigureQuery:
         """Return what one bore for one reason."""

@@ -15,11 +15,11 @@ from apps.core.intervals import datetime_to_us
 from apps.core.units import US_PER_HOUR
 from apps.dashboard.assets.charts import fleet
 from apps.dashboard.charts import Chart
-from apps.dashboard.embodied_format import METRIC, Amount, amount, column_unit, us, years
+from apps.dashboard.embodied_format import METRIC, Amount, amount, column_unit, hour_to_us, years
 from apps.dashboard.formatting import Unit, percent, unit_for
 from apps.dashboard.periods import local
 
-MOST_ENDS = 50
+MAX_ENDS = 50
 COLOURS = dict(
     zip(HardwareKind.values, ("s1", "s2", "s3", "s4", "s5", "s6", "s-unattributed", "s-overhead", "s-idle"), strict=True)
 )
@@ -55,7 +55,7 @@ class FleetPage:
     total: Amount
     total_column: Amount
     balance: Amount
-    begun: int
+    started: int
     past: int
     past_share: str
     chart: Chart | None
@@ -74,21 +74,21 @@ def fleet_page(*, lab: Lab, now: int) -> FleetPage:
     hour = through(now)
     every = Books(lab, assets_of(lab).exclude(state=AssetState.DISPOSED), hour)
     names, starts = _years(lab, every)
-    found = every.by_kind_and_year(starts)
-    cells = {(names[place], kind): sums for (kind, place), sums in found.items() if place is not None}
-    present = [kind for kind in HardwareKind if kind in {kind for kind, _ in found}]
-    whole = sum(found.values(), Sums())
+    sums_by_cell = every.by_kind_and_year(starts)
+    cells = {(names[place], kind): sums for (kind, place), sums in sums_by_cell.items() if place is not None}
+    present = [kind for kind in HardwareKind if kind in {kind for kind, _ in sums_by_cell}]
+    whole = sum(sums_by_cell.values(), Sums())
     unit = column_unit([whole.largest_ug])
-    over, soon = every.ending(0, hour, MOST_ENDS), every.ending(hour, hour + YEAR_HOURS, MOST_ENDS)
-    shown = assets_of(lab).select_related("owner").in_bulk([*soon, *over])
-    books = books_of(assets_of(lab).filter(pk__in=list(shown)), hour)
+    over, soon = every.ending(0, hour, MAX_ENDS), every.ending(hour, hour + YEAR_HOURS, MAX_ENDS)
+    assets_by_id = assets_of(lab).select_related("owner").in_bulk([*soon, *over])
+    books = books_of(assets_of(lab).filter(pk__in=list(assets_by_id)), hour)
     return FleetPage(
         number=whole.assets,
         unknown=whole.assets - whole.known,
         total=amount(whole.total_ug),
         total_column=amount(whole.total_ug, unit),
         balance=amount(whole.balance_ug),
-        begun=whole.begun,
+        started=whole.begun,
         past=whole.past,
         past_share=percent(whole.past, whole.begun),
         chart=_chart(names, present, cells) if whole.known else None,
@@ -96,10 +96,10 @@ def fleet_page(*, lab: Lab, now: int) -> FleetPage:
         heads=[kind.label for kind in present],
         rows=[_year(year, present, cells, unit) for year in reversed(names)],
         sums=[_cell(_together(cells, kinds=[kind]), unit) for kind in present],
-        ending=_ends(soon, shown, books, hour),
-        ending_more=max(0, whole.soon - MOST_ENDS),
-        over=_ends(over, shown, books, hour),
-        over_more=max(0, whole.past - MOST_ENDS),
+        ending=_ends(soon, assets_by_id, books, hour),
+        ending_more=max(0, whole.soon - MAX_ENDS),
+        over=_ends(over, assets_by_id, books, hour),
+        over_more=max(0, whole.past - MAX_ENDS),
     )
 
 
@@ -130,8 +130,8 @@ def _cell(sums: Sums, unit: Unit) -> tuple[int, Amount | None]:
 
 def _year(year: str, present: list[HardwareKind], cells: Cells, unit: Unit) -> YearRow:
     every = _together(cells, years=[year])
-    told = [_cell(cells.get((year, kind), Sums()), unit) for kind in present]
-    return YearRow(year, told, every.assets, every.assets - every.known, amount(every.total_ug, unit))
+    row_cells = [_cell(cells.get((year, kind), Sums()), unit) for kind in present]
+    return YearRow(year, row_cells, every.assets, every.assets - every.known, amount(every.total_ug, unit))
 
 
 def _chart(years_: list[str], present: list[HardwareKind], cells: Cells) -> Chart:
@@ -166,13 +166,13 @@ def _days(hours: int) -> str:
     return f"{days} day{'' if days == 1 else 's'}"
 
 
-def _ends(listed: list[int], shown: dict[int, Asset], books: dict[int, Book], hour: int) -> list[EndRow]:
+def _ends(listed: list[int], assets_by_id: dict[int, Asset], books: dict[int, Book], hour: int) -> list[EndRow]:
     rows = []
     for pk in listed:
         end = books[pk].life_end_hour if pk in books else None
-        if pk not in shown or end is None:
+        if pk not in assets_by_id or end is None:
             continue
         when = _ago(hour - end) if end < hour else f"in {_days(end - hour)}"
         balance = None if books[pk].total_ug is None else amount(books[pk].balance_ug)
-        rows.append(EndRow(shown[pk], us(end) or 0, when, balance))
+        rows.append(EndRow(assets_by_id[pk], hour_to_us(end) or 0, when, balance))
     return rows

@@ -24,7 +24,7 @@ from apps.dashboard.decorators import Visitor
 from apps.dashboard.form_fields import from_us, optional_site
 from apps.fleet.models import Device, Node
 
-MOST_KG = 1_000_000
+MAX_KG = 1_000_000
 WAYS = {
     "cut_off": "Cut-off: nothing of its first life (usual)",
     "remaining_life": "In proportion to the life that was left",
@@ -32,30 +32,30 @@ WAYS = {
 }
 
 
-def number(data: Mapping[str, str], name: str, *, most: int, words: str, needed: bool = False) -> Decimal | None:
+def number(data: Mapping[str, str], name: str, *, max_value: int, words: str, needed: bool = False) -> Decimal | None:
     """Return a number from 0 to ``most``, None for nothing typed. Raises InvalidInput."""
     text = data.get(name, "").strip().replace(",", ".")
     if not text and not needed:
         return None
     try:
         value = Decimal(text)
-        if not value.is_finite() or not 0 <= value <= most:
+        if not value.is_finite() or not 0 <= value <= max_value:
             raise InvalidOperation
     except InvalidOperation as error:
-        raise InvalidInput(f"{text[:40]!r} is not {words}.", field=name, hint=f"A number from 0 to {most}.") from error
+        raise InvalidInput(f"{text[:40]!r} is not {words}.", field=name, hint=f"A number from 0 to {max_value}.") from error
     return value
 
 
 def kilograms(data: Mapping[str, str], name: str, *, needed: bool = False) -> int | None:
     """Return µg of a number of kilograms, None for nothing typed."""
-    found = number(data, name, most=MOST_KG, words="a weight in kg CO₂e", needed=needed)
-    return None if found is None else kg_to_ug(found)
+    value = number(data, name, max_value=MAX_KG, words="a weight in kg CO₂e", needed=needed)
+    return None if value is None else kg_to_ug(value)
 
 
 def hours_of_years(data: Mapping[str, str], name: str, kind: str) -> int:
     """Return hours of a number of years; nothing typed: what is usual for the kind."""
-    found = number(data, name, most=100, words="a number of years")
-    return default_life_hours(kind) if found is None else int(found * HOURS_PER_YEAR)
+    value = number(data, name, max_value=100, words="a number of years")
+    return default_life_hours(kind) if value is None else int(value * HOURS_PER_YEAR)
 
 
 def owner(data: Mapping[str, str], visitor: Visitor, name: str = "owner") -> Project | None:
@@ -69,16 +69,16 @@ def owner(data: Mapping[str, str], visitor: Visitor, name: str = "owner") -> Pro
     return project
 
 
-def thing(data: Mapping[str, str], visitor: Visitor, name: str) -> Asset | None:
+def selected_asset(data: Mapping[str, str], visitor: Visitor, name: str) -> Asset | None:
     """Return the asset that a form names, None for none."""
     text = data.get(name, "")
     if not text:
         return None
-    number_ = parse_record_number(text)
-    found = None if number_ is None else asset_of(visitor.lab, number_)
-    if found is None:
+    asset_id = parse_record_number(text)
+    asset = None if asset_id is None else asset_of(visitor.lab, asset_id)
+    if asset is None:
         raise InvalidInput("There is no such asset in your lab.", field=name, hint="Choose one of the list.")
-    return found
+    return asset
 
 
 def meter(data: Mapping[str, str], visitor: Visitor, asset: Asset | None = None) -> tuple[Device | None, Node | None]:
@@ -123,7 +123,7 @@ def embodied(data: Mapping[str, str], visitor: Visitor, kind: str) -> Embodied |
         if figure is None:
             hint = "Choose a model that has a figure, or give a value of your own."
             raise InvalidInput("The catalogue has no figure for this.", field="model", hint=hint)
-        units = number(data, "units", most=100_000, words="a number of units") if figure.unit != "item" else Decimal(1)
+        units = number(data, "units", max_value=100_000, words="a number of units") if figure.unit != "item" else Decimal(1)
         if units is None or units < 1 or units % 1:
             unit = figure.get_unit_display()
             raise InvalidInput(
@@ -167,9 +167,9 @@ def second_hand(data: Mapping[str, str], what: Embodied | None, life_hours: int)
     if what is None:
         hint = "Give the figure of the thing new, or use the cut-off."
         raise InvalidInput("A share of what nobody knows is not known.", field="way", hint=hint)
-    used = number(data, "used_years", most=100, words="a number of years", needed=way == "remaining_life") or Decimal(0)
-    paid = number(data, "paid", most=10**9, words="a price", needed=way == "price") or Decimal(0)
-    new = number(data, "price_new", most=10**9, words="a price", needed=way == "price") or Decimal(0)
+    used = number(data, "used_years", max_value=100, words="a number of years", needed=way == "remaining_life") or Decimal(0)
+    paid = number(data, "paid", max_value=10**9, words="a price", needed=way == "price") or Decimal(0)
+    new = number(data, "price_new", max_value=10**9, words="a price", needed=way == "price") or Decimal(0)
     if way == "price" and not new:
         raise InvalidInput(
             "What did it cost new?", field="price_new", hint="A share of nothing is nothing: use the cut-off."
@@ -182,10 +182,10 @@ def second_hand(data: Mapping[str, str], what: Embodied | None, life_hours: int)
         )  # fmt: skip
 
     low, high = what.low_ug or what.total_ug, what.high_ug or what.total_ug
-    told = f"{what.source}; second-hand, {WAYS[way].lower()}"[:500]
+    source_text = f"{what.source}; second-hand, {WAYS[way].lower()}"[:500]
     return Embodied(
         share(what.total_ug), share(low), share(high), includes_end_of_life=what.includes_end_of_life, figure=what.figure,
-        source=told,
+        source=source_text,
     )  # fmt: skip
 
 
@@ -198,7 +198,8 @@ def opening(data: Mapping[str, str], visitor: Visitor, kind: str) -> Entry:
         what = second_hand(data, what, hours_of_years(data, "first_life_years", kind))
     return Entry(
         EventKind.SECOND_HAND if used else EventKind.PURCHASE, from_us(data, visitor), embodied=what, life_hours=life_hours,
-        amortisation=data.get("amortisation", ""), project=owner(data, visitor), parent=thing(data, visitor, "parent"),
+        amortisation=data.get("amortisation", ""), project=owner(data, visitor),
+        parent=selected_asset(data, visitor, "parent"),
         site=optional_site(data, visitor), counterpart=data.get("counterpart", "").strip(),
         evidence=data.get("evidence", "").strip(), note=data.get("note", "").strip(),
     )  # fmt: skip
@@ -207,7 +208,7 @@ def opening(data: Mapping[str, str], visitor: Visitor, kind: str) -> Entry:
 def facts(data: QueryDict, visitor: Visitor) -> Facts:
     """Return what a thing is."""
     kind = data.get("kind", "")
-    price = number(data, "price", most=10**9, words="a price")
+    price = number(data, "price", max_value=10**9, words="a price")
     return Facts(
         name=data.get("name", ""), kind=kind, model=model_of_form(data, visitor, kind), serial=data.get("serial", ""),
         tag=data.get("tag", ""), supplier=data.get("supplier", "").strip(), location=data.get("location", "").strip(),
@@ -228,10 +229,10 @@ def _day(data: Mapping[str, str], name: str) -> date | None:
 
 def draft(data: QueryDict, visitor: Visitor) -> Draft:
     """Return the asset that the form of a new one describes."""
-    told = facts(data, visitor)
-    if told.kind not in HardwareKind.values:
+    new_facts = facts(data, visitor)
+    if new_facts.kind not in HardwareKind.values:
         raise InvalidInput("Say what kind of thing it is.", field="kind", hint="Choose one of the list.")
-    entry = opening(data, visitor, told.kind)
+    entry = opening(data, visitor, new_facts.kind)
     if data.get("use") == "stock":
         in_use = None
     elif data.get("use") == "other":
@@ -239,7 +240,7 @@ def draft(data: QueryDict, visitor: Visitor) -> Draft:
     else:
         in_use = entry.at_us
     device, node = meter(data, visitor)
-    return Draft(told, entry, deployed_us=in_use, device=device, node=node)
+    return Draft(new_facts, entry, deployed_us=in_use, device=device, node=node)
 
 
 def part_draft(data: QueryDict, visitor: Visitor, host: Asset) -> Draft | None:

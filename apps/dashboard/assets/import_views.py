@@ -15,7 +15,7 @@ from apps.assets.spreadsheets.export import rows
 from apps.assets.spreadsheets.formats import OWN
 from apps.assets.spreadsheets.rows import Options
 from apps.core.errors import InvalidInput, LabCarbonError, TooLarge
-from apps.dashboard.assets.imports import COLUMNS, chosen_of, discovered_page, import_page
+from apps.dashboard.assets.imports import COLUMNS, discovered_page, import_page, selections_of
 from apps.dashboard.assets.labels import labels_page
 from apps.dashboard.csv_response import csv_response
 from apps.dashboard.decorators import MANAGERS, Visitor, page
@@ -87,8 +87,13 @@ def assets_discovered(request: HttpRequest, visitor: Visitor) -> HttpResponseBas
         except LabCarbonError as wrong:
             error = wrong
     typed = request.POST if error else None
-    shown = discovered_page(lab=visitor.lab, zone=visitor.zone, typed=typed)
-    context = {"page": shown, "error": error, "ticked": request.POST.getlist("line"), "owner": request.POST.get("owner", "")}
+    content = discovered_page(lab=visitor.lab, zone=visitor.zone, typed=typed)
+    context = {
+        "page": content,
+        "error": error,
+        "ticked": request.POST.getlist("line"),
+        "owner": request.POST.get("owner", ""),
+    }
     return render(request, "pages/assets_discovered.html", context, status=error.status if error else 200)
 
 
@@ -104,20 +109,20 @@ def _discovered(request: HttpRequest, visitor: Visitor) -> str:
         return f"{propose_again(lab=visitor.lab, keys=keys)} proposed again."
     if do != "confirm":
         raise InvalidInput("Nothing was chosen to do.", field="do", hint="Use one of the buttons.")
-    chosen = chosen_of(lab=visitor.lab, typed=request.POST, keys=keys, zone=visitor.zone)
-    done = confirm_discovered(lab=visitor.lab, selections=chosen, by=visitor.user, now=visitor.now)
-    told = [f"{done.made} registered"]
+    selections = selections_of(lab=visitor.lab, typed=request.POST, keys=keys, zone=visitor.zone)
+    done = confirm_discovered(lab=visitor.lab, selections=selections, by=visitor.user, now=visitor.now)
+    parts = [f"{done.made} registered"]
     if done.linked:
-        told.append(f"{done.linked} of the register got {'its meter' if done.linked == 1 else 'their meters'}")
+        parts.append(f"{done.linked} of the register got {'its meter' if done.linked == 1 else 'their meters'}")
     if done.gone:
-        told.append(f"{done.gone} had been registered already")
-    return f"{', '.join(told)}. Their embodied carbon is charged in a moment."
+        parts.append(f"{done.gone} had been registered already")
+    return f"{', '.join(parts)}. Their embodied carbon is charged in a moment."
 
 
 @page()
 def assets_labels(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
     """Show labels to print, of chosen assets or of a kind and state."""
     kind, state = request.GET.get("kind", ""), request.GET.get("state", "")
-    shown = labels_page(lab=visitor.lab, ids=request.GET.getlist("id"), kind=kind, state=state)
-    context = {"page": shown, "kind": kind, "state": state}
+    content = labels_page(lab=visitor.lab, ids=request.GET.getlist("id"), kind=kind, state=state)
+    context = {"page": content, "kind": kind, "state": state}
     return render(request, "pages/assets_labels.html", context)

@@ -11,7 +11,7 @@ from apps.assets.choices import ImportState
 from apps.assets.discovery import MACHINES, Proposal, proposals
 from apps.assets.models import Asset, RegisterImport
 from apps.assets.services.confirm_discovered import Selection
-from apps.assets.services.csv_import import SHOWN
+from apps.assets.services.csv_import import PREVIEW_LINES
 from apps.assets.services.validation import HOURS_PER_YEAR
 from apps.assets.spreadsheets import cells
 from apps.assets.spreadsheets.formats import OWN
@@ -20,7 +20,7 @@ from apps.catalog.packs import loaded_packs
 from apps.core.errors import InvalidInput
 from apps.core.text import parse_record_number
 from apps.dashboard.figures import Projected
-from apps.dashboard.formatting import Unit, exact, grouped, shown, unit_for
+from apps.dashboard.formatting import Unit, exact, format_value, grouped, unit_for
 
 NOT_KNOWN = Projected("", "", "", "not known", at_least=False)
 WAYS = {"model": "its model", "category": "its kind alone", "file": "as the file says", "": "not known"}
@@ -32,7 +32,7 @@ def embodied(value_ug: int | None, unit: Unit | None = None, *, at_least: bool =
     if value_ug is None:
         return NOT_KNOWN
     unit = unit or unit_for("emission_ug", [value_ug])
-    return Projected(shown(value_ug, unit), unit.name, exact(value_ug, "emission_ug"), "", at_least)
+    return Projected(format_value(value_ug, unit), unit.name, exact(value_ug, "emission_ug"), "", at_least)
 
 
 @dataclass(frozen=True)
@@ -74,30 +74,30 @@ class ImportPage:
 
 def import_page(row: RegisterImport) -> ImportPage:
     """Return the page of an import."""
-    told: dict[str, Any] = row.told
-    listed = told.get("rows", [])
+    report: dict[str, Any] = row.told
+    listed = report.get("rows", [])
     unit = unit_for("emission_ug", [each["embodied_ug"] or 0 for each in listed], column=True)
-    by: dict[str, int] = told.get("by", {})
+    by: dict[str, int] = report.get("by", {})
     return ImportPage(
         row=row, busy=row.state in {ImportState.READING, ImportState.WRITING},
-        counts={name: told.get("counts", {}).get(name, 0) for name in ("new", "known", "left_out", "wrong")},
+        counts={name: report.get("counts", {}).get(name, 0) for name in ("new", "known", "left_out", "wrong")},
         ways=[(words, by[key or "unknown"]) for key, words in WAYS.items() if by.get(key or "unknown")],
-        total=embodied(told.get("total_ug"), at_least=bool(by.get("unknown"))),
+        total=embodied(report.get("total_ug"), at_least=bool(by.get("unknown"))),
         unit=unit, rows=[_row(each, unit) for each in listed],
-        wrong=[_row(each, unit) for each in told.get("wrong", [])],
-        more=grouped(row.lines - SHOWN) if row.lines > SHOWN else "",
+        wrong=[_row(each, unit) for each in report.get("wrong", [])],
+        more=grouped(row.lines - PREVIEW_LINES) if row.lines > PREVIEW_LINES else "",
         progress=f"{grouped(row.lines_done)} of {grouped(row.lines)} lines",
         packs=loaded_packs() if by.get("model") or by.get("category") else [],
     )  # fmt: skip
 
 
-def _row(told: Mapping[str, Any], unit: Unit) -> ImportRow:
-    ranged = told["low_ug"] is not None and told["high_ug"] is not None
+def _row(line: Mapping[str, Any], unit: Unit) -> ImportRow:
+    ranged = line["low_ug"] is not None and line["high_ug"] is not None
     return ImportRow(
-        line=told["line"], outcome=told["outcome"], name=told["name"], kind=KINDS.get(told["kind"], ""),
-        model=told["model"], way=WAYS.get(told["by"], ""), why=told["why"], value=embodied(told["embodied_ug"], unit),
-        low=embodied(told["low_ug"], unit) if ranged else None, high=embodied(told["high_ug"], unit) if ranged else None,
-        asset_id=told["asset"], message=told["message"], field=told["field"], hint=told["hint"],
+        line=line["line"], outcome=line["outcome"], name=line["name"], kind=KINDS.get(line["kind"], ""),
+        model=line["model"], way=WAYS.get(line["by"], ""), why=line["why"], value=embodied(line["embodied_ug"], unit),
+        low=embodied(line["low_ug"], unit) if ranged else None, high=embodied(line["high_ug"], unit) if ranged else None,
+        asset_id=line["asset"], message=line["message"], field=line["field"], hint=line["hint"],
     )  # fmt: skip
 
 
@@ -125,7 +125,7 @@ class Line:
     way: str
     bought_on: str
     life_years: str
-    chosen: str
+    selected: str
     must_choose: bool
     disks: list[DiskLine]
 
@@ -147,23 +147,23 @@ class DiscoveredPage:
 
     @property
     def packs(self) -> set[str]:
-        told = [line.proposal.known for line in self.lines]
-        told += [disk.known for line in self.lines for disk in line.proposal.disks]
-        return {each.embodied.figure.pack for each in told if each.embodied and each.embodied.figure}
+        known_matches = [line.proposal.known for line in self.lines]
+        known_matches += [disk.known for line in self.lines for disk in line.proposal.disks]
+        return {each.embodied.figure.pack for each in known_matches if each.embodied and each.embodied.figure}
 
 
 def discovered_page(*, lab: Lab, zone: ZoneInfo, typed: Mapping[str, str] | None = None) -> DiscoveredPage:
     """Return the page of proposals, with what was typed where that was refused."""
-    found = proposals(lab)
-    open_ones = [each for each in found if not each.dismissed]
+    all_proposals = proposals(lab)
+    open_ones = [each for each in all_proposals if not each.dismissed]
     values = [each.known.embodied.total_ug for each in open_ones if each.known.embodied]
     unit = unit_for("emission_ug", values, column=True)
     return DiscoveredPage(
         lines=[_line(each, unit, zone, typed or {}) for each in open_ones],
-        dismissed=[each for each in found if each.dismissed],
+        dismissed=[each for each in all_proposals if each.dismissed],
         projects=list(lab.projects.order_by("name").values_list("slug", "name")),
         machines=[(kind, KINDS[kind]) for kind in MACHINES], unit=unit,
-        nothing_enrolled=not found and not lab.nodes.filter(virtual=False).exists(),
+        nothing_enrolled=not all_proposals and not lab.nodes.filter(virtual=False).exists(),
     )  # fmt: skip
 
 
@@ -187,14 +187,14 @@ def _line(proposal: Proposal, unit: Unit, zone: ZoneInfo, typed: Mapping[str, st
     )  # fmt: skip
 
 
-def chosen_of(*, lab: Lab, typed: Mapping[str, str], keys: list[str], zone: ZoneInfo) -> list[Selection]:
+def selections_of(*, lab: Lab, typed: Mapping[str, str], keys: list[str], zone: ZoneInfo) -> list[Selection]:
     """Return what a form confirms. Raises InvalidInput naming the field."""
     projects = {project.slug: project for project in lab.projects.all()}
-    asked = {key: typed.get(f"as:{key}", "new") for key in keys}
-    numbers = [number for text in asked.values() if (number := parse_record_number(text)) is not None]
+    targets = {key: typed.get(f"as:{key}", "new") for key in keys}
+    numbers = [number for text in targets.values() if (number := parse_record_number(text)) is not None]
     assets = {str(asset.pk): asset for asset in Asset.objects.filter(lab=lab, pk__in=numbers)}
-    found = []
-    for key, which in asked.items():
+    selections = []
+    for key, which in targets.items():
         if which != "new" and which not in assets:
             raise InvalidInput(
                 "Is this a new asset, or one of the register?", field="as",
@@ -205,7 +205,7 @@ def chosen_of(*, lab: Lab, typed: Mapping[str, str], keys: list[str], zone: Zone
             raise InvalidInput("There is no such project in this lab.", field="owner", hint="Choose one of the list.")
         bought_us = cells.moment_us(typed.get(f"bought_on:{key}", "").strip(), "bought_on", zone)
         life_hours = cells.life_hours(typed.get(f"life:{key}", "").strip().replace(",", "."), "life")
-        found.append(
+        selections.append(
             Selection(key, bought_us, life_hours, projects.get(slug), typed.get(f"kind:{key}", ""), assets.get(which))
         )
-    return found
+    return selections

@@ -15,7 +15,7 @@ from apps.catalog.choices import HardwareKind
 from apps.core.errors import InvalidInput
 from apps.core.text import parse_record_number
 
-MOST = 200
+MAX_LABELS = 200
 QUIET = 4  # modules of white around a code, as ISO/IEC 18004 asks
 
 
@@ -46,18 +46,21 @@ def labels_page(*, lab: Lab, ids: Sequence[str], kind: str = "", state: str = ""
     for field, text, known in (("kind", kind, HardwareKind.values), ("state", state, AssetState.values)):
         if text and text not in known:
             raise InvalidInput(f"{text[:40]!r} is no {field}.", field=field, hint=f"Use one of {', '.join(known)}.")
-    found = Asset.objects.filter(lab=lab).order_by("name", "pk")
+    assets = Asset.objects.filter(lab=lab).order_by("name", "pk")
     if ids:
         numbers = [number for text in ids if (number := parse_record_number(text)) is not None]
         if len(numbers) < len(ids):
             raise InvalidInput("There is no such asset.", field="id", hint="Tick assets at /assets/.")
-        found = found.filter(pk__in=numbers[:1000])
+        assets = assets.filter(pk__in=numbers[:1000])
     if kind:
-        found = found.filter(kind=kind)
-    found = found.filter(state=state) if state else found.exclude(state=AssetState.DISPOSED)
-    labels = [_label(asset) for asset in found[:MOST]]
+        assets = assets.filter(kind=kind)
+    assets = assets.filter(state=state) if state else assets.exclude(state=AssetState.DISPOSED)
+    labels = [_label(asset) for asset in assets[:MAX_LABELS]]
     return LabelsPage(
-        labels, max(0, found.count() - MOST) if len(labels) == MOST else 0, HardwareKind.choices, AssetState.choices
+        labels,
+        max(0, assets.count() - MAX_LABELS) if len(labels) == MAX_LABELS else 0,
+        HardwareKind.choices,
+        AssetState.choices,
     )
 
 
@@ -69,20 +72,20 @@ def _label(asset: Asset) -> Label:
 
 def code(text: str) -> tuple[str, int]:
     """Return a QR code (level M) as the path of an SVG, and its width in modules with its quiet zone."""
-    made: Any = QRCode(error_correction=ERROR_CORRECT_M, border=QUIET)
-    made.add_data(text)
-    rows: list[list[bool]] = made.get_matrix()
+    qr_code: Any = QRCode(error_correction=ERROR_CORRECT_M, border=QUIET)
+    qr_code.add_data(text)
+    rows: list[list[bool]] = qr_code.get_matrix()
     return "".join(_runs(y, row) for y, row in enumerate(rows)), len(rows)
 
 
 def _runs(y: int, row: Sequence[bool]) -> str:
     """Return the dark stretches of a row, each as one bar."""
-    found, x = "", 0
+    path, x = "", 0
     while x < len(row):
         end = x
         while end < len(row) and row[end]:
             end += 1
         if end > x:
-            found += f"M{x} {y}h{end - x}v1H{x}z"
+            path += f"M{x} {y}h{end - x}v1H{x}z"
         x = max(end, x + 1)
-    return found
+    return path

@@ -14,14 +14,14 @@ from apps.assets.models import Asset
 from apps.assets.selectors import LAB_ITSELF, NOWHERE, Book, Books, Filters, Sums, assets_of, books_of, matching, through
 from apps.catalog.choices import HardwareKind
 from apps.core.errors import InvalidInput
-from apps.dashboard.embodied_format import Amount, amount, column_unit, us, years
+from apps.dashboard.embodied_format import Amount, amount, column_unit, hour_to_us, years
 from apps.dashboard.formatting import Unit
 from apps.dashboard.runs.list import Sort
 from apps.fleet.models import Site
 from apps.fleet.selectors import sites_of
 
 PAGE_ROWS = 50
-MOST_MACHINES = 500
+MAX_MACHINES = 500
 DEFAULT_SORT = "name"
 EMPTY = Book()
 BY_COLUMN = {"name": "name", "kind": "kind", "state": "state", "owner": "owner__name"}
@@ -94,9 +94,9 @@ def _known_sort(sort: str) -> str:
     return column
 
 
-def _by_text(found: QuerySet[Asset], column: str, *, falling: bool) -> list[int]:
+def _by_text(assets: QuerySet[Asset], column: str, *, falling: bool) -> list[int]:
     """Return the ids of all in the order of a text, whatever its case."""
-    keys = [((text or "").casefold(), pk) for pk, text in found.order_by().values_list("pk", BY_COLUMN[column])]
+    keys = [((text or "").casefold(), pk) for pk, text in assets.order_by().values_list("pk", BY_COLUMN[column])]
     return [pk for _, pk in sorted(keys, reverse=falling)]
 
 
@@ -119,27 +119,27 @@ def assets_page(*, lab: Lab, params: Mapping[str, str], now: int, can_manage: bo
     sort, hour = params.get("sort", DEFAULT_SORT), through(now)
     number = _page_number(params.get("page", "1"))
     column, before = _known_sort(sort), (number - 1) * PAGE_ROWS
-    found = matching(lab, filters)
-    every = Books(lab, found, hour)
+    assets = matching(lab, filters)
+    every = Books(lab, assets, hour)
     sums, spread = every.whole(), every.spread()
     if column in COLUMNS:
-        shown = every.sorted(column, falling=sort.startswith("-"), limit=PAGE_ROWS, offset=before)
+        page_ids = every.sorted(column, falling=sort.startswith("-"), limit=PAGE_ROWS, offset=before)
     else:
-        shown = _by_text(found, column, falling=sort.startswith("-"))[before : before + PAGE_ROWS]
-    by_id = assets_of(lab).select_related("model", "owner", "site", "parent").in_bulk(shown)
-    books = books_of(assets_of(lab).filter(pk__in=shown), hour)
+        page_ids = _by_text(assets, column, falling=sort.startswith("-"))[before : before + PAGE_ROWS]
+    by_id = assets_of(lab).select_related("model", "owner", "site", "parent").in_bulk(page_ids)
+    books = books_of(assets_of(lab).filter(pk__in=page_ids), hour)
     unit = column_unit(book.total_ug or 0 for book in books.values())
-    given = {name: value for name, value in vars(filters).items() if value}
-    kept = given | ({"sort": sort} if sort != DEFAULT_SORT else {})
+    filter_params = {name: value for name, value in vars(filters).items() if value}
+    list_params = filter_params | ({"sort": sort} if sort != DEFAULT_SORT else {})
 
     def address(**changes: str) -> str:
-        return "?" + urlencode({**kept, **changes})
+        return "?" + urlencode({**list_params, **changes})
 
     projects = list(lab.projects.order_by("name").values_list("slug", "name"))
     places = list(sites_of(lab))
     machines = assets_of(lab).filter(kind__in=("server", "workstation")).exclude(state="disposed").order_by("name", "pk")
     return AssetsPage(
-        rows=[_row(by_id[pk], books.get(pk, EMPTY), unit, hour) for pk in shown if pk in by_id],
+        rows=[_row(by_id[pk], books.get(pk, EMPTY), unit, hour) for pk in page_ids if pk in by_id],
         unit=unit.name,
         headline=totals_of(sums, spread) if sums.assets else None,
         totals=totals_of(sums, spread, unit) if sums.assets else None,
@@ -150,13 +150,13 @@ def assets_page(*, lab: Lab, params: Mapping[str, str], now: int, can_manage: bo
         states=list(AssetState.choices),
         owners=[(LAB_ITSELF, "The lab"), *projects],
         sites=[*((str(site.pk), site.name) for site in places), (NOWHERE, "No site said")],
-        machines=list(machines.only("name")[:MOST_MACHINES]) if can_manage else [],
+        machines=list(machines.only("name")[:MAX_MACHINES]) if can_manage else [],
         move_sites=places,
         first=before + 1,
-        last=before + len(shown),
+        last=before + len(page_ids),
         before=address(page=str(number - 1)) if number > 1 else "",
         after=address(page=str(number + 1)) if sums.assets > number * PAGE_ROWS else "",
-        csv="/assets.csv" + (f"?{urlencode(given)}" if given else ""),
+        csv="/assets.csv" + (f"?{urlencode(filter_params)}" if filter_params else ""),
         here=address(page=str(number)) if number > 1 else address(),
         any_assets=bool(sums.assets) or assets_of(lab).exists(),
     )
@@ -176,6 +176,6 @@ def _row(asset: Asset, book: Book, unit: Any, hour: int) -> AssetRow:
         total=amount(book.total_ug, unit, low=book.low_ug, high=book.high_ug, at_least=book.at_least),
         charged=amount(book.charged_ug, unit) if known else None,
         balance=amount(book.balance_ug, unit) if known else None,
-        life_end_us=None if book.gone_hour is not None else us(end),
+        life_end_us=None if book.gone_hour is not None else hour_to_us(end),
         past=end is not None and end < hour and book.gone_hour is None,
     )

@@ -15,7 +15,7 @@ from apps.dashboard.embodied_format import Amount, amount
 from apps.fleet.models import Device, Node, Site
 from apps.fleet.selectors import sites_of
 
-MOST_MACHINES = 500
+MAX_MACHINES = 500
 
 
 @dataclass(frozen=True)
@@ -33,8 +33,8 @@ class Offers:
     """What the catalogue has for what was typed; ``chosen`` is kept while others are searched."""
 
     listed: list[Offer]
-    asked: str
-    chosen: str
+    search_text: str
+    selected: str
 
     @property
     def packs(self) -> set[str]:
@@ -59,20 +59,20 @@ def offer_of(model: HardwareModel, figure: EmbodiedFigure | None) -> Offer:
     """Return a model with its figure as shown."""
     if figure is None:
         return Offer(model, None, None, "")
-    told = amount(figure.total_ug, low=figure.low_ug, high=figure.high_ug)
-    return Offer(model, figure, told, "" if figure.unit == FigureUnit.ITEM else figure.get_unit_display())
+    total = amount(figure.total_ug, low=figure.low_ug, high=figure.high_ug)
+    return Offer(model, figure, total, "" if figure.unit == FigureUnit.ITEM else figure.get_unit_display())
 
 
-def offers(*, lab: Lab, kind: str, name: str, chosen: str = "") -> Offers:
+def offers(*, lab: Lab, kind: str, name: str, selected: str = "") -> Offers:
     """Return up to ten models for what somebody types, each with the figure that would be used. A fixed number of
     queries."""
     kind = kind if kind in HardwareKind.values else ""
     models = suggest(kind, name, 10, lab) if name.strip() and "\x00" not in name else []
-    number = parse_record_number(chosen)
+    number = parse_record_number(selected)
     if number is not None and number not in {model.pk for model in models}:
         models = [*models_of(lab).filter(pk=number), *models]
     figures = best_figures([model.pk for model in models], lab)
-    return Offers([offer_of(model, figures.get(model.pk)) for model in models], name.strip(), chosen)
+    return Offers([offer_of(model, figures.get(model.pk)) for model in models], name.strip(), selected)
 
 
 def choices(lab: Lab, ways: dict[str, str], asset: Asset | None = None) -> Choices:
@@ -86,7 +86,7 @@ def choices(lab: Lab, ways: dict[str, str], asset: Asset | None = None) -> Choic
         years=[(kind.label, years) for kind, years in LIFE_YEARS.items()],
         owners=[(LAB_ITSELF, "The lab itself"), *lab.projects.order_by("name").values_list("slug", "name")],
         sites=list(sites_of(lab)),
-        machines=list(machines[:MOST_MACHINES]),
+        machines=list(machines[:MAX_MACHINES]),
         devices=devices,
         nodes=nodes,
         ways=list(ways.items()),

@@ -16,7 +16,7 @@ from apps.dashboard.figures import Projected, Quantity, quantity
 from apps.dashboard.formatting import Unit, grams_per_kwh, percent, significant, unit_for
 from apps.dashboard.periods import Period
 
-SHOWN = 100
+MAX_ROWS = 100
 HALF, DIRTIER, OLD_YEARS = Decimal("0.5"), Decimal("1.25"), 5
 CSV_HEADER = (
     "asset", "name", "model", "state", "from_utc", "to_utc", "used_hours", "measured_hours", "use_emission_ug_co2e",
@@ -57,18 +57,18 @@ class RankingPage:
 
 def ranking_page(*, lab: Lab, period: Period) -> RankingPage:
     """Return the ranking over the whole days of ``period``. The number of queries does not depend on that of assets."""
-    found = ranking(lab=lab, from_hour=period.from_hour, to_hour=period.to_hour)
-    unit = unit_for("emission_ug", [row.total_ug for row in found.ranked], column=True)
-    grids = [row.ug_per_kwh for row in found.ranked if row.ug_per_kwh]
+    result = ranking(lab=lab, from_hour=period.from_hour, to_hour=period.to_hour)
+    unit = unit_for("emission_ug", [row.total_ug for row in result.ranked], column=True)
+    grids = [row.ug_per_kwh for row in result.ranked if row.ug_per_kwh]
     usual = median(grids) if grids else 0
-    rows = [_row(row, i + 1, unit, usual, found.to_hour) for i, row in enumerate(found.ranked[:SHOWN])]
+    rows = [_row(row, i + 1, unit, usual, result.to_hour) for i, row in enumerate(result.ranked[:MAX_ROWS])]
     return RankingPage(
-        period=Period(found.from_hour, found.to_hour, period.zone),
+        period=Period(result.from_hour, result.to_hour, period.zone),
         rows=rows,
-        more=len(found.ranked) - len(rows),
-        unknown=[(row.asset, row.unknown) for row in found.unknown[:SHOWN]],
-        unknown_more=max(0, len(found.unknown) - SHOWN),
-        without_meter=found.without_meter,
+        more=len(result.ranked) - len(rows),
+        unknown=[(row.asset, row.unknown) for row in result.unknown[:MAX_ROWS]],
+        unknown_more=max(0, len(result.unknown) - MAX_ROWS),
+        without_meter=result.without_meter,
         unit=unit,
         first=rows[0] if rows else None,
     )
@@ -105,10 +105,10 @@ def _why(row: Ranked, usual: float, hour: int) -> Iterator[str]:
         yield f"{years} years old"
 
 
-def ranking_rows(found: Ranking) -> Iterator[list[object]]:
+def ranking_rows(result: Ranking) -> Iterator[list[object]]:
     """Yield the rows of the CSV: those ranked, then the others with the reason."""
-    span = [iso_hour(found.from_hour), iso_hour(found.to_hour)]
-    for row in (*found.ranked, *found.unknown):
+    span = [iso_hour(result.from_hour), iso_hour(result.to_hour)]
+    for row in (*result.ranked, *result.unknown):
         use, model = row.use, row.asset.model
         yield [
             row.asset.pk, row.asset.name, model.name if model else "", row.asset.state, *span,

@@ -15,7 +15,7 @@ from apps.core.text import is_unstorable
 from apps.dashboard.charts import Chart, lines
 from apps.dashboard.decorators import Visitor
 from apps.dashboard.figures import Projected, Quantity, quantity
-from apps.dashboard.formatting import Unit, exact, shown, significant, unit_for
+from apps.dashboard.formatting import Unit, exact, format_value, significant, unit_for
 from apps.replacement.inputs import Input
 from apps.replacement.payback import NEEDED, Payback, Scenarios
 from apps.replacement.performance import MEASURES
@@ -55,7 +55,7 @@ class Choice:
 
 
 @dataclass(frozen=True)
-class DataTableRow:
+class ScenarioRow:
     """A year of the chart's table twin."""
 
     year: int
@@ -84,13 +84,13 @@ class ReplacementPage:
     use: Quantity | None
     choices: list[Choice]
     words: str
-    kept: list[tuple[str, str]]
+    other_params: list[tuple[str, str]]
     measures: list[tuple[str, str]]
     chart: Chart | None
     unit: Unit
     heads: tuple[str, str, str]
-    data_table: list[DataTableRow]
-    told: str
+    data_table: list[ScenarioRow]
+    chart_summary: str
     old: Old | None
     sources: list[tuple[str, str, str]]
     days: int
@@ -105,11 +105,11 @@ def replacement_page(
     """Return the page of an asset. The number of queries does not depend on the number of rows."""
     lab, now = visitor.lab, visitor.now
     analysis = analyse_replacement(lab=lab, asset=asset, query=query, now=now)
-    kept = [(name, params[name]) for name in PARAMETERS if params.get(name)]
+    other_params = [(name, params[name]) for name in PARAMETERS if params.get(name)]
     payback = analysis.result if isinstance(analysis.result, Payback) else None
     unit = unit_for("emission_ug", [way.keep_ug for way in analysis.ways] + [way.replace_ug for way in analysis.ways])
     heads = (NAMES[0], NAMES[1], f"Replace in {query.wait_years} year{'' if query.wait_years == 1 else 's'}")
-    told = _told(analysis.ways, heads, unit)
+    chart_summary = _chart_summary(analysis.ways, heads, unit)
     words = params.get("q", "").strip()[:200]
     return ReplacementPage(
         asset=asset,
@@ -119,20 +119,20 @@ def replacement_page(
         range=range_years(payback) if payback else "",
         rows=[_row(param, own, analysis, params) for param, own in OWN.items()],
         use=quantity(analysis.use, figure(lab, analysis.use)) if analysis.use else None,
-        choices=_choices(lab, asset, words, kept),
+        choices=_choices(lab, asset, words, other_params),
         words=words,
-        kept=kept,
+        other_params=other_params,
         measures=[(name, MEASURES[name]) for name in analysis.measures],
-        chart=_chart(analysis, heads, unit, told) if analysis.ways else None,
+        chart=_chart(analysis, heads, unit, chart_summary) if analysis.ways else None,
         unit=unit,
         heads=heads,
-        data_table=[DataTableRow(way.year, _three(way, unit)) for way in analysis.ways],
-        told=told,
+        data_table=[ScenarioRow(way.year, _three(way, unit)) for way in analysis.ways],
+        chart_summary=chart_summary,
         old=_old(analysis),
         sources=_sources(analysis),
         notices=notices({each.pack for each in analysis.inputs.values()}),
         days=max(1, round(analysis.measured.hours / 24)) if analysis.measured else 0,
-        csv=f"/assets/{asset.pk}/keep.csv?{urlencode(kept)}",
+        csv=f"/assets/{asset.pk}/keep.csv?{urlencode(other_params)}",
         is_disposed=analysis.verdict == DISPOSED,
     )
 
@@ -140,7 +140,7 @@ def replacement_page(
 def amount(ug: int, unit: Unit | None = None) -> Projected:
     """Return an amount of carbon that is not in the ledger."""
     unit = unit or unit_for("emission_ug", [ug])
-    return Projected(shown(ug, unit), unit.name, exact(ug, "emission_ug"), "", False)
+    return Projected(format_value(ug, unit), unit.name, exact(ug, "emission_ug"), "", False)
 
 
 def _number(value: int, own: Own) -> str:
@@ -161,7 +161,7 @@ def _row(param: str, own: Own, analysis: ReplacementAnalysis, params: Mapping[st
     )  # fmt: skip
 
 
-def _choices(lab: Lab, asset: Asset, words: str, kept: list[tuple[str, str]]) -> list[Choice]:
+def _choices(lab: Lab, asset: Asset, words: str, other_params: list[tuple[str, str]]) -> list[Choice]:
     """Return models to choose: those that words name, else the newest of the asset's kind. At most three queries."""
     if words and not is_unstorable(words):
         models = suggest(asset.kind, words, SUGGESTED, lab)
@@ -169,7 +169,9 @@ def _choices(lab: Lab, asset: Asset, words: str, kept: list[tuple[str, str]]) ->
         models = list(
             search(lab, asset.kind).filter(release_year__isnull=False).order_by("-release_year", "name")[:SUGGESTED]
         )
-    rest = [(name, value) for name, value in kept if name not in {"new", "te_kg", "new_w", "new_idle_w", "ratio", "by"}]
+    rest = [
+        (name, value) for name, value in other_params if name not in {"new", "te_kg", "new_w", "new_idle_w", "ratio", "by"}
+    ]
     return [Choice(model, f"?{urlencode([('new', model.pk), *rest])}") for model in models]
 
 
@@ -177,7 +179,7 @@ def _three(way: Scenarios, unit: Unit) -> tuple[Projected, Projected, Projected]
     return amount(way.keep_ug, unit), amount(way.replace_ug, unit), amount(way.wait_ug, unit)
 
 
-def _chart(analysis: ReplacementAnalysis, heads: tuple[str, str, str], unit: Unit, told: str) -> Chart:
+def _chart(analysis: ReplacementAnalysis, heads: tuple[str, str, str], unit: Unit, chart_summary: str) -> Chart:
     at = [way.year for way in analysis.ways]
     wait = analysis.query.wait_years
     columns = [[way.keep_ug for way in analysis.ways], [way.replace_ug for way in analysis.ways]]
@@ -190,17 +192,17 @@ def _chart(analysis: ReplacementAnalysis, heads: tuple[str, str, str], unit: Uni
         [*at[:wait], wait, *at[wait:]],
         [ug / unit.divisor for ug in (*before[:wait], keep_then, *before[wait:])],
     )
-    return lines(name="ways", summary=told, ways=[*ways, later], unit=unit.name)
+    return lines(name="ways", summary=chart_summary, curves=[*ways, later], unit=unit.name)
 
 
-def _told(ways: list[Scenarios], heads: tuple[str, str, str], unit: Unit) -> str:
+def _chart_summary(ways: list[Scenarios], heads: tuple[str, str, str], unit: Unit) -> str:
     """Return what the chart shows in one sentence."""
     if not ways:
         return ""
     last = ways[-1]
     ends = sorted(zip((last.keep_ug, last.replace_ug, last.wait_ug), heads, strict=True))
-    told = ", ".join(f"{head.lower()} {shown(ug, unit)}" for ug, head in ends)
-    return f"After {last.year} years, in {unit.name} from today on, the least first: {told}."
+    values_text = ", ".join(f"{head.lower()} {format_value(ug, unit)}" for ug, head in ends)
+    return f"After {last.year} years, in {unit.name} from today on, the least first: {values_text}."
 
 
 def _old(analysis: ReplacementAnalysis) -> Old | None:

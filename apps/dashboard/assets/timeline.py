@@ -21,7 +21,7 @@ COLOURS = ("s1", "s2", "s3", "s4", "s5", "s6")
 
 
 @dataclass(frozen=True)
-class Bearer:
+class ChargedParty:
     """Who bears charges: a project, the lab itself, or nobody who is known."""
 
     key: str
@@ -39,7 +39,7 @@ class Month:
     parts: dict[tuple[str, str], int]  # (bearer's key, kind): µg
     balance_ug: int
 
-    def borne(self, key: str) -> int:
+    def charged_ug(self, key: str) -> int:
         return sum(part for (who, kind), part in self.parts.items() if who == key and kind != ChargeKind.WRITTEN_OFF)
 
     @property
@@ -54,7 +54,7 @@ class Life:
     months: list[Month]
     past: list[tuple[int, int]]
     ahead: list[tuple[int, int]]
-    bearers: list[Bearer]
+    charged_parties: list[ChargedParty]
 
     def value_at(self, hour: int) -> int:
         """Return the book value at the last point up to ``hour``."""
@@ -62,23 +62,23 @@ class Life:
         return self.past[max(0, index)][1] if self.past else 0
 
 
-def bearer_key(project: Project | None, kind: str) -> str:
+def charged_party_key(project: Project | None, kind: str) -> str:
     """Return who bears a charge: a project's slug, LAB, or NOBODY (used, and no project is known)."""
     return project.slug if project else NOBODY if kind == ChargeKind.USED else LAB
 
 
-def bearers_of(amounts: dict[str, int], projects: Iterable[Project]) -> list[Bearer]:
+def charged_parties_of(amounts: dict[str, int], projects: Iterable[Project]) -> list[ChargedParty]:
     """Return who bears anything: projects by amount, then the lab, then nobody."""
     names = {project.slug: project.name for project in projects}
     order = sorted((key for key in amounts if key not in (LAB, NOBODY)), key=lambda key: (-amounts[key], key))
     listed = [
-        Bearer(key, names.get(key, key), f"/projects/{key}/", COLOURS[i] if i < len(COLOURS) else "s-more")
+        ChargedParty(key, names.get(key, key), f"/projects/{key}/", COLOURS[i] if i < len(COLOURS) else "s-more")
         for i, key in enumerate(order)
     ]
     if LAB in amounts:
-        listed.append(Bearer(LAB, "The lab", "", "s-idle"))
+        listed.append(ChargedParty(LAB, "The lab", "", "s-idle"))
     if NOBODY in amounts:
-        listed.append(Bearer(NOBODY, "Nobody known", "/unattributed/", "s-unattributed"))
+        listed.append(ChargedParty(NOBODY, "Nobody known", "/unattributed/", "s-unattributed"))
     return listed
 
 
@@ -86,22 +86,27 @@ def life_of(
     *, events: Sequence[Event], charges: Sequence[tuple[Charge, str]], projects: Iterable[Project], zone: ZoneInfo, hour: int
 ) -> Life:
     """Return a life up to ``hour`` and as planned beyond it. ``charges`` are (charge, bearer's key); ``events`` stand."""
-    begun = [event for event in events if event.hour < hour]
-    if not begun:
+    started = [event for event in events if event.hour < hour]
+    if not started:
         return Life([], [], [], [])
-    edges = _months(begun[0].hour, hour, zone)
-    marks = {event.hour + more for event in begun for more in (0, 1)}
+    edges = _months(started[0].hour, hour, zone)
+    marks = {event.hour + more for event in started for more in (0, 1)}
     points = sorted({point for point in (*edges, *marks) if point <= hour} | {hour})
     end = max((charge.to_hour for charge, _ in charges), default=hour)
     coming = sorted({hour, *_months(hour, end, zone)[::6], end}) if end > hour else []
-    every = [charge for charge, _ in charges]
-    months = _filled(edges, charges, _values(events, every, edges))
+    all_charges = [charge for charge, _ in charges]
+    months = _filled(edges, charges, _values(events, all_charges, edges))
     amounts: dict[str, int] = defaultdict(int)
     for month in months:
         for (who, kind), part in month.parts.items():
             amounts[who] += part if kind != ChargeKind.WRITTEN_OFF else 0
-    found = {key: amount for key, amount in amounts.items() if amount}
-    return Life(months, _values(events, every, points), _values(events, every, coming), bearers_of(found, projects))
+    charged_amounts = {key: amount for key, amount in amounts.items() if amount}
+    return Life(
+        months,
+        _values(events, all_charges, points),
+        _values(events, all_charges, coming),
+        charged_parties_of(charged_amounts, projects),
+    )
 
 
 def _months(first: int, end: int, zone: ZoneInfo) -> list[int]:
@@ -126,15 +131,15 @@ def _cut(charges: Iterable[tuple[Charge, str]], edges: Sequence[int]) -> Iterabl
 
 def _values(events: Sequence[Event], charges: Sequence[Charge], points: Sequence[int]) -> list[tuple[int, int]]:
     """Return (hour, book value) at rising ``points``."""
-    taken = [0] * len(points)
+    piece_sums = [0] * len(points)
     edges = [0, *points]
     for piece, _, _, part in _cut(((charge, "") for charge in charges), edges):
-        taken[piece] += part
-    found, gone = [], 0
-    for point, part in zip(points, taken, strict=True):
-        gone += part
-        found.append((point, brought_ug(events, point) - gone))
-    return found
+        piece_sums[piece] += part
+    values, charged_total = [], 0
+    for point, part in zip(points, piece_sums, strict=True):
+        charged_total += part
+        values.append((point, brought_ug(events, point) - charged_total))
+    return values
 
 
 def _filled(edges: list[int], charges: Sequence[tuple[Charge, str]], values: list[tuple[int, int]]) -> list[Month]:

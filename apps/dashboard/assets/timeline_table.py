@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from apps.assets.choices import ChargeKind
 from apps.carbon.figures.query import iso_hour
 from apps.core.units import UG_PER_KG
-from apps.dashboard.assets.figure_queries import Parts, ReplacementQuery
+from apps.dashboard.assets.figure_queries import AssetQueries, Parts
 from apps.dashboard.assets.timeline import Life, Month, month_name
 from apps.dashboard.embodied_format import METRIC, Amount, amount
 from apps.dashboard.formatting import Unit, unit_for
@@ -33,45 +33,54 @@ class LifecycleTable:
     written_off: Amount
 
 
-def month_unit(told: Life) -> Unit:
+def month_unit(service_life: Life) -> Unit:
     """Return the unit that fits the months."""
-    return unit_for(METRIC, [sum(month.borne(who.key) for who in told.bearers) for month in told.months])
+    return unit_for(
+        METRIC, [sum(month.charged_ug(who.key) for who in service_life.charged_parties) for month in service_life.months]
+    )
 
 
-def lifecycle_table(told: Life, period: Period, asked: ReplacementQuery) -> LifecycleTable:
+def lifecycle_table(service_life: Life, period: Period, queries: AssetQueries) -> LifecycleTable:
     """Return the table of a life that has months, the last first."""
-    unit = month_unit(told)
+    unit = month_unit(service_life)
     rows = []
 
-    def borne(value: int, who: str, first: Month, last: Month, parts: Parts) -> Amount:
-        query = asked.borne(who, first.from_hour, last.to_hour, parts)
+    def charged(value: int, who: str, first: Month, last: Month, parts: Parts) -> Amount:
+        query = queries.charged_to(who, first.from_hour, last.to_hour, parts)
         return amount(value, unit, query=query if value else None)
 
-    def gone(value: int, first: Month, last: Month) -> Amount:
-        query = asked.within(first.from_hour, last.to_hour, ChargeKind.WRITTEN_OFF)
+    def written_off(value: int, first: Month, last: Month) -> Amount:
+        query = queries.within(first.from_hour, last.to_hour, ChargeKind.WRITTEN_OFF)
         return amount(value, unit, query=query if value else None)
 
-    for month in told.months:
-        cells = [(who.key, month.borne(who.key)) for who in told.bearers]
+    for month in service_life.months:
+        cells = [(who.key, month.charged_ug(who.key)) for who in service_life.charged_parties]
         off = month.written_off_ug
         rows.append(
             MonthRow(
                 month_name(month, period.zone),
-                [borne(value, who, month, month, month.parts) if value else None for who, value in cells],
-                gone(off, month, month) if off else None,
+                [charged(value, who, month, month, month.parts) if value else None for who, value in cells],
+                written_off(off, month, month) if off else None,
                 amount(month.balance_ug, unit),
             )
         )
-    first, last, every = told.months[0], told.months[-1], {part for month in told.months for part in month.parts}
-    sums = [borne(sum(month.borne(who.key) for month in told.months), who.key, first, last, every) for who in told.bearers]
-    lost = gone(sum(month.written_off_ug for month in told.months), first, last)
-    return LifecycleTable([who.name for who in told.bearers], unit.name, rows[::-1], sums, lost)
+    first, last, all_parts = (
+        service_life.months[0],
+        service_life.months[-1],
+        {part for month in service_life.months for part in month.parts},
+    )
+    sums = [
+        charged(sum(month.charged_ug(who.key) for month in service_life.months), who.key, first, last, all_parts)
+        for who in service_life.charged_parties
+    ]
+    written_off_total = written_off(sum(month.written_off_ug for month in service_life.months), first, last)
+    return LifecycleTable([who.name for who in service_life.charged_parties], unit.name, rows[::-1], sums, written_off_total)
 
 
-def month_lines(told: Life, period: Period) -> list[tuple[object, ...]]:
+def month_lines(service_life: Life, period: Period) -> list[tuple[object, ...]]:
     """Return the lines of the CSV: what each bore in each month and why, and the book value at the month's end."""
     lines: list[tuple[object, ...]] = []
-    for month in told.months:
+    for month in service_life.months:
         for (who, kind), part in sorted(month.parts.items()):
             lines.append((*_span(month), who, kind, part, part / UG_PER_KG, None))
         lines.append((*_span(month), None, "book_value_at_end", None, None, month.balance_ug))

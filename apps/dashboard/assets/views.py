@@ -14,11 +14,11 @@ from apps.assets.selectors import asset_of, assets_of, entries_of, through
 from apps.assets.services import Entry, record, register, reverse
 from apps.core.errors import Conflict, InvalidInput, LabCarbonError
 from apps.core.text import parse_record_number
-from apps.dashboard.assets.detail import asset_page, told_life
+from apps.dashboard.assets.detail import asset_page, load_life
 from apps.dashboard.assets.event_forms import change_of, described
 from apps.dashboard.assets.events import LifeEffect, effect_of
 from apps.dashboard.assets.fleet import fleet_page
-from apps.dashboard.assets.forms import WAYS, draft, owner, thing
+from apps.dashboard.assets.forms import WAYS, draft, owner, selected_asset
 from apps.dashboard.assets.list import PAGE_ROWS, assets_page
 from apps.dashboard.assets.new import AMORTISATIONS, choices, offers
 from apps.dashboard.assets.timeline_table import month_lines
@@ -41,9 +41,9 @@ def assets(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
             return _bulk(request, visitor)
         except LabCarbonError as wrong:
             error = wrong
-    shown = assets_page(lab=visitor.lab, params=request.GET.dict(), now=visitor.now, can_manage=visitor.can_manage)
+    content = assets_page(lab=visitor.lab, params=request.GET.dict(), now=visitor.now, can_manage=visitor.can_manage)
     done = [text for text in request.GET.get("done", "").split(".") if text][:PAGE_ROWS]
-    context = {"page": shown, "error": error, "typed": request.POST, "done": done, **_today(visitor)}
+    context = {"page": content, "error": error, "typed": request.POST, "done": done, **_today(visitor)}
     return render(request, "pages/assets.html", context, status=error.status if error else 200)
 
 
@@ -65,20 +65,20 @@ def _ticked(data: QueryDict, visitor: Visitor) -> list[Asset]:
 
 
 def _bulk(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
-    data, here = request.POST, request.GET.copy()
-    here.pop("done", None)
+    data, params = request.POST, request.GET.copy()
+    params.pop("done", None)
     if data.get("do") == "undo":
-        count = _undone(data, visitor)
+        count = _reverse_entries(data, visitor)
         messages.success(request, f"{count} entr{'y is' if count == 1 else 'ies are'} reversed.")
-        return HttpResponseRedirect(f"/assets/?{here.urlencode()}")
+        return HttpResponseRedirect(f"/assets/?{params.urlencode()}")
     listed = _ticked(data, visitor)
     if data.get("do") == "labels":
         return HttpResponseRedirect("/assets/labels/?" + urlencode([("id", asset.pk) for asset in listed]))
-    made = _recorded(data, visitor, listed)
-    count = len(made)
+    entries = _recorded(data, visitor, listed)
+    count = len(entries)
     messages.success(request, f"{count} asset{'' if count == 1 else 's'} {BULK[EventKind(data['do'])]}.")
-    here["done"] = ".".join(str(event.pk) for event in made)
-    return HttpResponseRedirect(f"/assets/?{here.urlencode()}")
+    params["done"] = ".".join(str(event.pk) for event in entries)
+    return HttpResponseRedirect(f"/assets/?{params.urlencode()}")
 
 
 @transaction.atomic
@@ -93,22 +93,22 @@ def _recorded(data: QueryDict, visitor: Visitor, listed: list[Asset]) -> list[Li
             raise InvalidInput("To whom?", field="owner", hint="Choose a project, or the lab itself.")
         more = {"project": owner(data, visitor)}
     elif do == EventKind.MOVE:
-        more = {"parent": thing(data, visitor, "parent"), "site": optional_site(data, visitor)}
+        more = {"parent": selected_asset(data, visitor, "parent"), "site": optional_site(data, visitor)}
         if not any(more.values()):
             raise InvalidInput("Where to?", field="site", hint="Choose a site, a machine, or both.")
     entry = Entry(do, from_us(data, visitor), **more)
-    made = []
+    entries = []
     for asset in listed:
         try:
-            made.append(record(asset=asset, entry=entry, by=visitor.user, now=visitor.now))
+            entries.append(record(asset=asset, entry=entry, by=visitor.user, now=visitor.now))
         except LabCarbonError as wrong:
             wrong.message = f"{asset.name}: {wrong.message} Nothing was recorded."
             raise
-    return made
+    return entries
 
 
 @transaction.atomic
-def _undone(data: QueryDict, visitor: Visitor) -> int:
+def _reverse_entries(data: QueryDict, visitor: Visitor) -> int:
     numbers = [number for text in data.get("entries", "").split(".") if (number := parse_record_number(text)) is not None]
     events = LifecycleEvent.objects.filter(asset__lab=visitor.lab, pk__in=numbers[:PAGE_ROWS]).select_related("asset__lab")
     for event in events.order_by("pk"):
@@ -119,7 +119,7 @@ def _undone(data: QueryDict, visitor: Visitor) -> int:
 @page("GET", "POST")
 def asset(request: HttpRequest, visitor: Visitor, pk: int) -> HttpResponseBase:
     """Show one asset, and with a question in the address what an entry would change; POST records it."""
-    asked: Asset = or_not_found(asset_of(visitor.lab, pk), "asset", "/assets/")
+    asset: Asset = or_not_found(asset_of(visitor.lab, pk), "asset", "/assets/")
     period = requested_period(request, visitor)
     if isinstance(period, HttpResponseRedirect):
         return period
@@ -130,44 +130,44 @@ def asset(request: HttpRequest, visitor: Visitor, pk: int) -> HttpResponseBase:
         visitor.require_role(MANAGERS)
         try:
             if request.method == "POST":
-                messages.success(request, _kept(data, visitor, asked))
-                return HttpResponseRedirect(f"/assets/{asked.pk}/#entries")
-            change = change_of(data, visitor, asked)
-            effect = effect_of(lab=visitor.lab, assets=[asked], change=change.make, now=visitor.now)
+                messages.success(request, _apply_change(data, visitor, asset))
+                return HttpResponseRedirect(f"/assets/{asset.pk}/#entries")
+            change = change_of(data, visitor, asset)
+            effect = effect_of(lab=visitor.lab, assets=[asset], change=change.make, now=visitor.now)
         except LabCarbonError as wrong:
             error = wrong
-            asked = or_not_found(asset_of(visitor.lab, pk), "asset", "/assets/")
+            asset = or_not_found(asset_of(visitor.lab, pk), "asset", "/assets/")
     context = {
-        "page": asset_page(lab=visitor.lab, asset=asked, period=period, now=visitor.now),
+        "page": asset_page(lab=visitor.lab, asset=asset, period=period, now=visitor.now),
         "menu": period_menu(request, period) if effect is None else None,
         "error": error,
         "effect": effect,
         "typed": data,
         "opened": data if data.get("do") == "opening" else {},
         "kept": [(name, value) for name, value in data.items() if name != "csrfmiddlewaretoken"] if effect else [],
-        "choices": choices(visitor.lab, WAYS, asked) if visitor.can_manage else None,
+        "choices": choices(visitor.lab, WAYS, asset) if visitor.can_manage else None,
         "amortisations": AMORTISATIONS,
         **_today(visitor),
     }
     return render(request, "pages/asset.html", context, status=error.status if error else 200)
 
 
-def _kept(data: QueryDict, visitor: Visitor, asked: Asset) -> str:
+def _apply_change(data: QueryDict, visitor: Visitor, asset: Asset) -> str:
     if data.get("do") == "describe":
-        return described(data, visitor, asked)
-    change = change_of(data, visitor, asked)
+        return described(data, visitor, asset)
+    change = change_of(data, visitor, asset)
     change.make()
-    return change.told
+    return change.message
 
 
 @page()
 def asset_csv(request: HttpRequest, visitor: Visitor, pk: int) -> HttpResponseBase:
     """Download an asset's life: what each bore in each month and why, and the book value at its end."""
-    asked: Asset = or_not_found(asset_of(visitor.lab, pk), "asset", "/assets/")
+    asset: Asset = or_not_found(asset_of(visitor.lab, pk), "asset", "/assets/")
     period = preset_period("year", zone=visitor.zone, now=visitor.now)
-    told, _ = told_life(asked, entries_of(asked), period, through(visitor.now))
+    service_life, _ = load_life(asset, entries_of(asset), period, through(visitor.now))
     head = ("from_utc", "to_utc", "borne_by", "why", "charged_ug_co2e", "charged_kg_co2e", "book_value_ug_co2e")
-    return csv_response(f"{asked.name}-life", head, month_lines(told, period))
+    return csv_response(f"{asset.name}-life", head, month_lines(service_life, period))
 
 
 @page("GET", "POST")
@@ -178,9 +178,9 @@ def new(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
     error: LabCarbonError | None = None
     if request.method == "POST" and data.get("do") != "find":
         try:
-            made = register(lab=visitor.lab, draft=draft(data, visitor), by=visitor.user, now=visitor.now)
-            messages.success(request, f"{made.name} is registered.")
-            return HttpResponseRedirect(f"/assets/{made.pk}/")
+            created = register(lab=visitor.lab, draft=draft(data, visitor), by=visitor.user, now=visitor.now)
+            messages.success(request, f"{created.name} is registered.")
+            return HttpResponseRedirect(f"/assets/{created.pk}/")
         except LabCarbonError as wrong:
             error = wrong
     context = {
@@ -196,7 +196,7 @@ def new(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
 
 def _offers(data: QueryDict, visitor: Visitor) -> Any:
     return offers(
-        lab=visitor.lab, kind=data.get("kind", ""), name=data.get("search", "")[:200], chosen=data.get("model", "")
+        lab=visitor.lab, kind=data.get("kind", ""), name=data.get("search", "")[:200], selected=data.get("model", "")
     )
 
 

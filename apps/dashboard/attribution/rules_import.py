@@ -11,7 +11,7 @@ from apps.attribution.models import AttributionRule
 from apps.carbon.figures.visibility import Visibility
 from apps.core.errors import InvalidInput, LabCarbonError
 from apps.core.text import is_unstorable
-from apps.dashboard.attribution.rules import Moved, draft, moved_by, speaks_of
+from apps.dashboard.attribution.rules import Moved, criteria_text, draft, moved_by
 
 COLUMNS = (
     "os_user", "account", "cluster", "namespace", "path_prefix", "node", "site", "project", "person", "from_day", "to_day",
@@ -26,7 +26,7 @@ class ImportRow:
     """A line as read: what its rule speaks of and whose it is, or what is wrong."""
 
     line: int
-    speaks_of: str
+    criteria_text: str
     project: str
     person: str
     error: str
@@ -57,7 +57,7 @@ def read(*, lab: Lab, text: str, zone: ZoneInfo, now: int, visibility: Visibilit
             continue
         rules.append(rule)
         project = rule.project.name if rule.project else ""
-        rows.append(ImportRow(number, speaks_of(rule), project, rule.person.get_username() if rule.person else "", ""))
+        rows.append(ImportRow(number, criteria_text(rule), project, rule.person.get_username() if rule.person else "", ""))
     wrong = len(rows) - len(rules)
     return ImportPage(rows, rules, wrong, [] if wrong else moved_by(lab, rules, visibility))
 

@@ -24,7 +24,7 @@ from apps.dashboard.figures import (
 )
 from apps.dashboard.periods import Period, lab_query
 
-MOST_ACTS = 8
+MAX_ACTS = 8
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Act:
     project: str
     consumers: int
     by: str
-    made_us: int
+    claimed_us: int
     undone: bool
 
 
@@ -79,24 +79,24 @@ def line_key(os_user: str, program: str) -> str:
 def unattributed_page(*, lab: Lab, period: Period, visibility: Visibility) -> UnattributedPage:
     """Return what nobody claimed. The number of queries does not depend on the number of lines."""
     query = unattributed_query(lab, period)
-    found = figures_by(lab, query, ["os_user", "program", "node"])
+    figures = figures_by(lab, query, ["os_user", "program", "node"])
     names = {str(uuid): name for uuid, name in lab.nodes.values_list("uuid", "hostname")}
     groups: dict[tuple[str, str], dict[str, Figure]] = defaultdict(dict)
-    for (os_user, program, node), part in found.items():
+    for (os_user, program, node), part in figures.items():
         groups[os_user, program][names.get(node, "")] = part
-    whole = total(found.values())
+    whole = total(figures.values())
     lab_whole = total(figures_by(lab, lab_query(lab, period), ["charge"]).values())
     units = column_units([whole])
-    seen = {key: parts for key, parts in groups.items() if visibility.of_os_user(key[0])}
-    lines = [_line(query, key, parts, units, whole.energy_mj) for key, parts in seen.items()]
+    visible = {key: parts for key, parts in groups.items() if visibility.of_os_user(key[0])}
+    lines = [_line(query, key, parts, units, whole.energy_mj) for key, parts in visible.items()]
     lines.sort(key=lambda line: -line.figures.energy.value)
     known = lab_whole.energy_mj - whole.energy_mj
     return UnattributedPage(
         period=period,
         lines=lines,
-        totals=energy_and_emissions(query, whole, units) if found else None,
+        totals=energy_and_emissions(query, whole, units) if figures else None,
         units=units,
-        some_hidden=len(seen) < len(groups),
+        some_hidden=len(visible) < len(groups),
         projects=list(lab.projects.values_list("slug", "name")),
         acts=_acts(lab),
         attributed=_percent(known, lab_whole.energy_mj),
@@ -130,7 +130,7 @@ def _acts(lab: Lab) -> list[Act]:
     recent = Claim.objects.filter(lab=lab).select_related("project", "made_by").order_by("-made_us", "-pk")
     for claim in recent[:500]:
         rows[claim.act].append(claim)
-    return [_act(act, claims) for act, claims in list(rows.items())[:MOST_ACTS]]
+    return [_act(act, claims) for act, claims in list(rows.items())[:MAX_ACTS]]
 
 
 def _act(act: Any, claims: list[Claim]) -> Act:
@@ -144,16 +144,16 @@ def consumer_spans_of(
     *, lab: Lab, period: Period, keys: list[str], visibility: Visibility
 ) -> tuple[list[ConsumerSpan], EnergyAndEmissions]:
     """Return the stretches behind chosen lines for which nobody is charged in the period, and what was used in them."""
-    wanted = set(keys)
-    for key in wanted:
+    selected_keys = set(keys)
+    for key in selected_keys:
         os_user, tab, _ = key.partition("\t")
         if not tab or not visibility.of_os_user(os_user):
             raise InvalidInput("There is no such line.", field="line", hint="Open /unattributed/ again.")
     query, groups = unattributed_query(lab, period), ["os_user", "program", "consumer", "node"]
-    found = {
+    figures = {
         (consumer, node): part
         for (os_user, program, consumer, node), part in figures_by(lab, query, groups).items()
-        if line_key(os_user, program) in wanted
+        if line_key(os_user, program) in selected_keys
     }
-    at_most_claimed(len(found))
-    return unattributed(lab, found, period.from_hour, period.to_hour), energy_and_emissions(query, total(found.values()))
+    at_most_claimed(len(figures))
+    return unattributed(lab, figures, period.from_hour, period.to_hour), energy_and_emissions(query, total(figures.values()))

@@ -50,14 +50,14 @@ def unattributed(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
                 raise InvalidInput("No line was chosen.", field="line", hint="Tick at least one.")
             spans, moved = consumer_spans_of(lab=visitor.lab, period=period, keys=keys, visibility=visibility)
             act = claim(lab=visitor.lab, spans=spans, project=project, by=visitor.user, now=visitor.now)
-            told = f"{moved.energy.text}, {moved.emission.text} of {period.label} now belong to {project.name}."
-            messages.success(request, told)
+            message = f"{moved.energy.text}, {moved.emission.text} of {period.label} now belong to {project.name}."
+            messages.success(request, message)
             return HttpResponseRedirect(f"/unattributed/?{period.query}&done={act}")
         except LabCarbonError as wrong:
             error = wrong
-    shown = unattributed_page(lab=visitor.lab, period=period, visibility=visibility)
+    content = unattributed_page(lab=visitor.lab, period=period, visibility=visibility)
     done = _act(visitor, request.GET.get("done", ""))
-    context = {"page": shown, "menu": period_menu(request, period), "error": error, "done": done}
+    context = {"page": content, "menu": period_menu(request, period), "error": error, "done": done}
     return render(request, "pages/unattributed.html", context, status=error.status if error else 200)
 
 
@@ -88,7 +88,7 @@ def claim_change(request: HttpRequest, visitor: Visitor, act: UUID) -> HttpRespo
 def rules(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
     """List rules. POST shows what a new one would move, and with do=make writes it."""
     error: LabCarbonError | None = None
-    seen = None
+    rule_preview = None
     typed = {name: (request.POST if request.method == "POST" else request.GET).get(name, "").strip() for name in TYPED}
     if request.method == "POST":
         visitor.require_role(MANAGERS)
@@ -98,11 +98,11 @@ def rules(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
                 make_rule(rule=rule, by=visitor.user, now=visitor.now)
                 messages.success(request, "The rule holds. Figures follow within seconds.")
                 return HttpResponseRedirect("/rules/")
-            seen = preview(rule=rule, visibility=visibility_for(visitor.lab, visitor.user))
+            rule_preview = preview(rule=rule, visibility=visibility_for(visitor.lab, visitor.user))
         except LabCarbonError as wrong:
             error = wrong
-    shown = rules_page(lab=visitor.lab, hour=hour_of(visitor.now))
-    context = {"page": shown, "error": error, "typed": typed, "preview": seen}
+    content = rules_page(lab=visitor.lab, hour=hour_of(visitor.now))
+    context = {"page": content, "error": error, "typed": typed, "preview": rule_preview}
     return render(request, "pages/rules.html", context, status=error.status if error else 200)
 
 
@@ -111,20 +111,20 @@ def rules_import(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
     """Read many rules from CSV and show what they would move; with do=make write all of them."""
     visitor.require_role(MANAGERS)
     error: LabCarbonError | None = None
-    seen = None
+    import_preview = None
     lines = request.POST.get("lines", "")
     if request.method == "POST":
         try:
             lines = _uploaded(request) or lines
             visibility = visibility_for(visitor.lab, visitor.user)
-            seen = read(lab=visitor.lab, text=lines, zone=visitor.zone, now=visitor.now, visibility=visibility)
-            if request.POST.get("do") == "make" and not seen.wrong:
-                make_rules(rules=seen.rules, by=visitor.user, now=visitor.now)
-                messages.success(request, f"{len(seen.rules)} rules hold. Figures follow within seconds.")
+            import_preview = read(lab=visitor.lab, text=lines, zone=visitor.zone, now=visitor.now, visibility=visibility)
+            if request.POST.get("do") == "make" and not import_preview.wrong:
+                make_rules(rules=import_preview.rules, by=visitor.user, now=visitor.now)
+                messages.success(request, f"{len(import_preview.rules)} rules hold. Figures follow within seconds.")
                 return HttpResponseRedirect("/rules/")
         except LabCarbonError as wrong:
             error = wrong
-    context = {"read": seen, "error": error, "lines": lines, "columns": ", ".join(COLUMNS)}
+    context = {"read": import_preview, "error": error, "lines": lines, "columns": ", ".join(COLUMNS)}
     return render(request, "pages/rules_import.html", context, status=error.status if error else 200)
 
 
@@ -146,33 +146,33 @@ def rule(request: HttpRequest, visitor: Visitor, pk: int) -> HttpResponseBase:
     rows = AttributionRule.objects.filter(lab=visitor.lab).select_related(
         "lab", "node", "site", "project", "person", "made_by"
     )
-    asked = or_not_found(rows.filter(pk=pk).first(), "rule", "/rules/")
+    rule = or_not_found(rows.filter(pk=pk).first(), "rule", "/rules/")
     error: LabCarbonError | None = None
     if request.method == "POST":
         visitor.require_role(MANAGERS)
         try:
-            messages.success(request, _change(request.POST.get("do", ""), asked, visitor))
-            return HttpResponseRedirect(f"/rules/{pk}/" if asked.withdrawn_us else "/rules/")
+            messages.success(request, _change(request.POST.get("do", ""), rule, visitor))
+            return HttpResponseRedirect(f"/rules/{pk}/" if rule.withdrawn_us else "/rules/")
         except LabCarbonError as wrong:
             error = wrong
     visibility = visibility_for(visitor.lab, visitor.user)
     context = {
-        "row": rule_row(asked, hour_of(visitor.now)),
-        "preview": preview(rule=asked, visibility=visibility, without=asked.withdrawn_us is None),
+        "row": rule_row(rule, hour_of(visitor.now)),
+        "preview": preview(rule=rule, visibility=visibility, without=rule.withdrawn_us is None),
         "error": error,
     }
     return render(request, "pages/rule.html", context, status=error.status if error else 200)
 
 
-def _change(do: str, asked: AttributionRule, visitor: Visitor) -> str:
+def _change(do: str, rule: AttributionRule, visitor: Visitor) -> str:
     if do == "end":
-        end_rule(rule=asked, at_us=visitor.now, by=visitor.user, now=visitor.now)
+        end_rule(rule=rule, at_us=visitor.now, by=visitor.user, now=visitor.now)
         return "The rule ends with the hour that began last; what it decided before stays."
     if do == "withdraw":
-        withdraw_rule(rule=asked, by=visitor.user, now=visitor.now)
+        withdraw_rule(rule=rule, by=visitor.user, now=visitor.now)
         return "The rule is withdrawn: figures go back within seconds. It can be restored here."
     if do == "restore":
-        restore_rule(rule=asked, by=visitor.user, now=visitor.now)
+        restore_rule(rule=rule, by=visitor.user, now=visitor.now)
         return "The rule holds again. Figures follow within seconds."
     raise InvalidInput("Nothing was chosen to do.", field="do", hint="Use one of the buttons.")
 
@@ -188,9 +188,9 @@ def idle(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
             return HttpResponseRedirect("/idle/")
         except LabCarbonError as wrong:
             error = wrong
-    shown = idle_page(lab=visitor.lab, hour=hour_of(visitor.now))
+    content = idle_page(lab=visitor.lab, hour=hour_of(visitor.now))
     typed = {name: request.POST.get(name, "") for name in ("policy", "from_day")}
-    context = {"page": shown, "error": error, "typed": typed}
+    context = {"page": content, "error": error, "typed": typed}
     return render(request, "pages/idle.html", context, status=error.status if error else 200)
 
 

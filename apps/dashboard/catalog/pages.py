@@ -95,13 +95,13 @@ def catalog_page(*, lab: Lab, params: Mapping[str, str]) -> CatalogPage:
     if not (text.isascii() and text.isdecimal()) or not 1 <= len(text) <= 7 or int(text) < 1:
         raise InvalidInput(f"{text[:20]!r} is not a page.", field="page", hint="Pages count from 1.")
     page = int(text)
-    found = search(lab, kind, words)
-    rows = model_rows(lab, list(found[(page - 1) * PAGE_ROWS : page * PAGE_ROWS]))
-    count = found.count()
-    kept = {name: value for name, value in (("kind", kind), ("q", words)) if value}
+    models = search(lab, kind, words)
+    rows = model_rows(lab, list(models[(page - 1) * PAGE_ROWS : page * PAGE_ROWS]))
+    count = models.count()
+    filters = {name: value for name, value in (("kind", kind), ("q", words)) if value}
 
     def address(number: int) -> str:
-        return "?" + urlencode({**kept, "page": number})
+        return "?" + urlencode({**filters, "page": number})
 
     return CatalogPage(
         rows=rows,
@@ -111,7 +111,7 @@ def catalog_page(*, lab: Lab, params: Mapping[str, str]) -> CatalogPage:
         words=words,
         earlier=address(page - 1) if page > 1 else "",
         later=address(page + 1) if page * PAGE_ROWS < count else "",
-        csv="/catalog.csv" + ("?" + urlencode(kept) if kept else ""),
+        csv="/catalog.csv" + ("?" + urlencode(filters) if filters else ""),
         notices=packs_of(rows),
     )
 
@@ -172,7 +172,7 @@ def _card(figure: EmbodiedFigure, *, used: bool) -> FigureCard:
 
 
 def _facts(model: HardwareModel) -> list[tuple[str, str]]:
-    told = (
+    facts = (
         ("Vendor", model.vendor),
         ("Category", model.category.replace("_", " ")),
         ("Architecture", model.architecture),
@@ -183,7 +183,7 @@ def _facts(model: HardwareModel) -> list[tuple[str, str]]:
         ("Threads", str(model.threads or "")),
         ("Source", "" if model.lab_id else f"{model.source}, {model.licence}"),
     )
-    return [(name, value) for name, value in told if value]
+    return [(name, value) for name, value in facts if value]
 
 
 def _why(cards: list[FigureCard]) -> str:
@@ -202,7 +202,7 @@ def model_page(*, lab: Lab, model: HardwareModel) -> ModelPage:
     cards = [_card(figure, used=i == 0) for i, figure in enumerate(f for f in figures if f.superseded_us is None)]
     former = [_card(figure, used=False) for figure in figures if figure.superseded_us is not None]
     default = None if cards else category_default(model.kind, model.category) or category_default(model.kind)
-    shown = {card.figure.pack for card in (*cards, *former)} | {model.pack} | ({default.pack} if default else set())
+    packs = {card.figure.pack for card in (*cards, *former)} | {model.pack} | ({default.pack} if default else set())
     return ModelPage(
         model=model,
         facts=_facts(model),
@@ -210,7 +210,7 @@ def model_page(*, lab: Lab, model: HardwareModel) -> ModelPage:
         former=former,
         why=_why(cards),
         default=_row(default.model, default) if default else None,
-        notices=notices(shown),
+        notices=notices(packs),
         methods=[(value, str(label)) for value, label in FigureMethod.choices],
         units=[(value, str(label)) for value, label in FigureUnit.choices],
     )

@@ -30,8 +30,8 @@ _INSIDE = {"": None, "yes": True, "no": False}
 @page()
 def catalog(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
     """List the models on offer; search and kind live in the address."""
-    shown = catalog_page(lab=visitor.lab, params=request.GET.dict())
-    return render(request, "pages/catalog.html", {"page": shown})
+    content = catalog_page(lab=visitor.lab, params=request.GET.dict())
+    return render(request, "pages/catalog.html", {"page": content})
 
 
 def _line(row: ModelRow) -> tuple[Any, ...]:
@@ -70,25 +70,25 @@ def catalog_csv(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
 @page("GET", "POST")
 def model(request: HttpRequest, visitor: Visitor, pk: int) -> HttpResponseBase:
     """Show a model with all figures; POST uploads a figure, withdraws one, or takes an own model off the catalogue."""
-    asked = or_not_found(model_by_id(visitor.lab, pk), "model", "/catalog/")
+    hardware_model = or_not_found(model_by_id(visitor.lab, pk), "model", "/catalog/")
     error: LabCarbonError | None = None
     if request.method == "POST":
         visitor.require_role(MANAGERS)
         try:
-            messages.success(request, _change(request, visitor, asked))
-            return HttpResponseRedirect(f"/catalog/{asked.pk}/")
+            messages.success(request, _change(request, visitor, hardware_model))
+            return HttpResponseRedirect(f"/catalog/{hardware_model.pk}/")
         except LabCarbonError as wrong:
             error = wrong
-    context = {"page": model_page(lab=visitor.lab, model=asked), "error": error, "typed": request.POST}
+    context = {"page": model_page(lab=visitor.lab, model=hardware_model), "error": error, "typed": request.POST}
     return render(request, "pages/catalog_model.html", context, status=error.status if error else 200)
 
 
-def _change(request: HttpRequest, visitor: Visitor, asked: HardwareModel) -> str:
+def _change(request: HttpRequest, visitor: Visitor, hardware_model: HardwareModel) -> str:
     """Do what a form asks of a model; return how it is told."""
     do, who = request.POST.get("do", ""), {"by": visitor.user, "now": visitor.now}
     if do == "upload":
         draft, document = _draft(request.POST), _document(request)
-        add_figure(lab=visitor.lab, model=asked, draft=draft, document=document, **who)  # type: ignore[arg-type]
+        add_figure(lab=visitor.lab, model=hardware_model, draft=draft, document=document, **who)  # type: ignore[arg-type]
         return "The figure is recorded. Your lab alone sees it."
     if do == "withdraw":
         number = parse_record_number(request.POST.get("figure", ""))
@@ -96,22 +96,24 @@ def _change(request: HttpRequest, visitor: Visitor, asked: HardwareModel) -> str
         withdraw_figure(lab=visitor.lab, figure=or_not_found(figure, "figure", "the model's page"), **who)  # type: ignore[arg-type]
         return "The figure is withdrawn. What was charged with it stays as it is."
     if do == "retire":
-        retire_model(lab=visitor.lab, model=asked, **who)  # type: ignore[arg-type]
-        return f"{asked.name} is off the catalogue."
+        retire_model(lab=visitor.lab, model=hardware_model, **who)  # type: ignore[arg-type]
+        return f"{hardware_model.name} is off the catalogue."
     raise InvalidInput(f"{do[:40]!r} cannot be done to a model.", field="do", hint="Use one of upload, withdraw, retire.")
 
 
-def _number(data: QueryDict, field: str, most: int) -> Decimal | None:
+def _number(data: QueryDict, field: str, max_value: int) -> Decimal | None:
     """Return a number from 0 to ``most``, None where the field is empty. A comma is a decimal point; no thousands."""
     text = data.get(field, "").strip().replace(",", ".")
     try:
         value = Decimal(text) if text else None
-        if value is not None and not (value.is_finite() and 0 <= value <= most):
+        if value is not None and not (value.is_finite() and 0 <= value <= max_value):
             raise InvalidOperation
     except InvalidOperation as error:
         words = field.replace("_", " ")
         raise InvalidInput(
-            f"{text[:40]!r} is no number of {words}.", field=field, hint=f"Write 1234.5, from 0 to {most:,}, or nothing."
+            f"{text[:40]!r} is no number of {words}.",
+            field=field,
+            hint=f"Write 1234.5, from 0 to {max_value:,}, or nothing.",
         ) from error
     return value
 
@@ -167,9 +169,9 @@ def new(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
     error: LabCarbonError | None = None
     if request.method == "POST":
         try:
-            made = _added(request.POST, visitor)
-            messages.success(request, f"{made.name} is in the catalogue of your lab. Upload its embodied carbon below.")
-            return HttpResponseRedirect(f"/catalog/{made.pk}/")
+            created = _create_model(request.POST, visitor)
+            messages.success(request, f"{created.name} is in the catalogue of your lab. Upload its embodied carbon below.")
+            return HttpResponseRedirect(f"/catalog/{created.pk}/")
         except LabCarbonError as wrong:
             error = wrong
     typed = request.POST if request.method == "POST" else request.GET
@@ -177,7 +179,7 @@ def new(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
     return render(request, "pages/catalog_new.html", context, status=error.status if error else 200)
 
 
-def _added(data: QueryDict, visitor: Visitor) -> HardwareModel:
+def _create_model(data: QueryDict, visitor: Visitor) -> HardwareModel:
     watts = _number(data, "tdp_w", 1_000_000)
     return add_model(
         lab=visitor.lab,
@@ -195,9 +197,11 @@ def _added(data: QueryDict, visitor: Visitor) -> HardwareModel:
 @page()
 def evidence(request: HttpRequest, visitor: Visitor, figure: int) -> HttpResponseBase:
     """Download the document of one of the lab's own figures. It is never shown in the page: it came from outside."""
-    held = or_not_found(evidence_of(visitor.lab, figure), "document", "/catalog/")
-    response = HttpResponse(bytes(held.content), content_type="application/pdf")
-    response["Content-Disposition"] = content_disposition_header(as_attachment=True, filename=held.file_name) or "attachment"
+    document = or_not_found(evidence_of(visitor.lab, figure), "document", "/catalog/")
+    response = HttpResponse(bytes(document.content), content_type="application/pdf")
+    response["Content-Disposition"] = (
+        content_disposition_header(as_attachment=True, filename=document.file_name) or "attachment"
+    )
     response["Cache-Control"] = "private, no-store"
     response["X-Content-Type-Options"] = "nosniff"
     return response

@@ -10,7 +10,7 @@ from typing import Any
 from apps.accounts.models import Lab
 from apps.assets.amortisation import Charge
 from apps.assets.choices import OPENING, Amortisation, ChargeKind, EventKind
-from apps.assets.lifecycle import standing
+from apps.assets.lifecycle import active_events
 from apps.assets.models import AssetMeter, DeviceDay, EmbodiedCharge, LifecycleEvent, StoredVolume
 from apps.assets.services.charges import as_charge, as_event
 from apps.carbon.figures.embodied_rate import Rate, rate_at
@@ -19,9 +19,9 @@ from apps.dashboard.formatting import grouped, percent, significant, unit_for
 from apps.fleet.calc import dated_intervals, value_at
 from apps.fleet.models import ACTIVE
 
-MOST_DAYS = 40
+MAX_DAYS = 40
 MS_PER_HOUR = 3_600_000
-AT_ONCE = (ChargeKind.WRITTEN_OFF, ChargeKind.END_OF_LIFE)
+IMMEDIATE_KINDS = (ChargeKind.WRITTEN_OFF, ChargeKind.END_OF_LIFE)
 
 
 @dataclass(frozen=True)
@@ -81,12 +81,12 @@ def piece_view(lab: Lab, row: Mapping[str, Any], start: int, until: int) -> Piec
     """Return a charge of ``[start, until)`` taken apart. A fixed number of queries."""
     asset_id, from_hour, to_hour = row["asset_id"], row["from_hour"], row["to_hour"]
     rows = {each.pk: each for each in LifecycleEvent.objects.filter(asset_id=asset_id)}
-    events = standing([as_event(each) for each in rows.values()])
-    found = [as_charge(each) for each in EmbodiedCharge.objects.filter(asset_id=asset_id)]
-    at_once = row["kind"] in AT_ONCE
-    rate = None if at_once else rate_at(events, found, from_hour)
-    entry = rows[rate.event_id] if rate else _last(rows, [event.id for event in events], from_hour, at_once)
-    whole = sum(each.amount_ug for each in found if _same_piece(each, from_hour, to_hour))
+    events = active_events([as_event(each) for each in rows.values()])
+    charges = [as_charge(each) for each in EmbodiedCharge.objects.filter(asset_id=asset_id)]
+    is_immediate = row["kind"] in IMMEDIATE_KINDS
+    rate = None if is_immediate else rate_at(events, charges, from_hour)
+    entry = rows[rate.event_id] if rate else _last(rows, [event.id for event in events], from_hour, is_immediate)
+    whole = sum(each.amount_ug for each in charges if _same_piece(each, from_hour, to_hour))
     amortisation = next(
         (event.amortisation for event in reversed(events) if event.amortisation and event.hour <= from_hour), ""
     )
@@ -115,12 +115,12 @@ def piece_view(lab: Lab, row: Mapping[str, Any], start: int, until: int) -> Piec
 
 
 def _same_piece(each: Charge, from_hour: int, to_hour: int) -> bool:
-    return (each.from_hour, each.to_hour) == (from_hour, to_hour) and each.kind not in AT_ONCE
+    return (each.from_hour, each.to_hour) == (from_hour, to_hour) and each.kind not in IMMEDIATE_KINDS
 
 
-def _last(rows: Mapping[int, LifecycleEvent], ids: Sequence[int], hour: int, at_once: bool) -> LifecycleEvent | None:
+def _last(rows: Mapping[int, LifecycleEvent], ids: Sequence[int], hour: int, is_immediate: bool) -> LifecycleEvent | None:
     before = [rows[pk] for pk in ids if rows[pk].hour <= hour]
-    if at_once:
+    if is_immediate:
         before = [row for row in before if row.kind == EventKind.DISPOSE]
     return before[-1] if before else None
 
@@ -133,11 +133,11 @@ def _use(lab: Lab, asset_id: int, from_hour: int, to_hour: int) -> tuple[list[Us
     if meter is not None and (meter.device_id or meter.node_id):
         days = DeviceDay.objects.filter(lab=lab, from_hour__lt=to_hour, to_hour__gt=from_hour).select_related("device")
         if meter.device is not None:
-            days, told = days.filter(device=meter.device), f"device {meter.device}"
+            days, source_text = days.filter(device=meter.device), f"device {meter.device}"
         else:
-            days, told = days.filter(node=meter.node, device__kind__in=("gpu", "cpu")), f"the devices of {meter.node}"
-        listed = list(days.order_by("from_hour", "device__key")[:MOST_DAYS])
-        words = f"Its use is told by {told}: days of the lab, in device-hours reserved, else used."
+            days, source_text = days.filter(node=meter.node, device__kind__in=("gpu", "cpu")), f"the devices of {meter.node}"
+        listed = list(days.order_by("from_hour", "device__key")[:MAX_DAYS])
+        words = f"Its use is told by {source_text}: days of the lab, in device-hours reserved, else used."
         return [_day(day, names) for day in listed], words if listed else f"{words} Nothing was measured in these hours."
     return _stored(asset_id, from_hour, to_hour, names)
 
@@ -145,13 +145,13 @@ def _use(lab: Lab, asset_id: int, from_hour: int, to_hour: int) -> tuple[list[Us
 def _day(day: DeviceDay, names: Mapping[int, str]) -> UseLine:
     parts = ", ".join(f"{names.get(pk, 'no project known')} {_hours(ms)}" for pk, ms in day.parts)
     idle = day.measured_ms - sum(ms for _, ms in day.parts)
-    told = f"{parts}{', ' if parts else ''}idle {_hours(idle)}" if idle > 0 else parts
+    parts_text = f"{parts}{', ' if parts else ''}idle {_hours(idle)}" if idle > 0 else parts
     return UseLine(
         day.device.name or day.device.key,
         day.from_hour * US_PER_HOUR,
         day.to_hour * US_PER_HOUR,
         _hours(day.measured_ms),
-        told,
+        parts_text,
     )
 
 

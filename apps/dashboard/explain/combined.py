@@ -26,7 +26,7 @@ class Component:
 
 
 @dataclass(frozen=True)
-class TogetherPage:
+class CombinedPage:
     """All the explain page of use and hardware shows."""
 
     query: FigureQuery
@@ -43,26 +43,26 @@ class TogetherPage:
     citation: str
 
 
-def together_page(*, lab: Lab, query: FigureQuery, period: Period, now: int, version: str) -> TogetherPage:
+def combined_page(*, lab: Lab, query: FigureQuery, period: Period, now: int, version: str) -> CombinedPage:
     """Return the explanation of use and hardware together."""
     subject, href, _ = subject_of(lab, query)
-    listed = []
-    asked = zip(
+    components = []
+    part_specs = zip(
         split_query(query),
         ("Use", "Hardware"),
         ("energy × PUE × emission factor, by location", f"embodied carbon, {_LEDGERS[query.metric]}"),
         strict=True,
     )
-    for half, name, how in asked:
-        if half is not None:
-            found = answer(lab, half, now)
-            told = carbon_quantity(found)
-            listed.append(Component(name, how, told, grouped(found.value), found.entries, told.href))
+    for component, name, how in part_specs:
+        if component is not None:
+            figure = answer(lab, component, now)
+            part_quantity = carbon_quantity(figure)
+            components.append(Component(name, how, part_quantity, grouped(figure.value), figure.entries, part_quantity.href))
     whole = answer(lab, query, now)
     headline = carbon_quantity(whole)
     narrowed = narrowed_words(query)
-    parts = " + ".join(f"{half.quantity.text} {half.name.lower()}" for half in listed)
-    return TogetherPage(
+    parts = " + ".join(f"{component.quantity.text} {component.name.lower()}" for component in components)
+    return CombinedPage(
         query=query,
         period=period,
         headline=headline,
@@ -70,7 +70,7 @@ def together_page(*, lab: Lab, query: FigureQuery, period: Period, now: int, ver
         subject=subject,
         subject_href=href,
         narrowed=narrowed,
-        components=listed,
+        components=components,
         sum=grouped(headline.value),
         known=whole.coverage.known if whole.coverage else 0,
         assets=whole.coverage.assets if whole.coverage else 0,

@@ -107,7 +107,7 @@ class HourView:
     overhead: str
 
 
-def _who(key: str, runs: dict[str, str]) -> tuple[str, str]:
+def _consumer_label(key: str, runs: dict[str, str]) -> tuple[str, str]:
     kind, _, rest = key.partition(":")
     if kind == "run":
         return (f"run {runs[rest]}" if rest in runs else f"run {rest[:8]}"), f"/runs/{quote(rest)}/" if rest in runs else ""
@@ -163,9 +163,9 @@ def _overhead(device: Device) -> str:
     if device.kind != DeviceKind.HOST:
         return ""
     power = device.node.static_power_mw
-    told = f"{power / 1000:g} W" if power is not None else "a static power that has been taken back since"
-    seen = "the time in which any device of the node was measured"
-    return f"{told} × {seen}, less what its CPU and DRAM meters hold, never below 0."
+    power_text = f"{power / 1000:g} W" if power is not None else "a static power that has been taken back since"
+    time_text = "the time in which any device of the node was measured"
+    return f"{power_text} × {time_text}, less what its CPU and DRAM meters hold, never below 0."
 
 
 def _uuid(text: str) -> UUID | None:
@@ -177,21 +177,21 @@ def _uuid(text: str) -> UUID | None:
 
 def _run_names(lab: Lab, consumers: Iterable[str]) -> dict[str, str]:
     """Return {UUID: name} of the runs among ``consumers``; a key that only looks like a run's has none."""
-    told = [_uuid(key.partition(":")[2]) for key in consumers if key.startswith("run:")]
-    uuids = {uuid for uuid in told if uuid is not None}
-    found = Run.objects.filter(lab=lab, uuid__in=uuids).values_list("uuid", "name") if uuids else ()
-    return {str(uuid): name for uuid, name in found}
+    candidates = [_uuid(key.partition(":")[2]) for key in consumers if key.startswith("run:")]
+    uuids = {uuid for uuid in candidates if uuid is not None}
+    rows = Run.objects.filter(lab=lab, uuid__in=uuids).values_list("uuid", "name") if uuids else ()
+    return {str(uuid): name for uuid, name in rows}
 
 
 def hour_view(lab: Lab, device_key: str, hour: int, visibility: Visibility) -> HourView:
     """Return the windows behind an hour of a device. Four queries."""
-    known = Device.objects.filter(lab=lab, key=device_key).select_related("node")
-    device = None if is_unstorable(device_key) else known.first()
+    devices = Device.objects.filter(lab=lab, key=device_key).select_related("node")
+    device = None if is_unstorable(device_key) else devices.first()
     if device is None:
         raise NotFound("There is no such device in your lab.", hint="See /nodes/ for those there are.")
     windows = list(windows_of_hour(lab, device_key, hour))
     shares = shares_of(windows)
-    runs = _run_names(lab, (row["consumer"] for found in shares.values() for row in found))
+    runs = _run_names(lab, (row["consumer"] for share_rows in shares.values() for row in share_rows))
     start_us = hour * US_PER_HOUR
     listed = [
         WindowRow(
@@ -202,7 +202,7 @@ def hour_view(lab: Lab, device_key: str, hour: int, visibility: Visibility) -> H
             shares=[
                 Share(who, grouped(row["energy_mj"]), href)
                 for row in shares.get((window["epoch_id"], window["sequence"]), [])
-                for who, href in [_who(visibility.consumer(row["consumer"]), runs)]
+                for who, href in [_consumer_label(visibility.consumer(row["consumer"]), runs)]
             ],
             quality=_quality(window),
             flags=_flags(window["flags"]),

@@ -39,7 +39,7 @@ class Line:
     amount: str
     part: str
     drill: str
-    chosen: bool
+    selected: bool
 
 
 @dataclass(frozen=True)
@@ -78,14 +78,14 @@ def kind_words(kind: str) -> str:
     return str(ChargeKind(kind).label if kind in ChargeKind.values else EventKind(kind).label)
 
 
-def _chosen(params: Mapping[str, str], rows: list[dict[str, Any]]) -> tuple[int, str] | None:
+def _selected_row(params: Mapping[str, str], rows: list[dict[str, Any]]) -> tuple[int, str] | None:
     """Return the asset and charge to look into: those asked for, else the first listed."""
     asset, row = params.get("asset", ""), params.get("row", "")
     if asset or row:
-        number = parse_record_number(asset)
-        if number is None or len(row) > 60:
+        asset_id = parse_record_number(asset)
+        if asset_id is None or len(row) > 60:
             raise InvalidInput("A charge is asked for with asset and row.", field="asset", hint="&asset=<number>&row=…")
-        return number, row
+        return asset_id, row
     return (rows[0]["asset_id"], _row_key(rows[0])) if rows else None
 
 
@@ -93,9 +93,9 @@ def _row_key(row: Mapping[str, Any]) -> str:
     return f"{row['from_hour']}-{row['to_hour']}-{row['kind']}-{row['project'] or ''}"
 
 
-def _line(row: Mapping[str, Any], query: FigureQuery, until: int, chosen: tuple[int, str] | None) -> Line:
+def _line(row: Mapping[str, Any], query: FigureQuery, until: int, selected: tuple[int, str] | None) -> Line:
     start, end = max(row["from_hour"], query.from_hour), min(row["to_hour"], until)
-    here = (row["asset_id"], _row_key(row))
+    key = (row["asset_id"], _row_key(row))
     return Line(
         asset=row["asset"],
         asset_href=f"/assets/{row['asset_id']}/",
@@ -106,8 +106,8 @@ def _line(row: Mapping[str, Any], query: FigureQuery, until: int, chosen: tuple[
         hours=grouped(end - start),
         amount=grouped(row["amount_ug"]),
         part=grouped(row["part_ug"]),
-        drill=f"?{query.to_query_string()}&asset={here[0]}&row={here[1]}#reading",
-        chosen=here == chosen,
+        drill=f"?{query.to_query_string()}&asset={key[0]}&row={key[1]}#reading",
+        selected=key == selected,
     )
 
 
@@ -116,19 +116,19 @@ def embodied_page(
 ) -> EmbodiedPage:
     """Return the explanation of a figure of hardware. The number of queries does not depend on the number of rows."""
     subject, href, _ = subject_of(lab, query)
-    found = answer(lab, query, now)
+    figure = answer(lab, query, now)
     number = page_number(params)
     rows = list(charge_rows(lab, query, now, limit=PAGE_ROWS, offset=(number - 1) * PAGE_ROWS))
-    chosen = _chosen(params, rows)
-    row = next((row for row in rows if (row["asset_id"], _row_key(row)) == chosen), None)
+    selected = _selected_row(params, rows)
+    row = next((row for row in rows if (row["asset_id"], _row_key(row)) == selected), None)
     by_asset = {asset: part.embodied_ug for (asset,), part in embodied_by(lab, query, ["asset"], now).items()}
     by_kind = embodied_by(lab, query, ["kind"], now)
     allocation = query.metric == ALLOCATION
     other = query.replace(metric=INVENTORY if allocation else ALLOCATION, consumer="")
-    until, headline = end_hour(query, now), carbon_quantity(found)
+    until, headline = end_hour(query, now), carbon_quantity(figure)
     range_text = range_of(lab, by_asset)
     sources = sources_of(lab, {row["asset_id"] for row in rows})
-    covered = found.coverage
+    covered = figure.coverage
     assert covered is not None
     return EmbodiedPage(
         query=query,
@@ -148,14 +148,14 @@ def embodied_page(
         other=entered_quantity(answer(lab, other, now)),
         other_ledger=LEDGERS[other.metric],
         kinds=[(kind_words(kind), _of_kind(query, kind, part.embodied_ug)) for (kind,), part in by_kind.items()],
-        lines=[_line(row, query, until, chosen) for row in rows],
-        count=found.entries,
+        lines=[_line(row, query, until, selected) for row in rows],
+        count=figure.entries,
         page=number,
-        pages=max(1, -(-found.entries // PAGE_ROWS)),
+        pages=max(1, -(-figure.entries // PAGE_ROWS)),
         piece=piece_view(lab, row, query.from_hour, until) if row is not None and allocation else None,
         sources=sources,
         packs=notices({source.event.figure.pack for source in sources if source.event.figure}),
-        citation=_citation(subject, query, period, found, headline, range_text, version),
+        citation=_citation(subject, query, period, figure, headline, range_text, version),
     )
 
 
@@ -170,16 +170,17 @@ def _citation(
     subject: str,
     query: FigureQuery,
     period: Period,
-    found: CombinedFigure,
+    figure: CombinedFigure,
     headline: Quantity,
     range_text: str,
     version: str,
 ) -> str:
     narrowed = f" ({narrowed_words(query)})" if narrowed_words(query) else ""
     wide = f"; range {range_text}" if range_text else ""
-    covered = found.coverage
-    told = f", {covered.known} of {covered.assets} assets have a known figure" if covered else ""
+    covered = figure.coverage
+    coverage_text = f", {covered.known} of {covered.assets} assets have a known figure" if covered else ""
     return (
-        f"{subject}{narrowed}, {period.label}: {headline.text} of embodied carbon, {LEDGERS[query.metric]}{wide}{told}. "
+        f"{subject}{narrowed}, {period.label}: {headline.text} of embodied carbon, "
+        f"{LEDGERS[query.metric]}{wide}{coverage_text}. "
         f"Reckoned with LabCarbon {version}. Exact value: {headline.exact}."
     )

@@ -45,7 +45,7 @@ class Entry:
     factor: str
     value: str
     drill: str
-    chosen: bool
+    selected: bool
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,7 @@ def page_number(params: Mapping[str, str]) -> int:
     return int(text)
 
 
-def _entry(row: dict[str, Any], query: FigureQuery, chosen: tuple[str, int] | None, visibility: Visibility) -> Entry:
+def _entry(row: dict[str, Any], query: FigureQuery, selected: tuple[str, int] | None, visibility: Visibility) -> Entry:
     quality = EnergyQuality(row["energy_quality"]).name.lower()
     marks = [quality]
     if row["share_quality"] == ShareQuality.SPLIT:
@@ -137,7 +137,7 @@ def _entry(row: dict[str, Any], query: FigureQuery, chosen: tuple[str, int] | No
         factor=grouped(row["factor_ug_per_kwh"]) if row["factor_ug_per_kwh"] is not None else "none",
         value=grouped(value) if value is not None else "unknown",
         drill=f"?{query.to_query_string()}&{drill}#windows",
-        chosen=chosen == (row["device"], row["hour"]),
+        selected=selected == (row["device"], row["hour"]),
     )
 
 
@@ -148,8 +148,8 @@ def factor_view(factor: EmissionFactor, query: FigureQuery, zones: set[str]) -> 
     first, last = (_year_of(query.from_hour), _year_of(query.to_hour - 1))
     year_note = ""
     if factor.resolution != "declared" and not first <= factor.year <= last:
-        asked = str(first) if first == last else f"{first}–{last}"
-        year_note = f"No factor for {asked} is published yet; the one of {factor.year} is used."
+        years_text = str(first) if first == last else f"{first}–{last}"
+        year_note = f"No factor for {years_text} is published yet; the one of {factor.year} is used."
     below = sorted(zone for zone in zones if zone != factor.zone and zone.startswith(f"{factor.zone}-"))
     zone_note = f"{', '.join(below)} has no factor of its own; its country's is used." if below else ""
     old = earlier_edition(factor) if factor.edition > 1 else None
@@ -178,7 +178,7 @@ def _part_view(part: Priced) -> PartView:
     )
 
 
-def _chosen(params: Mapping[str, str], rows: list[dict[str, Any]], query: FigureQuery) -> tuple[str, int] | None:
+def _selected_hour(params: Mapping[str, str], rows: list[dict[str, Any]], query: FigureQuery) -> tuple[str, int] | None:
     """Return the device and hour to look into: those asked for, else the newest listed that has windows."""
     if params.get("hour") or params.get("device"):
         if not (params.get("hour") and params.get("device")):
@@ -207,19 +207,19 @@ def explain_page(
     whole = pricing.whole
     number = page_number(params)
     rows = list(entries(lab, query, limit=PAGE_ROWS, offset=(number - 1) * PAGE_ROWS))
-    chosen = _chosen(params, rows, query)
-    hour = hour_view(lab, *chosen, visibility) if chosen else None
+    selected = _selected_hour(params, rows, query)
+    hour = hour_view(lab, *selected, visibility) if selected else None
     zones = zones_ever(lab)
     priced = pricing.factors if query.metric == "emission_ug" else []
     factors = [factor_view(factor, query, zones) for factor in priced]
     times = [
         time for time in device_times(lab, query.from_hour, query.to_hour, now) if node is None or time.node_id == node.pk
     ]
-    found = time_shares(times)
-    known = found.measured_us + found.estimated_us
+    sums = time_shares(times)
+    known = sums.measured_us + sums.estimated_us
     headline = quantity(query, whole)
     single = pricing.parts[0] if len(pricing.parts) == 1 else None
-    coverage = f"{percent(known, found.expected_us)} %" if found.expected_us else ""
+    coverage = f"{percent(known, sums.expected_us)} %" if sums.expected_us else ""
     return ExplainPage(
         query=query,
         period=period,
@@ -239,7 +239,7 @@ def explain_page(
         factor=factors[0] if single and factors else None,
         parts=[_part_view(part) for part in pricing.parts],
         sums=PartView("Sum", "", grouped(whole.energy_mj), grouped(whole.facility_energy_mj), grouped(whole.emission_ug)),
-        entries=[_entry(row, query, chosen, visibility) for row in rows],
+        entries=[_entry(row, query, selected, visibility) for row in rows],
         count=whole.entries,
         page=number,
         pages=max(1, -(-whole.entries // PAGE_ROWS)),
@@ -268,9 +268,9 @@ def _citation(
 ) -> str:
     whole = pricing.whole
     narrowed = f" ({narrowed_words(query)})" if narrowed_words(query) else ""
-    told = [quantity(query.replace(metric="energy_mj"), whole).text]
+    amounts = [quantity(query.replace(metric="energy_mj"), whole).text]
     if query.metric != "energy_mj":
-        told.append(headline.text)
+        amounts.append(headline.text)
     basis = [f"location-based, {query.basis} basis"] if query.metric == "emission_ug" else []
     if query.metric == "emission_ug":
         basis += [
@@ -279,7 +279,7 @@ def _citation(
         ]
     if pricing.range_text:
         basis.append(f"P5–P95 {pricing.range_text}")
-    words = f"{subject}{narrowed}, {period.label}: {', '.join(told)}" + (f" ({'; '.join(basis)})" if basis else "")
+    words = f"{subject}{narrowed}, {period.label}: {', '.join(amounts)}" + (f" ({'; '.join(basis)})" if basis else "")
     counted = pricing.by_quality.get("COUNTER")
     if whole.energy_mj:
         words += f", {percent(counted.energy_mj if counted else 0, whole.energy_mj)} % of the energy by hardware counters"

@@ -69,13 +69,13 @@ def pricing_of(lab: Lab, query: FigureQuery) -> Pricing:
     return pricing_from(figures_by(lab, query, PRICING_GROUPS), query.metric)
 
 
-def pricing_from(found: Mapping[tuple[Any, ...], Figure], metric: str) -> Pricing:
+def pricing_from(figures: Mapping[tuple[Any, ...], Figure], metric: str) -> Pricing:
     """Return the pricing of figures by quality, charge, factor and PUE. One query."""
-    factors = EmissionFactor.objects.in_bulk({factor for _, _, factor, _ in found if factor is not None})
+    factors = EmissionFactor.objects.in_bulk({factor for _, _, factor, _ in figures if factor is not None})
     priced: dict[tuple[int | None, int | None], list[Figure]] = defaultdict(list)
     qualities: dict[str, list[Figure]] = defaultdict(list)
     errors = []
-    for (quality, charge, factor_id, pue_ppm), part in found.items():
+    for (quality, charge, factor_id, pue_ppm), part in figures.items():
         name = EnergyQuality(quality).name
         priced[factor_id, pue_ppm].append(part)
         qualities[name].append(part)

@@ -16,12 +16,12 @@ from apps.fleet.services import set_control
 
 
 def _ledger(request: HttpRequest) -> str:
-    asked = request.GET.get("ledger", ALLOCATION)
-    if asked not in LEDGERS:
+    ledger = request.GET.get("ledger", ALLOCATION)
+    if ledger not in LEDGERS:
         raise InvalidInput(
-            f"{asked[:40]!r} is not a ledger of hardware.", field="ledger", hint=f"Use one of {', '.join(LEDGERS)}."
+            f"{ledger[:40]!r} is not a ledger of hardware.", field="ledger", hint=f"Use one of {', '.join(LEDGERS)}."
         )
-    return asked
+    return ledger
 
 
 @page("GET", "POST")
@@ -40,7 +40,7 @@ def scopes(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
     period = requested_period(request, visitor)
     if isinstance(period, HttpResponseRedirect):
         return period
-    shown = scopes_page(
+    content = scopes_page(
         lab=visitor.lab,
         period=period,
         profile=requested_profile(request, visitor.lab),
@@ -48,7 +48,7 @@ def scopes(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
         both=request.GET.get("both") == "1",
         now=visitor.now,
     )
-    context = {"page": shown, "menu": period_menu(request, period), "error": error}
+    context = {"page": content, "menu": period_menu(request, period), "error": error}
     return render(request, "pages/scopes.html", context, status=error.status if error else 200)
 
 

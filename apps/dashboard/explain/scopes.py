@@ -92,7 +92,7 @@ class _Units:
     emission: Unit
 
 
-class _Asked:
+class _FigureCache:
     """Answers of one page: what two lines ask alike is read once. Hardware that is spread is read by days."""
 
     def __init__(self, lab: Lab, now: int) -> None:
@@ -134,8 +134,8 @@ class _Asked:
 
 def scopes_page(*, lab: Lab, period: Period, profile: str, ledger: str, both: bool, now: int) -> ScopesPage:
     """Return the page. The number of queries does not depend on the number of rows."""
-    query, asked = lab_query(lab, period), _Asked(lab, now)
-    whole = asked(query.replace(metric=WHOLE[ledger]))
+    query, figure_of = lab_query(lab, period), _FigureCache(lab, now)
+    whole = figure_of(query.replace(metric=WHOLE[ledger]))
     units = _Units(
         unit_for("energy_mj", [whole.use.energy_mj], column=True), unit_for(WHOLE[ledger], [whole.value], column=True)
     )
@@ -145,7 +145,7 @@ def scopes_page(*, lab: Lab, period: Period, profile: str, ledger: str, both: bo
         period=period,
         ledger=ledger,
         ledgers=[(key, name, key == ledger) for key, name in LEDGERS.items()],
-        tables=[_table(query.replace(profile=key), ledger, units, asked) for key in profiles],
+        tables=[_table(query.replace(profile=key), ledger, units, figure_of) for key in profiles],
         both=both,
         known=f"{covered.known} of {covered.assets}" if covered and covered.assets else "",
         energy_unit=units.energy,
@@ -155,35 +155,35 @@ def scopes_page(*, lab: Lab, period: Period, profile: str, ledger: str, both: bo
     )
 
 
-def _table(query: FigureQuery, ledger: str, units: _Units, asked: _Asked) -> ProfileTable:
+def _table(query: FigureQuery, ledger: str, units: _Units, figure_of: _FigureCache) -> ProfileTable:
     lines = []
     for scope, role, activity in LINES[query.profile]:
-        lines.append(_line(query.replace(scope=scope), role, activity, ledger, units, asked))
+        lines.append(_line(query.replace(scope=scope), role, activity, ledger, units, figure_of))
     whole = query.replace(metric=WHOLE[ledger])
-    found = asked(whole)
+    combined = figure_of(whole)
     return ProfileTable(
         profile=query.profile,
         name=PROFILE_NAMES[query.profile],
         lines=lines,
-        scopes=[(SCOPE_NAMES[scope], _sum(whole.replace(scope=scope), units, asked)) for scope in ("2", "3")],
-        energy=quantity(query.replace(metric="energy_mj"), found.use, units.energy),
-        total=carbon_quantity(found, units.emission),
+        scopes=[(SCOPE_NAMES[scope], _sum(whole.replace(scope=scope), units, figure_of)) for scope in ("2", "3")],
+        energy=quantity(query.replace(metric="energy_mj"), combined.use, units.energy),
+        total=carbon_quantity(combined, units.emission),
     )
 
 
-def _sum(query: FigureQuery, units: _Units, asked: _Asked) -> Quantity | None:
+def _sum(query: FigureQuery, units: _Units, figure_of: _FigureCache) -> Quantity | None:
     """Return the sum of a scope; None where there is nothing in it."""
-    return entered_quantity(asked(query), units.emission)
+    return entered_quantity(figure_of(query), units.emission)
 
 
-def _line(query: FigureQuery, role: str, activity: str, ledger: str, units: _Units, asked: _Asked) -> ScopeLine:
+def _line(query: FigureQuery, role: str, activity: str, ledger: str, units: _Units, figure_of: _FigureCache) -> ScopeLine:
     energy = emission = None
     words = ""
     if role == OPERATION:
-        found = asked(query.replace(metric="emission_ug"))
-        if found.entries:
-            energy = quantity(query.replace(metric="energy_mj"), found.use, units.energy)
-            emission = quantity(query.replace(metric="emission_ug"), found.use, units.emission)
+        combined = figure_of(query.replace(metric="emission_ug"))
+        if combined.entries:
+            energy = quantity(query.replace(metric="energy_mj"), combined.use, units.energy)
+            emission = quantity(query.replace(metric="emission_ug"), combined.use, units.emission)
     elif role == UPSTREAM:
         words = (
             "inside the electricity above: lifecycle factors hold it"
@@ -191,10 +191,10 @@ def _line(query: FigureQuery, role: str, activity: str, ledger: str, units: _Uni
             else "not known: no factor for losses and upstream is loaded"
         )
     else:
-        found = asked(query.replace(metric=ledger))
-        covered = found.coverage
+        combined = figure_of(query.replace(metric=ledger))
+        covered = combined.coverage
         if covered is not None and covered.assets:
-            emission = entered_quantity(found, units.emission)
+            emission = entered_quantity(combined, units.emission)
         else:
             words = "no asset is registered"
     return ScopeLine(query.scope, SCOPE_NAMES[query.scope], role, activity, energy, emission, words, beyond_the_lesson(role))
@@ -216,5 +216,5 @@ def scope_rows(lab: Lab, period: Period, ledger: str, now: int) -> Sequence[tupl
     return rows
 
 
-def _value(found: Quantity | None) -> int | None:
-    return None if found is None or found.missing else found.value
+def _value(quantity: Quantity | None) -> int | None:
+    return None if quantity is None or quantity.missing else quantity.value

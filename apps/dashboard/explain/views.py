@@ -14,7 +14,7 @@ from apps.carbon.figures.visibility import visibility_for
 from apps.core.errors import InvalidInput
 from apps.dashboard.csv_response import csv_response
 from apps.dashboard.decorators import Visitor, page
-from apps.dashboard.explain.combined import together_page
+from apps.dashboard.explain.combined import combined_page
 from apps.dashboard.explain.embodied import embodied_page
 from apps.dashboard.explain.energy import explain_page
 from apps.dashboard.explain.subjects import subject_of
@@ -26,7 +26,7 @@ _QUERY = ("metric", "subject", "from", "to", "accounting", "basis", "profile", *
 _DRILL = ("hour", "device", "page", "asset", "row")
 
 
-def _asked(request: HttpRequest, visitor: Visitor, also: tuple[str, ...] = ()) -> FigureQuery:
+def _requested_query(request: HttpRequest, visitor: Visitor, also: tuple[str, ...] = ()) -> FigureQuery:
     unknown = sorted(set(request.GET) - {*_QUERY, *also})
     if unknown:
         known = ", ".join((*_QUERY, *also))
@@ -40,22 +40,28 @@ def _asked(request: HttpRequest, visitor: Visitor, also: tuple[str, ...] = ()) -
 @page()
 def explain(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
     """Show where a figure comes from."""
-    query = _asked(request, visitor, _DRILL)
+    query = _requested_query(request, visitor, _DRILL)
     period = Period(query.from_hour, query.to_hour, visitor.zone)
-    told: dict[str, Any] = {"lab": visitor.lab, "query": query, "period": period, "now": visitor.now, "version": __version__}
+    page_args: dict[str, Any] = {
+        "lab": visitor.lab,
+        "query": query,
+        "period": period,
+        "now": visitor.now,
+        "version": __version__,
+    }
     if query.metric in HARDWARE_OF:
-        return render(request, "pages/explain_together.html", {"page": together_page(**told)})
+        return render(request, "pages/explain_together.html", {"page": combined_page(**page_args)})
     if query.metric in HARDWARE_METRICS:
-        charged = embodied_page(params=request.GET.dict(), **told)
+        charged = embodied_page(params=request.GET.dict(), **page_args)
         return render(request, "pages/explain_embodied.html", {"page": charged})
-    shown = explain_page(visibility=visibility_for(visitor.lab, visitor.user), params=request.GET.dict(), **told)
-    return render(request, "pages/explain.html", {"page": shown})
+    content = explain_page(visibility=visibility_for(visitor.lab, visitor.user), params=request.GET.dict(), **page_args)
+    return render(request, "pages/explain.html", {"page": content})
 
 
 @page()
 def ledger_csv(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
     """Download all ledger entries behind a figure."""
-    query = _of(_asked(request, visitor), USE_METRICS)
+    query = _of(_requested_query(request, visitor), USE_METRICS)
 
     visibility = visibility_for(visitor.lab, visitor.user)
 
@@ -90,7 +96,7 @@ def _of(query: FigureQuery, metrics: tuple[str, ...]) -> FigureQuery:
 @page()
 def charges_csv(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
     """Download all charges, or entries of the inventory, behind a figure of hardware."""
-    query = _of(_asked(request, visitor), HARDWARE_METRICS)
+    query = _of(_requested_query(request, visitor), HARDWARE_METRICS)
     subject_of(visitor.lab, query)
     lines = (
         (

@@ -46,18 +46,18 @@ class DevicePage:
 def device_page(*, lab: Lab, device: Device, period: Period, now: int) -> DevicePage:
     """Return one device. The number of queries does not depend on the number of rows."""
     query = lab_query(lab, period).replace(subject_kind="device", subject_key=device.key)
-    found = {quality: part for (quality,), part in figures_by(lab, query, ["quality"]).items()}
+    figures = {quality: part for (quality,), part in figures_by(lab, query, ["quality"]).items()}
     times = [time for time in device_times(lab, period.from_hour, period.to_hour, now) if time.device_id == device.pk]
     stays = device_stays(device)
     nodes = Node.objects.in_bulk({stay.node_id for stay in stays} | {stay.other_id for stay in stays if stay.other_id})
     units = column_units([Figure(energy_mj=stay.energy_mj) for stay in stays])
 
     def own(from_hour: int, to_hour: int, energy_mj: int) -> Quantity:
-        asked = FigureQuery(
+        stay_query = FigureQuery(
             metric="energy_mj", from_hour=from_hour, to_hour=to_hour, basis=lab.basis, subject_kind="device",
             subject_key=device.key,
         )  # fmt: skip
-        return quantity(asked, Figure(energy_mj=energy_mj), units.energy)
+        return quantity(stay_query, Figure(energy_mj=energy_mj), units.energy)
 
     rows = [
         DeviceStayRow(
@@ -74,8 +74,8 @@ def device_page(*, lab: Lab, device: Device, period: Period, now: int) -> Device
     return DevicePage(
         device=device,
         period=period,
-        figures=energy_and_emissions(query, total(found.values())) if found else None,
-        qualities=[EnergyQuality(quality).name.lower() for quality in sorted(found)],
+        figures=energy_and_emissions(query, total(figures.values())) if figures else None,
+        qualities=[EnergyQuality(quality).name.lower() for quality in sorted(figures)],
         covered=covered(time_shares(times)),
         stays=rows[::-1],
         units=units,

@@ -51,7 +51,7 @@ class Effect:
     sum_after: Projected | None
 
 
-def places_if(lab: Lab, change: Callable[[], object]) -> SiteFacts:
+def site_facts_after(lab: Lab, change: Callable[[], object]) -> SiteFacts:
     """Return the lab's places as they would be after ``change``, by making it and taking it back; its errors are raised."""
     with transaction.atomic():
         change()
@@ -77,19 +77,23 @@ def effect_of(*, lab: Lab, after: SiteFacts, now: int) -> Effect:
     if since >= to_hour:
         return Effect(prices, since * US_PER_HOUR, [], column_units([]), None, None)
     query = FigureQuery(metric="emission_ug", from_hour=since, to_hour=to_hour, basis=lab.basis)
-    stand = {str(key): part for (key,), part in figures_by(lab, query, ["node"]).items()}
-    would = priced_with(lab, {node_id: new[node_id] for node_id in concerned}, since, to_hour)
-    nodes = [node for node in Node.objects.filter(pk__in=would).order_by("hostname", "id") if str(node.uuid) in stand]
-    units = column_units([*(stand[str(node.uuid)] for node in nodes), *would.values()])
-    rows = [_row(query, node, stand[str(node.uuid)], would[node.pk], units) for node in nodes]
+    recorded = {str(key): part for (key,), part in figures_by(lab, query, ["node"]).items()}
+    projected_figures = priced_with(lab, {node_id: new[node_id] for node_id in concerned}, since, to_hour)
+    nodes = [
+        node
+        for node in Node.objects.filter(pk__in=projected_figures).order_by("hostname", "id")
+        if str(node.uuid) in recorded
+    ]
+    units = column_units([*(recorded[str(node.uuid)] for node in nodes), *projected_figures.values()])
+    rows = [_row(query, node, recorded[str(node.uuid)], projected_figures[node.pk], units) for node in nodes]
     sums = len(rows) > 1
     return Effect(
         prices,
         since * US_PER_HOUR,
         rows,
         units,
-        projected(query, total(stand[str(node.uuid)] for node in nodes), units.emission) if sums else None,
-        projected(query, total(would[node.pk] for node in nodes), units.emission) if sums else None,
+        projected(query, total(recorded[str(node.uuid)] for node in nodes), units.emission) if sums else None,
+        projected(query, total(projected_figures[node.pk] for node in nodes), units.emission) if sums else None,
     )
 
 
@@ -104,7 +108,7 @@ def _prices(pairs: Iterable[tuple[Sequence[Span], Sequence[Span]]], from_hour: i
     for old, new in pairs:
         for change in changes(clipped(old, from_hour, END_HOUR), clipped(new, from_hour, END_HOUR)):
             hours[change.before.priced, change.after.priced].append((change.from_hour, change.to_hour))
-    found = [(start, end, *sides) for sides, listed in hours.items() for start, end in merge_intervals(listed)]
+    spans = [(start, end, *sides) for sides, listed in hours.items() for start, end in merge_intervals(listed)]
     factors = EmissionFactor.objects.in_bulk({side[1] for sides in hours for side in sides if side[1] is not None})
     return [
         PriceChange(
@@ -113,7 +117,7 @@ def _prices(pairs: Iterable[tuple[Sequence[Span], Sequence[Span]]], from_hour: i
             _words(before, factors),
             _words(after, factors),
         )
-        for start, end, before, after in sorted(found, key=lambda row: row[:2])
+        for start, end, before, after in sorted(spans, key=lambda row: row[:2])
     ]
 
 

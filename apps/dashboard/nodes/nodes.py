@@ -68,7 +68,7 @@ class NodeRow:
 
 
 @dataclass(frozen=True)
-class SetAside:
+class QuarantinedRow:
     """Windows that were stored and not counted, by reason."""
 
     reason: str
@@ -92,26 +92,29 @@ class NodesPage:
     rows: list[NodeRow]
     units: Units
     totals: EnergyAndEmissions | None
-    set_aside: list[SetAside]
+    quarantined: list[QuarantinedRow]
     sites: list[SiteRow]
 
 
-def covered(found: TimeShares) -> Covered | None:
+def covered(sums: TimeShares) -> Covered | None:
     """Return device time as shown; None where none was expected."""
-    if not found.expected_us:
+    if not sums.expected_us:
         return None
-    parts = {"measured": found.measured_us, "estimated": found.estimated_us, "unknown": found.unknown_us}
-    told = {name: percent(value, found.expected_us) for name, value in parts.items()}
-    words = f"{told['measured']} % of device time measured, {told['estimated']} % estimated, {told['unknown']} % unknown"
-    known = percent(found.measured_us + found.estimated_us, found.expected_us)
+    parts = {"measured": sums.measured_us, "estimated": sums.estimated_us, "unknown": sums.unknown_us}
+    percents = {name: percent(value, sums.expected_us) for name, value in parts.items()}
+    words = (
+        f"{percents['measured']} % of device time measured, {percents['estimated']} % estimated, "
+        f"{percents['unknown']} % unknown"
+    )
+    known = percent(sums.measured_us + sums.estimated_us, sums.expected_us)
     return Covered(known, {name: f"{width}%" for name, width in shares(parts).items()}, words)
 
 
 def sources_of(health: Any) -> list[Source]:
     """Return the sources in what a collector said about itself; what is not in its form is left out."""
-    told = health.get("source") if isinstance(health, dict) else None
+    sources = health.get("source") if isinstance(health, dict) else None
     listed = []
-    for name, counts in sorted(told.items()) if isinstance(told, dict) else ():
+    for name, counts in sorted(sources.items()) if isinstance(sources, dict) else ():
         if isinstance(counts, dict) and all(isinstance(counts.get(key), int) for key in ("ok", "failed")):
             listed.append(Source(str(name)[:40], counts["ok"], counts["failed"]))
     return listed
@@ -135,12 +138,12 @@ def _skew(node: Node) -> tuple[str, bool]:
     return f"{node.skew_us / US_PER_S:+.1f} s".replace("-", "−"), abs(node.skew_us) > SKEW_LIMIT_US
 
 
-def _set_aside(lab: Lab) -> list[SetAside]:
+def _quarantined_rows(lab: Lab) -> list[QuarantinedRow]:
     groups: dict[str, list[str]] = defaultdict(list)
     for reason, host in QuarantinedWindow.objects.filter(node__lab=lab).values_list("reason", "node__hostname"):
         groups[reason].append(host)
     return [
-        SetAside(REASONS.get(reason, reason), len(hosts), ", ".join(sorted(set(hosts))[:5]))
+        QuarantinedRow(REASONS.get(reason, reason), len(hosts), ", ".join(sorted(set(hosts))[:5]))
         for reason, hosts in sorted(groups.items())
     ]
 
@@ -148,7 +151,7 @@ def _set_aside(lab: Lab) -> list[SetAside]:
 def nodes_page(*, lab: Lab, period: Period, now: int) -> NodesPage:
     """Return all nodes. The number of queries does not depend on the number of rows."""
     query = lab_query(lab, period)
-    found = {str(key): part for (key,), part in figures_by(lab, query, ["node"]).items()}
+    by_node = {str(key): part for (key,), part in figures_by(lab, query, ["node"]).items()}
     times: dict[int, list[DeviceTime]] = defaultdict(list)
     for time in device_times(lab, period.from_hour, period.to_hour, now):
         times[time.node_id].append(time)
@@ -156,10 +159,10 @@ def nodes_page(*, lab: Lab, period: Period, now: int) -> NodesPage:
     devices: dict[int, int] = defaultdict(int)
     for node_id in Device.objects.filter(lab=lab).exclude(kind=DeviceKind.HOST).values_list("node_id", flat=True):
         devices[node_id] += 1
-    units = column_units(found.values())
+    units = column_units(by_node.values())
     rows = []
     for node in Node.objects.filter(lab=lab).order_by("hostname", "id"):
-        part = found.get(str(node.uuid))
+        part = by_node.get(str(node.uuid))
         own = query.replace(subject_kind="node", subject_key=str(node.uuid))
         site = placements[node.pk].site if node.pk in placements else None
         zone = zones.get(site.pk, "") if site else ""
@@ -169,9 +172,9 @@ def nodes_page(*, lab: Lab, period: Period, now: int) -> NodesPage:
         rows.append(
             NodeRow(node, site, zone, *state, devices[node.pk], figures, known, *_skew(node), sources_of(node.health))
         )
-    totals = energy_and_emissions(query, total(found.values()), units) if found else None
+    totals = energy_and_emissions(query, total(by_node.values()), units) if by_node else None
     sites = [SiteRow(site, zones.get(site.pk, "")) for site in sites_of(lab)]
-    return NodesPage(period, rows, units, totals, _set_aside(lab), sites)
+    return NodesPage(period, rows, units, totals, _quarantined_rows(lab), sites)
 
 
 @dataclass(frozen=True)
@@ -238,10 +241,10 @@ def node_page(*, lab: Lab, node: Node, period: Period, now: int) -> NodePage:
     own = query.replace(subject_kind="node", subject_key=str(node.uuid))
     charge = {key: part for (key,), part in figures_by(lab, own, ["charge"]).items()}
     whole = total(charge.values())
-    here = {device_key: part for (device_key,), part in figures_by(lab, own, ["device"]).items()}
+    by_device = {device_key: part for (device_key,), part in figures_by(lab, own, ["device"]).items()}
     devices = list(Device.objects.filter(lab=lab, node=node).order_by("kind", "name", "key"))
-    gone = set(here) - {device.key for device in devices}
-    devices += list(Device.objects.filter(lab=lab, key__in=gone).select_related("node").order_by("key"))
+    moved_keys = set(by_device) - {device.key for device in devices}
+    devices += list(Device.objects.filter(lab=lab, key__in=moved_keys).select_related("node").order_by("key"))
     last_hours = last_hours_in(node, (device.pk for device in devices if device.node_id != node.pk))
     everywhere: dict[str, list[tuple[str, int, Figure]]] = defaultdict(list)
     for (key, where, quality), part in figures_by(lab, query, ["device", "node", "quality"]).items():

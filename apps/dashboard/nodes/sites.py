@@ -60,7 +60,7 @@ class SitePage:
     zones: list[FactRow]
     pues: list[FactRow]
     prices: list[FactRow]
-    here: list[NodeStay]
+    current_nodes: list[NodeStay]
     before: list[NodeStay]
     coming: list[NodeStay]
     offered: list[str]
@@ -77,9 +77,9 @@ def sites_page(*, lab: Lab, now: int) -> list[SiteRow]:
     """Return the lab's sites as they are now. The number of queries does not depend on the number of rows."""
     hour = hour_of(now)
     places = site_facts_of(lab)
-    standing = placements_at(lab, hour)
+    placements = placements_at(lab, hour)
     nodes: dict[int, int] = {}
-    for placement in standing.values():
+    for placement in placements.values():
         nodes[placement.site_id] = nodes.get(placement.site_id, 0) + 1
     prices: dict[int, list[tuple[int, SitePrice]]] = {}
     for price in SitePrice.objects.filter(ACTIVE, site__lab=lab):
@@ -87,13 +87,13 @@ def sites_page(*, lab: Lab, now: int) -> list[SiteRow]:
     rows = []
     for site in sites_of(lab):
         pue_ppm = value_at(places.pues[site.pk], hour)
-        held = _price_at(prices.get(site.pk, []), hour)
+        current_price = _price_at(prices.get(site.pk, []), hour)
         rows.append(
             SiteRow(
                 site,
                 value_at(places.zones.get(site.pk, ()), hour) or "",
                 pue(pue_ppm) if pue_ppm is not None else "",
-                price_text(held) if held else "",
+                price_text(current_price) if current_price else "",
                 nodes.get(site.pk, 0),
             )
         )
@@ -102,24 +102,24 @@ def sites_page(*, lab: Lab, now: int) -> list[SiteRow]:
 
 def _price_at(history: list[tuple[int, SitePrice]], hour: int) -> SitePrice | None:
     """Return the price that holds: unlike a zone's or a PUE's, the first is not known to have held before its date."""
-    begun = [price for from_hour, price in sorted(history, key=lambda fact: fact[0]) if from_hour <= hour]
-    return begun[-1] if begun else None
+    started = [price for from_hour, price in sorted(history, key=lambda fact: fact[0]) if from_hour <= hour]
+    return started[-1] if started else None
 
 
-def _history(facts: list[DatedFact], told: dict[int, str], *, from_the_beginning: bool) -> list[FactRow]:
+def _history(facts: list[DatedFact], values: dict[int, str], *, from_the_beginning: bool) -> list[FactRow]:
     """Return a history, newest first."""
     rows = []
-    found = dated_intervals([(fact.from_hour, fact) for fact in facts])
-    for i, (_, to_hour, fact) in enumerate(found):
+    intervals = dated_intervals([(fact.from_hour, fact) for fact in facts])
+    for i, (_, to_hour, fact) in enumerate(intervals):
         first = i == 0 and from_the_beginning
         rows.append(
             FactRow(
                 fact,
-                told[fact.pk],
+                values[fact.pk],
                 None if first or fact.from_hour == 0 else fact.from_hour * US_PER_HOUR,
                 None if to_hour is None else to_hour * US_PER_HOUR,
                 getattr(fact, "note", ""),
-                i == len(found) - 1 and not first,
+                i == len(intervals) - 1 and not first,
             )
         )
     return rows[::-1]
@@ -152,7 +152,9 @@ def site_page(*, lab: Lab, site: Site, zones: list[tuple[str, str]], effect: Eff
         ),
         pues=_history([*pues], {fact.pk: pue(fact.pue_ppm) for fact in pues}, from_the_beginning=True),
         prices=_history([*prices], {fact.pk: price_text(fact) for fact in prices}, from_the_beginning=False),
-        here=[row for stay, row in stays if stay.from_hour <= hour and (stay.to_hour is None or stay.to_hour > hour)],
+        current_nodes=[
+            row for stay, row in stays if stay.from_hour <= hour and (stay.to_hour is None or stay.to_hour > hour)
+        ],
         before=[row for stay, row in stays if stay.to_hour is not None and stay.to_hour <= hour],
         coming=[row for stay, row in stays if stay.from_hour > hour],
         offered=[zone_label(code, name) for code, name in zones],

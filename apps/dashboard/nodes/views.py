@@ -17,7 +17,7 @@ from apps.core.errors import Conflict, InvalidInput, LabCarbonError
 from apps.dashboard.decorators import MANAGERS, Visitor, or_not_found, page
 from apps.dashboard.form_fields import always, from_us, required_site
 from apps.dashboard.nodes.devices import device_page
-from apps.dashboard.nodes.effects import Effect, effect_of, places_if
+from apps.dashboard.nodes.effects import Effect, effect_of, site_facts_after
 from apps.dashboard.nodes.nodes import node_page, nodes_page
 from apps.dashboard.nodes.placements import move_page
 from apps.dashboard.period_menu import period_menu, requested_period
@@ -25,7 +25,7 @@ from apps.fleet.models import Node
 from apps.fleet.selectors import device_of, node_of, sites_of, stays_of
 from apps.fleet.services import correct_place, issue_enrolment_code, move_node, set_static_power, undo_move
 
-MOST_WATTS = 100_000
+MAX_WATTS = 100_000
 
 
 @page()
@@ -34,14 +34,14 @@ def nodes(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
     period = requested_period(request, visitor)
     if isinstance(period, HttpResponseRedirect):
         return period
-    shown = nodes_page(lab=visitor.lab, period=period, now=visitor.now)
-    return render(request, "pages/nodes.html", {"page": shown, "menu": period_menu(request, period)})
+    content = nodes_page(lab=visitor.lab, period=period, now=visitor.now)
+    return render(request, "pages/nodes.html", {"page": content, "menu": period_menu(request, period)})
 
 
 @page("GET", "POST")
 def node(request: HttpRequest, visitor: Visitor, uuid: UUID) -> HttpResponseBase:
     """Show one node; POST says what its rest draws."""
-    asked = or_not_found(node_of(visitor.lab, uuid), "node", "/nodes/")
+    node = or_not_found(node_of(visitor.lab, uuid), "node", "/nodes/")
     period = requested_period(request, visitor)
     if isinstance(period, HttpResponseRedirect):
         return period
@@ -49,15 +49,15 @@ def node(request: HttpRequest, visitor: Visitor, uuid: UUID) -> HttpResponseBase
     if request.method == "POST":
         visitor.require_role(MANAGERS)
         try:
-            set_static_power(node=asked, static_power_mw=_static_power(request), by=visitor.user, now=visitor.now)
+            set_static_power(node=node, static_power_mw=_static_power(request), by=visitor.user, now=visitor.now)
             messages.success(
-                request, f"The rest of {asked.hostname} is computed again for all its hours; this takes a moment."
+                request, f"The rest of {node.hostname} is computed again for all its hours; this takes a moment."
             )
-            return HttpResponseRedirect(f"/nodes/{asked.uuid}/#rest")
+            return HttpResponseRedirect(f"/nodes/{node.uuid}/#rest")
         except LabCarbonError as wrong:
             error = wrong
-    shown = node_page(lab=visitor.lab, node=asked, period=period, now=visitor.now)
-    context = {"page": shown, "menu": period_menu(request, period), "error": error}
+    content = node_page(lab=visitor.lab, node=node, period=period, now=visitor.now)
+    context = {"page": content, "menu": period_menu(request, period), "error": error}
     return render(request, "pages/node.html", context, status=error.status if error else 200)
 
 
@@ -72,10 +72,10 @@ def _static_power(request: HttpRequest) -> int | None:
     text = request.POST.get("watts", "").strip().replace(",", ".")
     try:
         watts = Decimal(text)
-        if not watts.is_finite() or not 0 <= watts <= MOST_WATTS:
+        if not watts.is_finite() or not 0 <= watts <= MAX_WATTS:
             raise InvalidOperation
     except InvalidOperation as error:
-        hint = f"Write watts between 0 and {MOST_WATTS}, for example 45."
+        hint = f"Write watts between 0 and {MAX_WATTS}, for example 45."
         raise InvalidInput(f"{text[:40]!r} is not a power.", field="watts", hint=hint) from error
     return int(watts * 1000)
 
@@ -83,40 +83,40 @@ def _static_power(request: HttpRequest) -> int | None:
 @page("GET", "POST")
 def move(request: HttpRequest, visitor: Visitor, uuid: UUID) -> HttpResponseBase:
     """Show where a node stood, and with a question in the address what a move would change; POST records it."""
-    asked = or_not_found(node_of(visitor.lab, uuid), "node", "/nodes/")
+    node = or_not_found(node_of(visitor.lab, uuid), "node", "/nodes/")
     data = request.POST if request.method == "POST" else request.GET
     error: LabCarbonError | None = None
     effect: Effect | None = None
     if request.method == "POST" or "do" in data:
         visitor.require_role(MANAGERS)
         try:
-            change, told = _move(data, visitor, asked)
+            change, message = _move(data, visitor, node)
             if request.method == "POST":
                 change()
-                messages.success(request, f"{told} Its carbon is computed again in a moment.")
-                return HttpResponseRedirect(f"/nodes/{asked.uuid}/#place")
-            effect = effect_of(lab=visitor.lab, after=places_if(visitor.lab, change), now=visitor.now)
+                messages.success(request, f"{message} Its carbon is computed again in a moment.")
+                return HttpResponseRedirect(f"/nodes/{node.uuid}/#place")
+            effect = effect_of(lab=visitor.lab, after=site_facts_after(visitor.lab, change), now=visitor.now)
         except LabCarbonError as wrong:
             error = wrong
-    shown = move_page(lab=visitor.lab, node=asked, effect=effect, now=visitor.now)
-    context = {"page": shown, "error": error, "typed": data, "kept": data.items() if effect else ()}
+    content = move_page(lab=visitor.lab, node=node, effect=effect, now=visitor.now)
+    context = {"page": content, "error": error, "typed": data, "kept": data.items() if effect else ()}
     return render(request, "pages/move.html", context, status=error.status if error else 200)
 
 
-def _move(data: QueryDict, visitor: Visitor, asked: Node) -> tuple[Callable[[], object], str]:
+def _move(data: QueryDict, visitor: Visitor, node: Node) -> tuple[Callable[[], object], str]:
     """Return what a form asks to record about a node's place, and how it is told when that is done."""
     who: dict[str, Any] = {"by": visitor.user, "now": visitor.now}
     if data.get("do") == "undo":
         text = data.get("placement", "")
-        latest = [stay.placement for stay in stays_of(asked) if str(stay.placement.pk) == text]
+        latest = [stay.placement for stay in stays_of(node) if str(stay.placement.pk) == text]
         if not latest:
             raise Conflict("This move is not there any more.", hint="Load the page again to see where the node stood.")
         return partial(undo_move, placement=latest[0], **who), f"The move to {latest[0].site} is withdrawn."
     site = required_site(data, visitor)
     if always(data):
-        return partial(correct_place, node=asked, site=site, **who), f"{asked.hostname} always stood at {site}."
+        return partial(correct_place, node=node, site=site, **who), f"{node.hostname} always stood at {site}."
     begin = from_us(data, visitor)
-    return partial(move_node, node=asked, site=site, from_us=begin, **who), f"{asked.hostname} moves to {site}."
+    return partial(move_node, node=node, site=site, from_us=begin, **who), f"{node.hostname} moves to {site}."
 
 
 @never_cache
@@ -149,9 +149,9 @@ def enrol(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
 @page()
 def device(request: HttpRequest, visitor: Visitor, key: str) -> HttpResponseBase:
     """Show one device."""
-    asked = or_not_found(device_of(visitor.lab, key), "device", "/nodes/")
+    device = or_not_found(device_of(visitor.lab, key), "device", "/nodes/")
     period = requested_period(request, visitor)
     if isinstance(period, HttpResponseRedirect):
         return period
-    shown = device_page(lab=visitor.lab, device=asked, period=period, now=visitor.now)
-    return render(request, "pages/device.html", {"page": shown, "menu": period_menu(request, period)})
+    content = device_page(lab=visitor.lab, device=device, period=period, now=visitor.now)
+    return render(request, "pages/device.html", {"page": content, "menu": period_menu(request, period)})

@@ -31,7 +31,7 @@ class Alert:
     title: str
     text: str
     href: str
-    go: str
+    action: str
     quantity: Quantity | None = None
     command: str = ""
 

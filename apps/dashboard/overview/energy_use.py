@@ -12,7 +12,7 @@ from apps.dashboard.charts import Chart, Series, stacked
 from apps.dashboard.coverage import DeviceTime, covered_by_day, covered_by_hour, expected_between
 from apps.dashboard.explain.pricing import PRICING_GROUPS, Pricing, pricing_from
 from apps.dashboard.figures import Quantity, quantity, total
-from apps.dashboard.formatting import Unit, shown, unit_for
+from apps.dashboard.formatting import Unit, format_value, unit_for
 from apps.dashboard.periods import Bucket, Period
 from apps.ingest.choices import EnergyQuality
 
@@ -62,24 +62,24 @@ class Use:
         return {name: total(groups[name]) for name in EnergyQuality.names if name in groups}
 
 
-def use_of(lab: Lab, query: FigureQuery, stretch: str = "hour") -> Use:
+def use_of(lab: Lab, query: FigureQuery, time_group: str = "hour") -> Use:
     """Return the use behind ``query``, by hour or by ``Period.stretch``. One query."""
-    return Use(query, figures_by(lab, query, [stretch, "charge", "quality"]))
+    return Use(query, figures_by(lab, query, [time_group, "charge", "quality"]))
 
 
-def priced_use(lab: Lab, query: FigureQuery, stretch: str) -> tuple[Use, Pricing]:
+def priced_use(lab: Lab, query: FigureQuery, time_group: str) -> tuple[Use, Pricing]:
     """Return the use behind ``query`` and what priced its emissions, from one pass over the ledger. Two queries."""
-    found = figures_by(lab, query, [stretch, *PRICING_GROUPS])
+    figures = figures_by(lab, query, [time_group, *PRICING_GROUPS])
     by_use: dict[tuple[int, str, int], list[Figure]] = defaultdict(list)
     by_price: dict[tuple[Any, ...], list[Figure]] = defaultdict(list)
-    for (hour, quality, charge, factor, pue), part in found.items():
+    for (hour, quality, charge, factor, pue), part in figures.items():
         by_use[hour, charge, quality].append(part)
         by_price[quality, charge, factor, pue].append(part)
     use = Use(query, {key: total(parts) for key, parts in by_use.items()})
     return use, pricing_from({key: total(parts) for key, parts in by_price.items()}, "emission_ug")
 
 
-def merged(use: Use, key: str) -> Use:
+def merge_charges(use: Use, key: str) -> Use:
     """Return the same use with all charges as one, called ``key``."""
     groups: dict[tuple[int, str, int], list[Figure]] = defaultdict(list)
     for (hour, _, quality), part in use.parts.items():
@@ -97,18 +97,20 @@ def charge_query(query: FigureQuery, key: str) -> FigureQuery:
 def charges(lab: Lab, use: Use, period: Period) -> list[Charge]:
     """Return who is charged, projects by energy, then what is nobody's. Projects that used nothing are left out."""
     names = dict(lab.projects.values_list("slug", "name"))
-    found = use.by_charge()
-    projects = sorted((key for key in found if not key.startswith("~")), key=lambda key: (-found[key].energy_mj, key))
+    by_charge = use.by_charge()
+    projects = sorted(
+        (key for key in by_charge if not key.startswith("~")), key=lambda key: (-by_charge[key].energy_mj, key)
+    )
     listed = []
     for i, key in enumerate(projects):
         href = f"/projects/{key}/" + (f"?{period.query}" if period.query else "")
         colour = COLOURS[i] if i < len(COLOURS) else "s-more"
-        listed.append(Charge(key, names.get(key, key), colour, "", href, charge_query(use.query, key), found[key]))
+        listed.append(Charge(key, names.get(key, key), colour, "", href, charge_query(use.query, key), by_charge[key]))
     for key, (name, colour, note) in SPECIAL.items():
-        if key in found:
+        if key in by_charge:
             page = "/unattributed/" + (f"?{period.query}" if period.query else "")
             href = page if key == "~unattributed" else "/nodes/"
-            listed.append(Charge(key, name, colour, note, href, charge_query(use.query, key), found[key]))
+            listed.append(Charge(key, name, colour, note, href, charge_query(use.query, key), by_charge[key]))
     return listed
 
 
@@ -149,12 +151,12 @@ def in_buckets(use: Use, buckets: list[Bucket]) -> dict[tuple[int, str, str], Fi
 def unknown_shares(lab: Lab, period: Period, times: list[DeviceTime], now: int) -> list[float | None]:
     """Return per bucket the share of expected device time without data (None: nothing was expected). One query."""
     buckets = period.buckets()
-    hours = (covered_by_hour if period.stretch == "hour" else covered_by_day)(lab, period.from_hour, period.to_hour)
+    hours = (covered_by_hour if period.time_group == "hour" else covered_by_day)(lab, period.from_hour, period.to_hour)
     shares: list[float | None] = []
     for bucket in buckets:
         expected = expected_between(times, bucket.from_hour, bucket.to_hour, now)
-        known = sum(hours.get(hour, 0) for hour in range(bucket.from_hour, bucket.to_hour))
-        shares.append(max(0.0, 1 - known / expected) if expected else None)
+        covered_us = sum(hours.get(hour, 0) for hour in range(bucket.from_hour, bucket.to_hour))
+        shares.append(max(0.0, 1 - covered_us / expected) if expected else None)
     return shares
 
 
@@ -163,7 +165,7 @@ def use_chart(name: str, use: Use, listed: list[Charge], period: Period, unknown
     buckets = period.buckets()
     cells = in_buckets(use, buckets)
     unit = chart_unit(cells, buckets)
-    shown_as = {charge.key: charge for charge in listed}
+    by_key = {charge.key: charge for charge in listed}
     values: dict[tuple[str, str, str, str], list[float]] = {}
     for charge in listed:
         title, href = ("Other projects", "/projects/") if charge.colour == "s-more" else (charge.name, charge.href)
@@ -171,7 +173,7 @@ def use_chart(name: str, use: Use, listed: list[Charge], period: Period, unknown
             column = [cells.get((i, charge.key, quality), Figure()).energy_mj / unit.divisor for i in range(len(buckets))]
             if not any(column):
                 continue
-            key = (title, shown_as[charge.key].colour, quality, href)
+            key = (title, by_key[charge.key].colour, quality, href)
             values[key] = [a + b for a, b in zip(values.get(key, [0.0] * len(buckets)), column, strict=True)]
     return stacked(
         name=name,
@@ -204,13 +206,13 @@ def use_data_table(use: Use, listed: list[Charge], period: Period, unknown: list
     rows = []
     for i, bucket in enumerate(buckets):
         span: dict[str, Any] = {"from_hour": bucket.from_hour, "to_hour": bucket.to_hour}
-        found = [by_cell.get((i, charge.key)) for charge in listed]
+        cell_parts = [by_cell.get((i, charge.key)) for charge in listed]
         row = [
             quantity(charge.query.replace(**span), total(parts), unit) if parts else None
-            for charge, parts in zip(listed, found, strict=True)
+            for charge, parts in zip(listed, cell_parts, strict=True)
         ]
-        known = [part for parts in found if parts for part in parts]
-        row.append(quantity(use.query.replace(**span), total(known), unit) if known else None)
+        known_parts = [part for parts in cell_parts if parts for part in parts]
+        row.append(quantity(use.query.replace(**span), total(known_parts), unit) if known_parts else None)
         gap = unknown[i] or 0.0
         rows.append(DataTableRow(bucket.full_label, row, f"{gap:.0%}" if gap > 0.005 else ""))
     totals = [quantity(charge.query, charge.figure, unit) for charge in listed] + [quantity(use.query, use.whole, unit)]
@@ -225,6 +227,6 @@ def chart_summary(use: Use, listed: list[Charge], period: Period) -> str:
     unit = unit_for("energy_mj", [use.whole.energy_mj])
     grain = {"hour": "Hourly", "day": "Daily", "week": "Weekly"}[period.grain]
     return (
-        f"{grain} energy, {period.label}: {shown(use.whole.energy_mj, unit)} {unit.name} in all, "
-        f"most of it {top.name} ({shown(top.figure.energy_mj, unit)} {unit.name})."
+        f"{grain} energy, {period.label}: {format_value(use.whole.energy_mj, unit)} {unit.name} in all, "
+        f"most of it {top.name} ({format_value(top.figure.energy_mj, unit)} {unit.name})."
     )

@@ -27,7 +27,7 @@ SPECIAL_HARDWARE = {
 
 
 @dataclass(frozen=True)
-class Caused:
+class CombinedEmissions:
     """What one line caused: by use (None: it used nothing), by hardware (None: it bears nothing), by both."""
 
     use: Quantity | None
@@ -44,17 +44,17 @@ class Hardware:
     cells: dict[tuple[int, str], Embodied]
     covered: Coverage
     unit: Unit
-    whole: Caused
-    headline: Caused
+    whole: CombinedEmissions
+    headline: CombinedEmissions
     bought: Quantity | None
     known: str
 
     @cached_property
     def by_charge(self) -> dict[str, Embodied]:
-        found: dict[str, Embodied] = defaultdict(Embodied)
+        totals: dict[str, Embodied] = defaultdict(Embodied)
         for (_, charge), part in self.cells.items():
-            found[charge] += part
-        return dict(found)
+            totals[charge] += part
+        return dict(totals)
 
 
 def hardware_of(lab: Lab, query: FigureQuery, used: Figure, now: int, period: Period | None = None) -> Hardware | None:
@@ -62,9 +62,9 @@ def hardware_of(lab: Lab, query: FigureQuery, used: Figure, now: int, period: Pe
     asset. Four queries."""
     if not lab.assets.exists():
         return None
-    asked = query.replace(metric=ALLOCATION)
-    cells = embodied_in(lab, asked, _edges(period) if period else asked.hours, now)
-    covered = coverage(lab, asked, now)
+    allocation = query.replace(metric=ALLOCATION)
+    cells = embodied_in(lab, allocation, _edges(period) if period else allocation.hours, now)
+    covered = coverage(lab, allocation, now)
     whole = sum(cells.values(), Embodied())
     unit = unit_for(TOGETHER, [used.emission_ug + whole.embodied_ug], column=True)
     bought = query.replace(metric=INVENTORY)
@@ -74,21 +74,23 @@ def hardware_of(lab: Lab, query: FigureQuery, used: Figure, now: int, period: Pe
         cells=cells,
         covered=covered,
         unit=unit,
-        whole=_caused(query, used, whole, covered, unit),
-        headline=_caused(query, used, whole, covered, None),
+        whole=_combined_emissions(query, used, whole, covered, unit),
+        headline=_combined_emissions(query, used, whole, covered, None),
         bought=entered_quantity(CombinedFigure(bought, hardware=embodied(lab, bought, now), coverage=covered)),
         known=f"{covered.known} of {covered.assets} asset{'' if covered.assets == 1 else 's'} "
         f"{'has' if covered.assets == 1 else 'have'} a known figure",
     )
 
 
-def _caused(query: FigureQuery, used: Figure, borne: Embodied, covered: Coverage | None, unit: Unit | None) -> Caused:
+def _combined_emissions(
+    query: FigureQuery, used: Figure, charged: Embodied, covered: Coverage | None, unit: Unit | None
+) -> CombinedEmissions:
     """Return a line's figures; ``covered`` None: what is not known is told with the sum."""
     emission, hardware = query.replace(metric="emission_ug"), query.replace(metric=ALLOCATION)
-    return Caused(
+    return CombinedEmissions(
         quantity(emission, used, unit),
-        carbon_quantity(CombinedFigure(hardware, hardware=borne, coverage=covered), unit),
-        carbon_quantity(CombinedFigure(query.replace(metric=TOGETHER), used, borne, covered), unit),
+        carbon_quantity(CombinedFigure(hardware, hardware=charged, coverage=covered), unit),
+        carbon_quantity(CombinedFigure(query.replace(metric=TOGETHER), used, charged, covered), unit),
     )
 
 
@@ -99,35 +101,35 @@ def charge_query(query: FigureQuery, key: str) -> FigureQuery:
     return query.replace(subject_kind="project", subject_key=key)
 
 
-def caused(hardware: Hardware, charge: Charge) -> Caused:
+def combined_emissions(hardware: Hardware, charge: Charge) -> CombinedEmissions:
     """Return what one charge caused; the lines add up to the whole."""
     query = charge_query(hardware.query, charge.key)
-    borne = hardware.by_charge.get(charge.key)
-    line = _caused(query, charge.figure, borne or Embodied(), None, hardware.unit)
+    charged = hardware.by_charge.get(charge.key)
+    line = _combined_emissions(query, charge.figure, charged or Embodied(), None, hardware.unit)
     used = (
         quantity(charge.query.replace(metric="emission_ug"), charge.figure, hardware.unit) if charge.figure.entries else None
     )
-    return Caused(used, line.hardware if borne else None, line.together)
+    return CombinedEmissions(used, line.hardware if charged else None, line.together)
 
 
 def all_charges(lab: Lab, hardware: Hardware | None, listed: list[Charge], period: Period) -> list[Charge]:
     """Return who is charged for use or hardware: those of ``listed``, projects with hardware alone, then nobody's."""
     if hardware is None:
         return listed
-    seen = {charge.key for charge in listed}
+    listed_keys = {charge.key for charge in listed}
     names = dict(lab.projects.values_list("slug", "name"))
-    more = [key for key in sorted(hardware.by_charge) if key not in seen]
+    extra_keys = [key for key in sorted(hardware.by_charge) if key not in listed_keys]
     suffix = f"?{period.query}" if period.query else ""
     projects = [charge for charge in listed if not charge.key.startswith("~")]
-    for key in (key for key in more if not key.startswith("~")):
+    for key in (key for key in extra_keys if not key.startswith("~")):
         colour = COLOURS[len(projects)] if len(projects) < len(COLOURS) else "s-more"
         projects.append(_charge(hardware, key, names.get(key, key), colour, "", f"/projects/{key}/{suffix}"))
-    nobody = {charge.key: charge for charge in listed if charge.key.startswith("~")}
-    for key in (key for key in more if key.startswith("~")):
+    special = {charge.key: charge for charge in listed if charge.key.startswith("~")}
+    for key in (key for key in extra_keys if key.startswith("~")):
         name, colour, note = {**SPECIAL, **SPECIAL_HARDWARE}[key]
-        nobody[key] = _charge(hardware, key, name, colour, note, "/assets/")
+        special[key] = _charge(hardware, key, name, colour, note, "/assets/")
     order = [*SPECIAL, *SPECIAL_HARDWARE]
-    return [*projects, *(nobody[key] for key in order if key in nobody)]
+    return [*projects, *(special[key] for key in order if key in special)]
 
 
 def _charge(hardware: Hardware, key: str, name: str, colour: str, note: str, href: str) -> Charge:
@@ -147,7 +149,7 @@ def _unit(hardware: Hardware) -> Unit:
     return unit_for(ALLOCATION, heights.values())
 
 
-def _bearing(hardware: Hardware, listed: list[Charge]) -> list[Charge]:
+def _charges_with_hardware(hardware: Hardware, listed: list[Charge]) -> list[Charge]:
     return [charge for charge in listed if charge.key in hardware.by_charge]
 
 
@@ -156,14 +158,14 @@ def hardware_chart(hardware: Hardware | None, listed: list[Charge], period: Peri
     if hardware is None or not hardware.by_charge:
         return None
     cells, unit = hardware.cells, _unit(hardware)
-    bearing, buckets = _bearing(hardware, listed), period.buckets()
-    top = max(bearing, key=lambda charge: hardware.by_charge[charge.key].embodied_ug)
+    hardware_charges, buckets = _charges_with_hardware(hardware, listed), period.buckets()
+    top = max(hardware_charges, key=lambda charge: hardware.by_charge[charge.key].embodied_ug)
     series = [
         Series(
             charge.name, charge.colour, "SPREAD", charge.href,
             [cells.get((i, charge.key), Embodied()).embodied_ug / unit.divisor for i in range(len(buckets))],
         )
-        for charge in bearing
+        for charge in hardware_charges
     ]  # fmt: skip
     return stacked(
         name="hardware-by-project",
@@ -180,34 +182,37 @@ def hardware_chart(hardware: Hardware | None, listed: list[Charge], period: Peri
 def hardware_data_table(hardware: Hardware, listed: list[Charge], period: Period) -> DataTable:
     """Return the table twin of that chart."""
     cells, unit = hardware.cells, _unit(hardware)
-    bearing = _bearing(hardware, listed)
+    hardware_charges = _charges_with_hardware(hardware, listed)
     whole = hardware.query.replace(metric=ALLOCATION)
-    asked = [charge_query(whole, charge.key) for charge in bearing]
+    queries = [charge_query(whole, charge.key) for charge in hardware_charges]
     rows = []
     for i, bucket in enumerate(period.buckets()):
         span: dict[str, Any] = {"from_hour": bucket.from_hour, "to_hour": bucket.to_hour}
-        found = [cells.get((i, charge.key)) for charge in bearing]
+        cell_parts = [cells.get((i, charge.key)) for charge in hardware_charges]
         row: list[Quantity | None] = [
             amount_quantity(query.replace(**span), part.embodied_ug, unit) if part else None
-            for query, part in zip(asked, found, strict=True)
+            for query, part in zip(queries, cell_parts, strict=True)
         ]
-        known = [part.embodied_ug for part in found if part]
-        row.append(amount_quantity(whole.replace(**span), sum(known), unit) if known else None)
+        known_ug = [part.embodied_ug for part in cell_parts if part]
+        row.append(amount_quantity(whole.replace(**span), sum(known_ug), unit) if known_ug else None)
         rows.append(DataTableRow(bucket.full_label, row, ""))
     totals = [
         amount_quantity(query, hardware.by_charge[charge.key].embodied_ug, unit)
-        for query, charge in zip(asked, bearing, strict=True)
+        for query, charge in zip(queries, hardware_charges, strict=True)
     ]
     totals.append(amount_quantity(whole, sum(part.embodied_ug for part in hardware.by_charge.values()), unit))
-    return DataTable([charge.name for charge in bearing], unit, rows, totals, period.grain, "Hardware")
+    return DataTable([charge.name for charge in hardware_charges], unit, rows, totals, period.grain, "Hardware")
 
 
 def by_kind(lab: Lab, query: FigureQuery, now: int) -> list[tuple[str, Quantity]]:
     """Return why a subject bears hardware, largest first; the parts add up to its hardware. One query."""
-    asked = query.replace(metric=ALLOCATION)
-    found = {kind: part.embodied_ug for (_, kind), part in embodied_in(lab, asked, asked.hours, now, by="kind").items()}
-    unit = unit_for(ALLOCATION, [sum(found.values())], column=True)
-    order = sorted(found, key=lambda kind: (-found[kind], kind))
+    allocation = query.replace(metric=ALLOCATION)
+    amounts = {
+        kind: part.embodied_ug for (_, kind), part in embodied_in(lab, allocation, allocation.hours, now, by="kind").items()
+    }
+    unit = unit_for(ALLOCATION, [sum(amounts.values())], column=True)
+    order = sorted(amounts, key=lambda kind: (-amounts[kind], kind))
     return [
-        (str(ChargeKind(kind).label), amount_quantity(asked.replace(consumer=kind), found[kind], unit)) for kind in order
+        (str(ChargeKind(kind).label), amount_quantity(allocation.replace(consumer=kind), amounts[kind], unit))
+        for kind in order
     ]

@@ -19,7 +19,7 @@ from apps.dashboard.figures import (
     quantity,
 )
 from apps.dashboard.formatting import percent, shares
-from apps.dashboard.overview.alerts import Need, needs_of
+from apps.dashboard.overview.alerts import Alert, alerts_of
 from apps.dashboard.overview.energy_use import (
     Charge,
     DataTable,
@@ -33,10 +33,10 @@ from apps.dashboard.overview.energy_use import (
     use_of,
 )
 from apps.dashboard.overview.hardware import (
-    Caused,
+    CombinedEmissions,
     Hardware,
     all_charges,
-    caused,
+    combined_emissions,
     hardware_chart,
     hardware_data_table,
     hardware_of,
@@ -78,7 +78,7 @@ class Row:
     charge: Charge
     figures: EnergyAndEmissions | None
     share: Quantity | None
-    caused: Caused | None
+    combined_emissions: CombinedEmissions | None
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ class OverviewPage:
     units: Units
     rows: list[Row]
     totals: EnergyAndEmissions
-    needs: list[Need]
+    alerts: list[Alert]
     chart: Chart
     unknown_drawn: bool
     hardware: Hardware | None
@@ -116,14 +116,14 @@ class OverviewPage:
 def overview_page(*, lab: Lab, period: Period, now: int, profile: str = "") -> OverviewPage:
     """Return the Overview of a period, read by a scope profile ('': the lab's). The number of queries does not depend on
     the number of rows."""
-    use, pricing = priced_use(lab, lab_query(lab, period).replace(profile=profile or lab.profile), period.stretch)
+    use, pricing = priced_use(lab, lab_query(lab, period).replace(profile=profile or lab.profile), period.time_group)
     listed = charges(lab, use, period)
     times = device_times(lab, period.from_hour, period.to_hour, now)
     unknown = unknown_shares(lab, period, times, now)
     units = column_units([use.whole])
     whole = use.whole
     hardware = hardware_of(lab, use.query, whole, now, period)
-    bearing = all_charges(lab, hardware, listed, period)
+    hardware_charges = all_charges(lab, hardware, listed, period)
     return OverviewPage(
         period=period,
         since=_since(period),
@@ -135,13 +135,13 @@ def overview_page(*, lab: Lab, period: Period, now: int, profile: str = "") -> O
         trust=_trust(lab, times, pricing, use.query, now),
         tiles=_tiles(listed, whole, use.query, pricing, hardware),
         units=units,
-        rows=[_row(charge, units, whole, hardware) for charge in bearing],
+        rows=[_row(charge, units, whole, hardware) for charge in hardware_charges],
         totals=energy_and_emissions(use.query, whole, units),
-        needs=needs_of(lab, listed, now),
+        alerts=alerts_of(lab, listed, now),
         chart=use_chart("energy-by-project", use, listed, period, unknown, chart_summary(use, listed, period)),
         unknown_drawn=any(share is not None and share > 0.005 for share in unknown),
         hardware=hardware,
-        hardware_chart=hardware_chart(hardware, bearing, period),
+        hardware_chart=hardware_chart(hardware, hardware_charges, period),
         heading=_heading(listed),
     )
 
@@ -152,20 +152,20 @@ def _row(charge: Charge, units: Units, whole: Figure, hardware: Hardware | None)
         charge,
         energy_and_emissions(charge.query, charge.figure, units) if used else None,
         percent_quantity(charge.query, charge.figure.energy_mj, whole.energy_mj) if used else None,
-        caused(hardware, charge) if hardware else None,
+        combined_emissions(hardware, charge) if hardware else None,
     )
 
 
 def overview_data_table(*, lab: Lab, period: Period, now: int) -> DataTable:
     """Return the table twin of the Overview's chart."""
-    use = use_of(lab, lab_query(lab, period), period.stretch)
+    use = use_of(lab, lab_query(lab, period), period.time_group)
     times = device_times(lab, period.from_hour, period.to_hour, now)
     return use_data_table(use, charges(lab, use, period), period, unknown_shares(lab, period, times, now))
 
 
 def overview_hardware_data_table(*, lab: Lab, period: Period, now: int) -> DataTable | None:
     """Return the table twin of the Overview's chart of hardware; None where nothing is borne."""
-    use = use_of(lab, lab_query(lab, period), period.stretch)
+    use = use_of(lab, lab_query(lab, period), period.time_group)
     hardware = hardware_of(lab, use.query, use.whole, now, period)
     if hardware is None or not hardware.by_charge:
         return None
@@ -200,10 +200,10 @@ def _heading(listed: list[Charge]) -> str:
     return f"{top.name} used the most"
 
 
-def _known(times: list[DeviceTime]) -> bool:
+def _is_comparable(times: list[DeviceTime]) -> bool:
     """Return whether so little is unknown that energies can be compared."""
-    found = time_shares(times)
-    return found.unknown_us * COMPARABLE_IF_UNKNOWN_BELOW <= found.expected_us
+    sums = time_shares(times)
+    return sums.unknown_us * COMPARABLE_IF_UNKNOWN_BELOW <= sums.expected_us
 
 
 def _comparison(lab: Lab, period: Period, whole: Figure, times: list[DeviceTime], now: int) -> Comparison | None:
@@ -212,26 +212,28 @@ def _comparison(lab: Lab, period: Period, whole: Figure, times: list[DeviceTime]
     first_us = min((time.first_us for time in times), default=None)
     if first_us is None or first_us > before.from_hour * 3_600_000_000 or not whole.energy_mj:
         return None
-    if not _known(times) or not _known(device_times(lab, before.from_hour, before.to_hour, now)):
+    if not _is_comparable(times) or not _is_comparable(device_times(lab, before.from_hour, before.to_hour, now)):
         return None
     query = lab_query(lab, before)
     earlier = figure(lab, query)
     if not earlier.energy_mj:
         return None
     change = whole.energy_mj - earlier.energy_mj
-    told = quantity(query, earlier)
+    earlier_quantity = quantity(query, earlier)
     length = f"{period.days} days" if period.hours > 48 else f"{period.hours} hours"
     number = percent(abs(change), earlier.energy_mj)
-    shown = Quantity(query, told.value, number, "%", f"{told.exact} in the {length} before")
-    return Comparison(shown, f"{'less' if change < 0 else 'more'} energy than in the {length} before")
+    change_quantity = Quantity(
+        query, earlier_quantity.value, number, "%", f"{earlier_quantity.exact} in the {length} before"
+    )
+    return Comparison(change_quantity, f"{'less' if change < 0 else 'more'} energy than in the {length} before")
 
 
 def _trust(lab: Lab, times: list[DeviceTime], pricing: Pricing, query: FigureQuery, now: int) -> Trust:
-    found = time_shares(times)
-    parts = {"measured": found.measured_us, "estimated": found.estimated_us, "unknown": found.unknown_us}
+    sums = time_shares(times)
+    parts = {"measured": sums.measured_us, "estimated": sums.estimated_us, "unknown": sums.unknown_us}
     factors = pricing.factors
     return Trust(
-        **{name: percent(value, found.expected_us) for name, value in parts.items()},
+        **{name: percent(value, sums.expected_us) for name, value in parts.items()},
         widths={name: f"{width}%" for name, width in shares(parts).items()},
         silent=silent_nodes(lab, now).count(),
         factor=factor_text(factors[0]) if len(factors) == 1 else f"{len(factors)} emission factors" if factors else "",
@@ -243,7 +245,7 @@ def _trust(lab: Lab, times: list[DeviceTime], pricing: Pricing, query: FigureQue
 def _tiles(
     listed: list[Charge], whole: Figure, query: FigureQuery, pricing: Pricing, hardware: Hardware | None
 ) -> list[Tile]:
-    found = {charge.key: charge for charge in listed}
+    by_key = {charge.key: charge for charge in listed}
     emission = query.replace(metric="emission_ug")
     tiles = [
         Tile(
@@ -263,8 +265,8 @@ def _tiles(
         ("~unattributed", "Nobody claimed"),
         ("~overhead", "Rest of the node"),
     ):
-        if key in found:
-            charge = found[key]
+        if key in by_key:
+            charge = by_key[key]
             share = percent_quantity(charge.query, charge.figure.energy_mj, whole.energy_mj)
             note = "of all energy, modelled" if key == "~overhead" else "of all energy"
             tiles.append(Tile(title, quantity(charge.query, charge.figure), note, share))

@@ -24,9 +24,9 @@ def overview(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
     period = requested_period(request, visitor)
     if isinstance(period, HttpResponseRedirect):
         return period
-    shown = overview_page(lab=visitor.lab, period=period, now=visitor.now, profile=requested_profile(request, visitor.lab))
+    content = overview_page(lab=visitor.lab, period=period, now=visitor.now, profile=requested_profile(request, visitor.lab))
     template = "pages/overview_live.html" if request.headers.get("HX-Request") else "pages/overview.html"
-    return render(request, template, {"page": shown, "menu": period_menu(request, period)})
+    return render(request, template, {"page": content, "menu": period_menu(request, period)})
 
 
 @page()

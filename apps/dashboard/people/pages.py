@@ -58,21 +58,21 @@ def person_query(lab: Lab, period: Period, person_id: int) -> FigureQuery:
 
 def os_users(lab: Lab) -> dict[int, list[str]]:
     """Return the OS users that rules say are each person. One query."""
-    found: dict[int, set[str]] = defaultdict(set)
+    names_by_person: dict[int, set[str]] = defaultdict(set)
     rules = AttributionRule.objects.filter(lab=lab, person__isnull=False, withdrawn_us__isnull=True).exclude(os_user="")
     for person_id, name in rules.values_list("person_id", "os_user"):
-        found[person_id or 0].add(name)
-    return {person_id: sorted(names) for person_id, names in found.items()}
+        names_by_person[person_id or 0].add(name)
+    return {person_id: sorted(names) for person_id, names in names_by_person.items()}
 
 
 def energy_of_people(lab: Lab, period: Period, visibility: Visibility) -> dict[int, Quantity]:
     """Return the energy of each person whom the visitor may see. One query."""
     query = lab_query(lab, period)
-    found = figures_by(lab, query, ["person"])
-    units = column_units(found.values())
+    figures = figures_by(lab, query, ["person"])
+    units = column_units(figures.values())
     return {
         person: quantity(query.replace(subject_kind="person", subject_key=str(person)), part, units.energy)
-        for (person,), part in found.items()
+        for (person,), part in figures.items()
         if person is not None and visibility.of_person(person)
     }
 
@@ -81,12 +81,12 @@ def person_page(*, lab: Lab, person: User, period: Period, visibility: Visibilit
     """Return what a person used. The number of queries does not depend on the number of rows."""
     query = person_query(lab, period, person.pk)
     visibility.check(query)
-    found = figures_by(lab, query, ["charge"])
-    whole = total(found.values())
+    figures = figures_by(lab, query, ["charge"])
+    whole = total(figures.values())
     units = column_units([whole])
     names = dict(lab.projects.values_list("slug", "name"))
     rows = []
-    for (key,), part in sorted(found.items(), key=lambda item: -item[1].energy_mj):
+    for (key,), part in sorted(figures.items(), key=lambda item: -item[1].energy_mj):
         own = query.replace(consumer=key[1:]) if key.startswith("~") else query.replace(project=key)
         name, href = (SPECIAL[key][0], "/unattributed/") if key in SPECIAL else (names.get(key, key), f"/projects/{key}/")
         rows.append(
@@ -98,7 +98,7 @@ def person_page(*, lab: Lab, person: User, period: Period, visibility: Visibilit
         person=person,
         period=period,
         own=person.pk == visibility.person_id,
-        measured=bool(found),
+        measured=bool(figures),
         figures=energy_and_emissions(query, whole),
         column=energy_and_emissions(query, whole, units),
         units=units,
@@ -135,7 +135,7 @@ class PersonRow:
     active: bool
     os_users: str
     energy: Quantity | None
-    seen: bool
+    is_visible: bool
 
 
 @dataclass(frozen=True)
@@ -175,7 +175,7 @@ def people_page(visitor: Visitor, period: Period) -> PeoplePage:
             active=member.user.is_active,
             os_users=", ".join(names.get(member.user_id, [])) if visibility.of_person(member.user_id) else "",
             energy=energy.get(member.user_id),
-            seen=visibility.of_person(member.user_id),
+            is_visible=visibility.of_person(member.user_id),
         )
         for member in members
     ]
@@ -190,5 +190,5 @@ def people_page(visitor: Visitor, period: Period) -> PeoplePage:
 
 
 def _invitations(visitor: Visitor, grant: tuple[str, ...]) -> list[InvitationRow]:
-    found = open_invitations(visitor.now).filter(lab=visitor.lab).select_related("by").order_by("-created_us", "-id")
-    return [InvitationRow(row, row.by.get_username() if row.by else "", row.role in grant) for row in found]
+    invitations = open_invitations(visitor.now).filter(lab=visitor.lab).select_related("by").order_by("-created_us", "-id")
+    return [InvitationRow(row, row.by.get_username() if row.by else "", row.role in grant) for row in invitations]

@@ -57,13 +57,13 @@ def people(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
 @page()
 def person(request: HttpRequest, visitor: Visitor, person: int) -> HttpResponseBase:
     """Show what one person used, to those who may see it."""
-    asked = _person(visitor, person)
+    member = _person(visitor, person)
     period = requested_period(request, visitor)
     if isinstance(period, HttpResponseRedirect):
         return period
     visibility = visibility_for(visitor.lab, visitor.user)
-    shown = person_page(lab=visitor.lab, person=asked, period=period, visibility=visibility)
-    return render(request, "pages/person.html", {"page": shown, "menu": period_menu(request, period)})
+    content = person_page(lab=visitor.lab, person=member, period=period, visibility=visibility)
+    return render(request, "pages/person.html", {"page": content, "menu": period_menu(request, period)})
 
 
 def _person(visitor: Visitor, pk: int) -> User:
@@ -74,22 +74,22 @@ def _person(visitor: Visitor, pk: int) -> User:
 @page("POST")
 def person_role(request: HttpRequest, visitor: Visitor, person: int) -> HttpResponseBase:
     """Change a person's role."""
-    asked = _person(visitor, person)
+    member = _person(visitor, person)
     visitor.require_role(ADMINS)
     role = request.POST.get("role", "")
-    changed = change_role(lab=visitor.lab, person=asked, role=role, by=visitor.user, now=visitor.now)
-    messages.success(request, f"{asked.get_username()} is {Role(changed.role).label} now.")
+    changed = change_role(lab=visitor.lab, person=member, role=role, by=visitor.user, now=visitor.now)
+    messages.success(request, f"{member.get_username()} is {Role(changed.role).label} now.")
     return HttpResponseRedirect("/people/")
 
 
 @page("POST")
 def person_remove(request: HttpRequest, visitor: Visitor, person: int) -> HttpResponseBase:
     """Remove a person from the lab."""
-    asked = _person(visitor, person)
+    member = _person(visitor, person)
     visitor.require_role(ADMINS)
-    remove_member(lab=visitor.lab, person=asked, by=visitor.user, now=visitor.now)
-    messages.success(request, f"{asked.get_username()} is out of the lab, and their tokens have ended.")
-    return HttpResponseRedirect("/" if asked.pk == visitor.user.pk else "/people/")
+    remove_member(lab=visitor.lab, person=member, by=visitor.user, now=visitor.now)
+    messages.success(request, f"{member.get_username()} is out of the lab, and their tokens have ended.")
+    return HttpResponseRedirect("/" if member.pk == visitor.user.pk else "/people/")
 
 
 @page("POST")
@@ -103,8 +103,8 @@ def invitation_revoke(request: HttpRequest, visitor: Visitor, invitation: int) -
 @page("POST")
 def switch_lab(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
     """Go on in another lab of one's own. Forms that are open in other tabs become too old, so none lands in this lab."""
-    wanted = request.POST.get("lab", "")
-    lab = or_not_found(next((lab for lab in visitor.labs if lab.slug == wanted), None), "lab of yours", "the menu of labs")
+    slug = request.POST.get("lab", "")
+    lab = or_not_found(next((lab for lab in visitor.labs if lab.slug == slug), None), "lab of yours", "the menu of labs")
     request.session[LAB_KEY] = lab.pk
     rotate_token(request)
     return HttpResponseRedirect("/")
@@ -117,13 +117,13 @@ def invitation(request: HttpRequest) -> HttpResponseBase:
     code = request.POST.get("code") or request.GET.get("code", "")
     if request.method == "POST":
         try:
-            return _joined(request, code)
+            return _join(request, code)
         except LabCarbonError as wrong:
-            return _asked(request, code, wrong)
-    return _asked(request, code, None)
+            return _invitation_page(request, code, wrong)
+    return _invitation_page(request, code, None)
 
 
-def _asked(request: HttpRequest, code: str, error: LabCarbonError | None) -> HttpResponse:
+def _invitation_page(request: HttpRequest, code: str, error: LabCarbonError | None) -> HttpResponse:
     offer = None
     if code and (error is None or error.code != "bad_invitation"):
         try:
@@ -134,7 +134,7 @@ def _asked(request: HttpRequest, code: str, error: LabCarbonError | None) -> Htt
     return render(request, "pages/invite.html", context, status=error.status if error else 200)
 
 
-def _joined(request: HttpRequest, code: str) -> HttpResponseBase:
+def _join(request: HttpRequest, code: str) -> HttpResponseBase:
     if request.user.is_authenticated:
         joined = accept_invitation(code=code, user=request.user, now=now_us())
     else:

@@ -25,18 +25,25 @@ from apps.dashboard.overview.energy_use import (
     Use,
     charges,
     chart_summary,
-    merged,
+    merge_charges,
     priced_use,
     use_chart,
     use_data_table,
     use_of,
 )
-from apps.dashboard.overview.hardware import Caused, Hardware, all_charges, by_kind, caused, hardware_of
+from apps.dashboard.overview.hardware import (
+    CombinedEmissions,
+    Hardware,
+    all_charges,
+    by_kind,
+    combined_emissions,
+    hardware_of,
+)
 from apps.dashboard.periods import Period, lab_query
 from apps.runs.models import Run
 
-MOST_RUNS = 50
-MOST_PEOPLE = 30
+MAX_RUNS = 50
+MAX_PEOPLE = 30
 
 
 @dataclass(frozen=True)
@@ -50,7 +57,7 @@ class ProjectRow:
     note: str
     figures: EnergyAndEmissions | None
     share: Quantity | None
-    caused: Caused | None
+    combined_emissions: CombinedEmissions | None
 
 
 @dataclass(frozen=True)
@@ -66,22 +73,22 @@ class ProjectsPage:
 
 def projects_page(*, lab: Lab, period: Period, now: int) -> ProjectsPage:
     """Return all projects and what is nobody's; the rows add up to the lab. A fixed number of queries."""
-    use = use_of(lab, lab_query(lab, period), period.stretch)
+    use = use_of(lab, lab_query(lab, period), period.time_group)
     whole = use.whole
     units = column_units([whole])
     hardware = hardware_of(lab, use.query, whole, now)
     listed = all_charges(lab, hardware, charges(lab, use, period), period)
     rows = [_row(charge, units, whole.energy_mj, hardware) for charge in listed]
-    seen = {charge.key for charge in listed}
-    quiet = [
+    used_slugs = {charge.key for charge in listed}
+    unused = [
         ProjectRow(project.name, project.slug, f"/projects/{project.slug}/", "", "", None, None, None)
         for project in lab.projects.all()
-        if project.slug not in seen
+        if project.slug not in used_slugs
     ]
     measured = [row for row in rows if row.slug]
-    nobody = [row for row in rows if not row.slug]
+    special = [row for row in rows if not row.slug]
     totals = energy_and_emissions(use.query, whole, units) if use.parts else None
-    return ProjectsPage(period, units, [*measured, *quiet, *nobody], totals, hardware)
+    return ProjectsPage(period, units, [*measured, *unused, *special], totals, hardware)
 
 
 def _row(charge: Charge, units: Units, whole_mj: int, hardware: Hardware | None) -> ProjectRow:
@@ -95,7 +102,7 @@ def _row(charge: Charge, units: Units, whole_mj: int, hardware: Hardware | None)
         charge.note,
         energy_and_emissions(charge.query, charge.figure, units) if used else None,
         percent_quantity(charge.query, charge.figure.energy_mj, whole_mj) if used else None,
-        caused(hardware, charge) if hardware else None,
+        combined_emissions(hardware, charge) if hardware else None,
     )
 
 
@@ -139,18 +146,18 @@ class ProjectPage:
     kinds: list[tuple[str, Quantity]]
 
 
-def project_use(lab: Lab, project: Project, period: Period, stretch: str = "hour") -> tuple[Use, Charge]:
+def project_use(lab: Lab, project: Project, period: Period, time_group: str = "hour") -> tuple[Use, Charge]:
     """Return a project's use of a period, by hour or by ``Period.stretch``, as one charge. One query."""
     query = lab_query(lab, period).replace(subject_kind="project", subject_key=project.slug)
-    use = merged(use_of(lab, query, stretch), "project")
+    use = merge_charges(use_of(lab, query, time_group), "project")
     return use, Charge("project", project.name, "s1", "", "", query, use.whole)
 
 
 def project_page(*, lab: Lab, project: Project, period: Period, visibility: Visibility, now: int) -> ProjectPage:
     """Return one project. The number of queries does not depend on the number of rows."""
     query = lab_query(lab, period).replace(subject_kind="project", subject_key=project.slug)
-    found_use, pricing = priced_use(lab, query, period.stretch)
-    use = merged(found_use, "project")
+    detailed_use, pricing = priced_use(lab, query, period.time_group)
+    use = merge_charges(detailed_use, "project")
     whole = use.whole
     charge = Charge("project", project.name, "s1", "", "", query, whole)
     units = column_units([whole])
@@ -189,7 +196,7 @@ def _lines(
 ) -> tuple[list[RunUse], int]:
     """Return the largest runs and other uses of a project, and how many more there are."""
     order = sorted(parts.items(), key=lambda item: (-item[1].energy_mj, str(item[0])))
-    listed = order[:MOST_RUNS]
+    listed = order[:MAX_RUNS]
     uuids = [run for (run, _), _ in listed if run is not None]
     runs = {str(run.uuid): run for run in Run.objects.filter(lab=lab, uuid__in=uuids).select_related("node")}
     lines = [
@@ -220,17 +227,18 @@ def _other_use(query: FigureQuery, consumer: str, part: Figure, units: Units, vi
 
 def _people(lab: Lab, query: FigureQuery, units: Units, visibility: Visibility) -> list[PersonUse]:
     """Return what each OS user used of a project, as far as the visitor may see it; the rest is one line."""
-    found = figures_by(lab, query, ["os_user"])
-    seen = [(user, part) for (user,), part in found.items() if user and visibility.of_os_user(user)]
-    others = [part for (user,), part in found.items() if not user or not visibility.of_os_user(user)]
-    seen.sort(key=lambda item: -item[1].energy_mj)
+    figures = figures_by(lab, query, ["os_user"])
+    visible = [(user, part) for (user,), part in figures.items() if user and visibility.of_os_user(user)]
+    hidden = [part for (user,), part in figures.items() if not user or not visibility.of_os_user(user)]
+    visible.sort(key=lambda item: -item[1].energy_mj)
     lines = [
-        PersonUse(user, energy_and_emissions(query.replace(os_user=user), part, units)) for user, part in seen[:MOST_PEOPLE]
+        PersonUse(user, energy_and_emissions(query.replace(os_user=user), part, units))
+        for user, part in visible[:MAX_PEOPLE]
     ]
-    return [*lines, PersonUse("", None)] if others else lines
+    return [*lines, PersonUse("", None)] if hidden else lines
 
 
 def project_data_table(*, lab: Lab, project: Project, period: Period) -> DataTable:
     """Return the table twin of a project's chart."""
-    use, charge = project_use(lab, project, period, period.stretch)
+    use, charge = project_use(lab, project, period, period.time_group)
     return use_data_table(use, [charge], period, [None] * len(period.buckets()))

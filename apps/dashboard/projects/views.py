@@ -32,13 +32,13 @@ def projects(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
     if request.method == "POST":
         visitor.require_role(WRITERS)
         try:
-            made = _create(visitor, name, slug)
-            messages.success(request, f"{made.name} is there. Charge work to it with --project {made.slug}.")
-            return HttpResponseRedirect(f"/projects/{made.slug}/")
+            created = _create(visitor, name, slug)
+            messages.success(request, f"{created.name} is there. Charge work to it with --project {created.slug}.")
+            return HttpResponseRedirect(f"/projects/{created.slug}/")
         except LabCarbonError as wrong:
             error = wrong
-    shown = projects_page(lab=visitor.lab, period=period, now=visitor.now)
-    context = {"page": shown, "menu": period_menu(request, period), "error": error, "typed": {"name": name, "slug": slug}}
+    content = projects_page(lab=visitor.lab, period=period, now=visitor.now)
+    context = {"page": content, "menu": period_menu(request, period), "error": error, "typed": {"name": name, "slug": slug}}
     return render(request, "pages/projects.html", context, status=error.status if error else 200)
 
 
@@ -56,40 +56,40 @@ def _create(visitor: Visitor, name: str, slug: str) -> Project:
 @page()
 def project(request: HttpRequest, visitor: Visitor, slug: str) -> HttpResponseBase:
     """Show one project."""
-    asked = or_not_found(project_by_slug(visitor.lab, slug), "project", "/projects/")
+    project = or_not_found(project_by_slug(visitor.lab, slug), "project", "/projects/")
     period = requested_period(request, visitor)
     if isinstance(period, HttpResponseRedirect):
         return period
     visibility = visibility_for(visitor.lab, visitor.user)
-    shown = project_page(lab=visitor.lab, project=asked, period=period, visibility=visibility, now=visitor.now)
-    holds = holds_on_subject(visitor.lab, visitor.now, project=asked)
-    return render(request, "pages/project.html", {"page": shown, "holds": holds, "menu": period_menu(request, period)})
+    content = project_page(lab=visitor.lab, project=project, period=period, visibility=visibility, now=visitor.now)
+    holds = holds_on_subject(visitor.lab, visitor.now, project=project)
+    return render(request, "pages/project.html", {"page": content, "holds": holds, "menu": period_menu(request, period)})
 
 
 @page()
 def project_table(request: HttpRequest, visitor: Visitor, slug: str) -> HttpResponseBase:
     """Show the table twin of a project's chart, as a page or as a part of one."""
-    asked = or_not_found(project_by_slug(visitor.lab, slug), "project", "/projects/")
+    project = or_not_found(project_by_slug(visitor.lab, slug), "project", "/projects/")
     period = requested_period(request, visitor)
     if isinstance(period, HttpResponseRedirect):
         return period
-    data_table = project_data_table(lab=visitor.lab, project=asked, period=period)
+    data_table = project_data_table(lab=visitor.lab, project=project, period=period)
     template = "components/twin.html" if request.headers.get("HX-Request") else "pages/twin.html"
     return render(
         request,
         template,
-        {"data_table": data_table, "menu": period_menu(request, period), "title": f"Energy of {asked.name}"},
+        {"data_table": data_table, "menu": period_menu(request, period), "title": f"Energy of {project.name}"},
     )
 
 
 @page()
 def project_csv(request: HttpRequest, visitor: Visitor, slug: str) -> HttpResponseBase:
     """Download the hours of a project."""
-    asked = or_not_found(project_by_slug(visitor.lab, slug), "project", "/projects/")
+    project = or_not_found(project_by_slug(visitor.lab, slug), "project", "/projects/")
     period = requested_period(request, visitor)
     if isinstance(period, HttpResponseRedirect):
         return period
-    use, _ = project_use(visitor.lab, asked, period)
+    use, _ = project_use(visitor.lab, project, period)
     lines = (
         (
             iso_hour(hour), EnergyQuality(quality).name, part.energy_mj, part.energy_mj / MJ_PER_KWH, part.emission_ug,
@@ -100,4 +100,4 @@ def project_csv(request: HttpRequest, visitor: Visitor, slug: str) -> HttpRespon
     head = (
         "hour_utc", "energy_quality", "energy_mj", "energy_kwh", "emission_ug_co2e", "emission_kg_co2e", "without_factor_mj",
     )  # fmt: skip
-    return csv_response(f"{asked.slug}-energy", head, lines)
+    return csv_response(f"{project.slug}-energy", head, lines)

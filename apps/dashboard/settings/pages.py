@@ -18,7 +18,7 @@ from apps.preflight.choices import Act as RepeatAct
 from apps.trackers.choices import Act as TrackerAct
 
 AUDIT_PAGE = 100
-ENDED_SHOWN_US = 30 * 86_400_000_000
+ENDED_LISTED_US = 30 * 86_400_000_000
 _ACTS = {value: str(words) for kind in (Act, ArtifactAct, RepeatAct, TrackerAct) for value, words in kind.choices}
 
 
@@ -52,10 +52,10 @@ class TokensPage:
 
 def tokens_page(visitor: Visitor) -> TokensPage:
     """Return the tokens a visitor may see; ended ones for 30 days. Two queries whatever their number."""
-    since = visitor.now - ENDED_SHOWN_US
-    found = tokens_of(visitor.lab, visitor.user, visitor.role).filter(Q(revoked_us=None) | Q(revoked_us__gt=since))
+    since = visitor.now - ENDED_LISTED_US
+    tokens = tokens_of(visitor.lab, visitor.user, visitor.role).filter(Q(revoked_us=None) | Q(revoked_us__gt=since))
     names = dict(Node.objects.filter(lab=visitor.lab).values_list("uuid", "hostname"))
-    rows = [_token_row(token, names, visitor.now) for token in found]
+    rows = [_token_row(token, names, visitor.now) for token in tokens]
     own = [row for row in rows if row.token.kind == TokenKind.USER and row.token.user_id == visitor.user.pk]
     return TokensPage(
         own=own,
@@ -108,14 +108,14 @@ def audit_page(*, lab: Lab, action: str, before: int) -> AuditPage:
     """Return up to a hundred acts before number ``before`` (0: the newest), of one kind or all."""
     log = AuditEntry.objects.filter(lab=lab)
     kinds = sorted(log.order_by().values_list("action", flat=True).distinct())
-    chosen = log.filter(action=action) if action else log
-    found = list((chosen.filter(sequence__lt=before) if before else chosen).order_by("-sequence")[: AUDIT_PAGE + 1])
-    shown = found[:AUDIT_PAGE]
+    entries = log.filter(action=action) if action else log
+    rows = list((entries.filter(sequence__lt=before) if before else entries).order_by("-sequence")[: AUDIT_PAGE + 1])
+    page_rows = rows[:AUDIT_PAGE]
     return AuditPage(
-        rows=[AuditRow(entry, act_words(entry.action), _details(entry.details)) for entry in shown],
+        rows=[AuditRow(entry, act_words(entry.action), _details(entry.details)) for entry in page_rows],
         actions=[(kind, act_words(kind)) for kind in kinds],
         action=action,
-        older=shown[-1].sequence if len(found) > AUDIT_PAGE else 0,
+        older=page_rows[-1].sequence if len(rows) > AUDIT_PAGE else 0,
         newest=lab.audit_sequence,
         digest=lab.audit_digest,
     )
@@ -123,14 +123,14 @@ def audit_page(*, lab: Lab, action: str, before: int) -> AuditPage:
 
 def _details(details: dict[str, Any]) -> list[tuple[str, str]]:
     """Return details as pairs in words; '' says nothing, null and 0 are told apart."""
-    told = []
+    pairs = []
     for name, value in sorted(details.items()):
         if isinstance(value, dict) and set(value) == {"from", "to"}:
             (words, old), (_, new) = _pair(name, value["from"]), _pair(name, value["to"])
-            told.append((words, f"{old or 'none'} → {new or 'none'}"))
+            pairs.append((words, f"{old or 'none'} → {new or 'none'}"))
         elif value != "":
-            told.append(_pair(name, value))
-    return told
+            pairs.append(_pair(name, value))
+    return pairs
 
 
 def _pair(name: str, value: Any) -> tuple[str, str]:

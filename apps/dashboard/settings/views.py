@@ -24,7 +24,7 @@ from apps.dashboard.people.pages import POLICY_WORDS
 from apps.dashboard.settings.pages import audit_page, tokens_page
 
 DAY_US = 86_400_000_000
-LIVES = (("", "Until I end it"), ("30", "30 days"), ("90", "90 days"), ("365", "A year"))
+LIFETIMES = (("", "Until I end it"), ("30", "30 days"), ("90", "90 days"), ("365", "A year"))
 
 
 @never_cache
@@ -35,22 +35,22 @@ def tokens(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
     error: LabCarbonError | None = None
     if request.method == "POST":
         try:
-            text = _made(request, visitor)
+            text = _create_token(request, visitor)
         except LabCarbonError as wrong:
             error = wrong
     context = {
-        "page": tokens_page(visitor), "text": text, "error": error, "lives": LIVES,
+        "page": tokens_page(visitor), "text": text, "error": error, "lives": LIFETIMES,
         "typed": {} if text else request.POST, "chosen": [] if text else request.POST.getlist("scopes"),
     }  # fmt: skip
     return render(request, "pages/tokens.html", context, status=error.status if error else 200)
 
 
-def _made(request: HttpRequest, visitor: Visitor) -> str:
+def _create_token(request: HttpRequest, visitor: Visitor) -> str:
     kind = request.POST.get("kind", TokenKind.USER)
     if kind not in {TokenKind.USER, TokenKind.SERVICE}:
         raise InvalidInput(f"{kind[:40]!r} is no kind of token made here.", field="kind", hint="Use user or service.")
     days = request.POST.get("days", "")
-    if days not in dict(LIVES):
+    if days not in dict(LIFETIMES):
         raise InvalidInput(f"{days[:40]!r} is no choice of a life.", field="days", hint="Use 30, 90, 365 or nothing.")
     _, text = create_token(
         lab=visitor.lab,
@@ -129,8 +129,8 @@ def audit(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
     """Show who did what, newest first."""
     visitor.require_role(MANAGERS)
     before = _number(request.GET.get("before", ""))
-    shown = audit_page(lab=visitor.lab, action=_action(request), before=before)
-    return render(request, "pages/audit.html", {"page": shown})
+    content = audit_page(lab=visitor.lab, action=_action(request), before=before)
+    return render(request, "pages/audit.html", {"page": content})
 
 
 @page()
@@ -139,10 +139,10 @@ def audit_csv(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
     visitor.require_role(MANAGERS)
     log = AuditEntry.objects.filter(lab=visitor.lab).order_by("sequence")
     action = _action(request)
-    chosen = log.filter(action=action) if action else log
+    entries = log.filter(action=action) if action else log
 
     def lines() -> Iterator[tuple[Any, ...]]:
-        for row in chosen.iterator(chunk_size=1000):
+        for row in entries.iterator(chunk_size=1000):
             details = json.dumps(row.details, sort_keys=True, ensure_ascii=False)
             yield (
                 row.sequence, utc(row.at_us).isoformat(), row.at_us, row.actor, row.user_id, row.action, row.subject,

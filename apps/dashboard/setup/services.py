@@ -22,7 +22,7 @@ SITE_KINDS = [(kind.value, kind.label) for kind in SiteKind if kind != SiteKind.
 
 
 @dataclass(frozen=True)
-class SetUp:
+class SetupResult:
     """What set-up made. ``note`` says what is still missing ('' if nothing is)."""
 
     user: User
@@ -38,27 +38,27 @@ def zone_label(code: str, name: str) -> str:
 
 def zone_code(text: str) -> str:
     """Return the zone that a code, a name or a label names, '' for none; an unknown one is told its neighbours."""
-    wanted = text.strip()
-    if not wanted:
+    typed = text.strip()
+    if not typed:
         return ""
-    known = zones()
-    if not known:
+    zone_names = zones()
+    if not zone_names:
         raise InvalidInput(
             "No emission factors are loaded, so no zone can be chosen yet.",
             field="zone",
             hint="Leave the zone out; start with `make run`, which loads the factors, and choose it later.",
         )
     spellings: dict[str, str] = {}
-    for code, name in known:
+    for code, name in zone_names:
         for spelling in (name, zone_label(code, name), code):
             spellings[spelling.casefold()] = code
-    if wanted.casefold() in spellings:
-        return spellings[wanted.casefold()]
-    near = get_close_matches(wanted.casefold(), list(spellings), n=8, cutoff=0.45)
-    labels = dict(known)
+    if typed.casefold() in spellings:
+        return spellings[typed.casefold()]
+    near = get_close_matches(typed.casefold(), list(spellings), n=8, cutoff=0.45)
+    labels = dict(zone_names)
     offered = list(dict.fromkeys(zone_label(spellings[key], labels[spellings[key]]) for key in near))[:4]
     hint = f"Did you mean {', '.join(offered)}?" if offered else "Write a country such as Germany, or its code DE."
-    raise InvalidInput(f"{wanted[:60]!r} is not a grid zone with a factor.", field="zone", hint=hint)
+    raise InvalidInput(f"{typed[:60]!r} is not a grid zone with a factor.", field="zone", hint=hint)
 
 
 def new_user(username: str, password: str) -> User:
@@ -93,7 +93,7 @@ def set_up(
     time_zone: str,
     now: int,
     code: str | None = None,
-) -> SetUp:
+) -> SetupResult:
     """Make the first user, their lab with the project demo, and its site. ``code`` None: asked for on the server itself.
 
     Nothing is written, and the code is not spent, unless all of it is right. ``zone`` '' is allowed: energy is counted,
@@ -105,37 +105,37 @@ def set_up(
     if site_kind not in dict(SITE_KINDS):
         kinds = ", ".join(kind for kind, _ in SITE_KINDS)
         raise InvalidInput(f"{site_kind[:40]!r} is not a kind of site.", field="site_kind", hint=f"Use one of {kinds}.")
-    chosen, zone_name = zone_code(zone), checked_time_zone(time_zone)
+    grid_zone, zone_name = zone_code(zone), checked_time_zone(time_zone)
     user = new_user(username, password)
-    made = _lab_with_site(user, lab_name, chosen, site_kind, zone_name, now)
+    result = _lab_with_site(user, lab_name, grid_zone, site_kind, zone_name, now)
     if code is not None:
         spend_code(purpose=CodePurpose.SETUP, code=code, now=now)
-    return made
+    return result
 
 
-def _lab_with_site(user: User, name: str, zone: str, site_kind: str, time_zone: str, now: int) -> SetUp:
+def _lab_with_site(user: User, name: str, zone: str, site_kind: str, time_zone: str, now: int) -> SetupResult:
     lab = create_lab(name=name, time_zone=time_zone, owner=user, now=now)
     site = create_site(lab=lab, name="Main site", kind=SiteKind(site_kind), zone=zone, by=user, now=now)
     note = "" if zone else f"No grid zone is chosen: energy will be shown without carbon. Choose it at /sites/{site.pk}/."
-    return SetUp(user, lab, site, note)
+    return SetupResult(user, lab, site, note)
 
 
 @transaction.atomic
 def add_lab(
     *, lab_name: str, username: str, new_account: bool, zone: str, site_kind: str, time_zone: str, now: int
-) -> SetUp:
+) -> SetupResult:
     """Make a further lab on this server, with its site, the project demo and its first admin.
 
     The admin has an account already, unless ``new_account``, which makes one without a password.
     """
-    name, chosen, zone_name = checked_lab_name(lab_name), zone_code(zone), checked_time_zone(time_zone)
+    name, grid_zone, zone_name = checked_lab_name(lab_name), zone_code(zone), checked_time_zone(time_zone)
     user = User.objects.filter(username=username.strip()).first()
     if new_account:
         user = new_user(username, "")
     elif user is None:
         hint = "Write the user name of somebody who has an account here, or add --new-account."
         raise InvalidInput(f"Nobody here is called {username[:60]!r}.", field="user", hint=hint)
-    return _lab_with_site(user, name, chosen, site_kind, zone_name, now)
+    return _lab_with_site(user, name, grid_zone, site_kind, zone_name, now)
 
 
 @transaction.atomic

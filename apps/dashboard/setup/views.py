@@ -61,7 +61,7 @@ def setup(request: HttpRequest) -> HttpResponseBase:
         try:
             if request.POST.get("no_zone"):
                 form.zone = ""
-            made = set_up(
+            result = set_up(
                 lab_name=form.lab,
                 username=form.username,
                 password=request.POST.get("password", ""),
@@ -71,7 +71,7 @@ def setup(request: HttpRequest) -> HttpResponseBase:
                 now=now_us(),
                 code=form.code,
             )
-            login(request, made.user, backend=BACKEND)
+            login(request, result.user, backend=BACKEND)
             return HttpResponseRedirect("/")
         except LabCarbonError as error:
             form.error = error
@@ -81,9 +81,9 @@ def setup(request: HttpRequest) -> HttpResponseBase:
 
 def _next(request: HttpRequest) -> str:
     """Return where to go on to: an address of this site, else the Overview."""
-    wanted = request.POST.get("next") or request.GET.get("next") or "/"
-    safe = url_has_allowed_host_and_scheme(wanted, allowed_hosts={request.get_host()}, require_https=request.is_secure())
-    return wanted if safe else "/"
+    target = request.POST.get("next") or request.GET.get("next") or "/"
+    safe = url_has_allowed_host_and_scheme(target, allowed_hosts={request.get_host()}, require_https=request.is_secure())
+    return target if safe else "/"
 
 
 @never_cache

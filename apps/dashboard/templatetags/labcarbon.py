@@ -52,10 +52,10 @@ def projected(quantity: Projected | None, unit: bool = True) -> SafeString:
         return SafeString('<span class="u">–</span>')
     if quantity.missing:
         return format_html('<span class="would warn">{}</span>', quantity.missing)
-    least = f"≥{THIN}" if quantity.at_least else ""
-    told = format_html('\u00a0<span class="u">{}</span>', quantity.unit) if unit else ""
+    prefix = f"≥{THIN}" if quantity.at_least else ""
+    unit_html = format_html('\u00a0<span class="u">{}</span>', quantity.unit) if unit else ""
     return format_html(
-        '<span class="would" data-would title="{} exactly">{}{}{}</span>', quantity.exact, least, quantity.number, told
+        '<span class="would" data-would title="{} exactly">{}{}{}</span>', quantity.exact, prefix, quantity.number, unit_html
     )
 
 
@@ -64,7 +64,7 @@ def embodied(quantity: EmbodiedQuantity | None, unit: bool = False) -> SafeStrin
     """Return an amount of the catalogue in kg CO2e as a link to its entry, its exact integer on hover. None: a dash."""
     if quantity is None:
         return SafeString('<span class="u">–</span>')
-    told = format_html('\u00a0<span class="u">{}</span>', KG.name) if unit else ""
+    unit_html = format_html('\u00a0<span class="u">{}</span>', KG.name) if unit else ""
     title = f"{quantity.exact} exactly. Where does this come from?"
     return format_html(
         '<a class="figure" data-embodied="{}" data-value="{}" href="{}" title="{}">{}{}</a>',
@@ -73,43 +73,43 @@ def embodied(quantity: EmbodiedQuantity | None, unit: bool = False) -> SafeStrin
         quantity.href,
         title,
         quantity.number,
-        told,
+        unit_html,
     )
 
 
 @register.simple_tag
-def amount(it: Amount | None, unit: bool = False, projected: bool = False, with_range: bool = False) -> SafeString:
+def amount(carbon: Amount | None, unit: bool = False, projected: bool = False, with_range: bool = False) -> SafeString:
     """Return an amount of embodied carbon, as a link to its explanation if it has a query. None: a dash.
 
     ``projected`` marks an amount that a fact not yet recorded would make.
     """
-    if it is None:
+    if carbon is None:
         return SafeString('<span class="u">–</span>')
-    if it.missing:
+    if carbon.missing:
         title = "Nobody said what it brought: that is not zero"
-        return format_html('<span class="u unknown" title="{}">{}</span>', title, it.missing)
-    number = format_html("{}{}", "≥ " if it.at_least else "", it.number)
+        return format_html('<span class="u unknown" title="{}">{}</span>', title, carbon.missing)
+    number = format_html("{}{}", "≥ " if carbon.at_least else "", carbon.number)
     if unit:
-        number = format_html('{}&nbsp;<span class="u">{}</span>', number, it.unit)
-    if it.query:
+        number = format_html('{}&nbsp;<span class="u">{}</span>', number, carbon.unit)
+    if carbon.query:
         number = format_html(
             '<a class="figure nowrap" data-figure="{0}" data-value="{1}" data-ug="{1}" href="/explain/?{0}"'
             ' title="{2} exactly. Where does this come from?">{3}</a>',
-            it.query.to_query_string(),
-            it.value,
-            it.exact,
+            carbon.query.to_query_string(),
+            carbon.value,
+            carbon.exact,
             number,
         )
     else:
         number = format_html(
             '<span class="{} nowrap" data-part="embodied" data-ug="{}" title="{} exactly">{}</span>',
             "would" if projected else "part",
-            it.value,
-            it.exact,
+            carbon.value,
+            carbon.exact,
             number,
         )
-    if with_range and it.range_text:
-        number = format_html('{} <span class="u nowrap" data-range>{}</span>', number, it.range_text)
+    if with_range and carbon.range_text:
+        number = format_html('{} <span class="u nowrap" data-range>{}</span>', number, carbon.range_text)
     return number
 
 
@@ -120,15 +120,15 @@ def moment(context: template.Context, time_us: int | None, seconds: bool = False
         return format_html('<span class="u">{}</span>', "never")
     visitor = context.get("visitor")
     zone = visitor.zone if visitor else ZoneInfo("UTC")
-    there = utc(time_us)
-    here = there.astimezone(zone)
+    utc_time = utc(time_us)
+    local_time = utc_time.astimezone(zone)
     clock = "%H:%M:%S" if seconds else "%H:%M"
     return format_html(
         '<time class="nowrap" datetime="{}" title="{} UTC">{} {}</time>',
-        there.strftime("%Y-%m-%dT%H:%M:%SZ"),
-        there.strftime("%Y-%m-%d %H:%M:%S"),
-        day_text(here.date(), year=True),
-        here.strftime(clock),
+        utc_time.strftime("%Y-%m-%dT%H:%M:%SZ"),
+        utc_time.strftime("%Y-%m-%d %H:%M:%S"),
+        day_text(local_time.date(), year=True),
+        local_time.strftime(clock),
     )
 
 
@@ -138,11 +138,11 @@ def day(context: template.Context, time_us: int | None) -> SafeString:
     if time_us is None:
         return format_html('<span class="u">{}</span>', "never")
     visitor = context.get("visitor")
-    there = utc(time_us)
-    here = there.astimezone(visitor.zone if visitor else ZoneInfo("UTC"))
-    stamps = there.strftime("%Y-%m-%dT%H:%M:%SZ"), there.strftime("%Y-%m-%d %H:%M")
+    utc_time = utc(time_us)
+    local_time = utc_time.astimezone(visitor.zone if visitor else ZoneInfo("UTC"))
+    stamps = utc_time.strftime("%Y-%m-%dT%H:%M:%SZ"), utc_time.strftime("%Y-%m-%d %H:%M")
     return format_html(
-        '<time class="nowrap" datetime="{}" title="{} UTC">{}</time>', *stamps, day_text(here.date(), year=True)
+        '<time class="nowrap" datetime="{}" title="{} UTC">{}</time>', *stamps, day_text(local_time.date(), year=True)
     )
 
 

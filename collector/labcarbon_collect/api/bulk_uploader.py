@@ -81,7 +81,7 @@ class BulkUploader:
             return []
         results = self._post_rows({**self._common_fields, self._key: [row for _, row in rows]})
         if len(results) != len(rows):
-            raise UploadError(f"{self._transport.url} answered {len(results)} of {len(rows)} rows")
+            raise UploadError(f"{self._transport.url} returned {len(results)} results for {len(rows)} rows")
         return [self._count_row(source, result) for (source, _), result in zip(rows, results)]
 
     def post(self, body: Mapping[str, Any]) -> Dict[str, Any]:
@@ -92,7 +92,7 @@ class BulkUploader:
         parts = [str(part) for part in row_result] if isinstance(row_result, list) and row_result else [""]
         result = parts[0]
         if result == "refused" or result not in RESULTS:
-            self.outcome.add_error(source, parts[1] if len(parts) > 1 else f"not understood: {row_result!r:.100}")
+            self.outcome.add_error(source, parts[1] if len(parts) > 1 else f"unknown result: {row_result!r:.100}")
             return "refused"
         self.outcome.counts[result] += 1
         for part in parts[1:]:
@@ -114,12 +114,12 @@ class BulkUploader:
             else:
                 if reply.status == 200 and isinstance(reply.body, dict) and is_valid(reply.body):
                     return reply.body
-                reason = f"{self._transport.url} answered {reply.status}: {reply.message}"
+                reason = f"{self._transport.url} responded {reply.status}: {reply.message}"
                 if reply.status not in (429, 500, 502, 503, 504):
                     raise UploadError(reason, is_rejected=True)
                 if reply.retry_after_s is not None:
                     wait_s = max(wait_s, min(reply.retry_after_s, MAX_RETRY_AFTER_S))
             if attempt < MAX_ATTEMPTS:
-                self._notify(f"{reason}; again in {wait_s:.0f} s")
+                self._notify(f"{reason}; next attempt in {wait_s:.0f} s")
                 self._sleep(wait_s)
         raise UploadError(reason)

@@ -30,11 +30,11 @@ def read_code(code_file: Optional[str], *, page: str) -> str:
         elif code_file == "-" or not sys.stdin.isatty():
             code = sys.stdin.readline()
         else:
-            code = getpass.getpass("Code shown by the server (not echoed): ")
+            code = getpass.getpass("Code from the server's page (not echoed): ")
     except (OSError, UnicodeDecodeError) as error:
-        raise CommandError(f"the code could not be read from {code_file or 'standard input'}: {error}") from error
+        raise CommandError(f"The code could not be read from {code_file or 'standard input'}: {error}") from error
     if not code.strip():
-        raise CommandError(f"no code was given: copy it from {page}, it is shown there once")
+        raise CommandError(f"No code was given. Copy it from {page}, which shows it only one time")
     return code.strip()
 
 
@@ -49,11 +49,11 @@ def redeem_code(url: str, path: str, code: str, body: Mapping[str, Any]) -> Dict
     except InvalidUrlError as error:
         raise CommandError(str(error)) from error
     except ServerUnavailable as error:
-        raise CommandError(f"the server did not answer. {error}. The code is not lost: try again") from error
+        raise CommandError(f"No response from the server. {error}. The code is still valid: try again") from error
     if 300 <= reply.status < 400:
-        raise CommandError(f"{url} redirects to {reply.location[:200]}: give that address instead, if it is your server")
+        raise CommandError(f"{url} redirects to {reply.location[:200]}. Use that address if it is your server")
     if reply.status not in (200, 201):
-        raise CommandError(f"{url} refused the code: {reply.message} A new code is made at {code_url(url, path)}")
+        raise CommandError(f"{url} rejected the code: {reply.message} Create a new code at {code_url(url, path)}")
     if not isinstance(reply.body, dict) or not isinstance(reply.body.get("token"), str):
-        raise CommandError(f"{url} answered, but not as a LabCarbon server does: is the address right?")
+        raise CommandError(f"{url} did not respond like a LabCarbon server. Check the address")
     return reply.body

@@ -62,6 +62,11 @@ class PreflightResponse:
         return self.verdict in _BLOCKING_VERDICTS and self.certainty == "verified"
 
     @property
+    def in_vain(self) -> bool:
+        """Former name of :attr:`is_blocking` (docs/compatibility.md)."""
+        return self.is_blocking
+
+    @property
     def is_notable(self) -> bool:
         """Whether a person should read the response."""
         return bool(self.offers) or (self.verdict != "none" and self.level != "silent")
@@ -97,7 +102,9 @@ def parse_response(url: str, body: Any) -> PreflightResponse:
     payload = body if isinstance(body, dict) else {}
     verdict, level, message, preflight_id = (payload.get(name) for name in ("verdict", "level", "message", "asked"))
     if not isinstance(message, str) or str(verdict) not in VERDICTS or str(level) not in LEVELS:
-        raise PreflightUnavailable(f"{url} gave no answer that this collector understands: is one of the two too old?")
+        raise PreflightUnavailable(
+            f"the response of {url} has an unknown format. Update the collector and the server to the same version"
+        )
     matches, estimate = payload.get("matches"), payload.get("estimate")
     valid_matches: List[Mapping[str, Any]] = (
         [match for match in matches if isinstance(match, dict)] if isinstance(matches, list) else []
@@ -123,7 +130,7 @@ def _post(login: Login, path: str, body: Mapping[str, Any], deadline_s: float) -
 
 def _error_message(login: Login, reply: Response) -> str:
     if reply.status in (401, 403):
-        return f"{login.url} refuses this token ({reply.message}): labcarbon-collect login {login.url}"
+        return f"{login.url} rejected this token ({reply.message}). Log in again: labcarbon-collect login {login.url}"
     if reply.status in (404, 405):
-        return f"{login.url} cannot tell yet what was run before ({reply.message}): it is older than this collector"
-    return f"{login.url} answered {reply.status}: {reply.message}"
+        return f"{login.url} has no duplicate check ({reply.message}). The server is older than this collector"
+    return f"{login.url} responded {reply.status}: {reply.message}"

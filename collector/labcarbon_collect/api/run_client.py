@@ -52,7 +52,7 @@ class RunReporter:
         budget = budget or Budget(self._timeout_s)
         delivered = Deadline("end", lambda: self._send_end(facts, closing)).wait(budget)
         if delivered is None:
-            self.error = f"{self._login.url} did not answer within {round(budget.seconds, 1):g} s"
+            self.error = f"{self._login.url} did not respond within {round(budget.seconds, 1):g} s"
         return bool(delivered)
 
     def _send_end(self, facts: Mapping[str, Any], closing: Mapping[str, Any]) -> bool:
@@ -81,7 +81,7 @@ class RunReporter:
             return None
         if 200 <= reply.status < 300:
             return reply
-        self.error = f"{self._login.url} answered {reply.status}: {reply.message}"
+        self.error = f"{self._login.url} responded {reply.status}: {reply.message}"
         if reply.status in (401, 403):
             self.error += f" Log in again: labcarbon-collect login {self._login.url}"
         return None

@@ -97,10 +97,10 @@ def parse_plan_id(text: str, url: str) -> str:
     if is_uuid(text):
         return text.lower()
     if "://" in text and _origin(text) != _origin(url):
-        raise ValueError(f"{plain(text, 200)} is on another server than {url}, where you are logged in")
+        raise ValueError(f"{plain(text, 200)} belongs to another server than {url}, where you are logged in")
     candidates = [part for part in urlsplit(text).path.split("/") if is_uuid(part)]
     if len(candidates) != 1:
-        raise ValueError(f"{plain(text, 200)!r} is no plan: give its number (a UUID), or the address of its page")
+        raise ValueError(f"{plain(text, 200)!r} is not a plan: pass its UUID or the URL of its page")
     return candidates[0].lower()
 
 
@@ -127,9 +127,7 @@ class PlanClient:
         try:
             return _parse_plan(reply.body, self._plan_id)
         except (KeyError, TypeError, ValueError) as error:
-            raise PlanServerError(
-                f"{self.url} answered what is no plan ({plain(error, 200)}): nothing more is done"
-            ) from error
+            raise PlanServerError(f"{self.url} returned an invalid plan ({plain(error, 200)}): stopped") from error
 
     def report_outcomes(self, outcomes: Sequence[Row]) -> None:
         """Report outcomes of at most MAX_ROWS items. Raises PlanServerError, and OutcomeRejected if
@@ -153,10 +151,10 @@ class PlanClient:
             else:
                 if reply.status not in _RETRY_STATUSES:
                     return reply
-                reason = f"{self.url} answered {reply.status}: {plain(reply.message, MAX_MESSAGE_CHARS)}"
+                reason = f"{self.url} returned {reply.status}: {plain(reply.message, MAX_MESSAGE_CHARS)}"
                 wait_s = max(wait_s, min(reply.retry_after_s or 0, MAX_RETRY_AFTER_S))
             if attempt < MAX_TRIES:
-                self._notify(f"{reason}; again in {wait_s:.0f} s")
+                self._notify(f"{reason}; retrying in {wait_s:.0f} s")
                 self._sleep(wait_s)
         raise PlanServerError(reason)
 
@@ -164,17 +162,18 @@ class PlanClient:
 def _error_text(url: str, reply: Response) -> str:
     message = plain(reply.message, MAX_MESSAGE_CHARS)
     if 300 <= reply.status < 400:
-        return f"{url} redirects to {plain(reply.location, 200)}; we do not follow: set LABCARBON_URL to the right address"
+        target = plain(reply.location, 200)
+        return f"{url} redirects to {target}; redirects are not followed: set LABCARBON_URL to the correct address"
     if reply.status in (401, 403):
-        return f"{url} refuses ({message}); a person who may write runs is needed: labcarbon-collect login {url}"
-    return f"{url} answered {reply.status}: {message}"
+        return f"{url} denied access ({message}); log in as a person with write access: labcarbon-collect login {url}"
+    return f"{url} returned {reply.status}: {message}"
 
 
 def _parse_plan(payload: Dict[str, Any], plan_id: str) -> CleanupPlan:
     items = [_parse_item(row) for row in payload["lines"]]
     for field in ("number", "path"):
         if len({getattr(item, field) for item in items}) != len(items):
-            raise ValueError(f"two lines have one {field}")
+            raise ValueError(f"two items have the same {field}")
     plan = CleanupPlan(
         uuid=_parse_text(payload["plan"]).lower(),
         lab=_parse_text(payload["lab"]),
@@ -187,17 +186,17 @@ def _parse_plan(payload: Dict[str, Any], plan_id: str) -> CleanupPlan:
         items=items,
     )
     if plan.uuid != plan_id:
-        raise ValueError("it is another plan")
+        raise ValueError("the response is another plan")
     return plan
 
 
 def _parse_item(payload: Dict[str, Any]) -> CleanupItem:
     is_eligible, blocked_reason = payload["goes"], _parse_text(payload["stays"])
     if not isinstance(is_eligible, bool) or is_eligible == bool(blocked_reason):
-        raise ValueError("a line neither goes nor stays")
+        raise ValueError("an item is neither eligible nor blocked")
     digest = _parse_text(payload["digest"])
     if len(digest) != 64 or any(character not in "0123456789abcdef" for character in digest):
-        raise ValueError("a digest is no SHA-256")
+        raise ValueError("a digest is not a SHA-256")
     return CleanupItem(
         number=_parse_int(payload["line"], 1),
         path=_parse_text(payload["path"]),
@@ -214,13 +213,13 @@ def _parse_item(payload: Dict[str, Any]) -> CleanupItem:
 
 def _parse_text(value: Any, among: Sequence[str] = ()) -> str:
     if not isinstance(value, str) or (among and value not in among):
-        raise ValueError(f"{value!r:.60} is not what we know")
+        raise ValueError(f"{value!r:.60} is an unknown value")
     return value
 
 
 def _parse_int(value: Any, minimum: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < minimum:
-        raise ValueError(f"{value!r:.60} is no number from {minimum}")
+        raise ValueError(f"{value!r:.60} is not a number >= {minimum}")
     return value
 
 

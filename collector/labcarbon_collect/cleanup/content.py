@@ -27,7 +27,7 @@ from labcarbon_collect.lc1 import manifest_hash
 
 FILE, FOLDER = "file", "folder"
 _MAX_FILES, _MAX_DEPTH = 2_000_000, 64
-_UNREGISTERED_MESSAGE = "it holds what was not registered"
+_UNREGISTERED_MESSAGE = "it contains unregistered content"
 
 
 @dataclass(frozen=True)
@@ -77,9 +77,9 @@ def list_content(folder: int, name: str) -> Listing:
     try:
         status = os.lstat(name, dir_fd=folder)
     except FileNotFoundError as error:
-        raise ItemBlocked("nothing lies there") from error
+        raise ItemBlocked("nothing exists at its path") from error
     except OSError as error:
-        raise ItemBlocked(f"it cannot be looked at: {error.strerror}") from error
+        raise ItemBlocked(f"it cannot be inspected: {error.strerror}") from error
     if status.st_dev != os.fstat(folder).st_dev:
         raise ItemBlocked("a file system is mounted there")
     if stat.S_ISREG(status.st_mode):
@@ -102,7 +102,7 @@ def file_entry(name: bytes, status: os.stat_result) -> File:
     """Return the entry of a plain file. Raises ItemBlocked if it has several hard links."""
     if status.st_nlink > 1:
         subject = f"{os.fsdecode(name)} in it has" if name else "it has"
-        raise ItemBlocked(f"{subject} {status.st_nlink} names (hard links): taking one away would free nothing")
+        raise ItemBlocked(f"{subject} {status.st_nlink} hard links: deleting it would free no space")
     return File(name, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
 
 
@@ -122,7 +122,7 @@ def _list_folder(folder: int, path: bytes, depth: int, mount: str, listing: List
         try:
             status = os.lstat(text_name, dir_fd=folder)
         except OSError as error:
-            raise ItemBlocked(f"{os.fsdecode(below)} in it cannot be looked at: {error.strerror}") from error
+            raise ItemBlocked(f"{os.fsdecode(below)} in it cannot be inspected: {error.strerror}") from error
         if status.st_dev != listing.device:
             raise ItemBlocked(f"a file system is mounted in it, at {os.fsdecode(below)}")
         if stat.S_ISREG(status.st_mode):
@@ -132,7 +132,7 @@ def _list_folder(folder: int, path: bytes, depth: int, mount: str, listing: List
         else:
             raise ItemBlocked(f"{_UNREGISTERED_MESSAGE}: {os.fsdecode(below)} is {describe_type(folder, text_name)}")
         if len(listing.files) > _MAX_FILES:
-            raise ItemBlocked(f"it holds more than {_MAX_FILES:,} files")
+            raise ItemBlocked(f"it contains more than {_MAX_FILES:,} files")
 
 
 def _list_subfolder(folder: int, name: str, path: bytes, depth: int, mount: str, listing: Listing) -> None:
@@ -146,9 +146,7 @@ def _list_subfolder(folder: int, name: str, path: bytes, depth: int, mount: str,
 
 
 _BLOCK = 1 << 20
-_CHANGED_MESSAGE = (
-    "{} is not what was to be deleted, it was changed since: move it away if it is wanted, else delete it by hand"
-)
+_CHANGED_MESSAGE = "{} changed after its deletion was started: move it away to keep it, or delete it manually"
 BlockCallback = Callable[[int], None]  # called with the size of each block read
 _OpenFiles = Generator[Tuple[File, str, int], None, None]
 
@@ -305,7 +303,7 @@ def _check_unchanged(descriptor: int, name: str, file: File) -> os.stat_result:
     try:
         status = os.fstat(descriptor)
     except OSError as error:
-        raise ItemBlocked(f"{name} cannot be looked at: {error.strerror}") from error
+        raise ItemBlocked(f"{name} cannot be inspected: {error.strerror}") from error
     if file_entry(file.name, status) != file:
         raise ItemBlocked("it changed while it was read")
     return status

@@ -127,8 +127,9 @@ def _open_locked(path: Path, create_flag: int) -> int:
     except BlockingIOError as error:
         os.close(descriptor)
         raise AlreadyRunning(
-            f"another labcarbon-collect apply-plan is at work on this plan, maybe in a container or on another machine that "
-            f"has this data folder: wait for its end (it holds {path})"
+            "another labcarbon-collect apply-plan is running on this plan, "
+            "possibly in a container or on another machine that "
+            f"uses this data folder: wait for its end (it locks {path})"
         ) from error
     except OSError:  # A file system without locks: only the lock of the machine applies.
         pass
@@ -165,7 +166,7 @@ def save_listing(journal: Journal, number: int, listing: Listing) -> None:
         finally:
             os.close(folder_descriptor)
     except OSError as error:
-        raise ItemBlocked(f"the list of what it holds cannot be kept in {path.parent}: {error.strerror}") from error
+        raise ItemBlocked(f"its file list cannot be written to {path.parent}: {error.strerror}") from error
 
 
 def load_listing(journal: Journal, trash: int, number: int) -> Listing:
@@ -182,9 +183,7 @@ def load_listing(journal: Journal, trash: int, number: int) -> Listing:
             [(os.fsencode(path), int(inode)) for path, inode in folders],
         )
     except (OSError, ValueError, TypeError, IndexError) as error:
-        message = (
-            f"its deletion was begun, and the list of what it held ({path}) is damaged: delete by hand what is left of it"
-        )
+        message = f"its deletion was started, but its file list ({path}) is damaged: delete the rest manually"
         raise ItemBlocked(message) from error
 
 

@@ -54,10 +54,12 @@ def _take_lease(descriptor: int, label: str) -> bool:
         fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_RDLCK)
     except OSError as error:
         if error.errno == errno.EAGAIN and _file_system(descriptor) not in _NETWORK_FILE_SYSTEMS:
-            reason = f"{label} is open for writing by a program: end it (fuser shows which), then the same command goes on"
+            reason = (
+                f"{label} is open for writing by a program: stop it (fuser shows which), then run the same command again"
+            )
             raise FileBusy(reason) from error
         if error.errno not in (*_LEASE_UNSUPPORTED, errno.EAGAIN):
-            raise ItemBlocked(f"it cannot be told whether {label} is open for writing: {error.strerror}") from error
+            raise ItemBlocked(f"it is unknown whether {label} is open for writing: {error.strerror}") from error
         return False
     return True
 

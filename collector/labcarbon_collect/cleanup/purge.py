@@ -57,7 +57,7 @@ def record_purged(session: Session, item: CleanupItem, folder: int, trash: int, 
         )
         write_tombstone(folder, trash, content)
     except (ItemBlocked, OSError) as error:
-        problem = f"no tombstone could be put in its place ({error})"
+        problem = f"no tombstone could be written ({error})"
     remove_sidecars(trash, item.number)
     remove_listing(session.journal, item.number)
     session.journal.append(item.number, DELETED, at_us=now, path=item.path, word=problem, by=session.by)
@@ -76,11 +76,11 @@ def _purge_item(session: Session, item: CleanupItem) -> None:
             if not session.dry_run:
                 remove_if_empty(folder, session.plan.uuid)
     except ItemBlocked as reason:
-        session.results.refused.append((item, f"{reason}; it is left in the trash"))
+        session.results.refused.append((item, f"{reason}; it stays in the trash"))
     except JournalError:
         raise
     except OSError as error:
-        session.results.refused.append((item, f"{error}; the same command goes on"))
+        session.results.refused.append((item, f"{error}; run the same command to continue"))
 
 
 def _purge_verified(session: Session, item: CleanupItem, folder: int, trash: int) -> None:

@@ -34,7 +34,7 @@ _IN_PROGRESS = (MOVING, TRASHED, RESTORING, DELETING)
 # refused items are in the trash only through an error of an older version
 _RECOVERABLE = ("", REFUSED, *_IN_PROGRESS)
 _FINISHED = (REFUSED, RESTORED, DELETED)
-_MISSING_MESSAGE = "it is gone from the trash, and not by this command"
+_MISSING_MESSAGE = "it was removed from the trash, but not by this command"
 
 
 def recover(session: Session) -> None:
@@ -57,7 +57,7 @@ def _recover_item(session: Session, item: CleanupItem, state: str) -> None:
                     _recover_in_trash(session, item, state, folder, trash)
                 elif state in _IN_PROGRESS and not is_same_trash(session.journal.locations.get(item.number), folder, trash):
                     raise ItemBlocked(
-                        f"{slot_path(item.path, session.plan.uuid, item.number)} is not there: is its disk mounted?"
+                        f"{slot_path(item.path, session.plan.uuid, item.number)} does not exist: is its disk mounted?"
                     )
                 else:
                     _recover_missing(session, item, state, folder, trash)
@@ -137,7 +137,7 @@ def _recover_missing(session: Session, item: CleanupItem, state: str, folder: in
         if reason:
             _mark_lost(session, item, reason)
         else:
-            message = "somebody took it out of the trash by hand"
+            message = "it was restored manually"
             session.journal.append(item.number, RESTORED, at_us=session.now(), path=item.path, word=message)
 
 
@@ -163,7 +163,7 @@ def _restore_problem(session: Session, item: CleanupItem, folder: int, *, any_co
         if not any_content:
             verify_content(session.on_block, folder, name, item)
     except ItemBlocked as reason:
-        return f"{_MISSING_MESSAGE}; what has its name now is not it: {reason}"
+        return f"{_MISSING_MESSAGE}; the content at its path is different: {reason}"
     return ""
 
 

@@ -37,7 +37,7 @@ def items_to_restore(session: Session, numbers: Collection[int]) -> List[Cleanup
     numbers_in_plan = {item.number for item in session.plan.items}
     for number in numbers:
         if number not in numbers_in_plan:
-            raise ValueError(f"line {number} is not in this plan")
+            raise ValueError(f"item {number} is not in this plan")
     in_trash_states = (TRASHED, STRANDED, RESTORING, DELETING)
     return [
         item
@@ -71,7 +71,7 @@ def restore_item(session: Session, item: CleanupItem) -> None:
     try:
         parent = session.parent_in_trash(item)
         if parent is not None:
-            raise ItemBlocked(f"it went with {parent.path}: --restore {parent.number} brings both back")
+            raise ItemBlocked(f"it was moved with {parent.path}: --restore {parent.number} restores both")
         with open_parent(item.path) as folder:
             with open_trash(folder, session.plan.uuid) as trash:
                 _restore(session, item, folder, trash)
@@ -87,7 +87,7 @@ def finish_restore(session: Session, item: CleanupItem, folder: int, *, was_stra
     journal.
     """
     remove_tombstone(folder, tombstone_content(session.plan, item, by=session.by, page=session.server.page, moved_us=0))
-    message = "what lay in the trash was not what was approved, and is back" if was_stranded else ""
+    message = "the trashed content was not the approved content, and was put back" if was_stranded else ""
     state = REFUSED if was_stranded else RESTORED
     session.journal.append(item.number, state, at_us=session.now(), path=item.path, word=message, by=session.by)
 
@@ -104,14 +104,14 @@ def _restore(session: Session, item: CleanupItem, folder: int, trash: int) -> No
         raise ItemBlocked("it was deleted" if state == DELETED else "it is not in the trash")
     if state == DELETING:
         trash_path = slot_path(item.path, session.plan.uuid, item.number)
-        raise ItemBlocked(f"its deletion was begun, what is left of it lies at {trash_path}")
+        raise ItemBlocked(f"its deletion was started; the rest is at {trash_path}")
     if state != STRANDED:
         try:
             verify_content(session.on_block, trash, slot, item, may_be_busy=True)
         except ItemBlocked as reason:
-            raise ItemBlocked(f"{reason}; to have it back as it is now: {manual_restore_command(session, item)}") from reason
+            raise ItemBlocked(f"{reason}; to restore it as it is: {manual_restore_command(session, item)}") from reason
     if exists(folder, name):
-        raise ItemBlocked("something else lies in its place now: move that away first")
+        raise ItemBlocked("something else exists at its path: move that away first")
     if session.dry_run:
         return
     since_us, was_stranded = session.journal.at_us(item.number), state == STRANDED
@@ -123,7 +123,7 @@ def _restore(session: Session, item: CleanupItem, folder: int, trash: int) -> No
     except OSError as error:
         previous_state = STRANDED if was_stranded else TRASHED
         session.journal.append(item.number, previous_state, at_us=since_us, path=item.path, is_marked=True)
-        raise ItemBlocked(f"it cannot be brought back: {error.strerror}") from error
+        raise ItemBlocked(f"it cannot be restored: {error.strerror}") from error
     remove_sidecars(trash, item.number)
     remove_listing(session.journal, item.number)
     sync_folder(folder)

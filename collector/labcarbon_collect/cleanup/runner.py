@@ -36,7 +36,7 @@ class Action:
     @property
     def verb(self) -> str:
         """The action in a summary."""
-        return "brought back" if self.restore is not None else "deleted" if self.is_purge else "moved to the trash"
+        return "restored" if self.restore is not None else "deleted" if self.is_purge else "moved to the trash"
 
 
 def with_undo(session: Session) -> Session:
@@ -64,7 +64,9 @@ def execute(session: Session, action: Action, *, on_start: Callable[[int], None]
     except (ValueError, AlreadyRunning) as error:
         raise CommandError(str(error)) from error
     except OSError as error:
-        raise CommandError(f"{error}; what was done stands in {session.journal.path}, the same command goes on") from error
+        raise CommandError(
+            f"{error}; completed steps are recorded in {session.journal.path}: run the same command to continue"
+        ) from error
     return _print_summary(session, action, server_error)
 
 
@@ -83,7 +85,7 @@ def _execute(session: Session, action: Action, items: List[CleanupItem], on_end:
         if not session.dry_run:
             session.report()
     except KeyboardInterrupt:
-        _print_summary(session, action, "stopped; the same command goes on")
+        _print_summary(session, action, "stopped; run the same command to continue")
         raise
 
 
@@ -111,9 +113,9 @@ def _print_plan(session: Session, action: Action, items: List[CleanupItem]) -> N
     _print_items([(item, plain(item.retention_class, 40)) for item in items])
     if action.restore is None and not action.is_purge:
         blocked = [(item, plain(item.blocked_reason, 200)) for item in plan.items if item.blocked_reason]
-        print(f"  stay: {_describe_items([item for item, _ in blocked])}")
+        print(f"  blocked: {_describe_items([item for item, _ in blocked])}")
         _print_items(blocked)
-        print(f"  What goes lies in {TRASH} beside where it was, for at least {_format_days(plan.trash_days)}.")
+        print(f"  Moved items stay in {TRASH} beside their path for at least {_format_days(plan.trash_days)}.")
     if session.results.waiting:
         print(f"  in the trash for less than {_format_days(plan.trash_days)}: {_describe_items(session.results.waiting)}")
 
@@ -123,9 +125,9 @@ def _require_confirmation(session: Session, action: Action, items: List[CleanupI
     if session.dry_run or action.is_confirmed or not items:
         return
     if not sys.stdin.isatty():
-        raise CommandError("nothing was done: there is no terminal to ask on; say --yes to go on without being asked")
+        raise CommandError("nothing was done: there is no terminal for the confirmation; use --yes to skip it")
     try:
-        answer = input("Go on? [y/N] ")
+        answer = input("Continue? [y/N] ")
     except EOFError:
         answer = ""
     if answer.strip().lower() not in ("y", "yes"):
@@ -138,23 +140,23 @@ def _print_summary(session: Session, action: Action, server_error: str) -> int:
     print(f"{prefix}{action.verb}: {_describe_items([item for item, _ in results.done])}")
     _print_items([(item, note) for item, note in results.done if note])
     notes = (
-        ("went with their folder", results.with_parent),
-        ("left as it was", results.refused),
-        ("stays since it was approved", results.blocked),
+        ("moved with their folder", results.with_parent),
+        ("left in place", results.refused),
+        ("blocked since approval", results.blocked),
     )
     for heading, rows in notes:
         if rows:
             print(f"{heading}: {_describe_items([item for item, _ in rows])}")
             _print_items(rows, _MAX_COMMAND_CHARS if rows is results.refused else _MAX_MESSAGE_CHARS)
     if results.rejected:
-        print(f"the server takes no word of {len(results.rejected):,} lines; what went of them was brought back:")
+        print(f"the server rejected {len(results.rejected):,} items; moved ones were restored:")
         for number, why in list(results.rejected.items())[:_MAX_PRINTED_ITEMS]:
             print(f"  #{number}: {plain(why, 300)} ({session.journal.state(number)})")
     unreported = 0 if session.dry_run else len(session.unreported())
     if server_error:
         print(f"labcarbon-collect: {server_error}", file=sys.stderr)
     if unreported:
-        print(f"not told to the server: {unreported:,} lines; the same command tells it", file=sys.stderr)
+        print(f"not reported to the server: {unreported:,} items; run the same command again", file=sys.stderr)
     return 1 if server_error or unreported or results.refused or results.rejected else 0
 
 
@@ -163,7 +165,7 @@ def _format_days(days: int) -> str:
 
 
 def _describe_items(items: List[CleanupItem]) -> str:
-    return f"{len(items):,} line{'' if len(items) == 1 else 's'}, {format_bytes(sum(item.bytes for item in items))}"
+    return f"{len(items):,} item{'' if len(items) == 1 else 's'}, {format_bytes(sum(item.bytes for item in items))}"
 
 
 def _print_items(rows: ItemNotes, max_chars: int = _MAX_MESSAGE_CHARS) -> None:

@@ -30,10 +30,10 @@ def split_path(path: str) -> List[str]:
     try:
         os.fsencode(path)
     except UnicodeEncodeError as error:
-        raise ItemBlocked("its path is none that this machine can write") from error
+        raise ItemBlocked("its path cannot be encoded on this machine") from error
     result = path[1:].split("/")
     if any(part in ("", ".", "..") or "\0" in part for part in result):
-        raise ItemBlocked("its path is not in its plain form: it has an empty part, '.', '..' or a zero byte")
+        raise ItemBlocked("its path is not normalised: it has an empty part, '.', '..' or a zero byte")
     return result
 
 
@@ -68,7 +68,7 @@ def _open_part(descriptor: int, part: str, flags: int, path: str) -> int:
     except OSError as error:
         if error.errno in (errno.ELOOP, errno.ENOTDIR):
             raise ItemBlocked(
-                f"{path} is {describe_type(descriptor, part)}, no folder: a link could lead anywhere"
+                f"{path} is {describe_type(descriptor, part)}, not a folder: links are not followed"
             ) from error
         raise ItemBlocked(f"{path} cannot be opened: {error.strerror}") from error
 
@@ -81,7 +81,7 @@ def open_file(folder: int, name: str) -> int:
         raise ItemBlocked(f"{name} cannot be read: {error.strerror}") from error
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
-        raise ItemBlocked(f"{name} is no plain file any more")
+        raise ItemBlocked(f"{name} is no longer a plain file")
     return descriptor
 
 
@@ -102,7 +102,7 @@ def exists(folder: int, name: str) -> bool:
     except FileNotFoundError:
         return False
     except OSError as error:
-        raise ItemBlocked(f"{name} cannot be looked at: {error.strerror}") from error
+        raise ItemBlocked(f"{name} cannot be inspected: {error.strerror}") from error
     return True
 
 

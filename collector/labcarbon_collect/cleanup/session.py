@@ -93,7 +93,7 @@ class Session:
             self.refresh_plan()
         current = self.plan.item(item.number)
         if current is None or (current.path, current.digest, current.form) != (item.path, item.digest, item.form):
-            raise ItemBlocked("it is not in the plan any more")
+            raise ItemBlocked("it is no longer in the plan")
         return current.blocked_reason
 
     def parent_in_trash(self, item: CleanupItem) -> Optional[CleanupItem]:
@@ -115,7 +115,7 @@ class Session:
         """Record that an item's state cannot be determined now. Its journal state is kept until a
         later call.
         """
-        self.results.refused.append((item, f"{message}; the next call looks again"))
+        self.results.refused.append((item, f"{message}; the next call checks again"))
         self.in_doubt.add(item.number)
         if self.journal.state(item.number) == MOVING:
             self.moves_in_doubt.append(item)
@@ -201,5 +201,5 @@ def verify_content(
     if len(listing.files) != item.files:
         raise ItemBlocked(f"it changed: {len(listing.files):,} files, {item.files:,} were registered")
     if read_digest(folder, name, listing, on_block, may_be_busy) != item.digest:
-        raise ItemBlocked("it changed: its content is not what was registered")
+        raise ItemBlocked("it changed: its content does not match its registered hash")
     return listing

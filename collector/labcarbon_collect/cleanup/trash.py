@@ -110,19 +110,19 @@ def _open_private(folder: int, name: str, *, create: bool) -> int:
                 os.mkdir(name, 0o700, dir_fd=folder)
             sync_folder(folder)
         except OSError as error:
-            raise ItemBlocked(f"no trash can be made beside it: {error.strerror}") from error
+            raise ItemBlocked(f"the trash folder beside it cannot be created: {error.strerror}") from error
     try:
         descriptor = os.open(name, FOLDER_FLAGS, dir_fd=folder)
     except FileNotFoundError:
         return -1
     except OSError as error:
-        raise ItemBlocked(f"the trash beside it ({name}) is no folder that we can open: {error.strerror}") from error
+        raise ItemBlocked(f"the trash beside it ({name}) cannot be opened as a folder: {error.strerror}") from error
     status = os.fstat(descriptor)
     reason = ""
     if status.st_uid != os.geteuid():
         reason = f"belongs to uid {status.st_uid}, and this is uid {os.geteuid()}"
     elif stat.S_IMODE(status.st_mode) & 0o077:
-        reason = "can be opened by others: chmod 700 it once you know what lies in it"
+        reason = "is accessible to others: check its content, then chmod 700"
     elif status.st_dev != os.fstat(folder).st_dev:
         reason = "is another file system"
     if reason:
@@ -189,7 +189,7 @@ def write_tombstone(folder: int, trash: int, tombstone: Dict[str, Any]) -> str:
         sync_folder(folder)
         return name
     os.unlink(temporary_name, dir_fd=trash)
-    raise ItemBlocked("its tombstone has no place: other files have both of its names")
+    raise ItemBlocked("no tombstone could be written: both of its names are taken")
 
 
 def remove_tombstone(folder: int, tombstone: Dict[str, Any]) -> None:

@@ -131,7 +131,7 @@ def move_item(session: Session, item: CleanupItem, ahead: Prefetcher) -> None:
     """Move one item, or record why not. Raises PlanServerError, OSError for the journal."""
     parent = session.parent_in_trash(item)
     if parent is not None:
-        session.results.with_parent.append((item, f"with {parent.path} (line {parent.number}), and comes back with it"))
+        session.results.with_parent.append((item, f"with {parent.path} (item {parent.number}); it is restored with it"))
         return
     waiting_reason = _waiting_reason(session, item)
     if waiting_reason:
@@ -179,7 +179,7 @@ def confirm_move(session: Session, item: CleanupItem, folder: int, trash: int, l
         else:
             with no_writers(trash, slot, listing):
                 if not listing.is_same_after_move(list_content(trash, slot)):
-                    raise ItemBlocked("it was changed or swapped just before it was moved")
+                    raise ItemBlocked("it was changed or replaced just before the move")
     except ItemBlocked as reason:
         _put_back(session, item, folder, trash, str(reason))
         raise type(reason)(f"{reason}; it was put back") from reason
@@ -196,7 +196,7 @@ def mark_trashed(session: Session, item: CleanupItem, folder: int, trash: int, a
             folder, trash, tombstone_content(session.plan, item, by=session.by, page=session.server.page, moved_us=at_us)
         )
     except (ItemBlocked, OSError) as error:
-        problem = f"no tombstone could be put in its place ({error}): the next call tries again"
+        problem = f"no tombstone could be written ({error}): the next call tries again"
         sync_folder(trash)
         sync_folder(folder)
     place = trash_location(folder, trash)
@@ -209,7 +209,7 @@ def _move(session: Session, item: CleanupItem, folder: int, name: str, listing: 
     try:
         with open_trash(folder, session.plan.uuid, create=True) as trash:
             if exists(trash, slot):
-                raise ItemBlocked(f"something lies at {slot_path(item.path, session.plan.uuid, item.number)} already")
+                raise ItemBlocked(f"{slot_path(item.path, session.plan.uuid, item.number)} already exists")
             _check_unchanged(folder, name, listing)
             session.journal.append(
                 item.number,
@@ -250,7 +250,7 @@ def _rename(folder: int, name: str, trash: int, slot: str) -> None:
         except ItemBlocked as unknown:
             raise MoveUncertain(f"{reason}; {unknown}") from error
         if is_moved:
-            raise MoveUncertain(f"{reason}, and it lies in the trash all the same") from error
+            raise MoveUncertain(f"{reason}, but it is in the trash") from error
         raise ItemBlocked(reason) from error
 
 
@@ -259,7 +259,7 @@ def _put_back(session: Session, item: CleanupItem, folder: int, trash: int, reas
     try:
         rename_exclusive(trash, str(item.number), folder, split_path(item.path)[-1])
     except OSError as error:
-        problem = f"{reason}; it cannot be put back ({error.strerror}): it lies at {where}"
+        problem = f"{reason}; it cannot be put back ({error.strerror}): it is at {where}"
         session.journal.append(item.number, STRANDED, at_us=session.now(), path=item.path, word=problem)
         session.results.refused.append((item, problem))
         raise ItemBlocked(problem) from error
@@ -272,20 +272,20 @@ def _waiting_reason(session: Session, item: CleanupItem) -> str:
     """
     for other in session.moves_in_doubt:
         if other.digest == item.digest or item.path.startswith(other.path + "/"):
-            return f"it waits for {other.path} (line {other.number}), of which nobody can tell now whether it was moved"
+            return f"it waits for {other.path} (item {other.number}), whose move is uncertain"
     return ""
 
 
 def _check_contents(session: Session, item: CleanupItem) -> None:
     """Raise ItemBlocked if a folder contains an item that must stay."""
     if TRASH in split_path(item.path):
-        raise ItemBlocked("it lies in a trash")
+        raise ItemBlocked("it is inside a trash folder")
     for other in session.plan.items_inside(item.path):
         blocked_reason = other.blocked_reason or (
-            "it was brought back" if session.journal.state(other.number) == RESTORED else ""
+            "it was restored" if session.journal.state(other.number) == RESTORED else ""
         )
         if blocked_reason:
-            raise ItemBlocked(f"{other.path} in it stays ({blocked_reason})")
+            raise ItemBlocked(f"{other.path} in it must stay ({blocked_reason})")
 
 
 def _one_per_digest(plan: CleanupPlan, items: List[CleanupItem], tried: Set[int]) -> List[CleanupItem]:

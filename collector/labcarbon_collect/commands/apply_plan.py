@@ -1,10 +1,12 @@
-"""Carry out an approved plan on this machine: what it lets go moves to a trash folder beside where it lies.
+"""Execute an approved cleanup plan on this machine: move its items to a trash folder beside them.
 
-Everything is read again first. What is not, to the last byte, what was registered is left where it is, and so is a folder
-that holds anything else, what has several names (hard links), and what a link leads to. What went can come back (--restore)
-until it is deleted (--empty), which is done only once it lay in the trash for the plan's days.
+Every file is verified against its registered hash first. Anything that differs is left in place, and so are
+folders with other content, files with several hard links, and anything behind a link. Trashed items can be
+restored (--restore). --purge deletes them after the plan's retention period.
 
-The same command goes on after an interruption. It needs a person's login. Exit code 1: something was left, or not told.
+After an interruption, run the same command to continue. A personal login is required.
+
+exit code: 0; 1 if an item was left in place or not reported
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from labcarbon_collect.cleanup.client import MAX_RESPONSE_BYTES, CleanupPlan, Pl
 from labcarbon_collect.cleanup.journal import Journal
 from labcarbon_collect.cleanup.runner import Action, execute, with_undo
 from labcarbon_collect.cleanup.session import Session
-from labcarbon_collect.commands import thread_count
+from labcarbon_collect.commands import add_alias, thread_count
 from labcarbon_collect.config import Login, client_sockets, collector_dir, is_uuid, read_login
 from labcarbon_collect.errors import CommandError
 from labcarbon_collect.identity import ConfigurationError, node_identity
@@ -59,17 +61,20 @@ _SERVER_TIMEOUT_S = 120.0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("plan", metavar="PLAN", help="the plan's number (a UUID), or the address of its page")
-    parser.add_argument("--dry-run", action="store_true", help="read everything, say what would be done, do nothing")
-    which = parser.add_mutually_exclusive_group()
-    which.add_argument(
-        "--restore", nargs="*", type=int, metavar="LINE", help="bring back what lies in the trash, or only these lines of it"
+    parser.add_argument("plan", metavar="PLAN", help="UUID of the plan, or the URL of its page")
+    parser.add_argument("--dry-run", action="store_true", help="verify all files and print the actions; change nothing")
+    action = parser.add_mutually_exclusive_group()
+    action.add_argument(
+        "--restore", nargs="*", type=int, metavar="ITEM", help="restore all items from the trash, or only these"
     )
-    which.add_argument("--empty", action="store_true", help="delete what lay in the trash for the plan's days")
+    purge = action.add_argument(
+        "--purge", action="store_true", help="delete trashed items after the plan's retention period"
+    )
+    add_alias(action, "--empty", purge)
     parser.add_argument(
-        "--threads", type=thread_count, metavar="N", help="read so many lines at once (default: one per core)"
+        "--threads", type=thread_count, metavar="N", help="number of items to read in parallel (default: one per core)"
     )
-    parser.add_argument("--yes", action="store_true", help="do not ask before it begins")
+    parser.add_argument("--yes", action="store_true", help="skip the confirmation")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -99,7 +104,7 @@ def run(args: argparse.Namespace) -> int:
             dry_run=args.dry_run,
             threads=threads,
         )
-        action = Action(restore=args.restore, is_purge=args.empty, is_confirmed=args.yes)
+        action = Action(restore=args.restore, is_purge=args.purge, is_confirmed=args.yes)
         return execute(with_undo(session), action, on_start=progress.start, on_end=progress.finish)
     finally:
         transport.close()
@@ -130,18 +135,16 @@ def _check_applicable(plan: CleanupPlan, nodes: List[str]) -> None:
     if plan.node not in nodes:
         raise ValueError(
             f"this plan is for {plain(plan.hostname, 100)} (node {plain(plan.node, 40)}), this is node "
-            f"{' or '.join(nodes)}: run it there, or name the data folder of that node with LABCARBON_DATA=FOLDER"
+            f"{' or '.join(nodes)}: run it there, or set the data folder of that node with LABCARBON_DATA=FOLDER"
         )
     if plan.state not in ("approved", "applied"):
-        raise ValueError(f"this plan is not approved (its state: {plan.state}): nothing is moved")
+        raise ValueError(f"this plan is not approved (state: {plan.state}): nothing was moved")
 
 
 def _login() -> Login:
     login = read_login(os.environ)
     if login is None:
-        raise ConfigurationError(
-            "nobody is logged in here, and a machine's own token carries out no plan: labcarbon-collect login URL"
-        )
+        raise ConfigurationError("not logged in: a node token cannot execute plans. Log in: labcarbon-collect login URL")
     return login
 
 

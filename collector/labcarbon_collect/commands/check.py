@@ -1,6 +1,8 @@
-"""Ask whether a command's work was done before, without starting it: labcarbon-collect check -- python train.py --lr 0.1
+"""Check whether a command repeats an earlier run, without starting it.
 
-Exit code 0; with --enforce 3 when it is certain to be in vain. That the server is away is said, and is no error.
+Example: labcarbon-collect check -- python train.py --lr 0.1
+The exit code is 0, or 3 for a certain duplicate with --enforce. An unavailable server is reported
+but is not an error.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ import sys
 from typing import Any, Dict, List, Optional, Tuple
 
 from labcarbon_collect.api.preflight import PreflightResponse
+from labcarbon_collect.commands import add_alias
 from labcarbon_collect.config import Login, read_login
 from labcarbon_collect.files.budget import Budget
 from labcarbon_collect.fingerprint.builder import Survey
@@ -29,17 +32,19 @@ _USAGE = "labcarbon-collect check -- python train.py"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--digest", action="store_true", help="hash all data first, however long it takes")
-    parser.add_argument("--json", action="store_true", help="the fingerprint and the server's answer as JSON")
-    work_options.arguments(parser)
+    hash_data = parser.add_argument("--hash-data", action="store_true", help="hash all data first, regardless of the time")
+    parser.add_argument("--json", action="store_true", help="print the fingerprint and the server's response as JSON")
+    checkpoint = work_options.add_arguments(parser)
+    add_alias(parser, "--digest", hash_data)
+    add_alias(parser, "--start", checkpoint)
 
 
 def run(args: argparse.Namespace) -> int:
     spec = work_options.parse_spec(args, _USAGE)
     for name in facts.masked_params(spec.params):
-        _notify(f"the parameter {name} looks like a secret: it is told as {MASK}")
+        _notify(f"The parameter {name} looks like a secret. It is sent as {MASK}")
     survey = spec.survey(_SURVEY_S)
-    if args.digest:
+    if args.hash_data:
         _hash_data(survey)
     response, error = _check_duplicates(spec, survey)
     if args.json:
@@ -62,7 +67,7 @@ def _check_duplicates(spec: RunSpec, survey: Survey) -> Tuple[Optional[Preflight
     except ConfigurationError as refused:
         return None, str(refused)
     if login is None:
-        return None, "you are not logged in: labcarbon-collect login URL"
+        return None, "you are not logged in. Log in with: labcarbon-collect login URL"
     budget = Budget(_PREFLIGHT_S)
     return await_reply(start_preflight(login, preflight_request(spec, survey), budget), login.url, budget)
 
@@ -86,19 +91,17 @@ def _hash_data(survey: Survey) -> None:
             survey.wire[part] = fingerprint_parts[part]
             paths.clear()
     if background_hash.error:
-        survey.notes.append(f"the data are not known by content: {background_hash.error}")
+        survey.notes.append(f"Data compared by name, size and time only: {background_hash.error}")
 
 
 def _print_result(response: Optional[PreflightResponse], error: str, survey: Survey) -> None:
     if response is None:
-        _notify(f"nobody was asked whether this was run before: {error}")
+        _notify(f"Duplicate check skipped: {error}")
     elif response.is_notable:
         colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
         print("\n".join(preflight_text.format_response(response, colour=colour, prefix="")))
     else:
-        default_message = (
-            "Nothing like it was run before." if response.verdict == "none" else f"Nothing to warn of: {response.verdict}."
-        )
+        default_message = "No similar run exists." if response.verdict == "none" else f"No warning: {response.verdict}."
         print(preflight_text.plain(response.message) or default_message)
     for note in _notes(survey):
         print(f"  {note}")
@@ -108,11 +111,11 @@ def _notes(survey: Survey) -> List[str]:
     """Return what is unknown and how to change that."""
     notes = list(survey.notes)
     if "data" not in survey.wire and not survey.data:
-        notes.append("the data are unknown: no argument is a path that exists; name them with --data PATH")
+        notes.append("Data unknown: no argument is an existing path. Name the data with --data PATH")
     if survey.data:
-        notes.append("the data are known by names, sizes and times only; with --digest by content")
+        notes.append("Data compared by name, size and time only. With --hash-data: by content")
     if survey.start:
-        notes.append("the checkpoint is known by names, sizes and times only; with --digest by content")
+        notes.append("Checkpoint compared by name, size and time only. With --hash-data: by content")
     return notes
 
 

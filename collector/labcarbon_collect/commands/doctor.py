@@ -1,4 +1,4 @@
-"""Say what can be measured on this machine and what not, why, and the one line that mends it."""
+"""Check what can be measured on this node. Each problem is listed with its reason and its fix."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _LABELS = {"ok": "ok    ", "warn": "warn  ", "bad": "BAD   ", "absent": "none  "
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--json", action="store_true", help="for programs")
+    parser.add_argument("--json", action="store_true", help="print the checks as JSON")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -37,5 +37,5 @@ def _format_results(results: List[Check]) -> List[str]:
         if check.fix:
             lines.append(f"      → {check.fix}")
     passed = [check for check in results if check.state == "ok"]
-    lines.append(f"{len(passed)} of {len(results)} fine on {os.uname().nodename}")
+    lines.append(f"{len(passed)} of {len(results)} checks passed on {os.uname().nodename}")
     return lines

@@ -1,8 +1,10 @@
-"""Bring the history of a Slurm cluster to the server: runs, users, accounts, reserved GPUs, how each ended. No energy.
+"""Import the history of a Slurm cluster: runs, users, accounts, reserved GPUs and exit states.
 
-Without FILE, sacct is asked day by day. FILE is what this wrote:
+It contains no energy.
+
+Without FILE, sacct is queried day by day. FILE is the output of:
   SLURM_TIME_FORMAT=%s sacct --allusers --allocations --parsable2 --delimiter='|<random>|' --format=COLUMNS
-Repeating it changes nothing; after an interruption it goes on where it was.
+Repeating an import changes nothing. After an interruption it resumes at its last position.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from typing import Any, Dict, List, Tuple, Union
 
 from labcarbon_collect.api.bulk_uploader import MAX_ROWS, BulkUploader, UploadError
 from labcarbon_collect.api.transport import InvalidUrlError, Transport
+from labcarbon_collect.commands import add_alias
 from labcarbon_collect.config import Login, collector_dir, data_dir, read_enrolment, read_login
 from labcarbon_collect.errors import CommandError
 from labcarbon_collect.identity import ConfigurationError, node_identity
@@ -33,14 +36,17 @@ Source = Union[SacctFile, SacctQuery]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", nargs="?", metavar="FILE", help=f"a file of sacct; COLUMNS: {','.join(SACCT)}")
+    parser.add_argument("file", nargs="?", metavar="FILE", help=f"output of sacct; COLUMNS: {','.join(SACCT)}")
     parser.add_argument("--since", type=_parse_day, metavar="DAY", help=f"first day (UTC), default {_DEFAULT_DAYS} days ago")
-    parser.add_argument("--until", type=_parse_day, metavar="DAY", help="the day after the last, default tomorrow")
-    parser.add_argument("--cluster", default="", help="name of the cluster, where the file does not tell")
+    parser.add_argument("--until", type=_parse_day, metavar="DAY", help="the day after the last one, default tomorrow")
+    parser.add_argument("--cluster", default="", help="name of the cluster, if the file has no such column")
     parser.add_argument(
-        "--time-zone", type=_parse_zone, metavar="ZONE", help="of times in FILE that are not seconds since 1970"
+        "--time-zone", type=_parse_zone, metavar="ZONE", help="time zone of FILE, unless its times are seconds since 1970"
     )
-    parser.add_argument("--again", action="store_true", help="from the beginning, not from where the last one ended")
+    restart = parser.add_argument(
+        "--restart", action="store_true", help="start from the beginning instead of the last position"
+    )
+    add_alias(parser, "--again", restart)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -52,9 +58,9 @@ def run(args: argparse.Namespace) -> int:
         resume_file = _ResumeFile(login.url, source.key())
     except (InvalidUrlError, ConfigurationError, HistoryError) as error:
         raise CommandError(str(error)) from error
-    after = "" if args.again else resume_file.position
+    after = "" if args.restart else resume_file.position
     if after:
-        print(f"going on behind {after} (from the beginning: --again)", file=sys.stderr)
+        print(f"Resuming after {after} (from the beginning: --restart)", file=sys.stderr)
     try:
         return _Import(source, BulkUploader(transport, "runs/bulk/", notify=_notify), resume_file, names).run(after)
     finally:
@@ -85,11 +91,11 @@ class _Import:
         except (HistoryError, UploadError) as error:
             self._close()
             raise CommandError(
-                f"{error}. {outcome.rows:,} jobs were answered; the same command goes on from there."
+                f"{error}. {outcome.rows:,} jobs have results. The same command resumes from there."
             ) from error
         except KeyboardInterrupt:
             self._close()
-            _notify("stopped; the same command goes on from here")
+            _notify("Interrupted. The same command resumes from here.")
             raise
         self._close()
         return 1 if outcome.counts["refused"] else 0
@@ -99,9 +105,9 @@ class _Import:
         if job.started_us is None or not job.slurm_state or job.slurm_state.startswith("PENDING"):
             self._pending_count += 1
         elif not job.state:
-            self._uploader.outcome.add_error(entry.source, f"the state {job.slurm_state[:40]!r} is not known here")
+            self._uploader.outcome.add_error(entry.source, f"unknown state {job.slurm_state[:40]!r}")
         elif job.ended_us is not None and job.ended_us < job.started_us:
-            self._uploader.outcome.add_error(entry.source, "it ends before it starts")
+            self._uploader.outcome.add_error(entry.source, "the end is before the start")
         else:
             self._rows.append((entry.source, self._names.mask_job(bulk_row(job), job.user)))
 
@@ -115,7 +121,7 @@ class _Import:
         outcome = self._uploader.outcome
         self._progress.update(outcome.rows, self._fraction, is_final=True)
         counts = ", ".join(f"{count:,} {result}" for result, count in outcome.counts.items())
-        print(f"{counts}; {self._pending_count:,} never began and are no runs")
+        print(f"{counts}; {self._pending_count:,} never started and are not runs")
         for source, reason in outcome.errors[:_MAX_PRINTED_ERRORS]:
             print(f"  {source}: {reason}")
         if outcome.counts["refused"] > _MAX_PRINTED_ERRORS:
@@ -150,13 +156,13 @@ class _ResumeFile:
 def _source(options: argparse.Namespace) -> Source:
     if options.file:
         if options.since or options.until:
-            raise CommandError("--since and --until are for sacct itself: a file is read as a whole")
+            raise CommandError("--since and --until require sacct: a file is read as a whole")
         return SacctFile(Path(options.file), cluster=options.cluster, zone=options.time_zone)
     today = datetime.now(tz=timezone.utc).date()
     since = options.since or today - timedelta(days=_DEFAULT_DAYS)
     until = options.until or today + timedelta(days=1)
     if since >= until:
-        raise CommandError(f"--since {since} is not before --until {until}")
+        raise CommandError(f"--since {since} must be before --until {until}")
     return SacctQuery(since, until, cluster=options.cluster or local_cluster(os.environ))
 
 
@@ -170,7 +176,7 @@ def _login() -> Login:
     except ConfigurationError as error:
         raise CommandError(str(error)) from error
     if login is None:
-        raise CommandError("nobody is logged in here: labcarbon-collect login URL")
+        raise CommandError("You are not logged in. Log in with: labcarbon-collect login URL")
     return login
 
 
@@ -178,7 +184,7 @@ def _parse_day(text: str) -> date:
     try:
         return date.fromisoformat(text)
     except ValueError as error:
-        raise argparse.ArgumentTypeError(f"{text!r} is no day like 2026-01-31") from error
+        raise argparse.ArgumentTypeError(f"{text!r} is not a day like 2026-01-31") from error
 
 
 def _parse_zone(text: str) -> tzinfo:
@@ -187,7 +193,7 @@ def _parse_zone(text: str) -> tzinfo:
     try:
         return ZoneInfo(text)
     except (KeyError, ValueError, OSError) as error:
-        raise argparse.ArgumentTypeError(f"{text!r} is no time zone like Europe/Berlin") from error
+        raise argparse.ArgumentTypeError(f"{text!r} is not a time zone like Europe/Berlin") from error
 
 
 def _notify(text: str) -> None:

@@ -1,8 +1,9 @@
-"""Start a command and account for its energy. Everything after -- is the command; its exit code and signals pass through.
+"""Start a command and account for its energy. Everything after -- is the command. Its exit code and
+signals pass through.
 
-Before it starts, the server is asked whether the same was done before. The work never waits more than two seconds for us, or
-LABCARBON_STARTUP_TIMEOUT_S, and never fails because of us, whether server and daemon are there or not; --enforce alone keeps back,
-with exit code 3, what is certain to be in vain.
+Before the start, the server checks whether the command duplicates another run. LabCarbon delays your
+command by at most 2 s (LABCARBON_STARTUP_TIMEOUT_S) and never makes it fail, even if server or
+daemon are down. With --enforce, a certain duplicate is not started (exit code 3).
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import Any, Mapping, Optional
 
 from labcarbon_collect.api.preflight import PROCEEDED, STOPPED
 from labcarbon_collect.api.run_client import RunReporter
+from labcarbon_collect.commands import add_alias
 from labcarbon_collect.config import RUN_VARIABLE, Login, client_sockets, collector_dir, daemon_socket, read_login
 from labcarbon_collect.files.budget import Budget
 from labcarbon_collect.fingerprint.builder import Survey
@@ -48,34 +50,41 @@ _USAGE = "labcarbon-collect run --project NAME -- python train.py"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--no-check", action="store_true", help="do not ask whether this was run before")
-    parser.add_argument(
-        "--local", action="store_true", help="measure without a daemon or server; what is kept is pushed later"
-    )
-    parser.add_argument(
-        "--argv",
+    parser.add_argument("--no-check", action="store_true", help="skip the duplicate check")
+    standalone = parser.add_argument(
+        "--standalone",
         action="store_true",
-        help="tell the whole command line, with what looks like a secret masked (default: executable and script name)",
+        help="measure without daemon and server; the result is stored and uploaded later",
     )
-    parser.add_argument(
-        "--used", action="append", default=[], metavar="PATH", help="a file or folder that the command reads; repeatable"
+    full_command = parser.add_argument(
+        "--full-command",
+        action="store_true",
+        help="send the whole command line, with likely secrets masked (default: executable and script name)",
     )
-    parser.add_argument(
-        "--produced", action="append", default=[], metavar="PATH",
-        help="a file or folder that the command writes, read once it has ended; repeatable",
+    inputs = parser.add_argument(
+        "--input", action="append", default=[], metavar="PATH", help="a file or folder that the command reads; repeatable"
+    )
+    outputs = parser.add_argument(
+        "--output", action="append", default=[], metavar="PATH",
+        help="a file or folder that the command writes, read after its end; repeatable",
     )  # fmt: skip
-    work_options.arguments(parser)
+    checkpoint = work_options.add_arguments(parser)
+    for former, option in (
+        ("--local", standalone), ("--argv", full_command), ("--used", inputs), ("--produced", outputs),
+        ("--start", checkpoint),
+    ):  # fmt: skip
+        add_alias(parser, former, option)
 
 
 def run(args: argparse.Namespace) -> int:
     spec = work_options.parse_spec(args, _USAGE)
     for name in run_facts.masked_params(spec.params):
-        _notify(f"the parameter {name} looks like a secret: it is told as {MASK}")
+        _notify(f"The parameter {name} looks like a secret. It is sent as {MASK}")
     if SETTING_WARNING:
         _notify(SETTING_WARNING)
     login = _login()
     budget = startup_budget(STARTUP_TIMEOUT_S)
-    if args.local:
+    if args.standalone:
         _start_own_daemon()
         budget = Budget(STARTUP_TIMEOUT_S)
     payload = RunPayload(str(uuid.uuid4()), spec, time.time_ns() // 1000)
@@ -83,7 +92,7 @@ def run(args: argparse.Namespace) -> int:
     os.environ[RUN_VARIABLE] = payload.run  # for labcarbon_collect.track in the command
     process = GatedProcess(spec.command)
     process.on_signal = budget.expire  # the command ends before it starts: stop waiting
-    startup = _start_run(payload, process, login, budget, check=not args.no_check, is_standalone=args.local)
+    startup = _start_run(payload, process, login, budget, check=not args.no_check, is_standalone=args.standalone)
     if startup.response is not None and startup.response.is_blocking and spec.enforce:
         return _block(payload, process, startup, login)
     process.release()
@@ -100,11 +109,11 @@ def run(args: argparse.Namespace) -> int:
         process.on_signal = budget.expire
         server = (login.url if login else "") or startup.daemon.url
         _close(payload, startup, reporter, exit_status, oom_kills, server=server, budget=budget)
-        if args.used or args.produced:
+        if args.input or args.output:
             _register_lineage(args, payload, startup, reporter)
         wait_for_outcome_report(outcome_report)
     except Exception as error:  # noqa: BLE001 - the command's own result counts
-        _notify(f"this run could not be closed: {type(error).__name__}: {error}")
+        _notify(f"This run could not be closed: {type(error).__name__}: {error}")
     return exit_status.exit_code
 
 
@@ -130,8 +139,10 @@ def _start_run(
             facts = payload.facts(DaemonLink(), startup.survey.wire) if login is None else None
             startup.daemon = daemon_link.register(payload.run, process.pid, facts=facts)
         if startup.error:
-            suffix = " If it stays so, the daemon tells it later." if login and startup.daemon.client else ""
-            _notify(f"nobody was asked whether this was run before: {startup.error}{suffix}")
+            suffix = (
+                " (the daemon forwards the run if the server stays unavailable)" if login and startup.daemon.client else ""
+            )
+            _notify(f"Duplicate check skipped: {startup.error}{suffix}")
         if startup.response is not None:
             _print_lines(preflight_text.format_response(startup.response, colour=_use_colour()))
     except Exception as error:  # noqa: BLE001
@@ -142,7 +153,8 @@ def _start_run(
 def _block(payload: RunPayload, process: GatedProcess, startup: RunStartup, login: Optional[Login]) -> int:
     """Block the command. The server counts the saved energy."""
     process.abandon()
-    _notify(f"not started, since it would be in vain (--enforce); to run it anyway: {_override_hint(payload.spec)}")
+    reason = preflight_text.blocking_reason(startup.response)
+    _notify(f"Not started: {reason} (--enforce). To run it anyway: {_override_hint(payload.spec)}")
     daemon_link.end_run(startup.daemon, payload.run, cpu_us=0, closing=None)
     if login is not None:
         wait_for_outcome_report(report_outcome_in_background(login, startup.response, STOPPED))
@@ -150,7 +162,7 @@ def _block(payload: RunPayload, process: GatedProcess, startup: RunStartup, logi
 
 
 def _override_hint(spec: RunSpec) -> str:
-    return "without --enforce, or with --intent replicate" if spec.intent == "train" else "without --enforce"
+    return "omit --enforce, or use --intent replicate" if spec.intent == "train" else "omit --enforce"
 
 
 def _close(
@@ -201,14 +213,14 @@ def _report_end(
         return
     if daemon_link.forward_later(startup.daemon, payload.run, facts=facts, closing=closing):
         if not startup.error:  # the unavailable server was already reported at the start
-            _notify(f"the server does not answer now; the daemon tells it later. ({reporter.error})")
+            _notify(f"The server is unavailable. The daemon forwards the run later. ({reporter.error})")
     else:
-        _notify(f"the server does not know of this run: {reporter.error}")
+        _notify(f"The server does not know this run: {reporter.error}")
 
 
 def _print_closing(daemon: DaemonLink, server: str, run: str, figures: Optional[Mapping[str, Any]]) -> None:
     if figures is None:
-        _notify(f"the energy of this run was not measured: {daemon.error} (or measure without one: run --local)")
+        _notify(f"The energy of this run was not measured: {daemon.error} (to measure without a daemon: run --standalone)")
         return
     if figures.get("warning"):
         _notify(str(figures["warning"]))
@@ -216,7 +228,7 @@ def _print_closing(daemon: DaemonLink, server: str, run: str, figures: Optional[
 
 
 def _register_lineage(
-    options: argparse.Namespace, payload: RunPayload, startup: RunStartup, reporter: Optional[RunReporter]
+    args: argparse.Namespace, payload: RunPayload, startup: RunStartup, reporter: Optional[RunReporter]
 ) -> None:
     """Register inputs and outputs of the command if the server knows the run or the daemon forwards
     it.
@@ -224,12 +236,12 @@ def _register_lineage(
     is_unreported = startup.daemon.client is None if reporter is None else not reporter.is_registered
     if is_unreported:
         reason = f"you are not logged in, and {startup.daemon.error}" if reporter is None else reporter.error
-        _notify(f"what this run read and made is not told: {reason}")
+        _notify(f"Inputs and outputs of this run were not registered: {reason}")
         return
     report_lineage(
         payload.run,
-        used=options.used,
-        produced=options.produced,
+        used=args.input,
+        produced=args.output,
         node=startup.daemon.node or "",
         started_us=payload.started_us,
         say=_notify,
@@ -246,7 +258,7 @@ def _start_own_daemon() -> None:
     try:
         log = (collector_dir(os.environ) / "local.log").open("ab")
     except (ConfigurationError, OSError) as error:
-        _notify(f"cannot measure: {error}")
+        _notify(f"Cannot measure: {error}")
         return
     command = [sys.executable, "-m", "labcarbon_collect", "daemon", "--until-idle"]
     with log:
@@ -258,7 +270,7 @@ def _start_own_daemon() -> None:
             return
         except DaemonUnavailable:
             time.sleep(0.02)
-    _notify(f"measuring did not begin; see {log.name}")
+    _notify(f"The daemon did not start. See {log.name}")
 
 
 def _use_colour() -> bool:

@@ -23,7 +23,7 @@ class Check:
 
     def __post_init__(self) -> None:
         if self.state not in STATES:
-            raise ValueError(f"check {self.name}: state {self.state!r} is none of {', '.join(STATES)}")
+            raise ValueError(f"check {self.name}: state {self.state!r} is not one of {', '.join(STATES)}")
 
     def to_json(self) -> Dict[str, str]:
         """Return the check as ``doctor --json`` prints it."""

@@ -34,11 +34,11 @@ def nvml_check(sys_root: str = "/sys") -> Check:
     summary = "; ".join(f"{info.name}: {_measurement_text(info)}" for info in devices)
     if source.sleeping:
         asleep = ", ".join(folder.name for folder in source.sleeping)
-        summary = "; ".join(filter(None, [summary, f"asleep and not woken, measured from when it is used: {asleep}"]))
+        summary = "; ".join(filter(None, [summary, f"asleep, measured as soon as it is used: {asleep}"]))
     if source.unmeasured:
         return Check(
             "nvml", "warn",
-            f"{summary}; not measurable: {', '.join(source.unmeasured)} (no energy, no power: usual for a vGPU)",
+            f"{summary}; not measurable: {', '.join(source.unmeasured)} (no energy and no power, as usual for a vGPU)",
             "install the collector on the host that owns the physical GPU",
         )  # fmt: skip
     return Check("nvml", "ok", summary)
@@ -57,16 +57,16 @@ def gpu_processes_check(sys_root: str = "/sys") -> Check:
         source.open()
         readings = source.poll(source.now, with_processes=True)
     except (SourceAbsent, SourceFailed) as error:
-        return Check(name, "absent", f"no GPU to ask: {error}")
+        return Check(name, "absent", f"no GPU available: {error}")
     finally:
         source.close()
     hidden = [reading.device for reading in readings if reading.processes is None]
     if hidden:
         return Check(
-            name, "warn", f"the driver does not show the processes on {', '.join(hidden)}: their energy is `unknown`",
+            name, "warn", f"the driver does not list the processes on {', '.join(hidden)}: their energy is `unknown`",
             "in a container: start it with --pid=host; on a vGPU: install the collector on the physical host",
         )  # fmt: skip
-    return Check(name, "ok", "the driver shows the processes on every GPU")
+    return Check(name, "ok", "the driver lists the processes on every GPU")
 
 
 @register_check("persistence")
@@ -76,21 +76,23 @@ def persistence_check(sys_root: str = "/sys") -> Check:
     """
     gpus = _list_gpus(sys_root)
     if not gpus:
-        return Check("persistence", "absent", "no GPU to ask")
+        return Check("persistence", "absent", "no GPU available")
     off = [info.name for info in gpus if info.facts.get("persistence_mode") == "off"]
     asleep = [info.name for info in gpus if info.facts.get("runtime_power_management") == "on"]
     if asleep:
         return Check(
-            "persistence", "ok", f"{', '.join(asleep)} may go to sleep and is not woken to be measured; while awake, asking "
-            "it every second may keep it awake longer",
-        )  # fmt: skip
+            "persistence",
+            "ok",
+            f"{', '.join(asleep)} may suspend and is not woken; while awake, a query per second may delay its suspension",
+        )
     if off:
         return Check(
-            "persistence", "warn",
-            f"persistence mode is off on {', '.join(off)}: when nobody uses the GPU its counter may restart, and the energy "
-            "in between becomes a declared gap",
+            "persistence",
+            "warn",
+            f"persistence mode is off on {', '.join(off)}: the energy counter may restart while the GPU is unused, "
+            "and the energy in between becomes a declared gap",
             "systemctl enable --now nvidia-persistenced (or: nvidia-smi -pm 1)",
-        )  # fmt: skip
+        )
     return Check("persistence", "ok", "the driver stays loaded between jobs")
 
 
@@ -99,12 +101,12 @@ def mig_check(sys_root: str = "/sys") -> Check:
     """Check whether GPUs are divided into MIG instances."""
     partitioned = [info for info in _list_gpus(sys_root) if "mig" in info.facts]
     if not partitioned:
-        return Check("mig", "absent", "no GPU is cut into MIG instances")
+        return Check("mig", "absent", "no GPU is divided into MIG instances")
     empty = [info.name for info in partitioned if info.facts["mig"] == "no instances"]
     summary = "; ".join(f"{info.name}: {info.facts['mig']}" for info in partitioned)
     if empty:
         return Check("mig", "warn", f"MIG is on without instances on {', '.join(empty)}", "nvidia-smi mig -cgi <profile> -C")
-    return Check("mig", "ok", f"{summary}; the board is metered, its energy is shared by slices in use (±25 % of a share)")
+    return Check("mig", "ok", f"{summary}; the board is measured, its energy is divided by used slices (±25 % of a share)")
 
 
 @register_check("rapl")
@@ -130,7 +132,7 @@ def hidepid_check(proc_root: str = "/proc") -> Check:
         (option for option in options if option.startswith("hidepid=") and option not in ("hidepid=0", "hidepid=off")), ""
     )
     if read_stat(proc_root, 1) is not None:
-        return Check("hidepid", "ok", f"all processes are visible{f' in spite of {hidden}' if hidden else ''}")
+        return Check("hidepid", "ok", f"all processes are visible{f' despite {hidden}' if hidden else ''}")
     return Check(
         "hidepid",
         "warn",
@@ -145,11 +147,11 @@ def pid_namespace_check(proc_root: str = "/proc") -> Check:
     try:
         namespace = os.readlink(f"{proc_root}/self/ns/pid")
     except OSError as error:
-        return Check("pid_namespace", "absent", f"the kernel does not say: {error}")
+        return Check("pid_namespace", "absent", f"the kernel has no PID namespaces: {error}")
     if namespace == _MACHINE_PID_NAMESPACE:
-        return Check("pid_namespace", "ok", "the collector sees the machine's processes")
+        return Check("pid_namespace", "ok", "the collector sees all processes of this node")
     return Check(
-        "pid_namespace", "warn", "the collector runs in a container: work outside of it is measured but `unknown`",
+        "pid_namespace", "warn", "the collector runs in a container: processes outside are measured but `unknown`",
         "start the container with --pid=host",
     )  # fmt: skip
 
@@ -163,11 +165,11 @@ def cgroups_check(cgroup_root: str = "/sys/fs/cgroup", proc_root: str = "/proc")
         own = ""
     if not own:
         return Check(
-            "cgroups", "warn", "this kernel has no cgroups: Slurm jobs, pods and containers are not told apart",
+            "cgroups", "warn", "this kernel has no cgroups: Slurm jobs, pods and containers cannot be distinguished",
             "labcarbon-collect run -- CMD registers a run without them",
         )  # fmt: skip
     version = "v2" if Path(cgroup_root, "cgroup.controllers").exists() else "v1"
-    return Check("cgroups", "ok", f"cgroup {version}: Slurm jobs, pods and containers are told by path")
+    return Check("cgroups", "ok", f"cgroup {version}: Slurm jobs, pods and containers are identified by path")
 
 
 def _list_gpus(sys_root: str) -> Sequence[DeviceInfo]:

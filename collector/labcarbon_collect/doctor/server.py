@@ -30,11 +30,11 @@ def daemon() -> Check:
             "daemon", "warn", str(error), "labcarbon-collect daemon  (or: systemctl enable --now labcarbon-collect)"
         )
     if status.get("full"):
-        return Check("daemon", "bad", str(status["full"]), "free disk space, or bring the server back")
+        return Check("daemon", "bad", str(status["full"]), "free disk space, or restore the server")
     push = status.get("push") or {}
     if push.get("error"):
-        return Check("daemon", "warn", f"measuring at {client.path}; push: {push['error']}", "see the server line below")
-    return Check("daemon", "ok", f"measuring and pushing, at {client.path}")
+        return Check("daemon", "warn", f"measuring at {client.path}; upload: {push['error']}", "see the server line below")
+    return Check("daemon", "ok", f"measuring and uploading, at {client.path}")
 
 
 @register_check("users")
@@ -44,12 +44,12 @@ def users() -> Check:
     try:
         mode, _, fingerprint = (daemon_stamp or user_names(os.environ).stamp).partition(" ")
     except ConfigurationError as error:
-        return Check("users", "bad", "how people are to be named cannot be carried out", str(error))
-    source = ", says the daemon" if daemon_stamp else ""
+        return Check("users", "bad", "the setting for user names cannot be applied", str(error))
+    source = " (reported by the daemon)" if daemon_stamp else ""
     if mode == HASH:
-        summary = f"user names are hashed with the key {fingerprint}, the same digits on every node of the lab{source}"
+        summary = f"user names are hashed with the key {fingerprint}, the same on every node of the lab{source}"
         return Check("users", "ok", summary)
-    return Check("users", "ok", f"user names are {'told as they are' if mode == KEEP else 'dropped'}{source}")
+    return Check("users", "ok", f"user names are {'sent unchanged' if mode == KEEP else 'dropped'}{source}")
 
 
 @register_check("enrolment")
@@ -57,15 +57,15 @@ def enrolment_check() -> Check:
     """Check whether this node is enrolled."""
     status = _daemon_status()
     if status is not None and status.get("enrolled"):
-        return Check("enrolment", "ok", f"enrolled in lab {status.get('lab')} at {status.get('url')}, says the daemon")
+        return Check(
+            "enrolment", "ok", f"enrolled in lab {status.get('lab')} at {status.get('url')} (reported by the daemon)"
+        )
     try:
         login = _node_login()
     except (ConfigurationError, OSError) as error:
-        return Check("enrolment", "bad", "the node's token is refused", str(error))
+        return Check("enrolment", "bad", "the node's token is rejected", str(error))
     if login is None:
-        return Check(
-            "enrolment", "warn", "this machine is not enrolled: it measures and keeps", "labcarbon-collect enrol URL"
-        )
+        return Check("enrolment", "warn", "this node is not enrolled: it measures and stores", "labcarbon-collect enrol URL")
     return Check("enrolment", "ok", f"enrolled in lab {login.lab or '?'} at {login.url}")
 
 
@@ -75,7 +75,7 @@ def login_check() -> Check:
     try:
         login = read_login(os.environ)
     except ConfigurationError as error:
-        return Check("login", "bad", "your token is refused", str(error))
+        return Check("login", "bad", "your token is rejected", str(error))
     if login is None:
         summary = "you are not logged in: runs are registered under your system user"
         return Check("login", "warn", summary, "labcarbon-collect login URL")
@@ -88,10 +88,10 @@ def server() -> Check:
     try:
         login = _node_login() or read_login(os.environ)
     except (ConfigurationError, OSError) as error:
-        return Check("server", "bad", "no token can be used", str(error))
+        return Check("server", "bad", "no token is available", str(error))
     url = login.url if login else os.environ.get("LABCARBON_URL") or str((_daemon_status() or {}).get("url") or "")
     if not url:
-        return Check("server", "absent", "no server is known", "labcarbon-collect enrol URL")
+        return Check("server", "absent", "no server is configured", "labcarbon-collect enrol URL")
     started_s = time.time()
     try:
         transport = Transport(url, login.token if login else None, deadline_s=10.0)
@@ -102,9 +102,9 @@ def server() -> Check:
     except ServerUnavailable as error:
         return Check("server", "bad", str(error), f"curl -v {url}/")
     if reply.status == 401 and login is not None:
-        return Check("server", "bad", f"{url} refuses the token: {reply.message}", f"labcarbon-collect enrol {url}")
+        return Check("server", "bad", f"{url} rejected the token: {reply.message}", f"labcarbon-collect enrol {url}")
     if reply.status not in (200, 401, 403):
-        return Check("server", "bad", f"{url} answered {reply.status}: {reply.message}", f"curl -v {url}/")
+        return Check("server", "bad", f"{url} responded {reply.status}: {reply.message}", f"curl -v {url}/")
     server_time_us = reply.body.get("server_time") if isinstance(reply.body, dict) else None
     return _clock_check(url, server_time_us, started_s)
 
@@ -114,8 +114,10 @@ def _clock_check(url: str, server_time_us: object, started_s: float) -> Check:
     if isinstance(server_time_us, int):
         skew_s = (started_s + time.time()) / 2 - server_time_us / 1e6
         if abs(skew_s) > _SKEW_S:
-            return Check("server", "warn", f"{url} answers; this clock is {skew_s:+.1f} s off", "timedatectl set-ntp true")
-    return Check("server", "ok", f"{url} answers, {channel}")
+            return Check(
+                "server", "warn", f"{url} responds; this clock is off by {skew_s:+.1f} s", "timedatectl set-ntp true"
+            )
+    return Check("server", "ok", f"{url} responds, {channel}")
 
 
 def _daemon_status() -> Optional[Dict[str, Any]]:

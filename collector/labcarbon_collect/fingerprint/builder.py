@@ -112,7 +112,7 @@ def survey(
     params = params_call.wait(budget)
     file_parts = None
     if params is None:
-        result.notes.append(f"parameters, data and start are unknown: {params_call.error}")
+        result.notes.append(f"Parameters, data and start unknown: {params_call.error}")
     else:
         _add_params(result, params)
         file_parts = _FileParts(params, home, budget)
@@ -166,7 +166,7 @@ class _FileParts:
             manifests = self._manifests[part].wait(budget)
             hashes = self._hashes[part].wait(budget)
             if manifests is None:
-                result.notes.append(f"the {part} cannot be listed now: {self._manifests[part].error}")
+                result.notes.append(f"The {part} cannot be listed: {self._manifests[part].error}")
             else:
                 result.wire[part] = (data_part if part == "data" else start_part)(manifests, hashes)
             if hashes is None:
@@ -185,18 +185,18 @@ def _add_params(result: Survey, params: CommandParams) -> None:
 def _add_code(result: Survey, code_call: Deadline[Any], home: Optional[Path], budget: Budget) -> None:
     code = code_call.wait(budget)
     if code is None:
-        result.notes.append(f"the code is unknown: {code_call.error}")
+        result.notes.append(f"Code unknown: {code_call.error}")
         result.wire["code"] = {"state": "unknown"}
         return
     if code.error:
-        result.notes.append(f"the code is unknown: {code.error}")
+        result.notes.append(f"Code unknown: {code.error}")
     result.wire.update(entry=code.entry, entry_name=code.entry_name, code=code.code)
     if code.files is None:
         return
     normal_call = Deadline("normal form", lambda: _normalise(code, home, budget))
     normal_form = normal_call.wait(budget)
     if normal_form is None:
-        result.notes.append(f"code that differs in comments alone is not noticed: {normal_call.error}")
+        result.notes.append(f"Code that differs only in comments counts as different: {normal_call.error}")
     else:
         code.code.update(normal_form)
 

@@ -106,7 +106,7 @@ def _collect_files(
     launch: Launch, entry: _Entry, root: str, state: Optional[GitState], environ: Mapping[str, str], cwd: str, budget: Budget
 ) -> Tuple[Optional[Closure], Dict[str, Any]]:  # fmt: skip
     if launch.kind == "program" and not entry.path:
-        raise UnknownCode(f"{entry.name} is an installed program, whose version is not looked at")
+        raise UnknownCode(f"{entry.name} is an installed program, whose version is not read")
     if not entry.path and launch.kind != "inline":
         raise UnknownCode(f"{entry.name} is not below this folder")
     search = _search_path(entry.folder, environ, cwd, *([root, os.path.join(root, "src")] if state else []))
@@ -120,7 +120,7 @@ def _collect_files(
     else:
         files = import_closure([entry.path], root=root, search=search, budget=budget)
     if state is None and launch.family not in ("python", "R") and len(files.files) == 1 and _is_command_list(launch, entry):
-        raise UnknownCode(f"{entry.name} starts programs that are not known")
+        raise UnknownCode(f"{entry.name} starts unknown programs")
     return files, _code_part(files, state)
 
 

@@ -84,7 +84,7 @@ class _Git:
                 check=False, timeout=max(0.01, self._budget.remaining_s), env=self._environ,
             )  # fmt: skip
         except subprocess.TimeoutExpired as error:
-            raise BudgetExceeded(f"git took longer than {self._budget.seconds:g} s") from error
+            raise BudgetExceeded(f"git exceeded {self._budget.seconds:g} s") from error
         except OSError as error:
             raise GitUnavailable("git cannot be started") from error
         if completed.returncode not in allowed_codes or len(completed.stdout) > _MAX_OUTPUT_BYTES:
@@ -99,7 +99,7 @@ class _Git:
         filters = {name.partition(b".")[2].rpartition(b".")[0].decode("utf-8", "replace") for name in names if name}
         for filter_name in sorted(filters):
             if not _PLAIN_FILTER.match(filter_name):
-                raise GitUnavailable(f"it names a filter {filter_name[:40]!r}")
+                raise GitUnavailable(f"the configuration has a filter {filter_name[:40]!r}")
             self._settings += [f"filter.{filter_name}.{key}" for key in ("clean=", "smudge=", "process=", "required=false")]
 
 
@@ -112,7 +112,7 @@ def git_state(folder: str, environ: Mapping[str, str], budget: Budget, *, depth:
     git = _Git(folder, environ, budget)
     lines = git("rev-parse", "--show-toplevel", "HEAD").split(b"\n")
     if len(lines) < 2 or not lines[1]:
-        raise GitUnavailable("it has no commit")
+        raise GitUnavailable("the repository has no commit")
     state = GitState(os.fsdecode(lines[0]), lines[1].decode("ascii", "replace"))
     git.folder = state.root
     submodules = _read_tree(state, git)

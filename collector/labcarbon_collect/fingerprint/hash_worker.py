@@ -85,7 +85,7 @@ def _hash_request(request: Mapping[str, Any]) -> Dict[str, Any]:
     cache = open_digest_cache(Path(request["home"]) if request["home"] else None)
     total = sum(file.size for item in data + start for file in item.files if cache.lookup(file) is None)
     if total > request["most_bytes"]:
-        raise BudgetExceeded(f"the data are more than {request['most_bytes']} bytes that were not hashed before")
+        raise BudgetExceeded(f"more than {request['most_bytes']} bytes of data have no stored digest")
     read_rate = ReadRate(total, request["bytes_per_s"])
     response: Dict[str, Any] = {}
     if data:

@@ -62,7 +62,7 @@ class _ImportWalk:
         if real in self._visited:
             return
         if len(self._visited) >= _MAX_FILES:
-            raise BudgetExceeded(f"the code is more than {_MAX_FILES} files")
+            raise BudgetExceeded(f"the code has more than {_MAX_FILES} files")
         self._visited.add(real)
         self._queue.append(real)
 

@@ -22,7 +22,7 @@ def notebook_code(content: bytes) -> str:
             _join_source(cell.get("source", cell.get("input", ""))) for cell in cells if cell.get("cell_type") == "code"
         ]
     except (ValueError, KeyError, IndexError, TypeError, AttributeError, RecursionError) as error:
-        raise InvalidNotebook("it holds no notebook") from error
+        raise InvalidNotebook("the file is not a notebook") from error
     return "".join(f"{source.rstrip()}\n\n" for source in sources if source.strip())
 
 

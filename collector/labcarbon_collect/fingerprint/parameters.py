@@ -113,7 +113,7 @@ def _add_if_path(name: str, text: str, cwd: str, params: CommandParams, from_fil
 def _add_declared(kind: str, role: str, path: str, cwd: str, params: CommandParams) -> None:
     place = path_roles.classify_path(f"{role}_path", path, cwd)
     if place is None:
-        params.notes.append(f"{kind}: there is nothing at the path given for {role}")
+        params.notes.append(f"{kind}: the path for {role} does not exist")
         return
     places = params.data if kind == path_roles.DATA else params.start
     places.append(path_roles.InputPath(kind, role, place.path, place.is_folder))
@@ -133,7 +133,7 @@ def _counted_params(given: Mapping[str, Any], params: CommandParams) -> SortedPa
             counted[_short_name(plain_name)] = _USERINFO.sub("://", value) if isinstance(value, str) else value
     sorted_params = sort_params(counted)
     if len(sorted_params.params) > _MAX_PARAMS or len(sorted_params.seeds) > _MAX_SEEDS:
-        raise TooManyParams(f"there are more than {_MAX_PARAMS} of them")
+        raise TooManyParams(f"there are more than {_MAX_PARAMS} parameters")
     sorted_params.dropped.update({_short_name(name): "" for name in params.dropped})
     return sorted_params
 

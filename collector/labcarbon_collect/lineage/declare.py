@@ -23,26 +23,28 @@ class LineageDeclarations:
         self._queue: Optional[LineageQueue] = None
         self.node = ""
 
-    def used(self, artifact_ref: ArtifactRef, name: str = "", *, kind: str = "", licence: str = "", **facts: Any) -> None:
-        """Tell that the run reads a file, a folder, or an artifact by its digest."""
+    def log_input(
+        self, artifact_ref: ArtifactRef, name: str = "", *, kind: str = "", licence: str = "", **facts: Any
+    ) -> None:
+        """Record that the run reads a file, a folder, or an artifact by its digest."""
         self._declare(USED, artifact_ref, name, kind, licence, facts)
 
-    def produced(
+    def log_output(
         self, artifact_ref: ArtifactRef, name: str = "", *, kind: str = "", licence: str = "", **facts: Any
     ) -> None:
-        """Tell that the run made a file or folder, which is written by now: ``run.produced("best.pt", step=900)``."""
+        """Record that the run wrote a file or folder: ``run.log_output("best.pt", step=900)``. Call it after writing."""
         self._declare(PRODUCED, artifact_ref, name, kind, licence, facts)
 
-    def initialised_from(
+    def init_from(
         self, artifact_ref: ArtifactRef, name: str = "", *, kind: str = "", licence: str = "", **facts: Any
     ) -> None:
-        """Tell that the run begins from a checkpoint or model."""
+        """Record that the run starts from a checkpoint or model."""
         self._declare(INITIALISED_FROM, artifact_ref, name, kind, licence, facts)
 
     def distilled_from(
         self, artifact_ref: ArtifactRef, name: str = "", *, kind: str = "", licence: str = "", **facts: Any
     ) -> None:
-        """Tell that the run learns from a model."""
+        """Record that the run is distilled from a model."""
         self._declare(DISTILLED_FROM, artifact_ref, name, kind, licence, facts)
 
     def over(self) -> None:
@@ -68,11 +70,11 @@ class LineageDeclarations:
         try:
             self._enqueue(declaration(role, artifact_ref, name=name, kind=kind, licence=licence, facts=facts))
         except Exception as error:  # noqa: BLE001 - the script goes on
-            self._warn(f"{artifact_ref!r:.100} is not told of: {error}")
+            self._warn(f"{artifact_ref!r:.100} not recorded: {error}")
 
     def _enqueue(self, artifact: Dict[str, Any]) -> None:
         if self._is_over:
-            self._warn("what is told of a run after its end is not taken")
+            self._warn("artifacts declared after the end of a run are ignored")
             return
         if self._queue is None:
             self._queue = LineageQueue(self._run, self._environ, say=self._say, node=self.node, detached=True)

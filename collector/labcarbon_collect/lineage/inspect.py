@@ -63,7 +63,7 @@ class Inspector:
             else:
                 fields = self._inspect_file(path, status, artifact)
         except FileNotFoundError as error:
-            raise DeclarationError("it is not there") from error
+            raise DeclarationError("it does not exist") from error
         except OSError as error:
             raise DeclarationError(f"it cannot be read: {error.strerror or error}") from error
         except (BudgetExceeded, FileChanged) as error:
@@ -90,7 +90,7 @@ class Inspector:
     def _inspect_folder(self, path: bytes, artifact: Mapping[str, Any]) -> Dict[str, Any]:
         listed = manifest("artifact", os.fsdecode(path), Budget(_LIST_TIMEOUT_S))
         if not listed.files:
-            raise DeclarationError("it holds no file that counts")
+            raise DeclarationError("the folder has no files to hash")
         newest_ns = max(file.mtime_ns for file in listed.files)
         _check_times(artifact, newest_ns, max(file.ctime_ns for file in listed.files))
         self._reserve(sum(file.size for file in listed.files if self._cache.lookup(file) is None))
@@ -138,7 +138,7 @@ class Inspector:
 
     def _reserve(self, size: int) -> None:
         if size > self._remaining_bytes:
-            raise DeclarationError("it is too large to be read beside this run: labcarbon-collect scan finds it")
+            raise DeclarationError("it is too large to be hashed during a run: use labcarbon-collect scan")
         self._remaining_bytes -= size
 
 
@@ -151,9 +151,9 @@ def _check_times(artifact: Mapping[str, Any], mtime_ns: int, ctime_ns: int) -> N
         return
     if artifact["role"] == PRODUCED:
         if max(mtime_ns, ctime_ns) < since_ns - _CLOCK_SKEW_NS:
-            raise DeclarationError("it is older than this run, which did not write it")
+            raise DeclarationError("it is older than this run")
     elif mtime_ns > since_ns:
-        raise DeclarationError("it was written while the run went on: what the run read is not known")
+        raise DeclarationError("it changed during the run, so the content that the run read is unknown")
 
 
 def _read_card(path: bytes) -> bytes:

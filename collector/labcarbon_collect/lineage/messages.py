@@ -28,9 +28,9 @@ def declaration(
     if not isinstance(text, str) or not text:
         raise ValueError("it is neither a path nor a digest")
     if "\0" in text:
-        raise ValueError("a path holds no NUL")
+        raise ValueError("a path cannot contain NUL")
     if kind and kind not in KINDS:
-        raise ValueError(f"{kind!r} is no kind: {', '.join(KINDS)}")
+        raise ValueError(f"{kind!r} is not a kind: {', '.join(KINDS)}")
     fields: Dict[str, Any] = {"role": role, "name": one_line(mask_argument(str(name)), _MAX_NAME_CHARS) if name else ""}
     if _DIGEST.match(text):
         return {**fields, "digest": text}

@@ -44,10 +44,10 @@ class LineageQueue:
     def add(self, artifact: Mapping[str, Any]) -> None:
         """Queue a declared artifact."""
         if self._count >= MAX_DECLARATIONS:
-            self.refuse(title(artifact), f"more than {MAX_DECLARATIONS} artifacts of one run are not taken")
+            self.refuse(title(artifact), f"more than {MAX_DECLARATIONS} artifacts in one run")
             return
         if self._child is None and not self._start():
-            self.refuse(title(artifact), "the process that reads it could not be started")
+            self.refuse(title(artifact), "the worker process could not be started")
             return
         self._count += 1
         self._lines.put(json.dumps(artifact) + "\n")
@@ -79,18 +79,18 @@ class LineageQueue:
     def _summary(self) -> str:
         if self._thread is not None and self._thread.is_alive():
             artifacts = f"{self._count} artifact{'s' if self._count > 1 else ''} of this run"
-            return f"{artifacts} cannot all be told yet: that is gone on with for up to ten minutes"
+            return f"{artifacts}: still being processed in the background, for up to ten minutes"
         result = self._result or {}
         if self._count and self._result is None:
-            return "what this run read and made could not be told: the process that reads it ended"
+            return "artifacts of this run not recorded: the worker process ended"
         if result.get("why"):
-            return f"what this run read and made is not told: {result['why']}"
+            return f"artifacts of this run not recorded: {result['why']}"
         failed = [*self._refused, *(f"{name}: {why}" for name, why in result.get("failed", []))]
         count = len(self._refused) + int(result.get("lost", 0))
         if not failed:
             return "; ".join(result.get("notes", []))[:300]
         more = f" (and {count - 1} more)" if count > 1 else ""
-        return f"not told of what this run read and made: {failed[0][:300]}{more}"
+        return f"artifacts of this run not recorded: {failed[0][:300]}{more}"
 
     def _start(self) -> bool:
         request = {

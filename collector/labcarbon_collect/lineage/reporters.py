@@ -77,16 +77,16 @@ class ServerReporter:
         except ServerUnavailable as error:
             raise UploadError(str(error)) from error
         if reply.status == 404:
-            raise DeclarationError("the server knows no artifact of this digest")
+            raise DeclarationError("the server has no artifact with this digest")
         if reply.status != 200 or not isinstance(reply.body, dict):
-            why = f"{self._transport.url} answered {reply.status}: {reply.message}"
+            why = f"{self._transport.url} returned {reply.status}: {reply.message}"
             if reply.status in _RETRY_STATUSES:
                 raise UploadError(why)
             raise DeclarationError(why)
         try:
             row = {key: reply.body[key] for key in ("digest", "name", "bytes", "form", "files")}
         except KeyError as error:
-            raise DeclarationError(f"{self._transport.url} answers as no LabCarbon server does") from error
+            raise DeclarationError(f"{self._transport.url} is not a LabCarbon server") from error
         return {**row, "runs": [{"run": self._run, "role": artifact["role"]}]}
 
     def send(self, timeout_s: float) -> bool:
@@ -107,7 +107,7 @@ class ServerReporter:
                 self._fail_rows(rows, str(error))
                 is_known = True
             if not is_known:
-                self.error = "the server does not know of this run"
+                self.error = "the server does not have this run"
                 return False
             del self._waiting[: len(rows)]
         return True
@@ -125,7 +125,7 @@ class ServerReporter:
             if not (error.is_rejected and self._node):
                 raise
             # The lab may not have this node. Then the paths cannot be assigned.
-            self.notes.append(f"where they lie is not told: {error}")
+            self.notes.append(f"paths not recorded: {error}")
             self._node = ""
             return self._upload(rows, "")
 
@@ -152,7 +152,7 @@ class ServerReporter:
 
     def _wait(self, delay_s: float) -> None:
         if self._now() + delay_s > self._deadline_s:
-            raise UploadError(f"{self._transport.url} does not answer")
+            raise UploadError(f"{self._transport.url} does not respond")
         self._sleep(delay_s)
 
 
@@ -186,7 +186,7 @@ class DaemonReporter:
 
     def add_named(self, artifact: Mapping[str, Any]) -> None:
         """Refuse an artifact declared by digest: a node token cannot query the server."""
-        self.failed.append((title(artifact), "a digest needs a login of your own: labcarbon-collect login URL"))
+        self.failed.append((title(artifact), "a digest needs a personal login: labcarbon-collect login URL"))
 
     def send(self, timeout_s: float) -> bool:
         """Send pending artifacts. Returns whether none is left."""
@@ -199,7 +199,7 @@ class DaemonReporter:
                 return False
             problem = response_error(answer)
             if problem is None and answer.get("artifacts") != len(rows):
-                problem = "the daemon of this machine is older than this: start it anew"
+                problem = "the local daemon is an older version: restart it"
             if problem is None:
                 self.sent_count += len(rows)
             else:

@@ -41,7 +41,7 @@ class RunContext:
 
             return process.tags(given_tags, started_s)
         except Exception as problem:  # noqa: BLE001 - an error of the collector must not prevent the run
-            print(f"labcarbon: this run is not told: {type(problem).__name__}: {problem}", file=sys.stderr, flush=True)
+            print(f"labcarbon: This run is not reported: {type(problem).__name__}: {problem}", file=sys.stderr, flush=True)
             return {}
 
 

@@ -162,7 +162,7 @@ def _register_exit_handler() -> None:
     try:
         threading._register_atexit(_end)  # type: ignore[attr-defined]  # noqa: SLF001 - as concurrent.futures does
     except (AttributeError, RuntimeError):
-        notify("how this run ends will not be told: this Python ends without a word")
+        notify("The end of this run will not be reported: this Python version has no exit hook for threads")
 
 
 def _end() -> None:
@@ -181,8 +181,8 @@ def _end() -> None:
                 if _state.run_count == 1
                 else f"{len(_state.unreported)} of this process's {_state.run_count} runs"
             )
-            notify(f"the server does not know of {affected}: {_state.unreported[-1]}")
+            notify(f"The server does not know {affected}: {_state.unreported[-1]}")
         if _state.run_count == 1:
             run.print_figures()
     except Exception as problem:  # noqa: BLE001 - the script's own result counts
-        notify(f"this run could not be closed: {type(problem).__name__}: {problem}")
+        notify(f"This run could not be closed: {type(problem).__name__}: {problem}")

@@ -174,14 +174,17 @@ class MlflowRun:
             for line in (*preflight_text.format_response(response), *_LATE_PARAMS_NOTE):
                 print(line, file=sys.stderr, flush=True)
         elif response is None and self._startup.error and self.is_reported:
-            suffix = " If it stays so, the daemon tells it later." if self._login and self._startup.daemon.client else ""
-            notify(f"nobody was asked whether this was run before: {self._startup.error}{suffix}")
+            suffix = (
+                " (the daemon forwards the run if the server stays unavailable)"
+                if self._login and self._startup.daemon.client
+                else ""
+            )
+            notify(f"Duplicate check skipped: {self._startup.error}{suffix}")
 
     def _block(self, response: PreflightResponse) -> None:
-        notify(
-            "not started, since it would be in vain (LABCARBON_ENFORCE); to run it anyway: LABCARBON_ENFORCE=0, or "
-            "LABCARBON_INTENT=replicate"
-        )
+        reason = preflight_text.blocking_reason(response)
+        hint = "LABCARBON_ENFORCE=0, or LABCARBON_INTENT=replicate"
+        notify(f"Not started: {reason} (LABCARBON_ENFORCE). To run it anyway: {hint}")
         daemon_link.end_run(self._startup.daemon, self.uuid, cpu_us=0, closing=None, process_continues=True)
         if self._login is not None:
             wait_for_outcome_report(report_outcome_in_background(self._login, response, STOPPED))
@@ -227,13 +230,13 @@ class MlflowRun:
                 return
         except RuntimeError:
             self._reporter.wait(_PENDING_SEND_S)
-            self._reporter.error = "this Python starts no thread when it ends"
+            self._reporter.error = "this Python starts no thread at its end"
         if not daemon_link.forward_later(self._startup.daemon, self.uuid, facts=facts, closing=closing):
             self.unreported = self._reporter.error
 
 
 _LATE_PARAMS_NOTE = (
-    "  Parameters that MLflow is told of later are not known yet: compared are code, command line and data.",
+    "  Compared by code, command line and data. Parameters logged to MLflow later are unknown at this point.",
 )
 
 
@@ -250,7 +253,7 @@ def _process_spec(name: Optional[str], environ: Mapping[str, str], first_survey:
     intent = environ.get("LABCARBON_INTENT", "") or "train"
     if intent not in INTENTS:
         if first_survey is None:
-            notify(f"LABCARBON_INTENT={intent} is none of {', '.join(INTENTS)}: train is meant")
+            notify(f"LABCARBON_INTENT={intent} is not one of {', '.join(INTENTS)}: train is used")
         intent = "train"
     return _ProcessSpec(
         distributed.start_command(), environ.get("LABCARBON_PROJECT") or None, name, {}, {}, "", intent,

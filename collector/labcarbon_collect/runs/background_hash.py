@@ -62,7 +62,7 @@ class BackgroundHash:
             self._child.stdin.write(json.dumps(request).encode("utf-8", "surrogateescape") + b"\n")
             self._child.stdin.flush()
         except OSError:
-            self.error = "it could not be started"
+            self.error = "the hash process could not be started"
         if is_detached:
             self._child.wait()
         self._thread = threading.Thread(target=self._read_messages, name="digest", daemon=True)

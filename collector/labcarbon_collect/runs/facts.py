@@ -30,7 +30,7 @@ def parse_params(pairs: Sequence[str]) -> Dict[str, Value]:
     for pair in pairs:
         name, equals, text = pair.partition("=")
         if not equals or not name.strip():
-            raise ValueError(f"--param {pair!r} is not of the form name=value")
+            raise ValueError(f"--param {pair!r} must have the form name=value")
         is_secret = is_secret_name(name) or is_secret_value(text)
         params[mask_argument(name.strip())[:256]] = MASK if is_secret else _parse_value(text)
     return params

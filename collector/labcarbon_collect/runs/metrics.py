@@ -44,7 +44,7 @@ class MetricSender:
         """Queue points."""
         if self._login is None:
             self.dropped += len(points)
-            self.warn_first("metrics need a login of your own: labcarbon-collect login URL")
+            self.warn_first("Metrics require your own login: labcarbon-collect login URL")
             return
         with self._lock:
             self._points.extend(points)
@@ -104,11 +104,11 @@ class MetricSender:
             reply = transport.call("POST", f"runs/{self._run}/metrics/", body)
             transport.close()
         except (InvalidUrlError, ServerUnavailable) as error:
-            self.warn_first(f"metrics are kept and sent later: {error}")
+            self.warn_first(f"Metrics are stored and sent later: {error}")
             return False
         if 200 <= reply.status < 300:
             return True
-        self.warn_first(f"the server did not take metrics: {reply.message}")
+        self.warn_first(f"The server rejected metrics: {reply.message}")
         if _is_permanent_error(reply):
             self.dropped += len(batch)
             return True

@@ -15,28 +15,27 @@ from labcarbon_collect.runs import facts
 INTENTS = ("train", "replicate", "sweep", "ablation", "benchmark", "debug")
 
 
-def arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the options of both commands."""
-    parser.add_argument("--project", metavar="P", help="slug of the project to charge")
+def add_arguments(parser: argparse.ArgumentParser) -> argparse.Action:
+    """Add the options of both commands. Returns ``--checkpoint``, which has a former name."""
+    parser.add_argument("--project", metavar="P", help="slug of the project to which the run is attributed")
     parser.add_argument("--name", metavar="N", help="name of the run (default: the script's name)")
     parser.add_argument("--param", action="append", default=[], metavar="K=V", help="a parameter of the run; repeatable")
     parser.add_argument(
         "--data", action="append", default=[], metavar="[ROLE=]PATH",
         help="data that the command line does not name; repeatable",
     )  # fmt: skip
-    parser.add_argument(
-        "--start", dest="checkpoint", default="", metavar="PATH", help="checkpoint that the command line does not name"
+    checkpoint = parser.add_argument(
+        "--checkpoint", default="", metavar="PATH", help="checkpoint that the command line does not name"
     )
     parser.add_argument(
         "--intent", choices=INTENTS, default="train",
-        help="what it is for; replicate, sweep and benchmark are no duplicates (default: train)",
+        help="purpose of the run; replicate, sweep and benchmark are never duplicates (default: train)",
     )  # fmt: skip
-    parser.add_argument("--sweep", default="", metavar="ID", help="the sweep that it belongs to")
-    parser.add_argument("--parent", default="", metavar="UUID", help="the run that it is part of")
-    parser.add_argument(
-        "--enforce", action="store_true", help="stop with exit code 3, before it starts, what is certain to be in vain"
-    )
-    parser.add_argument("work", nargs=argparse.REMAINDER, metavar="-- COMMAND …", help="the command and its arguments")
+    parser.add_argument("--sweep", default="", metavar="ID", help="the sweep of the run")
+    parser.add_argument("--parent", default="", metavar="UUID", help="the parent run")
+    parser.add_argument("--enforce", action="store_true", help="do not start a certain duplicate; exit with code 3")
+    parser.add_argument("program", nargs=argparse.REMAINDER, metavar="-- COMMAND …", help="the command and its arguments")
+    return checkpoint
 
 
 @dataclass(frozen=True)
@@ -85,29 +84,29 @@ class RunSpec:
         return facts
 
 
-def parse_spec(options: argparse.Namespace, usage: str) -> RunSpec:
+def parse_spec(args: argparse.Namespace, usage: str) -> RunSpec:
     """Return the run described by the arguments. Raises CommandError."""
-    command = options.work[1:] if options.work[:1] == ["--"] else options.work
+    command = args.program[1:] if args.program[:1] == ["--"] else args.program
     if not command:
-        raise CommandError(f"no command was given: {usage}")
+        raise CommandError(f"No command was given. Usage: {usage}")
     try:
-        params = facts.parse_params(options.param)
+        params = facts.parse_params(args.param)
     except ValueError as error:
         raise CommandError(str(error)) from error
-    if options.parent and not is_uuid(options.parent):
-        raise CommandError(f"--parent {options.parent!r} is not the UUID of a run, as its page shows it")
+    if args.parent and not is_uuid(args.parent):
+        raise CommandError(f"--parent {args.parent!r} is not the UUID of a run. Copy it from the run's page")
     return RunSpec(
         command,
-        options.project,
-        options.name,
+        args.project,
+        args.name,
         params,
-        dict(_parse_role_path(item) for item in options.data),
-        options.checkpoint,
-        options.intent,
-        options.sweep,
-        options.parent or None,
-        options.enforce,
-        getattr(options, "argv", False),
+        dict(_parse_role_path(item) for item in args.data),
+        args.checkpoint,
+        args.intent,
+        args.sweep,
+        args.parent or None,
+        args.enforce,
+        getattr(args, "full_command", False),
     )
 
 

@@ -25,41 +25,51 @@ _METHODS = {
     "adapters": "low-rank adapters",
     "part": "fine-tuned with some layers frozen",
     "all": "fine-tuned",
-    "not_told": "in ways not told",
+    "not_told": "by unreported methods",
 }
 _BASES = {
-    "this": "began from it",
-    "architecture": "adapted a model of the same architecture",
-    "base_model": "adapted a model of the same base model",
+    "this": "started from it",
+    "architecture": "fine-tuned a model of the same architecture",
+    "base_model": "fine-tuned a model of the same base model",
+}
+_BLOCKING_REASONS = {
+    "duplicate": "this run duplicates a finished one",
+    "concurrent": "this run duplicates an active one",
+    "will_fail": "the same run has already failed",
 }
 _STATES = {
     "finished": "finished",
     "failed": "failed",
     "killed": "killed",
-    "lost": "lost sight of",
+    "lost": "lost",
     "running": "still running",
 }
 
 
-def format_response(answer: PreflightResponse, *, colour: bool = False, prefix: str = "labcarbon: ") -> List[str]:
+def format_response(response: PreflightResponse, *, colour: bool = False, prefix: str = "labcarbon: ") -> List[str]:
     """Return the lines of a response, at most 100 columns except for addresses. Empty if nothing is
     notable.
     """
-    if not answer.is_notable:
+    if not response.is_notable:
         return []
-    if answer.verdict == "none":
-        return _format_offers(answer.offers, colour=colour, prefix=prefix)
-    head = _wrap(prefix + plain(answer.message), "  ")
-    code = _COLOURS.get(answer.level)
+    if response.verdict == "none":
+        return _format_offers(response.offers, colour=colour, prefix=prefix)
+    head = _wrap(prefix + plain(response.message), "  ")
+    code = _COLOURS.get(response.level)
     if colour and code:
         head = [f"\x1b[{code}m{line}\x1b[0m" for line in head]
     output = list(head)
-    for match in answer.matches[:_MAX_MATCHES]:
+    for match in response.matches[:_MAX_MATCHES]:
         output += _format_match(match)
-    extra = len(answer.matches) - _MAX_MATCHES
+    extra = len(response.matches) - _MAX_MATCHES
     if extra > 0:
-        output.append(f"  and {extra} more like {'it' if extra == 1 else 'these'}")
-    return output + _format_estimate(answer.estimate)
+        output.append(f"  and {extra} similar {'run' if extra == 1 else 'runs'}")
+    return output + _format_estimate(response.estimate)
+
+
+def blocking_reason(response: Optional[PreflightResponse]) -> str:
+    """Return why a blocked run brings no new result."""
+    return _BLOCKING_REASONS.get(response.verdict if response is not None else "", "a finished run has the same result")
 
 
 def plain(text: object, length: int = 500) -> str:
@@ -88,7 +98,7 @@ def _format_match(match: Mapping[str, Any]) -> List[str]:
     parts = match.get("weak")
     weak_parts = [plain(part, 20) for part in parts if isinstance(part, str)] if isinstance(parts, list) else []
     if weak_parts:
-        output += _wrap(f"    not certain: {', '.join(weak_parts)} known by names, sizes and times only", "    ")
+        output += _wrap(f"    not certain: {', '.join(weak_parts)} compared by name, size and time only", "    ")
     return output
 
 
@@ -142,7 +152,7 @@ def _format_failure(failure: object) -> List[str]:
     if not isinstance(failure, Mapping):
         return []
     text = ": ".join(plain(failure[key], 200) for key in ("class", "text") if failure.get(key))
-    return _wrap(f"    it failed: {text}", "    ") if text else []
+    return _wrap(f"    failure: {text}", "    ") if text else []
 
 
 def _format_differences(differs: object) -> List[str]:
@@ -166,23 +176,23 @@ def _format_difference(difference: Mapping[str, Any]) -> str:
 
 
 def _format_value(value: object) -> str:
-    return "not told" if value is None else plain(value, 40)
+    return "unknown" if value is None else plain(value, 40)
 
 
 def _format_offers(offers: Sequence[Mapping[str, Any]], *, colour: bool, prefix: str) -> List[str]:
     """Return the lines of fine-tuning candidates: name, quality, savings, licence and location."""
     head = _wrap(
-        f"{prefix}nothing like this was run before, but you may adapt what is there instead of training anew:", "  "
+        f"{prefix}No similar run exists, but you can fine-tune one of these models instead of training from scratch:", "  "
     )
     output = [f"\x1b[{_COLOURS['inform']}m{line}\x1b[0m" for line in head] if colour else head
     for offer in offers:
         summary = [
             plain(offer.get("name"), 80),
             _format_size(offer.get("bytes")),
-            plain(offer.get("licence") or "licence not told", 60),
+            plain(offer.get("licence") or "licence unknown", 60),
         ]
         output += _wrap(f"  - {', '.join(part for part in summary if part)}: {plain(offer.get('why'), 200)}", "    ")
-        summary = [_format_metric(offer.get("metric")), f"made by {plain(offer['who'], 80)}" if offer.get("who") else ""]
+        summary = [_format_metric(offer.get("metric")), f"created by {plain(offer['who'], 80)}" if offer.get("who") else ""]
         if any(summary):
             output += _wrap("    " + " · ".join(part for part in summary if part), "    ")
         output += _wrap(f"    {_format_savings(offer)}", "    ")
@@ -204,15 +214,17 @@ def _format_savings(offer: Mapping[str, Any]) -> str:
     if training_mj is None:
         if cost is None or not evidence:
             return "energy not measured"
-        return f"what making it took was not measured; adapting took {_format_cost(cost, evidence)}"
+        return f"training cost not measured; fine-tuning took {_format_cost(cost, evidence)}"
     training_energy = _scale(training_mj, _ENERGY)
     if cost is None or saved is None or not evidence or saved[2] > training_mj:
         return f"saves at most {training_energy}{_format_upper_bound(offer)}"
     if saved[0] == 0:
-        frequency = " as a rule" if saved[2] else ""
-        return f"saves nothing{frequency}: adapting took {_format_cost(cost, '')}, making it {training_energy} ({evidence})"
+        frequency = " in most cases" if saved[2] else ""
+        return (
+            f"saves nothing{frequency}: fine-tuning took {_format_cost(cost, '')}, training {training_energy} ({evidence})"
+        )
     carbon = _format_carbon(offer["saved"])
-    text = f"saves about {_format_relative(saved[0], training_mj)} of the {training_energy} that making it took"
+    text = f"saves about {_format_relative(saved[0], training_mj)} of the {training_energy} training cost"
     text += f", {carbon}" if carbon else ""
     return text + _parenthesise(_format_range(saved[1], saved[2], training_mj), evidence)
 
@@ -220,10 +232,10 @@ def _format_savings(offer: Mapping[str, Any]) -> str:
 def _format_upper_bound(offer: Mapping[str, Any]) -> str:
     unmeasured = _parse_count(offer.get("adapted_unmeasured"))
     if unmeasured is None or offer.get("adapting") is not None or offer.get("ways") != []:
-        return ", less what adapting it takes"  # an older server sends no more
+        return ", less the cost of fine-tuning"  # an older server sends no more
     if unmeasured:
-        return f": {unmeasured} {'run' if unmeasured == 1 else 'runs'} here adapted it, but nobody measured that"
-    return ": no run here is known to have adapted one yet (a new head on its frozen body, or fine-tuning)"
+        return f": {unmeasured} {'run' if unmeasured == 1 else 'runs'} of this lab fine-tuned it, but without a measurement"
+    return ": no run of this lab has fine-tuned such a model yet"
 
 
 def _format_evidence(offer: Mapping[str, Any]) -> str:
@@ -232,7 +244,8 @@ def _format_evidence(offer: Mapping[str, Any]) -> str:
     runs = _parse_count(adapting.get("runs")) if isinstance(adapting, Mapping) else None
     if not runs or not isinstance(adapting, Mapping):
         return ""
-    text = f"{runs} {'run' if runs == 1 else 'runs'} here {_BASES.get(str(adapting.get('basis')), 'adapted such a model')}"
+    basis = _BASES.get(str(adapting.get("basis")), "fine-tuned such a model")
+    text = f"{runs} {'run' if runs == 1 else 'runs'} of this lab {basis}"
     methods = [method for method in method_rows if isinstance(method, Mapping)] if isinstance(method_rows, list) else []
     method_energies = [
         (str(method.get("way")), _parse_count(method.get("energy_mj"))) for method in methods[: len(_METHODS)]
@@ -301,7 +314,7 @@ def _format_estimate(estimate: Optional[Mapping[str, Any]]) -> List[str]:
     if estimate is None or energy_mj is None:
         return []
     runs = _parse_count(estimate.get("runs")) or 0
-    text = f"  By {runs} {'run' if runs == 1 else 'runs'} like it, it takes about {_format_energy(estimate)}"
+    text = f"  Estimate from {runs} similar {'run' if runs == 1 else 'runs'}: {_format_energy(estimate)}"
     low_mj, high_mj = _parse_count(estimate.get("low_mj")), _parse_count(estimate.get("high_mj"))
     if low_mj is not None and high_mj is not None:
         text += _parenthesise(_format_range(low_mj, high_mj, energy_mj))

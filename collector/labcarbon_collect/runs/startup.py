@@ -59,7 +59,7 @@ def start_run(
     preflight_call = (
         start_preflight(login, preflight_request(spec, survey, run=run), budget) if login is not None and check else None
     )
-    daemon = registration.wait(budget) or daemon_link.DaemonLink(error=f"the daemon did not answer: {registration.error}")
+    daemon = registration.wait(budget) or daemon_link.DaemonLink(error=f"no response from the daemon: {registration.error}")
     gpus = daemon_link.describe_gpus(daemon.gpus, os.environ)
     if gpus:
         survey.wire["hardware"] = {"gpus": gpus}
@@ -67,7 +67,7 @@ def start_run(
     if preflight_call is not None:
         startup.response, startup.error = await_reply(preflight_call, login.url if login else "", budget)
     elif check and daemon.url:
-        startup.error = f"you are not logged in: labcarbon-collect login {daemon.url}"
+        startup.error = f"you are not logged in. Log in with: labcarbon-collect login {daemon.url}"
     return startup
 
 
@@ -125,7 +125,7 @@ def await_reply(
     result = preflight_call.wait(budget)
     if isinstance(result, PreflightResponse):
         return result, ""
-    return None, str(result) if result is not None else f"{url} did not answer within {budget.seconds:.1f} s"
+    return None, str(result) if result is not None else f"{url} did not respond within {budget.seconds:.1f} s"
 
 
 def report_outcome_in_background(

@@ -56,7 +56,7 @@ def open_database(path: Path) -> Tuple[sqlite3.Connection, str]:
         return _connect(path), ""
     except sqlite3.OperationalError as error:
         raise ConfigurationError(
-            f"{path} cannot be used ({error}): name another data folder with LABCARBON_DATA=FOLDER"
+            f"{path} cannot be used ({error}): set another data folder with LABCARBON_DATA=FOLDER"
         ) from error
     except sqlite3.DatabaseError:
         damaged_path = path.with_name(f"{path.name}.damaged-{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}")

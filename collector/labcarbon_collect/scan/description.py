@@ -92,7 +92,7 @@ def path_problem(path: bytes) -> str:
     try:
         text = path.decode("utf-8")
     except UnicodeDecodeError:
-        return "its path is not UTF-8, which the server takes: rename it"
+        return "its path is not UTF-8: rename it"
     return f"its path is longer than {_MAX_PATH_CHARS} characters" if len(text) > _MAX_PATH_CHARS else ""
 
 

@@ -70,7 +70,7 @@ def _recognise_magic(name: str, size: int, head: bytes, read_at: ReadAt) -> Opti
         return _describe_hdf5(lowered, read_at(0, _KERAS_HEAD_BYTES))
     if head.startswith(b"PAR1"):
         if size < 12 or read_at(size - 4, 4) not in (b"PAR1", b"PARE"):
-            raise InvalidFormat("it begins as Parquet and does not end so: it is cut off")
+            raise InvalidFormat("truncated Parquet file: its end marker is missing")
         return Description(DATASET, "parquet")
     if head.startswith(b"\x93NUMPY"):
         return Description(DATASET, "npy")
@@ -142,7 +142,7 @@ def _read_zip_end(size: int, read_at: ReadAt) -> bytes:
         tail = read_at(max(0, size - _ZIP_END_BYTES - _ZIP_COMMENT), _ZIP_END_BYTES + _ZIP_COMMENT)
         tail = tail[tail.rfind(_ZIP_END) :] if _ZIP_END in tail else b""
     if len(tail) < _ZIP_END_BYTES:
-        raise InvalidFormat("it begins as a zip and does not end so: it is cut off")
+        raise InvalidFormat("truncated zip archive: its end record is missing")
     return tail
 
 
@@ -156,7 +156,7 @@ def _describe_gguf(head: bytes) -> Description:
     """Read version, number of tensors, and the architecture if it is the first key, as usual."""
     version, tensors = int.from_bytes(head[4:8], "little"), int.from_bytes(head[8:16], "little")
     if len(head) < 24 or not 1 <= version <= 64 or tensors > _MAX_TENSORS:
-        raise InvalidFormat(f"its GGUF header tells of version {version} and {tensors} tensors")
+        raise InvalidFormat(f"invalid GGUF header: version {version}, {tensors} tensors")
     facts: Dict[str, Any] = {"tensors": tensors}
     length = int.from_bytes(head[24:32], "little")
     if head[32 : 32 + length] == b"general.architecture":
@@ -170,7 +170,7 @@ def _describe_gguf(head: bytes) -> Description:
 def _describe_onnx(name: str, head: bytes) -> Optional[Description]:
     """Recognise a ModelProto: field 1 (IR version), then another field."""
     if len(head) < 3 or head[0] != 0x08 or not 1 <= head[1] < 0x80 or head[2] not in _ONNX_SECOND_FIELDS:
-        raise InvalidFormat("it is named as ONNX and does not begin so")
+        raise InvalidFormat("named as ONNX, but not an ONNX file")
     facts: Dict[str, Any] = {"ir_version": head[1]}
     if head[2] == 0x12 and head[3] < 0x80:
         facts["producer"] = head[4 : 4 + head[3]].decode("utf-8", "replace")

@@ -194,7 +194,7 @@ class LocalTree:
         """Raise LinkOutsideRoot if a path leaves the scanned folders."""
         target = os.path.realpath(path)
         if not any(target.startswith(root) for root in self._roots):
-            raise LinkOutsideRoot(f"{os.fsdecode(os.path.basename(path))} in it is a link that leads out of what is scanned")
+            raise LinkOutsideRoot(f"{os.fsdecode(os.path.basename(path))} in it is a link to a path outside of the scan")
 
 
 def _add_file(entry: os.DirEntry[bytes], name: bytes, listing: Listing) -> None:
@@ -214,5 +214,5 @@ def _open_plain_file(path: bytes, *, follow: bool) -> Tuple[int, os.stat_result]
     status = os.fstat(descriptor)
     if not stat.S_ISREG(status.st_mode):
         os.close(descriptor)
-        raise OSError(0, "it is no plain file")
+        raise OSError(0, "it is not a regular file")
     return descriptor, status

@@ -10,7 +10,7 @@ from typing import Any, Dict, Iterator, List, Optional
 from labcarbon_collect.scan.local_files import FileStat, Listing, Stamp
 from labcarbon_collect.scan.medium import OBJECT
 
-INSTALL_HINT = "install it beside labcarbon-collect: pip install 'labcarbon-collect[s3]'"
+INSTALL_HINT = "pip install 'labcarbon-collect[s3]'"
 _BLOCK = 4 << 20
 _MTIME_KEYS = ("LastModified", "mtime", "modified", "last_modified", "created")
 _VERSION_KEYS = ("ETag", "etag", "VersionId", "md5")
@@ -36,14 +36,14 @@ class ObjectTree:
         try:
             from fsspec.core import url_to_fs
         except ImportError as error:
-            raise DependencyMissing(f"{scheme}:// is read through fsspec, which is not there: {INSTALL_HINT}") from error
+            raise DependencyMissing(f"{scheme}:// needs fsspec, which is not installed: {INSTALL_HINT}") from error
         self._root = f"{scheme}://".encode()
         try:
             with _translate_errors():
                 self._files: Any = url_to_fs(address)[0]
                 self._strip = getattr(self._files, "_strip_protocol")  # noqa: B009 - fsspec's own name for what each has
         except ImportError as error:
-            raise DependencyMissing(f"{scheme}:// cannot be read here ({error}): {INSTALL_HINT}") from error
+            raise DependencyMissing(f"{scheme}:// is not supported ({error}): {INSTALL_HINT}") from error
         except ValueError as error:
             raise OSError(0, str(error)) from error
 

@@ -130,7 +130,7 @@ class FileReader:
                     return _changed_result(task)
                 return self._inspect(file, opened, batch)
         except FileNotFoundError:
-            return ReadResult(task, reason="it went while it was read", fault="gone")
+            return ReadResult(task, reason="it was deleted while it was read", fault="gone")
         except InvalidFormat as broken:
             return ReadResult(task, reason=str(broken), fault="broken")
         except OSError as error:

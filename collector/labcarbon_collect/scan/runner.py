@@ -43,11 +43,11 @@ def run_scan(options: argparse.Namespace) -> int:
             lock.close()
         raise CommandError(str(error)) from error
     if state.damaged_name:
-        _log(f"what scans knew was damaged and is set aside as {state.damaged_name}: everything is hashed anew")
+        _log(f"the scan database was damaged and moved to {state.damaged_name}: all files are hashed again")
     try:
         return _scan(options, roots, state)
     except KeyboardInterrupt:
-        _log("stopped; the same command goes on from here")
+        _log("stopped; run the same command to continue")
         raise
     finally:
         state.close()
@@ -67,7 +67,7 @@ def _scan(options: argparse.Namespace, roots: List[Tuple[Tree, bytes]], state: S
         scan = Scan(state, scan_options, None, Progress("files"))
         scan.run(roots)
         tally = scan.tally
-        print(f"{tally.new:,} new, {tally.changed:,} changed, {tally.missing:,} missing; nothing was hashed or told")
+        print(f"{tally.new:,} new, {tally.changed:,} changed, {tally.missing:,} missing; nothing was hashed or registered")
         _print_problems(scan)
         return 1 if tally.refused or tally.unreadable else 0
     login, node = _login_and_node(has_paths=any(isinstance(tree, LocalTree) for tree, _ in roots))
@@ -86,14 +86,14 @@ def _scan(options: argparse.Namespace, roots: List[Tuple[Tree, bytes]], state: S
         project=options.project,
         names=safe_user_names(os.environ),
     )
-    if options.tell_again:
+    if options.resend:
         uploader.resend_all()
     scan = Scan(state, scan_options, uploader, Progress("files"))
     try:
         scan.run(roots)
         return _finish_scan(scan, uploader)
     except UploadError as ended:
-        raise CommandError(f"{ended}. What was hashed is kept: the same command goes on from there.") from ended
+        raise CommandError(f"{ended}. Hashes are saved: run the same command to continue.") from ended
     finally:
         uploader.close()
         transport.close()
@@ -113,7 +113,7 @@ def _finish_scan(scan: Scan, uploader: Uploader) -> int:
     largest = totals.copies[:_MAX_COPIES]
     lines += copy_lines(totals.copies, totals.copy_bytes, [scan.queries.paths_of(each[0], _MAX_PATHS) for each in largest])
     counts = ", ".join(f"{count:,} {result}" for result, count in outcome.counts.items())
-    lines.append(f"told the server: {counts}; {uploader.copy_changes_sent:,} copies missing, corrupt or well again")
+    lines.append(f"registered: {counts}; {uploader.copy_changes_sent:,} copies missing, corrupt or recovered")
     lines += [f"  {printable(source)}: {printable(message)}" for source, message in outcome.errors[:_MAX_ERRORS]]
     lines += [f"  {printable(text)} ({count:,} times)" for text, count in outcome.notes.items()]
     print("\n".join(lines))
@@ -138,7 +138,7 @@ def _roots(dirs: List[str]) -> List[Tuple[Tree, bytes]]:
             except (DependencyMissing, OSError) as error:
                 raise CommandError(f"{printable(folder)}: {error}") from error
         elif not os.path.isdir(folder):
-            problem = "is no folder: name the folder it lies in" if os.path.exists(folder) else "is not there"
+            problem = "is not a folder: pass the folder that contains it" if os.path.exists(folder) else "does not exist"
             raise CommandError(f"{printable(os.fsencode(folder))} {problem}")
         else:
             paths.append(os.fsencode(os.path.realpath(folder)))
@@ -159,7 +159,7 @@ def _login_and_node(*, has_paths: bool) -> Tuple[Login, str]:
     except ConfigurationError as error:
         raise CommandError(str(error)) from error
     if login is None:
-        raise CommandError("nobody is logged in here: labcarbon-collect login URL")
+        raise CommandError("not logged in: labcarbon-collect login URL")
     if not has_paths and enrolled is None:
         return login, ""
     if enrolled is not None or os.environ.get("LABCARBON_NODE_ID"):

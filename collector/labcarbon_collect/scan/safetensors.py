@@ -32,13 +32,13 @@ def describe(name: str, size: int, read_at: ReadAt) -> Description:
     prefix = read_at(0, 9)
     length = int.from_bytes(prefix[:8], "little")
     if len(prefix) < 9 or length < _MIN_HEADER_BYTES:
-        raise InvalidFormat("its safetensors header is cut off")
+        raise InvalidFormat("truncated safetensors header")
     if length > MAX_HEADER_BYTES:
-        raise InvalidFormat(f"its safetensors header says it has {length} bytes; {MAX_HEADER_BYTES} is the most")
+        raise InvalidFormat(f"invalid safetensors header: {length} bytes, the maximum is {MAX_HEADER_BYTES}")
     if 8 + length > size:
-        raise InvalidFormat(f"its safetensors header says it has {length} bytes; the file has {size}")
+        raise InvalidFormat(f"invalid safetensors header: {length} bytes in a file of {size} bytes")
     if prefix[8:9] != b"{":
-        raise InvalidFormat("its safetensors header is no JSON object")
+        raise InvalidFormat("invalid safetensors header: not a JSON object")
     kind, facts = kind_and_step(name)
     if length > MAX_PARSED_BYTES:
         return Description(kind, "safetensors", facts, payload_offset=8 + length)
@@ -68,10 +68,10 @@ class _Header:
 
     def _add_tensor(self, name: str, value: Any, payload_bytes: int) -> None:
         if not isinstance(value, tuple):
-            raise InvalidFormat("its safetensors header describes a tensor otherwise than the format does")
+            raise InvalidFormat("invalid safetensors header: malformed tensor")
         dtype, parameters, start, end = value
         if not 0 <= start <= end <= payload_bytes:
-            raise InvalidFormat(f"its safetensors header tells of {end} bytes of tensors; {payload_bytes} are there")
+            raise InvalidFormat(f"invalid safetensors header: {end} bytes of tensors, {payload_bytes} in the file")
         self.tensors += 1
         self.parameters += parameters
         self.dtypes[dtype] += 1
@@ -89,7 +89,7 @@ def _parse_header(content: bytes) -> List[Tuple[str, Any]]:
     try:
         pairs = json.loads(content, object_pairs_hook=_parse_tensor)
     except (ValueError, RecursionError) as error:
-        raise InvalidFormat("its safetensors header is no JSON") from error
+        raise InvalidFormat("invalid safetensors header: not JSON") from error
     return _require_pairs(pairs)
 
 
@@ -110,5 +110,5 @@ def _parse_tensor(pairs: List[Tuple[str, Any]]) -> Any:
 
 def _require_pairs(value: Any) -> List[Tuple[str, Any]]:
     if not isinstance(value, list):
-        raise InvalidFormat("its safetensors header is no JSON object")
+        raise InvalidFormat("invalid safetensors header: not a JSON object")
     return value

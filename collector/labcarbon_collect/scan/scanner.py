@@ -27,9 +27,7 @@ _WAIT_S = 0.2
 _SWITCH_INTERVAL_S = 0.00002
 # Hundreds of thousands of names are kept for a short time, without reference cycles.
 _GC_THRESHOLD = 50_000
-_EMPTY = (
-    "it is empty, though artifacts are known in it: is it mounted? (if all of them were removed, scan the folder above it)"
-)
+_EMPTY = "it is empty, but has registered artifacts: is it mounted? (if all of them were removed, scan its parent folder)"
 
 
 @dataclass(frozen=True)

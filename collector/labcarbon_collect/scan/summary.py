@@ -58,26 +58,25 @@ def summary_lines(
     ]
     lines = [
         ", ".join(counts),
-        f"{tally.files:,} files looked at, {tally.read_files:,} read ({format_bytes(tally.read_bytes)})",
+        f"{tally.files:,} files checked, {tally.read_files:,} read ({format_bytes(tally.read_bytes)})",
     ]
     if corrupt:
         lines.append(
-            "corrupt: other content under unchanged size and time of change (written on purpose? touch it, scan again)"
+            "corrupt: content changed without a change of size and modification time "
+            "(intended? touch the file and scan again)"
         )
         lines.extend(_limited_rows([(path, "") for path in corrupt], len(corrupt)))
     if tally.refused:
         lines.append("refused:")
         lines.extend(_limited_rows(tally.refusals, tally.refused))
     if tally.unreadable:
-        lines.append("folders that cannot be listed; what was known of them stays:")
+        lines.append("unreadable folders (their stored state is kept):")
         lines.extend(_limited_rows(tally.unreadable_folders, tally.unreadable))
-    skipped = [(tally.links, "links, which are not followed"), (tally.special, "pipes, devices and sockets")]
+    skipped = [(tally.links, "links (not followed)"), (tally.special, "pipes, devices and sockets")]
     if any(count for count, _ in skipped):
-        lines.append("passed over: " + ", ".join(f"{count:,} {what}" for count, what in skipped if count))
+        lines.append("skipped: " + ", ".join(f"{count:,} {what}" for count, what in skipped if count))
     if unknown_medium:
-        lines.append(
-            f"the medium of {_artifact_count(unknown_medium)} is unknown: name it with --medium hdd|ssd|object|tape"
-        )
+        lines.append(f"the medium of {_artifact_count(unknown_medium)} is unknown: set it with --medium hdd|ssd|object|tape")
     return lines
 
 
@@ -88,14 +87,12 @@ def copy_lines(copies: Sequence[Tuple[bytes, int, int]], copy_bytes: int, paths:
     if not copies:
         return []
     extra_copies = sum(count - 1 for _, _, count in copies)
-    lines = [
-        f"{format_bytes(copy_bytes)} in {extra_copies:,} identical {'copy' if extra_copies == 1 else 'copies'} of {_artifact_count(len(copies))}"
-    ]
+    noun = "copy" if extra_copies == 1 else "copies"
+    lines = [f"{format_bytes(copy_bytes)} in {extra_copies:,} identical {noun} of {_artifact_count(len(copies))}"]
     for (digest, size, count), copy_paths in zip(copies, paths):
         ellipsis = ", …" if count > len(copy_paths) else ""
-        lines.append(
-            f"  {digest.hex()[:12]} {format_bytes(size)} × {count}: {', '.join(printable(path) for path in copy_paths)}{ellipsis}"
-        )
+        names = ", ".join(printable(path) for path in copy_paths)
+        lines.append(f"  {digest.hex()[:12]} {format_bytes(size)} × {count}: {names}{ellipsis}")
     return lines
 
 

@@ -43,7 +43,7 @@ def run_command(command: Sequence[str]) -> str:
             list(command), env=slurm_environment(), stdin=subprocess.DEVNULL, capture_output=True, timeout=TIMEOUT_S
         )
     except subprocess.TimeoutExpired as error:
-        raise SlurmUnavailable(f"{command[0]} did not answer within {TIMEOUT_S:.0f} s") from error
+        raise SlurmUnavailable(f"{command[0]} did not respond within {TIMEOUT_S:.0f} s") from error
     except OSError as error:
         raise SlurmUnavailable(f"{command[0]} cannot be started: {error.strerror}") from error
     output = completed.stdout[:MAX_OUTPUT_BYTES].decode("utf-8", "replace")

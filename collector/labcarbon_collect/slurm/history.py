@@ -64,7 +64,7 @@ class SacctFile:
                     if number > skip:
                         yield HistoryJob(job, f"job {job.cluster}/{job.job_id}", min(1.0, lines.bytes / size), str(number))
             except SacctFormatError as error:
-                raise HistoryError(f"{self._path} was not written by sacct as we read it: {error}") from error
+                raise HistoryError(f"{self._path} is not in the expected format of sacct: {error}") from error
 
 
 class _CountedLines:
@@ -117,7 +117,7 @@ class SacctQuery:
                         on_invalid_row=lambda line, reason: on_invalid_row(f"{day}, line {line}", reason),
                     )
                 except SacctFormatError as error:
-                    format_error = f"what sacct printed of {day} is not understood: {error}"
+                    format_error = f"the output of sacct for {day} has an unexpected format: {error}"
             errors.seek(0)
             error_output = errors.read().decode("utf-8", "replace").strip()
         if process.returncode:
@@ -134,5 +134,5 @@ class SacctQuery:
             )  # fmt: skip
         except OSError as error:
             raise HistoryError(
-                f"sacct cannot be started ({error.strerror}): run this where Slurm's programs are, or give a file"
+                f"sacct cannot be started ({error.strerror}): run this on a node with Slurm's programs, or pass a file"
             ) from error

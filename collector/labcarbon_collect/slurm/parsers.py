@@ -186,7 +186,7 @@ def _parse_header(header: str) -> Tuple[str, List[str]]:
     missing = [name for name in _REQUIRED_COLUMNS if name not in columns]
     if missing or columns[-1] != "JobName":
         raise SacctFormatError(
-            "the first line must name the columns, JobIDRaw first and JobName last"
+            "the first line must be a header with JobIDRaw first and JobName last"
             + (f" ({', '.join(missing)} missing)" if missing else "")
             + f": sacct --allusers --allocations --parsable2 --format={','.join(SACCT)}"
         )
@@ -199,7 +199,7 @@ def _parse_sacct_job(row: Mapping[str, str], cluster: str, zone: Optional[tzinfo
         return None  # a step
     cluster_name = field_text(row.get("Cluster", "")) or cluster
     if not cluster_name:
-        raise ValueError(f"job {job_id}: no cluster is named; add the column Cluster, or --cluster NAME")
+        raise ValueError(f"job {job_id}: no cluster; add the column Cluster, or use --cluster NAME")
     array_job_id, array_task = parse_array_id(row.get("JobID", ""))
     energy_j = parse_count(row.get("ConsumedEnergyRaw", "").strip())
     return JobFacts(

@@ -199,7 +199,7 @@ class JobWatcher:
         self._thread = None
         result, self._result = self._result, None
         if result is None:
-            self.error = "the thread that asks Slurm ended early"
+            self.error = "the thread that queries Slurm ended early"
             return False
         self.error = result.error
         for job_id, facts in result.jobs.items():

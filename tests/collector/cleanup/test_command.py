@@ -148,7 +148,7 @@ def test_a_server_that_is_busy_is_waited_for(call: Call, world: World, file: Any
     world.faults = [(503, None, 0), AWAY, (429, None, 0), None, (500, None)]
     code, _, said = call(PLAN, "--yes")
     assert (code, world.outcomes()) == (0, ["trashed"])
-    assert said.count("again in") == 4
+    assert said.count("retrying in") == 4
 
 
 @pytest.mark.parametrize("status", [302, 401, 403, 404])

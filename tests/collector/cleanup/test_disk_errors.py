@@ -68,7 +68,7 @@ def test_where_no_list_can_be_kept_the_folder_stays_and_the_others_go(
 
     monkeypatch.setattr(purge, "save_listing", full)
     assert went.carry_out(empty=True) == 1
-    assert "the list of what it holds cannot be kept in" in capsys.readouterr().out
+    assert "its file list cannot be written to" in capsys.readouterr().out
     assert snapshot(went.slot("hf", 2)) == {"1": b"hf/1", "x": None, "x/2": b"hf/x/2"}
     assert went.outcomes() == ["deleted", "trashed", "deleted"]
     monkeypatch.undo()
@@ -90,7 +90,7 @@ def test_an_error_of_one_lines_disk_is_that_lines(
 ) -> None:
     monkeypatch.setattr(os, "fsync", _failing(went.slot("run/a.pt", 1).parent, 5, os.fsync))
     assert went.carry_out(empty=True) == 1
-    assert "Input/output error; the same command goes on" in capsys.readouterr().out
+    assert "Input/output error; run the same command to continue" in capsys.readouterr().out
     assert went.outcomes() == ["trashed", "deleted", "deleted"]
     monkeypatch.undo()
     assert went.carry_out(empty=True) == 0
@@ -118,7 +118,7 @@ def test_a_journal_that_cannot_be_written_ends_it(went: World, monkeypatch: pyte
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(journal, "_write_all", full)
-    with pytest.raises(CommandError, match=f"{PLAN}.jsonl.*the same command goes on"):
+    with pytest.raises(CommandError, match=f"{PLAN}.jsonl.*run the same command"):
         went.carry_out(empty=True)
     assert went.outcomes() == ["trashed"] * 3
     assert went.slot("run/a.pt", 1).exists()
@@ -156,7 +156,7 @@ def test_a_list_that_is_lost_or_damaged_deletes_nothing(
     (kept,) = (went.root / "data/plans").glob("*.list")
     kept.unlink() if torn is None else kept.write_text(torn)
     assert went.carry_out(empty=True) == 1
-    assert "is damaged: delete by hand what is left" in capsys.readouterr().out
+    assert "is damaged: delete the rest manually" in capsys.readouterr().out
     assert snapshot(went.slot("hf", 2)) == {"x": None, "x/2": b"hf/x/2"}
 
 

@@ -19,7 +19,7 @@ def test_two_runs_of_one_plan(world: World) -> None:
 
     def second(method: str) -> None:
         seen.append(method)
-        with pytest.raises(AlreadyRunning, match="another labcarbon-collect apply-plan is at work on this plan"):
+        with pytest.raises(AlreadyRunning, match="another labcarbon-collect apply-plan is running on this plan"):
             world.carry_out()
 
     world.on_block = lambda size: None if seen else second("reading")

@@ -61,7 +61,8 @@ def test_a_file_that_is_open_for_writing_stays_until_it_is_closed(
         assert world.carry_out(dry=True) == 1
         assert world.carry_out() == 1
         assert (
-            "is open for writing by a program: end it (fuser shows which), then the same command" in capsys.readouterr().out
+            "is open for writing by a program: stop it (fuser shows which), then run the same command"
+            in capsys.readouterr().out
         )
         assert path.exists()
         assert not (world.disk / TRASH).exists()
@@ -228,7 +229,7 @@ def test_a_mapped_file_is_not_deleted(went: tuple[World, Path], monkeypatch: pyt
     assert path.read_bytes() == b"A" * 100
     if when == "before":
         maps.pop().close()
-        assert world.carry_out(empty=True) == 0, "the same command goes on"
+        assert world.carry_out(empty=True) == 0, "run the same command"
         assert world.outcomes() == ["deleted"]
 
 

@@ -64,27 +64,27 @@ def test_from_a_plan_to_tombstones(live_server: Any, tmp_path: Path, monkeypatch
     (folder / "step1.pt").write_bytes(b"X")  # changed since it was registered
     done = machine.call("apply-plan", f"{live_server.url}/artifacts/plans/{plan.uuid}/", "--yes")
     assert done.returncode == 1, done.stderr
-    assert "step1.pt: it changed: its content is not what was registered" in done.stdout
+    assert "step1.pt: it changed: its content does not match its registered hash" in done.stdout
     assert sorted(path.name for path in folder.iterdir()) == [
         ".labcarbon-trash", "step1.pt", "step2.labcarbon-tombstone.json", "step3.pt.labcarbon-tombstone.json", "step4.pt",
     ]  # fmt: skip
     outcomes = {line.artifact.name: (line.outcome, line.message) for line in plan.items.select_related("artifact")}
     assert outcomes["step2"] == outcomes["step3.pt"] == ("trashed", "")
-    assert outcomes["step1.pt"] == ("refused", "it changed: its content is not what was registered")
+    assert outcomes["step1.pt"] == ("refused", "it changed: its content does not match its registered hash")
     assert outcomes["step4.pt"] == ("", ""), "for review, and nobody ticked it"
 
     done = machine.call("apply-plan", str(plan.uuid), "--restore", str(lines["step3.pt"].pk), "--yes")
     assert done.returncode == 0, done.stderr
     assert hashlib.sha256((folder / "step3.pt").read_bytes()).hexdigest() == lines["step3.pt"].artifact.digest
 
-    assert "for less than 1 day: 1 line" in machine.call("apply-plan", str(plan.uuid), "--empty", "--yes").stdout
+    assert "for less than 1 day: 1 item" in machine.call("apply-plan", str(plan.uuid), "--purge", "--yes").stdout
     two_days_ago(machine.home / "plans" / f"{plan.uuid}.jsonl")
     pin = Pin.objects.create(artifact=lines["step2"].artifact, reason="thesis", from_us=now_us())
-    done = machine.call("apply-plan", str(plan.uuid), "--empty", "--yes")
+    done = machine.call("apply-plan", str(plan.uuid), "--purge", "--yes")
     assert (done.returncode, "#" in done.stdout) == (0, True), done.stderr
     assert (folder / ".labcarbon-trash" / str(plan.uuid) / str(lines["step2"].pk) / "weights.bin").exists()
     Pin.objects.filter(pk=pin.pk).update(ended_us=now_us())
-    done = machine.call("apply-plan", str(plan.uuid), "--empty", "--yes")
+    done = machine.call("apply-plan", str(plan.uuid), "--purge", "--yes")
     assert done.returncode == 0, done.stderr
     assert sorted(path.name for path in folder.iterdir()) == [
         "step1.pt", "step2.labcarbon-tombstone.json", "step3.pt", "step4.pt",
@@ -115,12 +115,12 @@ def test_what_lies_in_a_folder_goes_and_comes_back_with_it(
 
     done = machine.call("apply-plan", str(plan.uuid), "--yes")
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "went with their folder: 1 line" in done.stdout
+    assert "moved with their folder: 1 item" in done.stdout
     lines = {line.artifact.name: line for line in plan.items.select_related("artifact", "copy", "parent_item__artifact")}
     assert {name: (line.outcome, str(line.copy.state)) for name, line in lines.items()} == {
         "hf": ("trashed", "trashed"), "early.pt": ("trashed", "trashed"), "last.pt": ("", "present"),
     }  # fmt: skip
-    assert lines["early.pt"].parent_in_trash == lines["hf"]
+    assert lines["early.pt"].parent_item == lines["hf"]
 
     done = machine.call("apply-plan", str(plan.uuid), "--restore", "--yes")
     assert done.returncode == 0, done.stdout + done.stderr

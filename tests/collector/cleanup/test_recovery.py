@@ -118,7 +118,7 @@ def test_what_cannot_be_mended_is_said(half: World, capsys: pytest.CaptureFixtur
     next(hidden)
     assert half.carry_out() == 1
     said = capsys.readouterr().out
-    assert "left as it was: 1 line" in said
+    assert "left in place: 1 item" in said
     assert "is its disk mounted?" in said
 
 
@@ -267,7 +267,7 @@ def test_a_trash_that_was_removed_by_hand(went: World, content: bytes | None, ca
         went.put("mnt/a.pt", content)
     assert went.carry_out() == 1
     assert went.outcomes() == ["restored" if content == b"aaa" else "refused", "refused"]
-    assert ("what has its name now is not it: it changed" in capsys.readouterr().out) == (content == b"other")
+    assert ("the content at its path is different: it changed" in capsys.readouterr().out) == (content == b"other")
     if content is not None:
         assert (went.disk / "mnt/a.pt").read_bytes() == content
     assert went.carry_out() == 0

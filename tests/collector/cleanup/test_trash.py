@@ -45,7 +45,7 @@ def test_one_line_comes_back(went: World, capsys: pytest.CaptureFixture[str]) ->
     assert went.outcomes() == ["trashed", "restored", "trashed"]
     assert went.carry_out(restore=[2]) == 1
     assert "it is not in the trash" in capsys.readouterr().out
-    with pytest.raises(CommandError, match="line 77 is not in this plan"):
+    with pytest.raises(CommandError, match="item 77 is not in this plan"):
         went.carry_out(restore=[77])
 
 
@@ -101,7 +101,7 @@ def test_nothing_is_deleted_too_early(went: World, capsys: pytest.CaptureFixture
     before = snapshot(went.disk)
     assert went.carry_out(empty=True) == 0
     assert snapshot(went.disk) == before
-    assert "in the trash for less than 14 days: 3 lines" in capsys.readouterr().out
+    assert "in the trash for less than 14 days: 3 items" in capsys.readouterr().out
     assert went.outcomes() == ["trashed"] * 3
 
 
@@ -129,7 +129,7 @@ def test_a_pin_since_then_keeps_it_in_the_trash(went: World, capsys: pytest.Capt
     assert went.carry_out(empty=True) == 0
     assert went.slot("run/b.pt", 2).read_bytes() == b"bbb"
     assert went.outcomes() == ["deleted", "trashed", "deleted"]
-    assert "stays since it was approved: 1 line" in capsys.readouterr().out
+    assert "blocked since approval: 1 item" in capsys.readouterr().out
     assert went.carry_out(restore=[2]) == 0
     assert (went.disk / "run/b.pt").read_bytes() == b"bbb"
 

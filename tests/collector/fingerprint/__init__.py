@@ -1,1 +1,1 @@
-"""The fingerprint where the run is."""
+"""Tests of the fingerprint builder."""

@@ -1,4 +1,4 @@
-"""Folders to look at."""
+"""Folders with code and data."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.collector.fingerprint.support import MODEL, TRAIN, Folder
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Folder:
-    """A script and a module, no git."""
+    """A script and a module, without git."""
     repository = Folder(tmp_path / "work")
     repository.write(train_py=TRAIN, model_py=MODEL)
     return repository
@@ -28,7 +28,7 @@ def repo(folder: Folder) -> Folder:
 
 @pytest.fixture
 def clone(tmp_path: Path) -> Callable[[Folder], Folder]:
-    """Clone a repository elsewhere."""
+    """Clone a repository into another folder."""
 
     def make(of: Folder, name: str = "clone") -> Folder:
         of.git("clone", "-q", str(of.root), str(tmp_path / name))

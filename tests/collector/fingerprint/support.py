@@ -1,4 +1,4 @@
-"""A folder of code and data, and what its fingerprint is."""
+"""A folder of code and data, and its fingerprint."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MODEL = "def step(epoch):\n    return epoch * 2\n"
 
 
 class Folder:
-    """A folder with files, maybe a git repository, of a simulated person."""
+    """A folder of a simulated user, with files and possibly a git repository."""
 
     def __init__(self, root: Path, home: Path | None = None) -> None:
         root.mkdir(parents=True, exist_ok=True)
@@ -74,7 +74,7 @@ class Folder:
         return self.survey(*command, **options).wire
 
     def code(self, *command: str, **options: Any) -> str:
-        """The hash of the code."""
+        """Return the hash of the code."""
         code = self.wire(*command, **options)["code"]
         assert code["state"] == "verified", code
         return str(code["hash"])

@@ -1,4 +1,4 @@
-"""Code without git: what the entry imports; the normal form; notebooks; what is not known."""
+"""Code without git: imports of the entry, the normal form, notebooks, unknown code."""
 
 from __future__ import annotations
 
@@ -95,8 +95,8 @@ def test_a_folder_of_pythonpath_counts(folder: Folder, tmp_path: Any) -> None:
     [
         (["blender", "x"], "installed program"), (["sleep", "1"], "installed program"),
         (["python", "-m", "timm.train"], "not below this folder"), (["python", "gone.py"], "not below this folder"),
-        (["sh", "-c", "train-things --fast"], "programs that are not known"),
-        (["bash", "alone.sh"], "programs that are not known"), (["python"], "installed program"),
+        (["sh", "-c", "train-things --fast"], "starts unknown programs"),
+        (["bash", "alone.sh"], "starts unknown programs"), (["python"], "installed program"),
     ],
 )  # fmt: skip
 def test_undeterminable_code_is_unknown_with_a_reason(folder: Folder, command: list[str], why: str) -> None:

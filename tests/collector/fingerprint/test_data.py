@@ -1,4 +1,4 @@
-"""Data and start: manifests, digests, the cache, and the child that hashes beside the work."""
+"""Data and start: manifests, digests, the cache, and the background hash process."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def cats(folder: Folder) -> Folder:
 
 @pytest.fixture
 def large(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing is small enough to be hashed at once."""
+    """No data is small enough to be hashed before the start."""
     monkeypatch.setattr(builder, "INLINE_HASH_BYTES", 0)
 
 
@@ -69,7 +69,7 @@ def test_the_same_content_elsewhere_with_other_times_is_the_same_by_content(cats
     before = data(cats)
     shutil.copytree(cats.root / "cats", cats.root / "copies" / "felines")
     kept = cats.wire("python", "train.py", "--data", "copies/felines")["data"]
-    assert kept["weak"] == before["weak"]  # a copy that keeps the times
+    assert kept["weak"] == before["weak"]  # a copy with the same mtimes
     os.utime(cats.root / "copies/felines/train/3.png", ns=(1, 1))
     after = cats.wire("python", "train.py", "--data", "copies/felines")["data"]
     assert before["verified"] == after["verified"]
@@ -145,12 +145,12 @@ def test_the_child_ends_when_its_parent_is_killed(cats: Folder, large: None) -> 
         file.truncate(20_000_000_000)
     job = BackgroundHash(cats.survey(*COMMAND, seconds=5), cats.environ, lambda better: None)
     assert job._child.stdin is not None
-    job._child.stdin.close()  # what the kernel does when we die
+    job._child.stdin.close()  # as the kernel does when the process dies
     assert job._child.wait(20) == 0
 
 
 def of_session(session: int) -> list[int]:
-    """The processes of a session."""
+    """Return the processes of a session."""
     found = []
     for stat in Path("/proc").glob("[0-9]*/stat"):
         with suppress(OSError):
@@ -177,7 +177,7 @@ def test_more_than_the_cap_is_not_read(cats: Folder, large: None, monkeypatch: A
     job.wait()
     job.stop()
     assert told == []
-    assert job.error == "the data are more than 10 bytes that were not hashed before"
+    assert job.error == "more than 10 bytes of data have no stored digest"
 
 
 def test_the_child_reads_no_faster_than_it_may(tmp_path: Path) -> None:
@@ -197,7 +197,7 @@ def test_what_was_hashed_is_not_read_again(cats: Folder, tmp_path: Path) -> None
     listed = manifest("data", str(cats.root / "cats"), Budget(5))
     settled = [
         type(file)(file.name, file.path, file.size, file.mtime_ns, file.device, file.inode, 1) for file in listed.files
-    ]  # as if they had lain there for long
+    ]  # as if they were old
     listed.files[:] = settled
     read: list[int] = []
     first = content_hashes([listed], cache, on_hashed=read.append)

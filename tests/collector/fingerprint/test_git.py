@@ -95,7 +95,7 @@ def test_an_ignored_file_that_is_imported_counts(repo: Folder) -> None:
 def test_touched_files_modes_and_line_ends_are_no_change(repo: Folder) -> None:
     before = repo.wire()["code"]
     shutil.copy(repo.root / "model.py", repo.root / "copy")
-    (repo.root / "copy").replace(repo.root / "model.py")  # another inode, another time
+    (repo.root / "copy").replace(repo.root / "model.py")  # another inode, another mtime
     (repo.root / "train.py").chmod(0o755)
     assert repo.wire()["code"] == before
     (repo.root / "model.py").write_bytes(MODEL.replace("\n", "\r\n").encode())
@@ -223,7 +223,7 @@ def test_a_hostile_git_configuration_starts_nothing(repo: Folder, tmp_path: Path
     assert [path.name for path in trap.iterdir()] == ["hooks"]
     if not lost:
         with suppress(subprocess.CalledProcessError):
-            repo.git("diff", "HEAD")  # the trap is one: a plain diff springs it
+            repo.git("diff", "HEAD")  # the trap works: a plain diff triggers it
         assert len(list(trap.iterdir())) > 1
 
 
@@ -245,5 +245,5 @@ def test_git_that_hangs_costs_no_more_than_was_given(repo: Folder, tmp_path: Pat
     found = repo.survey(seconds=3, environ={"PATH": f"{slow.parent}:{repo.environ['PATH']}"})
     assert time.monotonic() - begun < 15
     assert found.wire["code"] == {"state": "unknown"}
-    assert any("the code is unknown: it exceeded 3 s" in note or "git took longer" in note for note in found.notes)
+    assert any("Code unknown: it exceeded 3 s" in note or "git exceeded" in note for note in found.notes)
     assert found.wire["start"]["name"] == "scratch"

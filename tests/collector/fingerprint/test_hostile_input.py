@@ -1,4 +1,4 @@
-"""Whatever lies in a folder: nothing hangs, nothing is followed for ever, nothing raises."""
+"""Hostile folders: nothing hangs, no loop is followed for ever, nothing raises."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_unreadable_files_are_unknown_with_a_note(folder: Folder, monkeypatch: p
     monkeypatch.setattr("labcarbon_collect.files.manifests.os.scandir", refused)
     found = folder.survey(*COMMAND)
     assert "data" not in found.wire
-    assert "the data cannot be listed now: Permission denied" in found.notes
+    assert "The data cannot be listed: Permission denied" in found.notes
 
 
 def test_a_file_that_cannot_be_read_leaves_the_data_weak(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -109,7 +109,7 @@ def test_a_hundred_thousand_files_are_listed_or_reported_unknown_in_time(folder:
     if "data" in found.wire:
         assert found.wire["data"]["items"][0]["files"] == 100_000
     else:
-        assert any("the data cannot be listed now" in note for note in found.notes)
+        assert any("The data cannot be listed" in note for note in found.notes)
     assert found.data
     assert found.wire["code"]["state"] == "verified"
 
@@ -134,7 +134,7 @@ def test_a_file_system_that_hangs_costs_what_was_given(folder: Folder, monkeypat
     found = folder.survey(*COMMAND, seconds=3)
     assert time.monotonic() - begun < 15
     over.set()
-    assert "the data cannot be listed now: it exceeded 3 s" in found.notes
+    assert "The data cannot be listed: it exceeded 3 s" in found.notes
     assert found.wire["code"]["state"] == "verified"
 
 
@@ -143,7 +143,7 @@ def test_code_too_large_to_read_is_unknown(folder: Folder) -> None:
         file.truncate(100_000_000)
     found = folder.survey(seconds=5)
     assert found.wire["code"] == {"state": "unknown"}
-    assert "the code is unknown: a file is larger than 16777216 bytes" in found.notes
+    assert "Code unknown: a file is larger than 16777216 bytes" in found.notes
 
 
 @pytest.mark.parametrize(

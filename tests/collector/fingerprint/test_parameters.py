@@ -1,4 +1,4 @@
-"""Arguments, launchers, configuration files and paths: what counts as which part."""
+"""Arguments, launchers, configuration files and paths, and the part to which each belongs."""
 
 from __future__ import annotations
 
@@ -251,10 +251,10 @@ def test_data_and_start_can_be_declared(folder: Folder) -> None:
     said = folder.wire("python", "train.py", declared_data={"data": "cats"}, declared_start="old.bin")
     assert (said["data"], said["start"]) == (by_words["data"], by_words["start"])
     missing = folder.survey(declared_data={"train": "nowhere"})
-    assert "data: there is nothing at the path given for train" in missing.notes
+    assert "data: the path for train does not exist" in missing.notes
 
 
 def test_too_many_parameters_are_unknown_with_a_note(folder: Folder) -> None:
     found = folder.survey("python", "train.py", *[f"--p{number}={number}" for number in range(600)])
     assert "params" not in found.wire
-    assert any("parameters" in note for note in found.notes)
+    assert any("Parameters" in note for note in found.notes)

@@ -281,3 +281,11 @@ def test_the_real_server_is_told(live_server: Any, tmp_path: Path) -> None:
         str(disk.root / "bert"): "missing", str(disk.root / "moved"): "present",
     }  # fmt: skip
     assert "0 created, 0 changed, 0 unchanged, 0 refused; 0 copies" in disk.scan().stdout
+
+
+def test_former_options_are_aliases(disk: Disk, here: Any) -> None:
+    disk.put("notes.bin", b"x")
+    code, out, messages = here("--dry-run", "--all", "--tell-again")
+    assert (code, "new " in out) == (0, True)
+    assert messages.count("is deprecated: use --include-unknown") == 1
+    assert messages.count("is deprecated: use --resend") == 1

@@ -128,9 +128,9 @@ def test_beside_the_work_only_what_no_scan_has_read_counts_as_much(
     told: list[dict[str, Any]] = []
     job = BackgroundHash(survey(command, cwd=str(scanned.root), environ=os.environ, seconds=10), os.environ, told.append)
     job.wait()
-    job.end()
+    job.stop()
     if most_bytes < len(PARQUET):
-        assert (told, job.reason) == ([], f"the data are more than {most_bytes} bytes that were not hashed before")
+        assert (told, job.error) == ([], f"more than {most_bytes} bytes of data have no stored digest")
     else:
         assert [set(each["data"]) for each in told] == [{"weak", "verified", "items"}]
 

@@ -159,7 +159,7 @@ def test_a_run_of_tars_beside_others_and_all(disk: Disk, here: Any, server: Fake
         disk.put(name, content)
     assert here()[0] == 0
     assert {Path(path).name for path in server.present()} == {"s-000.tar", "s-001.tar", "x.npy"}
-    assert here("--all")[0] == 0
+    assert here("--include-unknown")[0] == 0
     assert told(server, "notes.log")["kind"] == "log"
 
 

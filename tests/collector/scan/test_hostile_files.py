@@ -21,17 +21,17 @@ DEEP = b'{"a":' * 100_000
 LYING = {"a": {"dtype": "F32", "shape": [9], "data_offsets": [0, 1 << 62]}}
 BROKEN = [
     ("a.safetensors", struct.pack("<Q", 2**63) + b"{}", "9223372036854775808 bytes"),
-    ("a.safetensors", struct.pack("<Q", 10**8 + 1) + b"{}", "100000000 is the most"),
-    ("a.safetensors", struct.pack("<Q", 5000) + b"{}", "the file has 10"),
-    ("a.safetensors", b"\x01", "cut off"),
-    ("a.safetensors", struct.pack("<Q", 4) + b"nope", "no JSON object"),
-    ("a.safetensors", struct.pack("<Q", len(DEEP)) + DEEP, "no JSON"),
-    ("a.safetensors", safetensors(header=LYING), "tells of 4611686018427387904 bytes"),
-    ("a.safetensors", safetensors(header={"a": 1}), "otherwise than the format does"),
-    ("a.safetensors", safetensors(cut=10), "are there"),
-    ("a.pt", torch()[:200], "cut off"),
-    ("a.npz", zipped("a.npy")[:-30], "cut off"),
-    ("a.parquet", PARQUET[:-3], "cut off"),
+    ("a.safetensors", struct.pack("<Q", 10**8 + 1) + b"{}", "the maximum is 100000000"),
+    ("a.safetensors", struct.pack("<Q", 5000) + b"{}", "in a file of 10 bytes"),
+    ("a.safetensors", b"\x01", "truncated"),
+    ("a.safetensors", struct.pack("<Q", 4) + b"nope", "not a JSON object"),
+    ("a.safetensors", struct.pack("<Q", len(DEEP)) + DEEP, "not JSON"),
+    ("a.safetensors", safetensors(header=LYING), "4611686018427387904 bytes of tensors"),
+    ("a.safetensors", safetensors(header={"a": 1}), "malformed tensor"),
+    ("a.safetensors", safetensors(cut=10), "bytes of tensors"),
+    ("a.pt", torch()[:200], "truncated"),
+    ("a.npz", zipped("a.npy")[:-30], "truncated"),
+    ("a.parquet", PARQUET[:-3], "truncated"),
     ("a.gguf", gguf(tensors=2**60), "GGUF header"),
     ("a.onnx", b"<html>", "named as ONNX"),
 ]
@@ -63,7 +63,7 @@ def test_a_pickle_is_never_run(disk: Disk, here: Any, tmp_path: Path) -> None:
     disk.put("a.pt", zipped("archive/data.pkl", content=evil))
     disk.put("a.pkl", evil)
     disk.put("b.ckpt", evil)
-    assert here("--all")[0] == 0
+    assert here("--include-unknown")[0] == 0
     assert not (tmp_path / "owned").exists()
 
 
@@ -113,8 +113,8 @@ def test_links_are_not_followed_nor_loops_nor_out_of_a_folder(
     (disk.root / "leads-out/more.npy").symlink_to(secret)
     code, out, _ = here()
     assert code == 1
-    assert "more.npy in it is a link that leads out of what is scanned" in out
-    assert "links, which are not followed" in out
+    assert "more.npy in it is a link to a path outside of the scan" in out
+    assert "links (not followed)" in out
     assert set(server.present()) == {str(inside), str(disk.root / "model"), str(disk.root / "blobs/x")}
 
 
@@ -156,7 +156,7 @@ def test_unreadable_folders_and_files_are_counted_and_what_was_known_of_them_sta
     disk.put("c.npy", NPY)
     code, out, _ = here()
     assert code == 1
-    assert "folders that cannot be listed" in out
+    assert "unreadable folders" in out
     assert "it cannot be read: Permission denied" in out
     assert server.present() == known
 
@@ -227,13 +227,13 @@ def test_a_damaged_state_is_set_aside(disk: Disk, here: Any, server: FakeServer)
         disk.state.with_name(disk.state.name + more).unlink(missing_ok=True)
     code, out, said = here()
     assert (code, "1 new" in out) == (0, True)
-    assert "set aside as scan.db.damaged-" in said
+    assert "moved to scan.db.damaged-" in said
 
 
 @pytest.mark.parametrize(
     ("dirs", "options", "mend"),
     [
-        (("/nowhere/x",), (), "is not there"), ((__file__,), (), "is no folder"), (("nope://x/y",), (), "nope://x/y"),
+        (("/nowhere/x",), (), "does not exist"), ((__file__,), (), "is not a folder"), (("nope://x/y",), (), "nope://x/y"),
     ],
 )  # fmt: skip
 def test_mistakes(here: Any, dirs: tuple[str, ...], options: tuple[str, ...], mend: str, capsys: Any) -> None:

@@ -46,11 +46,11 @@ def test_those_of_others_are_told_by_their_name(
     here()
     assert whose(server) == {"a.npy": ("nobody", None), "model": ("4000000", None)}
     monkeypatch.setenv("LABCARBON_USERS", "drop")
-    here("--tell-again")
+    here("--resend")
     assert whose(server) == {"a.npy": (None, None), "model": (None, None)}
     monkeypatch.setenv("LABCARBON_USERS", "hash")
     monkeypatch.setenv("LABCARBON_USERS_KEY", "k" * 32)
-    here("--tell-again")
+    here("--resend")
     user, own = whose(server)["a.npy"]
     assert (user.startswith("u-"), len(user), own) == (True, 14, None)
 
@@ -61,7 +61,7 @@ def test_a_state_from_before_that_was_noted_goes_on(disk: Disk, here: Any, serve
     with closing(sqlite3.connect(disk.state)) as database, database:
         database.execute("ALTER TABLE entry DROP COLUMN owner")
     disk.put("b.npy", NPY + b"b")
-    here("--tell-again")
+    here("--resend")
     me = pwd.getpwuid(os.getuid()).pw_name
     told = {name: user for name, (user, _) in whose(server).items()}
     assert told == {"a.npy": None, "b.npy": me, "model": None}, "what is not read again has no owner yet"

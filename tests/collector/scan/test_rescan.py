@@ -174,7 +174,7 @@ def test_projects_and_mediums_are_told_once(three: Disk, here: Any, server: Fake
     assert len(server.requests) == asked
     _, out, _ = here("--project", "nope", "--medium", "tape")
     assert "There is no project 'nope'. (3 times)" in out
-    assert here("--tell-again")[0] == 0
+    assert here("--resend")[0] == 0
     assert len(server.requests[-1].body["artifacts"]) == 3
 
 
@@ -211,7 +211,10 @@ def test_a_dry_run_says_it_and_changes_nothing(disk: Disk, here: Any, server: Fa
     code, out, _ = here("--dry-run")
     assert (code, out.splitlines()) == (
         0,
-        [f"new {disk.root}/a.pt (model torch, {len(torch())} B)", "1 new, 0 changed, 0 missing; nothing was hashed or told"],
+        [
+            f"new {disk.root}/a.pt (model torch, {len(torch())} B)",
+            "1 new, 0 changed, 0 missing; nothing was hashed or registered",
+        ],
     )
     assert server.requests == []
     assert here()[0] == 0
@@ -231,7 +234,7 @@ def test_a_server_that_is_away_is_told_later(
     server.faults = [error_response(503)] * 20
     code, _, said = here()
     assert code == 1
-    assert "the same command goes on from there" in said
+    assert "run the same command to continue" in said
     server.faults = []
     code, out, _ = here()
     assert (code, "0 read (0 B)" in out, len(server.present())) == (0, True, 1)
@@ -251,7 +254,7 @@ def test_rows_that_are_refused_are_said_and_tried_again(disk: Disk, here: Any, s
     (row,) = server.artifacts.values()
     row["bytes"] += 1
     server.copies.clear()
-    code, out, _ = here("--tell-again")
+    code, out, _ = here("--resend")
     assert (code, "This digest is known as" in out) == (1, True)
     row["bytes"] -= 1
     assert here()[0] == 0

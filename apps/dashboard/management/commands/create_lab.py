@@ -11,7 +11,7 @@ from apps.accounts.services.labs import issue_code
 from apps.core.clock import now_us
 from apps.core.errors import LabCarbonError
 from apps.core.management.base import MinimalCommand
-from apps.dashboard.setup.services import SITE_KINDS, SetUp, add_lab
+from apps.dashboard.setup.services import SITE_KINDS, SetupResult, add_lab
 
 
 class Command(MinimalCommand):
@@ -33,7 +33,7 @@ class Command(MinimalCommand):
             raise CommandError("This server is not set up yet: open the set-up link of `make run`, or use `make setup`.")
         now = now_us()
         try:
-            made = add_lab(
+            result = add_lab(
                 lab_name=options["name"],
                 username=options["user"],
                 new_account=options["new_account"],
@@ -44,12 +44,14 @@ class Command(MinimalCommand):
             )
         except LabCarbonError as error:
             raise CommandError(f"{error.message} {error.hint}".strip()) from error
-        self._tell(made, options["new_account"], now)
+        self._report(result, options["new_account"], now)
 
-    def _tell(self, made: SetUp, new_account: bool, now: int) -> None:
-        self.stdout.write(f"{made.lab.name} is there, with {made.user.get_username()} as its admin and the project demo.")
-        if made.note:
-            self.stdout.write(made.note)
+    def _report(self, result: SetupResult, new_account: bool, now: int) -> None:
+        self.stdout.write(
+            f"{result.lab.name} is there, with {result.user.get_username()} as its admin and the project demo."
+        )
+        if result.note:
+            self.stdout.write(result.note)
         if new_account:
-            code = issue_code(purpose=CodePurpose.SIGN_IN, now=now, lab=made.lab, user=made.user)
+            code = issue_code(purpose=CodePurpose.SIGN_IN, now=now, lab=result.lab, user=result.user)
             self.stdout.write(f"Sign in (once, within 15 minutes): {settings.SITE_URL}/signin/?code={code}")

@@ -38,7 +38,7 @@ class Command(MinimalCommand):
         try:
             if not zones():
                 load_factors(now=now)
-            made = set_up(
+            result = set_up(
                 lab_name=options["lab"],
                 username=options["user"].strip() or getpass.getuser(),
                 password="",
@@ -49,6 +49,8 @@ class Command(MinimalCommand):
             )
         except LabCarbonError as error:
             raise CommandError(f"{error.message} {error.hint}".strip()) from error
-        self.stdout.write(f"{made.lab.name} is set up, with {made.user.get_username()} as its admin and the project demo.")
-        if made.note:
-            self.stdout.write(made.note)
+        self.stdout.write(
+            f"{result.lab.name} is set up, with {result.user.get_username()} as its admin and the project demo."
+        )
+        if result.note:
+            self.stdout.write(result.note)
