@@ -146,7 +146,7 @@ MFA_TOTP_TOLERANCE = 1  # a code that is typed slowly, or on a clock that is 30 
 MFA_RECOVERY_CODES_SHOW_ONCE = True
 MFA_ALLOW_UNVERIFIED_EMAIL = True  # the library asks against strangers who sign up; here nobody does
 LOGIN_URL = "account_login"
-LOGIN_REDIRECT_URL = "/"
+LOGIN_REDIRECT_URL = "overview"
 ACCOUNT_LOGOUT_REDIRECT_URL = "account_login"
 
 REST_FRAMEWORK = {
