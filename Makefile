@@ -34,7 +34,7 @@ packages: # what the tests need from Debian, installed where that is allowed
 lint: $(VENV)/.installed-dev ## format, lint, types, order of the apps
 	@$(BIN)/ruff format --check --quiet apps labcarbon tests scripts benchmarks collector manage.py
 	@$(BIN)/ruff check --quiet .
-	@$(BIN)/djlint templates --check --quiet
+	@$(BIN)/djlint templates --check --quiet || { echo 'Some templates are not formatted: make format' >&2; exit 1; }
 	@$(BIN)/djlint templates --lint --quiet
 	@$(BIN)/lint-imports --verbose > $(VENV)/lint-imports.log 2>&1 || (cat $(VENV)/lint-imports.log; false)
 	@$(BIN)/mypy --no-error-summary

@@ -22,6 +22,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TextIO
 
+from django.urls import reverse
+
 from labcarbon.env import BASE_DIR, ConfigurationError, read_environment
 
 log = logging.getLogger(__name__)
@@ -222,12 +224,12 @@ def sign_in_message(url: str) -> str:
     from apps.core.clock import now_us
 
     if not is_set_up():
-        return f"Set up your lab (once): {url}/setup/?code={issue_code(purpose=CodePurpose.SETUP, now=now_us())}"
+        return f"Set up your lab (once): {url}{reverse('setup')}?code={issue_code(purpose=CodePurpose.SETUP, now=now_us())}"
     owner = Membership.objects.filter(role=Role.ADMIN).select_related("user", "lab").order_by("id").first()
     if owner is None:
-        return f"Sign in: {url}/accounts/login/"
+        return f"Sign in: {url}{reverse('account_login')}"
     code = issue_code(purpose=CodePurpose.SIGN_IN, now=now_us(), lab=owner.lab, user=owner.user)
-    return f"Sign in as {owner.user.get_username()} (once, within 15 minutes): {url}/signin/?code={code}"
+    return f"Sign in as {owner.user.get_username()} (once, within 15 minutes): {url}{reverse('sign-in')}?code={code}"
 
 
 def enrol_this_machine(url: str) -> bool:

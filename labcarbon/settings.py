@@ -154,7 +154,7 @@ MFA_RECOVERY_CODES_SHOW_ONCE = True
 # The library's check is for public sign-up, which is closed here.
 MFA_ALLOW_UNVERIFIED_EMAIL = True
 LOGIN_URL = "account_login"
-LOGIN_REDIRECT_URL = "/"
+LOGIN_REDIRECT_URL = "overview"
 ACCOUNT_LOGOUT_REDIRECT_URL = "account_login"
 
 REST_FRAMEWORK = {

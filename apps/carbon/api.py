@@ -4,6 +4,7 @@ from typing import Any
 
 from django.conf import settings
 from django.db.models import IntegerChoices
+from django.urls import reverse
 from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -62,7 +63,7 @@ def _figure_response(combined: CombinedFigure) -> dict[str, Any]:
         "unit": "mJ" if query.metric in ENERGY_METRICS else "ug CO2e",
         "entries": combined.entries,
         "without_factor_mj": combined.without_factor_mj,
-        "explain": f"{settings.SITE_URL}/explain/?{query.to_query_string()}",
+        "explain": f"{settings.SITE_URL}{reverse('explain')}?{query.to_query_string()}",
     }
     if combined.coverage is not None:
         body["assets_known"], body["assets"] = combined.coverage.known, combined.coverage.assets

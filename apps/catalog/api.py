@@ -3,6 +3,7 @@
 from typing import Any
 
 from django.conf import settings
+from django.urls import reverse
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -61,7 +62,7 @@ def _model(model: HardwareModel, best: EmbodiedFigure | None) -> dict[str, Any]:
         "licence": model.licence,
         "own": model.lab_id is not None,
         "used": _figure(best) if best else None,
-        "page": f"{settings.SITE_URL}/catalog/{model.pk}/",
+        "page": f"{settings.SITE_URL}{reverse('catalog-model', args=[model.pk])}",
     }
 
 

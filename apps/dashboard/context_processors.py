@@ -3,6 +3,7 @@
 from typing import Any
 
 from django.http import HttpRequest
+from django.urls import reverse
 from django.utils.functional import SimpleLazyObject
 
 from apps.accounts.selectors import is_set_up
@@ -10,12 +11,12 @@ from apps.artifacts.cleanup.notifications import pending_deletions
 from apps.dashboard.profile_menu import profile_choices
 
 RAIL = (
-    ("Overview", "/", "overview"),
-    ("Projects", "/projects/", "projects"),
-    ("Runs", "/runs/", "runs"),
-    ("Assets", "/assets/", "assets"),
-    ("Nodes", "/nodes/", "nodes"),
-    ("Artifacts", "/artifacts/", "artifacts"),
+    ("Overview", "overview"),
+    ("Projects", "projects"),
+    ("Runs", "runs"),
+    ("Assets", "assets"),
+    ("Nodes", "nodes"),
+    ("Artifacts", "artifacts"),
 )
 
 
@@ -39,7 +40,7 @@ def shell(request: HttpRequest) -> dict[str, Any]:
     return {
         "visitor": visitor,
         "profiles": profile_choices(request, visitor.lab) if visitor else [],
-        "rail": [{"name": name, "href": href, "current": key == area} for name, href, key in RAIL],
+        "rail": [{"name": name, "href": reverse(page), "current": page == area} for name, page in RAIL],
         "pending_deletions": SimpleLazyObject(lambda: pending_deletions(visitor.lab, visitor.user) if visitor else []),
         "is_set_up": SimpleLazyObject(is_set_up),
     }

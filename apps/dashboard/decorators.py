@@ -9,6 +9,7 @@ from zoneinfo import ZoneInfo
 from django.contrib.auth.views import redirect_to_login
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import render
+from django.urls import reverse
 
 from apps.accounts.choices import Role
 from apps.accounts.models import Lab, User
@@ -95,7 +96,9 @@ def page(*methods: str) -> Callable[[View], View]:
         @wraps(view)
         def wrapped(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
             if not request.user.is_authenticated:
-                return redirect_to_login(request.get_full_path() if request.method in {"GET", "HEAD"} else "/")
+                return redirect_to_login(
+                    request.get_full_path() if request.method in {"GET", "HEAD"} else reverse("overview")
+                )
             try:
                 visitor = visitor_of(request)
                 if request.method not in allowed and not (request.method == "HEAD" and "GET" in allowed):

@@ -3,6 +3,8 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from django.urls import reverse
+
 from apps.carbon.figures.combined import CombinedFigure
 from apps.carbon.figures.energy import Figure
 from apps.carbon.figures.query import HARDWARE_METRICS, HARDWARE_OF, FigureQuery
@@ -33,7 +35,7 @@ class Quantity:
 
     @property
     def href(self) -> str:
-        return f"/explain/?{self.data}"
+        return f"{reverse('explain')}?{self.data}"
 
     @property
     def title(self) -> str:
@@ -206,4 +208,4 @@ class EmbodiedQuantity:
 
     @property
     def href(self) -> str:
-        return f"/catalog/{self.figure.model_id}/#figure-{self.figure.pk}"
+        return f"{reverse('catalog-model', args=[self.figure.model_id])}#figure-{self.figure.pk}"

@@ -9,6 +9,7 @@ from uuid import UUID
 from zoneinfo import ZoneInfo
 
 from django.conf import settings
+from django.urls import reverse
 
 from apps.accounts.models import Lab, User
 from apps.carbon.figures.energy import Figure, figures_of_runs
@@ -120,7 +121,7 @@ def present_match(match: PresentedMatch, requester: Requester) -> dict[str, Any]
     project = run.charged_project
     return {
         "run": str(run.uuid) if requester.reads else None,
-        "url": f"{settings.SITE_URL}/runs/{run.uuid}/" if requester.reads else None,
+        "url": f"{settings.SITE_URL}{reverse('run', args=[run.uuid])}" if requester.reads else None,
         "who": match.who,
         "started_at": utc(run.started_us).isoformat(),
         "ended_at": utc(run.ended_us).isoformat() if run.ended_us is not None else None,

@@ -5,6 +5,7 @@ from typing import Any
 from uuid import UUID
 
 from django.conf import settings
+from django.urls import reverse
 
 from apps.accounts.models import Lab
 from apps.artifacts.choices import FineTuningMethod, SimilarityBasis
@@ -57,7 +58,7 @@ def _suggestion(
     return {
         "digest": artifact.digest,
         "name": artifact.name,
-        "url": f"{settings.SITE_URL}/artifacts/{artifact.digest}/",
+        "url": f"{settings.SITE_URL}{reverse('artifact', args=[artifact.digest])}",
         "why": model.why,
         "who": _who(run, requester),
         "licence": artifact.licence or None,

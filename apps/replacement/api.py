@@ -5,6 +5,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from django.conf import settings
+from django.urls import reverse
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework import serializers
@@ -125,12 +126,12 @@ def reply(analysis: ReplacementAnalysis, now: int) -> dict[str, Any]:
             for way in analysis.ways
         ],
         "old": account and {name: getattr(account, name) for name in ("total_ug", "charged_ug", "balance_ug")},
-        "use": f"{settings.SITE_URL}/explain/?{analysis.use.to_query_string()}" if analysis.use else None,
+        "use": f"{settings.SITE_URL}{reverse('explain')}?{analysis.use.to_query_string()}" if analysis.use else None,
         "notices": [
             {"pack": pack.name, "licence": pack.licence, "licence_url": pack.licence_url, "notice": pack.notice}
             for pack in notices({each.pack for each in analysis.inputs.values()})
         ],
-        "page": f"{settings.SITE_URL}/assets/{analysis.asset.pk}/keep/",
+        "page": f"{settings.SITE_URL}{reverse('asset-replacement', args=[analysis.asset.pk])}",
     }  # fmt: skip
 
 

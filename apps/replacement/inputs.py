@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from django.urls import reverse
+
 from apps.accounts.models import Lab
 from apps.assets.models import Asset
 from apps.carbon.factors import factors_of_zone
@@ -76,7 +78,7 @@ def pue_of(lab: Lab, asset: Asset, node: Node | None, hour: int) -> Input | None
     return (
         None
         if pue_ppm is None
-        else Input("pue_ppm", Known.exact(pue_ppm), "lab", f"PUE of {site.name}", href=f"/sites/{site.pk}/")
+        else Input("pue_ppm", Known.exact(pue_ppm), "lab", f"PUE of {site.name}", href=reverse("site", args=[site.pk]))
     )
 
 
@@ -95,7 +97,7 @@ def _embodied_input(figure: EmbodiedFigure, before: str) -> Input:
     known = Known(max(1, figure.total_ug), max(1, figure.low_ug), max(1, figure.high_ug))
     year = f", {figure.source_year}" if figure.source_year and str(figure.source_year) not in figure.source else ""
     source = f"{before}{figure.get_method_display().lower()}: {figure.source}{year}"
-    href = f"/catalog/{figure.model_id}/#figure-{figure.pk}"
+    href = f"{reverse('catalog-model', args=[figure.model_id])}#figure-{figure.pk}"
     return Input("te_ug", known, "catalogue", source, figure.licence, figure.pack, href)
 
 
@@ -107,8 +109,8 @@ def new_power(old: HardwareModel | None, new: HardwareModel, old_mw: Input | Non
     if old is None or not old.tdp_mw or old_mw is None or old_mw.origin == "catalogue":
         known = Known(tdp, tdp * 6 // 10, tdp)
         source = f"rated power, at least 60 % of it ({new.source})"
-        return Input("new_mw", known, "catalogue", source, new.licence, href=f"/catalog/{new.pk}/")
+        return Input("new_mw", known, "catalogue", source, new.licence, href=reverse("catalog-model", args=[new.pk]))
     value = min(tdp, tdp * old_mw.needed.value // old.tdp_mw)
     known = Known(value, value * 6 // 10, max(value, min(tdp, value * 14 // 10)))
     source = f"rated power × the old one's load, {value * 100 // tdp} %, ±40 % and at most rated ({new.source})"
-    return Input("new_mw", known, "catalogue", source, new.licence, href=f"/catalog/{new.pk}/")
+    return Input("new_mw", known, "catalogue", source, new.licence, href=reverse("catalog-model", args=[new.pk]))

@@ -1,12 +1,14 @@
 // Keyboard: "/" searches runs, "?" shows help, g then o, p, r, a, n goes to a page; Escape closes menus. Copy buttons.
 (function () {
   "use strict";
-  const places = { o: "/", p: "/projects/", r: "/runs/", a: "/assets/", n: "/nodes/" };
+  // The page of the navigation whose name begins with the letter.
+  const page = (letter) => "opran".includes(letter) && [...document.querySelectorAll(".rail nav a:not(.brand)")]
+    .find((link) => link.textContent.trim().toLowerCase().startsWith(letter));
   let waiting = false;
   const typing = (element) => element.closest("input, textarea, select, [contenteditable]");
   function search() {
     const box = document.querySelector("input[data-search]");
-    if (box) box.focus(); else location.assign("/runs/#search");
+    if (box) box.focus(); else if (page("r")) location.assign(`${page("r").href}#search`);
   }
   document.addEventListener("keydown", (event) => {
     if (event.key === "Escape") document.querySelectorAll("details.menu[open]").forEach((menu) => {
@@ -16,7 +18,7 @@
     if (event.ctrlKey || event.metaKey || event.altKey || typing(event.target)) return;
     if (event.key === "/") { event.preventDefault(); search(); }
     else if (event.key === "?") document.getElementById("help")?.showModal();
-    else if (waiting && places[event.key]) location.assign(places[event.key]);
+    else if (waiting && page(event.key)) location.assign(page(event.key).href);
     waiting = event.key === "g";
   });
   document.addEventListener("click", (event) => {

@@ -5,6 +5,7 @@ No mail is sent: whoever invites hands the link over. An offer holds only while 
 
 from django.db import IntegrityError, transaction
 from django.db.models import QuerySet
+from django.urls import reverse
 
 from apps.accounts import audit
 from apps.accounts.choices import MAY_GRANT, Act, Role
@@ -81,7 +82,7 @@ def _invalid_invitation_error() -> InvalidInput:
     return InvalidInput(
         "This invitation is wrong, used, expired or revoked.",
         field="code",
-        hint="Ask whoever sent it for a new one. If you joined already, sign in at /accounts/login/.",
+        hint=f"Ask whoever sent it for a new one. If you joined already, sign in at {reverse('account_login')}.",
         code="bad_invitation",
     )
 
@@ -150,12 +151,12 @@ def revoke_invitation(*, lab: Lab, pk: int, by: User, now: int) -> None:
     """End an open invitation of the lab, by somebody who could have made it."""
     invitation = Invitation.objects.filter(lab=lab, pk=pk).first()
     if invitation is None:
-        raise NotFound("There is no such invitation in your lab.", hint="See /people/ for those there are.")
+        raise NotFound("There is no such invitation in your lab.", hint=f"See {reverse('people')} for those there are.")
     own = Membership.objects.filter(lab=lab, user=by).values_list("role", flat=True).first()
     if invitation.role not in MAY_GRANT.get(own or "", ()):
         raise Forbidden("Your role does not revoke this invitation.", hint="Ask an admin of your lab.")
     audit.hold(lab)
     if open_invitations(now).filter(pk=pk).update(revoked_us=now) == 0:
-        raise Conflict("This invitation is not open any more.", hint="See /people/ for those that are.")
+        raise Conflict("This invitation is not open any more.", hint=f"See {reverse('people')} for those that are.")
     details = {"role": invitation.role, "email": invitation.email}
     audit.record(lab=lab, by=by, action=Act.INVITATION_REVOKED, subject=f"invitation {pk}", details=details, now=now)

@@ -9,6 +9,7 @@ from zoneinfo import available_timezones
 from django.conf import settings
 from django.db import transaction
 from django.db.models import F
+from django.urls import reverse
 from django.utils.text import slugify
 
 from apps.accounts import audit, credentials
@@ -104,7 +105,9 @@ def create_project(*, lab: Lab, slug: str, name: str, now: int, by: User | None 
             f"{slug!r} is not a usable short name.", field="slug", hint="Use lower-case letters, digits and hyphens."
         )
     if Project.objects.filter(lab=lab, slug=slug).exists():
-        raise Conflict(f"The lab already has a project {slug!r}.", field="slug", hint=f"Open /projects/{slug}/.")
+        raise Conflict(
+            f"The lab already has a project {slug!r}.", field="slug", hint=f"Open {reverse('project', args=[slug])}."
+        )
     project = Project.objects.create(lab=lab, slug=slug, name=name.strip() or slug, created_us=now)
     audit.record(lab=lab, by=by, action=Act.PROJECT_CREATED, subject=slug, details={"name": project.name}, now=now)
     return project
@@ -182,13 +185,15 @@ def issue_code(*, purpose: CodePurpose, now: int, lab: Lab | None = None, user: 
     return code
 
 
-_URL = settings.SITE_URL
-_HINT = {
-    CodePurpose.SETUP: "Stop and start `make run`: it prints a new set-up link.",
-    CodePurpose.SIGN_IN: "Stop and start `make run`: it prints a new sign-in link.",
-    CodePurpose.ENROL: f"Make a new code at {_URL}/nodes/enrol/ and run `labcarbon-collect enrol {_URL}`.",
-    CodePurpose.LOGIN: f"Make a new code at {_URL}/login-code/ and run `labcarbon-collect login {_URL}`.",
-}
+def _hint(purpose: CodePurpose) -> str:
+    """Return how to get a new code."""
+    site = settings.SITE_URL
+    return {
+        CodePurpose.SETUP: "Stop and start `make run`: it prints a new set-up link.",
+        CodePurpose.SIGN_IN: "Stop and start `make run`: it prints a new sign-in link.",
+        CodePurpose.ENROL: f"Make a new code at {site}{reverse('node-enrol')} and run `labcarbon-collect enrol {site}`.",
+        CodePurpose.LOGIN: f"Make a new code at {site}{reverse('login-code')} and run `labcarbon-collect login {site}`.",
+    }[purpose]
 
 
 def spend_code(*, purpose: CodePurpose, code: str, now: int) -> OneTimeCode:
@@ -196,5 +201,5 @@ def spend_code(*, purpose: CodePurpose, code: str, now: int) -> OneTimeCode:
     digests = code_digests(code)
     candidates = OneTimeCode.objects.filter(purpose=purpose, digest__in=digests, expires_us__gt=now, uses_left__gt=0)
     if candidates.update(uses_left=F("uses_left") - 1) == 0:
-        raise InvalidInput("This code is wrong, used up or expired.", field="code", hint=_HINT[purpose], code="bad_code")
+        raise InvalidInput("This code is wrong, used up or expired.", field="code", hint=_hint(purpose), code="bad_code")
     return OneTimeCode.objects.select_related("lab", "user").get(purpose=purpose, digest__in=digests)

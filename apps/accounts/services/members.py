@@ -2,6 +2,7 @@
 
 from django.db import transaction
 from django.db.models import Q
+from django.urls import reverse
 
 from apps.accounts import audit
 from apps.accounts.authentication import forget_tokens
@@ -18,7 +19,7 @@ def _require_admin(lab: Lab, by: User) -> None:
 def _membership(lab: Lab, person: User) -> Membership:
     membership = Membership.objects.filter(lab=lab, user=person).first()
     if membership is None:
-        raise NotFound("There is no such person in your lab.", hint="See /people/ for those there are.")
+        raise NotFound("There is no such person in your lab.", hint=f"See {reverse('people')} for those there are.")
     return membership
 
 

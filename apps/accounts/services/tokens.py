@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 
 from django.db import transaction
+from django.urls import reverse
 
 from apps.accounts import audit
 from apps.accounts.authentication import forget_tokens
@@ -49,7 +50,7 @@ def create_token(
     if kind == TokenKind.SERVICE and role != Role.ADMIN:
         raise Forbidden("Only an admin of the lab makes tokens for services.", hint="Ask an admin of your lab.")
     if kind not in {TokenKind.USER, TokenKind.SERVICE}:
-        raise InvalidInput("A node gets its token by enrolment.", field="kind", hint="Open /nodes/enrol/.")
+        raise InvalidInput("A node gets its token by enrolment.", field="kind", hint=f"Open {reverse('node-enrol')}.")
     called = replace_unstorable(name).strip()
     if not called or len(called) > 100:
         raise InvalidInput(
@@ -78,9 +79,9 @@ def revoke_token(*, lab: Lab, public_id: str, by: User, now: int) -> Token:
     """End a token: one's own, or as an admin any of the lab's. Others' tokens are not told from missing ones."""
     token = tokens_of(lab, by, _role(lab, by)).filter(public_id=public_id).first()
     if token is None:
-        raise NotFound("There is no such token of yours in your lab.", hint="See /tokens/ for those there are.")
+        raise NotFound("There is no such token of yours in your lab.", hint=f"See {reverse('tokens')} for those there are.")
     if Token.objects.filter(pk=token.pk, revoked_us__isnull=True).update(revoked_us=now) == 0:
-        raise Conflict("This token has ended already.", hint="See /tokens/ for those that are in use.")
+        raise Conflict("This token has ended already.", hint=f"See {reverse('tokens')} for those that are in use.")
     details = {"kind": token.kind, "name": token.name, "owner": token.user.get_username() if token.user else ""}
     audit.record(lab=lab, by=by, action=Act.TOKEN_REVOKED, subject=public_id, details=details, now=now)
     transaction.on_commit(forget_tokens)

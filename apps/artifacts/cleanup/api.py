@@ -6,6 +6,7 @@ from typing import Annotated, Any
 from uuid import UUID
 
 import msgspec
+from django.urls import reverse
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import extend_schema, inline_serializer
 from rest_framework import serializers
@@ -117,7 +118,7 @@ class OutcomesView(APIView):
 def _plan_or_404(api_caller: Caller, uuid: UUID) -> CleanupPlan:
     plan = plan_by_uuid(api_caller.lab, uuid)
     if plan is None:
-        raise NotFound("There is no such plan in this lab.", hint="Open /artifacts/plans/ for its number.")
+        raise NotFound("There is no such plan in this lab.", hint=f"Open {reverse('cleanup-plans')} for its number.")
     return plan
 
 

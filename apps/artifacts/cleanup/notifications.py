@@ -13,6 +13,7 @@ from django.core.exceptions import ValidationError
 from django.core.mail import EmailMessage
 from django.core.validators import validate_email
 from django.db.models import Count, Q, QuerySet, Sum
+from django.urls import reverse
 
 from apps.accounts.choices import Role
 from apps.accounts.models import Lab, Membership, User
@@ -246,7 +247,8 @@ def compose_mail(notification: Notification) -> EmailMessage:
         f"{count_text} {ownership} may go from {host}, {format_bytes(bytes_)} in all:", "", *listed, *remainder, "",
         f"You may object until {deadline}. What nobody objects to can then be approved.",
         f"It is moved to a trash folder, and deleted {plan.trash_days} day{plural} later at the earliest.",
-        "", "Look at them, and say what is to stay:", f"{settings.SITE_URL}/artifacts/plans/{plan.uuid}/?mine=1",
+        "", "Look at them, and say what is to stay:",
+        f"{settings.SITE_URL}{reverse('cleanup-plan', args=[plan.uuid])}?mine=1",
         "", f"LabCarbon, lab {one_line(plan.lab.name)}. This is the only mail about this plan.",
     ])  # fmt: skip
     subject = f"LabCarbon: {count_text} may go from {host} after {deadline}"

@@ -9,6 +9,7 @@ from typing import Any
 from uuid import UUID
 
 from django.db import transaction
+from django.urls import reverse
 
 from apps.accounts import audit
 from apps.accounts.choices import Act
@@ -138,7 +139,7 @@ def import_of(lab: Lab, uuid: UUID) -> RegisterImport:
     """Return a lab's import. Raises NotFound."""
     row = RegisterImport.objects.filter(lab=lab, uuid=uuid).select_related("lab", "made_by").first()
     if row is None:
-        raise NotFound("There is no such import in your lab.", hint="Bring the file again at /assets/import/.")
+        raise NotFound("There is no such import in your lab.", hint=f"Bring the file again at {reverse('asset-imports')}.")
     return row
 
 

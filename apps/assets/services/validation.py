@@ -3,6 +3,8 @@
 from dataclasses import dataclass, field, replace
 from datetime import date
 
+from django.urls import reverse
+
 from apps.accounts.models import Lab, Project, User
 from apps.assets.choices import OPENING, Amortisation, EventKind
 from apps.assets.models import Asset, LifecycleEvent
@@ -134,7 +136,7 @@ def checked_facts(lab: Lab, facts: Facts) -> Facts:
             f"{facts.kind[:40]!r} is not a kind.", field="kind", hint=f"Use one of {', '.join(HardwareKind.values)}."
         )
     if facts.model is not None and facts.model.lab_id not in (None, lab.pk):
-        raise InvalidInput("There is no such model in this lab.", field="model", hint="See /catalog/.")
+        raise InvalidInput("There is no such model in this lab.", field="model", hint=f"See {reverse('catalog')}.")
     if facts.price_ucurrency is not None:
         if not 0 <= facts.price_ucurrency < INT64_MAX:
             raise InvalidInput("This price is out of range.", field="price", hint="Leave it out if it is not known.")

@@ -4,6 +4,8 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from zoneinfo import ZoneInfo
 
+from django.urls import reverse
+
 from apps.accounts.models import Lab, Project
 from apps.assets.choices import EventKind
 from apps.assets.services.validation import Draft, Embodied, Entry, Facts, default_life_hours
@@ -109,7 +111,7 @@ class Drafter:
             return (self._sites[name] if name else None), ""
         if self._foreign:
             return None, name
-        hint = f"Sites are made at /sites/. Known: {', '.join(list(self._sites)[:20])}."
+        hint = f"Sites are made at {reverse('sites')}. Known: {', '.join(list(self._sites)[:20])}."
         raise InvalidInput(f"There is no site {name[:60]!r}.", field="site", hint=hint)
 
     def _facts(self, row: dict[str, str], kind: str, known: Known, bought_us: int, elsewhere: str) -> Facts:

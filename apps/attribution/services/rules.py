@@ -6,6 +6,7 @@ from typing import Any
 from uuid import UUID, uuid4
 
 from django.db import transaction
+from django.urls import reverse
 
 from apps.accounts import audit
 from apps.accounts.choices import Act
@@ -89,7 +90,7 @@ def make_rule(*, rule: AttributionRule, by: User | None, now: int) -> Attributio
         )
     }  # fmt: skip
     if AttributionRule.objects.filter(**same, withdrawn_us__isnull=True).exists():
-        raise Conflict("There is this very rule already.", hint="See /rules/.")
+        raise Conflict("There is this very rule already.", hint=f"See {reverse('attribution-rules')}.")
     rule.made_by, rule.made_us = by, now
     rule.save(force_insert=True)
     _note(rule, by, Act.RULE_CREATED, now)
@@ -119,7 +120,7 @@ def end_rule(*, rule: AttributionRule, at_us: int, by: User | None, now: int) ->
     """Let a rule hold until the whole hour that holds ``at_us``; what it decided before stays."""
     hour = hour_of(at_us)
     if rule.withdrawn_us is not None or (rule.to_hour is not None and rule.to_hour <= hour):
-        raise Conflict("This rule has ended already.", hint="See /rules/.")
+        raise Conflict("This rule has ended already.", hint=f"See {reverse('attribution-rules')}.")
     if hour <= rule.from_hour:
         raise InvalidInput("The rule would end before it begins.", field="at", hint="To undo it altogether, withdraw it.")
     rule.to_hour = hour

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from django.urls import reverse
+
 from apps.accounts.models import Lab, User
 from apps.accounts.selectors import may_see_person, role_in
 from apps.attribution.calc import user_and_program
@@ -44,7 +46,8 @@ class Visibility:
         seen = seen and self.of_os_user(user_and_program(query.use)[0])
         if not seen or (query.os_user != HIDDEN and not self.of_os_user(query.os_user)):
             raise Forbidden(
-                "What single persons used is shown to themselves, and to others as the lab has settled (see /people/).",
+                "What single persons used is shown to themselves, and to others as the lab has settled "
+                f"(see {reverse('people')}).",
                 hint="Ask for your own figures, or for a project's.",
             )
 

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from django.db import transaction
+from django.urls import reverse
 
 from apps.accounts import audit
 from apps.accounts.choices import Act
@@ -100,7 +101,7 @@ def _free(lab: Lab, kind: str, name: str) -> None:
         raise Conflict(
             f"{name!r} is in the catalogue as {known.name!r}.",
             field="name",
-            hint=f"Upload a figure to it: /catalog/{known.pk}/",
+            hint=f"Upload a figure to it: {reverse('catalog-model', args=[known.pk])}",
         )
 
 

@@ -7,6 +7,7 @@ from urllib.parse import urlencode
 
 from django.conf import settings
 from django.db.models import Count, Exists, OuterRef, Q, QuerySet, Sum
+from django.urls import reverse
 
 from apps.accounts.models import Lab, Project, User
 from apps.artifacts.choices import ItemOutcome, MailState, PlanState
@@ -280,7 +281,7 @@ def plan_page(*, plan: CleanupPlan, params: Mapping[str, str], user: User, now: 
         plan.grace_until_us is not None and now >= plan.grace_until_us,
         _href(params, start - PAGE_ROWS) if start else "",
         _href(params, start + PAGE_ROWS) if start + PAGE_ROWS < number else "",
-        f"labcarbon-collect apply-plan {settings.SITE_URL}/artifacts/plans/{plan.uuid}/",
+        f"labcarbon-collect apply-plan {settings.SITE_URL}{reverse('cleanup-plan', args=[plan.uuid])}",
         _outcomes(plan),
     )
 

@@ -7,6 +7,7 @@ from uuid import UUID
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponseBase, HttpResponseRedirect, QueryDict
 from django.shortcuts import render
+from django.urls import reverse
 
 from apps.accounts.models import Project
 from apps.accounts.selectors import project_by_slug
@@ -20,7 +21,6 @@ from apps.dashboard.csv_response import csv_response
 from apps.dashboard.decorators import MANAGERS, WRITERS, Visitor, or_not_found, page
 from apps.dashboard.form_fields import optional_node
 
-LIST = "/artifacts/plans/"
 _DEFAULT_DAYS = "14"  # prefilled in the form
 
 
@@ -48,13 +48,13 @@ def _handle_list_post(request: HttpRequest, visitor: Visitor) -> str:
         days = {name.removeprefix("days:"): value for name, value in data.dict().items() if name.startswith("days:")}
         set_retention_periods(lab=visitor.lab, project=project, days=days, by=visitor.user, now=visitor.now)
         messages.success(request, f"For how long what is kept in {project.name if project else 'the lab'} is recorded.")
-        return f"{LIST}?project={project.slug}" if project else LIST
+        return reverse("cleanup-plans") + (f"?project={project.slug}" if project else "")
     node = optional_node(data, visitor)
     if node is None:
         raise InvalidInput("Choose the machine that it is for.", field="node", hint="One on which artifacts were found.")
     plan = acts.create_plan(lab=visitor.lab, node=node, project=project, by=visitor.user, now=visitor.now)
     messages.success(request, "Here is what is due. Nothing goes yet: look through it, then tell the owners.")
-    return f"{LIST}{plan.uuid}/"
+    return reverse("cleanup-plan", args=[plan.uuid])
 
 
 def _project(data: QueryDict, visitor: Visitor) -> Project | None:
@@ -70,7 +70,7 @@ def _project(data: QueryDict, visitor: Visitor) -> Project | None:
 @page("GET", "POST")
 def plan(request: HttpRequest, visitor: Visitor, uuid: UUID) -> HttpResponseBase:
     """Show a plan; POST selects items, notifies owners, objects, approves or withdraws."""
-    plan: CleanupPlan = or_not_found(acts.plan_by_uuid(visitor.lab, uuid), "plan", LIST)
+    plan: CleanupPlan = or_not_found(acts.plan_by_uuid(visitor.lab, uuid), "plan", reverse("cleanup-plans"))
     error: LabCarbonError | None = None
     if request.method == "POST":
         try:
@@ -105,7 +105,7 @@ def _posted_ticks(data: QueryDict) -> dict[str, bool]:
 @page()
 def plan_csv(request: HttpRequest, visitor: Visitor, uuid: UUID) -> HttpResponseBase:
     """Download all items of a plan."""
-    plan: CleanupPlan = or_not_found(acts.plan_by_uuid(visitor.lab, uuid), "plan", LIST)
+    plan: CleanupPlan = or_not_found(acts.plan_by_uuid(visitor.lab, uuid), "plan", reverse("cleanup-plans"))
     return csv_response(f"{visitor.lab.slug}-plan", CSV_COLUMNS, plan_csv_rows(plan, visitor.now))
 
 

@@ -7,6 +7,7 @@ from uuid import UUID
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponseBase, HttpResponseRedirect, QueryDict
 from django.shortcuts import render
+from django.urls import reverse
 
 from apps.accounts.selectors import project_by_slug
 from apps.artifacts.holds import hold_by_pk
@@ -19,7 +20,6 @@ from apps.dashboard.artifacts.holds import hold_subject, holds_page
 from apps.dashboard.decorators import WRITERS, Visitor, or_not_found, page
 from apps.runs.selectors import run_of
 
-LIST = "/artifacts/holds/"
 SUBJECT_FIELDS = ("artifact", "project", "run")
 
 
@@ -46,10 +46,10 @@ def _handle_post(request: HttpRequest, visitor: Visitor) -> str:
     """Perform the posted action; return the address of the next page."""
     data = request.POST
     if data.get("do") == "lift":
-        hold = or_not_found(hold_by_pk(visitor.lab, parse_record_number(data.get("hold", ""))), "hold", LIST)
+        hold = or_not_found(hold_by_pk(visitor.lab, parse_record_number(data.get("hold", ""))), "hold", reverse("holds"))
         lift_hold(hold=hold, by=visitor.user, is_manager=visitor.can_manage, now=visitor.now)
         messages.success(request, "The hold is lifted. Plans that it took lines out of stay as they are.")
-        return LIST
+        return reverse("holds")
     if data.get("do") != "place":
         raise InvalidInput("Nothing was chosen to do.", field="do", hint="Use one of the buttons.")
     on = _requested_subject(data, visitor)
@@ -81,7 +81,7 @@ def _requested_subject(data: QueryDict, visitor: Visitor) -> Holdable | None:
         "project": lambda: None if is_unstorable(value) else project_by_slug(visitor.lab, value),
         "run": lambda: _run_subject(value, visitor),
     }
-    on: Holdable = or_not_found(lookups[name](), name, LIST)
+    on: Holdable = or_not_found(lookups[name](), name, reverse("holds"))
     return on
 
 

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from django.db.models import Q
+from django.urls import reverse
 
 from apps.accounts.models import Lab, Project, User
 from apps.artifacts.holds import active_holds
@@ -71,7 +72,7 @@ def hold_subject(on: Holdable | None) -> HoldSubject:
     """Return the subject of a hold with name and address."""
     assert on is not None, "the database lets no hold name nothing"
     if isinstance(on, Artifact):
-        return HoldSubject(on.name, "artifact", "artifact", on.digest, f"/artifacts/{on.digest}/")
+        return HoldSubject(on.name, "artifact", "artifact", on.digest, reverse("artifact", args=[on.digest]))
     if isinstance(on, Project):
-        return HoldSubject(on.name, "all artifacts of a project", "project", on.slug, f"/projects/{on.slug}/")
-    return HoldSubject(on.name, "all that a run made or read", "run", str(on.uuid), f"/runs/{on.uuid}/")
+        return HoldSubject(on.name, "all artifacts of a project", "project", on.slug, reverse("project", args=[on.slug]))
+    return HoldSubject(on.name, "all that a run made or read", "run", str(on.uuid), reverse("run", args=[on.uuid]))

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from django.urls import reverse
+
 from apps.accounts.models import Lab
 from apps.artifacts.choices import LineageRole, LineageSource
 from apps.artifacts.models import Artifact, LineageEdge
@@ -149,10 +151,12 @@ def _graph_node(lineage: Lineage, key: Key, is_it: bool, x: int, y: int) -> Grap
     kind, number = key
     if kind == "run":
         run = lineage.runs[number]
-        return GraphNode(kind, f"/runs/{run.uuid}/", run.name, f"run, {run.get_state_display().lower()}", x, y, is_it)
+        return GraphNode(
+            kind, reverse("run", args=[run.uuid]), run.name, f"run, {run.get_state_display().lower()}", x, y, is_it
+        )
     artifact = lineage.artifacts[number]
     words = f"{artifact.get_kind_display().lower()}{', promoted' if artifact.state == 'promoted' else ''}"
-    return GraphNode(kind, f"/artifacts/{artifact.digest}/", artifact.name, words, x, y, is_it)
+    return GraphNode(kind, reverse("artifact", args=[artifact.digest]), artifact.name, words, x, y, is_it)
 
 
 def _graph_edge(edge: LineageEdge, placed: Mapping[Key, GraphNode]) -> GraphEdge | None:

@@ -9,6 +9,7 @@ from uuid import UUID
 
 from django.db.models import Count, Min, OuterRef, QuerySet, Subquery
 from django.db.models.functions import Coalesce
+from django.urls import reverse
 
 from apps.accounts.models import Lab
 from apps.artifacts.choices import ArtifactState, CopyState, Kind, Medium
@@ -248,7 +249,7 @@ def artifacts_page(*, lab: Lab, params: Mapping[str, str], now: int) -> Artifact
         sorts={name: _sort(name, query, address) for name in SORTS},
         before=address(page=str(page - 1)) if page > 1 else "",
         after=address(page=str(page + 1)) if start + len(rows) < number else "",
-        csv="/artifacts.csv" + address(),
+        csv=reverse("artifacts-csv") + address(),
         any_artifacts=bool(rows) or Artifact.objects.filter(lab=lab).exists(),
     )
 

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 from urllib.parse import urlencode
 
+from django.urls import reverse
+
 from apps.accounts.models import Lab, Project
 from apps.artifacts.choices import Medium
 from apps.artifacts.storage import storage_lots
@@ -58,7 +60,7 @@ def storage_chart(projects: Sequence[tuple[str, int | None]], lots: Sequence[Sto
 
 
 def _bar(medium: Medium, sums: Counter[tuple[str, int]], rows: int, unit: Unit) -> BarSeries:
-    href = "/artifacts/?" + urlencode({"medium": medium.value})
+    href = f"{reverse('artifacts')}?" + urlencode({"medium": medium.value})
     values = [sums[medium, row] / unit.divisor for row in range(rows)]
     return BarSeries(str(medium.label), _COLOURS[medium], href, values, is_hatched=medium == Medium.UNKNOWN)
 
@@ -115,7 +117,7 @@ def _place(
     missing, missing_href = _missing_data(key, site, factor, pue_ppm)
     return Place(
         name=site.name if site else str(key),
-        href=f"/sites/{site.pk}/" if site else "",
+        href=reverse("site", args=[site.pk]) if site else "",
         size=size(it.bytes),
         pue=pue(pue_ppm) if pue_ppm is not None else "",
         factor=f"{grams_per_kwh(factor.ug_per_kwh)} g/kWh" if factor else "",
@@ -131,10 +133,10 @@ def _missing_data(key: int | str, site: Site | None, factor: EmissionFactor | No
     if site is None:
         if key == AT_ADDRESS:
             return "an address lies at no site: neither its grid nor its PUE is known", ""
-        return "say where the machines stand", "/nodes/"
+        return "say where the machines stand", reverse("nodes")
     if factor is None:
-        return "no factor: choose its grid zone", f"/sites/{site.pk}/"
-    return ("record its PUE", f"/sites/{site.pk}/") if pue_ppm is None else ("", "")
+        return "no factor: choose its grid zone", reverse("site", args=[site.pk])
+    return ("record its PUE", reverse("site", args=[site.pk])) if pue_ppm is None else ("", "")
 
 
 K = TypeVar("K", bound=Hashable)
@@ -260,7 +262,7 @@ def _slug(projects: Mapping[int, Project], pk: int | None) -> str:
 
 
 def _href(name: str, value: str) -> str:
-    return "/artifacts/?" + urlencode({name: value, "copies": "present"})
+    return f"{reverse('artifacts')}?" + urlencode({name: value, "copies": "present"})
 
 
 STORAGE_COLUMNS = (

@@ -5,6 +5,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from urllib.parse import urlencode
 
+from django.urls import reverse
+
 from apps.accounts.models import Lab, Project
 from apps.artifacts.choices import Kind
 from apps.artifacts.storage import KindTotal, count_artifacts, storage_lots, totals_by_kind
@@ -102,5 +104,5 @@ def _chart(by_project: list[tuple[str, str, Counter[str]]], kinds: Sequence[Kind
 
 
 def _bar(name: str, colour: str, slug: str, cells: Counter[str], kinds: Sequence[Kind], unit: Unit) -> BarSeries:
-    href = f"/artifacts/?{urlencode({'project': slug})}" if slug else ""
+    href = f"{reverse('artifacts')}?{urlencode({'project': slug})}" if slug else ""
     return BarSeries(name, colour, href, [cells[kind] / unit.divisor for kind in kinds])

@@ -7,6 +7,7 @@ from typing import Any
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, HttpResponseRedirect, QueryDict
 from django.shortcuts import render
+from django.urls import reverse
 
 from apps.accounts.models import AuditEntry, Project
 from apps.accounts.selectors import project_by_slug
@@ -39,7 +40,7 @@ def artifacts_csv(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
 
 
 def _artifact_or_404(visitor: Visitor, digest: str) -> Artifact:
-    artifact: Artifact = or_not_found(artifact_by_digest(visitor.lab, digest), "artifact", "/artifacts/")
+    artifact: Artifact = or_not_found(artifact_by_digest(visitor.lab, digest), "artifact", reverse("artifacts"))
     return artifact
 
 
@@ -51,7 +52,9 @@ def artifact(request: HttpRequest, visitor: Visitor, digest: str) -> HttpRespons
     if request.method == "POST":
         visitor.require_role(WRITERS)
         try:
-            return HttpResponseRedirect(f"/artifacts/{target.digest}/{_handle_post(request, visitor, target)}")
+            return HttpResponseRedirect(
+                f"{reverse('artifact', args=[target.digest])}{_handle_post(request, visitor, target)}"
+            )
         except LabCarbonError as exception:
             error = exception
             target = _artifact_or_404(visitor, digest)

@@ -5,6 +5,7 @@ from uuid import UUID
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponseBase, HttpResponseRedirect
 from django.shortcuts import render
+from django.urls import reverse
 
 from apps.assets.choices import ImportState
 from apps.assets.models import Asset
@@ -31,7 +32,7 @@ def assets_import(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
             name, content = _uploaded(request)
             options = Options(request.POST.get("currency", ""), request.POST.get("bought_on", ""))
             row = bring(lab=visitor.lab, file_name=name, content=content, options=options, by=visitor.user, now=visitor.now)
-            return HttpResponseRedirect(f"/assets/import/{row.uuid}/")
+            return HttpResponseRedirect(reverse("asset-import", args=[row.uuid]))
         except LabCarbonError as wrong:
             error = wrong
     context = {
@@ -61,7 +62,7 @@ def assets_import_read(request: HttpRequest, visitor: Visitor, uuid: UUID) -> Ht
             if row.state == ImportState.DONE:
                 number = row.told["counts"].get("new", 0)
                 messages.success(request, f"{number} asset{'' if number == 1 else 's'} registered.")
-            return HttpResponseRedirect(f"/assets/import/{uuid}/")
+            return HttpResponseRedirect(reverse("asset-import", args=[uuid]))
         except LabCarbonError as wrong:
             error = wrong
             row.refresh_from_db()
@@ -83,7 +84,7 @@ def assets_discovered(request: HttpRequest, visitor: Visitor) -> HttpResponseBas
         visitor.require_role(MANAGERS)
         try:
             messages.success(request, _discovered(request, visitor))
-            return HttpResponseRedirect("/assets/discovered/")
+            return HttpResponseRedirect(reverse("discovered-assets"))
         except LabCarbonError as wrong:
             error = wrong
     typed = request.POST if error else None

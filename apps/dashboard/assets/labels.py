@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.conf import settings
+from django.urls import reverse
 from qrcode.constants import ERROR_CORRECT_M
 from qrcode.main import QRCode
 
@@ -50,7 +51,7 @@ def labels_page(*, lab: Lab, ids: Sequence[str], kind: str = "", state: str = ""
     if ids:
         numbers = [number for text in ids if (number := parse_record_number(text)) is not None]
         if len(numbers) < len(ids):
-            raise InvalidInput("There is no such asset.", field="id", hint="Tick assets at /assets/.")
+            raise InvalidInput("There is no such asset.", field="id", hint=f"Tick assets at {reverse('assets')}.")
         assets = assets.filter(pk__in=numbers[:1000])
     if kind:
         assets = assets.filter(kind=kind)
@@ -65,7 +66,7 @@ def labels_page(*, lab: Lab, ids: Sequence[str], kind: str = "", state: str = ""
 
 
 def _label(asset: Asset) -> Label:
-    address = f"{settings.SITE_URL}/assets/{asset.pk}/"
+    address = f"{settings.SITE_URL}{reverse('asset', args=[asset.pk])}"
     path, side = code(address)
     return Label(asset.name, asset.tag, asset.serial, address.partition("://")[2], path, side)
 

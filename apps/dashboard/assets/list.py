@@ -6,6 +6,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from django.db.models import QuerySet
+from django.urls import reverse
 
 from apps.accounts.models import Lab
 from apps.assets.balances import COLUMNS
@@ -156,7 +157,7 @@ def assets_page(*, lab: Lab, params: Mapping[str, str], now: int, can_manage: bo
         last=before + len(page_ids),
         before=address(page=str(number - 1)) if number > 1 else "",
         after=address(page=str(number + 1)) if sums.assets > number * PAGE_ROWS else "",
-        csv="/assets.csv" + (f"?{urlencode(filter_params)}" if filter_params else ""),
+        csv=reverse("assets-csv") + (f"?{urlencode(filter_params)}" if filter_params else ""),
         here=address(page=str(number)) if number > 1 else address(),
         any_assets=bool(sums.assets) or assets_of(lab).exists(),
     )

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from decimal import Decimal
 from urllib.parse import urlencode
 
+from django.urls import reverse
+
 from apps.accounts.models import Lab
 from apps.assets.models import Asset
 from apps.carbon.figures.energy import figure
@@ -132,7 +134,7 @@ def replacement_page(
         sources=_sources(analysis),
         notices=notices({each.pack for each in analysis.inputs.values()}),
         days=max(1, round(analysis.measured.hours / 24)) if analysis.measured else 0,
-        csv=f"/assets/{asset.pk}/keep.csv?{urlencode(other_params)}",
+        csv=f"{reverse('asset-replacement-csv', args=[asset.pk])}?{urlencode(other_params)}",
         is_disposed=analysis.verdict == DISPOSED,
     )
 
@@ -155,7 +157,9 @@ def _row(param: str, own: Own, analysis: ReplacementAnalysis, params: Mapping[st
     known = each.needed
     spread = f"{_number(known.low, own)} – {_number(known.high, own)}" if known.low < known.high else ""
     licence = f"{each.licence}, pack {each.pack}" if each.pack else each.licence
-    href = f"/explain/?{analysis.use.to_query_string()}" if each.origin == "measured" and analysis.use else each.href
+    href = (
+        f"{reverse('explain')}?{analysis.use.to_query_string()}" if each.origin == "measured" and analysis.use else each.href
+    )
     return InputRow(
         param, own, _number(known.value, own), spread, ORIGINS[each.origin], each.source, licence, typed, needed, href
     )  # fmt: skip

@@ -2,6 +2,7 @@
 
 from django.http import HttpRequest, HttpResponseBase, HttpResponseRedirect
 from django.shortcuts import render
+from django.urls import reverse
 
 from apps.carbon.ranking import ranking
 from apps.dashboard.assets.ranking import CSV_HEADER, ranking_page, ranking_rows
@@ -16,7 +17,7 @@ from apps.replacement.services import analyse_replacement, asset_for_analysis
 @page("GET")
 def keep(request: HttpRequest, visitor: Visitor, pk: int) -> HttpResponseBase:
     """Answer whether to replace an asset by a model of the catalogue, on the lab's own use and grid."""
-    asset = or_not_found(asset_for_analysis(visitor.lab, pk), "asset", "/assets/")
+    asset = or_not_found(asset_for_analysis(visitor.lab, pk), "asset", reverse("assets"))
     params = request.GET.dict()
     query, error = parse_valid_part(params)  # what was typed stays to be mended, and the rest is answered
     page_ = replacement_page(visitor=visitor, asset=asset, query=query, params=params)
@@ -27,7 +28,7 @@ def keep(request: HttpRequest, visitor: Visitor, pk: int) -> HttpResponseBase:
 @page("GET")
 def keep_table(request: HttpRequest, visitor: Visitor, pk: int) -> HttpResponseBase:
     """Return the three ways over the years as CSV."""
-    asset = or_not_found(asset_for_analysis(visitor.lab, pk), "asset", "/assets/")
+    asset = or_not_found(asset_for_analysis(visitor.lab, pk), "asset", reverse("assets"))
     analysis = analyse_replacement(lab=visitor.lab, asset=asset, query=parse(request.GET.dict()), now=visitor.now)
     header, rows = replacement_csv(analysis)
     return csv_response(f"labcarbon-keep-{asset.pk}", header, rows)

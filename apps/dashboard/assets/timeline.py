@@ -8,6 +8,8 @@ from datetime import date
 from itertools import pairwise
 from zoneinfo import ZoneInfo
 
+from django.urls import reverse
+
 from apps.accounts.models import Project
 from apps.assets.amortisation import Charge, brought_ug
 from apps.assets.choices import ChargeKind
@@ -72,13 +74,13 @@ def charged_parties_of(amounts: dict[str, int], projects: Iterable[Project]) -> 
     names = {project.slug: project.name for project in projects}
     order = sorted((key for key in amounts if key not in (LAB, NOBODY)), key=lambda key: (-amounts[key], key))
     listed = [
-        ChargedParty(key, names.get(key, key), f"/projects/{key}/", COLOURS[i] if i < len(COLOURS) else "s-more")
+        ChargedParty(key, names.get(key, key), reverse("project", args=[key]), COLOURS[i] if i < len(COLOURS) else "s-more")
         for i, key in enumerate(order)
     ]
     if LAB in amounts:
         listed.append(ChargedParty(LAB, "The lab", "", "s-idle"))
     if NOBODY in amounts:
-        listed.append(ChargedParty(NOBODY, "Nobody known", "/unattributed/", "s-unattributed"))
+        listed.append(ChargedParty(NOBODY, "Nobody known", reverse("unattributed"), "s-unattributed"))
     return listed
 
 

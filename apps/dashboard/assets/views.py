@@ -7,11 +7,13 @@ from django.contrib import messages
 from django.db import transaction
 from django.http import HttpRequest, HttpResponseBase, HttpResponseRedirect, QueryDict
 from django.shortcuts import render
+from django.urls import reverse
 
 from apps.assets.choices import EventKind
 from apps.assets.models import Asset, LifecycleEvent
 from apps.assets.selectors import asset_of, assets_of, entries_of, through
-from apps.assets.services import Entry, record, register, reverse
+from apps.assets.services import Entry, record, register
+from apps.assets.services import reverse as reverse_event
 from apps.core.errors import Conflict, InvalidInput, LabCarbonError
 from apps.core.text import parse_record_number
 from apps.dashboard.assets.detail import asset_page, load_life
@@ -70,15 +72,15 @@ def _bulk(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
     if data.get("do") == "undo":
         count = _reverse_entries(data, visitor)
         messages.success(request, f"{count} entr{'y is' if count == 1 else 'ies are'} reversed.")
-        return HttpResponseRedirect(f"/assets/?{params.urlencode()}")
+        return HttpResponseRedirect(f"{reverse('assets')}?{params.urlencode()}")
     listed = _ticked(data, visitor)
     if data.get("do") == "labels":
-        return HttpResponseRedirect("/assets/labels/?" + urlencode([("id", asset.pk) for asset in listed]))
+        return HttpResponseRedirect(f"{reverse('asset-labels')}?" + urlencode([("id", asset.pk) for asset in listed]))
     entries = _recorded(data, visitor, listed)
     count = len(entries)
     messages.success(request, f"{count} asset{'' if count == 1 else 's'} {BULK[EventKind(data['do'])]}.")
     params["done"] = ".".join(str(event.pk) for event in entries)
-    return HttpResponseRedirect(f"/assets/?{params.urlencode()}")
+    return HttpResponseRedirect(f"{reverse('assets')}?{params.urlencode()}")
 
 
 @transaction.atomic
@@ -112,14 +114,14 @@ def _reverse_entries(data: QueryDict, visitor: Visitor) -> int:
     numbers = [number for text in data.get("entries", "").split(".") if (number := parse_record_number(text)) is not None]
     events = LifecycleEvent.objects.filter(asset__lab=visitor.lab, pk__in=numbers[:PAGE_ROWS]).select_related("asset__lab")
     for event in events.order_by("pk"):
-        reverse(event=event, by=visitor.user, now=visitor.now)
+        reverse_event(event=event, by=visitor.user, now=visitor.now)
     return len(events)
 
 
 @page("GET", "POST")
 def asset(request: HttpRequest, visitor: Visitor, pk: int) -> HttpResponseBase:
     """Show one asset, and with a question in the address what an entry would change; POST records it."""
-    asset: Asset = or_not_found(asset_of(visitor.lab, pk), "asset", "/assets/")
+    asset: Asset = or_not_found(asset_of(visitor.lab, pk), "asset", reverse("assets"))
     period = requested_period(request, visitor)
     if isinstance(period, HttpResponseRedirect):
         return period
@@ -131,12 +133,12 @@ def asset(request: HttpRequest, visitor: Visitor, pk: int) -> HttpResponseBase:
         try:
             if request.method == "POST":
                 messages.success(request, _apply_change(data, visitor, asset))
-                return HttpResponseRedirect(f"/assets/{asset.pk}/#entries")
+                return HttpResponseRedirect(f"{reverse('asset', args=[asset.pk])}#entries")
             change = change_of(data, visitor, asset)
             effect = effect_of(lab=visitor.lab, assets=[asset], change=change.make, now=visitor.now)
         except LabCarbonError as wrong:
             error = wrong
-            asset = or_not_found(asset_of(visitor.lab, pk), "asset", "/assets/")
+            asset = or_not_found(asset_of(visitor.lab, pk), "asset", reverse("assets"))
     context = {
         "page": asset_page(lab=visitor.lab, asset=asset, period=period, now=visitor.now),
         "menu": period_menu(request, period) if effect is None else None,
@@ -163,7 +165,7 @@ def _apply_change(data: QueryDict, visitor: Visitor, asset: Asset) -> str:
 @page()
 def asset_csv(request: HttpRequest, visitor: Visitor, pk: int) -> HttpResponseBase:
     """Download an asset's life: what each bore in each month and why, and the book value at its end."""
-    asset: Asset = or_not_found(asset_of(visitor.lab, pk), "asset", "/assets/")
+    asset: Asset = or_not_found(asset_of(visitor.lab, pk), "asset", reverse("assets"))
     period = preset_period("year", zone=visitor.zone, now=visitor.now)
     service_life, _ = load_life(asset, entries_of(asset), period, through(visitor.now))
     head = ("from_utc", "to_utc", "borne_by", "why", "charged_ug_co2e", "charged_kg_co2e", "book_value_ug_co2e")
@@ -180,7 +182,7 @@ def new(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
         try:
             created = register(lab=visitor.lab, draft=draft(data, visitor), by=visitor.user, now=visitor.now)
             messages.success(request, f"{created.name} is registered.")
-            return HttpResponseRedirect(f"/assets/{created.pk}/")
+            return HttpResponseRedirect(reverse("asset", args=[created.pk]))
         except LabCarbonError as wrong:
             error = wrong
     context = {

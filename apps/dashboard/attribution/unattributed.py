@@ -4,6 +4,8 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import Any
 
+from django.urls import reverse
+
 from apps.accounts.models import Lab, User
 from apps.attribution.calc import ConsumerSpan
 from apps.attribution.models import Claim
@@ -148,7 +150,7 @@ def consumer_spans_of(
     for key in selected_keys:
         os_user, tab, _ = key.partition("\t")
         if not tab or not visibility.of_os_user(os_user):
-            raise InvalidInput("There is no such line.", field="line", hint="Open /unattributed/ again.")
+            raise InvalidInput("There is no such line.", field="line", hint=f"Open {reverse('unattributed')} again.")
     query, groups = unattributed_query(lab, period), ["os_user", "program", "consumer", "node"]
     figures = {
         (consumer, node): part

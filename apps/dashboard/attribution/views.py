@@ -6,6 +6,7 @@ from uuid import UUID
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponseBase, HttpResponseRedirect
 from django.shortcuts import render
+from django.urls import reverse
 
 from apps.accounts.selectors import project_by_slug
 from apps.attribution.models import AttributionRule, Claim
@@ -44,7 +45,9 @@ def unattributed(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
     if request.method == "POST":
         visitor.require_role(WRITERS)
         try:
-            project = or_not_found(project_by_slug(visitor.lab, request.POST.get("project", "")), "project", "/projects/")
+            project = or_not_found(
+                project_by_slug(visitor.lab, request.POST.get("project", "")), "project", reverse("projects")
+            )
             keys = request.POST.getlist("line")
             if not keys:
                 raise InvalidInput("No line was chosen.", field="line", hint="Tick at least one.")
@@ -52,7 +55,7 @@ def unattributed(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
             act = claim(lab=visitor.lab, spans=spans, project=project, by=visitor.user, now=visitor.now)
             message = f"{moved.energy.text}, {moved.emission.text} of {period.label} now belong to {project.name}."
             messages.success(request, message)
-            return HttpResponseRedirect(f"/unattributed/?{period.query}&done={act}")
+            return HttpResponseRedirect(f"{reverse('unattributed')}?{period.query}&done={act}")
         except LabCarbonError as wrong:
             error = wrong
     content = unattributed_page(lab=visitor.lab, period=period, visibility=visibility)
@@ -73,7 +76,7 @@ def _act(visitor: Visitor, text: str) -> str:
 @page("POST")
 def claim_change(request: HttpRequest, visitor: Visitor, act: UUID) -> HttpResponseBase:
     """Undo a claim, or take the undoing back. Whoever made it may, and PIs and admins."""
-    row = or_not_found(Claim.objects.filter(lab=visitor.lab, act=act).first(), "claim", "/unattributed/")
+    row = or_not_found(Claim.objects.filter(lab=visitor.lab, act=act).first(), "claim", reverse("unattributed"))
     visitor.require_role(WRITERS if row.made_by_id == visitor.user.pk else MANAGERS)
     if request.POST.get("do") == "redo":
         number = redo_claim(lab=visitor.lab, act=act, by=visitor.user, now=visitor.now)
@@ -81,7 +84,7 @@ def claim_change(request: HttpRequest, visitor: Visitor, act: UUID) -> HttpRespo
     else:
         number = undo_claim(lab=visitor.lab, act=act, by=visitor.user, now=visitor.now)
         messages.success(request, f"The claim for {row.project.name} is undone ({number} consumers).")
-    return HttpResponseRedirect("/unattributed/")
+    return HttpResponseRedirect(reverse("unattributed"))
 
 
 @page("GET", "POST")
@@ -97,7 +100,7 @@ def rules(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
             if request.POST.get("do") == "make":
                 make_rule(rule=rule, by=visitor.user, now=visitor.now)
                 messages.success(request, "The rule holds. Figures follow within seconds.")
-                return HttpResponseRedirect("/rules/")
+                return HttpResponseRedirect(reverse("attribution-rules"))
             rule_preview = preview(rule=rule, visibility=visibility_for(visitor.lab, visitor.user))
         except LabCarbonError as wrong:
             error = wrong
@@ -121,7 +124,7 @@ def rules_import(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
             if request.POST.get("do") == "make" and not import_preview.wrong:
                 make_rules(rules=import_preview.rules, by=visitor.user, now=visitor.now)
                 messages.success(request, f"{len(import_preview.rules)} rules hold. Figures follow within seconds.")
-                return HttpResponseRedirect("/rules/")
+                return HttpResponseRedirect(reverse("attribution-rules"))
         except LabCarbonError as wrong:
             error = wrong
     context = {"read": import_preview, "error": error, "lines": lines, "columns": ", ".join(COLUMNS)}
@@ -146,13 +149,15 @@ def rule(request: HttpRequest, visitor: Visitor, pk: int) -> HttpResponseBase:
     rows = AttributionRule.objects.filter(lab=visitor.lab).select_related(
         "lab", "node", "site", "project", "person", "made_by"
     )
-    rule = or_not_found(rows.filter(pk=pk).first(), "rule", "/rules/")
+    rule = or_not_found(rows.filter(pk=pk).first(), "rule", reverse("attribution-rules"))
     error: LabCarbonError | None = None
     if request.method == "POST":
         visitor.require_role(MANAGERS)
         try:
             messages.success(request, _change(request.POST.get("do", ""), rule, visitor))
-            return HttpResponseRedirect(f"/rules/{pk}/" if rule.withdrawn_us else "/rules/")
+            return HttpResponseRedirect(
+                reverse("attribution-rule", args=[pk]) if rule.withdrawn_us else reverse("attribution-rules")
+            )
         except LabCarbonError as wrong:
             error = wrong
     visibility = visibility_for(visitor.lab, visitor.user)
@@ -185,7 +190,7 @@ def idle(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
         visitor.require_role(MANAGERS)
         try:
             messages.success(request, _change_idle_policy(request, visitor))
-            return HttpResponseRedirect("/idle/")
+            return HttpResponseRedirect(reverse("idle-policy"))
         except LabCarbonError as wrong:
             error = wrong
     content = idle_page(lab=visitor.lab, hour=hour_of(visitor.now))

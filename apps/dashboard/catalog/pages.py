@@ -5,6 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from urllib.parse import urlencode
 
+from django.urls import reverse
+
 from apps.accounts.models import Lab
 from apps.catalog.choices import FigureMethod, FigureUnit, HardwareKind
 from apps.catalog.models import EmbodiedFigure, HardwareModel
@@ -111,7 +113,7 @@ def catalog_page(*, lab: Lab, params: Mapping[str, str]) -> CatalogPage:
         words=words,
         earlier=address(page - 1) if page > 1 else "",
         later=address(page + 1) if page * PAGE_ROWS < count else "",
-        csv="/catalog.csv" + ("?" + urlencode(filters) if filters else ""),
+        csv=reverse("catalog-csv") + ("?" + urlencode(filters) if filters else ""),
         notices=packs_of(rows),
     )
 

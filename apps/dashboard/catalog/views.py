@@ -7,6 +7,7 @@ from typing import Any
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, HttpResponseRedirect, QueryDict
 from django.shortcuts import render
+from django.urls import reverse
 from django.utils.http import content_disposition_header
 
 from apps.catalog.choices import FigureUnit, HardwareKind
@@ -70,13 +71,13 @@ def catalog_csv(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
 @page("GET", "POST")
 def model(request: HttpRequest, visitor: Visitor, pk: int) -> HttpResponseBase:
     """Show a model with all figures; POST uploads a figure, withdraws one, or takes an own model off the catalogue."""
-    hardware_model = or_not_found(model_by_id(visitor.lab, pk), "model", "/catalog/")
+    hardware_model = or_not_found(model_by_id(visitor.lab, pk), "model", reverse("catalog"))
     error: LabCarbonError | None = None
     if request.method == "POST":
         visitor.require_role(MANAGERS)
         try:
             messages.success(request, _change(request, visitor, hardware_model))
-            return HttpResponseRedirect(f"/catalog/{hardware_model.pk}/")
+            return HttpResponseRedirect(reverse("catalog-model", args=[hardware_model.pk]))
         except LabCarbonError as wrong:
             error = wrong
     context = {"page": model_page(lab=visitor.lab, model=hardware_model), "error": error, "typed": request.POST}
@@ -171,7 +172,7 @@ def new(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
         try:
             created = _create_model(request.POST, visitor)
             messages.success(request, f"{created.name} is in the catalogue of your lab. Upload its embodied carbon below.")
-            return HttpResponseRedirect(f"/catalog/{created.pk}/")
+            return HttpResponseRedirect(reverse("catalog-model", args=[created.pk]))
         except LabCarbonError as wrong:
             error = wrong
     typed = request.POST if request.method == "POST" else request.GET
@@ -197,7 +198,7 @@ def _create_model(data: QueryDict, visitor: Visitor) -> HardwareModel:
 @page()
 def evidence(request: HttpRequest, visitor: Visitor, figure: int) -> HttpResponseBase:
     """Download the document of one of the lab's own figures. It is never shown in the page: it came from outside."""
-    document = or_not_found(evidence_of(visitor.lab, figure), "document", "/catalog/")
+    document = or_not_found(evidence_of(visitor.lab, figure), "document", reverse("catalog"))
     response = HttpResponse(bytes(document.content), content_type="application/pdf")
     response["Content-Disposition"] = (
         content_disposition_header(as_attachment=True, filename=document.file_name) or "attachment"

@@ -7,6 +7,8 @@ from decimal import Decimal
 from math import isqrt
 from typing import Any
 
+from django.urls import reverse
+
 from apps.accounts.models import Lab
 from apps.assets.amortisation import Charge
 from apps.assets.choices import OPENING, Amortisation, ChargeKind, EventKind
@@ -93,7 +95,7 @@ def piece_view(lab: Lab, row: Mapping[str, Any], start: int, until: int) -> Piec
     use, words = _use(lab, asset_id, max(from_hour, start), min(to_hour, until))
     return PieceView(
         asset=row["asset"],
-        asset_href=f"/assets/{asset_id}/",
+        asset_href=reverse("asset", args=[asset_id]),
         kind=str(ChargeKind(row["kind"]).label),
         entry=str(EventKind(entry.kind).label) if entry else "",
         entry_us=entry.hour * US_PER_HOUR if entry else None,
@@ -197,7 +199,7 @@ def _source(row: LifecycleEvent) -> SourceView:
     known = row.low_ug is not None and row.high_ug is not None
     return SourceView(
         row.asset.name,
-        f"/assets/{row.asset_id}/",
+        reverse("asset", args=[row.asset_id]),
         row,
         _grams(row.total_ug or 0),
         f"{_grams(row.low_ug or 0)} – {_grams(row.high_ug or 0)}" if known else "none given",

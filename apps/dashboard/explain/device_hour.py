@@ -4,8 +4,9 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import quote
 from uuid import UUID
+
+from django.urls import reverse
 
 from apps.accounts.models import Lab
 from apps.carbon.figures.energy import normal
@@ -110,7 +111,7 @@ class HourView:
 def _consumer_label(key: str, runs: dict[str, str]) -> tuple[str, str]:
     kind, _, rest = key.partition(":")
     if kind == "run":
-        return (f"run {runs[rest]}" if rest in runs else f"run {rest[:8]}"), f"/runs/{quote(rest)}/" if rest in runs else ""
+        return (f"run {runs[rest]}", reverse("run", args=[rest])) if rest in runs else (f"run {rest[:8]}", "")
     return key, ""
 
 
@@ -188,7 +189,7 @@ def hour_view(lab: Lab, device_key: str, hour: int, visibility: Visibility) -> H
     devices = Device.objects.filter(lab=lab, key=device_key).select_related("node")
     device = None if is_unstorable(device_key) else devices.first()
     if device is None:
-        raise NotFound("There is no such device in your lab.", hint="See /nodes/ for those there are.")
+        raise NotFound("There is no such device in your lab.", hint=f"See {reverse('nodes')} for those there are.")
     windows = list(windows_of_hour(lab, device_key, hour))
     shares = shares_of(windows)
     runs = _run_names(lab, (row["consumer"] for share_rows in shares.values() for row in share_rows))

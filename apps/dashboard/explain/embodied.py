@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from django.urls import reverse
+
 from apps.accounts.models import Lab
 from apps.assets.choices import ChargeKind, EventKind
 from apps.carbon.figures.combined import CombinedFigure, answer
@@ -98,7 +100,7 @@ def _line(row: Mapping[str, Any], query: FigureQuery, until: int, selected: tupl
     key = (row["asset_id"], _row_key(row))
     return Line(
         asset=row["asset"],
-        asset_href=f"/assets/{row['asset_id']}/",
+        asset_href=reverse("asset", args=[row["asset_id"]]),
         kind=kind_words(row["kind"]),
         project=row["project"] or "",
         from_us=start * US_PER_HOUR,

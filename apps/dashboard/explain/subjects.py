@@ -1,5 +1,7 @@
 """Of what a figure is, and to what it is narrowed, in words."""
 
+from django.urls import reverse
+
 from apps.accounts.models import Lab
 from apps.carbon.figures.query import HIDDEN, USE_METRICS, FigureQuery
 from apps.carbon.figures.scopes import PROFILE_NAMES, SCOPE_NAMES
@@ -33,35 +35,39 @@ def subject_of(lab: Lab, query: FigureQuery) -> tuple[str, str, Node | None]:
     if is_unstorable(key):
         kind = "unknown"
     if kind == "lab":
-        return lab.name, "/", None
+        return lab.name, reverse("overview"), None
     if kind in {"project", "person", "run", "asset"}:
-        name, page = _named(lab, kind, key)
+        name = _name(lab, kind, key)
         if name is not None:
-            return name, page, None
+            return name, reverse(kind, args=[key]), None
     if kind == "runs":
         uuids = key.split(",")
         if lab.runs.filter(uuid__in=uuids).count() == len(uuids):
-            return f"{len(uuids)} run{'s' if len(uuids) > 1 else ''}", "/runs/", None
+            return f"{len(uuids)} run{'s' if len(uuids) > 1 else ''}", reverse("runs"), None
     if kind == "node":
         node = Node.objects.filter(lab=lab, uuid=key).first()
         if node is not None:
-            return node.hostname, f"/nodes/{key}/", node
+            return node.hostname, reverse("node", args=[key]), node
     if kind == "device":
         device = Device.objects.filter(lab=lab, key=key).select_related("node").first()
         if device is not None:
-            return f"{device.name or device.key} in {device.node.hostname}", f"/nodes/{device.node.uuid}/", device.node
+            return (
+                f"{device.name or device.key} in {device.node.hostname}",
+                reverse("node", args=[device.node.uuid]),
+                device.node,
+            )
     raise NotFound(f"There is no such {query.subject_kind} in your lab.", hint="Start from a figure on the Overview.")
 
 
-def _named(lab: Lab, kind: str, key: str) -> tuple[str | None, str]:
-    """Return the name (None: not there) and page of a project, person, run or asset."""
+def _name(lab: Lab, kind: str, key: str) -> str | None:
+    """Return the name of a project, person, run or asset. None: not there."""
     if kind == "project":
-        return lab.projects.filter(slug=key).values_list("name", flat=True).first(), f"/projects/{key}/"
+        return lab.projects.filter(slug=key).values_list("name", flat=True).first()
     if kind == "person":
-        return lab.memberships.filter(user_id=int(key)).values_list("user__username", flat=True).first(), f"/people/{key}/"
+        return lab.memberships.filter(user_id=int(key)).values_list("user__username", flat=True).first()
     if kind == "asset":
-        return lab.assets.filter(pk=int(key)).values_list("name", flat=True).first(), f"/assets/{key}/"
-    return Run.objects.filter(lab=lab, uuid=key).values_list("name", flat=True).first(), f"/runs/{key}/"
+        return lab.assets.filter(pk=int(key)).values_list("name", flat=True).first()
+    return Run.objects.filter(lab=lab, uuid=key).values_list("name", flat=True).first()
 
 
 def narrowed_words(query: FigureQuery) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponseBase, HttpResponseRedirect, QueryDict
 from django.shortcuts import render
+from django.urls import reverse
 
 from apps.carbon.figures.energy import zones
 from apps.core.errors import Conflict, InvalidInput, LabCarbonError
@@ -48,7 +49,7 @@ def sites(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
         try:
             created = _create_site(request.POST, visitor)
             messages.success(request, f"{created.name} is there. Machines are enrolled at it or moved to it.")
-            return HttpResponseRedirect(f"/sites/{created.pk}/")
+            return HttpResponseRedirect(reverse("site", args=[created.pk]))
         except LabCarbonError as wrong:
             error = wrong
     context = {
@@ -79,7 +80,7 @@ def _create_site(data: QueryDict, visitor: Visitor) -> Site:
 @page("GET", "POST")
 def site(request: HttpRequest, visitor: Visitor, pk: int) -> HttpResponseBase:
     """Show a site, and with a question in the address what a fact about it would change; POST records the fact."""
-    site = or_not_found(site_of(visitor.lab, pk), "site", "/sites/")
+    site = or_not_found(site_of(visitor.lab, pk), "site", reverse("sites"))
     data = request.POST if request.method == "POST" else request.GET
     error: LabCarbonError | None = None
     effect: Effect | None = None
@@ -90,7 +91,9 @@ def site(request: HttpRequest, visitor: Visitor, pk: int) -> HttpResponseBase:
             if request.method == "POST":
                 change()
                 messages.success(request, message)
-                return HttpResponseRedirect("/sites/" if data.get("do") == "delete" else f"/sites/{site.pk}/")
+                return HttpResponseRedirect(
+                    reverse("sites") if data.get("do") == "delete" else reverse("site", args=[site.pk])
+                )
             effect = effect_of(lab=visitor.lab, after=site_facts_after(visitor.lab, change), now=visitor.now)
         except LabCarbonError as wrong:
             error = wrong

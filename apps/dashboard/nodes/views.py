@@ -10,6 +10,7 @@ from django.conf import settings
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponseBase, HttpResponseRedirect, QueryDict
 from django.shortcuts import render
+from django.urls import reverse
 from django.views.decorators.cache import never_cache
 
 from apps.catalog.selectors import host_powers
@@ -41,7 +42,7 @@ def nodes(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
 @page("GET", "POST")
 def node(request: HttpRequest, visitor: Visitor, uuid: UUID) -> HttpResponseBase:
     """Show one node; POST says what its rest draws."""
-    node = or_not_found(node_of(visitor.lab, uuid), "node", "/nodes/")
+    node = or_not_found(node_of(visitor.lab, uuid), "node", reverse("nodes"))
     period = requested_period(request, visitor)
     if isinstance(period, HttpResponseRedirect):
         return period
@@ -53,7 +54,7 @@ def node(request: HttpRequest, visitor: Visitor, uuid: UUID) -> HttpResponseBase
             messages.success(
                 request, f"The rest of {node.hostname} is computed again for all its hours; this takes a moment."
             )
-            return HttpResponseRedirect(f"/nodes/{node.uuid}/#rest")
+            return HttpResponseRedirect(f"{reverse('node', args=[node.uuid])}#rest")
         except LabCarbonError as wrong:
             error = wrong
     content = node_page(lab=visitor.lab, node=node, period=period, now=visitor.now)
@@ -83,7 +84,7 @@ def _static_power(request: HttpRequest) -> int | None:
 @page("GET", "POST")
 def move(request: HttpRequest, visitor: Visitor, uuid: UUID) -> HttpResponseBase:
     """Show where a node stood, and with a question in the address what a move would change; POST records it."""
-    node = or_not_found(node_of(visitor.lab, uuid), "node", "/nodes/")
+    node = or_not_found(node_of(visitor.lab, uuid), "node", reverse("nodes"))
     data = request.POST if request.method == "POST" else request.GET
     error: LabCarbonError | None = None
     effect: Effect | None = None
@@ -94,7 +95,7 @@ def move(request: HttpRequest, visitor: Visitor, uuid: UUID) -> HttpResponseBase
             if request.method == "POST":
                 change()
                 messages.success(request, f"{message} Its carbon is computed again in a moment.")
-                return HttpResponseRedirect(f"/nodes/{node.uuid}/#place")
+                return HttpResponseRedirect(f"{reverse('node', args=[node.uuid])}#place")
             effect = effect_of(lab=visitor.lab, after=site_facts_after(visitor.lab, change), now=visitor.now)
         except LabCarbonError as wrong:
             error = wrong
@@ -149,7 +150,7 @@ def enrol(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
 @page()
 def device(request: HttpRequest, visitor: Visitor, key: str) -> HttpResponseBase:
     """Show one device."""
-    device = or_not_found(device_of(visitor.lab, key), "device", "/nodes/")
+    device = or_not_found(device_of(visitor.lab, key), "device", reverse("nodes"))
     period = requested_period(request, visitor)
     if isinstance(period, HttpResponseRedirect):
         return period

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from django.db.models import Q
+from django.urls import reverse
 
 from apps.accounts.models import Lab
 from apps.dashboard.figures import Quantity, quantity
@@ -41,17 +42,19 @@ def _node_alerts(lab: Lab, now: int) -> list[Alert]:
     silent = list(measured_nodes(lab).filter(waiting)[: _MAX_LISTED + 1])
     alerts = [_silent_node_alert(node, now) for node in silent[:_MAX_LISTED]]
     if len(silent) > _MAX_LISTED:
-        alerts.append(Alert("More nodes are silent", "All of them are listed with their last push.", "/nodes/", "Nodes"))
+        alerts.append(
+            Alert("More nodes are silent", "All of them are listed with their last push.", reverse("nodes"), "Nodes")
+        )
     return alerts
 
 
 def _silent_node_alert(node: Node, now: int) -> Alert:
     if node.last_push_us is None:
         text = "It was enrolled and has not pushed yet. On that machine:"
-        return Alert(f"{node.hostname} never sent anything", text, f"/nodes/{node.uuid}/", "Mend", command=DOCTOR)
+        return Alert(f"{node.hostname} never sent anything", text, reverse("node", args=[node.uuid]), "Mend", command=DOCTOR)
     title = f"{node.hostname} has been silent for {duration(now - node.last_push_us)}"
     text = "What it used since then is unknown until it pushes again. On that machine:"
-    return Alert(title, text, f"/nodes/{node.uuid}/", "Mend", command=DOCTOR)
+    return Alert(title, text, reverse("node", args=[node.uuid]), "Mend", command=DOCTOR)
 
 
 def alerts_of(lab: Lab, charges: list[Charge], now: int) -> list[Alert]:
@@ -60,14 +63,14 @@ def alerts_of(lab: Lab, charges: list[Charge], now: int) -> list[Alert]:
         Alert(
             f"No grid zone is chosen for {site.name}",
             "Its energy is counted, its carbon is not known.",
-            f"/sites/{site.pk}/",
+            reverse("site", args=[site.pk]),
             "Choose",
         )
         for site in sites_without_zone(lab).exclude(kind="declared").order_by("name")[:_MAX_LISTED]
     ]
     alerts += _node_alerts(lab, now)
     alerts += [
-        Alert(f"{server.name} does not answer", server.problem, f"/trackers/mlflow/{server.pk}/", "See")
+        Alert(f"{server.name} does not answer", server.problem, reverse("mlflow-server", args=[server.pk]), "See")
         for server in unreachable_servers(lab)[:_MAX_LISTED]
     ]
     for charge in charges:
@@ -77,13 +80,13 @@ def alerts_of(lab: Lab, charges: list[Charge], now: int) -> list[Alert]:
             alerts.append(Alert("used, and no project known", text, charge.href, "Claim", energy))
     for reason, (windows, _) in sorted(quarantined(lab).items()):
         text = f"Kept, and not counted: {REASONS.get(reason, reason)}."
-        alerts.append(Alert(f"{windows} windows were set aside", text, "/nodes/#set-aside", "See"))
+        alerts.append(Alert(f"{windows} windows were set aside", text, f"{reverse('nodes')}#set-aside", "See"))
     unknown_overhead = list(measured_nodes(lab).filter(static_power_mw__isnull=True, virtual=False)[: _MAX_LISTED + 1])
     if unknown_overhead:
         names = ", ".join(node.hostname for node in unknown_overhead[:_MAX_LISTED]) + (
             " …" if len(unknown_overhead) > _MAX_LISTED else ""
         )
         text = "Fans, boards, disks and losses of the power supply are in no figure until somebody says what they draw."
-        href = f"/nodes/{unknown_overhead[0].uuid}/#rest"
+        href = f"{reverse('node', args=[unknown_overhead[0].uuid])}#rest"
         alerts.append(Alert(f"The rest of the node is unknown for {names}", text, href, "Say"))
     return alerts

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from django.urls import reverse
+
 from apps.accounts.models import Lab
 from apps.carbon.figures.energy import Figure, figures_by
 from apps.carbon.figures.query import FigureQuery, iso_hour
@@ -103,13 +105,13 @@ def charges(lab: Lab, use: Use, period: Period) -> list[Charge]:
     )
     listed = []
     for i, key in enumerate(projects):
-        href = f"/projects/{key}/" + (f"?{period.query}" if period.query else "")
+        href = reverse("project", args=[key]) + (f"?{period.query}" if period.query else "")
         colour = COLOURS[i] if i < len(COLOURS) else "s-more"
         listed.append(Charge(key, names.get(key, key), colour, "", href, charge_query(use.query, key), by_charge[key]))
     for key, (name, colour, note) in SPECIAL.items():
         if key in by_charge:
-            page = "/unattributed/" + (f"?{period.query}" if period.query else "")
-            href = page if key == "~unattributed" else "/nodes/"
+            page = reverse("unattributed") + (f"?{period.query}" if period.query else "")
+            href = page if key == "~unattributed" else reverse("nodes")
             listed.append(Charge(key, name, colour, note, href, charge_query(use.query, key), by_charge[key]))
     return listed
 
@@ -168,7 +170,7 @@ def use_chart(name: str, use: Use, listed: list[Charge], period: Period, unknown
     by_key = {charge.key: charge for charge in listed}
     values: dict[tuple[str, str, str, str], list[float]] = {}
     for charge in listed:
-        title, href = ("Other projects", "/projects/") if charge.colour == "s-more" else (charge.name, charge.href)
+        title, href = ("Other projects", reverse("projects")) if charge.colour == "s-more" else (charge.name, charge.href)
         for quality in EnergyQuality.names:
             column = [cells.get((i, charge.key, quality), Figure()).energy_mj / unit.divisor for i in range(len(buckets))]
             if not any(column):

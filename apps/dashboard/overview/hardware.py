@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from django.urls import reverse
+
 from apps.accounts.models import Lab
 from apps.assets.choices import ChargeKind
 from apps.carbon.figures.combined import CombinedFigure
@@ -123,11 +125,11 @@ def all_charges(lab: Lab, hardware: Hardware | None, listed: list[Charge], perio
     projects = [charge for charge in listed if not charge.key.startswith("~")]
     for key in (key for key in extra_keys if not key.startswith("~")):
         colour = COLOURS[len(projects)] if len(projects) < len(COLOURS) else "s-more"
-        projects.append(_charge(hardware, key, names.get(key, key), colour, "", f"/projects/{key}/{suffix}"))
+        projects.append(_charge(hardware, key, names.get(key, key), colour, "", f"{reverse('project', args=[key])}{suffix}"))
     special = {charge.key: charge for charge in listed if charge.key.startswith("~")}
     for key in (key for key in extra_keys if key.startswith("~")):
         name, colour, note = {**SPECIAL, **SPECIAL_HARDWARE}[key]
-        special[key] = _charge(hardware, key, name, colour, note, "/assets/")
+        special[key] = _charge(hardware, key, name, colour, note, reverse("assets"))
     order = [*SPECIAL, *SPECIAL_HARDWARE]
     return [*projects, *(special[key] for key in order if key in special)]
 

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass, field
 
+from django.urls import reverse
+
 from apps.accounts.models import Lab
 from apps.carbon.figures.energy import Figure, figure
 from apps.carbon.figures.query import FigureQuery
@@ -238,7 +240,7 @@ def _trust(lab: Lab, times: list[DeviceTime], pricing: Pricing, query: FigureQue
         silent=silent_nodes(lab, now).count(),
         factor=factor_text(factors[0]) if len(factors) == 1 else f"{len(factors)} emission factors" if factors else "",
         factor_source=" · ".join(factor.source for factor in factors),
-        factor_href=f"/explain/?{query.replace(metric='emission_ug').to_query_string()}#factor",
+        factor_href=f"{reverse('explain')}?{query.replace(metric='emission_ug').to_query_string()}#factor",
     )
 
 

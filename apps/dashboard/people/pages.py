@@ -3,6 +3,8 @@
 from collections import defaultdict
 from dataclasses import dataclass
 
+from django.urls import reverse
+
 from apps.accounts.choices import MAY_GRANT, PersonView, Role
 from apps.accounts.models import Invitation, Lab, User
 from apps.accounts.services.invitations import open_invitations
@@ -88,7 +90,11 @@ def person_page(*, lab: Lab, person: User, period: Period, visibility: Visibilit
     rows = []
     for (key,), part in sorted(figures.items(), key=lambda item: -item[1].energy_mj):
         own = query.replace(consumer=key[1:]) if key.startswith("~") else query.replace(project=key)
-        name, href = (SPECIAL[key][0], "/unattributed/") if key in SPECIAL else (names.get(key, key), f"/projects/{key}/")
+        name, href = (
+            (SPECIAL[key][0], reverse("unattributed"))
+            if key in SPECIAL
+            else (names.get(key, key), reverse("project", args=[key]))
+        )
         rows.append(
             ChargeRow(
                 name, href, energy_and_emissions(own, part, units), percent_quantity(own, part.energy_mj, whole.energy_mj)

@@ -8,6 +8,7 @@ from django.contrib.auth import login
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, HttpResponseRedirect
 from django.middleware.csrf import rotate_token
 from django.shortcuts import render
+from django.urls import reverse
 from django.views.decorators.cache import never_cache
 
 from apps.accounts.choices import Role
@@ -45,7 +46,7 @@ def people(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
                 email=request.POST.get("email", ""),
                 note=request.POST.get("note", ""),
             )
-            link = f"{settings.SITE_URL}/invite/?code={code}"
+            link = f"{settings.SITE_URL}{reverse('invitation')}?code={code}"
         except LabCarbonError as wrong:
             error = wrong
     typed = {} if link else request.POST
@@ -68,7 +69,7 @@ def person(request: HttpRequest, visitor: Visitor, person: int) -> HttpResponseB
 
 def _person(visitor: Visitor, pk: int) -> User:
     person = User.objects.filter(pk=pk, memberships__lab=visitor.lab).first()
-    return cast("User", or_not_found(person, "person", "/people/"))
+    return cast("User", or_not_found(person, "person", reverse("people")))
 
 
 @page("POST")
@@ -79,7 +80,7 @@ def person_role(request: HttpRequest, visitor: Visitor, person: int) -> HttpResp
     role = request.POST.get("role", "")
     changed = change_role(lab=visitor.lab, person=member, role=role, by=visitor.user, now=visitor.now)
     messages.success(request, f"{member.get_username()} is {Role(changed.role).label} now.")
-    return HttpResponseRedirect("/people/")
+    return HttpResponseRedirect(reverse("people"))
 
 
 @page("POST")
@@ -89,7 +90,7 @@ def person_remove(request: HttpRequest, visitor: Visitor, person: int) -> HttpRe
     visitor.require_role(ADMINS)
     remove_member(lab=visitor.lab, person=member, by=visitor.user, now=visitor.now)
     messages.success(request, f"{member.get_username()} is out of the lab, and their tokens have ended.")
-    return HttpResponseRedirect("/" if member.pk == visitor.user.pk else "/people/")
+    return HttpResponseRedirect(reverse("overview") if member.pk == visitor.user.pk else reverse("people"))
 
 
 @page("POST")
@@ -97,7 +98,7 @@ def invitation_revoke(request: HttpRequest, visitor: Visitor, invitation: int) -
     """End an open invitation."""
     revoke_invitation(lab=visitor.lab, pk=invitation, by=visitor.user, now=visitor.now)
     messages.success(request, "The invitation is revoked; its link works no more.")
-    return HttpResponseRedirect("/people/")
+    return HttpResponseRedirect(reverse("people"))
 
 
 @page("POST")
@@ -107,7 +108,7 @@ def switch_lab(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
     lab = or_not_found(next((lab for lab in visitor.labs if lab.slug == slug), None), "lab of yours", "the menu of labs")
     request.session[LAB_KEY] = lab.pk
     rotate_token(request)
-    return HttpResponseRedirect("/")
+    return HttpResponseRedirect(reverse("overview"))
 
 
 @never_cache
@@ -147,4 +148,4 @@ def _join(request: HttpRequest, code: str) -> HttpResponseBase:
         login(request, joined.user, backend=BACKEND)
     request.session[LAB_KEY] = joined.lab_id
     messages.success(request, f"You are in {joined.lab.name} now, as {Role(joined.role).label}.")
-    return HttpResponseRedirect("/")
+    return HttpResponseRedirect(reverse("overview"))

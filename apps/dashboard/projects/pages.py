@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Any
 
+from django.urls import reverse
+
 from apps.accounts.models import Lab, Project
 from apps.attribution.calc import user_and_program
 from apps.carbon.figures.energy import Figure, figures_by
@@ -81,7 +83,7 @@ def projects_page(*, lab: Lab, period: Period, now: int) -> ProjectsPage:
     rows = [_row(charge, units, whole.energy_mj, hardware) for charge in listed]
     used_slugs = {charge.key for charge in listed}
     unused = [
-        ProjectRow(project.name, project.slug, f"/projects/{project.slug}/", "", "", None, None, None)
+        ProjectRow(project.name, project.slug, reverse("project", args=[project.slug]), "", "", None, None, None)
         for project in lab.projects.all()
         if project.slug not in used_slugs
     ]
@@ -208,7 +210,7 @@ def _lines(
 
 def _run_use(query: FigureQuery, key: str, run: Run | None, part: Figure, units: Units) -> RunUse:
     own = query.replace(subject_kind="run", subject_key=key)
-    return RunUse(run, run.name if run else key, f"/runs/{key}/", energy_and_emissions(own, part, units))
+    return RunUse(run, run.name if run else key, reverse("run", args=[key]), energy_and_emissions(own, part, units))
 
 
 def _other_use(query: FigureQuery, consumer: str, part: Figure, units: Units, visibility: Visibility) -> RunUse:
@@ -217,7 +219,7 @@ def _other_use(query: FigureQuery, consumer: str, part: Figure, units: Units, vi
         return RunUse(
             None,
             "Its share of idle energy",
-            "/idle/",
+            reverse("idle-policy"),
             energy_and_emissions(query.replace(consumer="idle_share"), part, units),
         )
     user, program = user_and_program(consumer)

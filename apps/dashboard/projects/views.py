@@ -3,6 +3,7 @@
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponseBase, HttpResponseRedirect
 from django.shortcuts import render
+from django.urls import reverse
 from django.utils.text import slugify
 
 from apps.accounts.models import Project
@@ -34,7 +35,7 @@ def projects(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
         try:
             created = _create(visitor, name, slug)
             messages.success(request, f"{created.name} is there. Charge work to it with --project {created.slug}.")
-            return HttpResponseRedirect(f"/projects/{created.slug}/")
+            return HttpResponseRedirect(reverse("project", args=[created.slug]))
         except LabCarbonError as wrong:
             error = wrong
     content = projects_page(lab=visitor.lab, period=period, now=visitor.now)
@@ -56,7 +57,7 @@ def _create(visitor: Visitor, name: str, slug: str) -> Project:
 @page()
 def project(request: HttpRequest, visitor: Visitor, slug: str) -> HttpResponseBase:
     """Show one project."""
-    project = or_not_found(project_by_slug(visitor.lab, slug), "project", "/projects/")
+    project = or_not_found(project_by_slug(visitor.lab, slug), "project", reverse("projects"))
     period = requested_period(request, visitor)
     if isinstance(period, HttpResponseRedirect):
         return period
@@ -69,7 +70,7 @@ def project(request: HttpRequest, visitor: Visitor, slug: str) -> HttpResponseBa
 @page()
 def project_table(request: HttpRequest, visitor: Visitor, slug: str) -> HttpResponseBase:
     """Show the table twin of a project's chart, as a page or as a part of one."""
-    project = or_not_found(project_by_slug(visitor.lab, slug), "project", "/projects/")
+    project = or_not_found(project_by_slug(visitor.lab, slug), "project", reverse("projects"))
     period = requested_period(request, visitor)
     if isinstance(period, HttpResponseRedirect):
         return period
@@ -85,7 +86,7 @@ def project_table(request: HttpRequest, visitor: Visitor, slug: str) -> HttpResp
 @page()
 def project_csv(request: HttpRequest, visitor: Visitor, slug: str) -> HttpResponseBase:
     """Download the hours of a project."""
-    project = or_not_found(project_by_slug(visitor.lab, slug), "project", "/projects/")
+    project = or_not_found(project_by_slug(visitor.lab, slug), "project", reverse("projects"))
     period = requested_period(request, visitor)
     if isinstance(period, HttpResponseRedirect):
         return period

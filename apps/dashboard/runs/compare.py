@@ -4,6 +4,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from uuid import UUID
 
+from django.urls import reverse
+
 from apps.accounts.models import Lab
 from apps.carbon.figures.visibility import Visibility
 from apps.core.errors import InvalidInput, NotFound
@@ -64,16 +66,20 @@ def asked_runs(lab: Lab, texts: Sequence[str]) -> list[Run]:
         uuids = list(dict.fromkeys(UUID(text) for text in texts))
     except ValueError as error:
         raise InvalidInput(
-            "A run is named by its UUID.", field="run", hint="Choose runs on /runs/ and compare them."
+            "A run is named by its UUID.", field="run", hint=f"Choose runs on {reverse('runs')} and compare them."
         ) from error
     if not 2 <= len(uuids) <= MOST:
         raise InvalidInput(
-            f"Between 2 and {MOST} runs can be compared, not {len(uuids)}.", field="run", hint="Choose some on /runs/."
+            f"Between 2 and {MOST} runs can be compared, not {len(uuids)}.",
+            field="run",
+            hint=f"Choose some on {reverse('runs')}.",
         )
     runs = Run.objects.filter(lab=lab, uuid__in=uuids).select_related("project", "charged_project", "node", "user")
     by_uuid = {run.uuid: run for run in runs}
     if missing := [uuid for uuid in uuids if uuid not in by_uuid]:
-        raise NotFound(f"There is no run {missing[0]} in this lab.", hint="Choose runs on /runs/ and compare them.")
+        raise NotFound(
+            f"There is no run {missing[0]} in this lab.", hint=f"Choose runs on {reverse('runs')} and compare them."
+        )
     return [by_uuid[uuid] for uuid in uuids]
 
 
@@ -89,7 +95,7 @@ def compare_page(*, lab: Lab, runs: list[Run], now: int, visibility: Visibility)
         unknown=[entry for entry in lines if entry.line.alike == Comparison.UNKNOWN],
         same=[entry for entry in lines if entry.line.alike in (Comparison.SAME, Comparison.SEEMS)],
         sentence=_sentence(lines, len(runs)),
-        csv="/runs/compare.csv?" + "&".join(f"run={run.uuid}" for run in runs),
+        csv=f"{reverse('run-comparison-csv')}?" + "&".join(f"run={run.uuid}" for run in runs),
     )
 
 

@@ -6,6 +6,7 @@ from typing import Any
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponseBase, HttpResponseRedirect
 from django.shortcuts import render
+from django.urls import reverse
 
 from apps.carbon.figures.visibility import visibility_for
 from apps.core.errors import InvalidInput, LabCarbonError
@@ -46,7 +47,7 @@ def duplicates(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
 def _chosen(lines: list[str]) -> list[int]:
     numbers = [number for line in lines if (number := parse_record_number(line)) is not None]
     if len(numbers) < len(lines):
-        raise InvalidInput("There is no such line.", field="line", hint="Open /duplicates/ again.")
+        raise InvalidInput("There is no such line.", field="line", hint=f"Open {reverse('duplicates')} again.")
     return numbers
 
 
@@ -83,13 +84,13 @@ def duplicates_csv(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
 @page("GET", "POST")
 def finding(request: HttpRequest, visitor: Visitor, pk: int) -> HttpResponseBase:
     """Show a repeat beside the run it repeats; POST decides what it is."""
-    record = or_not_found(finding_by_id(visitor.lab, pk), "finding", "/duplicates/")
+    record = or_not_found(finding_by_id(visitor.lab, pk), "finding", reverse("duplicates"))
     error: LabCarbonError | None = None
     if request.method == "POST":
         visitor.require_role(WRITERS)
         try:
             messages.success(request, _acted(request, visitor, record))
-            return HttpResponseRedirect(f"/duplicates/{pk}/")
+            return HttpResponseRedirect(reverse("duplicate", args=[pk]))
         except LabCarbonError as wrong:
             error = wrong
     visibility = visibility_for(visitor.lab, visitor.user)

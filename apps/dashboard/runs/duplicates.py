@@ -7,6 +7,7 @@ from urllib.parse import urlencode
 from uuid import UUID
 
 from django.db.models import QuerySet
+from django.urls import reverse
 
 from apps.accounts.models import Lab
 from apps.carbon.figures.energy import Figure, spans_of_runs
@@ -170,7 +171,7 @@ def duplicates_page(*, lab: Lab, params: Mapping[str, str], now: int, visibility
         avoided_units=avoided_units,
         older=address(page=str(number + 1)) if len(page_findings) > PAGE_ROWS else "",
         newer=address(page=str(number - 1)) if number > 1 else "",
-        csv="/duplicates.csv" + address(),
+        csv=reverse("duplicates-csv") + address(),
     )
 
 

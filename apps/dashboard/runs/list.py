@@ -8,6 +8,7 @@ from urllib.parse import urlencode
 from zoneinfo import ZoneInfo
 
 from django.db.models import Q, QuerySet
+from django.urls import reverse
 
 from apps.accounts.models import Lab
 from apps.carbon.figures.energy import figures_by
@@ -239,7 +240,7 @@ def runs_page(*, lab: Lab, params: Mapping[str, str], now: int, visibility: Visi
         page=number,
         older=address(page=str(number + 1)) if len(page_runs) > PAGE_ROWS else "",
         newer=address(page=str(number - 1)) if number > 1 else "",
-        csv="/runs.csv" + address(),
+        csv=reverse("runs-csv") + address(),
         any_runs=bool(rows) or Run.objects.filter(lab=lab).exists(),
     )
 

@@ -6,6 +6,7 @@ from uuid import UUID
 
 from django.http import HttpRequest, HttpResponseBase
 from django.shortcuts import render
+from django.urls import reverse
 
 from apps.artifacts.holds import holds_on_subject
 from apps.carbon.figures.visibility import visibility_for
@@ -81,7 +82,7 @@ def compare_csv(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
 @page()
 def run(request: HttpRequest, visitor: Visitor, uuid: UUID) -> HttpResponseBase:
     """Show one run."""
-    record = or_not_found(run_of(visitor.lab, uuid), "run", "/runs/")
+    record = or_not_found(run_of(visitor.lab, uuid), "run", reverse("runs"))
     visibility = visibility_for(visitor.lab, visitor.user)
     run_details = run_page(
         lab=visitor.lab,

@@ -8,6 +8,7 @@ from zoneinfo import available_timezones
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponseBase, HttpResponseRedirect
 from django.shortcuts import render
+from django.urls import reverse
 from django.views.decorators.cache import never_cache
 
 from apps.accounts.choices import PersonView, TokenKind
@@ -69,7 +70,7 @@ def token_revoke(request: HttpRequest, visitor: Visitor, token: str) -> HttpResp
     """End a token."""
     ended = revoke_token(lab=visitor.lab, public_id=token, by=visitor.user, now=visitor.now)
     messages.success(request, f"The token {ended.name or ended.public_id} has ended.")
-    return HttpResponseRedirect("/tokens/")
+    return HttpResponseRedirect(reverse("tokens"))
 
 
 @page("GET", "POST")
@@ -94,7 +95,7 @@ def lab(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
                 now=visitor.now,
             )
             messages.success(request, "The settings are changed." if changed else "Nothing was different.")
-            return HttpResponseRedirect("/lab/")
+            return HttpResponseRedirect(reverse("lab-settings"))
         except LabCarbonError as wrong:
             error = wrong
     policies = [(policy, policy.label, POLICY_WORDS[policy]) for policy in PersonView]

@@ -6,6 +6,7 @@ from difflib import get_close_matches
 from django.contrib.auth.password_validation import validate_password
 from django.core.exceptions import ValidationError
 from django.db import transaction
+from django.urls import reverse
 
 from apps.accounts import selectors as accounts
 from apps.accounts.choices import CodePurpose
@@ -100,7 +101,7 @@ def set_up(
     carbon is unknown until somebody chooses.
     """
     if accounts.is_set_up():
-        raise Conflict("LabCarbon is set up already.", hint="Sign in at /accounts/login/.")
+        raise Conflict("LabCarbon is set up already.", hint=f"Sign in at {reverse('account_login')}.")
     lab_name = checked_lab_name(lab_name)
     if site_kind not in dict(SITE_KINDS):
         kinds = ", ".join(kind for kind, _ in SITE_KINDS)
@@ -116,7 +117,11 @@ def set_up(
 def _lab_with_site(user: User, name: str, zone: str, site_kind: str, time_zone: str, now: int) -> SetupResult:
     lab = create_lab(name=name, time_zone=time_zone, owner=user, now=now)
     site = create_site(lab=lab, name="Main site", kind=SiteKind(site_kind), zone=zone, by=user, now=now)
-    note = "" if zone else f"No grid zone is chosen: energy will be shown without carbon. Choose it at /sites/{site.pk}/."
+    note = (
+        ""
+        if zone
+        else f"No grid zone is chosen: energy will be shown without carbon. Choose it at {reverse('site', args=[site.pk])}."
+    )
     return SetupResult(user, lab, site, note)
 
 

@@ -8,6 +8,7 @@ from django.db import DatabaseError, connection
 from django.db.migrations.executor import MigrationExecutor
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, HttpResponseRedirect, JsonResponse
 from django.shortcuts import render
+from django.urls import reverse
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.cache import never_cache
 
@@ -72,7 +73,7 @@ def setup(request: HttpRequest) -> HttpResponseBase:
                 code=form.code,
             )
             login(request, result.user, backend=BACKEND)
-            return HttpResponseRedirect("/")
+            return HttpResponseRedirect(reverse("overview"))
         except LabCarbonError as error:
             form.error = error
     form.zones = [zone_label(code, name) for code, name in zones()]
@@ -83,7 +84,7 @@ def _next(request: HttpRequest) -> str:
     """Return where to go on to: an address of this site, else the Overview."""
     target = request.POST.get("next") or request.GET.get("next") or "/"
     safe = url_has_allowed_host_and_scheme(target, allowed_hosts={request.get_host()}, require_https=request.is_secure())
-    return target if safe else "/"
+    return target if safe else reverse("overview")
 
 
 @never_cache

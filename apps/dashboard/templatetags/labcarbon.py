@@ -93,7 +93,7 @@ def amount(carbon: Amount | None, unit: bool = False, projected: bool = False, w
         number = format_html('{}&nbsp;<span class="u">{}</span>', number, carbon.unit)
     if carbon.query:
         number = format_html(
-            '<a class="figure nowrap" data-figure="{0}" data-value="{1}" data-ug="{1}" href="/explain/?{0}"'
+            '<a class="figure nowrap" data-figure="{0}" data-value="{1}" data-ug="{1}" href="{4}?{0}"'
             ' title="{2} exactly. Where does this come from?">{3}</a>',
             carbon.query.to_query_string(),
             carbon.value,

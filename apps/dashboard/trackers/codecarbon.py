@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from django.conf import settings
 from django.db.models import QuerySet
+from django.urls import reverse
 
 from apps.accounts.models import Project
 from apps.core.units import PPM
@@ -51,7 +52,7 @@ class CodeCarbonPage:
 
 def snippets(text: str) -> Snippets:
     """Return what to write for a token, for unmodified clients of CodeCarbon."""
-    endpoint = f"{settings.SITE_URL}/codecarbon/{text}"
+    endpoint = settings.SITE_URL + reverse("codecarbon", args=[text])
     return Snippets(
         config=f"[codecarbon]\nsave_to_api = true\napi_endpoint = {endpoint}\n",
         environment=f"export CODECARBON_SAVE_TO_API=true\nexport CODECARBON_API_ENDPOINT={endpoint}\n",

@@ -3,6 +3,7 @@
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponseBase, HttpResponseRedirect, QueryDict
 from django.shortcuts import render
+from django.urls import reverse
 from django.views.decorators.cache import never_cache
 
 from apps.accounts.models import Project
@@ -26,7 +27,6 @@ from apps.trackers.mlflow.services.servers import (
 )
 from apps.trackers.models import MlflowSource
 
-LIST = "/trackers/mlflow/"
 _ACTS = "save, test, read, on, off, remove"
 
 
@@ -40,7 +40,7 @@ def servers(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
         try:
             source = add_source(lab=visitor.lab, payload=_told(request.POST, visitor), by=visitor.user, now=visitor.now)
             _tried(request, source)
-            return HttpResponseRedirect(f"{LIST}{source.pk}/")
+            return HttpResponseRedirect(reverse("mlflow-server", args=[source.pk]))
         except LabCarbonError as raised:
             error = raised
     context = {
@@ -54,7 +54,7 @@ def servers(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
 @page("GET", "POST")
 def server(request: HttpRequest, visitor: Visitor, pk: int) -> HttpResponseBase:
     """Show one server; POST changes, tries, switches or removes it."""
-    source = or_not_found(server_at(visitor.lab, pk), "MLflow server", LIST)
+    source = or_not_found(server_at(visitor.lab, pk), "MLflow server", reverse("mlflow-servers"))
     error: LabCarbonError | None = None
     if request.method == "POST":
         visitor.require_role(MANAGERS)
@@ -70,7 +70,7 @@ def server(request: HttpRequest, visitor: Visitor, pk: int) -> HttpResponseBase:
 
 def _done(request: HttpRequest, visitor: Visitor, source: MlflowSource) -> str:
     """Do what a form asks of a server; return where to go on."""
-    action, address = request.POST.get("do", ""), f"{LIST}{source.pk}/"
+    action, address = request.POST.get("do", ""), reverse("mlflow-server", args=[source.pk])
     if action == "save":
         payload = _told(request.POST, visitor, address=source.address)
         change_source(source=source, payload=payload, by=visitor.user, now=visitor.now)
@@ -90,7 +90,7 @@ def _done(request: HttpRequest, visitor: Visitor, source: MlflowSource) -> str:
     elif action == "remove":
         remove_source(source=source, by=visitor.user, now=visitor.now)
         messages.success(request, f"{source.name} is removed. Its runs and their energy stay.")
-        return LIST
+        return reverse("mlflow-servers")
     else:
         raise InvalidInput(f"{action[:40]!r} cannot be done to a server.", field="do", hint=f"Use one of {_ACTS}.")
     return address

@@ -5,6 +5,7 @@ from uuid import UUID
 
 from django.conf import settings
 from django.db import transaction
+from django.urls import reverse
 
 from apps.accounts import audit
 from apps.accounts.choices import Act, CodePurpose
@@ -152,7 +153,7 @@ def enrol_node(*, code: str, uuid: UUID, hostname: str, facts: dict[str, Any], n
     place = EnrolmentPlace.objects.select_related("site").filter(code=spent).first()
     site = place.site if place else sites_of(spent.lab).order_by("id").first()
     if site is None:
-        raise InvalidInput("The lab has no site yet.", hint="Finish /setup/ first.")
+        raise InvalidInput("The lab has no site yet.", hint=f"Finish {reverse('setup')} first.")
     node = register_node(lab=spent.lab, uuid=uuid, hostname=hostname, facts=facts, site=site, now=now)
     token = issue_node_token(lab=spent.lab, node_uuid=uuid, now=now, by=spent.user)
     record_audit(spent.lab, spent.user, Act.NODE_ENROLLED, hostname, {"node": str(uuid), "site": site.name}, now)

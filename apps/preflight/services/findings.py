@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from django.db import transaction
+from django.urls import reverse
 
 from apps.accounts import audit
 from apps.accounts.models import Lab, Project, User
@@ -207,7 +208,7 @@ def _lock_findings(lab: Lab, ids_param: Iterable[int], by: User, is_manager: boo
     rows = DuplicateFinding.objects.select_for_update(of=("self",)).select_related("run", "original").order_by("pk")
     findings = list(rows.filter(lab=lab, pk__in=ids))
     if len(findings) < len(ids):
-        raise NotFound("There is no such finding in your lab.", hint="See /duplicates/ for those there are.")
+        raise NotFound("There is no such finding in your lab.", hint=f"See {reverse('duplicates')} for those there are.")
     if not is_manager and any(by.pk not in (finding.run.user_id, finding.original.user_id) for finding in findings):
         raise Conflict(
             "One of these is between other people's runs.", field="line",

@@ -7,6 +7,7 @@ from uuid import UUID
 
 from django.conf import settings
 from django.db import IntegrityError, transaction
+from django.urls import reverse
 
 from apps.accounts.models import Lab, User
 from apps.accounts.selectors import project_by_slug
@@ -98,7 +99,8 @@ def _put(
         known = list(lab.projects.order_by("slug").values_list("slug", flat=True)[:10])
         warning = (
             f"There is no project {facts.project!r} (known: {', '.join(known)}). The run goes on, charged to no project. "
-            f"Next time --project {known[0] if known else 'NAME'}, or make it first at {settings.SITE_URL}/projects/"
+            f"Next time --project {known[0] if known else 'NAME'}, or make it first at "
+            f"{settings.SITE_URL}{reverse('projects')}"
         )
     if facts.known.external is not None and (
         first := _find_by_external_id(lab, uuid, facts.known.external, bound_node, now)

@@ -7,6 +7,7 @@ the client writes the body into its log.
 from django.conf import settings
 from django.db import OperationalError
 from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.urls import reverse
 from django.views.decorators.csrf import csrf_exempt
 
 from apps.accounts.authentication import BadToken, tracker_token
@@ -53,7 +54,7 @@ def _handle(request: HttpRequest, segments: list[str]) -> HttpResponse:
     if (route not in RUNS and route not in CHANNELS) or len(segments) > 2:
         raise NotFound(
             "CodeCarbon posts to …/runs, …/emissions or …/emissions-data.",
-            hint=f"Copy api_endpoint again from {settings.SITE_URL}/tokens/codecarbon/",
+            hint=f"Copy api_endpoint again from {settings.SITE_URL}{reverse('codecarbon-tokens')}",
         )
     if request.method != "POST":
         raise MethodNotAllowed(f"This address does not answer {request.method}.", hint="CodeCarbon sends POST.")
@@ -72,7 +73,7 @@ def _require_https(request: HttpRequest) -> None:
     if settings.SECURE_SSL_REDIRECT and not request.is_secure():
         raise Forbidden(
             "This server is asked over https only, and the token came unencrypted.",
-            hint=f"End the token at {settings.SITE_URL}/tokens/ and make another; its address begins with https://",
+            hint=f"End the token at {settings.SITE_URL}{reverse('tokens')} and make another; its address begins with https://",
         )
 
 
@@ -82,7 +83,7 @@ def _source(text: str) -> CodeCarbonSource:
     except BadToken as problem:
         raise NotAuthenticated(
             str(problem),
-            hint=f"Make a CodeCarbon token at {settings.SITE_URL}/tokens/codecarbon/ and copy its api_endpoint.",
+            hint=f"Make a CodeCarbon token at {settings.SITE_URL}{reverse('codecarbon-tokens')} and copy its api_endpoint.",
             code="bad_token",
         ) from problem
 

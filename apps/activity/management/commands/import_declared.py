@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.urls import reverse
 
 from apps.accounts.models import Lab
 from apps.activity.calc import COLUMNS
@@ -57,5 +58,7 @@ class Command(BaseCommand):
             return matches[0]
         known = ", ".join(Lab.objects.values_list("slug", flat=True)[:20])
         if not known:
-            raise CommandError("There is no lab yet. Run `make setup LAB=… ZONE=DE`, or open /setup/ in the browser.")
+            raise CommandError(
+                f"There is no lab yet. Run `make setup LAB=… ZONE=DE`, or open {reverse('setup')} in the browser."
+            )
         raise CommandError(f"Name the lab with --lab. Known: {known}.")

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.urls import reverse
 
 from apps.accounts.models import Lab
 from apps.assets.choices import ImportState
@@ -77,4 +78,6 @@ class Command(BaseCommand):
         if len(labs) == 1:
             return labs[0]
         known = ", ".join(Lab.objects.values_list("slug", flat=True)[:20])
-        raise CommandError(f"Name the lab with --lab. Known: {known}." if known else "There is no lab yet: open /setup/.")
+        raise CommandError(
+            f"Name the lab with --lab. Known: {known}." if known else f"There is no lab yet: open {reverse('setup')}."
+        )

@@ -4,6 +4,7 @@ from typing import Any
 
 from django.conf import settings
 from django.core.management.base import CommandError, CommandParser
+from django.urls import reverse
 
 from apps.accounts.choices import CodePurpose
 from apps.accounts.selectors import is_set_up
@@ -54,4 +55,4 @@ class Command(MinimalCommand):
             self.stdout.write(result.note)
         if new_account:
             code = issue_code(purpose=CodePurpose.SIGN_IN, now=now, lab=result.lab, user=result.user)
-            self.stdout.write(f"Sign in (once, within 15 minutes): {settings.SITE_URL}/signin/?code={code}")
+            self.stdout.write(f"Sign in (once, within 15 minutes): {settings.SITE_URL}{reverse('sign-in')}?code={code}")

@@ -5,6 +5,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.urls import reverse
 
 from apps.accounts.models import Lab, Project
 from apps.accounts.selectors import project_by_slug
@@ -67,7 +68,7 @@ class Command(BaseCommand):
         if len(labs) != 1:
             known = ", ".join(Lab.objects.values_list("slug", flat=True)[:20])
             raise CommandError(
-                f"Name the lab with --lab. Known: {known}." if known else "There is no lab yet: open /setup/."
+                f"Name the lab with --lab. Known: {known}." if known else f"There is no lab yet: open {reverse('setup')}."
             )
         return labs[0]
 
@@ -88,7 +89,7 @@ class Command(BaseCommand):
             nodes = list(measured_nodes(lab).filter(hostname=hostname)[:2])
             if len(nodes) != 1:
                 raise CommandError(
-                    f"{'Several machines are' if nodes else 'No machine is'} called {hostname!r}. See /nodes/."
+                    f"{'Several machines are' if nodes else 'No machine is'} called {hostname!r}. See {reverse('nodes')}."
                 )
             return nodes[0], None
         sites = sites_of(lab)

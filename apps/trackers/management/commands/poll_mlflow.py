@@ -4,6 +4,7 @@ import time
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.urls import reverse
 
 from apps.trackers.mlflow.services.polling import poll_source
 from apps.trackers.models import MlflowSource
@@ -45,7 +46,7 @@ class Command(BaseCommand):
             raise CommandError(
                 f"There is no server {name!r} that is on. Known: {known}."
                 if known
-                else "No MLflow server is on: see /trackers/mlflow/."
+                else f"No MLflow server is on: see {reverse('mlflow-servers')}."
             )
         return selected
 

@@ -3,6 +3,7 @@
 from django.conf import settings
 from django.db import transaction
 from django.db.models import F
+from django.urls import reverse
 
 from apps.core.clock import now_us
 from apps.core.jobs import enqueue
@@ -57,7 +58,7 @@ def write_verdict_tags(*, source: MlflowSource, server: Server | None = None) ->
 def _write(server: Server, tracked_run: MlflowRun) -> bool:
     if tracked_run.run is None:
         return False
-    server.set_tag(tracked_run.mlflow_id, LINK, f"{settings.SITE_URL}/runs/{tracked_run.run.uuid}/")
+    server.set_tag(tracked_run.mlflow_id, LINK, f"{settings.SITE_URL}{reverse('run', args=[tracked_run.run.uuid])}")
     server.set_tag(tracked_run.mlflow_id, VERDICT, tracked_run.verdict)
     # It may have changed meanwhile: then it is written again.
     MlflowRun.objects.filter(pk=tracked_run.pk).update(
