@@ -68,7 +68,7 @@ class Load:
         while not self._given_up.is_set() and (not self._stop.is_set() or spool.depth().rows):
             if not self._stop.is_set() and spool.depth().rows < 5 * BATCH:
                 spool.append(boot=self._boot, windows=[self._window() for _ in range(BATCH)])
-            done = pusher.push()
+            done = pusher.upload_batch()
             self.pushes += 1
             self.failures += not done.ok
             time.sleep(0.1)
