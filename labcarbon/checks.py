@@ -22,7 +22,7 @@ def check_secrets(app_configs: Any, **kwargs: Any) -> Sequence[CheckMessage]:
         problems.append(
             Error(
                 "No secret key is set (or it is shorter than 40 characters).",
-                hint="Run `make run`, which makes one in the data directory, or set LABCARBON_SECRET_KEY.",
+                hint="Run `make run`, which creates one in the data directory, or set LABCARBON_SECRET_KEY.",
                 id="labcarbon.E001",
             )
         )
@@ -30,7 +30,7 @@ def check_secrets(app_configs: Any, **kwargs: Any) -> Sequence[CheckMessage]:
         problems.append(
             Error(
                 "No token pepper is set (or it is shorter than 16 bytes).",
-                hint="Run `make run`, which makes one in the data directory, or set LABCARBON_TOKEN_PEPPERS=1:<hex>.",
+                hint="Run `make run`, which creates one in the data directory, or set LABCARBON_TOKEN_PEPPERS=1:<hex>.",
                 id="labcarbon.E002",
             )
         )
@@ -47,7 +47,7 @@ def check_exposure(app_configs: Any, **kwargs: Any) -> Sequence[CheckMessage]:
     if environment.debug:
         problems.append(
             Error(
-                f"LABCARBON_DEBUG=1 would show source code to everyone who reaches {environment.url}.",
+                f"LABCARBON_DEBUG=1 shows source code to everyone who can reach {environment.url}.",
                 hint="Unset LABCARBON_DEBUG, or set LABCARBON_SITE_URL to a loopback address.",
                 id="labcarbon.E003",
             )
@@ -55,7 +55,7 @@ def check_exposure(app_configs: Any, **kwargs: Any) -> Sequence[CheckMessage]:
     if not environment.url.startswith("https://"):
         problems.append(
             Error(
-                f"{environment.url} would send tokens and sessions in the clear.",
+                f"{environment.url} sends tokens and sessions unencrypted.",
                 hint="Put a TLS proxy in front and set LABCARBON_SITE_URL=https://… and LABCARBON_BEHIND_TLS_PROXY=1.",
                 id="labcarbon.E004",
             )
@@ -104,7 +104,7 @@ def check_oidc(app_configs: Any, **kwargs: Any) -> Sequence[CheckMessage]:
     if oidc.missing_variables:
         return [
             Error(
-                f"Sign-in by OpenID Connect is half set: {' and '.join(oidc.missing_variables)} missing.",
+                f"The OpenID Connect settings are incomplete: {' and '.join(oidc.missing_variables)} missing.",
                 hint="Set LABCARBON_OIDC_ISSUER, LABCARBON_OIDC_CLIENT_ID and LABCARBON_OIDC_CLIENT_SECRET (or "
                 "LABCARBON_OIDC_CLIENT_SECRET_FILE), or unset every LABCARBON_OIDC_ variable.",
                 id="labcarbon.E006",
@@ -124,7 +124,7 @@ def _check_issuer(issuer: str) -> list[CheckMessage]:
         Error(
             f"LABCARBON_OIDC_ISSUER={issuer} cannot be used: it must be the provider's issuer, an https:// address of at "
             f"most {_MAX_ISSUER_CHARS} characters (http:// on a loopback address only).",
-            hint='Write it as the provider does in the field "issuer" of its /.well-known/openid-configuration, such as '
+            hint="Use the value of 'issuer' in the provider's /.well-known/openid-configuration, such as "
             "https://id.example.org/realms/lab, without that path.",
             id="labcarbon.E007",
         )
@@ -139,7 +139,7 @@ def check_data_packs(app_configs: Any, **kwargs: Any) -> Sequence[CheckMessage]:
         return []
     return [
         Error(
-            f"LABCARBON_DATA_PACKS names {', '.join(unknown)}, which is no data pack.",
+            f"LABCARBON_DATA_PACKS contains {', '.join(unknown)}, which is not a data pack.",
             hint=f"Use all, none, or some of {','.join(all_packs())}.",
             id="labcarbon.E008",
         )

@@ -42,15 +42,19 @@ def parse_mail_url(url: str, sender: str) -> Mail:
         return Mail()
     parts = urlsplit(url)
     if parts.scheme not in _PORTS or not parts.hostname:
-        raise ValueError("LABCARBON_EMAIL_URL must read like smtp://user:password@mail.example.org:587, or smtps://…:465.")
+        raise ValueError(
+            "LABCARBON_EMAIL_URL must have the form smtp://user:password@mail.example.org:587, or smtps://…:465."
+        )
     if parts.path.strip("/") or parts.query or parts.fragment:
-        raise ValueError("LABCARBON_EMAIL_URL ends with the port; write %2F, %3F and %23 for /, ? and # in the password.")
+        raise ValueError(
+            "LABCARBON_EMAIL_URL must end with the port. Write %2F, %3F and %23 for /, ? and # in the password."
+        )
     if not _ADDRESS.fullmatch(parseaddr(sender)[1]) or "\n" in sender:
-        raise ValueError("LABCARBON_EMAIL_FROM must be the address that mails are from, such as labcarbon@example.org.")
+        raise ValueError("LABCARBON_EMAIL_FROM must be the sender address, such as labcarbon@example.org.")
     try:
         port = parts.port or _PORTS[parts.scheme]
     except ValueError as error:
-        raise ValueError("The port in LABCARBON_EMAIL_URL is none.") from error
+        raise ValueError("The port in LABCARBON_EMAIL_URL is invalid.") from error
     tls = "implicit" if parts.scheme == "smtps" else "none" if parts.hostname in _LOOPBACK else "starttls"
     return Mail(parts.hostname, port, unquote(parts.username or ""), unquote(parts.password or ""), tls, sender)
 
@@ -65,7 +69,7 @@ class ConfigurationError(Exception):
 def _read_flag(name: str) -> bool:
     text = os.environ.get(name, "0").strip().lower()
     if text not in {"0", "1", "true", "false", "yes", "no", ""}:
-        raise ConfigurationError(f"{name}={text!r} is neither 1 nor 0.")
+        raise ConfigurationError(f"{name}={text!r} must be 1 or 0.")
     return text in {"1", "true", "yes"}
 
 
@@ -88,7 +92,8 @@ def _read_tracker_hosts() -> list[str]:
         parse_allowlist(words, loopback=False)
     except ValueError as error:
         raise ConfigurationError(
-            f"LABCARBON_TRACKER_HOSTS: {error}. Write host names, host:port or networks such as 10.2.0.0/16, with commas."
+            f"LABCARBON_TRACKER_HOSTS: {error}. "
+            "Use host names, host:port or networks such as 10.2.0.0/16, separated by commas."
         ) from error
     return words
 
@@ -185,7 +190,7 @@ def _read_peppers(data_dir: Path) -> dict[int, bytes]:
             peppers[int(number)] = bytes.fromhex(value.strip())
         except ValueError as error:
             raise ConfigurationError(
-                "LABCARBON_TOKEN_PEPPERS must read like 1:0123abcd…,2:4567ef…: a number, a colon, "
+                "LABCARBON_TOKEN_PEPPERS must have the form 1:0123abcd…,2:4567ef…: a number, a colon, "
                 "at least 32 hexadecimal digits."
             ) from error
     return peppers

@@ -12,7 +12,7 @@ from django.views import defaults
 from apps.core.errors import Forbidden, LabCarbonError, NotFound
 
 _API = "/api/"
-_DOCS_HINT = "All addresses stand at /api/docs/."
+_DOCS_HINT = "All URLs are listed at /api/docs/."
 
 
 class _ServerError(LabCarbonError):
@@ -35,30 +35,30 @@ def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
     if not _is_api(request):
         return defaults.page_not_found(request, exception)
     with_slash = f"{request.path}/"
-    hint = f"It ends with a slash: {with_slash}" if is_valid_path(with_slash) else _DOCS_HINT
-    return _error_response(NotFound("There is nothing at this address.", hint=hint))
+    hint = f"The URL ends with a slash: {with_slash}" if is_valid_path(with_slash) else _DOCS_HINT
+    return _error_response(NotFound("There is nothing at this URL.", hint=hint))
 
 
 def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
     """Return 400 for requests that Django rejects, such as an unknown host."""
     if not _is_api(request):
         return defaults.bad_request(request, exception)
-    return _error_response(LabCarbonError("This request cannot be read.", hint=_DOCS_HINT))
+    return _error_response(LabCarbonError("The request is invalid.", hint=_DOCS_HINT))
 
 
 def forbidden(request: HttpRequest, exception: Exception) -> HttpResponse:
     """Return 403."""
     if not _is_api(request):
         return defaults.permission_denied(request, exception)
-    return _error_response(Forbidden("You may not do this."))
+    return _error_response(Forbidden("You are not allowed to do this."))
 
 
 def server_error(request: HttpRequest) -> HttpResponse:
     """Return 500."""
     if not _is_api(request):
         return defaults.server_error(request)
-    hint = "Try again in a minute. If it stays, look into the server's log."
-    return _error_response(_ServerError("Something broke on the server. No figure was changed by it.", hint=hint))
+    hint = "Try again in a minute. If the error persists, check the server log."
+    return _error_response(_ServerError("Internal server error. No data was changed.", hint=hint))
 
 
 def _is_api(request: HttpRequest) -> bool:

@@ -83,7 +83,7 @@ class SupervisedProcess:
         self.failures += 1
         delay_s = min(2.0 ** min(self.failures, 6), _BACKOFF_MAX_S)
         self.restart_at = time.monotonic() + delay_s
-        return f"The {self.name} ended (exit code {code}); starting it again in {delay_s:.0f} s. Its words: {self.log_path}"
+        return f"The {self.name} ended (exit code {code}); restarting it in {delay_s:.0f} s. Log: {self.log_path}"
 
     def stop(self) -> None:
         """Terminate the process, and kill it after a timeout."""
@@ -127,7 +127,7 @@ def create_data_dir(data_dir: Path) -> None:
     except OSError as error:
         raise StartupError(
             f"The data directory {data_dir} cannot be written ({error.strerror}). "
-            f"Name another one: LABCARBON_DATA=$HOME/labcarbon make run"
+            f"Set another one: LABCARBON_DATA=$HOME/labcarbon make run"
         ) from error
 
 
@@ -138,8 +138,8 @@ def lock_data_dir(data_dir: Path, url: str) -> TextIO:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
         raise StartupError(
-            f"LabCarbon already runs with the data in {data_dir}: open {url}. "
-            f"For a second one: LABCARBON_DATA=/another/folder LABCARBON_PORT=8001 make run"
+            f"LabCarbon is already running with the data in {data_dir}: open {url}. "
+            f"For a second installation: LABCARBON_DATA=/another/folder LABCARBON_PORT=8001 make run"
         ) from error
     return file
 
@@ -212,7 +212,7 @@ def wait_until_ready(url: str, web: SupervisedProcess) -> None:
             return
         except OSError:
             time.sleep(0.1)
-    raise StartupError(f"The web server did not start. Its last words are in {web.log_path}")
+    raise StartupError(f"The web server did not start. See its log: {web.log_path}")
 
 
 def sign_in_message(url: str) -> str:
@@ -249,7 +249,7 @@ def enrol_this_machine(url: str) -> bool:
     if result.returncode != 0:
         print(
             f"This machine's collector could not be enrolled yet: {result.stderr.strip()} "
-            f"It is tried again every {_ENROL_INTERVAL_S:.0f} s; by hand: labcarbon-collect enrol {url}",
+            f"The next attempt is in {_ENROL_INTERVAL_S:.0f} s. To enrol it manually: labcarbon-collect enrol {url}",
             flush=True,
         )
     return result.returncode == 0

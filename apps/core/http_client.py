@@ -68,7 +68,7 @@ def send_request(
             return _read(response, server, max_bytes, on_chunk)
     except (OSError, http.client.HTTPException, ValueError) as error:
         if deadline.expired:
-            raise OutboundError(f"{server} did not answer within {timeout_s:g} s.") from error
+            raise OutboundError(f"{server} did not respond within {timeout_s:g} s.") from error
         raise OutboundError(_error_message(error, server)) from error
     finally:
         deadline.stop()
@@ -102,7 +102,7 @@ def _connect(address: Address, allowlist: Allowlist, timeout_s: float) -> socket
     try:
         addresses = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
-        raise OutboundError(f"The name {address.host} is not known here: check its spelling.") from error
+        raise OutboundError(f"The host name {address.host} is unknown: check its spelling.") from error
     for _, _, _, _, socket_address in addresses:  # one forbidden address rejects the name
         if reason := refusal_reason(address, parse_ip(str(socket_address[0])), allowlist):
             raise OutboundError(reason)
@@ -125,13 +125,13 @@ def _read(
 ) -> HttpResponse:
     headers = {name.lower(): value for name, value in response.getheaders()}
     if headers.get("content-encoding", "identity").lower() != "identity":
-        raise OutboundError(f"{server} packs its answer though it was asked not to.")
+        raise OutboundError(f"{server} compresses its response without being asked.")
     content, size = bytearray(), 0
     write = content.extend if on_chunk is None or response.status != 200 else on_chunk
     while chunk := response.read(min(_CHUNK, max_bytes + 1 - size)):
         size += len(chunk)
         if size > max_bytes:
-            raise OutboundError(f"{server} sends more than {max_bytes >> 20} MiB at once.", too_large=True)
+            raise OutboundError(f"{server} returned more than {max_bytes >> 20} MiB.", too_large=True)
         write(chunk)
     content_length = headers.get("content-length", "")
     if content_length.isdigit() and size < int(content_length):
@@ -141,15 +141,15 @@ def _read(
 
 def _error_message(error: Exception, server: str) -> str:
     if isinstance(error, ssl.SSLCertVerificationError):
-        return f"The certificate of {server} is not trusted here: {error.verify_message}."
+        return f"The certificate of {server} is not trusted: {error.verify_message}."
     if isinstance(error, ssl.SSLError):
-        return f"{server} does not speak TLS: is the address http:// ?"
+        return f"{server} does not support TLS: does the URL start with http://?"
     if isinstance(error, ConnectionRefusedError):
-        return f"{server} refuses the connection: is the server running?"
+        return f"{server} refused the connection: is the server running?"
     if isinstance(error, TimeoutError):
-        return f"{server} does not answer in time."
+        return f"{server} did not respond in time."
     if isinstance(error, http.client.IncompleteRead):
-        return f"The answer of {server} broke off in the middle."
+        return f"The response of {server} was truncated."
     if isinstance(error, http.client.HTTPException | ValueError):
-        return f"{server} does not answer as a web server does."
-    return f"The connection to {server} failed: {getattr(error, 'strerror', None) or 'it broke off'}."
+        return f"{server} did not return a valid HTTP response."
+    return f"The connection to {server} failed: {getattr(error, 'strerror', None) or 'it was closed'}."

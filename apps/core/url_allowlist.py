@@ -61,22 +61,22 @@ def parse_address(text: str) -> Address:
         parts = urlsplit(plain)
         host, port = parts.hostname or "", parts.port
     except ValueError as error:
-        raise _invalid_address("This is no address.") from error
+        raise _invalid_address("This is not a URL.") from error
     if parts.scheme not in _PORTS or not host:
-        raise _invalid_address("An address begins with https:// (or http://) and a host.")
+        raise _invalid_address("A URL starts with https:// (or http://) and a host.")
     if len(plain) > MAX_ADDRESS or not plain.isascii() or not plain.isprintable() or " " in plain:
-        raise _invalid_address(f"An address is at most {MAX_ADDRESS} plain characters.")
+        raise _invalid_address(f"A URL has at most {MAX_ADDRESS} printable ASCII characters.")
     if parts.username is not None or parts.password is not None or "@" in parts.netloc:
-        raise _invalid_address("A user and a password do not belong into the address.", "There are fields for them.")
+        raise _invalid_address("The URL must not contain a user or a password.", "Use their own fields.")
     if parts.query or parts.fragment or "?" in plain or "#" in plain:
-        raise _invalid_address("An address has neither ? nor #.")
+        raise _invalid_address("The URL must not contain ? or #.")
     if port == 0:
-        raise _invalid_address("Port 0 is no port.")
+        raise _invalid_address("Port 0 is invalid.")
     return Address(parts.scheme, host, port or _PORTS[parts.scheme], parts.path.rstrip("/"))
 
 
 def _invalid_address(
-    message: str, hint: str = "Write it as https://mlflow.example.org or http://127.0.0.1:5000."
+    message: str, hint: str = "Examples: https://mlflow.example.org, http://127.0.0.1:5000."
 ) -> InvalidInput:
     return InvalidInput(message, field="address", hint=hint)
 
@@ -85,15 +85,15 @@ def refusal_reason(address: Address, ip: IP, allowlist: Allowlist) -> str:
     """Return why the host's ``ip`` must not be contacted, or ''."""
     ip = _embedded_ipv4(ip)
     if ip.is_link_local or ip.is_multicast or ip.is_unspecified or (ip.is_reserved and not ip.is_loopback):
-        return f"{address.host} is {ip}, which is no server's address."
+        return f"{address.host} is {ip}, which is not a server address."
     if ip.is_global:
         if address.scheme == "https":
             return ""
-        return f"{address.host} is outside, where http:// is read by others on the way: use https://."
+        return f"{address.host} is a public address, and http:// is not encrypted: use https://."
     if allowlist.permits(ip, address.host, address.port):
         return ""
     return (
-        f"{address.host} is {ip}, an address of the inner network. Whoever runs this server opens it with "
+        f"{address.host} is {ip}, an internal address. The administrator of this server can permit it with "
         f"LABCARBON_TRACKER_HOSTS={address.host}:{address.port}."
     )
 

@@ -20,7 +20,7 @@ from apps.ingest.choices import EnergyQuality
 from apps.replacement import payback
 from apps.replacement.inputs import Input, embodied_input, grid, new_power, pue_of
 from apps.replacement.measured_use import Measured, Meter, measured, meter_of
-from apps.replacement.payback import Inputs, Known, Payback, Unknown, Scenarios
+from apps.replacement.payback import Inputs, Known, Payback, Scenarios, Unknown
 from apps.replacement.performance import MEASURES, measures_of, performance_of, ratio_of
 from apps.replacement.query import ReplacementQuery
 

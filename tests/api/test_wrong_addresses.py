@@ -18,7 +18,7 @@ Refused = Callable[..., dict[str, Any]]
 @pytest.mark.parametrize("path", ["projects/", "nothing", "runs/not-a-uuid/", "a/../b/"])
 def test_what_is_nowhere(labs: Labs, refused: Refused, method: str, path: str) -> None:
     error = refused(labs.member(method, path), 404, "not_found")
-    assert "nothing at this address" in error["message"]
+    assert "nothing at this URL" in error["message"]
     assert "/api/docs/" in error["hint"]
 
 
@@ -26,7 +26,7 @@ def test_what_is_nowhere(labs: Labs, refused: Refused, method: str, path: str) -
 def test_what_changes_something_is_not_sent_on_to_the_slash(labs: Labs, refused: Refused, method: str) -> None:
     """A client that follows sends a GET, without the body: its run would never be registered, and it would not know."""
     error = refused(labs.member(method, "runs", {"name": "x"}), 404, "not_found")
-    assert error["hint"] == "It ends with a slash: /api/v1/runs/"
+    assert error["hint"] == "The URL ends with a slash: /api/v1/runs/"
 
 
 def test_what_is_read_is_sent_on(labs: Labs) -> None:

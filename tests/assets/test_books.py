@@ -23,7 +23,7 @@ from apps.assets.services.charges import as_charge, events_of, recharge_lab
 from apps.assets.services.recompute import differing
 from apps.catalog.models import EmbodiedFigure, HardwareModel
 from apps.core.units import US_PER_HOUR
-from tests.assets.histories import Clock, summarise_lifecycle, planned_end, steps
+from tests.assets.histories import Clock, planned_end, steps, summarise_lifecycle
 from tests.assets.support import H0, KG, YEAR, bought
 from tests.builders import T0, SmallLab, small_lab
 from tests.examples import examples

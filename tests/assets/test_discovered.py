@@ -5,7 +5,7 @@ import pytest
 from apps.assets.discovery import Proposal, proposals
 from apps.assets.models import Asset, AssetMeter, DismissedProposal, EmbodiedCharge, LifecycleEvent
 from apps.assets.services import set_meter
-from apps.assets.services.confirm_discovered import Selection, Confirmed, confirm_discovered, dismiss, propose_again
+from apps.assets.services.confirm_discovered import Confirmed, Selection, confirm_discovered, dismiss, propose_again
 from apps.core.errors import InvalidInput
 from apps.core.jobs import run_until_idle
 from apps.core.units import US_PER_HOUR

@@ -21,7 +21,7 @@ from tests.fakes import labcarbon_server as fakes
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def test_the_entry_point_exists_and_imports_nothing_else() -> None:
+def test_the_entry_point_exists_and_imports_no_other_module() -> None:
     told = tomllib.loads((ROOT / "collector" / "pyproject.toml").read_text())
     module, _, name = told["project"]["entry-points"]["mlflow.run_context_provider"]["labcarbon"].partition(":")
     assert callable(getattr(importlib.import_module(module), name))

@@ -148,7 +148,7 @@ def test_without_login_and_daemon_the_provider_is_inactive(tmp_path: Path) -> No
     assert (done.code, done.created, done.messages) == (0, [{}, {}], "")
 
 
-def test_a_login_readable_by_others_is_reported_once(scripts: Scripts, server: fakes.FakeServer) -> None:
+def test_a_login_readable_by_others_is_reported_a_single_time(scripts: Scripts, server: fakes.FakeServer) -> None:
     (scripts.person.root / "home" / ".config" / "labcarbon" / "login.json").chmod(0o644)
     done = scripts.run(f"{ONE_RUN}\n{ONE_RUN}")
     assert (done.code, len(done.ours), server.requests) == (0, 1, [])

@@ -98,7 +98,7 @@ def test_interactive_sessions_get_no_duplicate_check(scripts: Scripts, server: f
     assert (done.created, done.messages, server.requests) == ([{}, {PART: uuid}], "", [])
 
 
-def test_warnings_of_the_server_are_printed_once(scripts: Scripts, server: fakes.FakeServer) -> None:
+def test_warnings_of_the_server_are_printed_a_single_time(scripts: Scripts, server: fakes.FakeServer) -> None:
     three = "for number in range(3):\n    with mlflow.start_run():\n        pass"
     done = scripts.run(three, environ={"LABCARBON_PROJECT": "nowhere"})
     assert done.ours == ["labcarbon: There is no project 'nowhere'."]

@@ -141,7 +141,7 @@ def test_a_daemon_that_talks_nonsense_disturbs_nothing(lone: Collector) -> None:
     assert "could not be closed" in done.stderr
 
 
-def test_without_a_daemon_the_command_starts_at_once_and_the_line_names_the_fix(lone: Collector) -> None:
+def test_without_a_daemon_the_command_starts_immediately_and_the_line_names_the_fix(lone: Collector) -> None:
     begun = time.monotonic()
     done = lone.call("run", "--", "true")
     assert time.monotonic() - begun < 15  # with a longer timeout

@@ -12,10 +12,10 @@ from apps.dashboard.formatting import (
     Range,
     duration,
     exact,
+    format_value,
     grouped,
     percent,
     shares,
-    shown,
     significant,
     uncertainty,
     unit_for,
@@ -62,7 +62,7 @@ def test_the_unit_of_nothing_is_the_usual_one() -> None:
 
 
 def test_units_and_exact() -> None:
-    assert shown(4_986_000_000_000, ENERGY[2]) == f"1{THIN}385"
+    assert format_value(4_986_000_000_000, ENERGY[2]) == f"1{THIN}385"
     assert exact(318_577_700_000, "emission_ug") == f"318{THIN}577{THIN}700{THIN}000 µg CO₂e"
     assert grouped(-1234) == f"−1{THIN}234"
 

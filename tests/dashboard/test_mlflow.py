@@ -52,7 +52,7 @@ def test_a_server_is_added_and_tried_at_once(lab: SmallLab, owner: Client, fake:
 
 def test_what_it_says_of_a_server_that_is_wrong(lab: SmallLab, owner: Client) -> None:
     page = text_of(owner.post(PAGE, _form(lab, "http://127.0.0.1:1"), follow=True))
-    assert "127.0.0.1:1 refuses the connection: is the server running?" in page
+    assert "127.0.0.1:1 refused the connection: is the server running?" in page
 
 
 def test_a_password_is_sealed_and_never_shown(lab: SmallLab, owner: Client, fake: FakeMlflow) -> None:
@@ -90,7 +90,7 @@ def test_experiments_by_name(lab: SmallLab, owner: Client, fake: FakeMlflow) -> 
     [
         ({"name": ""}, "needs a name"),
         ({"address": "mlflow.example.org"}, "begins with https://"),
-        ({"address": "https://ada:pw@mlflow.example.org"}, "do not belong into the address"),
+        ({"address": "https://ada:pw@mlflow.example.org"}, "must not contain a user or a password"),
         ({"sign_in": "magic"}, "no way to sign in"),
         ({"sign_in": "password", "user": ""}, "belongs to a user"),
         ({"sign_in": "token"}, "password or token is missing"),

@@ -38,11 +38,11 @@ def test_none_is_set() -> None:
 @pytest.mark.parametrize(
     ("url", "sender", "words"),
     [
-        ("mail.example.org", FROM, "must read like"), ("http://mail.example.org", FROM, "must read like"),
-        ("smtp://", FROM, "must read like"), ("smtp://u:sec/ret@host", FROM, "EMAIL_URL"),
-        ("smtp://host/x", FROM, "ends with the port"), ("smtp://host?tls=no", FROM, "ends with the port"),
+        ("mail.example.org", FROM, "must have the form"), ("http://mail.example.org", FROM, "must have the form"),
+        ("smtp://", FROM, "must have the form"), ("smtp://u:sec/ret@host", FROM, "EMAIL_URL"),
+        ("smtp://host/x", FROM, "must end with the port"), ("smtp://host?tls=no", FROM, "must end with the port"),
         ("smtp://host:0x", FROM, "port"), ("smtp://host", "", "EMAIL_FROM"), ("smtp://host", "nobody", "EMAIL_FROM"),
-        ("smtp://host", "a@example.org\nBcc: b@example.org", "EMAIL_FROM"), ("", FROM, "must read like"),
+        ("smtp://host", "a@example.org\nBcc: b@example.org", "EMAIL_FROM"), ("", FROM, "must have the form"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_used_is_told_without_the_password(url: str, sender: str, words: str) -> None:

@@ -176,7 +176,7 @@ def test_a_lab_just_starts_and_what_dies_is_started_again(
     before_mj = _energy_mj(place)
     refused = Launcher({**environ, "LABCARBON_PORT": str(free_port())})
     assert refused.end(0) == 1
-    assert f"already runs with the data in {place.data_dir}" in refused.lines[-1]
+    assert f"is already running with the data in {place.data_dir}" in refused.lines[-1]
     assert "LABCARBON_PORT=8001 make run" in refused.lines[-1]
     for name, pid in _names(children_of(launcher.process.pid)).items():
         os.kill(pid, signal.SIGKILL)

@@ -70,7 +70,7 @@ def _stated(server: Installation, job_id: str, state: str) -> dict[str, object]:
     return found
 
 
-def _held(node: Node, *options: str, user: str, code: int = 0) -> tuple[str, int]:
+def _submit_waiting_job(node: Node, *options: str, user: str, code: int = 0) -> tuple[str, int]:
     """Submit a job that runs until it is released. Return its id and the pid of its process."""
     work = node.slurm.directory / "work"
     job_id = node.slurm.submit(_HELD.format(work=work, code=code), *options, user=user)
@@ -97,7 +97,7 @@ def test_a_batch_job_is_a_run_of_its_user_and_account_with_exactly_its_joules(no
     node.slurm.epilog("exit 0", task=_shipped_epilog(node))
     gpu, other = node.driver.gpus
     with node.measuring():
-        job_id, pid = _held(node, "--gres=gpu:h100:1", "--job-name=train vision", user="lc-ana")
+        job_id, pid = _submit_waiting_job(node, "--gres=gpu:h100:1", "--job-name=train vision", user="lc-ana")
         gpu.set_processes(process(pid, sm_percent=90, memory_mib=1000))
         node.polled()
         gpu.add_mj(7_777)

@@ -35,9 +35,9 @@ HTML = b"<!DOCTYPE html><html><body>Sign in</body></html>"
         ((200, {}, b"[1]"), "not JSON"),
         ((200, {}, b"[" * 200_000), "not JSON"),
         ((200, {}, b'{"runs": {"a": 1}}'), "is no list"),
-        ((200, {"Content-Encoding": "gzip"}, b"\x1f\x8b"), "packs its answer"),
-        ("half", "broke off in the middle"),
-        ("huge", "sends more than 8 MiB at once"),
+        ((200, {"Content-Encoding": "gzip"}, b"\x1f\x8b"), "compresses its response"),
+        ("half", "was truncated"),
+        ("huge", "returned more than 8 MiB"),
     ],
 )  # fmt: skip
 def test_what_goes_wrong_is_told_and_mends_itself(fake: FakeMlflow, source: MlflowSource, wrong: Any, words: str) -> None:
@@ -56,9 +56,9 @@ def test_what_goes_wrong_is_told_and_mends_itself(fake: FakeMlflow, source: Mlfl
 
 def test_a_server_that_is_away(fake: FakeMlflow, source: MlflowSource) -> None:
     MlflowSource.objects.filter(pk=source.pk).update(address="http://127.0.0.1:1")
-    assert "refuses the connection: is the server running?" in poll(source).problem
+    assert "refused the connection: is the server running?" in poll(source).problem
     MlflowSource.objects.filter(pk=source.pk).update(address="http://no-such-host.invalid")
-    assert "is not known here" in poll(source).problem
+    assert "is unknown" in poll(source).problem
 
 
 def test_patience_doubles_up_to_an_hour_and_retry_after_holds(fake: FakeMlflow, source: MlflowSource) -> None:
@@ -81,7 +81,7 @@ def test_a_server_that_drips_is_given_up_in_time(
     monkeypatch.setattr(asking, "TIMEOUT_S", 0.5)
     fake.faults["*"] = "drips"
     begun = time.monotonic()
-    assert "did not answer within 0.5 s" in poll(source).problem
+    assert "did not respond within 0.5 s" in poll(source).problem
     assert time.monotonic() - begun < 60  # it would drip for ever
 
 
@@ -96,7 +96,7 @@ def test_pages_that_are_too_large_are_asked_for_in_smaller_ones(fake: FakeMlflow
 def test_half_a_history_is_gone_on_with(fake: FakeMlflow, source: MlflowSource) -> None:
     training(fake, "a1")
     fake.faults["/metrics/get-history"] = "half"
-    assert "broke off" in poll(source).problem
+    assert "truncated" in poll(source).problem
     assert (Run.objects.count(), MetricPoint.objects.count()) == (1, 0)
     fake.faults.clear()
     poll(source)

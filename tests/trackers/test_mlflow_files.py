@@ -212,10 +212,10 @@ def test_what_a_file_is_by_its_name(path: str, kind: Kind | None) -> None:
 @pytest.mark.parametrize(
     ("wrong", "words"),
     [
-        ("huge", "More comes than is listed"), ("half", "broke off"), ("drips", "did not answer within"),
+        ("huge", "More comes than is listed"), ("half", "truncated"), ("drips", "did not respond within"),
         ((302, {"Location": "https://other.example/x"}, b""), "Redirects are not followed"),
         ((403, {}, b"no"), "refuses (403)"), ((200, {}, b"other"), "5 bytes come, 200000 are listed"),
-        ((200, {"Content-Encoding": "gzip"}, b"x"), "packs its answer"), ((500, {}, b""), "answers 500"),
+        ((200, {"Content-Encoding": "gzip"}, b"x"), "compresses its response"), ((500, {}, b""), "answers 500"),
     ],
 )  # fmt: skip
 def test_a_file_that_comes_wrong_is_tried_again_then_told_and_holds_up_nobody(
@@ -282,7 +282,7 @@ def test_a_slow_file_is_given_up_in_time(fake: FakeMlflow, source: MlflowSource,
     begun = time.monotonic()
     poll(source)
     assert time.monotonic() - begun < 60  # it would drip for ever
-    assert "did not answer within 0.5 s" in MlflowRun.objects.get().files_problem
+    assert "did not respond within 0.5 s" in MlflowRun.objects.get().files_problem
 
 
 def test_so_much_a_day_and_the_rest_tomorrow(

@@ -48,14 +48,14 @@ def sort_command_params(
     TooManyParams.
     """
     params = CommandParams()
-    given: Dict[str, Any] = dict(launch.settings)
+    arguments: Dict[str, Any] = dict(launch.settings)
     from_files: Dict[str, Any] = {}
     for name, value in group_arguments(
         [pair for pair in name_arguments(launch.arguments) if pair[0] not in _MULTIRUN]
     ).items():
         remaining = _extract_files(name, value, cwd, params, from_files)
         if remaining is not None:
-            given[name] = remaining
+            arguments[name] = remaining
     declared = {
         name: value
         for name, value in declared.items()
@@ -66,11 +66,11 @@ def sort_command_params(
     if start:
         _add_declared(path_roles.START, "start", start, cwd, params)
     if launch.world_size and launch.world_size > 1:
-        given.setdefault("world_size", launch.world_size)
-    named = {_plain_name(name) for name in (*given, *declared)}
+        arguments.setdefault("world_size", launch.world_size)
+    named = {_plain_name(name) for name in (*arguments, *declared)}
     merged = {name: value for name, value in from_files.items() if _plain_name(name) not in named}
-    params.sorted_params = _counted_params({**merged, **given, **declared}, params)
-    published = declared if not full_command else {**given, **declared}
+    params.sorted_params = _counted_params({**merged, **arguments, **declared}, params)
+    published = declared if not full_command else {**arguments, **declared}
     params.values = _plain_values(published, params.sorted_params)
     return params
 
@@ -119,13 +119,13 @@ def _add_declared(kind: str, role: str, path: str, cwd: str, params: CommandPara
     places.append(path_roles.InputPath(kind, role, place.path, place.is_folder))
 
 
-def _counted_params(given: Mapping[str, Any], params: CommandParams) -> SortedParams:
+def _counted_params(params_by_name: Mapping[str, Any], params: CommandParams) -> SortedParams:
     """Return the parameters that count: without secrets and Hydra's own settings.
 
     A secret parameter may have a dictionary word as its value, which its hash would reveal.
     """
     counted: Dict[str, Any] = dict(params.file_hashes)
-    for name, value in given.items():
+    for name, value in params_by_name.items():
         plain_name = name.lstrip("-+")
         if plain_name.startswith(_HYDRA_PREFIXES) or value == MASK or is_secret_name(plain_name):
             params.dropped.append(plain_name)
@@ -138,8 +138,8 @@ def _counted_params(given: Mapping[str, Any], params: CommandParams) -> SortedPa
     return sorted_params
 
 
-def _plain_values(given: Mapping[str, Any], sorted_params: SortedParams) -> Dict[str, Any]:
-    all_params = sort_params({_short_name(name.lstrip("-+")): value for name, value in given.items()})
+def _plain_values(params_by_name: Mapping[str, Any], sorted_params: SortedParams) -> Dict[str, Any]:
+    all_params = sort_params({_short_name(name.lstrip("-+")): value for name, value in params_by_name.items()})
     values = {**all_params.params, **all_params.seeds}
     return {
         name: value

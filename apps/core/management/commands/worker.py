@@ -19,11 +19,11 @@ _DATABASE_PAUSE_S = 1.0
 
 
 class Command(MinimalCommand):
-    help = "Work on jobs (settling the ledger, deriving factors) until stopped."
+    help = "Run jobs (settle the ledger, derive factors) until stopped."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("--once", action="store_true", help="work until nothing is due, then end")
-        parser.add_argument("--pause", type=float, default=0.5, help="seconds to wait when nothing is due (0.5)")
+        parser.add_argument("--once", action="store_true", help="run all due jobs, then exit")
+        parser.add_argument("--pause", type=float, default=0.5, help="seconds to wait while no job is due (0.5)")
 
     def handle(self, *args: Any, **options: Any) -> None:
         host = socket.gethostname()[:48]
@@ -46,7 +46,7 @@ class Command(MinimalCommand):
                     needs_release = False
                 done = run_until_idle(worker=worker, limit=20)
             except (OperationalError, InterfaceError) as error:
-                log.warning("the database does not answer, trying again: %s", str(error).splitlines()[0])
+                log.warning("the database does not respond, retrying: %s", str(error).splitlines()[0])
                 connection.close_if_unusable_or_obsolete()
                 done, needs_release = 0, True
                 stop.wait(_DATABASE_PAUSE_S)
