@@ -11,24 +11,11 @@ from django.test import Client
 from scripts.snapshot.freezing import reseed
 from scripts.snapshot.pages import rows, things, visitors
 
-READS = [
-    "runs/",
-    "runs/?page_size=5&sort=-started",
-    "runs/?state=failed",
-    "runs/?text=unet",
-    "runs/?project=vision",
-    "artifacts/",
-    "artifacts/?kind=model",
-    "artifacts/?text=unet",
-    "artifacts/?copies=present",
-    "assets/",
-    "assets/?kind=gpu",
-    "assets/?state=disposed",
-    "catalog/",
-    "catalog/?q=a100",
-    "catalog/?kind=gpu&offset=50",
-    "config/",
-]
+READS = """
+    runs/ runs/?page_size=5&sort=-started runs/?state=failed runs/?text=unet runs/?project=vision artifacts/
+    artifacts/?kind=model artifacts/?text=unet artifacts/?copies=present assets/ assets/?kind=gpu
+    assets/?state=disposed catalog/ catalog/?q=a100 catalog/?kind=gpu&offset=50 config/
+""".split()
 THINGS = (
     ("runs/{}/", "SELECT uuid FROM runs_run WHERE lab_id = %s ORDER BY id"),
     ("runs/{}/metrics/", "SELECT r.uuid FROM runs_run r WHERE r.lab_id = %s ORDER BY r.id"),

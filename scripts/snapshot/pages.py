@@ -18,76 +18,18 @@ from scripts.snapshot.freezing import reseed
 from scripts.snapshot.html_facts import facts_of, folded
 
 # Addresses from which all others are linked, and some that no page links to.
-PAGES = [
-    "/",
-    "/?period=30d",
-    "/?period=24h",
-    "/?period=never",
-    "/?from=2026-11-01T00:00Z&to=2026-11-10T00:00Z",
-    "/overview/table/",
-    "/overview/hardware/",
-    "/overview.csv",
-    "/projects/",
-    "/runs/",
-    "/runs.csv",
-    "/runs/?state=failed",
-    "/runs/?text=unet",
-    "/duplicates/",
-    "/duplicates.csv",
-    "/assets/",
-    "/assets/new/",
-    "/assets/new/offers/?q=a100",
-    "/assets/fleet/",
-    "/assets.csv",
-    "/assets/import/",
-    "/assets/discovered/",
-    "/assets/labels/",
-    "/assets/ranking/",
-    "/assets/ranking.csv",
-    "/artifacts/",
-    "/artifacts.csv",
-    "/artifacts/?kind=model",
-    "/artifacts/?text=unet",
-    "/artifacts/storage/",
-    "/artifacts/storage.csv",
-    "/artifacts/plans/",
-    "/artifacts/holds/",
-    "/nodes/",
-    "/nodes/enrol/",
-    "/sites/",
-    "/catalog/",
-    "/catalog.csv",
-    "/catalog/?q=a100",
-    "/catalog/new/",
-    "/scopes/",
-    "/scopes.csv",
-    "/unattributed/",
-    "/unattributed/?period=30d",
-    "/rules/",
-    "/rules/import/",
-    "/idle/",
-    "/people/",
-    "/people/?period=30d",
-    "/invite/",
-    "/tokens/",
-    "/tokens/codecarbon/",
-    "/trackers/mlflow/",
-    "/lab/",
-    "/audit/",
-    "/audit.csv",
-    "/setup/",
-    "/signin/",
-    "/login-code/",
-    "/livez",
-    "/readyz",
-    "/accounts/security/",
-    "/accounts/password/change/",
-    "/accounts/login/",
-    "/accounts/signup/",
-    "/accounts/inactive/",
-    "/accounts/reauthenticate/",
-    "/no/such/page/",
-]
+PAGES = """
+    / /?period=30d /?period=24h /?period=never /?from=2026-11-01T00:00Z&to=2026-11-10T00:00Z /overview/table/
+    /overview/hardware/ /overview.csv /projects/ /runs/ /runs.csv /runs/?state=failed /runs/?text=unet /duplicates/
+    /duplicates.csv /assets/ /assets/new/ /assets/new/offers/?q=a100 /assets/fleet/ /assets.csv /assets/import/
+    /assets/discovered/ /assets/labels/ /assets/ranking/ /assets/ranking.csv /artifacts/ /artifacts.csv
+    /artifacts/?kind=model /artifacts/?text=unet /artifacts/storage/ /artifacts/storage.csv /artifacts/plans/
+    /artifacts/holds/ /nodes/ /nodes/enrol/ /sites/ /catalog/ /catalog.csv /catalog/?q=a100 /catalog/new/ /scopes/
+    /scopes.csv /unattributed/ /unattributed/?period=30d /rules/ /rules/import/ /idle/ /people/ /people/?period=30d
+    /invite/ /tokens/ /tokens/codecarbon/ /trackers/mlflow/ /lab/ /audit/ /audit.csv /setup/ /signin/ /login-code/
+    /livez /readyz /accounts/security/ /accounts/password/change/ /accounts/login/ /accounts/signup/
+    /accounts/inactive/ /accounts/reauthenticate/ /no/such/page/
+""".split()
 # Addresses of things: a form, and what fills it in. %s is the lab.
 THINGS = (
     ("/projects/{}/", "SELECT slug FROM accounts_project WHERE lab_id = %s ORDER BY id"),
