@@ -15,7 +15,7 @@ READS = """
     runs/ runs/?page_size=5&sort=-started runs/?state=failed runs/?text=unet runs/?project=vision artifacts/
     artifacts/?kind=model artifacts/?text=unet artifacts/?copies=present assets/ assets/?kind=gpu
     assets/?state=disposed catalog/ catalog/?q=a100 catalog/?kind=gpu&offset=50 config/
-""".split()
+"""
 THINGS = (
     ("runs/{}/", "SELECT uuid FROM runs_run WHERE lab_id = %s ORDER BY id"),
     ("runs/{}/metrics/", "SELECT r.uuid FROM runs_run r WHERE r.lab_id = %s ORDER BY r.id"),
@@ -71,7 +71,7 @@ def request_all(
 
 
 def _addresses(lab: int, queries: list[str]) -> list[str]:
-    found = [f"/api/v1/{path}" for path in READS]
+    found = [f"/api/v1/{path}" for path in READS.split()]
     for form, query in THINGS:
         found += [f"/api/v1/{path}" for path in things(lab, form, query)]
     projects = [row[0] for row in rows("SELECT slug FROM accounts_project WHERE lab_id = %s ORDER BY id", lab)]

@@ -29,7 +29,7 @@ PAGES = """
     /invite/ /tokens/ /tokens/codecarbon/ /trackers/mlflow/ /lab/ /audit/ /audit.csv /setup/ /signin/ /login-code/
     /livez /readyz /accounts/security/ /accounts/password/change/ /accounts/login/ /accounts/signup/
     /accounts/inactive/ /accounts/reauthenticate/ /no/such/page/
-""".split()
+"""
 # Addresses of things: a form, and what fills it in. %s is the lab.
 THINGS = (
     ("/projects/{}/", "SELECT slug FROM accounts_project WHERE lab_id = %s ORDER BY id"),
@@ -139,7 +139,7 @@ def visit_all(known: dict[str, list[str]] | None, progress: Callable[[str], None
 
 
 def _crawl(visits: Visits, slug: str, lab: int, client: Client) -> None:
-    waiting = list(PAGES)
+    waiting = PAGES.split()
     for form, query in THINGS:
         waiting += things(lab, form, query)
     given = len(waiting)
