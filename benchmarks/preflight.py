@@ -70,13 +70,20 @@ def family(small: Any, size: int, now: int) -> None:
         runs = Run.objects.bulk_create(
             [
                 Run(
-                    lab=small.lab, uuid=uuid.uuid4(), name="train.py", started_us=started_s + i * 60_000_000,
-                    ended_us=started_s + i * 60_000_000 + 1, state="finished", node=small.node, user=small.owner, host="ws-1",
+                    lab=small.lab,
+                    uuid=uuid.uuid4(),
+                    name="train.py",
+                    started_us=started_s + i * 60_000_000,
+                    ended_us=started_s + i * 60_000_000 + 1,
+                    state="finished",
+                    node=small.node,
+                    user=small.owner,
+                    host="ws-1",
                 )
                 for i in numbers
             ],
             batch_size=1000,
-        )  # fmt: skip
+        )
         rows, keys = [], []
         for i, run in zip(numbers, runs, strict=True):
             row = row_from_payload(base)

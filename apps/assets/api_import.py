@@ -107,9 +107,13 @@ class ImportsView(APIView):
         content: Any = request.data
         options = Options(import_params["currency"], import_params["bought_on"])
         row = bring(
-            lab=who.lab, file_name=import_params["file_name"] or "api.csv", content=content or b"", options=options, by=who.user,
+            lab=who.lab,
+            file_name=import_params["file_name"] or "api.csv",
+            content=content or b"",
+            options=options,
+            by=who.user,
             now=now_us(),
-        )  # fmt: skip
+        )
         if import_params["confirm"] == "yes" and row.state == ImportState.READ:
             confirm(row=row, by=who.user, now=now_us())
         return _import_response(row)

@@ -84,10 +84,19 @@ def analyse_replacement(*, lab: Lab, asset: Asset, query: ReplacementQuery, now:
     life = query.life_years or LIFE_YEARS[HardwareKind(asset.kind)]
     inputs = None if result is None or isinstance(result, Unknown) else _known(sourced_inputs)
     return ReplacementAnalysis(
-        asset=asset, new=new, query=query, inputs=sourced_inputs, result=result, life_years=life, meter=meter, measured=measured_use,
-        use=_query(lab, meter, measured_use), account=_account(asset, hour), measures=_measures(asset, new),
+        asset=asset,
+        new=new,
+        query=query,
+        inputs=sourced_inputs,
+        result=result,
+        life_years=life,
+        meter=meter,
+        measured=measured_use,
+        use=_query(lab, meter, measured_use),
+        account=_account(asset, hour),
+        measures=_measures(asset, new),
         ways=payback.ways(inputs, life + query.wait_years, query.wait_years) if inputs else [],
-    )  # fmt: skip
+    )
 
 
 def _new(lab: Lab, query: ReplacementQuery) -> HardwareModel | None:

@@ -151,9 +151,14 @@ def _repeat(small: SmallLab, uuid: UUID, name: str) -> None:
     repeat = DuplicateFinding.objects.get(lab=small.lab)
     assert repeat.run == again
     decide(
-        lab=small.lab, finding_ids=[repeat.pk], state=FindingState.DISMISSED, reason=name[:400], by=small.owner, is_manager=True,
+        lab=small.lab,
+        finding_ids=[repeat.pk],
+        state=FindingState.DISMISSED,
+        reason=name[:400],
+        by=small.owner,
+        is_manager=True,
         now=T0,
-    )  # fmt: skip
+    )
     asked = Preflight.objects.create(
         lab=small.lab, uuid=uuid4(), at_us=T0, user=small.owner, name=name[:200], verdict="duplicate",
         certainty="verified", level="warn", matches=[str(run.uuid)], outcome="stopped",
@@ -184,10 +189,18 @@ def _artifact(small: SmallLab, run: str, name: str) -> None:
     plan = CleanupPlan.objects.create(lab=small.lab, node=small.node, created_by=small.owner, created_us=now_us())
     copy = Copy.objects.get(lab=small.lab)
     CleanupItem.objects.create(
-        plan=plan, copy=copy, artifact=copy.artifact, retention_class="intermediate", is_last_copy=True, due_us=T0, selected=True,
-        objection=name[:300], word=name[:300], retrain_run=Run.objects.get(lab=small.lab, uuid=UUID(run)),
+        plan=plan,
+        copy=copy,
+        artifact=copy.artifact,
+        retention_class="intermediate",
+        is_last_copy=True,
+        due_us=T0,
+        selected=True,
+        objection=name[:300],
+        word=name[:300],
+        retrain_run=Run.objects.get(lab=small.lab, uuid=UUID(run)),
         retrain_mj=1,
-    )  # fmt: skip
+    )
     Notification.objects.create(
         plan=plan,
         user=small.owner,

@@ -186,10 +186,16 @@ class History:
             asked = [
                 query.replace(subject_kind="project", subject_key="vision"),
                 query.replace(subject_kind="node", subject_key=self.node),
-                query.replace(subject_kind="person", subject_key=str(self.small.owner.pk)), query.replace(quality="SAMPLED"),
-                query.replace(consumer="idle"), query.replace(consumer="idle_share"), query.replace(consumer="unattributed"),
-                query.replace(project="-"), query.replace(project="nlp"), query.replace(os_user="alice"), query.replace(use="idle"),
-            ]  # fmt: skip
+                query.replace(subject_kind="person", subject_key=str(self.small.owner.pk)),
+                query.replace(quality="SAMPLED"),
+                query.replace(consumer="idle"),
+                query.replace(consumer="idle_share"),
+                query.replace(consumer="unattributed"),
+                query.replace(project="-"),
+                query.replace(project="nlp"),
+                query.replace(os_user="alice"),
+                query.replace(use="idle"),
+            ]
             for one in asked:
                 found[one.to_query_string()] = figure(self.lab, one)
             for column, pk in (("device_id", self.device), ("node_id", self.small.node.pk)):

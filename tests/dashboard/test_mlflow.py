@@ -89,7 +89,7 @@ def test_experiments_by_name(lab: SmallLab, owner: Client, fake: FakeMlflow) -> 
     ("change", "words"),
     [
         ({"name": ""}, "needs a name"),
-        ({"address": "mlflow.example.org"}, "begins with https://"),
+        ({"address": "mlflow.example.org"}, "starts with https://"),
         ({"address": "https://ada:pw@mlflow.example.org"}, "must not contain a user or a password"),
         ({"sign_in": "magic"}, "no way to sign in"),
         ({"sign_in": "password", "user": ""}, "belongs to a user"),
