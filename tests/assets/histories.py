@@ -68,4 +68,4 @@ def planned_end(events: list[Event]) -> int | None:
     life = amortisation._Life()
     for event in events:
         amortisation._applied(life, event)
-    return life.end_hour if life.begun else None
+    return life.end_hour if life.is_started else None

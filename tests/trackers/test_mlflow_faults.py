@@ -108,10 +108,10 @@ def test_one_run_that_cannot_be_read_holds_up_nobody(
 ) -> None:
     for i in range(3):
         training(fake, f"r{i}", start_ms=MS + i, over=False)
-    answer = fake.respond
+    respond = fake.respond
     bad = {"r0"}
     monkeypatch.setattr(
-        fake, "answer", lambda path, body, query: None if query.get("run_id") in bad else answer(path, body, query)
+        fake, "respond", lambda path, body, query: None if query.get("run_id") in bad else respond(path, body, query)
     )
     for status in (404, 404):  # again and again
         assert poll(source).problem == "", status
@@ -131,10 +131,10 @@ def test_pages_that_go_round_in_circles(fake: FakeMlflow, source: MlflowSource, 
 
 def test_what_is_no_run_is_passed_over(fake: FakeMlflow, source: MlflowSource, monkeypatch: pytest.MonkeyPatch) -> None:
     training(fake, "a1")
-    answer = fake.respond
+    respond = fake.respond
 
     def odd(path: str, body: dict[str, Any], query: dict[str, str]) -> Any:
-        found = answer(path, body, query)
+        found = respond(path, body, query)
         if path == "/runs/search":
             found["runs"] = [{"info": {"run_id": "a b' OR 1"}}, {"data": {}}, 7, *found["runs"]]
         return found
