@@ -19,7 +19,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from tests.environment import own_environment
 from tests.services.postgres import Postgres
-from tests.services.process import answers, end, free_port, wait_until
+from tests.services.process import answers, end_process, free_port, wait_until
 
 MARK_MS = 100.0
 ROOT = Path(__file__).resolve().parent.parent
@@ -156,7 +156,7 @@ def serving(folder: str) -> Iterator[int]:
             wait_until(lambda: answers(f"http://127.0.0.1:{port}/livez"), what="the web server's first answer", seconds=60)
             yield port
         finally:
-            end(web)
+            end_process(web)
 
 
 def ask(port: int, token: str, fingerprint: dict[str, Any], samples: int) -> tuple[list[float], dict[str, Any]]:

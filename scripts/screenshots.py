@@ -37,13 +37,13 @@ def prepare(port: int) -> tuple[str, dict[str, str]]:
     from apps.carbon.figures.query import iso_hour
     from apps.core.clock import now_us
     from apps.preflight.models import DuplicateFinding
-    from tests.seeded import DAYS, seed
-    from tests.seeded_things import register_hardware, tell_artifacts
+    from tests.seeded_lab import DAYS, seed
+    from tests.seeded_artifacts import register_hardware, register_artifacts
 
     now = now_us()
     seeded = seed(now=now)
     card = register_hardware(seeded, now=now)
-    model, plan = tell_artifacts(seeded, now=now)
+    model, plan = register_artifacts(seeded, now=now)
     hour = now // 3_600_000_000
     run = seeded.lab.runs.filter(state="finished", project__isnull=False).order_by("-started_us").first()
     assert run is not None

@@ -16,8 +16,8 @@ from apps.fleet.models import Node, Placement, Site, SitePue, SiteZone
 from apps.fleet.services import create_site, register_node
 from apps.ingest.parsing import parse_batch
 from apps.ingest.services import accept_batch
-from tests.copied import copied
-from tests.shipped import T0
+from tests.row_copies import copy_or_create
+from tests.shipped_data import T0
 
 MINUTE = 60_000_000
 BOOT = "0b6f0c1e-1111-4222-8333-444455556666"
@@ -35,7 +35,7 @@ class SmallLab:
 
 def small_lab(*, name: str = "Cell Lab", zone: str = "DE", kind: str = SiteKind.WORKSTATION) -> SmallLab:
     """Create a lab with the shipped factors applied. Where nothing is yet: the rows that services made the first time."""
-    return copied((name, zone, kind), lambda: _made(name, zone, kind), SMALL)
+    return copy_or_create((name, zone, kind), lambda: _created(name, zone, kind), SMALL)
 
 
 # What :func:`small_lab` writes to.
@@ -44,7 +44,7 @@ SMALL = (
 )  # fmt: skip
 
 
-def _made(name: str, zone: str, kind: str) -> SmallLab:
+def _created(name: str, zone: str, kind: str) -> SmallLab:
     owner = User.objects.create_user(username=f"owner-{uuid.uuid4().hex[:6]}", password="correct horse battery")
     lab = create_lab(name=name, time_zone="Europe/Berlin", owner=owner, now=T0)
     site = create_site(lab=lab, name="Room 1", kind=SiteKind(kind), zone=zone)

@@ -17,7 +17,7 @@ from hypothesis import settings as hypothesis_settings
 
 from apps.accounts.authentication import forget_tokens
 from tests.services import chromium
-from tests.services.prepared import migrated
+from tests.services.data_directories import migrated_database
 
 gc.disable()  # what is imported and collected makes no garbage; see pytest_collection_finish
 
@@ -107,7 +107,7 @@ def django_db_modify_db_settings(django_db_modify_db_settings: None, django_db_b
         if connection.vendor == "sqlite":
             name = connection.creation._get_test_db_name()
             memory = stack.enter_context(closing(sqlite3.connect(name, uri=True)))  # lives as long as this connection
-            with closing(sqlite3.connect(migrated())) as made:
+            with closing(sqlite3.connect(migrated_database())) as made:
                 made.backup(memory)
         elif template := os.environ.get("LABCARBON_TEST_TEMPLATE"):
             connection.settings_dict["TEST"]["TEMPLATE"] = template
@@ -120,11 +120,11 @@ def django_db_setup(django_db_setup: None, django_db_blocker: Any) -> None:
     from django.apps import apps
     from django.db.models.signals import post_migrate
 
-    from tests.shipped import shipped
+    from tests.shipped_data import load_shipped_data
 
     with django_db_blocker.unblock():
-        shipped()
-    post_migrate.connect(shipped, sender=apps.get_app_config("catalog"))
+        load_shipped_data()
+    post_migrate.connect(load_shipped_data, sender=apps.get_app_config("catalog"))
 
 
 @pytest.fixture(autouse=True)

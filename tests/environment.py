@@ -15,33 +15,33 @@ import pytest
 
 SECRET_KEY = "a-secret-key-that-nothing-but-the-tests-of-LabCarbon-uses-0123456789"
 TOKEN_PEPPERS = "1:00112233445566778899aabbccddeeff,2:ffeeddccbbaa99887766554433221100"
-KEPT = frozenset({
+PASSED_VARIABLES = frozenset({
     "LABCARBON_DATABASE_URL", "LABCARBON_TEST_BOTH", "LABCARBON_TEST_LEFT_OUT", "LABCARBON_KILLS", "LABCARBON_SEED",
     "LABCARBON_IMAGE_CACHE", "LABCARBON_TEST_SHARED", "LABCARBON_TEST_TEMPLATE",
 })  # fmt: skip
 
 
-def own_environment(data_dir: str) -> dict[str, str]:
+def installation_environment(data_dir: str) -> dict[str, str]:
     """Return the LABCARBON_* variables of a test installation that keeps its data in ``data_dir``."""
     return {"LABCARBON_DATA": data_dir, "LABCARBON_SECRET_KEY": SECRET_KEY, "LABCARBON_TOKEN_PEPPERS": TOKEN_PEPPERS}
 
 
-def _hear_signals() -> None:
+def _restore_signal_handlers() -> None:
     """Undo what a shell's background or nohup ignores: the processes that the tests start would inherit it."""
     for number, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
         if signal.getsignal(number) == signal.SIG_IGN:
             signal.signal(number, handler)
 
 
-def _take_over() -> None:
-    for name in [name for name in os.environ if name.startswith("LABCARBON_") and name not in KEPT]:
+def _replace_environment() -> None:
+    for name in [name for name in os.environ if name.startswith("LABCARBON_") and name not in PASSED_VARIABLES]:
         del os.environ[name]
     if "LABCARBON_TEST_SHARED" not in os.environ:  # the first process of a run: its workers share it
         shared = os.environ["LABCARBON_TEST_SHARED"] = tempfile.mkdtemp(prefix="labcarbon-shared-")
         atexit.register(shutil.rmtree, shared, ignore_errors=True)
     data_dir = tempfile.mkdtemp(prefix="labcarbon-tests-")
     atexit.register(shutil.rmtree, data_dir, ignore_errors=True)
-    os.environ.update(own_environment(data_dir))
+    os.environ.update(installation_environment(data_dir))
     # Before any worker process of pytest-xdist starts, so that all have the same.
     os.environ.setdefault("LABCARBON_SEED", str(random.SystemRandom().randrange(1 << 32)))
 
@@ -51,5 +51,5 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     terminalreporter.write_line(f"LABCARBON_SEED={os.environ['LABCARBON_SEED']}")
 
 
-_hear_signals()
-_take_over()
+_restore_signal_handlers()
+_replace_environment()

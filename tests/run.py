@@ -16,8 +16,8 @@ from typing import IO
 
 import pytest
 
+from tests.services.data_directories import MIGRATED, postgres
 from tests.services.postgres import programs
-from tests.services.prepared import MIGRATED, postgres
 
 ROOT = Path(__file__).resolve().parent.parent
 # Many tests of the first pass wait for a process, a clock or a page; those of the second for nothing. With one worker less
@@ -27,73 +27,73 @@ WORKERS = {"SQLite": CORES + 2, "PostgreSQL": CORES}
 
 # The suite starts some hundred programs: where nothing keeps what was compiled, that takes a sixth of its time. And a make
 # that a test starts is nobody's child.
-_NOT_OURS = frozenset({"PYTHONDONTWRITEBYTECODE", "MAKEFLAGS", "MFLAGS", "MAKELEVEL"})
+_DROPPED_VARIABLES = frozenset({"PYTHONDONTWRITEBYTECODE", "MAKEFLAGS", "MFLAGS", "MAKELEVEL"})
 
 
-def packages_wanted() -> list[str]:
+def debian_packages() -> list[str]:
     """Return the Debian packages that the tests use (tests/debian-packages.txt)."""
     lines = (ROOT / "tests" / "debian-packages.txt").read_text(encoding="utf-8").splitlines()
     return [word for line in lines if (word := line.split("#", 1)[0].strip())]
 
 
-def one_pass(name: str, arguments: list[str], environment: dict[str, str], output: IO[str] | None = None) -> int:
+def run_pass(name: str, arguments: list[str], environment: dict[str, str], output: IO[str] | None = None) -> int:
     """Run pytest once, tell how long it took, and return its exit code. ``output``: what keeps its words for later."""
     print(f"== tests on {name}", flush=True)
-    begun = time.monotonic()
+    started_s = time.monotonic()
     workers = ["-n", str(WORKERS[name]), "--dist", "loadgroup", "--no-loadscope-reorder"]
     command = [sys.executable, "-m", "pytest", *workers, "--durations=25", *arguments]
-    kept = {key: value for key, value in os.environ.items() if key not in _NOT_OURS}
-    code = subprocess.run(command, cwd=ROOT, env={**kept, **environment}, stdout=output, stderr=output).returncode
+    environ = {key: value for key, value in os.environ.items() if key not in _DROPPED_VARIABLES}
+    code = subprocess.run(command, cwd=ROOT, env={**environ, **environment}, stdout=output, stderr=output).returncode
     ended = {0: "green", pytest.ExitCode.NO_TESTS_COLLECTED: "nothing to test"}.get(code, f"RED (exit {code})")
-    print(f"== {name}: {ended} after {time.monotonic() - begun:.0f} s", flush=True)
+    print(f"== {name}: {ended} after {time.monotonic() - started_s:.0f} s", flush=True)
     return code
 
 
-def compiled() -> None:
+def compile_tests() -> None:
     """Have every test module compiled once, not by each worker for itself. What is wrong with one, the pass tells."""
     command = [sys.executable, "-m", "pytest", "--collect-only", "-qq"]
-    kept = {key: value for key, value in os.environ.items() if key not in _NOT_OURS}
-    subprocess.run(command, cwd=ROOT, env=kept, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    environ = {key: value for key, value in os.environ.items() if key not in _DROPPED_VARIABLES}
+    subprocess.run(command, cwd=ROOT, env=environ, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
-def on_postgres(arguments: list[str], environment: dict[str, str], output: IO[str]) -> int:
+def run_postgres_pass(arguments: list[str], environment: dict[str, str], output: IO[str]) -> int:
     """Run the second pass on a server of its own."""
     with postgres() as server:
         own = {"LABCARBON_DATABASE_URL": server.url, "LABCARBON_TEST_TEMPLATE": MIGRATED}
-        return one_pass("PostgreSQL", arguments, {**environment, **own}, output)
+        return run_pass("PostgreSQL", arguments, {**environment, **own}, output)
 
 
-def verdict(codes: list[int], *, asked: bool) -> int:
+def verdict(codes: list[int], *, is_selection: bool) -> int:
     """Return the exit code of all passes. What was asked for may belong to one of them alone; of the whole suite, each has
     a part."""
     with_tests = [code for code in codes if code != pytest.ExitCode.NO_TESTS_COLLECTED]
-    return max(with_tests if asked and with_tests else codes)
+    return max(with_tests if is_selection and with_tests else codes)
 
 
 def main(arguments: list[str]) -> int:
     """Run both passes; return the exit code."""
     with tempfile.TemporaryDirectory(prefix="labcarbon-suite-") as scratch, ThreadPoolExecutor() as pool:
-        left_out, said = Path(scratch) / "left-out", Path(scratch) / "postgres"
+        left_out, postgres_output = Path(scratch) / "left-out", Path(scratch) / "postgres"
         shared = {"LABCARBON_TEST_BOTH": "1", "LABCARBON_TEST_LEFT_OUT": str(left_out)}
         second = None
-        with said.open("w+", encoding="utf-8") as output:
+        with postgres_output.open("w+", encoding="utf-8") as output:
             if programs():
-                second = pool.submit(on_postgres, arguments, shared, output)
+                second = pool.submit(run_postgres_pass, arguments, shared, output)
             else:
                 left_out.write_text("left out: the whole pass on PostgreSQL: not installed (apt-get install postgresql)\n")
             if not arguments:
-                compiled()
-            codes = [one_pass("SQLite", arguments, shared)]
+                compile_tests()
+            codes = [run_pass("SQLite", arguments, shared)]
             if second:
                 codes.append(second.result())
                 output.seek(0)
                 print(f"== what was said on PostgreSQL\n{output.read()}", flush=True)
-        named = left_out.read_text(encoding="utf-8") if left_out.exists() else ""
-    print(named or "Nothing was left out.", flush=True)
-    if named and os.environ.get("CI", "").lower() in {"1", "true"}:
+        report = left_out.read_text(encoding="utf-8") if left_out.exists() else ""
+    print(report or "Nothing was left out.", flush=True)
+    if report and os.environ.get("CI", "").lower() in {"1", "true"}:
         print("CI=true: nothing may be left out.", flush=True)
         return 1
-    return verdict(codes, asked=bool(arguments))
+    return verdict(codes, is_selection=bool(arguments))
 
 
 if __name__ == "__main__":

@@ -17,4 +17,4 @@ NONE = pytest.ExitCode.NO_TESTS_COLLECTED
 def test_a_pass_without_tests_is_green_only_where_another_had_what_was_asked_for(
     codes: list[int], asked: bool, code: int
 ) -> None:
-    assert verdict(codes, asked=asked) == code
+    assert verdict(codes, is_selection=asked) == code

@@ -40,12 +40,12 @@ def build(progress: Callable[[str], None]) -> None:
     from tests.attacks.conftest import fill
     from tests.browser import seed as browser_seed
     from tests.builders import small_lab
-    from tests.seeded import seed
-    from tests.seeded_things import register_hardware, tell_artifacts
-    from tests.shipped import shipped
+    from tests.seeded_lab import seed
+    from tests.seeded_artifacts import register_hardware, register_artifacts
+    from tests.shipped_data import load_shipped_data
 
     reseed("shipped")
-    shipped()
+    load_shipped_data()
     reseed("browser")
     with contextlib.redirect_stdout(io.StringIO()):
         browser_seed.main()
@@ -54,7 +54,7 @@ def build(progress: Callable[[str], None]) -> None:
     reseed("hardware")
     register_hardware(seeded, now=NOW_US)
     reseed("artifacts")
-    tell_artifacts(seeded, now=NOW_US)
+    register_artifacts(seeded, now=NOW_US)
     reseed("attacks")
     fill(small_lab(name="Ours"))
     progress("labs built")

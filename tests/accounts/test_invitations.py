@@ -21,8 +21,8 @@ from apps.accounts.services.members import change_role, remove_member
 from apps.core.errors import Conflict, Forbidden, InvalidInput, NotFound
 from tests.accounts.racing import race
 from tests.builders import T0, SmallLab, small_lab
-from tests.environment import own_environment
-from tests.services.prepared import prepared
+from tests.environment import installation_environment
+from tests.services.data_directories import prepare_data_dir
 
 People = dict[str, User]
 
@@ -187,9 +187,9 @@ def test_twenty_at_once_on_a_file(tmp_path: Path) -> None:
     """The same on SQLite as it is run: a file, WAL, a connection for each thread."""
     import os
 
-    prepared(tmp_path)
+    prepare_data_dir(tmp_path)
     kept = {name: value for name, value in os.environ.items() if not name.startswith("LABCARBON_")}
-    environment = {**kept, **own_environment(str(tmp_path)), "DJANGO_SETTINGS_MODULE": "labcarbon.settings"}
+    environment = {**kept, **installation_environment(str(tmp_path)), "DJANGO_SETTINGS_MODULE": "labcarbon.settings"}
     root = Path(__file__).parents[2]
     done = subprocess.run(
         [sys.executable, "-m", "tests.accounts.racing"],

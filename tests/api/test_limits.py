@@ -7,20 +7,20 @@ from pathlib import Path
 
 import pytest
 
-from tests.environment import own_environment
-from tests.services.prepared import prepared
+from tests.environment import installation_environment
+from tests.services.data_directories import prepare_data_dir
 
 ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.parametrize("unpacked", [32 << 20, 1000 << 20])
 def test_a_gzip_bomb_is_413_in_little_memory(tmp_path: Path, unpacked: int) -> None:
-    prepared(tmp_path)
+    prepare_data_dir(tmp_path)
     environment = {name: value for name, value in os.environ.items() if not name.startswith("LABCARBON_")}
     told = subprocess.run(
         [sys.executable, "-m", "tests.api.bomb", str(unpacked)],
         cwd=ROOT,
-        env={**environment, **own_environment(str(tmp_path))},
+        env={**environment, **installation_environment(str(tmp_path))},
         capture_output=True,
         text=True,
         timeout=120,

@@ -5,7 +5,7 @@ import pytest
 from apps.runs.models import Run
 from tests.artifacts.sample_plans import finished_run
 from tests.builders import SmallLab, small_lab
-from tests.copied import copied
+from tests.row_copies import copy_or_create
 
 
 def _with_run() -> SmallLab:
@@ -17,7 +17,7 @@ def _with_run() -> SmallLab:
 @pytest.fixture
 def lab(db: None, request: pytest.FixtureRequest) -> SmallLab:
     """A small lab; where a test asks for ``run``, with that."""
-    return copied("finished run", _with_run) if "run" in request.fixturenames else small_lab()
+    return copy_or_create("finished run", _with_run) if "run" in request.fixturenames else small_lab()
 
 
 @pytest.fixture

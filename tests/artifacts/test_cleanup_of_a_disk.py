@@ -23,7 +23,6 @@ from apps.artifacts.cleanup.retention import DAY_US
 from apps.artifacts.models import Artifact, CleanupPlan, Copy
 from apps.core.clock import now_us, utc
 from apps.dashboard.formatting import size
-from tests.alone import answer_one_at_a_time
 from tests.api.conftest import Caller
 from tests.artifacts.sample_disk import RUNS, Item, engineers_disk, listing
 from tests.builders import MINUTE, SmallLab, W, push, small_lab
@@ -31,6 +30,7 @@ from tests.collector.cleanup.support import read_digest, two_days_ago
 from tests.collector.collector_process import Collector
 from tests.dashboard.conftest import client_of
 from tests.dashboard.support import figures_on, text_of
+from tests.serialized_server import serialize_requests
 
 pytestmark = pytest.mark.django_db(transaction=True)
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "artifacts.md"
@@ -93,7 +93,7 @@ class Day:
 
 @pytest.fixture
 def day(live_server: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Day:
-    answer_one_at_a_time(monkeypatch)
+    serialize_requests(monkeypatch)
     lab = small_lab()
     Client().get("/api/v1/preflight/")  # the first request of a process reads its code
     engineer = User.objects.create_user(username="eng")

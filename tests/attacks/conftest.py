@@ -42,7 +42,7 @@ from tests.artifacts.support import register_rows as artifacts_told
 from tests.assets.support import bought
 from tests.attacks.routes import ARTIFACT, PROJECT
 from tests.builders import MINUTE, T0, SmallLab, W, push, small_lab
-from tests.copied import copied
+from tests.row_copies import copy_or_create
 from tests.runs.fingerprints import a_run, parsed
 
 RUN = "7f1d3b52-2222-4333-8444-555566667777"
@@ -174,7 +174,7 @@ def _server(small: SmallLab, uuid: UUID, name: str) -> None:
     Job.objects.filter(kind="trackers.mlflow").delete()
     MlflowSource.objects.filter(pk=source.pk).update(problem=name[:400], version=name[:40])
     run = Run.objects.get(lab=small.lab, uuid=uuid)
-    said = {"problem": name[:300], "tell_problem": name[:300], "verdict": name[:500], "told_verdict": name[:500]}
+    said = {"problem": name[:300], "verdict_problem": name[:300], "verdict": name[:500], "written_verdict": name[:500]}
     MlflowRun.objects.create(source=source, mlflow_id="a1", run=run, last_listed_us=T0, **said)
 
 
@@ -247,7 +247,7 @@ def _labs() -> tuple[SmallLab, SmallLab]:
 
 @pytest.fixture
 def world(db: None) -> World:
-    ours, theirs = copied("world", _labs)
+    ours, theirs = copy_or_create("world", _labs)
     now = now_us()
     return World(
         ours,

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.environment import own_environment
-from tests.services.prepared import prepared
+from tests.environment import installation_environment
+from tests.services.data_directories import prepare_data_dir
 
 ROOT = Path(__file__).parents[2]
 SERVED = {
@@ -22,7 +22,7 @@ SERVED = {
 
 def _run(tmp_path: Path, *arguments: str, **changes: str | None) -> subprocess.CompletedProcess[str]:
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("LABCARBON_", "DJANGO_ALLOW"))}
-    own = {**own_environment(str(tmp_path)), **changes}
+    own = {**installation_environment(str(tmp_path)), **changes}
     environment.update({name: value for name, value in own.items() if value is not None})
     return subprocess.run(
         [sys.executable, *arguments], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60
@@ -65,7 +65,7 @@ def test_it_refuses_to_start_and_says_what_mends_it(tmp_path: Path, changes: dic
 
 
 def test_no_password_is_made_by_default(tmp_path: Path) -> None:
-    prepared(tmp_path)
+    prepare_data_dir(tmp_path)
     count = "from apps.accounts.models import User; print('people:', User.objects.count())"
     told = _run(tmp_path, "manage.py", "shell", "--verbosity", "0", "-c", count)
     assert "people: 0" in told.stdout, told.stderr

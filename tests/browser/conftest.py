@@ -16,9 +16,9 @@ import pytest
 
 from tests.browser.addresses import found_from
 from tests.browser.visit import Visit
-from tests.environment import own_environment
-from tests.services.prepared import seeded
-from tests.services.process import answers, dies_with_us, end, free_port, wait_until
+from tests.environment import installation_environment
+from tests.services.data_directories import seed_data_dir
+from tests.services.process import answers, end_process, end_with_parent, free_port, wait_until
 
 ROOT = Path(__file__).parents[2]
 
@@ -53,20 +53,20 @@ def served() -> Iterator[Served]:
         port = free_port()
         kept = {name: value for name, value in os.environ.items() if not name.startswith("LABCARBON_")}
         environment = {
-            **kept, **own_environment(directory), "LABCARBON_PORT": str(port),
+            **kept, **installation_environment(directory), "LABCARBON_PORT": str(port),
             "DJANGO_SETTINGS_MODULE": "labcarbon.settings",
         }  # fmt: skip
 
-        told = json.loads(seeded(Path(directory), "tests.browser.seed"))
+        told = json.loads(seed_data_dir(Path(directory), "tests.browser.seed"))
         url = f"http://127.0.0.1:{port}"
         command = [sys.executable, "-m", "gunicorn", "labcarbon.wsgi", "--bind", f"127.0.0.1:{port}", "--threads", "4"]
         with (Path(directory) / "web.log").open("wb") as log:
-            web = subprocess.Popen(dies_with_us(command), cwd=ROOT, env=environment, stdout=log, stderr=log)
+            web = subprocess.Popen(end_with_parent(command), cwd=ROOT, env=environment, stdout=log, stderr=log)
         try:
             wait_until(lambda: answers(f"{url}/readyz"), what="the web server's first answer", seconds=60)
             yield Served(url, **told)
         finally:
-            end(web)
+            end_process(web)
 
 
 @pytest.fixture(scope="session")

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from tests.browser.visit import Visit
-from tests.until import until
+from tests.page_wait import wait_until_true
 
 
 def test_a_rule_is_previewed_made_withdrawn_and_restored(visit: Callable[..., Visit]) -> None:
@@ -34,5 +34,5 @@ def test_a_button_answers_at_once_and_once(visit: Callable[..., Visit]) -> None:
     page.evaluate("document.querySelector('form[action=\"/rules/\"]').addEventListener('submit', (e) => e.preventDefault())")
     button = page.get_by_role("button", name="See what it moves")
     button.click()
-    until(page, "document.querySelector('form[action=\"/rules/\"] > button').disabled")
+    wait_until_true(page, "document.querySelector('form[action=\"/rules/\"] > button').disabled")
     assert button.is_disabled()

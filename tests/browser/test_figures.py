@@ -7,7 +7,7 @@ from urllib.parse import parse_qs, unquote
 
 from tests.browser.addresses import pages_only
 from tests.browser.visit import Visit
-from tests.until import until
+from tests.page_wait import wait_until_true
 
 QUERIES = "links => links.map(link => link.dataset.figure)"
 FIGURES = """nodes => nodes.map(node => [node.getAttribute('data-figure'), node.getAttribute('data-value'),
@@ -82,7 +82,7 @@ def _in_a_tab(page: Any, link: Any) -> tuple[str, list[Any]]:
     with page.context.expect_page() as opened:
         link.click(modifiers=["Control"])
     told = opened.value
-    until(told, "() => document.readyState !== 'loading' && document.querySelector('[data-explain-value]')")
+    wait_until_true(told, "() => document.readyState !== 'loading' && document.querySelector('[data-explain-value]')")
     found = told.url, told.evaluate(DRAWN)
     told.close()
     return found

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urljoin, urlsplit
 
-from tests.until import until
+from tests.page_wait import wait_until_true
 
 # plotly.js tries eval once, is refused, and goes on without: docs/adr/0003-content-security-policy.md
 _PLOTLY_EVAL = ("Evaluating a string as JavaScript violates", "unsafe-eval")
@@ -28,7 +28,7 @@ class Visit:
         assert reply is not None
         assert reply.status == 200, (address, reply.status)
         if self.page.locator("[data-chart]").count():
-            until(self.page, _ALL_DRAWN)
+            wait_until_true(self.page, _ALL_DRAWN)
         return self.page
 
     def listen(self) -> None:

@@ -19,7 +19,7 @@ from apps.catalog.selectors import best_figure, category_default, model_of, sear
 from apps.catalog.services import load_catalogue
 from apps.core.units import UG_PER_KG
 from tests.builders import T0
-from tests.shipped import no_catalogue
+from tests.shipped_data import empty_catalogue
 
 HEAD = (
     "kind,category,name,aliases,vendor,method,unit,total_kg,low_kg,high_kg,manufacture_kg,transport_kg,end_of_life_kg,"
@@ -91,7 +91,7 @@ def test_a_pack_that_is_left_out_is_superseded_and_comes_back(settings: Any) -> 
 
 
 def test_without_packs_nothing_of_them_is_there(db: None, settings: Any) -> None:
-    no_catalogue()
+    empty_catalogue()
     settings.DATA_PACKS = []
     load_catalogue(now=T0)
     assert set(EmbodiedFigure.objects.values_list("pack", flat=True)) == {""}
@@ -111,7 +111,7 @@ def small_tables(db: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sett
         (tmp_path / f"{kind}.csv").write_text((DATA / f"{kind}.csv").read_text(encoding="utf-8").split("\n")[0] + "\n")
     _table(tmp_path, "network,switch,Switch A,Switch-A1;SwA,,lca,item,0.1,0.05,0.2,,,,,,Somebody,2024,MIT,read,")
     monkeypatch.setattr(tables, "DATA", tmp_path)
-    no_catalogue()
+    empty_catalogue()
     load_catalogue(now=T0)
     return tmp_path
 

@@ -26,7 +26,6 @@ from apps.accounts.services.labs import issue_user_token
 from apps.artifacts.models import Artifact, LineageEdge
 from apps.core.clock import now_us
 from apps.runs.models import Run
-from tests.alone import answer_one_at_a_time
 from tests.builders import small_lab
 from tests.collector.cleanup.support import read_digest
 from tests.collector.collector_process import DEFAULT_TIMEOUT, Collector, wait_for
@@ -34,6 +33,7 @@ from tests.collector.scan.support import safetensors, torch
 from tests.collector.test_sent_data import VARYING, documented, keys
 from tests.collector.test_tracking import track
 from tests.fakes import labcarbon_server as fakes
+from tests.serialized_server import serialize_requests
 
 
 def digest(content: bytes) -> str:
@@ -354,7 +354,7 @@ def test_the_package_holds_all_its_folders() -> None:
 
 @pytest.mark.django_db(transaction=True)
 def test_the_real_server_is_told(live_server: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    answer_one_at_a_time(monkeypatch)
+    serialize_requests(monkeypatch)
     lab = small_lab()
     Client().get("/api/v1/preflight/")  # the first request of a process reads its code
     token = issue_user_token(lab=lab.lab, user=lab.owner, now=now_us())
@@ -367,7 +367,7 @@ def test_the_real_server_is_told(live_server: Any, tmp_path: Path, monkeypatch: 
     done = track(machine, body)
     assert done.returncode == 0, done.stderr
     run = Run.objects.get()
-    rows = LineageEdge.objects.values_list("run", "artifact__name", "role", "way")
+    rows = LineageEdge.objects.values_list("run", "artifact__name", "role", "source")
     assert set(rows) == {(run.pk, "cats.npy", "used", "told"), (run.pk, "best.safetensors", "produced", "told")}
     best = Artifact.objects.get(name="best.safetensors")
     assert (best.format, best.facts["step"], best.project == run.charged_project) == ("safetensors", 9, True)

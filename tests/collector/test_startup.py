@@ -21,10 +21,10 @@ from apps.accounts.models import Membership, User
 from apps.accounts.services.labs import issue_user_token
 from apps.core.clock import now_us
 from apps.runs.models import Fingerprint, Metric, Run
-from tests.alone import answer_one_at_a_time
 from tests.builders import SmallLab, small_lab
 from tests.collector.collector_process import Collector, wait_for
 from tests.collector.preflight_responses import UNTIL_RECEIVED
+from tests.serialized_server import serialize_requests
 
 pytestmark = pytest.mark.django_db(transaction=True)
 SCRIPT = """\
@@ -69,7 +69,7 @@ class Person:
 
 @pytest.fixture
 def answering(monkeypatch: pytest.MonkeyPatch) -> threading.Lock:
-    return answer_one_at_a_time(monkeypatch)
+    return serialize_requests(monkeypatch)
 
 
 @pytest.fixture

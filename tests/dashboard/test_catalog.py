@@ -20,7 +20,7 @@ from apps.core.units import UG_PER_KG
 from tests.builders import T0, SmallLab
 from tests.dashboard.conftest import client_of
 from tests.dashboard.support import HOSTILE, assert_needs_sign_in, assert_only, queries, text_of
-from tests.shipped import no_catalogue
+from tests.shipped_data import empty_catalogue
 
 PDF = b"%PDF-1.7\n%%EOF\n"
 UPLOAD = {"do": "upload", "method": "pcf", "unit": "item", "source": "Maker 2024", "total_kg": "90,5"}
@@ -134,7 +134,7 @@ def test_nothing_fits(owner: Client, viewer: Client) -> None:
     assert "No model fits" in page
     assert "/catalog/new/?kind=gpu&amp;name=no%20such" in page
     assert "A PI or an admin of the lab may add it" in text_of(viewer.get("/catalog/?q=no+such"))
-    no_catalogue()
+    empty_catalogue()
     assert "The catalogue is empty" in text_of(owner.get("/catalog/"))
 
 
@@ -183,7 +183,7 @@ def test_the_end_of_life_is_told_apart(owner: Client, kind: str, name: str, word
 
 
 def test_a_figure_is_uploaded_with_its_document(lab: SmallLab, owner: Client, viewer: Client, outsider: Client) -> None:
-    no_catalogue()
+    empty_catalogue()
     model = own(lab)
     page = text_of(owner.get(f"/catalog/{model.pk}/"))
     assert "No figure is known for it, nor a default" in page

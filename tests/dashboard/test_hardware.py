@@ -13,7 +13,6 @@ from apps.carbon.figures.query import ALLOCATION, TOGETHER, FigureQuery
 from apps.core.units import US_PER_HOUR
 from tests.assets.support import H0, KG, YEAR, bought
 from tests.builders import T0, SmallLab, small_lab
-from tests.copied import copied
 from tests.dashboard.support import (
     PERIOD,
     assert_each_figure_explains_itself,
@@ -24,6 +23,7 @@ from tests.dashboard.support import (
     text_of,
     use,
 )
+from tests.row_copies import copy_or_create
 
 HOME, LIST = f"/?{PERIOD}", f"/projects/?{PERIOD}"
 NOW = T0 + YEAR * US_PER_HOUR
@@ -54,7 +54,7 @@ def _filled() -> SmallLab:
 @pytest.fixture
 def lab(db: None, request: pytest.FixtureRequest) -> SmallLab:
     """A small lab; where a test asks for ``filled``, that."""
-    return copied("hardware", _filled) if "filled" in request.fixturenames else small_lab()
+    return copy_or_create("hardware", _filled) if "filled" in request.fixturenames else small_lab()
 
 
 @pytest.fixture

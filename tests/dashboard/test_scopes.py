@@ -22,7 +22,6 @@ from apps.fleet.models import Site
 from apps.fleet.services import create_site, move_node, register_node, set_control
 from tests.assets.support import H0, KG, YEAR, bought
 from tests.builders import MINUTE, T0, SmallLab, W, push, small_lab
-from tests.copied import copied
 from tests.dashboard.support import (
     HOSTILE,
     PERIOD,
@@ -34,6 +33,7 @@ from tests.dashboard.support import (
     text_of,
     use,
 )
+from tests.row_copies import copy_or_create
 
 PAGE = f"/scopes/?{PERIOD}"
 NOW = T0 + YEAR * US_PER_HOUR
@@ -66,7 +66,7 @@ def _filled() -> SmallLab:
 @pytest.fixture
 def lab(db: None, request: pytest.FixtureRequest) -> SmallLab:
     """A small lab; where a test asks for ``filled``, that."""
-    return copied("scopes", _filled) if "filled" in request.fixturenames else small_lab()
+    return copy_or_create("scopes", _filled) if "filled" in request.fixturenames else small_lab()
 
 
 @pytest.fixture

@@ -12,14 +12,14 @@ from pathlib import Path
 
 from labcarbon.launch import create_data_dir, create_processes
 from tests.collector.collector_process import LONG_TIMEOUT
-from tests.services.prepared import COMMANDS, prepared, static_files
+from tests.services.data_directories import COMMANDS, copy_static_files, prepare_data_dir
 from tests.services.process import free_port
 
 ROOT = Path(__file__).resolve().parents[2]
 BIN = Path(sys.executable).parent
 COLLECT = str(BIN / "labcarbon-collect")
 
-_FOUND_LAB = """
+_CREATE_LAB = """
 import json, sys
 import django
 django.setup()
@@ -66,8 +66,8 @@ class Installation:
 
     def command(self, name: str) -> list[str]:
         """Return the command by which `make run` starts "web server", "worker" or "collector"."""
-        (found,) = (child for child in create_processes(self.data_dir, self.port) if child.name == name)
-        return list(found.command)
+        (process,) = (child for child in create_processes(self.data_dir, self.port) if child.name == name)
+        return list(process.command)
 
     def manage(self, *arguments: str) -> str:
         """Run a management command to its end and return what it printed."""
@@ -76,15 +76,15 @@ class Installation:
     def prepare(self) -> None:
         """Make the database with the shipped tables and the static files."""
         if not self.database_url:
-            prepared(self.data_dir)
+            prepare_data_dir(self.data_dir)
             return
         for command in COMMANDS:
             self.manage(*command)
-        static_files(self.data_dir)
+        copy_static_files(self.data_dir)
 
     def codes(self, count: int = 1, *, zone: str = "DE") -> list[str]:
         """Return enrolment codes of the lab, which is made if there is none."""
-        return [str(code) for code in json.loads(self._python("-c", _FOUND_LAB, str(count), zone))]
+        return [str(code) for code in json.loads(self._python("-c", _CREATE_LAB, str(count), zone))]
 
     def shell(self, code: str) -> str:
         """Run Python with Django set up, in a process of its own, and return what it printed."""
@@ -130,13 +130,13 @@ class Machine:
         return self.data_dir / "collector"
 
     def collect(
-        self, *arguments: str, said: str = "", environ: dict[str, str] | None = None, timeout_s: float = 60.0
+        self, *arguments: str, stdin: str = "", environ: dict[str, str] | None = None, timeout_s: float = 60.0
     ) -> subprocess.CompletedProcess[str]:
         """Run ``labcarbon-collect`` with ``arguments`` to its end; ``said`` is its standard input."""
         return subprocess.run(
             [COLLECT, *arguments],
             env={**self.environ, **(environ or {})},
-            input=said,
+            input=stdin,
             capture_output=True,
             text=True,
             timeout=timeout_s,
@@ -145,5 +145,5 @@ class Machine:
 
     def enrol(self, url: str, code: str) -> None:
         """Enrol; the server must answer."""
-        done = self.collect("enrol", "--hostname", self.name, url, said=code + "\n")
+        done = self.collect("enrol", "--hostname", self.name, url, stdin=code + "\n")
         assert done.returncode == 0, done.stderr

@@ -77,7 +77,7 @@ class Load:
 
     def _window(self) -> Window:
         """The next second of a GPU that two processes share."""
-        energy_mj, begun_mj, start_us = self._rng.randint(0, 300_000), self._counter_mj, self._at_us
+        energy_mj, start_mj, start_us = self._rng.randint(0, 300_000), self._counter_mj, self._at_us
         self._counter_mj += energy_mj
         self.sent_mj += energy_mj
         self._at_us += SECOND_US
@@ -87,7 +87,7 @@ class Load:
         return Window(
             device=self.device, epoch="load", seq=self._seq, start_us=start_us, end_us=self._at_us,
             mono_start_us=monotonic_us, mono_end_us=monotonic_us + SECOND_US,
-            counter_start_mj=begun_mj, counter_end_mj=self._counter_mj, energy_mj=energy_mj,
+            counter_start_mj=start_mj, counter_end_mj=self._counter_mj, energy_mj=energy_mj,
             measurement="nvml_counter", flags=0, util_mean_pm=None, util_max_pm=None, mem_mean_mib=None,
             mem_max_mib=None, processes=1, shares=(("idle", energy_mj - part_mj), ("proc:someone/python3", part_mj)),
         )  # fmt: skip

@@ -14,21 +14,21 @@ from pathlib import Path
 from labcarbon_collect.energy.windows import Window
 from labcarbon_collect.spool.schema import unpack_window
 
-from tests.faults.books import Books, Counted
-from tests.faults.feeder import Record
+from tests.faults.counters import Record
+from tests.faults.ledger import CountedWindow, LedgerDatabase
 
 
 @dataclass
 class Spooled:
     """What is still in a collector's spool."""
 
-    windows: list[Counted] = field(default_factory=list)
-    dead: list[tuple[Counted, str]] = field(default_factory=list)
+    windows: list[CountedWindow] = field(default_factory=list)
+    dead: list[tuple[CountedWindow, str]] = field(default_factory=list)
     gaps: list[tuple[str, str, int, int]] = field(default_factory=list)
 
 
-def _counted(window: Window) -> Counted:
-    return Counted(
+def _counted(window: Window) -> CountedWindow:
+    return CountedWindow(
         window.device, window.epoch, window.seq, window.start_us, window.end_us,
         window.counter_start_mj, window.counter_end_mj, window.energy_mj,
     )  # fmt: skip
@@ -60,11 +60,11 @@ class Account:
     counted_mj: int = 0
 
     @property
-    def found_mj(self) -> int:
+    def accounted_mj(self) -> int:
         return self.accepted_mj + self.quarantined_mj + self.dead_mj + self.spooled_mj + self.gap_mj
 
 
-def audit(books: Books, node: str, spool: Spooled, records: dict[str, Record]) -> dict[str, Account]:
+def audit(books: LedgerDatabase, node: str, spool: Spooled, records: dict[str, Record]) -> dict[str, Account]:
     """Check every window of ``node`` against the GPUs' own records; return each device's sums. Raises AssertionError."""
     accepted = books.accepted(node)
     quarantined = [window for window, _ in books.quarantined(node)]
@@ -75,20 +75,20 @@ def audit(books: Books, node: str, spool: Spooled, records: dict[str, Record]) -
     gaps = {(device, epoch, from_us) for device, epoch, from_us, _ in [*books.gaps(node), *spool.gaps]}
     accounts = {}
     for device, record in records.items():
-        mine = {
+        windows_by_state = {
             name: [window for window in windows if window.device == device]
             for name, windows in (("accepted", accepted), ("quarantined", quarantined), ("dead", dead), ("spooled", spooled))
         }
-        sums = {f"{name}_mj": sum(window.energy_mj for window in windows) for name, windows in mine.items()}
-        everything = [window for windows in mine.values() for window in windows]
+        sums = {f"{name}_mj": sum(window.energy_mj for window in windows) for name, windows in windows_by_state.items()}
+        everything = [window for windows in windows_by_state.values() for window in windows]
         gap_mj = _gap_mj(device, _chains(everything), record, gaps)
         accounts[device] = Account(**sums, gap_mj=gap_mj, counted_mj=record.total_mj)
     return accounts
 
 
-def _chains(windows: Sequence[Counted]) -> list[list[Counted]]:
+def _chains(windows: Sequence[CountedWindow]) -> list[list[CountedWindow]]:
     """Return each epoch's windows in order, epochs in order of time; none lost within an epoch, none twice."""
-    epochs: dict[str, list[Counted]] = defaultdict(list)
+    epochs: dict[str, list[CountedWindow]] = defaultdict(list)
     for window in windows:
         epochs[window.epoch].append(window)
     for chain in epochs.values():
@@ -100,12 +100,12 @@ def _chains(windows: Sequence[Counted]) -> list[list[Counted]]:
     return sorted(epochs.values(), key=lambda chain: chain[0].start_us)
 
 
-def _edges(chain: list[Counted]) -> set[int]:
+def _edges(chain: list[CountedWindow]) -> set[int]:
     """Return every reading of the counter, mJ, that one epoch rests on."""
     return {edge for window in chain for edge in (window.counter_start_mj, window.counter_end_mj)}
 
 
-def _gap_mj(device: str, chains: list[list[Counted]], record: Record, declared: set[tuple[str, str, int]]) -> int:
+def _gap_mj(device: str, chains: list[list[CountedWindow]], record: Record, declared: set[tuple[str, str, int]]) -> int:
     """Return what the GPU's record says was drawn between epochs; each such stretch must have been declared."""
     assert chains, f"{device} was never measured"
     falls = [record.falls_before(_edges(chain), chain[-1].end_us) for chain in chains]

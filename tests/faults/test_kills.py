@@ -23,15 +23,15 @@ import pytest
 from labcarbon_collect.ipc.client import Client, DaemonUnavailable
 
 from tests.fakes.nvml_driver import FakeDriver
-from tests.faults.books import Books, integrity
-from tests.faults.feeder import FULL_MJ, Feeder
+from tests.faults.counters import FULL_MJ, CounterSimulator
 from tests.faults.installation import Installation, Machine
-from tests.faults.keeper import BACK_S, Keeper, Kept, children_of
+from tests.faults.ledger import LedgerDatabase, integrity
 from tests.faults.load import Load, spool_of
 from tests.faults.oracle import audit, read_spool
 from tests.faults.seed import KILLS, SEED
+from tests.faults.supervisor import BACK_S, SupervisedProcess, Supervisor, children_of
+from tests.services.data_directories import MIGRATED, postgres
 from tests.services.postgres import programs
-from tests.services.prepared import MIGRATED, postgres
 from tests.services.process import wait_until
 
 pytestmark = pytest.mark.faults
@@ -80,7 +80,7 @@ def _measures(machine: Machine) -> Callable[[int], bool]:
     return ready
 
 
-def _works(books: Books) -> Callable[[int], bool]:
+def _works(books: LedgerDatabase) -> Callable[[int], bool]:
     """Return whether the worker that was started last takes jobs, whether or not anybody can push new ones now."""
     asked_s = 0.0
 
@@ -88,7 +88,7 @@ def _works(books: Books) -> Callable[[int], bool]:
         nonlocal asked_s
         if time.monotonic() - asked_s > 0.5:
             asked_s = time.monotonic()
-            books.ask_for_work()
+            books.request_settling()
         return books.leased_by(pid)
 
     return ready
@@ -102,15 +102,15 @@ class Scene:
     server: Installation
     machine: Machine
     driver: FakeDriver
-    feeder: Feeder
+    feeder: CounterSimulator
     load: Load
-    books: Books
-    keeper: Keeper
-    web: Kept
-    worker: Kept
-    collector: Kept
+    books: LedgerDatabase
+    keeper: Supervisor
+    web: SupervisedProcess
+    worker: SupervisedProcess
+    collector: SupervisedProcess
 
-    def victims(self, each: Kept) -> list[int]:
+    def victims(self, each: SupervisedProcess) -> list[int]:
         """A process and, of the web server, the child that answers."""
         return [each.pid, *children_of(each.pid)] if each is self.web else [each.pid]
 
@@ -132,15 +132,15 @@ def _scene(stack: ExitStack, folder: Path, rng: random.Random, books: str = "") 
         gpu.set_counter_mj(FULL_MJ)
     machine = Machine(folder / "node", {**driver.env, "LABCARBON_SOURCES": "nvml"}, name="measured")
     loaded = Machine(folder / "load", name="load")
-    books_ = Books(books or str(server.data_dir / "labcarbon.sqlite3"))
+    books_ = LedgerDatabase(books or str(server.data_dir / "labcarbon.sqlite3"))
     logs = server.data_dir / "logs"
-    web = Kept("web", server.command("web server"), server.environ, logs / "web.log", _answers(server.url))
-    worker = Kept("worker", server.command("worker"), server.environ, logs / "worker.log", _works(books_))
+    web = SupervisedProcess("web", server.command("web server"), server.environ, logs / "web.log", _answers(server.url))
+    worker = SupervisedProcess("worker", server.command("worker"), server.environ, logs / "worker.log", _works(books_))
     daemon = [sys.executable, "-m", "tests.faults.quick_daemon", str(WINDOW_S)]
-    collector = Kept("collector", daemon, machine.environ, logs / "collector.log", _measures(machine))
-    feeder, load = Feeder(driver, rng, [*_children(stack, 3), 4_000_000]), Load(loaded, rng)
+    collector = SupervisedProcess("collector", daemon, machine.environ, logs / "collector.log", _measures(machine))
+    feeder, load = CounterSimulator(driver, rng, [*_children(stack, 3), 4_000_000]), Load(loaded, rng)
     machine.data_dir.mkdir(exist_ok=True)
-    keeper = stack.enter_context(Keeper([web, worker, collector]))
+    keeper = stack.enter_context(Supervisor([web, worker, collector]))
     wait_until(lambda: web.since is None, what="the web server's first answer")
     wait_until(lambda: collector.since is None, what="the first reading")
     for node, code in zip((machine, loaded), server.codes(2), strict=True):
@@ -190,7 +190,7 @@ def _balance(scene: Scene, told: str) -> str:
     accounts = audit(scene.books, "measured", read_spool(spool_of(scene.machine)), scene.feeder.records)
     ledger = scene.books.ledger("measured")
     for device, account in accounts.items():
-        assert account.found_mj == account.counted_mj, f"{told}: {device}: {account}"
+        assert account.accounted_mj == account.counted_mj, f"{told}: {device}: {account}"
         assert account.spooled_mj == account.dead_mj == account.quarantined_mj == 0, f"{told}: {device}: {account}"
         assert ledger[device] == account.accepted_mj, f"{told}: {device}: ledger {ledger[device]}, {account}"
     assert sum(window.energy_mj for window in scene.books.accepted("load")) == scene.load.sent_mj, told
@@ -216,10 +216,10 @@ def _one_window_less_would_be_seen(scene: Scene, folder: Path) -> None:
         tampered.commit()
     spool = read_spool(spool_of(scene.machine))
     try:
-        accounts = audit(Books(str(copy)), "measured", spool, scene.feeder.records)
+        accounts = audit(LedgerDatabase(str(copy)), "measured", spool, scene.feeder.records)
     except AssertionError:
         return
-    assert any(account.found_mj != account.counted_mj for account in accounts.values())
+    assert any(account.accounted_mj != account.counted_mj for account in accounts.values())
 
 
 def _back(scene: Scene, told: str, limit_s: float = BACK_S) -> str:
@@ -231,9 +231,9 @@ def _back(scene: Scene, told: str, limit_s: float = BACK_S) -> str:
     slowest = {each.name: max(each.back_s[1:], default=0.0) for each in scene.keeper.kept}
     for each in scene.keeper.kept:
         grace_s = 0.0 if each is scene.collector else 4 * median(each.back_s)
-        words = f"{told}: {slowest} s, limit {max(limit_s, grace_s):.1f} s\n{each.last_words()}"
+        words = f"{told}: {slowest} s, limit {max(limit_s, grace_s):.1f} s\n{each.log_tail()}"
         assert slowest[each.name] < max(limit_s, grace_s), words
-    still_s = max(each.stood_still_s for each in scene.keeper.kept)
+    still_s = max(each.stalled_s for each in scene.keeper.kept)
     found = ", ".join(f"{name} {seconds:.1f} s" for name, seconds in slowest.items())
     return f"{found} (the machine stood still for {still_s:.1f} s)"
 

@@ -17,9 +17,9 @@ from pathlib import Path
 import pytest
 
 from labcarbon import launch as launching
-from tests.faults.books import Books, integrity
 from tests.faults.installation import ROOT, Installation
-from tests.faults.keeper import children_of
+from tests.faults.ledger import LedgerDatabase, integrity
+from tests.faults.supervisor import children_of
 from tests.services.process import free_port, wait_until
 
 pytestmark = pytest.mark.faults
@@ -142,7 +142,7 @@ def _names(pids: list[int]) -> dict[str, int]:
 
 
 def _energy_mj(place: Installation) -> int:
-    books = Books(str(place.data_dir / "labcarbon.sqlite3"))
+    books = LedgerDatabase(str(place.data_dir / "labcarbon.sqlite3"))
     return int(books.rows("SELECT COALESCE(SUM(energy_mj), 0) FROM energy_ledgerentry")[0][0])
 
 
@@ -222,7 +222,7 @@ def test_an_enrolment_that_failed_is_tried_again(tmp_path: Path, monkeypatch: py
         return done
 
     monkeypatch.setattr("apps.accounts.selectors.is_set_up", lambda: True)
-    monkeypatch.setattr(launching, "enrol_here", enrol)
+    monkeypatch.setattr(launching, "enrol_this_machine", enrol)
     monkeypatch.setattr(launching, "_ENROL_EVERY_S", 0.0)
     launching.supervise([], tmp_path, "http://127.0.0.1:8000", stop)
     assert len(tried) == 3

@@ -31,7 +31,7 @@ def _leased_by(worker: str) -> Job:
 )
 def test_only_the_leases_of_this_hosts_dead_end(worker: str, taken: int) -> None:
     _leased_by(worker)
-    assert release_dead_leases(host="here", alive=lambda pid: pid == 42) == taken
+    assert release_dead_leases(host="here", is_alive=lambda pid: pid == 42) == taken
     again = acquire_next(worker="here:43", now=now_us())
     assert (again is not None) == bool(taken)
 
@@ -76,7 +76,7 @@ def test_a_worker_outlives_its_databases_absence(monkeypatch: pytest.MonkeyPatch
     with caplog.at_level(logging.WARNING):
         _run_until_told(monkeypatch)
     assert len(calls) == 2
-    assert "trying again: the database system is in recovery mode" in caplog.text
+    assert "retrying: the database system is in recovery mode" in caplog.text
 
 
 @pytest.mark.django_db(transaction=True)  # the worker closes its connection

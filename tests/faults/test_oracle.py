@@ -2,16 +2,16 @@
 
 import pytest
 
-from tests.faults.books import Counted
-from tests.faults.feeder import Record
+from tests.faults.counters import Record
+from tests.faults.ledger import CountedWindow
 from tests.faults.oracle import _gap_mj
 
 DEVICE = "gpu:0"
 
 
-def window(epoch: str, seq: int, seconds: tuple[float, float], counter_mj: tuple[int, int]) -> Counted:
+def window(epoch: str, seq: int, seconds: tuple[float, float], counter_mj: tuple[int, int]) -> CountedWindow:
     start_us, end_us = (round(each * 1_000_000) for each in seconds)
-    return Counted(DEVICE, epoch, seq, start_us, end_us, *counter_mj, energy_mj=counter_mj[1] - counter_mj[0])
+    return CountedWindow(DEVICE, epoch, seq, start_us, end_us, *counter_mj, energy_mj=counter_mj[1] - counter_mj[0])
 
 
 def fallen() -> Record:

@@ -24,10 +24,10 @@ import pytest
 import rfc8785
 
 from tests.fakes.nvml_driver import FakeDriver, process
-from tests.faults.books import Books
 from tests.faults.installation import ROOT, Installation, plain_environ
+from tests.faults.ledger import LedgerDatabase
 from tests.mistakes.conftest import serving
-from tests.services.process import end, wait_until
+from tests.services.process import wait_until
 
 pytestmark = [
     pytest.mark.faults,
@@ -160,7 +160,7 @@ def _daemon(users: Users, stack: ExitStack, first: tuple[str, ...]) -> Path:
         DAEMON, users.python, str(users.base / "code/audited_daemon.py"), str(opened), str(WINDOW_S),
         log=users.home(DAEMON) / "log", first=first,
     )  # fmt: skip
-    stack.callback(end, daemon)
+    stack.callback(end_process, daemon)
 
     def listening() -> bool:
         assert daemon.poll() is None, (users.home(DAEMON) / "log").read_text()
@@ -176,15 +176,15 @@ def _work(users: Users, url: str, code: str, *, first: tuple[str, ...] = ()) -> 
     alice, bob = (users.home(uid) for uid in (ALICE, BOB))
     spin = {uid: _SPIN.format(pid=users.home(uid) / "pid", stop=users.home(uid) / "stop") for uid in (ALICE, BOB)}
     with ExitStack() as stack:
-        users.collect(DAEMON, "enrol", "--hostname", "shared", url, said=code + "\n")
+        users.collect(DAEMON, "enrol", "--hostname", "shared", url, stdin=code + "\n")
         opened = _daemon(users, stack, first)
         run = users.start(
             ALICE, users.python, "-m", "labcarbon_collect", "run", "--project", "demo", "--", "sh", "-c", spin[ALICE],
             log=alice / "log", ALICE_SECRET=SECRET,
         )  # fmt: skip
-        stack.callback(end, run, signal.SIGKILL)
+        stack.callback(end_process, run, signal.SIGKILL)
         other = users.start(BOB, "sh", "-c", spin[BOB], log=bob / "log", BOB_SECRET=SECRET)
-        stack.callback(end, other, signal.SIGKILL)
+        stack.callback(end_process, other, signal.SIGKILL)
         jobs = [_pid_of(alice / "pid"), _pid_of(bob / "pid")]
         peek = subprocess.run(_as(DAEMON, "cat", f"/proc/{jobs[0]}/environ"), capture_output=True, text=True)
         assert peek.returncode != 0, "this daemon could read Alice's environment if it tried: the test proves nothing"
@@ -200,7 +200,7 @@ def _work(users: Users, url: str, code: str, *, first: tuple[str, ...] = ()) -> 
         return Work((alice / "log").read_text(), opened.read_text(), (users.home(DAEMON) / "log").read_text())
 
 
-def _by_consumer(books: Books, device: str) -> dict[str, int]:
+def _by_consumer(books: LedgerDatabase, device: str) -> dict[str, int]:
     sql = (
         "SELECT c.key, SUM(l.energy_mj) FROM energy_ledgerentry l JOIN fleet_device d ON d.id = l.device_id"
         " JOIN ingest_consumer c ON c.id = l.consumer_id WHERE d.key = ? GROUP BY c.key HAVING SUM(l.energy_mj) > 0"
@@ -229,7 +229,7 @@ def test_a_job_of_another_user_is_attributed_without_a_look_at_its_environment(u
     (code,) = server.codes(1)
     work = _work(users, server.url, code)
     server.manage("worker", "--once")
-    books = Books(str(server.data_dir / "labcarbon.sqlite3"))
+    books = LedgerDatabase(str(server.data_dir / "labcarbon.sqlite3"))
     (run, project, os_user), *others = books.rows(
         "SELECT r.uuid, p.slug, r.os_user FROM runs_run r LEFT JOIN accounts_project p ON p.id = r.project_id"
     )
@@ -253,7 +253,7 @@ def test_where_processes_are_hidden_the_energy_is_kept_and_said_to_be_unknown(
     (code,) = server.codes(1)
     work = _work(users, server.url, code, first=hidden)
     server.manage("worker", "--once")
-    books = Books(str(server.data_dir / "labcarbon.sqlite3"))
+    books = LedgerDatabase(str(server.data_dir / "labcarbon.sqlite3"))
     first, second = (gpu.key for gpu in users.driver.gpus)
     assert _by_consumer(books, first) == {"unknown": 7_777}
     assert _by_consumer(books, second) == {"unknown": 5_555}

@@ -16,9 +16,9 @@ import pytest
 import redis as redis_client
 
 from apps.core.clock import now_us
-from tests.environment import own_environment
-from tests.services.prepared import prepared
-from tests.services.process import dies_with_us, end, wait_until
+from tests.environment import installation_environment
+from tests.services.data_directories import prepare_data_dir
+from tests.services.process import end_process, end_with_parent, wait_until
 from tests.services.redis import Redis
 
 pytestmark = [pytest.mark.redis, pytest.mark.xdist_group("celery")]
@@ -44,7 +44,7 @@ class Installation:
     @property
     def environment(self) -> dict[str, str]:
         kept = {name: value for name, value in os.environ.items() if not name.startswith("LABCARBON_")}
-        own = {**own_environment(str(self.directory)), "LABCARBON_REDIS_URL": self.broker.url}
+        own = {**installation_environment(str(self.directory)), "LABCARBON_REDIS_URL": self.broker.url}
         return {**kept, **own, "DJANGO_SETTINGS_MODULE": "labcarbon.settings"}
 
     def python(self, *arguments: str) -> str:
@@ -58,7 +58,7 @@ class Installation:
         command = [sys.executable, "-m", "celery", "-A", "labcarbon", "worker", "--pool", "solo", "--loglevel", "INFO"]
         with (self.directory / "worker.log").open("ab") as log:
             self.worker = subprocess.Popen(
-                dies_with_us([*command, "--without-gossip", "--without-mingle"]),
+                end_with_parent([*command, "--without-gossip", "--without-mingle"]),
                 cwd=ROOT,
                 env=self.environment,
                 stdout=log,
@@ -89,12 +89,12 @@ def installation(tmp_path: Path) -> Iterator[Installation]:
     broker = Redis()
     made = Installation(tmp_path, broker)
     try:
-        prepared(tmp_path)
+        prepare_data_dir(tmp_path)
         made.python("-c", PREPARE)
         yield made
     finally:
         if made.worker is not None:
-            end(made.worker)
+            end_process(made.worker)
         broker.close()
 
 

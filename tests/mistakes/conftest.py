@@ -14,7 +14,7 @@ import pytest
 from labcarbon_collect.ipc.client import Client, DaemonUnavailable
 
 from tests.faults.installation import ROOT, Installation, Machine
-from tests.services.process import dies_with_us, end, wait_until
+from tests.services.process import end_process, end_with_parent, wait_until
 
 
 def answers(url: str) -> bool:
@@ -34,13 +34,13 @@ def serving(server: Installation) -> Iterator[str]:
     """Run the web server of an installation."""
     with server.log("web").open("ab") as log:
         web = subprocess.Popen(
-            dies_with_us(server.command("web server")), env=server.environ, cwd=ROOT, stdout=log, stderr=log
+            end_with_parent(server.command("web server")), env=server.environ, cwd=ROOT, stdout=log, stderr=log
         )
     try:
         wait_until(lambda: answers(server.url), what="the web server's first answer")
         yield server.url
     finally:
-        end(web)
+        end_process(web)
 
 
 @contextmanager
@@ -49,7 +49,7 @@ def measuring(machine: Machine, *, window_s: int = 1) -> Iterator[None]:
     machine.data_dir.mkdir(parents=True, exist_ok=True)
     command = [sys.executable, "-m", "tests.faults.quick_daemon", str(window_s)]
     with (machine.data_dir / "daemon.log").open("ab") as log:
-        daemon = subprocess.Popen(dies_with_us(command), env=machine.environ, cwd=ROOT, stdout=log, stderr=log)
+        daemon = subprocess.Popen(end_with_parent(command), env=machine.environ, cwd=ROOT, stdout=log, stderr=log)
 
     def listening() -> bool:
         assert daemon.poll() is None, (machine.data_dir / "daemon.log").read_text()
@@ -63,17 +63,17 @@ def measuring(machine: Machine, *, window_s: int = 1) -> Iterator[None]:
         wait_until(listening, what="the daemon's socket")
         yield
     finally:
-        end(daemon)
+        end_process(daemon)
 
 
 @pytest.fixture(scope="package")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
     """A prepared installation that serves, with a lab whose grid zone nobody chose."""
-    made = Installation(tmp_path_factory.mktemp("mistakes") / "server")
-    made.prepare()
-    made.codes(0, zone="")
-    with serving(made):
-        yield made
+    installation = Installation(tmp_path_factory.mktemp("mistakes") / "server")
+    installation.prepare()
+    installation.codes(0, zone="")
+    with serving(installation):
+        yield installation
 
 
 @pytest.fixture
@@ -88,5 +88,5 @@ def machine(tmp_path: Path) -> Callable[..., Machine]:
 
 @pytest.fixture
 def stack() -> Iterator[ExitStack]:
-    with ExitStack() as kept:
-        yield kept
+    with ExitStack() as exit_stack:
+        yield exit_stack

@@ -14,14 +14,14 @@ def _mends(text: str, url: str) -> bool:
 
 
 def test_a_wrong_code_says_where_a_new_one_is_made(server: Installation, machine: Callable[..., Machine]) -> None:
-    done = machine().collect("enrol", server.url, said="AAAA-BBBB-CCCC\n")
+    done = machine().collect("enrol", server.url, stdin="AAAA-BBBB-CCCC\n")
     assert done.returncode == 1
     assert _mends(done.stderr, server.url)
     assert f"{server.url}/nodes/enrol/" in done.stderr
 
 
 def test_no_code_at_all(server: Installation, machine: Callable[..., Machine]) -> None:
-    done = machine().collect("enrol", server.url, said="")
+    done = machine().collect("enrol", server.url, stdin="")
     assert (done.returncode, "no code was given" in done.stderr) == (1, True)
     assert f"{server.url}/nodes/enrol/" in done.stderr
 
@@ -29,20 +29,20 @@ def test_no_code_at_all(server: Installation, machine: Callable[..., Machine]) -
 def test_a_used_up_code(server: Installation, machine: Callable[..., Machine]) -> None:
     (code,) = server.codes(1)
     machine("first").enrol(server.url, code)
-    done = machine("second").collect("enrol", server.url, said=code + "\n")
+    done = machine("second").collect("enrol", server.url, stdin=code + "\n")
     assert done.returncode == 1
     assert _mends(done.stderr, server.url)
 
 
 def test_a_code_for_a_server_that_is_down(machine: Callable[..., Machine]) -> None:
-    done = machine().collect("enrol", "http://127.0.0.1:9", said="CODE\n")
+    done = machine().collect("enrol", "http://127.0.0.1:9", stdin="CODE\n")
     assert done.returncode == 1
     assert "connection refused: check that the server is running and that the port is right" in done.stderr
-    assert "The code is not lost: try again" in done.stderr
+    assert "The code is still valid: try again" in done.stderr
 
 
 def test_a_token_is_never_sent_by_http_to_another_machine(machine: Callable[..., Machine]) -> None:
-    done = machine().collect("enrol", "http://lab.example.org", said="CODE\n")
+    done = machine().collect("enrol", "http://lab.example.org", stdin="CODE\n")
     assert done.returncode == 1
     assert "https://lab.example.org" in done.stderr
 

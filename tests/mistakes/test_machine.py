@@ -58,7 +58,7 @@ def test_a_second_daemon(machine: Callable[..., Machine]) -> None:
 @pytest.mark.parametrize("command", [("daemon",), ("enrol", "http://127.0.0.1:9")])
 def test_a_data_folder_that_cannot_be_written(machine: Callable[..., Machine], command: tuple[str, ...]) -> None:
     node = machine(LABCARBON_DATA="/proc/nowhere")
-    done = node.collect(*command, said="CODE\n")
+    done = node.collect(*command, stdin="CODE\n")
     assert done.returncode == 1
     assert "/proc/nowhere" in done.stderr
     assert "LABCARBON_DATA=" in done.stderr

@@ -16,7 +16,7 @@ from django.test import override_settings
 from apps.core.migration_history import LAST_COMMIT_WITH_STEPS
 from labcarbon import checks
 from tests.faults.installation import ROOT, plain_environ
-from tests.services.prepared import prepared
+from tests.services.data_directories import prepare_data_dir
 
 _FAKE_PYTHON = """#!/bin/sh
 case "$1" in
@@ -86,7 +86,7 @@ def test_settings_that_would_expose_the_lab(tmp_path: Path, settings: dict[str, 
 
 def test_a_database_from_before_version_1(tmp_path: Path) -> None:
     data_dir = tmp_path / "data"
-    prepared(data_dir)
+    prepare_data_dir(data_dir)
     with closing(sqlite3.connect(data_dir / "labcarbon.sqlite3")) as database, database:
         database.execute("DELETE FROM django_migrations WHERE name IN ('0001_v1', '0007_left_out_keys_side_by_side')")
     done = _launch(data_dir)
@@ -170,7 +170,7 @@ def setup(data_dir: Path, *words: str) -> subprocess.CompletedProcess[str]:
 
 def test_make_setup_says_what_is_missing_or_wrong_and_works_as_documented(tmp_path: Path) -> None:
     """On a database that is there already: from nothing is what tests of `make run` begin with."""
-    prepared(tmp_path)
+    prepare_data_dir(tmp_path)
     unnamed = setup(tmp_path)
     assert unnamed.returncode != 0
     assert 'make setup LAB="Cell Lab" ZONE=DE' in unnamed.stderr

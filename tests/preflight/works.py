@@ -9,7 +9,7 @@ from labcarbon_collect.lc1 import param_hash, sort_params
 
 from apps.core.units import US_PER_HOUR
 from apps.preflight.similarity import Part, PastRun, Question, Work
-from tests.shipped import T0
+from tests.shipped_data import T0
 
 NOW = T0 + 100 * US_PER_HOUR
 _SPACE = UUID("6ba7b810-9dad-11d1-80b4-00c04fd430c8")

@@ -9,7 +9,7 @@ from labcarbon_collect.lc1 import param_hash
 from apps.accounts.models import Lab
 from apps.runs.fingerprint_parsing import FingerprintIn, parse_fingerprint
 from apps.runs.models import Run
-from tests.shipped import T0
+from tests.shipped_data import T0
 
 
 def hex64(text: str) -> str:

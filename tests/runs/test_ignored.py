@@ -11,7 +11,7 @@ from apps.runs.services.ignored_params import count_parameter, ignore_parameter,
 from apps.runs.services.runs import RunFacts, put_run
 from tests.builders import small_lab
 from tests.runs.fingerprints import a_run, parsed
-from tests.shipped import T0
+from tests.shipped_data import T0
 
 pytestmark = pytest.mark.django_db
 

@@ -16,7 +16,7 @@ from apps.runs.services.lost_runs import CHECK_INTERVAL_US, SILENT_AFTER_US, det
 from apps.runs.services.metrics import add_points
 from apps.runs.services.runs import RunFacts, change_run, put_run
 from tests.builders import MINUTE, SmallLab, W, push, small_lab
-from tests.shipped import T0
+from tests.shipped_data import T0
 
 pytestmark = pytest.mark.django_db
 GPU = "gpu:GPU-1"

@@ -13,7 +13,7 @@ from apps.runs.services.metrics import add_points, curve
 from tests.builders import small_lab
 from tests.examples import examples
 from tests.runs.fingerprints import a_run
-from tests.shipped import T0
+from tests.shipped_data import T0
 
 values = st.one_of(st.floats(width=32), st.integers(-3, 3).map(float))
 requests = st.lists(

@@ -13,7 +13,7 @@ from apps.runs.services.runs import RunFacts, put_run
 from apps.runs.services.updates import RunUpdate
 from tests.builders import small_lab
 from tests.runs.fingerprints import parsed
-from tests.shipped import T0
+from tests.shipped_data import T0
 
 pytestmark = pytest.mark.django_db
 

@@ -12,7 +12,7 @@ from apps.runs.services.fingerprints import put_fingerprint
 from apps.runs.services.ignored_params import ignore_parameter
 from tests.builders import SmallLab, small_lab
 from tests.runs.fingerprints import a_run, parsed
-from tests.shipped import T0
+from tests.shipped_data import T0
 
 pytestmark = pytest.mark.django_db
 LEFT_OUT = (Tier.LEFT_OUT, Tier.LEFT_OUT_WEAK)

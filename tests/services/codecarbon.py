@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.services.process import dies_with_us
+from tests.services.process import end_with_parent
 
 PYTHON = Path(sys.prefix) / "codecarbon" / "bin" / "python"
 
@@ -38,10 +38,10 @@ def missing() -> str:
 
 def environ(home: Path, **settings: str) -> dict[str, str]:
     """Return the environment of a client: its own home, and no way to anything but loopback (it would ask where it is)."""
-    kept = {name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ}
+    inherited = {name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ}
     blocked = {"http_proxy": "http://127.0.0.1:9", "https_proxy": "http://127.0.0.1:9", "no_proxy": "127.0.0.1"}
-    told = {f"CODECARBON_{name.upper()}": value for name, value in settings.items()}
-    return {**kept, **blocked, "HOME": str(home), **told}
+    variables = {f"CODECARBON_{name.upper()}": value for name, value in settings.items()}
+    return {**inherited, **blocked, "HOME": str(home), **variables}
 
 
 @dataclass
@@ -49,21 +49,23 @@ class Client:
     """A script at work. What it says goes to files: nobody reads it before the end, and a full pipe would stop it."""
 
     process: subprocess.Popen[bytes]
-    said: Path
+    output: Path
     log: Path
 
 
 def begin(home: Path, *, seconds: float, **settings: str) -> Client:
     """Start a script that computes for ``seconds`` with the tracker on, or until there is a file ``stop`` in ``home``."""
-    command = dies_with_us([str(PYTHON), "-c", SCRIPT, str(seconds)])
-    said, log = home / "said", home / "log"
-    with said.open("wb") as out, log.open("wb") as err:
-        return Client(subprocess.Popen(command, env=environ(home, **settings), cwd=home, stdout=out, stderr=err), said, log)
+    command = end_with_parent([str(PYTHON), "-c", SCRIPT, str(seconds)])
+    output, log = home / "said", home / "log"
+    with output.open("wb") as out, log.open("wb") as err:
+        return Client(
+            subprocess.Popen(command, env=environ(home, **settings), cwd=home, stdout=out, stderr=err), output, log
+        )
 
 
 def end(client: Client) -> tuple[dict[str, Any], str]:
     """Wait for a script's end; return what it measured by its own books, and its log."""
     code, log = client.process.wait(timeout=180), client.log.read_text(encoding="utf-8")
     assert code == 0, log
-    told: dict[str, Any] = json.loads(client.said.read_text(encoding="utf-8").splitlines()[-1])
-    return told, log
+    totals: dict[str, Any] = json.loads(client.output.read_text(encoding="utf-8").splitlines()[-1])
+    return totals, log

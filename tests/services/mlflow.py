@@ -13,7 +13,7 @@ from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 
-from tests.services.process import answers, dies_with_us, free_port, wait_until
+from tests.services.process import answers, end_with_parent, free_port, wait_until
 
 PYTHON = Path(sys.prefix) / "mlflow" / "bin" / "python"
 ROOT = Path(__file__).resolve().parents[2]
@@ -40,27 +40,27 @@ class Server:
     def log(self) -> str:
         return (self.folder / "server.log").read_text(encoding="utf-8", errors="replace")
 
-    def ask(self, path: str, **body: Any) -> dict[str, Any]:
+    def post(self, path: str, **body: Any) -> dict[str, Any]:
         """POST to ``/api/2.0/mlflow/<path>`` and return the answer."""
         return self._call("POST", path, json.dumps(body).encode())
 
     def runs(self, experiment: str = "0") -> list[dict[str, Any]]:
         """Return the runs of an experiment, the oldest first, with their tags and parameters as mappings."""
-        asked = {"experiment_ids": [experiment], "order_by": ["attributes.start_time ASC"], "max_results": 1000}
-        found = self.ask("runs/search", **asked).get("runs", [])
-        return [_plain(run) for run in found]
+        query = {"experiment_ids": [experiment], "order_by": ["attributes.start_time ASC"], "max_results": 1000}
+        runs = self.post("runs/search", **query).get("runs", [])
+        return [_plain(run) for run in runs]
 
     def _call(self, method: str, path: str, body: bytes) -> dict[str, Any]:
         connection = HTTPConnection("127.0.0.1", self.port, timeout=60)
         try:
             connection.request(method, f"/api/2.0/mlflow/{path}", body, {"Content-Type": "application/json"})
-            answer = connection.getresponse()
-            content = answer.read()
+            response = connection.getresponse()
+            content = response.read()
         finally:
             connection.close()
-        assert answer.status == 200, content
-        told: dict[str, Any] = json.loads(content)
-        return told
+        assert response.status == 200, content
+        body_json: dict[str, Any] = json.loads(content)
+        return body_json
 
 
 @contextmanager
@@ -69,14 +69,30 @@ def running(folder: Path) -> Iterator[Server]:
     folder.mkdir(parents=True, exist_ok=True)
     server = Server(folder, free_port())
     command = [
-        str(PYTHON), "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", str(server.port), "--workers", "1",
-        "--backend-store-uri", f"sqlite:///{folder}/mlflow.db", "--artifacts-destination", str(folder / "artifacts"),
-    ]  # fmt: skip
+        str(PYTHON),
+        "-m",
+        "mlflow",
+        "server",
+        "--host",
+        "127.0.0.1",
+        "--port",
+        str(server.port),
+        "--workers",
+        "1",
+        "--backend-store-uri",
+        f"sqlite:///{folder}/mlflow.db",
+        "--artifacts-destination",
+        str(folder / "artifacts"),
+    ]
     with (folder / "server.log").open("ab") as log:
         process = subprocess.Popen(
-            dies_with_us(command), env=environ(folder, MLFLOW_SERVER_ENABLE_JOB_EXECUTION="false"), cwd=folder, stdout=log,
-            stderr=log, start_new_session=True,
-        )  # fmt: skip
+            end_with_parent(command),
+            env=environ(folder, MLFLOW_SERVER_ENABLE_JOB_EXECUTION="false"),
+            cwd=folder,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
     try:
         wait_until(
             lambda: process.poll() is not None or answers(f"{server.url}/health"),
@@ -93,11 +109,11 @@ def running(folder: Path) -> Iterator[Server]:
 def environ(home: Path, **more: str) -> dict[str, str]:
     """Return the environment of a client or server: a home of its own, no collector but one it is told of, and no way to
     anything but loopback."""
-    kept = {name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ}
+    inherited = {name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ}
     blocked = {"http_proxy": "http://127.0.0.1:9", "https_proxy": "http://127.0.0.1:9", "no_proxy": "127.0.0.1,localhost"}
     quiet = {"MLFLOW_DISABLE_TELEMETRY": "true", "DO_NOT_TRACK": "true", "GIT_PYTHON_REFRESH": "quiet"}
     nobody = {"LABCARBON_DATA": str(home / "collector"), "LABCARBON_SOCKET": str(home / "collect.sock")}
-    return {**kept, **blocked, **quiet, **nobody, "HOME": str(home), **more}
+    return {**inherited, **blocked, **quiet, **nobody, "HOME": str(home), **more}
 
 
 def collector_wheel(folder: Path) -> Path:
@@ -107,16 +123,29 @@ def collector_wheel(folder: Path) -> Path:
     ignored = shutil.ignore_patterns("*.egg-info", "build", "__pycache__")
     shutil.copytree(ROOT / "collector", source, ignore=ignored)
     subprocess.run(
-        [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps", "--no-index",
-         "--no-build-isolation", "--target", str(target), str(source)],
-        check=True, capture_output=True,
-    )  # fmt: skip
+        [
+            sys.executable,
+            "-m",
+            "pip",
+            "install",
+            "--quiet",
+            "--disable-pip-version-check",
+            "--no-deps",
+            "--no-index",
+            "--no-build-isolation",
+            "--target",
+            str(target),
+            str(source),
+        ],
+        check=True,
+        capture_output=True,
+    )
     return target
 
 
 def _plain(run: dict[str, Any]) -> dict[str, Any]:
     data = run.get("data", {})
-    named = {part: {each["key"]: each["value"] for each in data.get(part, [])} for part in ("tags", "params", "metrics")}
+    named = {part: {entry["key"]: entry["value"] for entry in data.get(part, [])} for part in ("tags", "params", "metrics")}
     return {**run["info"], **named}
 
 

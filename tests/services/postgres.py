@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Self
 from urllib.parse import quote
 
-from tests.services.process import ServiceFailed, end, wait_until
+from tests.services.process import ServiceError, end_process, wait_until
 
 _INSTALLED = Path("/usr/lib/postgresql")
 _QUICK = (
@@ -54,7 +54,7 @@ def _owner() -> str | None:
         with suppress(KeyError):
             pwd.getpwnam(name)
             return name
-    raise ServiceFailed("PostgreSQL never runs as root, and there is neither a user 'postgres' nor 'nobody'.")
+    raise ServiceError("PostgreSQL never runs as root, and there is neither a user 'postgres' nor 'nobody'.")
 
 
 @dataclass
@@ -68,7 +68,7 @@ class Postgres:
     def __post_init__(self) -> None:
         found = programs()
         if found is None:
-            raise ServiceFailed("PostgreSQL is not installed: apt-get install postgresql")
+            raise ServiceError("PostgreSQL is not installed: apt-get install postgresql")
         self._bin = found
         self._user = _owner()
         self.directory = Path(tempfile.mkdtemp(prefix="labcarbon-pg-", dir=None if self.durable else _quick_place()))
@@ -110,7 +110,7 @@ class Postgres:
             cwd="/",
         )
         if made.returncode:
-            raise ServiceFailed(f"initdb: {made.stderr or made.stdout}")
+            raise ServiceError(f"initdb: {made.stderr or made.stdout}")
 
     def start(self) -> None:
         """Start the server (again) and wait until it answers."""
@@ -130,7 +130,7 @@ class Postgres:
     def _answers(self) -> bool:
         assert self._process is not None
         if self._process.poll() is not None:
-            raise ServiceFailed((self.directory / "log").read_text(errors="replace")[-2000:])
+            raise ServiceError((self.directory / "log").read_text(errors="replace")[-2000:])
         ready = [str(self._bin / "pg_isready"), "-q", "-h", str(self.directory), "-U", "labcarbon", "-d", "postgres"]
         return subprocess.run(ready, cwd="/").returncode == 0
 
@@ -143,7 +143,7 @@ class Postgres:
     def stop(self, number: int = signal.SIGINT) -> None:
         """Stop the server: SIGINT fast, SIGQUIT as if the power failed."""
         if self._process is not None:
-            end(self._process, number)
+            end_process(self._process, number)
 
     def close(self) -> None:
         """Stop the server and remove all it kept."""

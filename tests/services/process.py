@@ -12,10 +12,10 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 _names: list[socket.socket] = []  # of our ports
-_ENOUGH = 1000  # ports to choose from
+_MIN_PORTS = 1000  # ports to choose from
 
 
-class ServiceFailed(Exception):
+class ServiceError(Exception):
     """A private service did not come up; the text holds what it said."""
 
 
@@ -28,10 +28,10 @@ def free_port() -> int:
     """
     ports = server_ports(*connection_ports())
     for port in random.SystemRandom().sample(ports, len(ports)):
-        if _is_free(port) and (name := _taken_name(port)):
+        if _is_free(port) and (name := _reserve_name(port)):
             _names.append(name)
             return port
-    raise ServiceFailed(f"None of {len(ports)} ports is free")
+    raise ServiceError(f"None of {len(ports)} ports is free")
 
 
 def connection_ports() -> tuple[int, int]:
@@ -47,7 +47,7 @@ def server_ports(low: int, high: int) -> list[int]:
     quicker than a server.
     """
     outside = [port for port in range(10_000, 65_536) if not low <= port <= high]
-    return outside if len(outside) >= _ENOUGH else list(range(10_000, 65_536))
+    return outside if len(outside) >= _MIN_PORTS else list(range(10_000, 65_536))
 
 
 def _is_free(port: int) -> bool:
@@ -59,7 +59,7 @@ def _is_free(port: int) -> bool:
         return True
 
 
-def _taken_name(port: int) -> socket.socket | None:
+def _reserve_name(port: int) -> socket.socket | None:
     """Take the port's name among the suite's processes; None if another has it."""
     name = socket.socket(socket.AF_UNIX)
     try:
@@ -83,7 +83,7 @@ def answers(url: str) -> bool:
         connection.close()
 
 
-def dies_with_us(command: list[str]) -> list[str]:
+def end_with_parent(command: list[str]) -> list[str]:
     """Return ``command`` so started that the kernel ends it when this process ends, however it ends."""
     setpriv = shutil.which("setpriv")
     return [setpriv, "--pdeathsig", "TERM", *command] if setpriv else command
@@ -91,14 +91,14 @@ def dies_with_us(command: list[str]) -> list[str]:
 
 def wait_until(ready: Callable[[], bool], *, what: str, seconds: float = 120.0, every: float = 0.05) -> None:
     """Return once ``ready()`` is true; raise ServiceFailed when it is not in time."""
-    end = time.monotonic() + seconds
+    end_process = time.monotonic() + seconds
     while not ready():
-        if time.monotonic() > end:
-            raise ServiceFailed(f"{what} did not happen in {seconds:.0f} s")
+        if time.monotonic() > end_process:
+            raise ServiceError(f"{what} did not happen in {seconds:.0f} s")
         time.sleep(every)
 
 
-def end(process: subprocess.Popen[bytes], number: int = signal.SIGTERM, seconds: float = 15.0) -> None:
+def end_process(process: subprocess.Popen[bytes], number: int = signal.SIGTERM, seconds: float = 15.0) -> None:
     """End a process that we started: asked first, killed when it does not listen."""
     if process.poll() is None:
         process.send_signal(number)

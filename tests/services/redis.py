@@ -8,7 +8,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from tests.services.process import ServiceFailed, dies_with_us, end, free_port, wait_until
+from tests.services.process import ServiceError, end_process, end_with_parent, free_port, wait_until
 
 
 def program() -> str | None:
@@ -22,7 +22,7 @@ class Redis:
     def __init__(self) -> None:
         found = program()
         if found is None:
-            raise ServiceFailed("Redis is not installed: apt-get install redis-server")
+            raise ServiceError("Redis is not installed: apt-get install redis-server")
         self._program = found
         self.port = free_port()
         self._password = secrets.token_hex(16)
@@ -39,12 +39,12 @@ class Redis:
             encoding="ascii",
         )
         with (self._directory / "log").open("ab") as log:
-            self._process = subprocess.Popen(dies_with_us([self._program, str(settings)]), stdout=log, stderr=log)
+            self._process = subprocess.Popen(end_with_parent([self._program, str(settings)]), stdout=log, stderr=log)
         wait_until(self._answers, what="Redis's first answer")
 
     def _answers(self) -> bool:
         if self._process.poll() is not None:
-            raise ServiceFailed((self._directory / "log").read_text(errors="replace")[-2000:])
+            raise ServiceError((self._directory / "log").read_text(errors="replace")[-2000:])
         try:
             with socket.create_connection(("127.0.0.1", self.port), timeout=1):
                 return True
@@ -53,9 +53,9 @@ class Redis:
 
     def kill(self) -> None:
         """End the server as a crash does; all it held is gone."""
-        end(self._process, signal.SIGKILL)
+        end_process(self._process, signal.SIGKILL)
 
     def close(self) -> None:
         """Stop the server and remove all it kept."""
-        end(self._process)
+        end_process(self._process)
         shutil.rmtree(self._directory, ignore_errors=True)

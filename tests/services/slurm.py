@@ -18,7 +18,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Self
 
-from tests.services.process import ServiceFailed, end, free_port, wait_until
+from tests.services.process import ServiceError, end_process, free_port, wait_until
 from tests.services.slurm_conf import SLURM, SLURMDBD
 
 PROGRAMS = ("slurmctld", "slurmd", "slurmdbd", "sbatch", "sacctmgr", "mariadbd", "mariadb-install-db", "munged")
@@ -53,7 +53,7 @@ class Slurm:
     def __init__(self) -> None:
         reason = missing()
         if reason:
-            raise ServiceFailed(reason)
+            raise ServiceError(reason)
         self.directory = Path(tempfile.mkdtemp(prefix="labcarbon-slurm-"))
         self.directory.chmod(0o755)
         self.node = socket.gethostname().partition(".")[0]
@@ -67,8 +67,8 @@ class Slurm:
                 f"--- {log.name}\n{log.read_text(errors='replace')[-1500:]}" for log in sorted(self.directory.glob("*.log"))
             )
             self.close()
-            if isinstance(error, ServiceFailed):
-                raise ServiceFailed(f"{error}\n{tails}") from error
+            if isinstance(error, ServiceError):
+                raise ServiceError(f"{error}\n{tails}") from error
             raise
 
     @property
@@ -131,7 +131,7 @@ class Slurm:
             _as("mysql", [str(_program("mariadb-install-db")), *plain, *quick]), capture_output=True, text=True, cwd="/"
         )
         if made.returncode:
-            raise ServiceFailed(f"mariadb-install-db: {made.stdout}{made.stderr}")
+            raise ServiceError(f"mariadb-install-db: {made.stdout}{made.stderr}")
         options = [
             *plain, f"--socket={run / 'sql'}", "--skip-networking", f"--pid-file={run / 'pid'}", "--skip-grant-tables",
             "--innodb-flush-log-at-trx-commit=0", "--innodb-lock-wait-timeout=900", f"--tmpdir={run}",
@@ -194,7 +194,7 @@ class Slurm:
     def _asks(self, *command: str) -> bool:
         for process in self._running:
             if process.poll() is not None:
-                raise ServiceFailed(f"{process.args} ended with {process.returncode}")
+                raise ServiceError(f"{process.args} ended with {process.returncode}")
         done = subprocess.run(command, env={**os.environ, **self.environ}, capture_output=True, timeout=30)
         return done.returncode == 0 and b"DOWN" not in done.stdout
 
@@ -205,7 +205,7 @@ class Slurm:
             full, env={**os.environ, **self.environ}, input=said, capture_output=True, text=True, timeout=60, cwd=cwd
         )
         if done.returncode:
-            raise ServiceFailed(f"{' '.join(command)}: {done.stdout}{done.stderr}")
+            raise ServiceError(f"{' '.join(command)}: {done.stdout}{done.stderr}")
         return done.stdout
 
     def submit(self, script: str, *options: str, user: str) -> str:
@@ -241,14 +241,14 @@ class Slurm:
 
     def close(self) -> None:
         """End all jobs and daemons, remove folders and users."""
-        with suppress(ServiceFailed, subprocess.TimeoutExpired, OSError):
+        with suppress(ServiceError, subprocess.TimeoutExpired, OSError):
             for name in USERS:
                 self.run("scancel", "--user", name)
             deadline = time.monotonic() + 10
             while self.run("squeue", "-h", "-t", "R,CG").strip() and time.monotonic() < deadline:
                 time.sleep(0.2)
         for process in reversed(self._running):
-            end(process, signal.SIGTERM)
+            end_process(process, signal.SIGTERM)
         shutil.rmtree(self.directory, ignore_errors=True)
         for name in self._made_users:
             subprocess.run(["userdel", name], capture_output=True)

@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
 from tests.faults.installation import ROOT, Installation, plain_environ
-from tests.services.process import answers, dies_with_us, end, free_port, wait_until
+from tests.services.process import answers, end_process, end_with_parent, free_port, wait_until
 from tests.signin.browser import Browser
 from tests.signin.go_between import GoBetween
 from tests.signin.provider.people import CLIENT_ID, CLIENT_SECRET
@@ -90,7 +90,7 @@ def serve(module: str, port: int, environ: dict[str, str], log: Path, *more: str
         "--no-control-socket",
     ]
     with log.open("wb") as said:
-        return subprocess.Popen(dies_with_us([*command, *more]), cwd=ROOT, env=environ, stdout=said, stderr=said)
+        return subprocess.Popen(end_with_parent([*command, *more]), cwd=ROOT, env=environ, stdout=said, stderr=said)
 
 
 @pytest.fixture(scope="session")
@@ -141,7 +141,7 @@ def here(tmp_path_factory: pytest.TempPathFactory, provider_key: rsa.RSAPrivateK
         yield ours, go_between
     finally:
         for process in running:
-            end(process)
+            end_process(process)
         go_between.close()
 
 

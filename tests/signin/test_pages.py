@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 
+from tests.page_wait import wait_until_true
 from tests.signin.conftest import SignIn
 from tests.signin.go_between import GoBetween
 from tests.signin.provider.people import PASSWORD
 from tests.signin.totp import code_now
-from tests.until import until
 
 # One worker has the browser: there, and not with the other tests over HTTP, these have an installation of their own.
 pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser")]
@@ -89,7 +89,7 @@ def test_to_the_provider_and_back_and_a_second_factor(eyes: Eyes, ours: SignIn, 
     eyes.look("is-it-you")
     page.fill("#id_password", "iris of the lab")
     page.get_by_role("button", name="Go on").click()
-    until(page, "document.querySelector('img.qr')?.naturalWidth > 0")
+    wait_until_true(page, "document.querySelector('img.qr')?.naturalWidth > 0")
     eyes.look("app")
     page.fill("#id_code", "000000")
     page.get_by_role("button", name="Switch it on").click()

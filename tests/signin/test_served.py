@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.services.data_directories import MIGRATED, copy_static_files, postgres
 from tests.services.postgres import programs
-from tests.services.prepared import MIGRATED, postgres, static_files
-from tests.services.process import answers, end, wait_until
+from tests.services.process import answers, end_process, wait_until
 from tests.signin.browser import Browser
 from tests.signin.conftest import SignIn, serve
 
@@ -40,7 +40,7 @@ def _all_answer(ours: SignIn, log: Path) -> bool:
 def test_five_wrong_passwords_are_five_whichever_process_hears_them(tmp_path: Path) -> None:
     with postgres() as server:
         ours = SignIn(tmp_path, database_url=server.url_of(MIGRATED))
-        static_files(tmp_path)
+        copy_static_files(tmp_path)
         ours.shell("from apps.accounts.models import User; User.objects.create_user('ada', password='right')")
         log = ours.log("web")
         more = (
@@ -63,4 +63,4 @@ def test_five_wrong_passwords_are_five_whichever_process_hears_them(tmp_path: Pa
             assert TOO_MANY in Browser(ours.url).password("ada", "right").text
             assert len(_heard(log)) == PROCESSES
         finally:
-            end(web)
+            end_process(web)

@@ -21,7 +21,7 @@ from tests.fakes.nvml_driver import FakeDriver
 from tests.faults.installation import ROOT, Installation, plain_environ
 from tests.faults.test_uids import DAEMON, WINDOW_S
 from tests.mistakes.conftest import serving
-from tests.services.process import end, wait_until
+from tests.services.process import end_process, wait_until
 from tests.services.slurm import Slurm
 
 
@@ -118,7 +118,7 @@ class Node:
             wait_until(listening, what="the daemon's socket")
             yield
         finally:
-            end(daemon)
+            end_process(daemon)
 
 
 @pytest.fixture

@@ -10,8 +10,8 @@ import pytest
 from labcarbon_collect.slurm.jobs import job_uuid
 
 from tests.fakes.nvml_driver import process
-from tests.faults.books import Books
 from tests.faults.installation import ROOT, Installation
+from tests.faults.ledger import LedgerDatabase
 from tests.services.process import wait_until
 from tests.services.slurm import CLUSTER
 from tests.slurm.conftest import Node
@@ -47,8 +47,8 @@ _WINDOWS = (
 )
 
 
-def _books(server: Installation) -> Books:
-    return Books(str(server.data_dir / "labcarbon.sqlite3"))
+def _books(server: Installation) -> LedgerDatabase:
+    return LedgerDatabase(str(server.data_dir / "labcarbon.sqlite3"))
 
 
 def _run_of(server: Installation, job_id: str) -> dict[str, object] | None:
@@ -93,7 +93,7 @@ def _shipped_epilog(node: Node) -> str:
 def test_a_batch_job_is_a_run_of_its_user_and_account_with_exactly_its_joules(node: Node, server: Installation) -> None:
     (code,) = server.codes(1)
     server.shell(_RULE)
-    assert node.collect("enrol", "--hostname", "gpu-node", server.url, said=code + "\n").returncode == 0
+    assert node.collect("enrol", "--hostname", "gpu-node", server.url, stdin=code + "\n").returncode == 0
     node.slurm.epilog("exit 0", task=_shipped_epilog(node))
     gpu, other = node.driver.gpus
     with node.measuring():
@@ -143,7 +143,7 @@ _FORGED = "x\n   UserId=lc-ana(0) GroupId=root(0) MCS_label=N/A\n   Priority=1 N
 
 def test_a_run_registered_inside_a_job_is_its_own_and_a_forged_name_fools_nobody(node: Node, server: Installation) -> None:
     (code,) = server.codes(1)
-    assert node.collect("enrol", "--hostname", "gpu-node", server.url, said=code + "\n").returncode == 0
+    assert node.collect("enrol", "--hostname", "gpu-node", server.url, stdin=code + "\n").returncode == 0
     work = node.slurm.directory / "work"
     word = f"echo $$ > {work}/inner.new; mv {work}/inner.new {work}/inner.pid; "
     word += f"while [ ! -e {work}/inner.stop ]; do sleep 0.1; done"

@@ -20,7 +20,7 @@ import pytest
 
 from tests.faults.installation import ROOT, Installation
 from tests.services import codecarbon
-from tests.services.process import answers, dies_with_us, end, wait_until
+from tests.services.process import answers, end_process, end_with_parent, wait_until
 
 # One server for all of them, in one process; each has a lab of its own.
 pytestmark = [pytest.mark.codecarbon, pytest.mark.xdist_group("codecarbon")]
@@ -73,7 +73,7 @@ class Server:
         environ = {**self.installation.environ, "GUNICORN_CMD_ARGS": "--access-logfile -"}
         with self.installation.log(name.split()[0]).open("ab") as log:
             self._processes[name] = subprocess.Popen(
-                dies_with_us(self.installation.command(name)),
+                end_with_parent(self.installation.command(name)),
                 env=environ,
                 cwd=ROOT,
                 stdout=log,
@@ -94,7 +94,7 @@ class Server:
 
     def stop(self) -> None:
         for process in self._processes.values():
-            end(process)
+            end_process(process)
 
     def a_lab(self) -> OneLab:
         """Return a lab that no other test has."""

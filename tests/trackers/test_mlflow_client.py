@@ -21,10 +21,10 @@ from apps.accounts.services.labs import issue_user_token
 from apps.core.clock import now_us
 from apps.preflight.models import Preflight
 from apps.runs.models import Run
-from tests.alone import answer_one_at_a_time
 from tests.builders import SmallLab, small_lab
 from tests.collector.collector_process import DEFAULT_TIMEOUT, LONG_TIMEOUT
 from tests.fakes import labcarbon_server as fakes
+from tests.serialized_server import serialize_requests
 from tests.services import mlflow
 from tests.services.process import free_port
 
@@ -63,7 +63,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def experiment(mlflow_server: mlflow.Server, request: pytest.FixtureRequest) -> str:
     """The name of an experiment of the test's own."""
     name = str(request.node.name)
-    mlflow_server.ask("experiments/create", name=name)
+    mlflow_server.post("experiments/create", name=name)
     return name
 
 
@@ -98,7 +98,7 @@ class Person:
 
     def runs(self) -> list[dict[str, Any]]:
         """The runs that MLflow's server knows of the experiment."""
-        asked = self.tracking.ask("experiments/search", max_results=1000, filter=f"name = '{self.experiment}'")
+        asked = self.tracking.post("experiments/search", max_results=1000, filter=f"name = '{self.experiment}'")
         return self.tracking.runs(asked["experiments"][0]["experiment_id"])
 
 
@@ -168,7 +168,7 @@ def test_the_second_is_told_who_did_it_and_stops_if_that_is_asked(
     wheel: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    answer_one_at_a_time(monkeypatch)
+    serialize_requests(monkeypatch)
     lab = small_lab()
     with suppress(HTTPError):
         urlopen(f"{live_server.url}/api/v1/preflight/", timeout=60)  # the first request of a process reads its code

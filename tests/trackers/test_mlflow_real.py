@@ -23,7 +23,7 @@ from apps.trackers.models import MlflowFile, MlflowRun, MlflowSource
 from tests.builders import SmallLab, small_lab
 from tests.dashboard.support import assert_each_figure_explains_itself, text_of
 from tests.services import mlflow
-from tests.services.process import dies_with_us
+from tests.services.process import end_with_parent
 from tests.trackers.mlflow_support import demo, ledger_mj, poll, source_at
 
 # The database is the fake servers' matter (both passes): here it is the real server that counts.
@@ -83,7 +83,7 @@ def served(mlflow_server: mlflow.Server, tmp_path_factory: pytest.TempPathFactor
 
 def _train(home: Path, url: str) -> list[str]:
     told = subprocess.run(
-        dies_with_us([str(mlflow.PYTHON), "-c", SCRIPT]), env=mlflow.environ(home, MLFLOW_TRACKING_URI=url), cwd=home,
+        end_with_parent([str(mlflow.PYTHON), "-c", SCRIPT]), env=mlflow.environ(home, MLFLOW_TRACKING_URI=url), cwd=home,
         capture_output=True, text=True, timeout=180,
     )  # fmt: skip
     assert told.returncode == 0, told.stderr
@@ -186,20 +186,20 @@ def test_a_run_that_ends_is_read_to_its_end(served: tuple[mlflow.Server, list[st
     server, (_, _, going_on) = served
     source = _source(server, lab)
     poll(source)
-    server.ask("runs/log-metric", run_id=going_on, key="loss", value=0.5, timestamp=int(time.time() * 1000), step=1)
+    server.post("runs/log-metric", run_id=going_on, key="loss", value=0.5, timestamp=int(time.time() * 1000), step=1)
     poll(source)
     run = Run.objects.get(name="going-on")
     assert run.metrics.get().points.get().value == 0.5
     end_ms = int(time.time() * 1000)
-    server.ask("runs/update", run_id=going_on, status="FAILED", end_time=end_ms)
+    server.post("runs/update", run_id=going_on, status="FAILED", end_time=end_ms)
     poll(source)
     run.refresh_from_db()
     assert (run.state, run.ended_us) == ("failed", end_ms * 1000)
-    server.ask("runs/delete", run_id=going_on)
+    server.post("runs/delete", run_id=going_on)
     poll(source)
     assert Run.objects.filter(name="going-on").exists()
 
 
 def _experiment(server: mlflow.Server) -> str:
-    found = server.ask("experiments/search", max_results=10)["experiments"]
+    found = server.post("experiments/search", max_results=10)["experiments"]
     return str(next(each["experiment_id"] for each in found if each["name"] == "vision"))

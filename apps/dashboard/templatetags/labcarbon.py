@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from zoneinfo import ZoneInfo
 
 from django import template
+from django.urls import reverse
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
@@ -99,6 +100,7 @@ def amount(carbon: Amount | None, unit: bool = False, projected: bool = False, w
             carbon.value,
             carbon.exact,
             number,
+            reverse("explain"),
         )
     else:
         number = format_html(

@@ -16,11 +16,11 @@ from apps.artifacts.cleanup.retention import DAY_US
 from apps.artifacts.models import Artifact, CleanupPlan, Copy, Pin
 from apps.core.clock import now_us
 from apps.runs.models import Run
-from tests.alone import answer_one_at_a_time
 from tests.artifacts.support import create_run, edge, register_rows
 from tests.builders import MINUTE, T0, SmallLab, small_lab
 from tests.collector.cleanup.support import read_digest, two_days_ago
 from tests.collector.collector_process import Collector
+from tests.serialized_server import serialize_requests
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -45,7 +45,7 @@ def _approved(lab: SmallLab, folder: Path, *inside: Path) -> CleanupPlan:
 
 
 def test_from_a_plan_to_tombstones(live_server: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    answer_one_at_a_time(monkeypatch)
+    serialize_requests(monkeypatch)
     lab = small_lab()
     folder = tmp_path / "ckpt"
     for name, content in (("step1.pt", b"1"), ("step3.pt", b"3"), ("step4.pt", b"44")):
@@ -101,7 +101,7 @@ def test_from_a_plan_to_tombstones(live_server: Any, tmp_path: Path, monkeypatch
 def test_what_lies_in_a_folder_goes_and_comes_back_with_it(
     live_server: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    answer_one_at_a_time(monkeypatch)
+    serialize_requests(monkeypatch)
     lab = small_lab()
     folder = tmp_path / "ckpt"
     (folder / "hf" / "sub").mkdir(parents=True)
@@ -132,7 +132,7 @@ def test_what_lies_in_a_folder_goes_and_comes_back_with_it(
 def test_a_plan_all_of_which_is_kept_by_now_ends_with_the_command(
     live_server: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    answer_one_at_a_time(monkeypatch)
+    serialize_requests(monkeypatch)
     lab = small_lab()
     folder = tmp_path / "ckpt"
     folder.mkdir()
