@@ -16,7 +16,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from tests.environment import own_environment
+from tests.environment import installation_environment
 from tests.services.postgres import Postgres
 
 PAGE_MARK_S = 0.4
@@ -335,7 +335,7 @@ def main() -> None:
     with ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="labcarbon-bench-"))
         database = stack.enter_context(Postgres(durable=True)).url if options.postgres else ""
-        os.environ.update(own_environment(folder), DJANGO_SETTINGS_MODULE="labcarbon.settings")
+        os.environ.update(installation_environment(folder), DJANGO_SETTINGS_MODULE="labcarbon.settings")
         if database:
             os.environ["LABCARBON_DATABASE_URL"] = database
         import django

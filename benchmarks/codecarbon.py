@@ -99,7 +99,7 @@ def main() -> None:
     options = parser.parse_args()
     from tests.faults.installation import ROOT, Installation
     from tests.services.postgres import Postgres
-    from tests.services.process import answers, dies_with_us, end_process, wait_until
+    from tests.services.process import answers, end_process, end_with_parent, wait_until
 
     with ExitStack() as stack:
         scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="labcarbon-bench-")))
@@ -113,7 +113,7 @@ def main() -> None:
         if options.postgres:  # two web processes, as the entry point of the image starts them
             command[command.index("--workers") + 1] = "2"
         with here.log("web").open("ab") as log:
-            web = subprocess.Popen(dies_with_us(command), env=here.environ, cwd=ROOT, stdout=log, stderr=log)
+            web = subprocess.Popen(end_with_parent(command), env=here.environ, cwd=ROOT, stdout=log, stderr=log)
         stack.callback(end_process, web)
         wait_until(lambda: answers(f"http://127.0.0.1:{here.port}/livez"), what="the first answer", seconds=60)
         volley(here.port, tokens, 20, 0)  # what is loaded at first is not measured

@@ -14,7 +14,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from tests.environment import own_environment
+from tests.environment import installation_environment
 from tests.services.postgres import Postgres
 
 GPUS = 8
@@ -96,7 +96,7 @@ def main() -> None:
     with ExitStack() as stack:
         data_dir = stack.enter_context(tempfile.TemporaryDirectory(prefix="labcarbon-bench-"))
         (Path(data_dir) / "static").mkdir()
-        os.environ.update(own_environment(data_dir), DJANGO_SETTINGS_MODULE="labcarbon.settings")
+        os.environ.update(installation_environment(data_dir), DJANGO_SETTINGS_MODULE="labcarbon.settings")
         if options.postgres:
             os.environ["LABCARBON_DATABASE_URL"] = stack.enter_context(Postgres()).url
         measure(options.batches, options.size)

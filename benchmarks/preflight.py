@@ -17,7 +17,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from tests.environment import own_environment
+from tests.environment import installation_environment
 from tests.services.postgres import Postgres
 from tests.services.process import answers, end_process, free_port, wait_until
 
@@ -186,7 +186,7 @@ def main() -> None:
     with ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="labcarbon-bench-"))
         (Path(folder) / "static").mkdir()
-        os.environ.update(own_environment(folder), DJANGO_SETTINGS_MODULE="labcarbon.settings")
+        os.environ.update(installation_environment(folder), DJANGO_SETTINGS_MODULE="labcarbon.settings")
         if options.postgres:
             os.environ["LABCARBON_DATABASE_URL"] = stack.enter_context(Postgres(durable=True)).url
         measure(options, folder)

@@ -20,7 +20,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from tests.environment import own_environment
+from tests.environment import installation_environment
 from tests.services.postgres import Postgres
 from tests.services.process import free_port
 
@@ -37,7 +37,7 @@ def main() -> None:
     with ExitStack() as stack:
         data_dir = stack.enter_context(tempfile.TemporaryDirectory(prefix="labcarbon-bench-"))
         (Path(data_dir) / "static").mkdir()
-        os.environ.update(own_environment(data_dir), DJANGO_SETTINGS_MODULE="labcarbon.settings")
+        os.environ.update(installation_environment(data_dir), DJANGO_SETTINGS_MODULE="labcarbon.settings")
         if options.postgres:
             os.environ["LABCARBON_DATABASE_URL"] = stack.enter_context(Postgres(durable=True)).url
         measure(options.runs, options.samples)

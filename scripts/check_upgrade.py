@@ -30,7 +30,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from apps.core.migration_history import LAST_COMMIT_WITH_STEPS  # noqa: E402
-from tests.environment import own_environment  # noqa: E402
+from tests.environment import installation_environment  # noqa: E402
 from tests.services.postgres import Postgres, programs  # noqa: E402
 
 _RECORDS = "django_migrations"
@@ -95,7 +95,7 @@ class Code:
         inherited = {name: value for name, value in os.environ.items() if not name.startswith("LABCARBON_")}
         paths = f"{self.folder}{os.pathsep}{self.folder / 'collector'}"
         own = {"DJANGO_SETTINGS_MODULE": "labcarbon.settings", "PYTHONPATH": paths, "PYTHONDONTWRITEBYTECODE": "1"}
-        environment = {**inherited, **own_environment(str(database.data_dir)), **own, **database.settings}
+        environment = {**inherited, **installation_environment(str(database.data_dir)), **own, **database.settings}
         command = [sys.executable, *arguments]
         return subprocess.run(command, cwd=self.folder, env=environment, capture_output=True, text=True, timeout=600)
 

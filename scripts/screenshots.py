@@ -14,7 +14,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from tests.environment import own_environment  # noqa: E402
+from tests.environment import installation_environment  # noqa: E402
 from tests.services import chromium  # noqa: E402
 from tests.services.process import free_port  # noqa: E402
 
@@ -37,8 +37,8 @@ def prepare(port: int) -> tuple[str, dict[str, str]]:
     from apps.carbon.figures.query import iso_hour
     from apps.core.clock import now_us
     from apps.preflight.models import DuplicateFinding
+    from tests.seeded_artifacts import register_artifacts, register_hardware
     from tests.seeded_lab import DAYS, seed
-    from tests.seeded_artifacts import register_hardware, register_artifacts
 
     now = now_us()
     seeded = seed(now=now)
@@ -157,7 +157,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="labcarbon-pictures-") as data_dir:
         for name in [name for name in os.environ if name.startswith("LABCARBON_")]:
             del os.environ[name]
-        os.environ.update(own_environment(data_dir), LABCARBON_PORT=str(port), DJANGO_SETTINGS_MODULE="labcarbon.settings")
+        os.environ.update(
+            installation_environment(data_dir), LABCARBON_PORT=str(port), DJANGO_SETTINGS_MODULE="labcarbon.settings"
+        )
         sign_in, pages = prepare(port)
         with served(port) as url:
             take(url, sign_in, pages)

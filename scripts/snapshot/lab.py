@@ -40,8 +40,8 @@ def build(progress: Callable[[str], None]) -> None:
     from tests.attacks.conftest import fill
     from tests.browser import seed as browser_seed
     from tests.builders import small_lab
+    from tests.seeded_artifacts import register_artifacts, register_hardware
     from tests.seeded_lab import seed
-    from tests.seeded_artifacts import register_hardware, register_artifacts
     from tests.shipped_data import load_shipped_data
 
     reseed("shipped")

@@ -197,7 +197,7 @@ def _artifact(small: SmallLab, run: str, name: str) -> None:
         due_us=T0,
         selected=True,
         objection=name[:300],
-        word=name[:300],
+        message=name[:300],
         retrain_run=Run.objects.get(lab=small.lab, uuid=UUID(run)),
         retrain_mj=1,
     )

@@ -27,7 +27,7 @@ from tests.fakes.nvml_driver import FakeDriver, process
 from tests.faults.installation import ROOT, Installation, plain_environ
 from tests.faults.ledger import LedgerDatabase
 from tests.mistakes.conftest import serving
-from tests.services.process import wait_until
+from tests.services.process import end_process, wait_until
 
 pytestmark = [
     pytest.mark.faults,
