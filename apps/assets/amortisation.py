@@ -70,7 +70,7 @@ class Account:
         return self.total_ug - self.charged_ug - self.written_off_ug
 
 
-Interval = TypeVar("Stretch", Use, Spread)
+Interval = TypeVar("Interval", Use, Spread)
 
 
 class _Timeline(Generic[Interval]):

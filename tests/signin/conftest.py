@@ -25,7 +25,7 @@ _OVER_HTTP = ("test_at_once.py", "test_oidc.py", "test_oidc_lies.py", "test_page
 _PEOPLE_HERE = """
 from apps.accounts.models import Membership, User
 from apps.accounts.services.labs import create_lab
-from apps.accounts.oidc.adapter import vouch_for_mail
+from apps.accounts.oidc.adapter import verify_email_address
 from apps.accounts.services.invitations import invite
 from apps.core.clock import now_us
 from allauth.mfa.totp.internal.auth import TOTP
@@ -37,7 +37,7 @@ for name in ("ada", "bob", "cleo", "dan", "hal", "iris", "jon"):
     else:
         Membership.objects.create(lab=lab, user=user, role="member")
     if name in ("ada", "dan", "hal", "iris"):
-        vouch_for_mail(user=user, mail=user.email)
+        verify_email_address(user=user, mail=user.email)
     if name == "ada":
         invite(lab=lab, role="viewer", by=user, now=now_us(), email="kim@lab.example")
     if name in ("dan", "jon"):
