@@ -212,7 +212,7 @@ def test_a_lineage_longer_than_what_is_read_is_not_all_in_the_csv(
     page = shown(owner, "data")
     assert ">all of it as CSV</a>" in page
     assert "all of them in the" in page
-    monkeypatch.setattr(artifact_shown, "load_lineage", partial(load_lineage, most=40))
+    monkeypatch.setattr(artifact_shown, "load_lineage", partial(load_lineage, limit=40))
     page = shown(owner, "data")
     assert ">the nearest 2\u202f000 as CSV</a>" in page
     assert "the nearest 2\u202f000 runs and artifacts in the" in page
