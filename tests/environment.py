@@ -1,7 +1,7 @@
 """A pytest plugin (``-p tests.environment``) that runs before Django reads its settings.
 
-The suite has secrets and a data directory of its own, so that it runs from a fresh clone and never touches what a user
-keeps in ``var/``. Of the caller's LABCARBON_* variables only the database to test on and the image's cache are kept.
+The suite has its own secrets and data directory. It runs from a fresh clone and never touches
+``var/``. Of the caller's LABCARBON_* variables only the test database and the image cache are kept.
 """
 
 import atexit
@@ -22,12 +22,12 @@ PASSED_VARIABLES = frozenset({
 
 
 def installation_environment(data_dir: str) -> dict[str, str]:
-    """Return the LABCARBON_* variables of a test installation that keeps its data in ``data_dir``."""
+    """Return the LABCARBON_* variables of a test installation in ``data_dir``."""
     return {"LABCARBON_DATA": data_dir, "LABCARBON_SECRET_KEY": SECRET_KEY, "LABCARBON_TOKEN_PEPPERS": TOKEN_PEPPERS}
 
 
 def _restore_signal_handlers() -> None:
-    """Undo what a shell's background or nohup ignores: the processes that the tests start would inherit it."""
+    """Undo ignored signals of a background shell or nohup, which started processes would inherit."""
     for number, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
         if signal.getsignal(number) == signal.SIG_IGN:
             signal.signal(number, handler)
@@ -36,18 +36,19 @@ def _restore_signal_handlers() -> None:
 def _replace_environment() -> None:
     for name in [name for name in os.environ if name.startswith("LABCARBON_") and name not in PASSED_VARIABLES]:
         del os.environ[name]
-    if "LABCARBON_TEST_SHARED" not in os.environ:  # the first process of a run: its workers share it
+    # the first process of a run; its workers share it
+    if "LABCARBON_TEST_SHARED" not in os.environ:
         shared = os.environ["LABCARBON_TEST_SHARED"] = tempfile.mkdtemp(prefix="labcarbon-shared-")
         atexit.register(shutil.rmtree, shared, ignore_errors=True)
     data_dir = tempfile.mkdtemp(prefix="labcarbon-tests-")
     atexit.register(shutil.rmtree, data_dir, ignore_errors=True)
     os.environ.update(installation_environment(data_dir))
-    # Before any worker process of pytest-xdist starts, so that all have the same.
+    # set before pytest-xdist starts workers, so that all have the same
     os.environ.setdefault("LABCARBON_SEED", str(random.SystemRandom().randrange(1 << 32)))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Tell the seed of the fault tests; with it they can be repeated."""
+    """Print the seed of the fault tests, so that they can be repeated."""
     terminalreporter.write_line(f"LABCARBON_SEED={os.environ['LABCARBON_SEED']}")
 
 

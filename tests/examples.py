@@ -1,4 +1,4 @@
-"""How many examples a property is tried on."""
+"""The number of examples per property test."""
 
 import os
 
@@ -6,6 +6,7 @@ _ON_POSTGRES = os.environ.get("LABCARBON_DATABASE_URL", "").startswith("postgres
 
 
 def examples(count: int) -> int:
-    """Return ``count`` on SQLite, where it is shown what a property says of arithmetic and histories; a third on PostgreSQL,
-    where it is shown that SQL says the same there. Each run draws others."""
+    """Return ``count`` on SQLite, where properties check arithmetic and histories. Return a third
+    on PostgreSQL, where they check that SQL agrees. Each run draws other examples.
+    """
     return max(3, count // 3) if _ON_POSTGRES else count

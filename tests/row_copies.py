@@ -1,4 +1,6 @@
-"""What many tests begin with: made by services once in a process, then copied row by row in a tenth of the time."""
+"""Test data that services create once per process. Later tests copy the rows, in a tenth of the
+time.
+"""
 
 import pickle
 from collections.abc import Callable, Hashable, Iterable, Sequence
@@ -19,21 +21,21 @@ Rows = list[tuple[Any, ...]]
 
 @dataclass
 class _Copy:
-    """``made`` as it was returned, and the rows of each table."""
+    """The pickled result, and the rows of each table."""
 
     created: bytes
     rows: dict[str, Rows]
 
 
-_COPIES: dict[Hashable, _Copy] = {}  # of this process, whose tests share a database
+_COPIES: dict[Hashable, _Copy] = {}  # per process, whose tests share a database
 
 
 def copy_or_create(key: Hashable, make: Callable[[], T], models: Sequence[type[Model]] = ()) -> T:
-    """Return what ``make`` does, which writes to nothing but ``models`` (none told: to any, but leaves what is shipped as it
-    is), and reads what ``key`` tells and emission factors.
+    """Return the result of ``make``. The first call per key runs it; later calls copy its rows,
+    with primary keys.
 
-    If nothing is there but what is shipped, it is copied from the first time, primary keys included: later rows have
-    greater ones, as ever.
+    ``make`` writes only to ``models`` (default: any, without changing shipped rows). It reads only
+    what ``key`` describes and the emission factors. If other rows exist already, ``make`` runs.
     """
     tables = {
         model._meta.db_table: [field.column for field in model._meta.concrete_fields]
@@ -41,7 +43,8 @@ def copy_or_create(key: Hashable, make: Callable[[], T], models: Sequence[type[M
     }
     if not _are_empty(tables.keys() - SHIPPED_ROWS.keys()):
         return make()
-    key = (key, *EmissionFactor.objects.aggregate(Count("pk"), Max("pk")).values())  # a test may have its own first
+    # a test may have loaded other factors first
+    key = (key, *EmissionFactor.objects.aggregate(Count("pk"), Max("pk")).values())
     if key not in _COPIES:
         created = make()
         rows = {table: _added_rows(table, columns) for table, columns in tables.items()}

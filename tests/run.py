@@ -1,8 +1,9 @@
-"""Runs the whole suite: once on SQLite with everything, once more on a private PostgreSQL with what touches the database.
+"""Runs the suite on SQLite (all tests) and on a private PostgreSQL server (tests that use the
+database), in parallel.
 
-Both at the same time: where one waits, the other works. What the second says is printed when the first has ended.
-``python -m tests.run [pytest arguments]``; `make test` calls it. Ends with 0 only if both passes were green and, with
-CI=true, nothing was left out.
+``python -m tests.run [pytest arguments]``; `make test` calls it. The output of PostgreSQL is
+printed after that of SQLite. The exit code is 0 only if both passes succeed and, with CI=true, no
+test was skipped.
 """
 
 import os
@@ -20,13 +21,15 @@ from tests.services.data_directories import MIGRATED, postgres
 from tests.services.postgres import programs
 
 ROOT = Path(__file__).resolve().parent.parent
-# Many tests of the first pass wait for a process, a clock or a page; those of the second for nothing. With one worker less
-# the first ended minutes after the second, and cores were idle; each more costs its start-up.
+# Many tests of the SQLite pass wait for a process, a clock or a page, so it gets two more workers
+# than cores.
+# The PostgreSQL tests do not wait. Further workers only cost their start-up.
 CORES = min(os.cpu_count() or 1, 4)
 WORKERS = {"SQLite": CORES + 2, "PostgreSQL": CORES}
 
-# The suite starts some hundred programs: where nothing keeps what was compiled, that takes a sixth of its time. And a make
-# that a test starts is nobody's child.
+# The suite starts some hundred programs, so byte code must be cached: compiling takes a sixth of
+# the time.
+# A make that a test starts must not be a sub-make.
 _DROPPED_VARIABLES = frozenset({"PYTHONDONTWRITEBYTECODE", "MAKEFLAGS", "MFLAGS", "MAKELEVEL"})
 
 
@@ -37,7 +40,7 @@ def debian_packages() -> list[str]:
 
 
 def run_pass(name: str, arguments: list[str], environment: dict[str, str], output: IO[str] | None = None) -> int:
-    """Run pytest once, tell how long it took, and return its exit code. ``output``: what keeps its words for later."""
+    """Run pytest, print its duration, and return its exit code. ``output``: file for its output."""
     print(f"== tests on {name}", flush=True)
     started_s = time.monotonic()
     workers = ["-n", str(WORKERS[name]), "--dist", "loadgroup", "--no-loadscope-reorder"]
@@ -50,28 +53,29 @@ def run_pass(name: str, arguments: list[str], environment: dict[str, str], outpu
 
 
 def compile_tests() -> None:
-    """Have every test module compiled once, not by each worker for itself. What is wrong with one, the pass tells."""
+    """Compile all test modules once instead of once per worker. Errors are reported by the pass."""
     command = [sys.executable, "-m", "pytest", "--collect-only", "-qq"]
     environ = {key: value for key, value in os.environ.items() if key not in _DROPPED_VARIABLES}
     subprocess.run(command, cwd=ROOT, env=environ, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
 def run_postgres_pass(arguments: list[str], environment: dict[str, str], output: IO[str]) -> int:
-    """Run the second pass on a server of its own."""
+    """Run the PostgreSQL pass on a private server."""
     with postgres() as server:
         own = {"LABCARBON_DATABASE_URL": server.url, "LABCARBON_TEST_TEMPLATE": MIGRATED}
         return run_pass("PostgreSQL", arguments, {**environment, **own}, output)
 
 
 def verdict(codes: list[int], *, is_selection: bool) -> int:
-    """Return the exit code of all passes. What was asked for may belong to one of them alone; of the whole suite, each has
-    a part."""
+    """Return the exit code of all passes. Selected tests may belong to one pass only; the whole
+    suite has tests in each.
+    """
     with_tests = [code for code in codes if code != pytest.ExitCode.NO_TESTS_COLLECTED]
     return max(with_tests if is_selection and with_tests else codes)
 
 
 def main(arguments: list[str]) -> int:
-    """Run both passes; return the exit code."""
+    """Run both passes and return the exit code."""
     with tempfile.TemporaryDirectory(prefix="labcarbon-suite-") as scratch, ThreadPoolExecutor() as pool:
         left_out, postgres_output = Path(scratch) / "left-out", Path(scratch) / "postgres"
         shared = {"LABCARBON_TEST_BOTH": "1", "LABCARBON_TEST_LEFT_OUT": str(left_out)}

@@ -1,6 +1,7 @@
-"""What the lab of pictures owns and keeps: its hardware with what making it emitted, data sets, models, checkpoints, a plan.
+"""Hardware and artifacts of the demo lab: hardware with embodied carbon, data sets, models,
+checkpoints and a cleanup plan.
 
-As its figures, all of it is invented, and comes in through the services that real things take.
+All values are invented. They are created by the services that production uses.
 """
 
 from typing import Any
@@ -29,7 +30,7 @@ GB, TB = 10**9, 10**12
 
 
 def register_hardware(seeded: Seeded, *, now: int) -> Asset:
-    """Register the server with its four cards, the workstation and what else a lab has; return a card."""
+    """Register the server with four cards, the workstation and other hardware. Returns a card."""
     lab = _small_lab(seeded, seeded.nodes[0])
     begin = now // US_PER_HOUR * US_PER_HOUR - 2 * YEAR_US
     rack = bought(lab, kind="server", name="gpu-01", kg=1_310, years=5, at_us=begin, now=now, serial="SRV-2231")
@@ -48,7 +49,9 @@ def register_hardware(seeded: Seeded, *, now: int) -> Asset:
 
 
 def register_artifacts(seeded: Seeded, *, now: int) -> tuple[Artifact, Any]:
-    """Tell of data sets, models and checkpoints of finished runs, and plan what may go; return a model and the plan."""
+    """Register data sets, models and checkpoints of finished runs, and create a cleanup plan.
+    Returns a model and the plan.
+    """
     lab = _small_lab(seeded, seeded.nodes[0])
     volumes, corpus = _register_datasets(lab, now)
     models = []
@@ -86,7 +89,7 @@ def _small_lab(seeded: Seeded, node: Any) -> SmallLab:
 
 
 def _register_datasets(lab: SmallLab, now: int) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Two data sets, one of them on two discs."""
+    """Register two data sets, one of them with copies on two disks."""
     volumes = row(
         "em-volumes-2026",
         kind="dataset",
@@ -118,7 +121,7 @@ def _finished_runs(seeded: Seeded, slug: str) -> Any:
 
 
 def _register_model(lab: SmallLab, name: str, run: Run, now: int, more: list[dict[str, str]] | None = None) -> Artifact:
-    """Tell of a model that ``run`` made, in two places."""
+    """Register a model that ``run`` wrote, with two copies."""
     copies = [{"path": f"/models/{name}", "medium": "ssd"}, {"path": f"s3://lab-models/{name}", "medium": "object"}]
     model = row(
         name,
@@ -136,7 +139,7 @@ def _register_model(lab: SmallLab, name: str, run: Run, now: int, more: list[dic
 
 
 def _register_checkpoints(lab: SmallLab, name: str, runs: list[Run], now: int) -> None:
-    """Tell of each run's checkpoints of every tenth epoch, found two months ago."""
+    """Register checkpoints of every tenth epoch of each run, seen two months ago."""
     rows = [
         row(
             f"{name}-{number}-epoch={epoch}.ckpt",

@@ -1,4 +1,4 @@
-"""Lets a test's live server answer one request at a time."""
+"""Makes a test's live server process one request at a time."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from django.core.handlers.base import BaseHandler
 
 
 def serialize_requests(patch: pytest.MonkeyPatch) -> threading.Lock:
-    """The test's server shares one connection among its threads: two transactions at once would break each other's. Return
-    what is held meanwhile, for who asks the database beside it."""
+    """Serialise requests of the live server, whose threads share one database connection. Returns
+    the lock, for tests that query the database meanwhile.
+    """
     lock, original = threading.Lock(), BaseHandler.get_response
 
     def get_response(handler: BaseHandler, request: Any) -> Any:

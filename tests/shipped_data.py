@@ -1,4 +1,6 @@
-"""What is shipped, which every test's database has: loaded by the services the first time, later the same rows copied."""
+"""Shipped factors and hardware for every test database: loaded by services once, later copied row
+by row.
+"""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -16,13 +18,13 @@ SHIPPED_ROWS: dict[str, list[tuple[Any, ...]]] = {}  # by table, of this process
 
 
 def load_shipped_data(**_signal: Any) -> None:
-    """Have the shipped emission factors and hardware, loaded at T0."""
+    """Load the shipped emission factors and hardware as of T0."""
     _load_or_copy((EmissionFactor,), lambda: load_factors(now=T0))
     _load_or_copy((HardwareModel, HardwareAlias, EmbodiedFigure), lambda: load_catalogue(now=T0))
 
 
 def empty_catalogue() -> None:
-    """Empty the catalogue, for this test."""
+    """Delete the catalogue for this test."""
     for model in (EmbodiedFigure, HardwareAlias, HardwareModel):
         model._default_manager.all().delete()
 
@@ -41,12 +43,12 @@ def _load_or_copy(models: Sequence[type[Model]], load: Callable[[], object]) -> 
 
 
 def quote_columns(columns: Sequence[str]) -> str:
-    """Return names of columns as statements take them; some are words of SQL."""
+    """Return quoted column names for SQL; some are reserved words."""
     return ", ".join(f'"{column}"' for column in columns)
 
 
 def table_rows(table: str, columns: Sequence[str]) -> list[tuple[Any, ...]]:
-    """Return all rows of a table, by their first column: mostly the oldest first."""
+    """Return all rows of a table, ordered by the first column (oldest first)."""
     with connection.cursor() as cursor:
         cursor.execute(f"SELECT {quote_columns(columns)} FROM {table} ORDER BY {columns[0]}")
         return [

@@ -1,4 +1,6 @@
-"""A pytest plugin: tests whose Debian package is missing are left out and named; with CI=true none may be."""
+"""A pytest plugin that skips and lists tests whose Debian package is missing. With CI=true skipped
+tests fail the run.
+"""
 
 import os
 from collections.abc import Iterator
@@ -18,7 +20,7 @@ def _on_postgres() -> bool:
 
 
 def _missing() -> dict[str, str]:
-    """Return {marker: what is missing and the command that brings it}."""
+    """Return {marker: missing package and install command}."""
     missing = {}
     if not chromium.program():
         missing["browser"] = "Chromium is not installed (apt-get install chromium-headless-shell)"
@@ -45,7 +47,7 @@ def _uses_database(item: pytest.Item) -> bool:
 
 
 def _belongs_to_other_pass(item: pytest.Item) -> bool:
-    """Return whether the other database's pass is where a test belongs."""
+    """Return whether a test belongs to the pass on the other database."""
     if _on_postgres():
         return not _uses_database(item) or item.get_closest_marker("sqlite") is not None
     return item.get_closest_marker("postgres") is not None and postgres.programs() is not None
@@ -64,7 +66,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _reasons(reporter: pytest.TerminalReporter) -> dict[str, int]:
-    """Return {reason: tests} of everything that was skipped."""
+    """Return {reason: number of skipped tests}."""
     counts: dict[str, int] = {}
     for report in reporter.stats.get("skipped", []):
         text = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
@@ -90,7 +92,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """With CI=true a test that was left out fails the run."""
+    """Fail the run if tests were skipped with CI=true."""
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")
     if os.environ.get("CI", "").lower() not in {"1", "true"} or reporter is None or "PYTEST_XDIST_WORKER" in os.environ:
         return

@@ -14,7 +14,7 @@ ASKED = 40
 _ASK = f"from tests.services.process import free_port; print(*(free_port() for _ in range({ASKED})), flush=True); input()"
 
 
-def test_processes_that_ask_at_once_get_ports_of_their_own() -> None:
+def test_concurrent_processes_get_different_ports() -> None:
     """Nothing listens on any of them yet."""
     piped = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, "cwd": ROOT}
     started = [subprocess.Popen([sys.executable, "-c", _ASK], **piped) for _ in range(4)]

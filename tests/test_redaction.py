@@ -11,13 +11,13 @@ TOKEN = compose_token("cc", 1234567, 62**40 + 12345)
 SECRET = TOKEN.rpartition("_")[2]
 
 
-def test_the_secret_goes_and_the_id_stays() -> None:
+def test_the_secret_is_removed_and_the_id_stays() -> None:
     told = redact(f"POST /codecarbon/{TOKEN}/runs and lc_cc_short")
     assert SECRET not in told
     assert told == f"POST /codecarbon/{TOKEN.removesuffix(SECRET)}…/runs and lc_cc_short"
 
 
-def test_part_of_a_token_goes_as_well() -> None:
+def test_part_of_a_token_is_removed() -> None:
     """A token that was cut off when it was copied is most of a secret."""
     assert SECRET[:20] not in redact(f"/codecarbon/{TOKEN[:-15]}/runs")
 

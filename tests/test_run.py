@@ -14,7 +14,5 @@ NONE = pytest.ExitCode.NO_TESTS_COLLECTED
         ([0, NONE], True, 0), ([NONE, 1], True, 1), ([NONE, NONE], True, NONE), ([NONE], True, NONE),
     ],
 )  # fmt: skip
-def test_a_pass_without_tests_is_green_only_where_another_had_what_was_asked_for(
-    codes: list[int], asked: bool, code: int
-) -> None:
+def test_a_pass_without_tests_succeeds_only_beside_another(codes: list[int], asked: bool, code: int) -> None:
     assert verdict(codes, is_selection=asked) == code

@@ -54,7 +54,7 @@ def told(server: fakes.FakeServer) -> set[tuple[str, str]]:
     return {(role, server.artifacts[digest]["name"]) for _, role, digest in server.edges}
 
 
-def test_what_a_script_read_and_made_is_told(person: Collector, server: fakes.FakeServer, work: Path) -> None:
+def test_inputs_and_outputs_of_a_script_are_registered(person: Collector, server: fakes.FakeServer, work: Path) -> None:
     (work / "cats").mkdir()
     (work / "cats" / "a.jpg").write_bytes(b"cat")
     (work / "base.safetensors").write_bytes(safetensors())
@@ -113,7 +113,7 @@ def test_an_artifact_by_its_digest(person: Collector, server: fakes.FakeServer) 
         ("run.used('x', kind='magic')", "'magic' is not a kind"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_told_is_one_line_and_the_script_goes_on(
+def test_an_invalid_declaration_prints_one_line(
     person: Collector, server: fakes.FakeServer, work: Path, body: str, words: str
 ) -> None:
     done = track(person, f"{body}\nprint('done')")
@@ -123,7 +123,7 @@ def test_what_cannot_be_told_is_one_line_and_the_script_goes_on(
     assert server.artifacts == {}
 
 
-def test_a_script_that_is_killed_has_told_what_it_made(person: Collector, server: fakes.FakeServer, work: Path) -> None:
+def test_outputs_of_a_killed_script_are_registered(person: Collector, server: fakes.FakeServer, work: Path) -> None:
     body = (
         "import os, time\nopen('a.pt', 'wb').write(b'1')\nrun.produced('a.pt')\nopen('pid', 'w').write(str(os.getpid()))\n"
         "time.sleep(30)"
@@ -165,7 +165,7 @@ def teller(server: fakes.FakeServer, node: str = "") -> Iterator[ServerReporter]
     transport.close()
 
 
-def test_what_is_told_before_its_run_waits_for_it(server: fakes.FakeServer) -> None:
+def test_artifacts_wait_for_their_run(server: fakes.FakeServer) -> None:
     with teller(server) as made:
         assert (made.send(5), made.pending_count, made.error) == (False, 1, "the server does not have this run")
         server.runs["r"] = {}
@@ -204,7 +204,7 @@ def test_no_process_of_ours_is_waited_for_in_its_place(person: Collector, server
     assert told(server) == {("produced", "a.pt")}
 
 
-def test_other_ranks_and_strangers_tell_nothing(person: Collector, server: fakes.FakeServer, tmp_path: Path) -> None:
+def test_other_ranks_and_processes_register_nothing(person: Collector, server: fakes.FakeServer, tmp_path: Path) -> None:
     body = "open('a.pt', 'wb').write(b'1')\nrun.produced('a.pt')\nrun.used('a.pt')\nprint('done')"
     assert track(person, body, RANK="3").stdout == "done\n"
     assert server.requests == []
@@ -213,7 +213,7 @@ def test_other_ranks_and_strangers_tell_nothing(person: Collector, server: fakes
     assert (done.stdout, done.stderr.count("you are not logged in, and no daemon answers")) == ("done\n", 1)
 
 
-def test_without_a_login_the_daemon_tells_it_and_not_where_it_lies(
+def test_without_a_login_the_daemon_forwards_artifacts_without_paths(
     person: Collector, server: fakes.FakeServer, work: Path
 ) -> None:
     person.enrol(server.url)

@@ -36,7 +36,7 @@ def test_every_variable_of_the_example_is_explained() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(SECRETS))
-def test_a_secret_has_no_default_and_its_message_says_how_to_make_one(name: str) -> None:
+def test_a_missing_secret_has_a_message_with_the_fix(name: str) -> None:
     assert variables()[name].startswith(":?")
     assert "openssl rand -hex 32" in variables()[name]
     assert example()[name] == ""
@@ -57,7 +57,7 @@ def test_the_services_and_their_roles() -> None:
     assert SERVICES["redis"]["image"] == "redis:7"
 
 
-def test_our_containers_may_write_their_data_and_nothing_else() -> None:
+def test_containers_can_write_only_their_data() -> None:
     for name in OURS:
         service = SERVICES[name]
         assert service["read_only"] is True

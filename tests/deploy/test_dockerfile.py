@@ -23,7 +23,7 @@ def stages() -> dict[str, list[tuple[str, str]]]:
     return found
 
 
-def test_three_stages_and_only_the_base_asks_for_debian() -> None:
+def test_three_stages_and_only_the_base_installs_debian_packages() -> None:
     assert list(stages()) == ["base", "build", ""]
     assert [rest for word, rest in INSTRUCTIONS if word == "FROM"] == [
         "debian:bookworm-slim AS base",
@@ -77,7 +77,7 @@ def test_a_change_of_code_does_not_install_everything_again() -> None:
     assert install < code
 
 
-def test_health_is_asked_and_the_entry_point_exists() -> None:
+def test_the_health_check_and_the_entry_point_exist() -> None:
     last = dict(stages()[""])
     for word in ("HEALTHCHECK", "ENTRYPOINT"):
         path = re.findall(r'"/srv/labcarbon/([^"]+)"', last[word])[0]

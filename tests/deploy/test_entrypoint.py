@@ -51,7 +51,7 @@ def test_no_role_starts_when_the_settings_are_refused(programs: Path, role: str)
 
 
 @pytest.mark.parametrize("role", ["celery", "beat"])
-def test_celery_without_redis_says_what_to_set(programs: Path, role: str) -> None:
+def test_celery_without_redis_names_the_variable(programs: Path, role: str) -> None:
     ended = start(programs, [role])
     assert ended.returncode == 64
     assert "LABCARBON_REDIS_URL" in ended.stderr
@@ -114,7 +114,7 @@ def server(status: int, asked: list[tuple[str, str | None, str | None]]) -> Iter
             thread.join()
 
 
-def test_health_is_asked_under_the_site_s_own_name() -> None:
+def test_the_health_check_uses_the_host_name_of_the_site() -> None:
     asked: list[tuple[str, str | None, str | None]] = []
     with server(200, asked) as port:
         assert healthcheck().ask(port, "https://carbon.example.org") == ""
@@ -127,7 +127,7 @@ def test_any_other_answer_is_ill(status: int) -> None:
         assert healthcheck().ask(port, "http://127.0.0.1") == f"/livez answered {status}"
 
 
-def test_no_answer_is_ill_and_says_so_as_a_program() -> None:
+def test_no_response_fails_the_health_check() -> None:
     ended = subprocess.run(
         ["python3", str(DOCKER / "healthcheck.py")],
         env={**os.environ, "LABCARBON_PORT": "1"}, capture_output=True, text=True, check=False,

@@ -37,7 +37,7 @@ def test_the_image_is_built_holds_nothing_it_should_not_and_serves() -> None:
     assert ended.stdout.splitlines()[-1].startswith("The image localhost/labcarbon:test is built and works")
 
 
-def test_without_root_it_says_so() -> None:
+def test_missing_root_permission_is_reported() -> None:
     become = ["setpriv", f"--reuid={NOBODY}", "--clear-groups"] if os.geteuid() == 0 else []
     ended = subprocess.run(
         [*become, "sh", "-s"], input=SCRIPT.read_text().replace('cd "$(dirname "$0")/.."', "cd /"),

@@ -23,7 +23,7 @@ FROM = "LabCarbon <labcarbon@example.org>"
         ("smtp://[::1]:25", ("::1", 25, "", "", "none")),
     ],
 )
-def test_what_an_address_says(url: str, expected: tuple[object, ...]) -> None:
+def test_parse_mail_url(url: str, expected: tuple[object, ...]) -> None:
     found = parse_mail_url(url, FROM)
     assert (found.host, found.port, found.user, found.password, found.tls) == expected
     assert found.is_enabled
@@ -45,7 +45,7 @@ def test_none_is_set() -> None:
         ("smtp://host", "a@example.org\nBcc: b@example.org", "EMAIL_FROM"), ("", FROM, "must have the form"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_used_is_told_without_the_password(url: str, sender: str, words: str) -> None:
+def test_an_invalid_url_is_reported_without_its_password(url: str, sender: str, words: str) -> None:
     with pytest.raises(ValueError, match=words) as told:
         parse_mail_url(url, sender)
     assert "sec" not in str(told.value).replace("LABCARBON", "")
@@ -99,7 +99,7 @@ def server() -> Iterator[socketserver.TCPServer]:
         thread.join()
 
 
-def test_a_mail_goes_to_the_server_that_is_set(server: Any, settings: Any) -> None:
+def test_a_mail_is_sent_to_the_configured_server(server: Any, settings: Any) -> None:
     found = parse_mail_url(f"smtp://127.0.0.1:{server.server_address[1]}", FROM)
     settings.EMAIL_BACKEND = "django.core.mail.backends.smtp.EmailBackend"
     settings.EMAIL_HOST, settings.EMAIL_PORT, settings.EMAIL_USE_TLS = found.host, found.port, found.tls == "starttls"

@@ -42,7 +42,7 @@ def test_systemd_understands_every_line(unit: Path, tmp_path: Path) -> None:
 
 
 @systemd
-def test_a_misspelt_line_would_be_found(tmp_path: Path) -> None:
+def test_a_misspelt_line_is_detected(tmp_path: Path) -> None:
     wrong = tmp_path / "wrong" / "labcarbon-collect.service"
     wrong.parent.mkdir()
     wrong.write_text(COLLECT.read_text(encoding="utf-8").replace("ProtectSystem=", "ProtectSytem="), encoding="utf-8")

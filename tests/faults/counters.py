@@ -1,4 +1,4 @@
-"""Moves the simulated driver's counters all the time, and keeps a record of its own of every value they ever had."""
+"""Advances the simulated driver's counters continuously and records every value independently."""
 
 from __future__ import annotations
 
@@ -10,26 +10,27 @@ from dataclasses import dataclass, field
 from tests.fakes.nvml_driver import FakeDriver, FakeGpu, process
 
 STEP_S = 0.05
-# What may be added at once, however long the thread was kept waiting: a real board has a limit too.
+# Maximum step if the thread was delayed; a real board has a maximum power, too.
 LONGEST_S = 0.25
 POWER_W = (40, 250)
-# A counter that fell and rose above what was read last, before anybody looked again, did not fall for any collector: what
-# falls has more than 20 s at the highest power, which is longer than one is ever down here.
+# A reset is invisible to a collector if the counter exceeds the last reading before the next one. So a
+# counter is reset only above a value that takes more than 20 s at the highest power, which is longer than
+# any downtime in these tests.
 UNMISTAKABLE_MJ = 5_000_000
 FULL_MJ = 4 * UNMISTAKABLE_MJ
 
 
 @dataclass
 class CounterPeriod:
-    """A counter from one beginning to its fall: every value that it showed, the last of them its peak."""
+    """A counter between two resets: every value, the last one being its peak."""
 
     values_mj: list[int]
-    fell_us: int = 0  # wall time; 0 while it counts on
+    fell_us: int = 0  # wall time of the reset; 0 if there was none yet
 
 
 @dataclass
 class Record:
-    """One GPU's own history: the truth that the oracle compares with."""
+    """The history of one GPU: the truth for the oracle."""
 
     start_mj: int
     periods: list[CounterPeriod] = field(default_factory=list)
@@ -49,7 +50,9 @@ class Record:
         self.periods.append(CounterPeriod([0]))
 
     def at(self, counter_mj: int, falls: int) -> int:
-        """Return the energy since the very start when the counter showed ``counter_mj`` after so many falls."""
+        """Return the energy since the start when the counter had the value ``counter_mj`` after
+        ``falls`` resets.
+        """
         return sum(life.values_mj[-1] for life in self.periods[:falls]) + counter_mj - self.start_mj
 
     @property
@@ -57,9 +60,11 @@ class Record:
         return self.at(self.now_mj, len(self.periods) - 1)
 
     def falls_before(self, readings_mj: set[int], wall_us: int) -> int:
-        """Return after how many falls the counter showed all of these; where it did so more than once, by the time.
+        """Return the number of resets before the counter had all these values. Ambiguous cases are
+        decided by time.
 
-        A collector may place a restart earlier than it was (it knows the power, not the moment): time alone would err.
+        A collector may place a restart earlier than it was, because it knows the power and not the
+        time. Time alone would be wrong.
         """
         candidates = [falls for falls, period in enumerate(self.periods) if readings_mj <= set(period.values_mj)]
         assert candidates, f"the counter never showed {sorted(readings_mj)} without a fall between"
@@ -68,7 +73,7 @@ class Record:
 
 
 class CounterSimulator:
-    """A thread that draws energy on every GPU and lets processes come and go."""
+    """A thread that adds energy on every GPU and starts and ends processes."""
 
     def __init__(self, driver: FakeDriver, rng: random.Random, pids: list[int]) -> None:
         self._driver, self._rng, self._pids = driver, rng, pids
@@ -81,12 +86,12 @@ class CounterSimulator:
         self._thread.start()
 
     def freeze(self) -> None:
-        """Stop for good: what the counters show now is the last word."""
+        """Stop for good: counters keep their value."""
         self._stop.set()
         self._thread.join()
 
     def fall(self) -> None:
-        """Let the fullest GPU's counter begin again from nought, as after a reset, if that can be told from a pause."""
+        """Reset the fullest GPU's counter to zero, if that can be distinguished from a pause."""
         gpu = max(self._driver.gpus, key=lambda gpu: gpu.counter_mj)
         record = self.records[gpu.key]
         if gpu.counter_mj < UNMISTAKABLE_MJ:

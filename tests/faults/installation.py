@@ -1,4 +1,6 @@
-"""A whole LabCarbon of a test's own: data directory, loopback port, database, the commands that `make run` starts."""
+"""A complete LabCarbon installation for a test: data directory, loopback port, database, and the
+commands of `make run`.
+"""
 
 from __future__ import annotations
 
@@ -37,13 +39,13 @@ print(json.dumps([issue_code(purpose=CodePurpose.ENROL, now=now_us(), lab=lab) f
 
 
 def plain_environ() -> dict[str, str]:
-    """Return the environment without any setting of LabCarbon."""
+    """Return the environment without LabCarbon variables."""
     return {name: value for name, value in os.environ.items() if not name.startswith("LABCARBON_")}
 
 
 @dataclass
 class Installation:
-    """Where it is and how its parts are started. Nothing runs until a test starts it."""
+    """Paths and commands of an installation. A test starts its processes."""
 
     data_dir: Path
     port: int = field(default_factory=free_port)
@@ -58,7 +60,7 @@ class Installation:
 
     @property
     def environ(self) -> dict[str, str]:
-        """What the server's processes get."""
+        """The environment of the server's processes."""
         own = {"LABCARBON_DATA": str(self.data_dir), "LABCARBON_PORT": str(self.port)}
         if self.database_url:
             own["LABCARBON_DATABASE_URL"] = self.database_url
@@ -70,11 +72,11 @@ class Installation:
         return list(process.command)
 
     def manage(self, *arguments: str) -> str:
-        """Run a management command to its end and return what it printed."""
+        """Run a management command and return its output."""
         return self._python("manage.py", *arguments)
 
     def prepare(self) -> None:
-        """Make the database with the shipped tables and the static files."""
+        """Create the database with shipped data, and the static files."""
         if not self.database_url:
             prepare_data_dir(self.data_dir)
             return
@@ -83,11 +85,11 @@ class Installation:
         copy_static_files(self.data_dir)
 
     def codes(self, count: int = 1, *, zone: str = "DE") -> list[str]:
-        """Return enrolment codes of the lab, which is made if there is none."""
+        """Return enrolment codes of the lab, which is created if there is none."""
         return [str(code) for code in json.loads(self._python("-c", _CREATE_LAB, str(count), zone))]
 
     def shell(self, code: str) -> str:
-        """Run Python with Django set up, in a process of its own, and return what it printed."""
+        """Run Python with Django set up in a new process and return its output."""
         return self._python("-c", f"import django\ndjango.setup()\n{code}").strip()
 
     def _python(self, *arguments: str) -> str:
@@ -103,7 +105,7 @@ class Installation:
 
 @dataclass
 class Machine:
-    """A simulated machine with a collector of its own: data folder, socket, node."""
+    """A simulated machine with its own collector: data folder, socket, node."""
 
     data_dir: Path
     settings: dict[str, str] = field(default_factory=dict)
@@ -132,7 +134,7 @@ class Machine:
     def collect(
         self, *arguments: str, stdin: str = "", environ: dict[str, str] | None = None, timeout_s: float = 60.0
     ) -> subprocess.CompletedProcess[str]:
-        """Run ``labcarbon-collect`` with ``arguments`` to its end; ``said`` is its standard input."""
+        """Run ``labcarbon-collect`` with ``arguments``. ``stdin`` is its input."""
         return subprocess.run(
             [COLLECT, *arguments],
             env={**self.environ, **(environ or {})},
@@ -144,6 +146,6 @@ class Machine:
         )
 
     def enrol(self, url: str, code: str) -> None:
-        """Enrol; the server must answer."""
+        """Enrol the machine; the server must accept it."""
         done = self.collect("enrol", "--hostname", self.name, url, stdin=code + "\n")
         assert done.returncode == 0, done.stderr

@@ -1,4 +1,4 @@
-"""The server's books, read from its database beside Django: SQLite's file or PostgreSQL's socket."""
+"""Reads the server's database directly, without Django: the SQLite file or PostgreSQL."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import psycopg
 
 @dataclass(frozen=True)
 class CountedWindow:
-    """A window wherever it lies: what the counter showed at both ends."""
+    """An energy window from any place, with the counter values at both ends."""
 
     device: str
     epoch: str
@@ -29,12 +29,12 @@ class CountedWindow:
 
 @dataclass(frozen=True)
 class LedgerDatabase:
-    """``place``: path of the SQLite file, or a postgres:// address."""
+    """``place``: path of the SQLite file, or a postgres:// URL."""
 
     place: str
 
     def rows(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
-        """Run one query; parameters are written ``?``."""
+        """Run a query. Parameters are written ``?``."""
         if self.place.startswith("postgres"):
             with psycopg.connect(self.place, autocommit=True) as server:
                 return list(server.execute(sql.replace("?", "%s").encode(), values).fetchall())
@@ -67,7 +67,7 @@ class LedgerDatabase:
         return windows
 
     def gaps(self, node: str) -> list[tuple[str, str, int, int]]:
-        """Return (device, epoch, from, to) of the gaps a node declared."""
+        """Return (device, epoch, from, to) of the gaps that a node declared."""
         sql = (
             "SELECT d.key, g.epoch_key, g.from_us, g.to_us FROM ingest_declaredgap g"
             " JOIN fleet_device d ON d.id = g.device_id JOIN fleet_node n ON n.id = d.node_id WHERE n.hostname = ?"
@@ -84,7 +84,7 @@ class LedgerDatabase:
         return {row[0]: int(row[1]) for row in self.rows(sql, node)}
 
     def shares_that_differ(self) -> list[tuple[Any, ...]]:
-        """Return windows whose shares do not sum to them."""
+        """Return windows whose shares do not sum to their energy."""
         sql = (
             "SELECT w.epoch_id, w.sequence, w.energy_mj, SUM(s.energy_mj) FROM ingest_energywindow w LEFT JOIN"
             " ingest_windowshare s ON s.epoch_id = w.epoch_id AND s.sequence = w.sequence"
@@ -93,14 +93,16 @@ class LedgerDatabase:
         return self.rows(sql)
 
     def jobs_waiting(self) -> list[tuple[Any, ...]]:
-        """Return the jobs that are not done, but for those that wait for an hour of theirs: they change no figure."""
+        """Return pending jobs except those scheduled for a later hour, which change no figure."""
         return self.rows(
             "SELECT kind, key, leased_by, leased_until_us, last_error FROM core_job "
             "WHERE done < requested AND kind NOT IN ('carbon.roll_up', 'carbon.day_over') ORDER BY id"
         )
 
     def request_settling(self) -> None:
-        """Ask for what was worked on already once more, as a push would: it changes no figure, but a worker must see it."""
+        """Request a completed settling job again, as an upload would. It changes no figure, but a
+        worker must run it.
+        """
         sql = "UPDATE core_job SET requested = requested + 1 WHERE kind = 'energy.settle' AND done = requested"
         if self.place.startswith("postgres"):
             with suppress(psycopg.OperationalError), psycopg.connect(self.place, autocommit=True) as server:
@@ -111,7 +113,7 @@ class LedgerDatabase:
             file.commit()
 
     def leased_by(self, pid: int) -> bool:
-        """Return whether a worker with this process id has worked on a job, as far as the database can tell now."""
+        """Return whether a worker with this process id has run a job."""
         try:
             return bool(self.rows("SELECT 1 FROM core_job WHERE leased_by LIKE ? LIMIT 1", f"%:{pid}"))
         except psycopg.OperationalError:  # PostgreSQL is recovering
@@ -119,6 +121,6 @@ class LedgerDatabase:
 
 
 def integrity(path: Path) -> Sequence[str]:
-    """Return what SQLite's integrity_check says of a file."""
+    """Return the result of SQLite's integrity_check."""
     with closing(sqlite3.connect(path, timeout=20)) as file:
         return [row[0] for row in file.execute("PRAGMA integrity_check").fetchall()]

@@ -1,4 +1,4 @@
-"""Load beside the measured machine: a second node that pushes windows without pause, and a reader."""
+"""Load beside the measured machine: a second node that uploads windows continuously."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ BACKLOG_S = 20 * 86_400  # far enough back that even the longest soak stays in t
 
 
 class Load:
-    """Pushes from a spool of its own with the collector's own Pusher; whatever fails is sent again."""
+    """Uploads from its own spool with the collector's Uploader. Failures are retried."""
 
     def __init__(self, machine: Machine, rng: random.Random) -> None:
         self._machine, self._rng = machine, rng
@@ -39,7 +39,7 @@ class Load:
         self._thread.start()
 
     def finish(self, seconds: float) -> None:
-        """Make no more windows, and return when the server has answered for all of them."""
+        """Stop creating windows, and return when the server has accepted all."""
         self._stop.set()
         self._thread.join(seconds)
         if self._failed is not None:
@@ -47,7 +47,7 @@ class Load:
         assert not self._thread.is_alive(), "the load's spool was not emptied"
 
     def give_up(self) -> None:
-        """End, whatever is left in the spool: the test is over."""
+        """End regardless of the spool: the test is over."""
         self._stop.set()
         self._given_up.set()
         self._thread.join()
@@ -76,7 +76,7 @@ class Load:
         spool.close()
 
     def _window(self) -> Window:
-        """The next second of a GPU that two processes share."""
+        """Return the next second of a GPU that two processes share."""
         energy_mj, start_mj, start_us = self._rng.randint(0, 300_000), self._counter_mj, self._at_us
         self._counter_mj += energy_mj
         self.sent_mj += energy_mj

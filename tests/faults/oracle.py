@@ -1,4 +1,6 @@
-"""The oracle: Σ accepted + quarantined + dead letters + spooled + declared gaps = what the counters counted, to the mJ."""
+"""The oracle: accepted + quarantined + dead letters + spooled + declared gaps equals the energy of
+the counters, to the mJ.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,7 @@ from tests.faults.ledger import CountedWindow, LedgerDatabase
 
 @dataclass
 class Spooled:
-    """What is still in a collector's spool."""
+    """The content of a collector's spool."""
 
     windows: list[CountedWindow] = field(default_factory=list)
     dead: list[tuple[CountedWindow, str]] = field(default_factory=list)
@@ -35,7 +37,7 @@ def _counted(window: Window) -> CountedWindow:
 
 
 def read_spool(path: Path) -> Spooled:
-    """Read a spool's file without its program."""
+    """Read a spool file directly."""
     with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=20)) as file:
         names = dict(file.execute("SELECT id, text FROM name").fetchall())
         rows = file.execute("SELECT device, epoch, seq, start_us, end_us, energy_mj, body FROM window").fetchall()
@@ -50,7 +52,7 @@ def read_spool(path: Path) -> Spooled:
 
 @dataclass
 class Account:
-    """One device's sums, mJ."""
+    """Totals of one device, mJ."""
 
     accepted_mj: int = 0
     quarantined_mj: int = 0
@@ -65,11 +67,13 @@ class Account:
 
 
 def audit(books: LedgerDatabase, node: str, spool: Spooled, records: dict[str, Record]) -> dict[str, Account]:
-    """Check every window of ``node`` against the GPUs' own records; return each device's sums. Raises AssertionError."""
+    """Check every window of ``node`` against the GPU records. Returns the totals of each device.
+    Raises AssertionError.
+    """
     accepted = books.accepted(node)
     quarantined = [window for window, _ in books.quarantined(node)]
     dead = [window for window, _ in spool.dead]
-    # What was answered and not yet deleted when the collector died is in both places: it is one window.
+    # A window that was accepted but not deleted before a kill is in both places. It counts once.
     known = {(window.device, window.epoch, window.seq) for window in [*accepted, *quarantined]}
     spooled = [window for window in spool.windows if (window.device, window.epoch, window.seq) not in known]
     gaps = {(device, epoch, from_us) for device, epoch, from_us, _ in [*books.gaps(node), *spool.gaps]}
@@ -87,7 +91,9 @@ def audit(books: LedgerDatabase, node: str, spool: Spooled, records: dict[str, R
 
 
 def _chains(windows: Sequence[CountedWindow]) -> list[list[CountedWindow]]:
-    """Return each epoch's windows in order, epochs in order of time; none lost within an epoch, none twice."""
+    """Return the windows of each epoch in order, epochs by time. No window of an epoch is missing
+    or double.
+    """
     epochs: dict[str, list[CountedWindow]] = defaultdict(list)
     for window in windows:
         epochs[window.epoch].append(window)
@@ -101,12 +107,14 @@ def _chains(windows: Sequence[CountedWindow]) -> list[list[CountedWindow]]:
 
 
 def _edges(chain: list[CountedWindow]) -> set[int]:
-    """Return every reading of the counter, mJ, that one epoch rests on."""
+    """Return all counter readings of an epoch, mJ."""
     return {edge for window in chain for edge in (window.counter_start_mj, window.counter_end_mj)}
 
 
 def _gap_mj(device: str, chains: list[list[CountedWindow]], record: Record, declared: set[tuple[str, str, int]]) -> int:
-    """Return what the GPU's record says was drawn between epochs; each such stretch must have been declared."""
+    """Return the energy between epochs by the GPU's record. Each such interval must have been
+    declared as a gap.
+    """
     assert chains, f"{device} was never measured"
     falls = [record.falls_before(_edges(chain), chain[-1].end_us) for chain in chains]
     assert chains[0][0].seq == 0, f"windows before {chains[0][0]} are missing"

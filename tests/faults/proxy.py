@@ -1,4 +1,4 @@
-"""Stands between a collector and a real server, and lets happen to each request what a network can do to it."""
+"""A proxy between collector and server that injects network faults."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ DATE_AFTER_S = 200
 
 @dataclass
 class Delivery:
-    """A request as it came: to be sent on once, several times, or later."""
+    """A received request, to be forwarded once, several times, or later."""
 
     method: str
     path: str
@@ -33,7 +33,7 @@ class Delivery:
 
 @dataclass
 class Arrival:
-    """A batch that reached the gate: what happened to it, when (test's clock, s), the ends of its windows in order."""
+    """A received batch: fault mode, time (test clock, s), and the ends of its windows in order."""
 
     mode: str
     at_s: float
@@ -42,7 +42,7 @@ class Arrival:
 
 @dataclass
 class FaultProxy:
-    """``mode`` decides; ``now_s`` is the test's clock."""
+    """``mode`` is the fault. ``now_s`` is the test clock."""
 
     upstream: str
     now_s: Callable[[], float] = time.monotonic
@@ -54,7 +54,7 @@ class FaultProxy:
     released: threading.Event = field(default_factory=threading.Event)
 
     def forward(self, delivery: Delivery) -> tuple[int, bytes]:
-        """Give a request to the real server."""
+        """Forward a request to the server."""
         parts = urlsplit(self.upstream)
         connection = http.client.HTTPConnection("127.0.0.1", parts.port or 80, timeout=30)
         try:
@@ -66,13 +66,15 @@ class FaultProxy:
             connection.close()
 
     def send_delayed(self, share: float = 1.0) -> None:
-        """Send a part of what was kept back, in no order."""
+        """Forward a share of the delayed requests in random order."""
         self.rng.shuffle(self.delayed)
         for _ in range(round(len(self.delayed) * share)):
             self.forward(self.delayed.pop())
 
     def noise(self, delivery: Delivery) -> tuple[int, bytes]:
-        """Send a request one to five times in all, some of them later, among others; answer one of the first answers."""
+        """Forward a request one to five times, some of them later. Returns one of the first
+        responses.
+        """
         times = self.rng.randint(1, 5)
         immediate = self.rng.randint(1, times)
         self.delayed += [delivery] * (times - immediate)

@@ -1,4 +1,6 @@
-"""What repeats a run of the fault tests: ``LABCARBON_SEED`` (told at the end of each run) and ``LABCARBON_KILLS`` (50)."""
+"""The seed of the fault tests: ``LABCARBON_SEED`` (printed at the end of each run), and
+``LABCARBON_KILLS``.
+"""
 
 import os
 

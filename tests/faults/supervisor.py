@@ -1,4 +1,4 @@
-"""Keeps processes running as systemd would (started again at once), kills them, and measures how soon each is back."""
+"""Restarts processes as systemd does, kills them, and measures how long each recovery takes."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def children_of(pid: int) -> list[int]:
 
 @dataclass
 class SupervisedProcess:
-    """One process. ``ready(pid)`` tells whether it does its work again."""
+    """A process. ``ready(pid)`` returns whether it works again after a restart."""
 
     name: str
     command: Sequence[str]
@@ -68,7 +68,7 @@ class SupervisedProcess:
         return self.process.pid
 
     def restart_if_ended(self) -> None:
-        """Start the process again if it is gone; note when it works again."""
+        """Restart the process if it ended. Records when it works again."""
         if self.process is not None and self.process.poll() is not None:
             self.since = self.since or time.monotonic()
             self.start()
@@ -77,14 +77,14 @@ class SupervisedProcess:
             self.since = None
 
     def add_stall(self, late_s: float) -> None:
-        """Count no time during which nobody could have come back: the whole machine stood still."""
+        """Exclude time during which the whole machine was stalled."""
         if self.since is not None:
             self.since = min(self.since + late_s, time.monotonic())
             self.stalled_s += late_s
 
     def kill(self, pid: int) -> None:
-        """SIGKILL ``pid``, which is this process or a child of it."""
-        # Killed again before it was back: the clock begins anew, for nobody could have been back sooner.
+        """Send SIGKILL to ``pid``, which is this process or a child of it."""
+        # Killed again before its recovery: the measurement restarts.
         self.since, self.victim = time.monotonic(), pid
         os.kill(pid, signal.SIGKILL)
 
@@ -93,7 +93,9 @@ class SupervisedProcess:
 
 
 class Supervisor:
-    """All kept processes, each looked at by a thread of its own: who answers slowly holds up no other one's clock."""
+    """Supervises processes, each in a thread of its own, so that a slow check delays no other
+    process.
+    """
 
     def __init__(self, processes: Sequence[SupervisedProcess]) -> None:
         self.processes = list(processes)
@@ -120,7 +122,7 @@ class Supervisor:
             self.end(supervised)
 
     def kill(self, supervised: SupervisedProcess, pid: int) -> bool:
-        """Kill one of ``each``'s processes; False when it was gone already."""
+        """Kill a process. Returns False if it had ended already."""
         if self._failed is not None:
             raise self._failed
         with supervised.lock:
@@ -133,7 +135,7 @@ class Supervisor:
         return True
 
     def wait_until_back(self, seconds: float) -> None:
-        """Return when all work; fail with their last words when that takes longer."""
+        """Return when all processes work. Fails with their logs after a timeout."""
         until = time.monotonic() + seconds
         while any(supervised.since is not None for supervised in self.processes):
             if self._failed is not None:
@@ -144,7 +146,7 @@ class Supervisor:
             time.sleep(0.02)
 
     def end(self, supervised: SupervisedProcess) -> None:
-        """Stop one for good, as asked by SIGTERM."""
+        """End a process for good by SIGTERM."""
         with supervised.lock:
             process, supervised.process = supervised.process, None
         if process is None:

@@ -202,7 +202,7 @@ def _balance(scene: Scene, told: str) -> str:
     return f"{len(accounts)} GPUs, {windows} windows, {counted_mj} mJ counted, {gap_mj} mJ of it in declared gaps"
 
 
-def _one_window_less_would_be_seen(scene: Scene, folder: Path) -> None:
+def _assert_a_missing_window_is_detected(scene: Scene, folder: Path) -> None:
     """The oracle is no rubber stamp: without any one window it does not balance."""
     copy = folder / "tampered.sqlite3"
     with closing(sqlite3.connect(scene.books.place)) as file, closing(sqlite3.connect(copy)) as tampered:
@@ -256,7 +256,7 @@ def test_kills_on_sqlite_lose_nothing_and_count_nothing_twice(
         _settle(scene)
         found = _balance(scene, told)
         assert integrity(scene.server.data_dir / "labcarbon.sqlite3") == ["ok"], told
-        _one_window_less_would_be_seen(scene, tmp_path)
+        _assert_a_missing_window_is_detected(scene, tmp_path)
         assert integrity(spool_of(scene.machine)) == ["ok"], told
     with capsys.disabled():
         print(f"{told}: killed {done}; slowest back: {back}; {found}; {time.monotonic() - begun:.0f} s", flush=True)

@@ -50,7 +50,7 @@ def test_a_worker_that_starts_finishes_what_a_killed_one_began() -> None:
     assert job.done == job.requested
 
 
-def _run_until_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def _run_until_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
     """Run the worker in this process until it gets SIGTERM."""
     monkeypatch.setattr("apps.core.management.commands.worker._DATABASE_PAUSE_S", 0.0)
     before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
@@ -74,13 +74,13 @@ def test_a_worker_outlives_its_databases_absence(monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr("apps.core.management.commands.worker.run_until_idle", work)
     with caplog.at_level(logging.WARNING):
-        _run_until_told(monkeypatch)
+        _run_until_stopped(monkeypatch)
     assert len(calls) == 2
     assert "retrying: the database system is in recovery mode" in caplog.text
 
 
 @pytest.mark.django_db(transaction=True)  # the worker closes its connection
-def test_a_worker_takes_up_at_once_what_it_could_not_give_back(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_worker_releases_its_own_leases_after_an_outage(monkeypatch: pytest.MonkeyPatch) -> None:
     """The connection ends under a job: the lease stays in the database, and its holder lives."""
     small = small_lab()
     Job.objects.all().delete()
@@ -96,6 +96,6 @@ def test_a_worker_takes_up_at_once_what_it_could_not_give_back(monkeypatch: pyte
         return run_until_idle(worker=worker, limit=limit)
 
     monkeypatch.setattr("apps.core.management.commands.worker.run_until_idle", work)
-    _run_until_told(monkeypatch)
+    _run_until_stopped(monkeypatch)
     (job,) = Job.objects.filter(kind="energy.settle")
     assert job.done == job.requested

@@ -32,25 +32,25 @@ def test_a_restart_that_was_placed_before_the_fall_itself_is_still_after_it() ->
     assert _gap_mj(DEVICE, [BEFORE, after], fallen(), {(DEVICE, "a", 42_000_000)}) == 287_119
 
 
-def test_a_stretch_that_nobody_declared_is_found() -> None:
+def test_an_undeclared_gap_is_detected() -> None:
     after = [window("b", 1, (44.1, 46), (0, 59_760))]
     with pytest.raises(AssertionError, match="no gap declared"):
         _gap_mj(DEVICE, [BEFORE, after], fallen(), set())
 
 
-def test_energy_counted_again_is_found() -> None:
+def test_double_counted_energy_is_detected() -> None:
     again = [window("b", 1, (42, 44), (4_000_000, 4_423_276))]
     with pytest.raises(AssertionError, match="counts again"):
         _gap_mj(DEVICE, [BEFORE, again], fallen(), {(DEVICE, "a", 42_000_000)})
 
 
-def test_a_reading_that_the_counter_never_showed_is_found() -> None:
+def test_an_impossible_reading_is_detected() -> None:
     after = [window("b", 1, (44.1, 46), (0, 59_761))]
     with pytest.raises(AssertionError, match="never showed"):
         _gap_mj(DEVICE, [BEFORE, after], fallen(), {(DEVICE, "a", 42_000_000)})
 
 
-def test_a_lost_window_that_a_declared_stretch_would_hide_is_found() -> None:
+def test_a_lost_window_behind_a_declared_gap_is_detected() -> None:
     """The first of an epoch, or the only one: what it counted would pass for energy of the stretch before it."""
     after = [window("b", 2, (44.1, 46), (0, 59_760))]
     with pytest.raises(AssertionError, match="are missing"):

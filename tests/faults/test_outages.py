@@ -177,7 +177,7 @@ def test_an_hour_away_loses_nothing_and_doubles_nothing(collector: Collector, li
     assert tally["duplicate"][0] > 0, "the reply that was cut after the commit came to nothing"
 
 
-def test_what_is_live_goes_first(collector: Collector, live_server: object) -> None:
+def test_live_windows_are_uploaded_first(collector: Collector, live_server: object) -> None:
     gate = FaultProxy(str(getattr(live_server, "url")), now_s=collector.now_s)  # noqa: B009
     collector.push_at_s = float("inf")
     collector.state = UploadState(ok=False, at_us=0)

@@ -247,7 +247,7 @@ def test_a_job_of_another_user_is_attributed_without_a_look_at_its_environment(u
     _nothing_secret(users, work, server)
 
 
-def test_where_processes_are_hidden_the_energy_is_kept_and_said_to_be_unknown(
+def test_energy_of_hidden_processes_is_charged_to_unknown(
     users: Users, server: Installation, hidden: tuple[str, ...]
 ) -> None:
     (code,) = server.codes(1)

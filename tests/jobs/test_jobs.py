@@ -41,7 +41,7 @@ def handle(monkeypatch: pytest.MonkeyPatch) -> Iterator[Handle]:
 
 
 @pytest.mark.django_db
-def test_asked_once_runs_once(handle: Handle) -> None:
+def test_an_enqueued_job_runs_one_time(handle: Handle) -> None:
     done: list[str] = []
     handle(done.append)
     enqueue(kind="test", key="a")
@@ -52,7 +52,7 @@ def test_asked_once_runs_once(handle: Handle) -> None:
 
 
 @pytest.mark.django_db
-def test_asked_many_times_while_waiting_runs_once(handle: Handle) -> None:
+def test_repeated_requests_of_a_waiting_job_run_one_time(handle: Handle) -> None:
     done: list[str] = []
     handle(done.append)
     for _ in range(5):
@@ -62,7 +62,7 @@ def test_asked_many_times_while_waiting_runs_once(handle: Handle) -> None:
 
 
 @pytest.mark.django_db
-def test_what_is_asked_for_together_is_asked_for_once_and_in_one_statement(
+def test_a_batch_is_inserted_in_one_statement(
     django_assert_num_queries: DjangoAssertNumQueries,
 ) -> None:
     enqueue(kind="test", key="a", due_us=3)
@@ -78,7 +78,7 @@ def test_what_is_asked_for_together_is_asked_for_once_and_in_one_statement(
 
 
 @pytest.mark.django_db
-def test_what_fails_asks_for_nothing_and_nothing_later_waits_for_it() -> None:
+def test_a_failed_batch_enqueues_nothing() -> None:
     @enqueue_batch()
     def fails() -> None:
         enqueue(kind="test", key="a")
@@ -92,7 +92,7 @@ def test_what_fails_asks_for_nothing_and_nothing_later_waits_for_it() -> None:
 
 
 @pytest.mark.django_db
-def test_asked_again_while_it_runs_runs_again(handle: Handle) -> None:
+def test_a_request_during_the_run_repeats_the_job(handle: Handle) -> None:
     done: list[str] = []
 
     def work(key: str) -> None:
@@ -107,7 +107,7 @@ def test_asked_again_while_it_runs_runs_again(handle: Handle) -> None:
 
 
 @pytest.mark.django_db
-def test_a_job_that_asks_for_itself_for_later_waits_until_then(handle: Handle) -> None:
+def test_a_job_that_enqueues_itself_waits_until_due(handle: Handle) -> None:
     done: list[int] = []
 
     def work(key: str) -> None:
@@ -127,7 +127,7 @@ def test_a_job_that_asks_for_itself_for_later_waits_until_then(handle: Handle) -
 
 
 @pytest.mark.django_db
-def test_what_others_asked_for_meanwhile_does_not_wait_with_it(handle: Handle) -> None:
+def test_a_request_of_others_is_not_delayed(handle: Handle) -> None:
     done: list[str] = []
 
     def work(key: str) -> None:
@@ -143,7 +143,7 @@ def test_what_others_asked_for_meanwhile_does_not_wait_with_it(handle: Handle) -
 
 
 @pytest.mark.django_db
-def test_a_job_that_failed_waits_for_its_next_try_whatever_it_asked_for(handle: Handle) -> None:
+def test_a_failed_job_waits_for_its_retry(handle: Handle) -> None:
     def work(key: str) -> None:
         enqueue(kind="test", key=key)
         raise ValueError(key)
@@ -156,7 +156,7 @@ def test_a_job_that_failed_waits_for_its_next_try_whatever_it_asked_for(handle: 
 
 
 @pytest.mark.django_db
-def test_a_job_is_asked_for_only_if_its_cause_is_committed(handle: Handle) -> None:
+def test_a_rollback_discards_the_request(handle: Handle) -> None:
     handle(lambda key: None)
 
     with transaction.atomic():
@@ -208,14 +208,14 @@ def test_one_failing_job_does_not_hold_up_the_others(handle: Handle) -> None:
 
 
 @pytest.mark.django_db
-def test_a_kind_that_nobody_handles_fails_and_says_so() -> None:
+def test_an_unknown_kind_fails_with_a_message() -> None:
     enqueue(kind="no-such-kind", key="a")
     assert run_until_idle(worker="w") == 0
     assert "no-such-kind" in Job.objects.get().last_error
 
 
 @pytest.mark.django_db
-def test_a_lease_keeps_others_away_until_it_runs_out(handle: Handle) -> None:
+def test_a_lease_excludes_others_until_it_expires(handle: Handle) -> None:
     handle(lambda key: None)
     enqueue(kind="test", key="a")
     first = acquire_next(worker="dead", now=T0)
@@ -250,14 +250,14 @@ def test_a_worker_that_comes_back_late_does_not_free_anothers_lease(handle: Hand
 
 
 @pytest.mark.django_db
-def test_the_database_keeps_done_at_most_requested() -> None:
+def test_a_constraint_bounds_completed_by_requested() -> None:
     enqueue(kind="test", key="a")
     with pytest.raises(IntegrityError), transaction.atomic():
         Job.objects.update(done=2)
 
 
 @pytest.mark.django_db
-def test_any_order_of_asking_working_and_failing_does_what_was_asked_last(handle: Handle) -> None:
+def test_any_sequence_of_requests_runs_and_failures_processes_the_last_request(handle: Handle) -> None:
     @settings(max_examples=60)
     @given(st.lists(st.sampled_from(("ask", "work", "fail", "die")), max_size=12))
     def check(steps: list[str]) -> None:
@@ -290,7 +290,7 @@ def test_any_order_of_asking_working_and_failing_does_what_was_asked_last(handle
 
 @pytest.mark.postgres
 @pytest.mark.django_db(transaction=True)
-def test_two_workers_share_the_jobs_and_do_each_once(handle: Handle) -> None:
+def test_two_workers_run_each_job_one_time(handle: Handle) -> None:
     done: list[str] = []
     lock = threading.Lock()
 

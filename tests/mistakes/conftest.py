@@ -1,4 +1,6 @@
-"""One server for all mistakes: a lab whose site has no zone yet, and machines with quick collectors."""
+"""A server for the tests of user errors: a lab whose site has no zone, and machines with short
+windows.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ from tests.services.process import end_process, end_with_parent, wait_until
 
 
 def answers(url: str) -> bool:
-    """Return whether a web server answers at ``url``, whatever it says."""
+    """Return whether a web server responds at ``url``."""
     try:
         urllib.request.urlopen(f"{url}/api/v1/config/", timeout=2).close()
     except urllib.error.HTTPError as error:
@@ -45,7 +47,7 @@ def serving(server: Installation) -> Iterator[str]:
 
 @contextmanager
 def measuring(machine: Machine, *, window_s: int = 1) -> Iterator[None]:
-    """Run a machine's daemon with quick windows."""
+    """Run a machine's daemon with short windows."""
     machine.data_dir.mkdir(parents=True, exist_ok=True)
     command = [sys.executable, "-m", "tests.faults.quick_daemon", str(window_s)]
     with (machine.data_dir / "daemon.log").open("ab") as log:
@@ -68,7 +70,7 @@ def measuring(machine: Machine, *, window_s: int = 1) -> Iterator[None]:
 
 @pytest.fixture(scope="package")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
-    """A prepared installation that serves, with a lab whose grid zone nobody chose."""
+    """A prepared, running installation with a lab without grid zone."""
     installation = Installation(tmp_path_factory.mktemp("mistakes") / "server")
     installation.prepare()
     installation.codes(0, zone="")
@@ -78,7 +80,9 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
 
 @pytest.fixture
 def machine(tmp_path: Path) -> Callable[..., Machine]:
-    """Make a machine that models its processor, so that it measures wherever the test runs."""
+    """Return a function that creates a machine with a modelled CPU, so that it measures on any
+    host.
+    """
 
     def make(name: str = "here", **settings: str) -> Machine:
         return Machine(tmp_path / name, {"LABCARBON_SOURCES": "cpu_model", **settings}, name=name)

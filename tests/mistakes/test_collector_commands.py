@@ -20,7 +20,7 @@ def _pushed(node: Machine) -> bool:
     return "last success never" not in node.collect("status").stdout
 
 
-def test_no_zone_chosen_says_where_it_is_chosen(server: Installation, machine: Callable[..., Machine]) -> None:
+def test_a_missing_zone_is_reported_with_its_page(server: Installation, machine: Callable[..., Machine]) -> None:
     node = machine()
     node.enrol(server.url, *server.codes(1))
     with measuring(node):
@@ -33,7 +33,7 @@ def test_no_zone_chosen_says_where_it_is_chosen(server: Installation, machine: C
     assert f"{server.url}/nodes/ " in line
 
 
-def test_a_machine_that_is_not_enrolled_says_how_to_enrol(machine: Callable[..., Machine]) -> None:
+def test_a_machine_that_is_not_enrolled_prints_the_command(machine: Callable[..., Machine]) -> None:
     node = machine()
     with measuring(node):
         status, done = node.collect("status").stdout, node.collect("run", "--", "true")
@@ -42,7 +42,7 @@ def test_a_machine_that_is_not_enrolled_says_how_to_enrol(machine: Callable[...,
     assert "labcarbon-collect enrol URL" in done.stderr
 
 
-def test_an_unknown_project_is_told_and_the_run_goes_on(server: Installation, machine: Callable[..., Machine]) -> None:
+def test_an_unknown_project_is_reported_and_the_run_continues(server: Installation, machine: Callable[..., Machine]) -> None:
     login = {"LABCARBON_TOKEN": server.shell(_USER_TOKEN), "LABCARBON_URL": server.url}
     done = machine().collect("run", "--project", "nosuch", "--", "sh", "-c", "sleep 0.5; exit 3", environ=login)
     assert done.returncode == 3
@@ -62,7 +62,7 @@ def test_the_server_away_costs_the_run_one_line(machine: Callable[..., Machine])
     assert "kWh" in closing
 
 
-def test_status_says_since_when_the_server_is_away(
+def test_status_prints_the_start_of_an_outage(
     server: Installation, machine: Callable[..., Machine], stack: ExitStack
 ) -> None:
     node, other = machine(), Installation(server.data_dir)  # the same lab on a port of its own, which will go away
@@ -78,14 +78,14 @@ def test_status_says_since_when_the_server_is_away(
     assert f"→ curl -v {other.url}/" in doctor
 
 
-def test_without_a_daemon_the_run_goes_on_and_says_how_to_start_one(machine: Callable[..., Machine]) -> None:
+def test_without_a_daemon_the_run_continues_with_a_hint(machine: Callable[..., Machine]) -> None:
     done = machine().collect("run", "--", "sh", "-c", "exit 5")
     assert done.returncode == 5
     assert "labcarbon-collect daemon" in done.stderr
     assert "run --standalone" in done.stderr
 
 
-def test_a_command_that_is_not_there(machine: Callable[..., Machine]) -> None:
+def test_a_missing_command(machine: Callable[..., Machine]) -> None:
     done = machine().collect("run", "--", "no-such-command-anywhere")
     assert done.returncode == 127
     assert "no-such-command-anywhere: command not found" in done.stderr

@@ -13,7 +13,7 @@ def _mends(text: str, url: str) -> bool:
     return f"labcarbon-collect enrol {url}" in text
 
 
-def test_a_wrong_code_says_where_a_new_one_is_made(server: Installation, machine: Callable[..., Machine]) -> None:
+def test_a_wrong_code_is_reported_with_the_page_for_a_new_one(server: Installation, machine: Callable[..., Machine]) -> None:
     done = machine().collect("enrol", server.url, stdin="AAAA-BBBB-CCCC\n")
     assert done.returncode == 1
     assert _mends(done.stderr, server.url)
@@ -22,7 +22,7 @@ def test_a_wrong_code_says_where_a_new_one_is_made(server: Installation, machine
 
 def test_no_code_at_all(server: Installation, machine: Callable[..., Machine]) -> None:
     done = machine().collect("enrol", server.url, stdin="")
-    assert (done.returncode, "no code was given" in done.stderr) == (1, True)
+    assert (done.returncode, "No code was given" in done.stderr) == (1, True)
     assert f"{server.url}/nodes/enrol/" in done.stderr
 
 
@@ -54,7 +54,7 @@ def _status_and_doctor(server: Installation, node: Machine) -> tuple[str, str]:
         return node.collect("status").stdout, node.collect("doctor").stdout
 
 
-def test_an_expired_token_is_told_by_status_and_doctor(server: Installation, machine: Callable[..., Machine]) -> None:
+def test_status_and_doctor_report_an_expired_token(server: Installation, machine: Callable[..., Machine]) -> None:
     node = machine()
     node.enrol(server.url, *server.codes(1))
     server.shell(
@@ -66,7 +66,7 @@ def test_an_expired_token_is_told_by_status_and_doctor(server: Installation, mac
     assert _mends(doctor, server.url), doctor
 
 
-def test_a_revoked_token_is_told_by_status_and_doctor(server: Installation, machine: Callable[..., Machine]) -> None:
+def test_status_and_doctor_report_a_revoked_token(server: Installation, machine: Callable[..., Machine]) -> None:
     node = machine()
     node.enrol(server.url, *server.codes(1))
     server.shell(

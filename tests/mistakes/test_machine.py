@@ -89,7 +89,7 @@ def test_a_meter_of_an_unknown_name(machine: Callable[..., Machine]) -> None:
     done = machine(LABCARBON_SOURCES="nvlm").collect("daemon")
     assert done.returncode == 1
     assert "unknown source in LABCARBON_SOURCES: nvlm" in done.stderr
-    assert "nvml" in done.stderr.split("known are")[1]
+    assert "nvml" in done.stderr.split("valid are")[1]
 
 
 def test_an_interval_out_of_range(machine: Callable[..., Machine]) -> None:

@@ -37,7 +37,7 @@ def _launch(data_dir: Path, **settings: str) -> subprocess.CompletedProcess[str]
     )
 
 
-def test_a_port_that_is_taken(tmp_path: Path) -> None:
+def test_a_port_in_use(tmp_path: Path) -> None:
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))
         other.listen()
@@ -57,7 +57,7 @@ def test_a_port_that_is_none(tmp_path: Path, port: str) -> None:
     assert "Traceback" not in done.stderr
 
 
-def test_a_data_folder_that_cannot_be_made(tmp_path: Path) -> None:
+def test_a_data_folder_that_cannot_be_created(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     done = _launch(tmp_path / "file" / "data")
     assert done.returncode == 1
@@ -138,7 +138,7 @@ def test_a_python_that_is_too_old(tmp_path: Path) -> None:
     assert not (tmp_path / "venv").exists()
 
 
-def test_a_python_that_is_not_there(tmp_path: Path) -> None:
+def test_a_missing_python(tmp_path: Path) -> None:
     done = _make_venv(tmp_path, "python9.99")
     assert done.returncode == 1
     assert "make run PYTHON=" in done.stderr
@@ -168,7 +168,7 @@ def setup(data_dir: Path, *words: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_make_setup_says_what_is_missing_or_wrong_and_works_as_documented(tmp_path: Path) -> None:
+def test_make_setup_reports_problems_and_works_as_documented(tmp_path: Path) -> None:
     """On a database that is there already: from nothing is what tests of `make run` begin with."""
     prepare_data_dir(tmp_path)
     unnamed = setup(tmp_path)

@@ -1,4 +1,4 @@
-"""CodeCarbon's own client, unmodified, in an environment of its own, which `make test` makes."""
+"""The unmodified CodeCarbon client in its own virtual environment, which `make test` creates."""
 
 import json
 import os
@@ -12,8 +12,9 @@ from tests.services.process import end_with_parent
 
 PYTHON = Path(sys.prefix) / "codecarbon" / "bin" / "python"
 
-# Nothing but the tracker as its documentation shows it; what it is told comes from the environment, as a snippet of ours
-# says. It ends with what it measured, by its own books.
+# The tracker as in its documentation. Environment variables configure it, as the set-up snippet
+# says.
+# At its end the script prints its own totals.
 SCRIPT = """
 import json, os, sys, time
 from codecarbon import EmissionsTracker
@@ -32,12 +33,14 @@ print(json.dumps({"cpu": told.cpu_energy, "gpu": told.gpu_energy, "ram": told.ra
 
 
 def missing() -> str:
-    """Return what is missing and how it comes; '' if nothing is."""
+    """Return what is missing and how to install it; '' if nothing is."""
     return "" if PYTHON.exists() else "CodeCarbon's client is not installed (make test installs it)"
 
 
 def environ(home: Path, **settings: str) -> dict[str, str]:
-    """Return the environment of a client: its own home, and no way to anything but loopback (it would ask where it is)."""
+    """Return the environment of a client: its own home, and network access to loopback only (the
+    client would look up its location).
+    """
     inherited = {name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ}
     blocked = {"http_proxy": "http://127.0.0.1:9", "https_proxy": "http://127.0.0.1:9", "no_proxy": "127.0.0.1"}
     variables = {f"CODECARBON_{name.upper()}": value for name, value in settings.items()}
@@ -46,7 +49,7 @@ def environ(home: Path, **settings: str) -> dict[str, str]:
 
 @dataclass
 class Client:
-    """A script at work. What it says goes to files: nobody reads it before the end, and a full pipe would stop it."""
+    """A running script. Its output goes to files, because a full pipe would block it."""
 
     process: subprocess.Popen[bytes]
     output: Path
@@ -54,7 +57,9 @@ class Client:
 
 
 def begin(home: Path, *, seconds: float, **settings: str) -> Client:
-    """Start a script that computes for ``seconds`` with the tracker on, or until there is a file ``stop`` in ``home``."""
+    """Start a script that computes for ``seconds`` with the tracker on, or until ``home`` contains
+    a file ``stop``.
+    """
     command = end_with_parent([str(PYTHON), "-c", SCRIPT, str(seconds)])
     output, log = home / "said", home / "log"
     with output.open("wb") as out, log.open("wb") as err:
@@ -64,7 +69,7 @@ def begin(home: Path, *, seconds: float, **settings: str) -> Client:
 
 
 def end(client: Client) -> tuple[dict[str, Any], str]:
-    """Wait for a script's end; return what it measured by its own books, and its log."""
+    """Wait for the end of a script. Returns its own totals, and its log."""
     code, log = client.process.wait(timeout=180), client.log.read_text(encoding="utf-8")
     assert code == 0, log
     totals: dict[str, Any] = json.loads(client.output.read_text(encoding="utf-8").splitlines()[-1])

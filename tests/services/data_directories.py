@@ -1,4 +1,6 @@
-"""A data directory as it is before the first start: made by the real commands once in a run, then copied."""
+"""Prepared data directories and databases: created by the real commands once per test run, then
+copied.
+"""
 
 import fcntl
 import os
@@ -17,19 +19,23 @@ ROOT = Path(__file__).resolve().parents[2]
 _MIGRATE = ("migrate", "--no-input", "--verbosity", "0")
 _LOAD = ("load_data",)
 COMMANDS = (_MIGRATE, _LOAD)
-MIGRATED = "migrated"  # the database of postgres()
+MIGRATED = "migrated"  # the database that postgres() creates
 _COLLECT = "import django; django.setup(); from labcarbon.staticfiles import collect_static; collect_static()"
 _DATABASE = "labcarbon.sqlite3"
 
 
 def prepare_data_dir(data_dir: Path) -> None:
-    """Put a migrated SQLite database with all that is shipped, and the static files, into ``data_dir``."""
+    """Put a migrated SQLite database with all shipped data, and the static files, into
+    ``data_dir``.
+    """
     copy_static_files(data_dir)
     shutil.copy(_create_shared("prepared", _create_prepared) / _DATABASE, data_dir)
 
 
 def seed_data_dir(data_dir: Path, program: str) -> str:
-    """Put what :func:`prepared` does into ``data_dir``, filled by a module of the tests; return the last line it printed."""
+    """Like :func:`prepare_data_dir`, with data of a seed module of the tests. Returns the last line
+    that the module printed.
+    """
     copy_static_files(data_dir)
     created = _create_shared(program, lambda folder: _create_seeded(folder, program))
     shutil.copy(created / _DATABASE, data_dir)
@@ -37,7 +43,7 @@ def seed_data_dir(data_dir: Path, program: str) -> str:
 
 
 def copy_static_files(data_dir: Path) -> None:
-    """Put the static files, collected and compressed, into ``data_dir``."""
+    """Put collected and compressed static files into ``data_dir``."""
     source = _create_shared("static", _create_static)
     data_dir.mkdir(parents=True, exist_ok=True)
     shutil.copytree(source / "static", data_dir / "static")
@@ -45,12 +51,12 @@ def copy_static_files(data_dir: Path) -> None:
 
 
 def migrated_database() -> Path:
-    """Return a SQLite database that was migrated and has nothing in it yet. It is copied, never used."""
+    """Return an empty migrated SQLite database. Copy it, never use it directly."""
     return _create_shared("migrated", lambda folder: _manage(folder, *_MIGRATE)) / _DATABASE
 
 
 def postgres(*, durable: bool = False) -> Postgres:
-    """Return a private server with a migrated database that has nothing in it yet, and an empty one."""
+    """Return a private server with an empty migrated database and one without tables."""
     return Postgres(durable, _create_shared("cluster", _create_cluster) / "data")
 
 
@@ -79,7 +85,7 @@ def _create_static(folder: Path) -> None:
 
 
 def _create_shared(name: str, make: Callable[[Path], None]) -> Path:
-    """Return a directory of this run; whoever comes first makes it, the others wait."""
+    """Return a directory that is shared by the test run. The first caller creates it; others wait."""
     shared = Path(os.environ["LABCARBON_TEST_SHARED"])
     created, folder = shared / name, shared / f"{name}.making"
     with (shared / f"{name}.lock").open("w") as lock:

@@ -1,4 +1,4 @@
-"""MLflow's own server and client, unmodified, in an environment of their own, which `make test` makes."""
+"""Unmodified MLflow server and client in their own virtual environment, which `make test` creates."""
 
 import json
 import os
@@ -21,13 +21,13 @@ _END_S = 15.0
 
 
 def missing() -> str:
-    """Return what is missing and how it comes; '' if nothing is."""
+    """Return what is missing and how to install it; '' if nothing is."""
     return "" if PYTHON.exists() else "MLflow is not installed (make test installs it)"
 
 
 @dataclass
 class Server:
-    """A server of a test's own on loopback, with its database and artifacts in a private folder."""
+    """A server of one test on loopback, with its database and artifacts in a private folder."""
 
     folder: Path
     port: int
@@ -41,11 +41,11 @@ class Server:
         return (self.folder / "server.log").read_text(encoding="utf-8", errors="replace")
 
     def post(self, path: str, **body: Any) -> dict[str, Any]:
-        """POST to ``/api/2.0/mlflow/<path>`` and return the answer."""
+        """POST to ``/api/2.0/mlflow/<path>`` and return the response."""
         return self._call("POST", path, json.dumps(body).encode())
 
     def runs(self, experiment: str = "0") -> list[dict[str, Any]]:
-        """Return the runs of an experiment, the oldest first, with their tags and parameters as mappings."""
+        """Return the runs of an experiment, oldest first, with tags and parameters as dicts."""
         query = {"experiment_ids": [experiment], "order_by": ["attributes.start_time ASC"], "max_results": 1000}
         runs = self.post("runs/search", **query).get("runs", [])
         return [_plain(run) for run in runs]
@@ -65,7 +65,7 @@ class Server:
 
 @contextmanager
 def running(folder: Path) -> Iterator[Server]:
-    """Start a server in ``folder``, wait until it answers, and end it afterwards."""
+    """Start a server in ``folder``, wait for its first response, and end it afterwards."""
     folder.mkdir(parents=True, exist_ok=True)
     server = Server(folder, free_port())
     command = [
@@ -107,8 +107,9 @@ def running(folder: Path) -> Iterator[Server]:
 
 
 def environ(home: Path, **more: str) -> dict[str, str]:
-    """Return the environment of a client or server: a home of its own, no collector but one it is told of, and no way to
-    anything but loopback."""
+    """Return the environment of a client or server: its own home, no collector by default, and
+    network access to loopback only.
+    """
     inherited = {name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ}
     blocked = {"http_proxy": "http://127.0.0.1:9", "https_proxy": "http://127.0.0.1:9", "no_proxy": "127.0.0.1,localhost"}
     quiet = {"MLFLOW_DISABLE_TELEMETRY": "true", "DO_NOT_TRACK": "true", "GIT_PYTHON_REFRESH": "quiet"}
@@ -117,8 +118,9 @@ def environ(home: Path, **more: str) -> dict[str, str]:
 
 
 def collector_wheel(folder: Path) -> Path:
-    """Install the collector as its wheel, with the metadata that MLflow finds it by, below ``folder``; return what
-    PYTHONPATH is to name."""
+    """Install the collector as a wheel below ``folder``, with the metadata by which MLflow finds
+    it. Returns the path for PYTHONPATH.
+    """
     source, target = folder / "source", folder / "installed"
     ignored = shutil.ignore_patterns("*.egg-info", "build", "__pycache__")
     shutil.copytree(ROOT / "collector", source, ignore=ignored)
@@ -150,7 +152,7 @@ def _plain(run: dict[str, Any]) -> dict[str, Any]:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """End a server and the workers it started: they are a group of their own."""
+    """End a server and its workers, which are one process group."""
     for number in (signal.SIGTERM, signal.SIGKILL):
         try:
             os.killpg(process.pid, number)

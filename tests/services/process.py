@@ -1,4 +1,4 @@
-"""What the private services have in common: a free port, waiting, an end that is not left to chance."""
+"""Helpers of the private services: free ports, waiting, and ending processes."""
 
 import random
 import shutil
@@ -11,20 +11,21 @@ from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from urllib.parse import urlsplit
 
-_names: list[socket.socket] = []  # of our ports
-_MIN_PORTS = 1000  # ports to choose from
+_names: list[socket.socket] = []  # sockets whose names reserve the ports
+_MIN_PORTS = 1000  # minimum number of ports to choose from
 
 
 class ServiceError(Exception):
-    """A private service did not come up; the text holds what it said."""
+    """A private service did not start. The text contains its output."""
 
 
 def free_port() -> int:
-    """Return a loopback TCP port that is ours until this process ends, whenever a server of ours binds it.
+    """Return a free loopback TCP port that is reserved for this process.
 
-    It lies outside the range from which the kernel gives ports to connections, of which one could take its place while the
-    server starts (see ``server_ports``); and the suite's other processes leave it alone, as its name is taken (unix(7),
-    abstract sockets: gone with the process, and of one network namespace, as ports are).
+    It is outside of the kernel's range for outgoing connections, which could take it while the
+    server starts (see ``server_ports``). Other processes of the suite skip it because its name is
+    taken (unix(7), abstract sockets: released with the process, and per network namespace like
+    ports).
     """
     ports = server_ports(*connection_ports())
     for port in random.SystemRandom().sample(ports, len(ports)):
@@ -35,16 +36,16 @@ def free_port() -> int:
 
 
 def connection_ports() -> tuple[int, int]:
-    """Return the first and the last port that the kernel gives to connections by itself."""
+    """Return the first and the last port that the kernel assigns to outgoing connections."""
     low, high = Path("/proc/sys/net/ipv4/ip_local_port_range").read_text(encoding="ascii").split()
     return int(low), int(high)
 
 
 def server_ports(low: int, high: int) -> list[int]:
-    """Return the ports for our servers where connections are given those from ``low`` to ``high``: the ones outside.
+    """Return the ports for servers: those outside of the connection ports ``low`` to ``high``.
 
-    A machine may leave next to none there. Then it is all of them: nothing better can be had, and a connection may be
-    quicker than a server.
+    If almost none are outside, all ports are returned. A connection may then take a port before a
+    server does.
     """
     outside = [port for port in range(10_000, 65_536) if not low <= port <= high]
     return outside if len(outside) >= _MIN_PORTS else list(range(10_000, 65_536))
@@ -60,7 +61,7 @@ def _is_free(port: int) -> bool:
 
 
 def _reserve_name(port: int) -> socket.socket | None:
-    """Take the port's name among the suite's processes; None if another has it."""
+    """Reserve the port's name among processes of the suite. Returns None if it is taken."""
     name = socket.socket(socket.AF_UNIX)
     try:
         name.bind(f"\0labcarbon-test-port-{port}")
@@ -71,7 +72,7 @@ def _reserve_name(port: int) -> socket.socket | None:
 
 
 def answers(url: str) -> bool:
-    """Return whether a server of ours answers 200 at ``url``."""
+    """Return whether a server responds with 200 at ``url``."""
     parts = urlsplit(url)
     connection = HTTPConnection(parts.hostname or "", parts.port, timeout=5)
     try:
@@ -84,13 +85,13 @@ def answers(url: str) -> bool:
 
 
 def end_with_parent(command: list[str]) -> list[str]:
-    """Return ``command`` so started that the kernel ends it when this process ends, however it ends."""
+    """Return ``command`` so that the kernel ends it when this process ends in any way."""
     setpriv = shutil.which("setpriv")
     return [setpriv, "--pdeathsig", "TERM", *command] if setpriv else command
 
 
 def wait_until(ready: Callable[[], bool], *, what: str, seconds: float = 120.0, every: float = 0.05) -> None:
-    """Return once ``ready()`` is true; raise ServiceFailed when it is not in time."""
+    """Return once ``ready()`` is true. Raises ServiceError after a timeout."""
     end_process = time.monotonic() + seconds
     while not ready():
         if time.monotonic() > end_process:
@@ -99,7 +100,7 @@ def wait_until(ready: Callable[[], bool], *, what: str, seconds: float = 120.0, 
 
 
 def end_process(process: subprocess.Popen[bytes], number: int = signal.SIGTERM, seconds: float = 15.0) -> None:
-    """End a process that we started: asked first, killed when it does not listen."""
+    """End a process: by a signal, then by SIGKILL after a timeout."""
     if process.poll() is None:
         process.send_signal(number)
         try:

@@ -28,7 +28,7 @@ BEGIN_US = 1_790_000_000_000_000
 
 
 def read_digest(path: Path) -> tuple[str, str, int, int]:
-    """The oracle: form, digest, bytes and files of what lies at a path, by docs/artifacts.md."""
+    """Return digest, bytes and files of the content at a path, by docs/artifacts.md."""
     if path.is_file():
         content = path.read_bytes()
         return "file", hashlib.sha256(content).hexdigest(), len(content), 1

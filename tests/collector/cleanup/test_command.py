@@ -76,7 +76,7 @@ def test_what_is_no_plan_of_this_server(text: str, word: str) -> None:
         parse_plan_id(text, "https://lab.example.org")
 
 
-def test_help_says_what_is_safe(capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_describes_the_safety_rules(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         cli.main(["apply-plan", "--help"])
     said = capsys.readouterr().out
@@ -91,7 +91,7 @@ def test_without_a_terminal_nothing_begins_unasked(call: Call, file: Any) -> Non
 
 
 @pytest.mark.parametrize(("answer", "goes"), [("y", True), ("YES", True), ("", False), ("no", False)])
-def test_a_person_is_asked(call: Call, file: Any, monkeypatch: pytest.MonkeyPatch, answer: str, goes: bool) -> None:
+def test_confirmation_is_required(call: Call, file: Any, monkeypatch: pytest.MonkeyPatch, answer: str, goes: bool) -> None:
     monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
     monkeypatch.setattr("builtins.input", lambda question: answer)
     assert call(PLAN)[0] == (0 if goes else 1)
@@ -119,7 +119,7 @@ def test_a_machines_own_token_does_not_do(call: Call, file: Any, monkeypatch: py
     assert "labcarbon-collect login URL" in call(PLAN, "--yes")[2]
 
 
-def test_two_at_once(call: Call, file: Any) -> None:
+def test_concurrent_calls_are_refused(call: Call, file: Any) -> None:
     with lock_cleanup(NODE):
         code, _, said = call(PLAN, "--yes")
     assert (code, file.exists()) == (1, True)
@@ -184,7 +184,7 @@ def test_answers_that_are_no_plan_move_nothing(call: Call, world: World, file: A
     assert "Traceback" not in said
 
 
-def test_an_answer_that_is_no_answer_is_not_taken_for_told(call: Call, world: World, file: Any) -> None:
+def test_an_invalid_response_leaves_outcomes_unreported(call: Call, world: World, file: Any) -> None:
     world.faults = [None, (200, "<html>")]
     code, _, said = call(PLAN, "--yes")
     assert code == 1
@@ -193,7 +193,7 @@ def test_an_answer_that_is_no_answer_is_not_taken_for_told(call: Call, world: Wo
     assert world.outcomes() == ["trashed"]
 
 
-def test_more_lines_than_are_told_at_once(call: Call, world: World) -> None:
+def test_outcomes_are_reported_in_several_requests(call: Call, world: World) -> None:
     names = [f"many/{n}.pt" for n in range(1003)]
     for name in names:
         world.put(name)
@@ -203,13 +203,13 @@ def test_more_lines_than_are_told_at_once(call: Call, world: World) -> None:
     assert len(list((world.disk / "many").glob("*-tombstone.json"))) == 1003
 
 
-def test_what_the_server_tells_cannot_repaint_a_terminal(call: Call, world: World, file: Any) -> None:
+def test_server_text_has_no_control_characters_on_the_terminal(call: Call, world: World, file: Any) -> None:
     world.change(1, retention_class="\x1b[2J", path=str(file) + "\x1b[2J")
     _, out, said = call(PLAN, "--yes")
     assert "\x1b" not in out + said
 
 
-def test_the_journal_is_private_and_says_each_step(call: Call, world: World, file: Any) -> None:
+def test_the_journal_is_private_and_records_each_step(call: Call, world: World, file: Any) -> None:
     assert call(PLAN, "--yes")[0] == 0
     (journal,) = (world.root / "data/collector/plans").iterdir()
     assert journal.stat().st_mode & 0o777 == 0o600
@@ -219,7 +219,7 @@ def test_the_journal_is_private_and_says_each_step(call: Call, world: World, fil
     assert len(rows[0]["digest"]) == 64
 
 
-def test_whoever_stops_it_is_told_what_was_done(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_interrupted_call_prints_its_summary(world: World, capsys: pytest.CaptureFixture[str]) -> None:
     for name in ("a.pt", "b.pt"):
         world.put(name)
     world.plan("a.pt", "b.pt")
@@ -244,7 +244,7 @@ def test_whoever_stops_it_is_told_what_was_done(world: World, capsys: pytest.Cap
     assert world.outcomes() == ["trashed", "trashed"]
 
 
-def test_the_lines_in_a_folder_are_found_without_copying_all_paths(tmp_path: Path) -> None:
+def test_items_inside_a_folder_are_located_without_copying_all_paths(tmp_path: Path) -> None:
     class Counted(list):  # type: ignore[type-arg]
         def __getitem__(self, index: Any) -> Any:
             assert not isinstance(index, slice)

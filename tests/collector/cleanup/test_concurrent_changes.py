@@ -75,7 +75,7 @@ def test_a_folder_that_is_meddled_with_between_reading_and_moving_is_put_back(
     assert world.outcomes() == ["refused"]
 
 
-def test_what_cannot_be_put_back_is_held_and_nobody_deletes_it(
+def test_content_that_cannot_be_put_back_is_never_deleted(
     world: World, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(open_files, "_HAS_LEASES", False)
@@ -105,7 +105,7 @@ def test_what_cannot_be_put_back_is_held_and_nobody_deletes_it(
     assert world.outcomes() == ["refused"]
 
 
-def _when_asked_again(world: World, act: Callable[[], object]) -> None:
+def _on_second_fetch(world: World, act: Callable[[], object]) -> None:
     """Act once, when the server is asked for the second time."""
     asked = []
 
@@ -117,17 +117,17 @@ def _when_asked_again(world: World, act: Callable[[], object]) -> None:
     world.before = before
 
 
-def test_a_pin_while_it_is_read_keeps_it(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pin_during_reading_blocks_the_move(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("labcarbon_collect.cleanup.session.MAX_PLAN_AGE_S", -1.0)
     path = world.put("step1.pt", b"one")
     world.plan("step1.pt")
-    _when_asked_again(world, lambda: world.pin(1))
+    _on_second_fetch(world, lambda: world.pin(1))
     assert world.carry_out() == 0
     assert path.exists()
     assert world.outcomes() == [""]
 
 
-def test_a_change_while_the_server_is_asked_is_seen(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_change_during_the_request_is_detected(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """Even one of the same size, under the same time."""
     monkeypatch.setattr("labcarbon_collect.cleanup.session.MAX_PLAN_AGE_S", -1.0)
     path = world.put("step1.pt", b"one")
@@ -138,13 +138,13 @@ def test_a_change_while_the_server_is_asked_is_seen(world: World, monkeypatch: p
         path.write_bytes(b"ONE")
         os.utime(path, ns=(about.st_atime_ns, about.st_mtime_ns))
 
-    _when_asked_again(world, changed)
+    _on_second_fetch(world, changed)
     assert world.carry_out() == 1
     assert path.read_bytes() == b"ONE"
     assert world.outcomes() == ["refused"]
 
 
-def test_an_objection_just_before_it_is_told_brings_it_back(world: World) -> None:
+def test_an_objection_before_the_report_restores_the_item(world: World) -> None:
     paths = [world.put(f"step{n}.pt") for n in range(1, 6)]
     world.plan(*(path.name for path in paths))
     world.before = lambda method: world.object_to(2) if method == "POST" and world.outcomes() == [""] * 5 else None
@@ -156,7 +156,7 @@ def test_an_objection_just_before_it_is_told_brings_it_back(world: World) -> Non
     assert world.carry_out() == 0, "it is not told for ever"
 
 
-def test_a_plan_withdrawn_meanwhile_brings_all_back(world: World) -> None:
+def test_a_plan_withdrawn_meanwhile_restores_all_items(world: World) -> None:
     paths = [world.put(f"step{n}.pt") for n in range(1, 4)]
     world.plan(*(path.name for path in paths))
 
@@ -204,7 +204,7 @@ def test_a_copy_in_a_folder_counts_as_one_of_its_content(world: World) -> None:
     assert "trashed" not in world.outcomes()[1:]
 
 
-def test_that_nothing_is_left_to_go_is_told_as_the_plan_ends_with_it(world: World) -> None:
+def test_an_empty_report_completes_the_plan(world: World) -> None:
     """What was approved is kept by now: with nothing else to tell, the server would not hear of it."""
     paths = [world.put(f"step{n}.pt") for n in (1, 2)]
     world.plan(*(path.name for path in paths))

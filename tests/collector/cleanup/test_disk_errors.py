@@ -56,7 +56,7 @@ def test_a_full_disk_is_emptied(went: World, monkeypatch: pytest.MonkeyPatch) ->
     assert [path.name for path in (went.root / "data/plans").iterdir()] == [f"{PLAN}.jsonl"]
 
 
-def test_where_no_list_can_be_kept_the_folder_stays_and_the_others_go(
+def test_a_folder_stays_if_its_file_list_cannot_be_written(
     went: World, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     keep = purge.save_listing
@@ -124,7 +124,7 @@ def test_a_journal_that_cannot_be_written_ends_it(went: World, monkeypatch: pyte
     assert went.slot("run/a.pt", 1).exists()
 
 
-def _killed_after_a_part_is_gone(world: World) -> None:
+def _kill_during_deletion(world: World) -> None:
     unlink = os.unlink
 
     def last(name: str, **folders: int) -> None:
@@ -138,7 +138,7 @@ def _killed_after_a_part_is_gone(world: World) -> None:
 
 
 def test_a_list_in_the_trash_by_an_earlier_version_is_understood(went: World) -> None:
-    _killed_after_a_part_is_gone(went)
+    _kill_during_deletion(went)
     (kept,) = (went.root / "data/plans").glob("*.list")
     assert [row[0] for row in json.loads(kept.read_text())[1]] == ["1", "x/2"]
     assert snapshot(went.slot("hf", 2)) == {"x": None, "x/2": b"hf/x/2"}
@@ -152,7 +152,7 @@ def test_a_list_in_the_trash_by_an_earlier_version_is_understood(went: World) ->
 def test_a_list_that_is_lost_or_damaged_deletes_nothing(
     went: World, capsys: pytest.CaptureFixture[str], torn: str | None
 ) -> None:
-    _killed_after_a_part_is_gone(went)
+    _kill_during_deletion(went)
     (kept,) = (went.root / "data/plans").glob("*.list")
     kept.unlink() if torn is None else kept.write_text(torn)
     assert went.carry_out(empty=True) == 1

@@ -28,7 +28,7 @@ def test_two_runs_of_one_plan(world: World) -> None:
     assert world.carry_out(restore=[]) == 0, "the lock goes with the run"
 
 
-def test_where_files_cannot_be_locked_it_goes_on(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_system_without_locks_is_accepted(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     def cannot(*words: object) -> None:
         raise OSError(38, "Function not implemented")
 

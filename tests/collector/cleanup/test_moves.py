@@ -17,7 +17,7 @@ from labcarbon_collect.cleanup.trash import TRASH
 from tests.collector.cleanup.support import PLAN, World, read_digest, snapshot
 
 
-def test_files_and_folders_go_to_the_trash_and_are_told(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+def test_files_and_folders_are_moved_and_reported(world: World, capsys: pytest.CaptureFixture[str]) -> None:
     world.put("run/step1.pt", b"one")
     for name in ("config.json", "a/weights.bin", "a.txt"):
         world.put(f"run/hf/{name}")
@@ -107,7 +107,7 @@ def _unreadable(folder: Path) -> None:
         (lambda folder: os.link(folder / "a", folder.parent / "a"), "a in it has 2 hard links"),
     ],
 )
-def test_a_folder_that_holds_anything_else_is_left(
+def test_a_folder_with_other_content_is_left_in_place(
     world: World, capsys: pytest.CaptureFixture[str], meddle: Callable[[Path], object], word: str
 ) -> None:
     world.put("hf/a", "aa")
@@ -122,7 +122,7 @@ def test_a_folder_that_holds_anything_else_is_left(
     assert word in capsys.readouterr().out
 
 
-def test_a_folder_with_an_empty_folder_goes_and_comes_back_whole(world: World) -> None:
+def test_a_folder_with_an_empty_subfolder_is_moved_and_restored(world: World) -> None:
     world.put("hf/a")
     (world.disk / "hf" / "empty").mkdir()
     world.plan("hf")
@@ -229,7 +229,7 @@ def test_a_folder_does_not_take_with_it_what_stays(world: World, capsys: pytest.
     assert "hf/best.pt in it must stay (pinned)" in capsys.readouterr().out
 
 
-def test_what_went_with_its_folder_is_said(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+def test_items_moved_with_their_folder_are_listed(world: World, capsys: pytest.CaptureFixture[str]) -> None:
     world.put("hf/sub/last.pt", b"last")
     world.plan("hf/sub/last.pt", "hf")
     before = snapshot(world.disk)

@@ -71,7 +71,7 @@ def test_a_file_that_is_open_for_writing_stays_until_it_is_closed(
     assert world.outcomes() == ["trashed"]
 
 
-def test_a_file_that_is_open_for_reading_goes(world: World, line: tuple[str, Path]) -> None:
+def test_a_file_open_for_reading_is_moved(world: World, line: tuple[str, Path]) -> None:
     with line[1].open("rb"):
         assert world.carry_out() == 0
         world.days = 20
@@ -144,7 +144,7 @@ def test_nobody_opens_a_file_for_writing_while_it_is_moved(world: World, monkeyp
     world.slot("a.pt", 1).open("r+b").close()
 
 
-def test_a_change_while_the_journal_is_written_is_seen(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_change_during_the_journal_write_is_detected(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     path = world.put("a.pt", b"A" * 100)
     world.plan("a.pt")
     note = Journal.append
@@ -241,7 +241,7 @@ def test_what_a_program_writes_to_can_come_back(went: tuple[World, Path], line: 
 
 
 @pytest.mark.parametrize("number", [errno.EINVAL, errno.EACCES, errno.ENOLCK, errno.ENOTSUP, errno.EPERM])
-def test_where_the_kernel_cannot_tell_it_goes(world: World, monkeypatch: pytest.MonkeyPatch, number: int) -> None:
+def test_a_kernel_without_leases_allows_the_move(world: World, monkeypatch: pytest.MonkeyPatch, number: int) -> None:
     _leases_fail(monkeypatch, number)
     world.put("a.pt")
     world.plan("a.pt")
@@ -249,7 +249,7 @@ def test_where_the_kernel_cannot_tell_it_goes(world: World, monkeypatch: pytest.
     assert world.outcomes() == ["trashed"]
 
 
-def test_a_kernel_that_fails_to_tell_is_believed_nothing(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unexpected_lease_error_blocks_the_item(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     _leases_fail(monkeypatch, errno.EIO)
     world.put("a.pt")
     world.plan("a.pt")
@@ -258,7 +258,9 @@ def test_a_kernel_that_fails_to_tell_is_believed_nothing(world: World, monkeypat
 
 
 @pytest.mark.parametrize(("kind", "goes"), [("nfs4", True), ("cifs", True), ("ext4", False), ("", False)])
-def test_over_a_network_no_lease_says_nothing(world: World, monkeypatch: pytest.MonkeyPatch, kind: str, goes: bool) -> None:
+def test_a_refused_lease_on_a_network_file_system_is_ignored(
+    world: World, monkeypatch: pytest.MonkeyPatch, kind: str, goes: bool
+) -> None:
     _leases_fail(monkeypatch, errno.EAGAIN)
     monkeypatch.setattr(open_files, "_file_system", lambda opened: kind)
     world.put("a.pt")
@@ -266,7 +268,7 @@ def test_over_a_network_no_lease_says_nothing(world: World, monkeypatch: pytest.
     assert world.carry_out() == (0 if goes else 1)
 
 
-def test_the_file_system_that_a_file_lies_on() -> None:
+def test_the_file_system_of_an_open_file() -> None:
     with Path("/proc/self/mountinfo").open() as told:
         assert open_files._file_system(told.fileno()) == "proc"
 

@@ -33,7 +33,7 @@ def reading(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return names
 
 
-def test_two_lines_are_read_at_once(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_items_are_read_in_parallel(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     both = threading.Barrier(2, timeout=WAIT_S)
 
     def read(*words: Any) -> str:
@@ -123,7 +123,7 @@ def test_a_line_that_may_not_go_any_more_was_read_in_vain(
     assert (world.disk / "b.pt").exists()
 
 
-def test_what_lies_in_a_folder_of_the_plan_is_read_with_it_only(world: World, reading: list[str]) -> None:
+def test_items_inside_a_folder_of_the_plan_are_not_prefetched(world: World, reading: list[str]) -> None:
     world.put("hf/model.safetensors")
     world.put("hf/config.json")
     world.put("z.pt")

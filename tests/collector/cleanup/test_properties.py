@@ -54,7 +54,7 @@ def _ordinary(world: World) -> dict[str, bytes | str | None]:
     deeds=st.lists(DEEDS, max_size=3),
     later=st.lists(DEEDS, max_size=2),
 )
-def test_nothing_else_is_ever_touched(
+def test_no_other_content_is_ever_touched(
     files: dict[str, bytes], chosen: list[str], stays: set[str], deeds: list[tuple[str, str, str, bytes]],
     later: list[tuple[str, str, str, bytes]],
 ) -> None:  # fmt: skip

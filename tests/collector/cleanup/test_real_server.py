@@ -98,7 +98,7 @@ def test_from_a_plan_to_tombstones(live_server: Any, tmp_path: Path, monkeypatch
     assert list(carried) == ["eng"] * 3
 
 
-def test_what_lies_in_a_folder_goes_and_comes_back_with_it(
+def test_items_inside_a_folder_are_moved_and_restored_with_it(
     live_server: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     serialize_requests(monkeypatch)
@@ -129,7 +129,7 @@ def test_what_lies_in_a_folder_goes_and_comes_back_with_it(
     assert set(Copy.objects.values_list("state", flat=True)) == {"present"}
 
 
-def test_a_plan_all_of_which_is_kept_by_now_ends_with_the_command(
+def test_a_plan_with_only_blocked_items_is_completed(
     live_server: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     serialize_requests(monkeypatch)

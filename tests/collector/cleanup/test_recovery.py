@@ -113,7 +113,7 @@ def test_a_kill_while_it_moves_and_its_disk_away_at_the_next_call(half: World, h
     assert half.outcomes() == ["deleted"]
 
 
-def test_what_cannot_be_mended_is_said(half: World, capsys: pytest.CaptureFixture[str]) -> None:
+def test_unrecoverable_items_are_listed(half: World, capsys: pytest.CaptureFixture[str]) -> None:
     hidden = _is_unmounted(half)
     next(hidden)
     assert half.carry_out() == 1
@@ -132,7 +132,7 @@ def test_a_line_that_an_older_version_called_refused_while_it_lay_in_the_trash(h
     assert (half.disk / "mnt/a.pt").read_bytes() == b"aaa"
 
 
-def test_neither_the_last_other_copy_nor_what_lies_in_it_goes_meanwhile(world: World) -> None:
+def test_related_items_wait_for_an_uncertain_move(world: World) -> None:
     """The server takes what nobody knows of for still there."""
     for name in ("mnt/hf/1", "mnt/hf/sub/2"):
         world.put(name, name)
@@ -236,7 +236,7 @@ def test_after_a_restart_the_disk_may_have_another_number(went: World) -> None:
     assert went.outcomes() == ["restored"] * 2
 
 
-def test_a_disk_that_was_copied_is_known_anew_by_what_lies_in_its_trash(went: World) -> None:
+def test_a_copied_disk_is_identified_by_its_trash(went: World) -> None:
     shutil.copytree(went.disk / "mnt", went.root / "copied")
     shutil.rmtree(went.disk / "mnt")
     (went.root / "copied").rename(went.disk / "mnt")
@@ -246,7 +246,7 @@ def test_a_disk_that_was_copied_is_known_anew_by_what_lies_in_its_trash(went: Wo
     assert went.outcomes() == ["refused"] * 2, "it is the same folder, and its trash is gone"
 
 
-def test_what_was_seen_not_to_have_moved_waits_for_no_disk(half: World) -> None:
+def test_an_item_that_did_not_move_waits_for_no_disk(half: World) -> None:
     """It went back, and somebody pinned it: the folder may have any other number by the next call."""
     half.slot("mnt/a.pt", 1).write_bytes(b"changed")
     half.pin(1)
@@ -274,7 +274,7 @@ def test_a_trash_that_was_removed_by_hand(went: World, content: bytes | None, ca
 
 
 @pytest.mark.parametrize("content", [b"aaa", b"xyz"])
-def test_what_came_back_before_a_kill_is_read_before_it_is_told(went: World, content: bytes) -> None:
+def test_a_restore_before_a_kill_is_verified_before_its_report(went: World, content: bytes) -> None:
     with (went.root / "data/plans" / f"{PLAN}.jsonl").open("a") as journal:
         journal.write(json.dumps({"line": 1, "state": "restoring", "at_us": 1, "was_held": False}) + "\n")
     went.slot("mnt/a.pt", 1).unlink()

@@ -58,14 +58,14 @@ def test_nothing_is_overwritten(went: World, monkeypatch: pytest.MonkeyPatch, ki
         path = went.disk / "hf"
     content = path / "new" if kind == "folder" else path
 
-    def put_there(*words: object) -> None:
+    def put_content(*words: object) -> None:
         content.parent.mkdir(exist_ok=True)
         content.symlink_to("b.pt") if kind == "link" else content.write_bytes(b"new")
 
     real = safe_paths._renameat2
 
     def late(*words: object) -> None:
-        put_there()
+        put_content()
         if not with_renameat2:
             raise OSError(22, "Invalid argument")
         real(*words)
@@ -86,7 +86,7 @@ def test_nothing_is_overwritten(went: World, monkeypatch: pytest.MonkeyPatch, ki
     assert path.exists()
 
 
-def test_without_renameat2_things_come_back_all_the_same(went: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_items_are_restored_without_renameat2(went: World, monkeypatch: pytest.MonkeyPatch) -> None:
     def absent(*words: object) -> None:
         raise OSError(38, "Function not implemented")
 
@@ -105,7 +105,7 @@ def test_nothing_is_deleted_too_early(went: World, capsys: pytest.CaptureFixture
     assert went.outcomes() == ["trashed"] * 3
 
 
-def test_after_its_days_all_of_it_is_deleted_and_nothing_else(went: World) -> None:
+def test_expired_items_are_deleted_and_no_other_content(went: World) -> None:
     other = went.put("run/other.pt", b"other")
     went.days = 14
     assert went.carry_out(empty=True) == 0
@@ -123,7 +123,7 @@ def test_after_its_days_all_of_it_is_deleted_and_nothing_else(went: World) -> No
     assert went.carry_out() == 0
 
 
-def test_a_pin_since_then_keeps_it_in_the_trash(went: World, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_later_pin_blocks_the_deletion(went: World, capsys: pytest.CaptureFixture[str]) -> None:
     went.days = 20
     went.pin(2)
     assert went.carry_out(empty=True) == 0
@@ -134,7 +134,7 @@ def test_a_pin_since_then_keeps_it_in_the_trash(went: World, capsys: pytest.Capt
     assert (went.disk / "run/b.pt").read_bytes() == b"bbb"
 
 
-def test_a_pin_while_it_is_read_before_it_is_deleted_keeps_it(went: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pin_during_verification_blocks_the_deletion(went: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("labcarbon_collect.cleanup.session.MAX_PLAN_AGE_S", -1.0)
     went.days = 20
     asked = []
@@ -190,7 +190,7 @@ def test_what_is_put_into_a_folder_while_it_is_deleted_is_left(went: World, monk
     assert went.outcomes() == ["deleted"] * 3
 
 
-def test_what_is_added_while_it_is_read_keeps_all_of_it(went: World) -> None:
+def test_content_added_during_verification_blocks_the_deletion(went: World) -> None:
     went.days = 20
     slot = went.slot("hf", 3)
 
@@ -218,7 +218,7 @@ def test_what_is_changed_while_it_is_deleted_is_left(went: World, monkeypatch: p
     assert snapshot(slot) == {"x": None, "x/1": b"precious"}
 
 
-def test_taken_out_of_the_trash_by_hand(went: World) -> None:
+def test_a_manual_restore_is_detected(went: World) -> None:
     went.slot("run/a.pt", 1).rename(went.disk / "run/a.pt")
     went.slot("run/b.pt", 2).unlink()
     assert went.carry_out() == 1
@@ -226,7 +226,7 @@ def test_taken_out_of_the_trash_by_hand(went: World) -> None:
     assert went.outcomes() == ["restored", "refused", "trashed"]
 
 
-def test_a_disk_that_is_away_is_not_taken_for_empty(went: World) -> None:
+def test_an_unmounted_disk_does_not_count_as_empty(went: World) -> None:
     """A file system that is not mounted for a while: the journal stands."""
     (went.disk / "run").rename(went.root / "unmounted")
     went.days = 20
@@ -277,9 +277,7 @@ def test_the_trash_of_another_plan_is_left_alone(went: World) -> None:
     assert not Path(went.disk, "run", TRASH, PLAN).exists()
 
 
-def test_what_changed_in_the_trash_comes_back_by_the_command_that_is_said(
-    world: World, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_changed_content_is_restored_by_the_printed_command(world: World, capsys: pytest.CaptureFixture[str]) -> None:
     name = "it's " + "a/" * 150 + "-x $HOME.pt"
     world.put(name, b"aaa")
     world.plan(name)

@@ -22,7 +22,7 @@ class Full(io.StringIO):
         raise OSError(28, "No space left on device")
 
 
-def test_a_progress_that_cannot_be_told_is_no_fault_of_a_file(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_progress_display_does_not_affect_a_file(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     world.put("a.pt")
     world.put("b.pt")
     world.plan("a.pt", "b.pt")
@@ -35,7 +35,7 @@ def test_a_progress_that_cannot_be_told_is_no_fault_of_a_file(world: World, monk
     assert world.outcomes() == ["trashed", "trashed"]
 
 
-def test_what_counts_the_bytes_is_not_taken_for_the_file(world: World) -> None:
+def test_an_error_of_the_block_callback_is_not_a_file_error(world: World) -> None:
     """Whatever it raises."""
     world.put("a.pt")
     folder = os.open(world.disk, os.O_RDONLY)
@@ -67,5 +67,5 @@ def test_a_file_that_grows_is_read_no_further_than_it_was_long(world: World) -> 
     assert sum(read) <= (3 << 20) + (1 << 20)
 
 
-def test_a_file_in_a_list_takes_little_memory() -> None:
+def test_a_file_entry_needs_little_memory() -> None:
     assert not hasattr(File(b"a", 1, 2, 3, 4), "__dict__")

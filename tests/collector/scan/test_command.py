@@ -38,7 +38,7 @@ def hashed(disk: Disk) -> dict[bytes, int]:
     return {}  # its tables are not made yet
 
 
-def test_killed_at_any_time_it_goes_on_without_hashing_again(disk: Disk, server: FakeServer) -> None:
+def test_a_killed_scan_continues_without_hashing_again(disk: Disk, server: FakeServer) -> None:
     for number in range(160):  # in 16 s, of which the first two are waited for
         disk.put(f"{number // 8}/{number}.npy", NPY + bytes([number]) * 200_000)
     disk.settle()
@@ -56,7 +56,7 @@ def test_killed_at_any_time_it_goes_on_without_hashing_again(disk: Disk, server:
     assert len(server.present()) == 160
 
 
-def test_two_scans_at_once_are_one_too_many(disk: Disk, server: FakeServer) -> None:
+def test_concurrent_scans_are_refused(disk: Disk, server: FakeServer) -> None:
     register, over = server.register, threading.Event()
 
     def held(body: dict[str, Any]) -> dict[str, Any]:
@@ -117,7 +117,7 @@ def expected(root: Path) -> set[str]:
 
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(steps=STEPS)
-def test_whatever_changes_the_server_knows_what_is_there(
+def test_the_server_follows_any_sequence_of_changes(
     steps: list[tuple[str, str, int]], disk: Disk, here: Any, server: FakeServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("labcarbon_collect.api.bulk_uploader.full_jitter", lambda failures: 0.0)
@@ -223,7 +223,7 @@ def test_an_object_store(here: Any, server: FakeServer) -> None:
     assert set(server.present()) == {"memory://bucket/late.parquet", "memory://bucket/model"}
 
 
-def test_without_fsspec_it_says_what_to_install(here: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_fsspec_is_reported_with_the_package(here: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     import sys
 
     monkeypatch.setitem(sys.modules, "fsspec.core", None)

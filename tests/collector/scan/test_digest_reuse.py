@@ -54,7 +54,7 @@ def test_what_was_scanned_is_not_read_again(scanned: Disk, name: str) -> None:
     assert bytes_read(scanned.root / name) == 0
 
 
-def test_nor_when_a_link_leads_there(scanned: Disk, tmp_path: Path) -> None:
+def test_files_behind_a_link_are_hashed_again(scanned: Disk, tmp_path: Path) -> None:
     (tmp_path / "linked").symlink_to(scanned.root)
     assert bytes_read(tmp_path / "linked" / "cats") == 0
 
@@ -73,7 +73,7 @@ def test_what_changed_since_is_read(scanned: Disk) -> None:
     assert bytes_read(path) == len(NPY)
 
 
-def test_what_a_scan_found_corrupt_is_read(scanned: Disk, here: Any) -> None:
+def test_corrupt_files_are_hashed_again(scanned: Disk, here: Any) -> None:
     path = scanned.root / "a.npy"
     before = path.stat()
     path.write_bytes(NPY[:-1] + b"x")
@@ -89,7 +89,7 @@ def test_what_may_have_changed_while_it_was_scanned_is_read(disk: Disk, here: An
     assert bytes_read(path) == len(NPY)
 
 
-def test_while_a_scan_goes_on_what_it_knew_is_known(scanned: Disk) -> None:
+def test_stored_digests_are_available_during_a_scan(scanned: Disk) -> None:
     with closing(sqlite3.connect(home() / FILE, isolation_level=None)) as busy:
         busy.execute("BEGIN IMMEDIATE")
         busy.execute("DELETE FROM entry")
@@ -105,9 +105,7 @@ def test_with_a_damaged_file_of_scans_all_is_read(scanned: Disk, content: bytes)
     assert (home() / FILE).read_bytes() == content
 
 
-def test_a_run_on_scanned_data_is_known_by_content_at_once_however_much_it_is(
-    scanned: Disk, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_scanned_data_of_any_size_is_identified_immediately(scanned: Disk, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(builder, "INLINE_HASH_BYTES", 0)
     command = ["python", "train.py", "--data", "cats"]
     found = survey(command, cwd=str(scanned.root), environ=os.environ, seconds=10)

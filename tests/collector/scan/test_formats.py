@@ -90,7 +90,7 @@ def told(server: FakeServer, name: str) -> dict[str, Any]:
     return row
 
 
-def test_files_are_told_with_what_they_are(disk: Disk, here: Any, server: FakeServer) -> None:
+def test_files_are_registered_with_kind_and_format(disk: Disk, here: Any, server: FakeServer) -> None:
     for number, (name, content, _) in enumerate(FILES):
         disk.put(f"f{number}/{name}", content)
     for name, content in UNRECOGNISED:
@@ -137,7 +137,7 @@ def test_folders_are_one_artifact_with_the_digest_of_fingerprints(disk: Disk, he
     assert "/home/ana" not in json.dumps([request.body for request in server.requests])
 
 
-def test_the_payload_of_safetensors_is_what_stands_behind_the_header(disk: Disk, here: Any, server: FakeServer) -> None:
+def test_the_payload_hash_of_safetensors_excludes_the_header(disk: Disk, here: Any, server: FakeServer) -> None:
     disk.put("a.safetensors", safetensors())
     disk.put("b.safetensors", safetensors(note="other"))
     assert here()[0] == 0

@@ -67,7 +67,7 @@ def test_a_pickle_is_never_run(disk: Disk, here: Any, tmp_path: Path) -> None:
     assert not (tmp_path / "owned").exists()
 
 
-def test_a_zip_that_says_it_is_huge_is_not_unpacked(disk: Disk, here: Any, server: FakeServer) -> None:
+def test_a_zip_bomb_is_not_unpacked(disk: Disk, here: Any, server: FakeServer) -> None:
     content = bytearray(zipped("archive/data.pkl"))
     content[18:26] = b"\xff" * 8  # both sizes in its header
     disk.put("bomb.pt", bytes(content))
@@ -75,7 +75,7 @@ def test_a_zip_that_says_it_is_huge_is_not_unpacked(disk: Disk, here: Any, serve
     assert [row["bytes"] for row in server.artifacts.values()] == [len(content)]
 
 
-def test_names_are_shown_in_one_harmless_line(disk: Disk, here: Any, server: FakeServer) -> None:
+def test_names_are_printed_without_control_characters(disk: Disk, here: Any, server: FakeServer) -> None:
     name = "a\n\x1b[2J\u202eevil\x07.onnx"
     disk.put(name, b"x")
     disk.put("ok\nnew.npy", NPY)
@@ -86,7 +86,7 @@ def test_names_are_shown_in_one_harmless_line(disk: Disk, here: Any, server: Fak
     assert list(server.present()) == [str(disk.root / "ok\nnew.npy")], "as it is: the path is what it is known by"
 
 
-def test_names_that_are_not_utf8_cannot_be_told(disk: Disk, here: Any, server: FakeServer) -> None:
+def test_names_that_are_not_utf8_are_refused(disk: Disk, here: Any, server: FakeServer) -> None:
     bad = os.fsencode(disk.root) + b"/\xff\xfe.npy"
     Path(os.fsdecode(bad)).write_bytes(NPY)
     disk.put("model/config.json", b"{}")
@@ -161,7 +161,7 @@ def test_unreadable_folders_and_files_are_counted_and_what_was_known_of_them_sta
     assert server.present() == known
 
 
-def test_a_file_that_changes_or_goes_while_it_is_read(
+def test_a_file_changed_or_deleted_during_reading(
     disk: Disk, here: Any, server: FakeServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from labcarbon_collect.scan.local_files import LocalReader
@@ -187,7 +187,7 @@ def test_a_file_that_changes_or_goes_while_it_is_read(
     assert len(server.present()) == 2
 
 
-def test_a_path_longer_than_the_system_takes(disk: Disk, here: Any, server: FakeServer) -> None:
+def test_a_path_longer_than_the_system_limit(disk: Disk, here: Any, server: FakeServer) -> None:
     good = disk.put("a.npy", NPY)
     script = "import os,sys\nos.chdir(sys.argv[1])\nfor _ in range(20):\n    os.mkdir('d' * 250); os.chdir('d' * 250)\n"
     subprocess.run(["python3", "-c", script + "open('x.npy', 'w').write('x')", str(disk.root)], check=True)
@@ -196,7 +196,7 @@ def test_a_path_longer_than_the_system_takes(disk: Disk, here: Any, server: Fake
     assert list(server.present()) == [str(good)]
 
 
-def test_what_metadata_says_is_told_in_short_harmless_lines(disk: Disk, here: Any, server: FakeServer) -> None:
+def test_metadata_is_registered_in_short_clean_lines(disk: Disk, here: Any, server: FakeServer) -> None:
     disk.put("a.safetensors", safetensors(format="p\x00t\x1b", base_model="x" * 5000, ss_training="private"))
     config = {"architectures": ["A" * 9999], "model_type": 7, "x": {"y": 1}}
     disk.put("m/config.json", json.dumps(config).encode())
@@ -247,6 +247,6 @@ def test_options_that_cannot_be(here: Any, options: tuple[str, ...]) -> None:
         here(*options)
 
 
-def test_shown() -> None:
+def test_printable() -> None:
     assert printable(b"/a/\xff\n") == "/a/\\xff\\x0a"
     assert len(printable(b"x" * 5000)) == 300

@@ -29,7 +29,7 @@ def two_files_and_a_folder(disk: Disk) -> None:
     disk.put("model/model.safetensors", safetensors())
 
 
-def test_ones_own_are_told_as_such(disk: Disk, here: Any, server: FakeServer) -> None:
+def test_own_files_are_marked(disk: Disk, here: Any, server: FakeServer) -> None:
     two_files_and_a_folder(disk)
     here()
     me, own = pwd.getpwuid(os.getuid()).pw_name, os.getuid() != 0 or None
@@ -37,7 +37,7 @@ def test_ones_own_are_told_as_such(disk: Disk, here: Any, server: FakeServer) ->
 
 
 @needs_root
-def test_those_of_others_are_told_by_their_name(
+def test_files_of_others_have_their_owner(
     disk: Disk, here: Any, server: FakeServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     two_files_and_a_folder(disk)
@@ -55,7 +55,7 @@ def test_those_of_others_are_told_by_their_name(
     assert (user.startswith("u-"), len(user), own) == (True, 14, None)
 
 
-def test_a_state_from_before_that_was_noted_goes_on(disk: Disk, here: Any, server: FakeServer) -> None:
+def test_a_database_without_owners_is_upgraded(disk: Disk, here: Any, server: FakeServer) -> None:
     two_files_and_a_folder(disk)
     here()
     with closing(sqlite3.connect(disk.state)) as database, database:

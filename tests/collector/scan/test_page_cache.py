@@ -83,7 +83,7 @@ def test_a_large_file_leaves_as_it_is_read(file, dropped, monkeypatch):
     assert dropped == [(0, 0, os.POSIX_FADV_DONTNEED), (2 << 20, 0, os.POSIX_FADV_DONTNEED)]
 
 
-def test_where_it_cannot_be_told_nothing_is_dropped(file, dropped, monkeypatch):
+def test_nothing_is_dropped_if_the_cache_state_is_unknown(file, dropped, monkeypatch):
     def refused(*_):
         raise OSError(95, "Operation not supported")
 
@@ -97,7 +97,7 @@ def test_a_file_that_is_never_read_is_left_alone(file, dropped):
     assert dropped == []
 
 
-def test_what_is_expected_is_asked_for_unless_it_is_there(file, dropped, monkeypatch):
+def test_uncached_files_are_prefetched(file, dropped, monkeypatch):
     for is_there in (True, False):
         monkeypatch.setattr(sequential_reader, "_is_cached", lambda descriptor, is_there=is_there: is_there)
         reader = LocalReader(os.fsencode(file), follow=False)

@@ -59,7 +59,7 @@ def test_some_are_open_at_a_time_and_answers_keep_their_order(
     assert tree.open == 0
 
 
-def test_what_cannot_be_opened_is_told_in_its_place(tree: Counted, tmp_path: Path) -> None:
+def test_files_that_cannot_be_opened_keep_their_position(tree: Counted, tmp_path: Path) -> None:
     tasks = [FileTask(stamp, True) for stamp in tree.list_folder(bytes(tmp_path)).files]
     (tmp_path / "01.npy").unlink()
     (tmp_path / "02.npy").unlink()
@@ -71,9 +71,7 @@ def test_what_cannot_be_opened_is_told_in_its_place(tree: Counted, tmp_path: Pat
     assert tree.open == 0
 
 
-def test_nothing_is_left_open_where_reading_ends_at_once(
-    tree: Counted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_all_files_are_closed_after_an_error(tree: Counted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def ended(*_: object, **__: object) -> None:
         raise MemoryError
 
@@ -84,7 +82,7 @@ def test_nothing_is_left_open_where_reading_ends_at_once(
     assert tree.open == 0
 
 
-def test_what_is_changed_between_opening_and_reading_is_not_taken(
+def test_a_change_between_opening_and_reading_is_detected(
     tree: Counted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The last is open before the first is read."""

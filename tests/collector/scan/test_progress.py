@@ -14,7 +14,7 @@ MB = 1_000_000
 
 
 @pytest.fixture(autouse=True)
-def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def _without_delay(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(estimate, "DELAY_S", 0.0)
 
 
@@ -33,7 +33,7 @@ def printable(monkeypatch: pytest.MonkeyPatch) -> list[tuple[float, int]]:
     return kept
 
 
-def test_within_a_large_file_it_goes_on(disk: Disk, here: Any, printable: list[tuple[float, int]]) -> None:
+def test_progress_advances_within_a_large_file(disk: Disk, here: Any, printable: list[tuple[float, int]]) -> None:
     with disk.put("a.npy", NPY).open("r+b") as file:
         file.truncate(40 * MB)
     assert here("--limit-mb-s", "40")[0] == 0
@@ -45,7 +45,7 @@ def test_within_a_large_file_it_goes_on(disk: Disk, here: Any, printable: list[t
     assert printable[-1] == (1.0, 40 * MB)
 
 
-def test_it_never_goes_back_and_ends_with_all(disk: Disk, here: Any, printable: list[tuple[float, int]]) -> None:
+def test_progress_is_monotonic_and_ends_complete(disk: Disk, here: Any, printable: list[tuple[float, int]]) -> None:
     for name in ("large.npy", "sub/small.npy", "sub/deeper/large.npy", "other/small.npy"):
         with disk.put(name, NPY).open("r+b") as file:
             file.truncate(10 * MB if "large" in name else 1000)
@@ -68,7 +68,7 @@ def test_a_large_folder_counts_by_its_bytes_not_as_one_of_several(
     assert all(fraction == pytest.approx(read / (40 * MB), rel=0.01) for fraction, read in inside)
 
 
-def test_nothing_is_said_of_the_end_until_all_is_counted(
+def test_no_estimate_before_the_count_is_complete(
     disk: Disk, here: Any, printable: list[tuple[float, int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(estimate, "DELAY_S", 60.0)
@@ -92,7 +92,7 @@ def test_a_folder_that_cannot_be_listed_counts_nothing() -> None:
     assert counting.fraction(10) == 0.0
 
 
-def test_what_is_known_is_passed_at_once(disk: Disk, here: Any, printable: list[tuple[float, int]]) -> None:
+def test_unchanged_files_count_as_processed(disk: Disk, here: Any, printable: list[tuple[float, int]]) -> None:
     for name in ("a.npy", "b.npy"):
         disk.put(name, NPY + bytes(10 * MB))
     assert here()[0] == 0

@@ -36,7 +36,7 @@ def three(disk: Disk, here: Any) -> Disk:
     return disk
 
 
-def test_the_second_time_nothing_is_read_and_nothing_asked(three: Disk, here: Any, server: FakeServer) -> None:
+def test_a_second_scan_reads_and_sends_nothing(three: Disk, here: Any, server: FakeServer) -> None:
     asked = len(server.requests)
     code, out, _ = here()
     assert code == 0
@@ -59,7 +59,7 @@ def test_moved_changed_and_missing(three: Disk, here: Any, server: FakeServer) -
     assert "0 missing" in first_line(here()[1])
 
 
-def test_what_is_gone_is_told_in_requests_of_bounded_size(
+def test_missing_copies_are_reported_in_bounded_requests(
     three: Disk, here: Any, server: FakeServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("labcarbon_collect.scan.uploader._MAX_REQUEST_BYTES", 100)
@@ -127,7 +127,7 @@ def test_other_content_under_unchanged_times_is_corrupt_until_it_is_touched(
     assert server.present()[printable] != known[printable]
 
 
-def test_verify_finds_what_no_time_tells(three: Disk, here: Any, server: FakeServer) -> None:
+def test_verify_detects_changes_without_a_new_mtime(three: Disk, here: Any, server: FakeServer) -> None:
     """As when a disk forgets: neither time changes. What was hashed is changed instead of the disk."""
     with closing(sqlite3.connect(three.state)) as database, database:
         database.execute("UPDATE entry SET digest=zeroblob(32) WHERE name=CAST('a.pt' AS BLOB)")
@@ -152,7 +152,7 @@ def test_identical_copies_are_counted_and_a_hard_link_is_none(disk: Disk, here: 
     assert str(disk.root / "c/d.npy") in out
 
 
-def test_a_folder_found_empty_may_not_be_mounted(three: Disk, here: Any, server: FakeServer) -> None:
+def test_an_empty_folder_may_not_be_mounted(three: Disk, here: Any, server: FakeServer) -> None:
     known = dict(server.present())
     away = three.root.with_name("away")
     three.root.rename(away)
@@ -165,7 +165,7 @@ def test_a_folder_found_empty_may_not_be_mounted(three: Disk, here: Any, server:
     assert here()[0] == 0
 
 
-def test_projects_and_mediums_are_told_once(three: Disk, here: Any, server: FakeServer) -> None:
+def test_projects_and_mediums_are_sent_only_after_changes(three: Disk, here: Any, server: FakeServer) -> None:
     assert here("--project", "demo", "--medium", "tape")[0] == 0
     rows = server.requests[-1].body["artifacts"]
     assert {(row["project"], row["copies"][0]["medium"]) for row in rows} == {("demo", "tape")}
@@ -178,9 +178,7 @@ def test_projects_and_mediums_are_told_once(three: Disk, here: Any, server: Fake
     assert len(server.requests[-1].body["artifacts"]) == 3
 
 
-def test_a_medium_that_was_named_once_stays_known(
-    three: Disk, here: Any, server: FakeServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_named_medium_is_remembered(three: Disk, here: Any, server: FakeServer, monkeypatch: pytest.MonkeyPatch) -> None:
     """A virtual disk does not tell what it is, and whoever scans every night does not name it every night."""
     monkeypatch.setattr(MediumDetector, "medium_of", lambda self, path: "unknown")
     assert here("--medium", "hdd")[0] == 0
@@ -195,7 +193,7 @@ def test_a_medium_that_was_named_once_stays_known(
     assert set(_mediums(server).values()) == {"ssd"}
 
 
-def test_two_servers_are_told_each_for_itself(three: Disk, here: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_servers_are_tracked_separately(three: Disk, here: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     from tests.fakes import labcarbon_server as fakes
 
     with fakes.running() as other, monkeypatch.context() as patch:
@@ -206,7 +204,7 @@ def test_two_servers_are_told_each_for_itself(three: Disk, here: Any, monkeypatc
         assert len(other.present()) == 3
 
 
-def test_a_dry_run_says_it_and_changes_nothing(disk: Disk, here: Any, server: FakeServer) -> None:
+def test_a_dry_run_prints_and_changes_nothing(disk: Disk, here: Any, server: FakeServer) -> None:
     disk.put("a.pt", torch())
     code, out, _ = here("--dry-run")
     assert (code, out.splitlines()) == (
@@ -226,7 +224,7 @@ def test_a_dry_run_says_it_and_changes_nothing(disk: Disk, here: Any, server: Fa
     assert here("--dry-run")[1].splitlines()[0].startswith("missing"), "the first dry run kept nothing"
 
 
-def test_a_server_that_is_away_is_told_later(
+def test_artifacts_are_uploaded_after_an_outage(
     disk: Disk, here: Any, server: FakeServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("labcarbon_collect.api.bulk_uploader.full_jitter", lambda failures: 0.0)
@@ -240,7 +238,7 @@ def test_a_server_that_is_away_is_told_later(
     assert (code, "0 read (0 B)" in out, len(server.present())) == (0, True, 1)
 
 
-def test_a_server_that_says_no_is_not_asked_again(disk: Disk, here: Any, server: FakeServer) -> None:
+def test_a_rejected_upload_is_not_retried(disk: Disk, here: Any, server: FakeServer) -> None:
     disk.put("a.pt", torch())
     server.faults = [error_response(401, "This token is not known.")]
     code, _, said = here()
@@ -248,7 +246,7 @@ def test_a_server_that_says_no_is_not_asked_again(disk: Disk, here: Any, server:
     assert "This token is not known." in said
 
 
-def test_rows_that_are_refused_are_said_and_tried_again(disk: Disk, here: Any, server: FakeServer) -> None:
+def test_refused_rows_are_listed_and_retried(disk: Disk, here: Any, server: FakeServer) -> None:
     path = disk.put("a.pt", torch())
     assert here()[0] == 0
     (row,) = server.artifacts.values()
