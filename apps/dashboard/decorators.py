@@ -73,7 +73,7 @@ def render_error(request: HttpRequest, error: LabCarbonError) -> HttpResponse:
     """Return an anticipated error as a page in the same look."""
     titles = {403: "You may not do this", 404: "There is nothing here", 405: "This address works another way"}
     page = {"title": titles.get(error.status, "This cannot be shown as asked"), "error": error, "status": error.status}
-    return render(request, "pages/wrong.html", page, status=error.status)
+    return render(request, "error_page.html", page, status=error.status)
 
 
 class WrongMethod(LabCarbonError):

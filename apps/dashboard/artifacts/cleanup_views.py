@@ -38,7 +38,7 @@ def plans(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
     project = _project(wrong_days or request.GET, visitor)
     listed = plans_page(visitor.lab, project=project, typed=wrong_days.dict() if wrong_days else {})
     context = {"page": listed, "error": error, "typed": {} if wrong_days else request.POST}
-    return render(request, "pages/plans.html", context, status=error.status if error else 200)
+    return render(request, "dashboard/artifacts/cleanup_plans.html", context, status=error.status if error else 200)
 
 
 def _handle_list_post(request: HttpRequest, visitor: Visitor) -> str:
@@ -83,7 +83,7 @@ def plan(request: HttpRequest, visitor: Visitor, uuid: UUID) -> HttpResponseBase
     context = {
         "page": listed, "error": error, "typed": request.POST or request.GET, "asking": request.GET.get("withdraw") == "1",
     }  # fmt: skip
-    return render(request, "pages/plan.html", context, status=error.status if error else 200)
+    return render(request, "dashboard/artifacts/cleanup_plan.html", context, status=error.status if error else 200)
 
 
 def _redirect_address(request: HttpRequest) -> str:

@@ -39,7 +39,7 @@ def holds(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
         can_manage=visitor.can_manage, now=visitor.now,
     )  # fmt: skip
     context = {"page": holds_shown, "error": error, "typed": request.POST}
-    return render(request, "pages/holds.html", context, status=error.status if error else 200)
+    return render(request, "dashboard/artifacts/holds.html", context, status=error.status if error else 200)
 
 
 def _handle_post(request: HttpRequest, visitor: Visitor) -> str:

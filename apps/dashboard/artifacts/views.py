@@ -29,7 +29,7 @@ from apps.dashboard.decorators import WRITERS, Visitor, or_not_found, page
 def artifacts(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
     """List artifacts. Filters, sort and page are in the address."""
     page_data = artifacts_page(lab=visitor.lab, params=request.GET.dict(), now=visitor.now)
-    return render(request, "pages/artifacts.html", {"page": page_data})
+    return render(request, "dashboard/artifacts/artifacts.html", {"page": page_data})
 
 
 @page()
@@ -61,7 +61,7 @@ def artifact(request: HttpRequest, visitor: Visitor, digest: str) -> HttpRespons
     done = parse_record_number(request.GET.get("done", ""))
     page_data = artifact_page(lab=visitor.lab, artifact=target, done=done, now=visitor.now)
     context = {"page": page_data, "error": error, "typed": request.POST}
-    return render(request, "pages/artifact.html", context, status=error.status if error else 200)
+    return render(request, "dashboard/artifacts/artifact.html", context, status=error.status if error else 200)
 
 
 _STATE_ACTIONS: dict[str, tuple[Callable[..., Artifact], str]] = {
@@ -160,7 +160,7 @@ def card(request: HttpRequest, visitor: Visitor, digest: str) -> HttpResponseBas
 @page()
 def storage(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
     """Show the yearly cost of storage."""
-    return render(request, "pages/storage.html", {"page": storage_page(lab=visitor.lab, now=visitor.now)})
+    return render(request, "dashboard/artifacts/storage.html", {"page": storage_page(lab=visitor.lab, now=visitor.now)})
 
 
 @page()

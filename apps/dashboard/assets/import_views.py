@@ -38,7 +38,7 @@ def assets_import(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
     context = {
         "error": error, "typed": request.POST, "columns": COLUMNS, "most_rows": MAX_ROWS, "most_mib": MAX_BYTES >> 20,
     }  # fmt: skip
-    return render(request, "pages/assets_import.html", context, status=error.status if error else 200)
+    return render(request, "dashboard/assets/assets_import.html", context, status=error.status if error else 200)
 
 
 def _uploaded(request: HttpRequest) -> tuple[str, bytes]:
@@ -67,7 +67,7 @@ def assets_import_read(request: HttpRequest, visitor: Visitor, uuid: UUID) -> Ht
             error = wrong
             row.refresh_from_db()
     context = {"page": import_page(row), "error": error}
-    return render(request, "pages/assets_import_read.html", context, status=error.status if error else 200)
+    return render(request, "dashboard/assets/assets_import_preview.html", context, status=error.status if error else 200)
 
 
 @page()
@@ -95,7 +95,7 @@ def assets_discovered(request: HttpRequest, visitor: Visitor) -> HttpResponseBas
         "ticked": request.POST.getlist("line"),
         "owner": request.POST.get("owner", ""),
     }
-    return render(request, "pages/assets_discovered.html", context, status=error.status if error else 200)
+    return render(request, "dashboard/assets/assets_discovered.html", context, status=error.status if error else 200)
 
 
 def _discovered(request: HttpRequest, visitor: Visitor) -> str:
@@ -126,4 +126,4 @@ def assets_labels(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
     kind, state = request.GET.get("kind", ""), request.GET.get("state", "")
     content = labels_page(lab=visitor.lab, ids=request.GET.getlist("id"), kind=kind, state=state)
     context = {"page": content, "kind": kind, "state": state}
-    return render(request, "pages/assets_labels.html", context)
+    return render(request, "dashboard/assets/asset_labels.html", context)

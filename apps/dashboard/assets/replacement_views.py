@@ -22,7 +22,7 @@ def keep(request: HttpRequest, visitor: Visitor, pk: int) -> HttpResponseBase:
     query, error = parse_valid_part(params)  # what was typed stays to be mended, and the rest is answered
     page_ = replacement_page(visitor=visitor, asset=asset, query=query, params=params)
     context = {"page": page_, "error": error, "typed": params}
-    return render(request, "pages/keep.html", context, status=error.status if error else 200)
+    return render(request, "dashboard/assets/replacement.html", context, status=error.status if error else 200)
 
 
 @page("GET")
@@ -41,7 +41,9 @@ def fleet_ranking(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
     if isinstance(period, HttpResponseRedirect):
         return period
     page_ = ranking_page(lab=visitor.lab, period=period)
-    return render(request, "pages/ranking.html", {"page": page_, "menu": period_menu(request, period)})
+    return render(
+        request, "dashboard/assets/replacement_ranking.html", {"page": page_, "menu": period_menu(request, period)}
+    )
 
 
 @page("GET")

@@ -46,7 +46,7 @@ def assets(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
     content = assets_page(lab=visitor.lab, params=request.GET.dict(), now=visitor.now, can_manage=visitor.can_manage)
     done = [text for text in request.GET.get("done", "").split(".") if text][:PAGE_ROWS]
     context = {"page": content, "error": error, "typed": request.POST, "done": done, **_today(visitor)}
-    return render(request, "pages/assets.html", context, status=error.status if error else 200)
+    return render(request, "dashboard/assets/assets.html", context, status=error.status if error else 200)
 
 
 def _today(visitor: Visitor) -> dict[str, str]:
@@ -151,7 +151,7 @@ def asset(request: HttpRequest, visitor: Visitor, pk: int) -> HttpResponseBase:
         "amortisations": AMORTISATIONS,
         **_today(visitor),
     }
-    return render(request, "pages/asset.html", context, status=error.status if error else 200)
+    return render(request, "dashboard/assets/asset.html", context, status=error.status if error else 200)
 
 
 def _apply_change(data: QueryDict, visitor: Visitor, asset: Asset) -> str:
@@ -193,7 +193,7 @@ def new(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
         "amortisations": AMORTISATIONS,
         **_today(visitor),
     }
-    return render(request, "pages/asset_new.html", context, status=error.status if error else 200)
+    return render(request, "dashboard/assets/asset_new.html", context, status=error.status if error else 200)
 
 
 def _offers(data: QueryDict, visitor: Visitor) -> Any:
@@ -206,10 +206,12 @@ def _offers(data: QueryDict, visitor: Visitor) -> Any:
 def new_offers(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
     """Show what the catalogue has for what is typed, as a part of the form."""
     visitor.require_role(MANAGERS)
-    return render(request, "components/offers.html", {"offers": _offers(request.GET, visitor), "typed": request.GET})
+    return render(
+        request, "dashboard/assets/model_search.html", {"offers": _offers(request.GET, visitor), "typed": request.GET}
+    )
 
 
 @page()
 def fleet(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
     """Show the fleet by age."""
-    return render(request, "pages/asset_fleet.html", {"page": fleet_page(lab=visitor.lab, now=visitor.now)})
+    return render(request, "dashboard/assets/fleet.html", {"page": fleet_page(lab=visitor.lab, now=visitor.now)})

@@ -61,7 +61,7 @@ def unattributed(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
     content = unattributed_page(lab=visitor.lab, period=period, visibility=visibility)
     done = _act(visitor, request.GET.get("done", ""))
     context = {"page": content, "menu": period_menu(request, period), "error": error, "done": done}
-    return render(request, "pages/unattributed.html", context, status=error.status if error else 200)
+    return render(request, "dashboard/attribution/unattributed.html", context, status=error.status if error else 200)
 
 
 def _act(visitor: Visitor, text: str) -> str:
@@ -106,7 +106,7 @@ def rules(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
             error = wrong
     content = rules_page(lab=visitor.lab, hour=hour_of(visitor.now))
     context = {"page": content, "error": error, "typed": typed, "preview": rule_preview}
-    return render(request, "pages/rules.html", context, status=error.status if error else 200)
+    return render(request, "dashboard/attribution/rules.html", context, status=error.status if error else 200)
 
 
 @page("GET", "POST")
@@ -128,7 +128,7 @@ def rules_import(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
         except LabCarbonError as wrong:
             error = wrong
     context = {"read": import_preview, "error": error, "lines": lines, "columns": ", ".join(COLUMNS)}
-    return render(request, "pages/rules_import.html", context, status=error.status if error else 200)
+    return render(request, "dashboard/attribution/rules_import.html", context, status=error.status if error else 200)
 
 
 def _uploaded(request: HttpRequest) -> str:
@@ -166,7 +166,7 @@ def rule(request: HttpRequest, visitor: Visitor, pk: int) -> HttpResponseBase:
         "preview": preview(rule=rule, visibility=visibility, without=rule.withdrawn_us is None),
         "error": error,
     }
-    return render(request, "pages/rule.html", context, status=error.status if error else 200)
+    return render(request, "dashboard/attribution/rule.html", context, status=error.status if error else 200)
 
 
 def _change(do: str, rule: AttributionRule, visitor: Visitor) -> str:
@@ -196,7 +196,7 @@ def idle(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
     content = idle_page(lab=visitor.lab, hour=hour_of(visitor.now))
     typed = {name: request.POST.get(name, "") for name in ("policy", "from_day")}
     context = {"page": content, "error": error, "typed": typed}
-    return render(request, "pages/idle.html", context, status=error.status if error else 200)
+    return render(request, "dashboard/attribution/idle_policy.html", context, status=error.status if error else 200)
 
 
 def _change_idle_policy(request: HttpRequest, visitor: Visitor) -> str:

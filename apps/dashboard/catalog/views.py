@@ -32,7 +32,7 @@ _INSIDE = {"": None, "yes": True, "no": False}
 def catalog(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
     """List the models on offer; search and kind live in the address."""
     content = catalog_page(lab=visitor.lab, params=request.GET.dict())
-    return render(request, "pages/catalog.html", {"page": content})
+    return render(request, "dashboard/catalog/catalog.html", {"page": content})
 
 
 def _line(row: ModelRow) -> tuple[Any, ...]:
@@ -81,7 +81,7 @@ def model(request: HttpRequest, visitor: Visitor, pk: int) -> HttpResponseBase:
         except LabCarbonError as wrong:
             error = wrong
     context = {"page": model_page(lab=visitor.lab, model=hardware_model), "error": error, "typed": request.POST}
-    return render(request, "pages/catalog_model.html", context, status=error.status if error else 200)
+    return render(request, "dashboard/catalog/catalog_model.html", context, status=error.status if error else 200)
 
 
 def _change(request: HttpRequest, visitor: Visitor, hardware_model: HardwareModel) -> str:
@@ -177,7 +177,7 @@ def new(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
             error = wrong
     typed = request.POST if request.method == "POST" else request.GET
     context = {"kinds": HardwareKind.choices, "typed": typed, "error": error}
-    return render(request, "pages/catalog_new.html", context, status=error.status if error else 200)
+    return render(request, "dashboard/catalog/catalog_new.html", context, status=error.status if error else 200)
 
 
 def _create_model(data: QueryDict, visitor: Visitor) -> HardwareModel:

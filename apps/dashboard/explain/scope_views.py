@@ -49,7 +49,7 @@ def scopes(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
         now=visitor.now,
     )
     context = {"page": content, "menu": period_menu(request, period), "error": error}
-    return render(request, "pages/scopes.html", context, status=error.status if error else 200)
+    return render(request, "dashboard/explain/scopes.html", context, status=error.status if error else 200)
 
 
 @page()

@@ -50,12 +50,12 @@ def explain(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
         "version": __version__,
     }
     if query.metric in HARDWARE_OF:
-        return render(request, "pages/explain_together.html", {"page": combined_page(**page_args)})
+        return render(request, "dashboard/explain/combined.html", {"page": combined_page(**page_args)})
     if query.metric in HARDWARE_METRICS:
         charged = embodied_page(params=request.GET.dict(), **page_args)
-        return render(request, "pages/explain_embodied.html", {"page": charged})
+        return render(request, "dashboard/explain/embodied.html", {"page": charged})
     content = explain_page(visibility=visibility_for(visitor.lab, visitor.user), params=request.GET.dict(), **page_args)
-    return render(request, "pages/explain.html", {"page": content})
+    return render(request, "dashboard/explain/energy.html", {"page": content})
 
 
 @page()

@@ -59,7 +59,7 @@ def sites(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
         "typed": request.POST,
         "error": error,
     }
-    return render(request, "pages/sites.html", context, status=error.status if error else 200)
+    return render(request, "dashboard/nodes/sites.html", context, status=error.status if error else 200)
 
 
 def _create_site(data: QueryDict, visitor: Visitor) -> Site:
@@ -101,7 +101,7 @@ def site(request: HttpRequest, visitor: Visitor, pk: int) -> HttpResponseBase:
     content = site_page(lab=visitor.lab, site=site, zones=zones(), effect=effect, now=visitor.now)
     controls = [(control.value, control.label) for control in Control]
     context = {"page": content, "controls": controls, "error": error, "typed": data, "kept": data.items() if effect else ()}
-    return render(request, "pages/site.html", context, status=error.status if error else 200)
+    return render(request, "dashboard/nodes/site.html", context, status=error.status if error else 200)
 
 
 def _change(data: QueryDict, visitor: Visitor, site: Site) -> Change:

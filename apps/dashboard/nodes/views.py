@@ -36,7 +36,7 @@ def nodes(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
     if isinstance(period, HttpResponseRedirect):
         return period
     content = nodes_page(lab=visitor.lab, period=period, now=visitor.now)
-    return render(request, "pages/nodes.html", {"page": content, "menu": period_menu(request, period)})
+    return render(request, "dashboard/nodes/nodes.html", {"page": content, "menu": period_menu(request, period)})
 
 
 @page("GET", "POST")
@@ -59,7 +59,7 @@ def node(request: HttpRequest, visitor: Visitor, uuid: UUID) -> HttpResponseBase
             error = wrong
     content = node_page(lab=visitor.lab, node=node, period=period, now=visitor.now)
     context = {"page": content, "menu": period_menu(request, period), "error": error}
-    return render(request, "pages/node.html", context, status=error.status if error else 200)
+    return render(request, "dashboard/nodes/node.html", context, status=error.status if error else 200)
 
 
 def _static_power(request: HttpRequest) -> int | None:
@@ -101,7 +101,7 @@ def move(request: HttpRequest, visitor: Visitor, uuid: UUID) -> HttpResponseBase
             error = wrong
     content = move_page(lab=visitor.lab, node=node, effect=effect, now=visitor.now)
     context = {"page": content, "error": error, "typed": data, "kept": data.items() if effect else ()}
-    return render(request, "pages/move.html", context, status=error.status if error else 200)
+    return render(request, "dashboard/nodes/node_move.html", context, status=error.status if error else 200)
 
 
 def _move(data: QueryDict, visitor: Visitor, node: Node) -> tuple[Callable[[], object], str]:
@@ -144,7 +144,7 @@ def enrol(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
         "enrol": f"labcarbon-collect enrol {settings.SITE_URL}",
         "daemon": "labcarbon-collect daemon",
     }
-    return render(request, "pages/enrol.html", context, status=error.status if error else 200)
+    return render(request, "dashboard/nodes/enrol.html", context, status=error.status if error else 200)
 
 
 @page()
@@ -155,4 +155,4 @@ def device(request: HttpRequest, visitor: Visitor, key: str) -> HttpResponseBase
     if isinstance(period, HttpResponseRedirect):
         return period
     content = device_page(lab=visitor.lab, device=device, period=period, now=visitor.now)
-    return render(request, "pages/device.html", {"page": content, "menu": period_menu(request, period)})
+    return render(request, "dashboard/nodes/device.html", {"page": content, "menu": period_menu(request, period)})

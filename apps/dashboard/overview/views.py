@@ -25,7 +25,7 @@ def overview(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
     if isinstance(period, HttpResponseRedirect):
         return period
     content = overview_page(lab=visitor.lab, period=period, now=visitor.now, profile=requested_profile(request, visitor.lab))
-    template = "pages/overview_live.html" if request.headers.get("HX-Request") else "pages/overview.html"
+    template = "dashboard/overview/live.html" if request.headers.get("HX-Request") else "dashboard/overview/overview.html"
     return render(request, template, {"page": content, "menu": period_menu(request, period)})
 
 
@@ -36,7 +36,7 @@ def overview_table(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
     if isinstance(period, HttpResponseRedirect):
         return period
     data_table = overview_data_table(lab=visitor.lab, period=period, now=visitor.now)
-    template = "components/twin.html" if request.headers.get("HX-Request") else "pages/twin.html"
+    template = "components/data_table.html" if request.headers.get("HX-Request") else "components/chart_data_page.html"
     return render(
         request, template, {"data_table": data_table, "menu": period_menu(request, period), "title": "Energy by project"}
     )
@@ -49,7 +49,7 @@ def hardware_table(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
     if isinstance(period, HttpResponseRedirect):
         return period
     data_table = overview_hardware_data_table(lab=visitor.lab, period=period, now=visitor.now)
-    template = "components/twin.html" if request.headers.get("HX-Request") else "pages/twin.html"
+    template = "components/data_table.html" if request.headers.get("HX-Request") else "components/chart_data_page.html"
     return render(
         request, template, {"data_table": data_table, "menu": period_menu(request, period), "title": "Hardware by project"}
     )

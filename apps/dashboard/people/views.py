@@ -52,7 +52,7 @@ def people(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
     typed = {} if link else request.POST
     menu = period_menu(request, period)
     context = {"page": people_page(visitor, period), "menu": menu, "link": link, "error": error, "typed": typed}
-    return render(request, "pages/people.html", context, status=error.status if error else 200)
+    return render(request, "dashboard/people/people.html", context, status=error.status if error else 200)
 
 
 @page()
@@ -64,7 +64,7 @@ def person(request: HttpRequest, visitor: Visitor, person: int) -> HttpResponseB
         return period
     visibility = visibility_for(visitor.lab, visitor.user)
     content = person_page(lab=visitor.lab, person=member, period=period, visibility=visibility)
-    return render(request, "pages/person.html", {"page": content, "menu": period_menu(request, period)})
+    return render(request, "dashboard/people/person.html", {"page": content, "menu": period_menu(request, period)})
 
 
 def _person(visitor: Visitor, pk: int) -> User:
@@ -132,7 +132,7 @@ def _invitation_page(request: HttpRequest, code: str, error: LabCarbonError | No
         except LabCarbonError as wrong:
             error = wrong
     context = {"code": code, "offer": offer, "error": error, "username": request.POST.get("username", "")}
-    return render(request, "pages/invite.html", context, status=error.status if error else 200)
+    return render(request, "dashboard/people/invitation.html", context, status=error.status if error else 200)
 
 
 def _join(request: HttpRequest, code: str) -> HttpResponseBase:

@@ -40,7 +40,7 @@ def projects(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
             error = wrong
     content = projects_page(lab=visitor.lab, period=period, now=visitor.now)
     context = {"page": content, "menu": period_menu(request, period), "error": error, "typed": {"name": name, "slug": slug}}
-    return render(request, "pages/projects.html", context, status=error.status if error else 200)
+    return render(request, "dashboard/projects/projects.html", context, status=error.status if error else 200)
 
 
 def _create(visitor: Visitor, name: str, slug: str) -> Project:
@@ -64,7 +64,9 @@ def project(request: HttpRequest, visitor: Visitor, slug: str) -> HttpResponseBa
     visibility = visibility_for(visitor.lab, visitor.user)
     content = project_page(lab=visitor.lab, project=project, period=period, visibility=visibility, now=visitor.now)
     holds = holds_on_subject(visitor.lab, visitor.now, project=project)
-    return render(request, "pages/project.html", {"page": content, "holds": holds, "menu": period_menu(request, period)})
+    return render(
+        request, "dashboard/projects/project.html", {"page": content, "holds": holds, "menu": period_menu(request, period)}
+    )
 
 
 @page()
@@ -75,7 +77,7 @@ def project_table(request: HttpRequest, visitor: Visitor, slug: str) -> HttpResp
     if isinstance(period, HttpResponseRedirect):
         return period
     data_table = project_data_table(lab=visitor.lab, project=project, period=period)
-    template = "components/twin.html" if request.headers.get("HX-Request") else "pages/twin.html"
+    template = "components/data_table.html" if request.headers.get("HX-Request") else "components/chart_data_page.html"
     return render(
         request,
         template,

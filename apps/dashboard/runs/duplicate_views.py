@@ -41,7 +41,7 @@ def duplicates(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
     visibility = visibility_for(visitor.lab, visitor.user)
     context_page = duplicates_page(lab=visitor.lab, params=request.GET.dict(), now=visitor.now, visibility=visibility)
     context = {"page": context_page, "error": error, "reason": request.POST.get("reason", "")}
-    return render(request, "pages/duplicates.html", context, status=error.status if error else 200)
+    return render(request, "dashboard/runs/duplicates.html", context, status=error.status if error else 200)
 
 
 def _chosen(lines: list[str]) -> list[int]:
@@ -96,7 +96,7 @@ def finding(request: HttpRequest, visitor: Visitor, pk: int) -> HttpResponseBase
     visibility = visibility_for(visitor.lab, visitor.user)
     finding_details = finding_page(lab=visitor.lab, finding=record, now=visitor.now, visibility=visibility)
     context = {"page": finding_details, "error": error, "reason": request.POST.get("reason", "")}
-    return render(request, "pages/finding.html", context, status=error.status if error else 200)
+    return render(request, "dashboard/runs/duplicate.html", context, status=error.status if error else 200)
 
 
 def _acted(request: HttpRequest, visitor: Visitor, record: DuplicateFinding) -> str:

@@ -27,7 +27,7 @@ def runs(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
     """List runs; filters and sort live in the address."""
     visibility = visibility_for(visitor.lab, visitor.user)
     runs_list = runs_page(lab=visitor.lab, params=request.GET.dict(), now=visitor.now, visibility=visibility)
-    return render(request, "pages/runs.html", {"page": runs_list})
+    return render(request, "dashboard/runs/runs.html", {"page": runs_list})
 
 
 def _line(row: RunRow) -> tuple[Any, ...]:
@@ -68,7 +68,7 @@ def compare(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
     selected = asked_runs(visitor.lab, request.GET.getlist("run"))
     visibility = visibility_for(visitor.lab, visitor.user)
     comparison = compare_page(lab=visitor.lab, runs=selected, now=visitor.now, visibility=visibility)
-    return render(request, "pages/compare.html", {"page": comparison})
+    return render(request, "dashboard/runs/comparison.html", {"page": comparison})
 
 
 @page()
@@ -93,5 +93,7 @@ def run(request: HttpRequest, visitor: Visitor, uuid: UUID) -> HttpResponseBase:
         metric=request.GET.get("metric", ""),
     )
     return render(
-        request, "pages/run.html", {"page": run_details, "holds": holds_on_subject(visitor.lab, visitor.now, run=record)}
+        request,
+        "dashboard/runs/run.html",
+        {"page": run_details, "holds": holds_on_subject(visitor.lab, visitor.now, run=record)},
     )

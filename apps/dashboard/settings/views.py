@@ -43,7 +43,7 @@ def tokens(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
         "page": tokens_page(visitor), "text": text, "error": error, "lives": LIFETIMES,
         "typed": {} if text else request.POST, "chosen": [] if text else request.POST.getlist("scopes"),
     }  # fmt: skip
-    return render(request, "pages/tokens.html", context, status=error.status if error else 200)
+    return render(request, "dashboard/settings/tokens.html", context, status=error.status if error else 200)
 
 
 def _create_token(request: HttpRequest, visitor: Visitor) -> str:
@@ -106,7 +106,7 @@ def lab(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
         "policies": policies,
         "zones": sorted(available_timezones()),
     }
-    return render(request, "pages/lab.html", context, status=error.status if error else 200)
+    return render(request, "dashboard/settings/lab_settings.html", context, status=error.status if error else 200)
 
 
 def _action(request: HttpRequest) -> str:
@@ -131,7 +131,7 @@ def audit(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
     visitor.require_role(MANAGERS)
     before = _number(request.GET.get("before", ""))
     content = audit_page(lab=visitor.lab, action=_action(request), before=before)
-    return render(request, "pages/audit.html", {"page": content})
+    return render(request, "dashboard/settings/audit_log.html", {"page": content})
 
 
 @page()

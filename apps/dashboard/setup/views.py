@@ -56,7 +56,7 @@ def _typed(request: HttpRequest) -> SetupForm:
 def setup(request: HttpRequest) -> HttpResponseBase:
     """Ask for the lab, its first person and its place. Looking does not spend the code; finishing does."""
     if accounts.is_set_up():
-        return render(request, "pages/setup_done.html", status=200 if request.method != "POST" else 409)
+        return render(request, "dashboard/setup/setup_done.html", status=200 if request.method != "POST" else 409)
     form = _typed(request) if request.method == "POST" else SetupForm(code=request.GET.get("code", ""))
     if request.method == "POST":
         try:
@@ -77,7 +77,7 @@ def setup(request: HttpRequest) -> HttpResponseBase:
         except LabCarbonError as error:
             form.error = error
     form.zones = [zone_label(code, name) for code, name in zones()]
-    return render(request, "pages/setup.html", {"form": form}, status=form.error.status if form.error else 200)
+    return render(request, "dashboard/setup/setup.html", {"form": form}, status=form.error.status if form.error else 200)
 
 
 def _next(request: HttpRequest) -> str:
@@ -92,7 +92,7 @@ def _next(request: HttpRequest) -> str:
 def signin(request: HttpRequest) -> HttpResponseBase:
     """Trade a one-time link for a session. Looking does not spend it; the button does."""
     if request.method != "POST":
-        return render(request, "pages/signin.html", {"code": request.GET.get("code", ""), "next": _next(request)})
+        return render(request, "dashboard/setup/signin.html", {"code": request.GET.get("code", ""), "next": _next(request)})
     spent = spend_code(purpose=CodePurpose.SIGN_IN, code=request.POST.get("code", ""), now=now_us())
     if spent.user is None or not spent.user.is_active:
         raise InvalidInput("This link belongs to nobody who may sign in.", field="code", hint="Ask an admin of your lab.")
@@ -110,7 +110,7 @@ def login_code(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
     if request.method == "POST":
         code = issue_code(purpose=CodePurpose.LOGIN, now=visitor.now, lab=visitor.lab, user=visitor.user)
     command = f"labcarbon-collect login {settings.SITE_URL}"
-    return render(request, "pages/login_code.html", {"code": code, "command": command})
+    return render(request, "dashboard/setup/login_code.html", {"code": code, "command": command})
 
 
 @public()

@@ -35,7 +35,7 @@ def codecarbon(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
         "page": codecarbon_page(visitor), "made": token_snippets, "error": error, "lives": LIFETIMES,
         "typed": {} if token_snippets else request.POST,
     }  # fmt: skip
-    return render(request, "pages/codecarbon.html", context, status=error.status if error else 200)
+    return render(request, "dashboard/trackers/codecarbon.html", context, status=error.status if error else 200)
 
 
 def _made(request: HttpRequest, visitor: Visitor) -> str:

@@ -47,7 +47,7 @@ def servers(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
         "rows": server_rows(visitor), "choices": choices(visitor), "client": client_lines("https://mlflow.example.org"),
         "typed": request.POST if error else {"verdicts": "on", "files": "on"}, "error": error,
     }  # fmt: skip
-    return render(request, "pages/mlflow.html", context, status=error.status if error else 200)
+    return render(request, "dashboard/trackers/mlflow_servers.html", context, status=error.status if error else 200)
 
 
 @never_cache
@@ -65,7 +65,7 @@ def server(request: HttpRequest, visitor: Visitor, pk: int) -> HttpResponseBase:
     details = server_page(visitor, source)
     context = {"page": details, "typed": request.POST if error and request.POST.get("do") == "save" else details.typed,
                "error": error, "removing": request.GET.get("remove") == "1"}  # fmt: skip
-    return render(request, "pages/mlflow_server.html", context, status=error.status if error else 200)
+    return render(request, "dashboard/trackers/mlflow_server.html", context, status=error.status if error else 200)
 
 
 def _done(request: HttpRequest, visitor: Visitor, source: MlflowSource) -> str:

@@ -1,0 +1,23 @@
+"""Addresses of the assets, their import and their replacement."""
+
+from django.urls import path
+
+from apps.dashboard.assets import import_views, replacement_views, views
+
+urlpatterns = [
+    path("assets/", views.assets, name="assets"),
+    path("assets/new/", views.new, name="asset-new"),
+    path("assets/new/offers/", views.new_offers, name="asset-model-search"),
+    path("assets/fleet/", views.fleet, name="asset-fleet"),
+    path("assets/<int:pk>/", views.asset, name="asset"),
+    path("assets/<int:pk>/life.csv", views.asset_csv, name="asset-lifecycle-csv"),
+    path("assets.csv", import_views.assets_csv, name="assets-csv"),
+    path("assets/import/", import_views.assets_import, name="asset-imports"),
+    path("assets/import/<uuid:uuid>/", import_views.assets_import_read, name="asset-import"),
+    path("assets/discovered/", import_views.assets_discovered, name="discovered-assets"),
+    path("assets/labels/", import_views.assets_labels, name="asset-labels"),
+    path("assets/ranking/", replacement_views.fleet_ranking, name="replacement-ranking"),
+    path("assets/ranking.csv", replacement_views.ranking_csv, name="replacement-ranking-csv"),
+    path("assets/<int:pk>/keep/", replacement_views.keep, name="asset-replacement"),
+    path("assets/<int:pk>/keep.csv", replacement_views.keep_table, name="asset-replacement-csv"),
+]

@@ -1,0 +1,19 @@
+"""Addresses that pages had in earlier versions answer 301."""
+
+from uuid import UUID
+
+import pytest
+from django.test import Client, override_settings
+from django.urls import include, path
+
+from apps.dashboard.redirects import moved
+
+urlpatterns = [moved("old/<uuid:uuid>/", "run"), path("", include("apps.dashboard.urls"))]
+
+
+@override_settings(ROOT_URLCONF=__name__)
+@pytest.mark.parametrize("method", ["get", "head"])
+def test_a_moved_page_redirects_with_its_arguments_and_query(method: str) -> None:
+    uuid = UUID(int=7)
+    response = getattr(Client(), method)(f"/old/{uuid}/?a=1&b=%C3%A9")
+    assert (response.status_code, response["Location"]) == (301, f"/runs/{uuid}/?a=1&b=%C3%A9")
