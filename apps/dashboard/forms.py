@@ -1,6 +1,7 @@
-"""Base of the dashboard's forms: what a form may do, which lab it belongs to, and where its errors appear."""
+"""Base of the dashboard's forms: roles, lab, errors, and fields that several areas share."""
 
 from collections.abc import Iterable, Mapping
+from datetime import datetime, time
 from typing import Any, ClassVar
 
 from django import forms
@@ -8,9 +9,13 @@ from django.core.exceptions import ValidationError
 from django.http import HttpRequest
 
 from apps.accounts.choices import Role
+from apps.accounts.models import Lab, Project
 from apps.core.errors import Forbidden, InvalidInput, LabCarbonError, NotFound
-from apps.core.text import is_unstorable
+from apps.core.intervals import midnight_hour
+from apps.core.text import is_unstorable, parse_record_number
+from apps.core.units import US_PER_HOUR
 from apps.dashboard.decorators import WRITERS, Visitor
+from apps.fleet.models import Node, Site
 
 ACTION = "action"  # name of the field that selects one of several forms of a page
 
@@ -37,6 +42,101 @@ class DecimalField(forms.DecimalField):
         return super().to_python(value.strip().replace(",", ".") if isinstance(value, str) else value)
 
 
+class LabRecordField(forms.ModelChoiceField):
+    """A choice among records of the visitor's lab. PageForm sets the lab."""
+
+    def limit_to_lab(self, lab: Lab) -> None:
+        """Offer the records of ``lab`` only."""
+        self.queryset = self.queryset.filter(lab=lab)
+
+    def to_python(self, value: Any) -> Any:
+        is_wrong = isinstance(value, str) and (
+            is_unstorable(value) or (self.to_field_name is None and value != "" and parse_record_number(value) is None)
+        )
+        if is_wrong:
+            raise ValidationError(self.error_messages["invalid_choice"], code="invalid_choice")
+        return super().to_python(value)
+
+
+class SiteField(LabRecordField):
+    """A site of the lab, by number."""
+
+    def __init__(self, **options: Any) -> None:
+        messages = {"invalid_choice": "No such site in this lab. Choose one of the list."}
+        super().__init__(Site.objects.order_by("name"), **{"error_messages": messages, **options})
+
+
+class NodeField(LabRecordField):
+    """A node of the lab, by UUID."""
+
+    def __init__(self, **options: Any) -> None:
+        messages = {"invalid_choice": "No such node in this lab. Choose one of the list."}
+        super().__init__(
+            Node.objects.order_by("hostname", "pk"), to_field_name="uuid", **{"error_messages": messages, **options}
+        )
+
+
+class ProjectField(LabRecordField):
+    """A project of the lab, by slug."""
+
+    def __init__(self, **options: Any) -> None:
+        messages = {"invalid_choice": "No such project in this lab. Choose one of the list."}
+        super().__init__(Project.objects.order_by("name"), to_field_name="slug", **{"error_messages": messages, **options})
+
+
+class StartFields(forms.Form):
+    """Fields for the day and hour from which a fact holds; inherited by page forms. ``start_us`` reads them."""
+
+    from_day = forms.DateField(
+        label="From",
+        input_formats=["%Y-%m-%d"],
+        widget=forms.DateInput({"type": "date"}),
+        error_messages={"invalid": "Enter a day as 2026-01-31."},
+    )
+    from_time = forms.TimeField(
+        label="Time (whole hours)",
+        required=False,
+        input_formats=["%H:%M", "%H:%M:%S"],
+        widget=forms.TimeInput({"type": "time", "step": "3600"}, format="%H:%M"),
+        error_messages={"invalid": "Enter a time as 14:00."},
+    )
+    visitor: Visitor
+
+    def start_us(self) -> int:
+        """Return the start (µs) of the UTC hour that contains the day and time, in the lab's time zone.
+
+        Midnight in a zone off the hour is the next whole UTC hour, as for all days. Call it on a valid form only.
+        """
+        day, clock = self.cleaned_data["from_day"], self.cleaned_data.get("from_time") or time()
+        if clock == time():
+            hour = midnight_hour(day, self.visitor.zone)
+        else:
+            hour = int(datetime.combine(day, clock, self.visitor.zone).timestamp()) // 3600
+        return hour * US_PER_HOUR
+
+
+class StartOrAlwaysFields(StartFields):
+    """Fields for a fact that holds from an hour on, or that always held. One of the two must be chosen."""
+
+    when = forms.ChoiceField(
+        label="Valid from",
+        choices=[("from", "From a date"), ("always", "Always (correction)")],
+        widget=forms.RadioSelect,
+        error_messages={"required": "Choose a date or “always”.", "invalid_choice": "Choose a date or “always”."},
+    )
+    field_order = ("when", "from_day", "from_time")
+
+    @property
+    def always(self) -> bool:
+        return bool(self.cleaned_data["when"] == "always")
+
+    def clean(self) -> dict[str, Any]:
+        if self.data.get("when") == "always":
+            for name in ("from_day", "from_time"):
+                self.errors.pop(name, None)
+        return super().clean() or self.cleaned_data
+
+
 class PageForm(forms.Form):
     """A form of one lab's page.
 
@@ -61,7 +161,15 @@ class PageForm(forms.Form):
         self._error_status = 0
         for name, value in context.items():
             setattr(self, name, value)
-        super().__init__(data, files, initial=dict(initial) if initial else None, auto_id="%s", label_suffix="")  # type: ignore[arg-type]
+        super().__init__(data, files, initial=dict(initial) if initial else None, auto_id=self._auto_id(), label_suffix="")  # type: ignore[arg-type]
+        for field in self.fields.values():
+            if isinstance(field, LabRecordField):
+                field.limit_to_lab(visitor.lab)
+
+    @classmethod
+    def _auto_id(cls) -> str:
+        """Return the pattern of element ids: forms of one page have fields of the same name."""
+        return f"{cls.action}-%s" if cls.action else "%s"
 
     @property
     def status(self) -> int:

@@ -1,5 +1,6 @@
 """The base of the dashboard's forms: all errors at once and at their fields, roles, actions, services' errors."""
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -8,9 +9,21 @@ from django.http import HttpRequest, QueryDict
 from django.template.loader import render_to_string
 
 from apps.accounts.choices import Role
+from apps.accounts.models import Project, User
+from apps.accounts.services.labs import create_lab
 from apps.core.errors import Conflict, Forbidden, InvalidInput, NotFound
 from apps.dashboard.decorators import ADMINS, Visitor
-from apps.dashboard.forms import DecimalField, PageForm, PageForms, TextField
+from apps.dashboard.forms import (
+    DecimalField,
+    NodeField,
+    PageForm,
+    PageForms,
+    ProjectField,
+    SiteField,
+    StartOrAlwaysFields,
+    TextField,
+)
+from apps.fleet.models import Site
 from tests.builders import SmallLab, small_lab
 
 pytestmark = pytest.mark.django_db
@@ -75,10 +88,10 @@ def test_all_errors_are_shown_at_once_each_at_its_field(lab: SmallLab) -> None:
     html = render_to_string("components/field.html", {"field": form["name"]})
     assert 'data-field-error="name"' in html
     assert 'aria-invalid="true"' in html
-    assert 'aria-describedby="name_helptext name_error"' in html
+    assert 'aria-describedby="power-name_helptext power-name_error"' in html
     summary = render_to_string("components/form_errors.html", {"form": form})
     assert 'data-form-errors="2"' in summary
-    assert 'href="#power_w"' in summary
+    assert 'href="#power-power_w"' in summary
 
 
 @pytest.mark.parametrize("text", ["a\x00b", "\ud800"])
@@ -131,3 +144,69 @@ def test_a_preview_binds_the_form_that_the_address_names(lab: SmallLab) -> None:
     form = PageForms(request, visitor(lab), [PowerForm]).submitted
     assert form is not None
     assert form.is_valid()
+
+
+class PlaceForm(PageForm, StartOrAlwaysFields):
+    site = SiteField()
+    node = NodeField(required=False)
+    project = ProjectField(required=False)
+
+
+def placed(lab: SmallLab, **data: Any) -> PlaceForm:
+    return PlaceForm(visitor(lab), {"when": "from", "from_day": "2026-02-03", "site": str(lab.site.pk), **data})
+
+
+def test_records_of_the_lab_are_chosen_by_number_uuid_and_slug(lab: SmallLab) -> None:
+    project = Project.objects.create(lab=lab.lab, slug="vision", name="Vision", created_us=0)
+    form = placed(lab, node=str(lab.node.uuid), project="vision")
+    assert form.is_valid(), form.errors
+    assert [form.cleaned_data[name] for name in ("site", "node", "project")] == [lab.site, lab.node, project]
+
+
+def test_records_of_another_lab_are_neither_offered_nor_accepted(lab: SmallLab) -> None:
+    owner = User.objects.create_user(username="charlie")
+    other = create_lab(name="Other Lab", time_zone="UTC", owner=owner, now=0)
+    site = Site.objects.create(lab=other, name="Foreign site", kind="server_room")
+    project = Project.objects.create(lab=other, slug="foreign", name="Foreign project", created_us=0)
+    form = placed(lab, site=str(site.pk), project=project.slug)
+    assert not form.is_valid()
+    assert set(form.errors) == {"site", "project"}
+    assert "Foreign" not in form.as_p()
+
+
+@pytest.mark.parametrize("value", ["x", "-1", "1\x00", "\ud800", "9" * 30, "1.5", " "])
+@pytest.mark.parametrize("name", ["site", "node", "project"])
+def test_values_that_are_no_record_are_errors_of_the_field(lab: SmallLab, name: str, value: str) -> None:
+    form = placed(lab, **{name: value})
+    assert not form.is_valid()
+    assert set(form.errors) == {name}
+
+
+@pytest.mark.parametrize(
+    ("day", "clock", "errors"),
+    [
+        ("", "", {"from_day"}),
+        ("03.02.2026", "", {"from_day"}),
+        ("0001-01-01", "", set()),  # services limit the years
+        ("2026-02-03", "25:00", {"from_time"}),
+        ("2026-02-03", "14:59", set()),
+    ],
+)
+def test_a_start_is_a_day_and_a_time(lab: SmallLab, day: str, clock: str, errors: set[str]) -> None:
+    form = placed(lab, from_day=day, from_time=clock)
+    form.is_valid()
+    assert set(form.errors) == errors
+
+
+def test_a_start_is_a_whole_utc_hour(lab: SmallLab) -> None:
+    lab.lab.time_zone = "Europe/Berlin"
+    form = placed(lab, from_time="14:59")
+    assert form.is_valid()
+    assert form.start_us() == int(datetime(2026, 2, 3, 13, tzinfo=UTC).timestamp()) * 1_000_000
+
+
+def test_always_needs_no_day(lab: SmallLab) -> None:
+    form = placed(lab, when="always", from_day="", from_time="x")
+    assert form.is_valid(), form.errors
+    assert form.always
+    assert set(placed(lab, when="").errors) == {"when"}
