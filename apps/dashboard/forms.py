@@ -42,11 +42,12 @@ class DecimalField(forms.DecimalField):
         return super().to_python(value.strip().replace(",", ".") if isinstance(value, str) else value)
 
 
-class LabRecordField(forms.ModelChoiceField):
+class LabRecordField(forms.ModelChoiceField):  # type: ignore[type-arg]  # generic in the stubs only
     """A choice among records of the visitor's lab. PageForm sets the lab."""
 
     def limit_to_lab(self, lab: Lab) -> None:
         """Offer the records of ``lab`` only."""
+        assert self.queryset is not None
         self.queryset = self.queryset.filter(lab=lab)
 
     def to_python(self, value: Any) -> Any:
