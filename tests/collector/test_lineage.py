@@ -283,7 +283,7 @@ def test_without_a_login_the_command_ends_as_it_ends(tmp_path: Path) -> None:
     alone = Collector(tmp_path)
     done = run_(alone, tmp_path / "work", "--output", "x", script="exit 5")
     assert done.returncode == 5
-    assert "not recorded: " in done.stderr
+    assert "were not registered: " in done.stderr
     assert "you are not logged in" in done.stderr
 
 

@@ -102,7 +102,7 @@ class Supervisor:
         self._stop = threading.Event()
         self._failed: BaseException | None = None
         self._threads = [
-            threading.Thread(target=self._run, args=(supervised,), name=f"keeper of the {supervised.name}", daemon=True)
+            threading.Thread(target=self._run, args=(supervised,), name=f"supervisor of the {supervised.name}", daemon=True)
             for supervised in self.processes
         ]
 

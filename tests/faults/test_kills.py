@@ -105,7 +105,7 @@ class Scene:
     feeder: CounterSimulator
     load: Load
     books: LedgerDatabase
-    keeper: Supervisor
+    supervisor: Supervisor
     web: SupervisedProcess
     worker: SupervisedProcess
     collector: SupervisedProcess
@@ -140,7 +140,7 @@ def _scene(stack: ExitStack, folder: Path, rng: random.Random, books: str = "") 
     collector = SupervisedProcess("collector", daemon, machine.environ, logs / "collector.log", _measures(machine))
     feeder, load = CounterSimulator(driver, rng, [*_children(stack, 3), 4_000_000]), Load(loaded, rng)
     machine.data_dir.mkdir(exist_ok=True)
-    keeper = stack.enter_context(Supervisor([web, worker, collector]))
+    supervisor = stack.enter_context(Supervisor([web, worker, collector]))
     wait_until(lambda: web.since is None, what="the web server's first answer")
     wait_until(lambda: collector.since is None, what="the first reading")
     for node, code in zip((machine, loaded), server.codes(2), strict=True):
@@ -149,19 +149,19 @@ def _scene(stack: ExitStack, folder: Path, rng: random.Random, books: str = "") 
     stack.callback(feeder.freeze)
     load.start()
     stack.callback(load.give_up)
-    keeper.wait_until_back(START_S)
-    return Scene(rng, server, machine, driver, feeder, load, books_, keeper, web, worker, collector)
+    supervisor.wait_until_back(START_S)
+    return Scene(rng, server, machine, driver, feeder, load, books_, supervisor, web, worker, collector)
 
 
 def _kill(scene: Scene, kills: int, also: Callable[[], None] | None = None) -> dict[str, int]:
     """SIGKILL at random until ``kills`` were done; return how many of whom."""
     falls = set(scene.rng.sample(range(kills), min(FALLS, kills)))
-    done = {each.name: 0 for each in scene.keeper.kept}
+    done = {each.name: 0 for each in scene.supervisor.processes}
     while sum(done.values()) < kills:
         time.sleep(scene.rng.uniform(*PAUSE_S))
         each = scene.rng.choice([scene.collector, scene.collector, scene.web, scene.web, scene.worker])
         victim = scene.rng.choice(scene.victims(each))
-        if not scene.keeper.kill(each, victim):
+        if not scene.supervisor.kill(each, victim):
             continue
         if sum(done.values()) in falls:
             scene.feeder.fall()
@@ -169,8 +169,8 @@ def _kill(scene: Scene, kills: int, also: Callable[[], None] | None = None) -> d
             also()
         done[each.name] += 1
         if sum(done.values()) % 10 == 0:
-            scene.keeper.wait_until_back(START_S)
-    scene.keeper.wait_until_back(START_S)
+            scene.supervisor.wait_until_back(START_S)
+    scene.supervisor.wait_until_back(START_S)
     return done
 
 
@@ -179,7 +179,7 @@ def _settle(scene: Scene) -> None:
     scene.load.finish(120)
     scene.feeder.freeze()
     time.sleep(1.5)  # the daemon polls once more: the last word of the counters
-    scene.keeper.end(scene.collector)
+    scene.supervisor.end(scene.collector)
     left = scene.machine.collect("upload")
     assert left.returncode == 0, left.stderr
     wait_until(lambda: not scene.books.jobs_waiting(), what=f"the end of {scene.books.jobs_waiting()}")
@@ -228,12 +228,12 @@ def _back(scene: Scene, told: str, limit_s: float = BACK_S) -> str:
     The server's parts load Django first: where even the median return takes longer than a quarter of the limit, the
     machine is busy with other things, and they get four times that median. The collector gets no such grace.
     """
-    slowest = {each.name: max(each.back_s[1:], default=0.0) for each in scene.keeper.kept}
-    for each in scene.keeper.kept:
+    slowest = {each.name: max(each.back_s[1:], default=0.0) for each in scene.supervisor.processes}
+    for each in scene.supervisor.processes:
         grace_s = 0.0 if each is scene.collector else 4 * median(each.back_s)
         words = f"{told}: {slowest} s, limit {max(limit_s, grace_s):.1f} s\n{each.log_tail()}"
         assert slowest[each.name] < max(limit_s, grace_s), words
-    still_s = max(each.stalled_s for each in scene.keeper.kept)
+    still_s = max(each.stalled_s for each in scene.supervisor.processes)
     found = ", ".join(f"{name} {seconds:.1f} s" for name, seconds in slowest.items())
     return f"{found} (the machine stood still for {still_s:.1f} s)"
 

@@ -180,7 +180,7 @@ def test_a_lab_just_starts_and_what_dies_is_started_again(
     assert "LABCARBON_PORT=8001 make run" in refused.lines[-1]
     for name, pid in _names(children_of(launcher.process.pid)).items():
         os.kill(pid, signal.SIGKILL)
-        launcher.wait_for(f"The {name} ended (exit code -9); starting it again")
+        launcher.wait_for(f"The {name} ended (exit code -9); restarting it")
 
         def is_back(name: str = name, killed: int = pid) -> bool:
             return _names(children_of(launcher.process.pid)).get(name, killed) != killed
@@ -223,6 +223,6 @@ def test_an_enrolment_that_failed_is_tried_again(tmp_path: Path, monkeypatch: py
 
     monkeypatch.setattr("apps.accounts.selectors.is_set_up", lambda: True)
     monkeypatch.setattr(launching, "enrol_this_machine", enrol)
-    monkeypatch.setattr(launching, "_ENROL_EVERY_S", 0.0)
+    monkeypatch.setattr(launching, "_ENROL_INTERVAL_S", 0.0)
     launching.supervise([], tmp_path, "http://127.0.0.1:8000", stop)
     assert len(tried) == 3

@@ -94,10 +94,10 @@ class Users:
                 [*first, *_as(uid, *command)], env={**self.environ(uid), **more}, cwd="/", stdout=output, stderr=output
             )
 
-    def collect(self, uid: int, *arguments: str, said: str = "") -> str:
+    def collect(self, uid: int, *arguments: str, stdin: str = "") -> str:
         done = subprocess.run(
             _as(uid, self.python, "-m", "labcarbon_collect", *arguments),
-            env=self.environ(uid), input=said, capture_output=True, text=True, cwd="/", timeout=60,
+            env=self.environ(uid), input=stdin, capture_output=True, text=True, cwd="/", timeout=60,
         )  # fmt: skip
         assert done.returncode == 0, done.stderr
         return done.stdout + done.stderr

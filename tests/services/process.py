@@ -92,9 +92,9 @@ def end_with_parent(command: list[str]) -> list[str]:
 
 def wait_until(ready: Callable[[], bool], *, what: str, seconds: float = 120.0, every: float = 0.05) -> None:
     """Return once ``ready()`` is true. Raises ServiceError after a timeout."""
-    end_process = time.monotonic() + seconds
+    deadline = time.monotonic() + seconds
     while not ready():
-        if time.monotonic() > end_process:
+        if time.monotonic() > deadline:
             raise ServiceError(f"{what} did not happen in {seconds:.0f} s")
         time.sleep(every)
 

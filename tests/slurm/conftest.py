@@ -71,12 +71,12 @@ class Node:
         words = [f"{name}={value}" for name, value in self.environ.items() if name in names]
         return f"env -u LABCARBON_TOKEN HOME=/nonexistent {' '.join(words)} {self.python} -m labcarbon_collect"
 
-    def collect(self, *arguments: str, output: str = "") -> subprocess.CompletedProcess[str]:
+    def collect(self, *arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
         """Run ``labcarbon-collect`` as the daemon's user."""
         command = [self.python, "-m", "labcarbon_collect", *arguments]
         return subprocess.run(
             ["setpriv", "--reuid", str(DAEMON), "--regid", str(DAEMON), "--clear-groups", *command],
-            env=self.environ, input=output, capture_output=True, text=True, cwd="/", timeout=120,
+            env=self.environ, input=stdin, capture_output=True, text=True, cwd="/", timeout=120,
         )  # fmt: skip
 
     def status(self) -> dict[str, object]:
