@@ -1,6 +1,7 @@
 """Qualities and measurements of a window, and the small integers they are stored as."""
 
 from django.db.models import IntegerChoices
+from labcarbon_collect.lc1.measurements import QUALITY_BY_MEASUREMENT
 
 
 class Measurement(IntegerChoices):
@@ -33,15 +34,7 @@ class PlacementQuality(IntegerChoices):
 
 
 QUALITY_OF: dict[int, int] = {
-    Measurement.NVML_COUNTER: EnergyQuality.COUNTER,
-    Measurement.RAPL: EnergyQuality.COUNTER,
-    Measurement.NODE_METER: EnergyQuality.COUNTER,
-    Measurement.NVML_POWER: EnergyQuality.SAMPLED,
-    Measurement.RAPL_MODEL: EnergyQuality.MODELLED,
-    Measurement.CPU_MODEL: EnergyQuality.MODELLED,
-    Measurement.HOST_STATIC: EnergyQuality.MODELLED,
-    Measurement.IMPORTED: EnergyQuality.SAMPLED,
-    Measurement.DECLARED: EnergyQuality.DECLARED,
+    measurement.value: EnergyQuality[QUALITY_BY_MEASUREMENT[measurement.label].upper()].value for measurement in Measurement
 }
 COUNTER_MEASUREMENTS = frozenset({Measurement.NVML_COUNTER, Measurement.RAPL})
 FLAG_BRIDGED, FLAG_RECOVERED, FLAG_MERGED, FLAG_CLOCK = 1, 2, 4, 1 << 16

@@ -7,14 +7,11 @@ from __future__ import annotations
 
 from typing import Any, Dict, Mapping, Optional
 
+from labcarbon_collect.lc1.measurements import QUALITY_BY_MEASUREMENT
+
 MJ_PER_KWH = 3_600_000_000
 # µg = mJ × pue_ppm × µg_per_kWh / (3.6·10⁹ mJ/kWh × 10⁶ ppm)
 _DIVISOR = 3_600_000_000_000_000
-_QUALITY = {
-    "nvml_counter": "counter", "rapl": "counter", "node_meter": "counter", "imported": "declared",
-    "declared": "declared", "nvml_power": "sampled", "rapl_model": "modelled", "cpu_model": "modelled",
-    "host_static": "modelled",
-}  # fmt: skip
 QUALITIES = ("counter", "sampled", "modelled", "declared")
 
 
@@ -47,7 +44,7 @@ def by_quality(by_device: Mapping[str, int], measurement: Mapping[str, str]) -> 
     """
     totals: Dict[str, int] = {}
     for device, energy_mj in by_device.items():
-        quality = _QUALITY.get(measurement.get(device, ""), "modelled")
+        quality = QUALITY_BY_MEASUREMENT.get(measurement.get(device, ""), "modelled")
         totals[quality] = totals.get(quality, 0) + energy_mj
     return totals
 
