@@ -257,6 +257,6 @@ def test_energy_of_hidden_processes_is_charged_to_unknown(
     first, second = (gpu.key for gpu in users.driver.gpus)
     assert _by_consumer(books, first) == {"unknown": 7_777}
     assert _by_consumer(books, second) == {"unknown": 5_555}
-    assert "the energy of this run was not measured" in work.closing
+    assert "energy of this run was not measured" in work.closing
     assert "hidepid=2,gid=labcarbon /proc" in work.closing
     _nothing_secret(users, work, server)
