@@ -179,13 +179,13 @@ def test_who_controls_the_electricity_is_recorded(filled: SmallLab, owner: Clien
     entry = AuditEntry.objects.filter(action="site.control").order_by("-sequence").first()
     assert entry is not None
     assert entry.details["control"] == {"from": "own", "to": "outside_boundary"}
-    owner.post(f"/sites/{filled.site.pk}/", {"do": "control", "control": "own"})
+    owner.post(f"/sites/{filled.site.pk}/", {"action": "control", "control": "own"})
     filled.site.refresh_from_db()
     assert filled.site.control == "own"
     assert viewer.post(PAGE, {"site": filled.site.pk, "control": "cloud"}).status_code == 403
     for wrong in ({"site": "x", "control": "own"}, {"site": filled.site.pk, "control": "mine"}, {}):
         assert owner.post(PAGE, wrong).status_code == 400
-    assert owner.post(f"/sites/{filled.site.pk}/", {"do": "control", "control": "mine"}).status_code == 400
+    assert owner.post(f"/sites/{filled.site.pk}/", {"action": "control", "control": "mine"}).status_code == 400
 
 
 def test_the_labs_profile_is_a_setting_with_audit(filled: SmallLab, owner: Client) -> None:

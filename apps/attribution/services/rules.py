@@ -64,7 +64,7 @@ def drafted_rule(
     _of_this_lab(lab, criteria, project, person)
     from_hour, to_hour = max(0, hour_of(from_us)), None if to_us is None else hour_of(to_us)
     if from_hour >= END_HOUR or (to_hour is not None and to_hour <= from_hour):
-        raise InvalidInput("The rule would end before it begins.", field="to", hint="Its end is at least an hour later.")
+        raise InvalidInput("The rule would end before it begins.", field="to_day", hint="Its end is at least an hour later.")
     return AttributionRule(
         lab=lab, node=criteria.node, site=criteria.site, project=project, person=person, from_hour=from_hour,
         to_hour=to_hour, **texts,
