@@ -55,7 +55,7 @@ def test_a_gpu_that_moved_and_came_back(lab: SmallLab, owner: Client, other: Nod
     assert "ws-1" in rows[0]
     assert "data-present" in rows[0]
     assert "gpu-01" in rows[1]
-    assert all(name in rows[2] for name in ("moved:", "ws-1", "gpu-01"))
+    assert all(name in rows[2] for name in ("data-moved", "ws-1", "gpu-01"))
     assert figures_on(foot)[0][1] == 1516
     assert assert_each_figure_explains_itself(owner, page) >= 7
 
@@ -66,7 +66,7 @@ def test_a_node_says_which_devices_left_and_when(lab: SmallLab, owner: Client, o
     page = text_of(owner.get(f"/nodes/{lab.node.uuid}/?{PERIOD}"))
     assert "removed <time" in page
     assert "2 Nov 2026 10:00" in page, "the end of its last hour here, in the lab's zone"
-    assert f'last seen in <a href="/nodes/{other.uuid}/">gpu-01</a>' in page
+    assert f'last measured in <a href="/nodes/{other.uuid}/">gpu-01</a>' in page
     assert "removed <time" not in text_of(owner.get(f"/nodes/{other.uuid}/?{PERIOD}"))
 
 
@@ -82,7 +82,7 @@ def test_the_rest_of_a_node_and_a_device_without_energy(lab: SmallLab, owner: Cl
     set_static_power(node=lab.node, static_power_mw=50_000)
     use(lab)
     run_until_idle(worker="test")
-    assert 'data-overhead' in text_of(owner.get(_address(f"host:{lab.node.uuid}")))
+    assert "data-overhead" in text_of(owner.get(_address(f"host:{lab.node.uuid}")))
     Device.objects.create(lab=lab.lab, key="gpu:GPU-silent", kind="gpu", node=lab.node)
     page = text_of(owner.get(_address("gpu:GPU-silent")))
     assert 'data-stays="0"' in page

@@ -172,7 +172,10 @@ def test_a_price_to_come_is_not_the_price_of_today(lab: SmallLab, owner: Client)
         ({"action": "pue", "pue": "", **NOON}, FIELD_ERROR.format("pue")),
         ({"action": "pue", "pue": "1.2", "when": "from", "from_day": ""}, FIELD_ERROR.format("from_day")),
         ({"action": "pue", "pue": "1.2", "when": "from", "from_day": "2026-13-40"}, FIELD_ERROR.format("from_day")),
-        ({"action": "pue", "pue": "1.2", "when": "from", "from_day": "2026-11-02", "from_time": "25:00"}, FIELD_ERROR.format("from_time")),
+        (
+            {"action": "pue", "pue": "1.2", "when": "from", "from_day": "2026-11-02", "from_time": "25:00"},
+            FIELD_ERROR.format("from_time"),
+        ),
         ({"action": "pue", "pue": "1.2", "when": "from", "from_day": "1960-01-01"}, FIELD_ERROR.format("from_day")),
         ({"action": "price", "price": "-1", "currency": "EUR", **NOON}, FIELD_ERROR.format("price")),
         ({"action": "price", "price": "1", "currency": "XXX", **NOON}, FIELD_ERROR.format("currency")),

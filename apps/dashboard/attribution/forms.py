@@ -78,7 +78,7 @@ class ClaimForm(PageForm):
     visibility: Visibility
     act: object = None
 
-    item = ItemsField(error_messages={"required": "No rows selected. Select at least one row."})
+    item = ItemsField(label="Rows", error_messages={"required": "No rows selected. Select at least one row."})
     project = ProjectField(
         label="Project for selected rows",
         empty_label="Choose a project",

@@ -54,7 +54,7 @@ def withdraw_idle_policy(*, lab: Lab, from_hour: int, by: User | None, now: int)
     """Undo a policy as if it had never been: the one before holds on. Raises InvalidInput where none begins then."""
     row = IdlePolicy.objects.filter(lab=lab, from_hour=from_hour).first()
     if row is None:
-        raise InvalidInput("There is no such policy.", field="withdraw", hint="Load the page again and use a button on it.")
+        raise InvalidInput("No such policy.", field="withdraw", hint="Reload the page and use a button on it.")
     details = {"from_hour": from_hour}
     audit.record(lab=lab, by=by, action=Act.IDLE_POLICY_WITHDRAWN, subject=row.policy, details=details, now=now)
     row.delete()
