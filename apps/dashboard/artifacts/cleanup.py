@@ -346,7 +346,7 @@ def _parse_page(text: str) -> int:
     if not text:
         return 0
     if not (text.isascii() and text.isdecimal()) or not 1 <= int(text[:9]) <= 10**7:
-        raise InvalidInput(f"Invalid page number {text[:40]!r}.", field="page", hint="The first page is 1.")
+        raise InvalidInput(f"{text[:40]!r} is no page.", field="page", hint="Pages are numbered from 1.")
     return (int(text[:9]) - 1) * PAGE_ROWS
 
 
