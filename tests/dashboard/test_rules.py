@@ -69,7 +69,7 @@ def test_ending_changes_no_past(lab: SmallLab, owner: Client) -> None:
     rule.refresh_from_db()
     assert rule.to_hour is not None
     assert by_charge(lab) == after
-    assert "ended already" in text_of(owner.post(f"/rules/{rule.pk}/", {"action": "end"}))
+    assert "already ended" in text_of(owner.post(f"/rules/{rule.pk}/", {"action": "end"}))
 
 
 def test_a_person_who_goes_to_another_project_takes_no_past_along(lab: SmallLab, owner: Client) -> None:
