@@ -41,16 +41,6 @@ def optional_node(data: Mapping[str, str], visitor: Visitor) -> Node | None:
     return node
 
 
-def always(data: Mapping[str, str]) -> bool:
-    """Return whether a fact was always so, rather than from a date on; the two are never guessed from one another."""
-    when = data.get("when", "")
-    if when not in {"always", "from"}:
-        raise InvalidInput(
-            "Say since when: from a date on, or always.", field="when", hint="Choose one of the two above the date."
-        )
-    return when == "always"
-
-
 def from_us(data: Mapping[str, str], visitor: Visitor) -> int:
     """Return the begin (µs) of the whole UTC hour that a day, and a time if there is one, name in the lab's zone.
 

@@ -125,7 +125,7 @@ class StartOrAlwaysFields(StartFields):
         widget=forms.RadioSelect,
         error_messages={"required": "Choose a date or “always”.", "invalid_choice": "Choose a date or “always”."},
     )
-    field_order = ("when", "from_day", "from_time")
+    field_order: Iterable[str] | None = ("when", "from_day", "from_time")
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)

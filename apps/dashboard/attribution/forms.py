@@ -265,7 +265,7 @@ class WithdrawIdlePolicyForm(PageForm):
         return "Policy withdrawn. The previous policy continues."
 
 
-def uploaded_text(file: UploadedFile, max_bytes: int) -> str:
+def uploaded_text(file: "UploadedFile[Any]", max_bytes: int) -> str:
     """Return the text of an uploaded file. Raises ValidationError if it is too large or not UTF-8."""
     if (file.size or 0) > max_bytes:
         raise ValidationError("The file is too large. Split it into smaller files.", code="max_length")

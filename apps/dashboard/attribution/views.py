@@ -1,5 +1,6 @@
 """Attribution pages: unattributed energy, claims, rules with their import, and the idle energy policy."""
 
+from typing import Any
 from uuid import UUID
 
 from django.contrib import messages
@@ -103,7 +104,7 @@ def rules_import(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
     if isinstance(form, CreateRulesForm) and form.submit():
         messages.success(request, form.message)
         return HttpResponseRedirect(reverse("attribution-rules"))
-    context = {"form": forms[RulesImportForm.action]}
+    context: dict[str, Any] = {"form": forms[RulesImportForm.action]}
     if isinstance(form, RulesImportForm):
         text = form.text if form.is_valid() else ""
         context = {
