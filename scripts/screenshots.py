@@ -79,7 +79,7 @@ def prepare(port: int) -> tuple[str, dict[str, str]]:
         "explain": f"/explain/?{figure}",
         "unattributed": "/unattributed/?period=30d",
         "rules": "/rules/",
-        "idle": "/idle/",
+        "idle": "/settings/idle/",
         "people": "/people/?period=30d",
         "tokens": "/tokens/",
         "audit": "/audit/",

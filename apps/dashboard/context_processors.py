@@ -31,7 +31,6 @@ def shell(request: HttpRequest) -> dict[str, Any]:
         "explain": "",
         "unattributed": "projects",
         "rules": "projects",
-        "idle": "projects",
         "claims": "projects",
         "scopes": "overview",
         "duplicates": "runs",

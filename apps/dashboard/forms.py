@@ -127,6 +127,10 @@ class StartOrAlwaysFields(StartFields):
     )
     field_order = ("when", "from_day", "from_time")
 
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.fields["from_day"].required = False  # in browsers too: “always” needs no day
+
     @property
     def always(self) -> bool:
         return bool(self.cleaned_data["when"] == "always")
@@ -135,6 +139,8 @@ class StartOrAlwaysFields(StartFields):
         if self.data.get("when") == "always":
             for name in ("from_day", "from_time"):
                 self.errors.pop(name, None)
+        elif not self.cleaned_data.get("from_day") and "from_day" not in self.errors:
+            self.add_error("from_day", "Enter the first day.")
         return super().clean() or self.cleaned_data
 
 

@@ -110,7 +110,7 @@ def addresses(browser: Any, served: Served) -> list[str]:
         "/runs/?columns=lr,+val_loss&params=lr%3D0.1",
         f"/nodes/{served.node}/",
         f"/sites/{served.site}/",
-        f"/nodes/{served.node}/move/?do=move&site={served.elsewhere}&when=always",
+        f"/nodes/{served.node}/move/?action=move&site={served.elsewhere}&when=always",
         f"/assets/{served.asset}/",
         f"/assets/{served.asset}/?do=dispose&from_day={datetime.now(UTC):%Y-%m-%d}&counterpart=Recycler",
         "/assets/new/?kind=laptop&search=latitude",

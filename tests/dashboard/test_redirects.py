@@ -11,6 +11,12 @@ from apps.dashboard.redirects import moved
 urlpatterns = [moved("old/<uuid:uuid>/", "run"), path("", include("apps.dashboard.urls"))]
 
 
+@pytest.mark.parametrize(("old", "new"), [("/idle/", "/settings/idle/")])
+def test_old_addresses_of_attribution_redirect(old: str, new: str) -> None:
+    response = Client().get(f"{old}?period=30d")
+    assert (response.status_code, response["Location"]) == (301, f"{new}?period=30d")
+
+
 @override_settings(ROOT_URLCONF=__name__)
 @pytest.mark.parametrize("method", ["get", "head"])
 def test_a_moved_page_redirects_with_its_arguments_and_query(method: str) -> None:
