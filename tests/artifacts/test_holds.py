@@ -166,8 +166,8 @@ def test_who_places_and_lifts(lab: SmallLab, run: Run) -> None:
 
 @pytest.mark.parametrize(
     ("reason", "until", "field"),
-    [("", UNTIL, "reason"), ("x" * 301, UNTIL, "reason"), ("a\x00", UNTIL, "reason"), ("x", HOUR, "until"),
-     ("x", HOUR - 1, "until"), ("x", 10**9, "until")],
+    [("", UNTIL, "reason"), ("x" * 301, UNTIL, "reason"), ("a\x00", UNTIL, "reason"), ("x", HOUR, "until_day"),
+     ("x", HOUR - 1, "until_day"), ("x", 10**9, "until_day")],
 )  # fmt: skip
 def test_what_is_no_hold(lab: SmallLab, reason: str, until: int, field: str) -> None:
     with pytest.raises(InvalidInput) as refused:

@@ -39,7 +39,7 @@ def test_an_artifact_is_held_and_the_hold_lifted(it: Artifact, owner: Client) ->
     assert "Nothing is held." in text_of(owner.get(PAGE))
     assert f"{PAGE}?artifact={it.digest}" in text_of(owner.get(f"/artifacts/{it.digest}/"))
     assert "Hold best.pt" in text_of(owner.get(f"{PAGE}?artifact={it.digest}"))
-    page = _post(owner, do="place", artifact=it.digest, reason="paper under review", until_day="2099-03-31")
+    page = _post(owner, action="place", artifact=it.digest, reason="paper under review", until_day="2099-03-31")
     assert "“paper under review”" in page
     assert "◆ held" in page
     hold = Hold.objects.get()
@@ -48,19 +48,19 @@ def test_an_artifact_is_held_and_the_hold_lifted(it: Artifact, owner: Client) ->
     assert "1 Apr 2099 00:00" in page
     listed = text_of(owner.get(PAGE))
     assert "1 hold keeps artifacts from going." in listed
-    page = _post(owner, do="lift", hold=str(hold.pk))
+    page = _post(owner, action="lift", hold=str(hold.pk))
     assert "The hold is lifted" in page
     assert "Nothing is held." in page
     assert "lifted by" in page
-    assert "holds no more" in _post(owner, 409, do="lift", hold=str(hold.pk))
+    assert "holds no more" in _post(owner, 409, action="lift", hold=str(hold.pk))
     assert "◆ held" not in text_of(owner.get(f"/artifacts/{it.digest}/"))
 
 
 def test_a_project_and_a_run_are_held(lab: SmallLab, it: Artifact, run: Run, owner: Client) -> None:
-    page = _post(owner, do="place", project="demo", reason="audit", until_day="")
+    page = _post(owner, action="place", project="demo", reason="audit", until_day="")
     assert "until it is lifted" in page
     assert "“audit”" in text_of(owner.get("/projects/demo/"))
-    page = _post(owner, do="place", run=str(run.uuid), reason="legal", until_day="2099-01-01")
+    page = _post(owner, action="place", run=str(run.uuid), reason="legal", until_day="2099-01-01")
     assert "“legal”" in page
     page = text_of(owner.get(f"/artifacts/{it.digest}/"))
     assert "Its project is held" in page
@@ -72,34 +72,34 @@ def test_who_may(lab: SmallLab, it: Artifact, owner: Client, viewer: Client, mem
     assert_only(owner, PAGE, "GET", "POST")
     assert viewer.get(f"{PAGE}?artifact={it.digest}").status_code == 200
     assert "Why is it held?" not in text_of(viewer.get(f"{PAGE}?artifact={it.digest}"))
-    assert viewer.post(PAGE, {"do": "place", "artifact": it.digest, "reason": "x"}).status_code == 403
+    assert viewer.post(PAGE, {"action": "place", "artifact": it.digest, "reason": "x"}).status_code == 403
     Project.objects.create(lab=lab.lab, slug="ours-only", name="Ours", created_us=T0)
     for named in ({"artifact": it.digest}, {"project": "ours-only"}):
         assert outsider.get(PAGE, named).status_code == 404
-        assert outsider.post(PAGE, {"do": "place", "reason": "x", **named}).status_code == 404
-    assert "PIs and admins" in _post(member, 403, do="place", project="demo", reason="x")
+        assert outsider.post(PAGE, {"action": "place", "reason": "x", **named}).status_code == 404
+    assert "PIs and admins" in _post(member, 403, action="place", project="demo", reason="x")
     assert not Hold.objects.exists()
-    _post(owner, do="place", artifact=it.digest, reason="x")
+    _post(owner, action="place", artifact=it.digest, reason="x")
     pk = str(Hold.objects.get().pk)
     assert "Lift …" not in text_of(member.get(PAGE))
-    assert "Somebody else placed it" in _post(member, 403, do="lift", hold=pk)
-    assert outsider.post(PAGE, {"do": "lift", "hold": pk}).status_code == 404
+    assert "Somebody else placed it" in _post(member, 403, action="lift", hold=pk)
+    assert outsider.post(PAGE, {"action": "lift", "hold": pk}).status_code == 404
     assert "best.pt" not in text_of(outsider.get(PAGE))
 
 
 @pytest.mark.parametrize(
     ("data", "status", "words"),
     [
-        ({}, 400, "Nothing was chosen"), ({"do": "place", "reason": "x"}, 400, "What is to be held?"),
-        ({"do": "place", "project": "demo", "reason": " "}, 400, "Why is it held?"),
-        ({"do": "place", "project": "demo", "reason": "x", "until_day": "soon"}, 400, "is no day"),
-        ({"do": "place", "project": "demo", "reason": "x", "until_day": "9999-12-31"}, 400, "is no day"),
-        ({"do": "place", "project": "demo", "reason": "x", "until_day": "2020-01-01"}, 400, "ends in the future"),
-        ({"do": "place", "project": "no", "reason": "x"}, 404, "no such project"),
-        ({"do": "place", "artifact": "zz", "reason": "x"}, 404, "no such artifact"),
-        ({"do": "place", "run": "x", "reason": "x"}, 404, "no such run"),
-        ({"do": "place", "run": str(uuid4()), "reason": "x"}, 404, "no such run"),
-        ({"do": "lift", "hold": "9"}, 404, "no such hold"), ({"do": "lift", "hold": "x"}, 404, "no such hold"),
+        ({}, 400, "Nothing was chosen"), ({"action": "place", "reason": "x"}, 400, "What is to be held?"),
+        ({"action": "place", "project": "demo", "reason": " "}, 400, "Why is it held?"),
+        ({"action": "place", "project": "demo", "reason": "x", "until_day": "soon"}, 400, "is no day"),
+        ({"action": "place", "project": "demo", "reason": "x", "until_day": "9999-12-31"}, 400, "is no day"),
+        ({"action": "place", "project": "demo", "reason": "x", "until_day": "2020-01-01"}, 400, "ends in the future"),
+        ({"action": "place", "project": "no", "reason": "x"}, 404, "no such project"),
+        ({"action": "place", "artifact": "zz", "reason": "x"}, 404, "no such artifact"),
+        ({"action": "place", "run": "x", "reason": "x"}, 404, "no such run"),
+        ({"action": "place", "run": str(uuid4()), "reason": "x"}, 404, "no such run"),
+        ({"action": "lift", "hold": "9"}, 404, "no such hold"), ({"action": "lift", "hold": "x"}, 404, "no such hold"),
     ],
 )  # fmt: skip
 def test_mistakes_are_told(lab: SmallLab, owner: Client, data: dict[str, str], status: int, words: str) -> None:
@@ -108,7 +108,7 @@ def test_mistakes_are_told(lab: SmallLab, owner: Client, data: dict[str, str], s
 
 
 def test_reasons_are_nothing_but_words(lab: SmallLab, it: Artifact, owner: Client) -> None:
-    _post(owner, do="place", artifact=it.digest, reason=HOSTILE)
+    _post(owner, action="place", artifact=it.digest, reason=HOSTILE)
     for path in (PAGE, f"/artifacts/{it.digest}/"):
         page = text_of(owner.get(path))
         assert "<script>alert" not in page

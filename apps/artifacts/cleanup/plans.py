@@ -255,7 +255,7 @@ def notify_owners(
     items = [item for item in items if item.selected]
     if not items:
         raise InvalidInput(
-            "No line is ticked that may go: nobody is to be told.", field="line", hint="Tick what may go, or withdraw it."
+            "No line is ticked that may go: nobody is to be told.", field="item", hint="Select items, or withdraw the plan."
         )
     _schedule(items)
     plan.state, plan.grace_until_us, plan.trash_days = PlanState.NOTIFIED, now + grace_days * DAY_US, trash_days

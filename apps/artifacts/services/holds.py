@@ -29,7 +29,7 @@ def place_hold(*, on: Holdable, reason: str, until_hour: int | None, by: User, i
     hour = hour_of(now)
     if until_hour is not None and not hour < until_hour < END_HOUR:
         raise InvalidInput(
-            "A hold ends in the future.", field="until", hint="Choose a later day, or none: until it is lifted."
+            "A hold ends in the future.", field="until_day", hint="Choose a later day, or none: until it is lifted."
         )
     audit.hold(on.lab)
     if isinstance(on, Project) and not is_manager:

@@ -38,13 +38,12 @@ class HoldSubject:
 
 @dataclass(frozen=True)
 class HoldsPage:
-    """All holds. ``over``: the latest MAX_ENDED ended ones. ``subject`` None: no subject selected."""
+    """All holds. ``ended``: the latest MAX_ENDED ended ones. ``subject`` None: no subject selected."""
 
     rows: list[HoldRow]
-    over: list[HoldRow]
+    ended: list[HoldRow]
     is_cut: bool
     subject: HoldSubject | None
-    projects: list[Project]
 
 
 def holds_page(*, lab: Lab, on: Holdable | None, user: User, can_write: bool, can_manage: bool, now: int) -> HoldsPage:
@@ -64,7 +63,7 @@ def holds_page(*, lab: Lab, on: Holdable | None, user: User, can_write: bool, ca
     )
     return HoldsPage(
         [row(hold) for hold in listed], [row(hold, is_over=True) for hold in over[:MAX_ENDED]], len(over) > MAX_ENDED,
-        hold_subject(on) if on is not None else None, list(lab.projects.order_by("name", "pk")) if can_manage else [],
+        hold_subject(on) if on is not None else None,
     )  # fmt: skip
 
 
