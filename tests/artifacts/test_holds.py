@@ -97,7 +97,7 @@ def test_a_hold_takes_its_lines_out_of_open_plans(lab: SmallLab, run: Run, what:
     assert plan.items.filter(selected=True).count() == (0 if what == "run" else 1)
     entry = AuditEntry.objects.filter(action="hold.placed").latest("sequence")
     assert entry.details["lines"] == (2 if what == "run" else 1)
-    stays = {each.line.pk: each.blocked_reason for each in check_plan(CleanupPlan.objects.get(pk=plan.pk), LATER)}
+    stays = {each.item.pk: each.blocked_reason for each in check_plan(CleanupPlan.objects.get(pk=plan.pk), LATER)}
     assert stays[line.pk] == (
         made.description if stage == "approved" else f"the plan is {CleanupPlan.objects.get().get_state_display().lower()}"
     )
@@ -136,10 +136,10 @@ def test_what_lies_in_the_trash_is_not_deleted_while_it_is_held(lab: SmallLab, r
     line = plan.items.filter(selected=True).select_related("artifact").order_by("pk")[0]
     record_outcomes(plan=plan, outcomes=[Outcome(line.pk, ItemOutcome.TRASHED)], by=None, now=LATER)
     made = hold(lab, line.artifact)
-    stays = {each.line.pk: each.blocked_reason for each in check_plan(CleanupPlan.objects.get(pk=plan.pk), LATER)}
+    stays = {each.item.pk: each.blocked_reason for each in check_plan(CleanupPlan.objects.get(pk=plan.pk), LATER)}
     assert stays[line.pk] == made.description
     stays = {
-        each.line.pk: each.blocked_reason for each in check_plan(CleanupPlan.objects.get(pk=plan.pk), UNTIL * US_PER_HOUR)
+        each.item.pk: each.blocked_reason for each in check_plan(CleanupPlan.objects.get(pk=plan.pk), UNTIL * US_PER_HOUR)
     }
     assert stays[line.pk] == ""
 

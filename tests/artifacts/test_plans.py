@@ -40,7 +40,7 @@ def test_from_a_draft_to_tombstones(lab: SmallLab, run: Run) -> None:
     assert object_to_items(plan=plan, items=shown[:1], reason="my thesis", by=lab.owner, now=LATER) == 1
     approve(plan=plan, by=lab.owner, now=LATER + 7 * DAY_US)
     assert [
-        (each.blocked_reason, each.line.pk)
+        (each.blocked_reason, each.item.pk)
         for each in check_plan(CleanupPlan.objects.get(pk=plan.pk), LATER)
         if each.blocked_reason
     ] == [("my thesis", shown[0])]
@@ -78,10 +78,10 @@ def test_what_was_refused_can_be_objected_to_as_it_is_tried_again(lab: SmallLab,
     first, second = plan.items.filter(selected=True).order_by("pk")
     record_outcomes(plan=plan, outcomes=[Outcome(first.pk, ItemOutcome.REFUSED, "it changed")], by=None, now=LATER)
     assert [
-        each.blocked_reason for each in check_plan(CleanupPlan.objects.get(pk=plan.pk), LATER) if each.line.pk == first.pk
+        each.blocked_reason for each in check_plan(CleanupPlan.objects.get(pk=plan.pk), LATER) if each.item.pk == first.pk
     ] == [""]
     assert object_to_items(plan=plan, items=[first.pk], reason="my thesis", by=lab.owner, now=LATER) == 1
-    stays = {each.line.pk: each.blocked_reason for each in check_plan(CleanupPlan.objects.get(pk=plan.pk), LATER)}
+    stays = {each.item.pk: each.blocked_reason for each in check_plan(CleanupPlan.objects.get(pk=plan.pk), LATER)}
     assert (stays[first.pk], stays[second.pk]) == ("my thesis", "")
     first.refresh_from_db()
     assert (first.selected, first.outcome, first.artifact.state) == (False, "refused", "stored")

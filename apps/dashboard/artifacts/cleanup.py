@@ -299,7 +299,7 @@ def _blocked_reasons(plan: CleanupPlan, items: Sequence[CleanupItem], now: int) 
     if plan.state != PlanState.APPROVED:
         return {}
     return {
-        result.line.pk: result.blocked_reason for result in check_items(plan, [item for item in items if item.selected], now)
+        result.item.pk: result.blocked_reason for result in check_items(plan, [item for item in items if item.selected], now)
     }
 
 
@@ -334,7 +334,7 @@ def _parse_page(text: str) -> int:
     if not text:
         return 0
     if not (text.isascii() and text.isdecimal()) or not 1 <= int(text[:9]) <= 10**7:
-        raise InvalidInput(f"{text[:40]!r} is no page.", field="page", hint="Pages are numbered from 1.")
+        raise InvalidInput(f"Invalid page number {text[:40]!r}.", field="page", hint="The first page is 1.")
     return (int(text[:9]) - 1) * PAGE_ROWS
 
 

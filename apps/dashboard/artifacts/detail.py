@@ -167,16 +167,16 @@ def artifact_page(*, lab: Lab, artifact: Artifact, done: int | None, now: int) -
 
 def _aliases(artifact: Artifact) -> list[tuple[str, str, str]]:
     """Return the digests with label and element id."""
-    whole = "SHA-256" if artifact.form == "file" else "SHA-256 of the list of its files"
-    payload = [("SHA-256 of the weights alone", artifact.payload)] if artifact.payload else []
+    own = "SHA-256" if artifact.form == "file" else "SHA-256 of the folder manifest"
+    payload = [("SHA-256 of the weights", artifact.payload)] if artifact.payload else []
     others = [(str(each.get_algorithm_display()), each.value) for each in artifact.aliases.order_by("algorithm")]
-    listed = [(whole, artifact.digest), *payload, *others]
-    return [(words, f"digest-{i}", value) for i, (words, value) in enumerate(listed)]
+    listed = [(own, artifact.digest), *payload, *others]
+    return [(label, f"digest-{i}", value) for i, (label, value) in enumerate(listed)]
 
 
 def _fact(value: Any) -> str:
     if isinstance(value, bool) or value is None:
-        return {True: "yes", False: "no", None: "not known"}[value]
+        return {True: "yes", False: "no", None: "unknown"}[value]
     return grouped(value) if isinstance(value, int) else f"{value:.6g}" if isinstance(value, float) else str(value)
 
 

@@ -69,9 +69,9 @@ def holds_page(*, lab: Lab, on: Holdable | None, user: User, can_write: bool, ca
 
 def hold_subject(on: Holdable | None) -> HoldSubject:
     """Return the subject of a hold with name and address."""
-    assert on is not None, "the database lets no hold name nothing"
+    assert on is not None, "every hold has a subject"
     if isinstance(on, Artifact):
         return HoldSubject(on.name, "artifact", "artifact", on.digest, reverse("artifact", args=[on.digest]))
     if isinstance(on, Project):
         return HoldSubject(on.name, "all artifacts of a project", "project", on.slug, reverse("project", args=[on.slug]))
-    return HoldSubject(on.name, "all that a run made or read", "run", str(on.uuid), reverse("run", args=[on.uuid]))
+    return HoldSubject(on.name, "all inputs and outputs of a run", "run", str(on.uuid), reverse("run", args=[on.uuid]))
