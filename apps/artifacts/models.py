@@ -203,14 +203,14 @@ class Hold(models.Model):
     def until(self) -> str:
         """Return the end of the hold as text, UTC."""
         if self.until_hour is None:
-            return "until lifted"
+            return "until it is lifted"
         return f"until {utc(self.until_hour * US_PER_HOUR):%Y-%m-%d %H:%M} UTC"
 
     @property
     def description(self) -> str:
         """Return the reason why the hold protects an artifact."""
         subject = (
-            f"project {self.project.name[:60]} " if self.project else f"run {self.run.name[:60]} " if self.run else ""
+            f"project {self.project.name[:60]} is " if self.project else f"run {self.run.name[:60]} is " if self.run else ""
         )
         return f"{subject}held {self.until}: {self.reason}"
 

@@ -46,7 +46,7 @@ def _oracle(plan: CleanupPlan, lines: Sequence[CleanupItem]) -> dict[int, str]:
         elif line.artifact_id in kept:
             stays[line.pk] = kept[line.artifact_id]
         elif not line.is_last_copy and there.is_last(line.copy):
-            stays[line.pk] = "it was to go as one of several copies, and no other is sure to be there by now"
+            stays[line.pk] = "another copy was expected to remain, but none is reliable by now"
         else:
             stays[line.pk] = ""
     go = {line.copy_id for line in lines if not stays[line.pk]}
@@ -59,7 +59,7 @@ def _oracle(plan: CleanupPlan, lines: Sequence[CleanupItem]) -> dict[int, str]:
         present = Copy.objects.filter(node=plan.node, state=CopyState.PRESENT).order_by("pk")
         holding += [copy.path for copy in present if copy.path.startswith(f"{folder.copy.path}/") and copy.pk not in go]
         if holding:
-            found[folder.pk] = f"{holding[-1]} lies in it and does not go"
+            found[folder.pk] = f"it contains {holding[-1]}, which is not deleted"
     return found
 
 
@@ -145,7 +145,7 @@ def test_a_page_looks_at_its_own_lines_and_what_lies_in_its_folders(
         assert len(page.rows) == PAGE_ROWS
         assert page.number == PAGE_ROWS + 31
         stays = {row.item.copy.path: row.blocked_reason for row in page.rows if row.blocked_reason}
-        assert stays == {"/ckpt/hf": "/ckpt/hf/sub/best.pt lies in it and does not go"}
+        assert stays == {"/ckpt/hf": "it contains /ckpt/hf/sub/best.pt, which is not deleted"}
         return len(captured)
 
     before = queries()
@@ -198,7 +198,7 @@ def test_the_last_copy_does_not_go_as_one_of_several(lab: SmallLab, run: Run) ->
     Copy.objects.filter(path="/ckpt/third").update(state="missing")
     record_outcomes(plan=plan, outcomes=[Outcome(lines[0].pk, ItemOutcome.TRASHED)], by=None, now=LATER)
     stays = {each.item.pk: each.blocked_reason for each in check_plan(CleanupPlan.objects.get(pk=plan.pk), LATER)}
-    assert "no other is sure" in stays[lines[1].pk]
+    assert "none is reliable" in stays[lines[1].pk]
 
 
 @pytest.mark.parametrize("order", [[0, 1, 2], [2, 1, 0], [1, 2, 0]])
@@ -223,7 +223,7 @@ def test_where_somebody_objects_to_the_last_copy_one_stays(lab: SmallLab, run: R
     Copy.objects.filter(pk=last.copy_id).update(state="missing")
     record_outcomes(plan=plan, outcomes=[Outcome(first.pk, ItemOutcome.TRASHED)], by=None, now=LATER)
     stays = {each.item.pk: each.blocked_reason for each in check_plan(CleanupPlan.objects.get(pk=plan.pk), LATER)}
-    assert "no other is sure" in stays[second.pk]
+    assert "none is reliable" in stays[second.pk]
 
 
 @pytest.mark.parametrize("place", [0, 2])
@@ -246,7 +246,7 @@ def test_a_copy_that_was_refused_is_not_counted_on_until_it_is_read_again(lab: S
 
     def stay() -> list[bool]:
         found = {each.item.pk: each.blocked_reason for each in check_plan(CleanupPlan.objects.get(pk=plan.pk), LATER)}
-        return ["no other is sure" in found[line.pk] for line in (first, second)]
+        return ["none is reliable" in found[line.pk] for line in (first, second)]
 
     assert stay() == [False, True]
     (again,) = (each for each in propose_copies(lab.lab, lab.node, now=LATER) if each.copy.pk == second.copy_id)
@@ -309,5 +309,5 @@ def test_a_folder_does_not_take_with_it_what_stays(lab: SmallLab, run: Run) -> N
         if each.item.selected
     }
     assert stays.pop("/ckpt/hf/sub/best.pt") == "pinned"
-    assert stays.pop("/ckpt/hf") == "/ckpt/hf/sub/best.pt lies in it and does not go"
+    assert stays.pop("/ckpt/hf") == "it contains /ckpt/hf/sub/best.pt, which is not deleted"
     assert set(stays.values()) == {""}

@@ -36,7 +36,7 @@ def test_it_keeps_until_its_hour_and_is_history_then(lab: SmallLab) -> None:
     assert effective_holds(lab.lab, {it.pk: it}, end) == {}
     assert not active_holds(lab.lab, end).exists()
     assert Hold.objects.filter(pk=made.pk).exists()
-    with pytest.raises(Conflict, match="holds no more"):
+    with pytest.raises(Conflict, match="not active any more"):
         lift_hold(hold=made, by=lab.owner, is_manager=True, now=end)
 
 
@@ -74,7 +74,7 @@ def test_what_is_held_is_in_no_plan(lab: SmallLab, run: Run) -> None:
     assert plan.items.count() == 2
     hold(lab, run)
     plan.delete()
-    with pytest.raises(InvalidInput, match="Nothing on this machine is due"):
+    with pytest.raises(InvalidInput, match="No artifact on this node is due"):
         proposed_plan(lab)
     assert proposed_plan(lab, UNTIL * US_PER_HOUR).items.count() == 3, "what is over holds nothing"
 
@@ -152,10 +152,10 @@ def test_who_places_and_lifts(lab: SmallLab, run: Run) -> None:
     made = place_hold(on=run, reason=" x ", until_hour=UNTIL, by=member, is_manager=False, now=LATER)
     assert made.reason == "x"
     other = User.objects.create_user(username="bob")
-    with pytest.raises(Forbidden, match="Somebody else"):
+    with pytest.raises(Forbidden, match="Another person"):
         lift_hold(hold=made, by=other, is_manager=False, now=LATER)
     assert lift_hold(hold=made, by=member, is_manager=False, now=LATER + 5).lifted_us == LATER + 5
-    with pytest.raises(Conflict, match="holds no more"):
+    with pytest.raises(Conflict, match="not active any more"):
         lift_hold(hold=made, by=member, is_manager=False, now=LATER + 6)
     again = hold(lab, run)
     assert lift_hold(hold=again, by=other, is_manager=True, now=LATER).lifted_by == other
@@ -179,7 +179,7 @@ def test_what_is_no_hold(lab: SmallLab, reason: str, until: int, field: str) -> 
 def test_what_is_gone_is_not_held(lab: SmallLab) -> None:
     it = register_artifact(lab, "m")
     Artifact.objects.update(state=ArtifactState.TOMBSTONE)
-    with pytest.raises(Conflict, match="nothing to keep"):
+    with pytest.raises(Conflict, match="copies of this artifact were deleted"):
         hold(lab, it)
 
 

@@ -81,7 +81,7 @@ def test_a_folder_in_the_trash_is_not_deleted_with_what_is_kept_by_now(lab: Smal
     assert stays[folder.pk] == stays[inner.pk] == ""
     Pin.objects.create(artifact=inner.artifact, reason="thesis", from_us=LATER)
     stays = {each.item.pk: each.blocked_reason for each in check_plan(CleanupPlan.objects.get(pk=plan.pk), LATER)}
-    assert stays[folder.pk] == "/ckpt/hf/sub/best.pt lies in it and does not go"
+    assert stays[folder.pk] == "it contains /ckpt/hf/sub/best.pt, which is not deleted"
     assert stays[inner.pk] == "pinned"
 
 

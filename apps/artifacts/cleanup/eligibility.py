@@ -66,9 +66,9 @@ def _check_individually(
     results = []
     for item in listed_items:
         if plan.state not in (PlanState.APPROVED, PlanState.APPLIED):
-            reason = f"the state of the plan is “{plan.get_state_display().lower()}”"
+            reason = f"the plan is {plan.get_state_display().lower()}"
         elif not item.selected:
-            reason = item.objection or "not selected"
+            reason = item.objection or "it is not ticked"
         elif item.artifact_id in reasons:
             reason = reasons[item.artifact_id]
         elif item.pk in unsafe:

@@ -37,7 +37,7 @@ def lock_plan(plan: CleanupPlan, *states: PlanState) -> CleanupPlan:
     audit.hold(plan.lab)
     locked = CleanupPlan.objects.select_for_update(of=("self",)).select_related("lab", "node").get(pk=plan.pk)
     if locked.state not in states:
-        raise Conflict(f"The state of this plan is “{locked.get_state_display().lower()}”.", hint=_RELOAD_HINT)
+        raise Conflict(f"This plan is {locked.get_state_display().lower()}.", hint=_RELOAD_HINT)
     return locked
 
 
