@@ -94,9 +94,7 @@ class ArtifactsView(APIView):
         try:
             page_rows: list[Any] = pages.paginate_queryset(rows, request, view=self) or []
         except ValueError as error:
-            raise InvalidInput(
-                "Invalid cursor.", field="cursor", hint="Follow 'next', or omit it."
-            ) from error
+            raise InvalidInput("Invalid cursor.", field="cursor", hint="Follow 'next', or omit it.") from error
         page = [row["id"] for row in page_rows]
         return Response({
             "next": pages.get_next_link(), "previous": pages.get_previous_link(),
@@ -155,7 +153,9 @@ def _parse_query(params: QueryDict) -> tuple[ArtifactFilter, Search]:
         if is_unstorable(str(value)):
             raise InvalidInput("Invalid character in filter.", field=name)
         if name in _CHOICES and value and value not in _CHOICES[name]:
-            raise InvalidInput(f"Unknown {name} {value[:40]!r}.", field=name, hint=f"Use one of {', '.join(_CHOICES[name])}.")
+            raise InvalidInput(
+                f"Unknown {name} {value[:40]!r}.", field=name, hint=f"Use one of {', '.join(_CHOICES[name])}."
+            )
     text, kind, state, form, project, copies = (params.get(name, "") for name in FILTERS[1:7])
     return ArtifactFilter(text, kind, state, form, project, copies), parse_search(
         {name: str(value) for name, value in params.items()}
@@ -189,7 +189,9 @@ class CandidatesView(APIView):
         by, metric = _candidate_query(request.query_params)
         artifact = artifact_by_digest(caller(request).lab, digest)
         if artifact is None:
-            raise NotFound("There is no such artifact in this lab.", hint="Search with GET artifacts/?text=<part of its name>.")
+            raise NotFound(
+                "There is no such artifact in this lab.", hint="Search with GET artifacts/?text=<part of its name>."
+            )
         result = find_candidates(artifact, by=by, metric=metric)
         return Response({
             "metric": result.metric or None,

@@ -68,9 +68,7 @@ def parse_search(params: Mapping[str, str]) -> Search:
     values = {name: params.get(name, "").strip() for name in SEARCH_FIELDS}
     for name, value in values.items():
         if is_unstorable(value) or len(value) > _MAX_LENGTH:
-            raise InvalidInput(
-                "Invalid text in filter.", field=name, hint=f"Enter at most {_MAX_LENGTH} characters."
-            )
+            raise InvalidInput("Invalid text in filter.", field=name, hint=f"Enter at most {_MAX_LENGTH} characters.")
     if values["medium"] and values["medium"] not in Medium.values:
         hint = f"Use one of {', '.join(Medium.values)}."
         raise InvalidInput(f"Unknown medium {values['medium'][:40]!r}.", field="medium", hint=hint)
@@ -103,7 +101,9 @@ def _number(values: Mapping[str, str], name: str) -> float | None:
     except ValueError:
         number = math.nan
     if not math.isfinite(number):
-        raise InvalidInput(f"{values[name][:40]!r} is not a number.", field=name, hint="Enter a number such as 0.93 or 1e-3.")
+        raise InvalidInput(
+            f"{values[name][:40]!r} is not a number.", field=name, hint="Enter a number such as 0.93 or 1e-3."
+        )
     return number
 
 

@@ -75,7 +75,7 @@ def test_a_node_tells_of_itself_alone(labs: Labs, refused: Refused) -> None:
     reply = labs.member("POST", PATH, {**told, "node": str(labs.theirs.node.uuid)})
     assert "no such node" in refused(reply, 400)["message"]
     assert labs.member("POST", PATH, told).json()["results"] == [  # type: ignore[attr-defined]
-        ["refused", "A path lies on a node: name it in 'node'."]
+        ["refused", "A path needs its node. Add 'node'."]
     ]
 
 

@@ -172,10 +172,7 @@ def test_why_it_waited_is_told_when_it_is_too_late(plan: CleanupPlan, monkeypatc
     _fails(monkeypatch, OSError("no route"))
     with pytest.raises(OSError, match="no route"):
         send()
-    assert (
-        send(LATER + 7 * DAY_US).message
-        == "the grace period ended before the mail was sent; mail server error: OSError"
-    )
+    assert send(LATER + 7 * DAY_US).message == "the grace period ended before the mail was sent; mail server error: OSError"
 
 
 def test_an_address_that_is_refused_for_good_is_not_tried_again(plan: CleanupPlan, monkeypatch: pytest.MonkeyPatch) -> None:

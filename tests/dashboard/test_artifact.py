@@ -262,7 +262,8 @@ def test_candidate_laid_aside_and_back(lab: SmallLab, owner: Client) -> None:
     register_artifact(lab, "m", kind="model", copies=at_paths("/m"), runs=[edge(create_run(lab))])
     steps = (
         ("mark_candidate", "<strong>Candidate</strong>", "unmark_candidate"),
-        ("archive", "<strong>Archived</strong>", "unarchive"), ("unarchive", "<strong>Candidate</strong>", "unmark_candidate"),
+        ("archive", "<strong>Archived</strong>", "unarchive"),
+        ("unarchive", "<strong>Candidate</strong>", "unmark_candidate"),
         ("unmark_candidate", "Mark as candidate …", "mark_candidate"),
     )  # fmt: skip
     assert "Mark as candidate …" in shown(owner, "m")
@@ -280,7 +281,9 @@ def test_states_that_make_no_sense_are_not_offered(lab: SmallLab, owner: Client)
     register_artifact(lab, "m", kind="model", copies=at_paths("/m"), runs=[edge(create_run(lab))])
 
     def offered() -> set[str]:
-        return set(re.findall(r'name="action" value="(mark_candidate|archive|unarchive|unmark_candidate)"', shown(owner, "m")))
+        return set(
+            re.findall(r'name="action" value="(mark_candidate|archive|unarchive|unmark_candidate)"', shown(owner, "m"))
+        )
 
     for state, expected in (
         ("stored", {"mark_candidate", "archive"}), ("candidate", {"unmark_candidate", "archive"}), ("promoted", {"archive"}),
@@ -320,7 +323,8 @@ def test_described_and_undone(lab: SmallLab, owner: Client) -> None:
         ("demote", {}, 409, "not promoted"), ("mark_candidate", {}, 409, "Only checkpoints and models"),
         ("unmark_candidate", {}, 409, "not a candidate"), ("unarchive", {}, 409, "not archived"),
         ("restore", {}, 404, "no such entry"),
-        ("restore", {"entry": "9" * 30}, 404, "no such entry"), ("describe", {"kind": "thing"}, 400, 'data-field-error="kind"'),
+        ("restore", {"entry": "9" * 30}, 404, "no such entry"),
+        ("describe", {"kind": "thing"}, 400, 'data-field-error="kind"'),
         ("describe", {"kind": "model", "tags": "cats"}, 400, 'data-field-error="tags"'),
         ("describe", {"kind": "model", "project": "nope"}, 400, 'data-field-error="project"'),
         ("describe", {"kind": "model", "project": "\x00"}, 400, 'data-field-error="project"'),

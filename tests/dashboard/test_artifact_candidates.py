@@ -30,9 +30,7 @@ def test_others_are_told_with_why_and_what_they_took(lab: SmallLab, owner: Clien
 
 def test_what_is_not_known_is_said(lab: SmallLab, owner: Client) -> None:
     alone = trained_model(lab, "alone.pt")
-    assert "Data and purpose are unknown" in section(
-        text_of(owner.get(f"/artifacts/{alone.digest}/"))
-    )
+    assert "Data and purpose are unknown" in section(text_of(owner.get(f"/artifacts/{alone.digest}/")))
     cats = trained_model(lab, "cats.pt", data="cats")
     run_jobs()
     assert "No other model with a present copy shares" in section(text_of(owner.get(f"/artifacts/{cats.digest}/")))

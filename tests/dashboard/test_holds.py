@@ -17,6 +17,7 @@ from tests.builders import T0, SmallLab
 from tests.dashboard.support import HOSTILE, assert_needs_sign_in, assert_only, queries, text_of
 
 PAGE = "/artifacts/holds/"
+PLACE = {"action": "place", "project": "demo", "reason": "x"}
 
 
 @pytest.fixture
@@ -92,9 +93,9 @@ def test_who_may(lab: SmallLab, it: Artifact, owner: Client, viewer: Client, mem
     [
         ({}, 400, "Unknown action"), ({"action": "place", "reason": "x"}, 400, 'data-field-error="project"'),
         ({"action": "place", "project": "demo", "reason": " "}, 400, 'data-field-error="reason"'),
-        ({"action": "place", "project": "demo", "reason": "x", "until_day": "soon"}, 400, 'data-field-error="until_day"'),
-        ({"action": "place", "project": "demo", "reason": "x", "until_day": "9999-12-31"}, 400, 'data-field-error="until_day"'),
-        ({"action": "place", "project": "demo", "reason": "x", "until_day": "2020-01-01"}, 400, 'data-field-error="until_day"'),
+        ({**PLACE, "until_day": "soon"}, 400, 'data-field-error="until_day"'),
+        ({**PLACE, "until_day": "9999-12-31"}, 400, 'data-field-error="until_day"'),
+        ({**PLACE, "until_day": "2020-01-01"}, 400, 'data-field-error="until_day"'),
         ({"action": "place", "project": "no", "reason": "x"}, 404, "no such project"),
         ({"action": "place", "artifact": "zz", "reason": "x"}, 404, "no such artifact"),
         ({"action": "place", "run": "x", "reason": "x"}, 404, "no such run"),

@@ -254,9 +254,7 @@ def notify_owners(
     protected_count = deselect_protected(plan, items, now)
     items = [item for item in items if item.selected]
     if not items:
-        raise InvalidInput(
-            "No eligible item is selected.", field="item", hint="Select items, or withdraw the plan."
-        )
+        raise InvalidInput("No eligible item is selected.", field="item", hint="Select items, or withdraw the plan.")
     _schedule(items)
     plan.state, plan.grace_until_us, plan.trash_days = PlanState.NOTIFIED, now + grace_days * DAY_US, trash_days
     plan.save()
@@ -366,7 +364,9 @@ def withdraw(*, plan: CleanupPlan, by: User, now: int) -> CleanupPlan:
     """
     plan = lock_plan(plan, *OPEN_PLANS)
     if plan.items.filter(outcome__in=(ItemOutcome.TRASHED, ItemOutcome.DELETED)).exists():
-        raise Conflict("Files of this plan were moved already.", hint="Restore them: labcarbon-collect apply-plan … --restore")
+        raise Conflict(
+            "Files of this plan were moved already.", hint="Restore them: labcarbon-collect apply-plan … --restore"
+        )
     restore_state(list(plan.items.filter(selected=True)))
     plan.state, plan.ended_us = PlanState.WITHDRAWN, now
     plan.save()

@@ -34,7 +34,7 @@ _LEAVE_ACTIONS = {
 _RELOAD_HINT = "Load the page again."
 # States that block other states: message and hint.
 _BLOCKED_STATES = {
-    ArtifactState.SCHEDULED: ("This artifact is in an open cleanup plan.", "Object in the plan, or pin, hold or promote the artifact."),
+    ArtifactState.SCHEDULED: ("This artifact is in an open cleanup plan.", "Object in the plan, or pin, hold or promote it."),
     ArtifactState.TOMBSTONE: ("All copies of this artifact were deleted.", _RELOAD_HINT),
 }  # fmt: skip
 _CANDIDATE_CONFLICTS = {
@@ -104,7 +104,9 @@ def mark_candidate(*, artifact: Artifact, by: User, now: int) -> Artifact:
     locked = _lock_artifact(artifact)
     _check_state(locked, _CANDIDATE_CONFLICTS)
     if locked.kind not in MODELS:
-        raise Conflict("Only checkpoints and models can be candidates.", hint="If it is one, correct its kind in the description.")
+        raise Conflict(
+            "Only checkpoints and models can be candidates.", hint="If it is one, correct its kind in the description."
+        )
     if not LineageEdge.objects.filter(artifact=locked, role=LineageRole.PRODUCED).exists():
         raise Conflict("The run that produced this artifact is unknown.", hint="Register the artifact with its run first.")
     exclude_items(lab=locked.lab, condition=Q(artifact=locked), reason="candidate", by=by, now=now)
@@ -185,7 +187,9 @@ def restore_description(*, artifact: Artifact, entry: AuditEntry, by: User, now:
         raise Conflict("This entry belongs to another artifact.", hint=_RELOAD_HINT)
     changes: dict[str, dict[str, Any]] = entry.details
     if any(before[name] != change["to"] for name, change in changes.items()):
-        raise Conflict("The description was changed again since.", hint="Edit it. The audit log contains the earlier values.")
+        raise Conflict(
+            "The description was changed again since.", hint="Edit it. The audit log contains the earlier values."
+        )
     _write(locked, {**before, **{name: change["from"] for name, change in changes.items()}})
     back = {name: {"from": change["to"], "to": change["from"]} for name, change in changes.items()}
     _record(locked, by, AuditAction.RESTORED, back, now)

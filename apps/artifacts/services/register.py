@@ -189,7 +189,9 @@ class _Registration:
         ]  # fmt: skip
         save_edges(lab=self._lab, edges=edges, now=self._now)
         if self._updated:
-            Artifact.objects.filter(pk__in=[artifact.pk for artifact in self._updated], is_linked=True).update(is_linked=False)
+            Artifact.objects.filter(pk__in=[artifact.pk for artifact in self._updated], is_linked=True).update(
+                is_linked=False
+            )
             enqueue(kind=LINK_JOB, key=str(self._lab.pk), due_us=self._now + LINK_DELAY_US)
 
 

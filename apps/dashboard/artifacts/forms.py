@@ -122,7 +122,9 @@ class UnarchiveForm(ArtifactForm):
 
 class DescribeForm(ArtifactForm):
     action = "describe"
-    kind = forms.ChoiceField(choices=Kind.choices, error_messages={"invalid_choice": "Unknown kind. Choose one of the list."})
+    kind = forms.ChoiceField(
+        choices=Kind.choices, error_messages={"invalid_choice": "Unknown kind. Choose one of the list."}
+    )
     project = ProjectField(required=False, empty_label="None")
     licence = TextField(required=False, max_length=100, widget=forms.TextInput({"placeholder": "apache-2.0"}))
     note = TextField(required=False, max_length=1000, widget=forms.Textarea({"rows": 3}))

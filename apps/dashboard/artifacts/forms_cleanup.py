@@ -90,8 +90,8 @@ class RetentionForm(PlansForm):
             if name.startswith(PERIOD_PREFIX) and name not in self.fields:
                 message = f"{name.removeprefix(PERIOD_PREFIX)[:40]!r} is not a class with a retention period."
                 self.add_error(None, message)
-        for message in self.errors.get("project", ()):  # the field is hidden
-            self.add_error(None, message)
+        for error in self.errors.get("project", ()):  # the field is hidden
+            self.add_error(None, str(error))
         return super().clean() or self.cleaned_data
 
     def save(self) -> str:
@@ -101,9 +101,7 @@ class RetentionForm(PlansForm):
             for name in self.fields
             if name.startswith(PERIOD_PREFIX) and name in self.data
         }
-        set_retention_periods(
-            lab=self.visitor.lab, project=project, days=days, by=self.visitor.user, now=self.visitor.now
-        )
+        set_retention_periods(lab=self.visitor.lab, project=project, days=days, by=self.visitor.user, now=self.visitor.now)
         self.next_address = reverse("cleanup-plans") + (f"?project={project.slug}" if project else "")
         return f"Retention periods of {project.name if project else 'the lab'} saved."
 
@@ -219,7 +217,9 @@ class NotifyRemainingForm(PlanForm):
 class ObjectForm(PlanForm):
     action = "object"
     item = ItemsField(label="Items", error_messages={"required": "Select the items to exclude."})
-    reason = TextField(max_length=300, error_messages={"required": "Enter a short reason, for example “needed for a paper”."})
+    reason = TextField(
+        max_length=300, error_messages={"required": "Enter a short reason, for example “needed for a paper”."}
+    )
 
     def clean_item(self) -> list[int]:
         items: list[int] = self.cleaned_data["item"]

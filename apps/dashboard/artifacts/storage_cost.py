@@ -101,7 +101,9 @@ def break_even_text(year: StorageEnergy, retrain_mj: int) -> str:
 def break_even_sentence(chance: Fraction) -> str:
     """Return the break-even reuse probability as a sentence."""
     if chance > 1:
-        return f"Storing it for a year takes {_plain(chance)} times the energy of retraining. Keep it only for other reasons."
+        return (
+            f"Storing it for a year takes {_plain(chance)} times the energy of retraining. Keep it only for other reasons."
+        )
     if chance == 0:
         return "Storing it takes no energy, so it always pays off."
     if chance < Fraction(1, 1000):

@@ -48,9 +48,7 @@ def artifact(request: HttpRequest, visitor: Visitor, digest: str) -> HttpRespons
     target = _artifact_or_404(visitor, digest)
     if request.method == "POST":
         visitor.require_role(WRITERS)
-    forms = PageForms(
-        request, visitor, ARTIFACT_FORMS, initial={"describe": description_values(target)}, artifact=target
-    )
+    forms = PageForms(request, visitor, ARTIFACT_FORMS, initial={"describe": description_values(target)}, artifact=target)
     if request.method == "POST":
         form = cast("ArtifactForm", forms.submitted)
         if form.submit():
