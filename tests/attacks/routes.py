@@ -74,6 +74,7 @@ def address(route: str, small: SmallLab, run: str) -> str:
 # Parts of routes whose parameter is that of the lab's first thing of a kind.
 FIRST_OF: dict[str, tuple[str, Any]] = {
     "/rules/": ("pk", AttributionRule), "/mlflow/": ("pk", MlflowSource), "/plans/": ("uuid", CleanupPlan),
+    "/cleanup/": ("uuid", CleanupPlan),
     "/claims/": ("act", Claim), "/duplicates/": ("pk", DuplicateFinding), "/preflight/": ("uuid", Preflight),
 }  # fmt: skip
 PROJECT, ARTIFACT = "ours-only", "weights"

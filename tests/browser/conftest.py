@@ -116,7 +116,7 @@ def addresses(browser: Any, served: Served) -> list[str]:
         "/assets/new/?kind=laptop&search=latitude",
         f"/artifacts/{served.artifact}/",
         "/artifacts/?copies=twice&sort=-bytes",
-        "/artifacts/plans/",
+        "/artifacts/cleanup/",
         "/sites/",
         "/nodes/enrol/",
         "/scopes/?both=1",

@@ -23,3 +23,16 @@ def test_a_moved_page_redirects_with_its_arguments_and_query(method: str) -> Non
     uuid = UUID(int=7)
     response = getattr(Client(), method)(f"/old/{uuid}/?a=1&b=%C3%A9")
     assert (response.status_code, response["Location"]) == (301, f"/runs/{uuid}/?a=1&b=%C3%A9")
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("/artifacts/plans/", "/artifacts/cleanup/"),
+        (f"/artifacts/plans/{UUID(int=7)}/", f"/artifacts/cleanup/{UUID(int=7)}/"),
+        (f"/artifacts/plans/{UUID(int=7)}.csv", f"/artifacts/cleanup/{UUID(int=7)}.csv"),
+    ],
+)
+def test_moved_pages_of_artifacts_redirect(old: str, new: str) -> None:
+    response = Client().get(f"{old}?mine=1")
+    assert (response.status_code, response["Location"]) == (301, f"{new}?mine=1")
