@@ -1,4 +1,4 @@
-"""/tokens/codecarbon/: a token for an unmodified client, with the lines to copy."""
+"""/trackers/codecarbon/: a token for an unmodified client, with the lines to copy."""
 
 import re
 
@@ -8,12 +8,12 @@ from django.test import Client
 from apps.accounts.models import AuditEntry, Token
 from apps.fleet.models import Node
 from apps.fleet.selectors import measured_nodes
-from apps.trackers.models import CodeCarbonSource
+from apps.trackers.codecarbon.models import CodeCarbonSource
 from tests.builders import SmallLab
 from tests.dashboard.support import assert_needs_sign_in, assert_only, queries, text_of
 from tests.trackers.support import HARDWARE, Tracker, tracker
 
-PAGE = "/tokens/codecarbon/"
+PAGE = "/trackers/codecarbon/"
 
 
 def _form(lab: SmallLab, **more: str) -> dict[str, str]:

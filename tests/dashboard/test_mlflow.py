@@ -9,7 +9,7 @@ from apps.accounts.choices import Role
 from apps.accounts.models import AuditEntry, Membership, Project, User
 from apps.core.models import Job
 from apps.runs.models import Run
-from apps.trackers.models import MlflowRun, MlflowSource
+from apps.trackers.mlflow.models import MlflowRun, MlflowSource
 from tests.builders import T0, SmallLab
 from tests.dashboard.support import (
     assert_each_figure_explains_itself,
@@ -67,7 +67,7 @@ def test_a_password_is_sealed_and_never_shown(lab: SmallLab, owner: Client, fake
     assert "hunter2" not in wrong
     assert "ada" in wrong
     # left empty, it stays
-    owner.post(f"{PAGE}{source.pk}/", {**told, "do": "save", "secret": "", "name": "Renamed"})
+    owner.post(f"{PAGE}{source.pk}/", {**told, "action": "save", "secret": "", "name": "Renamed"})
     after = MlflowSource.objects.get()
     assert (after.name, after.secret) == ("Renamed", source.secret)
 
@@ -148,23 +148,23 @@ def test_its_clock_is_told(lab: SmallLab, owner: Client, fake: FakeMlflow) -> No
 def test_test_read_switch_and_remove(lab: SmallLab, owner: Client, fake: FakeMlflow) -> None:
     source = source_at(fake, lab)
     here = f"{PAGE}{source.pk}/"
-    assert "Reached, MLflow" in text_of(owner.post(here, {"do": "test"}, follow=True))
+    assert "Reached, MLflow" in text_of(owner.post(here, {"action": "test"}, follow=True))
     Job.objects.all().delete()
-    assert "read in a moment" in text_of(owner.post(here, {"do": "read"}, follow=True))
+    assert "read in a moment" in text_of(owner.post(here, {"action": "read"}, follow=True))
     assert Job.objects.get().kind == "trackers.mlflow"
-    assert "switched off" in text_of(owner.post(here, {"do": "off"}, follow=True))
+    assert "switched off" in text_of(owner.post(here, {"action": "off"}, follow=True))
     assert "read every minute" not in text_of(owner.get(here))
-    assert "switched on" in text_of(owner.post(here, {"do": "on"}, follow=True))
+    assert "switched on" in text_of(owner.post(here, {"action": "on"}, follow=True))
     assert "Remove it" in text_of(owner.get(f"{here}?remove=1"))
     assert "Remove it" not in text_of(owner.get(here))
-    assert "is removed" in text_of(owner.post(here, {"do": "remove"}, follow=True))
+    assert "is removed" in text_of(owner.post(here, {"action": "remove"}, follow=True))
     assert owner.get(here).status_code == 404
-    response = owner.post(PAGE, {"do": "x"})
+    response = owner.post(PAGE, {"action": "x"})
     assert response.status_code == 400
 
 
 def test_an_unknown_act_is_told(lab: SmallLab, owner: Client, fake: FakeMlflow) -> None:
-    response = owner.post(f"{PAGE}{source_at(fake, lab).pk}/", {"do": "explode"})
+    response = owner.post(f"{PAGE}{source_at(fake, lab).pk}/", {"action": "explode"})
     assert (response.status_code, "cannot be done to a server" in text_of(response)) == (400, True)
 
 
@@ -177,9 +177,9 @@ def test_viewers_and_members_look_and_change_nothing(lab: SmallLab, viewer: Clie
     for client in (viewer, member):
         for address in (PAGE, f"{PAGE}{source.pk}/"):
             page = without_secrets(text_of(client.get(address)))
-            assert 'name="do"' not in page
+            assert 'name="action"' not in page
             assert "Add a server" not in page
-            assert client.post(address, {**_form(lab, "http://127.0.0.1:1"), "do": "remove"}).status_code == 403
+            assert client.post(address, {**_form(lab, "http://127.0.0.1:1"), "action": "remove"}).status_code == 403
     assert MlflowSource.objects.filter(removed_us=None).count() == 1
 
 
@@ -187,7 +187,7 @@ def test_another_labs_server_is_not_there(lab: SmallLab, outsider: Client, fake:
     source = source_at(fake, lab, name="our secret server")
     assert "our secret server" not in text_of(outsider.get(PAGE))
     assert outsider.get(f"{PAGE}{source.pk}/").status_code == 404
-    assert outsider.post(f"{PAGE}{source.pk}/", {"do": "remove"}).status_code == 404
+    assert outsider.post(f"{PAGE}{source.pk}/", {"action": "remove"}).status_code == 404
     for choice in ({"node": str(lab.node.uuid)}, {"site": str(lab.site.pk)}):
         told = {**_form(lab, "http://127.0.0.1:1"), "project": "", "patterns": "x = default", "site": "", **choice}
         assert outsider.post(PAGE, told).status_code == 400

@@ -70,7 +70,7 @@ def test_a_finding_leads_to_both_side_by_side(lab: SmallLab, owner: Client) -> N
     Fingerprint.objects.create(run=_run(second))
     page = text_of(owner.get(f"/runs/{second}/"))
     assert f'Repeats <a href="/runs/{first}/">' in page
-    assert f'<a href="/duplicates/{found.pk}/">Both side by side</a>' in page
+    assert f'<a href="/runs/duplicates/{found.pk}/">' in page
     DuplicateFinding.objects.update(state="dismissed", decided_us=2)
     assert "Repeats <a" not in text_of(owner.get(f"/runs/{second}/"))
 

@@ -16,8 +16,8 @@ from apps.artifacts.models import Artifact, Copy, LineageEdge
 from apps.core.url_allowlist import parse_address
 from apps.trackers.mlflow import client as asking
 from apps.trackers.mlflow.artifact_files import entries, kind_of, proxied_path
+from apps.trackers.mlflow.models import MlflowFile, MlflowRun, MlflowSource
 from apps.trackers.mlflow.services import artifacts as reading
-from apps.trackers.models import MlflowFile, MlflowRun, MlflowSource
 from tests.artifacts.support import register_rows as told_by_scan
 from tests.artifacts.support import row as told_row
 from tests.builders import T0, SmallLab
