@@ -1,4 +1,4 @@
-"""/runs/duplicates/, /duplicates.csv and /duplicates/<pk>/ ."""
+"""/runs/duplicates/, /runs/duplicates.csv and /runs/duplicates/<pk>/ ."""
 
 import csv
 import io
@@ -44,17 +44,18 @@ def repeats(lab: SmallLab, number: int = 1, *, first: int = 0, **facts: Any) -> 
     return [each for each in found if each is not None]
 
 
-def decided(client: Client, chosen: list[DuplicateFinding], do: str, reason: str = "", address: str = "/runs/duplicates/") -> Any:
-    return client.post(address, {"item": [each.pk for each in chosen], "action": do, "reason": reason})
+def decided(client: Client, chosen: list[DuplicateFinding], action: str, reason: str = "") -> Any:
+    content = {"item": [finding.pk for finding in chosen], "action": action, "reason": reason}
+    return client.post("/runs/duplicates/", content)
 
 
 def test_the_inbox_lists_repeats_and_its_figures_explain_themselves(lab: SmallLab, owner: Client) -> None:
     repeats(lab, 2)
     page = text_of(owner.get("/runs/duplicates/"))
-    assert "2 runs wait" in page
+    assert 'data-open="2"' in page
     assert "again-0-1.py" in page
     assert "before-0.py" in page
-    assert "Done already" in page
+    assert ">Duplicate<" in page.replace(" <", "<")
     assert assert_each_figure_explains_itself(owner, page) == 6
     assert 12_000_002 in [value for query, value in figures_on(page) if "subject=runs%3A" in query]
 
@@ -62,9 +63,9 @@ def test_the_inbox_lists_repeats_and_its_figures_explain_themselves(lab: SmallLa
 def test_empty_says_how_to_ask_before(owner: Client) -> None:
     page = text_of(owner.get("/runs/duplicates/"))
     assert "labcarbon-collect check -- python train.py" in page
-    assert "No repeat waits" in page
-    assert "none confirmed" in page
-    assert "nothing counted" in page
+    assert 'data-open="0"' in page
+    assert 'data-empty="confirmed"' in page
+    assert 'data-empty="avoided"' in page
 
 
 def test_what_was_not_measured_is_said(lab: SmallLab, owner: Client) -> None:
@@ -83,7 +84,7 @@ def test_filters_live_in_the_address(lab: SmallLab, owner: Client) -> None:
     only = text_of(owner.get("/runs/duplicates/?certainty=possible&verdict=duplicate&text=poss&project=~unattributed"))
     assert "possible.py" in only
     assert "again-0-1.py" not in only
-    assert "No finding fits" in text_of(owner.get("/runs/duplicates/?verdict=near"))
+    assert 'data-empty="findings"' in text_of(owner.get("/runs/duplicates/?verdict=near"))
     assert "again-0-1.py" not in text_of(owner.get("/runs/duplicates/?state=confirmed"))
 
 
@@ -99,13 +100,12 @@ def test_many_are_dismissed_at_once_with_a_reason_and_undone(lab: SmallLab, owne
     chosen = repeats(lab, 3)
     response = decided(owner, chosen, "dismissed")
     assert response.status_code == 400
-    assert "Say why" in text_of(response)
+    assert 'data-field-error="reason"' in text_of(response)
     assert decided(owner, chosen, "dismissed", "the loader draws at random").status_code == 302
     assert set(DuplicateFinding.objects.values_list("state", "reason")) == {("dismissed", "the loader draws at random")}
-    assert "No repeat waits" in text_of(owner.get("/runs/duplicates/"))
-    assert "3 findings are open again" in text_of(
-        owner.post("/runs/duplicates/?state=dismissed", {"item": [each.pk for each in chosen], "action": "undo"}, follow=True)
-    )
+    assert 'data-open="0"' in text_of(owner.get("/runs/duplicates/"))
+    content = {"item": [finding.pk for finding in chosen], "action": "undo"}
+    assert "3 findings are open again" in text_of(owner.post("/runs/duplicates/?state=dismissed", content, follow=True))
     assert AuditEntry.objects.filter(lab=lab.lab, action__startswith="repeat.").count() == 2
 
 
@@ -113,7 +113,7 @@ def test_confirmed_repeats_are_summed(lab: SmallLab, owner: Client) -> None:
     chosen = repeats(lab, 2)
     decided(owner, chosen, "confirmed")
     page = text_of(owner.get("/runs/duplicates/"))
-    assert "Confirmed repeats used" in page
+    assert 'data-empty="confirmed"' not in page
     assert 12_000_002 in [value for _, value in figures_on(page)]
     assert assert_each_figure_explains_itself(owner, page) == 2
 
@@ -121,11 +121,11 @@ def test_confirmed_repeats_are_summed(lab: SmallLab, owner: Client) -> None:
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        ({"action": "confirmed"}, "No line was chosen"),
-        ({"item": "x", "action": "confirmed"}, "no such line"),
-        ({"item": "999999", "action": "confirmed"}, "no such finding"),
-        ({"item": "1", "action": "burn"}, "Nothing was chosen"),
-        ({"item": "1", "action": "open"}, "Nothing was chosen"),
+        ({"action": "confirmed"}, "Select at least one finding"),
+        ({"item": "x", "action": "confirmed"}, "Select findings of the list"),
+        ({"item": "999999", "action": "confirmed"}, "No such finding"),
+        ({"item": "1", "action": "burn"}, "Unknown action"),
+        ({"item": "1", "action": "open"}, "Unknown action"),
     ],
 )
 def test_bad_decisions_are_told_in_words(owner: Client, content: dict[str, str], said: str) -> None:
@@ -194,10 +194,10 @@ def test_a_finding_side_by_side(lab: SmallLab, owner: Client) -> None:
     spend(lab, found.original, 5_000_003, minute=50)
     metric(found.original, "val/acc", 0.91)
     page = text_of(owner.get(f"/runs/duplicates/{found.pk}/"))
-    assert "repeats what was run before" in page
-    assert "All parts were compared by content" in page
-    assert "val/acc 0.91" in page
-    assert "no metric was told" in page
+    assert 'data-verdict="duplicate"' in page
+    assert 'data-certainty="verified"' in page
+    assert 'data-metric="0.91"' in page
+    assert page.count("data-metric") == 1
     assert assert_each_figure_explains_itself(owner, page) == 4
 
 
@@ -211,7 +211,7 @@ def test_a_near_one_shows_both_values(lab: SmallLab, owner: Client) -> None:
     found = judged(stored(lab, minutes=3, wire={**lr(0.10000000001), "hardware": {"gpus": "8 × V100"}}))
     assert found is not None
     page = text_of(owner.get(f"/runs/duplicates/{found.pk}/"))
-    assert "is nearly what was run before" in page
+    assert 'data-verdict="near"' in page
     for text in ("0.10000000001", ">0.1<", "8 × V100", "2 × NVIDIA A100"):
         assert text in page
 
@@ -221,24 +221,24 @@ def test_decide_and_undo_on_the_finding(lab: SmallLab, owner: Client) -> None:
     address = f"/runs/duplicates/{found.pk}/"
     page = text_of(owner.post(address, {"action": "intentional", "reason": "asked by a reviewer"}, follow=True))
     assert "asked by a reviewer" in page
-    assert "On purpose" in page
+    assert 'data-state="intentional"' in page
     owner.post(address, {"action": "undo"})
     assert DuplicateFinding.objects.get().state == FindingState.OPEN
     response = owner.post(address, {"action": "dismissed"})
     assert response.status_code == 400
-    assert "Say why" in text_of(response)
+    assert 'data-field-error="reason"' in text_of(response)
 
 
 def test_a_parameter_is_no_longer_counted_and_counted_again(lab: SmallLab, owner: Client) -> None:
     project = Project.objects.get(lab=lab.lab, slug="demo")
     (found,) = repeats(lab, charged_project=project)
     address = f"/runs/duplicates/{found.pk}/"
-    assert "should not count in" in text_of(owner.get(address))
+    assert 'data-form="ignore-parameter"' in text_of(owner.get(address))
     page = text_of(owner.post(address, {"action": "ignore", "name": "epochs"}, follow=True))
-    assert "epochs no longer counts" in page
+    assert "now ignores epochs" in page
     assert IgnoredParameter.objects.get().name == "epochs"
     run_until_idle(worker="test")
-    assert "Count it again" in text_of(owner.get(address))
+    assert 'data-form="count-parameter"' in text_of(owner.get(address))
     owner.post(address, {"action": "count", "name": "epochs"})
     assert not IgnoredParameter.objects.exists()
     for name in ("no-such", "a\x00"):
@@ -267,13 +267,13 @@ def test_avoided_counts_after_a_week_and_never_before(lab: SmallLab, owner: Clie
         )  # fmt: skip
         Avoided.objects.create(lab=lab.lab, preflight=asked, run=run, f1=1, at_us=now - days * 24 * US_PER_HOUR)
     page = text_of(owner.get("/runs/duplicates/"))
-    assert "counted if nobody runs it until" in page
-    assert "Avoided, at least" in page
+    assert 'data-avoided="counted"' in page
+    assert 'data-avoided="waiting"' in page
     assert [value for query, value in figures_on(page) if "runs%3A" in query and "energy_mj" in query] == [6_000_001]
     assert assert_each_figure_explains_itself(owner, page) == 6
     Run.objects.filter(pk=run.pk).update(state=RunState.FAILED)
     page = text_of(owner.get("/runs/duplicates/"))
-    assert "the other run did not go so" in page
+    assert page.count('data-avoided="unexpected"') == 2
     assert "runs%3A" not in page
 
 
@@ -289,3 +289,11 @@ def test_hostile_names_stay_text(lab: SmallLab, owner: Client) -> None:
 
 def test_the_rail_shows_runs(owner: Client) -> None:
     assert '<a href="/runs/" aria-current="page">Runs</a>' in text_of(owner.get("/runs/duplicates/"))
+
+
+def test_a_refused_decision_keeps_its_reason(lab: SmallLab, owner: Client) -> None:
+    page = text_of(owner.post("/runs/duplicates/", {"action": "dismissed", "reason": "the loader draws at random"}))
+    assert "Select at least one finding" in page
+    assert repeats(lab)
+    page = text_of(owner.post("/runs/duplicates/", {"action": "dismissed", "reason": "the loader draws at random"}))
+    assert 'value="the loader draws at random"' in page

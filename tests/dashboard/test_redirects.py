@@ -17,3 +17,17 @@ def test_a_moved_page_redirects_with_its_arguments_and_query(method: str) -> Non
     uuid = UUID(int=7)
     response = getattr(Client(), method)(f"/old/{uuid}/?a=1&b=%C3%A9")
     assert (response.status_code, response["Location"]) == (301, f"/runs/{uuid}/?a=1&b=%C3%A9")
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("/duplicates/?state=all", "/runs/duplicates/?state=all"),
+        ("/duplicates.csv", "/runs/duplicates.csv"),
+        ("/duplicates/7/", "/runs/duplicates/7/"),
+        ("/tokens/codecarbon/", "/trackers/codecarbon/"),
+    ],
+)
+def test_addresses_of_runs_and_trackers(old: str, new: str) -> None:
+    response = Client().get(old)
+    assert (response.status_code, response["Location"]) == (301, new)

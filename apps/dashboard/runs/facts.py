@@ -14,6 +14,7 @@ from apps.runs.services.metrics import curve
 from apps.trackers.registry import trackers
 
 MAX_CURVE_POINTS = 500
+UNKNOWN = "unknown"
 SIBLINGS = {
     "f1": "with the same work", "f2": "that differ only in seeds", "f3": "with the same recipe but different code",
     "left_out": "that differ in one parameter",
@@ -28,6 +29,10 @@ class Fact:
     name: str
     text: str
     certainty: str = ""
+
+    @property
+    def is_unknown(self) -> bool:
+        return self.text == UNKNOWN
 
 
 @dataclass(frozen=True)
@@ -120,22 +125,22 @@ def _work(fingerprint: Fingerprint) -> list[Fact]:
         f"{name} {value_text(fingerprint, name, digest)}" for name, digest in sorted(fingerprint.seeds.items())
     )
     return [
-        Fact("Entry point", fingerprint.entry_name or "unknown"),
+        Fact("Entry point", fingerprint.entry_name or UNKNOWN),
         Fact(
             "Code",
-            code_text(fingerprint) or "unknown",
+            code_text(fingerprint) or UNKNOWN,
             "" if fingerprint.code or not fingerprint.code_weak else "without uncommitted changes",
         ),
         Fact("Data", _data(fingerprint), _certainty(fingerprint.data, fingerprint.data_weak)),
         _start(fingerprint),
-        Fact("Seeds", "unknown" if fingerprint.seeds is None else seeds or "unset"),
+        Fact("Seeds", UNKNOWN if fingerprint.seeds is None else seeds or "unset"),
     ]
 
 
 def _start(fingerprint: Fingerprint) -> Fact:
     digest = fingerprint.start or fingerprint.start_weak
     if not digest:
-        return Fact("Initial weights", "unknown")
+        return Fact("Initial weights", UNKNOWN)
     certainty = "" if fingerprint.start_name == "scratch" else _certainty(fingerprint.start, fingerprint.start_weak)
     return Fact("Initial weights", fingerprint.start_name or hash_label(digest), certainty)
 
@@ -146,7 +151,7 @@ def _certainty(verified: str, weak: str) -> str:
 
 def _data(fingerprint: Fingerprint) -> str:
     if not fingerprint.data and not fingerprint.data_weak:
-        return "unknown"
+        return UNKNOWN
     items = [_item(item) for item in fingerprint.data_items]
     return "; ".join(items) if items else hash_label(fingerprint.data or fingerprint.data_weak)
 

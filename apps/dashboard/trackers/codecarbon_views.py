@@ -5,7 +5,7 @@ from django.shortcuts import render
 from django.urls import path
 from django.views.decorators.cache import never_cache
 
-from apps.dashboard.decorators import Visitor, page
+from apps.dashboard.decorators import WRITERS, Visitor, page
 from apps.dashboard.forms import PageForms
 from apps.dashboard.redirects import moved
 from apps.dashboard.trackers.codecarbon import codecarbon_page, snippets
@@ -16,6 +16,8 @@ from apps.dashboard.trackers.codecarbon_forms import TokenForm
 @page("GET", "POST")
 def codecarbon(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
     """Show the lab's CodeCarbon tokens; POST creates one and shows it this one time."""
+    if request.method == "POST":
+        visitor.require_role(WRITERS)
     forms = PageForms(request, visitor, [TokenForm])
     form, token_snippets = forms[TokenForm.action], None
     if forms.submitted and form.submit():

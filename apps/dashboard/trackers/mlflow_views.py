@@ -23,6 +23,8 @@ from apps.trackers.mlflow.selectors import server_at
 @page("GET", "POST")
 def servers(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
     """List the lab's MLflow servers; POST adds one and tests the connection."""
+    if request.method == "POST":
+        visitor.require_role(MANAGERS)
     forms = PageForms(request, visitor, [AddServerForm], initial={"": {"verdicts": True, "files": True}})
     form = forms[AddServerForm.action]
     assert isinstance(form, AddServerForm)
