@@ -57,7 +57,7 @@ def prepare(port: int) -> tuple[str, dict[str, str]]:
         "runs": "/runs/",
         "run": f"/runs/{run.uuid}/",
         "compare": f"/runs/compare/?run={repeat.run.uuid}&run={repeat.original.uuid}",
-        "duplicates": "/duplicates/",
+        "duplicates": "/runs/duplicates/",
         "artifacts": "/artifacts/",
         "artifact": f"/artifacts/{model.digest}/",
         "storage": "/artifacts/storage/",

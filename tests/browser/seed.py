@@ -94,8 +94,8 @@ def _server(small: Any, run: uuid.UUID, now: int) -> None:
     """Add an MLflow server that is away, of which one run was taken and one was not."""
     from apps.accounts.models import Project
     from apps.runs.models import Run
+    from apps.trackers.mlflow.models import MlflowRun, MlflowSource
     from apps.trackers.mlflow.services.servers import SourceIn, add_source
-    from apps.trackers.models import MlflowRun, MlflowSource
 
     project = Project.objects.get(lab=small.lab, slug="demo")
     register_rows = SourceIn(name="MLflow of the lab", address="http://127.0.0.1:9",

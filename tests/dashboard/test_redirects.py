@@ -11,12 +11,6 @@ from apps.dashboard.redirects import moved
 urlpatterns = [moved("old/<uuid:uuid>/", "run"), path("", include("apps.dashboard.urls"))]
 
 
-@pytest.mark.parametrize(("old", "new"), [("/idle/", "/settings/idle/")])
-def test_old_addresses_of_attribution_redirect(old: str, new: str) -> None:
-    response = Client().get(f"{old}?period=30d")
-    assert (response.status_code, response["Location"]) == (301, f"{new}?period=30d")
-
-
 @override_settings(ROOT_URLCONF=__name__)
 @pytest.mark.parametrize("method", ["get", "head"])
 def test_a_moved_page_redirects_with_its_arguments_and_query(method: str) -> None:
@@ -31,8 +25,13 @@ def test_a_moved_page_redirects_with_its_arguments_and_query(method: str) -> Non
         ("/artifacts/plans/", "/artifacts/cleanup/"),
         (f"/artifacts/plans/{UUID(int=7)}/", f"/artifacts/cleanup/{UUID(int=7)}/"),
         (f"/artifacts/plans/{UUID(int=7)}.csv", f"/artifacts/cleanup/{UUID(int=7)}.csv"),
+        ("/duplicates/", "/runs/duplicates/"),
+        ("/duplicates.csv", "/runs/duplicates.csv"),
+        ("/duplicates/7/", "/runs/duplicates/7/"),
+        ("/idle/", "/settings/idle/"),
+        ("/tokens/codecarbon/", "/trackers/codecarbon/"),
     ],
 )
-def test_moved_pages_of_artifacts_redirect(old: str, new: str) -> None:
-    response = Client().get(f"{old}?mine=1")
-    assert (response.status_code, response["Location"]) == (301, f"{new}?mine=1")
+def test_former_addresses_redirect(old: str, new: str) -> None:
+    response = Client().get(f"{old}?period=30d")
+    assert (response.status_code, response["Location"]) == (301, f"{new}?period=30d")

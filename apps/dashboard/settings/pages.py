@@ -60,7 +60,7 @@ def tokens_page(visitor: Visitor) -> TokensPage:
     return TokensPage(
         own=own,
         services=[row for row in rows if row.token.kind == TokenKind.SERVICE],
-        trackers=[row for row in rows if row.token.kind == TokenKind.CC],
+        trackers=[row for row in rows if row.token.kind == TokenKind.TRACKER],
         nodes=[row for row in rows if row.token.kind == TokenKind.NODE],
         others=[row for row in rows if row.token.kind == TokenKind.USER and row.token.user_id != visitor.user.pk],
         scopes=[(scope, Scope(scope).label) for scope in SCOPES_OF_ROLE[visitor.role]],
