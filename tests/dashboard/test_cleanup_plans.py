@@ -206,7 +206,7 @@ def test_owners_see_it_on_every_page_they_open(
     assert "They were not mailed: no mail server is set" in page
     assert "Who was told" in page
     assert "on every page" in page
-    for path in ("/", "/runs/", PAGE, "/lab/"):
+    for path in ("/", "/runs/", PAGE, "/settings/"):
         page = text_of(member.get(path))
         assert "2 of your artifacts may go from ws-1 after" in page, path
         assert f'href="{_address(plan, "?mine=1")}"' in page

@@ -17,3 +17,9 @@ def test_a_moved_page_redirects_with_its_arguments_and_query(method: str) -> Non
     uuid = UUID(int=7)
     response = getattr(Client(), method)(f"/old/{uuid}/?a=1&b=%C3%A9")
     assert (response.status_code, response["Location"]) == (301, f"/runs/{uuid}/?a=1&b=%C3%A9")
+
+
+@pytest.mark.parametrize(("old", "new"), [("/lab/", "/settings/")])
+def test_an_old_address_redirects(old: str, new: str) -> None:
+    response = Client().get(f"{old}?a=1")
+    assert (response.status_code, response["Location"]) == (301, f"{new}?a=1")

@@ -13,7 +13,7 @@ from apps.core.text import is_unstorable
 from apps.core.units import PPM
 from apps.dashboard.decorators import WRITERS, Visitor, page
 from apps.dashboard.form_fields import optional_node, required_site
-from apps.dashboard.settings.views import DAY_US, LIFETIMES
+from apps.dashboard.settings.forms import DAY_US, LIFETIMES
 from apps.dashboard.trackers.codecarbon import codecarbon_page, snippets
 from apps.fleet.models import Site
 from apps.trackers.codecarbon.services.tokens import create_codecarbon_token
