@@ -83,7 +83,7 @@ def prepare(port: int) -> tuple[str, dict[str, str]]:
         "people": "/people/?period=30d",
         "tokens": "/tokens/",
         "audit": "/audit/",
-        "lab": "/lab/",
+        "lab": "/settings/",
     }
     code = issue_code(purpose=CodePurpose.SIGN_IN, now=now, lab=seeded.lab, user=seeded.owner)
     return f"/signin/?code={code}", pages

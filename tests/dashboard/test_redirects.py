@@ -29,6 +29,7 @@ def test_a_moved_page_redirects_with_its_arguments_and_query(method: str) -> Non
         ("/duplicates.csv", "/runs/duplicates.csv"),
         ("/duplicates/7/", "/runs/duplicates/7/"),
         ("/idle/", "/settings/idle/"),
+        ("/lab/", "/settings/"),
         ("/tokens/codecarbon/", "/trackers/codecarbon/"),
     ],
 )

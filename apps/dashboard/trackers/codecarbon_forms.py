@@ -6,11 +6,10 @@ from django import forms
 
 from apps.core.units import PPM
 from apps.dashboard.forms import DecimalField, ProjectField, TextField
+from apps.dashboard.settings.forms import DAY_US, LIFETIMES
 from apps.dashboard.trackers.forms import PlaceForm
 from apps.trackers.codecarbon.services.tokens import create_codecarbon_token
 
-DAY_US = 86_400_000_000
-LIFETIMES = (("", "No expiry"), ("30", "30 days"), ("90", "90 days"), ("365", "1 year"))
 PUE_RANGE = "Enter a PUE from 1 to 10."
 
 
