@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime, time
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 from django import forms
 from django.core.exceptions import ValidationError
@@ -171,6 +171,14 @@ class PageForm(forms.Form):
     def _auto_id(cls) -> str:
         """Return the pattern of element ids: forms of one page have fields of the same name."""
         return f"{cls.action}-%s" if cls.action else "%s"
+
+    @classmethod
+    def for_request(cls, request: HttpRequest, visitor: Visitor, **context: Any) -> Self:
+        """Return the only form of a page: bound on POST, else with initial values from the query string."""
+        if request.method == "POST":
+            return cls(visitor, request.POST, request.FILES, **context)
+        initial = {name: value for name, value in request.GET.items() if name in cls.base_fields}
+        return cls(visitor, initial=initial, **context)
 
     @property
     def status(self) -> int:
