@@ -2,7 +2,7 @@
 (function () {
   "use strict";
   document.querySelectorAll("form[data-choose]").forEach((form) => {
-    const boxes = [...form.querySelectorAll("input[name=line], input[name=run]")];
+    const boxes = [...form.querySelectorAll("input[name=item], input[name=line], input[name=run]")];
     const all = form.querySelector("[data-all]");
     const count = form.querySelector("[data-count]");
     function show() {

@@ -8,7 +8,7 @@ import pytest
 from apps.core.clock import now_us
 from tests.api.conftest import Labs
 from tests.assets.support import bought
-from tests.dashboard.keeping import NEW, model, worked
+from tests.dashboard.replacement import NEW, model, worked
 
 Refused = Callable[..., dict[str, Any]]
 OWN = "te_kg=100&old_w=300&old_idle_w=0&new_idle_w=0&idle_hours=0&hours=6000&new_w=400&ratio=0.25&pue=1&g_per_kwh=100"

@@ -29,7 +29,7 @@ from apps.ingest.models import Consumer
 from tests.assets.support import bought
 from tests.builders import T0, SmallLab, small_lab
 from tests.dashboard.conftest import client_of
-from tests.dashboard.keeping import worked
+from tests.dashboard.replacement import worked
 from tests.dashboard.support import (
     assert_each_figure_explains_itself,
     assert_needs_sign_in,

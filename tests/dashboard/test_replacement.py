@@ -1,4 +1,4 @@
-"""/assets/<id>/keep/ : replace it or keep it, in one sentence, with range and sources."""
+"""/assets/<id>/replacement/ : replace it or keep it, in one sentence, with range and sources."""
 
 import csv
 import io
@@ -16,7 +16,7 @@ from apps.replacement.text import an, years
 from tests.assets.support import bought
 from tests.builders import SmallLab, small_lab
 from tests.dashboard.conftest import client_of
-from tests.dashboard.keeping import GPU, NEW, OLD, model, worked
+from tests.dashboard.replacement import GPU, NEW, OLD, model, worked
 from tests.dashboard.support import (
     HOSTILE,
     assert_each_figure_explains_itself,
@@ -28,7 +28,7 @@ from tests.dashboard.support import (
 
 
 def _address(pk: int, **params: object) -> str:
-    return f"/assets/{pk}/keep/?" + "&".join(f"{name}={value}" for name, value in params.items())
+    return f"/assets/{pk}/replacement/?" + "&".join(f"{name}={value}" for name, value in params.items())
 
 
 def _title(page: str) -> str:
@@ -117,7 +117,7 @@ def test_the_ways_stand_as_chart_table_and_csv(lab: SmallLab, owner: Client) -> 
         "After 6 years, in t CO₂e from today on, the least first: replace now 0.460, replace in 2 years 0.700, keep it 1.08"
         in page
     )
-    address = re.search(r'href="(/assets/[0-9]+/keep[.]csv[?][^"]+)"', page)
+    address = re.search(r'href="(/assets/[0-9]+/replacement[.]csv[?][^"]+)"', page)
     assert address
     rows = list(csv.DictReader(io.StringIO(text_of(owner.get(address[1].replace("&amp;", "&"))))))
     assert [int(row["year"]) for row in rows] == list(range(7))
@@ -189,7 +189,7 @@ def test_without_a_card_the_newest_are_offered_and_words_are_searched(lab: Small
 )  # fmt: skip
 def test_bad_input_is_told_plainly(lab: SmallLab, owner: Client, field: str, value: str, words: str) -> None:
     card = bought(lab, now=now_us())
-    response = owner.get(f"/assets/{card.pk}/keep/", {field: value.replace("%00", "\x00")})
+    response = owner.get(f"/assets/{card.pk}/replacement/", {field: value.replace("%00", "\x00")})
     assert response.status_code == 400
     assert words in text_of(response)
     assert HOSTILE not in text_of(response)
@@ -222,14 +222,18 @@ def test_work_is_compared_by_the_mean_of_all_peaks_or_by_one(lab: SmallLab, owne
 def test_a_model_that_is_not_there_and_another_labs_asset_are_404(lab: SmallLab, owner: Client, outsider: Client) -> None:
     card = bought(lab, now=now_us())
     assert owner.get(_address(card.pk, new=10**9)).status_code == 404
-    for address in (f"/assets/{card.pk}/keep/", f"/assets/{card.pk}/keep.csv", f"/assets/{10**25}/keep/"):
+    for address in (
+        f"/assets/{card.pk}/replacement/",
+        f"/assets/{card.pk}/replacement.csv",
+        f"/assets/{10**25}/replacement/",
+    ):
         assert outsider.get(address).status_code == 404
-    assert "no such asset" in text_of(outsider.get(f"/assets/{card.pk}/keep/"))
+    assert "no such asset" in text_of(outsider.get(f"/assets/{card.pk}/replacement/"))
 
 
 def test_who_may_look_and_how(lab: SmallLab, owner: Client, viewer: Client) -> None:
     card = bought(lab, now=now_us())
-    for address in (f"/assets/{card.pk}/keep/", f"/assets/{card.pk}/keep.csv"):
+    for address in (f"/assets/{card.pk}/replacement/", f"/assets/{card.pk}/replacement.csv"):
         assert_needs_sign_in(address)
         assert_only(owner, address, "GET")
         assert viewer.get(address).status_code == 200
