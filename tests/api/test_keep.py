@@ -19,7 +19,7 @@ def test_it_works(labs: Labs) -> None:
     for caller in (labs.viewer, labs.member, labs.admin):
         told = caller("GET", f"assets/{card.pk}/keep/?new={model(NEW).pk}&{OWN}").json()
         assert told["verdict"] == "replace"
-        assert told["sentence"].startswith("Replace it: an NVIDIA GeForce RTX 4090 in its place pays back by ")
+        assert told["sentence"].startswith("Replace: an NVIDIA GeForce RTX 4090 pays back by ")
         assert told["break_even"]["value"]["years"] == "0.8333", "100 kg of 120 kg a year"
         assert told["break_even"]["low"] == told["break_even"]["value"] == told["break_even"]["high"]
         assert told["ways"][-1] == {
