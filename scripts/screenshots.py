@@ -71,7 +71,7 @@ def prepare(port: int) -> tuple[str, dict[str, str]]:
         "site": f"/sites/{seeded.lab.sites.order_by('id')[0].pk}/",
         "assets": "/assets/",
         "asset": f"/assets/{card.pk}/",
-        "keep": f"/assets/{card.pk}/keep/",
+        "keep": f"/assets/{card.pk}/replacement/",
         "fleet": "/assets/fleet/",
         "ranking": "/assets/ranking/",
         "catalog": "/catalog/",

@@ -209,10 +209,15 @@ class PageForm(ServiceForm):
                 field.limit_to_lab(visitor.lab)
 
     @classmethod
-    def from_request(cls, request: HttpRequest, visitor: Visitor, **options: Any) -> Self:
-        """Return the only form of a page: bound by a POST, else unbound. ``options`` as for the form itself."""
+    def from_request(cls, request: HttpRequest, visitor: Visitor, *, prefill: bool = False, **options: Any) -> Self:
+        """Return the only form of a page: bound by a POST, else unbound. ``options`` as for the form itself.
+
+        ``prefill``: the query string of a GET sets initial values.
+        """
         if request.method == "POST":
             return cls(visitor, request.POST, request.FILES, **options)
+        if prefill:
+            options["initial"] = {name: value for name, value in request.GET.items() if name in cls.base_fields}
         return cls(visitor, **options)
 
     @classmethod

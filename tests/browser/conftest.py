@@ -112,7 +112,7 @@ def addresses(browser: Any, served: Served) -> list[str]:
         f"/sites/{served.site}/",
         f"/nodes/{served.node}/move/?action=move&site={served.elsewhere}&when=always",
         f"/assets/{served.asset}/",
-        f"/assets/{served.asset}/?do=dispose&from_day={datetime.now(UTC):%Y-%m-%d}&counterpart=Recycler",
+        f"/assets/{served.asset}/?action=dispose&from_day={datetime.now(UTC):%Y-%m-%d}&counterpart=Recycler",
         "/assets/new/?kind=laptop&search=latitude",
         f"/artifacts/{served.artifact}/",
         "/artifacts/?copies=twice&sort=-bytes",

@@ -25,6 +25,8 @@ def test_a_moved_page_redirects_with_its_arguments_and_query(method: str) -> Non
         ("/artifacts/plans/", "/artifacts/cleanup/"),
         (f"/artifacts/plans/{UUID(int=7)}/", f"/artifacts/cleanup/{UUID(int=7)}/"),
         (f"/artifacts/plans/{UUID(int=7)}.csv", f"/artifacts/cleanup/{UUID(int=7)}.csv"),
+        ("/assets/7/keep/", "/assets/7/replacement/"),
+        ("/assets/7/keep.csv", "/assets/7/replacement.csv"),
         ("/duplicates/", "/runs/duplicates/"),
         ("/duplicates.csv", "/runs/duplicates.csv"),
         ("/duplicates/7/", "/runs/duplicates/7/"),
