@@ -86,15 +86,17 @@ def checks_in(statement: str) -> list[tuple[str, str]]:
 def rows_of(table: str) -> dict[str, dict[str, Any]]:
     """Return all rows of a table by their primary keys."""
     with connection.cursor() as cursor:
-        key = connection.introspection.get_primary_key_column(cursor, table)
+        keys = connection.introspection.get_primary_key_columns(cursor, table)
         quote = connection.ops.quote_name
-        cursor.execute(f"SELECT * FROM {quote(table)} ORDER BY {quote(key)}" if key else f"SELECT * FROM {quote(table)}")
+        cursor.execute(f"SELECT * FROM {quote(table)} ORDER BY {', '.join(map(quote, keys))}")
         names = [column[0] for column in cursor.description]
-        found = {}
-        for number, row in enumerate(cursor.fetchall(), 1):
+        found: dict[str, dict[str, Any]] = {}
+        for row in cursor.fetchall():
             values = {name: plain(value) for name, value in zip(names, row, strict=True)}
             masked = {name: "(masked)" for name in names if f"{table}.{name}" in MASKED and values[name] is not None}
-            found[str(values[key]) if key else str(number)] = {**values, **masked}
+            name = " ".join(str(values[key]) for key in keys)
+            assert name not in found, f"{table}: {name} twice"
+            found[name] = {**values, **masked}
         return found
 
 

@@ -31,8 +31,15 @@ def start_django(data_dir: Path, database_url: str) -> None:
     django.setup()
 
 
-def build(progress: Callable[[str], None]) -> None:
-    """Fill the database: what is shipped, then three labs."""
+def work() -> None:
+    """Do all jobs, whenever they are due."""
+    from tests.artifacts.support import settle
+
+    settle()
+
+
+def build(progress: Callable[[str], None]) -> dict[str, str]:
+    """Fill the database: what is shipped, then three labs. Return tokens of a person and of a node."""
     from django.core.management import call_command
 
     call_command("migrate", verbosity=0)
@@ -41,6 +48,7 @@ def build(progress: Callable[[str], None]) -> None:
     from tests.browser import seed as browser_seed
     from tests.builders import small_lab
     from tests.seeded import seed
+    from tests.seeded_more import add_more
     from tests.seeded_things import register_hardware, tell_artifacts
     from tests.shipped import shipped
 
@@ -57,4 +65,7 @@ def build(progress: Callable[[str], None]) -> None:
     tell_artifacts(seeded, now=NOW_US)
     reseed("attacks")
     fill(small_lab(name="Ours"))
+    reseed("more")
+    tokens = add_more(seeded, now=NOW_US)
     progress("labs built")
+    return {"person": tokens.person, "node": tokens.node}

@@ -60,6 +60,7 @@ THINGS = (
     ("/trackers/mlflow/{}/", "SELECT id FROM trackers_mlflowsource WHERE lab_id = %s ORDER BY id"),
 )  # fmt: skip
 MOST_OF_A_THING = 40
+MOST_OF_OTHERS = 5  # of visitors who are no admins
 MOST_OF_A_FORM = 3  # of linked addresses that differ in ids and values only
 MOST_EXPLAINED = 6  # the same for explanations of figures
 _NOT_FOLLOWED = re.compile(r"^/(api|static)/|^/accounts/logout/")
@@ -83,16 +84,17 @@ class Visits:
 
 
 def visitors() -> dict[str, tuple[int, Client]]:
-    """Return (lab's number, client) of the first admin of each lab, by the lab's slug."""
+    """Return (lab's number, client) of the first admin of each lab by the lab's slug, and of other roles by both."""
     found: dict[str, tuple[int, Client]] = {}
     query = (
-        "SELECT l.slug, l.id, m.user_id FROM accounts_membership m JOIN accounts_lab l ON l.id = m.lab_id "
-        "WHERE m.role = 'admin' ORDER BY m.id"
+        "SELECT l.slug, l.id, m.role, m.user_id FROM accounts_membership m JOIN accounts_lab l ON l.id = m.lab_id "
+        "ORDER BY m.id"
     )
-    for slug, lab, user in rows(query):
-        if slug not in found:
-            found[slug] = (lab, client_of(user))
-    return found
+    for slug, lab, role, user in rows(query):
+        name = slug if role == "admin" else f"{slug}/{role}"
+        if name not in found:
+            found[name] = (lab, client_of(user))
+    return dict(sorted(found.items()))
 
 
 def client_of(user: int) -> Client:
@@ -139,9 +141,10 @@ def visit_all(known: dict[str, list[str]] | None, progress: Callable[[str], None
 
 
 def _crawl(visits: Visits, slug: str, lab: int, client: Client) -> None:
+    is_admin = "/" not in slug
     waiting = PAGES.split()
     for form, query in THINGS:
-        waiting += things(lab, form, query)
+        waiting += things(lab, form, query, MOST_OF_A_THING if is_admin else MOST_OF_OTHERS)
     given = len(waiting)
     pairs = rows("SELECT r.uuid, o.uuid FROM preflight_repeat p JOIN runs_run r ON r.id = p.run_id "
                  "JOIN runs_run o ON o.id = p.of_id WHERE p.lab_id = %s ORDER BY p.id", lab)  # fmt: skip
@@ -160,7 +163,8 @@ def _crawl(visits: Visits, slug: str, lab: int, client: Client) -> None:
             continue
         seen.add(address)
         counts[form] = counts.get(form, 0) + 1
-        waiting += [link for link in _visit(visits, slug, client, address) if link not in seen]
+        linked = _visit(visits, slug, client, address)
+        waiting += [link for link in linked if link not in seen] if is_admin else []
 
 
 def _form_of(address: str) -> str:

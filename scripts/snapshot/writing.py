@@ -32,11 +32,12 @@ def write(folder: Path, *, data_dir: Path, database_url: str, like: Path | None)
         from scripts.snapshot import lab
 
         lab.start_django(data_dir, database_url)
-        lab.build(progress)
-        from scripts.snapshot import api, database, pages
+        tokens = lab.build(progress)
+        from scripts.snapshot import api, database, pages, writes
 
         visits = pages.visit_all(addresses["pages"] if addresses else None, progress)
         requests = api.request_all(addresses["api"] if addresses else None, visits.queries, progress)
+        writes.write_all(requests, tokens)
         save(folder / "addresses.json", {"pages": visits.addresses, "api": requests.addresses})
         for name, part in (
             ("pages", visits.pages), ("forms", visits.forms), ("charts", visits.charts), ("csv", visits.csv),

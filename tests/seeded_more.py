@@ -1,0 +1,206 @@
+"""What the seeded lab has besides figures: people, rules, claims, policies, tokens, further plans, imports, trackers.
+
+All of it is invented and comes in through services.
+"""
+
+import uuid
+from dataclasses import dataclass
+from typing import Any
+
+from apps.accounts.choices import Role, TokenKind
+from apps.accounts.invitations import invite, revoke_invitation
+from apps.accounts.members import remove_member
+from apps.accounts.models import Project
+from apps.accounts.services import create_project, issue_node_token, issue_user_token
+from apps.accounts.tokens import create_token, revoke_token
+from apps.artifacts.models import Artifact
+from apps.artifacts.retention import DAY_US
+from apps.artifacts.services.acts import lay_aside, make_candidate
+from apps.artifacts.services.holds import place_hold
+from apps.artifacts.services.plans import approve, choose, make_plan, tell_owners, withdraw
+from apps.artifacts.services.retaining import set_days
+from apps.assets.discovered import proposals
+from apps.assets.services.discovery import Chosen, confirm_discovered, dismiss
+from apps.assets.services.imports import bring, confirm
+from apps.assets.sheets.drafting import Options
+from apps.attribution.calc import Stretch
+from apps.attribution.models import Claim
+from apps.attribution.services import Criteria, claim, drafted_rule, end_rule, make_rule, undo_claim, withdraw_rule
+from apps.catalog.calc import Draft
+from apps.catalog.services import add_figure, add_model
+from apps.core.units import US_PER_HOUR
+from apps.energy.idle import set_idle_policy
+from apps.fleet.models import Node
+from apps.fleet.services import register_node, set_price, set_pue
+from apps.ingest.models import Consumer
+from apps.runs.ignored import ignore_parameter
+from apps.runs.models import Run
+from tests.artifacts.support import edge, row, settle, told
+from tests.builders import SmallLab, W, push
+from tests.seeded import Seeded, add_member
+from tests.trackers.support import tracker
+
+CSV = (
+    "name,kind,model,bought_on,serial\nStorage node,server,,2024-03-01,ST-1\n"
+    "Card of the desk,gpu,NVIDIA GeForce RTX 4090,2025-05-01,RTX-1\n"
+)
+HOURS = 24  # of a cluster's use
+
+
+@dataclass(frozen=True)
+class Tokens:
+    """What callers of the API sign in with."""
+
+    person: str
+    node: str
+
+
+def add_more(seeded: Seeded, *, now: int) -> Tokens:
+    """Fill the lab further; return tokens of its owner and of its server's collector."""
+    room = seeded.lab.sites.order_by("id")[0]
+    small = SmallLab(seeded.lab, seeded.owner, room, seeded.nodes[0])
+    create_project(lab=small.lab, slug="demo", name="Demo", now=now)
+    tokens = _people(seeded, small, now)
+    cluster = _cluster(small, now)
+    _attribution(small, cluster, now)
+    _policies(small, now)
+    _plans(seeded, small, now)
+    _register(small, now)
+    _catalogue(small, now)
+    _codecarbon(small, now)
+    settle()
+    return tokens
+
+
+def _people(seeded: Seeded, small: SmallLab, now: int) -> Tokens:
+    for name, role in (("ben", Role.MEMBER), ("vera", Role.VIEWER), ("petra", Role.PI), ("rolf", Role.MEMBER)):
+        person = add_member(seeded, username=name, role=role)
+        Run.objects.filter(lab=small.lab, os_user=name).update(user=person)
+    remove_member(lab=small.lab, person=person, by=small.owner, now=now)
+    invite(lab=small.lab, role=Role.MEMBER, by=small.owner, now=now, email="new@example.org", note="starts in May")
+    revoked, _ = invite(lab=small.lab, role=Role.VIEWER, by=small.owner, now=now, email="late@example.org")
+    revoke_invitation(lab=small.lab, pk=revoked.pk, by=small.owner, now=now)
+    for name in ("notebook", "retired"):
+        token, _ = create_token(
+            lab=small.lab, kind=TokenKind.USER, name=name, scopes=["runs:read"], expires_us=now + 90 * DAY_US,
+            by=small.owner, now=now,
+        )  # fmt: skip
+    revoke_token(lab=small.lab, public_id=token.public_id, by=small.owner, now=now)
+    return Tokens(
+        issue_user_token(lab=small.lab, user=small.owner, now=now, name="terminal"),
+        issue_node_token(lab=small.lab, node_uuid=small.node.uuid, now=now, by=small.owner),
+    )
+
+
+def _cluster(small: SmallLab, now: int) -> Node:
+    """A day of a shared machine: programs of people with and without an account, containers, what nobody names."""
+    identity = uuid.uuid5(uuid.NAMESPACE_DNS, "cluster.seeded.labcarbon.invalid")
+    node = register_node(lab=small.lab, uuid=identity, hostname="shared-1", facts={}, site=small.site, now=now)
+    begin = (now // US_PER_HOUR - 48) * US_PER_HOUR
+    users = ("proc:ben/python3", "proc:guest/blender", "container:4f0ad1c2b3", "unknown", "proc:petra/jupyter-lab")
+    for gpu in range(2):
+        windows = []
+        for hour in range(HOURS):
+            energy, start = 700_000_000 + 1_000_003 * hour + gpu, begin + hour * US_PER_HOUR
+            shares = ((users[(hour + gpu) % len(users)], energy - 50_000_001), ("idle", 50_000_001))
+            key = f"gpu:GPU-5ead0000-{gpu:04d}"
+            windows.append(W(key, energy, start, start + US_PER_HOUR, hour, shares, None, "nvml_power"))
+        facts = {key: {"name": "NVIDIA L40S", "driver": "580.159.04"}}
+        answers = push(node, windows, sent_at=now, received_us=now, settle=False, device_facts=facts)
+        assert answers == [["accepted"]] * HOURS, answers[:3]
+    settle()
+    return node
+
+
+def _attribution(small: SmallLab, node: Node, now: int) -> None:
+    vision, speech = (Project.objects.get(lab=small.lab, slug=slug) for slug in ("vision", "speech"))
+    since = now - 10 * DAY_US
+    for criteria, project, end in (
+        (Criteria(os_user="ben", node=node), vision, ""),
+        (Criteria(os_user="petra"), speech, ""),
+        (Criteria(cluster="hpc", account="acct-speech"), speech, "end"),
+        (Criteria(path_prefix="/home/guest"), vision, "withdraw"),
+    ):
+        rule = drafted_rule(lab=small.lab, criteria=criteria, project=project, person=None, from_us=since)
+        made = make_rule(rule=rule, by=small.owner, now=now)
+        if end == "end":
+            end_rule(rule=made, at_us=now, by=small.owner, now=now)
+        elif end:
+            withdraw_rule(rule=made, by=small.owner, now=now)
+    consumers = Consumer.objects.filter(lab=small.lab, kind__in=("proc", "container")).order_by("pk")
+    hour = now // US_PER_HOUR
+    for number, consumer in enumerate(consumers):
+        stretches = [Stretch(consumer.pk, node.pk, hour - 100, hour)]
+        act = claim(lab=small.lab, stretches=stretches, project=speech, by=small.owner, now=now + number)
+        if number % 2:
+            undo_claim(lab=small.lab, act=act, by=small.owner, now=now + number)
+    assert Claim.objects.filter(lab=small.lab).exists()
+    settle()
+
+
+def _policies(small: SmallLab, now: int) -> None:
+    set_idle_policy(lab=small.lab, policy="by_energy", from_us=now - 5 * DAY_US, by=small.owner, now=now)
+    price = {"ucurrency_per_kwh": 310_000, "currency": "EUR"}
+    set_price(site=small.site, **price, from_us=now - 20 * DAY_US, by=small.owner, now=now)  # type: ignore[arg-type]
+    set_pue(site=small.site, pue_ppm=1_280_000, from_us=now - 7 * DAY_US)
+    vision = Project.objects.get(lab=small.lab, slug="vision")
+    set_days(lab=small.lab, project=None, days={"intermediate": "45"}, by=small.owner, now=now)
+    set_days(lab=small.lab, project=vision, days={"intermediate": "60", "crashed": "never"}, by=small.owner, now=now)
+    ignore_parameter(project=vision, name="batch", by=small.owner, now=now)
+
+
+def _plans(seeded: Seeded, small: SmallLab, now: int) -> None:
+    """On the desk: a plan that was withdrawn, then one that is approved."""
+    lab = SmallLab(small.lab, small.owner, small.site, seeded.nodes[1])
+    runs = list(Run.objects.filter(lab=lab.lab, state="finished").order_by("-started_us")[:3])
+    rows = [
+        row(f"desk-{run.pk}-{step}.ckpt", kind="checkpoint", bytes=900_000_000 + step, facts={"step": step},
+            copies=[{"path": f"/home/ada/{run.pk}/{step}.ckpt", "medium": "ssd"}], runs=[edge(run)])
+        for run in runs for step in range(1, 6)
+    ]  # fmt: skip
+    told(lab, *rows, now=now - 200 * DAY_US, by=lab.owner)
+    settle()
+    first = make_plan(lab=lab.lab, node=lab.node, project=None, by=lab.owner, now=now - 30 * DAY_US)
+    withdraw(plan=first, by=lab.owner, now=now - 29 * DAY_US)
+    plan = make_plan(lab=lab.lab, node=lab.node, project=None, by=lab.owner, now=now - 20 * DAY_US)
+    line = plan.lines.order_by("pk")[0].pk
+    choose(plan=plan, chosen=[], shown=[line], by=lab.owner, now=now - 20 * DAY_US)
+    tell_owners(plan=plan, grace_days=14, trash_days=14, by=lab.owner, now=now - 20 * DAY_US)
+    approve(plan=plan, by=lab.owner, now=now - 2 * DAY_US)
+    free = Artifact.objects.filter(lab=lab.lab, kind="checkpoint", plan_lines=None).order_by("pk")
+    if len(some := list(free[:2])) == 2:
+        make_candidate(artifact=some[0], by=lab.owner, now=now)
+        lay_aside(artifact=some[1], by=lab.owner, now=now)
+    held: dict[str, Any] = {"until_hour": None, "by": lab.owner, "keeper": True, "now": now}
+    place_hold(on=Project.objects.get(lab=lab.lab, slug="speech"), reason="Audit of the grant", **held)
+    place_hold(on=runs[0], reason="Thesis of Ben", **held)
+
+
+def _register(small: SmallLab, now: int) -> None:
+    """An import that is confirmed and one that has a wrong line; what collectors saw: one registered, one dismissed."""
+    done = bring(lab=small.lab, file_name="hardware.csv", content=CSV.encode(), options=Options(), by=small.owner, now=now)
+    confirm(row=done, by=small.owner, now=now)
+    wrong = CSV + "Broken line,gpu,,soon,\n"
+    bring(lab=small.lab, file_name="wrong.csv", content=wrong.encode(), options=Options(), by=small.owner, now=now)
+    settle()
+    keys = [each.key for each in proposals(small.lab)]
+    chosen = [Chosen(keys[0], now - 400 * DAY_US, 5 * 8_760, kind="server")]
+    confirm_discovered(lab=small.lab, chosen=chosen, by=small.owner, now=now)
+    dismiss(lab=small.lab, keys=keys[-1:], by=small.owner, now=now)
+
+
+def _catalogue(small: SmallLab, now: int) -> None:
+    model = add_model(lab=small.lab, kind="gpu", name="Prototype card", by=small.owner, now=now)
+    draft = Draft(method="pcf", unit="item", total_ug=151_000_000_007, source="Letter of the vendor", note="")
+    add_figure(lab=small.lab, model=model, draft=draft, by=small.owner, now=now)
+
+
+def _codecarbon(small: SmallLab, now: int) -> None:
+    """Notebooks of a machine without a collector: two runs, the second by hand of a client that tells a PUE."""
+    for number, pue_ppm in enumerate((1_000_000, 1_200_000)):
+        client = tracker(small, pue_ppm=pue_ppm, name=f"notebooks {number}")
+        run = client.begin(timestamp="2026-11-19T08:00:00+00:00", experiment_id=str(uuid.UUID(int=number + 1)))
+        for step in range(1, 6):
+            at_us = now - 26 * US_PER_HOUR + step * 120_000_000
+            client.emit(run, at_us=at_us, gpu=0.005 + number / 1000, cpu=0.002, ram=0.0001)
+    settle()
