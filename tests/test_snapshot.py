@@ -34,14 +34,14 @@ def test_equals_pass(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
 def test_changed_missing_and_added_keys_are_listed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pages = {
         "lab /runs/": {"status": 200, "values": ["figure=a value=3"]},
-        "lab /new/": {"status": 200},
+        "lab /new/": {"status": 200, "values": []},
         "lab /lab/": {"values": []},
     }
     one, other = folder(tmp_path / "a", PAGES), folder(tmp_path / "b", pages)
     assert keys(one, other) == [
         ("lab /runs/ › values[0]", '"figure=a value=1"', '"figure=a value=3"'),
         ("lab /runs/ › values[1]", '"figure=b value=2"', "(absent)"),
-        ("lab /new/ › status", "(absent)", "200"),
+        ("lab /new/", "(absent)", "(2 values)"),
     ]
     assert compare(one, other) == 1
     printed = capsys.readouterr().out

@@ -40,9 +40,10 @@ GROUPS = {
     "energy_mj": USE_GROUPS, "facility_energy_mj": USE_GROUPS, "emission_ug": USE_GROUPS, "embodied_ug": HARDWARE_GROUPS,
     "embodied_inventory_ug": HARDWARE_GROUPS, "carbon_ug": BOTH_GROUPS, "carbon_inventory_ug": BOTH_GROUPS,
 }  # fmt: skip
-PARAMETERS = frozenset(
-    ["accounting", "basis", "consumer", "from", "metric", "os_user", "profile", "program", "project", "quality", "scope", "subject", "to", "use"]
-)
+PARAMETERS = frozenset({
+    "accounting", "basis", "consumer", "from", "metric", "os_user", "profile", "program", "project", "quality", "scope",
+    "subject", "to", "use",
+})  # fmt: skip
 MOST_QUERIES = 150
 JSON = "application/json"
 WORDS = frozenset({"description", "summary", "operationId"})

@@ -81,10 +81,24 @@ def differences(
     for name in sorted(files(before) | files(after)):
         if not is_compared(name, only, optional):
             continue
-        one, other = leaves_of(before / name), leaves_of(after / name)
-        for key in [*one, *(key for key in other if key not in one)]:
-            if (values := (one.get(key, ABSENT), other.get(key, ABSENT)))[0] != values[1]:
-                yield Difference(name, key, *values)
+        one, other = entries_of(before / name), entries_of(after / name)
+        for entry in [*one, *(entry for entry in other if entry not in one)]:
+            if entry in one and entry in other:
+                yield from _differing(name, one[entry], other[entry])
+            else:
+                yield Difference(name, entry, _counted(one.get(entry)), _counted(other.get(entry)))
+
+
+def _differing(name: str, one: dict[str, str], other: dict[str, str]) -> Iterator[Difference]:
+    for key in [*one, *(key for key in other if key not in one)]:
+        if (values := (one.get(key, ABSENT), other.get(key, ABSENT)))[0] != values[1]:
+            yield Difference(name, key, *values)
+
+
+def _counted(leaves: dict[str, str] | None) -> str:
+    if leaves is None:
+        return ABSENT
+    return next(iter(leaves.values())) if len(leaves) == 1 else f"({len(leaves)} values)"
 
 
 def files(folder: Path) -> set[str]:
@@ -102,14 +116,17 @@ def is_compared(name: str, only: Sequence[str], optional: Sequence[str]) -> bool
     return name not in NEVER and any(fnmatchcase(name, pattern) for pattern in only)
 
 
-def leaves_of(path: Path) -> dict[str, str]:
-    """Return each value of a file by its key; of a text each line by its number."""
+def entries_of(path: Path) -> dict[str, dict[str, str]]:
+    """Return the values of each entry of a file by their keys: an entry is a first-level key, or a line of a text."""
     if not path.exists():
         return {}
     text = path.read_text(encoding="utf-8")
     if path.suffix != ".json":
-        return {f"line {number}": line for number, line in enumerate(text.splitlines(), 1)}
-    return dict(leaves(json.loads(text)))
+        return {f"line {number}": {f"line {number}": line} for number, line in enumerate(text.splitlines(), 1)}
+    content = json.loads(text)
+    return {
+        name: dict(leaves(part, name)) for name, part in (content if isinstance(content, dict) else {"": content}).items()
+    }
 
 
 def leaves(value: Any, key: str = "") -> Iterator[tuple[str, str]]:

@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from scripts.snapshot import collector
 from scripts.snapshot.freezing import frozen
 
 _STARTED = time.perf_counter()
@@ -24,9 +25,24 @@ def save(path: Path, value: Any) -> None:
     path.write_text(text + "\n", encoding="utf-8")
 
 
+def commands() -> dict[str, list[str]]:
+    """Return the options of the server's own management commands."""
+    from django.core.management import get_commands, load_command_class
+
+    found = {}
+    for name, app in get_commands().items():
+        if isinstance(app, str) and app.startswith(("apps.", "labcarbon")):
+            parser = load_command_class(app, name).create_parser("manage.py", name)
+            found[name] = sorted(option for action in parser._actions for option in action.option_strings)  # noqa: SLF001
+    return found
+
+
 def write(folder: Path, *, data_dir: Path, database_url: str, like: Path | None) -> None:
     """Build the lab and write its facts."""
     addresses = json.loads((like / "addresses.json").read_text(encoding="utf-8")) if like else None
+    recordings = data_dir / "collector"
+    recordings.mkdir()
+    save(folder / "collector.json", collector.record_all(recordings, progress))
     logging.disable(logging.CRITICAL)  # refused requests are facts as well
     with frozen():
         from scripts.snapshot import lab
@@ -51,6 +67,7 @@ def write(folder: Path, *, data_dir: Path, database_url: str, like: Path | None)
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_text(text + "\n", encoding="utf-8")
         save(folder / "schema.json", database.schema())
+        save(folder / "commands.json", commands())
         rows = 0
         tables = database.tables()
         for table in tables:
