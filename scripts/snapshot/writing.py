@@ -68,12 +68,14 @@ def write(folder: Path, *, data_dir: Path, database_url: str, like: Path | None)
                 path.write_text(text + "\n", encoding="utf-8")
         save(folder / "schema.json", database.schema())
         save(folder / "commands.json", commands())
-        rows = 0
+        rows, sums = 0, {}
         tables = database.tables()
         for table in tables:
             values = database.rows_of(table)
             rows += len(values)
+            sums[table] = database.sums_of(values)
             save(folder / "rows" / f"{table}.json", values)
+        save(folder / "sums.json", sums)
     figures = sum(len(page["values"]) for page in visits.pages.values())
     counts = {
         "pages": len(visits.pages), "values on pages": figures, "charts": len(visits.charts), "csv files": len(visits.csv),
