@@ -5,6 +5,7 @@ import re
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from difflib import SequenceMatcher
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
@@ -90,9 +91,28 @@ def differences(
 
 
 def _differing(name: str, one: dict[str, str], other: dict[str, str]) -> Iterator[Difference]:
-    for key in [*one, *(key for key in other if key not in one)]:
-        if (values := (one.get(key, ABSENT), other.get(key, ABSENT)))[0] != values[1]:
-            yield Difference(name, key, *values)
+    befores, afters = _lists_of(one), _lists_of(other)
+    for key in [*befores, *(key for key in afters if key not in befores)]:
+        before, after = befores.get(key, []), afters.get(key, [])
+        for first, last, start, end in _blocks(before, after):
+            if before[first:last] != after[start:end]:
+                shown = f"{key[:-1]}{first}]" if key.endswith("[]") else key
+                yield Difference(name, shown, ", ".join(before[first:last]) or ABSENT, ", ".join(after[start:end]) or ABSENT)
+
+
+def _lists_of(leaves: dict[str, str]) -> dict[str, list[str]]:
+    """Return the items of each list by its key and ``[]``, and other values as lists of one."""
+    found: dict[str, list[str]] = {}
+    for key, value in leaves.items():
+        found.setdefault(f"{key[: key.rindex('[')]}[]" if key.endswith("]") else key, []).append(value)
+    return found
+
+
+def _blocks(before: list[str], after: list[str]) -> Iterator[tuple[int, int, int, int]]:
+    """Yield what is compared with what: by position, or where items were added or removed by the longest common parts."""
+    if len(before) == len(after):
+        return ((number, number + 1, number, number + 1) for number in range(len(before)))
+    return (block[1:] for block in SequenceMatcher(None, before, after, autojunk=False).get_opcodes())
 
 
 def _counted(leaves: dict[str, str] | None) -> str:
@@ -117,12 +137,12 @@ def is_compared(name: str, only: Sequence[str], optional: Sequence[str]) -> bool
 
 
 def entries_of(path: Path) -> dict[str, dict[str, str]]:
-    """Return the values of each entry of a file by their keys: an entry is a first-level key, or a line of a text."""
+    """Return the values of each entry of a file by their keys: an entry is a first-level key, or a whole text."""
     if not path.exists():
         return {}
     text = path.read_text(encoding="utf-8")
     if path.suffix != ".json":
-        return {f"line {number}": {f"line {number}": line} for number, line in enumerate(text.splitlines(), 1)}
+        return {"": {f"line[{number}]": line for number, line in enumerate(text.splitlines(), 1)}}
     content = json.loads(text)
     return {
         name: dict(leaves(part, name)) for name, part in (content if isinstance(content, dict) else {"": content}).items()
@@ -130,11 +150,15 @@ def entries_of(path: Path) -> dict[str, dict[str, str]]:
 
 
 def leaves(value: Any, key: str = "") -> Iterator[tuple[str, str]]:
-    """Yield (key, value as JSON) of each leaf; an empty list or object is a leaf."""
+    """Yield (key, value as JSON) of each leaf; an empty list or object is one, and a list of values in a list."""
     if isinstance(value, dict) and value:
         for name, part in value.items():
             yield from leaves(part, f"{key} › {name}" if key else name)
-    elif isinstance(value, list) and value:
+    elif (
+        isinstance(value, list)
+        and value
+        and not (key.endswith("]") and not any(isinstance(part, dict | list) for part in value))
+    ):
         for number, part in enumerate(value):
             yield from leaves(part, f"{key}[{number}]")
     else:
