@@ -122,11 +122,11 @@ def _attribution(small: SmallLab, node: Node, now: int) -> None:
         (Criteria(path_prefix="/home/guest"), vision, "withdraw"),
     ):
         rule = drafted_rule(lab=small.lab, criteria=criteria, project=project, person=None, from_us=since)
-        made = make_rule(rule=rule, by=small.owner, now=now)
+        written = make_rule(rule=rule, by=small.owner, now=now)
         if end == "end":
-            end_rule(rule=made, at_us=now, by=small.owner, now=now)
+            end_rule(rule=written, at_us=now, by=small.owner, now=now)
         elif end:
-            withdraw_rule(rule=made, by=small.owner, now=now)
+            withdraw_rule(rule=written, by=small.owner, now=now)
     consumers = Consumer.objects.filter(lab=small.lab, kind__in=("proc", "container")).order_by("pk")
     hour = now // US_PER_HOUR
     for number, consumer in enumerate(consumers):
@@ -167,10 +167,10 @@ def _plans(seeded: Seeded, small: SmallLab, now: int) -> None:
     choose(plan=plan, chosen=[], shown=[line], by=lab.owner, now=now - 20 * DAY_US)
     tell_owners(plan=plan, grace_days=14, trash_days=14, by=lab.owner, now=now - 20 * DAY_US)
     approve(plan=plan, by=lab.owner, now=now - 2 * DAY_US)
-    free = Artifact.objects.filter(lab=lab.lab, kind="checkpoint", plan_lines=None).order_by("pk")
-    if len(some := list(free[:2])) == 2:
-        make_candidate(artifact=some[0], by=lab.owner, now=now)
-        lay_aside(artifact=some[1], by=lab.owner, now=now)
+    unplanned = Artifact.objects.filter(lab=lab.lab, kind="checkpoint", plan_lines=None).order_by("pk")
+    if len(spare := list(unplanned[:2])) == 2:
+        make_candidate(artifact=spare[0], by=lab.owner, now=now)
+        lay_aside(artifact=spare[1], by=lab.owner, now=now)
     held: dict[str, Any] = {"until_hour": None, "by": lab.owner, "keeper": True, "now": now}
     place_hold(on=Project.objects.get(lab=lab.lab, slug="speech"), reason="Audit of the grant", **held)
     place_hold(on=runs[0], reason="Thesis of Ben", **held)
@@ -183,7 +183,7 @@ def _register(small: SmallLab, now: int) -> None:
     wrong = CSV + "Broken line,gpu,,soon,\n"
     bring(lab=small.lab, file_name="wrong.csv", content=wrong.encode(), options=Options(), by=small.owner, now=now)
     settle()
-    keys = [each.key for each in proposals(small.lab)]
+    keys = [proposal.key for proposal in proposals(small.lab)]
     chosen = [Chosen(keys[0], now - 400 * DAY_US, 5 * 8_760, kind="server")]
     confirm_discovered(lab=small.lab, chosen=chosen, by=small.owner, now=now)
     dismiss(lab=small.lab, keys=keys[-1:], by=small.owner, now=now)

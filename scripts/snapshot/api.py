@@ -60,14 +60,14 @@ class Requests:
 
 
 def request_all(
-    known: dict[str, list[str]] | None, queries: dict[str, list[str]], progress: Callable[[str], None]
+    addresses: dict[str, list[str]] | None, queries: dict[str, list[str]], progress: Callable[[str], None]
 ) -> Requests:
     """Request everything that can be read, then write."""
     requests = Requests()
     reseed("api")
     for slug, (lab, client) in visitors().items():
         requests.addresses[slug] = (
-            known.get(slug, []) if known else _addresses(lab, queries.get(slug, []), 5 if "/" in slug else 40)
+            addresses.get(slug, []) if addresses else _addresses(lab, queries.get(slug, []), 5 if "/" in slug else 40)
         )
         for address in requests.addresses[slug]:
             note(requests, slug, client, "GET", address)
@@ -78,20 +78,20 @@ def request_all(
 
 
 def _addresses(lab: int, queries: list[str], most: int) -> list[str]:
-    found = [f"/api/v1/{path}" for path in READS.split()]
+    paths = [f"/api/v1/{path}" for path in READS.split()]
     for form, query in THINGS:
-        found += [f"/api/v1/{path}" for path in things(lab, form, query, most)]
+        paths += [f"/api/v1/{path}" for path in things(lab, form, query, most)]
     projects = [row[0] for row in rows("SELECT slug FROM accounts_project WHERE lab_id = %s ORDER BY id", lab)]
     for metric, groups in GROUPS.items():
-        found.append(f"/api/v1/figures/?metric={metric}&{FROM_TO}")
-        found += [f"/api/v1/figures/?metric={metric}&{FROM_TO}&group_by={group}" for group in groups]
-        found += [f"/api/v1/figures/?metric={metric}&{FROM_TO}&subject=project:{slug}" for slug in projects]
-        found += [f"/api/v1/explain/?metric={metric}&{FROM_TO}&subject=project:{slug}" for slug in projects]
+        paths.append(f"/api/v1/figures/?metric={metric}&{FROM_TO}")
+        paths += [f"/api/v1/figures/?metric={metric}&{FROM_TO}&group_by={group}" for group in groups]
+        paths += [f"/api/v1/figures/?metric={metric}&{FROM_TO}&subject=project:{slug}" for slug in projects]
+        paths += [f"/api/v1/explain/?metric={metric}&{FROM_TO}&subject=project:{slug}" for slug in projects]
     queries = [query for query in queries if {part.partition("=")[0] for part in query.split("&")} <= PARAMETERS]
     step = max(1, -(-len(queries) // MOST_QUERIES))
     for query in queries[::step]:
-        found += [f"/api/v1/figures/?{query}", f"/api/v1/explain/?{query}"]
-    return list(dict.fromkeys(found))
+        paths += [f"/api/v1/figures/?{query}", f"/api/v1/explain/?{query}"]
+    return list(dict.fromkeys(paths))
 
 
 def note(

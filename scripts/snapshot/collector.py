@@ -81,15 +81,15 @@ def without_chance(text: str) -> str:
 
 def record_all(folder: Path, progress: Callable[[str], None]) -> dict[str, Any]:
     """Return all facts of the collector."""
-    found = {}
+    facts = {}
     for name, record in (
         ("options", _options), ("daemon", _daemon), ("measured", _measured), ("check", _check), ("run", _run),
         ("scan", _scan), ("apply-plan", _apply_plan), ("import-sacct", _import_sacct),
     ):  # fmt: skip
         (folder / name).mkdir()
-        found[name] = record(folder / name)
+        facts[name] = record(folder / name)
         progress(f"collector: {name}")
-    return found
+    return facts
 
 
 def _collector(root: Path, **settings: str) -> Collector:
@@ -98,7 +98,8 @@ def _collector(root: Path, **settings: str) -> Collector:
 
 def _requests(server: Any, root: Path, show: Callable[[Any, Path], Any] = masked) -> list[Any]:
     return [
-        {"method": each.method, "path": without_chance(each.path), "body": show(each.body, root)} for each in server.requests
+        {"method": request.method, "path": without_chance(request.path), "body": show(request.body, root)}
+        for request in server.requests
     ]
 
 
@@ -107,13 +108,13 @@ def _shape_of(value: Any, root: Path) -> Any:
 
 
 def _options(root: Path) -> Any:
-    """The options of each command."""
+    """The options of request command."""
     collector = _collector(root)
-    found = {}
+    options = {}
     for command in COMMANDS:
         text = collector.call(command, "--help").stdout
-        found[command] = sorted(set(re.findall(r"(?<![\w-])--[a-z][a-z-]*", text)))
-    return found
+        options[command] = sorted(set(re.findall(r"(?<![\w-])--[a-z][a-z-]*", text)))
+    return options
 
 
 def _daemon(root: Path) -> Any:
@@ -146,8 +147,8 @@ def _daemon(root: Path) -> Any:
             child.wait()
             node.stop()
         sent = {}
-        for each in _requests(server, root, _shape_of):
-            sent.setdefault(f"{each['method']} {each['path']}", each["body"])
+        for request in _requests(server, root, _shape_of):
+            sent.setdefault(f"{request['method']} {request['path']}", request["body"])
     return {"socket": socket, "commands": commands, "sent": sent, "spool": _schema_of(node.home / "spool.db")}
 
 
@@ -157,37 +158,39 @@ def _measured(root: Path) -> Any:
         reseed("collector")
         machine = Machine(processes=(ProcessUse(7, 600), ProcessUse(8, 200), ProcessUse(9)))
         keys = {7: f"run:{RUN}", 8: f"run:{OTHER}", 9: "proc:ana/python"}
-        made = station(root, machine, who=FakeWho(machine, keys), idle_mw=2_000)
-        made.poll(with_processes=True)
+        meters = station(root, machine, who=FakeWho(machine, keys), idle_mw=2_000)
+        meters.poll(with_processes=True)
         for second in range(1, 400):
             machine.step(30 if second == 200 else 1, gpu_mj=300_000 + 7 * second, cpu_mj=5_000 + second)
             machine.work(f"run:{RUN}", 600_000)
             machine.work("proc:ana/python", 200_000)
             if second == 300:
                 machine.epoch = "e2"
-            made.poll(with_processes=second % 5 == 0)
-        made.flush()
-        found = {"schema": _schema_of(root / "spool.db"), "rows": _rows_of(root / "spool.db")}
-        pusher = Pusher(made.spool, Transport(server.url, "t"), node=NODE, boot="b", interval_us=60_000_000, now=machine.now)
-        while made.spool.depth().rows:
+            meters.poll(with_processes=second % 5 == 0)
+        meters.flush()
+        stored = {"schema": _schema_of(root / "spool.db"), "rows": _rows_of(root / "spool.db")}
+        pusher = Pusher(
+            meters.spool, Transport(server.url, "t"), node=NODE, boot="b", interval_us=60_000_000, now=machine.now
+        )
+        while meters.spool.depth().rows:
             pusher.push()
-        made.spool.close()
-        return {**found, "sent": [each.body for each in server.requests]}
+        meters.spool.close()
+        return {**stored, "sent": [request.body for request in server.requests]}
 
 
 def _schema_of(path: Path) -> Any:
     if not path.exists():
-        return sorted(each.name for each in path.parent.iterdir())
+        return sorted(file.name for file in path.parent.iterdir())
     with contextlib.closing(sqlite3.connect(path)) as database:
         return dict(database.execute("SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL ORDER BY name").fetchall())
 
 
 def _rows_of(path: Path) -> Any:
-    found = {}
+    rows = {}
     with contextlib.closing(sqlite3.connect(path)) as database:
         for (table,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name").fetchall():
-            found[table] = [list(map(_plain, row)) for row in database.execute(f"SELECT * FROM {table}").fetchall()]
-    return found
+            rows[table] = [list(map(_plain, row)) for row in database.execute(f"SELECT * FROM {table}").fetchall()]
+    return rows
 
 
 def _plain(value: Any) -> Any:
@@ -230,7 +233,7 @@ WORK = (
 def _check(root: Path) -> Any:
     """The fingerprint of fixed work: committed, with a change, with all data hashed."""
     collector, folder = _collector(root), _repository(root)
-    found = {}
+    printed = {}
     with labcarbon_server.running() as server:
         collector.log_in(server.url)
         for name, options in (
@@ -238,12 +241,12 @@ def _check(root: Path) -> Any:
             ("digest", ("--digest",)),
             ("named", ("--project", "demo", "--intent", "debug")),
         ):
-            found[name] = _checked(collector, folder, root, *options)
+            printed[name] = _checked(collector, folder, root, *options)
         (folder / "model.py").write_text(MODEL + "# Another line.\n")
-        found["changed comment"] = _checked(collector, folder, root)
+        printed["changed comment"] = _checked(collector, folder, root)
         (folder / "model.py").write_text(MODEL.replace("* number", "* 2"))
-        found["changed code"] = _checked(collector, folder, root)
-        return {"printed": found, "sent": _requests(server, root)}
+        printed["changed code"] = _checked(collector, folder, root)
+        return {"printed": printed, "sent": _requests(server, root)}
 
 
 def _checked(collector: Collector, folder: Path, root: Path, *options: str) -> Any:
@@ -287,7 +290,7 @@ def _scan(root: Path) -> Any:
 
 def _apply_plan(root: Path) -> Any:
     """The trash, the journal and the tombstones of a plan that is carried out, restored in part, and emptied."""
-    world, found = World(root), {}
+    world, results = World(root), {}
     for name in ("a.ckpt", "folder/b.bin", "folder/c.bin", "d.ckpt"):
         world.put(name)
     world.plan("a.ckpt", "folder", "d.ckpt")
@@ -300,8 +303,8 @@ def _apply_plan(root: Path) -> Any:
             code = world.carry_out(**options)
         files = sorted(path for path in root.rglob("*") if path.is_file())
         texts = {str(path.relative_to(root)): _content(path, root) for path in files}
-        found[name] = {"code": code, "files": texts, "outcomes": world.outcomes()}
-    return found
+        results[name] = {"code": code, "files": texts, "outcomes": world.outcomes()}
+    return results
 
 
 def _content(path: Path, root: Path) -> Any:
@@ -323,4 +326,4 @@ def _import_sacct(root: Path) -> Any:
         collector.log_in(server.url)
         server.faults = [labcarbon_server.answers(200, {"results": [["created"]] * 11})]
         done = collector.call("import-sacct", str(text), "--cluster", "hpc", "--time-zone", "UTC")
-        return {"code": done.returncode, "sent": [each.body for each in server.requests]}
+        return {"code": done.returncode, "sent": [request.body for request in server.requests]}

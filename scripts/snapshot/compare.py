@@ -47,18 +47,22 @@ def compare(
 ) -> int:  # fmt: skip
     """Print all differences that are not allowed, and their number; return 1 if there is one, else 0."""
     allowed = allowed_keys(allow.read_text(encoding="utf-8")) if allow else []
-    found = list(differences(before, after, only=only, optional=optional))
-    listed = [each for each in found if not any(pattern.fullmatch(f"{each.file}: {each.key}") for pattern in allowed)]
-    for each in listed[:limit]:
-        print(each)
+    all_differences = list(differences(before, after, only=only, optional=optional))
+    listed = [
+        difference
+        for difference in all_differences
+        if not any(pattern.fullmatch(f"{difference.file}: {difference.key}") for pattern in allowed)
+    ]
+    for difference in listed[:limit]:
+        print(difference)
     if len(listed) > limit:
         print(f"… and {len(listed) - limit} more")
     by_file: dict[str, int] = {}
-    for each in listed:
-        by_file[each.file] = by_file.get(each.file, 0) + 1
+    for difference in listed:
+        by_file[difference.file] = by_file.get(difference.file, 0) + 1
     for file, count in sorted(by_file.items(), key=lambda item: -item[1])[:30]:
         print(f"{count:8} {file}")
-    print(f"{len(listed)} differences, {len(found) - len(listed)} allowed")
+    print(f"{len(listed)} differences, {len(all_differences) - len(listed)} allowed")
     return 1 if listed else 0
 
 
@@ -102,10 +106,10 @@ def _differing(name: str, one: dict[str, str], other: dict[str, str]) -> Iterato
 
 def _lists_of(leaves: dict[str, str]) -> dict[str, list[str]]:
     """Return the items of each list by its key and ``[]``, and other values as lists of one."""
-    found: dict[str, list[str]] = {}
+    lists: dict[str, list[str]] = {}
     for key, value in leaves.items():
-        found.setdefault(f"{key[: key.rindex('[')]}[]" if key.endswith("]") else key, []).append(value)
-    return found
+        lists.setdefault(f"{key[: key.rindex('[')]}[]" if key.endswith("]") else key, []).append(value)
+    return lists
 
 
 def _blocks(before: list[str], after: list[str]) -> Iterator[tuple[int, int, int, int]]:

@@ -85,16 +85,16 @@ class Visits:
 
 def visitors() -> dict[str, tuple[int, Client]]:
     """Return (lab's number, client) of the first admin of each lab by the lab's slug, and of other roles by both."""
-    found: dict[str, tuple[int, Client]] = {}
+    clients: dict[str, tuple[int, Client]] = {}
     query = (
         "SELECT l.slug, l.id, m.role, m.user_id FROM accounts_membership m JOIN accounts_lab l ON l.id = m.lab_id "
         "ORDER BY m.id"
     )
     for slug, lab, role, user in rows(query):
         name = slug if role == "admin" else f"{slug}/{role}"
-        if name not in found:
-            found[name] = (lab, client_of(user))
-    return dict(sorted(found.items()))
+        if name not in clients:
+            clients[name] = (lab, client_of(user))
+    return dict(sorted(clients.items()))
 
 
 def client_of(user: int) -> Client:
@@ -125,13 +125,13 @@ def as_in_address(key: object) -> str:
     return str(UUID(text)) if re.fullmatch(r"[0-9a-f]{32}", text) else text
 
 
-def visit_all(known: dict[str, list[str]] | None, progress: Callable[[str], None]) -> Visits:
-    """Visit the known addresses of each lab; without, all that its pages link to."""
+def visit_all(addresses: dict[str, list[str]] | None, progress: Callable[[str], None]) -> Visits:
+    """Visit these addresses of each lab; without, all that its pages link to."""
     visits = Visits()
     reseed("visitors")
     for slug, (lab, client) in visitors().items():
-        if known is not None:
-            for address in known.get(slug, []):
+        if addresses is not None:
+            for address in addresses.get(slug, []):
                 _visit(visits, slug, client, address)
         else:
             _crawl(visits, slug, lab, client)
@@ -145,26 +145,26 @@ def _crawl(visits: Visits, slug: str, lab: int, client: Client) -> None:
     waiting = PAGES.split()
     for form, query in THINGS:
         waiting += things(lab, form, query, MOST_OF_A_THING if is_admin else MOST_OF_OTHERS)
-    given = len(waiting)
+    own_addresses = len(waiting)
     pairs = rows("SELECT r.uuid, o.uuid FROM preflight_repeat p JOIN runs_run r ON r.id = p.run_id "
                  "JOIN runs_run o ON o.id = p.of_id WHERE p.lab_id = %s ORDER BY p.id", lab)  # fmt: skip
     for pair in pairs:
         runs = "&".join(f"run={as_in_address(key)}" for key in pair)
         waiting += [f"/runs/compare/?{runs}", f"/runs/compare.csv?{runs}"]
     counts: dict[str, int] = {}
-    seen: set[str] = set()
+    visited: set[str] = set()
     number = 0
     while number < len(waiting):
         address = waiting[number]
         number += 1
         form = _form_of(address)
         most = MOST_EXPLAINED if address.startswith("/explain/?") else MOST_OF_A_FORM
-        if address in seen or (number > given and counts.get(form, 0) >= most):
+        if address in visited or (number > own_addresses and counts.get(form, 0) >= most):
             continue
-        seen.add(address)
+        visited.add(address)
         counts[form] = counts.get(form, 0) + 1
         linked = _visit(visits, slug, client, address)
-        waiting += [link for link in linked if link not in seen] if is_admin else []
+        waiting += [link for link in linked if link not in visited] if is_admin else []
 
 
 def _form_of(address: str) -> str:

@@ -149,8 +149,8 @@ def _plan(person: Caller) -> None:
 
 
 def _assets(person: Caller) -> None:
-    made = person("POST", "assets/", ASSET)
-    path = f"assets/{made.get('id', 0)}/"
+    asset = person("POST", "assets/", ASSET)
+    path = f"assets/{asset.get('id', 0)}/"
     person("PATCH", path, {"location": "Rack 7", "model": None})
     person("POST", f"{path}events/", {"kind": "transfer", "at": "2026-06-01T00:00:00Z", "project": "speech", "note": "swap"})
     disposed = {"kind": "dispose", "at": "2026-11-01T00:00:00Z", "counterpart": "Recycler", "evidence": "WEEE 1"}

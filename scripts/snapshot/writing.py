@@ -29,12 +29,12 @@ def commands() -> dict[str, list[str]]:
     """Return the options of the server's own management commands."""
     from django.core.management import get_commands, load_command_class
 
-    found = {}
+    options = {}
     for name, app in get_commands().items():
         if isinstance(app, str) and app.startswith(("apps.", "labcarbon")):
             parser = load_command_class(app, name).create_parser("manage.py", name)
-            found[name] = sorted(option for action in parser._actions for option in action.option_strings)  # noqa: SLF001
-    return found
+            options[name] = sorted(option for action in parser._actions for option in action.option_strings)  # noqa: SLF001
+    return options
 
 
 def write(folder: Path, *, data_dir: Path, database_url: str, like: Path | None) -> None:
