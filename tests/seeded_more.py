@@ -20,6 +20,7 @@ from apps.artifacts.services.holds import place_hold
 from apps.artifacts.services.plans import approve, choose, make_plan, tell_owners, withdraw
 from apps.artifacts.services.retaining import set_days
 from apps.assets.discovered import proposals
+from apps.assets.services import Embodied, Entry, record
 from apps.assets.services.discovery import Chosen, confirm_discovered, dismiss
 from apps.assets.services.imports import bring, confirm
 from apps.assets.sheets.drafting import Options
@@ -36,6 +37,7 @@ from apps.ingest.models import Consumer
 from apps.runs.ignored import ignore_parameter
 from apps.runs.models import Run
 from tests.artifacts.support import edge, row, settle, told
+from tests.assets.support import bought
 from tests.builders import SmallLab, W, push
 from tests.seeded import Seeded, add_member
 from tests.trackers.support import tracker
@@ -66,6 +68,7 @@ def add_more(seeded: Seeded, *, now: int) -> Tokens:
     _policies(small, now)
     _plans(seeded, small, now)
     _register(small, now)
+    _lifecycles(small, now)
     _catalogue(small, now)
     _codecarbon(small, now)
     settle()
@@ -187,6 +190,35 @@ def _register(small: SmallLab, now: int) -> None:
     chosen = [Chosen(keys[0], now - 400 * DAY_US, 5 * 8_760, kind="server")]
     confirm_discovered(lab=small.lab, chosen=chosen, by=small.owner, now=now)
     dismiss(lab=small.lab, keys=keys[-1:], by=small.owner, now=now)
+
+
+def _lifecycles(small: SmallLab, now: int) -> None:
+    """Things with every kind of entry: lent to a project and to others, repaired, repurposed, charged by use, retired."""
+    vision = Project.objects.get(lab=small.lab, slug="vision")
+    speech = Project.objects.get(lab=small.lab, slug="speech")
+    begin = (now // US_PER_HOUR) * US_PER_HOUR - 900 * DAY_US
+    repair = Embodied(11_000_000_003, source="Bill of the workshop")
+    histories: tuple[tuple[str, dict[str, Any], tuple[Entry, ...]], ...] = (
+        ("Lent card", {}, (
+            Entry("transfer", begin + 30 * DAY_US, project=vision),
+            Entry("lend", begin + 100 * DAY_US, project=speech), Entry("return", begin + 200 * DAY_US),
+            Entry("lend", begin + 300 * DAY_US, counterpart="Institute next door"),
+        )),
+        ("Repaired card", {"counterpart": "Vendor"}, (
+            Entry("repair", begin + 50 * DAY_US, embodied=repair), Entry("upgrade", begin + 60 * DAY_US),
+            Entry("repurpose", begin + 400 * DAY_US),
+            Entry("life_change", begin + 500 * DAY_US, life_end_us=begin + 2_000 * DAY_US),
+            Entry("retire", begin + 890 * DAY_US),
+        )),
+        ("Card by use", {"amortisation": "sci"}, (
+            Entry("dispose", begin + 800 * DAY_US, counterpart="Recycler", evidence="WEEE 7"),
+        )),
+    )  # fmt: skip
+    for name, opening, entries in histories:
+        asset = bought(small, name=name, kg=97, at_us=begin, now=now, opening=opening)
+        for entry in entries:
+            record(asset=asset, entry=entry, by=small.owner, now=now)
+    settle()
 
 
 def _catalogue(small: SmallLab, now: int) -> None:
