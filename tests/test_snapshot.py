@@ -16,6 +16,7 @@ def folder(path: Path, pages: Any, **files: str) -> Path:
     path.mkdir()
     (path / "pages.json").write_text(json.dumps(pages))
     (path / "csv_headings.json").write_text(json.dumps(files.get("headings", "")))
+    (path / "about.json").write_text("{}")
     (path / "text").mkdir()
     (path / "text" / "runs.txt").write_text(files.get("text", "Runs"))
     return path
@@ -60,6 +61,13 @@ def test_what_follows_an_added_or_a_removed_item_has_moved_only(
     tmp_path: Path, before: list[Any], after: list[Any], listed: list[tuple[str, str, str]]
 ) -> None:
     assert keys(folder(tmp_path / "a", {"p": before}), folder(tmp_path / "b", {"p": after})) == listed
+
+
+def test_a_snapshot_that_was_not_written_to_its_end_is_refused(tmp_path: Path) -> None:
+    one, other = folder(tmp_path / "a", PAGES), folder(tmp_path / "b", PAGES)
+    (other / "about.json").unlink()
+    with pytest.raises(SystemExit, match="holds no complete snapshot"):
+        compare(one, other)
 
 
 def test_a_missing_and_an_added_file_are_listed(tmp_path: Path) -> None:

@@ -46,6 +46,9 @@ def compare(
     optional: Sequence[str] = (),
 ) -> int:  # fmt: skip
     """Print all differences that are not allowed, and their number; return 1 if there is one, else 0."""
+    for folder in (before, after):
+        if not (folder / "about.json").exists():  # written last
+            sys.exit(f"{folder} holds no complete snapshot")
     allowed = allowed_keys(allow.read_text(encoding="utf-8")) if allow else []
     all_differences = list(differences(before, after, only=only, optional=optional))
     listed = [
