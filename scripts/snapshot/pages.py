@@ -60,6 +60,7 @@ THINGS = (
     ("/trackers/mlflow/{}/", "SELECT id FROM trackers_mlflowsource WHERE lab_id = %s ORDER BY id"),
 )  # fmt: skip
 MOST_OF_A_THING = 40
+MOST_OF_OTHERS = 5  # of visitors who are no admins
 MOST_OF_A_FORM = 3  # of linked addresses that differ in ids and values only
 MOST_EXPLAINED = 6  # the same for explanations of figures
 _NOT_FOLLOWED = re.compile(r"^/(api|static)/|^/accounts/logout/")
@@ -83,16 +84,17 @@ class Visits:
 
 
 def visitors() -> dict[str, tuple[int, Client]]:
-    """Return (lab's number, client) of the first admin of each lab, by the lab's slug."""
-    found: dict[str, tuple[int, Client]] = {}
+    """Return (lab's number, client) of the first admin of each lab by the lab's slug, and of other roles by both."""
+    clients: dict[str, tuple[int, Client]] = {}
     query = (
-        "SELECT l.slug, l.id, m.user_id FROM accounts_membership m JOIN accounts_lab l ON l.id = m.lab_id "
-        "WHERE m.role = 'admin' ORDER BY m.id"
+        "SELECT l.slug, l.id, m.role, m.user_id FROM accounts_membership m JOIN accounts_lab l ON l.id = m.lab_id "
+        "ORDER BY m.id"
     )
-    for slug, lab, user in rows(query):
-        if slug not in found:
-            found[slug] = (lab, client_of(user))
-    return found
+    for slug, lab, role, user in rows(query):
+        name = slug if role == "admin" else f"{slug}/{role}"
+        if name not in clients:
+            clients[name] = (lab, client_of(user))
+    return dict(sorted(clients.items()))
 
 
 def client_of(user: int) -> Client:
@@ -123,13 +125,13 @@ def as_in_address(key: object) -> str:
     return str(UUID(text)) if re.fullmatch(r"[0-9a-f]{32}", text) else text
 
 
-def visit_all(known: dict[str, list[str]] | None, progress: Callable[[str], None]) -> Visits:
-    """Visit the known addresses of each lab; without, all that its pages link to."""
+def visit_all(addresses: dict[str, list[str]] | None, progress: Callable[[str], None]) -> Visits:
+    """Visit these addresses of each lab; without, all that its pages link to."""
     visits = Visits()
     reseed("visitors")
     for slug, (lab, client) in visitors().items():
-        if known is not None:
-            for address in known.get(slug, []):
+        if addresses is not None:
+            for address in addresses.get(slug, []):
                 _visit(visits, slug, client, address)
         else:
             _crawl(visits, slug, lab, client)
@@ -139,28 +141,30 @@ def visit_all(known: dict[str, list[str]] | None, progress: Callable[[str], None
 
 
 def _crawl(visits: Visits, slug: str, lab: int, client: Client) -> None:
+    is_admin = "/" not in slug
     waiting = PAGES.split()
     for form, query in THINGS:
-        waiting += things(lab, form, query)
-    given = len(waiting)
+        waiting += things(lab, form, query, MOST_OF_A_THING if is_admin else MOST_OF_OTHERS)
+    own_addresses = len(waiting)
     pairs = rows("SELECT r.uuid, o.uuid FROM preflight_repeat p JOIN runs_run r ON r.id = p.run_id "
                  "JOIN runs_run o ON o.id = p.of_id WHERE p.lab_id = %s ORDER BY p.id", lab)  # fmt: skip
     for pair in pairs:
         runs = "&".join(f"run={as_in_address(key)}" for key in pair)
         waiting += [f"/runs/compare/?{runs}", f"/runs/compare.csv?{runs}"]
     counts: dict[str, int] = {}
-    seen: set[str] = set()
+    visited: set[str] = set()
     number = 0
     while number < len(waiting):
         address = waiting[number]
         number += 1
         form = _form_of(address)
         most = MOST_EXPLAINED if address.startswith("/explain/?") else MOST_OF_A_FORM
-        if address in seen or (number > given and counts.get(form, 0) >= most):
+        if address in visited or (number > own_addresses and counts.get(form, 0) >= most):
             continue
-        seen.add(address)
+        visited.add(address)
         counts[form] = counts.get(form, 0) + 1
-        waiting += [link for link in _visit(visits, slug, client, address) if link not in seen]
+        linked = _visit(visits, slug, client, address)
+        waiting += [link for link in linked if link not in visited] if is_admin else []
 
 
 def _form_of(address: str) -> str:
