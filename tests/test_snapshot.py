@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from scripts.snapshot.compare import allowed_keys, compare, differences
+from scripts.snapshot.former_addresses import former_address
 from scripts.snapshot.html_facts import facts_of, folded
 
 PAGES = {"lab /runs/": {"status": 200, "values": ["figure=a value=1", "figure=b value=2"]}, "lab /lab/": {"values": []}}
@@ -110,3 +111,24 @@ def test_facts_of_a_page() -> None:
     assert facts.queries == ["metric=e&run=1"]
     assert facts.text == ["12.5", "J", "1.5 to 2.5 J"]
     assert '<input name="csrfmiddlewaretoken" value="(random)" type="hidden">' in folded(page)
+
+
+@pytest.mark.parametrize(
+    ("address", "former"),
+    [
+        ("/artifacts/cleanup/", "/artifacts/plans/"),
+        ("/artifacts/cleanup/1b2c.csv", "/artifacts/plans/1b2c.csv"),
+        ("/assets/12/replacement/?hours=4000", "/assets/12/keep/?hours=4000"),
+        ("/assets/12/replacement.csv", "/assets/12/keep.csv"),
+        ("/runs/duplicates/?state=open", "/duplicates/?state=open"),
+        ("/runs/duplicates.csv", "/duplicates.csv"),
+        ("/settings/idle/", "/idle/"),
+        ("/settings/?saved=1", "/lab/?saved=1"),
+        ("/trackers/codecarbon/", "/tokens/codecarbon/"),
+        ("/settings/tokens/", "/settings/tokens/"),
+        ("/artifacts/plans/", "/artifacts/plans/"),
+        ("/trackers/mlflow/", "/trackers/mlflow/"),
+    ],
+)
+def test_moved_pages_have_their_former_address(address: str, former: str) -> None:
+    assert former_address(address) == former

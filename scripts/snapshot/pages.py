@@ -14,10 +14,11 @@ from django.contrib.auth import get_user_model
 from django.db import connection
 from django.test import Client
 
+from scripts.snapshot.former_addresses import former_address
 from scripts.snapshot.freezing import reseed
 from scripts.snapshot.html_facts import facts_of, folded
 
-# Addresses from which all others are linked, and some that no page links to.
+# Addresses from which all others are linked, and some that no page links to; of moved pages the former ones.
 PAGES = """
     / /?period=30d /?period=24h /?period=never /?from=2026-11-01T00:00Z&to=2026-11-10T00:00Z /overview/table/
     /overview/hardware/ /overview.csv /projects/ /runs/ /runs.csv /runs/?state=failed /runs/?text=unet /duplicates/
@@ -205,4 +206,5 @@ def _visit(visits: Visits, slug: str, client: Client, address: str) -> list[str]
     at = response.redirect_chain[-1][0] if response.redirect_chain else address
     linked = [urlsplit(urljoin(at, link)) for link in facts.links if not link.startswith(("#", "mailto:", "data:"))]
     paths = [part.path + (f"?{part.query}" if part.query else "") for part in linked if part.netloc in ("", "testserver")]
-    return [path for path in dict.fromkeys(paths) if path.startswith("/") and not _NOT_FOLLOWED.match(path)]
+    former = map(former_address, paths)
+    return [path for path in dict.fromkeys(former) if path.startswith("/") and not _NOT_FOLLOWED.match(path)]
