@@ -113,6 +113,12 @@ def test_facts_of_a_page() -> None:
     assert '<input name="csrfmiddlewaretoken" value="(random)" type="hidden">' in folded(page)
 
 
+def test_white_space_between_numbers_makes_no_difference() -> None:
+    page = '<p data-window title="1\u2009234\n  mJ">gpu/0\n   1\u2009500 <b>7</b>8 mJ</p>'
+    assert facts_of(page).values == ["window title: 1 234 text: 0 1 500 7 8"]
+    assert facts_of(folded(page)).values == facts_of(page).values
+
+
 @pytest.mark.parametrize(
     ("address", "former"),
     [

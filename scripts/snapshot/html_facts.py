@@ -15,7 +15,7 @@ EXACT = {
     )
 }  # fmt: skip
 _VOID = {"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr"}
-_NUMBER = re.compile("\\d+(?:[.,\u2009\u202f\u00a0 ]\\d+)*")
+_NUMBER = re.compile(r"\d+(?:[., ]\d+)*")
 _SECRET = re.compile(r'(name="csrfmiddlewaretoken" value=")\w+|(nonce-)[\w+/=]+')
 
 
@@ -45,7 +45,7 @@ class _Reader(HTMLParser):
         exact = {name: value for name, value in attributes.items() if name in EXACT}
         place = None
         if exact:
-            title = " ".join(_NUMBER.findall(attributes.get("title", "")))
+            title = " ".join(numbers_in(attributes.get("title", "")))
             words = [f"{name[5:]}={value}" if value else name[5:] for name, value in sorted(exact.items())]
             place = len(self.facts.values)
             self.facts.values.append(" ".join(words) + (f" title: {title}" if title else ""))
@@ -75,7 +75,7 @@ class _Reader(HTMLParser):
             return
         while self._open:
             name, place, words = self._open.pop()
-            if place is not None and (numbers := " | ".join(_NUMBER.findall(" ".join(words)))):
+            if place is not None and (numbers := " | ".join(numbers_in(" ".join(words)))):
                 self.facts.values[place] += f" text: {numbers}"
             if name == tag:
                 break
@@ -89,6 +89,11 @@ class _Reader(HTMLParser):
             for _, place, words in self._open:
                 if place is not None:
                     words.append(data)
+
+
+def numbers_in(text: str) -> list[str]:
+    """Return the numbers of a text. How a template is indented makes no difference."""
+    return _NUMBER.findall(re.sub(r"\s+", " ", text))
 
 
 def numbers_of(value: Any) -> list[Any]:
