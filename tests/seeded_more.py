@@ -117,8 +117,8 @@ def _cluster(small: SmallLab, now: int) -> Node:
             key = f"gpu:GPU-5ead0000-{gpu:04d}"
             windows.append(W(key, energy, start, start + US_PER_HOUR, hour, shares, None, "nvml_power"))
         facts = {key: {"name": "NVIDIA L40S", "driver": "580.159.04"}}
-        answers = push(node, windows, sent_at=now, received_us=now, settle=False, device_facts=facts)
-        assert answers == [["accepted"]] * HOURS, answers[:3]
+        results = push(node, windows, sent_at=now, received_us=now, settle=False, device_facts=facts)
+        assert results == [["accepted"]] * HOURS, results[:3]
     run_jobs()
     return node
 

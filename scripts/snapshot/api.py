@@ -1,4 +1,4 @@
-"""All responses of the API: what is read of the lab, and the main writes."""
+"""Requests to the API that read the lab, and their responses."""
 
 import json
 from collections.abc import Callable
@@ -51,7 +51,7 @@ WORDS = frozenset({"description", "summary", "operationId"})
 
 @dataclass
 class Requests:
-    """What the API answered."""
+    """Responses of the API."""
 
     addresses: dict[str, list[str]] = field(default_factory=dict)
     responses: dict[str, Any] = field(default_factory=dict)

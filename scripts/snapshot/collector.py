@@ -25,7 +25,7 @@ from tests.fakes import labcarbon_server
 
 NODE = "0e7b9c1a-0000-4000-8000-00000000000a"
 RUN, OTHER = "6a1f0f3e-0000-4000-8000-00000000000a", "6a1f0f3e-0000-4000-8000-00000000000b"
-KNOWN = frozenset({NODE, RUN, OTHER})
+FIXED_UUIDS = frozenset({NODE, RUN, OTHER})
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}")
 COMMANDS = (
     "run", "check", "login", "enrol", "daemon", "status", "top", "doctor", "epilog", "scan", "apply-plan", "import-sacct",
@@ -76,7 +76,7 @@ def masked(value: Any, root: Path) -> Any:
 
 def without_chance(text: str) -> str:
     """Return a text in which drawn UUIDs are named UUID."""
-    return _UUID.sub(lambda match: match[0] if match[0] in KNOWN else "UUID", text)
+    return _UUID.sub(lambda match: match[0] if match[0] in FIXED_UUIDS else "UUID", text)
 
 
 def record_all(folder: Path, progress: Callable[[str], None]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What a page shows: exact values in data attributes, charts, forms, links, visible text."""
+"""Facts of a page: exact values in data attributes, charts, forms, links, visible text."""
 
 import json
 import re

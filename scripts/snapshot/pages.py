@@ -71,7 +71,7 @@ _ID = re.compile(r"(?<=/)[^/]*\d[^/]*(?=[/.]|$)")
 
 @dataclass
 class Visits:
-    """What all pages showed."""
+    """Facts of all visited pages."""
 
     addresses: dict[str, list[str]] = field(default_factory=dict)
     pages: dict[str, Any] = field(default_factory=dict)

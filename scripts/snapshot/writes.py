@@ -1,4 +1,4 @@
-"""The main writes of the API on the seeded lab, by a person and by a collector; their responses, and what is read after."""
+"""Main writes of the API on the seeded lab by a person and by a collector, and reads of the changed data."""
 
 import hashlib
 import json
@@ -62,7 +62,7 @@ class Caller:
 
 
 def write_all(requests: Requests, tokens: dict[str, str]) -> None:
-    """Do all writes, then read what they changed."""
+    """Do all writes, then read the changed data."""
     person, node = Caller(requests, "person", tokens["person"]), Caller(requests, "node", tokens["node"])
     _collector(node)
     _runs(person)
@@ -121,9 +121,9 @@ def _runs(person: Caller) -> None:
     work()
     for change in ({}, {"seeds": {"seed": "0" * 32}}, {"data": {"weak": digest("stat")}}, {"entry": digest("other")}):
         body = {"fingerprint": {**FINGERPRINT, **change}, "project": "vision", "name": "train.py", "run": None}
-        answer = person("POST", "preflight/", body)
-        if isinstance(answer, dict) and answer.get("asked"):
-            person("POST", f"preflight/{answer['asked']}/outcome/", {"outcome": "stopped"})
+        response = person("POST", "preflight/", body)
+        if isinstance(response, dict) and response.get("asked"):
+            person("POST", f"preflight/{response['asked']}/outcome/", {"outcome": "stopped"})
 
 
 def _artifacts(person: Caller) -> None:
