@@ -251,13 +251,13 @@ def plan_pages(small: Any, number: int, now: int) -> None:
     from apps.artifacts.cleanup.retention import DAY_US
 
     plan = a_plan(small, number, now)
-    path = f"/artifacts/plans/{plan.uuid}"
+    path = f"/artifacts/cleanup/{plan.uuid}"
 
     def measure(what: str, *more: str) -> None:
         settle()
         label = f"{what} of {number} lines"
         listed = [(f"{label}: {query or 'page'}", f"{path}/{query}") for query in ("", *more)]
-        pages(small, [*listed, (f"{label}: the list of plans", "/artifacts/plans/")])
+        pages(small, [*listed, (f"{label}: the list of plans", "/artifacts/cleanup/")])
 
     measure("a draft", "?page=200")
     notify_owners(plan=plan, grace_days=1, trash_days=14, by=small.owner, now=now)

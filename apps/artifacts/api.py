@@ -56,7 +56,7 @@ class ArtifactsView(APIView):
             {
                 "results": serializers.ListField(
                     child=serializers.ListField(child=serializers.CharField()),
-                    help_text="one answer a row, in order: created, changed, unchanged or refused, and a word where needed",
+                    help_text="one result per row, in order: created, changed, unchanged or refused, with notes if any",
                 )
             },
         ),
@@ -94,9 +94,7 @@ class ArtifactsView(APIView):
         try:
             page_rows: list[Any] = pages.paginate_queryset(rows, request, view=self) or []
         except ValueError as error:
-            raise InvalidInput(
-                "This is no cursor of this list.", field="cursor", hint="Follow 'next', or leave it out."
-            ) from error
+            raise InvalidInput("Invalid cursor.", field="cursor", hint="Follow 'next', or omit it.") from error
         page = [row["id"] for row in page_rows]
         return Response({
             "next": pages.get_next_link(), "previous": pages.get_previous_link(),
@@ -143,19 +141,21 @@ class CopiesView(APIView):
 def _artifact_or_404(request: Request, digest: str) -> Artifact:
     artifact = artifact_by_digest(caller(request).lab, digest)
     if artifact is None:
-        raise NotFound("There is no such artifact in this lab.", hint="GET artifacts/?text=<words of its name>")
+        raise NotFound("There is no such artifact in this lab.", hint="Search with GET artifacts/?text=<part of its name>.")
     return artifact
 
 
 def _parse_query(params: QueryDict) -> tuple[ArtifactFilter, Search]:
     unknown = sorted(set(params) - {*FILTERS, "cursor", "page_size"})
     if unknown:
-        raise InvalidInput(f"{unknown[0]!r} is not a filter.", field=unknown[0], hint=f"Known: {', '.join(FILTERS)}.")
+        raise InvalidInput(f"{unknown[0]!r} is not a filter.", field=unknown[0], hint=f"Use one of {', '.join(FILTERS)}.")
     for name, value in params.items():
         if is_unstorable(str(value)):
-            raise InvalidInput("A filter holds a character that no artifact can.", field=name)
+            raise InvalidInput("Invalid character in filter.", field=name)
         if name in _CHOICES and value and value not in _CHOICES[name]:
-            raise InvalidInput(f"{value[:40]!r} is no {name}.", field=name, hint=f"Use one of {', '.join(_CHOICES[name])}.")
+            raise InvalidInput(
+                f"Unknown {name} {value[:40]!r}.", field=name, hint=f"Use one of {', '.join(_CHOICES[name])}."
+            )
     text, kind, state, form, project, copies = (params.get(name, "") for name in FILTERS[1:7])
     return ArtifactFilter(text, kind, state, form, project, copies), parse_search(
         {name: str(value) for name, value in params.items()}
@@ -164,7 +164,7 @@ def _parse_query(params: QueryDict) -> tuple[ArtifactFilter, Search]:
 
 _MAX_LENGTH = 200
 _UNKNOWN = (
-    "Nothing is known of it that a model could share: tell a tag (task=cats), or the run that made it with its fingerprint."
+    "Data and purpose of this artifact are unknown. Add a tag such as task=cats, or report its run with a fingerprint."
 )
 
 
@@ -189,7 +189,9 @@ class CandidatesView(APIView):
         by, metric = _candidate_query(request.query_params)
         artifact = artifact_by_digest(caller(request).lab, digest)
         if artifact is None:
-            raise NotFound("There is no such artifact in this lab.", hint="GET artifacts/?text=<words of its name>")
+            raise NotFound(
+                "There is no such artifact in this lab.", hint="Search with GET artifacts/?text=<part of its name>."
+            )
         result = find_candidates(artifact, by=by, metric=metric)
         return Response({
             "metric": result.metric or None,
@@ -201,12 +203,12 @@ class CandidatesView(APIView):
 def _candidate_query(params: QueryDict) -> tuple[str, str]:
     unknown = sorted(set(params) - {"by", "metric"})
     if unknown:
-        raise InvalidInput(f"{unknown[0][:40]!r} is not known here.", field=unknown[0][:40], hint="Known: by, metric.")
+        raise InvalidInput(f"{unknown[0][:40]!r} is not a parameter.", field=unknown[0][:40], hint="Use by or metric.")
     by, metric = params.get("by") or "likeness", params.get("metric", "")
     if by not in ORDERS:
-        raise InvalidInput(f"{by[:40]!r} is no order.", field="by", hint=f"Use one of {', '.join(ORDERS)}.")
+        raise InvalidInput(f"Unknown order {by[:40]!r}.", field="by", hint=f"Use one of {', '.join(ORDERS)}.")
     if is_unstorable(metric) or len(metric) > _MAX_LENGTH:
-        raise InvalidInput("This names no metric.", field="metric", hint="Write it as runs tell it: val_acc.")
+        raise InvalidInput("Invalid name of a metric.", field="metric", hint="Enter a name such as val_acc.")
     return by, metric
 
 

@@ -20,7 +20,7 @@ class Form(TextChoices):
 
 
 class ArtifactState(TextChoices):
-    """The stage in the life of an artifact. The states of its copies are stored with the copies."""
+    """The lifecycle state of an artifact. The states of its copies are stored with the copies."""
 
     REGISTERED = "registered", "Registered"  # without a copy that was read
     STORED = "stored", "Stored"  # a copy was hashed
@@ -54,18 +54,18 @@ INPUTS = (LineageRole.USED, LineageRole.INITIALISED_FROM, LineageRole.DISTILLED_
 class LineageSource(TextChoices):
     """The source of a lineage edge."""
 
-    REPORTED = "told", "told by the run"
-    FINGERPRINT = "fingerprint", "by the fingerprint's content"
+    REPORTED = "told", "reported by the run"
+    FINGERPRINT = "fingerprint", "from the fingerprint"
 
 
 class FineTuningMethod(TextChoices):
     """How much of a model a run trained when it fine-tuned it."""
 
-    HEAD = "head", "a new head on its frozen body"
+    HEAD = "head", "new head on a frozen body"
     ADAPTERS = "adapters", "low-rank adapters"
-    PART = "part", "fine-tuning with some layers frozen"
-    ALL = "all", "fine-tuning all of it"
-    UNKNOWN = "not_told", "not told"
+    PART = "part", "some layers frozen"
+    ALL = "all", "full fine-tuning"
+    UNKNOWN = "not_told", "unknown method"
 
 
 class SimilarityBasis(TextChoices):
@@ -96,7 +96,7 @@ HEX_DIGITS = {Algorithm.MD5: 32, Algorithm.XXH128: 32}
 
 class PlanState(TextChoices):
     DRAFT = "draft", "Draft"
-    NOTIFIED = "told", "Owners told"  # owners can object until the grace period ends
+    NOTIFIED = "told", "Owners notified"  # owners can object until the grace period ends
     APPROVED = "approved", "Approved"
     APPLIED = "applied", "Applied"  # its items are trashed or purged
     WITHDRAWN = "withdrawn", "Withdrawn"
@@ -109,42 +109,42 @@ class ItemOutcome(TextChoices):
     """The result of an item when the plan was executed."""
 
     TRASHED = "trashed", "In the trash"
-    REFUSED = "refused", "Left where it was"
-    RESTORED = "restored", "Back from the trash"
+    REFUSED = "refused", "Left in place"
+    RESTORED = "restored", "Restored"
     DELETED = "deleted", "Deleted"
 
 
 class MailState(TextChoices):
     """The state of the mail of a notification."""
 
-    OFF = "off", "No mail: no mail server is set"
-    NO_ADDRESS = "no_address", "No mail: no address is known"
-    WAITING = "waiting", "Mail waits to be sent"
-    SENDING = "sending", "Mail is being sent"
+    OFF = "off", "No mail: no mail server configured"
+    NO_ADDRESS = "no_address", "No mail: no address"
+    WAITING = "waiting", "Mail queued"
+    SENDING = "sending", "Sending mail"
     SENT = "sent", "Mailed"
-    FAILED = "failed", "Not mailed"
+    FAILED = "failed", "Mail failed"
 
 
 class AuditAction(TextChoices):
     """Actions on artifacts in the audit log."""
 
     PINNED = "artifact.pinned", "Artifact pinned"
-    UNPINNED = "artifact.unpinned", "Pin taken away"
-    CANDIDATE = "artifact.candidate", "Artifact made a candidate"
-    CANDIDATE_REMOVED = "artifact.no_candidate", "Artifact no longer a candidate"
+    UNPINNED = "artifact.unpinned", "Artifact unpinned"
+    CANDIDATE = "artifact.candidate", "Artifact marked as candidate"
+    CANDIDATE_REMOVED = "artifact.no_candidate", "Candidate mark removed"
     PROMOTED = "artifact.promoted", "Artifact promoted"
-    DEMOTED = "artifact.taken_back", "Promotion taken back"
-    ARCHIVED = "artifact.laid_aside", "Artifact laid aside"
-    UNARCHIVED = "artifact.taken_up", "Artifact taken up again"
-    DESCRIBED = "artifact.described", "Artifact described anew"
-    RESTORED = "artifact.restored", "Description of an artifact taken back"
-    HOLD_PLACED = "hold.placed", "Hold on artifacts placed"
-    HOLD_LIFTED = "hold.lifted", "Hold on artifacts lifted"
-    RETENTION_SET = "retention.set", "Retention of artifacts set"
-    PLAN_CREATED = "plan.made", "Plan of artifacts made"
-    PLAN_CHANGED = "plan.changed", "Lines of a plan chosen"
-    PLAN_NOTIFIED = "plan.told", "Owners told of a plan"
-    PLAN_OBJECTION = "plan.objection", "Objection to lines of a plan"
-    PLAN_APPROVED = "plan.approved", "Plan approved"
-    PLAN_WITHDRAWN = "plan.withdrawn", "Plan withdrawn"
-    PLAN_EXECUTED = "plan.carried_out", "Plan carried out"
+    DEMOTED = "artifact.taken_back", "Promotion removed"
+    ARCHIVED = "artifact.laid_aside", "Artifact archived"
+    UNARCHIVED = "artifact.taken_up", "Artifact unarchived"
+    DESCRIBED = "artifact.described", "Artifact description changed"
+    RESTORED = "artifact.restored", "Artifact description restored"
+    HOLD_PLACED = "hold.placed", "Hold placed"
+    HOLD_LIFTED = "hold.lifted", "Hold lifted"
+    RETENTION_SET = "retention.set", "Retention periods set"
+    PLAN_CREATED = "plan.made", "Cleanup plan created"
+    PLAN_CHANGED = "plan.changed", "Cleanup items selected"
+    PLAN_NOTIFIED = "plan.told", "Owners notified of plan"
+    PLAN_OBJECTION = "plan.objection", "Objection to cleanup items"
+    PLAN_APPROVED = "plan.approved", "Cleanup plan approved"
+    PLAN_WITHDRAWN = "plan.withdrawn", "Cleanup plan withdrawn"
+    PLAN_EXECUTED = "plan.carried_out", "Cleanup plan executed"

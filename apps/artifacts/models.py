@@ -209,10 +209,10 @@ class Hold(models.Model):
     @property
     def description(self) -> str:
         """Return the reason why the hold protects an artifact."""
-        what = (
+        subject = (
             f"project {self.project.name[:60]} is " if self.project else f"run {self.run.name[:60]} is " if self.run else ""
         )
-        return f"{what}held {self.until}: {self.reason}"
+        return f"{subject}held {self.until}: {self.reason}"
 
 
 class RetentionPeriod(models.Model):

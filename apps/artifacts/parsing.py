@@ -107,10 +107,10 @@ def parse_copy_states(body: bytes) -> CopyStateBody:
     allowed = (CopyState.MISSING, CopyState.CORRUPT, CopyState.PRESENT)
     for number, row in enumerate(payload.copies):
         if row.state not in allowed:
-            hint = f"A scan finds {', '.join(allowed)}."
-            raise InvalidInput(f"{row.state.value!r} is nothing a scan finds.", field=f"copies[{number}].state", hint=hint)
+            hint = f"Use one of {', '.join(allowed)}."
+            raise InvalidInput(f"A scan cannot report {row.state.value!r}.", field=f"copies[{number}].state", hint=hint)
         if is_unstorable(row.path):
-            raise InvalidInput("A path holds NUL or half a character.", field=f"copies[{number}].path")
+            raise InvalidInput("Invalid character in path.", field=f"copies[{number}].path")
     return payload
 
 
@@ -130,13 +130,13 @@ def _decode_row(raw: msgspec.Raw) -> ArtifactRow | str:
     except msgspec.ValidationError as error:
         return str(error).replace("`$.", "`")
     except (msgspec.DecodeError, RecursionError):
-        return "It is no JSON object."
+        return "The row must be a JSON object."
     values = msgspec.to_builtins(row)
     if values != replace_unstorable(values):
-        return "NUL and half characters cannot be stored."
+        return "The row contains an invalid character."
     for algorithm, value in row.aliases.items():
         if len(value) != HEX_DIGITS[algorithm] or set(value) - set("0123456789abcdef"):
-            return f"An {algorithm.value} has {HEX_DIGITS[algorithm]} hex digits in small letters."
+            return f"{algorithm.value} must have {HEX_DIGITS[algorithm]} lower-case hex digits."
     if row.form == Form.FILE and row.files != 1:
-        return "A file is one file."
+        return "'files' must be 1 for a file."
     return row

@@ -42,7 +42,7 @@ class Search:
 
     ``architecture``, ``base_model``, ``licence``: parts of the text; licence '~none': without a
     licence. ``data``: words of a dataset's name, or a digest of its content. ``metric``: its last
-    value in the run that produced the artifact lies within ``[metric_min, metric_max]``. Sizes in
+    value in the run that produced the artifact is within ``[metric_min, metric_max]``. Sizes in
     bytes, both bounds inclusive. ``medium``: of a present copy.
     """
 
@@ -68,12 +68,10 @@ def parse_search(params: Mapping[str, str]) -> Search:
     values = {name: params.get(name, "").strip() for name in SEARCH_FIELDS}
     for name, value in values.items():
         if is_unstorable(value) or len(value) > _MAX_LENGTH:
-            raise InvalidInput(
-                "A filter holds what no artifact can.", field=name, hint=f"Up to {_MAX_LENGTH} characters of text."
-            )
+            raise InvalidInput("Invalid text in filter.", field=name, hint=f"Enter at most {_MAX_LENGTH} characters.")
     if values["medium"] and values["medium"] not in Medium.values:
         hint = f"Use one of {', '.join(Medium.values)}."
-        raise InvalidInput(f"{values['medium'][:40]!r} is not known as medium.", field="medium", hint=hint)
+        raise InvalidInput(f"Unknown medium {values['medium'][:40]!r}.", field="medium", hint=hint)
     search = Search(
         architecture=values["architecture"], base_model=values["base_model"], data=values["data"], metric=values["metric"],
         metric_min=_number(values, "metric_min"), metric_max=_number(values, "metric_max"),
@@ -86,13 +84,13 @@ def parse_search(params: Mapping[str, str]) -> Search:
 
 def _check(search: Search) -> None:
     if not search.metric and (search.metric_min is not None or search.metric_max is not None):
-        raise InvalidInput("Bounds need the name of a metric.", field="metric", hint="Write it as runs tell it: val_acc.")
+        raise InvalidInput("Bounds need a metric.", field="metric", hint="Enter its name, for example val_acc.")
     for low, high, name in (
         (search.metric_min, search.metric_max, "metric_max"),
         (search.bytes_min, search.bytes_max, "bytes_max"),
     ):
         if low is not None and high is not None and low > high:
-            raise InvalidInput("The upper bound lies below the lower one.", field=name, hint="Swap the two.")
+            raise InvalidInput("The upper bound is below the lower bound.", field=name, hint="Swap them.")
 
 
 def _number(values: Mapping[str, str], name: str) -> float | None:
@@ -103,7 +101,9 @@ def _number(values: Mapping[str, str], name: str) -> float | None:
     except ValueError:
         number = math.nan
     if not math.isfinite(number):
-        raise InvalidInput(f"{values[name][:40]!r} is no number.", field=name, hint="Write it like 0.93 or 1e-3.")
+        raise InvalidInput(
+            f"{values[name][:40]!r} is not a number.", field=name, hint="Enter a number such as 0.93 or 1e-3."
+        )
     return number
 
 
@@ -113,8 +113,8 @@ def _bytes(values: Mapping[str, str], name: str) -> int | None:
     match = _SIZE.fullmatch(values[name])
     number = int(Decimal(match[1]) * _UNITS[(match[2] or "b").lower()]) if match else -1
     if not 0 <= number <= INT64_MAX:
-        hint = "Write bytes, or decimal units: 500000, 500 kB, 1.5 GB."
-        raise InvalidInput(f"{values[name][:40]!r} is no size.", field=name, hint=hint)
+        hint = "Enter bytes or a decimal unit, for example 500000, 500 kB or 1.5 GB."
+        raise InvalidInput(f"{values[name][:40]!r} is not a size.", field=name, hint=hint)
     return number
 
 
@@ -270,8 +270,8 @@ def _data_condition(lab: Lab, text: str) -> Q:
         return _trained_on(lab, digest)
     text_words = significant_words(text)
     if not text_words:
-        hint = "Name what it is of (cats, imagenet), or give a data set's digest; other words of a name are found by 'text'."
-        raise InvalidInput(f"{text[:40]!r} says nothing of data.", field="data", hint=hint)
+        hint = "Enter a significant word (cats, imagenet) or the digest of a dataset. Use 'text' for other words of a name."
+        raise InvalidInput(f"{text[:40]!r} contains no significant word.", field="data", hint=hint)
     condition = Q()
     for word in text_words:
         condition &= Q(pk__in=_with_terms(lab, _FAMILY, [word])) | Q(kind=Kind.DATASET, name__icontains=word)

@@ -37,8 +37,12 @@ _CCF = (
 MEDIUM_POWER = {
     Medium.HDD: MediumPower(650_000, 250_000, 1_000_000, f"{_CCF}: 6.5 W for a disk of 10 TB"),
     Medium.SSD: MediumPower(1_200_000, 300_000, 2_000_000, f"{_CCF}: 6 W for 5 TB"),
-    Medium.OBJECT: MediumPower(1_950_000, 1_300_000, 3_900_000, f"{_CCF}: a hard disk times three copies (our assumption)"),
-    Medium.TAPE: MediumPower(0, 0, 20_000, "A cartridge at rest draws nothing; its library is left out (our assumption)"),
+    Medium.OBJECT: MediumPower(
+        1_950_000, 1_300_000, 3_900_000, f"{_CCF}: hard disk × three copies (assumption of LabCarbon)"
+    ),
+    Medium.TAPE: MediumPower(
+        0, 0, 20_000, "An idle cartridge uses no power. The tape library is not included (assumption of LabCarbon)"
+    ),
 }
 
 

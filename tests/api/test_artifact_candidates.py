@@ -41,7 +41,7 @@ def test_what_nobody_can_share_is_told_with_what_mends_it(labs: Labs) -> None:
     trained_model(labs.ours, "mine.pt")
     told = labs.viewer("GET", PATH).json()  # type: ignore[attr-defined]
     assert told["results"] == []
-    assert "tell a tag" in told["word"]
+    assert "Add a tag" in told["word"]
 
 
 @pytest.mark.parametrize(

@@ -88,7 +88,7 @@ def test_what_became_of_it(labs: Labs, plan: CleanupPlan) -> None:
     [
         (b"{", "must be JSON"), ({}, "missing required"), ({"lines": [{"line": 0, "outcome": "trashed"}]}, ">= 1"),
         ({"lines": [{"line": 1, "outcome": "eaten"}]}, "Invalid enum"),
-        ({"lines": [{"line": 2**62, "outcome": "trashed"}]}, "not of this plan"),
+        ({"lines": [{"line": 2**62, "outcome": "trashed"}]}, "not selected in this plan"),
         ({"lines": [{"line": 1, "outcome": "trashed"}] * 1001}, "length"),
     ],
 )  # fmt: skip
@@ -99,9 +99,9 @@ def test_what_is_no_outcome(labs: Labs, plan: CleanupPlan, refused: Refused, bod
 def test_a_plan_that_is_not_approved(labs: Labs, plan: CleanupPlan, refused: Refused) -> None:
     CleanupPlan.objects.update(state="told")
     lines = labs.member("GET", path(plan)).json()["lines"]  # type: ignore[attr-defined]
-    assert {line["stays"] for line in lines} == {"the plan is owners told"}
+    assert {line["stays"] for line in lines} == {"the plan is owners notified"}
     body = {"lines": [{"line": plan.items.all()[0].pk, "outcome": "trashed"}]}
-    assert "is owners told" in refused(labs.member("POST", path(plan, "outcomes/"), body), 409)["message"]
+    assert "is owners notified" in refused(labs.member("POST", path(plan, "outcomes/"), body), 409)["message"]
 
 
 def test_another_labs_plan_is_not_there(labs: Labs, plan: CleanupPlan, refused: Refused) -> None:

@@ -71,11 +71,11 @@ def test_a_node_tells_of_itself_alone(labs: Labs, refused: Refused) -> None:
     assert labs.node("POST", PATH, told).json() == {"results": [["created"]]}  # type: ignore[attr-defined]
     assert Copy.objects.get().node == labs.ours.node
     reply = labs.node("POST", PATH, {**told, "node": str(labs.theirs.node.uuid)})
-    assert "only of its own node" in refused(reply, 403)["message"]
+    assert "limited to its own node" in refused(reply, 403)["message"]
     reply = labs.member("POST", PATH, {**told, "node": str(labs.theirs.node.uuid)})
     assert "no such node" in refused(reply, 400)["message"]
     assert labs.member("POST", PATH, told).json()["results"] == [  # type: ignore[attr-defined]
-        ["refused", "A path lies on a node: name it in 'node'."]
+        ["refused", "A path needs its node. Add 'node'."]
     ]
 
 
@@ -139,12 +139,12 @@ def test_what_is_no_body_is_refused_whole(labs: Labs, refused: Refused, body: An
 
 def test_bad_questions(labs: Labs, refused: Refused) -> None:
     assert "not a filter" in refused(labs.viewer("GET", f"{PATH}?colour=red"), 400)["message"]
-    assert "is no kind" in refused(labs.viewer("GET", f"{PATH}?kind=thing"), 400)["message"]
-    assert "a character" in refused(labs.viewer("GET", f"{PATH}?text=%00"), 400)["message"]
+    assert "Unknown kind" in refused(labs.viewer("GET", f"{PATH}?kind=thing"), 400)["message"]
+    assert "Invalid character" in refused(labs.viewer("GET", f"{PATH}?text=%00"), 400)["message"]
     for bad in ("xyz", "%00", "a" * 65, "..%2F"):
         assert labs.viewer("GET", f"{PATH}{bad}/").status_code == 404
     reply = labs.member("POST", f"{PATH}copies/", {"copies": [{"path": "/a", "state": "deleted"}]})
-    assert "nothing a scan finds" in refused(reply, 400)["message"]
+    assert "A scan cannot report" in refused(reply, 400)["message"]
 
 
 def test_rights(labs: Labs, refused: Refused) -> None:

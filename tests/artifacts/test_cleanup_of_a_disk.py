@@ -34,7 +34,7 @@ from tests.serialized_server import serialize_requests
 
 pytestmark = pytest.mark.django_db(transaction=True)
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "artifacts.md"
-PLANS, TRASH, TOMBSTONE = "/artifacts/plans/", ".labcarbon-trash", ".labcarbon-tombstone.json"
+PLANS, TRASH, TOMBSTONE = "/artifacts/cleanup/", ".labcarbon-trash", ".labcarbon-tombstone.json"
 RUN_MJ = 300_000
 CHOSEN = "runs/lr-1/step=20.ckpt"
 HERS, LEFT, TAKEN = "runs/unet/epoch=3.ckpt", "runs/segment/model-200.safetensors", "runs/lr-1/step=30.ckpt"
@@ -149,9 +149,10 @@ def scan(day: Day) -> None:
 def make_plan(day: Day) -> CleanupPlan:
     """Days are set, the sweep has its winner, and a plan lists what is due: all for its reason."""
     owner = day.lab.owner
-    day.post(owner, PLANS, **{"do": "days", "days:intermediate": "30", "days:final": "20"})
-    assert "It is a candidate" in day.post(day.engineer, day.page_of(CHOSEN), do="candidate")
-    day.post(day.engineer, PLANS, do="make", node=str(day.lab.node.uuid))
+    day.post(owner, PLANS, **{"action": "retention", "days:intermediate": "30", "days:final": "20"})
+    day.post(day.engineer, day.page_of(CHOSEN), action="mark_candidate")
+    assert Artifact.objects.get(digest=day.digests[CHOSEN]).state == "candidate"
+    day.post(day.engineer, PLANS, action="create", node=str(day.lab.node.uuid))
     plan = CleanupPlan.objects.get()
     listed = plan.items.values_list("copy__path", "retention_class", "selected", "is_last_copy")
     assert set(listed) == {
@@ -163,36 +164,36 @@ def make_plan(day: Day) -> CleanupPlan:
 
 
 def review(day: Day, plan: CleanupPlan) -> dict[str, int]:
-    """Look through the lines: one stays, the last of a run goes. Then owners are told. Returns the lines that may go."""
+    """Look through the lines: one stays, the last of a run goes. Then owners are notified. Returns the selected items."""
     address = f"{PLANS}{plan.uuid}/"
     page = day.get(address)
-    shown = [int(pk) for pk in re.findall(r'name="shown" value="(\d+)"', page)]
-    ticked = {int(pk) for pk in re.findall(r'name="line" value="(\d+)" checked', page)}
+    listed = [int(pk) for pk in re.findall(r'name="listed" value="(\d+)"', page)]
+    ticked = {int(pk) for pk in re.findall(r'name="item" value="(\d+)" checked', page)}
     lines = {path.removeprefix(f"{day.disk}/"): pk for path, pk in plan.items.values_list("copy__path", "pk")}
-    assert (sorted(shown), ticked) == (
+    assert (sorted(listed), ticked) == (
         sorted(lines.values()), {pk for path, pk in lines.items() if day.items[path].retention_class != "final"},
     )  # fmt: skip
     ticked = ticked - {lines[LEFT]} | {lines[TAKEN]}
-    assert "2 lines changed" in day.post(day.lab.owner, address, do="choose", shown=shown, line=sorted(ticked))
-    day.post(day.lab.owner, address, do="tell", grace_days="7", trash_days="1")
+    assert "2 items changed" in day.post(day.lab.owner, address, action="select", listed=listed, item=sorted(ticked))
+    day.post(day.lab.owner, address, action="notify", grace_days="7", trash_days="1")
     assert Artifact.objects.filter(state="scheduled").count() == len(ticked)
     return {path: pk for path, pk in lines.items() if pk in ticked}
 
 
 def pin_hers(day: Day, plan: CleanupPlan, lines: dict[str, int]) -> None:
     """Who owns it sees on any page that it is to go, and pins it."""
-    assert f"{len(lines)} of your artifacts may go from ws-1" in text_of(client_of(day.engineer).get("/runs/"))
-    day.post(day.engineer, day.page_of(HERS), do="pin", reason="my thesis")
+    assert f'data-pending="{len(lines)}"' in text_of(client_of(day.engineer).get("/runs/"))
+    day.post(day.engineer, day.page_of(HERS), action="pin", reason="my thesis")
     assert "my thesis" in day.get(f"{PLANS}{plan.uuid}/")
-    assert f"{len(lines) - 1} of your artifacts may go from ws-1" in text_of(client_of(day.engineer).get("/runs/"))
+    assert f'data-pending="{len(lines) - 1}"' in text_of(client_of(day.engineer).get("/runs/"))
 
 
 def approve(day: Day, plan: CleanupPlan) -> None:
     address = f"{PLANS}{plan.uuid}/"
     with later(-1):
-        early = client_of(day.lab.owner).post(address, {"do": "approve"})
-        assert (early.status_code, "The grace goes on" in text_of(early)) == (409, True)
-    assert "labcarbon-collect apply-plan" in day.post(day.lab.owner, address, do="approve")
+        early = client_of(day.lab.owner).post(address, {"action": "approve"})
+        assert (early.status_code, "grace period is not over" in text_of(early)) == (409, True)
+    assert "labcarbon-collect apply-plan" in day.post(day.lab.owner, address, action="approve")
 
 
 def moved(before: dict[str, tuple[Any, ...]], plan: CleanupPlan, lines: dict[str, int]) -> dict[str, tuple[Any, ...]]:

@@ -27,7 +27,7 @@ def test_a_pin_holds_until_it_is_taken_away(lab: SmallLab) -> None:
     it = register_artifact(lab, "m")
     made = curation.pin(artifact=it, reason="  Cited ", by=lab.owner, now=T0)
     assert (made.reason, made.by, made.from_us, made.ended_us) == ("Cited", lab.owner, T0, None)
-    with pytest.raises(Conflict, match="pinned already"):
+    with pytest.raises(Conflict, match="already pinned"):
         curation.pin(artifact=it, reason="again", by=lab.owner, now=T0)
     curation.unpin(artifact=it, by=lab.owner, is_manager=False, now=T0 + 5)
     assert Pin.objects.values_list("ended_us", "ended_by").get() == (T0 + 5, lab.owner.pk)
@@ -49,7 +49,7 @@ def test_anothers_pin_is_taken_away_by_keepers_only(lab: SmallLab) -> None:
     other = User.objects.create_user(username="bob")
     it = register_artifact(lab, "m")
     curation.pin(artifact=it, reason="mine", by=lab.owner, now=T0)
-    with pytest.raises(Forbidden, match="Somebody else"):
+    with pytest.raises(Forbidden, match="Another person"):
         curation.unpin(artifact=it, by=other, is_manager=False, now=T0)
     curation.unpin(artifact=it, by=other, is_manager=True, now=T0)
     assert not it.pins.filter(ended_us=None).exists()
@@ -67,7 +67,7 @@ def test_promoted_and_taken_back(lab: SmallLab) -> None:
     copied, heard_of = register_artifact(lab, "m", copies=[{"path": "/m"}]), register_artifact(lab, "n")
     for it, before in ((copied, "stored"), (heard_of, "registered")):
         assert curation.promote(artifact=it, by=lab.owner, now=T0).state == "promoted"
-        with pytest.raises(Conflict, match="promoted already"):
+        with pytest.raises(Conflict, match="already promoted"):
             curation.promote(artifact=it, by=lab.owner, now=T0)
         assert curation.demote(artifact=it, by=lab.owner, now=T0).state == before
         with pytest.raises(Conflict, match="not promoted"):
@@ -90,10 +90,10 @@ def made(lab: SmallLab, name: str = "m", **more: Any) -> Artifact:
 def test_the_best_of_a_run_and_not_any_more(lab: SmallLab) -> None:
     it = made(lab)
     assert curation.mark_candidate(artifact=it, by=lab.owner, now=T0).state == "candidate"
-    with pytest.raises(Conflict, match="a candidate already"):
+    with pytest.raises(Conflict, match="already a candidate"):
         curation.mark_candidate(artifact=it, by=lab.owner, now=T0)
     assert curation.unmark_candidate(artifact=it, by=lab.owner, now=T0).state == "stored"
-    with pytest.raises(Conflict, match="no candidate"):
+    with pytest.raises(Conflict, match="not a candidate"):
         curation.unmark_candidate(artifact=it, by=lab.owner, now=T0)
     assert logged() == [
         ("artifact.candidate", {"name": "m", "state": {"from": "stored", "to": "candidate"}}),
@@ -102,7 +102,7 @@ def test_the_best_of_a_run_and_not_any_more(lab: SmallLab) -> None:
 
 
 @pytest.mark.parametrize(
-    ("more", "words"), [({"runs": []}, "No run is known"), ({"kind": "log"}, "Only a checkpoint or a model")]
+    ("more", "words"), [({"runs": []}, "run that produced"), ({"kind": "log"}, "Only checkpoints and models")]
 )
 def test_a_candidate_is_a_model_of_a_run(lab: SmallLab, more: dict[str, Any], words: str) -> None:
     it = made(lab, **more)
@@ -113,17 +113,17 @@ def test_a_candidate_is_a_model_of_a_run(lab: SmallLab, more: dict[str, Any], wo
 
 def test_who_only_read_it_did_not_make_it(lab: SmallLab) -> None:
     it = made(lab, runs=[edge(create_run(lab), "used")])
-    with pytest.raises(Conflict, match="No run is known"):
+    with pytest.raises(Conflict, match="run that produced"):
         curation.mark_candidate(artifact=it, by=lab.owner, now=T0)
 
 
 def test_laid_aside_and_taken_up_again(lab: SmallLab) -> None:
     for it, before in ((made(lab), "stored"), (made(lab, "n", copies=[]), "registered")):
         assert curation.archive(artifact=it, by=lab.owner, now=T0).state == "archived"
-        with pytest.raises(Conflict, match="laid aside already"):
+        with pytest.raises(Conflict, match="already archived"):
             curation.archive(artifact=it, by=lab.owner, now=T0)
         assert curation.unarchive(artifact=it, by=lab.owner, now=T0).state == before
-        with pytest.raises(Conflict, match="not laid aside"):
+        with pytest.raises(Conflict, match="not archived"):
             curation.unarchive(artifact=it, by=lab.owner, now=T0)
     assert [action for action, _ in logged()] == ["artifact.laid_aside", "artifact.taken_up"] * 2
 
@@ -165,8 +165,9 @@ def test_what_came_back_as_something_new_is_not_what_it_was(lab: SmallLab) -> No
 @pytest.mark.parametrize(
     ("state", "candidate", "aside"),
     [
-        ("promoted", "is more", ""), ("archived", "laid aside", "laid aside already"), ("scheduled", "A plan", "A plan"),
-        ("tombstone", "gone", "gone"),
+        ("promoted", "is promoted", ""), ("archived", "is archived", "already archived"),
+        ("scheduled", "open cleanup plan", "open cleanup plan"),
+        ("tombstone", "were deleted", "were deleted"),
     ],
 )  # fmt: skip
 def test_states_that_say_otherwise(lab: SmallLab, state: str, candidate: str, aside: str) -> None:
@@ -184,7 +185,7 @@ def test_states_that_say_otherwise(lab: SmallLab, state: str, candidate: str, as
 def test_what_is_gone_is_not_promoted_what_is_in_a_plan_is_saved(lab: SmallLab) -> None:
     it = register_artifact(lab, "m")
     Artifact.objects.update(state=ArtifactState.TOMBSTONE)
-    with pytest.raises(Conflict, match="gone"):
+    with pytest.raises(Conflict, match="were deleted"):
         curation.promote(artifact=it, by=lab.owner, now=T0)
     Artifact.objects.update(state=ArtifactState.SCHEDULED)
     assert curation.promote(artifact=it, by=lab.owner, now=T0).state == "promoted"
@@ -193,7 +194,7 @@ def test_what_is_gone_is_not_promoted_what_is_in_a_plan_is_saved(lab: SmallLab) 
 def test_what_is_gone_is_not_pinned(lab: SmallLab) -> None:
     it = register_artifact(lab, "m")
     Artifact.objects.update(state=ArtifactState.TOMBSTONE)
-    with pytest.raises(Conflict, match="nothing to keep"):
+    with pytest.raises(Conflict, match="copies of this artifact were deleted"):
         curation.pin(artifact=it, reason="x", by=lab.owner, now=T0)
 
 
@@ -212,7 +213,7 @@ def test_described_and_taken_back(lab: SmallLab) -> None:
     it.refresh_from_db()
     assert (it.licence, it.note, it.tags, it.project) == ("", "", {"task": "cats"}, None)
     assert [action for action, _ in logged()] == ["artifact.described", "artifact.restored"]
-    with pytest.raises(Conflict, match="anew since"):
+    with pytest.raises(Conflict, match="changed again since"):
         curation.restore_description(artifact=it, entry=entry, by=lab.owner, now=T0)
 
 
@@ -223,7 +224,7 @@ def test_only_what_was_said_of_it_is_taken_back(lab: SmallLab) -> None:
     promoted = AuditEntry.objects.get(action="artifact.promoted")
     for wrong in (entry, promoted):
         assert wrong is not None
-        with pytest.raises(Conflict, match="something else"):
+        with pytest.raises(Conflict, match="belongs to another artifact"):
             curation.restore_description(artifact=it, entry=wrong, by=lab.owner, now=T0)
 
 

@@ -46,7 +46,7 @@ def _oracle(plan: CleanupPlan, lines: Sequence[CleanupItem]) -> dict[int, str]:
         elif line.artifact_id in kept:
             stays[line.pk] = kept[line.artifact_id]
         elif not line.is_last_copy and there.is_last(line.copy):
-            stays[line.pk] = "it was to go as one of several copies, and no other is sure to be there by now"
+            stays[line.pk] = "another copy was expected to remain, but none is reliable by now"
         else:
             stays[line.pk] = ""
     go = {line.copy_id for line in lines if not stays[line.pk]}
@@ -59,7 +59,7 @@ def _oracle(plan: CleanupPlan, lines: Sequence[CleanupItem]) -> dict[int, str]:
         present = Copy.objects.filter(node=plan.node, state=CopyState.PRESENT).order_by("pk")
         holding += [copy.path for copy in present if copy.path.startswith(f"{folder.copy.path}/") and copy.pk not in go]
         if holding:
-            found[folder.pk] = f"{holding[-1]} lies in it and does not go"
+            found[folder.pk] = f"it contains {holding[-1]}, which is not deleted"
     return found
 
 
@@ -100,9 +100,9 @@ def test_some_lines_stay_as_they_do_among_all(lab: SmallLab, monkeypatch: pytest
                     )
             lines = list(plan.items.select_related("artifact", "copy").order_by("pk"))
             said = _oracle(plan, lines)
-            assert {each.line.pk: each.blocked_reason for each in check_plan(plan, LATER)} == said
+            assert {each.item.pk: each.blocked_reason for each in check_plan(plan, LATER)} == said
             some = [line for line in lines if line.copy.path in wanted]
-            assert {each.line.pk: each.blocked_reason for each in check_items(plan, some, LATER)} == {
+            assert {each.item.pk: each.blocked_reason for each in check_items(plan, some, LATER)} == {
                 line.pk: said[line.pk] for line in some
             }
             transaction.set_rollback(True)
@@ -144,8 +144,8 @@ def test_a_page_looks_at_its_own_lines_and_what_lies_in_its_folders(
             page = plan_page(plan=plan, params={}, user=lab.owner, now=LATER, ticks={})
         assert len(page.rows) == PAGE_ROWS
         assert page.number == PAGE_ROWS + 31
-        stays = {row.line.copy.path: row.blocked_reason for row in page.rows if row.blocked_reason}
-        assert stays == {"/ckpt/hf": "/ckpt/hf/sub/best.pt lies in it and does not go"}
+        stays = {row.item.copy.path: row.blocked_reason for row in page.rows if row.blocked_reason}
+        assert stays == {"/ckpt/hf": "it contains /ckpt/hf/sub/best.pt, which is not deleted"}
         return len(captured)
 
     before = queries()
@@ -181,9 +181,9 @@ def test_what_came_after_the_approval_counts(lab: SmallLab, run: Run, since: str
         made = register_artifact(lab, "tuned", runs=[edge(tuned)])
         Artifact.objects.filter(pk=made.pk).update(state="promoted")
     stays = {
-        each.line.pk: each.blocked_reason
+        each.item.pk: each.blocked_reason
         for each in check_plan(CleanupPlan.objects.get(pk=plan.pk), LATER)
-        if each.line.selected
+        if each.item.selected
     }
     assert stays.pop(line.pk)
     assert set(stays.values()) == {""}
@@ -197,8 +197,8 @@ def test_the_last_copy_does_not_go_as_one_of_several(lab: SmallLab, run: Run) ->
     assert [line.is_last_copy for line in lines] == [False, False]
     Copy.objects.filter(path="/ckpt/third").update(state="missing")
     record_outcomes(plan=plan, outcomes=[Outcome(lines[0].pk, ItemOutcome.TRASHED)], by=None, now=LATER)
-    stays = {each.line.pk: each.blocked_reason for each in check_plan(CleanupPlan.objects.get(pk=plan.pk), LATER)}
-    assert "no other is sure" in stays[lines[1].pk]
+    stays = {each.item.pk: each.blocked_reason for each in check_plan(CleanupPlan.objects.get(pk=plan.pk), LATER)}
+    assert "none is reliable" in stays[lines[1].pk]
 
 
 @pytest.mark.parametrize("order", [[0, 1, 2], [2, 1, 0], [1, 2, 0]])
@@ -210,7 +210,7 @@ def test_all_copies_that_are_due_go_in_any_order(lab: SmallLab, run: Run, order:
     assert [line.is_last_copy for line in lines] == [False, False, True]
     assert Artifact.objects.get(pk=made.pk).state == "scheduled"
     for line in (lines[place] for place in order):
-        stays = {each.line.pk: each.blocked_reason for each in check_plan(CleanupPlan.objects.get(pk=plan.pk), LATER)}
+        stays = {each.item.pk: each.blocked_reason for each in check_plan(CleanupPlan.objects.get(pk=plan.pk), LATER)}
         assert stays[line.pk] == ""
         record_outcomes(plan=plan, outcomes=[Outcome(line.pk, ItemOutcome.TRASHED)], by=None, now=LATER)
 
@@ -222,8 +222,8 @@ def test_where_somebody_objects_to_the_last_copy_one_stays(lab: SmallLab, run: R
     object_to_items(plan=plan, items=[last.pk], reason="a paper", by=lab.owner, now=LATER)
     Copy.objects.filter(pk=last.copy_id).update(state="missing")
     record_outcomes(plan=plan, outcomes=[Outcome(first.pk, ItemOutcome.TRASHED)], by=None, now=LATER)
-    stays = {each.line.pk: each.blocked_reason for each in check_plan(CleanupPlan.objects.get(pk=plan.pk), LATER)}
-    assert "no other is sure" in stays[second.pk]
+    stays = {each.item.pk: each.blocked_reason for each in check_plan(CleanupPlan.objects.get(pk=plan.pk), LATER)}
+    assert "none is reliable" in stays[second.pk]
 
 
 @pytest.mark.parametrize("place", [0, 2])
@@ -245,8 +245,8 @@ def test_a_copy_that_was_refused_is_not_counted_on_until_it_is_read_again(lab: S
     record_outcomes(plan=plan, outcomes=[Outcome(first.pk, ItemOutcome.REFUSED, "it changed")], by=None, now=LATER)
 
     def stay() -> list[bool]:
-        found = {each.line.pk: each.blocked_reason for each in check_plan(CleanupPlan.objects.get(pk=plan.pk), LATER)}
-        return ["no other is sure" in found[line.pk] for line in (first, second)]
+        found = {each.item.pk: each.blocked_reason for each in check_plan(CleanupPlan.objects.get(pk=plan.pk), LATER)}
+        return ["none is reliable" in found[line.pk] for line in (first, second)]
 
     assert stay() == [False, True]
     (again,) = (each for each in propose_copies(lab.lab, lab.node, now=LATER) if each.copy.pk == second.copy_id)
@@ -300,14 +300,14 @@ def test_a_folder_does_not_take_with_it_what_stays(lab: SmallLab, run: Run) -> N
     checkpoint(lab, run, 5, "/ckpt/hf2")  # the last: it stays, beside the folder and not in it
     plan = approved_plan(lab)
     assert {
-        each.blocked_reason for each in check_plan(CleanupPlan.objects.get(pk=plan.pk), LATER) if each.line.selected
+        each.blocked_reason for each in check_plan(CleanupPlan.objects.get(pk=plan.pk), LATER) if each.item.selected
     } == {""}
     Pin.objects.create(artifact=inner, reason="thesis", from_us=LATER)
     stays = {
-        each.line.copy.path: each.blocked_reason
+        each.item.copy.path: each.blocked_reason
         for each in check_plan(CleanupPlan.objects.get(pk=plan.pk), LATER)
-        if each.line.selected
+        if each.item.selected
     }
     assert stays.pop("/ckpt/hf/sub/best.pt") == "pinned"
-    assert stays.pop("/ckpt/hf") == "/ckpt/hf/sub/best.pt lies in it and does not go"
+    assert stays.pop("/ckpt/hf") == "it contains /ckpt/hf/sub/best.pt, which is not deleted"
     assert set(stays.values()) == {""}

@@ -36,7 +36,7 @@ def test_it_keeps_until_its_hour_and_is_history_then(lab: SmallLab) -> None:
     assert effective_holds(lab.lab, {it.pk: it}, end) == {}
     assert not active_holds(lab.lab, end).exists()
     assert Hold.objects.filter(pk=made.pk).exists()
-    with pytest.raises(Conflict, match="holds no more"):
+    with pytest.raises(Conflict, match="not active any more"):
         lift_hold(hold=made, by=lab.owner, is_manager=True, now=end)
 
 
@@ -74,7 +74,7 @@ def test_what_is_held_is_in_no_plan(lab: SmallLab, run: Run) -> None:
     assert plan.items.count() == 2
     hold(lab, run)
     plan.delete()
-    with pytest.raises(InvalidInput, match="Nothing on this machine is due"):
+    with pytest.raises(InvalidInput, match="No artifact on this node is due"):
         proposed_plan(lab)
     assert proposed_plan(lab, UNTIL * US_PER_HOUR).items.count() == 3, "what is over holds nothing"
 
@@ -97,7 +97,7 @@ def test_a_hold_takes_its_lines_out_of_open_plans(lab: SmallLab, run: Run, what:
     assert plan.items.filter(selected=True).count() == (0 if what == "run" else 1)
     entry = AuditEntry.objects.filter(action="hold.placed").latest("sequence")
     assert entry.details["lines"] == (2 if what == "run" else 1)
-    stays = {each.line.pk: each.blocked_reason for each in check_plan(CleanupPlan.objects.get(pk=plan.pk), LATER)}
+    stays = {each.item.pk: each.blocked_reason for each in check_plan(CleanupPlan.objects.get(pk=plan.pk), LATER)}
     assert stays[line.pk] == (
         made.description if stage == "approved" else f"the plan is {CleanupPlan.objects.get().get_state_display().lower()}"
     )
@@ -136,10 +136,10 @@ def test_what_lies_in_the_trash_is_not_deleted_while_it_is_held(lab: SmallLab, r
     line = plan.items.filter(selected=True).select_related("artifact").order_by("pk")[0]
     record_outcomes(plan=plan, outcomes=[Outcome(line.pk, ItemOutcome.TRASHED)], by=None, now=LATER)
     made = hold(lab, line.artifact)
-    stays = {each.line.pk: each.blocked_reason for each in check_plan(CleanupPlan.objects.get(pk=plan.pk), LATER)}
+    stays = {each.item.pk: each.blocked_reason for each in check_plan(CleanupPlan.objects.get(pk=plan.pk), LATER)}
     assert stays[line.pk] == made.description
     stays = {
-        each.line.pk: each.blocked_reason for each in check_plan(CleanupPlan.objects.get(pk=plan.pk), UNTIL * US_PER_HOUR)
+        each.item.pk: each.blocked_reason for each in check_plan(CleanupPlan.objects.get(pk=plan.pk), UNTIL * US_PER_HOUR)
     }
     assert stays[line.pk] == ""
 
@@ -152,10 +152,10 @@ def test_who_places_and_lifts(lab: SmallLab, run: Run) -> None:
     made = place_hold(on=run, reason=" x ", until_hour=UNTIL, by=member, is_manager=False, now=LATER)
     assert made.reason == "x"
     other = User.objects.create_user(username="bob")
-    with pytest.raises(Forbidden, match="Somebody else"):
+    with pytest.raises(Forbidden, match="Another person"):
         lift_hold(hold=made, by=other, is_manager=False, now=LATER)
     assert lift_hold(hold=made, by=member, is_manager=False, now=LATER + 5).lifted_us == LATER + 5
-    with pytest.raises(Conflict, match="holds no more"):
+    with pytest.raises(Conflict, match="not active any more"):
         lift_hold(hold=made, by=member, is_manager=False, now=LATER + 6)
     again = hold(lab, run)
     assert lift_hold(hold=again, by=other, is_manager=True, now=LATER).lifted_by == other
@@ -166,8 +166,8 @@ def test_who_places_and_lifts(lab: SmallLab, run: Run) -> None:
 
 @pytest.mark.parametrize(
     ("reason", "until", "field"),
-    [("", UNTIL, "reason"), ("x" * 301, UNTIL, "reason"), ("a\x00", UNTIL, "reason"), ("x", HOUR, "until"),
-     ("x", HOUR - 1, "until"), ("x", 10**9, "until")],
+    [("", UNTIL, "reason"), ("x" * 301, UNTIL, "reason"), ("a\x00", UNTIL, "reason"), ("x", HOUR, "until_day"),
+     ("x", HOUR - 1, "until_day"), ("x", 10**9, "until_day")],
 )  # fmt: skip
 def test_what_is_no_hold(lab: SmallLab, reason: str, until: int, field: str) -> None:
     with pytest.raises(InvalidInput) as refused:
@@ -179,7 +179,7 @@ def test_what_is_no_hold(lab: SmallLab, reason: str, until: int, field: str) -> 
 def test_what_is_gone_is_not_held(lab: SmallLab) -> None:
     it = register_artifact(lab, "m")
     Artifact.objects.update(state=ArtifactState.TOMBSTONE)
-    with pytest.raises(Conflict, match="nothing to keep"):
+    with pytest.raises(Conflict, match="copies of this artifact were deleted"):
         hold(lab, it)
 
 

@@ -53,8 +53,8 @@ def test_it_says_what_goes_when_and_where_to_object(plan: CleanupPlan) -> None:
     (sent,) = mail.outbox
     assert sent.to == ["ana@example.org"]
     assert sent.from_email == "LabCarbon <labcarbon@example.org>"
-    assert sent.subject == "LabCarbon: 2 artifacts may go from ws-1 after 9 November 2027, 09:00 (Europe/Berlin)"
-    assert f"http://127.0.0.1:8000/artifacts/plans/{plan.uuid}/?mine=1" in sent.body
+    assert sent.subject == "LabCarbon: 2 artifacts can be deleted from ws-1 after 9 November 2027, 09:00 (Europe/Berlin)"
+    assert f"http://127.0.0.1:8000/artifacts/cleanup/{plan.uuid}/?mine=1" in sent.body
     assert "- step2-" in sent.body
     assert "(1 GB)" in sent.body
     assert "step3" not in sent.body, "it is not ticked"
@@ -100,8 +100,8 @@ def test_names_are_nothing_but_words(plan: CleanupPlan) -> None:
 
 @pytest.mark.parametrize(
     ("change", "words"),
-    [("withdrawn", "withdrawn before"), ("objected", "nothing of theirs"), ("left", "left the lab"),
-     ("over", "the grace ended"), ("address", "address was taken away")],
+    [("withdrawn", "withdrawn before"), ("objected", "no item of this person"), ("left", "left the lab"),
+     ("over", "the grace period ended"), ("address", "address was removed")],
 )  # fmt: skip
 def test_what_came_too_late_is_not_sent(lab: SmallLab, plan: CleanupPlan, ana: User, change: str, words: str) -> None:
     now = LATER + 5
@@ -148,10 +148,10 @@ def _fails(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
 
 @pytest.mark.parametrize(
     ("error", "message"),
-    [(OSError("no route"), "cannot be used: OSError"), (smtplib.SMTPServerDisconnected("x"), "SMTPServerDisconnected"),
-     (smtplib.SMTPDataError(451, b"later"), "answered 451"),
-     (smtplib.SMTPAuthenticationError(535, b"secret"), "answered 535"),
-     (smtplib.SMTPRecipientsRefused({"ana@example.org": (450, b"later")}), "answered 450")],
+    [(OSError("no route"), "mail server error: OSError"), (smtplib.SMTPServerDisconnected("x"), "SMTPServerDisconnected"),
+     (smtplib.SMTPDataError(451, b"later"), "responded with 451"),
+     (smtplib.SMTPAuthenticationError(535, b"secret"), "responded with 535"),
+     (smtplib.SMTPRecipientsRefused({"ana@example.org": (450, b"later")}), "responded with 450")],
 )  # fmt: skip
 def test_what_the_mail_server_does_not_take_now_waits(
     plan: CleanupPlan, monkeypatch: pytest.MonkeyPatch, error: Exception, message: str
@@ -172,16 +172,13 @@ def test_why_it_waited_is_told_when_it_is_too_late(plan: CleanupPlan, monkeypatc
     _fails(monkeypatch, OSError("no route"))
     with pytest.raises(OSError, match="no route"):
         send()
-    assert (
-        send(LATER + 7 * DAY_US).message
-        == "the grace ended before it could be sent; the mail server cannot be used: OSError"
-    )
+    assert send(LATER + 7 * DAY_US).message == "the grace period ended before the mail was sent; mail server error: OSError"
 
 
 def test_an_address_that_is_refused_for_good_is_not_tried_again(plan: CleanupPlan, monkeypatch: pytest.MonkeyPatch) -> None:
     _fails(monkeypatch, smtplib.SMTPRecipientsRefused({"ana@example.org": (550, b"unknown")}))
     notice = send()
-    assert (notice.mail, notice.message) == ("failed", "the mail server answered 550: it does not take this address")
+    assert (notice.mail, notice.message) == ("failed", "the mail server responded with 550 and rejected this address")
 
 
 def test_one_that_was_interrupted_is_not_sent_twice(plan: CleanupPlan) -> None:

@@ -77,11 +77,11 @@ def test_what_was_refused_before_went_with_its_folder(lab: SmallLab, run: Run) -
 def test_a_folder_in_the_trash_is_not_deleted_with_what_is_kept_by_now(lab: SmallLab, run: Run) -> None:
     plan, folder, inner = _folder_with(lab, run)
     record_outcomes(plan=plan, outcomes=[Outcome(folder.pk, ItemOutcome.TRASHED)], by=None, now=LATER)
-    stays = {each.line.pk: each.blocked_reason for each in check_plan(CleanupPlan.objects.get(pk=plan.pk), LATER)}
+    stays = {each.item.pk: each.blocked_reason for each in check_plan(CleanupPlan.objects.get(pk=plan.pk), LATER)}
     assert stays[folder.pk] == stays[inner.pk] == ""
     Pin.objects.create(artifact=inner.artifact, reason="thesis", from_us=LATER)
-    stays = {each.line.pk: each.blocked_reason for each in check_plan(CleanupPlan.objects.get(pk=plan.pk), LATER)}
-    assert stays[folder.pk] == "/ckpt/hf/sub/best.pt lies in it and does not go"
+    stays = {each.item.pk: each.blocked_reason for each in check_plan(CleanupPlan.objects.get(pk=plan.pk), LATER)}
+    assert stays[folder.pk] == "it contains /ckpt/hf/sub/best.pt, which is not deleted"
     assert stays[inner.pk] == "pinned"
 
 

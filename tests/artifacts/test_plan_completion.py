@@ -45,11 +45,11 @@ def test_the_last_of_two_copies_that_stays_does_not_keep_a_plan_open(lab: SmallL
     assert _state(plan) == "applied"
     second.refresh_from_db()
     assert (second.selected, second.outcome, second.objected_by) == (False, "", None)
-    assert second.objection == "it was to go as one of several copies, and no other is sure to be there by now"
+    assert second.objection == "another copy was expected to remain, but none is reliable by now"
     assert AuditEntry.objects.filter(action="plan.carried_out").get().details == {
         "plan": str(plan.uuid), "trashed": 2, "stay": 1,
     }  # fmt: skip
-    with pytest.raises(InvalidInput, match="not to go"):
+    with pytest.raises(InvalidInput, match="not selected in this plan"):
         _tell(lab, plan, ItemOutcome.TRASHED, second)
     assert proposed_plan(lab).items.filter(copy=second.copy).exists(), "by the next plan it may"
 
@@ -97,7 +97,7 @@ def test_what_may_go_still_keeps_a_plan_open(lab: SmallLab, run: Run) -> None:
     assert _state(plan) == "approved"
     second.refresh_from_db()
     assert second.selected
-    with pytest.raises(Conflict, match="A plan of this machine is open"):
+    with pytest.raises(Conflict, match="This node has an open plan"):
         proposed_plan(lab)
     assert _state(plan) == "approved"
 
@@ -130,7 +130,7 @@ def test_it_ends_also_where_nothing_new_is_due(lab: SmallLab, run: Run) -> None:
     plan = approved_plan(lab)
     for line in plan.items.select_related("artifact"):
         _began_from(lab, line)
-    with pytest.raises(InvalidInput, match="Nothing on this machine is due"):
+    with pytest.raises(InvalidInput, match="No artifact on this node is due"):
         proposed_plan(lab)
     assert _state(plan) == "applied"
 
@@ -163,7 +163,7 @@ def test_what_was_refused_or_brought_back_does_not_keep_a_plan_from_being_withdr
     first, second, third = _lines(plan)
     _tell(lab, plan, ItemOutcome.REFUSED, first)
     _tell(lab, plan, ItemOutcome.TRASHED, second)
-    with pytest.raises(Conflict, match="lines were moved already"):
+    with pytest.raises(Conflict, match="were moved already"):
         withdraw(plan=plan, by=lab.owner, now=LATER)
     _tell(lab, plan, ItemOutcome.RESTORED, second)
     assert third.outcome == ""
@@ -175,7 +175,7 @@ def test_what_was_refused_or_brought_back_does_not_keep_a_plan_from_being_withdr
 def test_what_was_deleted_keeps_a_plan_from_being_withdrawn(lab: SmallLab, run: Run) -> None:
     plan = approved_plan(lab)
     _tell(lab, plan, ItemOutcome.DELETED, _lines(plan)[0])
-    with pytest.raises(Conflict, match="lines were moved already"):
+    with pytest.raises(Conflict, match="were moved already"):
         withdraw(plan=plan, by=lab.owner, now=LATER)
 
 

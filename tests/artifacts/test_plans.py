@@ -21,7 +21,7 @@ from tests.builders import SmallLab
 
 def test_from_a_draft_to_tombstones(lab: SmallLab, run: Run) -> None:
     plan = proposed_plan(lab)
-    with pytest.raises(Conflict, match="A plan of this machine is open"):
+    with pytest.raises(Conflict, match="This node has an open plan"):
         proposed_plan(lab)
     with pytest.raises(Conflict, match="This plan is draft"):
         approve(plan=plan, by=lab.owner, now=LATER)
@@ -29,22 +29,22 @@ def test_from_a_draft_to_tombstones(lab: SmallLab, run: Run) -> None:
     shown = [line.pk for line in lines]
     assert select_items(plan=plan, selected=shown, listed=shown, by=lab.owner, now=LATER) == 1
     assert select_items(plan=plan, selected=shown, listed=shown, by=lab.owner, now=LATER) == 0
-    with pytest.raises(InvalidInput, match="0 days"):
+    with pytest.raises(InvalidInput, match="not 0"):
         notify_owners(plan=plan, grace_days=0, trash_days=14, by=lab.owner, now=LATER)
     notify_owners(plan=plan, grace_days=7, trash_days=14, by=lab.owner, now=LATER)
     assert set(Artifact.objects.values_list("state", flat=True)) == {"scheduled"}
-    with pytest.raises(Conflict, match="The grace goes on"):
+    with pytest.raises(Conflict, match="grace period is not over"):
         approve(plan=plan, by=lab.owner, now=LATER + 7 * DAY_US - 1)
-    with pytest.raises(InvalidInput, match="Say why"):
+    with pytest.raises(InvalidInput, match="Enter a reason"):
         object_to_items(plan=plan, items=shown[:1], reason=" ", by=lab.owner, now=LATER)
     assert object_to_items(plan=plan, items=shown[:1], reason="my thesis", by=lab.owner, now=LATER) == 1
     approve(plan=plan, by=lab.owner, now=LATER + 7 * DAY_US)
     assert [
-        (each.blocked_reason, each.line.pk)
+        (each.blocked_reason, each.item.pk)
         for each in check_plan(CleanupPlan.objects.get(pk=plan.pk), LATER)
         if each.blocked_reason
     ] == [("my thesis", shown[0])]
-    with pytest.raises(InvalidInput, match="not to go"):
+    with pytest.raises(InvalidInput, match="not selected in this plan"):
         record_outcomes(plan=plan, outcomes=[Outcome(shown[0], ItemOutcome.TRASHED)], by=None, now=LATER)
     for outcome, copies, artifacts in (
         (ItemOutcome.TRASHED, "trashed", "scheduled"), (ItemOutcome.DELETED, "deleted", "tombstone"),
@@ -65,7 +65,7 @@ def test_what_was_restored_or_refused_is_as_before(lab: SmallLab, run: Run) -> N
     plan = approved_plan(lab)
     first, second = plan.items.filter(selected=True).order_by("pk")
     record_outcomes(plan=plan, outcomes=[Outcome(first.pk, ItemOutcome.TRASHED)], by=None, now=LATER)
-    with pytest.raises(Conflict, match="being carried out"):
+    with pytest.raises(Conflict, match="were moved already"):
         withdraw(plan=plan, by=lab.owner, now=LATER)
     told_ = [Outcome(first.pk, ItemOutcome.RESTORED), Outcome(second.pk, ItemOutcome.REFUSED, "it changed")]
     record_outcomes(plan=plan, outcomes=told_, by=None, now=LATER)
@@ -78,10 +78,10 @@ def test_what_was_refused_can_be_objected_to_as_it_is_tried_again(lab: SmallLab,
     first, second = plan.items.filter(selected=True).order_by("pk")
     record_outcomes(plan=plan, outcomes=[Outcome(first.pk, ItemOutcome.REFUSED, "it changed")], by=None, now=LATER)
     assert [
-        each.blocked_reason for each in check_plan(CleanupPlan.objects.get(pk=plan.pk), LATER) if each.line.pk == first.pk
+        each.blocked_reason for each in check_plan(CleanupPlan.objects.get(pk=plan.pk), LATER) if each.item.pk == first.pk
     ] == [""]
     assert object_to_items(plan=plan, items=[first.pk], reason="my thesis", by=lab.owner, now=LATER) == 1
-    stays = {each.line.pk: each.blocked_reason for each in check_plan(CleanupPlan.objects.get(pk=plan.pk), LATER)}
+    stays = {each.item.pk: each.blocked_reason for each in check_plan(CleanupPlan.objects.get(pk=plan.pk), LATER)}
     assert (stays[first.pk], stays[second.pk]) == ("my thesis", "")
     first.refresh_from_db()
     assert (first.selected, first.outcome, first.artifact.state) == (False, "refused", "stored")
@@ -96,7 +96,7 @@ def test_who_objects_too_late_is_told_what_brings_it_back(lab: SmallLab, run: Ru
         object_to_items(plan=plan, items=[first.pk], reason="my thesis", by=lab.owner, now=LATER)
     assert f"labcarbon-collect apply-plan {plan.uuid} --restore {first.pk}" in told_.value.hint
     assert object_to_items(plan=plan, items=[first.pk, second.pk], reason="my thesis", by=lab.owner, now=LATER) == 1
-    with pytest.raises(Conflict, match="None of these lines is to go"):
+    with pytest.raises(Conflict, match="None of these items can be excluded"):
         object_to_items(plan=plan, items=[second.pk], reason="my thesis", by=lab.owner, now=LATER)
     assert AuditEntry.objects.filter(action="plan.objection").count() == 1
 
@@ -115,7 +115,7 @@ def test_ticks_count_before_owners_are_told(lab: SmallLab, run: Run) -> None:
     plan = proposed_plan(lab)
     first, second, third = plan.items.order_by("pk")
     ticks = {"selected": [first.pk], "listed": [first.pk, third.pk]}
-    with pytest.raises(InvalidInput, match="0 days"):
+    with pytest.raises(InvalidInput, match="not 0"):
         notify_owners(plan=plan, grace_days=0, trash_days=14, by=lab.owner, now=LATER, **ticks)
     assert list(plan.items.order_by("pk").values_list("selected", flat=True)) == [False, True, True], "all of it or nothing"
     notify_owners(plan=plan, grace_days=7, trash_days=14, by=lab.owner, now=LATER, **ticks)

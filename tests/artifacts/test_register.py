@@ -87,10 +87,11 @@ def test_project_and_owner_are_those_of_the_run_that_made_it(lab: SmallLab) -> N
         ({"digest": "A" * 64}, "matching regex"), ({"digest": "abc"}, "matching regex"),
         ({"digest": digest("a") + "\n"}, "matching regex"),
         ({"bytes": -1}, ">= 0"), ({"bytes": 2**63}, "<="), ({"name": ""}, "length"), ({"kind": "thing"}, "Invalid enum"),
-        ({"name": "a\x00"}, "NUL"), ({"facts": {"a": "x\x00"}}, "NUL"), ({"colour": "red"}, "unknown field"),
-        ({"aliases": {"md5": "xyz"}}, "32 hex digits"), ({"aliases": {"crc": "1"}}, "Invalid enum"),
-        ({"files": 2}, "one file"),
-        ({"copies": [{"path": "/" * 4097}]}, "length"), ({"bytes": 9}, "known as a file of 1 bytes"),
+        ({"name": "a\x00"}, "invalid character"), ({"facts": {"a": "x\x00"}}, "invalid character"),
+        ({"colour": "red"}, "unknown field"),
+        ({"aliases": {"md5": "xyz"}}, "32 lower-case hex digits"), ({"aliases": {"crc": "1"}}, "Invalid enum"),
+        ({"files": 2}, "must be 1 for a file"),
+        ({"copies": [{"path": "/" * 4097}]}, "length"), ({"bytes": 9}, "registered as a file of 1 bytes"),
         ({"facts": {"a": {"b": 1}}}, "Expected"),
     ],
 )  # fmt: skip
@@ -105,7 +106,7 @@ def test_what_cannot_be_noted_is_said_and_the_rest_kept(lab: SmallLab) -> None:
     unknown = "7f1d3b52-2222-4333-8444-555566667777"
     (answer,) = register_rows(lab, row("a", project="nope", runs=[edge(create_run(lab)), {"run": unknown, "role": "used"}]))
     assert answer[0] == "created"
-    assert "There is no project 'nope' (known: demo)" in answer[1]
+    assert "There is no project 'nope' (projects: demo)" in answer[1]
     assert f"There is no run {unknown}" in answer[2]
     assert LineageEdge.objects.count() == 1
 

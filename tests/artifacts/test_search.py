@@ -137,7 +137,7 @@ def test_data_family(lab: SmallLab, look: Look) -> None:
     assert look(data="cat boxes") == []
     assert look(data=cats.digest) == ["a.pt", "cat-photos"]
     assert look(data=digest("nothing")) == []
-    with pytest.raises(InvalidInput, match="says nothing of data"):
+    with pytest.raises(InvalidInput, match="no significant word"):
         look(data="train 2024")
 
 

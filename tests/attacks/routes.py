@@ -13,7 +13,7 @@ from apps.attribution.models import AttributionRule, Claim
 from apps.catalog.models import EmbodiedFigure
 from apps.preflight.models import DuplicateFinding, Preflight
 from apps.runs.models import Run
-from apps.trackers.models import MlflowSource
+from apps.trackers.mlflow.models import MlflowSource
 from tests.artifacts.support import digest
 from tests.builders import SmallLab
 
@@ -74,6 +74,7 @@ def address(route: str, small: SmallLab, run: str) -> str:
 # Parts of routes whose parameter is that of the lab's first thing of a kind.
 FIRST_OF: dict[str, tuple[str, Any]] = {
     "/rules/": ("pk", AttributionRule), "/mlflow/": ("pk", MlflowSource), "/plans/": ("uuid", CleanupPlan),
+    "/cleanup/": ("uuid", CleanupPlan),
     "/claims/": ("act", Claim), "/duplicates/": ("pk", DuplicateFinding), "/preflight/": ("uuid", Preflight),
 }  # fmt: skip
 PROJECT, ARTIFACT = "ours-only", "weights"

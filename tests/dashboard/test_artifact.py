@@ -46,8 +46,8 @@ def shown(client: Client, name: str, query: str = "") -> str:
     return text_of(client.get(f"/artifacts/{digest(name)}/{query}"))
 
 
-def act(client: Client, name: str, do: str, **more: str) -> Any:
-    return client.post(f"/artifacts/{digest(name)}/", {"do": do, **more})
+def act(client: Client, name: str, action: str, **more: str) -> Any:
+    return client.post(f"/artifacts/{digest(name)}/", {"action": action, **more})
 
 
 def family(lab: SmallLab) -> list[UUID]:
@@ -74,7 +74,7 @@ def test_what_it_is(lab: SmallLab, owner: Client) -> None:
     assert ">yes<" in page
     for value in (digest("best.safetensors"), digest("tensors"), "0" * 32):
         assert re.search(rf'<pre id="digest-\d">{value}</pre><button type="button"[^>]*data-copy', page)
-    assert "Nobody told where it lies" in page
+    assert "Location unknown" in page
     for other in (digest("tensors"), "0" * 32):
         assert "best.safetensors" in text_of(owner.get(f"/artifacts/{other}/"))
 
@@ -88,7 +88,7 @@ def test_keeping_and_making_again(lab: SmallLab, owner: Client) -> None:
     for value in (*each, sum(each)):
         assert f'title="{value:,} mJ exactly"'.replace(",", "\u202f") in page
     assert ("1.400" in page, page.count("data-figure")) == (True, 9)
-    assert "times the energy of making it again" in page
+    assert "times the energy of retraining" in page
     assert assert_each_figure_explains_itself(owner, page) == 9
     assert {value for query, value in figures_on(page) if "metric=energy_mj" in query} == {RUN_MJ}
 
@@ -98,30 +98,30 @@ def test_copies_that_are_gone_take_nothing(lab: SmallLab, owner: Client) -> None
     Copy.objects.filter(path="/a").update(state="missing")
     Copy.objects.filter(path="/b").update(state="corrupt")
     page = shown(owner, "m")
-    assert "1 copy, kept with" in page
+    assert "1 copy, storage cost" in page
     assert "? missing" in page
     assert "✕ corrupt" in page
     Copy.objects.update(state="missing")
     page = shown(owner, "m")
-    assert "no copy is where it was" in page
-    assert "not counted: 3 missing" in page
+    assert "no copy present" in page
+    assert "not included: 3 missing" in page
 
 
 @pytest.mark.parametrize(
     ("states", "words"),
     [
-        ([], "not known: where it lies was not told"), (["trashed"], "not counted: in the trash until it is emptied"),
-        (["corrupt"], "not counted: corrupt"), (["missing"], "not counted: missing"),
-        (["corrupt", "deleted"], "not counted: 1 corrupt, 1 deleted"),
-        (["missing", "corrupt", "trashed"], "not counted: 1 in the trash until it is emptied, 1 corrupt, 1 missing"),
-        (["deleted", "deleted"], "nothing: its copies are deleted"), (["deleted"], "nothing: its copy is deleted"),
+        ([], "unknown: no copy registered"), (["trashed"], "not included: in the trash"),
+        (["corrupt"], "not included: corrupt"), (["missing"], "not included: missing"),
+        (["corrupt", "deleted"], "not included: 1 corrupt, 1 deleted"),
+        (["missing", "corrupt", "trashed"], "not included: 1 in the trash, 1 corrupt, 1 missing"),
+        (["deleted", "deleted"], "none: all copies deleted"), (["deleted"], "none: copy deleted"),
     ],
 )  # fmt: skip
 def test_what_is_not_known_of_keeping_is_not_nothing(lab: SmallLab, owner: Client, states: list[str], words: str) -> None:
     register_rows(lab, row("m", bytes=GB, copies=at_paths(*(f"/{i}" for i in range(len(states))))))
     for i, state in enumerate(states):
         Copy.objects.filter(path=f"/{i}").update(state=state)
-    assert f"<dt>A year of keeping</dt><dd>{words}</dd>" in shown(owner, "m")
+    assert f"<dd data-storage-cost>{words}</dd>" in shown(owner, "m")
 
 
 def test_when_a_copy_was_last_told_of(lab: SmallLab, owner: Client) -> None:
@@ -129,14 +129,14 @@ def test_when_a_copy_was_last_told_of(lab: SmallLab, owner: Client) -> None:
         register_rows(lab, row("m", copies=at_paths("/a")), now=now)
     assert Copy.objects.get().last_observed_us == T0 + 1, "told again it is renewed"
     page = shown(owner, "m").split('id="copies-title"')[1].split("</section>")[0]
-    assert '<th scope="col" class="hide">Told</th>' in page
-    assert "a scan that finds it as it was tells nothing" in page
+    assert '<th scope="col" class="hide">Last confirmed</th>' in page
+    assert "A scan that finds it unchanged does not register it again" in page
 
 
 def test_the_life_is_the_sum_of_the_runs_that_led_to_it(lab: SmallLab, owner: Client) -> None:
     runs = family(lab)
     page = shown(owner, "tuned")
-    life = page.split('id="life-title"')[1].split("</section>")[0]
+    life = page.split('id="footprint-title"')[1].split("</section>")[0]
     found = figures_on(life)
     of_runs = {query: value for query, value in found if "subject=run%3A" in query and "metric=energy_mj" in query}
     assert list(of_runs.values()) == [RUN_MJ, RUN_MJ]
@@ -156,12 +156,12 @@ def test_runs_that_were_not_measured_are_in_no_sum(lab: SmallLab, owner: Client)
         lab, row("d", runs=[edge(lost), edge(run, "used")]), row("m", runs=[edge(run)]), row("n", runs=[edge(lost)])
     )
     page = shown(owner, "m")
-    assert "All 2 runs that led to it" in page
-    assert "1 of them was not measured and is in no sum" in page
+    assert "2 runs led to it" in page
+    assert 'data-unmeasured="1"' in page
     page = shown(owner, "n")
-    assert "not known: the run that made it was not measured" in page
-    assert "Its life so far: not measured" in page
-    assert 'The one run that led to it <span class="warn">was not measured and is in no sum</span>.' in page
+    assert "unknown: its run was not measured" in page
+    assert "Footprint: not measured" in page
+    assert 'data-unmeasured="1"' in page
     assert figures_on(page) == []
 
 
@@ -170,7 +170,7 @@ def test_more_runs_than_one_explanation_takes(lab: SmallLab, owner: Client) -> N
     register_rows(lab, *(row(f"d{i}", runs=[edge(run), edge(runs[-1], "used")]) for i, run in enumerate(runs[:-1])))
     register_rows(lab, row("m", runs=[edge(runs[-1])]))
     page = shown(owner, "m")
-    life = page.split('id="life-title"')[1].split("</section>")[0]
+    life = page.split('id="footprint-title"')[1].split("</section>")[0]
     listed = [value for query, value in figures_on(life) if "metric=energy_mj" in query]
     assert listed == [RUN_MJ] * 50
     assert "3 more runs" in life
@@ -187,14 +187,14 @@ def test_the_drawing_has_who_is_near(lab: SmallLab, owner: Client) -> None:
     assert all(f'href="/runs/{run}/"' in drawing for run in runs)
     assert 'aria-current="page"' in drawing
     assert "initialised from</title>" in drawing
-    assert "not drawn" not in page
+    assert "data-hidden-nodes" not in page
 
 
 def test_a_wide_lineage_is_cut_with_a_word_and_whole_as_csv(lab: SmallLab, owner: Client) -> None:
     run = create_run(lab)
     register_rows(lab, row("data", runs=[edge(run, "used")]), *(row(f"m{i}", runs=[edge(run)]) for i in range(40)))
     page = shown(owner, "data")
-    assert "32 more are not drawn" in page
+    assert 'data-hidden-nodes="32"' in page
     assert page.count('<svg class="node artifact') == 9
     lines = list(csv.DictReader(io.StringIO(text_of(owner.get(f"/artifacts/{digest('data')}/lineage.csv")))))
     assert len(lines) == 41
@@ -210,12 +210,12 @@ def test_a_lineage_longer_than_what_is_read_is_not_all_in_the_csv(
     register_rows(lab, row("data", runs=[edge(each, "used") for each in [run, *(create_run(lab) for _ in range(60))]]))
     register_rows(lab, *(row(f"m{i}", runs=[edge(run)]) for i in range(40)))
     page = shown(owner, "data")
-    assert ">all of it as CSV</a>" in page
-    assert "all of them in the" in page
+    assert ">all as CSV</a>" in page
+    assert "</a> contains all of them." in page
     monkeypatch.setattr(artifact_shown, "load_lineage", partial(load_lineage, limit=40))
     page = shown(owner, "data")
-    assert ">the nearest 2\u202f000 as CSV</a>" in page
-    assert "the nearest 2\u202f000 runs and artifacts in the" in page
+    assert ">nearest 2\u202f000 as CSV</a>" in page
+    assert "contains the nearest 2\u202f000 runs and artifacts" in page
     assert "all of" not in page.split('id="lineage-title"')[1]
 
 
@@ -223,7 +223,7 @@ def test_a_deep_one_and_a_circle_are_drawn(lab: SmallLab, owner: Client) -> None
     made = chain(lab, 30)
     page = text_of(owner.get(f"/artifacts/{made[15].digest}/"))
     assert page.count('<svg class="node') == 13
-    assert "46 more are not drawn" in page
+    assert 'data-hidden-nodes="46"' in page
     run = create_run(lab)
     register_rows(lab, row("c", runs=[edge(run), edge(run, "used")]))
     assert shown(owner, "c").count('<svg class="node') == 2
@@ -248,48 +248,52 @@ def test_pin_promote_and_back(lab: SmallLab, owner: Client) -> None:
     assert "Cited in May" in page
     assert act(owner, "m", "promote").status_code == 302
     assert "<strong>Promoted</strong>" in shown(owner, "m")
-    assert act(owner, "m", "take_back").status_code == 302
+    assert act(owner, "m", "demote").status_code == 302
     assert act(owner, "m", "unpin").status_code == 302
     page = shown(owner, "m")
     assert "◆ Pinned" not in page
     assert "Promoted</strong>" not in page
     log = text_of(owner.get("/audit/"))
-    for words in ("Artifact pinned", "Pin taken away", "Artifact promoted", "Promotion taken back"):
+    for words in ("Artifact pinned", "Artifact unpinned", "Artifact promoted", "Promotion removed"):
         assert words in log
 
 
 def test_candidate_laid_aside_and_back(lab: SmallLab, owner: Client) -> None:
     register_artifact(lab, "m", kind="model", copies=at_paths("/m"), runs=[edge(create_run(lab))])
     steps = (
-        ("candidate", "<strong>Candidate</strong>", "no_candidate"), ("lay_aside", "<strong>Archived</strong>", "take_up"),
-        ("take_up", "<strong>Candidate</strong>", "no_candidate"), ("no_candidate", "Make it a candidate …", "candidate"),
+        ("mark_candidate", "<strong>Candidate</strong>", "unmark_candidate"),
+        ("archive", "<strong>Archived</strong>", "unarchive"),
+        ("unarchive", "<strong>Candidate</strong>", "unmark_candidate"),
+        ("unmark_candidate", "Mark as candidate …", "mark_candidate"),
     )  # fmt: skip
-    assert "Make it a candidate …" in shown(owner, "m")
-    for do, words, following in steps:
-        assert act(owner, "m", do).status_code == 302, do
+    assert "Mark as candidate …" in shown(owner, "m")
+    for action, words, following in steps:
+        assert act(owner, "m", action).status_code == 302, action
         page = shown(owner, "m")
         assert words in page
-        assert f'name="do" value="{following}"' in page
+        assert f'name="action" value="{following}"' in page
     log = text_of(owner.get("/audit/"))
-    for words in ("made a candidate", "no longer a candidate", "laid aside", "taken up again"):
-        assert f"Artifact {words}" in log
+    for words in ("Artifact marked as candidate", "Candidate mark removed", "Artifact archived", "Artifact unarchived"):
+        assert words in log
 
 
 def test_states_that_make_no_sense_are_not_offered(lab: SmallLab, owner: Client) -> None:
     register_artifact(lab, "m", kind="model", copies=at_paths("/m"), runs=[edge(create_run(lab))])
 
     def offered() -> set[str]:
-        return set(re.findall(r'name="do" value="(candidate|lay_aside|take_up|no_candidate)"', shown(owner, "m")))
+        return set(
+            re.findall(r'name="action" value="(mark_candidate|archive|unarchive|unmark_candidate)"', shown(owner, "m"))
+        )
 
     for state, expected in (
-        ("stored", {"candidate", "lay_aside"}), ("candidate", {"no_candidate", "lay_aside"}), ("promoted", {"lay_aside"}),
-        ("archived", {"take_up"}), ("scheduled", set()), ("tombstone", set()),
+        ("stored", {"mark_candidate", "archive"}), ("candidate", {"unmark_candidate", "archive"}), ("promoted", {"archive"}),
+        ("archived", {"unarchive"}), ("scheduled", set()), ("tombstone", set()),
     ):  # fmt: skip
         Artifact.objects.update(state=state)
         assert offered() == expected, state
     Artifact.objects.update(state="stored")
     LineageEdge.objects.all().delete()
-    assert offered() == {"lay_aside"}, "no run is known that made it"
+    assert offered() == {"archive"}, "the producing run is unknown"
 
 
 def test_described_and_undone(lab: SmallLab, owner: Client) -> None:
@@ -307,30 +311,31 @@ def test_described_and_undone(lab: SmallLab, owner: Client) -> None:
     it.refresh_from_db()
     assert (it.kind, it.licence, it.note, it.tags, it.project) == ("checkpoint", "", "", {"task": "cats"}, None)
     reply = act(owner, "m", "restore", entry=entry[1])
-    assert (reply.status_code, "described anew since" in text_of(reply)) == (409, True)
+    assert (reply.status_code, "changed again since" in text_of(reply)) == (409, True)
     assert act(owner, "m", "describe", kind="checkpoint", tags="task=cats")["Location"] == f"/artifacts/{digest('m')}/"
 
 
 @pytest.mark.parametrize(
-    ("do", "more", "status", "words"),
+    ("action", "more", "status", "words"),
     [
-        ("", {}, 400, "Nothing was chosen"), ("sing", {}, 400, "Nothing was chosen"), ("pin", {}, 400, "Why should it stay"),
-        ("pin", {"reason": "x" * 301}, 400, "longer than can be kept"), ("unpin", {}, 409, "not pinned"),
-        ("take_back", {}, 409, "not promoted"), ("candidate", {}, 409, "Only a checkpoint or a model"),
-        ("no_candidate", {}, 409, "no candidate"), ("take_up", {}, 409, "not laid aside"),
+        ("", {}, 400, "Unknown action"), ("sing", {}, 400, "Unknown action"), ("pin", {}, 400, 'data-field-error="reason"'),
+        ("pin", {"reason": "x" * 301}, 400, 'data-field-error="reason"'), ("unpin", {}, 409, "not pinned"),
+        ("demote", {}, 409, "not promoted"), ("mark_candidate", {}, 409, "Only checkpoints and models"),
+        ("unmark_candidate", {}, 409, "not a candidate"), ("unarchive", {}, 409, "not archived"),
         ("restore", {}, 404, "no such entry"),
-        ("restore", {"entry": "9" * 30}, 404, "no such entry"), ("describe", {"kind": "thing"}, 400, "is no kind"),
-        ("describe", {"kind": "model", "tags": "cats"}, 400, "is no tag"),
-        ("describe", {"kind": "model", "project": "nope"}, 400, "no such project"),
-        ("describe", {"kind": "model", "project": "\x00"}, 400, "no such project"),
-        ("describe", {"kind": "model", "note": "\x00"}, 400, "holds NUL"),
+        ("restore", {"entry": "9" * 30}, 404, "no such entry"),
+        ("describe", {"kind": "thing"}, 400, 'data-field-error="kind"'),
+        ("describe", {"kind": "model", "tags": "cats"}, 400, 'data-field-error="tags"'),
+        ("describe", {"kind": "model", "project": "nope"}, 400, 'data-field-error="project"'),
+        ("describe", {"kind": "model", "project": "\x00"}, 400, 'data-field-error="project"'),
+        ("describe", {"kind": "model", "note": "\x00"}, 400, 'data-field-error="note"'),
     ],
 )  # fmt: skip
 def test_what_cannot_be_done_is_said(
-    lab: SmallLab, owner: Client, do: str, more: dict[str, str], status: int, words: str
+    lab: SmallLab, owner: Client, action: str, more: dict[str, str], status: int, words: str
 ) -> None:
     register_artifact(lab, "m")
-    reply = act(owner, "m", do, **more)
+    reply = act(owner, "m", action, **more)
     assert (reply.status_code, words in text_of(reply)) == (status, True)
     assert not AuditEntry.objects.filter(action__startswith="artifact.").exists()
 
@@ -339,7 +344,14 @@ def test_what_was_typed_stays_when_it_is_refused(lab: SmallLab, owner: Client) -
     register_artifact(lab, "m")
     page = text_of(act(owner, "m", "describe", kind="model", licence="GPL-3.0", tags="cats", note="Mine."))
     assert 'value="GPL-3.0"' in page
-    assert ">Mine.</textarea>" in page
+    assert re.search(r"<textarea[^>]*>\s*Mine\.</textarea>", page)
+
+
+def test_all_errors_of_a_description_are_shown_at_once(lab: SmallLab, owner: Client) -> None:
+    register_artifact(lab, "m")
+    page = text_of(act(owner, "m", "describe", kind="thing", project="nope", licence="x" * 101, tags="cats\n=2"))
+    assert set(re.findall(r'data-field-error="(\w+)"', page)) == {"kind", "project", "licence", "tags"}
+    assert page.split('data-field-error="tags"')[1].split("</div>")[0].count("is not a tag") == 2
 
 
 def test_who_may_what(lab: SmallLab, owner: Client, viewer: Client, outsider: Client) -> None:
@@ -347,18 +359,18 @@ def test_who_may_what(lab: SmallLab, owner: Client, viewer: Client, outsider: Cl
     member = User.objects.create_user(username="mia")
     Membership.objects.create(lab=lab.lab, user=member, role=Role.MEMBER)
     address = f"/artifacts/{it.digest}/"
-    acts = ('value="pin"', 'value="promote"', 'value="lay_aside"', 'value="describe"')
+    acts = ('value="pin"', 'value="promote"', 'value="archive"', 'value="describe"')
     assert [word in text_of(viewer.get(address)) for word in acts] == [False] * 4
     assert [word in text_of(owner.get(address)) for word in acts] == [True] * 4
-    states = ("candidate", "no_candidate", "promote", "take_back", "lay_aside", "take_up")
-    for do in ("pin", "unpin", *states, "describe", "restore"):
-        assert viewer.post(address, {"do": do, "reason": "x"}).status_code == 403
-        assert outsider.post(address, {"do": do, "reason": "x"}).status_code == 404
-    assert client_of(member).post(address, {"do": "promote"}).status_code == 302
+    states = ("mark_candidate", "unmark_candidate", "promote", "demote", "archive", "unarchive")
+    for action in ("pin", "unpin", *states, "describe", "restore"):
+        assert viewer.post(address, {"action": action, "reason": "x"}).status_code == 403
+        assert outsider.post(address, {"action": action, "reason": "x"}).status_code == 404
+    assert client_of(member).post(address, {"action": "promote"}).status_code == 302
     pin(artifact=it, reason="by the owner", by=lab.owner, now=now_us())
-    assert client_of(member).post(address, {"do": "unpin"}).status_code == 403
-    assert "Who pinned it may take the pin away" in text_of(client_of(member).get(address))
-    assert owner.post(address, {"do": "unpin"}).status_code == 302
+    assert client_of(member).post(address, {"action": "unpin"}).status_code == 403
+    assert "data-locked-pin" in text_of(client_of(member).get(address))
+    assert owner.post(address, {"action": "unpin"}).status_code == 302
 
 
 def test_the_questions_every_page_is_asked(lab: SmallLab, owner: Client, viewer: Client, outsider: Client) -> None:

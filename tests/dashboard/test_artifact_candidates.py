@@ -1,4 +1,4 @@
-"""/artifacts/<digest>/: what could be adapted instead, or beside."""
+"""/artifacts/<digest>/: models that can be fine-tuned instead."""
 
 from django.test import Client
 
@@ -6,7 +6,7 @@ from tests.artifacts.support import register_artifact, run_jobs, trained_model
 from tests.builders import SmallLab, W, push
 from tests.dashboard.support import HOSTILE, figures_on, queries, text_of
 
-TITLE = "Could be adapted instead, or beside"
+TITLE = "Fine-tuning candidates"
 
 
 def section(page: str, title: str = TITLE) -> str:
@@ -30,16 +30,14 @@ def test_others_are_told_with_why_and_what_they_took(lab: SmallLab, owner: Clien
 
 def test_what_is_not_known_is_said(lab: SmallLab, owner: Client) -> None:
     alone = trained_model(lab, "alone.pt")
-    assert "Nothing is known of it that another model could share" in section(
-        text_of(owner.get(f"/artifacts/{alone.digest}/"))
-    )
+    assert "Data and purpose are unknown" in section(text_of(owner.get(f"/artifacts/{alone.digest}/")))
     cats = trained_model(lab, "cats.pt", data="cats")
     run_jobs()
-    assert "No other model that is there shares" in section(text_of(owner.get(f"/artifacts/{cats.digest}/")))
+    assert "No other model with a present copy shares" in section(text_of(owner.get(f"/artifacts/{cats.digest}/")))
     trained_model(lab, "more.pt", data="cats-2")
     run_jobs()
     told = section(text_of(owner.get(f"/artifacts/{cats.digest}/")))
-    for words in ("no metric", "not told", "not measured"):
+    for words in ("no metric", "unknown", "not measured"):
         assert words in told
 
 
@@ -47,7 +45,7 @@ def test_data_have_models_and_logs_have_none(lab: SmallLab, owner: Client) -> No
     data, log = register_artifact(lab, "cat-photos", kind="dataset"), register_artifact(lab, "cat.log", kind="log")
     trained_model(lab, "cats.pt", data="cats")
     run_jobs()
-    assert "cats.pt" in section(text_of(owner.get(f"/artifacts/{data.digest}/")), "Models that know such data")
+    assert "cats.pt" in section(text_of(owner.get(f"/artifacts/{data.digest}/")), "Models trained on similar data")
     assert TITLE not in text_of(owner.get(f"/artifacts/{log.digest}/"))
 
 

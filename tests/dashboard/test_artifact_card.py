@@ -61,7 +61,7 @@ def test_what_the_hub_reads(lab: SmallLab, owner: Client) -> None:
     assert "- parameters: 25\u202f557\u202f032" in text
     assert "| val\\_acc | 0.875 |" in text
     assert "- Training: 1.67 Wh" in text
-    assert "With all runs that led to it (2, of which 0 not measured): 3.33 Wh" in text
+    assert "Including all upstream runs (2, of which 0 not measured): 3.33 Wh" in text
 
 
 def test_from_scratch(lab: SmallLab, owner: Client) -> None:
@@ -75,10 +75,10 @@ def test_what_is_not_known_is_left_out_and_said(lab: SmallLab, owner: Client) ->
     register_rows(lab, row("alone"), row("unmeasured", licence="Ours alone", runs=[edge(create_run(lab))]))
     head, text = card(owner, "alone")
     assert head == {}
-    assert "Which run made it was not told." in text
+    assert "Unknown: no producing run was reported." in text
     head, text = card(owner, "unmeasured")
     assert head == {"license": "other", "license_name": "Ours alone"}
-    assert "not known, not zero" in text
+    assert "This does not mean zero emissions" in text
 
 
 def test_part_of_it_is_a_lower_bound(lab: SmallLab, owner: Client) -> None:

@@ -22,8 +22,8 @@ def test_bytes(number: int, words: str) -> None:
 @pytest.mark.parametrize(
     ("chance", "words"),
     [
-        (Fraction(1, 20), "at least once in 20 years: a chance of 5 % a year"), (Fraction(1), "at least once a year:"),
-        (Fraction(1, 5000), "even once in 1 000 years"), (Fraction(5, 2), "2.5 times the energy"), (Fraction(0), "nothing"),
+        (Fraction(1, 20), "above 5 % a year"), (Fraction(1), "above 100 % a year"),
+        (Fraction(1, 5000), "only 0.1 % a year"), (Fraction(5, 2), "2.5 times the energy"), (Fraction(0), "no energy"),
     ],
 )  # fmt: skip
 def test_when_keeping_pays(chance: Fraction, words: str) -> None:
@@ -33,8 +33,8 @@ def test_when_keeping_pays(chance: Fraction, words: str) -> None:
 @pytest.mark.parametrize(
     ("chance", "words"),
     [
-        (Fraction(1, 20), "from 5 % a year"), (Fraction(1), "from 100 % a year"), (Fraction(1, 1000), "from 0.1 % a year"),
-        (Fraction(1, 1001), "from below 0.1 % a year"), (Fraction(5, 2), "never: 2.5 × making it"),
+        (Fraction(1, 20), "5 % a year"), (Fraction(1), "100 % a year"), (Fraction(1, 1000), "0.1 % a year"),
+        (Fraction(1, 1001), "below 0.1 % a year"), (Fraction(5, 2), "never: 2.5 × retraining"),
         (Fraction(0), "always"),
     ],
 )  # fmt: skip

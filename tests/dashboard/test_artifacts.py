@@ -47,8 +47,8 @@ def test_what_is_kept_and_what_that_takes(lab: SmallLab, owner: Client) -> None:
     register_rows(lab, row("nowhere", bytes=5 * TB), row("lost", bytes=7 * TB, copies=at_paths("/lost")))
     Copy.objects.filter(path="/lost").update(state="missing")
     page = text_of(owner.get("/artifacts/"))
-    assert "2 artifacts take 3.00\xa0TB, and 1.00\xa0TB more in copies of the same." in page
-    assert "4 known in all" in page
+    assert "2 artifacts · 3.00\xa0TB + 1.00\xa0TB in additional copies" in page
+    assert "4 artifacts including" in page
     parts = [(2 * TB, MEDIUM_POWER[Medium.HDD]), (2 * TB, MEDIUM_POWER[Medium.SSD])]
     year = sum(storage_mj(size, HOURS_PER_YEAR, power.uwh, 1_500_000) for size, power in parts)
     assert f'title="{year:,} mJ exactly"'.replace(",", "\u202f") in page
@@ -57,19 +57,19 @@ def test_what_is_kept_and_what_that_takes(lab: SmallLab, owner: Client) -> None:
         for end in ("low_uwh", "high_uwh")
     )
     assert f"<span data-range>{low:.1f}–{high:.1f} kWh</span>" in page
-    assert ": not counted" not in page
-    data_table = page.split("Kept in TB")[1].split("</table>")[0]
+    assert "not included" not in page
+    data_table = page.split("Size in TB")[1].split("</table>")[0]
     assert re.findall(r">([\d.]+)<", data_table) == ["2.00", "2.00", "1.00", "1.00", "1.00", "2.00", "3.00"]
 
 
 def test_what_is_not_known_is_said_and_in_no_sum(lab: SmallLab, owner: Client) -> None:
     register_rows(lab, row("u", bytes=TB, copies=at_paths("/u", medium="unknown")))
     page = text_of(owner.get("/artifacts/"))
-    assert "What keeping it takes is not known" in page
-    assert "1.00 TB on unknown medium: not counted" in page
+    assert "Storage cost unknown" in page
+    assert "1.00 TB on unknown medium, not included" in page
     register_rows(lab, row("o", bytes=TB, copies=at_paths("s3://bucket/o", medium="object")))
     page = text_of(owner.get("/artifacts/"))
-    assert "1.00 TB where no PUE is known" in page
+    assert "1.00 TB without a PUE" in page
     assert re.search(r"data-would[^>]*>≥", page)
 
 
@@ -77,7 +77,7 @@ def test_sums_of_whatever_anybody_tells_fit(lab: SmallLab, owner: Client) -> Non
     for name in "abc":
         register_rows(lab, row(name, bytes=INT64_MAX, copies=at_paths(f"/{name}", f"/{name}{name}")))
     page = text_of(owner.get("/artifacts/"))
-    assert "3 artifacts take 27.7\xa0EB, and 27.7\xa0EB more in copies of the same." in page
+    assert "3 artifacts · 27.7\xa0EB + 27.7\xa0EB in additional copies" in page
 
 
 FILTERS = (
@@ -169,7 +169,7 @@ def test_pages_of_fifty(lab: SmallLab, owner: Client) -> None:
     for i in range(60):
         register_rows(lab, row(f"a{i:02}"), now=T0 + i)
     page = text_of(owner.get("/artifacts/?sort=name&kind=other"))
-    assert "60 artifacts fit these filters" in page
+    assert "60 artifacts match these filters" in page
     assert len(names(page)) == 50
     assert "1–50 of 60" in page
     address = re.search(r'href="(\?[^"]*)" rel="next"', page)
@@ -181,10 +181,10 @@ def test_pages_of_fifty(lab: SmallLab, owner: Client) -> None:
 @pytest.mark.parametrize(
     ("query", "words"),
     [
-        ("kind=thing", "is not known as kind"), ("state=nice", "is not known as state"),
-        ("copies=many", "not known as copies"),
-        ("sort=colour", "is not a sort"), ("page=0", "is not a page"), ("page=%C2%B2", "is not a page"),
-        ("text=%00", "a character that no artifact can"), ("run=x", "named by its UUID"), ("project=%00", "a character"),
+        ("kind=thing", "Unknown kind"), ("state=nice", "Unknown state"),
+        ("copies=many", "Unknown copies"),
+        ("sort=colour", "Unknown sort order"), ("page=0", "Invalid page number"), ("page=%C2%B2", "Invalid page number"),
+        ("text=%00", "Invalid character"), ("run=x", "Invalid UUID"), ("project=%00", "Invalid character"),
     ],
 )  # fmt: skip
 def test_bad_questions_are_refused_in_words(lab: SmallLab, owner: Client, query: str, words: str) -> None:

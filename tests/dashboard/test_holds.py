@@ -1,4 +1,4 @@
-"""/artifacts/holds/: what is held and why; placed and lifted; shown on artifact, project and run."""
+"""/artifacts/holds/: holds are placed, lifted and listed, and shown on artifact, project and run."""
 
 from typing import Any
 from uuid import uuid4
@@ -17,6 +17,7 @@ from tests.builders import T0, SmallLab
 from tests.dashboard.support import HOSTILE, assert_needs_sign_in, assert_only, queries, text_of
 
 PAGE = "/artifacts/holds/"
+PLACE = {"action": "place", "project": "demo", "reason": "x"}
 
 
 @pytest.fixture
@@ -36,10 +37,10 @@ def _post(client: Client, status: int = 302, **data: Any) -> str:
 
 
 def test_an_artifact_is_held_and_the_hold_lifted(it: Artifact, owner: Client) -> None:
-    assert "Nothing is held." in text_of(owner.get(PAGE))
+    assert "No active holds" in text_of(owner.get(PAGE))
     assert f"{PAGE}?artifact={it.digest}" in text_of(owner.get(f"/artifacts/{it.digest}/"))
     assert "Hold best.pt" in text_of(owner.get(f"{PAGE}?artifact={it.digest}"))
-    page = _post(owner, do="place", artifact=it.digest, reason="paper under review", until_day="2099-03-31")
+    page = _post(owner, action="place", artifact=it.digest, reason="paper under review", until_day="2099-03-31")
     assert "“paper under review”" in page
     assert "◆ held" in page
     hold = Hold.objects.get()
@@ -47,59 +48,59 @@ def test_an_artifact_is_held_and_the_hold_lifted(it: Artifact, owner: Client) ->
     assert hold.until_hour * 3600 == 4_078_677_600, "the end of the day in Berlin: 22:00 UTC"
     assert "1 Apr 2099 00:00" in page
     listed = text_of(owner.get(PAGE))
-    assert "1 hold keeps artifacts from going." in listed
-    page = _post(owner, do="lift", hold=str(hold.pk))
-    assert "The hold is lifted" in page
-    assert "Nothing is held." in page
+    assert "1 active hold" in listed
+    page = _post(owner, action="lift", hold=str(hold.pk))
+    assert "Hold lifted" in page
+    assert "No active holds" in page
     assert "lifted by" in page
-    assert "holds no more" in _post(owner, 409, do="lift", hold=str(hold.pk))
+    assert "not active any more" in _post(owner, 409, action="lift", hold=str(hold.pk))
     assert "◆ held" not in text_of(owner.get(f"/artifacts/{it.digest}/"))
 
 
 def test_a_project_and_a_run_are_held(lab: SmallLab, it: Artifact, run: Run, owner: Client) -> None:
-    page = _post(owner, do="place", project="demo", reason="audit", until_day="")
-    assert "until it is lifted" in page
+    page = _post(owner, action="place", project="demo", reason="audit", until_day="")
+    assert "until lifted" in page
     assert "“audit”" in text_of(owner.get("/projects/demo/"))
-    page = _post(owner, do="place", run=str(run.uuid), reason="legal", until_day="2099-01-01")
+    page = _post(owner, action="place", run=str(run.uuid), reason="legal", until_day="2099-01-01")
     assert "“legal”" in page
     page = text_of(owner.get(f"/artifacts/{it.digest}/"))
-    assert "Its project is held" in page
-    assert f'Held with <a href="/runs/{run.uuid}/">' in page
+    assert "Project held" in page
+    assert f'Held with run <a href="/runs/{run.uuid}/">' in page
 
 
 def test_who_may(lab: SmallLab, it: Artifact, owner: Client, viewer: Client, member: Client, outsider: Client) -> None:
     assert_needs_sign_in(PAGE)
     assert_only(owner, PAGE, "GET", "POST")
     assert viewer.get(f"{PAGE}?artifact={it.digest}").status_code == 200
-    assert "Why is it held?" not in text_of(viewer.get(f"{PAGE}?artifact={it.digest}"))
-    assert viewer.post(PAGE, {"do": "place", "artifact": it.digest, "reason": "x"}).status_code == 403
+    assert "data-place-hold" not in text_of(viewer.get(f"{PAGE}?artifact={it.digest}"))
+    assert viewer.post(PAGE, {"action": "place", "artifact": it.digest, "reason": "x"}).status_code == 403
     Project.objects.create(lab=lab.lab, slug="ours-only", name="Ours", created_us=T0)
     for named in ({"artifact": it.digest}, {"project": "ours-only"}):
         assert outsider.get(PAGE, named).status_code == 404
-        assert outsider.post(PAGE, {"do": "place", "reason": "x", **named}).status_code == 404
-    assert "PIs and admins" in _post(member, 403, do="place", project="demo", reason="x")
+        assert outsider.post(PAGE, {"action": "place", "reason": "x", **named}).status_code == 404
+    assert "PIs and admins" in _post(member, 403, action="place", project="demo", reason="x")
     assert not Hold.objects.exists()
-    _post(owner, do="place", artifact=it.digest, reason="x")
+    _post(owner, action="place", artifact=it.digest, reason="x")
     pk = str(Hold.objects.get().pk)
     assert "Lift …" not in text_of(member.get(PAGE))
-    assert "Somebody else placed it" in _post(member, 403, do="lift", hold=pk)
-    assert outsider.post(PAGE, {"do": "lift", "hold": pk}).status_code == 404
+    assert "Another person placed this hold" in _post(member, 403, action="lift", hold=pk)
+    assert outsider.post(PAGE, {"action": "lift", "hold": pk}).status_code == 404
     assert "best.pt" not in text_of(outsider.get(PAGE))
 
 
 @pytest.mark.parametrize(
     ("data", "status", "words"),
     [
-        ({}, 400, "Nothing was chosen"), ({"do": "place", "reason": "x"}, 400, "What is to be held?"),
-        ({"do": "place", "project": "demo", "reason": " "}, 400, "Why is it held?"),
-        ({"do": "place", "project": "demo", "reason": "x", "until_day": "soon"}, 400, "is no day"),
-        ({"do": "place", "project": "demo", "reason": "x", "until_day": "9999-12-31"}, 400, "is no day"),
-        ({"do": "place", "project": "demo", "reason": "x", "until_day": "2020-01-01"}, 400, "ends in the future"),
-        ({"do": "place", "project": "no", "reason": "x"}, 404, "no such project"),
-        ({"do": "place", "artifact": "zz", "reason": "x"}, 404, "no such artifact"),
-        ({"do": "place", "run": "x", "reason": "x"}, 404, "no such run"),
-        ({"do": "place", "run": str(uuid4()), "reason": "x"}, 404, "no such run"),
-        ({"do": "lift", "hold": "9"}, 404, "no such hold"), ({"do": "lift", "hold": "x"}, 404, "no such hold"),
+        ({}, 400, "Unknown action"), ({"action": "place", "reason": "x"}, 400, 'data-field-error="project"'),
+        ({"action": "place", "project": "demo", "reason": " "}, 400, 'data-field-error="reason"'),
+        ({**PLACE, "until_day": "soon"}, 400, 'data-field-error="until_day"'),
+        ({**PLACE, "until_day": "9999-12-31"}, 400, 'data-field-error="until_day"'),
+        ({**PLACE, "until_day": "2020-01-01"}, 400, 'data-field-error="until_day"'),
+        ({"action": "place", "project": "no", "reason": "x"}, 404, "no such project"),
+        ({"action": "place", "artifact": "zz", "reason": "x"}, 404, "no such artifact"),
+        ({"action": "place", "run": "x", "reason": "x"}, 404, "no such run"),
+        ({"action": "place", "run": str(uuid4()), "reason": "x"}, 404, "no such run"),
+        ({"action": "lift", "hold": "9"}, 404, "no such hold"), ({"action": "lift", "hold": "x"}, 404, "no such hold"),
     ],
 )  # fmt: skip
 def test_mistakes_are_told(lab: SmallLab, owner: Client, data: dict[str, str], status: int, words: str) -> None:
@@ -107,8 +108,15 @@ def test_mistakes_are_told(lab: SmallLab, owner: Client, data: dict[str, str], s
     assert not Hold.objects.exists()
 
 
+def test_all_errors_of_a_new_hold_are_shown_at_once(it: Artifact, owner: Client) -> None:
+    page = _post(owner, 400, action="place", artifact=it.digest, reason="", until_day="soon")
+    assert 'data-form-errors="2"' in page
+    assert 'value="soon"' in page
+    assert f'name="artifact" value="{it.digest}"' in page
+
+
 def test_reasons_are_nothing_but_words(lab: SmallLab, it: Artifact, owner: Client) -> None:
-    _post(owner, do="place", artifact=it.digest, reason=HOSTILE)
+    _post(owner, action="place", artifact=it.digest, reason=HOSTILE)
     for path in (PAGE, f"/artifacts/{it.digest}/"):
         page = text_of(owner.get(path))
         assert "<script>alert" not in page
@@ -119,7 +127,7 @@ def test_what_is_over_is_listed_apart(lab: SmallLab, it: Artifact, owner: Client
     then = now_us() - 10 * US_PER_HOUR
     place_hold(on=it, reason="long ago", until_hour=hour_of(then) + 2, by=lab.owner, is_manager=True, now=then)
     page = text_of(owner.get(PAGE))
-    assert "Nothing is held." in page
+    assert "No active holds" in page
     assert "long ago" in page
 
 

@@ -1,4 +1,4 @@
-"""/artifacts/plans/<uuid>.csv: what goes and what stays is what the page and the API say."""
+"""/artifacts/cleanup/<uuid>.csv: what goes and what stays is what the page and the API say."""
 
 from django.test import Client
 
@@ -22,7 +22,7 @@ def test_what_was_approved_and_is_kept_by_now_stays(lab: SmallLab, owner: Client
     told = api_of(lab, plan)["lines"]
     assert {line["digest"]: str(line["goes"]) for line in told} == {digest: goes for digest, (goes, _) in found.items()}
     assert next(line["stays"] for line in told if line["digest"] == pinned.artifact.digest) == "pinned"
-    assert '<span class="warn">stays</span> <span class="u">pinned</span>' in page_of(owner, plan)
+    assert 'data-status="blocked">protected</span> <span class="u">pinned</span>' in page_of(owner, plan)
 
 
 def test_of_a_draft_goes_what_is_ticked(lab: SmallLab, owner: Client) -> None:

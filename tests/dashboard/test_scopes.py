@@ -190,7 +190,7 @@ def test_who_controls_the_electricity_is_recorded(filled: SmallLab, owner: Clien
 
 def test_the_labs_profile_is_a_setting_with_audit(filled: SmallLab, owner: Client) -> None:
     form = {"lab": "Cell Lab", "time_zone": "Europe/Berlin", "person_view": "pi", "profile": "lesson"}
-    assert owner.post("/lab/", form).status_code == 302
+    assert owner.post("/settings/", form).status_code == 302
     filled.lab.refresh_from_db()
     assert filled.lab.profile == "lesson"
     page = text_of(owner.get(PAGE))
@@ -199,7 +199,7 @@ def test_the_labs_profile_is_a_setting_with_audit(filled: SmallLab, owner: Clien
     entry = AuditEntry.objects.filter(action="lab.changed").order_by("-sequence").first()
     assert entry is not None
     assert entry.details["profile"] == {"from": "ghg_protocol", "to": "lesson"}
-    assert owner.post("/lab/", {**form, "profile": "free"}).status_code == 400
+    assert owner.post("/settings/", {**form, "profile": "free"}).status_code == 400
 
 
 def test_the_switch_stands_on_every_page(filled: SmallLab, owner: Client) -> None:

@@ -1,4 +1,4 @@
-"""/artifacts/storage/ and /artifacts/storage.csv: what keeping costs by project, medium and place."""
+"""/artifacts/storage/ and /artifacts/storage.csv: the storage cost by project, medium and site."""
 
 import csv
 import io
@@ -60,9 +60,9 @@ def test_each_table_sums_to_the_headline(lab: SmallLab, owner: Client) -> None:
     whole = total_storage_cost(storage_lots(lab.lab, hour_of(now_us())))
     page = text_of(owner.get(PATH))
     heading = re.sub(r"<[^>]*>", "", page.split("<h1>")[1].split("</h1>")[0])
-    assert re.fullmatch(r"Keeping 7\.00\xa0TB takes [\d.]+\xa0kWh a year and emits [\d.]+\xa0kg CO₂e\.", heading), heading
+    assert re.fullmatch(r"Storage of 7\.00\xa0TB: [\d.]+\xa0kWh a year · [\d.]+\xa0kg CO₂e", heading), heading
     total = (str(whole.energy.energy_mj), str(whole.emission_ug))
-    for title in ("By project", "By medium", "By place, and what prices it"):
+    for title in ("By project", "By medium", "By site"):
         *parts, last = exactly(page, title)
         assert last == total, title
         assert tuple(str(sum(int(part[i]) for part in parts)) for i in (0, 1)) == total, title
@@ -87,10 +87,10 @@ def test_the_board_tells_the_same_energy(lab: SmallLab, owner: Client) -> None:
 def test_what_has_no_medium_has_no_invented_power(lab: SmallLab, owner: Client) -> None:
     register_rows(lab, row("u", bytes=TB, copies=at_paths("/u", medium="unknown")))
     page = text_of(owner.get(PATH))
-    assert "What keeping 1.00\xa0TB takes is not known." in page
-    assert "1.00 TB on unknown medium: not counted" in page
-    assert 'Energy a year <span class="u">kWh</span>' in page
-    assert 'Emissions a year <span class="u">kg CO₂e</span>' in page
+    assert "Storage of 1.00\xa0TB: cost unknown" in page
+    assert "1.00 TB on unknown medium, not included" in page
+    assert 'Energy per year <span class="u">kWh</span>' in page
+    assert 'Emissions per year <span class="u">kg CO₂e</span>' in page
     assert "labcarbon-collect scan --medium ssd" in page
     assert exactly(page, "By medium") == [(), ()]
     (line,) = lines(owner)
@@ -110,9 +110,9 @@ def test_an_unknown_zone_leaves_carbon_unknown_and_says_what_to_do(lab: SmallLab
     register_rows(SmallLab(lab.lab, lab.owner, site, node), row("n", bytes=TB, copies=at_paths("/n")))
     apply_factors(lab=lab.lab)
     page = text_of(owner.get(PATH))
-    assert " and emits " not in page
-    assert f'<a href="/sites/{site.pk}/">no factor: choose its grid zone</a>' in page
-    assert "where no emission factor is known" in page
+    assert "kg CO₂e" not in page.split("<h1>")[1].split("</h1>")[0]
+    assert f'<a href="/sites/{site.pk}/">no factor: choose a grid zone</a>' in page
+    assert "data-without-factor" in page
     (line,) = lines(owner)
     assert line["energy_mj_a_year"]
     assert (line["emission_ug_co2e_a_year"], line["bytes_without_factor"]) == ("", str(TB))
@@ -121,9 +121,9 @@ def test_an_unknown_zone_leaves_carbon_unknown_and_says_what_to_do(lab: SmallLab
 def test_an_address_lies_at_no_site(lab: SmallLab, owner: Client) -> None:
     register_rows(lab, row("o", bytes=TB, copies=at_paths("s3://bucket/o", medium="object")))
     page = text_of(owner.get(PATH))
-    assert "an address lies at no site" in page
-    assert "1.00 TB where no PUE is known" in page
-    assert " and emits " not in page
+    assert "grid factor and PUE unknown" in page
+    assert "1.00 TB without a PUE" in page
+    assert "kg CO₂e" not in page.split("<h1>")[1].split("</h1>")[0]
 
 
 def test_lines_hold_every_project_and_medium(lab: SmallLab, owner: Client) -> None:
@@ -145,7 +145,7 @@ def test_the_chart_stacks_media_and_hatches_the_unknown(lab: SmallLab, owner: Cl
     page = text_of(owner.get(PATH))
     assert "4 more projects" in page
     assert '"shape": "/"' in page.split('id="storage"')[1]
-    assert 'aria-label="Bytes of all copies by project, stacked by medium, TB: most of it of ' in page
+    assert 'aria-label="Bytes of all copies by project, stacked by medium, TB. Largest project: ' in page
 
 
 def test_hostile_names_are_shown_as_they_are(lab: SmallLab, owner: Client) -> None:

@@ -65,7 +65,7 @@ class PlanView(APIView):
         """
         plan, now = _plan_or_404(caller(request), uuid), now_us()
         results, totals, storage_mj = check_plan(plan, now), plan_totals(plan), artifact_storage_mj(plan)
-        holds = effective_holds(plan.lab, {result.line.artifact_id: result.line.artifact for result in results}, now)
+        holds = effective_holds(plan.lab, {result.item.artifact_id: result.item.artifact for result in results}, now)
         return Response(
             {
                 "plan": str(plan.uuid),
@@ -83,7 +83,7 @@ class PlanView(APIView):
                 else [],
                 "sums": {**asdict(totals), "break_even_ppm_a_year": to_ppm(totals.break_even)},
                 "lines": [
-                    _item_row(result, holds.get(result.line.artifact_id), item_break_even(result.line, storage_mj))
+                    _item_row(result, holds.get(result.item.artifact_id), item_break_even(result.item, storage_mj))
                     for result in results
                 ],
             }
@@ -118,12 +118,12 @@ class OutcomesView(APIView):
 def _plan_or_404(api_caller: Caller, uuid: UUID) -> CleanupPlan:
     plan = plan_by_uuid(api_caller.lab, uuid)
     if plan is None:
-        raise NotFound("There is no such plan in this lab.", hint=f"Open {reverse('cleanup-plans')} for its number.")
+        raise NotFound("There is no such plan in this lab.", hint=f"See the list at {reverse('cleanup-plans')}.")
     return plan
 
 
 def _item_row(result: Eligibility, hold: Hold | None, pays_from: Fraction | None) -> dict[str, Any]:
-    item = result.line
+    item = result.item
     return {
         "line": item.pk,
         "path": item.copy.path,

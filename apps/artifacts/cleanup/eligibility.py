@@ -26,7 +26,7 @@ _BATCH_SIZE = 500
 class Eligibility:
     """An item, and the reason that blocks it ('': eligible)."""
 
-    line: CleanupItem
+    item: CleanupItem
     blocked_reason: str
 
 
@@ -44,8 +44,8 @@ def check_items(plan: CleanupPlan, items: Iterable[CleanupItem], now: int) -> li
     results = _check_individually(plan, items, protected, now)
     blocked = _blocking_paths(plan, results, protected, now)
     return [
-        Eligibility(result.line, f"{blocked[result.line.copy.path]} lies in it and does not go")
-        if not result.blocked_reason and result.line.copy.path in blocked
+        Eligibility(result.item, f"it contains {blocked[result.item.copy.path]}, which is not deleted")
+        if not result.blocked_reason and result.item.copy.path in blocked
         else result
         for result in results
     ]
@@ -72,7 +72,7 @@ def _check_individually(
         elif item.artifact_id in reasons:
             reason = reasons[item.artifact_id]
         elif item.pk in unsafe:
-            reason = "it was to go as one of several copies, and no other is sure to be there by now"
+            reason = "another copy was expected to remain, but none is reliable by now"
         else:
             reason = ""
         results.append(Eligibility(item, reason))
@@ -89,12 +89,12 @@ def _blocking_paths(
     blocked.
     """
     folders = {
-        result.line.copy.path for result in results if not result.blocked_reason and result.line.artifact.form == Form.FOLDER
+        result.item.copy.path for result in results if not result.blocked_reason and result.item.artifact.form == Form.FOLDER
     }
     if not folders:
         return {}
     blocked: dict[str, str] = {}
-    is_eligible = {result.line.copy_id: not result.blocked_reason for result in results}
+    is_eligible = {result.item.copy_id: not result.blocked_reason for result in results}
     present = Copy.objects.filter(node=plan.node, state=CopyState.PRESENT)
     inside = list(_filter_inside(present, folders, "path").order_by("-pk").values_list("pk", "path"))
     for start in range(0, len(inside), _BATCH_SIZE):
@@ -108,7 +108,7 @@ def _blocking_paths(
     contents = _filter_inside(plan.items.filter(parent_item__isnull=False), folders, "copy__path")
     for result in _check_individually(plan, contents.select_related("artifact", "copy").order_by("-pk"), protected, now):
         if result.blocked_reason:
-            blocked.update(dict.fromkeys(_unblocked_folders(result.line.copy.path, folders, blocked), result.line.copy.path))
+            blocked.update(dict.fromkeys(_unblocked_folders(result.item.copy.path, folders, blocked), result.item.copy.path))
     return blocked
 
 
@@ -119,7 +119,7 @@ def _eligible_copies(plan: CleanupPlan, copies: Collection[int], protected: Prot
     if not copies:
         return {}
     items = plan.items.filter(copy__in=copies, selected=True).select_related("artifact", "copy")
-    return {result.line.copy_id: not result.blocked_reason for result in _check_individually(plan, items, protected, now)}
+    return {result.item.copy_id: not result.blocked_reason for result in _check_individually(plan, items, protected, now)}
 
 
 def _unblocked_folders(path: str, folders: Collection[str], blocked: Mapping[str, str]) -> set[str]:

@@ -242,16 +242,18 @@ def compose_mail(notification: Notification) -> EmailMessage:
         for item in items.select_related("artifact").order_by("-artifact__bytes", "pk")[:MAX_NAMED]
     ]
     remainder = [f"- and {number - MAX_NAMED} more"] if number > MAX_NAMED else []
-    ownership = "of yours" if not notification.other_items else "of yours, or of people who are not in the lab any more,"
+    without_owner = " Some of them have no owner in the lab." if notification.other_items else ""
     text = "\n".join([
-        f"{count_text} {ownership} may go from {host}, {format_bytes(bytes_)} in all:", "", *listed, *remainder, "",
-        f"You may object until {deadline}. What nobody objects to can then be approved.",
-        f"It is moved to a trash folder, and deleted {plan.trash_days} day{plural} later at the earliest.",
-        "", "Look at them, and say what is to stay:",
+        f"A cleanup plan lists {count_text} to delete from {host} ({format_bytes(bytes_)} in total):", "", *listed,
+        *remainder, "",
+        f"You were notified because you own them or stand in for their owners.{without_owner}",
+        f"You can object until {deadline}. The remaining files can then be approved for deletion.",
+        f"They are moved to a trash folder first and deleted {plan.trash_days} day{plural} later at the earliest.",
+        "", "Review them and object:",
         f"{settings.SITE_URL}{reverse('cleanup-plan', args=[plan.uuid])}?mine=1",
-        "", f"LabCarbon, lab {one_line(plan.lab.name)}. This is the only mail about this plan.",
+        "", f"LabCarbon, lab {one_line(plan.lab.name)}. You receive one mail per plan.",
     ])  # fmt: skip
-    subject = f"LabCarbon: {count_text} may go from {host} after {deadline}"
+    subject = f"LabCarbon: {count_text} can be deleted from {host} after {deadline}"
     host_of_id = urlsplit(settings.SITE_URL).hostname or "localhost"
     return EmailMessage(
         subject, text, settings.DEFAULT_FROM_EMAIL, [notification.user.email],
@@ -274,14 +276,14 @@ def _obsolete_reason(notification: Notification, now: int) -> str:
     """Return why a mail is obsolete by now, '' if it is not."""
     plan, user = notification.plan, notification.user
     if plan.state not in (PlanState.NOTIFIED, PlanState.APPROVED):
-        return f"the plan was {plan.get_state_display().lower()} before it could be sent"
+        return f"the plan was {plan.get_state_display().lower()} before the mail was sent"
     if plan.grace_until_us is None or now >= plan.grace_until_us:
-        return "; ".join(filter(None, ["the grace ended before it could be sent", notification.message]))[:300]
+        return "; ".join(filter(None, ["the grace period ended before the mail was sent", notification.message]))[:300]
     if user is None or not Membership.objects.filter(lab=plan.lab, user=user, user__is_active=True).exists():
-        return "they left the lab before it could be sent"
+        return "the person left the lab before the mail was sent"
     if not is_address(user.email):
-        return "their address was taken away before it could be sent"
-    return "" if _remaining_items(notification).exists() else "nothing of theirs is to go any more"
+        return "the address was removed before the mail was sent"
+    return "" if _remaining_items(notification).exists() else "no item of this person is left in the plan"
 
 
 def _record_refusal(notification: Notification, error: Exception) -> None:
@@ -289,9 +291,9 @@ def _record_refusal(notification: Notification, error: Exception) -> None:
     code = error.smtp_code if isinstance(error, smtplib.SMTPResponseException) else 0
     if isinstance(error, smtplib.SMTPRecipientsRefused):
         code = min((int(response[0]) for response in error.recipients.values()), default=0)
-    message = f"the mail server answered {code}" if code else f"the mail server cannot be used: {type(error).__name__}"
+    message = f"the mail server responded with {code}" if code else f"mail server error: {type(error).__name__}"
     if isinstance(error, smtplib.SMTPRecipientsRefused) and code >= 500:
-        _set_mail_state(notification, MailState.FAILED, f"{message}: it does not take this address")
+        _set_mail_state(notification, MailState.FAILED, f"{message} and rejected this address")
         return
     _set_mail_state(notification, MailState.WAITING, message)
     raise error

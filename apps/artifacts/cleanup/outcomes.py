@@ -43,7 +43,7 @@ def record_outcomes(*, plan: CleanupPlan, outcomes: Sequence[Outcome], by: User 
         .order_by("pk")
     )
     if len(items) != len(outcomes_by_item) or any(not item.selected and item.outcome == "" for item in items):
-        raise InvalidInput("A line is not of this plan, or is not to go.", field="lines", hint="Ask for the plan again.")
+        raise InvalidInput("An item is not selected in this plan.", field="lines", hint="Load the plan again.")
     changed = [item for item in items if _is_change(item, outcomes_by_item[item.pk])]
     for item in changed:
         _apply(item, outcomes_by_item[item.pk], now)

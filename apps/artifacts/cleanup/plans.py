@@ -27,7 +27,7 @@ from apps.fleet.models import Node
 
 _MAX_REASON_LENGTH = 300
 _BATCH_SIZE = 500
-_RELOAD_HINT = "Load the page again to see the plan as it is now."
+_RELOAD_HINT = "Load the page again."
 
 
 def lock_plan(plan: CleanupPlan, *states: PlanState) -> CleanupPlan:
@@ -122,7 +122,7 @@ def close_if_complete(plan: CleanupPlan, now: int) -> int | None:
         results = check_items(plan, batch, now)
         if not all(result.blocked_reason for result in results):
             return None
-        ineligible += [(result.line, result.blocked_reason) for result in results]
+        ineligible += [(result.item, result.blocked_reason) for result in results]
     plan.state, plan.ended_us = PlanState.APPLIED, now
     plan.save(update_fields=["state", "ended_us"])
     return _deselect_each(ineligible)
@@ -170,16 +170,16 @@ def _close_plan_of(node: Node, by: User, now: int) -> None:
 def _create_plan(*, lab: Lab, node: Node, project: Project | None, by: User, now: int) -> CleanupPlan:
     Lab.objects.select_for_update().get(pk=lab.pk)
     if CleanupPlan.objects.filter(node=node, state__in=OPEN_PLANS).exists():
-        raise Conflict("A plan of this machine is open.", hint="Finish or withdraw it first.")
+        raise Conflict("This node has an open plan.", hint="Complete or withdraw it first.")
     assign_owners(lab=lab, node=node, now=now)
     candidates = propose_copies(lab, node, project=project, now=now)
     if not candidates:
         hint = _next_due_hint(next_due_us(lab, node, project=project, now=now))
-        raise InvalidInput("Nothing on this machine is due.", field="node", hint=hint)
+        raise InvalidInput("No artifact on this node is due.", field="node", hint=hint)
     try:
         plan = CleanupPlan.objects.create(lab=lab, node=node, project=project, created_by=by, created_us=now)
     except IntegrityError as error:
-        raise Conflict("A plan of this machine is open.", hint="Finish or withdraw it first.") from error
+        raise Conflict("This node has an open plan.", hint="Complete or withdraw it first.") from error
     CleanupItem.objects.bulk_create([_new_item(plan, proposal) for proposal in candidates], batch_size=500)
     record_action(plan, AuditAction.PLAN_CREATED, by, now, {"lines": len(candidates)})
     return plan
@@ -225,9 +225,9 @@ def select_items(*, plan: CleanupPlan, selected: Collection[int], listed: Collec
 
 def _next_due_hint(at_us: int | None) -> str:
     if at_us is None:
-        return "Nothing on it ever is by itself: look at what is kept, and for how long."
+        return "None of them becomes due. Check the retention periods."
     day = utc(at_us)
-    return f"The first is on {day.day} {day:%B %Y}: look for how long what is kept, since it was written and found."
+    return f"The first is due on {day.day} {day:%B %Y}. Check the retention periods."
 
 
 @transaction.atomic
@@ -254,9 +254,7 @@ def notify_owners(
     protected_count = deselect_protected(plan, items, now)
     items = [item for item in items if item.selected]
     if not items:
-        raise InvalidInput(
-            "No line is ticked that may go: nobody is to be told.", field="line", hint="Tick what may go, or withdraw it."
-        )
+        raise InvalidInput("No eligible item is selected.", field="item", hint="Select items, or withdraw the plan.")
     _schedule(items)
     plan.state, plan.grace_until_us, plan.trash_days = PlanState.NOTIFIED, now + grace_days * DAY_US, trash_days
     plan.save()
@@ -289,7 +287,7 @@ def notify_remaining(*, plan: CleanupPlan, grace_days: int, by: User, now: int) 
     _check_days("grace_days", grace_days)
     people = notify(plan=plan, recipients=not_notified(plan), now=now)
     if not people:
-        raise Conflict("Everybody was told.", hint="Load the page again.")
+        raise Conflict("All people are notified already.", hint=_RELOAD_HINT)
     plan.grace_until_us = max(plan.grace_until_us or 0, now + grace_days * DAY_US)
     plan.save(update_fields=["grace_until_us"])
     record_action(plan, AuditAction.PLAN_NOTIFIED, by, now, {"people": people, "grace_days": grace_days})
@@ -298,7 +296,7 @@ def notify_remaining(*, plan: CleanupPlan, grace_days: int, by: User, now: int) 
 
 def _check_days(name: str, days: int) -> None:
     if not MIN_DAYS <= days <= MAX_DAYS:
-        raise InvalidInput(f"{days} days are not between {MIN_DAYS} and {MAX_DAYS}.", field=name)
+        raise InvalidInput(f"Enter {MIN_DAYS} to {MAX_DAYS} days, not {days}.", field=name)
 
 
 @transaction.atomic
@@ -310,7 +308,7 @@ def object_to_items(*, plan: CleanupPlan, items: Collection[int], reason: str, b
     """
     reason = reason.strip()
     if not reason:
-        raise InvalidInput("Say why it is to stay.", field="reason")
+        raise InvalidInput("Enter a reason.", field="reason")
     plan = lock_plan(plan, PlanState.NOTIFIED, PlanState.APPROVED)
     open_items = plan.items.select_for_update().filter(pk__in=items, selected=True, outcome__in=("", ItemOutcome.REFUSED))
     objected = list(open_items.order_by("pk"))
@@ -330,8 +328,8 @@ def _too_late(plan: CleanupPlan, item_ids: Collection[int]) -> Conflict:
     if numbers := sorted({parent or pk for parent, pk in trashed}):
         arguments = " ".join(map(str, numbers))
         command = f"labcarbon-collect apply-plan {plan.uuid} --restore {arguments}"
-        return Conflict("It is too late to object: this lies in the trash.", hint=f"To bring it back: {command}")
-    return Conflict("None of these lines is to go by this plan any more.", hint="Load the page again.")
+        return Conflict("Too late to object: the files are in the trash.", hint=f"To restore them: {command}")
+    return Conflict("None of these items can be excluded any more.", hint=_RELOAD_HINT)
 
 
 @transaction.atomic
@@ -343,15 +341,15 @@ def approve(*, plan: CleanupPlan, by: User, now: int) -> CleanupPlan:
     plan = lock_plan(plan, PlanState.NOTIFIED)
     assert plan.grace_until_us is not None
     if now < plan.grace_until_us:
-        raise Conflict("The grace goes on: owners may still object.", hint="Approve it when it is over.")
+        raise Conflict("The grace period is not over.", hint="Approve the plan afterwards.")
     items = list(plan.items.filter(selected=True).select_related("artifact").order_by("pk"))
     protected_count = deselect_protected(plan, items, now)
     count = len(items) - protected_count
     if not count:
-        raise Conflict("Nothing is left to go: every line was objected to, or is kept.", hint="Withdraw the plan.")
+        raise Conflict("No eligible item is left.", hint="Withdraw the plan.")
     if unnotified := not_notified(plan):
         names = ", ".join(recipient.user.get_username() for recipient in unnotified[:3])
-        raise Conflict(f"Not everybody was told: {names}.", hint="Tell the rest: their grace begins then.")
+        raise Conflict(f"Not notified yet: {names}.", hint="Notify the remaining people. Their grace period starts then.")
     plan.state, plan.approved_by, plan.approved_us = PlanState.APPROVED, by, now
     plan.save()
     record_action(plan, AuditAction.PLAN_APPROVED, by, now, {"lines": count, "stay": protected_count})
@@ -366,7 +364,9 @@ def withdraw(*, plan: CleanupPlan, by: User, now: int) -> CleanupPlan:
     """
     plan = lock_plan(plan, *OPEN_PLANS)
     if plan.items.filter(outcome__in=(ItemOutcome.TRASHED, ItemOutcome.DELETED)).exists():
-        raise Conflict("It is being carried out: lines were moved already.", hint="labcarbon-collect apply-plan … --restore")
+        raise Conflict(
+            "Files of this plan were moved already.", hint="Restore them: labcarbon-collect apply-plan … --restore"
+        )
     restore_state(list(plan.items.filter(selected=True)))
     plan.state, plan.ended_us = PlanState.WITHDRAWN, now
     plan.save()

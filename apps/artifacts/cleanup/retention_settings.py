@@ -21,7 +21,7 @@ def set_retention_periods(*, lab: Lab, project: Project | None, days: Mapping[st
     """Set periods by class: a number of days, ``never``, or '' for the inherited period. Raises
     InvalidInput.
     """
-    periods = {_parse_class(name): _parse_days(name, text.strip().lower()) for name, text in days.items()}
+    periods = {_parse_class(name): parse_period(text) for name, text in days.items()}
     before = dict(RetentionPeriod.objects.filter(lab=lab, project=project).values_list("retention_class", "days"))
     RetentionPeriod.objects.filter(lab=lab, project=project, retention_class__in=periods).delete()
     new_rows = [
@@ -44,18 +44,24 @@ def set_retention_periods(*, lab: Lab, project: Project | None, days: Mapping[st
 
 def _parse_class(name: str) -> RetentionClass:
     if name not in {retention_class.value for retention_class in DEFAULT_DAYS}:
-        raise InvalidInput(f"{name[:40]!r} is no class that days can be set for.", field="days")
+        raise InvalidInput(f"{name[:40]!r} is not a class with a retention period.", field="days")
     return RetentionClass(name)
 
 
-def _parse_days(name: str, text: str) -> tuple[int | None] | None:
-    """Return (days,), (None,) for never, None for the inherited period."""
+def parse_period(text: str) -> tuple[int | None] | None:
+    """Return (days,), (None,) for ``never``, None for '' (the inherited period). Raises InvalidInput."""
+    text = text.strip().lower()
     if not text:
         return None
     if text == NEVER:
         return (None,)
     days = parse_record_number(text)
     if days is None or not 1 <= days <= MAX_DAYS:
-        hint = "Leave it empty for what holds else."
-        raise InvalidInput(f"{text[:40]!r} is neither a number of days nor never.", field=f"days:{name}", hint=hint)
+        hint = f"Enter 1 to {MAX_DAYS} days or “{NEVER}”, or leave it empty for the inherited period."
+        raise InvalidInput(f"{text[:40]!r} is not a retention period.", hint=hint)
     return (days,)
+
+
+def format_period(days: int | None) -> str:
+    """Return a period as :func:`parse_period` reads it."""
+    return NEVER if days is None else str(days)

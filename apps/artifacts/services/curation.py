@@ -34,16 +34,16 @@ _LEAVE_ACTIONS = {
 _RELOAD_HINT = "Load the page again."
 # States that block other states: message and hint.
 _BLOCKED_STATES = {
-    ArtifactState.SCHEDULED: ("A plan would take it.", "Object on the plan's page, or pin, hold or promote it."),
-    ArtifactState.TOMBSTONE: ("Its bytes are gone.", _RELOAD_HINT),
+    ArtifactState.SCHEDULED: ("This artifact is in an open cleanup plan.", "Object in the plan, or pin, hold or promote it."),
+    ArtifactState.TOMBSTONE: ("All copies of this artifact were deleted.", _RELOAD_HINT),
 }  # fmt: skip
 _CANDIDATE_CONFLICTS = {
     **_BLOCKED_STATES,
-    ArtifactState.CANDIDATE: ("It is a candidate already.", _RELOAD_HINT),
-    ArtifactState.PROMOTED: ("It is promoted, which is more.", "Take the promotion back first."),
-    ArtifactState.ARCHIVED: ("It is laid aside.", "Take it up again first."),
+    ArtifactState.CANDIDATE: ("This artifact is already a candidate.", _RELOAD_HINT),
+    ArtifactState.PROMOTED: ("This artifact is promoted.", "Remove the promotion first."),
+    ArtifactState.ARCHIVED: ("This artifact is archived.", "Unarchive it first."),
 }  # fmt: skip
-_ARCHIVE_CONFLICTS = {**_BLOCKED_STATES, ArtifactState.ARCHIVED: ("It is laid aside already.", _RELOAD_HINT)}
+_ARCHIVE_CONFLICTS = {**_BLOCKED_STATES, ArtifactState.ARCHIVED: ("This artifact is already archived.", _RELOAD_HINT)}
 
 
 @dataclass(frozen=True)
@@ -65,12 +65,12 @@ def pin(*, artifact: Artifact, reason: str, by: User, now: int) -> Pin:
     """
     reason = _check_text(reason.strip(), "reason")
     if not reason:
-        raise InvalidInput("Why should it stay?", field="reason", hint="Say it in a few words: others will ask.")
+        raise InvalidInput("Enter a reason.", field="reason", hint="For example “paper under review”.")
     locked = _lock_artifact(artifact)
     if locked.state == ArtifactState.TOMBSTONE:
-        raise Conflict("Its bytes are gone: there is nothing to keep.", hint="Tell of it anew where it is still copied.")
+        raise Conflict("All copies of this artifact were deleted.", hint="Register a copy again first.")
     if locked.pins.filter(ended_us=None).exists():
-        raise Conflict("It is pinned already.", hint="Take that pin away first.")
+        raise Conflict("This artifact is already pinned.", hint="Unpin it first.")
     exclude_items(lab=locked.lab, condition=Q(artifact=locked), reason=f"pinned: {reason}", by=by, now=now)
     new_pin = Pin.objects.create(artifact=locked, by=by, reason=reason, from_us=now)
     _record(locked, by, AuditAction.PINNED, {"name": locked.name, "reason": reason}, now)
@@ -85,9 +85,9 @@ def unpin(*, artifact: Artifact, by: User, is_manager: bool, now: int) -> Pin:
     locked = _lock_artifact(artifact)
     pin = locked.pins.select_for_update().filter(ended_us=None).first()
     if pin is None:
-        raise Conflict("It is not pinned.", hint="Load the page again.")
+        raise Conflict("This artifact is not pinned.", hint=_RELOAD_HINT)
     if pin.by_id != by.pk and not is_manager:
-        raise Forbidden("Somebody else pinned it.", hint="Ask them, or a PI or an admin of your lab.")
+        raise Forbidden("Another person pinned this artifact.", hint="Contact that person, a PI or an admin of your lab.")
     pin.ended_us, pin.ended_by = now, by
     pin.save(update_fields=["ended_us", "ended_by"])
     _record(locked, by, AuditAction.UNPINNED, {"name": locked.name, "reason": pin.reason}, now)
@@ -104,17 +104,19 @@ def mark_candidate(*, artifact: Artifact, by: User, now: int) -> Artifact:
     locked = _lock_artifact(artifact)
     _check_state(locked, _CANDIDATE_CONFLICTS)
     if locked.kind not in MODELS:
-        raise Conflict("Only a checkpoint or a model can be a candidate.", hint="Describe it anew if it is one.")
+        raise Conflict(
+            "Only checkpoints and models can be candidates.", hint="If it is one, correct its kind in the description."
+        )
     if not LineageEdge.objects.filter(artifact=locked, role=LineageRole.PRODUCED).exists():
-        raise Conflict("No run is known that made it: a candidate is the best of one.", hint="Tell of its run first.")
-    exclude_items(lab=locked.lab, condition=Q(artifact=locked), reason="a candidate", by=by, now=now)
+        raise Conflict("The run that produced this artifact is unknown.", hint="Register the artifact with its run first.")
+    exclude_items(lab=locked.lab, condition=Q(artifact=locked), reason="candidate", by=by, now=now)
     return _enter_state(locked, ArtifactState.CANDIDATE, AuditAction.CANDIDATE, by, now)
 
 
 @transaction.atomic
 def unmark_candidate(*, artifact: Artifact, by: User, now: int) -> Artifact:
     """Remove the candidate mark. Raises Conflict."""
-    return _leave_state(artifact, ArtifactState.CANDIDATE, "It is no candidate.", by, now)
+    return _leave_state(artifact, ArtifactState.CANDIDATE, "This artifact is not a candidate.", by, now)
 
 
 @transaction.atomic
@@ -126,8 +128,9 @@ def promote(*, artifact: Artifact, by: User, now: int) -> Artifact:
     """
     locked = _lock_artifact(artifact)
     if locked.state in (ArtifactState.PROMOTED, ArtifactState.TOMBSTONE):
-        words = "Its bytes are gone." if locked.state == ArtifactState.TOMBSTONE else "It is promoted already."
-        raise Conflict(words, hint=_RELOAD_HINT)
+        is_deleted = locked.state == ArtifactState.TOMBSTONE
+        message = "All copies of this artifact were deleted." if is_deleted else "This artifact is already promoted."
+        raise Conflict(message, hint=_RELOAD_HINT)
     exclude_items(lab=locked.lab, condition=Q(artifact=locked), reason="promoted", by=by, now=now)
     locked.refresh_from_db(fields=["state"])  # excluded from a plan it has its previous state again
     return _enter_state(locked, ArtifactState.PROMOTED, AuditAction.PROMOTED, by, now)
@@ -136,7 +139,7 @@ def promote(*, artifact: Artifact, by: User, now: int) -> Artifact:
 @transaction.atomic
 def demote(*, artifact: Artifact, by: User, now: int) -> Artifact:
     """Undo a promotion. Raises Conflict."""
-    return _leave_state(artifact, ArtifactState.PROMOTED, "It is not promoted.", by, now)
+    return _leave_state(artifact, ArtifactState.PROMOTED, "This artifact is not promoted.", by, now)
 
 
 @transaction.atomic
@@ -148,14 +151,14 @@ def archive(*, artifact: Artifact, by: User, now: int) -> Artifact:
     """
     locked = _lock_artifact(artifact)
     _check_state(locked, _ARCHIVE_CONFLICTS)
-    exclude_items(lab=locked.lab, condition=Q(artifact=locked), reason="laid aside", by=by, now=now)
+    exclude_items(lab=locked.lab, condition=Q(artifact=locked), reason="archived", by=by, now=now)
     return _enter_state(locked, ArtifactState.ARCHIVED, AuditAction.ARCHIVED, by, now)
 
 
 @transaction.atomic
 def unarchive(*, artifact: Artifact, by: User, now: int) -> Artifact:
     """Undo archiving. Raises Conflict."""
-    return _leave_state(artifact, ArtifactState.ARCHIVED, "It is not laid aside.", by, now)
+    return _leave_state(artifact, ArtifactState.ARCHIVED, "This artifact is not archived.", by, now)
 
 
 @transaction.atomic
@@ -181,10 +184,12 @@ def restore_description(*, artifact: Artifact, entry: AuditEntry, by: User, now:
     locked = _lock_artifact(artifact)
     before = _description(locked)
     if entry.lab_id != locked.lab_id or entry.action != AuditAction.DESCRIBED or entry.subject != locked.digest:
-        raise Conflict("That entry is of something else.", hint="Load the page again.")
+        raise Conflict("This entry belongs to another artifact.", hint=_RELOAD_HINT)
     changes: dict[str, dict[str, Any]] = entry.details
     if any(before[name] != change["to"] for name, change in changes.items()):
-        raise Conflict("It was described anew since.", hint="Change it by hand: the audit log has what it said before.")
+        raise Conflict(
+            "The description was changed again since.", hint="Edit it. The audit log contains the earlier values."
+        )
     _write(locked, {**before, **{name: change["from"] for name, change in changes.items()}})
     back = {name: {"from": change["to"], "to": change["from"]} for name, change in changes.items()}
     _record(locked, by, AuditAction.RESTORED, back, now)
@@ -203,8 +208,8 @@ def _record(artifact: Artifact, by: User, act: AuditAction, details: dict[str, A
 def _check_state(artifact: Artifact, conflicts: Mapping[ArtifactState, tuple[str, str]]) -> None:
     """Raise Conflict if the state of an artifact is one of ``conflicts``."""
     if artifact.state in conflicts:
-        words, hint = conflicts[ArtifactState(artifact.state)]
-        raise Conflict(words, hint=hint)
+        message, hint = conflicts[ArtifactState(artifact.state)]
+        raise Conflict(message, hint=hint)
 
 
 def _leave_state(artifact: Artifact, state: ArtifactState, conflict: str, by: User, now: int) -> Artifact:
@@ -257,7 +262,7 @@ def _write(artifact: Artifact, values: Mapping[str, Any]) -> None:
     slug = values["project"]
     project = Project.objects.filter(lab_id=artifact.lab_id, slug=slug).first() if slug is not None else None
     if slug is not None and project is None:
-        raise InvalidInput("There is no such project in your lab.", field="project", hint="Choose one of the list, or none.")
+        raise InvalidInput("There is no such project in this lab.", field="project", hint="Choose one of the list, or none.")
     artifact.kind, artifact.licence, artifact.note = values["kind"], values["licence"], values["note"]
     artifact.tags, artifact.project = values["tags"], project
     artifact.save(update_fields=["kind", "licence", "note", "tags", "project"])
@@ -266,9 +271,9 @@ def _write(artifact: Artifact, values: Mapping[str, Any]) -> None:
 def _validated(description: Description) -> dict[str, Any]:
     if description.kind not in Kind.values:
         hint = f"Use one of {', '.join(Kind.values)}."
-        raise InvalidInput(f"{description.kind[:40]!r} is no kind.", field="kind", hint=hint)
+        raise InvalidInput(f"Unknown kind {description.kind[:40]!r}.", field="kind", hint=hint)
     if len(description.tags) > MAX_TAGS:
-        raise InvalidInput(f"{len(description.tags)} tags are more than {MAX_TAGS}.", field="tags", hint="Leave some out.")
+        raise InvalidInput(f"Too many tags: {len(description.tags)}.", field="tags", hint=f"Enter at most {MAX_TAGS}.")
     return {
         "kind": description.kind,
         "licence": _check_text(description.licence.strip(), "licence"),
@@ -282,8 +287,8 @@ def _validated(description: Description) -> dict[str, Any]:
 
 def _check_text(text: str, name: str, field: str = "") -> str:
     if is_unstorable(text):
-        raise InvalidInput(f"The {name} holds NUL or half a character.", field=field or name, hint="Leave it out.")
+        raise InvalidInput(f"Invalid character in {name}.", field=field or name, hint="Remove it and try again.")
     if len(text) > _MAX_LENGTH[name]:
-        hint = f"At most {_MAX_LENGTH[name]} characters."
-        raise InvalidInput(f"The {name} is longer than can be kept.", field=field or name, hint=hint)
+        hint = f"Enter at most {_MAX_LENGTH[name]} characters."
+        raise InvalidInput(f"The {name} is too long.", field=field or name, hint=hint)
     return text

@@ -29,13 +29,13 @@ def place_hold(*, on: Holdable, reason: str, until_hour: int | None, by: User, i
     hour = hour_of(now)
     if until_hour is not None and not hour < until_hour < END_HOUR:
         raise InvalidInput(
-            "A hold ends in the future.", field="until", hint="Choose a later day, or none: until it is lifted."
+            "The end of a hold must be in the future.", field="until_day", hint="Choose a later day, or leave it empty."
         )
     audit.hold(on.lab)
     if isinstance(on, Project) and not is_manager:
-        raise Forbidden("A whole project is held by PIs and admins.", hint="Hold an artifact or a run, or ask one of them.")
+        raise Forbidden("Only PIs and admins can hold a project.", hint="Hold an artifact or a run instead.")
     if isinstance(on, Artifact) and Artifact.objects.filter(pk=on.pk, state=ArtifactState.TOMBSTONE).exists():
-        raise Conflict("Its bytes are gone: there is nothing to keep.", hint="Tell of it anew where it is still copied.")
+        raise Conflict("All copies of this artifact were deleted.", hint="Register a copy again first.")
     name = "artifact" if isinstance(on, Artifact) else "project" if isinstance(on, Project) else "run"
     hold = Hold.objects.create(
         lab=on.lab, reason=reason, from_hour=hour, until_hour=until_hour, by=by, placed_us=now, **{name: on}
@@ -56,9 +56,9 @@ def lift_hold(*, hold: Hold, by: User, is_manager: bool, now: int) -> Hold:
     audit.hold(hold.lab)
     locked = Hold.objects.select_for_update(of=("self",)).select_related("lab", "artifact", "project", "run").get(pk=hold.pk)
     if locked.lifted_us is not None or (locked.until_hour is not None and locked.until_hour <= hour_of(now)):
-        raise Conflict("It holds no more.", hint="Load the page again.")
+        raise Conflict("This hold is not active any more.", hint="Load the page again.")
     if locked.by_id != by.pk and not is_manager:
-        raise Forbidden("Somebody else placed it.", hint="Ask them, or a PI or an admin of your lab.")
+        raise Forbidden("Another person placed this hold.", hint="Contact that person, a PI or an admin of your lab.")
     locked.lifted_us, locked.lifted_by = now, by
     locked.save(update_fields=["lifted_us", "lifted_by"])
     _record(locked, AuditAction.HOLD_LIFTED, by, {"reason": locked.reason, "until_hour": locked.until_hour}, now)
@@ -68,12 +68,12 @@ def lift_hold(*, hold: Hold, by: User, is_manager: bool, now: int) -> Hold:
 def _check_reason(text: str) -> str:
     reason = text.strip()
     if not reason:
-        raise InvalidInput("Why is it held?", field="reason", hint="Say it in a few words, such as: paper under review.")
+        raise InvalidInput("Enter a reason.", field="reason", hint="For example “paper under review”.")
     if is_unstorable(reason):
-        raise InvalidInput("The reason holds NUL or half a character.", field="reason", hint="Leave it out.")
+        raise InvalidInput("Invalid character in reason.", field="reason", hint="Remove it and try again.")
     if len(reason) > MAX_REASON_LENGTH:
-        hint = f"At most {MAX_REASON_LENGTH} characters."
-        raise InvalidInput("The reason is longer than can be kept.", field="reason", hint=hint)
+        hint = f"Enter at most {MAX_REASON_LENGTH} characters."
+        raise InvalidInput("The reason is too long.", field="reason", hint=hint)
     return reason
 
 

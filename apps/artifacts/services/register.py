@@ -56,11 +56,11 @@ def resolve_node(lab: Lab, node_uuid: UUID | None, bound_node: UUID | None) -> N
     Raises Forbidden if a node's token names another node, InvalidInput for an unknown node.
     """
     if bound_node is not None and node_uuid not in (None, bound_node):
-        raise Forbidden("This token tells only of its own node.", hint="Leave 'node' out, or use a person's token.")
+        raise Forbidden("This token is limited to its own node.", hint="Omit 'node', or use a personal token.")
     uuid = bound_node or node_uuid
     node = node_of(lab, uuid) if uuid else None
     if uuid and node is None:
-        raise InvalidInput("There is no such node in this lab.", field="node", hint="Enrol it first, or leave 'node' out.")
+        raise InvalidInput("There is no such node in this lab.", field="node", hint="Enrol it first, or omit 'node'.")
     return node
 
 
@@ -92,22 +92,22 @@ class _Registration:
         known = Artifact.objects.select_for_update(of=("self",)).filter(lab=lab, digest__in={row.digest for row in valid})
         self._known = {artifact.digest: _Pending(artifact, _field_values(artifact)) for artifact in known.order_by("pk")}
         self._projects = {artifact.slug: artifact for artifact in lab.projects.all()}
-        self._runs = self._runs_named(valid)
+        self._runs = self._load_runs(valid)
         self._copies = CopyRecorder(lab=lab, node=node, rows=valid, now=now)
-        self._taken: list[ArtifactRow] = []
-        self._news: list[Artifact] = []  # to be linked with runs and indexed for reuse
+        self._accepted: list[ArtifactRow] = []
+        self._updated: list[Artifact] = []  # to be linked with runs and indexed for reuse
 
     def execute(self) -> list[RowResult]:
-        answers = [self._answer(row) for row in self._rows]
+        results = [self._register_row(row) for row in self._rows]
         self._store()
-        return answers
+        return results
 
-    def _runs_named(self, rows: Sequence[ArtifactRow]) -> dict[UUID, Run]:
+    def _load_runs(self, rows: Sequence[ArtifactRow]) -> dict[UUID, Run]:
         run_ids = {edge.run for row in rows for edge in row.runs}
         runs = Run.objects.filter(lab=self._lab, uuid__in=run_ids).select_related("charged_project", "user")
         return {run.uuid: run for run in runs} if run_ids else {}
 
-    def _answer(self, row: ArtifactRow | str) -> RowResult:
+    def _register_row(self, row: ArtifactRow | str) -> RowResult:
         problem = row if isinstance(row, str) else self._problem(row)
         if isinstance(row, str) or problem:
             return ["refused", problem]
@@ -115,8 +115,8 @@ class _Registration:
         pending = self._known.setdefault(row.digest, _Pending(self._fresh(row), None))
         before = _field_values(pending.artifact)
         _merge(pending.artifact, row)
-        notes = self._note_whose(pending.artifact, row)
-        self._taken.append(row)
+        notes = self._set_project_and_owner(pending.artifact, row)
+        self._accepted.append(row)
         copies_changed = self._copies.add(pending.artifact, row.copies)
         result = (
             "created"
@@ -126,15 +126,15 @@ class _Registration:
             else "unchanged"
         )
         if row.runs or is_new or before != _field_values(pending.artifact):
-            self._news.append(pending.artifact)
+            self._updated.append(pending.artifact)
         return [result, *notes]
 
     def _problem(self, row: ArtifactRow) -> str:
         pending = self._known.get(row.digest)
         if pending is not None and (pending.artifact.bytes, pending.artifact.form) != (row.bytes, row.form):
-            return f"This digest is known as a {pending.artifact.form} of {pending.artifact.bytes} bytes."
+            return f"This digest is registered as a {pending.artifact.form} of {pending.artifact.bytes} bytes."
         if self._node is None and not all(is_address(copy.path) for copy in row.copies):
-            return "A path lies on a node: name it in 'node'."
+            return "A path needs its node. Add 'node'."
         return ""
 
     def _fresh(self, row: ArtifactRow) -> Artifact:
@@ -151,19 +151,19 @@ class _Registration:
             registered_us=self._now,
         )
 
-    def _note_whose(self, artifact: Artifact, row: ArtifactRow) -> list[str]:
+    def _set_project_and_owner(self, artifact: Artifact, row: ArtifactRow) -> list[str]:
         """Set project and owner if unknown; return notes on what could not be set."""
         notes = []
         named = self._projects.get(row.project)
         if row.project and named is None:
-            known = ", ".join(sorted(self._projects)[:10])
-            notes.append(f"There is no project {row.project!r} (known: {known}): it is kept without.")
+            slugs = ", ".join(sorted(self._projects)[:10])
+            notes.append(f"There is no project {row.project!r} (projects: {slugs}). Registered without a project.")
         producer = next((self._runs.get(edge.run) for edge in row.runs if edge.role == LineageRole.PRODUCED), None)
         artifact.project = artifact.project or named or (producer.charged_project if producer else None)
         artifact.owner = artifact.owner or (producer.user if producer else None) or (self._by if row.own else None)
         unknown = next((edge.run for edge in row.runs if edge.run not in self._runs), None)
         if unknown is not None:
-            notes.append(f"There is no run {unknown} in this lab: tell of the run first, then of this again.")
+            notes.append(f"There is no run {unknown} in this lab. Report the run, then register the artifact again.")
         return notes
 
     def _store(self) -> None:
@@ -176,7 +176,7 @@ class _Registration:
         Artifact.objects.bulk_create(new, batch_size=500)
         Artifact.objects.bulk_update(changed, list(_UPDATED_FIELDS), batch_size=200)
         self._copies.store()
-        accepted = [(row, self._known[row.digest].artifact) for row in self._taken]
+        accepted = [(row, self._known[row.digest].artifact) for row in self._accepted]
         aliases = [
             Alias(artifact=artifact, algorithm=name, value=value)
             for row, artifact in accepted
@@ -188,8 +188,10 @@ class _Registration:
             for row, artifact in accepted for edge in row.runs if edge.run in self._runs
         ]  # fmt: skip
         save_edges(lab=self._lab, edges=edges, now=self._now)
-        if self._news:
-            Artifact.objects.filter(pk__in=[artifact.pk for artifact in self._news], is_linked=True).update(is_linked=False)
+        if self._updated:
+            Artifact.objects.filter(pk__in=[artifact.pk for artifact in self._updated], is_linked=True).update(
+                is_linked=False
+            )
             enqueue(kind=LINK_JOB, key=str(self._lab.pk), due_us=self._now + LINK_DELAY_US)
 
 

@@ -6,7 +6,7 @@ from fractions import Fraction
 from urllib.parse import urlencode
 
 from django.conf import settings
-from django.db.models import Count, Exists, OuterRef, Q, QuerySet, Sum
+from django.db.models import Count, Q, QuerySet, Sum
 from django.urls import reverse
 
 from apps.accounts.models import Lab, Project, User
@@ -23,7 +23,7 @@ from apps.artifacts.cleanup.notifications import (
 from apps.artifacts.cleanup.other_copies import fully_selected
 from apps.artifacts.cleanup.proposals import own_periods
 from apps.artifacts.cleanup.retention import DEFAULT_DAYS, REVIEWED_CLASSES, RetentionClass
-from apps.artifacts.cleanup.retention_settings import NEVER
+from apps.artifacts.cleanup.retention_settings import format_period
 from apps.artifacts.cleanup.totals import PlanTotals, artifact_storage_mj, item_break_even, plan_totals
 from apps.artifacts.models import CleanupItem, CleanupPlan, Copy, Notification
 from apps.artifacts.storage_model import to_ppm
@@ -31,7 +31,6 @@ from apps.core.errors import InvalidInput
 from apps.dashboard.artifacts.storage_cost import break_even_cell, break_even_sentence
 from apps.dashboard.figures import Projected, estimated
 from apps.dashboard.formatting import size
-from apps.fleet.models import Node
 
 
 @dataclass(frozen=True)
@@ -109,8 +108,7 @@ class PlanRow:
 
 @dataclass(frozen=True)
 class PeriodRow:
-    """The retention period of a class. ``field``: value of the form field. ``otherwise``: the
-    inherited days.
+    """The retention period of a class. ``inherited``: the period without an own one.
 
     'never': the class is never proposed.
     """
@@ -118,36 +116,31 @@ class PeriodRow:
     retention_class: RetentionClass
     days: str
     is_reviewed: bool
-    field: str
-    otherwise: str
+    inherited: str
     is_of_lab: bool
 
 
 @dataclass(frozen=True)
 class PlansPage:
-    """All plans, the machines and projects of the form, and the retention periods."""
+    """All plans and the retention periods. ``has_copies``: there are copies on nodes."""
 
     open: list[PlanRow]
-    over: list[PlanRow]
-    nodes: list[Node]
-    projects: list[Project]
-    days: list[PeriodRow]
+    closed: list[PlanRow]
+    has_copies: bool
+    periods: list[PeriodRow]
     project: Project | None
 
 
-def plans_page(lab: Lab, *, project: Project | None, typed: Mapping[str, str]) -> PlansPage:
-    """Return the page. ``project``: whose periods are listed; None: the lab's. ``typed``: rejected
-    input.
-    """
+def plans_page(lab: Lab, *, project: Project | None) -> PlansPage:
+    """Return the page. ``project``: whose periods are listed; None: the lab's."""
     plans = list(lab.cleanup_plans.select_related("node", "project", "created_by").order_by("-created_us", "-pk")[:200])
     totals = _selected_totals(plans)
     rows = [PlanRow(plan, lines, size(byte_count)) for plan in plans for lines, byte_count in [totals.get(plan.pk, (0, 0))]]
     return PlansPage(
         [row for row in rows if row.plan.state in (PlanState.DRAFT, PlanState.NOTIFIED, PlanState.APPROVED)],
         [row for row in rows if row.plan.state not in (PlanState.DRAFT, PlanState.NOTIFIED, PlanState.APPROVED)],
-        list(Node.objects.filter(Exists(Copy.objects.filter(node=OuterRef("pk"))), lab=lab).order_by("hostname", "pk")),
-        list(lab.projects.order_by("name", "pk")),
-        _period_rows(lab, project, typed),
+        Copy.objects.filter(lab=lab, node__isnull=False).exists(),
+        _period_rows(lab, project),
         project,
     )
 
@@ -161,38 +154,33 @@ def _selected_totals(plans: Sequence[CleanupPlan]) -> dict[int, tuple[int, int]]
     return {plan: (count, int(number)) for plan, count, number in sums}
 
 
-def _period_rows(lab: Lab, project: Project | None, typed: Mapping[str, str]) -> list[PeriodRow]:
+def _period_rows(lab: Lab, project: Project | None) -> list[PeriodRow]:
     of_lab = own_periods(lab, None)
     own = own_periods(lab, project) if project else of_lab
-    otherwise = {**DEFAULT_DAYS, **(of_lab if project else {})}
-    days = {**otherwise, **own}
+    inherited = {**DEFAULT_DAYS, **(of_lab if project else {})}
+    days = {**inherited, **own}
     return [
         PeriodRow(
             retention_class,
-            _format_days(days[retention_class]),
+            format_period(days[retention_class]),
             retention_class in REVIEWED_CLASSES,
-            typed.get(f"days:{retention_class.value}", _format_days(own[retention_class]) if retention_class in own else ""),
-            _format_days(otherwise[retention_class]),
+            format_period(inherited[retention_class]),
             project is not None and retention_class in of_lab,
         )
         for retention_class in DEFAULT_DAYS
     ]
 
 
-def _format_days(days: int | None) -> str:
-    return NEVER if days is None else str(days)
-
-
 @dataclass(frozen=True)
 class ItemRow:
     """An item. ``storage``: a year of storage; ``retrain``: retraining; both with emissions.
 
-    ``pays``: break-even reuse probability, short and as a sentence, '' if unknown. ``stays``: the
-    reason that blocks a selected item. ``copy_stays``: another copy remains. ``is_ticked``: the
+    ``pays``: break-even reuse probability, short and as a sentence, '' if unknown. ``blocked_reason``:
+    why a selected item is not eligible. ``copy_stays``: another copy remains. ``is_ticked``: the
     checkbox is checked.
     """
 
-    line: CleanupItem
+    item: CleanupItem
     size: str
     storage: CostQuantities
     retrain: CostQuantities
@@ -205,12 +193,12 @@ class ItemRow:
     @property
     def can_be_excluded(self) -> bool:
         """Return whether an objection can exclude the item."""
-        return self.line.selected and self.line.outcome in ("", ItemOutcome.REFUSED)
+        return self.item.selected and self.item.outcome in ("", ItemOutcome.REFUSED)
 
     @property
     def is_excluded(self) -> bool:
         """Return whether an objection excluded an item that the machine had refused."""
-        return not self.line.selected and self.line.outcome == ItemOutcome.REFUSED
+        return not self.item.selected and self.item.outcome == ItemOutcome.REFUSED
 
 
 @dataclass(frozen=True)
@@ -311,7 +299,7 @@ def _blocked_reasons(plan: CleanupPlan, items: Sequence[CleanupItem], now: int) 
     if plan.state != PlanState.APPROVED:
         return {}
     return {
-        result.line.pk: result.blocked_reason for result in check_items(plan, [item for item in items if item.selected], now)
+        result.item.pk: result.blocked_reason for result in check_items(plan, [item for item in items if item.selected], now)
     }
 
 
@@ -346,7 +334,7 @@ def _parse_page(text: str) -> int:
     if not text:
         return 0
     if not (text.isascii() and text.isdecimal()) or not 1 <= int(text[:9]) <= 10**7:
-        raise InvalidInput(f"{text[:40]!r} is no page.", field="page", hint="Pages are numbered from 1.")
+        raise InvalidInput(f"Invalid page number {text[:40]!r}.", field="page", hint="The first page is 1.")
     return (int(text[:9]) - 1) * PAGE_ROWS
 
 

@@ -97,7 +97,7 @@ class ArtifactPage:
     """One artifact. ``has_producer``: a model with a known producing run. ``absence_text``: text
     where no copy is present.
 
-    ``most``: number of runs and artifacts of the lineage that are read at once.
+    ``limit``: number of runs and artifacts of the lineage that are read at once.
     """
 
     artifact: Artifact
@@ -105,14 +105,13 @@ class ArtifactPage:
     aliases: list[tuple[str, str, str]]
     facts: list[tuple[str, str]]
     tags: list[tuple[str, str]]
-    tags_text: str
     has_producer: bool
     pin: Pin | None
     holds: list[Hold]
     copies: list[CopyDetail]
     copies_more: int
     present: int
-    keeping: StorageEnergyText
+    storage: StorageEnergyText
     absence_text: str
     retraining: RetrainingRow | None
     reuse: str
@@ -121,10 +120,8 @@ class ArtifactPage:
     candidates: CandidateRows | None
     graph: Graph | None
     is_cut: bool
-    most: int
+    limit: int
     footprint: Footprint | None
-    kinds: list[tuple[str, str]]
-    projects: list[tuple[str, str]]
     undo: AuditEntry | None
 
 
@@ -147,14 +144,13 @@ def artifact_page(*, lab: Lab, artifact: Artifact, done: int | None, now: int) -
         aliases=_aliases(artifact),
         facts=[(name.replace("_", " "), _fact(value)) for name, value in sorted(artifact.facts.items())],
         tags=sorted((str(name), str(value)) for name, value in artifact.tags.items()),
-        tags_text="\n".join(f"{name}={value}" for name, value in sorted(artifact.tags.items())),
         has_producer=bool(own) and artifact.kind in MODELS,
         pin=artifact.pins.filter(ended_us=None).select_related("by").first(),
         holds=holds_on_artifact(artifact, now),
         copies=copies[:MAX_COPIES],
         copies_more=max(0, len(copies) - MAX_COPIES),
         present=present,
-        keeping=storage_energy_text(energy),
+        storage=storage_energy_text(energy),
         absence_text="" if present else absence_text([line.copy.state for line in copies]),
         retraining=retraining,
         reuse=break_even_text(energy, retraining.value_mj) if retraining and present else "",
@@ -163,26 +159,24 @@ def artifact_page(*, lab: Lab, artifact: Artifact, done: int | None, now: int) -
         candidates=candidate_rows(artifact),
         graph=build_graph(artifact, lineage),
         is_cut=lineage.is_cut,
-        most=MAX_LINEAGE,
+        limit=MAX_LINEAGE,
         footprint=lineage_footprint(lab, lineage, own, spans) if lineage.producing_runs else None,
-        kinds=list(Kind.choices),
-        projects=list(lab.projects.order_by("name", "pk").values_list("slug", "name")),
         undo=_undo_entry(artifact, done),
     )
 
 
 def _aliases(artifact: Artifact) -> list[tuple[str, str, str]]:
     """Return the digests with label and element id."""
-    whole = "SHA-256" if artifact.form == "file" else "SHA-256 of the list of its files"
-    payload = [("SHA-256 of the weights alone", artifact.payload)] if artifact.payload else []
+    own = "SHA-256" if artifact.form == "file" else "SHA-256 of the folder manifest"
+    payload = [("SHA-256 of the weights", artifact.payload)] if artifact.payload else []
     others = [(str(each.get_algorithm_display()), each.value) for each in artifact.aliases.order_by("algorithm")]
-    listed = [(whole, artifact.digest), *payload, *others]
-    return [(words, f"digest-{i}", value) for i, (words, value) in enumerate(listed)]
+    listed = [(own, artifact.digest), *payload, *others]
+    return [(label, f"digest-{i}", value) for i, (label, value) in enumerate(listed)]
 
 
 def _fact(value: Any) -> str:
     if isinstance(value, bool) or value is None:
-        return {True: "yes", False: "no", None: "not known"}[value]
+        return {True: "yes", False: "no", None: "unknown"}[value]
     return grouped(value) if isinstance(value, int) else f"{value:.6g}" if isinstance(value, float) else str(value)
 
 

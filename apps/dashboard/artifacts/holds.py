@@ -38,13 +38,12 @@ class HoldSubject:
 
 @dataclass(frozen=True)
 class HoldsPage:
-    """All holds. ``over``: the latest MAX_ENDED ended ones. ``subject`` None: no subject selected."""
+    """All holds. ``ended``: the latest MAX_ENDED ended ones. ``subject`` None: no subject selected."""
 
     rows: list[HoldRow]
-    over: list[HoldRow]
+    ended: list[HoldRow]
     is_cut: bool
     subject: HoldSubject | None
-    projects: list[Project]
 
 
 def holds_page(*, lab: Lab, on: Holdable | None, user: User, can_write: bool, can_manage: bool, now: int) -> HoldsPage:
@@ -64,15 +63,15 @@ def holds_page(*, lab: Lab, on: Holdable | None, user: User, can_write: bool, ca
     )
     return HoldsPage(
         [row(hold) for hold in listed], [row(hold, is_over=True) for hold in over[:MAX_ENDED]], len(over) > MAX_ENDED,
-        hold_subject(on) if on is not None else None, list(lab.projects.order_by("name", "pk")) if can_manage else [],
+        hold_subject(on) if on is not None else None,
     )  # fmt: skip
 
 
 def hold_subject(on: Holdable | None) -> HoldSubject:
     """Return the subject of a hold with name and address."""
-    assert on is not None, "the database lets no hold name nothing"
+    assert on is not None, "every hold has a subject"
     if isinstance(on, Artifact):
         return HoldSubject(on.name, "artifact", "artifact", on.digest, reverse("artifact", args=[on.digest]))
     if isinstance(on, Project):
         return HoldSubject(on.name, "all artifacts of a project", "project", on.slug, reverse("project", args=[on.slug]))
-    return HoldSubject(on.name, "all that a run made or read", "run", str(on.uuid), reverse("run", args=[on.uuid]))
+    return HoldSubject(on.name, "all inputs and outputs of a run", "run", str(on.uuid), reverse("run", args=[on.uuid]))

@@ -155,8 +155,8 @@ def _graph_node(lineage: Lineage, key: Key, is_it: bool, x: int, y: int) -> Grap
             kind, reverse("run", args=[run.uuid]), run.name, f"run, {run.get_state_display().lower()}", x, y, is_it
         )
     artifact = lineage.artifacts[number]
-    words = f"{artifact.get_kind_display().lower()}{', promoted' if artifact.state == 'promoted' else ''}"
-    return GraphNode(kind, reverse("artifact", args=[artifact.digest]), artifact.name, words, x, y, is_it)
+    label = f"{artifact.get_kind_display().lower()}{', promoted' if artifact.state == 'promoted' else ''}"
+    return GraphNode(kind, reverse("artifact", args=[artifact.digest]), artifact.name, label, x, y, is_it)
 
 
 def _graph_edge(edge: LineageEdge, placed: Mapping[Key, GraphNode]) -> GraphEdge | None:

@@ -29,7 +29,7 @@ SORTS = {"registered": "registered_us", "name": "name", "bytes": "bytes", "copie
 LATEST = "-registered"
 BEST = "metric"  # the best first, whether the highest or the lowest
 COPIES = {
-    "twice": "in two places or more", CopyState.PRESENT.value: "present", CopyState.MISSING.value: "missing",
+    "twice": "two or more", CopyState.PRESENT.value: "present", CopyState.MISSING.value: "missing",
     CopyState.CORRUPT.value: "corrupt", CopyState.TRASHED.value: "in the trash",
 }  # fmt: skip
 # Filters that depend on another filter are removed with it.
@@ -77,11 +77,11 @@ def parse_query(lab: Lab, params: Mapping[str, str]) -> ArtifactQuery:
     """Return the artifacts that match ``params``, with the parsed filters. Raises InvalidInput."""
     filters = {name: params.get(name, "").strip() for name in FILTERS}
     if is_unstorable("".join(filters.values())):
-        raise InvalidInput("A filter holds a character that no artifact can.", field="text", hint="Leave it out.")
-    for name, known in _CHOICES.items():
-        if filters[name] and filters[name] not in known:
-            hint = f"Use one of {', '.join(known)}."
-            raise InvalidInput(f"{filters[name][:40]!r} is not known as {name}.", field=name, hint=hint)
+        raise InvalidInput("Invalid character in filter.", field="text", hint="Remove it and try again.")
+    for name, values in _CHOICES.items():
+        if filters[name] and filters[name] not in values:
+            hint = f"Use one of {', '.join(values)}."
+            raise InvalidInput(f"Unknown {name} {filters[name][:40]!r}.", field=name, hint=hint)
     search = parse_search(filters)
     sort = params.get("sort") or (BEST if search.metric else LATEST)
     _check_sort(sort, search)
@@ -100,10 +100,10 @@ def parse_query(lab: Lab, params: Mapping[str, str]) -> ArtifactQuery:
 def _check_sort(sort: str, search: Search) -> None:
     column = sort.removeprefix("-")
     if column not in SORTS:
-        hint = f"Use one of {', '.join(SORTS)}, with - for the other way round."
-        raise InvalidInput(f"{sort[:40]!r} is not a sort.", field="sort", hint=hint)
+        hint = f"Use one of {', '.join(SORTS)}, with - for the reverse order."
+        raise InvalidInput(f"Unknown sort order {sort[:40]!r}.", field="sort", hint=hint)
     if column == "metric" and not search.metric:
-        raise InvalidInput("There is no metric to sort by.", field="sort", hint="Name one: metric=val_acc.")
+        raise InvalidInput("Sorting by metric needs a metric.", field="sort", hint="Add one, for example metric=val_acc.")
 
 
 def _run(text: str) -> str:
@@ -111,7 +111,7 @@ def _run(text: str) -> str:
         return str(UUID(text)) if text else ""
     except ValueError as error:
         raise InvalidInput(
-            "A run is named by its UUID.", field="run", hint="Open a run and follow its artifacts."
+            "Invalid UUID of a run.", field="run", hint="Open a run and follow the link to its artifacts."
         ) from error
 
 
@@ -188,9 +188,9 @@ class ArtifactRow:
 
 @dataclass(frozen=True)
 class ArtifactsPage:
-    """The page. ``holdings`` is None if filters or a sort are active: then only the list is shown."""
+    """The page. ``summary`` is None if filters or a sort are active: then only the list is shown."""
 
-    holdings: StorageSummary | None
+    summary: StorageSummary | None
     rows: list[ArtifactRow]
     number: int
     first: int
@@ -199,8 +199,8 @@ class ArtifactsPage:
     custom_sort: str  # for the form: an order other than the default
     narrowed: bool
     more: bool
-    drops: list[RemovableFilter]
-    several: bool  # no results, and no single filter is the cause
+    removable_filters: list[RemovableFilter]
+    no_single_cause: bool  # no results, and no single filter is the cause
     media: list[tuple[str, str]]
     kinds: list[tuple[str, str]]
     states: list[tuple[str, str]]
@@ -222,14 +222,14 @@ def artifacts_page(*, lab: Lab, params: Mapping[str, str], now: int) -> Artifact
     numbers, number = _page_ids(query, start)
     rows = artifact_rows(_load_artifacts(numbers), metric_values(numbers, query.search))
     filters = query.filters
-    drops = [] if number else removable_filters(lab, query)
+    removable = [] if number else removable_filters(lab, query)
 
     def address(**changes: str) -> str:
         return "?" + urlencode({**query.active_params, **changes})
 
     projects = list(lab.projects.order_by("name", "pk"))
     return ArtifactsPage(
-        holdings=None if query.is_narrowed or page > 1 or filters["sort"] != LATEST else storage_summary(lab, projects, now),
+        summary=None if query.is_narrowed or page > 1 or filters["sort"] != LATEST else storage_summary(lab, projects, now),
         rows=rows,
         number=number,
         first=start + 1,
@@ -238,8 +238,8 @@ def artifacts_page(*, lab: Lab, params: Mapping[str, str], now: int) -> Artifact
         custom_sort="" if filters["sort"] in (query.usual_sort, "-metric") else filters["sort"],
         narrowed=query.is_narrowed,
         more=any(filters[name] for name in ADVANCED_FILTERS),
-        drops=drops,
-        several=not number and not drops and sum(bool(filters[name]) for name in FILTERS) > 1,
+        removable_filters=removable,
+        no_single_cause=not number and not removable and sum(bool(filters[name]) for name in FILTERS) > 1,
         media=list(Medium.choices),
         kinds=list(Kind.choices),
         states=list(ArtifactState.choices),
@@ -266,14 +266,14 @@ def _page_ids(query: ArtifactQuery, start: int) -> tuple[list[int], int]:
 
 
 def _load_artifacts(numbers: Sequence[int]) -> list[Artifact]:
-    """Return artifacts in the order of their numbers: to sort numbers is much quicker than to sort all that is known."""
+    """Return artifacts in the order of ``numbers``. Sorting only primary keys is much faster than sorting rows."""
     by_pk = Artifact.objects.select_related("project", "owner").defer("facts", "tags", "note").in_bulk(numbers)
     return [by_pk[number] for number in numbers if number in by_pk]
 
 
 def _page_number(text: str) -> int:
     if not (text.isascii() and text.isdecimal()) or not 1 <= int(text) <= 10**7:
-        raise InvalidInput(f"{text[:20]!r} is not a page.", field="page", hint="Pages count from 1.")
+        raise InvalidInput(f"Invalid page number {text[:20]!r}.", field="page", hint="The first page is 1.")
     return int(text)
 
 

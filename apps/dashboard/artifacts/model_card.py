@@ -139,7 +139,7 @@ def _markdown(lab: Lab, artifact: Artifact, training: _Training, metrics: Sequen
     """Return the Markdown page."""
     lines = [f"# {_escape(artifact.name)}", ""]
     lines += [f"Note: {_escape(artifact.note)}", ""] if artifact.note.strip() else []
-    lines += ["## What it is", "", *(f"- {name}: {value}" for name, value in _facts(artifact)), ""]
+    lines += ["## Details", "", *(f"- {name}: {value}" for name, value in _facts(artifact)), ""]
     lines += ["## Energy and carbon", "", *_carbon_lines(lab, artifact, training), ""]
     if metrics:
         lines += ["## Evaluation", "", "| metric | last value |", "|---|---|"]
@@ -147,7 +147,7 @@ def _markdown(lab: Lab, artifact: Artifact, training: _Training, metrics: Sequen
     inputs = [
         f"- {edge.get_role_display()} {_escape(edge.artifact.name)} (`{edge.artifact.digest}`)" for edge in training.inputs
     ]
-    lines += ["## What it came of", "", *(inputs or ["- Not told."]), ""]
+    lines += ["## Inputs", "", *(inputs or ["- Unknown."]), ""]
     return "\n".join(lines)
 
 
@@ -165,9 +165,9 @@ def _facts(artifact: Artifact) -> list[tuple[str, str]]:
 
 def _carbon_lines(lab: Lab, artifact: Artifact, training: _Training) -> list[str]:
     if not training.runs:
-        return ["Which run made it was not told."]
+        return ["Unknown: no producing run was reported."]
     if not training.measured:
-        return ["The run that made it was not measured: what it emitted is not known, not zero."]
+        return ["Unknown: the producing run was not measured. This does not mean zero emissions."]
     query = joint_query(lab, training.measured, training.spans)
     energy, emission = (
         quantity(query, training.whole).text,
@@ -180,7 +180,7 @@ def _carbon_lines(lab: Lab, artifact: Artifact, training: _Training) -> list[str
     whole = total(spans[run.uuid][0] for run in producers if run.uuid in spans)
     prefix = "at least " if footprint.unmeasured or footprint.is_cut else ""
     of_all = quantity(query, whole).text, quantity(query.replace(metric="emission_ug"), whole).text
-    runs = f"With all runs that led to it ({footprint.runs}, of which {footprint.unmeasured} not measured)"
+    runs = f"Including all upstream runs ({footprint.runs}, of which {footprint.unmeasured} not measured)"
     return [f"- Training: {energy}, {emission}.", f"- {runs}: {prefix}{of_all[0]}, {of_all[1]}."]
 
 

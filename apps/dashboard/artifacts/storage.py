@@ -52,7 +52,7 @@ def storage_chart(projects: Sequence[tuple[str, int | None]], lots: Sequence[Sto
         sums[lot.medium, place.get(lot.project_id, len(place))] += lot.bytes
     unit = size_unit([sum(each for (_, row), each in sums.items() if row == position) for position in range(len(names))])
     media_rows = [medium for medium in Medium if any(key[0] == medium for key in sums)]
-    summary = f"Bytes of all copies by project, stacked by medium, {unit.name}: most of it of {names[0]}."
+    summary = f"Bytes of all copies by project, stacked by medium, {unit.name}. Largest project: {names[0]}."
     return stacked_bytes_chart(
         name="storage", summary=summary, kinds=names, projects=[_bar(each, sums, len(names), unit) for each in media_rows],
         unit=unit.name,
@@ -65,11 +65,11 @@ def _bar(medium: Medium, sums: Counter[tuple[str, int]], rows: int, unit: Unit) 
     return BarSeries(str(medium.label), _COLOURS[medium], href, values, is_hatched=medium == Medium.UNKNOWN)
 
 
-AT_ADDRESS, NO_SITE = "At addresses", "On machines that stand at no site"
+AT_ADDRESS, NO_SITE = "Object addresses", "Nodes without a site"
 
 
 @dataclass(frozen=True)
-class Place:
+class SiteCost:
     """A site, or copies without a site. ``factor`` and ``pue``: '' if unknown.
 
     ``missing``: what to enter then, at ``missing_href``.
@@ -87,7 +87,7 @@ class Place:
     missing_href: str
 
 
-def place_rows(lab: Lab, lots: Sequence[StorageLot], hour: int, energy: Unit, emission: Unit) -> list[Place]:
+def site_rows(lab: Lab, lots: Sequence[StorageLot], hour: int, energy: Unit, emission: Unit) -> list[SiteCost]:
     """Return the sites of lots in a UTC hour, the largest first, in the units of the page. Two
     queries.
     """
@@ -107,15 +107,15 @@ def place_rows(lab: Lab, lots: Sequence[StorageLot], hour: int, energy: Unit, em
         pues[key] = lot.pue_ppm
         sums[key] = sums.get(key, StorageCost()) + storage_cost(lot)
     ordered = sorted(sums, key=lambda key: (-sums[key].bytes, str(key)))
-    return [_place(key, sites.get(key), sums[key], factors[key], pues[key], energy, emission) for key in ordered]
+    return [_site_cost(key, sites.get(key), sums[key], factors[key], pues[key], energy, emission) for key in ordered]
 
 
-def _place(
+def _site_cost(
     key: int | str, site: Site | None, it: StorageCost, factor: EmissionFactor | None, pue_ppm: int | None, energy: Unit,
     emission: Unit,
-) -> Place:  # fmt: skip
+) -> SiteCost:  # fmt: skip
     missing, missing_href = _missing_data(key, site, factor, pue_ppm)
-    return Place(
+    return SiteCost(
         name=site.name if site else str(key),
         href=reverse("site", args=[site.pk]) if site else "",
         size=size(it.bytes),
@@ -132,11 +132,11 @@ def _place(
 def _missing_data(key: int | str, site: Site | None, factor: EmissionFactor | None, pue_ppm: int | None) -> tuple[str, str]:
     if site is None:
         if key == AT_ADDRESS:
-            return "an address lies at no site: neither its grid nor its PUE is known", ""
-        return "say where the machines stand", reverse("nodes")
+            return "grid factor and PUE unknown", ""
+        return "choose a site for these nodes", reverse("nodes")
     if factor is None:
-        return "no factor: choose its grid zone", reverse("site", args=[site.pk])
-    return ("record its PUE", reverse("site", args=[site.pk])) if pue_ppm is None else ("", "")
+        return "no factor: choose a grid zone", reverse("site", args=[site.pk])
+    return ("enter a PUE", reverse("site", args=[site.pk])) if pue_ppm is None else ("", "")
 
 
 K = TypeVar("K", bound=Hashable)
@@ -179,7 +179,7 @@ class StoragePage:
     total: CostRow
     projects: list[CostRow]
     media: list[CostRow]
-    places: list[Place]
+    sites: list[SiteCost]
     units: Units
     chart: Chart | None
     powers: list[MediumRow]
@@ -211,7 +211,7 @@ def storage_page(*, lab: Lab, now: int) -> StoragePage:
             _row(_name(projects, pk), _href("project", _slug(projects, pk)), each, units) for pk, each in by_size(by_project)
         ],
         media=[_row(str(Medium(medium).label), _href("medium", medium), each, units) for medium, each in by_size(by_medium)],
-        places=place_rows(lab, lots, hour_of(now), units.energy, units.emission),
+        sites=site_rows(lab, lots, hour_of(now), units.energy, units.emission),
         units=units,
         chart=storage_chart([(_name(projects, pk), pk) for pk, _ in by_size(by_project)], lots) if whole.bytes else None,
         powers=media_rows(),

@@ -44,7 +44,7 @@ def media_rows() -> list[MediumRow]:
 
 
 _STATE_TEXTS = {
-    CopyState.TRASHED: "in the trash until it is emptied", CopyState.CORRUPT: "corrupt", CopyState.MISSING: "missing",
+    CopyState.TRASHED: "in the trash", CopyState.CORRUPT: "corrupt", CopyState.MISSING: "missing",
     CopyState.DELETED: "deleted",
 }  # fmt: skip
 
@@ -52,21 +52,21 @@ _STATE_TEXTS = {
 def absence_text(states: Sequence[str]) -> str:
     """Return the text for storage energy where no copy is present, by the states of the copies."""
     if not states:
-        return "not known: where it lies was not told"
+        return "unknown: no copy registered"
     counts = Counter(states)
     if set(counts) == {CopyState.DELETED}:
-        return f"nothing: its {'copy is' if len(states) == 1 else 'copies are'} deleted"
+        return f"none: {'copy' if len(states) == 1 else 'all copies'} deleted"
     many = {state: f"{grouped(counts[state])} " if len(states) > 1 else "" for state in counts}
-    return f"not counted: {', '.join(f'{many[state]}{words}' for state, words in _STATE_TEXTS.items() if state in counts)}"
+    return f"not included: {', '.join(f'{many[state]}{text}' for state, text in _STATE_TEXTS.items() if state in counts)}"
 
 
 def storage_energy_text(it: StorageEnergy) -> StorageEnergyText:
     """Return the storage energy of a year for a page."""
     excluded = []
     if it.unknown_bytes:
-        excluded.append(f"{size(it.unknown_bytes)} on unknown medium: not counted")
+        excluded.append(f"{size(it.unknown_bytes)} on unknown medium, not included")
     if it.without_pue_bytes:
-        excluded.append(f"{size(it.without_pue_bytes)} where no PUE is known: counted without the building's share")
+        excluded.append(f"{size(it.without_pue_bytes)} without a PUE, included without building overhead")
     if not it.is_known:
         return StorageEnergyText(None, "", excluded)
     unit = unit_for("energy_mj", [it.high_mj])
@@ -93,7 +93,7 @@ def emission_quantity(it: StorageCost, unit: Unit | None = None) -> Projected | 
 def break_even_text(year: StorageEnergy, retrain_mj: int) -> str:
     """Return the break-even reuse probability as text, '' if retraining takes no measured energy."""
     if year.unknown_bytes:
-        return "From which chance of reuse on keeping pays is not known, as the medium of a copy is not."
+        return "Break-even reuse probability: unknown, because the medium of a copy is unknown."
     chance = break_even(year.energy_mj, retrain_mj)
     return "" if chance is None else break_even_sentence(chance)
 
@@ -101,25 +101,23 @@ def break_even_text(year: StorageEnergy, retrain_mj: int) -> str:
 def break_even_sentence(chance: Fraction) -> str:
     """Return the break-even reuse probability as a sentence."""
     if chance > 1:
-        times = _plain(chance)
-        return f"Keeping it for a year takes {times} times the energy of making it again: keep it for other reasons only."
+        return (
+            f"Storing it for a year takes {_plain(chance)} times the energy of retraining. Keep it only for other reasons."
+        )
     if chance == 0:
-        return "Keeping it takes nothing that is known of: it need not be used again to pay."
-    years = Fraction(1) / chance
-    if years > 1000:
-        return "Keeping pays if it saves making it again even once in 1 000 years: a chance below 0.1 % a year."
-    in_words, percent = _plain(years), _plain(chance * 100)
-    often = "a year" if in_words == "1" else f"in {in_words} years"
-    return f"Keeping pays if it saves making it again at least once {often}: a chance of {percent} % a year."
+        return "Storing it takes no energy, so it always pays off."
+    if chance < Fraction(1, 1000):
+        return "Storing it pays off even if the chance of needing it again is only 0.1 % a year."
+    return f"Storing it pays off if the chance of needing it again is above {_plain(chance * 100)} % a year."
 
 
 def break_even_cell(chance: Fraction) -> str:
     """Return the break-even reuse probability for a table cell."""
     if chance > 1:
-        return f"never: {_plain(chance)} × making it"
+        return f"never: {_plain(chance)} × retraining"
     if chance == 0:
         return "always"
-    return "from below 0.1 % a year" if chance < Fraction(1, 1000) else f"from {_plain(chance * 100)} % a year"
+    return "below 0.1 % a year" if chance < Fraction(1, 1000) else f"{_plain(chance * 100)} % a year"
 
 
 def _plain(value: Fraction) -> str:

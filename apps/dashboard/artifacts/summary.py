@@ -27,7 +27,7 @@ class TableRow:
 
     name: str
     cells: list[str]
-    whole: str
+    total: str
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class StorageSummary:
     placed: int
     copies: int
     size: str
-    twice: str  # in additional copies, '' for none
+    duplicate_size: str  # of additional copies, '' for none
     energy: StorageEnergyText
     chart: Chart | None
     table_heads: list[str]
@@ -59,7 +59,7 @@ def storage_summary(lab: Lab, projects: Sequence[Project], now: int) -> StorageS
         placed=sum(part.artifacts for part in parts),
         copies=cost.copies,
         size=size(whole),
-        twice=size(cost.bytes - whole) if cost.bytes > whole else "",
+        duplicate_size=size(cost.bytes - whole) if cost.bytes > whole else "",
         energy=storage_energy_text(cost.energy),
         chart=_chart(by_project, kinds, unit) if whole else None,
         table_heads=[kind.label for kind in kinds],
@@ -97,7 +97,7 @@ def _chart(by_project: list[tuple[str, str, Counter[str]]], kinds: Sequence[Kind
         bars.append(_bar(f"{len(rest)} more projects", "s-more", "", cells, kinds, unit))
     bars += [_bar(name, "s-unattributed", slug, cells, kinds, unit) for name, slug, cells in by_project if slug == "~none"]
     largest = max(kinds, key=lambda kind: sum(cells[kind] for _, _, cells in by_project))
-    summary = f"What is kept by kind, stacked by project, {unit.name}: most of it as {largest.label.lower()}."
+    summary = f"Size by kind, stacked by project, {unit.name}. Largest kind: {largest.label.lower()}."
     return stacked_bytes_chart(
         name="artifacts-kept", summary=summary, kinds=[kind.label for kind in kinds], projects=bars, unit=unit.name
     )
