@@ -39,9 +39,8 @@ def unattributed(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
     visibility = visibility_for(visitor.lab, visitor.user)
     if request.method == "POST":
         visitor.require_role(WRITERS)
-    forms = PageForms(request, visitor, [ClaimForm], period=period, visibility=visibility)
-    form = forms[ClaimForm.action]
-    if isinstance(form, ClaimForm) and form.is_bound and form.submit():
+    form = ClaimForm.from_request(request, visitor, period=period, visibility=visibility)
+    if form.is_bound and form.submit():
         messages.success(request, form.message)
         return HttpResponseRedirect(f"{reverse('unattributed')}?{period.query}&claim={form.act}")
     context = {
@@ -50,7 +49,7 @@ def unattributed(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
         "form": form,
         "undoable_claim": _undoable_claim(visitor, request.GET.get("claim", "")),
     }
-    return render(request, "dashboard/attribution/unattributed.html", context, status=forms.status)
+    return render(request, "dashboard/attribution/unattributed.html", context, status=form.status)
 
 
 def _undoable_claim(visitor: Visitor, text: str) -> str:

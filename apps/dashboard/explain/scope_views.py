@@ -10,7 +10,6 @@ from apps.dashboard.csv_response import csv_response
 from apps.dashboard.decorators import MANAGERS, Visitor, page
 from apps.dashboard.explain.forms import SiteControlForm
 from apps.dashboard.explain.scopes import LEDGERS, scope_rows, scopes_page
-from apps.dashboard.forms import PageForms
 from apps.dashboard.period_menu import period_menu, requested_period
 from apps.dashboard.profile_menu import requested_profile
 
@@ -29,9 +28,8 @@ def scopes(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
     """Show scopes. POST records who controls the electricity of a site."""
     if request.method == "POST":
         visitor.require_role(MANAGERS)
-    forms = PageForms(request, visitor, [SiteControlForm])
-    form = forms.submitted
-    if form is not None and form.submit():
+    form = SiteControlForm.from_request(request, visitor)
+    if form.is_bound and form.submit():
         messages.success(request, form.message)
         return HttpResponseRedirect(request.get_full_path())
     period = requested_period(request, visitor)
@@ -51,7 +49,7 @@ def scopes(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
         "form": form,
         "site_forms": [(site, SiteControlForm.of_site(visitor, site)) for site in content.sites],
     }
-    return render(request, "dashboard/explain/scopes.html", context, status=forms.status)
+    return render(request, "dashboard/explain/scopes.html", context, status=form.status)
 
 
 @page()

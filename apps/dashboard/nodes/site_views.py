@@ -20,17 +20,16 @@ def sites(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
     """List sites. POST creates one."""
     if request.method == "POST":
         visitor.require_role(MANAGERS)
-    forms = PageForms(request, visitor, [CreateSiteForm])
-    form = forms.submitted
-    if isinstance(form, CreateSiteForm) and form.submit() and form.site is not None:
+    form = CreateSiteForm.from_request(request, visitor)
+    if form.is_bound and form.submit() and form.site is not None:
         messages.success(request, form.message)
         return HttpResponseRedirect(reverse("site", args=[form.site.pk]))
     context = {
         "rows": sites_page(lab=visitor.lab, now=visitor.now),
         "zones": [zone_label(code, name) for code, name in zones()],
-        "form": forms[CreateSiteForm.action],
+        "form": form,
     }
-    return render(request, "dashboard/nodes/sites.html", context, status=forms.status)
+    return render(request, "dashboard/nodes/sites.html", context, status=form.status)
 
 
 @page("GET", "POST")

@@ -40,18 +40,17 @@ def node(request: HttpRequest, visitor: Visitor, uuid: UUID) -> HttpResponseBase
     if request.method == "POST":
         visitor.require_role(MANAGERS)
     watts = "" if node.static_power_mw is None else f"{node.static_power_mw / 1000:g}"
-    forms = PageForms(request, visitor, [OverheadForm], initial={OverheadForm.action: {"watts": watts}}, node=node)
-    form = forms.submitted
-    if form is not None and form.submit():
+    form = OverheadForm.from_request(request, visitor, initial={"watts": watts}, node=node)
+    if form.is_bound and form.submit():
         messages.success(request, form.message)
         return HttpResponseRedirect(f"{reverse('node', args=[node.uuid])}#overhead")
     context = {
         "page": node_page(lab=visitor.lab, node=node, period=period, now=visitor.now),
         "menu": period_menu(request, period),
-        "form": forms[OverheadForm.action],
+        "form": form,
         "move_form": MoveForm(visitor, node=node),
     }
-    return render(request, "dashboard/nodes/node.html", context, status=forms.status)
+    return render(request, "dashboard/nodes/node.html", context, status=form.status)
 
 
 @page("GET", "POST")
@@ -79,9 +78,7 @@ def enrol(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
     """Create a one-time code that enrols a machine at a site, and show the two commands."""
     if request.method == "POST":
         visitor.require_role(MANAGERS)
-    forms = PageForms(request, visitor, [EnrolForm])
-    form = forms[EnrolForm.action]
-    assert isinstance(form, EnrolForm)
+    form = EnrolForm.from_request(request, visitor)
     code = form.code if form.is_bound and form.submit() else ""
     context = {
         "code": code,
@@ -90,7 +87,7 @@ def enrol(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
         "enrol": f"labcarbon-collect enrol {settings.SITE_URL}",
         "daemon": "labcarbon-collect daemon",
     }
-    return render(request, "dashboard/nodes/enrol.html", context, status=forms.status)
+    return render(request, "dashboard/nodes/enrol.html", context, status=form.status)
 
 
 @page()
