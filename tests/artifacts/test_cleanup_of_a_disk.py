@@ -235,7 +235,7 @@ def assert_tombstones(day: Day, plan: CleanupPlan, lines: dict[str, int], state:
         assert set(told) == keys_listed(*kinds)
         assert (told["digest"], told["bytes"], told["state"]) == (day.digests[path], day.bytes[path], state)
         assert (told["path"], told["line"], told["plan"]) == (str(day.disk / path), pk, str(plan.uuid))
-        assert told["page"] == f"{day.url}{PLANS}{plan.uuid}/"
+        assert told["page"] == f"{day.url}/artifacts/plans/{plan.uuid}/", "redirects to the page"
 
 
 def assert_pages_say(day: Day, plan: CleanupPlan, lines: dict[str, int], *, in_trash: bool) -> None:
