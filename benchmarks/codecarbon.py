@@ -31,7 +31,7 @@ for i in range({count}):
 _WORK = """
 import time
 from apps.core.jobs import work_until_empty
-from apps.trackers.models import CodeCarbonInterval, CodeCarbonPost
+from apps.trackers.codecarbon.models import CodeCarbonInterval, CodeCarbonPost
 begun = time.perf_counter()
 while time.perf_counter() - begun < 60 and work_until_empty(worker="bench", limit=1):
     pass

@@ -1,4 +1,4 @@
-"""Removes token secrets from logs. Older CodeCarbon clients send their token in the URL."""
+"""Removes token secrets from logs. Some clients of trackers send their token in the URL."""
 
 import logging
 import re

@@ -57,7 +57,7 @@ def prepare(port: int) -> tuple[str, dict[str, str]]:
         "runs": "/runs/",
         "run": f"/runs/{run.uuid}/",
         "compare": f"/runs/compare/?run={repeat.run.uuid}&run={repeat.original.uuid}",
-        "duplicates": "/duplicates/",
+        "duplicates": "/runs/duplicates/",
         "artifacts": "/artifacts/",
         "artifact": f"/artifacts/{model.digest}/",
         "storage": "/artifacts/storage/",
@@ -71,7 +71,7 @@ def prepare(port: int) -> tuple[str, dict[str, str]]:
         "site": f"/sites/{seeded.lab.sites.order_by('id')[0].pk}/",
         "assets": "/assets/",
         "asset": f"/assets/{card.pk}/",
-        "keep": f"/assets/{card.pk}/keep/",
+        "keep": f"/assets/{card.pk}/replacement/",
         "fleet": "/assets/fleet/",
         "ranking": "/assets/ranking/",
         "catalog": "/catalog/",
@@ -79,11 +79,11 @@ def prepare(port: int) -> tuple[str, dict[str, str]]:
         "explain": f"/explain/?{figure}",
         "unattributed": "/unattributed/?period=30d",
         "rules": "/rules/",
-        "idle": "/idle/",
+        "idle": "/settings/idle/",
         "people": "/people/?period=30d",
         "tokens": "/tokens/",
         "audit": "/audit/",
-        "lab": "/lab/",
+        "lab": "/settings/",
     }
     code = issue_code(purpose=CodePurpose.SIGN_IN, now=now, lab=seeded.lab, user=seeded.owner)
     return f"/signin/?code={code}", pages

@@ -46,8 +46,8 @@ def caller_of_token(text: str, now: int) -> Caller:
     parts = credentials.parse_token(text)
     if parts is None:
         raise _refuse("This is not a LabCarbon token (its check digits are wrong).")
-    if parts.kind == TokenKind.CC:
-        raise _refuse("A CodeCarbon token only takes what CodeCarbon sends, in its own address (docs/codecarbon.md).")
+    if parts.kind == TokenKind.TRACKER:
+        raise _refuse("A tracker token is valid only for the messages of its tracker. Use a personal or service token.")
     cached = _cache.get(text)
     if cached and cached[0] > time.monotonic():
         return cached[1]
@@ -90,12 +90,14 @@ def _record_use(token: Token, now: int) -> None:
 
 
 def tracker_token(text: str, now: int) -> Token:
-    """Return the standing CodeCarbon token of this text; raise BadToken. It ends for good when its maker leaves the lab,
-    and takes nothing while they may not write there. Two queries, then none for ten seconds."""
+    """Return the active tracker token of this text, or raise BadToken. Two queries, then none for ten seconds.
+
+    The token is revoked when its creator leaves the lab, and refused while the creator may not write in the lab.
+    """
     parts = credentials.parse_token(text)
     if parts is None:
         raise BadToken("This is not a LabCarbon token (its check digits are wrong).")
-    if parts.kind != TokenKind.CC:
+    if parts.kind != TokenKind.TRACKER:
         raise BadToken("This token is of another kind.")
     cached = _trackers.get(text)
     if cached and cached[0] > time.monotonic():

@@ -34,11 +34,11 @@ class TokenKind(TextChoices):
     NODE = "node", "Node"
     USER = "user", "Person"
     SERVICE = "service", "Service"
-    CC = "cc", "CodeCarbon"
+    TRACKER = "cc", "Tracker"
 
 
 # Tokens that belong to nobody: they end when their maker leaves the lab.
-SERVICE_KINDS = (TokenKind.SERVICE, TokenKind.CC)
+SERVICE_KINDS = (TokenKind.SERVICE, TokenKind.TRACKER)
 
 
 class CodePurpose(TextChoices):

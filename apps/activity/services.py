@@ -1,4 +1,4 @@
-"""Declared use without a collector, written through ingest's service: the same ledger, factors and explanations."""
+"""Import of declared use without a collector. It uses the same ledger, factors and explanations."""
 
 import csv
 import hashlib
@@ -25,12 +25,14 @@ MAX_ROWS = 10_000
 
 
 class RowErrors(InvalidInput):
-    """Rows that cannot be imported; ``errors`` has one per row, and nothing was written."""
+    """Rows with errors, one error per row. Nothing is imported."""
 
     code = "bad_rows"
 
     def __init__(self, errors: list[InvalidInput]) -> None:
-        super().__init__(f"{len(errors)} rows cannot be imported; nothing was.", hint="Mend them and import the file again.")
+        super().__init__(
+            f"{len(errors)} rows have errors. Nothing was imported.", hint="Correct them and import the file again."
+        )
         self.errors = errors
 
 
@@ -44,7 +46,7 @@ def read_rows(lines: Iterable[str]) -> list[DeclaredRow]:
         raise InvalidInput(
             f"Unknown column {unknown[0]!r}." if unknown else "The file is empty.",
             field=unknown[0] if unknown else None,
-            hint=f"The first line names columns out of: {', '.join(COLUMNS)}.",
+            hint=f"The first line contains column names out of: {', '.join(COLUMNS)}.",
         )
     rows: list[DeclaredRow] = []
     errors: list[InvalidInput] = []
@@ -62,7 +64,7 @@ def read_rows(lines: Iterable[str]) -> list[DeclaredRow]:
 
 @transaction.atomic
 def import_declared(*, lab: Lab, rows: list[DeclaredRow], origin: str, now: int) -> dict[str, int]:
-    """Store declared rows, all or none; return how many had which answer. Importing the same file again changes nothing."""
+    """Store declared rows, all or none. Return the number of rows by result. A second import changes nothing."""
     errors = [error for row in rows if (error := _unusable(lab, row))]
     if errors:
         raise RowErrors(errors)
@@ -76,15 +78,15 @@ def import_declared(*, lab: Lab, rows: list[DeclaredRow], origin: str, now: int)
 
 def _unusable(lab: Lab, row: DeclaredRow) -> InvalidInput | None:
     if row.project and project_by_slug(lab, row.project) is None:
-        known = ", ".join(lab.projects.values_list("slug", flat=True)[:20])
+        slugs = ", ".join(lab.projects.values_list("slug", flat=True)[:20])
         return InvalidInput(
-            f"line {row.line}: there is no project {row.project!r}.", field="project", hint=f"Known: {known}."
+            f"line {row.line}: unknown project {row.project!r}.", field="project", hint=f"Use one of {slugs}."
         )
     if row.zone and not factors_of_zone(lab, row.zone):
         return InvalidInput(
-            f"line {row.line}: there is no {lab.basis} factor for zone {row.zone!r}.",
+            f"line {row.line}: no {lab.basis} factor for zone {row.zone!r}.",
             field="zone",
-            hint="Use a country code such as DE, or give g_per_kwh instead.",
+            hint="Enter a country code such as DE, or g_per_kwh.",
         )
     if row.end_us > 2**62:
         return InvalidInput(f"line {row.line}: the period is out of range.", field="to")
@@ -139,7 +141,7 @@ def _row_uuid(lab: Lab, node: Node, row: DeclaredRow) -> UUID:
 
 
 def _site(lab: Lab, row: DeclaredRow, now: int) -> Site:
-    """Return the place of declared use with the row's zone (or stated factor) and PUE; made when it is new."""
+    """Return the site of declared use with the row's zone (or declared factor) and PUE. A missing site is created."""
     where = row.zone or f"{row.ug_per_kwh} µg/kWh"
     name = f"Declared, {where}, PUE {row.pue_ppm / 1e6:g}"
     existing = Site.objects.filter(lab=lab, name=name).first()

@@ -1,14 +1,14 @@
-"""The closed lists of assets."""
+"""Choices of assets."""
 
 from django.db.models import TextChoices
 
 
 class EventKind(TextChoices):
-    """One dated fact of an asset's life."""
+    """Kind of a lifecycle event."""
 
-    PURCHASE = "purchase", "Bought"
-    SECOND_HAND = "second_hand", "Bought second-hand"
-    DEPLOY = "deploy", "Put to use"
+    PURCHASE = "purchase", "Purchased"
+    SECOND_HAND = "second_hand", "Purchased second-hand"
+    DEPLOY = "deploy", "Put into use"
     MOVE = "move", "Moved"
     TRANSFER = "transfer", "Changed owner"
     REPURPOSE = "repurpose", "Repurposed"
@@ -16,35 +16,35 @@ class EventKind(TextChoices):
     UPGRADE = "upgrade", "Upgraded"
     LIFE_CHANGE = "life_change", "Planned life changed"
     LEND = "lend", "Lent"
-    RETURN = "return", "Came back"
+    RETURN = "return", "Returned"
     RETIRE = "retire", "Taken out of use"
     DISPOSE = "dispose", "Disposed of"
-    REVERSAL = "reversal", "Entry reversed"
+    REVERSAL = "reversal", "Event reversed"
 
 
-# An asset's life opens with one of these.
+# The first event of an asset is one of these.
 OPENING = (EventKind.PURCHASE, EventKind.SECOND_HAND)
-# These say where a thing is or what was done to it; they change no figure, not by a microgram.
+# These events change no figure.
 WEIGHTLESS = (EventKind.MOVE, EventKind.UPGRADE, EventKind.RETIRE)
 
 
 class Amortisation(TextChoices):
-    """How embodied carbon is charged over an asset's life."""
+    """How embodied carbon is charged over the service life."""
 
-    LINEAR = "linear", "By time: idle time is charged as it passes"
-    SCI = "sci", "By use (SCI): what was never used is charged at the end of life"
+    LINEAR = "linear", "By time"
+    SCI = "sci", "By use (SCI)"
 
 
 class ChargeKind(TextChoices):
-    """Why somebody bears a part of an asset's embodied carbon."""
+    """Reason of a charge."""
 
     USED = "used", "Used"
-    IDLE = "idle", "On, and nobody used it"
-    IDLE_SHARE = "idle_share", "Idle time, spread by the lab's policy"
+    IDLE = "idle", "On and idle"
+    IDLE_SHARE = "idle_share", "Share of idle time"
     UNMEASURED = "unmeasured", "Off or not measured"
-    RESERVED = "held", "Held, without a meter"
+    RESERVED = "held", "By time, without meter"
     LENT = "lent", "Lent"
-    END_OF_LIFE = "end_of_life", "End of life as it was, against the estimate"
+    END_OF_LIFE = "end_of_life", "Difference at end of life"
     WRITTEN_OFF = "written_off", "Written off"
 
 
@@ -57,10 +57,10 @@ class AssetState(TextChoices):
 
 
 class ImportState(TextChoices):
-    """Where a file that somebody brought stands."""
+    """State of an import."""
 
-    READING = "reading", "Being read"
-    READ = "read", "Read: nothing is written yet"
-    WRITING = "writing", "Being written"
-    DONE = "done", "Written"
-    REFUSED = "refused", "Refused"
+    READING = "reading", "Reading"
+    READ = "read", "Preview"
+    WRITING = "writing", "Registering"
+    DONE = "done", "Registered"
+    REFUSED = "refused", "Rejected"

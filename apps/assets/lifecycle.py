@@ -1,4 +1,4 @@
-"""The entries of a life: which hold, whether they can have been, and where they leave the asset. Pure."""
+"""Lifecycle events: which are active, whether they are consistent, and the resulting state of the asset. Pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,9 +9,9 @@ from apps.core.units import END_HOUR
 
 @dataclass(frozen=True)
 class Event:
-    """A standing event as the calculation takes it. ``total_ug``: what it brings (None: nothing), or how much its end of
-    life really was. ``project_id``: new owner or borrower, None the lab (or somebody outside). ``low_ug``, ``high_ug``,
-    ``figure_id``: the range of what it brings, and the catalogue's figure behind it."""
+    """An active event as input of the calculation. ``total_ug``: its embodied carbon (None: none), at disposal the actual
+    end-of-life emissions. ``project_id``: new owner or borrower, None for the lab or a borrower outside. ``low_ug``,
+    ``high_ug``, ``figure_id``: range and source figure of the embodied carbon."""
 
     id: int
     hour: int
@@ -29,44 +29,44 @@ class Event:
 
 
 def active_events(events: Sequence[tuple[Event, int | None]]) -> list[Event]:
-    """Return the events that hold, in order of time (within an hour the opening first).
+    """Return the active events in order of time (within an hour the purchase first).
 
-    ``events`` are (event, id of the one it reverses or None); a reversal may be reversed itself.
+    ``events`` are (event, id of the event it reverses or None). A reversal can be reversed itself.
     """
     reversed_by = {target: event.id for event, target in events if target is not None}
 
-    def holds(event_id: int) -> bool:
+    def is_active(event_id: int) -> bool:
         undoing = reversed_by.get(event_id)
-        return undoing is None or not holds(undoing)
+        return undoing is None or not is_active(undoing)
 
-    active = [event for event, target in events if target is None and holds(event.id)]
+    active = [event for event, target in events if target is None and is_active(event.id)]
     return sorted(active, key=lambda event: (event.hour, event.kind not in OPENING, event.id))
 
 
 def wrong(events: Sequence[Event]) -> str:
-    """Return what is wrong with a history of standing events, '' if nothing is."""
+    """Return the error in a history of active events, '' if there is none."""
     if not events or events[0].kind not in OPENING:
-        return "A life begins with being bought: no entry may stand before it."
+        return "This event is earlier than the purchase. Choose a later date, or correct the purchase."
     lent = over = False
     for event in events[1:]:
         if over:
-            return "Nothing happens to what was disposed of: reverse that entry first."
+            return "The asset is disposed of. Reverse the disposal first."
         match event.kind:
             case EventKind.PURCHASE | EventKind.SECOND_HAND:
-                return "It was bought once: reverse the first entry to correct it."
+                return "The asset has a purchase already. Correct the existing purchase instead."
             case EventKind.LEND if lent:
-                return "It was lent at that time already: record first that it came back."
+                return "The asset is already lent at that time. Record its return first."
             case EventKind.RETURN if not lent:
-                return "It was not lent at that time."
+                return "The asset is not lent at that time."
             case EventKind.LIFE_CHANGE | EventKind.REPURPOSE if (event.life_end_hour or END_HOUR) <= event.hour:
-                return "A life ends after it was changed."
+                return "The planned end is not after the date of the change. Choose a later end."
         lent = event.kind == EventKind.LEND or (lent and event.kind != EventKind.RETURN)
         over = event.kind == EventKind.DISPOSE
     return ""
 
 
 def state_of(events: Sequence[Event]) -> AssetState:
-    """Return where a life stands after its last event."""
+    """Return the state after the last event."""
     state = AssetState.STOCK
     for event in events:
         match event.kind:

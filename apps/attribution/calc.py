@@ -1,9 +1,9 @@
-"""From rules and claims to who is charged, hour by hour. Pure.
+"""Attribution by hour from rules and claims. Pure.
 
-Precedence: the project that the run itself named, a claim, a rule by account or namespace, a rule by user or path on a
-machine, a rule by user alone, else nobody. Project and person are looked for apart: a rule that knows only the person
-leaves the project to the next one. Among rules of one rank the one that asks for more wins, a node before a site; then
-the one that begins later, then the one made later.
+Precedence: the project named by the run, a claim, a rule by account or namespace, a rule by user or path on a node, a rule
+by user alone, else unattributed. Project and person are determined separately: a rule with only a person leaves the
+project to the next rule. Among rules of one rank, the one with more criteria wins, a node before a site. Then the rule
+with the later start wins, then the rule that was created later.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -16,7 +16,7 @@ from apps.runs.choices import AttributionSource
 
 @dataclass(frozen=True)
 class Use:
-    """What is known of a consumer on a node: who, under which account, with which command."""
+    """Known properties of a consumer on a node: user, account, command."""
 
     kind: str
     node_id: int
@@ -32,7 +32,7 @@ class Use:
 
 @dataclass(frozen=True)
 class Rule:
-    """A rule over ``[from_hour, to_hour)``. What is empty (or None) asks for nothing."""
+    """A rule over ``[from_hour, to_hour)``. Empty (or None) criteria match everything."""
 
     id: int
     from_hour: int = 0
@@ -55,7 +55,7 @@ class Rule:
 
     @property
     def strength(self) -> tuple[int, int, bool, int, int]:
-        """Return what rules are compared by: the greatest wins."""
+        """Return the sort key of rules. The greatest wins."""
         criteria = (
             self.node_id, self.site_id, self.os_user, self.cluster, self.account, self.namespace, self.path_prefix,
         )  # fmt: skip
@@ -63,7 +63,7 @@ class Rule:
         return rank, sum(map(bool, criteria)), self.node_id is not None, self.from_hour, self.id
 
     def fits(self, use: Use, site_id: int | None) -> bool:
-        """Return whether the rule speaks of this use at this site."""
+        """Return whether the rule matches this use at this site."""
         return (
             self.node_id in (None, use.node_id)
             and self.site_id in (None, site_id)
@@ -88,7 +88,7 @@ class Claimed:
 
 @dataclass(frozen=True)
 class ConsumerSpan:
-    """What a consumer used on one node (None: on all) over ``[from_hour, to_hour)``."""
+    """A consumer on one node (None: on all nodes) over ``[from_hour, to_hour)``."""
 
     consumer_id: int
     node_id: int | None
@@ -98,7 +98,7 @@ class ConsumerSpan:
 
 @dataclass(frozen=True)
 class PlacementSpan:
-    """A node stood at a site over ``[from_hour, to_hour)``."""
+    """A node at a site over ``[from_hour, to_hour)``."""
 
     from_hour: int
     to_hour: int
@@ -107,7 +107,7 @@ class PlacementSpan:
 
 @dataclass(frozen=True)
 class Span:
-    """Who is charged over ``[from_hour, to_hour)``, and by what. ``rule_id`` is of the project if it has one, else of the
+    """Attribution over ``[from_hour, to_hour)`` and its source. ``rule_id``: the rule of the project, else of the
     person."""
 
     from_hour: int
@@ -122,24 +122,24 @@ class Span:
 
 
 def spans(use: Use, *, rules: Sequence[Rule], claims: Sequence[Claimed], placements: Sequence[PlacementSpan]) -> list[Span]:
-    """Return who is charged for ``use`` over all time: disjoint, without gaps, neighbours that say the same are one."""
+    """Return the attribution of ``use`` over all time: disjoint, without gaps, equal neighbours merged."""
     usable = [rule for rule in rules if rule.fits(use, rule.site_id)]
-    here = [claim for claim in claims if claim.node_id in (None, use.node_id)]
+    node_claims = [claim for claim in claims if claim.node_id in (None, use.node_id)]
     cuts = {0, END_HOUR}
     dated_facts: list[Rule | Claimed | PlacementSpan] = [
         *usable,
-        *here,
+        *node_claims,
         *(placements if any(rule.site_id for rule in usable) else ()),
     ]
     for dated in dated_facts:
         cuts |= {hour for hour in (dated.from_hour, dated.to_hour) if 0 < hour < END_HOUR}
-    return list(_joined(_span(use, start, end, usable, here, placements) for start, end in pairwise(sorted(cuts))))
+    return list(_joined(_span(use, start, end, usable, node_claims, placements) for start, end in pairwise(sorted(cuts))))
 
 
 def _span(
     use: Use, start: int, end: int, rules: Iterable[Rule], claims: Iterable[Claimed], placements: Iterable[PlacementSpan]
 ) -> Span:
-    site_id = next((each.site_id for each in placements if each.from_hour <= start < each.to_hour), None)
+    site_id = next((span.site_id for span in placements if span.from_hour <= start < span.to_hour), None)
     matching_rules = [rule for rule in rules if rule.from_hour <= start < rule.to_hour and rule.fits(use, site_id)]
     by_strength = sorted(matching_rules, key=lambda rule: rule.strength, reverse=True)
     person = next((rule for rule in by_strength if rule.person_id), None)
@@ -171,7 +171,7 @@ def _joined(parts: Iterable[Span]) -> Iterator[Span]:
 
 
 def differences(before: Sequence[Span], after: Sequence[Span]) -> list[tuple[int, int, int | None, int | None]]:
-    """Return the stretches (from hour, to hour, project before, project after) in which two answers name another project."""
+    """Return (from hour, to hour, project before, project after) of the spans with different projects."""
     changes: list[tuple[int, int, int | None, int | None]] = []
     for old in before:
         for new in after:
@@ -182,7 +182,7 @@ def differences(before: Sequence[Span], after: Sequence[Span]) -> list[tuple[int
 
 
 def user_and_program(key: str) -> tuple[str, str]:
-    """Return who and what a ``proc:<user>/<comm>`` or ``container:<user>/<id>`` consumer is; ('', '') of any other."""
+    """Return user and program of a ``proc:<user>/<comm>`` or ``container:<user>/<id>`` consumer, else ('', '')."""
     kind, _, rest = key.partition(":")
     user, slash, program = rest.partition("/")
     if not slash or kind not in {"proc", "container"}:
@@ -191,6 +191,6 @@ def user_and_program(key: str) -> tuple[str, str]:
 
 
 def namespace_of(key: str) -> tuple[str, str]:
-    """Return cluster and namespace of a ``pod:<cluster>/<namespace>/<pod>`` consumer; ('', '') of any other."""
+    """Return cluster and namespace of a ``pod:<cluster>/<namespace>/<pod>`` consumer, else ('', '')."""
     parts = key[4:].split("/", 2) if key.startswith("pod:") else []
     return (parts[0], "" if parts[1] == "-" else parts[1]) if len(parts) == 3 else ("", "")

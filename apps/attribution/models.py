@@ -1,4 +1,4 @@
-"""Whose energy it is: dated rules, claims, and what follows from them for every consumer on every node."""
+"""Attribution of energy: dated rules, claims, and the derived attributions of each consumer on each node."""
 
 from django.db import models
 from django.db.models import F, Q
@@ -10,9 +10,9 @@ from apps.runs.choices import AttributionSource
 
 
 class AttributionRule(models.Model):
-    """What is used like this belongs to that project and person, over ``[from_hour, to_hour)``; an open end is null.
+    """Energy that matches the criteria belongs to a project and person over ``[from_hour, to_hour)``. Open end: null.
 
-    Criteria that are empty ask for nothing. A rule is never edited: it ends, or it is withdrawn as if it had never been.
+    Empty criteria match everything. A rule is never edited. It can be ended, or withdrawn with its effect on past energy.
     """
 
     lab = models.ForeignKey(Lab, on_delete=models.CASCADE, related_name="rules")
@@ -49,8 +49,8 @@ class AttributionRule(models.Model):
 
 
 class Claim(models.Model):
-    """Somebody says: what this consumer used over ``[from_hour, to_hour)`` was for that project. ``act`` groups the rows
-    that were claimed, and are undone, together."""
+    """The energy of a consumer over ``[from_hour, to_hour)``, claimed for a project. ``act`` groups the rows of one
+    claim."""
 
     lab = models.ForeignKey(Lab, on_delete=models.CASCADE, related_name="claims")
     act = models.UUIDField(db_index=True)
@@ -77,10 +77,10 @@ class Claim(models.Model):
 
 
 class Attribution(models.Model):
-    """Derived: what a consumer used on a node over ``[from_hour, to_hour)`` is charged to this project and person.
+    """Derived: the energy of a consumer on a node over ``[from_hour, to_hour)`` is charged to a project and person.
 
-    ``os_user`` and ``program`` say who used it with what, as far as that is known: so that people can tell it apart.
-    The stretches of a consumer on a node are disjoint and cover all time, so that joining them never doubles energy.
+    ``os_user`` and ``program`` describe the consumer if known. The spans of a consumer on a node are disjoint and cover
+    all time, so that a join never counts energy twice.
     """
 
     consumer = models.ForeignKey(Consumer, on_delete=models.CASCADE, related_name="attributions", db_index=False)
@@ -102,4 +102,4 @@ class Attribution(models.Model):
         ]
 
     def __str__(self) -> str:
-        return f"{self.consumer_id} on {self.node_id}: {self.way or 'nobody'}"
+        return f"{self.consumer_id} on {self.node_id}: {self.way or 'unattributed'}"

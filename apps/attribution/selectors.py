@@ -1,4 +1,4 @@
-"""Reads of attribution: what rules and claims there are, and what is known of each consumer."""
+"""Reads of attribution: rules, claims and known properties of consumers."""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable
@@ -14,13 +14,13 @@ from apps.fleet.models import ACTIVE, Placement
 from apps.ingest.models import Consumer
 from apps.runs.models import Run
 
-# Nobody used these: there is nothing to attribute.
-NOBODY = ("idle", "overhead")
-MOST_IDS = 30_000  # SQLite takes 32 766 parameters
+# Consumers without a user: there is nothing to attribute.
+UNUSED = ("idle", "overhead")
+MOST_IDS = 30_000  # SQLite accepts 32 766 parameters
 
 
 def rules_of(lab: Lab) -> QuerySet[AttributionRule]:
-    """Return the lab's rules that were not withdrawn, those that hold longest first."""
+    """Return the lab's active rules, latest start first."""
     return (
         AttributionRule.objects.filter(lab=lab, withdrawn_us__isnull=True)
         .select_related("node", "site", "project", "person", "made_by")
@@ -29,7 +29,7 @@ def rules_of(lab: Lab) -> QuerySet[AttributionRule]:
 
 
 def as_rule(row: AttributionRule) -> Rule:
-    """Return a rule as the calculation takes it."""
+    """Return a rule for the calculation."""
     return Rule(
         id=row.pk or 0,
         from_hour=row.from_hour,
@@ -47,7 +47,7 @@ def as_rule(row: AttributionRule) -> Rule:
 
 
 def attributed_by_rule(lab: Lab, rule: AttributionRule) -> tuple[QuerySet[Attribution], QuerySet[Run]]:
-    """Return the attributions and the runs that a rule can speak of, whatever the time (a rule of a site: of all nodes)."""
+    """Return the attributions and runs that a rule can match at any time. A rule of a site: of all nodes."""
     runs = Run.objects.filter(lab=lab)
     for name in ("os_user", "cluster", "account"):
         if getattr(rule, name):
@@ -59,17 +59,17 @@ def attributed_by_rule(lab: Lab, rule: AttributionRule) -> tuple[QuerySet[Attrib
     attributions = Attribution.objects.filter(consumer__lab=lab)
     if named and len(ids) <= MOST_IDS:
         attributions = attributions.filter(consumer_id__in=ids)
-    else:  # too many to name: all are derived again, and most stay as they are
-        attributions = attributions.exclude(consumer__kind__in=NOBODY)
+    else:  # too many ids: all are derived again
+        attributions = attributions.exclude(consumer__kind__in=UNUSED)
     if rule.node_id:
         attributions, runs = attributions.filter(node_id=rule.node_id), runs.filter(node_id=rule.node_id)
     return attributions, runs
 
 
 def _consumers_of(lab: Lab, rule: AttributionRule, runs: QuerySet[Run]) -> set[int]:
-    """Return the ids of the consumers that a rule of a user, account or namespace can speak of.
+    """Return the ids of the consumers that a rule of a user, account or namespace can match.
 
-    Read by themselves: joined in one statement, a database without statistics may take minutes.
+    Read separately: without statistics, a database can need minutes for one joined statement.
     """
     consumers = Consumer.objects.filter(lab=lab)
     ids = set(consumers.filter(run_uuid__in=runs.values("uuid")).values_list("pk", flat=True))
@@ -83,7 +83,7 @@ def _consumers_of(lab: Lab, rule: AttributionRule, runs: QuerySet[Run]) -> set[i
 
 
 def live_claims(consumer_ids: Iterable[int]) -> dict[int, list[Claimed]]:
-    """Return the claims of each consumer that were not undone."""
+    """Return the active claims of each consumer."""
     claims: dict[int, list[Claimed]] = defaultdict(list)
     for row in Claim.objects.filter(consumer_id__in=consumer_ids, undone_us__isnull=True):
         claims[row.consumer_id].append(Claimed(row.pk, row.from_hour, row.to_hour, row.project_id, row.node_id))
@@ -91,8 +91,7 @@ def live_claims(consumer_ids: Iterable[int]) -> dict[int, list[Claimed]]:
 
 
 def unattributed(lab: Lab, used: Collection[tuple[str, str]], from_hour: int, to_hour: int) -> list[ConsumerSpan]:
-    """Return when, in ``[from_hour, to_hour)``, nobody was charged for these (consumer key, node UUID) pairs, at most
-    MOST_IDS of them."""
+    """Return the unattributed spans in ``[from_hour, to_hour)`` of at most MOST_IDS (consumer key, node UUID) pairs."""
     nodes = {str(uuid): pk for pk, uuid in lab.nodes.values_list("pk", "uuid")}
     keys = {key for key, _ in used}
     ids = dict(Consumer.objects.filter(lab=lab, key__in=keys).values_list("key", "pk"))
@@ -108,7 +107,7 @@ def unattributed(lab: Lab, used: Collection[tuple[str, str]], from_hour: int, to
 
 
 def placements(node_ids: Iterable[int]) -> dict[int, list[PlacementSpan]]:
-    """Return where each node stood when."""
+    """Return the placements of each node."""
     spans: dict[int, list[PlacementSpan]] = defaultdict(list)
     histories: dict[int, list[tuple[int, int]]] = defaultdict(list)
     for row in Placement.objects.filter(ACTIVE, node_id__in=node_ids):
@@ -121,13 +120,13 @@ def placements(node_ids: Iterable[int]) -> dict[int, list[PlacementSpan]]:
 
 
 def uses(lab: Lab, pairs: Iterable[tuple[int, int]]) -> tuple[dict[tuple[int, int], Use], dict[int, Run]]:
-    """Return what is known of each (consumer id, node id), and the runs by the ids of the consumers that are one; what
-    nobody used is left out. Two queries."""
+    """Return the properties of each (consumer id, node id), and runs by consumer id. Idle and overhead are left out. Two
+    queries."""
     use_pairs = list(pairs)
-    consumers = Consumer.objects.filter(lab=lab).exclude(kind__in=NOBODY).in_bulk({consumer for consumer, _ in use_pairs})
+    consumers = Consumer.objects.filter(lab=lab).exclude(kind__in=UNUSED).in_bulk({consumer for consumer, _ in use_pairs})
     uuids = {consumer.run_uuid for consumer in consumers.values() if consumer.run_uuid}
     by_uuid = {run.uuid: run for run in Run.objects.filter(lab=lab, uuid__in=uuids)} if uuids else {}
-    runs = {pk: by_uuid[each.run_uuid] for pk, each in consumers.items() if each.run_uuid and each.run_uuid in by_uuid}
+    runs = {pk: by_uuid[row.run_uuid] for pk, row in consumers.items() if row.run_uuid and row.run_uuid in by_uuid}
     result = {}
     for consumer_id, node_id in use_pairs:
         consumer = consumers.get(consumer_id)
@@ -138,7 +137,7 @@ def uses(lab: Lab, pairs: Iterable[tuple[int, int]]) -> tuple[dict[tuple[int, in
 
 
 def use_of_run(run: Run, node_id: int, kind: str = "run") -> Use:
-    """Return what is known of a run."""
+    """Return the properties of a run."""
     return Use(
         kind=kind,
         node_id=node_id,
@@ -156,8 +155,8 @@ def _use(consumer: Consumer, node_id: int) -> Use:
     os_user, program = user_and_program(consumer.key)
     cluster, namespace = namespace_of(consumer.key)
     command = (program,) if program else ()
-    what = program or namespace or ("" if consumer.kind == "unknown" else consumer.key)
+    name = program or namespace or ("" if consumer.kind == "unknown" else consumer.key)
     return Use(
         consumer.kind, node_id, os_user=os_user[:100], cluster=cluster, namespace=namespace, command=command,
-        program=what[:256],
+        program=name[:256],
     )  # fmt: skip

@@ -1,5 +1,5 @@
-"""What other apps may listen to."""
+"""Signals of attribution."""
 
 from django.dispatch import Signal
 
-attribution_changed = Signal()  # lab, consumer_ids, from_hour, to_hour: who is charged for these changed within these hours
+attribution_changed = Signal()  # lab, consumer_ids, from_hour, to_hour: charges changed within these hours

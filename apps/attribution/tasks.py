@@ -11,19 +11,19 @@ from apps.runs.models import Run
 
 @job("attribution.lab")
 def lab_job(key: str) -> None:
-    """Derive who is charged in lab ``key`` again (a placement changed)."""
+    """Derive all attributions of lab ``key`` after a change of a placement."""
     reattribute_lab(lab=Lab.objects.get(pk=int(key)))
 
 
 @job("attribution.rule")
 def rule_job(key: str) -> None:
-    """Derive what rule ``key`` speaks of again (it began, ended, was withdrawn or restored)."""
+    """Derive the attributions of rule ``key`` after it was created, ended, withdrawn or restored."""
     reattribute_rule(rule=AttributionRule.objects.select_related("lab").get(pk=int(key)))
 
 
 @job("attribution.run")
 def run_job(key: str) -> None:
-    """Derive who is charged for the run ``<lab>:<uuid>`` again."""
+    """Derive the attribution of the run ``<lab>:<uuid>``."""
     lab, _, uuid = key.partition(":")
     run = Run.objects.filter(lab_id=int(lab), uuid=UUID(uuid)).select_related("lab").first()
     if run is not None:

@@ -76,7 +76,7 @@ def parse_address(text: str) -> Address:
 
 
 def _invalid_address(
-    message: str, hint: str = "Examples: https://mlflow.example.org, http://127.0.0.1:5000."
+    message: str, hint: str = "Examples: https://tracker.example.org, http://127.0.0.1:5000."
 ) -> InvalidInput:
     return InvalidInput(message, field="address", hint=hint)
 

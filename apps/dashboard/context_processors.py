@@ -1,4 +1,4 @@
-"""Page objects: what a template shows, computed. And what every page's frame shows."""
+"""Context of the frame of every page: visitor, navigation, profiles."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from apps.accounts.selectors import is_set_up
 from apps.artifacts.cleanup.notifications import pending_deletions
 from apps.dashboard.profile_menu import profile_choices
 
-RAIL = (
+SECTIONS = (
     ("Overview", "overview"),
     ("Projects", "projects"),
     ("Runs", "runs"),
@@ -21,8 +21,7 @@ RAIL = (
 
 
 def shell(request: HttpRequest) -> dict[str, Any]:
-    """Return what the frame needs: the visitor, the rail with its current page, and, asked where it is used, whether set-up
-    is done and what goes soon of the visitor's artifacts."""
+    """Return the context of the frame. Setup state and pending deletions are queried only where a template uses them."""
     first = request.path.strip("/").split("/", 1)[0] or "overview"
     area = {
         "sites": "nodes",
@@ -31,7 +30,6 @@ def shell(request: HttpRequest) -> dict[str, Any]:
         "explain": "",
         "unattributed": "projects",
         "rules": "projects",
-        "idle": "projects",
         "claims": "projects",
         "scopes": "overview",
         "duplicates": "runs",
@@ -40,7 +38,7 @@ def shell(request: HttpRequest) -> dict[str, Any]:
     return {
         "visitor": visitor,
         "profiles": profile_choices(request, visitor.lab) if visitor else [],
-        "rail": [{"name": name, "href": reverse(page), "current": page == area} for name, page in RAIL],
+        "sections": [{"name": name, "href": reverse(page), "current": page == area} for name, page in SECTIONS],
         "pending_deletions": SimpleLazyObject(lambda: pending_deletions(visitor.lab, visitor.user) if visitor else []),
         "is_set_up": SimpleLazyObject(is_set_up),
     }

@@ -17,6 +17,7 @@ from apps.accounts.selectors import LAB_KEY, memberships_of
 from apps.core.clock import now_us
 from apps.core.errors import Forbidden, LabCarbonError, NotFound
 
+ALL_ROLES = frozenset(Role)
 WRITERS = frozenset({Role.MEMBER, Role.PI, Role.ADMIN})
 MANAGERS = frozenset({Role.PI, Role.ADMIN})  # may enrol nodes, change sites and nodes, invite people, read the audit log
 ADMINS = frozenset({Role.ADMIN})  # may change people, services' tokens and the lab's settings
@@ -53,10 +54,8 @@ class Visitor:
     def require_role(self, roles: frozenset[Role]) -> None:
         """Raise Forbidden unless the person has one of ``roles``."""
         if self.role not in roles:
-            raise Forbidden(
-                f"Your role here is {self.role!r}, which may look but not change this.",
-                hint="Ask an admin of your lab for a role that may.",
-            )
+            reason = "is read-only" if self.role == Role.VIEWER else "does not permit this"
+            raise Forbidden(f"Your role ({self.role}) {reason}.", hint="Ask an admin of your lab for another role.")
 
 
 def visitor_of(request: HttpRequest) -> Visitor:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime, time
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 from django import forms
 from django.core.exceptions import ValidationError
@@ -127,6 +127,10 @@ class StartOrAlwaysFields(StartFields):
     )
     field_order = ("when", "from_day", "from_time")
 
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.fields["from_day"].required = False  # in browsers too: “always” needs no day
+
     @property
     def always(self) -> bool:
         return bool(self.cleaned_data["when"] == "always")
@@ -135,10 +139,49 @@ class StartOrAlwaysFields(StartFields):
         if self.data.get("when") == "always":
             for name in ("from_day", "from_time"):
                 self.errors.pop(name, None)
+        elif not self.cleaned_data.get("from_day") and "from_day" not in self.errors:
+            self.add_error("from_day", "Enter the first day.")
         return super().clean() or self.cleaned_data
 
 
-class PageForm(forms.Form):
+class ServiceForm(forms.Form):
+    """A form whose ``save`` calls a service. Errors of the service are shown at their fields."""
+
+    message = ""
+    _error_status = 0
+
+    @property
+    def status(self) -> int:
+        """Return the HTTP status of a page that shows this form: 200, or that of its error."""
+        if self._error_status:
+            return self._error_status
+        return 400 if self.is_bound and self.errors else 200
+
+    def save(self) -> str:
+        """Write what the form says; return the message for the user. Services raise LabCarbonError."""
+        raise NotImplementedError
+
+    def submit(self) -> bool:
+        """Validate and save; return whether that worked. Raises Forbidden and NotFound."""
+        if not self.is_valid():
+            return False
+        try:
+            self.message = self.save()
+        except (Forbidden, NotFound):
+            raise
+        except LabCarbonError as error:
+            self.add_service_error(error)
+            return False
+        return True
+
+    def add_service_error(self, error: LabCarbonError) -> None:
+        """Show an error of a service at the field that it names, or above the form."""
+        field = error.field if error.field in self.fields else None
+        self.add_error(field, f"{error.message} {error.hint}".strip())
+        self._error_status = error.status
+
+
+class PageForm(ServiceForm):
     """A form of one lab's page.
 
     ``roles``: who may submit it. ``action``: value of the field ``action`` where a page has several forms.
@@ -158,8 +201,6 @@ class PageForm(forms.Form):
         **context: Any,
     ) -> None:
         self.visitor = visitor
-        self.message = ""
-        self._error_status = 0
         for name, value in context.items():
             setattr(self, name, value)
         super().__init__(data, files, initial=dict(initial) if initial else None, auto_id=self._auto_id(), label_suffix="")  # type: ignore[arg-type]
@@ -168,20 +209,21 @@ class PageForm(forms.Form):
                 field.limit_to_lab(visitor.lab)
 
     @classmethod
+    def from_request(cls, request: HttpRequest, visitor: Visitor, *, prefill: bool = False, **options: Any) -> Self:
+        """Return the only form of a page: bound by a POST, else unbound. ``options`` as for the form itself.
+
+        ``prefill``: the query string of a GET sets initial values.
+        """
+        if request.method == "POST":
+            return cls(visitor, request.POST, request.FILES, **options)
+        if prefill:
+            options["initial"] = {name: value for name, value in request.GET.items() if name in cls.base_fields}
+        return cls(visitor, **options)
+
+    @classmethod
     def _auto_id(cls) -> str:
         """Return the pattern of element ids: forms of one page have fields of the same name."""
         return f"{cls.action}-%s" if cls.action else "%s"
-
-    @property
-    def status(self) -> int:
-        """Return the HTTP status of a page that shows this form: 200, or that of its error."""
-        if self._error_status:
-            return self._error_status
-        return 400 if self.is_bound and self.errors else 200
-
-    def save(self) -> str:
-        """Write what the form says; return the message for the user. Services raise LabCarbonError."""
-        raise NotImplementedError
 
     def submit(self) -> bool:
         """Validate and save; return whether that worked. Errors are shown at their fields, those of services too.
@@ -189,22 +231,7 @@ class PageForm(forms.Form):
         Raises Forbidden for a role that may not, NotFound for what another lab owns.
         """
         self.visitor.require_role(self.roles)
-        if not self.is_valid():
-            return False
-        try:
-            self.message = self.save()
-        except (Forbidden, NotFound):
-            raise
-        except LabCarbonError as error:
-            self.add_service_error(error)
-            return False
-        return True
-
-    def add_service_error(self, error: LabCarbonError) -> None:
-        """Show an error of a service at the field that it names, or above the form."""
-        field = error.field if error.field in self.fields else None
-        self.add_error(field, f"{error.message} {error.hint}".strip())
-        self._error_status = error.status
+        return super().submit()
 
 
 class PageForms:

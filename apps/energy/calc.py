@@ -1,4 +1,4 @@
-"""From windows to ledger entries. Pure."""
+"""Ledger entries from windows. Pure."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -14,7 +14,7 @@ from apps.ingest.choices import PlacementQuality
 
 @dataclass(frozen=True)
 class EntryKey:
-    """What a ledger entry is the sum of, beside its device."""
+    """The key of a ledger entry, without its device."""
 
     hour: int
     node_id: int
@@ -26,7 +26,7 @@ class EntryKey:
 
 @dataclass(frozen=True)
 class ShareRow:
-    """One share of one window that spans hours (or, of a tracker's, that lies inside one)."""
+    """A share of a window that spans hours, or of any window of a tracker."""
 
     start_us: int
     end_us: int
@@ -39,9 +39,9 @@ class ShareRow:
 
 
 def spread(shares: Iterable[ShareRow], hours: frozenset[int]) -> dict[EntryKey, int]:
-    """Divide shares of windows that span hours by duration, IMPUTED; return the parts that fall in ``hours``.
+    """Divide shares of windows that span hours by duration, IMPUTED. Return the parts in ``hours``.
 
-    Each share's parts over all its hours sum to the share exactly, whichever hours are asked for in which order.
+    The parts of a share over all its hours sum to the share exactly, independent of ``hours``.
     """
     result: dict[EntryKey, int] = defaultdict(int)
     for share in shares:
@@ -59,7 +59,7 @@ def spread(shares: Iterable[ShareRow], hours: frozenset[int]) -> dict[EntryKey, 
 
 
 def runs_of_hours(hours: Iterable[int]) -> list[tuple[int, int]]:
-    """Return ``hours`` as half-open stretches of neighbours."""
+    """Return ``hours`` as half-open intervals."""
     intervals: list[tuple[int, int]] = []
     for hour in sorted(set(hours)):
         if intervals and intervals[-1][1] == hour:
@@ -77,8 +77,8 @@ def covered_us(intervals: Iterable[tuple[int, int]], hour: int) -> int:
 
 
 def overhead_mj(static_power_mw: int, covered: int, inner_mj: int) -> int:
-    """Return the modelled energy of the rest of a node over ``covered`` µs: static power minus what inner CPU and DRAM
-    meters already hold, never below zero."""
+    """Return the modelled node overhead over ``covered`` µs: static power minus the energy of CPU and DRAM meters, at
+    least 0."""
     return max(0, static_power_mw * covered // US_PER_S - inner_mj)
 
 
@@ -87,7 +87,7 @@ SHARES = 1_000_000
 
 @dataclass(frozen=True)
 class IdleSpan:
-    """Idle energy over ``[from_hour, to_hour)`` is spread in one way: a month of the lab, or a part of one."""
+    """A period with one policy for idle energy: a month of the lab, or a part of one."""
 
     from_hour: int
     to_hour: int
@@ -95,9 +95,9 @@ class IdleSpan:
 
 
 def idle_spans(*, policies: Sequence[tuple[int, str]], months: Sequence[tuple[int, int]], visible: str) -> list[IdleSpan]:
-    """Cut ``months`` (half-open, in whole hours) where the policy changes; what stays visible is left out.
+    """Cut ``months`` (half-open, in whole hours) at changes of the policy. Leave out periods with ``visible``.
 
-    ``policies`` are (from_hour, policy); the last at or before an hour holds, before the first idle energy is visible.
+    ``policies``: (from_hour, policy). The last one at or before an hour is valid. Before the first, ``visible`` is.
     """
     ordered = sorted(policies)
     idle_periods = []
@@ -123,7 +123,7 @@ def month_edges(first_hour: int, end_hour: int, zone: ZoneInfo) -> list[tuple[in
 
 
 def cumulative(weights: dict[int, int]) -> list[tuple[int, int, int]]:
-    """Return (key, low, high) of each key's part of SHARES in proportion to its weight, by key; empty if all are 0."""
+    """Return (key, low, high): the part of SHARES of each key by weight, sorted by key. Empty if all weights are 0."""
     keys = sorted(key for key, weight in weights.items() if weight > 0)
     parts = largest_remainder(SHARES, [weights[key] for key in keys]) if keys else []
     ranges, low = [], 0

@@ -11,7 +11,7 @@ from apps.ingest.models import Consumer
 
 
 class LedgerEntry(models.Model):
-    """One UTC hour of one device for one consumer. Written only by settling; a rebuild gives the same integers."""
+    """One UTC hour of a device for one consumer. Only ``settle`` writes it. A rebuild gives the same integers."""
 
     lab = models.ForeignKey(Lab, on_delete=models.CASCADE, db_index=False)
     device = models.ForeignKey(Device, on_delete=models.CASCADE, db_index=False)
@@ -40,7 +40,7 @@ class LedgerEntry(models.Model):
 
 
 class DeviceHour(models.Model):
-    """How much of one device-hour was measured, and what its entries must sum to."""
+    """Covered time of a device-hour, and the sum of its entries."""
 
     pk = models.CompositePrimaryKey("device_id", "hour", "node_id")
     device = models.ForeignKey(Device, on_delete=models.CASCADE, db_index=False)
@@ -59,7 +59,7 @@ class DeviceHour(models.Model):
 
 
 class IdlePolicy(models.Model):
-    """To whom idle energy is charged from a whole UTC hour on, until the next: shown apart, or spread over projects."""
+    """Charging of idle energy from a UTC hour until the next policy: shown separately, or distributed to projects."""
 
     lab = models.ForeignKey(Lab, on_delete=models.CASCADE, related_name="idle_policies")
     from_hour = models.BigIntegerField()
@@ -75,9 +75,9 @@ class IdlePolicy(models.Model):
 
 
 class IdleShare(models.Model):
-    """Derived: over ``[from_hour, to_hour)`` a project bears the part ``[low, high)`` of ``total`` of each idle entry.
+    """Derived: over ``[from_hour, to_hour)`` a project is charged ``[low, high)`` of ``total`` of each idle entry.
 
-    The parts of one span are disjoint and fill ``total``, so that ``v × high div total − v × low div total`` splits any
+    The parts of one span are disjoint and fill ``total``, so that ``v × high div total − v × low div total`` divides any
     integer v among the projects without loss.
     """
 

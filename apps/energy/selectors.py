@@ -1,4 +1,4 @@
-"""Reads of the ledger, and of the windows it is made from."""
+"""Reads of the ledger and of its windows."""
 
 from collections import defaultdict
 from collections.abc import Iterator
@@ -15,12 +15,12 @@ from apps.fleet.models import Device
 from apps.ingest.choices import PlacementQuality
 
 _LAST_BEFORE = "COALESCE((SELECT MAX(start_us) FROM ingest_energywindow WHERE device_id = %s AND start_us < %s), %s)"
-# The hour a window begins in holds all of it.
+# Windows that end in the hour in which they start.
 _INSIDE = "w.end_us <= (w.start_us / 3600000000 + 1) * 3600000000"
 
 
 def sums_inside(device_id: int, from_hour: int, to_hour: int) -> dict[EntryKey, int]:
-    """Return the sums of shares of windows that lie inside one hour each."""
+    """Return the sums of shares of windows inside one hour."""
     rows = fetch_rows(
         "SELECT w.start_us / 3600000000 AS hour, w.node_id, s.consumer_id, w.energy_quality, w.share_quality, "
         "w.placement_quality, SUM(s.energy_mj) AS energy_mj FROM ingest_energywindow w "
@@ -70,9 +70,9 @@ def shares_touching(device_id: int, from_hour: int, to_hour: int) -> Iterator[Sh
 
 
 def measured_minutes(device: Device, from_hour: int, to_hour: int) -> dict[int, list[tuple[int, int]]]:
-    """Return {node id: minutes} of the hours in which collectors measured the component that a tracker's device stands for.
+    """Return {node id: minutes} in which collectors measured the component of a tracker's device.
 
-    Asked of the windows, not of the ledger. Empty for a device that stands for no component. Two queries.
+    Reads windows, not the ledger. Empty for a device without a component. Two queries.
     """
     kinds = KINDS_OF.get(str(device.facts.get(COMPONENT, "")), ())
     if not kinds:

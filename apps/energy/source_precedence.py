@@ -1,8 +1,8 @@
-"""What a tracker told of a machine gives way, minute by minute, to what a collector measured there. Pure.
+"""Collectors take precedence over trackers, minute by minute. Pure.
 
-A tracker's window stays as it was told; only the ledger leaves out the part that is counted already. The rule looks at one
-node, one component (GPU, CPU, memory) and whole UTC minutes: a minute in which a collector measured that component at all
-is the collector's. It depends on nothing but the windows, so that either may arrive first.
+The window of a tracker is not changed. The ledger leaves out the part that a collector measured too. The rule applies to
+one node, one component (GPU, CPU, memory) and whole UTC minutes: a minute in which a collector measured the component
+belongs to the collector. It depends only on windows, so their order of arrival does not matter.
 """
 
 from collections import defaultdict
@@ -15,7 +15,7 @@ from apps.fleet.choices import DeviceKind
 from apps.ingest.choices import PlacementQuality
 
 US_PER_MINUTE = 60_000_000
-COMPONENT = "component"  # in a device's facts: which part of a machine a tracker told of
+COMPONENT = "component"  # in a device's facts: the component that a tracker reported
 KINDS_OF = {
     "gpu": (DeviceKind.GPU, DeviceKind.MIG),
     "cpu": (DeviceKind.CPU,),
@@ -38,7 +38,7 @@ def whole_minutes(intervals: Iterable[tuple[int, int]]) -> list[tuple[int, int]]
 def superseded_mj(energy_mj: int, start_us: int, end_us: int, minutes: Sequence[tuple[int, int]]) -> int:
     """Return the part of ``energy_mj``, spread evenly over ``[start_us, end_us)``, that falls in ``minutes`` (disjoint).
 
-    Floors of one running sum: what is superseded and what is kept make the whole, whatever the cuts.
+    Floors of one running sum: the superseded and the remaining part add up to the total for all cuts.
     """
     length = end_us - start_us
 
@@ -51,9 +51,9 @@ def superseded_mj(energy_mj: int, start_us: int, end_us: int, minutes: Sequence[
 def remaining_energy(
     shares: Iterable[ShareRow], hours: frozenset[int], minutes_of: Mapping[int, Sequence[tuple[int, int]]]
 ) -> dict[EntryKey, int]:
-    """Return what stays in the ledger of a tracker's windows, by hour. ``minutes_of``: node id → the collector's minutes.
+    """Return the remaining ledger energy of a tracker's windows. ``minutes_of``: node id → minutes of the collector.
 
-    An hour of which nothing stays has no entry: its energy stands in the collector's.
+    An hour without remaining energy has no entry.
     """
     result: dict[EntryKey, int] = defaultdict(int)
     for share in shares:

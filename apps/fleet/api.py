@@ -1,4 +1,4 @@
-"""Enrolment and login: codes traded for tokens."""
+"""Enrolment and login: one-time codes are exchanged for tokens."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ from apps.fleet.services import enrol_node
 
 
 class CodeThrottle(SimpleRateThrottle):
-    """Thirty codes a minute from one address: far too few to guess 100 bits, enough for a rack."""
+    """Thirty codes per minute and address: too few to guess 100 bits, enough for a rack."""
 
     scope = "codes"
     rate = "30/min"
@@ -37,7 +37,7 @@ class EnrolBody(StrictSerializer):
         if len(facts) > 64 or any(len(str(key)) > 64 or len(str(value)) > 1024 for key, value in facts.items()):
             raise serializers.ValidationError("At most 64 facts of at most 1024 characters.")
         if is_unstorable("".join(f"{key}{value}" for key, value in facts.items())):
-            raise serializers.ValidationError("NUL and half characters cannot be stored.")
+            raise serializers.ValidationError("Remove NUL characters and surrogates.")
         return facts
 
 
@@ -58,7 +58,7 @@ class EnrolView(APIView):
         ),
     )
     def post(self, request: Request) -> Response:
-        """Trade a one-time enrolment code for the token of one node. The token is shown this once."""
+        """Exchange a one-time enrolment code for the token of a node. The token is returned only once."""
         body = EnrolBody(data=request.data)
         body.is_valid(raise_exception=True)
         data = body.validated_data
@@ -81,7 +81,7 @@ class LoginView(APIView):
         ),
     )
     def post(self, request: Request) -> Response:
-        """Trade a one-time code, shown in the browser, for a person's token."""
+        """Exchange a one-time code from the browser for the token of a person."""
         body = LoginBody(data=request.data)
         body.is_valid(raise_exception=True)
         now = now_us()

@@ -1,4 +1,4 @@
-"""The form of device keys, and dated facts: what holds when. Pure."""
+"""Patterns of device keys, and values of dated facts over time. Pure."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -21,7 +21,7 @@ _FORMS = {
 
 
 def device_kind(key: str, node_uuid: str) -> DeviceKind | None:
-    """Return the kind of a device key that ``node_uuid`` may push, or None: unknown form, or another node's device."""
+    """Return the kind of a device key. None for an unknown pattern or a device of another node than ``node_uuid``."""
     for kind, form in _FORMS.items():
         match = form.match(key)
         if match:
@@ -33,7 +33,7 @@ def device_kind(key: str, node_uuid: str) -> DeviceKind | None:
 def dated_intervals(history: Sequence[tuple[int, T]]) -> list[tuple[int, int | None, T]]:
     """Return a history of (from_hour, value) as (from_hour, to_hour, value): disjoint, without gaps, the last one open.
 
-    Each value holds until the next begins; the first also holds for all time before (from hour 0).
+    Each value is valid until the next. The first value is valid from hour 0.
     """
     ordered = sorted(history, key=lambda fact: fact[0])
     begins = [0, *(hour for hour, _ in ordered[1:]), None]
@@ -41,7 +41,7 @@ def dated_intervals(history: Sequence[tuple[int, T]]) -> list[tuple[int, int | N
 
 
 def value_at(history: Sequence[tuple[int, T]], hour: int) -> T | None:
-    """Return what holds in ``hour``; None of an empty history."""
+    """Return the value in ``hour``, None for an empty history."""
     for start, end, value in dated_intervals(history):
         if start <= hour and (end is None or hour < end):
             return value
@@ -50,7 +50,7 @@ def value_at(history: Sequence[tuple[int, T]], hour: int) -> T | None:
 
 @dataclass(frozen=True)
 class SiteFacts:
-    """The dated facts of a lab's places, as (from_hour, value): site ids by node id; zones and PUE (ppm) by site id."""
+    """Dated facts of a lab as (from_hour, value): site ids by node id, zones and PUE (ppm) by site id."""
 
     placements: Mapping[int, Sequence[tuple[int, int]]]
     zones: Mapping[int, Sequence[tuple[int, str]]]

@@ -1,4 +1,4 @@
-"""The closed lists of fleet."""
+"""Choices of fleet."""
 
 from django.db.models import TextChoices
 
@@ -11,12 +11,12 @@ class SiteKind(TextChoices):
 
 
 class Control(TextChoices):
-    """Who controls the electricity of a site: what scope its use is in, by the lab's profile (see docs/scopes.md)."""
+    """Control of the electricity of a site. It determines the scope of its use (docs/scopes.md)."""
 
-    OWN = "own", "The lab's own site"
-    INSIDE_BOUNDARY = "inside_boundary", "Another's, inside the reporting boundary"
-    OUTSIDE_BOUNDARY = "outside_boundary", "Another's, outside the reporting boundary"
-    CLOUD = "cloud", "A cloud provider's"
+    OWN = "own", "Own site"
+    INSIDE_BOUNDARY = "inside_boundary", "Other owner, inside the reporting boundary"
+    OUTSIDE_BOUNDARY = "outside_boundary", "Other owner, outside the reporting boundary"
+    CLOUD = "cloud", "Cloud provider"
 
 
 class DeviceKind(TextChoices):
@@ -25,12 +25,12 @@ class DeviceKind(TextChoices):
     CPU = "cpu", "CPU package"
     DRAM = "dram", "DRAM"
     METER = "meter", "Node meter"
-    HOST = "host", "Rest of the node"
+    HOST = "host", "Node overhead"
     STORAGE = "storage", "Storage"
     DECLARED = "declared", "Declared use"
 
 
-# PUE of a site nobody measured: design default for an unknown machine room (Uptime Institute's survey mean, 2024: 1.56);
+# PUE of a site without a measured value: default for an unknown machine room (Uptime Institute's survey mean, 2024: 1.56);
 # an office workstation has no machine-room cooling.
 DEFAULT_PUE_PPM = {
     SiteKind.WORKSTATION: 1_000_000,

@@ -1,4 +1,4 @@
-"""Site, node, device, and the dated facts about places. Dated facts take effect on whole UTC hours."""
+"""Sites, nodes, devices and dated facts. Dated facts take effect at whole UTC hours."""
 
 from django.db import models
 from django.db.models import Q
@@ -8,8 +8,10 @@ from apps.fleet.choices import Control, DeviceKind, SiteKind
 
 
 class Site(models.Model):
-    """A place. Its grid zone, PUE and electricity price are dated facts of their own; so is which nodes stand in it.
-    ``control``, who controls its electricity, is what holds for all of its time: another contract is another site."""
+    """A location of nodes. Grid zone, PUE, electricity price and nodes are dated facts.
+
+    ``control``: who controls the electricity, for the whole history. A new contract needs a new site.
+    """
 
     lab = models.ForeignKey(Lab, on_delete=models.CASCADE, related_name="sites")
     name = models.CharField(max_length=200)
@@ -23,15 +25,15 @@ class Site(models.Model):
         return self.name
 
 
-# A fact that nobody withdrew: it holds, or will hold.
+# A fact that is not withdrawn.
 ACTIVE = Q(withdrawn_us__isnull=True)
 
 
 class DatedFact(models.Model):
-    """Something that holds from a whole UTC hour on, until the next fact of its history begins.
+    """A fact that is valid from a whole UTC hour until the next fact of its history.
 
-    There is no end to store, so that a history has neither gaps nor overlaps. What was recorded is never edited: a wrong
-    fact is withdrawn and stays in the table with who did so. ``recorded_us`` null: recorded before this was kept.
+    No end is stored, so a history has neither gaps nor overlaps. Facts are never edited. A wrong fact is withdrawn and
+    stays in the table with its author. ``recorded_us`` null: recorded by a version without this column.
     """
 
     from_hour = models.BigIntegerField()
@@ -48,7 +50,7 @@ _IN_TIME = Q(from_hour__gte=0)
 
 
 class SiteZone(DatedFact):
-    """The grid zone of a site from an hour on. A site without one has energy and no carbon."""
+    """The grid zone of a site from an hour on. Without a zone, emissions are unknown."""
 
     site = models.ForeignKey(Site, on_delete=models.CASCADE, related_name="zones")
     zone = models.CharField(max_length=40)
@@ -83,7 +85,7 @@ class SitePue(DatedFact):
 
 
 class SitePrice(DatedFact):
-    """What electricity costs at a site from an hour on: flat, in millionths of ``currency`` (ISO 4217) per kWh."""
+    """The electricity price of a site from an hour on, in millionths of ``currency`` (ISO 4217) per kWh."""
 
     site = models.ForeignKey(Site, on_delete=models.CASCADE, related_name="prices")
     ucurrency_per_kwh = models.BigIntegerField()
@@ -102,7 +104,7 @@ class SitePrice(DatedFact):
 
 
 class Node(models.Model):
-    """A host. ``static_power_mw`` is the power of everything but its metered devices; null = nobody knows."""
+    """A machine with a collector. ``static_power_mw``: power outside the device meters, null if unknown."""
 
     lab = models.ForeignKey(Lab, on_delete=models.CASCADE, related_name="nodes")
     uuid = models.UUIDField(unique=True)
@@ -127,7 +129,7 @@ class Node(models.Model):
 
 
 class Placement(DatedFact):
-    """A node stood at a site from an hour on, until its next placement begins; its first one has no beginning."""
+    """A node at a site from an hour until its next placement. The first placement covers all earlier time."""
 
     node = models.ForeignKey(Node, on_delete=models.CASCADE, related_name="placements")
     site = models.ForeignKey(Site, on_delete=models.PROTECT, related_name="placements")
@@ -143,7 +145,7 @@ class Placement(DatedFact):
 
 
 class EnrolmentPlace(models.Model):
-    """The site at which the machine of an enrolment code will stand. A code without one: the lab's first site."""
+    """The site of the node of an enrolment code. Without one: the first site of the lab."""
 
     code = models.OneToOneField(OneTimeCode, on_delete=models.CASCADE, primary_key=True, related_name="place")
     site = models.ForeignKey(Site, on_delete=models.CASCADE, related_name="+")
@@ -153,7 +155,7 @@ class EnrolmentPlace(models.Model):
 
 
 class Device(models.Model):
-    """A thing with a meter. ``node`` is where it was last seen; each window keeps the node it came from."""
+    """A device with a meter. ``node``: the last node that reported it. Each window has its own node."""
 
     lab = models.ForeignKey(Lab, on_delete=models.CASCADE, related_name="devices")
     key = models.CharField(max_length=255)

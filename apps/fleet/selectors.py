@@ -16,7 +16,7 @@ from apps.fleet.models import ACTIVE, Device, Node, Placement, Site, SitePrice, 
 
 T = TypeVar("T")
 
-TRACKER = "tracker"  # in the facts of a node that stands for whatever machines a tracker's token is used on
+TRACKER = "tracker"  # in the facts of a node that represents the machines of a tracker's token
 SILENT_AFTER_US = 15 * 60 * 1_000_000
 
 
@@ -26,25 +26,25 @@ def node_of(lab: Lab, uuid: UUID) -> Node | None:
 
 
 def device_of(lab: Lab, key: str) -> Device | None:
-    """Return the lab's device with the node it was last seen in, or None."""
+    """Return the lab's device with its last node, or None."""
     if is_unstorable(key):
         return None
     return Device.objects.select_related("node").filter(lab=lab, key=key).first()
 
 
 def measured_nodes(lab: Lab) -> QuerySet[Node]:
-    """Return the nodes that a collector watches (not those of declared use, and not what stands for a tracker)."""
+    """Return the nodes with a collector: without those of declared use and of trackers."""
     watched = Node.objects.filter(lab=lab).exclude(placements__site__kind=SiteKind.DECLARED)
     return watched.exclude(facts__has_key=TRACKER).order_by("hostname", "id")
 
 
 def silent_nodes(lab: Lab, now: int) -> QuerySet[Node]:
-    """Return the nodes from which nothing came for 15 minutes."""
+    """Return the nodes without an upload for 15 minutes."""
     return measured_nodes(lab).filter(last_push_us__lt=now - SILENT_AFTER_US)
 
 
 def sites_of(lab: Lab) -> QuerySet[Site]:
-    """Return the places where machines may stand (places of declared use are made by imports)."""
+    """Return the sites for nodes. Sites of declared use, created by imports, are left out."""
     return Site.objects.filter(lab=lab).exclude(kind=SiteKind.DECLARED).order_by("name", "id")
 
 
@@ -54,7 +54,7 @@ def site_of(lab: Lab, pk: int) -> Site | None:
 
 
 def site_fact(site: Site, kind: str, pk: int) -> SiteZone | SitePue | SitePrice | None:
-    """Return the standing zone, PUE or price (``kind``) of a site, or None."""
+    """Return the active zone, PUE or price (``kind``) of a site, or None."""
     facts: dict[str, QuerySet[SiteZone] | QuerySet[SitePue] | QuerySet[SitePrice]] = {
         "zone": site.zones.all(),
         "pue": site.pues.all(),
@@ -64,29 +64,29 @@ def site_fact(site: Site, kind: str, pk: int) -> SiteZone | SitePue | SitePrice 
 
 
 def sites_without_zone(lab: Lab) -> QuerySet[Site]:
-    """Return the sites whose grid zone nobody chose: their energy has no carbon."""
+    """Return the sites without a grid zone. The emissions of their energy are unknown."""
     return Site.objects.filter(lab=lab).exclude(pk__in=SiteZone.objects.filter(ACTIVE).values("site_id"))
 
 
 def zone_at(site: Site, hour: int) -> str:
-    """Return the grid zone of a site in a UTC hour; '' where nobody chose one."""
+    """Return the grid zone of a site in a UTC hour, '' for none."""
     return value_at(list(site.zones.filter(ACTIVE).values_list("from_hour", "zone")), hour) or ""
 
 
 def zones_at(lab: Lab, hour: int) -> dict[int, str]:
-    """Return {site id: grid zone in a UTC hour} of the sites that have one. One query."""
+    """Return {site id: grid zone in a UTC hour} of the sites with a zone. One query."""
     rows = SiteZone.objects.filter(ACTIVE, site__lab=lab).values_list("site_id", "from_hour", "zone")
     return {site_id: zone for site_id, history in _grouped(rows).items() if (zone := value_at(history, hour))}
 
 
 def zones_ever(lab: Lab) -> set[str]:
-    """Return every grid zone that a site of the lab is or was in."""
+    """Return all current and former grid zones of the lab's sites."""
     return set(SiteZone.objects.filter(ACTIVE, site__lab=lab).values_list("zone", flat=True))
 
 
 @dataclass(frozen=True)
 class Stay:
-    """A node at a site over ``[from_hour, to_hour)``; ``to_hour`` None: it stands there until it is moved."""
+    """A node at a site over ``[from_hour, to_hour)``. ``to_hour`` None: until the next move."""
 
     placement: Placement
     from_hour: int
@@ -94,7 +94,7 @@ class Stay:
 
 
 def stays_of(node: Node) -> list[Stay]:
-    """Return where a node stood, stands and will stand, oldest first. Disjoint, without gaps, from hour 0 on."""
+    """Return the past, current and planned sites of a node, oldest first. Disjoint, without gaps, from hour 0 on."""
     placements = node.placements.filter(ACTIVE).select_related("site", "recorded_by").order_by("from_hour")
     return [
         Stay(placement, start, end)
@@ -103,24 +103,24 @@ def stays_of(node: Node) -> list[Stay]:
 
 
 def stays_at(site: Site) -> list[Stay]:
-    """Return which nodes stood, stand and will stand at a site, by begin. Two queries."""
+    """Return the past, current and planned nodes of a site, by start. Two queries."""
     nodes = Placement.objects.filter(ACTIVE, site=site).values("node_id")
     histories: dict[int, list[tuple[int, Placement]]] = defaultdict(list)
     for row in Placement.objects.filter(ACTIVE, node__in=nodes).select_related("node"):
         histories[row.node_id].append((row.from_hour, row))
     stays = [Stay(row, start, end) for history in histories.values() for start, end, row in dated_intervals(history)]
-    stays_here = [stay for stay in stays if stay.placement.site_id == site.pk]
-    return sorted(stays_here, key=lambda stay: (stay.from_hour, stay.placement.node.hostname, stay.placement.node_id))
+    site_stays = [stay for stay in stays if stay.placement.site_id == site.pk]
+    return sorted(site_stays, key=lambda stay: (stay.from_hour, stay.placement.node.hostname, stay.placement.node_id))
 
 
 def placement_of(node: Node, hour: int) -> Placement | None:
-    """Return where a node stood in a UTC hour, or None if it was never placed."""
+    """Return the placement of a node in a UTC hour, None for a node without placements."""
     placements = node.placements.filter(ACTIVE).select_related("site")
     return value_at([(row.from_hour, row) for row in placements], hour)
 
 
 def placements_at(lab: Lab, hour: int) -> dict[int, Placement]:
-    """Return {node id: where it stood in a UTC hour}. One query."""
+    """Return {node id: placement in a UTC hour}. One query."""
     histories: dict[int, list[tuple[int, Placement]]] = defaultdict(list)
     for row in Placement.objects.filter(ACTIVE, node__lab=lab).select_related("site"):
         histories[row.node_id].append((row.from_hour, row))
@@ -128,7 +128,7 @@ def placements_at(lab: Lab, hour: int) -> dict[int, Placement]:
 
 
 def site_facts_of(lab: Lab) -> SiteFacts:
-    """Return the standing facts about a lab's places. Three queries."""
+    """Return the active site facts of a lab. Three queries."""
     placements = Placement.objects.filter(ACTIVE, node__lab=lab).values_list("node_id", "from_hour", "site_id")
     zones = SiteZone.objects.filter(ACTIVE, site__lab=lab).values_list("site_id", "from_hour", "zone")
     pues = SitePue.objects.filter(ACTIVE, site__lab=lab).values_list("site_id", "from_hour", "pue_ppm")

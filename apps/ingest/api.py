@@ -1,4 +1,4 @@
-"""The push endpoint and the one thing a node's token reads."""
+"""The upload endpoint of collectors."""
 
 import zlib
 from typing import Any
@@ -29,7 +29,7 @@ _CHUNK = 64 << 10
 
 
 class Unavailable(LabCarbonError):
-    """The database cannot take the batch now; the collector keeps it."""
+    """The database is not writable now. The collector keeps the batch."""
 
     status = 503
     code = "unavailable"
@@ -37,7 +37,7 @@ class Unavailable(LabCarbonError):
 
 
 class RawParser(BaseParser):
-    """Hands over the bytes, bounded."""
+    """Return the bytes of the body, limited in size."""
 
     media_type = "*/*"
 
@@ -48,10 +48,7 @@ class RawParser(BaseParser):
 
 
 def bounded_body(request: HttpRequest, stream: Any = None) -> bytes:
-    """Return the body, unpacked if it is gzip, reading no more than the limits allow.
-
-    ``stream``: where to read it, if not from the request itself.
-    """
+    """Return the body, unpacked if it is gzip, within the size limits. ``stream``: source other than the request."""
     length = request.headers.get("Content-Length", "")
     if length.isdecimal() and int(length) > MAX_WIRE:
         raise _too_large()
@@ -62,7 +59,7 @@ def bounded_body(request: HttpRequest, stream: Any = None) -> bytes:
     if encoding == "identity":
         return packed
     if encoding != "gzip":
-        raise InvalidInput(f"Content-Encoding {encoding!r} is not read here.", hint="Send gzip, or no encoding.")
+        raise InvalidInput(f"Unsupported Content-Encoding {encoding!r}.", hint="Use gzip, or no encoding.")
     return _unpack(packed)
 
 
@@ -90,16 +87,17 @@ def _unpack(packed: bytes) -> bytes:
     except zlib.error as error:
         raise InvalidInput(f"The body is not gzip: {error}", code="bad_batch") from error
     if not unpacker.eof or unpacker.unused_data:
-        raise InvalidInput("The gzip body is cut off, or has more behind its end.", code="bad_batch")
+        raise InvalidInput("The gzip body is incomplete, or has additional data at its end.", code="bad_batch")
     return b"".join(parts)
 
 
 def own_node(who: Caller) -> Node:
-    """Return the node a token is bound to."""
+    """Return the node of a token."""
     node = node_of(who.lab, who.node_uuid) if who.node_uuid else None
     if node is None:
         raise Forbidden(
-            "Only a node's token pushes energy.", hint=f"Run `labcarbon-collect enrol {settings.SITE_URL}` on the machine."
+            "Only the token of a node can upload energy.",
+            hint=f"Run `labcarbon-collect enrol {settings.SITE_URL}` on the machine.",
         )
     return node
 
@@ -116,21 +114,21 @@ class IngestView(APIView):
                 "server_time": serializers.IntegerField(help_text="µs since 1970 UTC"),
                 "results": serializers.ListField(
                     child=serializers.ListField(child=serializers.CharField()),
-                    help_text="one answer a window, in order: accepted, duplicate, quarantined or rejected, and why",
+                    help_text="one result per window, in order: accepted, duplicate, quarantined or rejected, with reason",
                 ),
             },
         ),
     )
     def post(self, request: Request) -> Response:
-        """Store a batch of windows of one node (docs/collector.md); answers for each window in order."""
+        """Store a batch of windows of a node (docs/collector.md). Returns one result per window, in order."""
         received_us = now_us()
         node = own_node(caller(request))
         body: Any = request.data
         batch = parse_batch(body or b"")  # DRF makes a dict of an empty body
         if batch.header.node != node.uuid:
-            raise Forbidden("This token belongs to another node.", field="node", hint="Enrol this machine by itself.")
+            raise Forbidden("This token belongs to another node.", field="node", hint="Enrol this machine separately.")
         try:
             results = accept_batch(node=node, batch=batch, received_us=received_us)
         except OperationalError as error:
-            raise Unavailable("The database cannot be written now.", hint="The collector tries again.") from error
+            raise Unavailable("The database is not writable now.", hint="The collector retries automatically.") from error
         return Response({"server_time": now_us(), "results": results})

@@ -1,4 +1,4 @@
-"""Bounds, content and the clock rule of a pushed window. Pure."""
+"""Limits, content and the clock rule of an uploaded window. Pure."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -28,8 +28,8 @@ SHIPPED_FLAGS = FLAG_BRIDGED | FLAG_RECOVERED | FLAG_MERGED
 
 @dataclass(slots=True)
 class WindowIn:
-    """One window as pushed. ``shares`` are (consumer key, mJ). ``split``: the figure is of a whole machine, of which its one
-    consumer may have used a part. ``imputed``: where it stands in time is not as its source said."""
+    """An uploaded window. ``shares``: (consumer key, mJ). ``split``: the energy is that of a whole machine, and its one
+    consumer can have used a part of it. ``imputed``: its time differs from that of its source."""
 
     device: str
     epoch: str
@@ -57,7 +57,7 @@ def _bad_text(text: str) -> bool:
 
 
 def problem(window: WindowIn) -> str:
-    """Return why a window cannot be stored, or ''."""
+    """Return the reason why a window cannot be stored, '' for none."""
     if window.energy_mj < 0:
         return "energy_mj below zero"
     if window.end_us <= window.start_us:
@@ -106,9 +106,9 @@ def _counter_problem(window: WindowIn) -> str:
 _KINDS = frozenset(("run", "job", "pod", "container", "proc"))
 
 
-@lru_cache(maxsize=65_536)  # a batch names few consumers and epochs many times
+@lru_cache(maxsize=65_536)  # a batch repeats few consumers and epochs many times
 def consumer_kind(key: str) -> str | None:
-    """Return the kind of a consumer key that a collector may push, or None."""
+    """Return the kind of a consumer key, None for one that a collector has no right to upload."""
     if key in ("idle", "unknown"):
         return key
     kind, _, rest = key.partition(":")
@@ -120,7 +120,7 @@ def consumer_kind(key: str) -> str | None:
 
 
 def run_of(key: str) -> UUID | None:
-    """Return the run of a consumer key: the one it names, or the one that a scheduler's job is; else None."""
+    """Return the run of a consumer key: the named one, or that of a scheduler's job, else None."""
     if key.startswith("job:"):
         return job_run(key[4:])
     if not key.startswith("run:"):
@@ -132,12 +132,12 @@ def run_of(key: str) -> UUID | None:
 
 
 def job_run(job: str) -> UUID:
-    """Return the UUID of the run that a Slurm job ``<cluster>/<id>`` is: the same whoever sees the job first."""
+    """Return the UUID of the run of a Slurm job ``<cluster>/<id>``. All sources derive the same UUID."""
     return uuid5(NAMESPACE_URL, f"labcarbon:slurm:{job}")
 
 
 def content_digest(window: WindowIn) -> int:
-    """Return 64 bits over all that makes a window what it is: equal content, equal number."""
+    """Return a 64-bit digest of the content of a window."""
     content = (
         window.start_us, window.end_us, window.energy_mj, window.counter_start, window.counter_end, window.measurement,
         window.flags, sorted(window.shares),
@@ -147,7 +147,7 @@ def content_digest(window: WindowIn) -> int:
 
 @dataclass(frozen=True)
 class ClockFacts:
-    """What is known about a collector's clocks when a batch arrives."""
+    """Clock readings of a collector when a batch arrives."""
 
     received_us: int
     sent_us: int
@@ -156,13 +156,13 @@ class ClockFacts:
 
 
 def skew_us(received_us: int, sent_us: int) -> int:
-    """Return by how much a collector's clock is behind ours, within what the database holds."""
+    """Return how much a collector's clock is behind the server's, limited to the range of the database."""
     return max(-INT64_MAX, min(received_us - sent_us, INT64_MAX))
 
 
 @dataclass(frozen=True)
 class Placed:
-    """How far a window is moved in time and how sure that is; ``reason`` set: it cannot be placed."""
+    """Shift of a window in time and its quality. ``reason``: why it cannot be placed."""
 
     shift_us: int = 0
     quality: int = PlacementQuality.EXACT
@@ -173,10 +173,10 @@ class Placed:
 def place(window: WindowIn, clock: ClockFacts, known_shift_us: Callable[[], int | None]) -> Placed:
     """Apply the clock rule to one window.
 
-    A window of the running boot ended (monotonic now − its monotonic end) ago: if its wall time agrees within five
-    minutes it stands; else it is moved there, IMPUTED, by the same shift as its epoch's earlier windows
-    (``known_shift_us``, asked only then), so that neighbours stay neighbours. A window of an earlier boot stands if the
-    clock is right now; else nobody knows where it belongs.
+    A window of the running boot ended (monotonic now − its monotonic end) ago. If its wall time agrees within five
+    minutes, it is not shifted. Otherwise it is shifted, IMPUTED, by the shift of earlier windows of its epoch
+    (``known_shift_us``, called only then), so that neighbours stay neighbours. A window of an earlier boot is not shifted
+    if the clock is correct now. Otherwise its time is unknown.
     """
     if window.epoch.startswith(clock.boot) and clock.sent_monotonic_us - window.mono_end_us >= 0:
         expected_end = clock.received_us - (clock.sent_monotonic_us - window.mono_end_us)
@@ -195,20 +195,20 @@ def place(window: WindowIn, clock: ClockFacts, known_shift_us: Callable[[], int 
     return Placed()
 
 
-# 1.5 × the largest board of each kind on the market in 2026, rounded up, where the catalogue does not know the device.
+# 1.5 × the largest board of each kind on the market in 2026, rounded up, for devices outside the catalogue.
 DEFAULT_LIMIT_MW: dict[str, int | None] = {"gpu": 3_000_000, "mig": 3_000_000, "cpu": 1_500_000, "dram": 1_000_000}
 
 
 def power_limit_mw(kind: str, tdp_mw: int | None) -> int | None:
-    """Return the power above which a window cannot be true, or None where nothing is known."""
+    """Return the power above which a window is impossible, None if unknown."""
     return tdp_mw * 3 // 2 if tdp_mw else DEFAULT_LIMIT_MW.get(kind)
 
 
 def impossible(energy_mj: int, duration_us: int, limit_mw: int | None) -> bool:
-    """Return whether a window holds more energy than ``limit_mw`` gives over it (and one second of slack)."""
+    """Return whether a window has more energy than ``limit_mw`` allows, with one second of tolerance."""
     return limit_mw is not None and energy_mj * US_PER_S > limit_mw * (duration_us + US_PER_S)
 
 
 def overlaps(intervals: Sequence[tuple[int, int]], at: int, start_us: int, end_us: int) -> bool:
-    """Return whether ``[start_us, end_us)`` overlaps a neighbour of position ``at`` in the sorted, disjoint ``taken``."""
+    """Return whether ``[start_us, end_us)`` overlaps a neighbour of position ``at`` in sorted, disjoint ``intervals``."""
     return (at > 0 and intervals[at - 1][1] > start_us) or (at < len(intervals) and intervals[at][0] < end_us)

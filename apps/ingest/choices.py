@@ -1,4 +1,4 @@
-"""Qualities and measurements of a window, and the small integers they are stored as."""
+"""Qualities and measurements of a window, with their stored integers."""
 
 from django.db.models import IntegerChoices
 from labcarbon_collect.lc1.measurements import QUALITY_BY_MEASUREMENT

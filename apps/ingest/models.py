@@ -1,4 +1,4 @@
-"""What was pushed: batches, windows as measured, their shares, gaps, and what was set aside for a person."""
+"""Uploaded data: batches, windows, shares, gaps and quarantined windows."""
 
 from django.db import models
 from django.db.models import F, Q
@@ -9,7 +9,7 @@ from apps.ingest.choices import EnergyQuality, Measurement, PlacementQuality, Sh
 
 
 class Consumer(models.Model):
-    """Who used energy, by text key (``run:<uuid>``, ``idle``, ``proc:<user>/<comm>`` …), interned."""
+    """A consumer of energy by text key (``run:<uuid>``, ``idle``, ``proc:<user>/<comm>`` …), interned."""
 
     lab = models.ForeignKey(Lab, on_delete=models.CASCADE)
     key = models.CharField(max_length=256)
@@ -24,7 +24,7 @@ class Consumer(models.Model):
 
 
 class Epoch(models.Model):
-    """A stretch in which a device's counter did not restart."""
+    """A period without a restart of a device's counter."""
 
     device = models.ForeignKey(Device, on_delete=models.CASCADE, related_name="epochs")
     key = models.CharField(max_length=200)
@@ -37,7 +37,7 @@ class Epoch(models.Model):
 
 
 class Batch(models.Model):
-    """One push, as it arrived."""
+    """One upload."""
 
     node = models.ForeignKey(Node, on_delete=models.CASCADE, related_name="batches")
     uuid = models.UUIDField()
@@ -55,7 +55,7 @@ class Batch(models.Model):
 
 
 class EnergyWindow(models.Model):
-    """Activity data as measured. Identity (epoch, sequence); never changed after it was accepted."""
+    """Measured activity data with the identity (epoch, sequence). An accepted window is never changed."""
 
     pk = models.CompositePrimaryKey("epoch_id", "sequence")
     epoch = models.ForeignKey(Epoch, on_delete=models.CASCADE, related_name="windows")
@@ -93,7 +93,7 @@ class EnergyWindow(models.Model):
 
 
 class WindowShare(models.Model):
-    """The part of a window's energy that one consumer used. The shares of a window sum to it, exactly."""
+    """The energy of one consumer in a window. The sum of the shares of a window is exactly its energy."""
 
     pk = models.CompositePrimaryKey("epoch_id", "sequence", "consumer_id")
     epoch = models.ForeignKey(Epoch, on_delete=models.CASCADE)
@@ -109,7 +109,7 @@ class WindowShare(models.Model):
 
 
 class DeclaredGap(models.Model):
-    """Time for which a collector says that it does not know a device's energy."""
+    """A period for which a collector reports that the energy of a device is unknown."""
 
     device = models.ForeignKey(Device, on_delete=models.CASCADE, related_name="gaps")
     epoch_key = models.CharField(max_length=200)
@@ -128,7 +128,7 @@ class DeclaredGap(models.Model):
 
 
 class QuarantinedWindow(models.Model):
-    """A window that was stored but not counted; a person decides."""
+    """A window that is stored but not counted in the ledger."""
 
     device = models.ForeignKey(Device, on_delete=models.CASCADE, related_name="quarantined")
     node = models.ForeignKey(Node, on_delete=models.CASCADE)
@@ -150,7 +150,7 @@ class QuarantinedWindow(models.Model):
 
 
 class DirtyHour(models.Model):
-    """A device-hour whose ledger entries must be computed again. Written with the windows, in one transaction."""
+    """A device-hour whose ledger entries must be recomputed. Written with the windows, in one transaction."""
 
     pk = models.CompositePrimaryKey("device_id", "hour")
     device = models.ForeignKey(Device, on_delete=models.CASCADE)

@@ -1,4 +1,4 @@
-"""Reading a pushed batch: JSON in columns to windows, one by one where something is wrong. Pure."""
+"""Parse a batch: columns of JSON to windows. Each window with an error is refused separately. Pure."""
 
 import json
 import math
@@ -24,7 +24,7 @@ Text = Annotated[str, msgspec.Meta(max_length=256)]
 
 
 class WindowColumns(msgspec.Struct):
-    """Columns of windows, all of one length."""
+    """Columns of windows, all of the same length."""
 
     device: list[Int64]
     epoch: list[Text]
@@ -62,7 +62,7 @@ class GapIn(msgspec.Struct):
 
 
 class Header(msgspec.Struct):
-    """What a batch says about itself. Unknown keys are ignored: a newer minor version may bring some."""
+    """Header of a batch. Unknown keys are ignored, because newer minor versions can add some."""
 
     schema: Text
     batch: UUID
@@ -81,7 +81,7 @@ class Header(msgspec.Struct):
 
 @dataclass(slots=True)
 class BatchIn:
-    """A parsed batch: its header, its windows (None where one was refused), and the reason for each refusal."""
+    """A parsed batch: header, windows (None for a refused one), and the reasons of refusals by index."""
 
     header: Header
     windows: list[WindowIn | None]
@@ -99,39 +99,39 @@ _TEXTS = frozenset(("epoch", "measurement"))
 
 
 def _bad(message: str, field_name: str | None = None) -> InvalidInput:
-    return InvalidInput(message, field=field_name, hint="See docs/collector.md for the form of a batch.", code="bad_batch")
+    return InvalidInput(message, field=field_name, hint="See docs/collector.md for the batch format.", code="bad_batch")
 
 
 def parse_batch(body: bytes) -> BatchIn:
     """Return the batch in ``body``.
 
-    Raises InvalidInput when it cannot be read as a batch at all, UpgradeRequired for a newer major schema. A window with
-    a value of the wrong type is refused by itself, with the reason; the others stay good.
+    Raises InvalidInput for an unreadable batch, UpgradeRequired for a newer major schema. A window with a value of the
+    wrong type is refused with a reason. The others are accepted.
     """
     try:
         header = _header.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise _bad(f"The batch cannot be read: {error}") from error
     except RecursionError as error:
-        raise _bad("The batch is nested too deep.") from error
+        raise _bad("The batch is nested too deeply.") from error
     if not _shallow(header.health, MAX_NESTING) or not _shallow(header.device_facts, MAX_NESTING):
-        raise _bad(f"health and device_facts are nested at most {MAX_NESTING} deep.")
+        raise _bad(f"health and device_facts can have at most {MAX_NESTING} levels.")
     header.health, header.device_facts = replace_unstorable(header.health), replace_unstorable(header.device_facts)
     for gap in header.gaps:
         gap.epoch, gap.reason = replace_unstorable(gap.epoch), replace_unstorable(gap.reason)
     major = header.schema.split(".", 1)[0]
     if not major.isdecimal():
-        raise _bad(f"{header.schema!r} is not a schema version.", "schema")
+        raise _bad(f"Invalid schema version {header.schema!r}.", "schema")
     if int(major) > SCHEMA_MAJOR:
         raise UpgradeRequired(
-            f"This server reads batches of schema {SCHEMA_MAJOR}.x, not {header.schema}.",
+            f"This server accepts batches of schema {SCHEMA_MAJOR}.x, not {header.schema}.",
             field="schema",
-            hint="Upgrade the server; the collector keeps its windows until then.",
+            hint="Upgrade the server. The collector keeps its windows until then.",
         )
     columns, refused = _read_windows(header.windows)
     count = len(columns["device"])
     if count > MAX_WINDOWS:
-        raise _bad(f"{count} windows in one batch; at most {MAX_WINDOWS}.", "windows")
+        raise _bad(f"The batch has {count} windows. The maximum is {MAX_WINDOWS}.", "windows")
     windows = [_window(header, columns, i, refused) if i not in refused else None for i in range(count)]
     _give_shares(header, windows, refused)
     for i, window in enumerate(windows):
@@ -143,7 +143,7 @@ def parse_batch(body: bytes) -> BatchIn:
 
 
 def _read_windows(raw: msgspec.Raw) -> tuple[dict[str, list[Any]], dict[int, str]]:
-    """Return the columns, and which windows hold a value of the wrong type (the slow path, only then)."""
+    """Return the columns, and the reasons of windows with a value of the wrong type (slow path)."""
     try:
         good = _windows.decode(raw)
         columns = {name: getattr(good, name) for name in _COLUMNS}
@@ -165,13 +165,13 @@ def _shallow(value: Any, depth: int) -> bool:
 
 
 def _leniently(raw: msgspec.Raw, names: Sequence[str], what: str) -> dict[str, list[Any]]:
-    """Return columns whose values may be anything: numbers out of range become infinity, which no column takes."""
+    """Return columns with unchecked values. Numbers out of range become infinity, which no column accepts."""
     try:
         columns = json.loads(bytes(raw), parse_int=lambda text: int(text) if len(text) < 21 else math.inf)
     except (ValueError, RecursionError) as error:
         raise _bad(f"The {what} cannot be read: {type(error).__name__}.", what) from error
     if not isinstance(columns, dict) or any(not isinstance(columns.get(name), list) for name in names):
-        raise _bad(f"{what} lacks a column, or one is not a list.", what)
+        raise _bad(f"A column of {what} is missing, or is not a list.", what)
     return columns
 
 
@@ -217,7 +217,7 @@ def _window(header: Header, columns: dict[str, list[Any]], i: int, refused: dict
 
 
 def _read_shares(raw: msgspec.Raw, refused: dict[int, str]) -> list[tuple[int, int, int]]:
-    """Return the shares as (window, consumer, mJ); a wrong value refuses the window it belongs to, and only that."""
+    """Return the shares as (window, consumer, mJ). A wrong value refuses only its own window."""
     try:
         good = _shares.decode(raw)
         columns = {"window": good.window, "consumer": good.consumer, "energy_mj": good.energy_mj}
@@ -234,7 +234,7 @@ def _read_shares(raw: msgspec.Raw, refused: dict[int, str]) -> list[tuple[int, i
 def _give_shares(header: Header, windows: list[WindowIn | None], refused: dict[int, str]) -> None:
     for index, consumer, energy_mj in _read_shares(header.shares, refused):
         if type(index) is not int or not 0 <= index < len(windows):
-            raise _bad("A share names a window that is not in the batch.", "shares.window")
+            raise _bad("A share refers to a window that is not in the batch.", "shares.window")
         window = windows[index]
         if window is None:
             continue

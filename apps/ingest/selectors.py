@@ -1,4 +1,4 @@
-"""Reads of ingest: what a batch must be compared with, and the windows behind a ledger entry."""
+"""Reads of ingest: stored data for comparison with a batch, and the windows of a ledger entry."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -18,9 +18,9 @@ def digests(ranges: dict[int, tuple[int, int]]) -> dict[tuple[int, int], int]:
 
 
 def occupied_intervals(ranges: dict[int, tuple[int, int]]) -> dict[int, list[tuple[int, int]]]:
-    """Return {device id: sorted [start, end)s} of the windows that may touch the given ranges of time.
+    """Return {device id: sorted [start, end)s} of the windows that can overlap the given periods.
 
-    Windows of a device never overlap, so that of all earlier ones only the last can reach into a range.
+    Windows of a device never overlap, so only the last earlier one can reach into a period.
     """
     part = (
         "SELECT device_id, start_us, end_us FROM ingest_energywindow WHERE device_id = %s AND start_us < %s AND start_us >= "
@@ -34,7 +34,7 @@ def occupied_intervals(ranges: dict[int, tuple[int, int]]) -> dict[int, list[tup
 
 
 def quarantine_reasons(device_ids: list[int], sequences: set[int]) -> dict[tuple[int, str, int, int], str]:
-    """Return {(device id, epoch, sequence, digest): reason} of the quarantined windows with some sequences."""
+    """Return {(device id, epoch, sequence, digest): reason} of the quarantined windows with these sequences."""
     rows = QuarantinedWindow.objects.filter(
         device_id__in=device_ids, sequence__range=(min(sequences), max(sequences))
     ).values_list("device_id", "epoch_key", "sequence", "digest", "reason")
@@ -42,7 +42,7 @@ def quarantine_reasons(device_ids: list[int], sequences: set[int]) -> dict[tuple
 
 
 def last_clock_shift(epoch_id: int) -> int | None:
-    """Return by how much the clock rule moved the last window of an epoch, or None if it did not."""
+    """Return the shift of the last window of an epoch by the clock rule, None for no shift."""
     last = (
         EnergyWindow.objects.filter(epoch_id=epoch_id).order_by("-sequence").values_list("clock_shift_us", flat=True).first()
     )
@@ -50,7 +50,7 @@ def last_clock_shift(epoch_id: int) -> int | None:
 
 
 def windows_of_hour(lab: Lab, device_key: str, hour: int) -> Iterator[dict[str, Any]]:
-    """Yield the windows of one device that touch one UTC hour, with batch and epoch, oldest first."""
+    """Yield the windows of a device that overlap a UTC hour, with batch and epoch, oldest first."""
     start_us, end_us = hour * US_PER_HOUR, (hour + 1) * US_PER_HOUR
     yield from fetch_rows(
         "SELECT w.epoch_id, w.sequence, ep.key AS epoch, w.start_us, w.end_us, w.energy_mj, w.counter_start, w.counter_end, "
@@ -66,7 +66,7 @@ def windows_of_hour(lab: Lab, device_key: str, hour: int) -> Iterator[dict[str, 
 
 
 def shares_of(windows: list[dict[str, Any]]) -> dict[tuple[int, int], list[dict[str, Any]]]:
-    """Return {(epoch id, sequence): shares} of the windows given, largest first."""
+    """Return {(epoch id, sequence): shares} of windows, largest first."""
     result: dict[tuple[int, int], list[dict[str, Any]]] = {}
     if not windows:
         return result
@@ -86,7 +86,7 @@ def shares_of(windows: list[dict[str, Any]]) -> dict[tuple[int, int], list[dict[
 
 
 def run_windows(lab: Lab, run_uuid: Any) -> Iterator[dict[str, Any]]:
-    """Yield the windows a run had a share of: device key and name, start, end, the run's mJ, the window's utilisation."""
+    """Yield the windows with a share of a run: device key and name, start, end, the run's mJ, the window's utilisation."""
     yield from fetch_rows(
         "SELECT d.key AS device, d.name AS device_name, w.start_us, w.end_us, s.energy_mj, w.energy_mj AS window_mj, "
         "w.util_mean_pm, w.mem_max_mib, w.energy_quality FROM ingest_windowshare s "
@@ -98,7 +98,7 @@ def run_windows(lab: Lab, run_uuid: Any) -> Iterator[dict[str, Any]]:
 
 
 def quarantined(lab: Lab) -> dict[str, tuple[int, int]]:
-    """Return {reason: (windows, mJ)} of what was stored but not counted."""
+    """Return {reason: (windows, mJ)} of quarantined windows."""
     result: dict[str, tuple[int, int]] = {}
     for reason, energy_mj in QuarantinedWindow.objects.filter(node__lab=lab).values_list("reason", "energy_mj"):
         count, total = result.get(reason, (0, 0))

@@ -1,4 +1,4 @@
-"""Preflight over the API: one question before a run, and what its asker did with the answer."""
+"""API of the duplicate check before a run, and of its outcome."""
 
 from typing import Any
 from uuid import UUID
@@ -29,13 +29,13 @@ _TEXT = 200
 
 
 class CanAskPreflight(BasePermission):
-    """Whoever may register runs or read them may ask."""
+    """Callers who may register or read runs may check for duplicates."""
 
     def has_permission(self, request: Request, view: APIView) -> bool:
         if not request.user:
             return False
         if not caller(request).scopes & {Scope.RUNS_WRITE, Scope.RUNS_READ}:
-            raise Forbidden("This needs the right 'runs:write' or 'runs:read', which you do not have.", hint="Ask an admin.")
+            raise Forbidden("This requires the scope 'runs:write' or 'runs:read'.", hint="Ask an admin of your lab.")
         return True
 
 
@@ -52,12 +52,12 @@ class PreflightSerializer(StrictSerializer):
     parent = serializers.UUIDField(required=False, allow_null=True)  # type: ignore[assignment]  # DRF moves fields aside
     external = External(required=False, allow_null=True)
     job = serializers.CharField(
-        max_length=_TEXT, required=False, allow_blank=True, help_text="<cluster>/<id> of the scheduler's job it works in"
+        max_length=_TEXT, required=False, allow_blank=True, help_text="scheduler job of the run: <cluster>/<id>"
     )
 
     tags = serializers.DictField(
         child=serializers.CharField(max_length=1000, allow_blank=True), required=False,
-        help_text="name → text, as the run will have them: task, family, pipeline_tag and domain say what it is for",
+        help_text="tags of the run, name → text; task, family, pipeline_tag and domain select fine-tuning candidates",
     )  # fmt: skip
 
     def validate_tags(self, tags: dict[str, Any]) -> dict[str, Any]:
@@ -68,7 +68,7 @@ class PreflightSerializer(StrictSerializer):
         texts = {name: attrs.get(name) or "" for name in ("project", "name", "job")}
         for name, text in {**texts, "external": f"{external.get('tool', '')}{external.get('value', '')}"}.items():
             if is_unstorable(text):
-                raise InvalidInput("NUL and half characters cannot be stored.", field=name)
+                raise InvalidInput("Invalid character. Remove it and try again.", field=name)
         return attrs
 
 
@@ -80,12 +80,12 @@ class Metric(serializers.Serializer[Any]):
 class DifferenceReply(serializers.Serializer[Any]):
     part = serializers.CharField()
     name = serializers.CharField()
-    here = serializers.JSONField(allow_null=True, help_text="the value asked about; null: not there, or not told")
+    here = serializers.JSONField(allow_null=True, help_text="value of the checked run; null: absent or a hash")
     there = serializers.JSONField(allow_null=True)
 
 
 class MatchReply(serializers.Serializer[Any]):
-    run = serializers.UUIDField(allow_null=True, help_text="null: not yours to know")
+    run = serializers.UUIDField(allow_null=True, help_text="null: you may not see the run")
     url = serializers.CharField(allow_null=True)
     who = serializers.CharField()
     started_at = serializers.DateTimeField()
@@ -94,7 +94,7 @@ class MatchReply(serializers.Serializer[Any]):
     project = serializers.CharField(allow_null=True)
     host = serializers.CharField(allow_null=True)
     energy_mj = serializers.IntegerField(allow_null=True, help_text="null: not measured")
-    emission_ug = serializers.IntegerField(allow_null=True, help_text="null: not known for all of the energy")
+    emission_ug = serializers.IntegerField(allow_null=True, help_text="null: unknown for part of the energy")
     metric = Metric(allow_null=True)
     differs = DifferenceReply(many=True)
     weak = serializers.ListField(child=serializers.CharField(), help_text="parts compared by names, sizes and times only")
@@ -106,76 +106,76 @@ class MatchReply(serializers.Serializer[Any]):
 
 
 class AdaptingReply(serializers.Serializer[Any]):
-    """Finished runs of this lab that began from such a model and made another, the newest 20 that were measured."""
+    """The newest 20 measured fine-tuning runs of this lab."""
 
     basis = serializers.ChoiceField(
         choices=SimilarityBasis.choices,
-        help_text="what they adapted or made: this model, else one of its architecture or base model",
+        help_text="model of these runs: this one, or one with the same architecture or base model",
     )
     runs = serializers.IntegerField()
-    energy_mj = serializers.IntegerField(help_text="their lower median")
+    energy_mj = serializers.IntegerField(help_text="lower median")
     low_mj = serializers.IntegerField()
     high_mj = serializers.IntegerField()
-    emission_ug = serializers.IntegerField(allow_null=True, help_text="their lower median; null: that of one is not known")
+    emission_ug = serializers.IntegerField(allow_null=True, help_text="lower median; null: unknown for one of the runs")
 
 
 class SavedReply(serializers.Serializer[Any]):
-    """0: adapting took as much as making, or more."""
+    """Energy that fine-tuning saves. 0: it saves nothing."""
 
     energy_mj = serializers.IntegerField(help_text="by the median of 'adapting'")
-    low_mj = serializers.IntegerField(help_text="by the run that took most")
-    high_mj = serializers.IntegerField(help_text="by the run that took least")
-    emission_ug = serializers.IntegerField(allow_null=True, help_text="null: that of one of the runs is not known")
+    low_mj = serializers.IntegerField(help_text="by the run with the most energy")
+    high_mj = serializers.IntegerField(help_text="by the run with the least energy")
+    emission_ug = serializers.IntegerField(allow_null=True, help_text="null: unknown for one of the runs")
 
 
 class WayReply(serializers.Serializer[Any]):
-    way = serializers.ChoiceField(choices=FineTuningMethod.choices, help_text="as parameters of well-known names tell it")
+    way = serializers.ChoiceField(choices=FineTuningMethod.choices, help_text="fine-tuning method by well-known parameters")
     runs = serializers.IntegerField()
-    energy_mj = serializers.IntegerField(help_text="their lower median")
+    energy_mj = serializers.IntegerField(help_text="lower median")
     low_mj = serializers.IntegerField()
     high_mj = serializers.IntegerField()
-    saved_mj = serializers.IntegerField(allow_null=True, help_text="null: what making the model took is not known")
+    saved_mj = serializers.IntegerField(allow_null=True, help_text="null: the retraining cost is unknown")
 
 
 class ReuseReply(serializers.Serializer[Any]):
     digest = serializers.CharField()
     name = serializers.CharField()
     url = serializers.CharField()
-    why = serializers.CharField(help_text="what it shares with the work asked about")
-    who = serializers.CharField(allow_null=True, help_text="whose run made it; null: no run is known")
+    why = serializers.CharField(help_text="properties shared with the checked run")
+    who = serializers.CharField(allow_null=True, help_text="user of the run that produced it; null: no such run")
     licence = serializers.CharField(allow_null=True)
     bytes = serializers.IntegerField()
     metric = Metric(allow_null=True)
-    energy_mj = serializers.IntegerField(allow_null=True, help_text="what making it took; null: not measured")
+    energy_mj = serializers.IntegerField(allow_null=True, help_text="retraining cost; null: not measured")
     emission_ug = serializers.IntegerField(allow_null=True)
-    adapting = AdaptingReply(allow_null=True, help_text="what adapting such a model took; null: no such run was measured")
-    adapted_unmeasured = serializers.IntegerField(help_text="runs that adapted this model and were not measured")
+    adapting = AdaptingReply(allow_null=True, help_text="energy of fine-tuning such a model; null: not measured")
+    adapted_unmeasured = serializers.IntegerField(help_text="unmeasured fine-tuning runs of this model")
     saved = SavedReply(
         allow_null=True,
-        help_text="what making it took less what adapting takes; null: either is unknown, and at most energy_mj is saved",
+        help_text="retraining cost less the energy of fine-tuning; null: one of them is unknown",
     )
-    ways = WayReply(many=True, help_text="the runs of 'adapting' by how much of the model learned, what took least first")
+    ways = WayReply(many=True, help_text="the runs of 'adapting' by fine-tuning method, lowest energy first")
 
 
 class PreflightResponse(serializers.Serializer[Any]):
     verdict = serializers.ChoiceField(choices=Verdict.choices)
     certainty = serializers.ChoiceField(choices=Certainty.choices)
     level = serializers.ChoiceField(choices=Level.choices)
-    message = serializers.CharField(help_text="one sentence; empty where nothing is to be said")
-    asked = serializers.UUIDField(help_text="of this question, for POST preflight/<asked>/outcome/")
+    message = serializers.CharField(help_text="one sentence; empty for a silent verdict")
+    asked = serializers.UUIDField(help_text="id of this check, for POST preflight/<asked>/outcome/")
     matches = MatchReply(many=True)
     estimate = inline_serializer(
         "EstimateReply",
         {
-            "runs": serializers.IntegerField(help_text="finished runs of the same recipe that were measured"),
-            "energy_mj": serializers.IntegerField(help_text="their lower median"),
+            "runs": serializers.IntegerField(help_text="measured finished runs of the same recipe"),
+            "energy_mj": serializers.IntegerField(help_text="lower median"),
             "low_mj": serializers.IntegerField(),
             "high_mj": serializers.IntegerField(),
             "emission_ug": serializers.IntegerField(allow_null=True),
         },
         allow_null=True,
     )
-    reuse = ReuseReply(many=True, help_text="models that could be adapted instead of training anew")
+    reuse = ReuseReply(many=True, help_text="fine-tuning candidates")
 
 
 class PreflightView(APIView):
@@ -184,7 +184,7 @@ class PreflightView(APIView):
 
     @extend_schema(request=PreflightSerializer, responses=PreflightResponse, operation_id="preflight")
     def post(self, request: Request) -> Response:
-        """Ask whether a run was done already, runs now, or will fail (docs/duplicates.md)."""
+        """Check whether a run is a duplicate, is running now, or will fail (docs/duplicates.md)."""
         body = PreflightSerializer(data=request.data)
         body.is_valid(raise_exception=True)
         data, who = body.validated_data, caller(request)
@@ -205,8 +205,15 @@ class PreflightView(APIView):
         )
 
 
+class OutcomeField(serializers.ChoiceField):
+    """The outcome of a check. Input may use ``proceeded`` for ``went_on``; output does not change."""
+
+    def to_internal_value(self, data: Any) -> Any:
+        return super().to_internal_value(Outcome.PROCEEDED.value if data == "proceeded" else data)
+
+
 class OutcomeBody(StrictSerializer):
-    outcome = serializers.ChoiceField(choices=Outcome.choices)
+    outcome = OutcomeField(choices=Outcome.choices, help_text="input also accepts proceeded, for went_on")
 
 
 class OutcomeView(APIView):
@@ -214,7 +221,7 @@ class OutcomeView(APIView):
 
     @extend_schema(request=OutcomeBody, responses=OutcomeBody, operation_id="preflight_outcome")
     def post(self, request: Request, uuid: UUID) -> Response:
-        """Tell whether the run was stopped because of the answer, or went on. Idempotent."""
+        """Report whether the run was stopped after the check, or proceeded. Idempotent."""
         body = OutcomeBody(data=request.data)
         body.is_valid(raise_exception=True)
         who, outcome = caller(request), Outcome(body.validated_data["outcome"])

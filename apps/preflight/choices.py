@@ -6,13 +6,13 @@ from django.db.models import TextChoices
 class Verdict(TextChoices):
     """The result of a duplicate check, in the order in which verdicts are evaluated."""
 
-    SAME_RUN = "same_run", "The same run, told twice"
-    DECLARED = "declared", "Repeated on purpose"
+    SAME_RUN = "same_run", "Same run"
+    DECLARED = "declared", "Declared duplicate"
     CONCURRENT = "concurrent", "Running now"
     WILL_FAIL = "will_fail", "Will fail again"
     RESUME = "resume", "Can be resumed"
-    DUPLICATE = "duplicate", "Done already"
-    NEAR = "near", "Nearly the same"
+    DUPLICATE = "duplicate", "Duplicate"
+    NEAR = "near", "Near duplicate"
     SWEEP = "sweep", "Part of a sweep"
     REPLICATE = "replicate", "Another seed"
     NONE = "none", "New"
@@ -28,7 +28,7 @@ class Certainty(TextChoices):
 class Level(TextChoices):
     """The severity of a response."""
 
-    BLOCK = "loud", "Loud"
+    BLOCK = "loud", "Block"
     WARN = "warn", "Warning"
     INFORM = "inform", "Information"
     SILENT = "silent", "Silent"
@@ -37,29 +37,29 @@ class Level(TextChoices):
 class Outcome(TextChoices):
     """The action that followed a response."""
 
-    STOPPED = "stopped", "Stopped because of it"
-    PROCEEDED = "went_on", "Went on"
+    STOPPED = "stopped", "Stopped"
+    PROCEEDED = "went_on", "Proceeded"
 
 
 class FindingState(TextChoices):
     """The decision about a duplicate finding."""
 
     OPEN = "open", "Open"
-    CONFIRMED = "confirmed", "A repeat"
-    INTENTIONAL = "intentional", "On purpose"
-    DISMISSED = "dismissed", "No repeat"
+    CONFIRMED = "confirmed", "Duplicate"
+    INTENTIONAL = "intentional", "Intentional"
+    DISMISSED = "dismissed", "Not a duplicate"
 
 
-# What is kept as a finding: energy was, or is being, spent on what was known.
+# Verdicts that are stored as findings: the run repeats known work.
 RECORDED_VERDICTS = frozenset({Verdict.CONCURRENT, Verdict.WILL_FAIL, Verdict.DUPLICATE, Verdict.NEAR})
-# What a stop saves for certain, if the match is verified.
+# Verdicts whose stop certainly saves energy, if the match is verified.
 AVOIDING_VERDICTS = frozenset({Verdict.CONCURRENT, Verdict.WILL_FAIL, Verdict.DUPLICATE})
 
 
 class Act(TextChoices):
     """Audit actions of duplicate findings."""
 
-    DECIDED = "repeat.decided", "Repeat decided"
-    REOPENED = "repeat.reopened", "Decision about a repeat undone"
-    IGNORED = "parameter.ignored", "Parameter no longer counted"
-    COUNTED = "parameter.counted", "Parameter counted again"
+    DECIDED = "repeat.decided", "Duplicate finding decided"
+    REOPENED = "repeat.reopened", "Duplicate finding reopened"
+    IGNORED = "parameter.ignored", "Parameter ignored"
+    COUNTED = "parameter.counted", "Parameter compared again"

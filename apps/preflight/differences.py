@@ -1,4 +1,4 @@
-"""In what two works differ, typed where both values may be told. Pure."""
+"""Differences of two works, with values if both are plain. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from apps.preflight.similarity import Likeness, Work, relate
 
 @dataclass(frozen=True)
 class Difference:
-    """One thing in which two works differ. A value of None: not there (``only``), or not told."""
+    """One difference of two works. A value of None: absent (see ``only``), or known as a hash only."""
 
     part: str
     name: str
@@ -19,7 +19,7 @@ class Difference:
 
 
 def differences(own: Work, other: Work) -> list[Difference]:
-    """Return in what two works differ, typed where both values may be told; parts nobody can compare are left out."""
+    """Return the differences of two works. Parts that cannot be compared are omitted."""
     relation = relate(own, other)
     result = []
     if relation.code == Likeness.DIFFERENT:

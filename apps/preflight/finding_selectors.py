@@ -1,4 +1,4 @@
-"""Reads of findings and of what was avoided, for the inbox."""
+"""Reads of duplicate findings and of avoided runs."""
 
 from dataclasses import dataclass
 
@@ -29,7 +29,7 @@ _RUNS = (
 def list_findings(
     lab: Lab, *, state: str = "", verdict: str = "", certainty: str = "", project: str = "", text: str = ""
 ) -> QuerySet[DuplicateFinding]:
-    """Return the lab's findings, newest first, filtered; '~unattributed' is of runs that nobody is charged for."""
+    """Return the lab's findings, newest first, filtered. '~unattributed': findings of runs without a charged project."""
     findings = DuplicateFinding.objects.filter(lab=lab).select_related(*_RUNS).order_by("-detected_us", "-pk")
     if state:
         findings = findings.filter(state=state)
@@ -50,14 +50,14 @@ def finding_by_id(lab: Lab, pk: int) -> DuplicateFinding | None:
 
 
 def finding_of_run(run: Run) -> DuplicateFinding | None:
-    """Return what was found of a run, unless somebody said that it is no finding. One query."""
+    """Return the finding of a run that is not dismissed, or None. One query."""
     return DuplicateFinding.objects.filter(run=run).exclude(state=FindingState.DISMISSED).select_related("original").first()
 
 
 def counts(lab: Lab) -> dict[str, int]:
-    """Return how many findings are in each state; states without any are 0."""
-    found = dict(DuplicateFinding.objects.filter(lab=lab).values_list("state").annotate(Count("pk")))
-    return {state: found.get(state, 0) for state in FindingState.values}
+    """Return the number of findings in each state."""
+    numbers = dict(DuplicateFinding.objects.filter(lab=lab).values_list("state").annotate(Count("pk")))
+    return {state: numbers.get(state, 0) for state in FindingState.values}
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class Sides:
 
 
 def compare_runs(finding: DuplicateFinding) -> Sides:
-    """Return what is known of both runs of a finding. Three queries."""
+    """Return the comparison of the two runs of a finding. Three queries."""
     rows = Fingerprint.objects.in_bulk([finding.run_id, finding.original_id])
     here = rows.get(finding.run_id) or Fingerprint(run=finding.run)
     there = rows.get(finding.original_id) or Fingerprint(run=finding.original)
@@ -84,12 +84,15 @@ def compare_runs(finding: DuplicateFinding) -> Sides:
 
 @dataclass(frozen=True)
 class AvoidedRow:
-    """A stop, and whether it counts: only after a week in which nobody ran the same work, and only if the run it rests on
-    went as was said."""
+    """A stopped run. ``counts``: a week passed without the same work, and the original run ended as predicted.
+
+    ``state``: machine-readable form of ``reason``.
+    """
 
     row: Avoided
     counts: bool
-    why: str
+    state: str
+    reason: str
     until_us: int | None
 
 
@@ -97,20 +100,23 @@ _EXPECTED_STATES = {Verdict.WILL_FAIL: RunState.FAILED}
 
 
 def list_avoided(lab: Lab, now: int, limit: int) -> list[AvoidedRow]:
-    """Return what was avoided, newest first."""
+    """Return stopped runs, newest first."""
     rows = Avoided.objects.filter(lab=lab).select_related("preflight__user", "run__user", "by_run").order_by("-at_us", "-pk")
     return [_avoided(row, now) for row in rows[:limit]]
 
 
 def _avoided(row: Avoided, now: int) -> AvoidedRow:
     if row.withdrawn_us is not None:
-        return AvoidedRow(row, False, "run after all" if row.by_run else "the asker went on", None)
+        if row.by_run:
+            return AvoidedRow(row, False, "rerun", "no: the same work was run later", None)
+        return AvoidedRow(row, False, "proceeded", "no: the run was started anyway", None)
     expected = _EXPECTED_STATES.get(Verdict(row.preflight.verdict), RunState.FINISHED)
     if row.run.state == RunState.RUNNING:
-        return AvoidedRow(row, False, "the other run still runs", None)
+        return AvoidedRow(row, False, "running", "not yet: the original is running", None)
     if row.run.state != expected:
-        return AvoidedRow(row, False, f"the other run did not go so: {row.run.get_state_display().lower()}", None)
+        state_label = row.run.get_state_display().lower()
+        return AvoidedRow(row, False, "unexpected", f"no: the original ended as {state_label}", None)
     until = row.at_us + WITHDRAWN_WITHIN_US
     if now < until:
-        return AvoidedRow(row, False, "counted if nobody runs it until", until)
-    return AvoidedRow(row, True, "counted", None)
+        return AvoidedRow(row, False, "waiting", "unless run again before", until)
+    return AvoidedRow(row, True, "counted", "yes", None)

@@ -26,7 +26,7 @@ from apps.runs.selectors import metrics_of
 
 MAX_MATCHES = 5
 MAX_ESTIMATE_RUNS = 10
-_MAX_DIFFERENCES = 16  # differences in a sentence would hide the sentence
+_MAX_DIFFERENCES = 16  # more would hide the sentence
 YOU = "you"
 _STATES = {"running": "still running", "failed": "failed", "killed": "killed", "lost": "lost", "finished": "finished"}
 
@@ -45,7 +45,7 @@ class Requester:
 
 
 def who_of(run: Run, visibility: Visibility) -> str:
-    """Return whose run it is for somebody with ``sight``: 'you', a name, or someone in the lab."""
+    """Return the user of a run as ``visibility`` allows: 'you', a name, or anonymised."""
     if run.user_id is not None and run.user_id == visibility.person_id:
         return YOU
     if run.user is not None:
@@ -66,7 +66,7 @@ class PresentedMatch:
 
 
 def emission_of(figure: Figure | None) -> int | None:
-    """Return µg, None where some of the energy has no factor: at least so much is not so much."""
+    """Return µg, or None if part of the energy has no factor."""
     return None if figure is None or figure.without_factor_mj else figure.emission_ug
 
 
@@ -100,7 +100,7 @@ def present_matches(
 
 
 def estimate(figures: Mapping[UUID, Figure], alike: Sequence[UUID]) -> dict[str, Any] | None:
-    """Return what finished runs of the same recipe used: the lower median, least and most; None where none was measured."""
+    """Return the energy of finished runs of the same recipe (lower median, minimum, maximum), or None if unmeasured."""
     used = [figures[uuid] for uuid in alike if uuid in figures]
     if not used:
         return None

@@ -1,4 +1,4 @@
-"""Reads of preflight: past runs that may be the same work, found by their keys and compared whole."""
+"""Reads of preflight: past runs that share match keys with a run."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -13,7 +13,7 @@ from apps.runs.match_keys import Parts, tier_keys
 from apps.runs.models import ExternalId, Fingerprint, Metric, Run
 
 MAX_CANDIDATES = 50
-# Of what only counts or informs a few do: five seeds, three siblings, what such a run needs.
+# Tiers that only inform need few runs.
 _MAX_PER_TIER = {
     tier: few
     for few, tiers in (
@@ -24,7 +24,7 @@ _MAX_PER_TIER = {
     for tier in tiers
 }
 MAX_LEFT_OUT_KEYS = 40
-MIN_CURVE_POINTS = 5  # points of a curve below which curves are alike by chance
+MIN_CURVE_POINTS = 5  # shorter curves match by chance
 _OF_RUN = (
     "uuid", "state", "started_us", "ended_us", "failure", "failure_point", "tags", "cluster", "job_id", "requested_parent",
 )  # fmt: skip
@@ -35,7 +35,7 @@ _PARTS = (
 
 
 def work_of(row: Fingerprint, ignored: Collection[str]) -> Work:
-    """Return what a stored fingerprint, or one as told, says of a run's work."""
+    """Return the work that a fingerprint describes."""
     return _work({name: getattr(row, name) for name in _PARTS}, ignored)
 
 
@@ -55,7 +55,7 @@ def _work(parts: Mapping[str, Any], ignored: Collection[str]) -> Work:
 
 
 def past_run_of(run: Run, work: Work) -> PastRun:
-    """Return a stored run as it is compared."""
+    """Return a stored run in the form that is compared."""
     facts = {name: getattr(run, name) for name in _OF_RUN}
     return _to_past_run({**facts, "parent__uuid": run.parent.uuid if run.parent else None}, work)
 
@@ -80,19 +80,19 @@ def _job(cluster: str, job_id: str) -> str:
 
 
 def job_of(run: Run) -> str:
-    """Return the scheduler's job a run works in, '' if none."""
+    """Return the scheduler job of a run, or ''."""
     return _job(run.cluster, run.job_id)
 
 
 def lookup_keys(parts: Parts, work: Work) -> list[tuple[Tier, int]]:
-    """Return the keys to look up. Left-out keys are asked only for numbers that are told: of others no tolerance holds."""
+    """Return the keys to look up. Leave-one-out keys are limited to plain numbers, since only these have a tolerance."""
     numbers = [name for name in parts.left_out or {} if isinstance(work.plain_values.get(name), float)][:MAX_LEFT_OUT_KEYS]
     limited = replace(parts, left_out=None if parts.left_out is None else {name: parts.left_out[name] for name in numbers})
     return tier_keys(limited)
 
 
 def candidates(lab: Lab, keys: Sequence[tuple[Tier, int]]) -> set[int]:
-    """Return the numbers of runs that share a key, the newest of each. One query."""
+    """Return the ids of runs that share a key, the newest of each key. One query."""
     if not keys:
         return set()
     query = "SELECT run_id FROM (SELECT run_id FROM runs_tierkey WHERE lab_id = %s AND tier = %s AND key = %s "
@@ -103,7 +103,7 @@ def candidates(lab: Lab, keys: Sequence[tuple[Tier, int]]) -> set[int]:
 
 
 def past_runs(lab: Lab, run_ids: Iterable[int], ignored: Collection[str]) -> list[PastRun]:
-    """Return past runs with what is compared of them. One query."""
+    """Return past runs with their compared parts. One query."""
     run_fields = [f"run__{name}" for name in (*_OF_RUN, "parent__uuid")]
     rows = Fingerprint.objects.filter(run_id__in=list(run_ids), run__lab=lab).values(*_PARTS, *run_fields)
     return [
@@ -112,7 +112,7 @@ def past_runs(lab: Lab, run_ids: Iterable[int], ignored: Collection[str]) -> lis
 
 
 def run_of_external(lab: Lab, external: tuple[str, str] | None) -> PastRun | None:
-    """Return the run that another tool calls so, or None."""
+    """Return the run with this id of another tool, or None."""
     if external is None:
         return None
     external_id = (
@@ -124,7 +124,7 @@ def run_of_external(lab: Lab, external: tuple[str, str] | None) -> PastRun | Non
 
 
 def series_of(run_ids: Iterable[int]) -> dict[int, str]:
-    """Return for each run with curves a text that is the same for the same curves. One query."""
+    """Return {run id: text that identifies its curves} for runs with curves. One query."""
     metrics_by_run: dict[int, list[tuple[object, ...]]] = {}
     fields = ("run_id", "name", "count", "last_step", "last_value", "min_value", "max_value")
     for run_id, *metric in Metric.objects.filter(run_id__in=list(run_ids), count__gte=MIN_CURVE_POINTS).values_list(*fields):
@@ -133,6 +133,6 @@ def series_of(run_ids: Iterable[int]) -> dict[int, str]:
 
 
 def runs_by_uuid(lab: Lab, uuids: Collection[UUID]) -> dict[UUID, Run]:
-    """Return runs with what is told of them. One query."""
+    """Return runs with user, project and node. One query."""
     runs = Run.objects.filter(lab=lab, uuid__in=list(uuids)).select_related("user", "charged_project", "node")
     return {run.uuid: run for run in runs}

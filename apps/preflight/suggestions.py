@@ -1,4 +1,4 @@
-"""Before training anew: models that are there and share data, purpose or architecture, with what making them took."""
+"""Fine-tuning candidates for a planned training, with their energy."""
 
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
@@ -28,9 +28,11 @@ _ByBasis = Mapping[SimilarityBasis, Sequence[FineTuningRun]]
 def suggest_reuse(
     lab: Lab, row: Fingerprint, found: Finding, requester: Requester, tags: Mapping[str, object]
 ) -> list[dict[str, Any]]:
-    """Return up to three models that could be adapted instead, with what adapting one took and saves by runs of this lab: of
-    those equally like first what is known to save more. None where the work was done already, begins from something, or the
-    asker may not read runs."""
+    """Return up to three fine-tuning candidates, with the energy and the saving of fine-tuning in this lab.
+
+    Order: similarity, then saving. The list is empty for a duplicate, for a run that starts from a model, and for a
+    requester who may not read runs.
+    """
     if found.verdict != Verdict.NONE or row.start_name not in ("", SCRATCH) or not requester.reads:
         return []
     models = find_reusable(lab, terms_of_row(row, tags), limit=MAX_SUGGESTIONS)
@@ -75,7 +77,7 @@ def _who(run: Run | None, requester: Requester) -> str | None:
 
 
 def _saved(figure: Figure | None, adapted: _ByBasis, figures: _Figures) -> dict[str, Any]:
-    """Return what adapting took by the nearest runs that were measured, what that saves, and both for each way."""
+    """Return energy and saving of fine-tuning by the most similar measured runs, in total and by method."""
     measured = {basis: [run for run in runs if run.run in figures] for basis, runs in adapted.items()}
     basis = next((basis for basis in SimilarityBasis if measured.get(basis)), None)
     runs = measured[basis] if basis is not None else []
@@ -106,18 +108,18 @@ def _saved(figure: Figure | None, adapted: _ByBasis, figures: _Figures) -> dict[
 
 
 def _emitted(figures: Collection[Figure]) -> Spread | None:
-    """Return what runs emitted; None where that of one is not known."""
+    """Return the emissions of runs, or None if those of one run are unknown."""
     known = [value for figure in figures if (value := emission_of(figure)) is not None]
     return compute_spread(known) if len(known) == len(figures) else None
 
 
 def _ways(producing_mj: int | None, runs: Sequence[FineTuningRun], figures: _Figures) -> list[dict[str, Any]]:
-    """Return what each way of adapting took, the one that took least first; together they are all of ``runs``."""
+    """Return the energy of each fine-tuning method, the lowest first. Together they cover all ``runs``."""
     by_way = {
         way: compute_spread([figures[run.run].energy_mj for run in runs if run.method == way]) for way in FineTuningMethod
     }
     spreads = sorted(
-        ((spread.median, way, spread) for way, spread in by_way.items() if spread is not None), key=lambda each: each[:2]
+        ((spread.median, way, spread) for way, spread in by_way.items() if spread is not None), key=lambda row: row[:2]
     )
     return [
         {

@@ -1,6 +1,6 @@
-"""What is said of a question, given past runs: the design's order and tables (docs/duplicates.md). Pure.
+"""The verdict about a run, given past runs (docs/duplicates.md). Pure.
 
-A false alarm costs more trust than a missed one: what is not known is no reason to speak.
+False positives cost more trust than false negatives, so unknown data never triggers a warning.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -41,8 +41,10 @@ class Match:
 
 @dataclass(frozen=True)
 class Finding:
-    """What is said. ``matches``: the runs it rests on, verified first, then newest; ``alike``: finished runs of the same
-    recipe, which tell what such a run needs."""
+    """A verdict. ``matches``: the runs behind it, verified ones first, then newest.
+
+    ``alike``: finished runs of the same recipe, for the energy estimate.
+    """
 
     verdict: Verdict = Verdict.NONE
     certainty: Certainty = Certainty.VERIFIED
@@ -52,7 +54,7 @@ class Finding:
 
 
 def judge(question: Question, past_runs: Iterable[PastRun]) -> Finding:
-    """Return what is said of a question, whatever the order of ``pasts``."""
+    """Return the verdict. It does not depend on the order of ``past_runs``."""
     ordered = sorted(past_runs, key=lambda past: (-past.started_us, past.uuid))
     matches = [Match(past, relate(question.work, past.work)) for past in ordered]
     same_run = tuple(match for match in matches if _is_same_run(question, match.past))

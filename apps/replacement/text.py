@@ -1,4 +1,4 @@
-"""The answer of replace-or-keep in one sentence: the same on the page and over the API."""
+"""The result of the replacement analysis in one sentence, on the page and in the API."""
 
 from datetime import tzinfo
 from fractions import Fraction
@@ -20,7 +20,7 @@ def an(name: str) -> str:
 
 
 def years(value: Fraction | None) -> str:
-    """Return years in words: '11.3', '0.42', 'more than 100', 'never'."""
+    """Return years as text: '11.3', '0.42', 'more than 100', 'never'."""
     if value is None:
         return "never"
     if value > CENTURY:
@@ -46,37 +46,37 @@ def range_years(payback: Payback) -> str:
 
 
 def sentence(analysis: ReplacementAnalysis, now: int, zone: tzinfo) -> str:
-    """Return the answer in one sentence."""
+    """Return the result in one sentence."""
     if analysis.verdict == DISPOSED:
-        return "It is disposed of: there is nothing to replace."
+        return "The asset is disposed of."
     if analysis.new is None or analysis.result is None:
-        return "Which card would take its place?"
+        return "Choose a new card."
     card = an(analysis.new.name)
     payback = analysis.result
     if isinstance(payback, Unknown):
         lacking = ", ".join(_within(LABELS[name].partition(":")[0]) for name in payback.missing)
-        return f"Nobody can tell yet whether {card} would pay back. Not known: {lacking}."
+        return f"Payback time of {card}: unknown. Missing: {lacking}."
     text = {REPLACE: _replace, KEEP: _keep, NEVER: _never}[analysis.verdict](analysis, payback, card, now, zone)
-    return text + (" The range leaves it open." if analysis.open else "")
+    return text + (" The range includes both outcomes." if analysis.open else "")
 
 
 def _within(label: str) -> str:
-    """Return a label as it reads within a sentence."""
+    """Return a label as used within a sentence."""
     return label if label.isupper() else label[:1].lower() + label[1:]
 
 
 def _replace(analysis: ReplacementAnalysis, payback: Payback, card: str, now: int, zone: tzinfo) -> str:
     low, high = when(payback.low, now, zone), when(payback.high, now, zone)
-    return f"Replace it: {card} in its place pays back by {when(payback.years, now, zone)} ({low} – {high})."
+    return f"Replace: {card} pays back by {when(payback.years, now, zone)} ({low} – {high})."
 
 
 def _keep(analysis: ReplacementAnalysis, payback: Payback, card: str, now: int, zone: tzinfo) -> str:
-    life = f"the {analysis.life_years} year{'' if analysis.life_years == 1 else 's'} it would serve"
+    life = f"its service life of {analysis.life_years} year{'' if analysis.life_years == 1 else 's'}"
     length = f"{years(payback.years)} years ({range_years(payback)})"
-    return f"Keep it: {card} in its place would pay back in {length}, longer than {life}."
+    return f"Keep: {card} would pay back in {length}, longer than {life}."
 
 
 def _never(analysis: ReplacementAnalysis, payback: Payback, card: str, now: int, zone: tzinfo) -> str:
-    little = "no carbon in use, so" if payback.years is None else "so little carbon in use"
+    saving = "saves no carbon in use" if payback.years is None else "saves too little carbon in use"
     best = "not even at the best end of the range" if payback.low is None else f"at best in {years(payback.low)} years"
-    return f"Never: {card} in its place would save {little} that its making is not paid back, {best}. Keep it."
+    return f"Keep: {card} {saving} to pay back its embodied carbon ({best})."

@@ -58,6 +58,10 @@ class Source(TextChoices):
     MLFLOW = "mlflow", "MLflow"
 
 
+# These sources report the end of a run themselves; windows of the node say nothing about it.
+SOURCES_THAT_REPORT_ENDS = frozenset({Source.MLFLOW})
+
+
 class Tier(IntegerChoices):
     """What two runs have in common (docs/fingerprint.md). WEAK ones rest on hashes that do not see contents."""
 

@@ -5,4 +5,6 @@ class TrackersConfig(AppConfig):
     name = "apps.trackers"
 
     def ready(self) -> None:
-        from apps.trackers import tasks  # noqa: F401
+        from apps.trackers.registry import import_parts
+
+        import_parts("tasks")

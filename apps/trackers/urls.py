@@ -1,7 +1,5 @@
-from django.urls import path
+"""Routes of the trackers' own protocols."""
 
-from apps.trackers.codecarbon.api import codecarbon
+from apps.trackers.registry import import_parts
 
-urlpatterns = [
-    path("codecarbon/<path:rest>", codecarbon, name="codecarbon"),
-]
+urlpatterns = [pattern for module in import_parts("urls") for pattern in module.urlpatterns]

@@ -34,7 +34,7 @@ settings (environment)
   LABCARBON_DATA     data folder (root: /var/lib/labcarbon, else ~/.local/state/labcarbon)
   LABCARBON_SOCKET   socket of the daemon
   LABCARBON_NODE_ID  UUID of this node, instead of the one stored in the data folder
-  LABCARBON_SOURCES  meters to read, comma-separated (nvml, rapl, cpu_model, replay)
+  LABCARBON_SOURCES  meters to read, comma-separated (default: all; status lists them)
   LABCARBON_USERS    user names sent to the server: keep, hash (needs a key) or drop
   LABCARBON_INTERVAL_S  seconds per window of the daemon, 10 to 300 (60)
   LABCARBON_STARTUP_TIMEOUT_S  maximum delay of a command before and after it, in seconds, 0.5 to 60 (2)

@@ -3,10 +3,14 @@
 Pages, CSV exports, API responses, OpenAPI schema, database and collector output of a seeded lab are written as sorted JSON.
 Two snapshots of the same code are identical. After a change that must not alter a value, write a second snapshot with
 ``--like FIRST``, which requests the addresses of the first one, and compare both.
+
+Of snapshots on SQLite and on PostgreSQL primary keys and texts differ, not sums, ledger and what the collector makes:
+``compare A B --only sums.json --only rows/energy_ledgerentry.json --only collector.json``.
 """
 
 import argparse
 import os
+import signal
 import sys
 import tempfile
 from contextlib import ExitStack
@@ -69,6 +73,7 @@ def write(options: argparse.Namespace) -> int:
 
 def main() -> int:
     """Run the chosen command."""
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # compare … | head
     options = arguments()
     if options.command == "write":
         for name in ("folder", "like"):

@@ -1,4 +1,4 @@
-"""All responses of the API: what is read of the lab, and the main writes."""
+"""Requests to the API that read the lab, and their responses."""
 
 import json
 from collections.abc import Callable
@@ -40,13 +40,18 @@ GROUPS = {
     "energy_mj": USE_GROUPS, "facility_energy_mj": USE_GROUPS, "emission_ug": USE_GROUPS, "embodied_ug": HARDWARE_GROUPS,
     "embodied_inventory_ug": HARDWARE_GROUPS, "carbon_ug": BOTH_GROUPS, "carbon_inventory_ug": BOTH_GROUPS,
 }  # fmt: skip
+PARAMETERS = frozenset({
+    "accounting", "basis", "consumer", "from", "metric", "os_user", "profile", "program", "project", "quality", "scope",
+    "subject", "to", "use",
+})  # fmt: skip
 MOST_QUERIES = 150
+JSON = "application/json"
 WORDS = frozenset({"description", "summary", "operationId"})
 
 
 @dataclass
 class Requests:
-    """What the API answered."""
+    """Responses of the API."""
 
     addresses: dict[str, list[str]] = field(default_factory=dict)
     responses: dict[str, Any] = field(default_factory=dict)
@@ -55,13 +60,15 @@ class Requests:
 
 
 def request_all(
-    known: dict[str, list[str]] | None, queries: dict[str, list[str]], progress: Callable[[str], None]
+    addresses: dict[str, list[str]] | None, queries: dict[str, list[str]], progress: Callable[[str], None]
 ) -> Requests:
     """Request everything that can be read, then write."""
     requests = Requests()
     reseed("api")
     for slug, (lab, client) in visitors().items():
-        requests.addresses[slug] = known.get(slug, []) if known else _addresses(lab, queries.get(slug, []))
+        requests.addresses[slug] = (
+            addresses.get(slug, []) if addresses else _addresses(lab, queries.get(slug, []), 5 if "/" in slug else 40)
+        )
         for address in requests.addresses[slug]:
             note(requests, slug, client, "GET", address)
         progress(f"{slug}: {len(requests.addresses[slug])} API responses")
@@ -70,41 +77,44 @@ def request_all(
     return requests
 
 
-def _addresses(lab: int, queries: list[str]) -> list[str]:
-    found = [f"/api/v1/{path}" for path in READS.split()]
+def _addresses(lab: int, queries: list[str], most: int) -> list[str]:
+    paths = [f"/api/v1/{path}" for path in READS.split()]
     for form, query in THINGS:
-        found += [f"/api/v1/{path}" for path in things(lab, form, query)]
+        paths += [f"/api/v1/{path}" for path in things(lab, form, query, most)]
     projects = [row[0] for row in rows("SELECT slug FROM accounts_project WHERE lab_id = %s ORDER BY id", lab)]
     for metric, groups in GROUPS.items():
-        found.append(f"/api/v1/figures/?metric={metric}&{FROM_TO}")
-        found += [f"/api/v1/figures/?metric={metric}&{FROM_TO}&group_by={group}" for group in groups]
-        found += [f"/api/v1/figures/?metric={metric}&{FROM_TO}&subject=project:{slug}" for slug in projects]
-        found += [f"/api/v1/explain/?metric={metric}&{FROM_TO}&subject=project:{slug}" for slug in projects]
+        paths.append(f"/api/v1/figures/?metric={metric}&{FROM_TO}")
+        paths += [f"/api/v1/figures/?metric={metric}&{FROM_TO}&group_by={group}" for group in groups]
+        paths += [f"/api/v1/figures/?metric={metric}&{FROM_TO}&subject=project:{slug}" for slug in projects]
+        paths += [f"/api/v1/explain/?metric={metric}&{FROM_TO}&subject=project:{slug}" for slug in projects]
+    queries = [query for query in queries if {part.partition("=")[0] for part in query.split("&")} <= PARAMETERS]
     step = max(1, -(-len(queries) // MOST_QUERIES))
     for query in queries[::step]:
-        found += [f"/api/v1/figures/?{query}", f"/api/v1/explain/?{query}"]
-    return list(dict.fromkeys(found))
+        paths += [f"/api/v1/figures/?{query}", f"/api/v1/explain/?{query}"]
+    return list(dict.fromkeys(paths))
 
 
-def note(requests: Requests, slug: str, client: Client, method: str, address: str, body: Any = None) -> Any:
+def note(
+    requests: Requests, slug: str, client: Client, method: str, address: str, body: Any = None, kind: str = JSON
+) -> Any:
     """Request an address and note the response, the words of an error apart; return its body."""
     key = f"{slug} {method} {address}"
     while key in requests.responses:
         key += "'"
-    response = requests.responses[key] = response_of(client, method, address, body)
+    reseed(key)
+    response = requests.responses[key] = response_of(client, method, address, body, kind)
     error = response["body"].get("error") if isinstance(response["body"], dict) else None
     if isinstance(error, dict):
         requests.messages[key] = [error.pop(name, None) for name in ("message", "hint")]
     return response["body"]
 
 
-def response_of(client: Client, method: str, address: str, body: Any = None) -> dict[str, Any]:
+def response_of(client: Client, method: str, address: str, body: Any, kind: str) -> dict[str, Any]:
     """Return status and content of a response."""
-    reseed(f"{method} {address}")
-    data = "" if body is None else json.dumps(body)
-    response = client.generic(method, address, data, content_type="application/json", follow=True)
+    data = "" if body is None else json.dumps(body) if kind == JSON else body
+    response = client.generic(method, address, data, content_type=kind, follow=True)
     content = b"".join(response.streaming_content) if response.streaming else response.content
-    is_json = response.headers.get("Content-Type", "").startswith("application/json")
+    is_json = response.headers.get("Content-Type", "").startswith(JSON)
     return {"status": response.status_code, "body": json.loads(content) if is_json else content.decode(errors="replace")}
 
 

@@ -5,6 +5,7 @@ import re
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from difflib import SequenceMatcher
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
@@ -45,19 +46,26 @@ def compare(
     optional: Sequence[str] = (),
 ) -> int:  # fmt: skip
     """Print all differences that are not allowed, and their number; return 1 if there is one, else 0."""
+    for folder in (before, after):
+        if not (folder / "about.json").exists():  # written last
+            sys.exit(f"{folder} holds no complete snapshot")
     allowed = allowed_keys(allow.read_text(encoding="utf-8")) if allow else []
-    found = list(differences(before, after, only=only, optional=optional))
-    listed = [each for each in found if not any(pattern.fullmatch(f"{each.file}: {each.key}") for pattern in allowed)]
-    for each in listed[:limit]:
-        print(each)
+    all_differences = list(differences(before, after, only=only, optional=optional))
+    listed = [
+        difference
+        for difference in all_differences
+        if not any(pattern.fullmatch(f"{difference.file}: {difference.key}") for pattern in allowed)
+    ]
+    for difference in listed[:limit]:
+        print(difference)
     if len(listed) > limit:
         print(f"… and {len(listed) - limit} more")
     by_file: dict[str, int] = {}
-    for each in listed:
-        by_file[each.file] = by_file.get(each.file, 0) + 1
+    for difference in listed:
+        by_file[difference.file] = by_file.get(difference.file, 0) + 1
     for file, count in sorted(by_file.items(), key=lambda item: -item[1])[:30]:
         print(f"{count:8} {file}")
-    print(f"{len(listed)} differences, {len(found) - len(listed)} allowed")
+    print(f"{len(listed)} differences, {len(all_differences) - len(listed)} allowed")
     return 1 if listed else 0
 
 
@@ -81,10 +89,43 @@ def differences(
     for name in sorted(files(before) | files(after)):
         if not is_compared(name, only, optional):
             continue
-        one, other = leaves_of(before / name), leaves_of(after / name)
-        for key in [*one, *(key for key in other if key not in one)]:
-            if (values := (one.get(key, ABSENT), other.get(key, ABSENT)))[0] != values[1]:
-                yield Difference(name, key, *values)
+        one, other = entries_of(before / name), entries_of(after / name)
+        for entry in [*one, *(entry for entry in other if entry not in one)]:
+            if entry in one and entry in other:
+                yield from _differing(name, one[entry], other[entry])
+            else:
+                yield Difference(name, entry, _counted(one.get(entry)), _counted(other.get(entry)))
+
+
+def _differing(name: str, one: dict[str, str], other: dict[str, str]) -> Iterator[Difference]:
+    befores, afters = _lists_of(one), _lists_of(other)
+    for key in [*befores, *(key for key in afters if key not in befores)]:
+        before, after = befores.get(key, []), afters.get(key, [])
+        for first, last, start, end in _blocks(before, after):
+            if before[first:last] != after[start:end]:
+                shown = f"{key[:-1]}{first}]" if key.endswith("[]") else key
+                yield Difference(name, shown, ", ".join(before[first:last]) or ABSENT, ", ".join(after[start:end]) or ABSENT)
+
+
+def _lists_of(leaves: dict[str, str]) -> dict[str, list[str]]:
+    """Return the items of each list by its key and ``[]``, and other values as lists of one."""
+    lists: dict[str, list[str]] = {}
+    for key, value in leaves.items():
+        lists.setdefault(f"{key[: key.rindex('[')]}[]" if key.endswith("]") else key, []).append(value)
+    return lists
+
+
+def _blocks(before: list[str], after: list[str]) -> Iterator[tuple[int, int, int, int]]:
+    """Yield what is compared with what: by position, or where items were added or removed by the longest common parts."""
+    if len(before) == len(after):
+        return ((number, number + 1, number, number + 1) for number in range(len(before)))
+    return (block[1:] for block in SequenceMatcher(None, before, after, autojunk=False).get_opcodes())
+
+
+def _counted(leaves: dict[str, str] | None) -> str:
+    if leaves is None:
+        return ABSENT
+    return next(iter(leaves.values())) if len(leaves) == 1 else f"({len(leaves)} values)"
 
 
 def files(folder: Path) -> set[str]:
@@ -102,22 +143,29 @@ def is_compared(name: str, only: Sequence[str], optional: Sequence[str]) -> bool
     return name not in NEVER and any(fnmatchcase(name, pattern) for pattern in only)
 
 
-def leaves_of(path: Path) -> dict[str, str]:
-    """Return each value of a file by its key; of a text each line by its number."""
+def entries_of(path: Path) -> dict[str, dict[str, str]]:
+    """Return the values of each entry of a file by their keys: an entry is a first-level key, or a whole text."""
     if not path.exists():
         return {}
     text = path.read_text(encoding="utf-8")
     if path.suffix != ".json":
-        return {f"line {number}": line for number, line in enumerate(text.splitlines(), 1)}
-    return dict(leaves(json.loads(text)))
+        return {"": {f"line[{number}]": line for number, line in enumerate(text.splitlines(), 1)}}
+    content = json.loads(text)
+    return {
+        name: dict(leaves(part, name)) for name, part in (content if isinstance(content, dict) else {"": content}).items()
+    }
 
 
 def leaves(value: Any, key: str = "") -> Iterator[tuple[str, str]]:
-    """Yield (key, value as JSON) of each leaf; an empty list or object is a leaf."""
+    """Yield (key, value as JSON) of each leaf; an empty list or object is one, and a list of values in a list."""
     if isinstance(value, dict) and value:
         for name, part in value.items():
             yield from leaves(part, f"{key} › {name}" if key else name)
-    elif isinstance(value, list) and value:
+    elif (
+        isinstance(value, list)
+        and value
+        and not (key.endswith("]") and not any(isinstance(part, dict | list) for part in value))
+    ):
         for number, part in enumerate(value):
             yield from leaves(part, f"{key}[{number}]")
     else:

@@ -30,7 +30,7 @@ def tables() -> list[str]:
 
 def schema() -> dict[str, Any]:
     """Return columns, constraints and indexes of all tables."""
-    found: dict[str, Any] = {}
+    description: dict[str, Any] = {}
     with connection.cursor() as cursor:
         for table in tables():
             columns = {
@@ -45,8 +45,8 @@ def schema() -> dict[str, Any]:
                 name: {key: str(value) for key, value in facts.items()}
                 for name, facts in connection.introspection.get_constraints(cursor, table).items()
             }
-            found[table] = {"columns": columns, "constraints": constraints}
-        return {"tables": found, "statements": statements(cursor)}
+            description[table] = {"columns": columns, "constraints": constraints}
+        return {"tables": description, "statements": statements(cursor)}
 
 
 def statements(cursor: Any) -> dict[str, str]:
@@ -59,18 +59,18 @@ def statements(cursor: Any) -> dict[str, str]:
         )
         return {name: text for name, text in sorted(cursor.fetchall())}  # noqa: C416 - rows are tuples of text
     cursor.execute("SELECT type, name, sql FROM sqlite_master WHERE sql IS NOT NULL ORDER BY name")
-    found = {}
+    texts = {}
     for kind, name, text in cursor.fetchall():
         if kind == "table":
-            found |= {f"{name}.{check}": condition for check, condition in checks_in(text)}
+            texts |= {f"{name}.{check}": condition for check, condition in checks_in(text)}
         else:
-            found[name] = text
-    return found
+            texts[name] = text
+    return texts
 
 
 def checks_in(statement: str) -> list[tuple[str, str]]:
     """Return (name, condition) of each named check in a CREATE TABLE."""
-    found = []
+    checks = []
     for part in statement.split('CONSTRAINT "')[1:]:
         name, _, rest = part.partition('" ')
         if rest.startswith("CHECK ("):
@@ -79,23 +79,35 @@ def checks_in(statement: str) -> list[tuple[str, str]]:
                 depth += (letter == "(") - (letter == ")")
                 if letter == ")" and depth == 0:
                     break
-            found.append((name, rest[6 : end + 1]))
-    return found
+            checks.append((name, rest[6 : end + 1]))
+    return checks
 
 
 def rows_of(table: str) -> dict[str, dict[str, Any]]:
     """Return all rows of a table by their primary keys."""
     with connection.cursor() as cursor:
-        key = connection.introspection.get_primary_key_column(cursor, table)
+        keys = sorted(connection.introspection.get_primary_key_columns(cursor, table))
         quote = connection.ops.quote_name
-        cursor.execute(f"SELECT * FROM {quote(table)} ORDER BY {quote(key)}" if key else f"SELECT * FROM {quote(table)}")
+        cursor.execute(f"SELECT * FROM {quote(table)} ORDER BY {', '.join(map(quote, keys))}")
         names = [column[0] for column in cursor.description]
-        found = {}
-        for number, row in enumerate(cursor.fetchall(), 1):
+        rows: dict[str, dict[str, Any]] = {}
+        for row in cursor.fetchall():
             values = {name: plain(value) for name, value in zip(names, row, strict=True)}
             masked = {name: "(masked)" for name in names if f"{table}.{name}" in MASKED and values[name] is not None}
-            found[str(values[key]) if key else str(number)] = {**values, **masked}
-        return found
+            name = " ".join(str(values[key]) for key in keys)
+            assert name not in rows, f"{table}: {name} twice"
+            rows[name] = {**values, **masked}
+        return rows
+
+
+def sums_of(rows: dict[str, dict[str, Any]]) -> dict[str, int]:
+    """Return the number of rows and the sum of each column of energy or emission: the same on every database."""
+    sums = {"rows": len(rows)}
+    for row in rows.values():
+        for name, value in row.items():
+            if name.endswith(("_mj", "_ug", "_wh")) and isinstance(value, int):
+                sums[name] = sums.get(name, 0) + value
+    return sums
 
 
 def plain(value: Any) -> Any:

@@ -1,4 +1,4 @@
-"""What a page shows: exact values in data attributes, charts, forms, links, visible text."""
+"""Facts of a page: exact values in data attributes, charts, forms, links, visible text."""
 
 import json
 import re
@@ -15,7 +15,7 @@ EXACT = {
     )
 }  # fmt: skip
 _VOID = {"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr"}
-_NUMBER = re.compile("\\d+(?:[.,\u2009\u202f\u00a0 ]\\d+)*")
+_NUMBER = re.compile(r"\d+(?:[., ]\d+)*")
 _SECRET = re.compile(r'(name="csrfmiddlewaretoken" value=")\w+|(nonce-)[\w+/=]+')
 
 
@@ -39,41 +39,43 @@ class _Reader(HTMLParser):
         self._chart = ""
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        given = {name: value or "" for name, value in attrs}
-        self._note_links(tag, given)
-        self._note_forms(tag, given)
-        exact = {name: value for name, value in given.items() if name in EXACT}
+        attributes = {name: value or "" for name, value in attrs}
+        self._note_links(tag, attributes)
+        self._note_forms(tag, attributes)
+        exact = {name: value for name, value in attributes.items() if name in EXACT}
         place = None
         if exact:
-            title = " ".join(_NUMBER.findall(given.get("title", "")))
+            title = " ".join(numbers_in(attributes.get("title", "")))
             words = [f"{name[5:]}={value}" if value else name[5:] for name, value in sorted(exact.items())]
             place = len(self.facts.values)
             self.facts.values.append(" ".join(words) + (f" title: {title}" if title else ""))
-        if tag == "script" and given.get("type") == "application/json":
-            self._chart = given.get("id", "script")
+        if tag == "script" and attributes.get("type") == "application/json":
+            self._chart = attributes.get("id", "script")
         if tag not in _VOID:
             self._open.append((tag, place, []))
 
-    def _note_links(self, tag: str, given: dict[str, str]) -> None:
-        self.facts.links += [given[name] for name in ("href", "hx-get") if given.get(name) and tag != "link"]
-        if given.get("href", "").startswith("/explain/?"):
-            self.facts.queries.append(given["href"].partition("?")[2])
+    def _note_links(self, tag: str, attributes: dict[str, str]) -> None:
+        self.facts.links += [attributes[name] for name in ("href", "hx-get") if attributes.get(name) and tag != "link"]
+        if attributes.get("href", "").startswith("/explain/?"):
+            self.facts.queries.append(attributes["href"].partition("?")[2])
 
-    def _note_forms(self, tag: str, given: dict[str, str]) -> None:
+    def _note_forms(self, tag: str, attributes: dict[str, str]) -> None:
         if tag == "form":
-            self.facts.forms.append({"action": given.get("action", ""), "method": given.get("method", "get"), "fields": []})
-        elif tag in ("input", "select", "textarea", "button") and given.get("name") and self.facts.forms:
-            kind = given.get("type", tag)
+            self.facts.forms.append(
+                {"action": attributes.get("action", ""), "method": attributes.get("method", "get"), "fields": []}
+            )
+        elif tag in ("input", "select", "textarea", "button") and attributes.get("name") and self.facts.forms:
+            kind = attributes.get("type", tag)
             fields = self.facts.forms[-1]["fields"]
-            if (told := [given["name"], kind]) not in fields:
-                fields.append(told)
+            if (entry := [attributes["name"], kind]) not in fields:
+                fields.append(entry)
 
     def handle_endtag(self, tag: str) -> None:
         if not any(name == tag for name, _, _ in self._open):
             return
         while self._open:
             name, place, words = self._open.pop()
-            if place is not None and (numbers := " | ".join(_NUMBER.findall(" ".join(words)))):
+            if place is not None and (numbers := " | ".join(numbers_in(" ".join(words)))):
                 self.facts.values[place] += f" text: {numbers}"
             if name == tag:
                 break
@@ -87,6 +89,11 @@ class _Reader(HTMLParser):
             for _, place, words in self._open:
                 if place is not None:
                     words.append(data)
+
+
+def numbers_in(text: str) -> list[str]:
+    """Return the numbers of a text. How a template is indented makes no difference."""
+    return _NUMBER.findall(re.sub(r"\s+", " ", text))
 
 
 def numbers_of(value: Any) -> list[Any]:

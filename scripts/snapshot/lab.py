@@ -31,8 +31,15 @@ def start_django(data_dir: Path, database_url: str) -> None:
     django.setup()
 
 
-def build(progress: Callable[[str], None]) -> None:
-    """Fill the database: what is shipped, then three labs."""
+def work() -> None:
+    """Do all jobs, whenever they are due."""
+    from tests.artifacts.support import run_jobs
+
+    run_jobs()
+
+
+def build(progress: Callable[[str], None]) -> dict[str, str]:
+    """Fill the database: what is shipped, then three labs. Return tokens of a person and of a node."""
     from django.core.management import call_command
 
     call_command("migrate", verbosity=0)
@@ -42,6 +49,7 @@ def build(progress: Callable[[str], None]) -> None:
     from tests.builders import small_lab
     from tests.seeded_artifacts import register_artifacts, register_hardware
     from tests.seeded_lab import seed
+    from tests.seeded_more import add_more
     from tests.shipped_data import load_shipped_data
 
     reseed("shipped")
@@ -57,4 +65,7 @@ def build(progress: Callable[[str], None]) -> None:
     register_artifacts(seeded, now=NOW_US)
     reseed("attacks")
     fill(small_lab(name="Ours"))
+    reseed("more")
+    tokens = add_more(seeded, now=NOW_US)
     progress("labs built")
+    return {"person": tokens.person, "node": tokens.node}

@@ -14,10 +14,11 @@ from django.contrib.auth import get_user_model
 from django.db import connection
 from django.test import Client
 
+from scripts.snapshot.former_addresses import former_address
 from scripts.snapshot.freezing import reseed
 from scripts.snapshot.html_facts import facts_of, folded
 
-# Addresses from which all others are linked, and some that no page links to.
+# Addresses from which all others are linked, and some that no page links to; of moved pages the former ones.
 PAGES = """
     / /?period=30d /?period=24h /?period=never /?from=2026-11-01T00:00Z&to=2026-11-10T00:00Z /overview/table/
     /overview/hardware/ /overview.csv /projects/ /runs/ /runs.csv /runs/?state=failed /runs/?text=unet /duplicates/
@@ -60,6 +61,7 @@ THINGS = (
     ("/trackers/mlflow/{}/", "SELECT id FROM trackers_mlflowsource WHERE lab_id = %s ORDER BY id"),
 )  # fmt: skip
 MOST_OF_A_THING = 40
+MOST_OF_OTHERS = 5  # of visitors who are no admins
 MOST_OF_A_FORM = 3  # of linked addresses that differ in ids and values only
 MOST_EXPLAINED = 6  # the same for explanations of figures
 _NOT_FOLLOWED = re.compile(r"^/(api|static)/|^/accounts/logout/")
@@ -69,7 +71,7 @@ _ID = re.compile(r"(?<=/)[^/]*\d[^/]*(?=[/.]|$)")
 
 @dataclass
 class Visits:
-    """What all pages showed."""
+    """Facts of all visited pages."""
 
     addresses: dict[str, list[str]] = field(default_factory=dict)
     pages: dict[str, Any] = field(default_factory=dict)
@@ -83,16 +85,17 @@ class Visits:
 
 
 def visitors() -> dict[str, tuple[int, Client]]:
-    """Return (lab's number, client) of the first admin of each lab, by the lab's slug."""
-    found: dict[str, tuple[int, Client]] = {}
+    """Return (lab's number, client) of the first admin of each lab by the lab's slug, and of other roles by both."""
+    clients: dict[str, tuple[int, Client]] = {}
     query = (
-        "SELECT l.slug, l.id, m.user_id FROM accounts_membership m JOIN accounts_lab l ON l.id = m.lab_id "
-        "WHERE m.role = 'admin' ORDER BY m.id"
+        "SELECT l.slug, l.id, m.role, m.user_id FROM accounts_membership m JOIN accounts_lab l ON l.id = m.lab_id "
+        "ORDER BY m.id"
     )
-    for slug, lab, user in rows(query):
-        if slug not in found:
-            found[slug] = (lab, client_of(user))
-    return found
+    for slug, lab, role, user in rows(query):
+        name = slug if role == "admin" else f"{slug}/{role}"
+        if name not in clients:
+            clients[name] = (lab, client_of(user))
+    return dict(sorted(clients.items()))
 
 
 def client_of(user: int) -> Client:
@@ -123,13 +126,13 @@ def as_in_address(key: object) -> str:
     return str(UUID(text)) if re.fullmatch(r"[0-9a-f]{32}", text) else text
 
 
-def visit_all(known: dict[str, list[str]] | None, progress: Callable[[str], None]) -> Visits:
-    """Visit the known addresses of each lab; without, all that its pages link to."""
+def visit_all(addresses: dict[str, list[str]] | None, progress: Callable[[str], None]) -> Visits:
+    """Visit these addresses of each lab; without, all that its pages link to."""
     visits = Visits()
     reseed("visitors")
     for slug, (lab, client) in visitors().items():
-        if known is not None:
-            for address in known.get(slug, []):
+        if addresses is not None:
+            for address in addresses.get(slug, []):
                 _visit(visits, slug, client, address)
         else:
             _crawl(visits, slug, lab, client)
@@ -139,28 +142,30 @@ def visit_all(known: dict[str, list[str]] | None, progress: Callable[[str], None
 
 
 def _crawl(visits: Visits, slug: str, lab: int, client: Client) -> None:
+    is_admin = "/" not in slug
     waiting = PAGES.split()
     for form, query in THINGS:
-        waiting += things(lab, form, query)
-    given = len(waiting)
+        waiting += things(lab, form, query, MOST_OF_A_THING if is_admin else MOST_OF_OTHERS)
+    own_addresses = len(waiting)
     pairs = rows("SELECT r.uuid, o.uuid FROM preflight_repeat p JOIN runs_run r ON r.id = p.run_id "
                  "JOIN runs_run o ON o.id = p.of_id WHERE p.lab_id = %s ORDER BY p.id", lab)  # fmt: skip
     for pair in pairs:
         runs = "&".join(f"run={as_in_address(key)}" for key in pair)
         waiting += [f"/runs/compare/?{runs}", f"/runs/compare.csv?{runs}"]
     counts: dict[str, int] = {}
-    seen: set[str] = set()
+    visited: set[str] = set()
     number = 0
     while number < len(waiting):
         address = waiting[number]
         number += 1
         form = _form_of(address)
         most = MOST_EXPLAINED if address.startswith("/explain/?") else MOST_OF_A_FORM
-        if address in seen or (number > given and counts.get(form, 0) >= most):
+        if address in visited or (number > own_addresses and counts.get(form, 0) >= most):
             continue
-        seen.add(address)
+        visited.add(address)
         counts[form] = counts.get(form, 0) + 1
-        waiting += [link for link in _visit(visits, slug, client, address) if link not in seen]
+        linked = _visit(visits, slug, client, address)
+        waiting += [link for link in linked if link not in visited] if is_admin else []
 
 
 def _form_of(address: str) -> str:
@@ -201,4 +206,5 @@ def _visit(visits: Visits, slug: str, client: Client, address: str) -> list[str]
     at = response.redirect_chain[-1][0] if response.redirect_chain else address
     linked = [urlsplit(urljoin(at, link)) for link in facts.links if not link.startswith(("#", "mailto:", "data:"))]
     paths = [part.path + (f"?{part.query}" if part.query else "") for part in linked if part.netloc in ("", "testserver")]
-    return [path for path in dict.fromkeys(paths) if path.startswith("/") and not _NOT_FOLLOWED.match(path)]
+    former = map(former_address, paths)
+    return [path for path in dict.fromkeys(former) if path.startswith("/") and not _NOT_FOLLOWED.match(path)]

@@ -80,7 +80,7 @@ def test_the_same_file_twice_changes_nothing_and_other_figures_are_kept_aside(tm
     assert "1 duplicate" in load(tmp_path, "Cloud,demo,2021-01-01,2021-02-01,,,100,DE,,1.1")
     told = load(tmp_path, "Cloud,demo,2021-01-01,2021-02-01,,,200,DE,,1.1")
     assert "1 quarantined conflict" in told
-    assert "The first figures stand" in told
+    assert "The first values are kept" in told
     assert figure(lab, year(lab)) == before
     assert before.energy_mj == 100 * 3_600_000_000
 
@@ -88,11 +88,11 @@ def test_the_same_file_twice_changes_nothing_and_other_figures_are_kept_aside(tm
 @pytest.mark.parametrize(
     ("row", "words"),
     [
-        ("Cloud,nowhere,2021-01-01,2021-02-01,,,100,DE,,", "there is no project 'nowhere'"),
+        ("Cloud,nowhere,2021-01-01,2021-02-01,,,100,DE,,", "unknown project 'nowhere'"),
         ("Cloud,demo,2021-01-01,2021-02-01,,,100,XX,,", "no lifecycle factor for zone 'XX'"),
         ("Cloud,demo,2021-01-01,2021-02-01,,,,DE,,", "no energy"),
         ("Cloud,demo,2021-01-01,2021-02-01,10,,,DE,,", "no energy"),
-        ("Cloud,demo,2021-01-01,2021-02-01,10,400,3,DE,,", "stands beside"),
+        ("Cloud,demo,2021-01-01,2021-02-01,10,400,3,DE,,", "both set"),
         ("Cloud,demo,2021-01-01,2021-02-01,,,1,,,", "neither zone nor g_per_kwh"),
         ("Cloud,demo,2021-01-01,2021-02-01,,,1,,0,", "not a possible grid factor"),
         ("Cloud,demo,2021-01-01,2021-02-01,,,1,DE,,0.9", "below 1"),

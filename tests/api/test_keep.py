@@ -8,7 +8,7 @@ import pytest
 from apps.core.clock import now_us
 from tests.api.conftest import Labs
 from tests.assets.support import bought
-from tests.dashboard.keeping import NEW, model, worked
+from tests.dashboard.replacement import NEW, model, worked
 
 Refused = Callable[..., dict[str, Any]]
 OWN = "te_kg=100&old_w=300&old_idle_w=0&new_idle_w=0&idle_hours=0&hours=6000&new_w=400&ratio=0.25&pue=1&g_per_kwh=100"
@@ -19,7 +19,7 @@ def test_it_works(labs: Labs) -> None:
     for caller in (labs.viewer, labs.member, labs.admin):
         told = caller("GET", f"assets/{card.pk}/keep/?new={model(NEW).pk}&{OWN}").json()
         assert told["verdict"] == "replace"
-        assert told["sentence"].startswith("Replace it: an NVIDIA GeForce RTX 4090 in its place pays back by ")
+        assert told["sentence"].startswith("Replace: an NVIDIA GeForce RTX 4090 pays back by ")
         assert told["break_even"]["value"]["years"] == "0.8333", "100 kg of 120 kg a year"
         assert told["break_even"]["low"] == told["break_even"]["value"] == told["break_even"]["high"]
         assert told["ways"][-1] == {

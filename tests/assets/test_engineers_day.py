@@ -36,9 +36,9 @@ def imported(lab: SmallLab, client: Client) -> list[Asset]:
     """Bring the spreadsheet as the page does, look at what it becomes, confirm."""
     address = client.post("/assets/import/", {"lines": own_csv()})["Location"]
     read = text_of(client.get(address))
-    assert "41 assets would be registered" in read
+    assert 'data-state="read" data-new="41"' in read
     assert 'data-pack="hubblo-cc-by-sa"' in read
-    assert client.post(address, {"do": "make"}).status_code == 302
+    assert client.post(address, {"action": "register"}).status_code == 302
     return list(Asset.objects.filter(lab=lab.lab, kind="gpu").order_by("pk"))
 
 

@@ -34,8 +34,8 @@ from apps.preflight.services.findings import decide
 from apps.runs.models import Run
 from apps.runs.services.fingerprints import put_fingerprint
 from apps.runs.services.runs import RunFacts, put_run
+from apps.trackers.mlflow.models import MlflowRun, MlflowSource
 from apps.trackers.mlflow.services.servers import SourceIn, add_source
-from apps.trackers.models import MlflowRun, MlflowSource
 from tests.api.conftest import add_person
 from tests.artifacts.support import edge, row
 from tests.artifacts.support import register_rows as artifacts_told

@@ -13,7 +13,7 @@ from apps.attribution.models import AttributionRule, Claim
 from apps.catalog.models import EmbodiedFigure
 from apps.preflight.models import DuplicateFinding, Preflight
 from apps.runs.models import Run
-from apps.trackers.models import MlflowSource
+from apps.trackers.mlflow.models import MlflowSource
 from tests.artifacts.support import digest
 from tests.builders import SmallLab
 

@@ -88,7 +88,7 @@ def test_ninety_per_cent_is_attributed_without_a_wrapped_command_and_the_rest_cl
     _a_day(lab)
     run_until_idle(worker="test")
     assert set(_shares(lab)) == {"~unattributed"}
-    answer = client.post("/rules/import/", {"lines": "\n".join(lines), "do": "make"})
+    answer = client.post("/rules/import/", {"lines": "\n".join(lines), "action": "create"})
     assert answer.status_code == 302, text_of(answer)
     run_until_idle(worker="test")
     shares = _shares(lab)
@@ -97,13 +97,13 @@ def test_ninety_per_cent_is_attributed_without_a_wrapped_command_and_the_rest_cl
     assert set(shares) == {*PROJECTS, "~unattributed"}
     page = text_of(client.get(f"/unattributed/?{PERIOD}"))
     found = {"\tcontainer:4f0ad1c2b3": "robots", "guest\tblender": "vision", "\t": "methods"}
-    assert page.count('name="line"') == len(found)
+    assert page.count('name="item"') == len(found)
     for line, project in found.items():
-        assert client.post(f"/unattributed/?{PERIOD}", {"line": [line], "project": project}).status_code == 302
+        assert client.post(f"/unattributed/?{PERIOD}", {"item": [line], "project": project}).status_code == 302
     after = _shares(lab)
     assert "~unattributed" not in after
     assert sum(after.values()) == whole
-    assert "Everything that was used has a project" in text_of(client.get(f"/unattributed/?{PERIOD}"))
+    assert 'data-unattributed="0"' in text_of(client.get(f"/unattributed/?{PERIOD}"))
 
 
 @pytest.fixture

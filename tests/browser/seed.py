@@ -64,7 +64,7 @@ def main() -> None:
         lab=small.lab, uuid=runs[0], state="finished", ended_us=begin + 40 * MINUTE, exit_code=0,  # type: ignore[arg-type]
         reported_energy_mj=1, bound_node=None,
     )  # fmt: skip
-    for best, run in enumerate(small.lab.runs.filter(uuid__in=runs[:2]), 1):
+    for best, run in enumerate(small.lab.runs.filter(uuid__in=runs[:2]).order_by("pk"), 1):
         put_fingerprint(run=run, payload=parsed())
         curve = [Point(step, begin, best / (step + 1)) for step in range(40)]
         add_points(lab=small.lab, uuid=run.uuid, points={"val_loss": curve}, bound_node=None, now=None)
@@ -94,8 +94,8 @@ def _server(small: Any, run: uuid.UUID, now: int) -> None:
     """Add an MLflow server that is away, of which one run was taken and one was not."""
     from apps.accounts.models import Project
     from apps.runs.models import Run
+    from apps.trackers.mlflow.models import MlflowRun, MlflowSource
     from apps.trackers.mlflow.services.servers import SourceIn, add_source
-    from apps.trackers.models import MlflowRun, MlflowSource
 
     project = Project.objects.get(lab=small.lab, slug="demo")
     register_rows = SourceIn(name="MLflow of the lab", address="http://127.0.0.1:9",

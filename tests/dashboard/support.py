@@ -85,6 +85,11 @@ def many_projects(lab: SmallLab, number: int, first: int = 1) -> None:
     run_until_idle(worker="test")
 
 
+def fields_with_errors(page: str) -> list[str]:
+    """Return the names of the form fields that show an error."""
+    return re.findall(r'data-field-error="([^"]+)"', page)
+
+
 def text_of(response: Any) -> str:
     """Return the body; of a page without the whitespace that only lays out its source."""
     content = b"".join(response.streaming_content) if response.streaming else response.content

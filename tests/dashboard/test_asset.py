@@ -17,7 +17,7 @@ from apps.core.units import US_PER_HOUR
 from apps.fleet.models import Device
 from tests.assets.support import KG, YEAR, bought
 from tests.builders import T0, SmallLab, W, push
-from tests.dashboard.support import assert_each_figure_explains_itself, queries, text_of
+from tests.dashboard.support import assert_each_figure_explains_itself, fields_with_errors, queries, text_of
 from tests.dashboard.test_assets import amounts
 
 NOW = T0 + 2 * YEAR * US_PER_HOUR  # 2028-11-01
@@ -58,13 +58,13 @@ def state() -> dict[str, Any]:
 def test_it_tells_the_whole_and_its_parts_exactly(lab: SmallLab, viewer: Client) -> None:
     asset = bought(lab)
     page = page_of(viewer, asset)
-    group = page[page.index('aria-label="What became of it"') :].split('<section class="card"')[0]
+    group = page[page.index('aria-label="Book value"') :].split('<section class="card"')[0]
     charged, balance, off, whole = amounts(group)
     assert charged + balance + off == whole == 120 * KG
     assert balance == 120 * KG - 120 * KG * (2 * YEAR + 1) // (4 * YEAR), "the hour at hand is charged"
     assert f"{'120 000 000 000'.replace(' ', chr(0x202F))} µg CO₂e exactly" in group
     assert "planned end" in page
-    assert "Record what happened" not in page
+    assert "data-record" not in page
 
 
 def test_its_chart_its_table_and_its_csv_hold_the_same_integers(lab: SmallLab, owner: Client) -> None:
@@ -99,27 +99,27 @@ def test_its_entries_say_what_each_did_and_the_reversed_are_struck_through(lab: 
     )
     entries = page_of(owner, asset)
     entries = entries[entries.index('id="entries"') :]
-    assert "wrote off" in entries
+    assert "written off" in entries
     assert 90 * KG in amounts(entries)
     assert "Evidence: WEEE 1" in entries
-    assert f'href="/assets/{asset.pk}/?do=reverse&amp;entry={gone.pk}#effect"' in entries
+    assert f'href="/assets/{asset.pk}/?action=reverse&amp;entry={gone.pk}#effect"' in entries
     undone = reverse(event=gone, by=lab.owner, now=NOW)
     entries = page_of(owner, asset)
     assert "<s>Disposed of to Shop</s>" in entries
-    assert f"nothing: reversed by {lab.owner.username}" in entries
-    assert f'href="/assets/{asset.pk}/?do=reverse&amp;entry={undone.pk}#effect">Undo' in entries
+    assert f"Reversed by {lab.owner.username}" in entries
+    assert f'href="/assets/{asset.pk}/?action=reverse&amp;entry={undone.pk}#effect">Restore' in entries
 
 
-@pytest.mark.parametrize(("do", "more"), KINDS)
-def test_every_entry_is_tried_before_it_is_kept(lab: SmallLab, owner: Client, do: str, more: dict[str, Any]) -> None:
+@pytest.mark.parametrize(("action", "more"), KINDS)
+def test_every_entry_is_tried_before_it_is_kept(lab: SmallLab, owner: Client, action: str, more: dict[str, Any]) -> None:
     create_project(lab=lab.lab, slug="vision", name="Vision", now=T0)
     asset = bought(lab, kind="server")
     asked = {
-        "do": do,
-        **({} if do == "opening" else DAY),
+        "action": action,
+        **({} if action == "opening" else DAY),
         **{k: lab.site.pk if v == "+site" else v for k, v in more.items()},
     }
-    asked |= {"from_day": "2026-11-02", "from_time": "09:00"} if do == "opening" else {}
+    asked |= {"from_day": "2026-11-02", "from_time": "09:00"} if action == "opening" else {}
     before = state()
     page = text_of(owner.get(f"/assets/{asset.pk}/", asked))
     assert state() == before, "looking records nothing"
@@ -130,23 +130,23 @@ def test_every_entry_is_tried_before_it_is_kept(lab: SmallLab, owner: Client, do
     assert response["Location"] == f"/assets/{asset.pk}/#entries"
     assert state() != before
     told = page_of(owner, asset)
-    if "Would be" in effect:  # what was told is what came
-        whole = [amounts(row)[-1] for row in effect.split("<tr>") if "Charged so far" in row]
+    if "data-changes" in page:  # what was told is what came
+        whole = [amounts(row)[-1] for row in effect.split("<tr>") if "<td>Charged</td>" in row]
         parts = Asset.objects.filter(parent=asset)
-        group = amounts(told[told.index('aria-label="What became of it"') :].split("<section")[0])
+        group = amounts(told[told.index('aria-label="Book value"') :].split("<section")[0])
         assert parts or not whole or whole == [group[0]]
 
 
 def test_a_preview_tells_what_is_written_off_and_who_bears_the_next_month(lab: SmallLab, owner: Client) -> None:
     create_project(lab=lab.lab, slug="vision", name="Vision", now=T0)
     asset = bought(lab)
-    page = page_of(owner, asset, "?do=dispose&from_day=2027-11-02&from_time=09:00")
+    page = page_of(owner, asset, "?action=dispose&from_day=2027-11-02&from_time=09:00")
     effect = page[page.index('id="effect"') :].split("</section>")[0]
     assert amounts(effect)[0] == 90 * KG
-    assert "would be written off" in effect
-    page = page_of(owner, asset, "?do=transfer&owner=vision&from_day=2027-11-02&from_time=09:00")
+    assert "data-written-off" in effect
+    page = page_of(owner, asset, "?action=transfer&owner=vision&from_day=2027-11-02&from_time=09:00")
     effect = page[page.index('id="effect"') :].split("</section>")[0]
-    assert "Still on the books" not in effect, "a new owner changes no sum"
+    assert "<td>Remaining</td>" not in effect, "a new owner changes no sum"
     month = 120 * KG * (2 * YEAR + 731) // (4 * YEAR) - 120 * KG * (2 * YEAR + 1) // (4 * YEAR)
     vision, labs = (amounts(row) for row in effect.split("<tr>")[2:])
     assert vision[2:] == [0, pytest.approx(month, abs=1)]
@@ -158,14 +158,14 @@ def test_reversal_and_its_undoing_are_tried_and_kept(lab: SmallLab, owner: Clien
     asset = bought(lab)
     gone = record(asset=asset, entry=Entry("dispose", at(YEAR)), by=lab.owner, now=NOW)
     charges = state()["charges"]
-    page = page_of(owner, asset, f"?do=reverse&entry={gone.pk}")
+    page = page_of(owner, asset, f"?action=reverse&entry={gone.pk}")
     assert "Written off" in page[page.index('id="effect"') :].split("</section>")[0]
-    owner.post(f"/assets/{asset.pk}/", {"do": "reverse", "entry": gone.pk})
+    owner.post(f"/assets/{asset.pk}/", {"action": "reverse", "entry": gone.pk})
     assert state()["charges"] != charges
     undone = LifecycleEvent.objects.get(reverses=gone)
-    owner.post(f"/assets/{asset.pk}/", {"do": "reverse", "entry": undone.pk})
+    owner.post(f"/assets/{asset.pk}/", {"action": "reverse", "entry": undone.pk})
     assert state()["charges"] == charges
-    response = owner.post(f"/assets/{asset.pk}/", {"do": "reverse", "entry": gone.pk})
+    response = owner.post(f"/assets/{asset.pk}/", {"action": "reverse", "entry": gone.pk})
     assert response.status_code == 409
     assert "reversed already" in text_of(response)
 
@@ -175,7 +175,7 @@ def test_an_upgrade_takes_one_part_out_and_puts_one_in(lab: SmallLab, owner: Cli
     old = bought(lab, name="Old card")
     record(asset=old, entry=Entry("move", at(1), parent=server), by=lab.owner, now=NOW)
     asked: dict[str, Any] = {
-        "do": "upgrade", "out": old.pk, "part_name": "NVIDIA H100 SXM5 80GB", "part_kind": "gpu", "part_kg": "150",
+        "action": "upgrade", "out": old.pk, "part_name": "NVIDIA H100 SXM5 80GB", "part_kind": "gpu", "part_kg": "150",
         "part_source": "NVIDIA PCF", **DAY,
     }  # fmt: skip
     page = text_of(owner.get(f"/assets/{server.pk}/", asked))
@@ -194,10 +194,10 @@ def test_an_upgrade_takes_one_part_out_and_puts_one_in(lab: SmallLab, owner: Cli
 def test_an_upgrade_is_written_whole_or_not_at_all(lab: SmallLab, owner: Client) -> None:
     server, loose = bought(lab, kind="server", name="gpu-01"), bought(lab)
     before = state()
-    for asked, words in (({"out": loose.pk}, "no part of it"), ({}, "Say which part"), ({"part_name": "x"}, "kind of part")):
-        response = owner.post(f"/assets/{server.pk}/", {"do": "upgrade", **asked, **DAY})
+    for asked, field in (({"out": loose.pk}, "out"), ({}, "out"), ({"part_name": "x"}, "part_kind")):
+        response = owner.post(f"/assets/{server.pk}/", {"action": "upgrade", **asked, **DAY})
         assert response.status_code == 400
-        assert words in text_of(response)
+        assert fields_with_errors(text_of(response)) == [field]
     assert state() == before
 
 
@@ -205,34 +205,35 @@ def test_a_meter_tells_of_one_asset(lab: SmallLab, owner: Client) -> None:
     push(lab.node, [W("gpu:GPU-1", 1000)])
     device = Device.objects.get(key="gpu:GPU-1")
     mine, other = bought(lab), bought(lab, name="Other")
-    asked = {"do": "meter", "meter": f"device:{device.pk}", **DAY}
+    asked = {"action": "meter", "meter": f"device:{device.pk}", **DAY}
     assert owner.post(f"/assets/{mine.pk}/", asked).status_code == 302
-    assert "Its use is told by" in page_of(owner, mine)
+    assert f'data-meter>Use measured by <a href="/devices/{device.key}/">' in page_of(owner, mine)
     response = owner.post(f"/assets/{other.pk}/", asked)
     assert response.status_code == 400
-    assert "tells the use of another asset" in text_of(response)
+    assert fields_with_errors(text_of(response)) == ["meter"]
     assert owner.post(f"/assets/{mine.pk}/", asked).status_code == 302, "its own is free to it"
 
 
 def test_its_states_are_told(lab: SmallLab, owner: Client) -> None:
-    assert "nothing is charged before it is put to use" in page_of(owner, bought(lab, deployed=False))
+    assert 'data-notice="stock"' in page_of(owner, bought(lab, deployed=False))
     unknown = page_of(owner, bought(lab, kg=None, name="Switch"))
-    assert "What making Switch emitted is not known" in unknown
-    assert "never as nothing" in unknown
-    assert "What became of it" not in unknown
-    assert "longer than was planned" in page_of(owner, bought(lab, years=1))
+    assert "data-embodied-unknown" in unknown
+    assert 'data-notice="unknown"' in unknown
+    assert 'aria-label="Book value"' not in unknown
+    assert 'data-notice="past-end"' in page_of(owner, bought(lab, years=1))
 
 
 def test_what_is_described_anew_changes_no_figure(lab: SmallLab, owner: Client) -> None:
     asset = bought(lab, serial="A", price_ucurrency=5_000_000, currency="EUR")
     charges = state()["charges"]
-    told = {"do": "describe", "name": "Renamed", "kind": "gpu", "serial": "B", "warranty": "2027-01-31", "price": "7.50"}
+    told = {"action": "describe", "name": "Renamed", "kind": "gpu", "serial": "B", "warranty": "2027-01-31", "price": "7.50"}
     assert owner.post(f"/assets/{asset.pk}/", {**told, "currency": "eur"}).status_code == 302
     asset.refresh_from_db()
     assert (asset.name, asset.serial, asset.price_ucurrency, asset.currency) == ("Renamed", "B", 7_500_000, "EUR")
     assert state()["charges"] == charges
     response = owner.post(f"/assets/{asset.pk}/", {**told, "currency": "EUR", "model_name": "No such thing 9000"})
-    assert "The catalogue has no" in text_of(response)
+    assert fields_with_errors(text_of(response)) == ["model_name"]
+    assert "No such thing 9000" in text_of(response)
 
 
 def test_queries_do_not_grow_with_its_life(lab: SmallLab, owner: Client) -> None:

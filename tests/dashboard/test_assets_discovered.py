@@ -11,7 +11,7 @@ from apps.core.clock import now_us
 from apps.core.units import US_PER_HOUR, hour_of
 from tests.assets.support import bought
 from tests.builders import T0, SmallLab, W, push
-from tests.dashboard.support import HOSTILE, assert_needs_sign_in, assert_only, queries, text_of
+from tests.dashboard.support import HOSTILE, assert_needs_sign_in, assert_only, fields_with_errors, queries, text_of
 
 
 @pytest.fixture
@@ -30,12 +30,12 @@ def seen(lab: SmallLab, number: int) -> None:
 def form(lab: SmallLab, **more: Any) -> dict[str, Any]:
     keys = [each.key for each in proposals(lab.lab)]
     typed = {f"bought_on:{key}": "2024-03-01" for key in keys} | {f"life:{key}": "5" for key in keys}
-    return {"line": keys, "do": "confirm", "owner": "demo", **typed, **{f"as:{key}": "new" for key in keys}, **more}
+    return {"item": keys, "action": "confirm", "owner": "demo", **typed, **{f"as:{key}": "new" for key in keys}, **more}
 
 
 def test_ticked_lines_become_assets(lab: SmallLab, owner: Client) -> None:
     page = text_of(owner.get("/assets/discovered/"))
-    assert "Collectors saw 2 things" in page
+    assert 'data-discovered="2"' in page
     assert "NVIDIA A100-SXM4-80GB" in page
     assert "data-would" in page
     assert 'value="2026-11-01"' in page, "bought on the day of enrolment, until somebody says better"
@@ -47,7 +47,7 @@ def test_ticked_lines_become_assets(lab: SmallLab, owner: Client) -> None:
     opening = LifecycleEvent.objects.get(asset=card, kind="purchase")
     assert (opening.life_hours, opening.hour) == (5 * 8760, hour_of(1_709_247_600_000_000))
     page = text_of(owner.get("/assets/discovered/"))
-    assert "Everything that collectors saw is registered." in page
+    assert 'data-empty="proposals"' in page
 
 
 def test_board_and_disks_are_matched_to_the_catalogue(lab: SmallLab, owner: Client) -> None:
@@ -66,7 +66,7 @@ def test_board_and_disks_are_matched_to_the_catalogue(lab: SmallLab, owner: Clie
     assert hdd.known.embodied is not None
     page = text_of(owner.get("/assets/discovered/"))
     assert "2 × Samsung SSD 990 PRO 2TB" in page
-    assert "Disks are not added" in page
+    assert "data-disks" in page
 
 
 def test_a_collector_cannot_forge_a_page_by_its_disks(lab: SmallLab, owner: Client) -> None:
@@ -79,11 +79,12 @@ def test_a_collector_cannot_forge_a_page_by_its_disks(lab: SmallLab, owner: Clie
 
 def test_dismissed_and_again(lab: SmallLab, owner: Client) -> None:
     keys = [each.key for each in proposals(lab.lab)]
-    owner.post("/assets/discovered/", {"line": keys, "do": "dismiss"})
+    owner.post("/assets/discovered/", {"item": keys, "action": "dismiss"})
     page = text_of(owner.get("/assets/discovered/"))
-    assert "or was set aside" in page
-    owner.post("/assets/discovered/", {"line": keys, "do": "again"})
-    assert "Collectors saw 2 things" in text_of(owner.get("/assets/discovered/"))
+    assert 'data-empty="proposals"' in page
+    assert 'value="restore"' in page
+    owner.post("/assets/discovered/", {"item": keys, "action": "restore"})
+    assert 'data-discovered="2"' in text_of(owner.get("/assets/discovered/"))
     assert not Asset.objects.exists()
 
 
@@ -91,10 +92,10 @@ def test_what_may_be_in_the_register_already_has_to_be_chosen(lab: SmallLab, own
     card = bought(lab, name="card of the spreadsheet", now=now_us())
     gpu = next(each.key for each in proposals(lab.lab) if each.device)
     assert "card of the spreadsheet" in text_of(owner.get("/assets/discovered/"))
-    answer = owner.post("/assets/discovered/", form(lab, line=[gpu], **{f"as:{gpu}": ""}))
+    answer = owner.post("/assets/discovered/", form(lab, item=[gpu], **{f"as:{gpu}": ""}))
     assert answer.status_code == 400
-    assert "counted twice" in text_of(answer)
-    assert owner.post("/assets/discovered/", form(lab, line=[gpu], **{f"as:{gpu}": str(card.pk)})).status_code == 302
+    assert fields_with_errors(text_of(answer)) == [f"as:{gpu}"]
+    assert owner.post("/assets/discovered/", form(lab, item=[gpu], **{f"as:{gpu}": str(card.pk)})).status_code == 302
     assert Asset.objects.count() == 1
     assert card.meters.get().device is not None
 
@@ -102,10 +103,10 @@ def test_what_may_be_in_the_register_already_has_to_be_chosen(lab: SmallLab, own
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"line": []}, "No line was chosen"), ({"do": "jump"}, "Nothing was chosen to do"),
-        ({"owner": "nosuch"}, "no such project"), ({"bought_on": "soon"}, "is not a day"), ({"life": "0"}, "longer than"),
-        ({"bought_on": "2999-01-01"}, "did not happen yet"), ({"as": "999999"}, "counted twice"),
-        ({"kind": "cpu"}, "no machine"),
+        ({"item": []}, "Select at least one"), ({"action": "jump"}, "Unknown action"),
+        ({"owner": "nosuch"}, 'data-field-error="owner"'), ({"bought_on": "soon"}, 'data-field-error="bought_on:'),
+        ({"life": "0"}, 'data-field-error="life:'), ({"bought_on": "2999-01-01"}, "future"),
+        ({"as": "999999"}, 'data-field-error="as:'), ({"kind": "cpu"}, 'data-field-error="kind:'),
     ],
 )  # fmt: skip
 def test_bad_input_is_told_and_writes_nothing(lab: SmallLab, owner: Client, change: dict[str, Any], words: str) -> None:
@@ -114,7 +115,7 @@ def test_bad_input_is_told_and_writes_nothing(lab: SmallLab, owner: Client, chan
         if name in sent:
             sent[name] = value
         else:
-            sent |= {f"{name}:{key}": value for key in sent["line"]}
+            sent |= {f"{name}:{key}": value for key in sent["item"]}
     answer = owner.post("/assets/discovered/", sent)
     assert answer.status_code == 400
     assert words in text_of(answer)
@@ -123,10 +124,9 @@ def test_bad_input_is_told_and_writes_nothing(lab: SmallLab, owner: Client, chan
 
 def test_roles_methods_queries_other_labs(lab: SmallLab, owner: Client, viewer: Client, outsider: Client) -> None:
     page = text_of(viewer.get("/assets/discovered/"))
-    assert "PIs and admins" in page
-    assert "Register" not in page
+    assert 'value="confirm"' not in page
     assert viewer.post("/assets/discovered/", form(lab)).status_code == 403
-    assert "No collector has seen anything yet" in text_of(outsider.get("/assets/discovered/"))
+    assert 'data-empty="nodes"' in text_of(outsider.get("/assets/discovered/"))
     before = queries(owner, "/assets/discovered/")
     for i in range(1, 6):
         seen(lab, i)

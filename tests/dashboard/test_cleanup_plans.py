@@ -217,7 +217,7 @@ def test_owners_see_it_on_every_page_they_open(
     assert 'data-mails="off"' in page
     assert 'data-recipients="notified"' in page
     assert "on every page" in page
-    for path in ("/", "/runs/", PAGE, "/lab/"):
+    for path in ("/", "/runs/", PAGE, "/settings/"):
         page = text_of(member.get(path))
         assert "2 of your artifacts can be deleted from ws-1 after" in page, path
         assert f'href="{_address(plan, "?mine=1")}"' in page

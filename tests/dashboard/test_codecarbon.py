@@ -1,4 +1,4 @@
-"""/tokens/codecarbon/: a token for an unmodified client, with the lines to copy."""
+"""/trackers/codecarbon/: a token for an unmodified client, with the lines to copy."""
 
 import re
 
@@ -8,12 +8,12 @@ from django.test import Client
 from apps.accounts.models import AuditEntry, Token
 from apps.fleet.models import Node
 from apps.fleet.selectors import measured_nodes
-from apps.trackers.models import CodeCarbonSource
+from apps.trackers.codecarbon.models import CodeCarbonSource
 from tests.builders import SmallLab
 from tests.dashboard.support import assert_needs_sign_in, assert_only, queries, text_of
 from tests.trackers.support import HARDWARE, Tracker, tracker
 
-PAGE = "/tokens/codecarbon/"
+PAGE = "/trackers/codecarbon/"
 
 
 def _form(lab: SmallLab, **more: str) -> dict[str, str]:
@@ -53,12 +53,12 @@ def test_of_a_machine(lab: SmallLab, owner: Client) -> None:
     source = CodeCarbonSource.objects.get()
     assert (source.bound, source.node) == (True, lab.node)
     assert "ws-1" in text_of(owner.get(PAGE))
-    assert "possible double count" not in text_of(owner.get(PAGE)).partition('id="sources"')[2]
+    assert "node-unknown" not in text_of(owner.get(PAGE))
 
 
 def test_without_a_machine_it_is_a_possible_double_count_and_no_machine_to_watch(lab: SmallLab, owner: Client) -> None:
     tracker(lab)
-    assert "not named: possible double count" in text_of(owner.get(PAGE))
+    assert 'data-warning="node-unknown"' in text_of(owner.get(PAGE))
     assert Node.objects.count() == 2
     assert list(measured_nodes(lab.lab)) == [lab.node]
     assert "told by CodeCarbon" in text_of(owner.get("/nodes/"))
@@ -68,34 +68,42 @@ def test_it_is_ended_on_tokens(lab: SmallLab, owner: Client) -> None:
     cc = tracker(lab)
     assert owner.post(f"/tokens/{Token.objects.get(kind='cc').public_id}/revoke/").status_code == 302
     assert cc.post("/runs", HARDWARE).status_code == 401
-    assert "ended" in text_of(owner.get(PAGE))
+    assert 'data-state="failed"' in text_of(owner.get(PAGE))
 
 
 @pytest.mark.parametrize(
-    ("change", "words"),
+    ("change", "field"),
     [
-        ({"name": ""}, "needs a name"),
-        ({"project": "nope"}, "Choose the project"),
-        ({"project": "a\x00b"}, "Choose the project"),
-        ({"node": "nope"}, "no such machine"),
-        ({"node": "7f1d3b52-2222-4333-8444-555566667777"}, "no such machine"),
-        ({"site": ""}, "at which site"),
-        ({"site": "99999"}, "no such site"),
-        ({"client_pue": "0.9"}, "between 1 and 10"),
-        ({"client_pue": "NaN"}, "between 1 and 10"),
-        ({"client_pue": "much"}, "is no PUE"),
-        ({"days": "7"}, "no choice of a life"),
+        ({"name": ""}, "name"),
+        ({"project": "nope"}, "project"),
+        ({"project": "a\x00b"}, "project"),
+        ({"node": "nope"}, "node"),
+        ({"node": "7f1d3b52-2222-4333-8444-555566667777"}, "node"),
+        ({"site": ""}, "site"),
+        ({"site": "99999"}, "site"),
+        ({"client_pue": "0.9"}, "client_pue"),
+        ({"client_pue": "NaN"}, "client_pue"),
+        ({"client_pue": "much"}, "client_pue"),
+        ({"days": "7"}, "days"),
     ],
 )
-def test_a_mistake_is_told_and_makes_nothing(lab: SmallLab, owner: Client, change: dict[str, str], words: str) -> None:
+def test_a_wrong_value_is_shown_at_its_field_and_creates_nothing(
+    lab: SmallLab, owner: Client, change: dict[str, str], field: str
+) -> None:
     response = owner.post(PAGE, _form(lab, **change))
     assert response.status_code == 400
-    assert words in text_of(response)
+    assert re.findall(r'data-field-error="(\w+)"', text_of(response)) == [field]
     assert CodeCarbonSource.objects.count() == 0
 
 
+def test_all_errors_are_shown_at_once_and_values_stay(lab: SmallLab, owner: Client) -> None:
+    page = text_of(owner.post(PAGE, _form(lab, name="", project="nope", client_pue="much")))
+    assert re.findall(r'data-field-error="(\w+)"', page) == ["name", "project", "client_pue"]
+    assert 'value="much"' in page
+
+
 def test_a_viewer_looks_and_makes_none(lab: SmallLab, viewer: Client) -> None:
-    assert "may look but not make" in text_of(viewer.get(PAGE))
+    assert "data-read-only" in text_of(viewer.get(PAGE))
     assert viewer.post(PAGE, _form(lab)).status_code == 403
     assert CodeCarbonSource.objects.count() == 0
 

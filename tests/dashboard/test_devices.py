@@ -53,9 +53,9 @@ def test_a_gpu_that_moved_and_came_back(lab: SmallLab, owner: Client, other: Nod
     rows = body.split("<tr>")[1:]
     assert [figures_on(row)[0][1] for row in rows] == [1, 808, 606, 101], "newest first, the hour of the move by itself"
     assert "ws-1" in rows[0]
-    assert "last seen" in rows[0]
+    assert "data-present" in rows[0]
     assert "gpu-01" in rows[1]
-    assert all(name in rows[2] for name in ("moved:", "ws-1", "gpu-01"))
+    assert all(name in rows[2] for name in ("data-moved", "ws-1", "gpu-01"))
     assert figures_on(foot)[0][1] == 1516
     assert assert_each_figure_explains_itself(owner, page) >= 7
 
@@ -64,10 +64,10 @@ def test_a_node_says_which_devices_left_and_when(lab: SmallLab, owner: Client, o
     _push(lab.node, 0, 101, 0)
     _push(other, 2, 202, 1)
     page = text_of(owner.get(f"/nodes/{lab.node.uuid}/?{PERIOD}"))
-    assert "left <time" in page
+    assert "removed <time" in page
     assert "2 Nov 2026 10:00" in page, "the end of its last hour here, in the lab's zone"
-    assert f'last seen in <a href="/nodes/{other.uuid}/">gpu-01</a>' in page
-    assert "left <time" not in text_of(owner.get(f"/nodes/{other.uuid}/?{PERIOD}"))
+    assert f'last measured in <a href="/nodes/{other.uuid}/">gpu-01</a>' in page
+    assert "removed <time" not in text_of(owner.get(f"/nodes/{other.uuid}/?{PERIOD}"))
 
 
 def test_keys_with_slashes_and_colons(lab: SmallLab, owner: Client) -> None:
@@ -82,11 +82,11 @@ def test_the_rest_of_a_node_and_a_device_without_energy(lab: SmallLab, owner: Cl
     set_static_power(node=lab.node, static_power_mw=50_000)
     use(lab)
     run_until_idle(worker="test")
-    assert "It is computed, and does not move" in text_of(owner.get(_address(f"host:{lab.node.uuid}")))
+    assert "data-overhead" in text_of(owner.get(_address(f"host:{lab.node.uuid}")))
     Device.objects.create(lab=lab.lab, key="gpu:GPU-silent", kind="gpu", node=lab.node)
     page = text_of(owner.get(_address("gpu:GPU-silent")))
-    assert "Nothing of it was measured yet" in page
-    assert "nothing measured in this period" in page
+    assert 'data-stays="0"' in page
+    assert "data-unmeasured" in page
 
 
 def test_anonymous_wrong_method_outsider_and_viewer(lab: SmallLab, owner: Client, outsider: Client, viewer: Client) -> None:

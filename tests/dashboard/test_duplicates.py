@@ -1,4 +1,4 @@
-"""/duplicates/, /duplicates.csv and /duplicates/<pk>/ ."""
+"""/runs/duplicates/, /runs/duplicates.csv and /runs/duplicates/<pk>/ ."""
 
 import csv
 import io
@@ -44,33 +44,34 @@ def repeats(lab: SmallLab, number: int = 1, *, first: int = 0, **facts: Any) -> 
     return [each for each in found if each is not None]
 
 
-def decided(client: Client, chosen: list[DuplicateFinding], do: str, reason: str = "", address: str = "/duplicates/") -> Any:
-    return client.post(address, {"line": [each.pk for each in chosen], "do": do, "reason": reason})
+def decided(client: Client, chosen: list[DuplicateFinding], action: str, reason: str = "") -> Any:
+    content = {"item": [finding.pk for finding in chosen], "action": action, "reason": reason}
+    return client.post("/runs/duplicates/", content)
 
 
 def test_the_inbox_lists_repeats_and_its_figures_explain_themselves(lab: SmallLab, owner: Client) -> None:
     repeats(lab, 2)
-    page = text_of(owner.get("/duplicates/"))
-    assert "2 runs wait" in page
+    page = text_of(owner.get("/runs/duplicates/"))
+    assert 'data-open="2"' in page
     assert "again-0-1.py" in page
     assert "before-0.py" in page
-    assert "Done already" in page
+    assert ">Duplicate<" in page.replace(" <", "<")
     assert assert_each_figure_explains_itself(owner, page) == 6
     assert 12_000_002 in [value for query, value in figures_on(page) if "subject=runs%3A" in query]
 
 
 def test_empty_says_how_to_ask_before(owner: Client) -> None:
-    page = text_of(owner.get("/duplicates/"))
+    page = text_of(owner.get("/runs/duplicates/"))
     assert "labcarbon-collect check -- python train.py" in page
-    assert "No repeat waits" in page
-    assert "none confirmed" in page
-    assert "nothing counted" in page
+    assert 'data-open="0"' in page
+    assert 'data-empty="confirmed"' in page
+    assert 'data-empty="avoided"' in page
 
 
 def test_what_was_not_measured_is_said(lab: SmallLab, owner: Client) -> None:
     stored(lab)
     judged(stored(lab, minutes=3))
-    page = text_of(owner.get("/duplicates/"))
+    page = text_of(owner.get("/runs/duplicates/"))
     assert "not measured" in page
     assert figures_on(page) == []
 
@@ -79,17 +80,17 @@ def test_filters_live_in_the_address(lab: SmallLab, owner: Client) -> None:
     repeats(lab)
     stored(lab, minutes=500, wire={"data": WEAK, "seeds": seeds(9)})
     judged(stored(lab, minutes=501, wire={"data": WEAK, "seeds": seeds(9)}, name="possible.py"))
-    assert "possible.py" not in text_of(owner.get("/duplicates/?certainty=verified"))
-    only = text_of(owner.get("/duplicates/?certainty=possible&verdict=duplicate&text=poss&project=~unattributed"))
+    assert "possible.py" not in text_of(owner.get("/runs/duplicates/?certainty=verified"))
+    only = text_of(owner.get("/runs/duplicates/?certainty=possible&verdict=duplicate&text=poss&project=~unattributed"))
     assert "possible.py" in only
     assert "again-0-1.py" not in only
-    assert "No finding fits" in text_of(owner.get("/duplicates/?verdict=near"))
-    assert "again-0-1.py" not in text_of(owner.get("/duplicates/?state=confirmed"))
+    assert 'data-empty="findings"' in text_of(owner.get("/runs/duplicates/?verdict=near"))
+    assert "again-0-1.py" not in text_of(owner.get("/runs/duplicates/?state=confirmed"))
 
 
 @pytest.mark.parametrize("query", ["state=x", "verdict=sweep", "certainty=x", "page=0", "page=x", "text=%00"])
 def test_bad_filters_are_told_in_words(owner: Client, query: str) -> None:
-    for address in ("/duplicates/", "/duplicates.csv") if not query.startswith("page") else ("/duplicates/",):
+    for address in ("/runs/duplicates/", "/runs/duplicates.csv") if not query.startswith("page") else ("/runs/duplicates/",):
         response = owner.get(f"{address}?{query}")
         assert response.status_code == 400
         assert "This cannot be shown as asked" in text_of(response)
@@ -99,21 +100,20 @@ def test_many_are_dismissed_at_once_with_a_reason_and_undone(lab: SmallLab, owne
     chosen = repeats(lab, 3)
     response = decided(owner, chosen, "dismissed")
     assert response.status_code == 400
-    assert "Say why" in text_of(response)
+    assert 'data-field-error="reason"' in text_of(response)
     assert decided(owner, chosen, "dismissed", "the loader draws at random").status_code == 302
     assert set(DuplicateFinding.objects.values_list("state", "reason")) == {("dismissed", "the loader draws at random")}
-    assert "No repeat waits" in text_of(owner.get("/duplicates/"))
-    assert "3 findings are open again" in text_of(
-        owner.post("/duplicates/?state=dismissed", {"line": [each.pk for each in chosen], "do": "undo"}, follow=True)
-    )
+    assert 'data-open="0"' in text_of(owner.get("/runs/duplicates/"))
+    content = {"item": [finding.pk for finding in chosen], "action": "undo"}
+    assert "3 findings are open again" in text_of(owner.post("/runs/duplicates/?state=dismissed", content, follow=True))
     assert AuditEntry.objects.filter(lab=lab.lab, action__startswith="repeat.").count() == 2
 
 
 def test_confirmed_repeats_are_summed(lab: SmallLab, owner: Client) -> None:
     chosen = repeats(lab, 2)
     decided(owner, chosen, "confirmed")
-    page = text_of(owner.get("/duplicates/"))
-    assert "Confirmed repeats used" in page
+    page = text_of(owner.get("/runs/duplicates/"))
+    assert 'data-empty="confirmed"' not in page
     assert 12_000_002 in [value for _, value in figures_on(page)]
     assert assert_each_figure_explains_itself(owner, page) == 2
 
@@ -121,25 +121,25 @@ def test_confirmed_repeats_are_summed(lab: SmallLab, owner: Client) -> None:
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        ({"do": "confirmed"}, "No line was chosen"),
-        ({"line": "x", "do": "confirmed"}, "no such line"),
-        ({"line": "999999", "do": "confirmed"}, "no such finding"),
-        ({"line": "1", "do": "burn"}, "Nothing was chosen"),
-        ({"line": "1", "do": "open"}, "Nothing was chosen"),
+        ({"action": "confirmed"}, "Select at least one finding"),
+        ({"item": "x", "action": "confirmed"}, "Select findings of the list"),
+        ({"item": "999999", "action": "confirmed"}, "No such finding"),
+        ({"item": "1", "action": "burn"}, "Unknown action"),
+        ({"item": "1", "action": "open"}, "Unknown action"),
     ],
 )
 def test_bad_decisions_are_told_in_words(owner: Client, content: dict[str, str], said: str) -> None:
-    response = owner.post("/duplicates/", content)
+    response = owner.post("/runs/duplicates/", content)
     assert response.status_code in (400, 404)
     assert said in text_of(response)
 
 
 def test_a_viewer_looks_and_does_not_decide(lab: SmallLab, viewer: Client) -> None:
     chosen = repeats(lab)
-    page = text_of(viewer.get("/duplicates/"))
-    assert 'name="line"' not in page
+    page = text_of(viewer.get("/runs/duplicates/"))
+    assert 'name="item"' not in page
     assert decided(viewer, chosen, "confirmed").status_code == 403
-    assert viewer.post(f"/duplicates/{chosen[0].pk}/", {"do": "confirmed"}).status_code == 403
+    assert viewer.post(f"/runs/duplicates/{chosen[0].pk}/", {"action": "confirmed"}).status_code == 403
     assert DuplicateFinding.objects.get().state == FindingState.OPEN
 
 
@@ -151,32 +151,32 @@ def test_a_member_decides_about_own_runs_only(lab: SmallLab) -> None:
     assert decided(bob, theirs, "confirmed").status_code == 409
     own = repeats(lab, first=1, user=user)
     assert decided(bob, own, "confirmed").status_code == 302
-    page = text_of(bob.get("/duplicates/?state=all"))
-    assert page.count('name="line"') == 1
+    page = text_of(bob.get("/runs/duplicates/?state=all"))
+    assert page.count('name="item"') == 1
     assert lab.owner.username not in page.split("</nav>")[1]
 
 
 def test_an_outsider_finds_nothing(lab: SmallLab, outsider: Client) -> None:
     chosen = repeats(lab)
-    assert "again-0-1.py" not in text_of(outsider.get("/duplicates/?state=all"))
-    assert text_of(outsider.get("/duplicates.csv")).count("\n") == 1
-    assert outsider.get(f"/duplicates/{chosen[0].pk}/").status_code == 404
+    assert "again-0-1.py" not in text_of(outsider.get("/runs/duplicates/?state=all"))
+    assert text_of(outsider.get("/runs/duplicates.csv")).count("\n") == 1
+    assert outsider.get(f"/runs/duplicates/{chosen[0].pk}/").status_code == 404
     assert decided(outsider, chosen, "confirmed").status_code == 404
-    assert outsider.post(f"/duplicates/{chosen[0].pk}/", {"do": "confirmed"}).status_code == 404
+    assert outsider.post(f"/runs/duplicates/{chosen[0].pk}/", {"action": "confirmed"}).status_code == 404
 
 
 def test_methods_and_sign_in(lab: SmallLab, owner: Client) -> None:
     (found,) = repeats(lab)
-    for address in ("/duplicates/", "/duplicates.csv", f"/duplicates/{found.pk}/"):
+    for address in ("/runs/duplicates/", "/runs/duplicates.csv", f"/runs/duplicates/{found.pk}/"):
         assert_needs_sign_in(address)
-    assert_only(owner, "/duplicates/", "GET", "POST")
-    assert_only(owner, f"/duplicates/{found.pk}/", "GET", "POST")
-    assert_only(owner, "/duplicates.csv", "GET")
+    assert_only(owner, "/runs/duplicates/", "GET", "POST")
+    assert_only(owner, f"/runs/duplicates/{found.pk}/", "GET", "POST")
+    assert_only(owner, "/runs/duplicates.csv", "GET")
 
 
 def test_csv(lab: SmallLab, owner: Client) -> None:
     (found,) = repeats(lab)
-    rows = list(csv.DictReader(io.StringIO(text_of(owner.get("/duplicates.csv")))))
+    rows = list(csv.DictReader(io.StringIO(text_of(owner.get("/runs/duplicates.csv")))))
     assert [(row["run"], row["verdict"], row["energy_mj"]) for row in rows] == [
         (str(found.run.uuid), "duplicate", "6000001")
     ]
@@ -184,20 +184,20 @@ def test_csv(lab: SmallLab, owner: Client) -> None:
 
 def test_the_number_of_queries_does_not_depend_on_rows(lab: SmallLab, owner: Client) -> None:
     repeats(lab)
-    few = queries(owner, "/duplicates/")
+    few = queries(owner, "/runs/duplicates/")
     repeats(lab, 12, first=1)
-    assert queries(owner, "/duplicates/") == few
+    assert queries(owner, "/runs/duplicates/") == few
 
 
 def test_a_finding_side_by_side(lab: SmallLab, owner: Client) -> None:
     (found,) = repeats(lab)
     spend(lab, found.original, 5_000_003, minute=50)
     metric(found.original, "val/acc", 0.91)
-    page = text_of(owner.get(f"/duplicates/{found.pk}/"))
-    assert "repeats what was run before" in page
-    assert "All parts were compared by content" in page
-    assert "val/acc 0.91" in page
-    assert "no metric was told" in page
+    page = text_of(owner.get(f"/runs/duplicates/{found.pk}/"))
+    assert 'data-verdict="duplicate"' in page
+    assert 'data-certainty="verified"' in page
+    assert 'data-metric="0.91"' in page
+    assert page.count("data-metric") == 1
     assert assert_each_figure_explains_itself(owner, page) == 4
 
 
@@ -210,39 +210,39 @@ def test_a_near_one_shows_both_values(lab: SmallLab, owner: Client) -> None:
     stored(lab, wire=lr(0.1))
     found = judged(stored(lab, minutes=3, wire={**lr(0.10000000001), "hardware": {"gpus": "8 × V100"}}))
     assert found is not None
-    page = text_of(owner.get(f"/duplicates/{found.pk}/"))
-    assert "is nearly what was run before" in page
+    page = text_of(owner.get(f"/runs/duplicates/{found.pk}/"))
+    assert 'data-verdict="near"' in page
     for text in ("0.10000000001", ">0.1<", "8 × V100", "2 × NVIDIA A100"):
         assert text in page
 
 
 def test_decide_and_undo_on_the_finding(lab: SmallLab, owner: Client) -> None:
     (found,) = repeats(lab)
-    address = f"/duplicates/{found.pk}/"
-    page = text_of(owner.post(address, {"do": "intentional", "reason": "asked by a reviewer"}, follow=True))
+    address = f"/runs/duplicates/{found.pk}/"
+    page = text_of(owner.post(address, {"action": "intentional", "reason": "asked by a reviewer"}, follow=True))
     assert "asked by a reviewer" in page
-    assert "On purpose" in page
-    owner.post(address, {"do": "undo"})
+    assert 'data-state="intentional"' in page
+    owner.post(address, {"action": "undo"})
     assert DuplicateFinding.objects.get().state == FindingState.OPEN
-    response = owner.post(address, {"do": "dismissed"})
+    response = owner.post(address, {"action": "dismissed"})
     assert response.status_code == 400
-    assert "Say why" in text_of(response)
+    assert 'data-field-error="reason"' in text_of(response)
 
 
 def test_a_parameter_is_no_longer_counted_and_counted_again(lab: SmallLab, owner: Client) -> None:
     project = Project.objects.get(lab=lab.lab, slug="demo")
     (found,) = repeats(lab, charged_project=project)
-    address = f"/duplicates/{found.pk}/"
-    assert "should not count in" in text_of(owner.get(address))
-    page = text_of(owner.post(address, {"do": "ignore", "name": "epochs"}, follow=True))
-    assert "epochs no longer counts" in page
+    address = f"/runs/duplicates/{found.pk}/"
+    assert 'data-form="ignore-parameter"' in text_of(owner.get(address))
+    page = text_of(owner.post(address, {"action": "ignore", "name": "epochs"}, follow=True))
+    assert "now ignores epochs" in page
     assert IgnoredParameter.objects.get().name == "epochs"
     run_until_idle(worker="test")
-    assert "Count it again" in text_of(owner.get(address))
-    owner.post(address, {"do": "count", "name": "epochs"})
+    assert 'data-form="count-parameter"' in text_of(owner.get(address))
+    owner.post(address, {"action": "count", "name": "epochs"})
     assert not IgnoredParameter.objects.exists()
     for name in ("no-such", "a\x00"):
-        assert owner.post(address, {"do": "ignore", "name": name}).status_code == 400
+        assert owner.post(address, {"action": "ignore", "name": name}).status_code == 400
     acts = set(AuditEntry.objects.filter(lab=lab.lab).values_list("action", flat=True))
     assert {"parameter.ignored", "parameter.counted"} <= acts
 
@@ -251,7 +251,7 @@ def test_a_member_does_not_change_what_counts(lab: SmallLab) -> None:
     user = User.objects.create_user(username="bob")
     Membership.objects.create(lab=lab.lab, user=user, role=Role.MEMBER)
     (found,) = repeats(lab, user=user, charged_project=Project.objects.get(lab=lab.lab, slug="demo"))
-    assert client_of(user).post(f"/duplicates/{found.pk}/", {"do": "ignore", "name": "epochs"}).status_code == 403
+    assert client_of(user).post(f"/runs/duplicates/{found.pk}/", {"action": "ignore", "name": "epochs"}).status_code == 403
 
 
 def test_avoided_counts_after_a_week_and_never_before(lab: SmallLab, owner: Client) -> None:
@@ -266,21 +266,21 @@ def test_avoided_counts_after_a_week_and_never_before(lab: SmallLab, owner: Clie
             level="warn", matches=[str(run.uuid)], outcome="stopped",
         )  # fmt: skip
         Avoided.objects.create(lab=lab.lab, preflight=asked, run=run, f1=1, at_us=now - days * 24 * US_PER_HOUR)
-    page = text_of(owner.get("/duplicates/"))
-    assert "counted if nobody runs it until" in page
-    assert "Avoided, at least" in page
+    page = text_of(owner.get("/runs/duplicates/"))
+    assert 'data-avoided="counted"' in page
+    assert 'data-avoided="waiting"' in page
     assert [value for query, value in figures_on(page) if "runs%3A" in query and "energy_mj" in query] == [6_000_001]
     assert assert_each_figure_explains_itself(owner, page) == 6
     Run.objects.filter(pk=run.pk).update(state=RunState.FAILED)
-    page = text_of(owner.get("/duplicates/"))
-    assert "the other run did not go so" in page
+    page = text_of(owner.get("/runs/duplicates/"))
+    assert page.count('data-avoided="unexpected"') == 2
     assert "runs%3A" not in page
 
 
 def test_hostile_names_stay_text(lab: SmallLab, owner: Client) -> None:
     (found,) = repeats(lab, name=HOSTILE, host=HOSTILE)
     decided(owner, [found], "dismissed", HOSTILE)
-    for address in ("/duplicates/?state=all", f"/duplicates/{found.pk}/"):
+    for address in ("/runs/duplicates/?state=all", f"/runs/duplicates/{found.pk}/"):
         page = text_of(owner.get(address))
         assert "<script>alert" not in page
         assert "<img src=x" not in page
@@ -288,4 +288,12 @@ def test_hostile_names_stay_text(lab: SmallLab, owner: Client) -> None:
 
 
 def test_the_rail_shows_runs(owner: Client) -> None:
-    assert '<a href="/runs/" aria-current="page">Runs</a>' in text_of(owner.get("/duplicates/"))
+    assert '<a href="/runs/" aria-current="page">Runs</a>' in text_of(owner.get("/runs/duplicates/"))
+
+
+def test_a_refused_decision_keeps_its_reason(lab: SmallLab, owner: Client) -> None:
+    page = text_of(owner.post("/runs/duplicates/", {"action": "dismissed", "reason": "the loader draws at random"}))
+    assert "Select at least one finding" in page
+    assert repeats(lab)
+    page = text_of(owner.post("/runs/duplicates/", {"action": "dismissed", "reason": "the loader draws at random"}))
+    assert 'value="the loader draws at random"' in page

@@ -15,16 +15,16 @@ from tests.dashboard.support import (
     use,
 )
 
-FORM = {"policy": "by_energy", "from_day": "2026-11-01"}
+FORM = {"action": "set", "policy": "by_energy", "from_day": "2026-11-01"}
 
 
 def test_recording_spreads_and_withdrawing_shows_idle_again(lab: SmallLab, owner: Client) -> None:
     use(lab, runs=2)
-    assert "shown apart" in text_of(owner.get("/idle/"))
+    assert 'data-policy="' not in text_of(owner.get("/settings/idle/"))
     before = figures_on(text_of(owner.get(f"/projects/?{PERIOD}")))
-    assert owner.post("/idle/", FORM).status_code == 302
-    page = text_of(owner.get("/idle/"))
-    assert "spread by energy used" in page
+    assert owner.post("/settings/idle/", FORM).status_code == 302
+    page = text_of(owner.get("/settings/idle/"))
+    assert 'data-policy="by_energy"' in page
     assert "Demo 100 %" in page
     overview = text_of(owner.get(f"/?{PERIOD}"))
     assert "Idle, nobody using it" not in overview
@@ -32,29 +32,34 @@ def test_recording_spreads_and_withdrawing_shows_idle_again(lab: SmallLab, owner
     assert "Its share of idle energy" in project
     assert assert_each_figure_explains_itself(owner, project) > 8
     row = IdlePolicy.objects.get()
-    assert owner.post("/idle/", {"withdraw": str(row.from_hour)}).status_code == 302
+    assert owner.post("/settings/idle/", {"action": "withdraw", "from_hour": str(row.from_hour)}).status_code == 302
     assert figures_on(text_of(owner.get(f"/projects/?{PERIOD}"))) == before
 
 
 @pytest.mark.parametrize(
     ("wrong", "words"),
-    [({"policy": "gone"}, "is not a policy"), ({"from_day": "soon"}, "is not a day"), ({"withdraw": "x"}, "no such policy"),
-     ({"withdraw": "9" * 18}, "no such policy"), ({"from_day": "9999-12-31"}, "out of range")],
-)  # fmt: skip
+    [
+        ({"policy": "gone"}, 'data-field-error="policy"'),
+        ({"from_day": "soon"}, 'data-field-error="from_day"'),
+        ({"action": "withdraw", "from_hour": "x"}, "No such policy"),
+        ({"action": "withdraw", "from_hour": "9" * 18}, "No such policy"),
+        ({"from_day": "9999-12-31"}, 'data-field-error="from_day"'),
+    ],
+)
 def test_mistakes_are_told(lab: SmallLab, owner: Client, wrong: dict[str, str], words: str) -> None:
-    answer = owner.post("/idle/", {**FORM, **wrong})
+    answer = owner.post("/settings/idle/", {**FORM, **wrong})
     assert answer.status_code == 400
     assert words in text_of(answer)
     assert not IdlePolicy.objects.exists()
 
 
 def test_roles_labs_methods(lab: SmallLab, owner: Client, viewer: Client, outsider: Client) -> None:
-    owner.post("/idle/", FORM)
+    owner.post("/settings/idle/", FORM)
     row = IdlePolicy.objects.get()
-    assert "spread by energy used" in text_of(viewer.get("/idle/"))
-    assert viewer.post("/idle/", FORM).status_code == 403
-    assert "shown apart" in text_of(outsider.get("/idle/"))
-    outsider.post("/idle/", {"withdraw": str(row.from_hour)})
+    assert 'data-policy="by_energy"' in text_of(viewer.get("/settings/idle/"))
+    assert viewer.post("/settings/idle/", FORM).status_code == 403
+    assert 'data-policy="' not in text_of(outsider.get("/settings/idle/"))
+    outsider.post("/settings/idle/", {"action": "withdraw", "from_hour": str(row.from_hour)})
     assert IdlePolicy.objects.get() == row
-    assert_needs_sign_in("/idle/")
-    assert_only(owner, "/idle/", "GET", "POST")
+    assert_needs_sign_in("/settings/idle/")
+    assert_only(owner, "/settings/idle/", "GET", "POST")

@@ -132,7 +132,7 @@ def test_a_sign_in_link_leads_to_its_lab(lab: SmallLab, other: SmallLab) -> None
 PAGES = (
     f"/?{PERIOD}", "/overview/table/?" + PERIOD, "/overview/hardware/?" + PERIOD, "/overview.csv?" + PERIOD,
     "/projects/?" + PERIOD, "/runs/", "/runs.csv",
-    "/nodes/?" + PERIOD, "/people/", "/tokens/", "/lab/", "/audit/", "/audit.csv", "/api/v1/runs/",
+    "/nodes/?" + PERIOD, "/people/", "/tokens/", "/settings/", "/audit/", "/audit.csv", "/api/v1/runs/",
     "/api/v1/figures/?metric=energy_mj&from=2026-11-01T00:00Z&to=2026-11-10T00:00Z&group_by=project",
 )  # fmt: skip
 

@@ -1,5 +1,6 @@
 """/trackers/mlflow/: servers that are polled, added, tried, changed, switched and removed."""
 
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -9,7 +10,7 @@ from apps.accounts.choices import Role
 from apps.accounts.models import AuditEntry, Membership, Project, User
 from apps.core.models import Job
 from apps.runs.models import Run
-from apps.trackers.models import MlflowRun, MlflowSource
+from apps.trackers.mlflow.models import MlflowRun, MlflowSource
 from tests.builders import T0, SmallLab
 from tests.dashboard.support import (
     assert_each_figure_explains_itself,
@@ -41,7 +42,7 @@ def test_a_server_is_added_and_tried_at_once(lab: SmallLab, owner: Client, fake:
     fake.experiments = {str(i): f"e{i}" for i in range(12)}
     page = text_of(owner.post(PAGE, _form(lab, fake.address), follow=True))
     assert "Reached, MLflow 3.4.0, 12 experiments." in page
-    assert "has not answered yet" in page
+    assert "data-no-response" in page
     assert "export MLFLOW_ENABLE_SYSTEM_METRICS_LOGGING=true" in page
     assert f"export MLFLOW_TRACKING_URI={fake.address}" in page
     assert "pip install ./collector" in page
@@ -67,7 +68,7 @@ def test_a_password_is_sealed_and_never_shown(lab: SmallLab, owner: Client, fake
     assert "hunter2" not in wrong
     assert "ada" in wrong
     # left empty, it stays
-    owner.post(f"{PAGE}{source.pk}/", {**told, "do": "save", "secret": "", "name": "Renamed"})
+    owner.post(f"{PAGE}{source.pk}/", {**told, "action": "save", "secret": "", "name": "Renamed"})
     after = MlflowSource.objects.get()
     assert (after.name, after.secret) == ("Renamed", source.secret)
 
@@ -86,32 +87,41 @@ def test_experiments_by_name(lab: SmallLab, owner: Client, fake: FakeMlflow) -> 
 
 
 @pytest.mark.parametrize(
-    ("change", "words"),
+    ("change", "field"),
     [
-        ({"name": ""}, "needs a name"),
-        ({"address": "mlflow.example.org"}, "starts with https://"),
-        ({"address": "https://ada:pw@mlflow.example.org"}, "must not contain a user or a password"),
-        ({"sign_in": "magic"}, "no way to sign in"),
-        ({"sign_in": "password", "user": ""}, "belongs to a user"),
-        ({"sign_in": "token"}, "password or token is missing"),
-        ({"sign_in": "token", "secret": "a\nb"}, "no password or token"),
-        ({"sign_in": "token", "secret": "tökén"}, "A token has plain letters"),
-        ({"project": ""}, "No experiment would be read"),
-        ({"project": "nope"}, "no project &#x27;nope&#x27;"),
-        ({"patterns": "vision"}, "Line 1 of the experiments"),
-        ({"patterns": "vision = nope"}, "no project"),
-        ({"patterns": "\n".join(f"e{i} = demo" for i in range(60))}, "At most 50 lines"),
-        ({"node": "nope"}, "no such machine"),
-        ({"site": ""}, "Say where its runs compute"),
-        ({"site": "99999"}, "no such site"),
-        ({"name": "a\x00b"}, "cannot be stored"),
+        ({"name": ""}, "name"),
+        ({"address": "mlflow.example.org"}, "address"),
+        ({"address": "https://ada:pw@mlflow.example.org"}, "address"),
+        ({"sign_in": "magic"}, "sign_in"),
+        ({"sign_in": "password", "user": ""}, "user"),
+        ({"sign_in": "token"}, "secret"),
+        ({"sign_in": "token", "secret": "a\nb"}, "secret"),
+        ({"sign_in": "token", "secret": "tökén"}, "secret"),
+        ({"project": ""}, "project"),
+        ({"project": "nope"}, "project"),
+        ({"patterns": "vision"}, "patterns"),
+        ({"patterns": "vision = nope"}, "patterns"),
+        ({"patterns": "\n".join(f"e{i} = demo" for i in range(60))}, "patterns"),
+        ({"node": "nope"}, "node"),
+        ({"site": ""}, "site"),
+        ({"site": "99999"}, "site"),
+        ({"name": "a\x00b"}, "name"),
     ],
 )
-def test_a_mistake_is_told_and_makes_nothing(lab: SmallLab, owner: Client, change: dict[str, str], words: str) -> None:
+def test_a_wrong_value_is_shown_at_its_field_and_adds_nothing(
+    lab: SmallLab, owner: Client, change: dict[str, str], field: str
+) -> None:
     response = owner.post(PAGE, _form(lab, "http://127.0.0.1:1", **change))
     assert response.status_code == 400
-    assert words in text_of(response)
+    assert re.findall(r'data-field-error="(\w+)"', text_of(response)) == [field]
     assert MlflowSource.objects.count() == 0
+
+
+def test_each_wrong_line_of_the_experiments_is_named(lab: SmallLab, owner: Client) -> None:
+    page = text_of(owner.post(PAGE, _form(lab, "http://127.0.0.1:1", patterns="vision\na = demo\nb = nope")))
+    assert "Line 1" in page
+    assert "Line 2" not in page
+    assert "Line 3" in page
 
 
 def test_the_same_server_twice_is_a_mistake(lab: SmallLab, owner: Client, fake: FakeMlflow) -> None:
@@ -126,21 +136,21 @@ def test_what_was_read_and_what_was_not(lab: SmallLab, owner: Client, fake: Fake
     fake.add("a2", start_ms=0)
     poll(source)
     page = text_of(owner.get(f"{PAGE}{source.pk}/"))
-    assert "1 run taken" in page
-    assert "1 read, of 1" in page
-    assert "tells no start of it" in page
+    assert 'data-imported-runs="1"' in page
+    assert 'data-experiments="1/1"' in page
+    assert page.count("data-import-problem") == 1
     fake.faults["*"] = (401, {}, b"")
     poll(source)
     page = text_of(owner.get(f"{PAGE}{source.pk}/"))
     assert "wants a user and password or a token" in page
-    assert "Nothing is lost: it is asked again" in page
-    assert "does not answer" in text_of(owner.get(PAGE))
+    assert "data-problem" in page
+    assert 'data-state="failed"' in text_of(owner.get(PAGE))
 
 
 def test_its_clock_is_told(lab: SmallLab, owner: Client, fake: FakeMlflow) -> None:
     source = source_at(fake, lab)
     MlflowSource.objects.update(skew_us=7 * 60_000_000)
-    assert "7 minutes behind this server&#x27;s" in text_of(owner.get(f"{PAGE}{source.pk}/")).replace("'", "&#x27;")
+    assert "7 minutes behind" in text_of(owner.get(f"{PAGE}{source.pk}/"))
     MlflowSource.objects.update(skew_us=-7 * 60_000_000)
     assert "7 minutes ahead of" in text_of(owner.get(f"{PAGE}{source.pk}/"))
 
@@ -148,24 +158,24 @@ def test_its_clock_is_told(lab: SmallLab, owner: Client, fake: FakeMlflow) -> No
 def test_test_read_switch_and_remove(lab: SmallLab, owner: Client, fake: FakeMlflow) -> None:
     source = source_at(fake, lab)
     here = f"{PAGE}{source.pk}/"
-    assert "Reached, MLflow" in text_of(owner.post(here, {"do": "test"}, follow=True))
+    assert "Reached, MLflow" in text_of(owner.post(here, {"action": "test"}, follow=True))
     Job.objects.all().delete()
-    assert "read in a moment" in text_of(owner.post(here, {"do": "read"}, follow=True))
+    assert "polled now" in text_of(owner.post(here, {"action": "read"}, follow=True))
     assert Job.objects.get().kind == "trackers.mlflow"
-    assert "switched off" in text_of(owner.post(here, {"do": "off"}, follow=True))
-    assert "read every minute" not in text_of(owner.get(here))
-    assert "switched on" in text_of(owner.post(here, {"do": "on"}, follow=True))
-    assert "Remove it" in text_of(owner.get(f"{here}?remove=1"))
-    assert "Remove it" not in text_of(owner.get(here))
-    assert "is removed" in text_of(owner.post(here, {"do": "remove"}, follow=True))
+    assert "was disabled" in text_of(owner.post(here, {"action": "off"}, follow=True))
+    assert 'data-state="running"' not in text_of(owner.get(here))
+    assert "was enabled" in text_of(owner.post(here, {"action": "on"}, follow=True))
+    assert 'value="remove"' in text_of(owner.get(f"{here}?remove=1"))
+    assert 'value="remove"' not in text_of(owner.get(here))
+    assert "was removed" in text_of(owner.post(here, {"action": "remove"}, follow=True))
     assert owner.get(here).status_code == 404
-    response = owner.post(PAGE, {"do": "x"})
+    response = owner.post(PAGE, {"action": "x"})
     assert response.status_code == 400
 
 
 def test_an_unknown_act_is_told(lab: SmallLab, owner: Client, fake: FakeMlflow) -> None:
-    response = owner.post(f"{PAGE}{source_at(fake, lab).pk}/", {"do": "explode"})
-    assert (response.status_code, "cannot be done to a server" in text_of(response)) == (400, True)
+    response = owner.post(f"{PAGE}{source_at(fake, lab).pk}/", {"action": "explode"})
+    assert (response.status_code, "Unknown action" in text_of(response)) == (400, True)
 
 
 def test_viewers_and_members_look_and_change_nothing(lab: SmallLab, viewer: Client, fake: FakeMlflow) -> None:
@@ -177,9 +187,9 @@ def test_viewers_and_members_look_and_change_nothing(lab: SmallLab, viewer: Clie
     for client in (viewer, member):
         for address in (PAGE, f"{PAGE}{source.pk}/"):
             page = without_secrets(text_of(client.get(address)))
-            assert 'name="do"' not in page
-            assert "Add a server" not in page
-            assert client.post(address, {**_form(lab, "http://127.0.0.1:1"), "do": "remove"}).status_code == 403
+            assert 'name="action"' not in page
+            assert "data-form" not in page
+            assert client.post(address, {**_form(lab, "http://127.0.0.1:1"), "action": "remove"}).status_code == 403
     assert MlflowSource.objects.filter(removed_us=None).count() == 1
 
 
@@ -187,7 +197,7 @@ def test_another_labs_server_is_not_there(lab: SmallLab, outsider: Client, fake:
     source = source_at(fake, lab, name="our secret server")
     assert "our secret server" not in text_of(outsider.get(PAGE))
     assert outsider.get(f"{PAGE}{source.pk}/").status_code == 404
-    assert outsider.post(f"{PAGE}{source.pk}/", {"do": "remove"}).status_code == 404
+    assert outsider.post(f"{PAGE}{source.pk}/", {"action": "remove"}).status_code == 404
     for choice in ({"node": str(lab.node.uuid)}, {"site": str(lab.site.pk)}):
         told = {**_form(lab, "http://127.0.0.1:1"), "project": "", "patterns": "x = default", "site": "", **choice}
         assert outsider.post(PAGE, told).status_code == 400
@@ -219,7 +229,7 @@ def test_a_runs_page_says_what_mlflow_told(lab: SmallLab, owner: Client, fake: F
     poll(source_at(fake, lab))
     page = text_of(owner.get(f"/runs/{Run.objects.get().uuid}/"))
     assert assert_each_figure_explains_itself(owner, page) > 0
-    for words in ("Told by MLflow", "alone tells of this run", "of 1 card, sampled", "Nobody told on which machine"):
+    for words in ('data-tracker="mlflow"', 'data-warning="node-unknown"', "only source", "1 GPU"):
         assert words in page
     assert "6,000,000" in page or "1.67" in page
 
@@ -229,7 +239,7 @@ def test_a_server_that_stays_away_stands_on_the_overview(lab: SmallLab, owner: C
     fake.faults["*"] = (500, {}, b"")
     for failures in (1, 2, 3):
         poll(source)
-        assert ("MLflow does not answer" in text_of(owner.get("/"))) == (failures == 3)
+        assert ("MLflow does not respond" in text_of(owner.get("/"))) == (failures == 3)
     fake.faults.clear()
     poll(source)
-    assert "MLflow does not answer" not in text_of(owner.get("/"))
+    assert "MLflow does not respond" not in text_of(owner.get("/"))

@@ -64,7 +64,7 @@ def test_one_node(lab: SmallLab, owner: Client) -> None:
     page = text_of(owner.get(f"/nodes/{lab.node.uuid}/?{PERIOD}"))
     body, foot = page[page.index("<tbody>") : page.index("<tfoot>")], page[page.index("<tfoot>") :]
     assert sum(value for _, value in figures_on(body)) == figures_on(foot)[0][1]
-    assert "Nobody said what it draws" in page
+    assert 'data-overhead-watts=""' in page
     assert "2-socket server: 125.5 W (51.5–218 W)" in page
     assert assert_each_figure_explains_itself(owner, page) >= 5
 
@@ -74,7 +74,7 @@ def test_a_device_that_moved_says_so(lab: SmallLab, owner: Client) -> None:
     other = _node(lab, 5)
     push(other, [W(gpu(), 99, start_us=T0 + 3_600_000_000, end_us=T0 + 3_660_000_000, seq=90)])
     page = text_of(owner.get(f"/nodes/{other.uuid}/?{PERIOD}"))
-    assert "part of it in another node" in page
+    assert "data-moved" in page
     assert_each_figure_explains_itself(owner, page)
 
 
@@ -90,7 +90,7 @@ def test_a_device_that_moved_says_so(lab: SmallLab, owner: Client) -> None:
 def test_the_rest_of_a_node(lab: SmallLab, owner: Client, form: dict[str, str], milliwatts: int | None) -> None:
     use(lab)
     response = owner.post(f"/nodes/{lab.node.uuid}/", form)
-    assert response["Location"] == f"/nodes/{lab.node.uuid}/#rest"
+    assert response["Location"] == f"/nodes/{lab.node.uuid}/#overhead"
     lab.node.refresh_from_db()
     assert lab.node.static_power_mw == milliwatts
     run_until_idle(worker="test")
@@ -102,14 +102,14 @@ def test_the_rest_of_a_node(lab: SmallLab, owner: Client, form: dict[str, str], 
 def test_a_power_that_is_none(lab: SmallLab, owner: Client, watts: str) -> None:
     response = owner.post(f"/nodes/{lab.node.uuid}/", {"choice": "own", "watts": watts})
     assert response.status_code == 400
-    assert "is not a power" in text_of(response)
+    assert 'data-field-error="watts"' in text_of(response)
     lab.node.refresh_from_db()
     assert lab.node.static_power_mw is None
 
 
 def test_enrol_makes_a_code_that_works_once(lab: SmallLab, owner: Client) -> None:
     assert OneTimeCode.objects.count() == 0
-    assert "Make a code" in text_of(owner.get("/nodes/enrol/"))
+    assert "data-create-code" in text_of(owner.get("/nodes/enrol/"))
     assert OneTimeCode.objects.count() == 0
     response = owner.post("/nodes/enrol/")
     page = text_of(response)
@@ -123,7 +123,7 @@ def test_enrol_makes_a_code_that_works_once(lab: SmallLab, owner: Client) -> Non
 
 
 def test_a_viewer_may_look_only(lab: SmallLab, viewer: Client) -> None:
-    assert "Make a code" not in text_of(viewer.get("/nodes/enrol/"))
+    assert "data-create-code" not in text_of(viewer.get("/nodes/enrol/"))
     assert viewer.post("/nodes/enrol/").status_code == 403
     assert viewer.get(f"/nodes/{lab.node.uuid}/").status_code == 200
     assert viewer.post(f"/nodes/{lab.node.uuid}/", {"watts": "5"}).status_code == 403
@@ -161,7 +161,7 @@ def test_empty_lab_says_the_commands(outsider: Client) -> None:
 def test_set_aside_is_listed(lab: SmallLab, owner: Client) -> None:
     push(lab.node, [W(gpu(), 77)])
     push(lab.node, [W(gpu(), 78)])
-    assert "other content under a key that is taken" in text_of(owner.get(LIST))
+    assert 'data-quarantined="conflict"' in text_of(owner.get(LIST))
 
 
 def test_queries_do_not_grow_with_rows(lab: SmallLab, owner: Client) -> None:

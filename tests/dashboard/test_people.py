@@ -10,6 +10,7 @@ from apps.accounts.models import AuditEntry, Invitation, Lab, Membership, OneTim
 from apps.accounts.services.invitations import invite
 from apps.accounts.services.labs import CodePurpose, issue_code, issue_user_token
 from apps.core.clock import now_us
+from apps.dashboard.people.pages import POLICY_TEXTS
 from tests.api.conftest import Caller, add_person
 from tests.builders import SmallLab, small_lab
 from tests.dashboard.conftest import client_of
@@ -35,29 +36,24 @@ def test_everybody_sees_who_is_there(lab: SmallLab, owner: Client, viewer: Clien
         page = text_of(client.get("/people/"))
         assert lab.owner.username in page
         assert member.username in page
-        assert "not known" in page, "nobody wrote down when the member joined"
-    assert "Remove" not in text_of(viewer.get("/people/"))
-    assert "Invite somebody" not in text_of(viewer.get("/people/"))
+        assert 'data-joined="unknown"' in page, "nobody wrote down when the member joined"
+    assert 'data-form="invitation"' in text_of(owner.get("/people/"))
+    assert "/remove/" in text_of(owner.get("/people/"))
+    assert "/remove/" not in text_of(viewer.get("/people/"))
+    assert 'data-form="invitation"' not in text_of(viewer.get("/people/"))
 
 
-@pytest.mark.parametrize(
-    ("policy", "words"),
-    [
-        (PersonView.OWN, "everyone sees only their own energy, PIs and admins too."),
-        (PersonView.PI, "you see your own energy; PIs and admins see everyone&#x27;s."),
-        (PersonView.LAB, "everyone in the lab sees everyone&#x27;s energy."),
-    ],
-)
-def test_the_policy_is_told_to_members(lab: SmallLab, viewer: Client, policy: str, words: str) -> None:
+@pytest.mark.parametrize("policy", PersonView)
+def test_the_policy_is_shown_to_members(lab: SmallLab, viewer: Client, policy: PersonView) -> None:
     Lab.objects.filter(pk=lab.lab.pk).update(person_view=policy)
-    assert words in text_of(viewer.get("/people/"))
+    assert f'data-policy="{policy}">{POLICY_TEXTS[policy]}' in text_of(viewer.get("/people/"))
 
 
 def test_an_admin_changes_a_role(lab: SmallLab, owner: Client, member: User) -> None:
     response = owner.post(f"/people/{member.pk}/role/", {"role": "pi"})
     assert response["Location"] == "/people/"
     assert _role(lab, member) == Role.PI
-    assert "is PI now" in text_of(owner.get("/people/"))
+    assert "now has the role PI" in text_of(owner.get("/people/"))
     row = AuditEntry.objects.get(action="member.role")
     assert (row.actor, row.subject) == (lab.owner.username, member.username)
     assert row.details == {"role": {"from": "member", "to": "pi"}, "invitations_ended": 0}
@@ -69,7 +65,7 @@ def test_an_admin_changes_a_role(lab: SmallLab, owner: Client, member: User) -> 
 def test_no_such_role(lab: SmallLab, owner: Client, member: User, role: str) -> None:
     response = owner.post(f"/people/{member.pk}/role/", {"role": role})
     assert response.status_code == 400
-    assert "viewer, member, pi, admin" in text_of(response)
+    assert 'data-form-errors="1"' in text_of(response)
     assert _role(lab, member) == Role.MEMBER
 
 
@@ -84,7 +80,7 @@ def test_nobody_but_an_admin_makes_an_admin(lab: SmallLab, own: Role) -> None:
         (f"/people/{lab.owner.pk}/remove/", {}),
         ("/people/", {"role": "admin"}),
         ("/people/", {"role": "pi"}),
-        ("/lab/", {"lab": "Mine", "time_zone": "UTC", "person_view": "lab"}),
+        ("/settings/", {"lab": "Mine", "time_zone": "UTC", "person_view": "lab"}),
     ):
         assert client.post(address, form).status_code == 403, address
     assert _role(lab, person) == own
@@ -113,11 +109,10 @@ def test_removal_ends_everything_at_once(lab: SmallLab, owner: Client, member: U
     assert token("GET", "runs/").status_code == 200
     response = owner.post(f"/people/{member.pk}/remove/")
     assert response["Location"] == "/people/"
-    assert "is out of the lab" in text_of(owner.get("/people/"))
+    assert "removed from the lab" in text_of(owner.get("/people/"))
     assert token("GET", "runs/").status_code == 401
     refused = theirs.get("/")
     assert refused.status_code == 403
-    assert "not a member of a lab" in text_of(refused)
     assert 'href="/invite/"' in text_of(refused), "the next step"
     assert theirs.get("/api/v1/runs/").status_code == 403
     for path, code in (("login/", login), ("enrol/", enrol)):
@@ -144,7 +139,7 @@ def test_the_last_admin_stays(lab: SmallLab, owner: Client, act: str) -> None:
     User.objects.filter(pk=asleep.pk).update(is_active=False)
     response = owner.post(f"/people/{lab.owner.pk}/{act}", {"role": "viewer"})
     assert response.status_code == 409
-    assert "Make somebody else an admin first" in text_of(response)
+    assert re.search(r'data-form-errors="1"|data-error="409"', text_of(response))
     assert _role(lab, lab.owner) == Role.ADMIN
     add_person(lab, Role.ADMIN)
     assert owner.post(f"/people/{lab.owner.pk}/{act}", {"role": "viewer"}).status_code == 302
@@ -154,7 +149,6 @@ def test_a_pi_invites_and_the_link_is_shown_once(lab: SmallLab, pi: Client) -> N
     page = text_of(pi.post("/people/", {"role": "member", "email": "Ada@example.org", "note": "Ada"}))
     found = re.search(r"/invite/\?code=([A-Z0-9-]{23})<", page)
     assert found is not None
-    assert "sends no mail" in page
     again = text_of(pi.get("/people/"))
     assert found[1] not in again
     assert "ada@example.org" in again
@@ -181,12 +175,15 @@ def test_revoking(lab: SmallLab, owner: Client, viewer: Client, outsider: Client
 
 
 @pytest.mark.parametrize(
-    ("form", "words"), [({"role": "owner"}, "is not a role"), ({"role": "viewer", "email": "ada"}, "is no e-mail address")]
+    ("form", "field"),
+    [({"role": "owner"}, "role"), ({"role": ""}, "role"), ({"role": "viewer", "email": "ada"}, "email")],
 )
-def test_a_bad_invitation_is_told_and_typing_kept(lab: SmallLab, owner: Client, form: dict[str, str], words: str) -> None:
+def test_a_bad_invitation_shows_its_field_and_keeps_the_input(
+    lab: SmallLab, owner: Client, form: dict[str, str], field: str
+) -> None:
     response = owner.post("/people/", {"note": "for Ada", **form})
     assert response.status_code == 400
-    assert words in text_of(response)
+    assert f'data-field-error="{field}"' in text_of(response)
     assert 'value="for Ada"' in text_of(response)
 
 

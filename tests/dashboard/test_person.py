@@ -53,6 +53,6 @@ def test_others_are_not_shown(lab: SmallLab, owner: Client, viewer: Client, outs
 
 
 def test_empty_methods_sign_in(lab: SmallLab, owner: Client) -> None:
-    assert "nothing is known" in text_of(owner.get(f"/people/{lab.owner.pk}/"))
+    assert 'data-measured="no"' in text_of(owner.get(f"/people/{lab.owner.pk}/"))
     assert_needs_sign_in(f"/people/{lab.owner.pk}/")
     assert_only(owner, f"/people/{lab.owner.pk}/", "GET")

@@ -29,7 +29,7 @@ from apps.ingest.models import Consumer
 from tests.assets.support import bought
 from tests.builders import T0, SmallLab, small_lab
 from tests.dashboard.conftest import client_of
-from tests.dashboard.keeping import worked
+from tests.dashboard.replacement import worked
 from tests.dashboard.support import (
     assert_each_figure_explains_itself,
     assert_needs_sign_in,
@@ -57,8 +57,8 @@ def test_the_worst_come_first_with_what_explains_them(lab: SmallLab, owner: Clie
     worked(lab, days=4, used=0, idle=24, gpu="gpu:GPU-0000-0003", name="Never used")
     page = text_of(owner.get(ADDRESS))
     assert _names(page) == ["Never used", "Mostly idle", "Busy"]
-    assert "Never used emitted the most for an hour of use: nobody used it." in page
-    assert "more than half of its energy was idle" in page
+    assert "Highest per useful hour: Never used, <span data-unused>" in page
+    assert "more than half of the energy is idle" in page
     assert assert_each_figure_explains_itself(owner, page) == 3
     assert page.count("Replace or keep<span") == 3
 
@@ -158,13 +158,13 @@ def test_idle_energy_that_is_spread_over_projects_stays_with_the_card(lab: Small
 def test_a_period_before_all_use_has_nothing_measured(lab: SmallLab, owner: Client) -> None:
     worked(lab, days=2)
     page = text_of(owner.get("/assets/ranking/?from=2020-01-01&to=2020-02-01"))
-    assert "No asset can be ranked in this period" in page
+    assert 'data-empty="ranking"' in page
     assert "nothing was measured in this period" in page
 
 
 def test_an_empty_register_says_what_comes_next(lab: SmallLab, owner: Client) -> None:
     page = text_of(owner.get("/assets/ranking/"))
-    assert "An asset is ranked once it has a meter" in page
+    assert 'data-empty="ranking"' in page
 
 
 def test_a_bad_period_is_told_plainly(lab: SmallLab, owner: Client) -> None:

@@ -25,8 +25,16 @@ def test_a_moved_page_redirects_with_its_arguments_and_query(method: str) -> Non
         ("/artifacts/plans/", "/artifacts/cleanup/"),
         (f"/artifacts/plans/{UUID(int=7)}/", f"/artifacts/cleanup/{UUID(int=7)}/"),
         (f"/artifacts/plans/{UUID(int=7)}.csv", f"/artifacts/cleanup/{UUID(int=7)}.csv"),
+        ("/assets/7/keep/", "/assets/7/replacement/"),
+        ("/assets/7/keep.csv", "/assets/7/replacement.csv"),
+        ("/duplicates/", "/runs/duplicates/"),
+        ("/duplicates.csv", "/runs/duplicates.csv"),
+        ("/duplicates/7/", "/runs/duplicates/7/"),
+        ("/idle/", "/settings/idle/"),
+        ("/lab/", "/settings/"),
+        ("/tokens/codecarbon/", "/trackers/codecarbon/"),
     ],
 )
-def test_moved_pages_of_artifacts_redirect(old: str, new: str) -> None:
-    response = Client().get(f"{old}?mine=1")
-    assert (response.status_code, response["Location"]) == (301, f"{new}?mine=1")
+def test_former_addresses_redirect(old: str, new: str) -> None:
+    response = Client().get(f"{old}?period=30d")
+    assert (response.status_code, response["Location"]) == (301, f"{new}?period=30d")

@@ -22,7 +22,7 @@ def test_the_preview_tells_what_moves_and_writes_nothing(lab: SmallLab, owner: C
     before = by_charge(lab)
     page = text_of(owner.post("/rules/", FORM))
     assert 'title="6000000 mJ"' in page
-    assert "<strong>nobody</strong> to <strong>Demo</strong>" in page
+    assert 'data-before="unattributed" data-after="Demo"' in page
     assert "User ada" in page
     assert not AttributionRule.objects.exists()
     assert by_charge(lab) == before
@@ -30,7 +30,7 @@ def test_the_preview_tells_what_moves_and_writes_nothing(lab: SmallLab, owner: C
 
 def test_making_it_moves_just_that(lab: SmallLab, owner: Client) -> None:
     used(lab, ["proc:ada/python3", "proc:ada/x", "proc:ben/x"])
-    assert owner.post("/rules/", {**FORM, "do": "make"}).status_code == 302
+    assert owner.post("/rules/", {**FORM, "action": "create"}).status_code == 302
     run_until_idle(worker="test")
     assert by_charge(lab)["demo", HOUR].energy_mj == 6_000_000
     assert by_charge(lab)["~unattributed", HOUR].energy_mj == 3_000_000
@@ -42,41 +42,41 @@ def test_making_it_moves_just_that(lab: SmallLab, owner: Client) -> None:
 def test_withdrawing_goes_back_exactly_and_restoring_forth(lab: SmallLab, owner: Client) -> None:
     used(lab, ["proc:ada/python3"])
     before = by_charge(lab)
-    owner.post("/rules/", {**FORM, "do": "make"})
+    owner.post("/rules/", {**FORM, "action": "create"})
     run_until_idle(worker="test")
     after = by_charge(lab)
     rule = AttributionRule.objects.get()
     page = text_of(owner.get(f"/rules/{rule.pk}/"))
-    assert "Withdrawing it would move" in page
-    assert "<strong>Demo</strong> to <strong>nobody</strong>" in page
-    owner.post(f"/rules/{rule.pk}/", {"do": "withdraw"})
+    assert 'data-preview="withdraw"' in page
+    assert 'data-before="Demo" data-after="unattributed"' in page
+    owner.post(f"/rules/{rule.pk}/", {"action": "withdraw"})
     run_until_idle(worker="test")
     assert by_charge(lab) == before
-    assert "Restoring it would move" in text_of(owner.get(f"/rules/{rule.pk}/"))
-    owner.post(f"/rules/{rule.pk}/", {"do": "restore"})
+    assert 'data-preview="restore"' in text_of(owner.get(f"/rules/{rule.pk}/"))
+    owner.post(f"/rules/{rule.pk}/", {"action": "restore"})
     run_until_idle(worker="test")
     assert by_charge(lab) == after
 
 
 def test_ending_changes_no_past(lab: SmallLab, owner: Client) -> None:
     used(lab, ["proc:ada/python3"])
-    owner.post("/rules/", {**FORM, "do": "make"})
+    owner.post("/rules/", {**FORM, "action": "create"})
     run_until_idle(worker="test")
     after = by_charge(lab)
     rule = AttributionRule.objects.get()
-    owner.post(f"/rules/{rule.pk}/", {"do": "end"})
+    owner.post(f"/rules/{rule.pk}/", {"action": "end"})
     run_until_idle(worker="test")
     rule.refresh_from_db()
     assert rule.to_hour is not None
     assert by_charge(lab) == after
-    assert "ended already" in text_of(owner.post(f"/rules/{rule.pk}/", {"do": "end"}))
+    assert "already ended" in text_of(owner.post(f"/rules/{rule.pk}/", {"action": "end"}))
 
 
 def test_a_person_who_goes_to_another_project_takes_no_past_along(lab: SmallLab, owner: Client) -> None:
     create_project(lab=lab.lab, slug="other", name="Other", now=T0)
     used(lab, ["proc:ada/python3"])
-    owner.post("/rules/", {**FORM, "do": "make"})
-    owner.post("/rules/", {**FORM, "project": "other", "from_day": "2026-11-03", "do": "make"})
+    owner.post("/rules/", {**FORM, "action": "create"})
+    owner.post("/rules/", {**FORM, "project": "other", "from_day": "2026-11-03", "action": "create"})
     later = T0 + 30 * 60 * MINUTE
     push(lab.node, [W(gpu(), 777, later, later + MINUTE, 50, (("proc:ada/python3", 777),))])
     assert by_charge(lab)["demo", HOUR].energy_mj == 3_000_000
@@ -86,48 +86,48 @@ def test_a_person_who_goes_to_another_project_takes_no_past_along(lab: SmallLab,
 @pytest.mark.parametrize(
     ("wrong", "words"),
     [
-        ({"os_user": ""}, "would speak of everything"),
-        ({"project": ""}, "needs a project or a person"),
-        ({"project": "nosuch"}, "no such project"),
-        ({"node": "x"}, "no such node"),
-        ({"node": "00000000-0000-4000-8000-000000000000"}, "no such node"),
-        ({"site": "99999"}, "no such site"),
-        ({"person": "99999"}, "no such person"),
-        ({"os_user": "", "cluster": "hpc", "path_prefix": "/x"}, "cluster alone says nothing"),
-        ({"from_day": "tomorrow"}, "is not a day"),
-        ({"from_day": "2026-11-02", "to_day": "2026-11-02"}, "end before it begins"),
-        ({"os_user": "x" * 101}, "cannot be asked for"),
-        ({"os_user": "a\x00b"}, "cannot be asked for"),
+        ({"os_user": ""}, 'data-field-error="os_user"'),
+        ({"project": ""}, 'data-field-error="project"'),
+        ({"project": "nosuch"}, 'data-field-error="project"'),
+        ({"node": "x"}, 'data-field-error="node"'),
+        ({"node": "00000000-0000-4000-8000-000000000000"}, 'data-field-error="node"'),
+        ({"site": "99999"}, 'data-field-error="site"'),
+        ({"person": "99999"}, 'data-field-error="person"'),
+        ({"os_user": "", "cluster": "hpc", "path_prefix": "/x"}, 'data-field-error="cluster"'),
+        ({"from_day": "tomorrow"}, 'data-field-error="from_day"'),
+        ({"from_day": "2026-11-02", "to_day": "2026-11-02"}, 'data-field-error="to_day"'),
+        ({"os_user": "x" * 101}, 'data-field-error="os_user"'),
+        ({"os_user": "a\x00b"}, 'data-field-error="os_user"'),
     ],
 )
 def test_mistakes_are_told_and_make_nothing(lab: SmallLab, owner: Client, wrong: dict[str, str], words: str) -> None:
-    answer = owner.post("/rules/", {**FORM, **wrong, "do": "make"})
+    answer = owner.post("/rules/", {**FORM, **wrong, "action": "create"})
     assert answer.status_code == 400
     assert words in text_of(answer)
     assert not AttributionRule.objects.exists()
 
 
 def test_the_same_rule_twice_is_a_conflict(lab: SmallLab, owner: Client) -> None:
-    owner.post("/rules/", {**FORM, "do": "make"})
-    assert owner.post("/rules/", {**FORM, "do": "make"}).status_code == 409
+    owner.post("/rules/", {**FORM, "action": "create"})
+    assert owner.post("/rules/", {**FORM, "action": "create"}).status_code == 409
     assert AttributionRule.objects.count() == 1
 
 
 def test_viewers_read_outsiders_see_nothing(lab: SmallLab, owner: Client, viewer: Client, outsider: Client) -> None:
     used(lab, ["proc:ada/python3"])
-    owner.post("/rules/", {**FORM, "do": "make"})
+    owner.post("/rules/", {**FORM, "action": "create"})
     run_until_idle(worker="test")
     rule = AttributionRule.objects.get()
     assert "user ada" in text_of(viewer.get("/rules/"))
     assert viewer.post("/rules/", FORM).status_code == 403
-    assert viewer.post(f"/rules/{rule.pk}/", {"do": "withdraw"}).status_code == 403
+    assert viewer.post(f"/rules/{rule.pk}/", {"action": "withdraw"}).status_code == 403
     told = text_of(viewer.get(f"/rules/{rule.pk}/"))
-    assert "What a single person used is shown to them" in told
+    assert "data-hidden-person" in told
     assert " mJ" not in told
     assert outsider.get(f"/rules/{rule.pk}/").status_code == 404
-    assert outsider.post(f"/rules/{rule.pk}/", {"do": "withdraw"}).status_code == 404
+    assert outsider.post(f"/rules/{rule.pk}/", {"action": "withdraw"}).status_code == 404
     assert "ada" not in without_secrets(text_of(outsider.get("/rules/")))
-    answer = outsider.post("/rules/", {"os_user": "x", "node": str(lab.node.uuid), "project": "demo", "do": "make"})
+    answer = outsider.post("/rules/", {"os_user": "x", "node": str(lab.node.uuid), "project": "demo", "action": "create"})
     assert answer.status_code == 400
     rule.refresh_from_db()
     assert rule.withdrawn_us is None
@@ -139,27 +139,27 @@ def test_where_only_their_own_is_shown_a_preview_tells_no_amounts_of_one_user(la
     lines = {"lines": "os_user,project,from_day\nada,demo,2026-11-01\n"}
     for address, form in (("/rules/", FORM), ("/rules/import/", lines)):
         told = text_of(owner.post(address, form))
-        assert "What a single person used is shown to them" in told, address
+        assert "data-hidden-person" in told, address
         assert not re.search(r"\d mJ", told), address
-    assert owner.post("/rules/", {**FORM, "do": "make"}).status_code == 302
+    assert owner.post("/rules/", {**FORM, "action": "create"}).status_code == 302
 
 
 def test_methods_sign_in_and_queries(lab: SmallLab, owner: Client) -> None:
     assert_needs_sign_in("/rules/")
     assert_only(owner, "/rules/", "GET", "POST")
-    owner.post("/rules/", {**FORM, "do": "make"})
+    owner.post("/rules/", {**FORM, "action": "create"})
     few = queries(owner, "/rules/")
     for i in range(20):
-        owner.post("/rules/", {**FORM, "os_user": f"u{i}", "do": "make"})
+        owner.post("/rules/", {**FORM, "os_user": f"u{i}", "action": "create"})
     assert queries(owner, "/rules/") == few
 
 
 def test_each_act_is_in_the_audit_log(lab: SmallLab, owner: Client) -> None:
     used(lab, ["proc:ada/python3"])
-    owner.post("/rules/", {**FORM, "do": "make"})
+    owner.post("/rules/", {**FORM, "action": "create"})
     rule = AttributionRule.objects.get()
-    for do in ("withdraw", "restore", "end"):
-        owner.post(f"/rules/{rule.pk}/", {"do": do})
+    for action in ("withdraw", "restore", "end"):
+        owner.post(f"/rules/{rule.pk}/", {"action": action})
     run_until_idle(worker="test")
     acts = list(AuditEntry.objects.filter(lab=lab.lab, action__startswith="rule.").values_list("action", "user"))
     assert acts == [(act, lab.owner.pk) for act in ("rule.made", "rule.withdrawn", "rule.restored", "rule.ended")]

@@ -1,4 +1,4 @@
-"""What a run page tells of the work itself: parts, parameters, metrics, tellers."""
+"""Facts on the page of a run: fingerprint, parameters, metrics, sources."""
 
 import json
 import re
@@ -29,8 +29,8 @@ def test_parts_and_how_well_they_are_known(lab: SmallLab, owner: Client) -> None
     )  # fmt: skip
     page = text_of(owner.get(f"/runs/{uuid}/"))
     for words in (
-        "ab12cd34ef with changes", "data cats (812 files, 91.2 MB)", "names, sizes and times only", "scratch", "unset",
-        "<dt>lr</dt><dd>0.1</dd>", "<dt>depth</dt><dd>#222222</dd>", "when runs are compared: out_dir", "3.11.7",
+        "ab12cd34ef with changes", "data cats (812 files, 91.2 MB)", "by names, sizes and times", "scratch", "unset",
+        "<dt>lr</dt><dd>0.1</dd>", "<dt>depth</dt><dd>#222222</dd>", "comparisons: out_dir", "3.11.7",
         "2 × NVIDIA A100",
     ):  # fmt: skip
         assert words in page, words
@@ -38,10 +38,10 @@ def test_parts_and_how_well_they_are_known(lab: SmallLab, owner: Client) -> None
 
 def test_what_nobody_told_is_said(lab: SmallLab, owner: Client) -> None:
     uuid = use(lab)[0]
-    assert "never taken for a repeat" in text_of(owner.get(f"/runs/{uuid}/"))
+    assert 'data-empty="fingerprint"' in text_of(owner.get(f"/runs/{uuid}/"))
     Fingerprint.objects.create(run=_run(uuid), seeds=None)
     page = text_of(owner.get(f"/runs/{uuid}/"))
-    assert page.count("<dd>not told</dd>") >= 5
+    assert page.count("<dd data-unknown>") == 5
 
 
 def test_metrics_tellers_and_parts(lab: SmallLab, owner: Client) -> None:
@@ -54,8 +54,8 @@ def test_metrics_tellers_and_parts(lab: SmallLab, owner: Client) -> None:
     Metric.objects.create(run=run, name="loss", count=1)
     page = text_of(owner.get(f"/runs/{uuid}/"))
     for words in (
-        "<dt>Told by</dt><dd>MLflow</dd>", "<dt>MLflow</dt><dd><code>ab12</code></dd>",
-        "benchmark, as its researcher says", "gpu memory", "lr-sweep", "1 run within it",
+        'data-source="mlflow">MLflow</dd>', "<dt>MLflow</dt><dd><code>ab12</code></dd>",
+        'data-intent="benchmark"', "gpu memory", "lr-sweep", 'data-children="1"',
         ">0.9123</td>", "not a number",
     ):  # fmt: skip
         assert words in page, words
@@ -69,10 +69,11 @@ def test_a_finding_leads_to_both_side_by_side(lab: SmallLab, owner: Client) -> N
     )
     Fingerprint.objects.create(run=_run(second))
     page = text_of(owner.get(f"/runs/{second}/"))
-    assert f'Repeats <a href="/runs/{first}/">' in page
-    assert f'<a href="/duplicates/{found.pk}/">Both side by side</a>' in page
+    assert 'data-finding="duplicate"' in page
+    assert f'<a href="/runs/{first}/">' in page
+    assert f'<a href="/runs/duplicates/{found.pk}/">' in page
     DuplicateFinding.objects.update(state="dismissed", decided_us=2)
-    assert "Repeats <a" not in text_of(owner.get(f"/runs/{second}/"))
+    assert "data-finding" not in text_of(owner.get(f"/runs/{second}/"))
 
 
 def test_words_of_others_are_text(lab: SmallLab, owner: Client) -> None:
@@ -123,9 +124,9 @@ def test_other_runs_of_the_same_work_are_counted(lab: SmallLab, owner: Client) -
         TierKey.objects.bulk_create(rows)
         Fingerprint.objects.create(run=_run(uuid))
     page = text_of(owner.get(f"/runs/{asked[2]}/"))
-    assert "1 other run of the same work." in page
-    assert "2 other runs with another seed at most." in page
-    assert "of the same work" not in text_of(owner.get(f"/runs/{asked[0]}/"))
+    assert re.findall(r'data-siblings="(\d+)" data-verified="(\d+)"', page) == [("1", "1"), ("2", "2")]
+    assert "1 other run with the same work." in page
+    assert "with the same work" not in text_of(owner.get(f"/runs/{asked[0]}/"))
 
 
 def test_nearly_the_same_code_is_told_and_compared(lab: SmallLab, owner: Client) -> None:
@@ -136,7 +137,8 @@ def test_nearly_the_same_code_is_told_and_compared(lab: SmallLab, owner: Client)
         code = {"hash": hex64(name), "normal": hex64(f"normal {name}"), "shingles": told_lines}
         put_fingerprint(run=_run(uuid), payload=parsed(code=code))
     page = text_of(owner.get(f"/runs/{one}/"))
-    assert "1 other run of its family has nearly the same code: 98 % of the lines or more." in page
+    assert 'data-similar-code="1"' in page
+    assert "98 %" in page
     compared = text_of(owner.get(f"/runs/compare/?run={one}&run={other}"))
     assert "The two runs differ in code." in compared
-    assert "Code, 98 % of its lines alike" in compared
+    assert "Code, 98 % of lines identical" in compared

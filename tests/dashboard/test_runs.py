@@ -54,7 +54,7 @@ def test_filters_and_sort_live_in_the_address(lab: SmallLab, owner: Client) -> N
     assert 'aria-sort="ascending"' in page
     assert "sort=-name" in page
     assert "beta" in text_of(owner.get("/runs/?project=~unattributed"))
-    assert "No run fits these filters" in text_of(owner.get("/runs/?text=gamma"))
+    assert 'data-empty="runs"' in text_of(owner.get("/runs/?text=gamma"))
     names = re.findall(r">(alpha|beta)</a>", text_of(owner.get("/runs/?sort=name")))
     assert names == ["alpha", "beta"]
 
@@ -70,7 +70,7 @@ def test_more_filters(lab: SmallLab, owner: Client) -> None:
                   "from=2026-11-01T00:00Z&to=2026-11-03T00:00Z", "from=2026-11-01&to=2026-11-03"):  # fmt: skip
         page = text_of(owner.get(f"/runs/?{query}"))
         assert ("alpha</a>" in page, "beta</a>" in page) == (True, False), query
-    assert "No run fits" in text_of(owner.get("/runs/?params=lr%3D0.2"))
+    assert 'data-empty="runs"' in text_of(owner.get("/runs/?params=lr%3D0.2"))
 
 
 def test_chosen_columns_show_parameters_and_metrics(lab: SmallLab, owner: Client) -> None:
@@ -169,7 +169,7 @@ def test_a_run_over_many_hours_has_no_more_points_than_a_screen(lab: SmallLab, o
 def test_a_run_without_readings_is_unknown_and_not_zero(lab: SmallLab, owner: Client) -> None:
     run = Run.objects.create(lab=lab.lab, uuid=uuid4(), name="quiet", started_us=T0, ended_us=T0 + 1, state="finished")
     page = text_of(owner.get(f"/runs/{run.uuid}/"))
-    assert "not zero, but unknown" in page
+    assert "data-unmeasured" in page
     assert "data-figure" not in page
     assert "not measured" in text_of(owner.get("/runs/"))
 

@@ -1,5 +1,6 @@
 """/setup/ and its command: the code is spent once, by finishing."""
 
+import re
 from io import StringIO
 
 import pytest
@@ -66,26 +67,28 @@ def test_not_now_leaves_carbon_unknown(code: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("wrong", "words"),
+    ("wrong", "text"),
     [
-        ({"lab": " "}, "needs a name"),
+        ({"lab": " "}, "Enter a name"),
         ({"lab": "x" * 201}, "200 characters"),
         ({"username": ""}, "user"),
         ({"username": "a b"}, "valid username"),
         ({"password": "123"}, "too short"),
         ({"zone": "Germny"}, "Did you mean Germany (DE)"),
-        ({"site_kind": "moon"}, "is not a kind of site"),
-        ({"site_kind": "declared"}, "is not a kind of site"),
+        ({"site_kind": "moon"}, "type of site"),
+        ({"site_kind": "declared"}, "type of site"),
         ({"time_zone": "Berlin"}, "Did you mean Europe/Berlin"),
         ({"code": "AAAAA-AAAAA-AAAAA-AAAAA"}, "make run"),
         ({"code": ""}, "make run"),
+        ({"lab": "", "zone": "Germny", "time_zone": "Berlin"}, "Did you mean Germany (DE)"),
     ],
 )
-def test_a_mistake_is_told_and_spends_nothing(code: str, wrong: dict[str, str], words: str) -> None:
+def test_a_mistake_is_shown_at_its_field_and_spends_nothing(code: str, wrong: dict[str, str], text: str) -> None:
     response = Client().post("/setup/", {**GOOD, "code": code, **wrong})
     assert response.status_code == 400
     page = text_of(response)
-    assert words.lower() in page.lower()
+    assert set(re.findall(r'data-field-error="(\w+)"', page)) == set(wrong)
+    assert text.lower() in page.lower()
     assert _left() == 1
     assert not Lab.objects.exists()
     assert not User.objects.exists()
@@ -96,7 +99,7 @@ def test_a_mistake_is_told_and_spends_nothing(code: str, wrong: dict[str, str], 
 def test_after_set_up_it_says_so_and_links_on(lab: SmallLab) -> None:
     late = issue_code(purpose=CodePurpose.SETUP, now=now_us())
     page = text_of(Client().get(f"/setup/?code={late}"))
-    assert "set up already" in page
+    assert "<form" not in page
     assert 'href="/"' in page
     assert Client().post("/setup/", {**GOOD, "code": late}).status_code == 409
     assert Lab.objects.count() == 1

@@ -76,7 +76,7 @@ def test_nobody_signs_up_alone(db: None) -> None:
 def test_login_code_for_a_terminal(lab: SmallLab, owner: Client) -> None:
     assert_needs_sign_in("/login-code/")
     assert_only(owner, "/login-code/", "GET", "POST")
-    assert "Make a code" in text_of(owner.get("/login-code/"))
+    assert 'data-action="create-code"' in text_of(owner.get("/login-code/"))
     assert not OneTimeCode.objects.exists()
     page = text_of(owner.post("/login-code/"))
     assert "labcarbon-collect login http" in page

@@ -30,7 +30,8 @@ from tests.dashboard.support import (
     use,
 )
 
-ALWAYS = {"do": "zone", "when": "always"}
+FIELD_ERROR = 'data-field-error="{}"'
+ALWAYS = {"action": "zone", "when": "always"}
 # Noon of Berlin is 11 UTC.
 NOON = {"when": "from", "from_day": "2026-11-02", "from_time": "12:00"}
 NOON_HOUR = HOUR + 3
@@ -46,18 +47,18 @@ def test_choosing_the_first_zone_prices_the_past(db: None, typed: str) -> None:
     lab = small_lab(zone="")
     use(lab)
     client = client_of(lab.owner)
-    assert "no grid zone is chosen" in text_of(client.get(f"/sites/{lab.site.pk}/"))
+    assert 'data-zone=""' in text_of(client.get(f"/sites/{lab.site.pk}/"))
     response = client.post(f"/sites/{lab.site.pk}/", {**ALWAYS, "zone": typed})
     assert response["Location"] == f"/sites/{lab.site.pk}/"
     run_until_idle(worker="test")
-    assert "draws from the grid of France (FR)" in text_of(client.get(f"/sites/{lab.site.pk}/"))
+    assert 'data-zone="France (FR)"' in text_of(client.get(f"/sites/{lab.site.pk}/"))
     found = figure(lab.lab, FigureQuery(metric="emission_ug", from_hour=HOUR, to_hour=HOUR + 1))
     assert found.emission_ug > 0
     assert found.without_factor_mj == 0
 
 
 @pytest.mark.parametrize(
-    ("typed", "words"), [("Germny", "Did you mean Germany (DE)"), ("", "No zone was chosen"), ("????", "Germany")]
+    ("typed", "words"), [("Germny", "Did you mean Germany (DE)"), ("", 'data-field-error="zone"'), ("????", "Germany")]
 )
 def test_an_unknown_zone_is_told_its_neighbours(lab: SmallLab, owner: Client, typed: str, words: str) -> None:
     response = owner.post(f"/sites/{lab.site.pk}/", {**ALWAYS, "zone": typed})
@@ -74,11 +75,11 @@ def _used_before_and_after_noon(lab: SmallLab) -> None:
 def test_a_change_of_zone_shows_what_it_changes_before_it_is_recorded(lab: SmallLab, owner: Client) -> None:
     _used_before_and_after_noon(lab)
     address = f"/sites/{lab.site.pk}/"
-    asked = {"do": "zone", "zone": "France", **NOON}
+    asked = {"action": "zone", "zone": "France", **NOON}
     page = text_of(owner.get(address, asked))
     assert facts(lab) == [(0, "DE")], "looking records nothing"
     words = re.sub(r"<[^>]+>", "", page)
-    assert "on would be counted with France 2025, 41.4 g/kWh, PUE 1.000 instead of Germany 2025" in words
+    assert "would use France 2025, 41.4 g/kWh, PUE 1.000 instead of Germany 2025" in words
     assert "2 Nov 2026 12:00" in words
     [before] = [value for query, value in figures_on(page) if "subject=node" in query]
     told = re.search(r"would change from .*?class=\"would\" data-would title=\"([\d\u202f]+)", page, re.DOTALL)
@@ -98,9 +99,9 @@ def test_a_change_of_zone_shows_what_it_changes_before_it_is_recorded(lab: Small
 def test_a_correction_replaces_the_history_and_says_so(lab: SmallLab, owner: Client) -> None:
     _used_before_and_after_noon(lab)
     address = f"/sites/{lab.site.pk}/"
-    owner.post(address, {"do": "zone", "zone": "FR", **NOON})
+    owner.post(address, {"action": "zone", "zone": "FR", **NOON})
     page = text_of(owner.get(address, {**ALWAYS, "zone": "NO"}))
-    assert page.count(" would be counted with ") == 2, "of Germany's hours and of France's"
+    assert page.count("data-price-change") == 2, "of Germany's hours and of France's"
     owner.post(address, {**ALWAYS, "zone": "NO"})
     assert facts(lab) == [(0, "NO")]
     assert zone_at(lab.site, 0) == "NO"
@@ -109,14 +110,14 @@ def test_a_correction_replaces_the_history_and_says_so(lab: SmallLab, owner: Cli
 
 def test_since_when_is_never_guessed(lab: SmallLab, owner: Client) -> None:
     for when in ({}, {"when": "sometimes"}):
-        response = owner.post(f"/sites/{lab.site.pk}/", {"do": "zone", "zone": "FR", "from_day": "2026-11-02", **when})
+        response = owner.post(f"/sites/{lab.site.pk}/", {"action": "zone", "zone": "FR", "from_day": "2026-11-02", **when})
         assert response.status_code == 400
-        assert "Say since when" in text_of(response)
+        assert 'data-field-error="when"' in text_of(response)
     assert facts(lab) == [(0, "DE")]
 
 
 def test_a_pue_holds_from_its_day_on(lab: SmallLab, owner: Client) -> None:
-    form = {"do": "pue", "pue": "1,4", "when": "from", "from_day": "2026-11-02", "note": "measured"}
+    form = {"action": "pue", "pue": "1,4", "when": "from", "from_day": "2026-11-02", "note": "measured"}
     assert owner.post(f"/sites/{lab.site.pk}/", form).status_code == 302
     row = lab.site.pues.order_by("-from_hour").first()
     assert row is not None
@@ -135,11 +136,11 @@ def test_the_latest_pue_is_withdrawn_after_a_look(lab: SmallLab, owner: Client) 
     run_until_idle(worker="test")
     address = f"/sites/{lab.site.pk}/"
     page = text_of(owner.get(address))
-    [link] = re.findall(r'href="(\?do=withdraw[^"#]*)', page)
+    [link] = re.findall(r'href="(\?action=withdraw[^"#]*)', page)
     page = text_of(owner.get(address + link.replace("&amp;", "&")))
     assert "PUE 1.000</b> instead of Germany 2025" in page
     assert SitePue.objects.filter(ACTIVE, pk=fact.pk).exists()
-    form = {"do": "withdraw", "kind": "pue", "fact": str(fact.pk)}
+    form = {"action": "withdraw", "kind": "pue", "fact": str(fact.pk)}
     assert owner.post(address, form).status_code == 302
     assert not SitePue.objects.filter(ACTIVE, pk=fact.pk).exists()
     assert owner.post(address, form).status_code == 409
@@ -147,39 +148,42 @@ def test_the_latest_pue_is_withdrawn_after_a_look(lab: SmallLab, owner: Client) 
 
 def test_a_price_is_a_history_of_its_own(lab: SmallLab, owner: Client) -> None:
     address = f"/sites/{lab.site.pk}/"
-    assert "Not recorded" in text_of(owner.get(address))
-    form = {"do": "price", "price": "0,314", "currency": "eur", "from_day": "2026-11-02"}
+    assert 'data-price="none"' in text_of(owner.get(address))
+    form = {"action": "price", "price": "0,314", "currency": "eur", "from_day": "2026-11-02"}
     assert owner.post(address, form).status_code == 302
     price = SitePrice.objects.get()
     assert (price.ucurrency_per_kwh, price.currency) == (314_000, "EUR")
     assert "0.314 EUR per kWh" in text_of(owner.get(address))
     assert "0.314 EUR per kWh" in text_of(owner.get("/sites/"))
-    page = text_of(owner.get(address, {"do": "withdraw", "kind": "price", "fact": str(price.pk)}))
-    assert "No figure changes" in page
+    page = text_of(owner.get(address, {"action": "withdraw", "kind": "price", "fact": str(price.pk)}))
+    assert 'data-change="none"' in page
 
 
 def test_a_price_to_come_is_not_the_price_of_today(lab: SmallLab, owner: Client) -> None:
     set_price(site=lab.site, ucurrency_per_kwh=1, currency="EUR", from_us=2**51, by=lab.owner, now=T0)
-    assert "not recorded" in text_of(owner.get("/sites/"))
+    assert 'data-price="none"' in text_of(owner.get("/sites/"))
 
 
 @pytest.mark.parametrize(
     ("form", "words"),
     [
-        ({"do": "pue", "pue": "0.9", **NOON}, "is not a PUE"),
-        ({"do": "pue", "pue": "NaN", **NOON}, "is not a PUE"),
-        ({"do": "pue", "pue": "", **NOON}, "is not a PUE"),
-        ({"do": "pue", "pue": "1.2", "when": "from", "from_day": ""}, "no day"),
-        ({"do": "pue", "pue": "1.2", "when": "from", "from_day": "2026-13-40"}, "no day"),
-        ({"do": "pue", "pue": "1.2", "when": "from", "from_day": "2026-11-02", "from_time": "25:00"}, "no day"),
-        ({"do": "pue", "pue": "1.2", "when": "from", "from_day": "1960-01-01"}, "out of range"),
-        ({"do": "price", "price": "-1", "currency": "EUR", **NOON}, "is not a price"),
-        ({"do": "price", "price": "1", "currency": "XXX", **NOON}, "is not a currency"),
-        ({"do": "withdraw", "kind": "pue", "fact": "x"}, "no such entry"),
-        ({"do": "withdraw", "kind": "lab", "fact": "1"}, "no such entry"),
-        ({"do": "rename", "name": " "}, "needs a name"),
-        ({"do": "explode"}, "cannot be done"),
-        ({}, "cannot be done"),
+        ({"action": "pue", "pue": "0.9", **NOON}, FIELD_ERROR.format("pue")),
+        ({"action": "pue", "pue": "NaN", **NOON}, FIELD_ERROR.format("pue")),
+        ({"action": "pue", "pue": "", **NOON}, FIELD_ERROR.format("pue")),
+        ({"action": "pue", "pue": "1.2", "when": "from", "from_day": ""}, FIELD_ERROR.format("from_day")),
+        ({"action": "pue", "pue": "1.2", "when": "from", "from_day": "2026-13-40"}, FIELD_ERROR.format("from_day")),
+        (
+            {"action": "pue", "pue": "1.2", "when": "from", "from_day": "2026-11-02", "from_time": "25:00"},
+            FIELD_ERROR.format("from_time"),
+        ),
+        ({"action": "pue", "pue": "1.2", "when": "from", "from_day": "1960-01-01"}, FIELD_ERROR.format("from_day")),
+        ({"action": "price", "price": "-1", "currency": "EUR", **NOON}, FIELD_ERROR.format("price")),
+        ({"action": "price", "price": "1", "currency": "XXX", **NOON}, FIELD_ERROR.format("currency")),
+        ({"action": "withdraw", "kind": "pue", "fact": "x"}, "No such entry"),
+        ({"action": "withdraw", "kind": "lab", "fact": "1"}, "No such entry"),
+        ({"action": "rename", "name": " "}, FIELD_ERROR.format("name")),
+        ({"action": "explode"}, "Unknown action"),
+        ({}, "Unknown action"),
     ],
 )
 def test_bad_input_is_told(lab: SmallLab, owner: Client, form: dict[str, str], words: str) -> None:
@@ -187,8 +191,8 @@ def test_bad_input_is_told(lab: SmallLab, owner: Client, form: dict[str, str], w
     assert response.status_code == 400
     assert words in text_of(response)
     assert lab.site.pues.count() == 1
-    if form.get("do") != "price":
-        assert owner.get(f"/sites/{lab.site.pk}/", {"do": "", **form}).status_code == 400
+    if form.get("action") != "price":
+        assert owner.get(f"/sites/{lab.site.pk}/", {"action": "", **form}).status_code == 400
 
 
 def test_make_rename_and_delete(lab: SmallLab, owner: Client) -> None:
@@ -196,23 +200,23 @@ def test_make_rename_and_delete(lab: SmallLab, owner: Client) -> None:
     made = Site.objects.get(name="Annex")
     assert (zone_at(made, 0), made.pues.get().pue_ppm) == ("FR", 1_560_000)
     address = f"/sites/{made.pk}/"
-    assert owner.post(address, {"do": "rename", "name": "Cellar"}).status_code == 302
-    response = owner.post(address, {"do": "rename", "name": "Room 1"})
+    assert owner.post(address, {"action": "rename", "name": "Cellar"}).status_code == 302
+    response = owner.post(address, {"action": "rename", "name": "Room 1"})
     assert response.status_code == 409
     assert "<h1>Cellar" in text_of(response)
-    assert "No node ever stood here" in text_of(owner.get(address))
-    assert owner.post(f"/sites/{lab.site.pk}/", {"do": "delete"}).status_code == 409
-    assert "cannot be deleted" in text_of(owner.get(f"/sites/{lab.site.pk}/"))
-    assert owner.post(address, {"do": "delete"})["Location"] == "/sites/"
+    assert 'data-deletable="yes"' in text_of(owner.get(address))
+    assert owner.post(f"/sites/{lab.site.pk}/", {"action": "delete"}).status_code == 409
+    assert 'data-deletable="no"' in text_of(owner.get(f"/sites/{lab.site.pk}/"))
+    assert owner.post(address, {"action": "delete"})["Location"] == "/sites/"
     assert owner.get(address).status_code == 404
 
 
 @pytest.mark.parametrize(
     ("form", "status", "words"),
     [
-        ({"name": "", "kind": "workstation"}, 400, "needs a name"),
+        ({"name": "", "kind": "workstation"}, 400, FIELD_ERROR.format("name")),
         ({"name": "Room 1", "kind": "workstation"}, 409, "already"),
-        ({"name": "X", "kind": "declared"}, 400, "not a kind"),
+        ({"name": "X", "kind": "declared"}, 400, FIELD_ERROR.format("kind")),
         ({"name": "X", "kind": "workstation", "zone": "Germny"}, 400, "Did you mean"),
     ],
 )
@@ -227,11 +231,11 @@ def test_nodes_now_before_and_to_come(lab: SmallLab, owner: Client) -> None:
     paris = create_site(lab=lab.lab, name="Paris", kind=SiteKind.MACHINE_ROOM, zone="FR")
     move_node(node=lab.node, site=paris, from_us=T0, by=lab.owner, now=T0)
     page = text_of(owner.get(f"/sites/{lab.site.pk}/"))
-    assert ">Before</th>" in page
-    assert "None stands here now" in page
-    assert ">Here now</th>" in text_of(owner.get(f"/sites/{paris.pk}/"))
+    assert 'data-nodes="past"' in page
+    assert 'data-current-nodes="0"' in page
+    assert 'data-nodes="now"' in text_of(owner.get(f"/sites/{paris.pk}/"))
     move_node(node=lab.node, site=lab.site, from_us=2**51, by=lab.owner, now=T0)
-    assert ">Coming</th>" in text_of(owner.get(f"/sites/{lab.site.pk}/"))
+    assert 'data-nodes="future"' in text_of(owner.get(f"/sites/{lab.site.pk}/"))
 
 
 def test_anonymous_wrong_method_outsider_and_viewer(lab: SmallLab, owner: Client, outsider: Client, viewer: Client) -> None:
@@ -247,7 +251,7 @@ def test_anonymous_wrong_method_outsider_and_viewer(lab: SmallLab, owner: Client
     assert viewer.post(address, form).status_code == 403
     assert viewer.get(address, form).status_code == 403
     assert viewer.post("/sites/", {"name": "X", "kind": "workstation"}).status_code == 403
-    for told in ('<form method="get"', "?do=", 'name="do"'):
+    for told in ('<form method="get"', "?action=", 'name="action"'):
         assert told not in text_of(viewer.get(address))
     assert owner.get("/sites/99999999999999999999999/").status_code == 404
     assert facts(lab) == [(0, "DE")]
@@ -256,7 +260,7 @@ def test_anonymous_wrong_method_outsider_and_viewer(lab: SmallLab, owner: Client
 def test_another_labs_entry_is_not_withdrawn(lab: SmallLab, owner: Client) -> None:
     theirs = small_lab(name="Theirs")
     fact = set_pue(site=theirs.site, pue_ppm=1_400_000, from_us=T0, by=theirs.owner, now=T0)
-    form = {"do": "withdraw", "kind": "pue", "fact": str(fact.pk)}
+    form = {"action": "withdraw", "kind": "pue", "fact": str(fact.pk)}
     assert owner.post(f"/sites/{lab.site.pk}/", form).status_code == 409
     assert SitePue.objects.filter(ACTIVE, pk=fact.pk).exists()
 
@@ -264,7 +268,7 @@ def test_another_labs_entry_is_not_withdrawn(lab: SmallLab, owner: Client) -> No
 def test_queries_do_not_grow_with_rows(lab: SmallLab, owner: Client) -> None:
     _used_before_and_after_noon(lab)
     address = f"/sites/{lab.site.pk}/"
-    preview = f"{address}?do=pue&pue=1.5&when=always"
+    preview = f"{address}?action=pue&pue=1.5&when=always"
     first = [queries(owner, page) for page in ("/sites/", address, preview)]
     for i in range(20):
         node = register_node(lab=lab.lab, uuid=uuid4(), hostname=f"gpu-{i}", facts={}, site=lab.site, now=T0)
@@ -278,7 +282,7 @@ def test_queries_do_not_grow_with_rows(lab: SmallLab, owner: Client) -> None:
 def test_hostile_names_are_text(lab: SmallLab, owner: Client) -> None:
     Site.objects.filter(pk=lab.site.pk).update(name=HOSTILE)
     set_pue(site=lab.site, pue_ppm=1_200_000, from_us=T0, note=HOSTILE, by=lab.owner, now=T0)
-    hostile = {"do": "zone", "zone": HOSTILE, "from_day": HOSTILE, HOSTILE: HOSTILE}
+    hostile = {"action": "zone", "zone": HOSTILE, "from_day": HOSTILE, HOSTILE: HOSTILE}
     for page in (
         text_of(owner.get("/sites/")),
         text_of(owner.get(f"/sites/{lab.site.pk}/")),

@@ -59,8 +59,8 @@ def member(lab: SmallLab, name: str, role: Role) -> tuple[User, Client]:
 def test_lines_by_user_and_program_sum_to_the_headline_and_explain_themselves(lab: SmallLab, owner: Client) -> None:
     used(lab, ["proc:ada/python3", "proc:ada/python3", "proc:ben/python3", "proc:ada/ffmpeg", "unknown"])
     page = text_of(owner.get(ADDRESS))
-    assert page.count('name="line"') == 4
-    assert "Nobody claimed" in page
+    assert page.count('name="item"') == 4
+    assert "<title>Unattributed energy" in page
     assert assert_each_figure_explains_itself(owner, page) >= 14
     values = [
         int(v)
@@ -74,19 +74,19 @@ def test_lines_by_user_and_program_sum_to_the_headline_and_explain_themselves(la
 def test_claiming_moves_exactly_that_and_undo_gives_identical_integers(lab: SmallLab, owner: Client) -> None:
     used(lab, ["proc:ada/python3", "proc:ben/python3"])
     before = by_charge(lab)
-    answer = owner.post(ADDRESS, {"line": ["ada\tpython3"], "project": "demo"})
+    answer = owner.post(ADDRESS, {"item": ["ada\tpython3"], "project": "demo"})
     assert answer.status_code == 302
     after = by_charge(lab)
     assert after["demo", HOUR].energy_mj == 3_000_000
     assert after["~unattributed", HOUR].energy_mj == 3_000_000
     page = text_of(owner.get(answer["Location"]))
     assert re.search(r"833.mWh, ", page)
-    assert "now belong to Demo" in page
+    assert "claimed for Demo" in page
     act = Claim.objects.get().act
     assert f'action="/claims/{act}/"' in page
-    assert owner.post(f"/claims/{act}/", {"do": "undo"}).status_code == 302
+    assert owner.post(f"/claims/{act}/").status_code == 302
     assert by_charge(lab) == before
-    owner.post(f"/claims/{act}/", {"do": "redo"})
+    owner.post(f"/claims/{act}/", {"action": "redo"})
     assert by_charge(lab) == after
 
 
@@ -101,7 +101,7 @@ def test_a_claim_takes_only_what_nobody_had(lab: SmallLab, owner: Client) -> Non
     rule = drafted_rule(lab=lab.lab, criteria=criteria, project=vision, person=None, from_us=T0)
     make_rule(rule=rule, by=lab.owner, now=T0)
     run_until_idle(worker="test")
-    assert owner.post(ADDRESS, {"line": ["ada\tpython3"], "project": "demo"}).status_code == 302
+    assert owner.post(ADDRESS, {"item": ["ada\tpython3"], "project": "demo"}).status_code == 302
     after = by_charge(lab)
     assert after["vision", HOUR].energy_mj == 3_000_000
     assert after["demo", HOUR].energy_mj == 50_000
@@ -111,11 +111,11 @@ def test_a_claim_takes_only_what_nobody_had(lab: SmallLab, owner: Client) -> Non
 @pytest.mark.parametrize(
     ("form", "status", "words"),
     [
-        ({"project": "demo"}, 400, "No line was chosen"),
-        ({"line": ["ada\tpython3"], "project": "nosuch"}, 404, "no such project"),
-        ({"line": ["ada\tpython3"]}, 404, "no such project"),
-        ({"line": ["nonsense"], "project": "demo"}, 400, "no such line"),
-        ({"line": ["zoe\tx"], "project": "demo"}, 400, "Nothing was chosen"),
+        ({"project": "demo"}, 400, 'data-field-error="item"'),
+        ({"item": ["ada\tpython3"], "project": "nosuch"}, 404, 'data-field-error="project"'),
+        ({"item": ["ada\tpython3"]}, 404, 'data-field-error="project"'),
+        ({"item": ["nonsense"], "project": "demo"}, 400, 'data-field-error="item"'),
+        ({"item": ["zoe\tx"], "project": "demo"}, 400, "data-form-errors"),
     ],
 )
 def test_mistakes_are_told_and_claim_nothing(
@@ -131,9 +131,9 @@ def test_mistakes_are_told_and_claim_nothing(
 def test_a_viewer_reads_and_cannot_claim(lab: SmallLab, viewer: Client) -> None:
     used(lab, ["unknown"])
     page = text_of(viewer.get(ADDRESS))
-    assert 'name="line"' not in page
-    assert "Members of the lab may claim" in page
-    assert viewer.post(ADDRESS, {"line": ["\t"], "project": "demo"}).status_code == 403
+    assert 'name="item"' not in page
+    assert "data-read-only" in page
+    assert viewer.post(ADDRESS, {"item": ["\t"], "project": "demo"}).status_code == 403
     assert not Claim.objects.exists()
 
 
@@ -147,9 +147,9 @@ def test_a_member_sees_and_claims_only_their_own(lab: SmallLab, owner: Client) -
     assert "ada" in page
     assert "ben" not in page
     assert "secret" not in page
-    assert "as the lab settled" in page
-    assert client.post(ADDRESS, {"line": ["ben\tsecret"], "project": "demo"}).status_code == 400
-    assert client.post(ADDRESS, {"line": ["ada\tpython3"], "project": "demo"}).status_code == 302
+    assert "data-hidden-rows" in page
+    assert client.post(ADDRESS, {"item": ["ben\tsecret"], "project": "demo"}).status_code == 400
+    assert client.post(ADDRESS, {"item": ["ada\tpython3"], "project": "demo"}).status_code == 302
     assert by_charge(lab)["demo", HOUR].energy_mj == 3_000_000
     for address in ("/explain/", "/explain/ledger.csv"):
         asked = f"{address}?metric=energy_mj&subject=lab&from=2026-11-01&to=2026-11-10&os_user="
@@ -176,21 +176,21 @@ def test_the_labs_policy_says_who_sees_others(lab: SmallLab, policy: str, role: 
 def test_only_who_claimed_it_or_a_pi_may_undo(lab: SmallLab, owner: Client) -> None:
     _, other = member(lab, "zoe", Role.MEMBER)
     used(lab, ["proc:ada/python3"])
-    owner.post(ADDRESS, {"line": ["ada\tpython3"], "project": "demo"})
+    owner.post(ADDRESS, {"item": ["ada\tpython3"], "project": "demo"})
     act = Claim.objects.get().act
-    assert other.post(f"/claims/{act}/", {"do": "undo"}).status_code == 403
+    assert other.post(f"/claims/{act}/").status_code == 403
     assert Claim.objects.get().undone_us is None
     _, pi = member(lab, "pia", Role.PI)
-    assert pi.post(f"/claims/{act}/", {"do": "undo"}).status_code == 302
+    assert pi.post(f"/claims/{act}/").status_code == 302
     assert Claim.objects.get().undone_us is not None
 
 
 def test_outsiders_methods_and_the_empty_state(lab: SmallLab, owner: Client, outsider: Client) -> None:
-    assert "Everything that was used has a project" in text_of(owner.get(ADDRESS))
+    assert 'data-unattributed="0"' in text_of(owner.get(ADDRESS))
     used(lab, ["proc:ada/python3"])
-    owner.post(ADDRESS, {"line": ["ada\tpython3"], "project": "demo"})
+    owner.post(ADDRESS, {"item": ["ada\tpython3"], "project": "demo"})
     act = Claim.objects.get().act
-    assert outsider.post(f"/claims/{act}/", {"do": "undo"}).status_code == 404
+    assert outsider.post(f"/claims/{act}/").status_code == 404
     assert "ada" not in without_secrets(text_of(outsider.get(ADDRESS)))
     assert_needs_sign_in("/unattributed/")
     assert_only(owner, "/unattributed/", "GET", "POST")

@@ -130,7 +130,7 @@ def test_the_first_place_is_not_undone_but_corrected(lab: SmallLab, paris: Site)
 
 def test_one_hour_holds_one_move(lab: SmallLab, paris: Site, oslo: Site) -> None:
     move(lab, paris, HOUR)
-    with pytest.raises(Conflict, match="that very hour"):
+    with pytest.raises(Conflict, match="already recorded for this hour"):
         move(lab, oslo, HOUR)
     assert where(lab)[-1] == (HOUR, None, "Paris")
 
@@ -142,7 +142,7 @@ def test_a_time_out_of_range_is_refused(lab: SmallLab, paris: Site, hour: int) -
 
 
 def test_a_move_to_the_beginning_of_time_is_a_correction(lab: SmallLab, paris: Site) -> None:
-    with pytest.raises(InvalidInput, match="has a date"):
+    with pytest.raises(InvalidInput, match="needs a date"):
         move(lab, paris, 0)
 
 

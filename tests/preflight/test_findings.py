@@ -159,13 +159,13 @@ def test_decide_and_undo_are_recorded(lab: SmallLab) -> None:
 
 def test_decisions_are_refused_in_words(lab: SmallLab) -> None:
     found = _two(lab)
-    with pytest.raises(InvalidInput, match="why"):
+    with pytest.raises(InvalidInput, match="reason"):
         _decide(lab, found, FindingState.DISMISSED, reason="")
-    with pytest.raises(InvalidInput, match="Nothing was chosen"):
+    with pytest.raises(InvalidInput, match="Unknown decision"):
         _decide(lab, found, FindingState.OPEN)
     with pytest.raises(InvalidInput, match="400"):
         _decide(lab, found, FindingState.CONFIRMED, reason="x" * 401)
-    with pytest.raises(InvalidInput, match="No line"):
+    with pytest.raises(InvalidInput, match="No findings selected"):
         decide(lab=lab.lab, finding_ids=[], state=FindingState.CONFIRMED, reason="", by=lab.owner, is_manager=True, now=T0)
     with pytest.raises(NotFound):
         _decide(small_lab(name="Theirs"), found, FindingState.CONFIRMED)

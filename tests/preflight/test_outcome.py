@@ -68,6 +68,15 @@ def test_going_on_avoids_nothing_and_takes_a_stop_back(labs: Labs, refused: Refu
     refused(_told(labs.member, asked_id, "stopped"), 409, "conflict")
 
 
+@pytest.mark.parametrize("outcome", ["proceeded", "went_on"])
+def test_both_words_for_proceeding_are_accepted(labs: Labs, outcome: str) -> None:
+    stored(labs.ours)
+    asked_id = _stop(labs.member)
+    response = _told(labs.member, asked_id, outcome)
+    assert (response.status_code, response.json()) == (200, {"outcome": "went_on"})
+    assert Preflight.objects.get().outcome == "went_on"
+
+
 def test_the_same_work_run_within_a_week_takes_it_back(labs: Labs) -> None:
     stored(labs.ours)
     _stop(labs.member)

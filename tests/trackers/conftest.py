@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 import time_machine
 
-from apps.trackers.models import MlflowSource
+from apps.trackers.mlflow.models import MlflowSource
 from tests.builders import T0, SmallLab, small_lab
 from tests.fakes.mlflow_server import FakeMlflow, fake_mlflow
 from tests.services import mlflow

@@ -15,8 +15,8 @@ from apps.core.jobs import run_until_idle
 from apps.core.units import PPM
 from apps.fleet.models import Node
 from apps.ingest.models import Batch, EnergyWindow
+from apps.trackers.codecarbon.models import CodeCarbonSource
 from apps.trackers.codecarbon.services.tokens import create_codecarbon_token
-from apps.trackers.models import CodeCarbonSource
 from tests.builders import T0, SmallLab
 
 HARDWARE = {

@@ -15,8 +15,8 @@ from apps.core.units import MJ_PER_KWH
 from apps.energy.models import LedgerEntry
 from apps.ingest.models import EnergyWindow
 from apps.runs.models import ExternalId, Run
-from apps.trackers.choices import Channel
-from apps.trackers.models import CodeCarbonInterval, CodeCarbonPost, CodeCarbonRun
+from apps.trackers.codecarbon.choices import Channel
+from apps.trackers.codecarbon.models import CodeCarbonInterval, CodeCarbonPost, CodeCarbonRun
 from tests.api.conftest import Caller
 from tests.builders import T0, SmallLab, small_lab
 from tests.trackers.support import HARDWARE, Tracker, emission, iso, stored, tracker, work
@@ -82,7 +82,7 @@ def test_a_wrong_token_says_what_mends_it(lab: SmallLab) -> None:
         if wrong:
             error = msgspec.json.decode(answer.content)["error"]
             assert (answer.status_code, error["code"]) == (401, "bad_token")
-            assert "/tokens/codecarbon/" in error["hint"]
+            assert "/trackers/codecarbon/" in error["hint"]
         else:
             assert answer.status_code == 401  # no token at all
     user = issue_user_token(lab=lab.lab, user=lab.owner, now=now_us())

@@ -300,7 +300,7 @@ def test_a_wrong_token_tells_the_user_what_to_do(lab: OneLab, tmp_path: Path) ->
     wrong = token[:-1] + ("A" if token[-1] != "A" else "B")
     _, log = codecarbon.end(_run(lab, tmp_path / "home", token=wrong, seconds=4))
     assert "API return http code 401" in log
-    assert "/tokens/codecarbon/" in log
+    assert "/trackers/codecarbon/" in log
     assert lab.books()["runs"] == []
     logged = f'"POST /codecarbon/{token[:15]}…/runs'  # gunicorn's own line of an access
     wait_until(lambda: logged in lab.server.log, what="the line of the access")

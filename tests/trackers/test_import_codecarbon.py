@@ -10,7 +10,7 @@ from django.core.management import CommandError, call_command
 
 from apps.energy.models import LedgerEntry
 from apps.runs.models import Run
-from apps.trackers.models import CodeCarbonInterval, CodeCarbonPost
+from apps.trackers.codecarbon.models import CodeCarbonInterval, CodeCarbonPost
 from tests.builders import T0, SmallLab, small_lab
 from tests.trackers.support import stored, tracker, work
 

@@ -10,10 +10,10 @@ from apps.core.clock import now_us
 from apps.core.jobs import run_until_idle
 from apps.core.models import Job
 from apps.runs.models import MetricPoint, Run
-from apps.trackers.choices import SignIn
 from apps.trackers.mlflow import client as asking
+from apps.trackers.mlflow.choices import SignIn
+from apps.trackers.mlflow.models import MlflowRun, MlflowSource
 from apps.trackers.mlflow.services.servers import SourceIn, change_source, remove_source, switch_source, try_source
-from apps.trackers.models import MlflowRun, MlflowSource
 from tests.builders import SmallLab
 from tests.fakes.mlflow_server import FakeMlflow
 from tests.trackers.mlflow_support import MS, demo, poll, source_at, training

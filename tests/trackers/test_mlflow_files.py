@@ -16,8 +16,8 @@ from apps.artifacts.models import Artifact, Copy, LineageEdge
 from apps.core.url_allowlist import parse_address
 from apps.trackers.mlflow import client as asking
 from apps.trackers.mlflow.artifact_files import entries, kind_of, proxied_path
+from apps.trackers.mlflow.models import MlflowFile, MlflowRun, MlflowSource
 from apps.trackers.mlflow.services import artifacts as reading
-from apps.trackers.models import MlflowFile, MlflowRun, MlflowSource
 from tests.artifacts.support import register_rows as told_by_scan
 from tests.artifacts.support import row as told_row
 from tests.builders import T0, SmallLab
@@ -315,7 +315,7 @@ def test_its_page_says_what_was_read_and_what_was_not(fake: FakeMlflow, source: 
     client = Client()
     client.force_login(lab.owner)
     page = text_of(client.get(f"/trackers/mlflow/{source.pk}/"))
-    for words in ("Read and known by its content", "2.00 kB", "Lies where MLflow does not hand files out", "2 other files"):
+    for words in ("Hashed and registered", "2.00 kB", "Not served by MLflow", 'data-other-files="2"'):
         assert words in page, words
     made = MlflowRun.objects.select_related("run").get(mlflow_id="a1").run
     assert made is not None

@@ -8,7 +8,7 @@ from apps.accounts.models import Project
 from apps.core.clock import now_us
 from apps.runs.models import ExternalId, Fingerprint, Run
 from apps.runs.services.runs import RunFacts, put_run
-from apps.trackers.models import MlflowRun, MlflowSource
+from apps.trackers.mlflow.models import MlflowRun, MlflowSource
 from tests.builders import MINUTE, T0, SmallLab, W, push
 from tests.fakes.mlflow_server import FakeMlflow
 from tests.trackers.mlflow_support import MS, ledger_mj, poll, source_at, training, watts

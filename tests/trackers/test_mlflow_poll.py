@@ -7,8 +7,8 @@ from apps.energy.models import LedgerEntry
 from apps.ingest.models import EnergyWindow
 from apps.runs.choices import RunState
 from apps.runs.models import ExternalId, Fingerprint, MetricPoint, Run
+from apps.trackers.mlflow.models import MlflowRun, MlflowSource
 from apps.trackers.mlflow.services import polling
-from apps.trackers.models import MlflowRun, MlflowSource
 from tests.builders import MINUTE, T0, SmallLab, W, push
 from tests.fakes.mlflow_server import FakeMlflow
 from tests.trackers.mlflow_support import MS, demo, ledger_mj, poll, settle, source_at, training, watts

@@ -18,8 +18,8 @@ from apps.energy.models import LedgerEntry
 from apps.ingest.models import EnergyWindow
 from apps.runs.models import Fingerprint, Metric, MetricPoint, Run
 from apps.trackers.mlflow import client as asking
+from apps.trackers.mlflow.models import MlflowFile, MlflowRun, MlflowSource
 from apps.trackers.mlflow.services.servers import try_source
-from apps.trackers.models import MlflowFile, MlflowRun, MlflowSource
 from tests.builders import SmallLab, small_lab
 from tests.dashboard.support import assert_each_figure_explains_itself, text_of
 from tests.services import mlflow

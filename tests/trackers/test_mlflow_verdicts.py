@@ -12,7 +12,7 @@ from apps.runs.choices import RunState
 from apps.runs.models import Run
 from apps.runs.services.runs import RunFacts, put_run
 from apps.runs.services.updates import RunUpdate
-from apps.trackers.models import MlflowRun, MlflowSource
+from apps.trackers.mlflow.models import MlflowRun, MlflowSource
 from tests.builders import SmallLab
 from tests.fakes.mlflow_server import FakeMlflow
 from tests.runs.fingerprints import parsed

@@ -6,7 +6,7 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from apps.runs.models import Run
-from apps.trackers.models import MlflowSource
+from apps.trackers.mlflow.models import MlflowSource
 from tests.builders import SmallLab
 from tests.fakes.mlflow_server import FakeMlflow
 from tests.trackers.mlflow_support import source_at, training

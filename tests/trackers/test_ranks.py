@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 
 from apps.energy.models import LedgerEntry
 from apps.runs.models import Run
+from apps.trackers.codecarbon.models import CodeCarbonRun
 from apps.trackers.codecarbon.parsing import Interval, same_readings
 from apps.trackers.codecarbon.selectors import (
     codecarbon_figures,
@@ -13,7 +14,6 @@ from apps.trackers.codecarbon.selectors import (
     shared_machines,
     shared_machines_of_run,
 )
-from apps.trackers.models import CodeCarbonRun
 from tests.builders import T0, SmallLab
 from tests.trackers.support import Tracker, tracker, work
 

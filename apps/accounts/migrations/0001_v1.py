@@ -365,7 +365,7 @@ class Migration(migrations.Migration):
                         (
                             "kind",
                             models.CharField(
-                                choices=[("node", "Node"), ("user", "Person"), ("service", "Service"), ("cc", "CodeCarbon")],
+                                choices=[("node", "Node"), ("user", "Person"), ("service", "Service"), ("cc", "Tracker")],
                                 max_length=16,
                             ),
                         ),

@@ -206,7 +206,7 @@ def login(request: HttpRequest) -> HttpResponse:
         provider = get_adapter(request).get_provider(request, OpenIDConnectProvider.id)
         response = render_authentication_error(request, provider, exception=error)
     if isinstance(response, HttpResponseRedirect):
-        return render(request, "socialaccount/going.html", {"to": response.url, "name": configured_app().name})
+        return render(request, "socialaccount/redirect.html", {"url": response.url, "name": configured_app().name})
     return response
 
 

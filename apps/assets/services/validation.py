@@ -1,4 +1,4 @@
-"""What somebody wants to record of an asset, and whether it can be."""
+"""Input of the asset services, and its validation."""
 
 from dataclasses import dataclass, field, replace
 from datetime import date
@@ -16,9 +16,9 @@ from apps.core.units import END_HOUR, INT64_MAX, US_PER_HOUR, hour_of
 from apps.fleet.models import Device, Node, Site
 
 HOURS_PER_YEAR = 8_760
-MOST_UG = 10**15  # 1 000 t: no single thing emits more
+MOST_UG = 10**15  # 1 000 t
 LONGEST_LIFE_HOURS = 100 * HOURS_PER_YEAR
-# Where nobody says how long a thing will serve: years by kind (see docs/assets.md).
+# Default planned life in years, by kind (see docs/assets.md).
 LIFE_YEARS = {
     HardwareKind.GPU: 4, HardwareKind.CPU: 5, HardwareKind.SERVER: 5, HardwareKind.WORKSTATION: 5, HardwareKind.LAPTOP: 4,
     HardwareKind.STORAGE: 5, HardwareKind.NETWORK: 6, HardwareKind.MONITOR: 6, HardwareKind.OTHER: 5,
@@ -27,7 +27,7 @@ LIFE_YEARS = {
 
 @dataclass(frozen=True)
 class Facts:
-    """What an asset is. Texts may be empty; ``model``, price and warranty may be unknown."""
+    """Facts about an asset. Texts can be empty. ``model``, price and warranty can be unknown."""
 
     name: str
     kind: str
@@ -44,7 +44,7 @@ class Facts:
 
 @dataclass(frozen=True)
 class Embodied:
-    """Embodied carbon that an event brings, µg CO2e, with its range and the parts that are known apart."""
+    """Embodied carbon of an event, µg CO2e, with its range and the parts that are stated separately."""
 
     total_ug: int
     low_ug: int | None = None
@@ -58,7 +58,7 @@ class Embodied:
 
     @classmethod
     def of(cls, figure: EmbodiedFigure, times: int = 1) -> "Embodied":
-        """Return what ``times`` units of a catalogue figure bring."""
+        """Return the embodied carbon of ``times`` units of a catalogue figure."""
 
         def scaled(value: int | None) -> int | None:
             return None if value is None else value * times
@@ -71,7 +71,7 @@ class Embodied:
 
 @dataclass(frozen=True)
 class Entry:
-    """One entry of a life, as somebody records it; what does not belong to its kind stays empty (see docs/assets.md)."""
+    """A lifecycle event to record. Values that its kind does not have stay empty (see docs/assets.md)."""
 
     kind: str
     at_us: int
@@ -89,8 +89,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Draft:
-    """An asset that is not registered yet: what it is, how it was bought, since when it is used (None: in stock), and by
-    what its use is told (a device, a node, or nothing)."""
+    """An asset to register: facts, purchase, start of use (None: in stock), and its meter (a device, a node, or none)."""
 
     facts: Facts
     opening: Entry
@@ -118,7 +117,7 @@ FIELDS_OF_KIND = {
 
 
 def default_life_hours(kind: str) -> int:
-    """Return the planned life, in hours, where nobody says."""
+    """Return the default planned life in hours."""
     return LIFE_YEARS[HardwareKind(kind)] * HOURS_PER_YEAR
 
 
@@ -128,43 +127,49 @@ def checked_facts(lab: Lab, facts: Facts) -> Facts:
     for name, limit in limits.items():
         text = getattr(facts, name)
         if len(text) > limit or is_unstorable(text):
-            raise InvalidInput(f"{text[:40]!r} cannot be kept.", field=name, hint=f"At most {limit} letters, no NUL.")
+            raise InvalidInput(
+                f"Invalid text {text[:40]!r}.", field=name, hint=f"Use at most {limit} characters, without NUL."
+            )
     if not facts.name:
-        raise InvalidInput("An asset needs a name.", field="name", hint="For example its model and a number.")
+        raise InvalidInput("An asset needs a name.", field="name", hint="Enter a name, such as model and number.")
     if facts.kind not in HardwareKind.values:
         raise InvalidInput(
-            f"{facts.kind[:40]!r} is not a kind.", field="kind", hint=f"Use one of {', '.join(HardwareKind.values)}."
+            f"Unknown kind {facts.kind[:40]!r}.", field="kind", hint=f"Use one of {', '.join(HardwareKind.values)}."
         )
     if facts.model is not None and facts.model.lab_id not in (None, lab.pk):
-        raise InvalidInput("There is no such model in this lab.", field="model", hint=f"See {reverse('catalog')}.")
+        raise InvalidInput("No such model in this lab.", field="model", hint=f"See {reverse('catalog')}.")
     if facts.price_ucurrency is not None:
         if not 0 <= facts.price_ucurrency < INT64_MAX:
-            raise InvalidInput("This price is out of range.", field="price", hint="Leave it out if it is not known.")
+            raise InvalidInput("This price is out of range.", field="price", hint="Leave it empty if it is unknown.")
         if len(facts.currency) != 3 or not facts.currency.isascii() or not facts.currency.isalpha():
-            raise InvalidInput("A price needs a currency.", field="currency", hint="Write three letters, as EUR.")
+            raise InvalidInput("A price needs a currency.", field="currency", hint="Enter three letters such as EUR.")
     return replace(facts, currency=facts.currency.upper() if facts.price_ucurrency is not None else "")
 
 
 def checked_entry(lab: Lab, entry: Entry, now: int) -> Entry:
-    """Raise InvalidInput naming the field of whatever cannot be."""
+    """Return a valid entry. Raises InvalidInput with the field."""
     if entry.kind not in FIELDS_OF_KIND:
         raise InvalidInput(
-            f"{entry.kind[:40]!r} is not an entry of a life.", field="kind", hint=f"Use {', '.join(FIELDS_OF_KIND)}."
+            f"Unknown kind of event {entry.kind[:40]!r}.", field="kind", hint=f"Use {', '.join(FIELDS_OF_KIND)}."
         )
     allowed_fields = FIELDS_OF_KIND[EventKind(entry.kind)]
     for name in ("embodied", "life_hours", "life_end_us", "amortisation", "project", "parent", "site", "counterpart"):
         if getattr(entry, name) and name not in allowed_fields:
-            raise InvalidInput(f"{EventKind(entry.kind).label!r} tells no {name}.", field=name, hint="Leave it empty.")
+            raise InvalidInput(
+                f"An event {EventKind(entry.kind).label!r} has no {name}.", field=name, hint="Leave it empty."
+            )
     if not 0 <= hour_of(entry.at_us) < END_HOUR or entry.at_us > now + US_PER_HOUR:
-        raise InvalidInput("What did not happen yet is not recorded.", field="at", hint="Choose a day up to today.")
+        raise InvalidInput("The date is in the future or before 1970.", field="at", hint="Choose a day up to today.")
     for name, limit in (("counterpart", 200), ("evidence", 300), ("note", 500)):
         text = getattr(entry, name)
         if len(text) > limit or is_unstorable(text):
-            raise InvalidInput(f"{text[:40]!r} cannot be kept.", field=name, hint=f"At most {limit} letters, no NUL.")
+            raise InvalidInput(
+                f"Invalid text {text[:40]!r}.", field=name, hint=f"Use at most {limit} characters, without NUL."
+            )
     for name in ("project", "parent", "site"):
         value = getattr(entry, name)
         if value is not None and value.lab_id != lab.pk:
-            raise InvalidInput(f"There is no such {name} in this lab.", field=name)
+            raise InvalidInput(f"No such {name} in this lab.", field=name)
     _check_meaning(entry)
     if entry.embodied is not None:
         _check_embodied(entry.embodied)
@@ -173,27 +178,35 @@ def checked_entry(lab: Lab, entry: Entry, now: int) -> Entry:
 
 def _check_meaning(entry: Entry) -> None:
     if entry.amortisation and entry.amortisation not in Amortisation.values:
-        raise InvalidInput("This is not a way to charge.", field="amortisation", hint="Use linear or sci.")
+        raise InvalidInput("Unknown amortisation.", field="amortisation", hint="Use linear or sci.")
     if entry.kind in OPENING and not 0 < (entry.life_hours or 0) <= LONGEST_LIFE_HOURS:
-        raise InvalidInput("How long will it serve?", field="life", hint="Above 0, up to 100 years; four are usual.")
+        raise InvalidInput(
+            "Invalid planned life.", field="life", hint="Enter more than 0 and at most 100 years. Four years are usual."
+        )
     if entry.kind == EventKind.LIFE_CHANGE and not (entry.life_end_us or entry.amortisation):
-        raise InvalidInput("Nothing would change.", field="life_end", hint="Choose a new end of its life, or how to charge.")
+        raise InvalidInput("No change.", field="life_end", hint="Enter a new planned end or another amortisation.")
     if entry.kind == EventKind.LEND and entry.project is None and not entry.counterpart:
-        raise InvalidInput("Lent to whom?", field="project", hint="Choose a project, or name somebody outside.")
+        raise InvalidInput(
+            "The borrower is missing.", field="project", hint="Choose a project, or enter a borrower outside the lab."
+        )
 
 
 def _check_embodied(what: Embodied) -> None:
     if not 0 <= what.total_ug <= MOST_UG:
-        raise InvalidInput("This embodied carbon is out of range.", field="embodied", hint="Between 0 and 1 000 000 kg.")
+        raise InvalidInput("Embodied carbon out of range.", field="embodied", hint="Enter 0 to 1 000 000 kg.")
     low, high = what.low_ug, what.high_ug
     if (low is not None and low > what.total_ug) or (high is not None and high < what.total_ug):
-        raise InvalidInput("The value is outside its own range.", field="embodied", hint="low ≤ value ≤ high.")
+        raise InvalidInput("The value is outside its own range.", field="embodied", hint="Use low ≤ value ≤ high.")
     parts = [part for part in (what.manufacture_ug, what.transport_ug, what.end_of_life_ug) if part is not None]
-    # A catalogue's parts may be medians of their own, which need not add up.
+    # Parts in the catalogue can be separate medians, which need not add up.
     if any(not 0 <= part <= what.total_ug for part in parts) or (what.figure is None and sum(parts) > what.total_ug):
-        raise InvalidInput("The parts are more than the whole.", field="embodied", hint="Leave unknown parts empty.")
+        raise InvalidInput("The parts exceed the total.", field="embodied", hint="Leave unknown parts empty.")
     if what.end_of_life_ug is not None and not what.includes_end_of_life:
-        raise InvalidInput("The end of life is a part of the whole or it is not.", field="embodied")
+        raise InvalidInput(
+            "A separate end of life is always part of the total.",
+            field="embodied",
+            hint="Set it to included, or leave the part empty.",
+        )
 
 
 def event_row(asset: Asset, entry: Entry, by: User | None, now: int) -> LifecycleEvent:

@@ -1,4 +1,4 @@
-"""Deriving who is charged from rules, claims and placements. The only writer of attributions."""
+"""Derive attributions from rules, claims and placements. The only writer of attributions."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -20,12 +20,11 @@ from apps.runs.models import Run
 from apps.runs.services.ignored_params import recompute_charged_runs
 
 Pair = tuple[int, int]  # consumer id, node id
-CHUNK = 500  # pairs a transaction: some tens of milliseconds on SQLite
+CHUNK = 500  # pairs per transaction: some tens of milliseconds on SQLite
 
 
 def attribute_new(*, lab: Lab, node_id: int, consumer_ids: Iterable[int]) -> None:
-    """Derive who is charged for consumers that appear on a node for the first time; in the settling transaction, so that
-    no energy is ever shown without."""
+    """Derive the attributions of new consumers on a node, in the transaction that settles their energy."""
     lock_shared(ATTRIBUTION, lab.pk)
     requested_ids = set(consumer_ids)
     known = Attribution.objects.filter(node_id=node_id, consumer_id__in=requested_ids).values_list("consumer_id", flat=True)
@@ -36,12 +35,12 @@ def attribute_new(*, lab: Lab, node_id: int, consumer_ids: Iterable[int]) -> Non
 
 
 def rules_now(lab: Lab) -> list[Rule]:
-    """Return the lab's rules as the calculation takes them."""
+    """Return the lab's rules for the calculation."""
     return [selectors.as_rule(row) for row in selectors.rules_of(lab).select_related(None)]
 
 
 def derive(lab: Lab, pairs: Iterable[Pair], rules: list[Rule]) -> dict[Pair, list[Span]]:
-    """Return who is charged for each pair under ``rules`` and the claims that stand. A fixed number of queries."""
+    """Return the attribution spans of each pair under ``rules`` and active claims. A fixed number of queries."""
     return _derive(selectors.uses(lab, pairs)[0], rules)
 
 
@@ -59,7 +58,7 @@ def _derive(uses: dict[Pair, Use], rules: list[Rule]) -> dict[Pair, list[Span]]:
 
 @dataclass
 class _Rules:
-    """Rules by the user they ask for: most rules of a lab speak of one user each."""
+    """Rules by OS user: most rules of a lab name one user."""
 
     rules: list[Rule]
 
@@ -97,7 +96,7 @@ def _write(derived: dict[Pair, list[Span]]) -> None:
 
 
 def as_span(row: Attribution) -> Span:
-    """Return an attribution as the calculation gives it."""
+    """Return an attribution as a span."""
     return Span(
         row.from_hour, row.to_hour, row.project_id, row.person_id, row.way, row.rule_id, row.claim_id,
         row.os_user, row.program,
@@ -119,9 +118,9 @@ def _as_spans(lab: Lab, pairs: list[Pair]) -> dict[Pair, list[Span]]:
 
 @transaction.atomic
 def reattribute(*, lab: Lab, pairs: list[Pair]) -> int:
-    """Derive pairs again and write what differs; return how many did.
+    """Derive pairs again and save the changes. Return the number of changed pairs.
 
-    Alone with itself: a settling that began before a rule was written has ended, with what it knew, when we read.
+    The exclusive lock waits for all ``settle`` transactions that started before a rule was saved.
     """
     lock_exclusive(ATTRIBUTION, lab.pk)
     uses, runs = selectors.uses(lab, pairs)
@@ -132,14 +131,14 @@ def reattribute(*, lab: Lab, pairs: list[Pair]) -> int:
         Attribution.objects.filter(consumer_id=pair[0], node_id=pair[1]).delete()
     _write(changed)
     _charge_runs(runs, derived)
-    if changed:  # what projects bear of idle energy goes by what they used
+    if changed:  # the shares of idle energy depend on the use of projects
         enqueue(kind="energy.spread_idle", key=str(lab.pk))
         _notify_changes(lab, stored_spans, changed)
     return len(changed)
 
 
 def _notify_changes(lab: Lab, before: dict[Pair, list[Span]], after: dict[Pair, list[Span]]) -> None:
-    """Tell who listens for whom, and when, others are charged or named now."""
+    """Send the signal with the consumers and hours whose charge changed."""
     span = hull(
         changed_span(_charged_history(before[pair]), _charged_history(pair_spans)) for pair, pair_spans in after.items()
     )
@@ -153,12 +152,12 @@ def _charged_history(spans_: list[Span]) -> list[tuple[int, int, object]]:
 
 
 def reattribute_lab(*, lab: Lab) -> int:
-    """Derive who is charged for everything again, some at a time; return how many pairs changed."""
+    """Derive all attributions of a lab in chunks. Return the number of changed pairs."""
     changed, last = 0, (0, 0)
     while pairs := _pairs_after(lab, last):
         changed += reattribute(lab=lab, pairs=pairs)
         last = pairs[-1]
-    charge_unseen(lab=lab)
+    charge_unmeasured(lab=lab)
     return changed
 
 
@@ -168,19 +167,19 @@ def _pairs_after(lab: Lab, last: Pair) -> list[Pair]:
 
 
 def reattribute_rule(*, rule: AttributionRule) -> int:
-    """Derive again what a rule speaks of: it began, ended, or was withdrawn; return how many pairs changed."""
+    """Derive the attributions that match a rule again. Return the number of changed pairs."""
     rows, runs = selectors.attributed_by_rule(rule.lab, rule)
     pairs = _pairs(rows)
     changed = 0
     for start in range(0, len(pairs), CHUNK):
         changed += reattribute(lab=rule.lab, pairs=pairs[start : start + CHUNK])
-    charge_unseen(lab=rule.lab, among=runs)
+    charge_unmeasured(lab=rule.lab, among=runs)
     return changed
 
 
 @dataclass(frozen=True)
 class Move:
-    """A stretch of a consumer on a node that a change would charge to another project (None: nobody)."""
+    """A span of a consumer on a node that would be charged to another project. None: unattributed."""
 
     consumer_id: int
     node_id: int
@@ -191,7 +190,7 @@ class Move:
 
 
 def moves(*, lab: Lab, rules: list[AttributionRule], without: bool = False) -> list[Move]:
-    """Return what rules of a lab would move if they were written (``without``: if they were not there). Writes nothing."""
+    """Return the changes of charge if rules were saved, or with ``without`` if they were removed. Writes nothing."""
     rule_ids = {row.pk for row in rules if row.pk is not None}
     others = [row for row in rules_now(lab) if row.id not in rule_ids]
     drafts = [replace(selectors.as_rule(row), id=row.pk or 2**62 + i) for i, row in enumerate(rules)]
@@ -212,17 +211,17 @@ def _pairs(rows: QuerySet[Attribution], limit: int | None = None) -> list[Pair]:
 
 
 def reattribute_run(*, lab: Lab, run: Run) -> None:
-    """Derive who is charged for a run again: it was made, or names another project, user or account now."""
+    """Derive the attribution of a new or changed run."""
     consumers = list(Consumer.objects.filter(lab=lab, run_uuid=run.uuid).values_list("pk", flat=True))
     pairs = _pairs(Attribution.objects.filter(consumer_id__in=consumers))
     if pairs:
         reattribute(lab=lab, pairs=pairs)
     else:
-        _charge_unseen(lab, [run])
+        _charge_unmeasured(lab, [run])
 
 
 def reattribute_consumers(*, lab: Lab, consumer_ids: Iterable[int]) -> None:
-    """Derive who is charged for consumers again: claims of theirs were made or undone."""
+    """Derive the attributions of consumers whose claims changed."""
     pairs = _pairs(Attribution.objects.filter(consumer_id__in=set(consumer_ids)))
     for start in range(0, len(pairs), CHUNK):
         reattribute(lab=lab, pairs=pairs[start : start + CHUNK])
@@ -234,16 +233,16 @@ def _at_start(run: Run, pair_spans: list[Span]) -> Span:
 
 
 def _charge_runs(runs: Mapping[int, Run], derived: dict[Pair, list[Span]]) -> None:
-    """Keep on the run's row what holds at its start (of several nodes: on its own, else the first)."""
+    """Store on runs the attribution at their start. With several nodes: that of the run's node, else of the first."""
     changed = []
     for (consumer_id, node_id), pair_spans in sorted(derived.items()):
         run = runs.get(consumer_id)
-        if run is not None and (run.node_id in (None, node_id) or not _known_at_home(run, consumer_id, derived)):
+        if run is not None and (run.node_id in (None, node_id) or not _is_on_own_node(run, consumer_id, derived)):
             changed += _charged(run, _at_start(run, pair_spans))
-    _keep_charges(changed)
+    _save_charges(changed)
 
 
-def _keep_charges(changed: list[Run]) -> None:
+def _save_charges(changed: list[Run]) -> None:
     with connection.cursor() as cursor:  # bulk_update would write a CASE for each row
         cursor.executemany(
             "UPDATE runs_run SET charged_project_id = %s, charged_person_id = %s, charge_way = %s WHERE id = %s",
@@ -252,7 +251,7 @@ def _keep_charges(changed: list[Run]) -> None:
     recompute_charged_runs(changed)
 
 
-def _known_at_home(run: Run, consumer_id: int, derived: dict[Pair, list[Span]]) -> bool:
+def _is_on_own_node(run: Run, consumer_id: int, derived: dict[Pair, list[Span]]) -> bool:
     return run.node_id is not None and (consumer_id, run.node_id) in derived
 
 
@@ -264,18 +263,18 @@ def _charged(run: Run, span: Span) -> list[Run]:
     return [run]
 
 
-def charge_unseen(*, lab: Lab, among: QuerySet[Run] | None = None) -> None:
-    """Say on runs whose energy nobody measured (history, jobs that just began) who would be charged."""
-    seen = Consumer.objects.filter(lab=lab, run_uuid__isnull=False).values("run_uuid")
+def charge_unmeasured(*, lab: Lab, among: QuerySet[Run] | None = None) -> None:
+    """Store the attribution on runs without measured energy: imported history and jobs that just started."""
+    measured_runs = Consumer.objects.filter(lab=lab, run_uuid__isnull=False).values("run_uuid")
     rows = Run.objects.filter(lab=lab) if among is None else among
     last = 0
-    while runs := list(rows.filter(pk__gt=last).exclude(uuid__in=seen).order_by("pk")[:CHUNK]):
-        _charge_unseen(lab, runs)
+    while runs := list(rows.filter(pk__gt=last).exclude(uuid__in=measured_runs).order_by("pk")[:CHUNK]):
+        _charge_unmeasured(lab, runs)
         last = runs[-1].pk
 
 
 @transaction.atomic
-def _charge_unseen(lab: Lab, runs: list[Run]) -> None:
+def _charge_unmeasured(lab: Lab, runs: list[Run]) -> None:
     rules = _Rules(rules_now(lab))
     places = selectors.placements({run.node_id for run in runs if run.node_id is not None})
     changed = []
@@ -283,4 +282,4 @@ def _charge_unseen(lab: Lab, runs: list[Run]) -> None:
         use = selectors.use_of_run(run, run.node_id or 0)
         pair_spans = spans(use, rules=rules.of(use), claims=[], placements=places.get(run.node_id or 0, []))
         changed += _charged(run, _at_start(run, pair_spans))
-    _keep_charges(changed)
+    _save_charges(changed)

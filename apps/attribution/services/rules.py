@@ -1,4 +1,4 @@
-"""Writes of attribution: rules that begin, end and are withdrawn; claims that are made and undone."""
+"""Writes of attribution: rules and claims."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ MAX_CLAIMED = 5_000
 
 @dataclass(frozen=True)
 class Criteria:
-    """What a rule asks for. What is empty (or None) asks for nothing."""
+    """Criteria of a rule. Empty (or None) criteria match everything."""
 
     node: Node | None = None
     site: Site | None = None
@@ -37,34 +37,36 @@ class Criteria:
     path_prefix: str = ""
 
     def texts(self) -> dict[str, str]:
-        """Return the criteria that are text."""
+        """Return the text criteria."""
         return {name: getattr(self, name) for name in ("os_user", "cluster", "account", "namespace", "path_prefix")}
 
 
 def drafted_rule(
     *, lab: Lab, criteria: Criteria, project: Project | None, person: User | None, from_us: int, to_us: int | None = None
 ) -> AttributionRule:
-    """Return a rule that is not written yet. Hours are whole: from the hour that holds ``from_us``, to the one that holds
-    ``to_us`` (it is the first no longer meant). Raises InvalidInput naming the field."""
+    """Return a rule that is not saved. It is valid from the hour of ``from_us`` until before the hour of ``to_us``. Raises
+    InvalidInput with the field."""
     texts = {name: text.strip() for name, text in criteria.texts().items()}
     for name, text in texts.items():
         limit = 256 if name == "path_prefix" else 100
         if len(text) > limit or is_unstorable(text):
-            raise InvalidInput(f"{text[:40]!r} cannot be asked for.", field=name, hint=f"At most {limit} letters, no NUL.")
+            raise InvalidInput(
+                f"Invalid value {text[:40]!r}.", field=name, hint=f"Enter at most {limit} characters, without NUL."
+            )
     if criteria.node is None and criteria.site is None and not any(texts.values()):
         raise InvalidInput(
-            "This rule would speak of everything.", field="os_user", hint="Name a user, an account, a machine or a site."
+            "A rule needs at least one criterion.", field="os_user", hint="Enter a user, an account, a node or a site."
         )
     if texts["cluster"] and not (texts["account"] or texts["namespace"]):
         raise InvalidInput(
-            "A cluster alone says nothing.", field="cluster", hint="Name the Slurm account or the namespace as well."
+            "A cluster needs an account or a namespace.", field="cluster", hint="Enter the Slurm account or the namespace."
         )
     if project is None and person is None:
-        raise InvalidInput("A rule needs a project or a person.", field="project", hint="Choose whose energy it is.")
+        raise InvalidInput("A rule needs a project or a person.", field="project", hint="Choose one.")
     _of_this_lab(lab, criteria, project, person)
     from_hour, to_hour = max(0, hour_of(from_us)), None if to_us is None else hour_of(to_us)
     if from_hour >= END_HOUR or (to_hour is not None and to_hour <= from_hour):
-        raise InvalidInput("The rule would end before it begins.", field="to", hint="Its end is at least an hour later.")
+        raise InvalidInput("The end of the rule is before its start.", field="to_day", hint="Choose a later end.")
     return AttributionRule(
         lab=lab, node=criteria.node, site=criteria.site, project=project, person=person, from_hour=from_hour,
         to_hour=to_hour, **texts,
@@ -74,14 +76,14 @@ def drafted_rule(
 def _of_this_lab(lab: Lab, criteria: Criteria, project: Project | None, person: User | None) -> None:
     for field, target in (("node", criteria.node), ("site", criteria.site), ("project", project)):
         if target is not None and target.lab_id != lab.pk:
-            raise InvalidInput(f"There is no such {field} in this lab.", field=field)
+            raise InvalidInput(f"No such {field} in this lab.", field=field)
     if person is not None and not Membership.objects.filter(lab=lab, user=person).exists():
         raise InvalidInput("This person is not a member of the lab.", field="person", hint="Invite them first.")
 
 
 @transaction.atomic
 def make_rule(*, rule: AttributionRule, by: User | None, now: int) -> AttributionRule:
-    """Write a drafted rule. What it moves follows within seconds (a job derives it)."""
+    """Save a drafted rule. A job derives its attributions within seconds."""
     same = {
         name: getattr(rule, name)
         for name in (
@@ -90,7 +92,7 @@ def make_rule(*, rule: AttributionRule, by: User | None, now: int) -> Attributio
         )
     }  # fmt: skip
     if AttributionRule.objects.filter(**same, withdrawn_us__isnull=True).exists():
-        raise Conflict("There is this very rule already.", hint=f"See {reverse('attribution-rules')}.")
+        raise Conflict("The same rule already exists.", hint=f"See {reverse('attribution-rules')}.")
     rule.made_by, rule.made_us = by, now
     rule.save(force_insert=True)
     _note(rule, by, Act.RULE_CREATED, now)
@@ -100,7 +102,7 @@ def make_rule(*, rule: AttributionRule, by: User | None, now: int) -> Attributio
 
 @transaction.atomic
 def make_rules(*, rules: Sequence[AttributionRule], by: User | None, now: int) -> None:
-    """Write drafted rules, all or none. Raises Conflict if one is there already."""
+    """Save drafted rules, all or none. Raises Conflict if one already exists."""
     for rule in rules:
         make_rule(rule=rule, by=by, now=now)
 
@@ -117,12 +119,14 @@ def _note(rule: AttributionRule, by: User | None, action: str, now: int) -> None
 
 @transaction.atomic
 def end_rule(*, rule: AttributionRule, at_us: int, by: User | None, now: int) -> AttributionRule:
-    """Let a rule hold until the whole hour that holds ``at_us``; what it decided before stays."""
+    """End a rule before the hour of ``at_us``. Earlier attributions stay."""
     hour = hour_of(at_us)
     if rule.withdrawn_us is not None or (rule.to_hour is not None and rule.to_hour <= hour):
-        raise Conflict("This rule has ended already.", hint=f"See {reverse('attribution-rules')}.")
+        raise Conflict("This rule has already ended.", hint=f"See {reverse('attribution-rules')}.")
     if hour <= rule.from_hour:
-        raise InvalidInput("The rule would end before it begins.", field="at", hint="To undo it altogether, withdraw it.")
+        raise InvalidInput(
+            "The end of the rule is before its start.", field="at", hint="To undo the rule completely, withdraw it."
+        )
     rule.to_hour = hour
     rule.save(update_fields=["to_hour"])
     _note(rule, by, Act.RULE_ENDED, now)
@@ -132,7 +136,7 @@ def end_rule(*, rule: AttributionRule, at_us: int, by: User | None, now: int) ->
 
 @transaction.atomic
 def withdraw_rule(*, rule: AttributionRule, by: User | None, now: int) -> AttributionRule:
-    """Undo a rule as if it had never been: figures of its whole time go back. Withdrawing again changes nothing."""
+    """Withdraw a rule with its effect on past energy. A second withdrawal changes nothing."""
     if rule.withdrawn_us is None:
         rule.withdrawn_us = now
         rule.save(update_fields=["withdrawn_us"])
@@ -143,7 +147,7 @@ def withdraw_rule(*, rule: AttributionRule, by: User | None, now: int) -> Attrib
 
 @transaction.atomic
 def restore_rule(*, rule: AttributionRule, by: User | None, now: int) -> AttributionRule:
-    """Take a withdrawal back."""
+    """Restore a withdrawn rule."""
     if rule.withdrawn_us is not None:
         rule.withdrawn_us = None
         rule.save(update_fields=["withdrawn_us"])
@@ -153,43 +157,43 @@ def restore_rule(*, rule: AttributionRule, by: User | None, now: int) -> Attribu
 
 
 def at_most_claimed(number: int) -> None:
-    """Raise InvalidInput for more stretches than can be claimed in one act."""
+    """Raise InvalidInput for more spans than one claim can contain."""
     if number > MAX_CLAIMED:
         raise InvalidInput(
-            f"{number} stretches are more than {MAX_CLAIMED}.",
+            f"The claim contains {number} periods of consumers, more than {MAX_CLAIMED}.",
             field="consumer",
-            hint="Choose fewer lines or a shorter period.",
+            hint="Select fewer rows or a shorter period.",
         )
 
 
 @transaction.atomic
 def claim(*, lab: Lab, spans: Sequence[ConsumerSpan], project: Project, by: User | None, now: int) -> UUID:
-    """Say that what was used in ``stretches`` was for ``project``; whatever a rule says of them, the claim stands above it.
+    """Claim the energy of ``spans`` for ``project``. Claims take precedence over rules, not over projects named by runs.
 
-    Returns the act by which it is undone. Figures follow at once. What named its project itself stays there.
+    Return the UUID of the claim, for ``undo_claim``. Figures are up to date afterwards.
     """
     if not spans:
-        raise InvalidInput("Nothing was chosen to claim.", field="consumer", hint="Choose at least one line.")
-    consumer_ids = {each.consumer_id for each in spans}
+        raise InvalidInput("No unattributed energy selected.", field="consumer", hint="Select at least one row.")
+    consumer_ids = {span.consumer_id for span in spans}
     at_most_claimed(len(spans))
-    if any(each.to_hour <= each.from_hour for each in spans):
+    if any(span.to_hour <= span.from_hour for span in spans):
         raise InvalidInput("The period is empty.", field="to", hint="'to' is after 'from'.")
     if project.lab_id != lab.pk or Consumer.objects.filter(pk__in=consumer_ids).exclude(lab=lab).exists():
-        raise InvalidInput("There is no such project in this lab.", field="project")
+        raise InvalidInput("No such project in this lab.", field="project")
     act = uuid4()
     Claim.objects.bulk_create(
         [
             Claim(
-                lab=lab, act=act, consumer_id=each.consumer_id, node_id=each.node_id, from_hour=each.from_hour,
-                to_hour=each.to_hour, project=project, made_by=by, made_us=now,
+                lab=lab, act=act, consumer_id=span.consumer_id, node_id=span.node_id, from_hour=span.from_hour,
+                to_hour=span.to_hour, project=project, made_by=by, made_us=now,
             )
-            for each in spans
+            for span in spans
         ],
         batch_size=500,
     )  # fmt: skip
     details = {
-        "consumers": len(consumer_ids), "from_hour": min(each.from_hour for each in spans),
-        "to_hour": max(each.to_hour for each in spans), "act": str(act),
+        "consumers": len(consumer_ids), "from_hour": min(span.from_hour for span in spans),
+        "to_hour": max(span.to_hour for span in spans), "act": str(act),
     }  # fmt: skip
     audit.record(lab=lab, by=by, action=Act.CLAIM_CREATED, subject=project.slug, details=details, now=now)
     reattribute_consumers(lab=lab, consumer_ids=consumer_ids)
@@ -198,7 +202,7 @@ def claim(*, lab: Lab, spans: Sequence[ConsumerSpan], project: Project, by: User
 
 @transaction.atomic
 def undo_claim(*, lab: Lab, act: UUID, by: User | None, now: int) -> int:
-    """Undo what was claimed in one act; return how many consumers it was. Undoing again changes nothing."""
+    """Undo a claim. Return the number of its consumers. A second call changes nothing."""
     rows = list(Claim.objects.select_for_update().filter(lab=lab, act=act, undone_us__isnull=True))
     Claim.objects.filter(pk__in=[row.pk for row in rows]).update(undone_us=now, undone_by=by)
     _note_claim(lab, rows, by, Act.CLAIM_UNDONE, now)
@@ -215,7 +219,7 @@ def _note_claim(lab: Lab, rows: list[Claim], by: User | None, action: str, now: 
 
 @transaction.atomic
 def redo_claim(*, lab: Lab, act: UUID, by: User | None, now: int) -> int:
-    """Take an undoing back; return how many consumers it was."""
+    """Restore a claim that was undone. Return the number of its consumers."""
     rows = list(Claim.objects.select_for_update().filter(lab=lab, act=act, undone_us__isnull=False))
     Claim.objects.filter(pk__in=[row.pk for row in rows]).update(undone_us=None, undone_by=None)
     _note_claim(lab, rows, by, Act.CLAIM_REDONE, now)

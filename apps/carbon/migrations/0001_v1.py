@@ -135,12 +135,12 @@ class Migration(migrations.Migration):
                             models.CharField(
                                 choices=[
                                     ("used", "Used"),
-                                    ("idle", "On, and nobody used it"),
-                                    ("idle_share", "Idle time, spread by the lab's policy"),
+                                    ("idle", "On and idle"),
+                                    ("idle_share", "Share of idle time"),
                                     ("unmeasured", "Off or not measured"),
-                                    ("held", "Held, without a meter"),
+                                    ("held", "By time, without meter"),
                                     ("lent", "Lent"),
-                                    ("end_of_life", "End of life as it was, against the estimate"),
+                                    ("end_of_life", "Difference at end of life"),
                                     ("written_off", "Written off"),
                                 ],
                                 max_length=12,

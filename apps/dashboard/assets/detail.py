@@ -1,4 +1,4 @@
-"""One asset: where it is in its life, and who bore what of its embodied carbon."""
+"""Contents of the page of one asset: book value, lifecycle and charges."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -30,17 +30,17 @@ from apps.dashboard.embodied_format import METRIC, Amount, amount, hour_to_us, y
 from apps.dashboard.formatting import percent, unit_for
 from apps.dashboard.periods import Period, day_text, local
 
-WHY = {kind.value: kind.label for kind in ChargeKind}
+CHARGE_REASONS = {kind.value: kind.label for kind in ChargeKind}
 
 
 @dataclass(frozen=True)
 class Shared:
-    """What one bearer bore of a period, and why."""
+    """Charges to one party in a period, by reason."""
 
     charged_to: ChargedParty
     total: Amount
     share: str
-    why: list[tuple[str, Amount]]
+    reasons: list[tuple[str, Amount]]
 
 
 @dataclass(frozen=True)
@@ -93,8 +93,13 @@ class AssetPage:
         return self.asset.state == AssetState.DISPOSED
 
 
+def price_text(asset: Asset) -> str:
+    """Return the price of an asset, '' if unknown."""
+    return "" if asset.price_ucurrency is None else f"{Decimal(asset.price_ucurrency) / PPM:.2f}"
+
+
 def load_life(asset: Asset, entries: list[LifecycleEvent], period: Period, hour: int) -> tuple[Life, list[EmbodiedCharge]]:
-    """Return an asset's life by month, and its charges. One query."""
+    """Return the lifecycle of an asset by month, and its charges. One query."""
     charges = list(EmbodiedCharge.objects.filter(asset=asset).select_related("project").order_by("from_hour", "pk"))
     projects = {row.project for row in charges if row.project}
     listed = [(as_charge(row), charged_party_key(row.project, row.kind)) for row in charges]
@@ -111,7 +116,7 @@ def asset_page(*, lab: Lab, asset: Asset, period: Period, now: int) -> AssetPage
     known = book.total_ug is not None
     unit = unit_for(METRIC, [book.total_ug or 0])
     rows = entry_rows(entries, [as_charge(row) for row in charges], service_life, known)
-    opening = next((row.entry for row in rows if row.holds and row.entry.kind in OPENING), None)
+    opening = next((row.entry for row in rows if row.active and row.entry.kind in OPENING), None)
     meters = meters_of(asset)
     queries = AssetQueries(lab, asset)
     shared = _shared(lab, asset, queries, period, service_life, now)
@@ -148,12 +153,12 @@ def asset_page(*, lab: Lab, asset: Asset, period: Period, now: int) -> AssetPage
         opening=opening,
         period=period,
         shared=shared,
-        shared_total=amount(sum(each.total.value for each in shared), query=charged_query) if shared else None,
+        shared_total=amount(sum(row.total.value for row in shared), query=charged_query) if shared else None,
         parts=_parts(lab, asset, hour),
         meters=meters,
         meter=meters[-1] if meters and (meters[-1].device_id or meters[-1].node_id) else None,
         volumes=[(row, f"{row.gigabytes / 1000:g}") for row in reversed(volumes_of(asset))],
-        price="" if asset.price_ucurrency is None else f"{Decimal(asset.price_ucurrency) / PPM:.2f}",
+        price=price_text(asset),
     )
 
 
@@ -169,7 +174,7 @@ def _parts(lab: Lab, asset: Asset, hour: int) -> list[PartRow]:
 
 
 def _parts_of(service_life: Life, period: Period, listed: Mapping[str, Sequence[tuple[str, int]]] | None = None) -> Parts:
-    """Return who bore anything of a period and why, what was written off in its months included."""
+    """Return the parties and reasons of all charges in a period, including amounts written off in its months."""
     months = (
         month for month in service_life.months if month.from_hour < period.to_hour and month.to_hour > period.from_hour
     )
@@ -178,7 +183,7 @@ def _parts_of(service_life: Life, period: Period, listed: Mapping[str, Sequence[
 
 
 def _shared(lab: Lab, asset: Asset, queries: AssetQueries, period: Period, service_life: Life, now: int) -> list[Shared]:
-    """Return who bore what of the period. Two queries."""
+    """Return the charges of a period by party. Two queries."""
     charges = charged_by(
         lab, from_hour=period.from_hour, to_hour=period.to_hour, now=now, group_by=("project", "kind"),
         assets=assets_of(lab).filter(pk=asset.pk),
@@ -199,7 +204,7 @@ def _shared(lab: Lab, asset: Asset, queries: AssetQueries, period: Period, servi
             amount(sums[party.key], unit, query=queries.charged_to(party.key, *span, charged_parts)),
             percent(sums[party.key], whole),
             [
-                (WHY[kind], amount(value, unit, query=queries.reason(party.key, kind, *span)))
+                (CHARGE_REASONS[kind], amount(value, unit, query=queries.reason(party.key, kind, *span)))
                 for kind, value in parts[party.key]
             ],
         )
@@ -215,14 +220,14 @@ def _chart(asset: Asset, service_life: Life, rows: list[EntryRow], period: Perio
 
     rows_by_hour: dict[int, list[EntryRow]] = defaultdict(list)
     for row in reversed(rows):
-        if row.holds and row.entry.hour < service_life.past[-1][0]:
+        if row.active and row.entry.hour < service_life.past[-1][0]:
             rows_by_hour[row.entry.hour].append(row)
     marks = [
         Mark(
             _iso(hour, period),
             in_unit(service_life.value_at(hour + 1), unit),
             listed[0].name,
-            ", ".join(f"{row.name} {row.words}".strip() for row in listed),
+            ", ".join(f"{row.name} {row.details}".strip() for row in listed),
         )
         for hour, listed in rows_by_hour.items()
     ]
@@ -248,16 +253,18 @@ def _iso(hour: int, period: Period) -> str:
 
 
 def _summary(asset: Asset, service_life: Life, period: Period, book: Book) -> str:
-    """Return what the chart shows in one sentence."""
+    """Return a summary of the chart."""
     start = day_text(local(service_life.past[0][0], period.zone).date(), year=True)
-    text = f"Book value of {asset.name} since {start}: {amount(book.balance_ug).text} left of {amount(book.total_ug).text}"
+    text = (
+        f"Book value of {asset.name} since {start}: {amount(book.balance_ug).text} remaining of {amount(book.total_ug).text}"
+    )
     if service_life.charged_parties:
         top = max(
             service_life.charged_parties, key=lambda who: sum(month.charged_ug(who.key) for month in service_life.months)
         )
-        text += f"; most was borne by {'the lab' if top.key == '~lab' else top.name}"
+        text += f", largest share charged to {'the lab' if top.key == '~lab' else top.name}"
     if book.gone_hour is not None:
-        return text + f"; {amount(book.written_off_ug).text} was written off when it was disposed of."
+        return text + f", {amount(book.written_off_ug).text} written off at disposal."
     if book.life_end_hour is not None:
-        return text + f"; planned end {day_text(local(book.life_end_hour, period.zone).date(), year=True)}."
-    return text + "; nothing is charged before it is put to use."
+        return text + f", planned end {day_text(local(book.life_end_hour, period.zone).date(), year=True)}."
+    return text + ". Charging starts when the asset is put into use."

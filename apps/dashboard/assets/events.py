@@ -1,4 +1,4 @@
-"""The entries of a life in words: what each said, what it did to the book, who recorded it, and whether it holds."""
+"""Lifecycle events of an asset: details, effect on the books, author, and whether they are reversed; effect of a change."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
@@ -20,24 +20,24 @@ from apps.dashboard.formatting import Unit, unit_for
 
 
 @dataclass(frozen=True)
-class Did:
-    """One thing that an entry did: words before an amount (None: words alone)."""
+class Effect:
+    """One effect of an event: a label, and an amount if it has one."""
 
-    words: str
+    label: str
     amount: Amount | None = None
 
 
 @dataclass(frozen=True)
 class EntryRow:
-    """An entry. ``holds`` False: it is reversed. ``toggle``: the entry whose reversal takes this one back, or gives it back
-    (0: how it was bought is corrected instead)."""
+    """A lifecycle event. ``active``: it is not reversed. ``toggle``: the event whose reversal reverses or restores this one
+    (0: the purchase, which is corrected instead)."""
 
     entry: LifecycleEvent
     name: str
-    words: str
-    did: list[Did]
+    details: str
+    effects: list[Effect]
     book: Amount | None
-    holds: bool
+    active: bool
     toggle: int
     undone_by: LifecycleEvent | None
 
@@ -55,7 +55,7 @@ class EntryRow:
 
 
 def entry_rows(entries: Sequence[LifecycleEvent], charges: Iterable[Charge], life: Life, known: bool) -> list[EntryRow]:
-    """Return the entries, newest first; reversals stand with what they reverse."""
+    """Return the events, newest first. A reversal is shown with the event that it reverses."""
     reversal_of = {entry.reverses_id: entry for entry in entries if entry.reverses_id is not None}
     immediate: dict[tuple[int, str], int] = {}
     for charge in charges:
@@ -69,30 +69,30 @@ def entry_rows(entries: Sequence[LifecycleEvent], charges: Iterable[Charge], lif
         last, times = entry, 0
         while last.pk in reversal_of:
             last, times = reversal_of[last.pk], times + 1
-        holds = times % 2 == 0
+        active = times % 2 == 0
         rows.append(
             EntryRow(
                 entry=entry,
                 name=EventKind(entry.kind).label,
-                words=_words(entry),
-                did=_did(entry, immediate if holds else {}, holds),
-                book=amount(life.value_at(entry.hour + 1)) if holds and known else None,
-                holds=holds,
+                details=_details(entry),
+                effects=_effects(entry, immediate if active else {}, active),
+                book=amount(life.value_at(entry.hour + 1)) if active and known else None,
+                active=active,
                 toggle=0 if entry.kind in OPENING else last.pk,
-                undone_by=None if holds else last,
+                undone_by=None if active else last,
             )
         )
     return rows[::-1]
 
 
-def _words(entry: LifecycleEvent) -> str:
-    """Return what an entry says beside its kind and time."""
+def _details(entry: LifecycleEvent) -> str:
+    """Return the details of an event besides kind and time."""
     owner = entry.project.name if entry.project else ""
     who = entry.counterpart
     match entry.kind:
         case EventKind.PURCHASE | EventKind.SECOND_HAND:
             parts = [f"from {who}"] if who else []
-            return ", ".join([*parts, f"for {owner or 'the lab'}", f"to serve {years(entry.life_hours or 0)} years"])
+            return ", ".join([*parts, f"for {owner or 'the lab'}", f"planned life {years(entry.life_hours or 0)} years"])
         case EventKind.TRANSFER:
             return f"to {owner or 'the lab'}"
         case EventKind.LEND:
@@ -100,7 +100,7 @@ def _words(entry: LifecycleEvent) -> str:
         case EventKind.MOVE | EventKind.DEPLOY:
             places = [entry.parent.name if entry.parent else "", entry.site.name if entry.site else ""]
             named = ", ".join(place for place in places if place)
-            return f"to {named}" if named else "to no place that was said" if entry.kind == EventKind.MOVE else ""
+            return f"to {named}" if named else "to no location" if entry.kind == EventKind.MOVE else ""
         case EventKind.REPAIR:
             return f"by {who}" if who else ""
         case EventKind.DISPOSE:
@@ -108,27 +108,27 @@ def _words(entry: LifecycleEvent) -> str:
     return ""
 
 
-def _did(entry: LifecycleEvent, immediate: dict[tuple[int, str], int], holds: bool) -> list[Did]:
+def _effects(entry: LifecycleEvent, immediate: dict[tuple[int, str], int], active: bool) -> list[Effect]:
     effects = []
     if entry.kind in (*OPENING, EventKind.REPAIR):
         total = amount(entry.total_ug, low=entry.low_ug or entry.total_ug or 0, high=entry.high_ug or entry.total_ug or 0)
         if entry.total_ug is not None or entry.kind in OPENING:
-            effects.append(Did("brought", total))
+            effects.append(Effect("embodied carbon", total))
     if entry.amortisation:
-        effects.append(Did(f"charged {Amortisation(entry.amortisation).label.split(':')[0].lower().replace('sci', 'SCI')}"))
-    if entry.kind == EventKind.DISPOSE and holds:
-        effects.append(Did("wrote off", amount(immediate.get((entry.hour, ChargeKind.WRITTEN_OFF), 0))))
+        effects.append(Effect(f"amortisation {Amortisation(entry.amortisation).label.lower().replace('sci', 'SCI')}"))
+    if entry.kind == EventKind.DISPOSE and active:
+        effects.append(Effect("written off", amount(immediate.get((entry.hour, ChargeKind.WRITTEN_OFF), 0))))
         effects += _end_of_life(entry, immediate.get((entry.hour, ChargeKind.END_OF_LIFE)))
     return effects
 
 
-def _end_of_life(entry: LifecycleEvent, booked: int | None) -> list[Did]:
+def _end_of_life(entry: LifecycleEvent, booked: int | None) -> list[Effect]:
     if entry.total_ug is None:
         return []
-    actual = Did("end of life as it was", amount(entry.total_ug))
+    actual = Effect("actual end of life", amount(entry.total_ug))
     if booked is not None:
-        return [actual, Did("booked against the estimate", amount(booked))]
-    return [actual, Did("not booked: what it brought may hold it already")]
+        return [actual, Effect("difference to the estimate", amount(booked))]
+    return [actual, Effect("not charged, since the embodied carbon may include it")]
 
 
 MONTH_HOURS = 730  # a twelfth of 8 760
@@ -136,7 +136,7 @@ MONTH_HOURS = 730  # a twelfth of 8 760
 
 @dataclass(frozen=True)
 class _Snapshot:
-    """Assets at a moment: their books, and µg by bearer, borne up to now and to be borne in the month that comes."""
+    """Assets at one time: their books, and µg by party: charged to date, and due in the next month."""
 
     books: dict[int, Book]
     charged: dict[str, int]
@@ -149,7 +149,7 @@ class _Snapshot:
 
 @dataclass(frozen=True)
 class Line:
-    """A number as it is and as it would be."""
+    """A number before and after a change."""
 
     name: str
     before: Amount
@@ -158,7 +158,7 @@ class Line:
 
 @dataclass(frozen=True)
 class ChargedLine:
-    """What a bearer bore so far and bears in the coming month, as it is and as it would be."""
+    """Charges to one party to date and in the next month, before and after a change."""
 
     name: str
     charged: Line
@@ -167,7 +167,7 @@ class ChargedLine:
 
 @dataclass(frozen=True)
 class LifeEffect:
-    """What would change. No ``lines`` and no ``bearers``: no figure does. ``ends``: planned end before and after, µs."""
+    """Effect of a change, empty if no figure changes. ``ends``: planned end before and after, µs."""
 
     lines: list[Line]
     charged_parties: list[ChargedLine]
@@ -193,16 +193,16 @@ def _snapshot(lab: Lab, ids: Iterable[int], hour: int) -> _Snapshot:
 
 
 def effect_of(*, lab: Lab, assets: Iterable[Asset], change: Callable[[], object], now: int) -> LifeEffect:
-    """Return what ``change`` would do to ``assets`` and their parts; its errors are raised, nothing is kept."""
+    """Return the effect of ``change`` on ``assets`` and their parts. Raises its errors. Nothing is saved."""
     ids, hour = {asset.pk for asset in assets}, through(now)
-    ids |= set(assets_of(lab).filter(parent_id__in=ids).values_list("pk", flat=True))  # a part that goes is looked at, too
+    ids |= set(assets_of(lab).filter(parent_id__in=ids).values_list("pk", flat=True))  # includes a removed part
     with transaction.atomic():
         before = _snapshot(lab, ids, hour)
         change()
         after = _snapshot(lab, ids, hour)
         transaction.set_rollback(True)
     unit = unit_for(METRIC, [before.sum("total_ug"), after.sum("total_ug")])
-    names = {"total_ug": "Embodied carbon", "charged_ug": "Charged so far", "balance_ug": "Still on the books"}
+    names = {"total_ug": "Embodied carbon", "charged_ug": "Charged", "balance_ug": "Remaining"}
     names["written_off_ug"] = "Written off"
     lines = [
         _line(name, before.sum(part), after.sum(part), unit)

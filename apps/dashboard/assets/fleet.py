@@ -1,4 +1,4 @@
-"""The fleet by age: what was bought when, what serves longer than planned, and which lives end soon."""
+"""The fleet by age: year of purchase, assets past their planned end, and planned ends in the next months."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ COLOURS = dict(
 
 @dataclass(frozen=True)
 class YearRow:
-    """Things bought in a year that are still there: the table twin of the chart, with totals over kinds."""
+    """Assets by year of purchase: the data table of the chart, with totals over kinds."""
 
     year: str
     cells: list[tuple[int, Amount | None]]
@@ -38,7 +38,7 @@ class YearRow:
 
 @dataclass(frozen=True)
 class EndRow:
-    """A life that ends soon, or should have ended."""
+    """An asset whose planned end is near or past."""
 
     asset: Asset
     end_us: int
@@ -48,7 +48,7 @@ class EndRow:
 
 @dataclass(frozen=True)
 class FleetPage:
-    """The fleet: everything that is not disposed of."""
+    """The fleet: all assets that are not disposed of."""
 
     number: int
     unknown: int
@@ -144,8 +144,8 @@ def _chart(years_: list[str], present: list[HardwareKind], cells: Cells) -> Char
     sizes = {kind: sum(total(year, kind) for year in years_) for kind in present}
     top = max(present, key=lambda kind: sizes[kind])
     summary = (
-        f"Embodied carbon of what is still there, by the year it was bought: {amount(sum(heights)).text} in all, most of it "
-        f"bought in {most}, {amount(sizes[top]).text} of it {top.label}."
+        f"Embodied carbon of the fleet by year of purchase: {amount(sum(heights)).text} total, the largest part purchased "
+        f"in {most}, {amount(sizes[top]).text} in the largest kind ({top.label})."
     )
     series = [
         (

@@ -1,271 +1,544 @@
-"""What forms of assets say: numbers, things of the lab, how something was bought, and an entry of a life."""
+"""Base of the forms of assets, fields that several of them share, and the form of a new asset."""
 
-from collections.abc import Mapping
-from datetime import date
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
+from typing import Self, Any, ClassVar
 
-from django.http import QueryDict
+from django import forms
+from django.http import HttpRequest
+from django.template.defaultfilters import truncatechars
+from django.urls import reverse
 
 from apps.accounts.models import Project
-from apps.accounts.selectors import project_by_slug
 from apps.assets.amortisation import second_hand_ug
-from apps.assets.choices import EventKind
+from apps.assets.choices import Amortisation, EventKind
 from apps.assets.models import Asset
-from apps.assets.selectors import LAB_ITSELF, asset_of, free_meters
-from apps.assets.services import Draft, Embodied, Entry, Facts, default_life_hours
+from apps.assets.selectors import through
+from apps.assets.services import Draft, Embodied, Entry, Facts, default_life_hours, register
 from apps.assets.services.validation import HOURS_PER_YEAR
 from apps.catalog.choices import HardwareKind
 from apps.catalog.matching import kg_to_ug
 from apps.catalog.models import HardwareModel
-from apps.catalog.selectors import best_figure, match, model_of, models_of, suggest
-from apps.core.errors import InvalidInput
-from apps.core.text import is_unstorable, parse_record_number
-from apps.dashboard.decorators import Visitor
-from apps.dashboard.form_fields import from_us, optional_site
+from apps.catalog.selectors import best_figure, model_of, models_of, suggest
+from apps.core.errors import LabCarbonError
+from apps.core.intervals import midnight_hour
+from apps.core.text import parse_record_number
+from apps.core.units import US_PER_HOUR
+from apps.dashboard.assets.new import LabOptions, Offers, offers
+from apps.dashboard.decorators import MANAGERS, Visitor
+from apps.dashboard.forms import ACTION, DecimalField, PageForm, StartFields, TextField
+from apps.dashboard.periods import local
 from apps.fleet.models import Device, Node
 
+SELECT_ONE = "Select at least one asset."
 MAX_KG = 1_000_000
-WAYS = {
-    "cut_off": "Cut-off: nothing of its first life (usual)",
-    "remaining_life": "In proportion to the life that was left",
-    "price": "In proportion to the price that was paid",
+MAX_PRICE = 10**9
+MAX_YEARS = 100
+SECOND_HAND_METHODS = {
+    "cut_off": "Cut-off: none of the first life (usual)",
+    "remaining_life": "Share of remaining life",
+    "price": "Share of purchase price",
 }
 
 
-def number(data: Mapping[str, str], name: str, *, max_value: int, words: str, needed: bool = False) -> Decimal | None:
-    """Return a number from 0 to ``most``, None for nothing typed. Raises InvalidInput."""
-    text = data.get(name, "").strip().replace(",", ".")
-    if not text and not needed:
+class NumberField(DecimalField):
+    """An optional number from 0 to ``max_value``."""
+
+    def __init__(self, **options: Any) -> None:
+        messages = {"invalid": "Enter a number such as 1234.5, without thousands separators."}
+        super().__init__(**{"min_value": 0, "required": False, "error_messages": messages, **options})
+
+
+class KilogramField(NumberField):
+    """An optional amount in kg CO₂e. Its cleaned value is in µg."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**{"max_value": MAX_KG, **options})
+
+    def clean(self, value: Any) -> int | None:
+        kg = super().clean(value)
+        return None if kg is None else kg_to_ug(kg)
+
+
+class DayField(forms.DateField):
+    """An optional calendar day."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(
+            **{
+                "required": False,
+                "input_formats": ["%Y-%m-%d"],
+                "widget": forms.DateInput({"type": "date"}, format="%Y-%m-%d"),
+                "error_messages": {"invalid": "Enter a day as 2027-03-31."},
+                **options,
+            }
+        )
+
+
+class ItemsField(forms.Field):
+    """Values of the selected checkboxes."""
+
+    widget = forms.SelectMultiple
+
+    def to_python(self, value: Any) -> list[str]:
+        return list(value or [])
+
+
+class LabRecordChoiceField(forms.ChoiceField):
+    """A choice among records of the lab. ``source`` is the attribute of LabOptions that lists them.
+
+    The cleaned value is the record.
+    """
+
+    def __init__(self, source: str, *, empty_label: str | None = None, **options: Any) -> None:
+        messages = {
+            "invalid_choice": "Not available in this lab. Choose one of the list.",
+            "required": "Choose one of the list.",
+        }
+        super().__init__(**{"required": False, "error_messages": messages, **options})
+        self.source = source
+        self.empty_label = empty_label
+        self.records: dict[str, Any] = {}
+
+    def set_options(self, options: LabOptions) -> None:
+        """Offer the records of a lab."""
+        listed = getattr(options, self.source)
+        self.records = {option.value: option.record for option in listed}
+        empty = [] if self.empty_label is None else [("", self.empty_label)]
+        self.choices = [*empty, *((option.value, truncatechars(option.label, 48)) for option in listed)]
+
+    def clean(self, value: Any) -> Any:
+        return self.records.get(super().clean(value))
+
+
+def parent_field() -> LabRecordChoiceField:
+    """Return the field for the machine that an asset is built into."""
+    return LabRecordChoiceField("machines", label="Part of machine", empty_label="None")
+
+
+def site_field() -> LabRecordChoiceField:
+    """Return the field for a site."""
+    return LabRecordChoiceField("sites", label="Site", empty_label="None")
+
+
+def owner_field(label: str = "Owner", **options: Any) -> LabRecordChoiceField:
+    """Return the field for an owner: a project, or the lab (None)."""
+    return LabRecordChoiceField("owners", label=label, **options)
+
+
+def meter_field() -> LabRecordChoiceField:
+    """Return the field for the device or node that measures the use of an asset."""
+    messages = {"invalid_choice": "This meter does not exist or measures another asset. Choose one of the list."}
+    return LabRecordChoiceField(
+        "meters", label="Meter", empty_label="None (charged to the owner by time)", error_messages=messages
+    )
+
+
+class AssetForm(PageForm):
+    """A form about assets. ``options`` lists the records that its fields offer."""
+
+    roles = MANAGERS
+    options: LabOptions
+    day_label: ClassVar[str] = "Since"
+    # Fields of services by their names here, where these differ.
+    service_fields: ClassVar[dict[str, str]] = {
+        "at": "from_day",
+        "embodied": "kg",
+        "gigabytes": "terabytes",
+        "life": "life_years",
+        "life_end": "end_day",
+        "project": "owner",
+        "warranty_until": "warranty",
+    }
+
+    def __init__(self, visitor: Visitor, *args: Any, **context: Any) -> None:
+        super().__init__(visitor, *args, **context)
+        for field in self.fields.values():
+            if isinstance(field, LabRecordChoiceField):
+                field.set_options(self.options)
+        if "from_day" in self.fields:
+            today = local(through(visitor.now) - 1, visitor.zone).date().isoformat()
+            day, time = self.fields["from_day"], self.fields["from_time"]
+            day.label, day.initial = self.day_label, today
+            day.widget.attrs["max"] = today
+            time.initial = "00:00"
+
+    def add_service_error(self, error: LabCarbonError) -> None:
+        error.field = self.service_fields.get(error.field or "", error.field)
+        super().add_service_error(error)
+
+    def ignore_fields(self, *names: str) -> None:
+        """Drop the values and errors of fields that the chosen options do not use. Call it in ``clean``."""
+        for name in names:
+            self.errors.pop(name, None)
+            self.cleaned_data[name] = "" if isinstance(self.fields[name], forms.CharField) else None
+
+    def require_fields(self, messages: dict[str, str]) -> None:
+        """Add an error to each field of ``messages`` that is empty. Call it in ``clean``."""
+        for name, message in messages.items():
+            if name not in self.errors and self.cleaned_data.get(name) in (None, ""):
+                self.add_error(name, message)
+
+
+class ReasonFields(forms.Form):
+    """Evidence and note of a lifecycle event; inherited by page forms."""
+
+    evidence = TextField(label="Evidence", required=False, max_length=300, help_text="A document number or a link.")
+    note = TextField(label="Note", required=False, max_length=500)
+
+
+class FactsFields(forms.Form):
+    """Facts about an asset; inherited by page forms. ``facts`` reads them."""
+
+    name = TextField(label="Name", max_length=200, error_messages={"required": "Enter a name, such as model and number."})
+    kind = forms.ChoiceField(
+        label="Kind",
+        choices=HardwareKind.choices,
+        error_messages={"invalid_choice": "Unknown kind. Choose one of the list."},
+    )
+    serial = TextField(label="Serial number", required=False, max_length=120)
+    tag = TextField(label="Inventory number", required=False, max_length=60)
+    supplier = TextField(label="Supplier", required=False, max_length=200)
+    location = TextField(label="Location", required=False, max_length=200, help_text="Room or rack.")
+    price = NumberField(label="Price", max_value=MAX_PRICE)
+    currency = TextField(label="Currency", required=False, max_length=3, widget=forms.TextInput({"placeholder": "EUR"}))
+    warranty = DayField(label="Warranty until")
+    about = TextField(label="Note", required=False, max_length=1000)
+
+    def facts(self, model: HardwareModel | None) -> Facts:
+        """Return the facts of a valid form."""
+        data = self.cleaned_data
+        price: Decimal | None = data["price"]
+        return Facts(
+            name=data["name"],
+            kind=data["kind"],
+            model=model,
+            serial=data["serial"],
+            tag=data["tag"],
+            supplier=data.get("supplier", ""),
+            location=data.get("location", ""),
+            price_ucurrency=None if price is None else int(price * 1_000_000),
+            currency=data["currency"],
+            warranty_until=data["warranty"],
+            note=data.get("about", ""),
+        )
+
+
+def named_model(form: AssetForm, kind: str) -> HardwareModel | None:
+    """Return the catalogue's model that the field ``model_name`` names; add an error to the field if there is none."""
+    name = form.cleaned_data.get("model_name", "")
+    if not name:
         return None
-    try:
-        value = Decimal(text)
-        if not value.is_finite() or not 0 <= value <= max_value:
-            raise InvalidOperation
-    except InvalidOperation as error:
-        raise InvalidInput(f"{text[:40]!r} is not {words}.", field=name, hint=f"A number from 0 to {max_value}.") from error
-    return value
-
-
-def kilograms(data: Mapping[str, str], name: str, *, needed: bool = False) -> int | None:
-    """Return µg of a number of kilograms, None for nothing typed."""
-    value = number(data, name, max_value=MAX_KG, words="a weight in kg CO₂e", needed=needed)
-    return None if value is None else kg_to_ug(value)
-
-
-def hours_of_years(data: Mapping[str, str], name: str, kind: str) -> int:
-    """Return hours of a number of years; nothing typed: what is usual for the kind."""
-    value = number(data, name, max_value=100, words="a number of years")
-    return default_life_hours(kind) if value is None else int(value * HOURS_PER_YEAR)
-
-
-def owner(data: Mapping[str, str], visitor: Visitor, name: str = "owner") -> Project | None:
-    """Return the project that a form names, None for the lab itself."""
-    slug = data.get(name, "")
-    if slug in {"", LAB_ITSELF}:
-        return None
-    project = project_by_slug(visitor.lab, slug)
-    if project is None:
-        raise InvalidInput("There is no such project in your lab.", field=name, hint="Choose one of the list.")
-    return project
-
-
-def selected_asset(data: Mapping[str, str], visitor: Visitor, name: str) -> Asset | None:
-    """Return the asset that a form names, None for none."""
-    text = data.get(name, "")
-    if not text:
-        return None
-    asset_id = parse_record_number(text)
-    asset = None if asset_id is None else asset_of(visitor.lab, asset_id)
-    if asset is None:
-        raise InvalidInput("There is no such asset in your lab.", field=name, hint="Choose one of the list.")
-    return asset
-
-
-def meter(data: Mapping[str, str], visitor: Visitor, asset: Asset | None = None) -> tuple[Device | None, Node | None]:
-    """Return the device or node that a form names as ``device:<id>`` or ``node:<id>``; neither for none."""
-    kind, _, text = data.get("meter", "").partition(":")
-    if not kind:
-        return None, None
-    devices, nodes = free_meters(visitor.lab, asset)
-    device = next((each for each in devices if kind == "device" and str(each.pk) == text), None)
-    node = next((each for each in nodes if kind == "node" and str(each.pk) == text), None)
-    if device is None and node is None:
-        hint = "Choose one of the list: each meter tells the use of one asset."
-        raise InvalidInput("This meter is not there, or tells the use of another asset.", field="meter", hint=hint)
-    return device, node
-
-
-def model_of_form(data: Mapping[str, str], visitor: Visitor, kind: str) -> HardwareModel | None:
-    """Return the catalogue's model that a form names (``model`` by number, ``model_name`` as typed), None for none."""
-    name = data.get("model_name", "").strip()
-    if name and not is_unstorable(name):
-        named = model_of(kind, name, visitor.lab)
-        if named is None:
-            near = ", ".join(model.name for model in suggest(kind, name, 3, visitor.lab))
-            hint = f"Did you mean {near}?" if near else "Write it otherwise, or leave it out."
-            raise InvalidInput(f"The catalogue has no {name[:60]!r} of this kind.", field="model_name", hint=hint)
-        return named
-    text = data.get("model", "")
-    if not text:
-        return None
-    model = models_of(visitor.lab).filter(pk=parse_record_number(text) or 0).first()
+    model = model_of(kind, name, form.visitor.lab)
     if model is None:
-        raise InvalidInput("There is no such model.", field="model", hint="Search again, or give a value of your own.")
+        similar = ", ".join(each.name for each in suggest(kind, name, 3, form.visitor.lab))
+        hint = f"Similar models: {similar}." if similar else "Enter another name or leave the field empty."
+        form.add_error("model_name", f"The catalogue has no model {name[:60]!r} of this kind. {hint}")
     return model
 
 
-def embodied(data: Mapping[str, str], visitor: Visitor, kind: str) -> Embodied | None:
-    """Return what a thing brought: the catalogue's figure, one's own value, or None (nobody knows)."""
-    way = data.get("figure", "")
-    if way == "catalogue":
-        model = model_of_form(data, visitor, kind)
-        figure = best_figure(model, visitor.lab) if model else None
+class PurchaseFields(AssetForm, StartFields, ReasonFields):
+    """Fields for how an asset was purchased; inherited by page forms. ``opening`` reads them."""
+
+    figure = forms.ChoiceField(
+        label="Embodied carbon",
+        choices=[("catalogue", "Figure of the catalogue"), ("own", "Your own value"), ("unknown", "Unknown (not zero)")],
+        widget=forms.RadioSelect,
+        error_messages={"required": "Choose one of the options.", "invalid_choice": "Choose one of the options."},
+        initial="catalogue",
+    )
+    units = forms.IntegerField(
+        label="Number of units",
+        required=False,
+        min_value=1,
+        max_value=100_000,
+        widget=forms.TextInput({"inputmode": "numeric"}),
+        help_text="Only for a figure per TB, GB or kg.",
+        error_messages={"invalid": "Enter a whole number."},
+    )
+    kg = KilogramField(label="Total (kg CO₂e)")
+    low_kg = KilogramField(label="Low (kg CO₂e)")
+    high_kg = KilogramField(label="High (kg CO₂e)")
+    source = TextField(
+        label="Source",
+        required=False,
+        max_length=500,
+        widget=forms.TextInput({"placeholder": "Data sheet, study, estimate"}),
+    )
+    holds_end_of_life = forms.ChoiceField(
+        label="Includes end of life", choices=[("", "Unknown"), ("yes", "Yes"), ("no", "No")], required=False
+    )
+    end_of_life_kg = KilogramField(label="End of life (kg CO₂e)", help_text="Part of the total, if stated separately.")
+    condition = forms.ChoiceField(
+        label="Condition",
+        choices=[("new", "New"), ("used", "Second-hand")],
+        widget=forms.RadioSelect,
+        required=False,
+        initial="new",
+    )
+    way = forms.ChoiceField(
+        label="Second-hand method",
+        choices=list(SECOND_HAND_METHODS.items()),
+        required=False,
+        initial="cut_off",
+        error_messages={"invalid_choice": "Unknown method. Choose one of the list."},
+    )
+    added_kg = KilogramField(label="Refurbishment, transport (kg CO₂e)")
+    used_years = NumberField(label="Years used before", max_value=MAX_YEARS)
+    first_life_years = NumberField(
+        label="Full service life (years)", max_value=MAX_YEARS, help_text="Empty: usual value of the kind."
+    )
+    paid = NumberField(label="Price paid", max_value=MAX_PRICE)
+    price_new = NumberField(label="Price when new", max_value=MAX_PRICE, help_text="In the same currency.")
+    life_years = NumberField(label="Planned life (years)", max_value=MAX_YEARS, help_text="Empty: usual value of the kind.")
+    amortisation = forms.ChoiceField(
+        label="Amortisation",
+        choices=Amortisation.choices,
+        required=False,
+        initial=Amortisation.LINEAR,
+        help_text="By time: idle time is charged as it passes. By use: the unused rest is charged at the end of life.",
+    )
+    owner = owner_field(help_text="Charged for time without use.")
+    parent = parent_field()
+    site = site_field()
+    counterpart = TextField(label="Supplier", required=False, max_length=200)
+    day_label = "Purchased"
+    model_field: ClassVar[str] = "model"
+
+    def clean(self) -> dict[str, Any]:
+        super().clean()
+        self._clean_figure()
+        self._clean_condition()
+        return self.cleaned_data
+
+    def hardware_kind(self) -> str:
+        """Return the kind of the asset, '' if the form does not name a valid one."""
+        raise NotImplementedError
+
+    def catalogue_model(self) -> HardwareModel | None:
+        """Return the model that the form selects; add an error if it does not exist."""
+        raise NotImplementedError
+
+    def _clean_figure(self) -> None:
+        way = self.cleaned_data.get("figure")
+        own_fields = ("kg", "low_kg", "high_kg", "source", "holds_end_of_life", "end_of_life_kg")
+        if way != "own":
+            self.ignore_fields(*own_fields)
+        if way != "catalogue":
+            self.ignore_fields("units")
+        self.embodied: Embodied | None = None
+        if way == "own":
+            self.require_fields({"kg": "Enter a value.", "source": "Enter the source, such as a data sheet or an estimate."})
+            if not any(name in self.errors for name in own_fields):
+                self.embodied = self._own_value()
+        elif way == "catalogue" and self.hardware_kind():
+            self._clean_catalogue_figure()
+
+    def _own_value(self) -> Embodied:
+        data = self.cleaned_data
+        part = data["end_of_life_kg"]
+        includes = True if part is not None else {"yes": True, "no": False}.get(data["holds_end_of_life"])
+        return Embodied(
+            data["kg"],
+            data["low_kg"],
+            data["high_kg"],
+            end_of_life_ug=part,
+            includes_end_of_life=includes,
+            source=data["source"],
+        )
+
+    def _clean_catalogue_figure(self) -> None:
+        model = self.catalogue_model()
+        if self.model_field in self.errors:
+            return
+        figure = best_figure(model, self.visitor.lab) if model else None
         if figure is None:
-            hint = "Choose a model that has a figure, or give a value of your own."
-            raise InvalidInput("The catalogue has no figure for this.", field="model", hint=hint)
-        units = number(data, "units", max_value=100_000, words="a number of units") if figure.unit != "item" else Decimal(1)
-        if units is None or units < 1 or units % 1:
-            unit = figure.get_unit_display()
-            raise InvalidInput(
-                f"How many {unit}?", field="units", hint=f"This figure is for one {unit}: write a whole number."
+            self.add_error(
+                self.model_field, "No figure of the catalogue. Choose a model that has one, or enter your own value."
             )
-        return Embodied.of(figure, int(units))
-    if way == "own":
-        return own_value(data)
-    if way == "unknown":
-        return None
-    raise InvalidInput(
-        "Say what it brought.", field="figure", hint="A figure of the catalogue, a value, or that nobody knows."
-    )
+            return
+        if figure.unit == "item":
+            self.ignore_fields("units")
+        else:
+            self.require_fields({"units": f"The figure is per {figure.get_unit_display()}. Enter a whole number."})
+        if "units" not in self.errors:
+            self.embodied = Embodied.of(figure, self.cleaned_data["units"] or 1)
 
+    def _clean_condition(self) -> None:
+        if self.cleaned_data.get("condition") != "used":
+            self.ignore_fields("way", "added_kg")
+        way = self.cleaned_data.get("way") or "cut_off"
+        if self.cleaned_data.get("condition") != "used" or way != "remaining_life":
+            self.ignore_fields("used_years", "first_life_years")
+        if self.cleaned_data.get("condition") != "used" or way != "price":
+            self.ignore_fields("paid", "price_new")
+        if self.cleaned_data.get("condition") != "used" or "way" in self.errors:
+            return
+        if way != "cut_off" and self.cleaned_data.get("figure") == "unknown":
+            self.add_error("way", "A share of an unknown value is unknown. Enter the value when new, or use the cut-off.")
+        if way == "remaining_life":
+            self.require_fields({"used_years": "Enter the years of use before the purchase."})
+        if way == "price":
+            self.require_fields({"paid": "Enter the price paid.", "price_new": "Enter the price when new."})
+            if self.cleaned_data.get("price_new") == 0:
+                self.add_error("price_new", "Enter a price above 0, or use the cut-off.")
 
-def own_value(data: Mapping[str, str]) -> Embodied:
-    """Return a value with its range and source, as typed."""
-    whole = kilograms(data, "kg", needed=True)
-    source = data.get("source", "").strip()
-    if not source:
-        raise InvalidInput("Where is this value from?", field="source", hint="A data sheet, a study, or your estimate.")
-    part = kilograms(data, "end_of_life_kg")
-    holds = True if part is not None else {"yes": True, "no": False}.get(data.get("holds_end_of_life", ""))
-    return Embodied(
-        whole or 0, kilograms(data, "low_kg"), kilograms(data, "high_kg"), end_of_life_ug=part, includes_end_of_life=holds,
-        source=source[:500],
-    )  # fmt: skip
+    def _second_hand(self, life_hours: int) -> Embodied:
+        """Return the embodied carbon of a second-hand asset for its new owner."""
+        data, new = self.cleaned_data, self.embodied
+        way, added = data["way"] or "cut_off", data["added_kg"] or 0
+        if way == "cut_off" or new is None:
+            source = "second-hand, cut-off: refurbishment and transport alone"
+            return Embodied(added, includes_end_of_life=False, source=source, figure=new.figure if new else None)
 
+        def share(value: int) -> int:
+            return second_hand_ug(
+                value,
+                way=way,
+                used_hours=int((data["used_years"] or Decimal(0)) * HOURS_PER_YEAR),
+                life_hours=life_hours,
+                paid=int((data["paid"] or Decimal(0)) * 100),
+                new_price=int((data["price_new"] or Decimal(0)) * 100),
+                added_ug=added,
+            )
 
-def second_hand(data: Mapping[str, str], what: Embodied | None, life_hours: int) -> Embodied:
-    """Return what a second-hand thing brings to its new owner, of what it brought to its first one."""
-    way = data.get("way", "cut_off")
-    added = kilograms(data, "added_kg") or 0
-    if way not in WAYS:
-        raise InvalidInput(
-            "This is no way to count a second-hand thing.", field="way", hint=f"Use one of {', '.join(WAYS)}."
+        return Embodied(
+            share(new.total_ug),
+            share(new.low_ug or new.total_ug),
+            share(new.high_ug or new.total_ug),
+            includes_end_of_life=new.includes_end_of_life,
+            figure=new.figure,
+            source=f"{new.source}; second-hand, {SECOND_HAND_METHODS[way].lower()}"[:500],
         )
-    if way == "cut_off":
-        source = "second-hand, cut-off: refurbishment and transport alone"
-        return Embodied(added, includes_end_of_life=False, source=source, figure=what.figure if what else None)
-    if what is None:
-        hint = "Give the figure of the thing new, or use the cut-off."
-        raise InvalidInput("A share of what nobody knows is not known.", field="way", hint=hint)
-    used = number(data, "used_years", max_value=100, words="a number of years", needed=way == "remaining_life") or Decimal(0)
-    paid = number(data, "paid", max_value=10**9, words="a price", needed=way == "price") or Decimal(0)
-    new = number(data, "price_new", max_value=10**9, words="a price", needed=way == "price") or Decimal(0)
-    if way == "price" and not new:
-        raise InvalidInput(
-            "What did it cost new?", field="price_new", hint="A share of nothing is nothing: use the cut-off."
+
+    def _life_hours(self, name: str) -> int:
+        years: Decimal | None = self.cleaned_data[name]
+        return default_life_hours(self.hardware_kind()) if years is None else int(years * HOURS_PER_YEAR)
+
+    def opening(self) -> Entry:
+        """Return the first lifecycle event that a valid form describes."""
+        data = self.cleaned_data
+        is_used = data["condition"] == "used"
+        return Entry(
+            EventKind.SECOND_HAND if is_used else EventKind.PURCHASE,
+            self.start_us(),
+            embodied=self._second_hand(self._life_hours("first_life_years")) if is_used else self.embodied,
+            life_hours=self._life_hours("life_years"),
+            amortisation=data["amortisation"],
+            project=data["owner"],
+            parent=data["parent"],
+            site=data["site"],
+            counterpart=data["counterpart"],
+            evidence=data["evidence"],
+            note=data["note"],
         )
 
-    def share(value: int) -> int:
-        return second_hand_ug(
-            value, way=way, used_hours=int(used * HOURS_PER_YEAR), life_hours=life_hours, paid=int(paid * 100),
-            new_price=int(new * 100), added_ug=added,
-        )  # fmt: skip
 
-    low, high = what.low_ug or what.total_ug, what.high_ug or what.total_ug
-    source_text = f"{what.source}; second-hand, {WAYS[way].lower()}"[:500]
-    return Embodied(
-        share(what.total_ug), share(low), share(high), includes_end_of_life=what.includes_end_of_life, figure=what.figure,
-        source=source_text,
-    )  # fmt: skip
+class NewAssetForm(PurchaseFields, FactsFields):
+    """Register one asset. ``created`` is the new asset."""
 
-
-def opening(data: Mapping[str, str], visitor: Visitor, kind: str) -> Entry:
-    """Return how a thing was bought."""
-    what = embodied(data, visitor, kind)
-    used = data.get("condition", "new") == "used"
-    life_hours = hours_of_years(data, "life_years", kind)
-    if used:
-        what = second_hand(data, what, hours_of_years(data, "first_life_years", kind))
-    return Entry(
-        EventKind.SECOND_HAND if used else EventKind.PURCHASE, from_us(data, visitor), embodied=what, life_hours=life_hours,
-        amortisation=data.get("amortisation", ""), project=owner(data, visitor),
-        parent=selected_asset(data, visitor, "parent"),
-        site=optional_site(data, visitor), counterpart=data.get("counterpart", "").strip(),
-        evidence=data.get("evidence", "").strip(), note=data.get("note", "").strip(),
-    )  # fmt: skip
-
-
-def facts(data: QueryDict, visitor: Visitor) -> Facts:
-    """Return what a thing is."""
-    kind = data.get("kind", "")
-    price = number(data, "price", max_value=10**9, words="a price")
-    return Facts(
-        name=data.get("name", ""), kind=kind, model=model_of_form(data, visitor, kind), serial=data.get("serial", ""),
-        tag=data.get("tag", ""), supplier=data.get("supplier", "").strip(), location=data.get("location", "").strip(),
-        price_ucurrency=None if price is None else int(price * 1_000_000), currency=data.get("currency", "").strip(),
-        warranty_until=_day(data, "warranty"), note=data.get("about", "").strip(),
-    )  # fmt: skip
-
-
-def _day(data: Mapping[str, str], name: str) -> date | None:
-    text = data.get(name, "")
-    try:
-        return date.fromisoformat(text) if text else None
-    except ValueError as error:
-        raise InvalidInput(
-            f"{text[:40]!r} is no day.", field=name, hint="Write it as 2027-03-31, or leave it out."
-        ) from error
-
-
-def draft(data: QueryDict, visitor: Visitor) -> Draft:
-    """Return the asset that the form of a new one describes."""
-    new_facts = facts(data, visitor)
-    if new_facts.kind not in HardwareKind.values:
-        raise InvalidInput("Say what kind of thing it is.", field="kind", hint="Choose one of the list.")
-    entry = opening(data, visitor, new_facts.kind)
-    if data.get("use") == "stock":
-        in_use = None
-    elif data.get("use") == "other":
-        in_use = from_us({"from_day": data.get("use_day", "")}, visitor)
-    else:
-        in_use = entry.at_us
-    device, node = meter(data, visitor)
-    return Draft(new_facts, entry, deployed_us=in_use, device=device, node=node)
-
-
-def part_draft(data: QueryDict, visitor: Visitor, host: Asset) -> Draft | None:
-    """Return the part that an upgrade puts in, None for none: its figure is what was typed, else the catalogue's."""
-    name = data.get("part_name", "").strip()
-    if not name:
-        return None
-    kind = data.get("part_kind", "")
-    if kind not in HardwareKind.values:
-        raise InvalidInput("Say what kind of part it is.", field="part_kind", hint="Choose one of the list.")
-    typed = kilograms(data, "part_kg")
-    known = match(kind, name, visitor.lab)
-    what = None
-    if typed is not None:
-        source = data.get("part_source", "").strip()
-        if not source:
-            raise InvalidInput("Where is this value from?", field="part_source", hint="A data sheet, a study, an estimate.")
-        what = Embodied(typed, source=source[:500])
-    elif known.figure is not None and known.by == "model" and known.figure.unit == "item":
-        what = Embodied.of(known.figure)
-    entry = Entry(
-        EventKind.PURCHASE,
-        visitor.now,
-        embodied=what,
-        life_hours=hours_of_years(data, "part_years", kind),
-        project=host.owner,
+    action = "register"
+    created: Asset
+    search = TextField(label="Model", required=False, max_length=200, help_text="Search the catalogue.")
+    model = forms.CharField(label="Model of the catalogue", required=False)
+    meter = meter_field()
+    use = forms.ChoiceField(
+        label="In use since",
+        choices=[("same", "Purchase"), ("other", "Another day"), ("stock", "Not yet (in stock, nothing is charged)")],
+        widget=forms.RadioSelect,
+        required=False,
+        initial="same",
     )
-    return Draft(Facts(name, kind, model=known.model, serial=data.get("part_serial", "")), entry)
+    use_day = DayField(label="First day of use")
+
+    def __init__(self, visitor: Visitor, *args: Any, **context: Any) -> None:
+        super().__init__(visitor, *args, **context)
+        url = reverse("asset-model-search")
+        self.fields["kind"].widget.attrs |= {
+            "hx-get": url,
+            "hx-target": "#offers",
+            "hx-include": "[name=search]",
+            "hx-trigger": "change",
+        }
+        self.fields["search"].widget = forms.TextInput(
+            {
+                "type": "search",
+                "maxlength": "200",
+                "autocomplete": "off",
+                "hx-get": url,
+                "hx-target": "#offers",
+                "hx-include": "[name=kind]",
+                "hx-trigger": "input changed delay:250ms, search",
+            }
+        )
+
+    @classmethod
+    def from_request(cls, request: HttpRequest, visitor: Visitor, *, prefill: bool = True, **options: Any) -> Self:
+        """Return the form: bound if it is submitted, else with initial values, also those of a search without scripts."""
+        if request.method == "POST" and request.POST.get(ACTION) == "search":
+            initial = {name: value for name, value in request.POST.items() if name in cls.base_fields}
+            return cls(visitor, initial=initial, **options)
+        return super().from_request(request, visitor, prefill=prefill, **options)
+
+    def offers(self) -> Offers:
+        """Return the models of the catalogue that match the search text."""
+        kind, text, selected = (str(self[name].value() or "") for name in ("kind", "search", "model"))
+        return offers(lab=self.visitor.lab, kind=kind, name=text[:200], selected=selected)
+
+    def hardware_kind(self) -> str:
+        return str(self.cleaned_data.get("kind", ""))
+
+    def catalogue_model(self) -> HardwareModel | None:
+        return self.selected_model
+
+    def _selected_model(self) -> HardwareModel | None:
+        text = self.cleaned_data.get("model", "")
+        if not text:
+            return None
+        model = models_of(self.visitor.lab).filter(pk=parse_record_number(text) or 0).first()
+        if model is None:
+            self.add_error("model", "No such model. Search again or enter your own value.")
+        return model
+
+    def clean(self) -> dict[str, Any]:
+        self.selected_model = self._selected_model()
+        super().clean()
+        if self.cleaned_data.get("use") == "other":
+            self.require_fields({"use_day": "Enter the first day of use."})
+        else:
+            self.ignore_fields("use_day")
+        return self.cleaned_data
+
+    def _first_use_us(self, purchased_us: int) -> int | None:
+        if self.cleaned_data["use"] == "stock":
+            return None
+        if self.cleaned_data["use"] == "other":
+            return day_start_us(self, "use_day")
+        return purchased_us
+
+    def save(self) -> str:
+        entry = self.opening()
+        device, node = meter_parts(self.cleaned_data["meter"])
+        draft = Draft(
+            self.facts(self.selected_model),
+            entry,
+            deployed_us=self._first_use_us(entry.at_us),
+            device=device,
+            node=node,
+        )
+        self.created = register(lab=self.visitor.lab, draft=draft, by=self.visitor.user, now=self.visitor.now)
+        return f"{self.created.name} is registered."
+
+
+def day_start_us(form: PageForm, name: str) -> int:
+    """Return the start (µs) of a day in the lab's time zone: the first whole UTC hour. ``name``: its field."""
+    return midnight_hour(form.cleaned_data[name], form.visitor.zone) * US_PER_HOUR
+
+
+def meter_parts(meter: Device | Node | None) -> tuple[Device | None, Node | None]:
+    """Return a meter as device and node, one of which is None."""
+    return (meter if isinstance(meter, Device) else None, meter if isinstance(meter, Node) else None)
+
+
+def owner_name(project: Project | None) -> str:
+    """Return the name of an owner."""
+    return project.name if project else "the lab"

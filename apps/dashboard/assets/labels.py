@@ -1,4 +1,4 @@
-"""Labels to print and stick on: name, tag, lab, and the address of an asset's page as text and QR code."""
+"""Labels to print: name, inventory number, lab, and the address of the asset as text and QR code."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -34,24 +34,24 @@ class Label:
 
 @dataclass(frozen=True)
 class LabelsPage:
-    """Labels to print; ``left``: how many assets of the choice have none on this page."""
+    """Labels to print. ``omitted``: number of selected assets that do not fit on this page."""
 
     labels: list[Label]
-    left: int
+    omitted: int
     kinds: list[tuple[str, str]]
     states: list[tuple[str, str]]
 
 
 def labels_page(*, lab: Lab, ids: Sequence[str], kind: str = "", state: str = "") -> LabelsPage:
-    """Return labels of chosen assets, or of a kind and state. Raises InvalidInput for what is no choice."""
+    """Return labels of selected assets, or of a kind and state. Raises InvalidInput for an invalid selection."""
     for field, text, known in (("kind", kind, HardwareKind.values), ("state", state, AssetState.values)):
         if text and text not in known:
-            raise InvalidInput(f"{text[:40]!r} is no {field}.", field=field, hint=f"Use one of {', '.join(known)}.")
+            raise InvalidInput(f"{text[:40]!r} is not a {field}.", field=field, hint=f"Use one of {', '.join(known)}.")
     assets = Asset.objects.filter(lab=lab).order_by("name", "pk")
     if ids:
         numbers = [number for text in ids if (number := parse_record_number(text)) is not None]
         if len(numbers) < len(ids):
-            raise InvalidInput("There is no such asset.", field="id", hint=f"Tick assets at {reverse('assets')}.")
+            raise InvalidInput("No such asset.", field="id", hint=f"Select assets at {reverse('assets')}.")
         assets = assets.filter(pk__in=numbers[:1000])
     if kind:
         assets = assets.filter(kind=kind)
@@ -80,7 +80,7 @@ def code(text: str) -> tuple[str, int]:
 
 
 def _runs(y: int, row: Sequence[bool]) -> str:
-    """Return the dark stretches of a row, each as one bar."""
+    """Return the dark modules of a row as bars."""
     path, x = "", 0
     while x < len(row):
         end = x

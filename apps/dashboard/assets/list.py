@@ -18,11 +18,9 @@ from apps.core.errors import InvalidInput
 from apps.dashboard.embodied_format import Amount, amount, column_unit, hour_to_us, years
 from apps.dashboard.formatting import Unit
 from apps.dashboard.runs.list import Sort
-from apps.fleet.models import Site
 from apps.fleet.selectors import sites_of
 
 PAGE_ROWS = 50
-MAX_MACHINES = 500
 DEFAULT_SORT = "name"
 EMPTY = Book()
 BY_COLUMN = {"name": "name", "kind": "kind", "state": "state", "owner": "owner__name"}
@@ -69,8 +67,6 @@ class AssetsPage:
     states: list[tuple[str, str]]
     owners: list[tuple[str, str]]
     sites: list[tuple[str, str]]
-    machines: list[Asset]
-    move_sites: list[Site]
     first: int
     last: int
     before: str
@@ -114,7 +110,7 @@ def totals_of(sums: Sums, spread: tuple[int, int], unit: Unit | None = None) -> 
     )
 
 
-def assets_page(*, lab: Lab, params: Mapping[str, str], now: int, can_manage: bool) -> AssetsPage:
+def assets_page(*, lab: Lab, params: Mapping[str, str], now: int) -> AssetsPage:
     """Return a page of assets. The number of queries does not depend on the number of rows."""
     filters = Filters(**{name: params.get(name, "").strip() for name in Filters.__dataclass_fields__})
     sort, hour = params.get("sort", DEFAULT_SORT), through(now)
@@ -138,7 +134,6 @@ def assets_page(*, lab: Lab, params: Mapping[str, str], now: int, can_manage: bo
 
     projects = list(lab.projects.order_by("name").values_list("slug", "name"))
     places = list(sites_of(lab))
-    machines = assets_of(lab).filter(kind__in=("server", "workstation")).exclude(state="disposed").order_by("name", "pk")
     return AssetsPage(
         rows=[_row(by_id[pk], books.get(pk, EMPTY), unit, hour) for pk in page_ids if pk in by_id],
         unit=unit.name,
@@ -151,8 +146,6 @@ def assets_page(*, lab: Lab, params: Mapping[str, str], now: int, can_manage: bo
         states=list(AssetState.choices),
         owners=[(LAB_ITSELF, "The lab"), *projects],
         sites=[*((str(site.pk), site.name) for site in places), (NOWHERE, "No site said")],
-        machines=list(machines.only("name")[:MAX_MACHINES]) if can_manage else [],
-        move_sites=places,
         first=before + 1,
         last=before + len(page_ids),
         before=address(page=str(number - 1)) if number > 1 else "",

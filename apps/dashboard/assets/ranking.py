@@ -1,4 +1,4 @@
-"""The fleet by carbon per useful hour, and what explains each place."""
+"""The fleet by carbon per useful hour, with the reasons for each rank."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ CSV_HEADER = (
 
 @dataclass(frozen=True)
 class RankRow:
-    """An asset. ``per_hour`` '': nobody used it."""
+    """A ranked asset. ``per_hour`` is '' if it was not used."""
 
     row: Ranked
     place: int
@@ -38,12 +38,12 @@ class RankRow:
     embodied: Projected
     idle: str
     grid: str
-    why: list[str]
+    reasons: list[str]
 
 
 @dataclass(frozen=True)
 class RankingPage:
-    """The page: the worst first; ``more`` are in the CSV only. ``unknown``: (asset, why it is not ranked)."""
+    """The page, highest first. ``more``: number of rows in the CSV only. ``unknown``: (asset, reason why it is not ranked)."""
 
     period: Period
     rows: list[RankRow]
@@ -86,27 +86,27 @@ def _row(row: Ranked, place: int, unit: Unit, usual: float, hour: int) -> RankRo
         embodied=amount(row.charged_ug or 0, unit),
         idle=percent(row.idle_mj, row.use.energy_mj) if row.use.energy_mj > 0 else "–",
         grid="–" if row.ug_per_kwh is None else grams_per_kwh(row.ug_per_kwh),
-        why=list(_why(row, usual, hour)),
+        reasons=list(_reasons(row, usual, hour)),
     )
 
 
-def _why(row: Ranked, usual: float, hour: int) -> Iterator[str]:
-    """Yield what explains an asset's place, in words."""
+def _reasons(row: Ranked, usual: float, hour: int) -> Iterator[str]:
+    """Yield the reasons for the rank of an asset."""
     if not row.used_ms:
-        yield "nobody used it"
+        yield "not used"
     elif row.use.energy_mj > 0 and row.idle_mj > HALF * row.use.energy_mj:
-        yield "more than half of its energy was idle"
+        yield "more than half of the energy is idle"
     if row.ug_per_kwh and row.ug_per_kwh > DIRTIER * Decimal(usual):
-        yield "a dirtier grid than the others'"
+        yield "higher grid intensity than the other assets"
     if row.charged_ug and row.charged_ug > HALF * row.total_ug:
-        yield "mostly its making, charged over its life"
+        yield "mostly embodied carbon"
     years = (hour - row.bought_hour) // 8_760
     if years >= OLD_YEARS:
         yield f"{years} years old"
 
 
 def ranking_rows(result: Ranking) -> Iterator[list[object]]:
-    """Yield the rows of the CSV: those ranked, then the others with the reason."""
+    """Yield the rows of the CSV: ranked assets, then the others with the reason."""
     span = [iso_hour(result.from_hour), iso_hour(result.to_hour)]
     for row in (*result.ranked, *result.unknown):
         use, model = row.use, row.asset.model

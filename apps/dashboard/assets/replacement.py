@@ -1,4 +1,4 @@
-"""Replace or keep: the answer in a sentence, what it rests on with sources, the three ways over time, and the write-off."""
+"""Contents of the replacement analysis: result, inputs with sources, three scenarios over time, and the write-off."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -25,16 +25,16 @@ from apps.replacement.query import LABELS, OWN, PARAMETERS, Own, ReplacementQuer
 from apps.replacement.services import DISPOSED, ReplacementAnalysis, analyse_replacement
 from apps.replacement.text import range_years, sentence, years
 
-NAMES = ("Keep it", "Replace now", "Replace later")
+NAMES = ("Keep", "Replace now", "Replace later")
 ORIGINS = {
-    "yours": "yours", "measured": "measured", "catalogue": "catalogue", "lab": "as the lab has it", "assumed": "assumed",
+    "yours": "yours", "measured": "measured", "catalogue": "catalogue", "lab": "lab settings", "assumed": "assumed",
 }  # fmt: skip
 SUGGESTED = 8
 
 
 @dataclass(frozen=True)
 class InputRow:
-    """An input as shown and as it may be changed; ``value`` '' where it is not known."""
+    """An input with the value that the visitor entered. ``value`` is '' if it is unknown."""
 
     param: str
     own: Own
@@ -50,7 +50,7 @@ class InputRow:
 
 @dataclass(frozen=True)
 class Choice:
-    """A model that may be chosen."""
+    """A model that can be chosen."""
 
     model: HardwareModel
     href: str
@@ -58,15 +58,15 @@ class Choice:
 
 @dataclass(frozen=True)
 class ScenarioRow:
-    """A year of the chart's table twin."""
+    """A year in the data table of the chart."""
 
     year: int
-    ways: tuple[Projected, Projected, Projected]
+    scenarios: tuple[Projected, Projected, Projected]
 
 
 @dataclass(frozen=True)
 class Old:
-    """What became of the old one's embodied carbon; ``balance`` is what disposing of it today would write off."""
+    """Embodied carbon of the old asset. A disposal today would write off ``balance``."""
 
     total: Projected
     charged: Projected
@@ -75,7 +75,7 @@ class Old:
 
 @dataclass(frozen=True)
 class ReplacementPage:
-    """The page. ``chart`` None: there is no answer yet."""
+    """The page. ``chart`` is None without a result."""
 
     asset: Asset
     analysis: ReplacementAnalysis
@@ -85,7 +85,7 @@ class ReplacementPage:
     rows: list[InputRow]
     use: Quantity | None
     choices: list[Choice]
-    words: str
+    search_text: str
     other_params: list[tuple[str, str]]
     measures: list[tuple[str, str]]
     chart: Chart | None
@@ -112,7 +112,7 @@ def replacement_page(
     unit = unit_for("emission_ug", [way.keep_ug for way in analysis.ways] + [way.replace_ug for way in analysis.ways])
     heads = (NAMES[0], NAMES[1], f"Replace in {query.wait_years} year{'' if query.wait_years == 1 else 's'}")
     chart_summary = _chart_summary(analysis.ways, heads, unit)
-    words = params.get("q", "").strip()[:200]
+    search_text = params.get("q", "").strip()[:200]
     return ReplacementPage(
         asset=asset,
         analysis=analysis,
@@ -121,8 +121,8 @@ def replacement_page(
         range=range_years(payback) if payback else "",
         rows=[_row(param, own, analysis, params) for param, own in OWN.items()],
         use=quantity(analysis.use, figure(lab, analysis.use)) if analysis.use else None,
-        choices=_choices(lab, asset, words, other_params),
-        words=words,
+        choices=_choices(lab, asset, search_text, other_params),
+        search_text=search_text,
         other_params=other_params,
         measures=[(name, MEASURES[name]) for name in analysis.measures],
         chart=_chart(analysis, heads, unit, chart_summary) if analysis.ways else None,
@@ -165,10 +165,10 @@ def _row(param: str, own: Own, analysis: ReplacementAnalysis, params: Mapping[st
     )  # fmt: skip
 
 
-def _choices(lab: Lab, asset: Asset, words: str, other_params: list[tuple[str, str]]) -> list[Choice]:
-    """Return models to choose: those that words name, else the newest of the asset's kind. At most three queries."""
-    if words and not is_unstorable(words):
-        models = suggest(asset.kind, words, SUGGESTED, lab)
+def _choices(lab: Lab, asset: Asset, search_text: str, other_params: list[tuple[str, str]]) -> list[Choice]:
+    """Return models that match the search text, else the newest of the asset's kind. At most three queries."""
+    if search_text and not is_unstorable(search_text):
+        models = suggest(asset.kind, search_text, SUGGESTED, lab)
     else:
         models = list(
             search(lab, asset.kind).filter(release_year__isnull=False).order_by("-release_year", "name")[:SUGGESTED]
@@ -188,7 +188,7 @@ def _chart(analysis: ReplacementAnalysis, heads: tuple[str, str, str], unit: Uni
     wait = analysis.query.wait_years
     columns = [[way.keep_ug for way in analysis.ways], [way.replace_ug for way in analysis.ways]]
     ways = [(head, at, [ug / unit.divisor for ug in column]) for head, column in zip(heads, columns, strict=False)]
-    # The year of the purchase stands twice: before it and with it.
+    # The year of the purchase has two points: before and after it.
     before = [way.wait_ug for way in analysis.ways]
     keep_then = analysis.ways[wait].keep_ug
     later = (
@@ -200,13 +200,13 @@ def _chart(analysis: ReplacementAnalysis, heads: tuple[str, str, str], unit: Uni
 
 
 def _chart_summary(ways: list[Scenarios], heads: tuple[str, str, str], unit: Unit) -> str:
-    """Return what the chart shows in one sentence."""
+    """Return a summary of the chart."""
     if not ways:
         return ""
     last = ways[-1]
     ends = sorted(zip((last.keep_ug, last.replace_ug, last.wait_ug), heads, strict=True))
     values_text = ", ".join(f"{head.lower()} {format_value(ug, unit)}" for ug, head in ends)
-    return f"After {last.year} years, in {unit.name} from today on, the least first: {values_text}."
+    return f"Emissions after {last.year} years in {unit.name}, lowest first: {values_text}."
 
 
 def _old(analysis: ReplacementAnalysis) -> Old | None:
@@ -218,7 +218,7 @@ def _old(analysis: ReplacementAnalysis) -> Old | None:
 
 
 def _sources(analysis: ReplacementAnalysis) -> list[tuple[str, str, str]]:
-    """Return (input, source, licence) of each figure that somebody else published."""
+    """Return (input, source, licence) of each published figure."""
     return [
         (LABELS[name].partition(":")[0], each.source, f"{each.licence}, pack {each.pack}" if each.pack else each.licence)
         for name, each in analysis.inputs.items()
@@ -227,6 +227,6 @@ def _sources(analysis: ReplacementAnalysis) -> list[tuple[str, str, str]]:
 
 
 def replacement_csv(analysis: ReplacementAnalysis) -> tuple[list[str], list[list[object]]]:
-    """Return the three ways as a table: header and rows, µg CO2e."""
+    """Return the three scenarios as a table: header and rows, µg CO2e."""
     header = ["year", "keep_ug_co2e", "replace_now_ug_co2e", f"replace_in_{analysis.query.wait_years}_years_ug_co2e"]
     return header, [[way.year, way.keep_ug, way.replace_ug, way.wait_ug] for way in analysis.ways]

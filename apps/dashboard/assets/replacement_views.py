@@ -1,4 +1,4 @@
-"""Replace or keep an asset, and the fleet by carbon per useful hour. Nothing is written: a question is its address."""
+"""Pages of the replacement analysis and of the fleet by carbon per useful hour. They only read."""
 
 from django.http import HttpRequest, HttpResponseBase, HttpResponseRedirect
 from django.shortcuts import render
@@ -15,19 +15,19 @@ from apps.replacement.services import analyse_replacement, asset_for_analysis
 
 
 @page("GET")
-def keep(request: HttpRequest, visitor: Visitor, pk: int) -> HttpResponseBase:
-    """Answer whether to replace an asset by a model of the catalogue, on the lab's own use and grid."""
+def replacement(request: HttpRequest, visitor: Visitor, pk: int) -> HttpResponseBase:
+    """Show whether replacing an asset by a model of the catalogue pays back, with the lab's own use and grid."""
     asset = or_not_found(asset_for_analysis(visitor.lab, pk), "asset", reverse("assets"))
     params = request.GET.dict()
-    query, error = parse_valid_part(params)  # what was typed stays to be mended, and the rest is answered
+    query, error = parse_valid_part(params)  # invalid inputs are shown and left out
     page_ = replacement_page(visitor=visitor, asset=asset, query=query, params=params)
     context = {"page": page_, "error": error, "typed": params}
     return render(request, "dashboard/assets/replacement.html", context, status=error.status if error else 200)
 
 
 @page("GET")
-def keep_table(request: HttpRequest, visitor: Visitor, pk: int) -> HttpResponseBase:
-    """Return the three ways over the years as CSV."""
+def scenarios_csv(request: HttpRequest, visitor: Visitor, pk: int) -> HttpResponseBase:
+    """Return the three scenarios by year as CSV."""
     asset = or_not_found(asset_for_analysis(visitor.lab, pk), "asset", reverse("assets"))
     analysis = analyse_replacement(lab=visitor.lab, asset=asset, query=parse(request.GET.dict()), now=visitor.now)
     header, rows = replacement_csv(analysis)
@@ -36,7 +36,7 @@ def keep_table(request: HttpRequest, visitor: Visitor, pk: int) -> HttpResponseB
 
 @page("GET")
 def fleet_ranking(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
-    """Show the metered assets by carbon per useful hour, the worst first."""
+    """Show the metered assets by carbon per useful hour, highest first."""
     period = requested_period(request, visitor)
     if isinstance(period, HttpResponseRedirect):
         return period

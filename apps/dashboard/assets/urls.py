@@ -3,6 +3,7 @@
 from django.urls import path
 
 from apps.dashboard.assets import import_views, replacement_views, views
+from apps.dashboard.redirects import moved
 
 urlpatterns = [
     path("assets/", views.assets, name="assets"),
@@ -18,6 +19,8 @@ urlpatterns = [
     path("assets/labels/", import_views.assets_labels, name="asset-labels"),
     path("assets/ranking/", replacement_views.fleet_ranking, name="replacement-ranking"),
     path("assets/ranking.csv", replacement_views.ranking_csv, name="replacement-ranking-csv"),
-    path("assets/<int:pk>/keep/", replacement_views.keep, name="asset-replacement"),
-    path("assets/<int:pk>/keep.csv", replacement_views.keep_table, name="asset-replacement-csv"),
+    path("assets/<int:pk>/replacement/", replacement_views.replacement, name="asset-replacement"),
+    path("assets/<int:pk>/replacement.csv", replacement_views.scenarios_csv, name="asset-replacement-csv"),
+    moved("assets/<int:pk>/keep/", "asset-replacement"),
+    moved("assets/<int:pk>/keep.csv", "asset-replacement-csv"),
 ]

@@ -1,4 +1,4 @@
-"""Idle energy: which policy holds when, and how each month's was spread."""
+"""Content of the page of idle energy: policies, and how idle energy was distributed."""
 
 from collections import defaultdict
 from dataclasses import dataclass
@@ -14,14 +14,14 @@ class PolicyRow:
     """A policy as shown."""
 
     row: IdlePolicy
-    words: str
+    label: str
     by: str
-    holds: bool
+    current: bool
 
 
 @dataclass(frozen=True)
 class Spread:
-    """How the idle energy of a span was spread: (project, percent)."""
+    """The distribution of the idle energy of a period: (project, percent)."""
 
     from_hour: int
     to_hour: int
@@ -33,27 +33,25 @@ class IdlePage:
     """The page of idle energy."""
 
     policies: list[PolicyRow]
-    now: str
-    choices: list[tuple[str, str]]
+    current_label: str
     spreads: list[Spread]
 
 
 def idle_page(*, lab: Lab, hour: int) -> IdlePage:
-    """Return policies, newest first, and how idle energy was spread. Two queries."""
+    """Return policies, newest first, and the distribution of idle energy. Two queries."""
     rows = list(IdlePolicy.objects.filter(lab=lab).select_related("made_by").order_by("-from_hour"))
-    value_at = next((row for row in rows if row.from_hour <= hour), None)
-    words = dict(IdleSpread.choices)
+    current = next((row for row in rows if row.from_hour <= hour), None)
+    labels = dict(IdleSpread.choices)
     return IdlePage(
-        policies=[_row(row, value_at) for row in rows],
-        now=words[value_at.policy] if value_at else words[IdleSpread.VISIBLE],
-        choices=[(str(value), str(label)) for value, label in IdleSpread.choices],
+        policies=[_row(row, current) for row in rows],
+        current_label=labels[current.policy] if current else labels[IdleSpread.VISIBLE],
         spreads=_spreads(lab),
     )
 
 
-def _row(row: IdlePolicy, value_at: IdlePolicy | None) -> PolicyRow:
-    by = row.made_by.get_username() if row.made_by else "somebody who left"
-    return PolicyRow(row, str(IdleSpread(row.policy).label), by, row == value_at)
+def _row(row: IdlePolicy, current: IdlePolicy | None) -> PolicyRow:
+    by = row.made_by.get_username() if row.made_by else "a former member"
+    return PolicyRow(row, str(IdleSpread(row.policy).label), by, row == current)
 
 
 def _spreads(lab: Lab) -> list[Spread]:

@@ -1,4 +1,4 @@
-"""What nobody claimed: by user and program, to be claimed a line or many at a time."""
+"""Content of the page of unattributed energy: rows by user and program that can be claimed, and recent claims."""
 
 from collections import defaultdict
 from dataclasses import dataclass
@@ -26,16 +26,16 @@ from apps.dashboard.figures import (
 )
 from apps.dashboard.periods import Period, lab_query
 
-MAX_ACTS = 8
+MAX_CLAIMS = 8
 
 
 @dataclass(frozen=True)
-class Line:
-    """What one user used with one program (either may be unknown), on which machines."""
+class Row:
+    """Energy of one user with one program on nodes. User and program can be unknown."""
 
     key: str
-    who: str
-    what: str
+    user: str
+    program: str
     nodes: str
     figures: EnergyAndEmissions
     share: Quantity
@@ -43,8 +43,8 @@ class Line:
 
 
 @dataclass(frozen=True)
-class Act:
-    """A claim that was made: what, by whom, whether it stands."""
+class ClaimRow:
+    """A claim and whether it was undone."""
 
     act: str
     project: str
@@ -56,52 +56,50 @@ class Act:
 
 @dataclass(frozen=True)
 class UnattributedPage:
-    """The inbox."""
+    """Unattributed energy of a period."""
 
     period: Period
-    lines: list[Line]
+    rows: list[Row]
     totals: EnergyAndEmissions | None
     units: Units
     some_hidden: bool
-    projects: list[tuple[str, str]]
-    acts: list[Act]
-    attributed: str
+    claims: list[ClaimRow]
+    attributed_percent: str
 
 
 def unattributed_query(lab: Lab, period: Period) -> FigureQuery:
-    """Return the query of what nobody claimed in a period."""
+    """Return the query of the unattributed energy of a period."""
     return lab_query(lab, period).replace(consumer="unattributed")
 
 
-def line_key(os_user: str, program: str) -> str:
-    """Return how a line is named in forms."""
+def row_key(os_user: str, program: str) -> str:
+    """Return the key of a row in forms."""
     return f"{os_user}\t{program}"
 
 
 def unattributed_page(*, lab: Lab, period: Period, visibility: Visibility) -> UnattributedPage:
-    """Return what nobody claimed. The number of queries does not depend on the number of lines."""
+    """Return unattributed energy. The number of queries does not depend on the number of rows."""
     query = unattributed_query(lab, period)
     figures = figures_by(lab, query, ["os_user", "program", "node"])
     names = {str(uuid): name for uuid, name in lab.nodes.values_list("uuid", "hostname")}
     groups: dict[tuple[str, str], dict[str, Figure]] = defaultdict(dict)
     for (os_user, program, node), part in figures.items():
-        groups[os_user, program][names.get(node, "")] = part
+        groups[os_user, program][node] = part
     whole = total(figures.values())
     lab_whole = total(figures_by(lab, lab_query(lab, period), ["charge"]).values())
     units = column_units([whole])
     visible = {key: parts for key, parts in groups.items() if visibility.of_os_user(key[0])}
-    lines = [_line(query, key, parts, units, whole.energy_mj) for key, parts in visible.items()]
-    lines.sort(key=lambda line: -line.figures.energy.value)
-    known = lab_whole.energy_mj - whole.energy_mj
+    rows = [_row(query, key, parts, names, units, whole.energy_mj) for key, parts in visible.items()]
+    rows.sort(key=lambda row: -row.figures.energy.value)
+    attributed_mj = lab_whole.energy_mj - whole.energy_mj
     return UnattributedPage(
         period=period,
-        lines=lines,
+        rows=rows,
         totals=energy_and_emissions(query, whole, units) if figures else None,
         units=units,
         some_hidden=len(visible) < len(groups),
-        projects=list(lab.projects.values_list("slug", "name")),
-        acts=_acts(lab),
-        attributed=_percent(known, lab_whole.energy_mj),
+        claims=_claims(lab),
+        attributed_percent=_percent(attributed_mj, lab_whole.energy_mj),
     )
 
 
@@ -109,53 +107,61 @@ def _percent(part: int, whole: int) -> str:
     return f"{100 * part // whole}" if whole > 0 else ""
 
 
-def _line(query: FigureQuery, key: tuple[str, str], parts: dict[str, Figure], units: Units, whole_mj: int) -> Line:
+def _row(
+    query: FigureQuery,
+    key: tuple[str, str],
+    parts: dict[str, Figure],
+    names: dict[str, str],
+    units: Units,
+    whole_mj: int,
+) -> Row:
     os_user, program = key
     own = query.replace(os_user=os_user or HIDDEN, program=program or HIDDEN)
     summed = total(parts.values())
-    nodes = sorted(name for name in parts if name)
+    nodes = [node for node in parts if node in names]
+    hostnames = sorted(names[node] for node in nodes)
     more = f" and {len(nodes) - 3} more" if len(nodes) > 3 else ""
     rule = f"os_user={os_user}" if os_user else f"node={nodes[0]}" if len(nodes) == 1 else ""
-    return Line(
-        key=line_key(*key),
-        who=os_user or "not told",
-        what=program or "not told",
-        nodes=", ".join(nodes[:3]) + more,
+    return Row(
+        key=row_key(*key),
+        user=os_user or "unknown",
+        program=program or "unknown",
+        nodes=", ".join(hostnames[:3]) + more,
         figures=energy_and_emissions(own, summed, units),
         share=percent_quantity(own, summed.energy_mj, whole_mj),
         rule=rule,
     )
 
 
-def _acts(lab: Lab) -> list[Act]:
+def _claims(lab: Lab) -> list[ClaimRow]:
     rows: dict[Any, list[Claim]] = defaultdict(list)
     recent = Claim.objects.filter(lab=lab).select_related("project", "made_by").order_by("-made_us", "-pk")
     for claim in recent[:500]:
         rows[claim.act].append(claim)
-    return [_act(act, claims) for act, claims in list(rows.items())[:MAX_ACTS]]
+    return [_claim_row(act, claims) for act, claims in list(rows.items())[:MAX_CLAIMS]]
 
 
-def _act(act: Any, claims: list[Claim]) -> Act:
+def _claim_row(act: Any, claims: list[Claim]) -> ClaimRow:
     first = claims[0]
-    by = first.made_by.get_username() if isinstance(first.made_by, User) else "somebody who left"
+    by = first.made_by.get_username() if isinstance(first.made_by, User) else "a former member"
     undone = all(claim.undone_us is not None for claim in claims)
-    return Act(str(act), first.project.name, len(claims), by, first.made_us, undone)
+    return ClaimRow(str(act), first.project.name, len(claims), by, first.made_us, undone)
 
 
 def consumer_spans_of(
     *, lab: Lab, period: Period, keys: list[str], visibility: Visibility
 ) -> tuple[list[ConsumerSpan], EnergyAndEmissions]:
-    """Return the stretches behind chosen lines for which nobody is charged in the period, and what was used in them."""
+    """Return the unattributed spans of the selected rows in the period, and their energy and emissions."""
     selected_keys = set(keys)
     for key in selected_keys:
         os_user, tab, _ = key.partition("\t")
         if not tab or not visibility.of_os_user(os_user):
-            raise InvalidInput("There is no such line.", field="line", hint=f"Open {reverse('unattributed')} again.")
+            raise InvalidInput("No such row.", field="item", hint=f"Open {reverse('unattributed')} again.")
     query, groups = unattributed_query(lab, period), ["os_user", "program", "consumer", "node"]
     figures = {
         (consumer, node): part
         for (os_user, program, consumer, node), part in figures_by(lab, query, groups).items()
-        if line_key(os_user, program) in selected_keys
+        if row_key(os_user, program) in selected_keys
     }
     at_most_claimed(len(figures))
     return unattributed(lab, figures, period.from_hour, period.to_hour), energy_and_emissions(query, total(figures.values()))

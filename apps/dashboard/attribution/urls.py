@@ -1,8 +1,9 @@
-"""Addresses of the attribution rules, claims and the idle policy."""
+"""Addresses of attribution rules, claims and the idle energy policy."""
 
 from django.urls import path
 
 from apps.dashboard.attribution import views
+from apps.dashboard.redirects import moved
 
 urlpatterns = [
     path("unattributed/", views.unattributed, name="unattributed"),
@@ -10,5 +11,6 @@ urlpatterns = [
     path("rules/", views.rules, name="attribution-rules"),
     path("rules/import/", views.rules_import, name="attribution-rules-import"),
     path("rules/<int:pk>/", views.rule, name="attribution-rule"),
-    path("idle/", views.idle, name="idle-policy"),
+    path("settings/idle/", views.idle, name="idle-policy"),
+    moved("idle/", "idle-policy"),
 ]

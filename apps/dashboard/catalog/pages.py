@@ -1,4 +1,4 @@
-"""The catalogue of hardware: the list with the figure used for each model, and one model with all its figures."""
+"""Contents of the catalogue pages: models with the figure used for each, and one model with all its figures."""
 
 import re
 from collections.abc import Mapping
@@ -19,17 +19,17 @@ from apps.dashboard.formatting import grouped
 PAGE_ROWS = 50
 _DETAILS = re.compile(r"(?:: | \().*$", re.DOTALL)
 
-WHY = {
-    FigureMethod.PCF: "the product carbon footprint that the maker published goes before all else",
-    FigureMethod.LCA: "a life-cycle assessment of this very thing, as there is no product carbon footprint of the maker",
-    FigureMethod.PARAMETRIC: "an estimate from its size and parts, as nobody has published an assessment of it",
-    FigureMethod.CATEGORY: "an average of its kind, as nothing is known of this very thing",
+METHOD_REASONS = {
+    FigureMethod.PCF: "The manufacturer's product carbon footprint takes precedence over all other figures.",
+    FigureMethod.LCA: "A life-cycle assessment of this model is used, since the manufacturer published no carbon footprint.",
+    FigureMethod.PARAMETRIC: "The figure is estimated from size and parts, since no assessment is published.",
+    FigureMethod.CATEGORY: "The figure is the average of the category, since no figure of this model is available.",
 }
 
 
 @dataclass(frozen=True)
 class ModelRow:
-    """A model in the list. ``whole`` None: no figure is known."""
+    """A model in the list. ``whole`` is None if no figure is available."""
 
     model: HardwareModel
     figure: EmbodiedFigure | None
@@ -39,12 +39,12 @@ class ModelRow:
 
     @property
     def per(self) -> str:
-        """What the amount is for, where that is not the thing itself."""
+        """Return the unit that the amount refers to, '' for one item."""
         return per(self.figure) if self.figure else ""
 
     @property
     def source(self) -> str:
-        """The source without what follows in brackets and behind a colon; the model's page has it whole."""
+        """Return the source, cut at the first bracket or colon. The page of the model shows all of it."""
         return _DETAILS.sub("", self.figure.source)[:80] if self.figure else ""
 
 
@@ -56,7 +56,7 @@ class CatalogPage:
     count: int
     kinds: list[tuple[str, str]]
     kind: str
-    words: str
+    search_text: str
     earlier: str
     later: str
     csv: str
@@ -68,7 +68,7 @@ class CatalogPage:
 
 
 def per(figure: EmbodiedFigure) -> str:
-    """Return "per TB" and the like, '' for a figure of a whole thing."""
+    """Return "per TB" and the like, '' for a figure of one item."""
     return "" if figure.unit == FigureUnit.ITEM else f"per {figure.get_unit_display()}"
 
 
@@ -86,21 +86,21 @@ def model_rows(lab: Lab, models: list[HardwareModel]) -> list[ModelRow]:
 
 
 def packs_of(rows: list[ModelRow]) -> list[Pack]:
-    """Return the packs whose notice must stand beside these rows."""
+    """Return the data packs whose notice the page must show."""
     return notices({row.model.pack for row in rows} | {row.figure.pack for row in rows if row.figure})
 
 
 def catalog_page(*, lab: Lab, params: Mapping[str, str]) -> CatalogPage:
     """Return a page of the catalogue. The number of queries does not depend on the number of rows."""
-    kind, words = parse_search(params.get("kind", ""), params.get("q", ""))
+    kind, search_text = parse_search(params.get("kind", ""), params.get("q", ""))
     text = params.get("page", "1")
     if not (text.isascii() and text.isdecimal()) or not 1 <= len(text) <= 7 or int(text) < 1:
-        raise InvalidInput(f"{text[:20]!r} is not a page.", field="page", hint="Pages count from 1.")
+        raise InvalidInput(f"Invalid page number {text[:20]!r}.", field="page", hint="Use a whole number from 1.")
     page = int(text)
-    models = search(lab, kind, words)
+    models = search(lab, kind, search_text)
     rows = model_rows(lab, list(models[(page - 1) * PAGE_ROWS : page * PAGE_ROWS]))
     count = models.count()
-    filters = {name: value for name, value in (("kind", kind), ("q", words)) if value}
+    filters = {name: value for name, value in (("kind", kind), ("q", search_text)) if value}
 
     def address(number: int) -> str:
         return "?" + urlencode({**filters, "page": number})
@@ -110,7 +110,7 @@ def catalog_page(*, lab: Lab, params: Mapping[str, str]) -> CatalogPage:
         count=count,
         kinds=[(value, str(label)) for value, label in HardwareKind.choices],
         kind=kind,
-        words=words,
+        search_text=search_text,
         earlier=address(page - 1) if page > 1 else "",
         later=address(page + 1) if page * PAGE_ROWS < count else "",
         csv=reverse("catalog-csv") + ("?" + urlencode(filters) if filters else ""),
@@ -120,7 +120,7 @@ def catalog_page(*, lab: Lab, params: Mapping[str, str]) -> CatalogPage:
 
 @dataclass(frozen=True)
 class FigureCard:
-    """A figure with its parts. A part is an amount, or words for why there is none."""
+    """A figure with its parts. A part is an amount, or the reason why it is missing."""
 
     figure: EmbodiedFigure
     whole: EmbodiedQuantity
@@ -134,23 +134,21 @@ class FigureCard:
 
 @dataclass(frozen=True)
 class ModelPage:
-    """One model, all its figures, and why the first of them is used. ``default``: what stands for its kind instead."""
+    """One model with all its figures. ``reason``: why the first one is used. ``default``: figure of its kind."""
 
     model: HardwareModel
     facts: list[tuple[str, str]]
     cards: list[FigureCard]
     former: list[FigureCard]
-    why: str
+    reason: str
     default: ModelRow | None
     notices: list[Pack]
-    methods: list[tuple[str, str]]
-    units: list[tuple[str, str]]
 
 
 def _end_of_life(figure: EmbodiedFigure) -> str:
     if figure.includes_end_of_life is None:
-        return "the source does not say whether it is inside"
-    return "inside the whole, not given apart" if figure.includes_end_of_life else "not in the whole"
+        return "unknown whether included"
+    return "included in total" if figure.includes_end_of_life else "not included"
 
 
 def _card(figure: EmbodiedFigure, *, used: bool) -> FigureCard:
@@ -163,8 +161,8 @@ def _card(figure: EmbodiedFigure, *, used: bool) -> FigureCard:
         low=EmbodiedQuantity(figure, figure.low_ug),
         high=EmbodiedQuantity(figure, figure.high_ug),
         parts=[
-            ("Manufacture", part(figure.manufacture_ug), "not given apart"),
-            ("Transport", part(figure.transport_ug), "not given apart"),
+            ("Manufacture", part(figure.manufacture_ug), "not stated"),
+            ("Transport", part(figure.transport_ug), "not stated"),
             ("End of life", part(figure.end_of_life_ug), _end_of_life(figure)),
         ],
         used=used,
@@ -188,13 +186,13 @@ def _facts(model: HardwareModel) -> list[tuple[str, str]]:
     return [(name, value) for name, value in facts if value]
 
 
-def _why(cards: list[FigureCard]) -> str:
+def _reason(cards: list[FigureCard]) -> str:
     if not cards:
         return ""
     used, others = cards[0].figure, [card.figure for card in cards[1:]]
-    reason = WHY[FigureMethod(used.method)]
+    reason = METHOD_REASONS[FigureMethod(used.method)]
     if any(other.method == used.method for other in others):
-        reason += "; of two alike, the lab's own goes before the shipped, and the newer source before the older"
+        reason += " Among figures of one method, the lab's own figure and then the newest source is used."
     return reason
 
 
@@ -210,9 +208,7 @@ def model_page(*, lab: Lab, model: HardwareModel) -> ModelPage:
         facts=_facts(model),
         cards=cards,
         former=former,
-        why=_why(cards),
+        reason=_reason(cards),
         default=_row(default.model, default) if default else None,
         notices=notices(packs),
-        methods=[(value, str(label)) for value, label in FigureMethod.choices],
-        units=[(value, str(label)) for value, label in FigureUnit.choices],
     )

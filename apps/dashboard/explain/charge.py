@@ -1,4 +1,4 @@
-"""The piece of a life behind a charge: entry, rate, share of use with its device-days; the figures that assets rest on."""
+"""Calculation of a charge: lifecycle event, rate and share of use, and the figures of the assets."""
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
@@ -28,9 +28,9 @@ IMMEDIATE_KINDS = (ChargeKind.WRITTEN_OFF, ChargeKind.END_OF_LIFE)
 
 @dataclass(frozen=True)
 class UseLine:
-    """A device-day, or what is stored, behind a share of use."""
+    """A device-day, or a stored volume, of a share of use."""
 
-    what: str
+    name: str
     from_us: int
     to_us: int
     measured: str
@@ -38,8 +38,8 @@ class UseLine:
 
 
 @dataclass(frozen=True)
-class PieceView:
-    """One charge, taken apart; integers as text. ``rate`` None: borne at once, not over time."""
+class ChargeView:
+    """The calculation of one charge, with integers as text. ``rate`` None: charged at once, not over time."""
 
     asset: str
     asset_href: str
@@ -59,12 +59,12 @@ class PieceView:
     in_hours: str
     part: str
     use: list[UseLine]
-    use_words: str
+    use_text: str
 
 
 @dataclass(frozen=True)
 class SourceView:
-    """The figure that an asset's embodied carbon rests on."""
+    """The figure of the embodied carbon of an asset."""
 
     asset: str
     asset_href: str
@@ -79,21 +79,21 @@ def _grams(ug: int) -> str:
     return f"{significant(Decimal(ug) / unit.divisor)} {unit.name}"
 
 
-def piece_view(lab: Lab, row: Mapping[str, Any], start: int, until: int) -> PieceView:
-    """Return a charge of ``[start, until)`` taken apart. A fixed number of queries."""
+def charge_view(lab: Lab, row: Mapping[str, Any], start: int, until: int) -> ChargeView:
+    """Return the calculation of a charge in ``[start, until)``. A fixed number of queries."""
     asset_id, from_hour, to_hour = row["asset_id"], row["from_hour"], row["to_hour"]
-    rows = {each.pk: each for each in LifecycleEvent.objects.filter(asset_id=asset_id)}
-    events = active_events([as_event(each) for each in rows.values()])
-    charges = [as_charge(each) for each in EmbodiedCharge.objects.filter(asset_id=asset_id)]
+    rows = {row.pk: row for row in LifecycleEvent.objects.filter(asset_id=asset_id)}
+    events = active_events([as_event(row) for row in rows.values()])
+    charges = [as_charge(row) for row in EmbodiedCharge.objects.filter(asset_id=asset_id)]
     is_immediate = row["kind"] in IMMEDIATE_KINDS
     rate = None if is_immediate else rate_at(events, charges, from_hour)
     entry = rows[rate.event_id] if rate else _last(rows, [event.id for event in events], from_hour, is_immediate)
-    whole = sum(each.amount_ug for each in charges if _same_piece(each, from_hour, to_hour))
+    whole = sum(charge.amount_ug for charge in charges if _same_hours(charge, from_hour, to_hour))
     amortisation = next(
         (event.amortisation for event in reversed(events) if event.amortisation and event.hour <= from_hour), ""
     )
-    use, words = _use(lab, asset_id, max(from_hour, start), min(to_hour, until))
-    return PieceView(
+    use, use_text = _use(lab, asset_id, max(from_hour, start), min(to_hour, until))
+    return ChargeView(
         asset=row["asset"],
         asset_href=reverse("asset", args=[asset_id]),
         kind=str(ChargeKind(row["kind"]).label),
@@ -112,12 +112,12 @@ def piece_view(lab: Lab, row: Mapping[str, Any], start: int, until: int) -> Piec
         in_hours=grouped(min(to_hour, until) - max(from_hour, start)),
         part=grouped(row["part_ug"]),
         use=use,
-        use_words=words,
+        use_text=use_text,
     )
 
 
-def _same_piece(each: Charge, from_hour: int, to_hour: int) -> bool:
-    return (each.from_hour, each.to_hour) == (from_hour, to_hour) and each.kind not in IMMEDIATE_KINDS
+def _same_hours(charge: Charge, from_hour: int, to_hour: int) -> bool:
+    return (charge.from_hour, charge.to_hour) == (from_hour, to_hour) and charge.kind not in IMMEDIATE_KINDS
 
 
 def _last(rows: Mapping[int, LifecycleEvent], ids: Sequence[int], hour: int, is_immediate: bool) -> LifecycleEvent | None:
@@ -128,7 +128,7 @@ def _last(rows: Mapping[int, LifecycleEvent], ids: Sequence[int], hour: int, is_
 
 
 def _use(lab: Lab, asset_id: int, from_hour: int, to_hour: int) -> tuple[list[UseLine], str]:
-    """Return the device-days, or volumes, by which the use of an asset was told, and what they are in words."""
+    """Return the device-days or volumes that determine the use of an asset, and a description."""
     names = dict(lab.projects.values_list("pk", "slug"))
     meters = AssetMeter.objects.filter(ACTIVE, asset_id=asset_id).select_related("device", "node")
     meter = value_at([(row.from_hour, row) for row in meters], from_hour)
@@ -139,13 +139,15 @@ def _use(lab: Lab, asset_id: int, from_hour: int, to_hour: int) -> tuple[list[Us
         else:
             days, source_text = days.filter(node=meter.node, device__kind__in=("gpu", "cpu")), f"the devices of {meter.node}"
         listed = list(days.order_by("from_hour", "device__key")[:MAX_DAYS])
-        words = f"Its use is told by {source_text}: days of the lab, in device-hours reserved, else used."
-        return [_day(day, names) for day in listed], words if listed else f"{words} Nothing was measured in these hours."
+        description = f"Use is measured by {source_text}: device-hours per day, reserved if known, else used."
+        return [
+            _day(day, names) for day in listed
+        ], description if listed else f"{description} No measurements in these hours."
     return _stored(asset_id, from_hour, to_hour, names)
 
 
 def _day(day: DeviceDay, names: Mapping[int, str]) -> UseLine:
-    parts = ", ".join(f"{names.get(pk, 'no project known')} {_hours(ms)}" for pk, ms in day.parts)
+    parts = ", ".join(f"{names.get(pk, 'unattributed')} {_hours(ms)}" for pk, ms in day.parts)
     idle = day.measured_ms - sum(ms for _, ms in day.parts)
     parts_text = f"{parts}{', ' if parts else ''}idle {_hours(idle)}" if idle > 0 else parts
     return UseLine(
@@ -171,15 +173,15 @@ def _stored(asset_id: int, from_hour: int, to_hour: int, names: Mapping[int, str
         for start, end, size in dated_intervals(history):
             low, high = max(start, first, from_hour), to_hour if end is None else min(end, to_hour)
             if size and low < high:
-                name = names.get(project, "no project known")
+                name = names.get(project, "unattributed")
                 lines.append(UseLine(name, low * US_PER_HOUR, high * US_PER_HOUR, f"{grouped(size)} GB", ""))
     if lines:
-        return lines, "Its use is told by what projects store on it."
-    return [], "It has no meter: its owner holds it, whoever uses it."
+        return lines, "Use is the volume that projects store on it."
+    return [], "It has no meter, so it is charged to its owner."
 
 
 def sources_of(lab: Lab, asset_ids: Collection[int]) -> list[SourceView]:
-    """Return the figures that assets rest on. One query."""
+    """Return the figures of assets. One query."""
     rows = LifecycleEvent.objects.filter(
         asset_id__in=asset_ids, asset__lab=lab, total_ug__isnull=False, reversed_by__isnull=True
     ).select_related("asset", "figure", "figure__model")
@@ -195,21 +197,21 @@ def _source(row: LifecycleEvent) -> SourceView:
         if value is not None
     ]  # fmt: skip
     if row.includes_end_of_life is not None and row.end_of_life_ug is None:
-        parts.append(f"end of life {'inside, not given apart' if row.includes_end_of_life else 'not inside'}")
+        parts.append(f"end of life {'included' if row.includes_end_of_life else 'not included'}")
     known = row.low_ug is not None and row.high_ug is not None
     return SourceView(
         row.asset.name,
         reverse("asset", args=[row.asset_id]),
         row,
         _grams(row.total_ug or 0),
-        f"{_grams(row.low_ug or 0)} – {_grams(row.high_ug or 0)}" if known else "none given",
-        ", ".join(parts) or "not given apart",
+        f"{_grams(row.low_ug or 0)} – {_grams(row.high_ug or 0)}" if known else "unknown",
+        ", ".join(parts) or "parts unknown",
     )
 
 
 def range_of(lab: Lab, by_asset: Mapping[int, int]) -> str:
-    """Return the range of a sum over assets: errors of one catalogue figure add, different ones combine in quadrature. ''
-    where no asset has a range. One query."""
+    """Return the range of a sum over assets, '' for no known range. Errors of one catalogue figure add. Errors of
+    different figures combine in quadrature. One query."""
     rows = LifecycleEvent.objects.filter(
         asset__lab=lab,
         kind__in=OPENING,

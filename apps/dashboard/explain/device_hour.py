@@ -1,4 +1,4 @@
-"""One hour of one device: its windows, counter readings, shares, and what is known of the meter."""
+"""One hour of a device: windows, counter readings, shares and properties of the meter."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -36,8 +36,8 @@ METERS = {
     Measurement.NVML_POWER: "NVML power readings, integrated",
     Measurement.RAPL: "RAPL energy counter",
     Measurement.RAPL_MODEL: "RAPL, partly modelled",
-    Measurement.CPU_MODEL: "model of CPU power from its use",
-    Measurement.HOST_STATIC: "static power of the rest of the node",
+    Measurement.CPU_MODEL: "CPU power model",
+    Measurement.HOST_STATIC: "static power of the node overhead",
     Measurement.NODE_METER: "meter of the whole node",
     Measurement.IMPORTED: "readings imported from another tool",
     Measurement.DECLARED: "declared by a person",
@@ -46,22 +46,22 @@ FLAGS = {
     FLAG_BRIDGED: "bridged a missed poll",
     FLAG_RECOVERED: "recovered from the counter after a pause",
     FLAG_MERGED: "merged from shorter windows",
-    FLAG_CLOCK: "moved by the clock rule",
+    FLAG_CLOCK: "shifted by the clock rule",
 }
 
 
 @dataclass(frozen=True)
 class Share:
-    """A part of a window and who used it; ``href`` is the run's page."""
+    """A part of a window and its consumer. ``href``: the page of the run."""
 
-    who: str
+    consumer: str
     energy: str
     href: str
 
 
 @dataclass(frozen=True)
 class WindowRow:
-    """A window as read."""
+    """A window as shown."""
 
     start_us: int
     end_us: int
@@ -75,7 +75,7 @@ class WindowRow:
 
 @dataclass(frozen=True)
 class Reading:
-    """What the windows of the hour have in common: measurement, epoch, batch, node."""
+    """Common properties of windows of the hour: measurement, epoch, batch and node."""
 
     meter: str
     measurement: str
@@ -116,17 +116,17 @@ def _consumer_label(key: str, runs: dict[str, str]) -> tuple[str, str]:
 
 
 def _flags(flags: int) -> str:
-    return ", ".join(words for bit, words in FLAGS.items() if flags & bit)
+    return ", ".join(text for bit, text in FLAGS.items() if flags & bit)
 
 
 def _quality(window: dict[str, Any]) -> str:
-    words = [
+    qualities = [
         EnergyQuality(window["energy_quality"]).name.lower(),
         ShareQuality(window["share_quality"]).name.lower(),
     ]
     if window["placement_quality"] == PlacementQuality.IMPUTED:
-        words.append("placed by estimate")
-    return ", ".join(words)
+        qualities.append("estimated time")
+    return ", ".join(qualities)
 
 
 def _counter(window: dict[str, Any]) -> str:
@@ -164,9 +164,9 @@ def _overhead(device: Device) -> str:
     if device.kind != DeviceKind.HOST:
         return ""
     power = device.node.static_power_mw
-    power_text = f"{power / 1000:g} W" if power is not None else "a static power that has been taken back since"
+    power_text = f"{power / 1000:g} W" if power is not None else "a static power that is no longer set"
     time_text = "the time in which any device of the node was measured"
-    return f"{power_text} × {time_text}, less what its CPU and DRAM meters hold, never below 0."
+    return f"{power_text} × {time_text}, minus the energy of its CPU and DRAM meters, at least 0."
 
 
 def _uuid(text: str) -> UUID | None:
@@ -177,7 +177,7 @@ def _uuid(text: str) -> UUID | None:
 
 
 def _run_names(lab: Lab, consumers: Iterable[str]) -> dict[str, str]:
-    """Return {UUID: name} of the runs among ``consumers``; a key that only looks like a run's has none."""
+    """Return {UUID: name} of the runs among ``consumers``. Keys of unknown runs are left out."""
     candidates = [_uuid(key.partition(":")[2]) for key in consumers if key.startswith("run:")]
     uuids = {uuid for uuid in candidates if uuid is not None}
     rows = Run.objects.filter(lab=lab, uuid__in=uuids).values_list("uuid", "name") if uuids else ()
@@ -189,7 +189,7 @@ def hour_view(lab: Lab, device_key: str, hour: int, visibility: Visibility) -> H
     devices = Device.objects.filter(lab=lab, key=device_key).select_related("node")
     device = None if is_unstorable(device_key) else devices.first()
     if device is None:
-        raise NotFound("There is no such device in your lab.", hint=f"See {reverse('nodes')} for those there are.")
+        raise NotFound("No such device in this lab.", hint=f"See {reverse('nodes')} for the devices of the lab.")
     windows = list(windows_of_hour(lab, device_key, hour))
     shares = shares_of(windows)
     runs = _run_names(lab, (row["consumer"] for share_rows in shares.values() for row in share_rows))
@@ -201,9 +201,9 @@ def hour_view(lab: Lab, device_key: str, hour: int, visibility: Visibility) -> H
             counter=_counter(window),
             energy=grouped(window["energy_mj"]),
             shares=[
-                Share(who, grouped(row["energy_mj"]), href)
+                Share(consumer, grouped(row["energy_mj"]), href)
                 for row in shares.get((window["epoch_id"], window["sequence"]), [])
-                for who, href in [_consumer_label(visibility.consumer(row["consumer"]), runs)]
+                for consumer, href in [_consumer_label(visibility.consumer(row["consumer"]), runs)]
             ],
             quality=_quality(window),
             flags=_flags(window["flags"]),

@@ -1,4 +1,4 @@
-"""Where a figure of hardware comes from: charges or entries, the piece of a life behind each, the catalogue's figures."""
+"""Explanation of a hardware figure: charges or lifecycle events, their parts, and the figures of the catalogue."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,21 +15,21 @@ from apps.catalog.packs import Pack, notices
 from apps.core.errors import InvalidInput
 from apps.core.text import parse_record_number
 from apps.core.units import US_PER_HOUR
-from apps.dashboard.explain.charge import PieceView, SourceView, piece_view, range_of, sources_of
+from apps.dashboard.explain.charge import ChargeView, SourceView, charge_view, range_of, sources_of
 from apps.dashboard.explain.energy import page_number
-from apps.dashboard.explain.subjects import narrowed_words, subject_of
+from apps.dashboard.explain.subjects import filter_text, subject_of
 from apps.dashboard.figures import Quantity, amount_quantity, carbon_quantity, entered_quantity, exact_quantity
 from apps.dashboard.formatting import grouped
 from apps.dashboard.periods import Period
 
 PAGE_ROWS = 50
-LEDGERS = {ALLOCATION: "spread over use (allocation)", INVENTORY: "booked when bought (inventory)"}
-VERBS = {ALLOCATION: "hardware of", INVENTORY: "hardware bought for"}
+LEDGERS = {ALLOCATION: "amortised over use (allocation)", INVENTORY: "recorded at purchase (inventory)"}
+VERBS = {ALLOCATION: "hardware of", INVENTORY: "hardware purchased for"}
 
 
 @dataclass(frozen=True)
 class Line:
-    """A charge (or an entry of the inventory), as shown: what of it falls in the period."""
+    """A charge, or an entry of the inventory, and its part in the period."""
 
     asset: str
     asset_href: str
@@ -46,7 +46,7 @@ class Line:
 
 @dataclass(frozen=True)
 class EmbodiedPage:
-    """All the explain page of a figure of hardware shows."""
+    """Content of the page."""
 
     query: FigureQuery
     period: Period
@@ -57,11 +57,11 @@ class EmbodiedPage:
     subject_href: str
     verb: str
     ledger: str
-    narrowed: str
+    filters: str
     range_text: str
-    known: int
+    known_assets: int
     assets: int
-    unknown: int
+    unknown_assets: int
     other: Quantity | None
     other_ledger: str
     kinds: list[tuple[str, Quantity]]
@@ -69,24 +69,24 @@ class EmbodiedPage:
     count: int
     page: int
     pages: int
-    piece: PieceView | None
+    charge: ChargeView | None
     sources: list[SourceView]
     packs: list[Pack]
     citation: str
 
 
-def kind_words(kind: str) -> str:
-    """Return why something is borne, or which entry brought it, in words."""
+def kind_label(kind: str) -> str:
+    """Return the label of a kind of charge or lifecycle event."""
     return str(ChargeKind(kind).label if kind in ChargeKind.values else EventKind(kind).label)
 
 
 def _selected_row(params: Mapping[str, str], rows: list[dict[str, Any]]) -> tuple[int, str] | None:
-    """Return the asset and charge to look into: those asked for, else the first listed."""
+    """Return the asset and charge to explain: those in the query, else the first row."""
     asset, row = params.get("asset", ""), params.get("row", "")
     if asset or row:
         asset_id = parse_record_number(asset)
         if asset_id is None or len(row) > 60:
-            raise InvalidInput("A charge is asked for with asset and row.", field="asset", hint="&asset=<number>&row=…")
+            raise InvalidInput("A charge needs both asset and row.", field="asset", hint="&asset=<number>&row=…")
         return asset_id, row
     return (rows[0]["asset_id"], _row_key(rows[0])) if rows else None
 
@@ -101,7 +101,7 @@ def _line(row: Mapping[str, Any], query: FigureQuery, until: int, selected: tupl
     return Line(
         asset=row["asset"],
         asset_href=reverse("asset", args=[row["asset_id"]]),
-        kind=kind_words(row["kind"]),
+        kind=kind_label(row["kind"]),
         project=row["project"] or "",
         from_us=start * US_PER_HOUR,
         to_us=end * US_PER_HOUR,
@@ -116,7 +116,7 @@ def _line(row: Mapping[str, Any], query: FigureQuery, until: int, selected: tupl
 def embodied_page(
     *, lab: Lab, query: FigureQuery, period: Period, params: Mapping[str, str], now: int, version: str
 ) -> EmbodiedPage:
-    """Return the explanation of a figure of hardware. The number of queries does not depend on the number of rows."""
+    """Return the explanation of a hardware figure. The number of queries does not depend on the number of rows."""
     subject, href, _ = subject_of(lab, query)
     figure = answer(lab, query, now)
     number = page_number(params)
@@ -142,19 +142,19 @@ def embodied_page(
         subject_href=href,
         verb=VERBS[query.metric],
         ledger=LEDGERS[query.metric],
-        narrowed=narrowed_words(query),
+        filters=filter_text(query),
         range_text=range_text,
-        known=covered.known,
+        known_assets=covered.known,
         assets=covered.assets,
-        unknown=covered.assets - covered.known,
+        unknown_assets=covered.assets - covered.known,
         other=entered_quantity(answer(lab, other, now)),
         other_ledger=LEDGERS[other.metric],
-        kinds=[(kind_words(kind), _of_kind(query, kind, part.embodied_ug)) for (kind,), part in by_kind.items()],
+        kinds=[(kind_label(kind), _of_kind(query, kind, part.embodied_ug)) for (kind,), part in by_kind.items()],
         lines=[_line(row, query, until, selected) for row in rows],
         count=figure.entries,
         page=number,
         pages=max(1, -(-figure.entries // PAGE_ROWS)),
-        piece=piece_view(lab, row, query.from_hour, until) if row is not None and allocation else None,
+        charge=charge_view(lab, row, query.from_hour, until) if row is not None and allocation else None,
         sources=sources,
         packs=notices({source.event.figure.pack for source in sources if source.event.figure}),
         citation=_citation(subject, query, period, figure, headline, range_text, version),
@@ -162,7 +162,7 @@ def embodied_page(
 
 
 def _of_kind(query: FigureQuery, kind: str, value: int) -> Quantity:
-    """Return the part of one kind; the inventory is not asked by entry, so its part is told without a question."""
+    """Return the part of one kind. Parts of the inventory have no figure query."""
     return amount_quantity(
         query.replace(consumer=kind) if query.metric == ALLOCATION and not query.consumer else query, value
     )
@@ -177,12 +177,12 @@ def _citation(
     range_text: str,
     version: str,
 ) -> str:
-    narrowed = f" ({narrowed_words(query)})" if narrowed_words(query) else ""
+    filters = f" ({filter_text(query)})" if filter_text(query) else ""
     wide = f"; range {range_text}" if range_text else ""
     covered = figure.coverage
-    coverage_text = f", {covered.known} of {covered.assets} assets have a known figure" if covered else ""
+    coverage_text = f", {covered.known} of {covered.assets} assets with known embodied carbon" if covered else ""
     return (
-        f"{subject}{narrowed}, {period.label}: {headline.text} of embodied carbon, "
+        f"{subject}{filters}, {period.label}: {headline.text} of embodied carbon, "
         f"{LEDGERS[query.metric]}{wide}{coverage_text}. "
-        f"Reckoned with LabCarbon {version}. Exact value: {headline.exact}."
+        f"Calculated with LabCarbon {version}. Exact value: {headline.exact}."
     )

@@ -1,4 +1,4 @@
-"""Where a figure comes from: the equation, the ledger, the windows of an hour, the readings, the factors."""
+"""Explanation of an energy or emission figure: equation, ledger, windows of an hour, readings and factors."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from apps.core.units import US_PER_HOUR
 from apps.dashboard.coverage import device_times, time_shares
 from apps.dashboard.explain.device_hour import HourView, hour_view
 from apps.dashboard.explain.pricing import Priced, Pricing, factor_text, pricing_of
-from apps.dashboard.explain.subjects import narrowed_words, subject_of
+from apps.dashboard.explain.subjects import filter_text, subject_of
 from apps.dashboard.figures import Quantity, Units, column_units, exact_quantity, percent_quantity, quantity
 from apps.dashboard.formatting import grams_per_kwh, grouped, percent, pue
 from apps.dashboard.periods import Period, hour_of_text
@@ -23,12 +23,12 @@ from apps.fleet.selectors import zones_ever
 from apps.ingest.choices import EnergyQuality, PlacementQuality, ShareQuality
 
 PAGE_ROWS = 50
-VERBS = {"energy_mj": "used by", "facility_energy_mj": "drawn by the facility for", "emission_ug": "electricity of"}
+VERBS = {"energy_mj": "used by", "facility_energy_mj": "facility energy of", "emission_ug": "electricity of"}
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A line of the ledger, as shown."""
+    """A ledger entry as shown."""
 
     hour: int
     hour_us: int
@@ -50,7 +50,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class FactorView:
-    """A factor edition, in words."""
+    """An emission factor as shown."""
 
     factor: EmissionFactor
     grams: str
@@ -62,7 +62,7 @@ class FactorView:
 
 @dataclass(frozen=True)
 class PartView:
-    """A part of the sum: its factor and PUE in words, exact integers as text."""
+    """A part of the sum: factor and PUE as text, and exact integers as text."""
 
     factor: str
     pue: str
@@ -73,7 +73,7 @@ class PartView:
 
 @dataclass(frozen=True)
 class ExplainPage:
-    """All the explain page shows."""
+    """Content of the page."""
 
     query: FigureQuery
     period: Period
@@ -81,7 +81,7 @@ class ExplainPage:
     subject: str
     subject_href: str
     verb: str
-    narrowed: str
+    filters: str
     exact: Quantity
     range_text: str
     energy: Quantity
@@ -108,7 +108,7 @@ class ExplainPage:
 def page_number(params: Mapping[str, str]) -> int:
     text = params.get("page", "1")
     if not (text.isascii() and text.isdecimal()) or not 1 <= int(text) <= 10**7:
-        raise InvalidInput(f"{text[:20]!r} is not a page.", field="page", hint="Pages count from 1.")
+        raise InvalidInput(f"{text[:20]!r} is not a page number.", field="page", hint="Enter a number from 1.")
     return int(text)
 
 
@@ -118,7 +118,7 @@ def _entry(row: dict[str, Any], query: FigureQuery, selected: tuple[str, int] | 
     if row["share_quality"] == ShareQuality.SPLIT:
         marks.append("split")
     if row["placement_quality"] == PlacementQuality.IMPUTED:
-        marks.append("placed by estimate")
+        marks.append("estimated time")
     drill = urlencode({"hour": iso_hour(row["hour"]), "device": row["device"]})
     value = row[query.metric]
     return Entry(
@@ -142,18 +142,18 @@ def _entry(row: dict[str, Any], query: FigureQuery, selected: tuple[str, int] | 
 
 
 def factor_view(factor: EmissionFactor, query: FigureQuery, zones: set[str]) -> FactorView:
-    """Return a factor in words: its range, the year it stands in for, the zone it stands in for, the edition before."""
+    """Return a factor as shown, with notes on its range, year, zone and previous edition."""
     low, high = factor.low_ug_per_kwh, factor.high_ug_per_kwh
-    wide = f"{grams_per_kwh(low)}–{grams_per_kwh(high)} g/kWh" if low is not None and high is not None else "none given"
+    wide = f"{grams_per_kwh(low)}–{grams_per_kwh(high)} g/kWh" if low is not None and high is not None else "unknown"
     first, last = (_year_of(query.from_hour), _year_of(query.to_hour - 1))
     year_note = ""
     if factor.resolution != "declared" and not first <= factor.year <= last:
         years_text = str(first) if first == last else f"{first}–{last}"
-        year_note = f"No factor for {years_text} is published yet; the one of {factor.year} is used."
+        year_note = f"No factor for {years_text} is published yet. The factor of {factor.year} is used."
     below = sorted(zone for zone in zones if zone != factor.zone and zone.startswith(f"{factor.zone}-"))
-    zone_note = f"{', '.join(below)} has no factor of its own; its country's is used." if below else ""
+    zone_note = f"{', '.join(below)} has no factor. The factor of the country is used." if below else ""
     old = earlier_edition(factor) if factor.edition > 1 else None
-    earlier = f"Edition {old.edition} was {grams_per_kwh(old.ug_per_kwh)} g/kWh." if old else ""
+    earlier = f"Edition {old.edition}: {grams_per_kwh(old.ug_per_kwh)} g/kWh." if old else ""
     return FactorView(factor, grams_per_kwh(factor.ug_per_kwh), wide, year_note, zone_note, earlier)
 
 
@@ -179,12 +179,10 @@ def _part_view(part: Priced) -> PartView:
 
 
 def _selected_hour(params: Mapping[str, str], rows: list[dict[str, Any]], query: FigureQuery) -> tuple[str, int] | None:
-    """Return the device and hour to look into: those asked for, else the newest listed that has windows."""
+    """Return the device and hour to explain: those in the query, else the newest row with windows."""
     if params.get("hour") or params.get("device"):
         if not (params.get("hour") and params.get("device")):
-            raise InvalidInput(
-                "An hour of the ledger is asked for with hour and device.", field="hour", hint="&hour=…&device=…"
-            )
+            raise InvalidInput("An hour of the ledger needs both hour and device.", field="hour", hint="&hour=…&device=…")
         return params["device"], hour_of_text(params["hour"], "hour")
     windowed = [row for row in rows if not row["device"].startswith("host:")]
     first = (windowed or rows)[:1]
@@ -227,7 +225,7 @@ def explain_page(
         subject=subject,
         subject_href=href,
         verb=VERBS[query.metric],
-        narrowed=narrowed_words(query),
+        filters=filter_text(query),
         exact=exact_quantity(query, headline.value),
         range_text=pricing.range_text,
         energy=quantity(query.replace(metric="energy_mj"), whole),
@@ -267,7 +265,7 @@ def _citation(
     subject: str, query: FigureQuery, period: Period, pricing: Pricing, headline: Quantity, coverage: str, version: str
 ) -> str:
     whole = pricing.whole
-    narrowed = f" ({narrowed_words(query)})" if narrowed_words(query) else ""
+    filters = f" ({filter_text(query)})" if filter_text(query) else ""
     amounts = [quantity(query.replace(metric="energy_mj"), whole).text]
     if query.metric != "energy_mj":
         amounts.append(headline.text)
@@ -279,7 +277,7 @@ def _citation(
         ]
     if pricing.range_text:
         basis.append(f"P5–P95 {pricing.range_text}")
-    words = f"{subject}{narrowed}, {period.label}: {', '.join(amounts)}" + (f" ({'; '.join(basis)})" if basis else "")
+    words = f"{subject}{filters}, {period.label}: {', '.join(amounts)}" + (f" ({'; '.join(basis)})" if basis else "")
     counted = pricing.by_quality.get("COUNTER")
     if whole.energy_mj:
         words += f", {percent(counted.energy_mj if counted else 0, whole.energy_mj)} % of the energy by hardware counters"

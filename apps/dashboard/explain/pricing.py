@@ -1,4 +1,4 @@
-"""What priced a figure: factors and PUE with the energy under each, and how sure the result is."""
+"""Factors and PUE of a figure with the energy under each, and the uncertainty of the result."""
 
 from collections import defaultdict
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ PRICING_GROUPS = ("quality", "charge", "factor", "pue")
 
 @dataclass(frozen=True)
 class Priced:
-    """The part of a figure under one factor and one PUE; factor None: no carbon known, PUE None: no place known."""
+    """The part of a figure under one factor and PUE. Factor None: emissions unknown. PUE None: site unknown."""
 
     factor: EmissionFactor | None
     pue_ppm: int | None
@@ -38,7 +38,7 @@ class Pricing:
 
     @property
     def factors(self) -> list[EmissionFactor]:
-        """Return the editions used, each once, in the order of their energy."""
+        """Return the distinct factors, in the order of their energy."""
         return list({part.factor.pk: part.factor for part in self.parts if part.factor}.values())
 
     @property
@@ -47,7 +47,7 @@ class Pricing:
 
     @property
     def range_text(self) -> str:
-        """Return the range in the unit of its high end: '303–335 kg CO₂e'; '' when there is nothing to be unsure about."""
+        """Return the range in the unit of its high end: '303–335 kg CO₂e', '' for no uncertainty."""
         if self.range.high <= 0 or self.range.low == self.range.high:
             return ""
         unit = unit_for(self.metric, [self.range.high])
@@ -65,7 +65,7 @@ def _error(part: Figure, meter: str, factor: EmissionFactor | None, metric: str)
 
 
 def pricing_of(lab: Lab, query: FigureQuery) -> Pricing:
-    """Return what priced ``query``. Two queries."""
+    """Return the pricing of ``query``. Two queries."""
     return pricing_from(figures_by(lab, query, PRICING_GROUPS), query.metric)
 
 
@@ -93,6 +93,6 @@ def pricing_from(figures: Mapping[tuple[Any, ...], Figure], metric: str) -> Pric
 
 
 def factor_text(factor: EmissionFactor) -> str:
-    """Return a factor in words: 'Germany 2025, 330 g/kWh, edition 1'."""
+    """Return a factor as text: 'Germany 2025, 330 g/kWh, edition 1'."""
     year = "" if factor.resolution == "declared" else f" {factor.year}"
     return f"{factor.zone_name}{year}, {grams_per_kwh(factor.ug_per_kwh)} g/kWh, edition {factor.edition}"

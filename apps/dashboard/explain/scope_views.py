@@ -1,42 +1,39 @@
-"""Scopes: the table by profile, its CSV, and whose electricity each site's is."""
+"""Scopes: the table by profile, its CSV, and who controls the electricity of each site."""
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponseBase, HttpResponseRedirect
 from django.shortcuts import render
 
 from apps.carbon.figures.query import ALLOCATION
-from apps.core.errors import InvalidInput, LabCarbonError
+from apps.core.errors import InvalidInput
 from apps.dashboard.csv_response import csv_response
 from apps.dashboard.decorators import MANAGERS, Visitor, page
+from apps.dashboard.explain.forms import SiteControlForm
 from apps.dashboard.explain.scopes import LEDGERS, scope_rows, scopes_page
-from apps.dashboard.form_fields import required_site
+from apps.dashboard.forms import PageForms
 from apps.dashboard.period_menu import period_menu, requested_period
 from apps.dashboard.profile_menu import requested_profile
-from apps.fleet.services import set_control
 
 
 def _ledger(request: HttpRequest) -> str:
     ledger = request.GET.get("ledger", ALLOCATION)
     if ledger not in LEDGERS:
         raise InvalidInput(
-            f"{ledger[:40]!r} is not a ledger of hardware.", field="ledger", hint=f"Use one of {', '.join(LEDGERS)}."
+            f"{ledger[:40]!r} is not a hardware ledger.", field="ledger", hint=f"Use one of {', '.join(LEDGERS)}."
         )
     return ledger
 
 
 @page("GET", "POST")
 def scopes(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
-    """Show scopes; POST says who controls the electricity of a site."""
-    error: LabCarbonError | None = None
+    """Show scopes. POST records who controls the electricity of a site."""
     if request.method == "POST":
         visitor.require_role(MANAGERS)
-        try:
-            site = required_site(request.POST, visitor)
-            set_control(site=site, control=request.POST.get("control", ""), by=visitor.user, now=visitor.now)
-            messages.success(request, f"Who controls the electricity of {site.name} is recorded; no total changes.")
-            return HttpResponseRedirect(request.get_full_path())
-        except LabCarbonError as wrong:
-            error = wrong
+    forms = PageForms(request, visitor, [SiteControlForm])
+    form = forms.submitted
+    if form is not None and form.submit():
+        messages.success(request, form.message)
+        return HttpResponseRedirect(request.get_full_path())
     period = requested_period(request, visitor)
     if isinstance(period, HttpResponseRedirect):
         return period
@@ -48,8 +45,13 @@ def scopes(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
         both=request.GET.get("both") == "1",
         now=visitor.now,
     )
-    context = {"page": content, "menu": period_menu(request, period), "error": error}
-    return render(request, "dashboard/explain/scopes.html", context, status=error.status if error else 200)
+    context = {
+        "page": content,
+        "menu": period_menu(request, period),
+        "form": form,
+        "site_forms": [(site, SiteControlForm.of_site(visitor, site)) for site in content.sites],
+    }
+    return render(request, "dashboard/explain/scopes.html", context, status=forms.status)
 
 
 @page()

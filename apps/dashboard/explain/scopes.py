@@ -1,4 +1,4 @@
-"""Scopes: what a period used and caused by scope and category, by either profile; whose electricity each site's is."""
+"""Content of the scopes page: energy and emissions by scope and category in each profile, and the sites."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,10 +22,9 @@ from apps.carbon.figures.scopes import (
 from apps.dashboard.figures import Quantity, carbon_quantity, entered_quantity, quantity
 from apps.dashboard.formatting import Unit, unit_for
 from apps.dashboard.periods import Period, lab_query
-from apps.fleet.choices import Control
 from apps.fleet.models import Site
 
-LEDGERS = {ALLOCATION: "Spread over use (allocation)", INVENTORY: "Booked when bought (inventory)"}
+LEDGERS = {ALLOCATION: "Amortised over use (allocation)", INVENTORY: "Recorded at purchase (inventory)"}
 WHOLE = {ALLOCATION: TOGETHER, INVENTORY: TOGETHER_INVENTORY}
 # (scope, role, activity) of each line, per profile: the table of docs/scopes.md.
 LINES: dict[str, tuple[tuple[str, str, str], ...]] = {
@@ -46,7 +45,7 @@ LINES: dict[str, tuple[tuple[str, str, str], ...]] = {
 
 @dataclass(frozen=True)
 class ScopeLine:
-    """A line: energy and emissions of it, or in ``words`` why it has none of its own."""
+    """A line: energy and emissions, or in ``note`` the reason why it has none."""
 
     scope: str
     name: str
@@ -54,13 +53,13 @@ class ScopeLine:
     activity: str
     energy: Quantity | None
     emission: Quantity | None
-    words: str
-    beyond: bool
+    note: str
+    beyond_lesson: bool
 
 
 @dataclass(frozen=True)
 class ProfileTable:
-    """The table of one profile, with its sums: the same kWh and the same grand total under each."""
+    """The table of one profile, with its sums. Energy and grand total are the same in all profiles."""
 
     profile: str
     name: str
@@ -72,18 +71,17 @@ class ProfileTable:
 
 @dataclass(frozen=True)
 class ScopesPage:
-    """All the page shows. ``known`` '' where the lab has no asset."""
+    """The scopes page. ``known_assets``: '3 of 4', '' for a lab without assets."""
 
     period: Period
     ledger: str
     ledgers: list[tuple[str, str, bool]]
     tables: list[ProfileTable]
     both: bool
-    known: str
+    known_assets: str
     energy_unit: Unit
     unit: Unit
     sites: list[Site]
-    controls: list[tuple[str, str]]
 
 
 @dataclass(frozen=True)
@@ -93,7 +91,7 @@ class _Units:
 
 
 class _FigureCache:
-    """Answers of one page: what two lines ask alike is read once. Hardware that is spread is read by days."""
+    """Figures of one page, each read once. Amortised hardware is read by days."""
 
     def __init__(self, lab: Lab, now: int) -> None:
         self._lab, self._now = lab, now
@@ -147,11 +145,10 @@ def scopes_page(*, lab: Lab, period: Period, profile: str, ledger: str, both: bo
         ledgers=[(key, name, key == ledger) for key, name in LEDGERS.items()],
         tables=[_table(query.replace(profile=key), ledger, units, figure_of) for key in profiles],
         both=both,
-        known=f"{covered.known} of {covered.assets}" if covered and covered.assets else "",
+        known_assets=f"{covered.known} of {covered.assets}" if covered and covered.assets else "",
         energy_unit=units.energy,
         unit=units.emission,
         sites=list(Site.objects.filter(lab=lab).order_by("name", "pk")),
-        controls=[(control.value, control.label) for control in Control],
     )
 
 
@@ -172,20 +169,20 @@ def _table(query: FigureQuery, ledger: str, units: _Units, figure_of: _FigureCac
 
 
 def _sum(query: FigureQuery, units: _Units, figure_of: _FigureCache) -> Quantity | None:
-    """Return the sum of a scope; None where there is nothing in it."""
+    """Return the sum of a scope, None if it has no entries."""
     return entered_quantity(figure_of(query), units.emission)
 
 
 def _line(query: FigureQuery, role: str, activity: str, ledger: str, units: _Units, figure_of: _FigureCache) -> ScopeLine:
     energy = emission = None
-    words = ""
+    note = ""
     if role == OPERATION:
         combined = figure_of(query.replace(metric="emission_ug"))
         if combined.entries:
             energy = quantity(query.replace(metric="energy_mj"), combined.use, units.energy)
             emission = quantity(query.replace(metric="emission_ug"), combined.use, units.emission)
     elif role == UPSTREAM:
-        words = (
+        note = (
             "inside the electricity above: lifecycle factors hold it"
             if query.basis == "lifecycle"
             else "not known: no factor for losses and upstream is loaded"
@@ -196,8 +193,8 @@ def _line(query: FigureQuery, role: str, activity: str, ledger: str, units: _Uni
         if covered is not None and covered.assets:
             emission = entered_quantity(combined, units.emission)
         else:
-            words = "no asset is registered"
-    return ScopeLine(query.scope, SCOPE_NAMES[query.scope], role, activity, energy, emission, words, beyond_the_lesson(role))
+            note = "no asset is registered"
+    return ScopeLine(query.scope, SCOPE_NAMES[query.scope], role, activity, energy, emission, note, beyond_the_lesson(role))
 
 
 def scope_rows(lab: Lab, period: Period, ledger: str, now: int) -> Sequence[tuple[object, ...]]:
@@ -208,7 +205,7 @@ def scope_rows(lab: Lab, period: Period, ledger: str, now: int) -> Sequence[tupl
         rows += [
             (
                 table.profile, line.scope, line.role, line.activity, ledger, _value(line.energy), _value(line.emission),
-                line.words, "yes" if line.beyond else "",
+                line.note, "yes" if line.beyond_lesson else "",
             )
             for line in table.lines
         ]  # fmt: skip

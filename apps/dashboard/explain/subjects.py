@@ -1,4 +1,4 @@
-"""Of what a figure is, and to what it is narrowed, in words."""
+"""Subject and filters of a figure as text."""
 
 from django.urls import reverse
 
@@ -11,26 +11,26 @@ from apps.fleet.models import Device, Node
 from apps.runs.models import Run
 
 _OF_USE = {
-    "idle": "devices that were on with nobody using them",
-    "idle_share": "its share of devices that were on with nobody using them",
-    "overhead": "the rest of the nodes",
-    "unattributed": "work that nobody claimed",
+    "idle": "idle devices",
+    "idle_share": "its share of idle devices",
+    "overhead": "node overhead",
+    "unattributed": "unattributed energy",
 }
 _OF_HARDWARE = {
     **_OF_USE,
     "used": "time in use",
-    "idle": "time that hardware was on with nobody using it",
-    "idle_share": "its share of time that hardware was on with nobody using it",
-    "unmeasured": "time that hardware was off or not measured",
-    "held": "hardware held without a meter",
-    "lent": "hardware that was lent",
-    "end_of_life": "end of life as it was, against the estimate",
-    "written_off": "what was written off at disposal",
+    "idle": "idle time of hardware",
+    "idle_share": "its share of the idle time of hardware",
+    "unmeasured": "time in which hardware was off or not measured",
+    "held": "hardware without a meter",
+    "lent": "lent hardware",
+    "end_of_life": "end of life, difference from the estimate",
+    "written_off": "hardware written off at disposal",
 }
 
 
 def subject_of(lab: Lab, query: FigureQuery) -> tuple[str, str, Node | None]:
-    """Return the subject's name, page and (for a node or device) node; one answer for unknown and not yours."""
+    """Return name and page of the subject, and the node of a node or device. Subjects of other labs are unknown too."""
     key, kind = query.subject_key, query.subject_kind
     if is_unstorable(key):
         kind = "unknown"
@@ -56,11 +56,11 @@ def subject_of(lab: Lab, query: FigureQuery) -> tuple[str, str, Node | None]:
                 reverse("node", args=[device.node.uuid]),
                 device.node,
             )
-    raise NotFound(f"There is no such {query.subject_kind} in your lab.", hint="Start from a figure on the Overview.")
+    raise NotFound(f"No such {query.subject_kind} in this lab.", hint="Start from a figure on the Overview.")
 
 
 def _name(lab: Lab, kind: str, key: str) -> str | None:
-    """Return the name of a project, person, run or asset. None: not there."""
+    """Return the name of a project, person, run or asset, None for an unknown one."""
     if kind == "project":
         return lab.projects.filter(slug=key).values_list("name", flat=True).first()
     if kind == "person":
@@ -70,21 +70,21 @@ def _name(lab: Lab, kind: str, key: str) -> str | None:
     return Run.objects.filter(lab=lab, uuid=key).values_list("name", flat=True).first()
 
 
-def narrowed_words(query: FigureQuery) -> str:
-    """Return to what a figure is narrowed, in words; '' if to nothing."""
-    words = []
+def filter_text(query: FigureQuery) -> str:
+    """Return the filters of a figure as text, '' for none."""
+    filters = []
     if query.consumer:
-        words.append(f"only {(_OF_USE if query.metric in USE_METRICS else _OF_HARDWARE)[query.consumer]}")
+        filters.append(f"only {(_OF_USE if query.metric in USE_METRICS else _OF_HARDWARE)[query.consumer]}")
     if query.quality:
-        words.append(f"only energy of quality {query.quality.lower()}")
+        filters.append(f"only energy of quality {query.quality.lower()}")
     if query.project:
-        words.append("only charged to no project" if query.project == HIDDEN else f"only charged to {query.project}")
+        filters.append("only energy without a project" if query.project == HIDDEN else f"only charged to {query.project}")
     if query.os_user:
-        words.append("only of users who are not told" if query.os_user == HIDDEN else f"only of user {query.os_user}")
+        filters.append("only of unknown users" if query.os_user == HIDDEN else f"only of user {query.os_user}")
     if query.program:
-        words.append("only with programs not told" if query.program == HIDDEN else f"only with {query.program}")
+        filters.append("only with unknown programs" if query.program == HIDDEN else f"only with {query.program}")
     if query.use:
-        words.append(f"only {query.use}")
+        filters.append(f"only {query.use}")
     if query.scope:
-        words.append(f"only {SCOPE_NAMES[query.scope]}, profile {PROFILE_NAMES[query.profile]}")
-    return ", ".join(words)
+        filters.append(f"only {SCOPE_NAMES[query.scope]}, profile {PROFILE_NAMES[query.profile]}")
+    return ", ".join(filters)

@@ -1,4 +1,4 @@
-"""Addresses of the explanations of figures and of the scope profiles."""
+"""Addresses of explanations and scopes."""
 
 from django.urls import path
 

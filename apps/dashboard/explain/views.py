@@ -1,4 +1,4 @@
-"""Explain: every figure's way back to its readings and factors, and the ledger behind it as CSV."""
+"""Explanation of figures, from readings to factors, and their ledger entries as CSV."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -29,8 +29,8 @@ _DRILL = ("hour", "device", "page", "asset", "row")
 def _requested_query(request: HttpRequest, visitor: Visitor, also: tuple[str, ...] = ()) -> FigureQuery:
     unknown = sorted(set(request.GET) - {*_QUERY, *also})
     if unknown:
-        known = ", ".join((*_QUERY, *also))
-        raise InvalidInput(f"{unknown[0][:40]!r} is not known here.", field="query", hint=f"Known: {known}.")
+        names = ", ".join((*_QUERY, *also))
+        raise InvalidInput(f"Unknown parameter {unknown[0][:40]!r}.", field="query", hint=f"Use {names}.")
     query = parse_query(request.GET.dict(), basis=visitor.lab.basis, profile=visitor.lab.profile)
     if query.personal:
         visibility_for(visitor.lab, visitor.user).check(query)
@@ -39,7 +39,7 @@ def _requested_query(request: HttpRequest, visitor: Visitor, also: tuple[str, ..
 
 @page()
 def explain(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
-    """Show where a figure comes from."""
+    """Explain a figure."""
     query = _requested_query(request, visitor, _DRILL)
     period = Period(query.from_hour, query.to_hour, visitor.zone)
     page_args: dict[str, Any] = {
@@ -60,7 +60,7 @@ def explain(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
 
 @page()
 def ledger_csv(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
-    """Download all ledger entries behind a figure."""
+    """Download all ledger entries of a figure."""
     query = _of(_requested_query(request, visitor), USE_METRICS)
 
     visibility = visibility_for(visitor.lab, visitor.user)
@@ -85,17 +85,17 @@ def ledger_csv(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
 
 
 def _of(query: FigureQuery, metrics: tuple[str, ...]) -> FigureQuery:
-    """Return the query if its rows are of this kind."""
+    """Return the query if its metric is one of ``metrics``."""
     if query.metric not in metrics:
         raise InvalidInput(
-            f"{query.metric} has no such rows.", field="metric", hint=f"These are the rows of {', '.join(metrics)}."
+            f"This table is not available for {query.metric}.", field="metric", hint=f"Use {', '.join(metrics)}."
         )
     return query
 
 
 @page()
 def charges_csv(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
-    """Download all charges, or entries of the inventory, behind a figure of hardware."""
+    """Download all charges, or entries of the inventory, of a hardware figure."""
     query = _of(_requested_query(request, visitor), HARDWARE_METRICS)
     subject_of(visitor.lab, query)
     lines = (

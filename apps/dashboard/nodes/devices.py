@@ -1,4 +1,4 @@
-"""One device: its energy, and in which nodes it was measured when."""
+"""Content of the page of a device: its energy and its node history."""
 
 from dataclasses import dataclass
 
@@ -16,8 +16,8 @@ from apps.ingest.choices import EnergyQuality
 
 @dataclass(frozen=True)
 class DeviceStayRow:
-    """The device in a node over whole hours, and all its energy in them. ``moved_with`` is set for hours in which it was
-    measured in two nodes; ``present``: it was last seen there."""
+    """A period of whole hours of the device in a node, with its energy. ``moved_with``: the second node of hours in
+    which the device was measured in two nodes. ``present``: the latest period."""
 
     node: Node
     moved_with: Node | None
@@ -29,7 +29,7 @@ class DeviceStayRow:
 
 @dataclass(frozen=True)
 class DevicePage:
-    """One device over a period, and its whole history of nodes. The history's rows add up to ``total``."""
+    """A device over a period, and its whole node history. The sum of the rows of the history is ``total``."""
 
     device: Device
     period: Period

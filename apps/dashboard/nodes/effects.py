@@ -1,4 +1,4 @@
-"""What recording a fact about places would change: computed from the facts as they would be, before anything is kept."""
+"""Effect of a change of site facts on emissions, calculated before the change is saved."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
@@ -22,7 +22,7 @@ from apps.fleet.selectors import site_facts_of
 
 @dataclass(frozen=True)
 class PriceChange:
-    """Energy from an hour on (until an hour; None: until something changes) is priced otherwise."""
+    """A period whose energy gets another factor or PUE. ``to_us`` None: open."""
 
     from_us: int
     to_us: int | None
@@ -32,7 +32,7 @@ class PriceChange:
 
 @dataclass(frozen=True)
 class EffectRow:
-    """One node's emissions since the first hour concerned: as they stand, and as they would be."""
+    """Emissions of a node since the first affected hour: before and after the change."""
 
     node: Node
     before: Quantity
@@ -41,7 +41,7 @@ class EffectRow:
 
 @dataclass(frozen=True)
 class Effect:
-    """What would change. No ``prices``: every hour keeps its PUE and factor. No ``rows``: no energy is concerned."""
+    """The effect of a change. No ``prices``: no hour gets another PUE or factor. No ``rows``: no energy is affected."""
 
     prices: list[PriceChange]
     since_us: int
@@ -52,7 +52,7 @@ class Effect:
 
 
 def site_facts_after(lab: Lab, change: Callable[[], object]) -> SiteFacts:
-    """Return the lab's places as they would be after ``change``, by making it and taking it back; its errors are raised."""
+    """Return the lab's site facts after ``change``, which is rolled back. Its errors are raised."""
     with transaction.atomic():
         change()
         after = site_facts_of(lab)
@@ -61,24 +61,24 @@ def site_facts_after(lab: Lab, change: Callable[[], object]) -> SiteFacts:
 
 
 def effect_of(*, lab: Lab, after: SiteFacts, now: int) -> Effect:
-    """Return what would change if the lab's places were ``after``. The number of queries depends on no number of rows."""
+    """Return the effect of the site facts ``after``. The number of queries does not depend on the number of rows."""
     before = site_facts_of(lab)
     factors = year_factors(lab, before, after)
     old = spans_by_node(before, factors, before.placements, END_HOUR)
     new = spans_by_node(after, factors, before.placements, END_HOUR)
-    concerned = sorted(node_id for node_id in before.placements if old[node_id] != new[node_id])
+    affected = sorted(node_id for node_id in before.placements if old[node_id] != new[node_id])
     to_hour = hour_of(now) + 1
     first_change = min(
-        (change.from_hour for node_id in concerned for change in changes(old[node_id], new[node_id])), default=0
+        (change.from_hour for node_id in affected for change in changes(old[node_id], new[node_id])), default=0
     )
-    first_energy = first_hour_of(concerned)
+    first_energy = first_hour_of(affected)
     since = max(first_change, to_hour if first_energy is None else first_energy)
-    prices = _prices([(old[node_id], new[node_id]) for node_id in concerned], max(first_change, first_energy or 0))
+    prices = _prices([(old[node_id], new[node_id]) for node_id in affected], max(first_change, first_energy or 0))
     if since >= to_hour:
         return Effect(prices, since * US_PER_HOUR, [], column_units([]), None, None)
     query = FigureQuery(metric="emission_ug", from_hour=since, to_hour=to_hour, basis=lab.basis)
     recorded = {str(key): part for (key,), part in figures_by(lab, query, ["node"]).items()}
-    projected_figures = priced_with(lab, {node_id: new[node_id] for node_id in concerned}, since, to_hour)
+    projected_figures = priced_with(lab, {node_id: new[node_id] for node_id in affected}, since, to_hour)
     nodes = [
         node
         for node in Node.objects.filter(pk__in=projected_figures).order_by("hostname", "id")
@@ -103,7 +103,7 @@ def _row(query: FigureQuery, node: Node, before: Figure, after: Figure, units: U
 
 
 def _prices(pairs: Iterable[tuple[Sequence[Span], Sequence[Span]]], from_hour: int) -> list[PriceChange]:
-    """Return the changes between spans from an hour on, each once; one that lasts has no end."""
+    """Return the distinct changes between spans from an hour on. An open change has no end."""
     hours: dict[tuple[tuple[int, int | None], tuple[int, int | None]], list[tuple[int, int]]] = defaultdict(list)
     for old, new in pairs:
         for change in changes(clipped(old, from_hour, END_HOUR), clipped(new, from_hour, END_HOUR)):
@@ -114,15 +114,15 @@ def _prices(pairs: Iterable[tuple[Sequence[Span], Sequence[Span]]], from_hour: i
         PriceChange(
             start * US_PER_HOUR,
             end * US_PER_HOUR if end < END_HOUR else None,
-            _words(before, factors),
-            _words(after, factors),
+            _pricing_text(before, factors),
+            _pricing_text(after, factors),
         )
         for start, end, before, after in sorted(spans, key=lambda row: row[:2])
     ]
 
 
-def _words(priced: tuple[int, int | None], factors: dict[int, EmissionFactor]) -> str:
-    """Return what prices energy: 'Germany 2025, 330 g/kWh, PUE 1.340'."""
+def _pricing_text(priced: tuple[int, int | None], factors: dict[int, EmissionFactor]) -> str:
+    """Return a factor and a PUE as text: 'Germany 2025, 330 g/kWh, PUE 1.340'."""
     pue_ppm, factor_id = priced
     if factor_id is None:
         return f"no factor, PUE {pue(pue_ppm)}"

@@ -1,4 +1,4 @@
-"""Nodes: the list with coverage and health, and one node with its devices and places."""
+"""Content of the node pages: the list with coverage and health, and one node with its devices and sites."""
 
 from collections import defaultdict
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from typing import Any
 
 from apps.accounts.models import Lab
 from apps.carbon.figures.energy import Figure, figures_by
-from apps.catalog.selectors import HostPower, host_powers
+from apps.catalog.selectors import host_powers
 from apps.core.units import US_PER_HOUR, US_PER_S, hour_of
 from apps.dashboard.coverage import DeviceTime, TimeShares, device_times, last_hours_in, time_shares
 from apps.dashboard.figures import (
@@ -20,6 +20,7 @@ from apps.dashboard.figures import (
     total,
 )
 from apps.dashboard.formatting import duration, percent, shares
+from apps.dashboard.nodes.forms import power_label
 from apps.dashboard.nodes.placements import StayRow, stay_rows
 from apps.dashboard.overview.alerts import REASONS
 from apps.dashboard.periods import Period, lab_query
@@ -34,16 +35,16 @@ SKEW_LIMIT_US = 300 * US_PER_S
 
 @dataclass(frozen=True)
 class Covered:
-    """Device time in words and widths."""
+    """Coverage of device time as shown: percent, bar widths and a description."""
 
     known: str
     widths: dict[str, str]
-    words: str
+    description: str
 
 
 @dataclass(frozen=True)
 class Source:
-    """How a collector's source fares: polls that went well and failed since the last push."""
+    """A source of a collector: polls that succeeded and failed since the last upload."""
 
     name: str
     ok: int
@@ -58,7 +59,7 @@ class NodeRow:
     site: Site | None
     zone: str
     state: str
-    state_words: str
+    state_text: str
     devices: int
     figures: EnergyAndEmissions | None
     covered: Covered | None
@@ -69,8 +70,9 @@ class NodeRow:
 
 @dataclass(frozen=True)
 class QuarantinedRow:
-    """Windows that were stored and not counted, by reason."""
+    """Windows that are stored and not counted, by reason."""
 
+    code: str
     reason: str
     windows: int
     nodes: str
@@ -78,7 +80,7 @@ class QuarantinedRow:
 
 @dataclass(frozen=True)
 class SiteRow:
-    """A site and its grid zone now ('' where nobody chose one)."""
+    """A site and its current grid zone, '' for none."""
 
     site: Site
     zone: str
@@ -86,7 +88,7 @@ class SiteRow:
 
 @dataclass(frozen=True)
 class NodesPage:
-    """The list of nodes. Its rows add up to ``totals``."""
+    """The list of nodes. The sum of its rows is ``totals``."""
 
     period: Period
     rows: list[NodeRow]
@@ -97,21 +99,21 @@ class NodesPage:
 
 
 def covered(sums: TimeShares) -> Covered | None:
-    """Return device time as shown; None where none was expected."""
+    """Return the coverage of device time as shown. None if no device time was expected."""
     if not sums.expected_us:
         return None
     parts = {"measured": sums.measured_us, "estimated": sums.estimated_us, "unknown": sums.unknown_us}
     percents = {name: percent(value, sums.expected_us) for name, value in parts.items()}
-    words = (
+    description = (
         f"{percents['measured']} % of device time measured, {percents['estimated']} % estimated, "
         f"{percents['unknown']} % unknown"
     )
     known = percent(sums.measured_us + sums.estimated_us, sums.expected_us)
-    return Covered(known, {name: f"{width}%" for name, width in shares(parts).items()}, words)
+    return Covered(known, {name: f"{width}%" for name, width in shares(parts).items()}, description)
 
 
 def sources_of(health: Any) -> list[Source]:
-    """Return the sources in what a collector said about itself; what is not in its form is left out."""
+    """Return the sources in the health report of a collector, without malformed ones."""
     sources = health.get("source") if isinstance(health, dict) else None
     listed = []
     for name, counts in sorted(sources.items()) if isinstance(sources, dict) else ():
@@ -121,13 +123,13 @@ def sources_of(health: Any) -> list[Source]:
 
 
 def node_state(node: Node, site: Site | None, now: int) -> tuple[str, str]:
-    """Return the state of a node (class, words). Declared use comes from no collector, which cannot be silent."""
+    """Return the state of a node: CSS class and text. Declared use has no collector, so it is never silent."""
     if site is not None and site.kind == SiteKind.DECLARED:
         return "declared", "declared use"
     if TRACKER in node.facts:
-        return "declared", f"told by {node.facts[TRACKER]}"
+        return "declared", f"reported by {node.facts[TRACKER]}"
     if node.last_push_us is None:
-        return "silent", "never pushed"
+        return "silent", "no upload yet"
     age = now - node.last_push_us
     return ("silent", f"silent for {duration(age)}") if age > SILENT_AFTER_US else ("running", "reporting")
 
@@ -143,7 +145,7 @@ def _quarantined_rows(lab: Lab) -> list[QuarantinedRow]:
     for reason, host in QuarantinedWindow.objects.filter(node__lab=lab).values_list("reason", "node__hostname"):
         groups[reason].append(host)
     return [
-        QuarantinedRow(REASONS.get(reason, reason), len(hosts), ", ".join(sorted(set(hosts))[:5]))
+        QuarantinedRow(reason, REASONS.get(reason, reason), len(hosts), ", ".join(sorted(set(hosts))[:5]))
         for reason, hosts in sorted(groups.items())
     ]
 
@@ -179,9 +181,9 @@ def nodes_page(*, lab: Lab, period: Period, now: int) -> NodesPage:
 
 @dataclass(frozen=True)
 class DeviceRow:
-    """A device of a node. Its figure is the device's, wherever it stood; ``moved`` says that part of it was elsewhere.
+    """A device of a node. Its energy includes hours in other nodes; ``moved`` is true if there are any.
 
-    ``left_us`` is set for a device that was measured here and then in another node: the end of its last hour here.
+    ``left_us``: the end of the last hour in this node, for a device that was measured in another node later.
     """
 
     device: Device
@@ -193,33 +195,16 @@ class DeviceRow:
 
 
 @dataclass(frozen=True)
-class PowerDefault:
-    """A default of the catalogue for the power of a node's rest."""
-
-    kind: str
-    label: str
-    source: str
-
-
-def power_default(default: HostPower) -> PowerDefault:
-    """Return a default in words."""
-    name = {"gpu_server_8": "8-GPU server", "server_2_socket": "2-socket server", "server_1_socket": "1-socket server"}
-    low, watts, high = (f"{value / 1000:g}" for value in (default.low_mw, default.static_mw, default.high_mw))
-    return PowerDefault(default.kind, f"{name.get(default.kind, default.kind)}: {watts} W ({low}–{high} W)", default.source)
-
-
-@dataclass(frozen=True)
 class NodePage:
     """One node over a period."""
 
     node: Node
     period: Period
     state: str
-    state_words: str
+    state_text: str
     site: Site | None
     zone: str
     stays: list[StayRow]
-    sites: list[Site]
     figures: EnergyAndEmissions
     measured: bool
     idle: Quantity | None
@@ -232,7 +217,7 @@ class NodePage:
     sources: list[Source]
     facts: list[tuple[str, str]]
     static_watts: str
-    defaults: list[PowerDefault]
+    power_defaults: list[tuple[str, str]]
 
 
 def node_page(*, lab: Lab, node: Node, period: Period, now: int) -> NodePage:
@@ -253,18 +238,17 @@ def node_page(*, lab: Lab, node: Node, period: Period, now: int) -> NodePage:
     units = column_units([whole])
     stays = stay_rows(node, now)
     site = next((stay.site for stay in stays if stay.when == "now"), None)
-    state, words = node_state(node, site, now)
+    state, state_text = node_state(node, site, now)
     skew, skew_bad = _skew(node)
     idle = charge.get("~idle")
     return NodePage(
         node=node,
         period=period,
         state=state,
-        state_words=words,
+        state_text=state_text,
         site=site,
         zone=zone_at(site, hour_of(now)) if site else "",
         stays=stays,
-        sites=list(sites_of(lab)),
         figures=energy_and_emissions(own, whole),
         measured=bool(charge),
         idle=percent_quantity(own.replace(consumer="idle"), idle.energy_mj, whole.energy_mj)
@@ -282,7 +266,7 @@ def node_page(*, lab: Lab, node: Node, period: Period, now: int) -> NodePage:
         sources=sources_of(node.health),
         facts=[(str(name), str(value)) for name, value in sorted(node.facts.items())],
         static_watts="" if node.static_power_mw is None else f"{node.static_power_mw / 1000:g}",
-        defaults=[power_default(default) for default in host_powers()],
+        power_defaults=[(power_label(default), default.source) for default in host_powers()],
     )
 
 

@@ -1,20 +1,19 @@
-"""Where a node stood when, and what moving it would change."""
+"""The sites of a node over time, and the effect of moving it."""
 
 from dataclasses import dataclass
 
-from apps.accounts.models import Lab
 from apps.core.units import US_PER_HOUR, hour_of
 from apps.dashboard.nodes.effects import Effect
 from apps.fleet.choices import SiteKind
 from apps.fleet.models import Node, Placement, Site
-from apps.fleet.selectors import sites_of, stays_of
+from apps.fleet.selectors import stays_of
 
 
 @dataclass(frozen=True)
 class StayRow:
     """A node at a site, ``when`` past, now or future. ``from_us`` None: from the beginning; ``to_us`` None: open.
 
-    ``undoable``: it is the latest move, and may be withdrawn.
+    ``undoable``: it is the latest move, which can be withdrawn.
     """
 
     placement: Placement
@@ -29,7 +28,7 @@ class StayRow:
 
 
 def stay_rows(node: Node, now: int) -> list[StayRow]:
-    """Return where a node stood, stands and will stand, newest first. One query."""
+    """Return the past, current and planned sites of a node, newest first. One query."""
     stays = stays_of(node)
     hour = hour_of(now)
     rows = []
@@ -49,17 +48,16 @@ def stay_rows(node: Node, now: int) -> list[StayRow]:
 
 @dataclass(frozen=True)
 class MovePage:
-    """A node's places, the form, and (once asked) what the answer would change."""
+    """The sites of a node over time, and the effect of the previewed move."""
 
     node: Node
     stays: list[StayRow]
-    sites: list[Site]
     declared: bool
     effect: Effect | None
 
 
-def move_page(*, lab: Lab, node: Node, effect: Effect | None, now: int) -> MovePage:
-    """Return the page on which a node is moved."""
+def move_page(*, node: Node, effect: Effect | None, now: int) -> MovePage:
+    """Return the page on which a node is moved. One query."""
     stays = stay_rows(node, now)
     declared = any(stay.site.kind == SiteKind.DECLARED for stay in stays)
-    return MovePage(node, stays, list(sites_of(lab)), declared, effect)
+    return MovePage(node, stays, declared, effect)

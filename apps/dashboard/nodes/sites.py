@@ -1,4 +1,4 @@
-"""Sites: the list, and one site with the histories of its zone, PUE and price, and its nodes now and before."""
+"""Content of the site pages: the list, and one site with its nodes and the histories of zone, PUE and price."""
 
 from dataclasses import dataclass
 from decimal import Decimal
@@ -16,7 +16,7 @@ from apps.fleet.selectors import placements_at, site_facts_of, sites_of, stays_a
 
 @dataclass(frozen=True)
 class FactRow:
-    """One dated fact in words. ``from_us`` None: from the beginning; ``to_us`` None: until another is recorded."""
+    """A dated fact as shown. ``from_us`` None: from the start. ``to_us`` None: open."""
 
     fact: DatedFact
     value: str
@@ -32,7 +32,7 @@ class FactRow:
 
 @dataclass(frozen=True)
 class NodeStay:
-    """A node that stands, stood or will stand at the site."""
+    """A current, former or planned node of the site."""
 
     node: Node
     from_us: int | None
@@ -41,7 +41,7 @@ class NodeStay:
 
 @dataclass(frozen=True)
 class SiteRow:
-    """A site in the list. ``zone`` '' where nobody chose one; ``price`` '' where nobody said."""
+    """A site in the list. ``zone`` and ``price`` are '' if not recorded."""
 
     site: Site
     zone: str
@@ -52,7 +52,7 @@ class SiteRow:
 
 @dataclass(frozen=True)
 class SitePage:
-    """One site. ``zone`` and ``factor`` are today's."""
+    """One site. ``zone`` and ``factor`` are the current ones."""
 
     site: Site
     zone: str
@@ -61,9 +61,9 @@ class SitePage:
     pues: list[FactRow]
     prices: list[FactRow]
     current_nodes: list[NodeStay]
-    before: list[NodeStay]
-    coming: list[NodeStay]
-    offered: list[str]
+    former_nodes: list[NodeStay]
+    planned_nodes: list[NodeStay]
+    offered_zones: list[str]
     used: bool
     effect: Effect | None
 
@@ -74,7 +74,7 @@ def price_text(price: SitePrice) -> str:
 
 
 def sites_page(*, lab: Lab, now: int) -> list[SiteRow]:
-    """Return the lab's sites as they are now. The number of queries does not depend on the number of rows."""
+    """Return the lab's sites with their current facts. The number of queries does not depend on the number of rows."""
     hour = hour_of(now)
     places = site_facts_of(lab)
     placements = placements_at(lab, hour)
@@ -101,17 +101,17 @@ def sites_page(*, lab: Lab, now: int) -> list[SiteRow]:
 
 
 def _price_at(history: list[tuple[int, SitePrice]], hour: int) -> SitePrice | None:
-    """Return the price that holds: unlike a zone's or a PUE's, the first is not known to have held before its date."""
+    """Return the current price. Unlike a zone or a PUE, the first price does not apply before its date."""
     started = [price for from_hour, price in sorted(history, key=lambda fact: fact[0]) if from_hour <= hour]
     return started[-1] if started else None
 
 
-def _history(facts: list[DatedFact], values: dict[int, str], *, from_the_beginning: bool) -> list[FactRow]:
+def _history(facts: list[DatedFact], values: dict[int, str], *, applies_from_start: bool) -> list[FactRow]:
     """Return a history, newest first."""
     rows = []
     intervals = dated_intervals([(fact.from_hour, fact) for fact in facts])
     for i, (_, to_hour, fact) in enumerate(intervals):
-        first = i == 0 and from_the_beginning
+        first = i == 0 and applies_from_start
         rows.append(
             FactRow(
                 fact,
@@ -129,10 +129,10 @@ def site_page(*, lab: Lab, site: Site, zones: list[tuple[str, str]], effect: Eff
     """Return one site. The number of queries does not depend on the number of rows."""
     hour = hour_of(now)
     names = dict(zones)
-    on_zones = list(site.zones.filter(ACTIVE).select_related("recorded_by"))
+    zone_facts = list(site.zones.filter(ACTIVE).select_related("recorded_by"))
     pues = list(site.pues.filter(ACTIVE).select_related("recorded_by"))
     prices = list(site.prices.filter(ACTIVE).select_related("recorded_by"))
-    zone = value_at([(fact.from_hour, fact.zone) for fact in on_zones], hour) or ""
+    zone = value_at([(fact.from_hour, fact.zone) for fact in zone_facts], hour) or ""
     factors = factors_of_zone(lab, zone) if zone else []
     latest = max(factors, key=lambda factor: factor.year, default=None)
     stays = [
@@ -146,18 +146,18 @@ def site_page(*, lab: Lab, site: Site, zones: list[tuple[str, str]], effect: Eff
         if latest
         else "",
         zones=_history(
-            [*on_zones],
-            {fact.pk: zone_label(fact.zone, names.get(fact.zone, fact.zone)) for fact in on_zones},
-            from_the_beginning=True,
+            [*zone_facts],
+            {fact.pk: zone_label(fact.zone, names.get(fact.zone, fact.zone)) for fact in zone_facts},
+            applies_from_start=True,
         ),
-        pues=_history([*pues], {fact.pk: pue(fact.pue_ppm) for fact in pues}, from_the_beginning=True),
-        prices=_history([*prices], {fact.pk: price_text(fact) for fact in prices}, from_the_beginning=False),
+        pues=_history([*pues], {fact.pk: pue(fact.pue_ppm) for fact in pues}, applies_from_start=True),
+        prices=_history([*prices], {fact.pk: price_text(fact) for fact in prices}, applies_from_start=False),
         current_nodes=[
             row for stay, row in stays if stay.from_hour <= hour and (stay.to_hour is None or stay.to_hour > hour)
         ],
-        before=[row for stay, row in stays if stay.to_hour is not None and stay.to_hour <= hour],
-        coming=[row for stay, row in stays if stay.from_hour > hour],
-        offered=[zone_label(code, name) for code, name in zones],
+        former_nodes=[row for stay, row in stays if stay.to_hour is not None and stay.to_hour <= hour],
+        planned_nodes=[row for stay, row in stays if stay.from_hour > hour],
+        offered_zones=[zone_label(code, name) for code, name in zones],
         used=bool(stays),
         effect=effect,
     )

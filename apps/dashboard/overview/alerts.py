@@ -12,7 +12,7 @@ from apps.dashboard.overview.energy_use import Charge
 from apps.fleet.models import Node
 from apps.fleet.selectors import SILENT_AFTER_US, measured_nodes, sites_without_zone
 from apps.ingest.selectors import quarantined
-from apps.trackers.mlflow.selectors import unreachable_servers
+from apps.trackers import registry
 
 REASONS = {
     "conflict": "other content under a key that is taken",
@@ -70,8 +70,8 @@ def alerts_of(lab: Lab, charges: list[Charge], now: int) -> list[Alert]:
     ]
     alerts += _node_alerts(lab, now)
     alerts += [
-        Alert(f"{server.name} does not answer", server.problem, reverse("mlflow-server", args=[server.pk]), "See")
-        for server in unreachable_servers(lab)[:_MAX_LISTED]
+        Alert(problem.title, problem.text, reverse(problem.page.url_name, args=problem.page.args), "See")
+        for problem in registry.problems(lab)
     ]
     for charge in charges:
         if charge.key == "~unattributed" and charge.figure.energy_mj:

@@ -129,7 +129,7 @@ class DataTableRow:
 class DataTable:
     """The table twin of a stacked chart: every bar as a figure."""
 
-    heads: list[str]
+    headings: list[str]
     unit: Unit
     rows: list[DataTableRow]
     totals: list[Quantity]

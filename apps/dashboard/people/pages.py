@@ -1,4 +1,4 @@
-"""People: who is in the lab and who is invited."""
+"""Page objects: members of the lab, open invitations, and the energy of one person."""
 
 from collections import defaultdict
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from django.urls import reverse
 
 from apps.accounts.choices import MAY_GRANT, PersonView, Role
-from apps.accounts.models import Invitation, Lab, User
+from apps.accounts.models import Invitation, Lab, Membership, User
 from apps.accounts.services.invitations import open_invitations
 from apps.attribution.models import AttributionRule
 from apps.carbon.figures.energy import figures_by
@@ -25,6 +25,7 @@ from apps.dashboard.figures import (
     total,
 )
 from apps.dashboard.overview.energy_use import SPECIAL
+from apps.dashboard.people.forms import RoleForm
 from apps.dashboard.periods import Period, lab_query
 
 
@@ -59,7 +60,7 @@ def person_query(lab: Lab, period: Period, person_id: int) -> FigureQuery:
 
 
 def os_users(lab: Lab) -> dict[int, list[str]]:
-    """Return the OS users that rules say are each person. One query."""
+    """Return the OS users that rules assign to each person. One query."""
     names_by_person: dict[int, set[str]] = defaultdict(set)
     rules = AttributionRule.objects.filter(lab=lab, person__isnull=False, withdrawn_us__isnull=True).exclude(os_user="")
     for person_id, name in rules.values_list("person_id", "os_user"):
@@ -80,7 +81,7 @@ def energy_of_people(lab: Lab, period: Period, visibility: Visibility) -> dict[i
 
 
 def person_page(*, lab: Lab, person: User, period: Period, visibility: Visibility) -> PersonPage:
-    """Return what a person used. The number of queries does not depend on the number of rows."""
+    """Return the energy of a person by project. The number of queries does not depend on the number of rows."""
     query = person_query(lab, period, person.pk)
     visibility.check(query)
     figures = figures_by(lab, query, ["charge"])
@@ -113,23 +114,23 @@ def person_page(*, lab: Lab, person: User, period: Period, visibility: Visibilit
     )
 
 
-POLICY_WORDS = {
-    PersonView.OWN: "Summed up by person, everyone sees only their own energy, PIs and admins too.",
-    PersonView.PI: "Summed up by person, you see your own energy; PIs and admins see everyone's.",
-    PersonView.LAB: "Summed up by person, everyone in the lab sees everyone's energy.",
+POLICY_TEXTS = {
+    PersonView.OWN: "Everyone sees only their own energy by person, including PIs and admins.",
+    PersonView.PI: "You see your own energy. PIs and admins see the energy of everyone.",
+    PersonView.LAB: "Everyone in the lab sees the energy of everyone.",
 }
-ROLE_WORDS = {
-    Role.VIEWER: "looks",
-    Role.MEMBER: "looks, registers runs, makes projects",
-    Role.PI: "also adds machines, changes sites, invites viewers and members, reads the audit log",
-    Role.ADMIN: "also changes roles, removes people, makes services' tokens, changes the lab's settings",
+ROLE_TEXTS = {
+    Role.VIEWER: "Reads pages",
+    Role.MEMBER: "Also registers runs and creates projects",
+    Role.PI: "Also adds nodes, changes sites, invites viewers and members, and reads the audit log",
+    Role.ADMIN: "Also changes roles and lab settings, removes people, and creates service tokens",
 }
 _ORDER = {role: i for i, role in enumerate((Role.ADMIN, Role.PI, Role.MEMBER, Role.VIEWER))}
 
 
 @dataclass(frozen=True)
 class PersonRow:
-    """A member. Times in µs; None: not known (joined) or never (signed in)."""
+    """A member. Times in µs; None: unknown (joined) or never (signed in). ``role_form``: for admins only."""
 
     pk: int
     username: str
@@ -142,11 +143,13 @@ class PersonRow:
     os_users: str
     energy: Quantity | None
     is_visible: bool
+    role_label: str
+    role_form: RoleForm | None
 
 
 @dataclass(frozen=True)
 class InvitationRow:
-    """An open invitation and whether the visitor may end it."""
+    """An open invitation and whether the visitor may revoke it."""
 
     invitation: Invitation
     by: str
@@ -155,17 +158,17 @@ class InvitationRow:
 
 @dataclass(frozen=True)
 class PeoplePage:
-    """Everyone in the lab, and who is invited (None: not the visitor's to see)."""
+    """Everyone in the lab, and the open invitations (None: hidden from the visitor)."""
 
     people: list[PersonRow]
     invitations: list[InvitationRow] | None
-    may_grant: list[tuple[str, str]]
-    roles: list[tuple[str, str, str]]
+    can_invite: bool
+    roles: list[tuple[str, str]]
     policy: str
 
 
 def people_page(visitor: Visitor, period: Period) -> PeoplePage:
-    """Return the people of the lab at hand. The number of queries does not depend on theirs."""
+    """Return the people of the visitor's lab. The number of queries does not depend on the number of people."""
     visibility = visibility_for(visitor.lab, visitor.user)
     energy, names = energy_of_people(visitor.lab, period, visibility), os_users(visitor.lab)
     members = visitor.lab.memberships.select_related("user").order_by("user__username")
@@ -182,6 +185,8 @@ def people_page(visitor: Visitor, period: Period) -> PeoplePage:
             os_users=", ".join(names.get(member.user_id, [])) if visibility.of_person(member.user_id) else "",
             energy=energy.get(member.user_id),
             is_visible=visibility.of_person(member.user_id),
+            role_label=Role(member.role).label,
+            role_form=_role_form(visitor, member),
         )
         for member in members
     ]
@@ -189,10 +194,16 @@ def people_page(visitor: Visitor, period: Period) -> PeoplePage:
     return PeoplePage(
         people=sorted(rows, key=lambda row: _ORDER[Role(row.role)]),
         invitations=_invitations(visitor, grant) if grant else None,
-        may_grant=[(role, Role(role).label) for role in grant],
-        roles=[(role, role.label, ROLE_WORDS[role]) for role in Role],
-        policy=POLICY_WORDS[PersonView(visitor.lab.person_view)],
+        can_invite=bool(grant),
+        roles=[(role.label, ROLE_TEXTS[role]) for role in Role],
+        policy=POLICY_TEXTS[PersonView(visitor.lab.person_view)],
     )
+
+
+def _role_form(visitor: Visitor, member: Membership) -> RoleForm | None:
+    if not visitor.can_administer:
+        return None
+    return RoleForm(visitor, initial={"role": member.role}, person=member.user)
 
 
 def _invitations(visitor: Visitor, grant: tuple[str, ...]) -> list[InvitationRow]:

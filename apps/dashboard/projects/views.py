@@ -1,57 +1,36 @@
-"""Projects: the list with its form, one project, the table twin of its chart."""
+"""Projects: the list with its form, one project, and the data table of its chart."""
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponseBase, HttpResponseRedirect
 from django.shortcuts import render
 from django.urls import reverse
-from django.utils.text import slugify
 
-from apps.accounts.models import Project
 from apps.accounts.selectors import project_by_slug
-from apps.accounts.services.labs import create_project
 from apps.artifacts.holds import holds_on_subject
 from apps.carbon.figures.query import iso_hour
 from apps.carbon.figures.visibility import visibility_for
-from apps.core.errors import InvalidInput, LabCarbonError
 from apps.core.units import MJ_PER_KWH, UG_PER_KG
 from apps.dashboard.csv_response import csv_response
-from apps.dashboard.decorators import WRITERS, Visitor, or_not_found, page
+from apps.dashboard.decorators import Visitor, or_not_found, page
 from apps.dashboard.period_menu import period_menu, requested_period
+from apps.dashboard.projects.forms import ProjectForm
 from apps.dashboard.projects.pages import project_data_table, project_page, project_use, projects_page
 from apps.ingest.choices import EnergyQuality
 
 
 @page("GET", "POST")
 def projects(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
-    """List projects; POST makes one."""
+    """List projects; POST creates one."""
     period = requested_period(request, visitor)
     if isinstance(period, HttpResponseRedirect):
         return period
-    error: LabCarbonError | None = None
-    name = request.POST.get("name", "").strip()
-    slug = request.POST.get("slug", "").strip()
-    if request.method == "POST":
-        visitor.require_role(WRITERS)
-        try:
-            created = _create(visitor, name, slug)
-            messages.success(request, f"{created.name} is there. Charge work to it with --project {created.slug}.")
-            return HttpResponseRedirect(reverse("project", args=[created.slug]))
-        except LabCarbonError as wrong:
-            error = wrong
+    form = ProjectForm.from_request(request, visitor)
+    if form.is_bound and form.submit():
+        messages.success(request, form.message)
+        return HttpResponseRedirect(reverse("project", args=[form.cleaned_data["slug"]]))
     content = projects_page(lab=visitor.lab, period=period, now=visitor.now)
-    context = {"page": content, "menu": period_menu(request, period), "error": error, "typed": {"name": name, "slug": slug}}
-    return render(request, "dashboard/projects/projects.html", context, status=error.status if error else 200)
-
-
-def _create(visitor: Visitor, name: str, slug: str) -> Project:
-    if not name or len(name) > 200:
-        raise InvalidInput("A project needs a name of at most 200 characters.", field="name", hint="For example Cell Atlas.")
-    short = slug or slugify(name)[:60].strip("-")
-    if len(short) > 60:
-        raise InvalidInput("The short name is longer than 60 characters.", field="slug", hint="Shorten it.")
-    if not short:
-        raise InvalidInput("No short name can be made from this name.", field="slug", hint="Write one, such as cell-atlas.")
-    return create_project(lab=visitor.lab, slug=short, name=name, now=visitor.now, by=visitor.user)
+    context = {"page": content, "menu": period_menu(request, period), "form": form}
+    return render(request, "dashboard/projects/projects.html", context, status=form.status)
 
 
 @page()
@@ -71,7 +50,7 @@ def project(request: HttpRequest, visitor: Visitor, slug: str) -> HttpResponseBa
 
 @page()
 def project_table(request: HttpRequest, visitor: Visitor, slug: str) -> HttpResponseBase:
-    """Show the table twin of a project's chart, as a page or as a part of one."""
+    """Show the data table of a project's chart, as a page or as a part of one."""
     project = or_not_found(project_by_slug(visitor.lab, slug), "project", reverse("projects"))
     period = requested_period(request, visitor)
     if isinstance(period, HttpResponseRedirect):

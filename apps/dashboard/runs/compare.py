@@ -19,14 +19,14 @@ from apps.runs.selectors import fingerprints_of
 
 MOST = 6
 PARTS = {
-    "entry": "Entry", "code": "Code", "params": "Parameter", "data": "Data", "start": "Start", "seeds": "Seed",
-    "environment": "Environment", "hardware": "Hardware",
+    "entry": "Entry point", "code": "Code", "params": "Parameter", "data": "Data", "start": "Initial weights",
+    "seeds": "Seed", "environment": "Environment", "hardware": "Hardware",
 }  # fmt: skip
 
 
 @dataclass(frozen=True)
-class Shown:
-    """A line of the comparison as it is shown. ``note``: how much of it is alike, where that is known."""
+class ComparisonRow:
+    """A row of the comparison. ``note``: similarity, if known."""
 
     part: str
     line: Line
@@ -53,33 +53,31 @@ class ComparePage:
     rows: list[RunRow]
     units: Units
     metrics: list[MetricLine]
-    differ: list[Shown]
-    unknown: list[Shown]
-    same: list[Shown]
+    differ: list[ComparisonRow]
+    unknown: list[ComparisonRow]
+    same: list[ComparisonRow]
     sentence: str
     csv: str
 
 
-def asked_runs(lab: Lab, texts: Sequence[str]) -> list[Run]:
+def runs_from_uuids(lab: Lab, texts: Sequence[str]) -> list[Run]:
     """Return the requested runs, each once, in that order. Raises InvalidInput and NotFound."""
     try:
         uuids = list(dict.fromkeys(UUID(text) for text in texts))
     except ValueError as error:
         raise InvalidInput(
-            "A run is named by its UUID.", field="run", hint=f"Choose runs on {reverse('runs')} and compare them."
+            "Invalid run: a UUID is required.", field="run", hint=f"Select runs on {reverse('runs')}."
         ) from error
     if not 2 <= len(uuids) <= MOST:
         raise InvalidInput(
-            f"Between 2 and {MOST} runs can be compared, not {len(uuids)}.",
+            f"Select 2 to {MOST} runs to compare, not {len(uuids)}.",
             field="run",
-            hint=f"Choose some on {reverse('runs')}.",
+            hint=f"Select runs on {reverse('runs')}.",
         )
     runs = Run.objects.filter(lab=lab, uuid__in=uuids).select_related("project", "charged_project", "node", "user")
     by_uuid = {run.uuid: run for run in runs}
     if missing := [uuid for uuid in uuids if uuid not in by_uuid]:
-        raise NotFound(
-            f"There is no run {missing[0]} in this lab.", hint=f"Choose runs on {reverse('runs')} and compare them."
-        )
+        raise NotFound(f"No run {missing[0]} in this lab.", hint=f"Select runs on {reverse('runs')}.")
     return [by_uuid[uuid] for uuid in uuids]
 
 
@@ -99,23 +97,23 @@ def compare_page(*, lab: Lab, runs: list[Run], now: int, visibility: Visibility)
     )
 
 
-def compared(runs: Sequence[Run]) -> list[Shown]:
-    """Return the lines in which runs are compared. Two queries."""
+def compared(runs: Sequence[Run]) -> list[ComparisonRow]:
+    """Return the rows of the comparison. Two queries."""
     prints = fingerprints_of(runs)
-    lines = [Shown(PARTS[line.part], line) for line in compare_fingerprints([prints.get(run.pk) for run in runs])]
+    lines = [ComparisonRow(PARTS[line.part], line) for line in compare_fingerprints([prints.get(run.pk) for run in runs])]
     return [_with_likeness(entry, runs[0].lab, prints.values()) if entry.line.part == "code" else entry for entry in lines]
 
 
-def _with_likeness(entry: Shown, lab: Lab, prints: Iterable[Fingerprint]) -> Shown:
-    """Say how many lines of code that differs are alike, where they are known of all."""
+def _with_likeness(entry: ComparisonRow, lab: Lab, prints: Iterable[Fingerprint]) -> ComparisonRow:
+    """Add the similarity of different code, if it is known for all runs."""
     if entry.line.alike != Comparison.DIFFERS or entry.line.name:
         return entry
     similarity = minimum_similarity(lab, [parts.code_normal for parts in prints])
-    return entry if similarity is None else replace(entry, note=f"{share(similarity)} of its lines alike")
+    return entry if similarity is None else replace(entry, note=f"{share(similarity)} of lines identical")
 
 
 def compare_rows(runs: Sequence[Run]) -> Iterator[list[object]]:
-    """Yield the lines of the CSV: metrics, then parts."""
+    """Yield the rows of the CSV: metrics, then parts."""
     for metric in _metrics(runs):
         yield ["metric", metric.name, "", *metric.cells]
     for entry in compared(runs):
@@ -131,8 +129,8 @@ def _metrics(runs: Sequence[Run]) -> list[MetricLine]:
     return [MetricLine(name, [last.get((name, run.pk)) for run in runs]) for name in names]
 
 
-def _sentence(lines: Iterable[Shown], number: int) -> str:
-    """Return in one sentence in what the runs differ."""
+def _sentence(lines: Iterable[ComparisonRow], number: int) -> str:
+    """Return the differences as one sentence."""
     lines = list(lines)
     which = "The two runs" if number == 2 else f"The {number} runs"
     parts = [entry for entry in lines if entry.line.part not in ("environment", "hardware")]
@@ -140,14 +138,14 @@ def _sentence(lines: Iterable[Shown], number: int) -> str:
     unknown = list(dict.fromkeys(entry.part.lower() for entry in parts if entry.line.alike == Comparison.UNKNOWN))
     seems = any(entry.line.alike == Comparison.SEEMS for entry in parts)
     if not parts or (not differ and len(unknown) == len({entry.part for entry in parts})):
-        return "Nothing is known of what these runs did: nobody told their code, parameters or data."
+        return "Nothing to compare: code, parameters and data of these runs are unknown."
     if differ:
         text = f"{which} differ in {_listed(differ)}"
     else:
-        text = f"{which} did the same work" if not unknown else f"{which} do not differ in what is known"
+        text = f"{which} did the same work" if not unknown else f"{which} do not differ in known parts"
     if seems:
         text += ", data compared by names, sizes and times only"
-    return f"{text}; not known: {_listed(unknown)}." if unknown else f"{text}."
+    return f"{text}. Unknown: {_listed(unknown)}." if unknown else f"{text}."
 
 
 def _listed(words: Sequence[str]) -> str:

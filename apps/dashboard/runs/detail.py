@@ -1,7 +1,9 @@
-"""One run: its figures, its power over time, who and where, what it did."""
+"""Page object of a run: figures, power over time, facts, artifacts, panels of trackers."""
 
 from dataclasses import dataclass
 from typing import Any
+
+from django.urls import reverse
 
 from apps.accounts.models import Lab
 from apps.artifacts.choices import LineageRole
@@ -13,8 +15,8 @@ from apps.core.clock import utc
 from apps.core.units import US_PER_HOUR, US_PER_S
 from apps.dashboard.charts import Chart, power
 from apps.dashboard.explain.pricing import Pricing
-from apps.dashboard.figures import EnergyAndEmissions, Projected, Quantity, energy_and_emissions, percent_quantity
-from apps.dashboard.formatting import duration, exact, format_value, size, unit_for
+from apps.dashboard.figures import EnergyAndEmissions, Projected, Quantity, energy_and_emissions, estimated, percent_quantity
+from apps.dashboard.formatting import duration, size
 from apps.dashboard.overview.energy_use import Charge, DataTable, merge_charges, priced_use, use_data_table
 from apps.dashboard.periods import Period
 from apps.dashboard.runs.facts import RunFacts, run_facts
@@ -24,33 +26,32 @@ from apps.ingest.selectors import run_windows
 from apps.preflight.finding_selectors import finding_of_run
 from apps.preflight.models import DuplicateFinding
 from apps.runs.models import Run
-from apps.trackers.codecarbon.selectors import codecarbon_figures, shared_machines_of_run
-from apps.trackers.mlflow.selectors import mlflow_figures
-from apps.trackers.models import MlflowRun
+from apps.trackers.registry import run_panels
+from apps.trackers.tracker import Amount, Page
 
 MOST = 20
 
 
 @dataclass(frozen=True)
 class RunArtifact:
-    """An artifact of a run: what it was to it, and how that is known ('' where the run told)."""
+    """An artifact of a run: its role, and the source of this link ('': the run reported it)."""
 
     artifact: Artifact
     role: str
-    known: str
+    source: str
     size: str
 
 
 @dataclass(frozen=True)
 class RunArtifacts:
-    """The latest MOST of ``number``, what it made first."""
+    """The latest of ``number`` artifacts, outputs first."""
 
     rows: list[RunArtifact]
     number: int
 
 
 def run_artifacts(run: Run) -> RunArtifacts:
-    """Return what a run made and read. At most three queries."""
+    """Return outputs and inputs of a run. At most three queries."""
     edges = LineageEdge.objects.filter(run=run).select_related("artifact").order_by("-artifact__registered_us", "-pk")
     listed = list(edges.filter(role=LineageRole.PRODUCED)[:MOST])
     listed += edges.exclude(role=LineageRole.PRODUCED)[: MOST - len(listed)] if len(listed) < MOST else []
@@ -59,86 +60,72 @@ def run_artifacts(run: Run) -> RunArtifacts:
 
 
 def _artifact_row(edge: LineageEdge) -> RunArtifact:
-    known = "" if edge.source == "told" else edge.get_source_display()
-    return RunArtifact(edge.artifact, edge.get_role_display(), known, size(edge.artifact.bytes))
+    source = "" if edge.source == "told" else edge.get_source_display()
+    return RunArtifact(edge.artifact, edge.get_role_display(), source, size(edge.artifact.bytes))
 
 
 @dataclass(frozen=True)
-class SharedMachineRun:
-    """Another run that most likely measured the same machine at the same time."""
+class TrackerRow:
+    """A row of a tracker's panel. ``amount``: as the tracker reported it, so without explanation."""
 
-    run: Run
-    energy: Projected
-
-
-@dataclass(frozen=True)
-class CodeCarbonDetails:
-    """As it was told, PUE divided out: not the ledger's figures, so without explanation. ``superseded`` None: nothing gave
-    way to a collector; ``carbon`` None: it told none. ``bound``: its token names the machine."""
-
-    energy: Projected
-    carbon: Projected | None
-    superseded: Projected | None
-    not_counted: int
-    waiting: int
-    bound: bool
-    shared_machines: list[SharedMachineRun]
-
-
-def codecarbon_details(run: Run) -> CodeCarbonDetails | None:
-    """Return what CodeCarbon told of a run, or None. A fixed number of queries."""
-    figures = codecarbon_figures(run)
-    if figures is None:
-        return None
-    return CodeCarbonDetails(
-        energy=_codecarbon_rows("energy_mj", figures.energy_mj),
-        carbon=None if figures.client_ug is None else _codecarbon_rows("emission_ug", figures.client_ug),
-        superseded=_codecarbon_rows("energy_mj", figures.superseded_mj) if figures.superseded_mj else None,
-        not_counted=figures.not_counted,
-        waiting=figures.waiting,
-        bound=figures.bound,
-        shared_machines=[
-            SharedMachineRun(other, _codecarbon_rows("energy_mj", shared.energy_mj))
-            for shared in shared_machines_of_run(run)
-            if (other := shared.duplicate.run if shared.primary.run_id == run.pk else shared.primary.run) is not None
-        ],
-    )
-
-
-def _codecarbon_rows(metric: str, value: int) -> Projected:
-    unit = unit_for(metric, [value])
-    return Projected(format_value(value, unit), unit.name, exact(value, metric), "", False)
+    label: str
+    amount: Projected | None
+    text: str
+    href: str
+    note: str
 
 
 @dataclass(frozen=True)
-class MlflowDetails:
-    """``energy`` as MLflow's watts make it, None where it told none; ``superseded`` None: nothing gave way to a collector.
-    ``bound``: the machine is known."""
+class TrackerWarning:
+    """A warning of a tracker's panel."""
 
-    row: MlflowRun
-    energy: Projected | None
-    superseded: Projected | None
-    cards: int
-    bound: bool
-
-
-def mlflow_details(run: Run) -> MlflowDetails | None:
-    """Return what MLflow told of a run, or None. A fixed number of queries."""
-    figures = mlflow_figures(run)
-    if figures is None:
-        return None
-    return MlflowDetails(
-        row=figures.row,
-        energy=_mlflow_rows(figures.energy_mj) if figures.cards else None,
-        superseded=_mlflow_rows(figures.superseded_mj) if figures.superseded_mj else None,
-        cards=figures.cards,
-        bound=figures.row.source.bound or figures.row.node_uuid is not None or figures.row.is_linked,
-    )
+    kind: str
+    text: str
+    link_text: str
+    href: str
+    text_after: str
+    amount: Projected | None
 
 
-def _mlflow_rows(energy_mj: int) -> Projected:
-    unit = unit_for("energy_mj", [energy_mj])
-    return Projected(format_value(energy_mj, unit), unit.name, exact(energy_mj, "energy_mj"), "", False)
+@dataclass(frozen=True)
+class TrackerPanel:
+    """What a tracker reported about a run."""
+
+    name: str
+    label: str
+    rows: list[TrackerRow]
+    warnings: list[TrackerWarning]
+
+
+def tracker_panels(run: Run) -> list[TrackerPanel]:
+    """Return what each tracker reported about a run. A fixed number of queries."""
+    return [
+        TrackerPanel(
+            tracker.name,
+            tracker.label,
+            [TrackerRow(row.label, _reported(row.amount), row.text, _href(row.page), row.note) for row in panel.rows],
+            [
+                TrackerWarning(
+                    warning.kind,
+                    warning.text,
+                    warning.link_text,
+                    _href(warning.page),
+                    warning.text_after,
+                    _reported(warning.amount),
+                )
+                for warning in panel.warnings
+            ],
+        )
+        for tracker, panel in run_panels(run)
+    ]
+
+
+def _reported(amount: Amount | None) -> Projected | None:
+    return estimated(amount.value, amount.metric) if amount else None
+
+
+def _href(page: Page | None) -> str:
+    return reverse(page.url_name, args=page.args) if page else ""
 
 
 MAX_CURVE_POINTS = 500
@@ -147,12 +134,12 @@ GAP_US = 150 * US_PER_S  # more than two missed windows of a minute
 
 @dataclass(frozen=True)
 class RunDevice:
-    """A device a run used: how its energy was measured, for how long."""
+    """A device of a run: quality of its energy, measured time, mean utilisation."""
 
     name: str
     quality: str
-    known: str
-    util: str
+    measured_time: str
+    utilisation: str
 
 
 @dataclass(frozen=True)
@@ -174,8 +161,7 @@ class RunPage:
     chart: Chart | None
     data_table: DataTable | None
     facts: RunFacts
-    codecarbon: CodeCarbonDetails | None
-    mlflow: MlflowDetails | None
+    trackers: list[TrackerPanel]
     finding: DuplicateFinding | None
     artifacts: RunArtifacts
     command: str
@@ -216,7 +202,7 @@ def _device(name: str, windows: list[dict[str, Any]]) -> RunDevice:
     worst = max(window["energy_quality"] for window in windows)
     used = [(w["util_mean_pm"], w["end_us"] - w["start_us"]) for w in windows if w["util_mean_pm"] is not None]
     weight = sum(length for _, length in used)
-    util = f"{sum(value * length for value, length in used) / weight / 10:.0f} %" if weight else "not told"
+    util = f"{sum(value * length for value, length in used) / weight / 10:.0f} %" if weight else "unknown"
     return RunDevice(name, EnergyQuality(worst).name.lower(), duration(known_us), util)
 
 
@@ -249,7 +235,7 @@ def run_page(*, lab: Lab, run: Run, zone: Any, now: int, visibility: Visibility,
     use = merge_charges(use_by_part, "run")
     whole = use.whole
     curves = [(name, *_curve(windows, period)) for name, windows in by_device.items()]
-    summary = f"Power of {run.name} over time, per device, in W. Gaps are times nobody measured."
+    summary = f"Power of {run.name} over time, per device, in W. Gaps: no measurements."
     charge = Charge("run", "This run", "s1", "", "", query, whole)
     return RunPage(
         run=run,
@@ -270,8 +256,7 @@ def run_page(*, lab: Lab, run: Run, zone: Any, now: int, visibility: Visibility,
         chart=power(name="run-power", summary=summary, devices=curves) if curves else None,
         data_table=use_data_table(use, [charge], period, [None] * len(period.buckets())) if use.parts else None,
         facts=run_facts(run, metric),
-        codecarbon=codecarbon_details(run),
-        mlflow=mlflow_details(run),
+        trackers=tracker_panels(run),
         finding=finding_of_run(run),
         artifacts=run_artifacts(run),
         command=" ".join(str(word) for word in run.command),

@@ -1,4 +1,4 @@
-"""The inbox of repeats: findings with what they used, decided one by one or many at a time, and what was avoided."""
+"""Page objects of duplicate findings and of avoided runs."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -25,14 +25,14 @@ from apps.preflight.similarity import Likeness, Seeds
 from apps.runs.models import Run
 from apps.runs.selectors import metrics_of
 
-PAGE_ROWS = MOST_RUNS  # so that the sum of what a page shows is one question
+PAGE_ROWS = MOST_RUNS  # the total of a page is one figure query
 FILTERS = ("state", "verdict", "certainty", "project", "text")
 Spans = Mapping[UUID, tuple[Figure, int, int]]
 
 
 @dataclass(frozen=True)
 class FindingRow:
-    """A finding in the list. ``figures``: what the finding used; None where nothing of it was measured."""
+    """A finding in the list. ``figures``: energy of the duplicate, or None if unmeasured."""
 
     finding: DuplicateFinding
     who: str
@@ -43,7 +43,7 @@ class FindingRow:
 
 @dataclass(frozen=True)
 class AvoidedLine:
-    """A stop in the list, with what the run used that it rests on."""
+    """A stopped run in the list, with the energy of the original."""
 
     avoided: AvoidedRow
     who: str
@@ -52,7 +52,7 @@ class AvoidedLine:
 
 @dataclass(frozen=True)
 class DuplicatesPage:
-    """A page of the inbox."""
+    """A page of the list."""
 
     rows: list[FindingRow]
     units: Units
@@ -75,7 +75,7 @@ class DuplicatesPage:
 
 
 def filter_findings(lab: Lab, params: Mapping[str, str]) -> tuple[QuerySet[DuplicateFinding], dict[str, str]]:
-    """Return the findings that ``params`` ask for, and the filters as understood; open ones unless said otherwise."""
+    """Return the filtered findings and the filters. The default state is open."""
     filters = {name: params.get(name, "").strip() for name in FILTERS}
     filters["state"] = filters["state"] or FindingState.OPEN.value
     allowed = {
@@ -85,20 +85,22 @@ def filter_findings(lab: Lab, params: Mapping[str, str]) -> tuple[QuerySet[Dupli
     }
     for name, values in allowed.items():
         if filters[name] and filters[name] not in values:
-            raise InvalidInput(f"{filters[name][:40]!r} is no {name}.", field=name, hint=f"Use one of {', '.join(values)}.")
+            raise InvalidInput(
+                f"Invalid {name}: {filters[name][:40]!r}.", field=name, hint=f"Use one of {', '.join(values)}."
+            )
     if is_unstorable("".join(filters.values())):
-        raise InvalidInput("A filter holds a NUL.", field="text", hint="Leave it out.")
+        raise InvalidInput("Invalid character in filter.", field="text", hint="Remove it.")
     arguments = {**filters, "state": "" if filters["state"] == "all" else filters["state"]}
     return list_findings(lab, **arguments), filters
 
 
 def run_pair(lab: Lab, uuid: UUID, spans: Spans, units: Units | None = None) -> EnergyAndEmissions | None:
-    """Return what a run used, None where nothing was measured."""
+    """Return the energy and emissions of a run, or None if unmeasured."""
     return _pair(lab, "run", [uuid], spans, units)
 
 
 def runs_pair(lab: Lab, uuids: Sequence[UUID], spans: Spans, units: Units | None = None) -> EnergyAndEmissions | None:
-    """Return what some runs used together, each once: one question that explains itself."""
+    """Return the total of several runs, each counted once, as one figure query."""
     return _pair(lab, "runs", [uuid for uuid in dict.fromkeys(uuids) if uuid in spans], spans, units)
 
 
@@ -120,7 +122,7 @@ def _pair(lab: Lab, kind: str, uuids: Sequence[UUID], spans: Spans, units: Units
 def finding_rows(
     lab: Lab, findings: Sequence[DuplicateFinding], visibility: Visibility
 ) -> tuple[list[FindingRow], Units, Spans]:
-    """Return findings with what they used. Two queries, whatever their number."""
+    """Return findings with their energy. Two queries for any number of findings."""
     spans = spans_of_runs(lab, [finding.run.uuid for finding in findings])
     units = column_units(figure for figure, _, _ in spans.values())
     rows = [
@@ -138,7 +140,7 @@ def finding_rows(
 
 
 def duplicates_page(*, lab: Lab, params: Mapping[str, str], now: int, visibility: Visibility) -> DuplicatesPage:
-    """Return a page of the inbox. The number of queries does not depend on the number of rows."""
+    """Return a page of the list. The number of queries does not depend on the number of rows."""
     findings, filters = filter_findings(lab, params)
     number = _page_number(params.get("page", "1"))
     page_findings = list(findings[(number - 1) * PAGE_ROWS : number * PAGE_ROWS + 1])
@@ -163,7 +165,7 @@ def duplicates_page(*, lab: Lab, params: Mapping[str, str], now: int, visibility
         states=[*((state.value, str(state.label)) for state in FindingState), ("all", "All")],
         verdicts=[(verdict.value, str(verdict.label)) for verdict in Verdict if verdict in RECORDED_VERDICTS],
         certainties=[(item.value, str(item.label)) for item in Certainty],
-        projects=[*lab.projects.values_list("slug", "name"), ("~unattributed", "Nobody claimed")],
+        projects=[*lab.projects.values_list("slug", "name"), ("~unattributed", "Unattributed")],
         confirmed=runs_pair(lab, [item.run.uuid for item in confirmed], other_spans),
         confirmed_all=number_of["confirmed"] <= MOST_RUNS,
         avoided=[_avoided_line(lab, item, other_spans, avoided_units, visibility) for item in avoided],
@@ -177,18 +179,18 @@ def duplicates_page(*, lab: Lab, params: Mapping[str, str], now: int, visibility
 
 def _avoided_line(lab: Lab, stop: AvoidedRow, spans: Spans, units: Units, visibility: Visibility) -> AvoidedLine:
     requester = stop.row.preflight.user
-    who = "a machine" if requester is None else who_of(Run(user=requester), visibility)
+    who = "a node" if requester is None else who_of(Run(user=requester), visibility)
     return AvoidedLine(stop, who, run_pair(lab, stop.row.run.uuid, spans, units))
 
 
 def _page_number(text: str) -> int:
     if not (text.isascii() and text.isdecimal()) or not 1 <= int(text[:9]) <= 10**7:
-        raise InvalidInput(f"{text[:20]!r} is not a page.", field="page", hint="Pages count from 1.")
+        raise InvalidInput(f"Invalid page number: {text[:20]!r}.", field="page", hint="The first page is 1.")
     return int(text[:9])
 
 
 def line_of(row: FindingRow) -> tuple[Any, ...]:
-    """Return a finding as a row of CSV; empty: not measured, no factor, or not decided."""
+    """Return a finding as a CSV row. An empty value: not measured, no factor, or not decided."""
     finding, figures = row.finding, row.figures
     emission = figures.emission.value if figures and not figures.emission.missing else None
     return (
@@ -209,9 +211,9 @@ _WORDS = {
     Likeness.SAME: "same",
     Likeness.POSSIBLE: "same names, sizes and times",
     Likeness.DIFFERENT: "different",
-    Likeness.UNKNOWN: "not known",
+    Likeness.UNKNOWN: "unknown",
 }
-_SEEDS = {Seeds.SAME: "same", Seeds.UNSET: "unset in both", Seeds.OTHER: "different", Seeds.UNKNOWN: "not known"}
+_SEEDS = {Seeds.SAME: "same", Seeds.UNSET: "unset in both", Seeds.OTHER: "different", Seeds.UNKNOWN: "unknown"}
 _CLASSES = {"same": "same", "different": "differs", "unset in both": "weak", "same names, sizes and times": "weak"}
 
 
@@ -229,18 +231,18 @@ class Side:
 
 @dataclass(frozen=True)
 class PartRow:
-    """One part of the two fingerprints: its short hashes, and whether they are the same."""
+    """A part of the two fingerprints: short hashes and the result of the comparison."""
 
     name: str
     here: str
     there: str
-    said: str
+    result: str
     mark: str
 
 
 @dataclass(frozen=True)
 class DifferenceRow:
-    """One thing that differs."""
+    """A difference."""
 
     part: str
     name: str
@@ -277,21 +279,21 @@ def finding_page(*, lab: Lab, finding: DuplicateFinding, now: int, visibility: V
 
     return FindingPage(
         finding=finding,
-        sides=[side("The finding", finding.run), side("The run before", finding.original)],
+        sides=[side("Duplicate", finding.run), side("Original", finding.original)],
         parts=_parts(comparison),
         differs=_differs(comparison),
         same_params=_same_params(comparison),
         ignored=sorted(comparison.ignored & set(comparison.here.params or {})),
         counted=sorted(comparison.works[0].params or {}),
         project=project.name if (project := finding.run.charged_project or finding.run.project) else "",
-        decided_by=finding.decided_by.get_username() if finding.decided_by else "somebody who left",
+        decided_by=finding.decided_by.get_username() if finding.decided_by else "a former member",
         mine=visibility.person_id is not None and visibility.person_id in (finding.run.user_id, finding.original.user_id),
         states=[(state.value, str(state.label)) for state in FindingState],
     )
 
 
 def _short(text: str) -> str:
-    return text[:12] if text else "not known"
+    return text[:12] if text else "unknown"
 
 
 def _parts(comparison: Sides) -> list[PartRow]:
@@ -300,10 +302,10 @@ def _parts(comparison: Sides) -> list[PartRow]:
     params = Likeness.UNKNOWN if relation.changed is None else Likeness(3 if not relation.changed else 0)
     rows = [
         ("Code", own.code or own.code_weak, other.code or other.code_weak, _WORDS[relation.code]),
-        ("Code but for comments and format", own.code_normal, other.code_normal, _WORDS[normal]),
+        ("Code without comments and format", own.code_normal, other.code_normal, _WORDS[normal]),
         ("Parameters", own.recipe, other.recipe, _WORDS[params]),
         ("Data", own.data or own.data_weak, other.data or other.data_weak, _WORDS[relation.data]),
-        ("Start", own.start or own.start_weak, other.start or other.start_weak, _WORDS[relation.start]),
+        ("Initial weights", own.start or own.start_weak, other.start or other.start_weak, _WORDS[relation.start]),
         ("Seeds", _seeds(comparison.works[0].seeds), _seeds(comparison.works[1].seeds), _SEEDS[relation.seeds]),
     ]
     return [
@@ -332,12 +334,12 @@ def _differs(comparison: Sides) -> list[DifferenceRow]:
             _value(difference.there, difference.only, "here"),
         )
         for difference in comparison.differs
-        if difference.part not in ("code", "data", "start")  # told by the parts
+        if difference.part not in ("code", "data", "start")  # shown by the parts
     ]
 
 
 def _value(value: Any, only: str, missing: str) -> str:
-    """Return a value as shown: 'none' where that side has no such name, 'not told' where only its hash is known."""
+    """Return a value as displayed: 'none' if that run has no such name, 'hash only' if the value is not stored."""
     if only == missing:
         return "none"
-    return "not told" if value is None else str(value)
+    return "hash only" if value is None else str(value)

@@ -1,4 +1,4 @@
-"""Work of a run: code, parameters, data, start, seeds, metrics and source."""
+"""Facts of a run: code, parameters, data, initial weights, seeds, metrics and ids in other tools."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,36 +11,42 @@ from apps.runs.metric_summary import downsample
 from apps.runs.models import ExternalId, Fingerprint, Metric, Run
 from apps.runs.selectors import SimilarCode, find_similar_code_runs, fingerprints_of, siblings_of
 from apps.runs.services.metrics import curve
+from apps.trackers.registry import trackers
 
 MAX_CURVE_POINTS = 500
+UNKNOWN = "unknown"
 SIBLINGS = {
-    "f1": "of the same work", "f2": "with another seed at most", "f3": "of the same recipe with any code",
-    "left_out": "with one other parameter at most",
+    "f1": "with the same work", "f2": "that differ only in seeds", "f3": "with the same recipe but different code",
+    "left_out": "that differ in one parameter",
 }  # fmt: skip
-TOOLS = {"mlflow": "MLflow", "codecarbon": "CodeCarbon", "wandb": "Weights & Biases"}
+OTHER_TOOLS = {"wandb": "Weights & Biases"}  # tools that are not registered trackers
 
 
 @dataclass(frozen=True)
 class Fact:
-    """A line of what a run did. ``certainty``: how well it is known, '' where that is plain."""
+    """A part of the fingerprint as text. ``certainty``: basis of the value, or ''."""
 
     name: str
     text: str
     certainty: str = ""
 
+    @property
+    def is_unknown(self) -> bool:
+        return self.text == UNKNOWN
+
 
 @dataclass(frozen=True)
 class Sibling:
-    """How many other runs have the same but for something; ``sure`` of them by contents, the rest by names and times."""
+    """Number of other runs that share a match key; ``verified`` of them by content, the rest by names, sizes and times."""
 
-    words: str
+    relation: str
     number: int
-    sure: int
+    verified: int
 
 
 @dataclass(frozen=True)
 class RunFacts:
-    """What is known of a run besides its energy."""
+    """The facts of a run besides its energy."""
 
     work: list[Fact]
     params: list[tuple[str, str]]
@@ -57,11 +63,11 @@ class RunFacts:
 
 
 def run_facts(run: Run, metric: str) -> RunFacts:
-    """Return what is known of a run, with the curve of one of its metrics ('': the one people look at first). A fixed number
-    of queries."""
+    """Return the facts of a run, with the curve of ``metric`` ('': a default). A fixed number of queries."""
     fingerprint = fingerprints_of([run]).get(run.pk)
     metrics = list(Metric.objects.filter(run=run).order_by("name"))
     selected = _drawn(metrics, metric)
+    tools = OTHER_TOOLS | {tracker.name: tracker.label for tracker in trackers()}
     return RunFacts(
         work=_work(fingerprint) if fingerprint else [],
         params=_params(run, fingerprint),
@@ -71,7 +77,7 @@ def run_facts(run: Run, metric: str) -> RunFacts:
         curve=_curve(selected) if selected else None,
         of_curve=selected.name if selected else "",
         external=[
-            (TOOLS.get(external_id.tool, external_id.tool), external_id.value)
+            (tools.get(external_id.tool, external_id.tool), external_id.value)
             for external_id in ExternalId.objects.filter(run=run).order_by("tool", "value")
         ],
         children=run.children.count(),
@@ -82,7 +88,7 @@ def run_facts(run: Run, metric: str) -> RunFacts:
 
 
 def _drawn(metrics: Sequence[Metric], name: str) -> Metric | None:
-    """Return the metric asked for; else a validation metric, else a loss, else the first that has a curve."""
+    """Return the metric of this name. Without a name: a validation metric, a loss, or the first with a curve."""
     if name:
         return next((metric for metric in metrics if metric.name == name), None)
     curves = [metric for metric in metrics if metric.count > 1]
@@ -103,14 +109,13 @@ def _curve(metric: Metric) -> Chart:
 
 
 def _siblings(run: Run) -> list[Sibling]:
-    """Return how many other runs did the same but for something, the closest first; each only where it says more than the
-    closer ones, which it holds."""
+    """Return numbers of similar runs, the closest relation first. A relation without further runs is omitted."""
     counts = siblings_of(run).counts
     siblings: list[Sibling] = []
-    for tier, words in SIBLINGS.items():
-        sure, seem = counts[tier], counts[f"{tier}_weak"]
-        if max(sure, seem) > max((sibling.number for sibling in siblings), default=0):
-            siblings.append(Sibling(words, max(sure, seem), sure))
+    for tier, relation in SIBLINGS.items():
+        verified, weak = counts[tier], counts[f"{tier}_weak"]
+        if max(verified, weak) > max((sibling.number for sibling in siblings), default=0):
+            siblings.append(Sibling(relation, max(verified, weak), verified))
     return siblings
 
 
@@ -120,33 +125,33 @@ def _work(fingerprint: Fingerprint) -> list[Fact]:
         f"{name} {value_text(fingerprint, name, digest)}" for name, digest in sorted(fingerprint.seeds.items())
     )
     return [
-        Fact("Entry", fingerprint.entry_name or "not told"),
+        Fact("Entry point", fingerprint.entry_name or UNKNOWN),
         Fact(
             "Code",
-            code_text(fingerprint) or "not told",
-            "" if fingerprint.code or not fingerprint.code_weak else "changes not seen",
+            code_text(fingerprint) or UNKNOWN,
+            "" if fingerprint.code or not fingerprint.code_weak else "without uncommitted changes",
         ),
         Fact("Data", _data(fingerprint), _certainty(fingerprint.data, fingerprint.data_weak)),
         _start(fingerprint),
-        Fact("Seeds", "not told" if fingerprint.seeds is None else seeds or "unset"),
+        Fact("Seeds", UNKNOWN if fingerprint.seeds is None else seeds or "unset"),
     ]
 
 
 def _start(fingerprint: Fingerprint) -> Fact:
     digest = fingerprint.start or fingerprint.start_weak
     if not digest:
-        return Fact("Start", "not told")
+        return Fact("Initial weights", UNKNOWN)
     certainty = "" if fingerprint.start_name == "scratch" else _certainty(fingerprint.start, fingerprint.start_weak)
-    return Fact("Start", fingerprint.start_name or hash_label(digest), certainty)
+    return Fact("Initial weights", fingerprint.start_name or hash_label(digest), certainty)
 
 
 def _certainty(verified: str, weak: str) -> str:
-    return "contents read" if verified else "names, sizes and times only" if weak else ""
+    return "by content" if verified else "by names, sizes and times" if weak else ""
 
 
 def _data(fingerprint: Fingerprint) -> str:
     if not fingerprint.data and not fingerprint.data_weak:
-        return "not told"
+        return UNKNOWN
     items = [_item(item) for item in fingerprint.data_items]
     return "; ".join(items) if items else hash_label(fingerprint.data or fingerprint.data_weak)
 
@@ -158,7 +163,7 @@ def _item(item: Mapping[str, Any]) -> str:
 
 
 def _params(run: Run, fingerprint: Fingerprint | None) -> list[tuple[str, str]]:
-    """Return the parameters that count, under their canonical names; what may not be told by its hash."""
+    """Return the compared parameters by canonical name. A value that is not stored is displayed as its hash."""
     if fingerprint is None or fingerprint.params is None:
         return _pairs(run.params)
     return sorted((name, value_text(fingerprint, name, digest)) for name, digest in fingerprint.params.items())

@@ -28,17 +28,16 @@ MOST_COLUMNS = 8
 NONE = ""
 
 
-def asked_columns(text: str) -> list[str]:
-    """Return the names in a list with commas, each once. Raises InvalidInput for more than MOST_COLUMNS."""
+def metric_columns(text: str) -> list[str]:
+    """Return the names of a comma-separated list, each once. Raises InvalidInput for more than MOST_COLUMNS."""
     names = list(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
     if len(names) > MOST_COLUMNS:
-        raise InvalidInput(f"{len(names)} columns are more than {MOST_COLUMNS}.", field="columns", hint="Leave some out.")
+        raise InvalidInput(f"At most {MOST_COLUMNS} columns, not {len(names)}.", field="columns", hint="Remove some.")
     return names
 
 
-def chosen_cells(runs: Sequence[Run], names: Sequence[str]) -> dict[int, list[str]]:
-    """Return by the run's key what each has under ``names``: a parameter or a seed, else the last value of a metric; NONE
-    where it has neither. Two queries."""
+def column_cells(runs: Sequence[Run], names: Sequence[str]) -> dict[int, list[str]]:
+    """Return {run pk: cells}. A cell is a parameter, a seed, the last value of a metric, or NONE. Two queries."""
     if not names:
         return {}
     prints = fingerprints_of(runs)
@@ -70,20 +69,22 @@ FILTERS = ("project", "state", "text", "host", "intent", "sweep", "from", "to", 
 
 
 def runs_filtered(lab: Lab, params: Mapping[str, str], visibility: Visibility) -> tuple[QuerySet[Run], dict[str, str]]:
-    """Return the runs that ``params`` ask for, in their order, and the filters as understood. Raises InvalidInput."""
+    """Return the filtered and ordered runs, and the filters. Raises InvalidInput."""
     filters = {name: params.get(name, "").strip() for name in FILTERS}
     if is_unstorable("".join(filters.values())):
-        raise InvalidInput("A filter holds a NUL.", field="text", hint="Leave it out.")
+        raise InvalidInput("Invalid character in filter.", field="text", hint="Remove it.")
     for name, allowed in (("state", RunState.values), ("intent", Intent.values)):
         if filters[name] and filters[name] not in allowed:
             hint = f"Use one of {', '.join(allowed)}."
-            raise InvalidInput(f"{filters[name][:40]!r} is not known as {name}.", field=name, hint=hint)
+            raise InvalidInput(f"Invalid {name}: {filters[name][:40]!r}.", field=name, hint=hint)
     sort = params.get("sort", "-started")
     column = sort.removeprefix("-")
     if column not in SORTS:
         known_sorts = ", ".join(SORTS)
         raise InvalidInput(
-            f"{sort[:40]!r} is not a sort.", field="sort", hint=f"Use one of {known_sorts}, with - for descending."
+            f"Invalid sort order: {sort[:40]!r}.",
+            field="sort",
+            hint=f"Use one of {known_sorts}, - first: descending.",
         )
     zone = ZoneInfo(lab.time_zone)
     runs = runs_of(
@@ -96,7 +97,7 @@ def runs_filtered(lab: Lab, params: Mapping[str, str], visibility: Visibility) -
         sweep=filters["sweep"],
         from_us=_day_us(filters["from"], "from", zone),
         to_us=_day_us(filters["to"], "to", zone, after=True),
-        params=_asked_params(filters["params"]),
+        params=_parse_params(filters["params"]),
     )
     if filters["mine"]:
         runs = runs.filter(Q(user_id=visibility.person_id) | Q(charged_person_id=visibility.person_id))
@@ -104,7 +105,7 @@ def runs_filtered(lab: Lab, params: Mapping[str, str], visibility: Visibility) -
 
 
 def _day_us(text: str, name: str, zone: ZoneInfo, *, after: bool = False) -> int | None:
-    """Return the begin of a day in the lab's zone; ``after``: of the day after it. A moment with an hour is itself."""
+    """Return the start of a day in the lab's time zone; ``after``: of the next day. A time stamp is returned unchanged."""
     if not text:
         return None
     try:
@@ -113,20 +114,20 @@ def _day_us(text: str, name: str, zone: ZoneInfo, *, after: bool = False) -> int
         day = date.fromisoformat(text) + timedelta(days=1 if after else 0)
         return datetime_to_us(datetime(day.year, day.month, day.day, tzinfo=zone))
     except (ValueError, OverflowError) as error:
-        raise InvalidInput(f"{text[:40]!r} is no day.", field=name, hint="Write it like 2026-11-02.") from error
+        raise InvalidInput(f"Invalid day: {text[:40]!r}.", field=name, hint="Example: 2026-11-02.") from error
 
 
-def _asked_params(text: str) -> dict[str, str]:
+def _parse_params(text: str) -> dict[str, str]:
     """Return ``lr=0.1, depth=3`` as a mapping."""
     params = {}
     for part in (part.strip() for part in text.split(",")):
         name, equals, value = part.partition("=")
         if part and not (equals and name.strip()):
-            raise InvalidInput(f"{part[:40]!r} is no parameter.", field="params", hint="Write them like lr=0.1, depth=3.")
+            raise InvalidInput(f"Invalid parameter filter: {part[:40]!r}.", field="params", hint="Example: lr=0.1, depth=3.")
         if part:
             params[name.strip()] = value.strip()
     if len(params) > MOST_COLUMNS:
-        raise InvalidInput(f"{len(params)} parameters are more than {MOST_COLUMNS}.", field="params", hint="Leave some out.")
+        raise InvalidInput(f"At most {MOST_COLUMNS} parameters, not {len(params)}.", field="params", hint="Remove some.")
     return params
 
 
@@ -135,21 +136,21 @@ PAGE_ROWS = 50
 
 @dataclass(frozen=True)
 class RunRow:
-    """A run in a list. ``figures`` is None while nothing of it was measured."""
+    """A run in a list. ``figures``: None if unmeasured."""
 
     run: Run
     who: str
     took: str
     figures: EnergyAndEmissions | None
-    chosen: list[str] = field(default_factory=list)
+    cells: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
 class Sort:
-    """A column to sort by: its address, and how it is sorted now ('' if not)."""
+    """Sort order of a column: address that changes it, and the current direction ('': none)."""
 
     href: str
-    now: str
+    direction: str
 
 
 @dataclass(frozen=True)
@@ -173,8 +174,7 @@ class RunsPage:
 
 
 def run_hours(run: Run, now: int) -> tuple[int, int]:
-    """Return the whole hours a run can have energy in: from its start to its end (else now), and the hour after, into
-    which its last window may reach."""
+    """Return the hours in which a run can have energy: from its start to its end (or now), plus one for the last window."""
     start, end = hours_of_us(run.started_us, max(run.active_until_us(now), run.started_us + 1))
     return start, end + 1
 
@@ -182,8 +182,7 @@ def run_hours(run: Run, now: int) -> tuple[int, int]:
 def run_rows(
     lab: Lab, runs: list[Run], now: int, visibility: Visibility, columns: Sequence[str] = ()
 ) -> tuple[list[RunRow], Units]:
-    """Return runs with their figures, and what they have under chosen ``columns``. One query over the hours that hold all of
-    them, two more for columns."""
+    """Return runs with their figures and the cells of ``columns``. One query for figures, two for columns."""
     if not runs:
         return [], column_units([])
     spans = [run_hours(run, now) for run in runs]
@@ -202,22 +201,22 @@ def run_rows(
         own = query.replace(subject_kind="run", subject_key=str(run.uuid))
         figures_pair = energy_and_emissions(own, part, units) if part else None
         rows.append(RunRow(run, visibility.user_of(run), took(run, now), figures_pair))
-    cells = chosen_cells(runs, columns)
-    return [replace(row, chosen=cells.get(row.run.pk, [])) for row in rows], units
+    cells = column_cells(runs, columns)
+    return [replace(row, cells=cells.get(row.run.pk, [])) for row in rows], units
 
 
 def took(run: Run, now: int) -> str:
-    """Return how long a run took, or goes on."""
+    """Return the duration of a run so far."""
     return duration(run.active_until_us(now) - run.started_us)
 
 
 def runs_page(*, lab: Lab, params: Mapping[str, str], now: int, visibility: Visibility) -> RunsPage:
     """Return a page of runs. The number of queries does not depend on the number of rows."""
     runs, filters = runs_filtered(lab, params, visibility)
-    columns = asked_columns(filters["columns"])
+    columns = metric_columns(filters["columns"])
     text = params.get("page", "1")
     if not (text.isascii() and text.isdecimal()) or not 1 <= int(text) <= 10**7:
-        raise InvalidInput(f"{text[:20]!r} is not a page.", field="page", hint="Pages count from 1.")
+        raise InvalidInput(f"Invalid page number: {text[:20]!r}.", field="page", hint="The first page is 1.")
     number = int(text)
     page_runs = list(runs[(number - 1) * PAGE_ROWS : number * PAGE_ROWS + 1])
     rows, units = run_rows(lab, page_runs[:PAGE_ROWS], now, visibility, columns)
@@ -226,7 +225,7 @@ def runs_page(*, lab: Lab, params: Mapping[str, str], now: int, visibility: Visi
     def address(**changes: str) -> str:
         return "?" + urlencode({**active_filters, **changes})
 
-    projects = [*lab.projects.values_list("slug", "name"), ("~unattributed", "Nobody claimed")]
+    projects = [*lab.projects.values_list("slug", "name"), ("~unattributed", "Unattributed")]
     return RunsPage(
         rows=rows,
         units=units,
@@ -246,5 +245,5 @@ def runs_page(*, lab: Lab, params: Mapping[str, str], now: int, visibility: Visi
 
 
 def _sort(name: str, current: str, address: Any) -> Sort:
-    now = {f"-{name}": "descending", name: "ascending"}.get(current, "")
-    return Sort(address(sort=name if now == "descending" else f"-{name}"), now)
+    direction = {f"-{name}": "descending", name: "ascending"}.get(current, "")
+    return Sort(address(sort=name if direction == "descending" else f"-{name}"), direction)

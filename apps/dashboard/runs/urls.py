@@ -2,6 +2,7 @@
 
 from django.urls import path
 
+from apps.dashboard.redirects import moved
 from apps.dashboard.runs import duplicate_views, views
 
 urlpatterns = [
@@ -9,8 +10,11 @@ urlpatterns = [
     path("runs.csv", views.runs_csv, name="runs-csv"),
     path("runs/compare/", views.compare, name="run-comparison"),
     path("runs/compare.csv", views.compare_csv, name="run-comparison-csv"),
+    path("runs/duplicates/", duplicate_views.duplicates, name="duplicates"),
+    path("runs/duplicates.csv", duplicate_views.duplicates_csv, name="duplicates-csv"),
+    path("runs/duplicates/<int:pk>/", duplicate_views.finding, name="duplicate"),
     path("runs/<uuid:uuid>/", views.run, name="run"),
-    path("duplicates/", duplicate_views.duplicates, name="duplicates"),
-    path("duplicates.csv", duplicate_views.duplicates_csv, name="duplicates-csv"),
-    path("duplicates/<int:pk>/", duplicate_views.finding, name="duplicate"),
+    moved("duplicates/", "duplicates"),
+    moved("duplicates.csv", "duplicates-csv"),
+    moved("duplicates/<int:pk>/", "duplicate"),
 ]

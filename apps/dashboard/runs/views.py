@@ -1,4 +1,4 @@
-"""Runs: the list, its CSV, some side by side, and one run."""
+"""Pages of runs: list, comparison, one run, and their CSV files."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -14,9 +14,9 @@ from apps.core.clock import utc
 from apps.core.units import MJ_PER_KWH, UG_PER_KG
 from apps.dashboard.csv_response import csv_response
 from apps.dashboard.decorators import Visitor, or_not_found, page
-from apps.dashboard.runs.compare import asked_runs, compare_page, compare_rows
+from apps.dashboard.runs.compare import compare_page, compare_rows, runs_from_uuids
 from apps.dashboard.runs.detail import run_page
-from apps.dashboard.runs.list import RunRow, asked_columns, run_rows, runs_filtered, runs_page
+from apps.dashboard.runs.list import RunRow, metric_columns, run_rows, runs_filtered, runs_page
 from apps.runs.selectors import run_of
 
 CHUNK = 500
@@ -24,7 +24,7 @@ CHUNK = 500
 
 @page()
 def runs(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
-    """List runs; filters and sort live in the address."""
+    """List runs. Filters and order are in the query string."""
     visibility = visibility_for(visitor.lab, visitor.user)
     runs_list = runs_page(lab=visitor.lab, params=request.GET.dict(), now=visitor.now, visibility=visibility)
     return render(request, "dashboard/runs/runs.html", {"page": runs_list})
@@ -44,16 +44,18 @@ def _line(row: RunRow) -> tuple[Any, ...]:
 
 @page()
 def runs_csv(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
-    """Download the runs that the filters leave. Empty: not measured, or no factor."""
+    """Download the filtered runs. An empty value: not measured, or no factor."""
     visibility = visibility_for(visitor.lab, visitor.user)
-    runs_found, filters = runs_filtered(visitor.lab, request.GET.dict(), visibility)
-    columns = asked_columns(filters["columns"])
+    filtered_runs, filters = runs_filtered(visitor.lab, request.GET.dict(), visibility)
+    columns = metric_columns(filters["columns"])
 
     def lines() -> Iterator[tuple[Any, ...]]:
-        total = runs_found.count()
+        total = filtered_runs.count()
         for start in range(0, total, CHUNK):
-            for row in run_rows(visitor.lab, list(runs_found[start : start + CHUNK]), visitor.now, visibility, columns)[0]:
-                yield (*_line(row), *row.chosen)
+            for row in run_rows(visitor.lab, list(filtered_runs[start : start + CHUNK]), visitor.now, visibility, columns)[
+                0
+            ]:
+                yield (*_line(row), *row.cells)
 
     head = (
         "run", "name", "project", "state", "os_user", "host", "started_utc", "ended_utc", "exit_code", "energy_mj",
@@ -64,8 +66,8 @@ def runs_csv(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
 
 @page()
 def compare(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
-    """Show runs side by side; which ones lives in the address."""
-    selected = asked_runs(visitor.lab, request.GET.getlist("run"))
+    """Compare the runs of the query string."""
+    selected = runs_from_uuids(visitor.lab, request.GET.getlist("run"))
     visibility = visibility_for(visitor.lab, visitor.user)
     comparison = compare_page(lab=visitor.lab, runs=selected, now=visitor.now, visibility=visibility)
     return render(request, "dashboard/runs/comparison.html", {"page": comparison})
@@ -73,8 +75,8 @@ def compare(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
 
 @page()
 def compare_csv(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
-    """Download a comparison: a line a part, a column a run."""
-    selected = asked_runs(visitor.lab, request.GET.getlist("run"))
+    """Download a comparison: one row per part, one column per run."""
+    selected = runs_from_uuids(visitor.lab, request.GET.getlist("run"))
     head = ("part", "name", "alike", *(str(run.uuid) for run in selected))
     return csv_response(f"{visitor.lab.slug}-runs-compared", head, compare_rows(selected))
 

@@ -1,23 +1,19 @@
-"""CodeCarbon's tokens and what to write where: what their page shows."""
+"""Page object of the CodeCarbon page: tokens, and lines to copy."""
 
 from dataclasses import dataclass
 
 from django.conf import settings
-from django.db.models import QuerySet
 from django.urls import reverse
 
-from apps.accounts.models import Project
 from apps.core.units import PPM
 from apps.dashboard.decorators import Visitor
-from apps.fleet.models import Node, Site
-from apps.fleet.selectors import measured_nodes, sites_of
+from apps.trackers.codecarbon.models import CodeCarbonSource
 from apps.trackers.codecarbon.selectors import possible_double_counts, runs_by_source, sources_of
-from apps.trackers.models import CodeCarbonSource
 
 
 @dataclass(frozen=True)
 class Snippets:
-    """A token in the three ways that CodeCarbon can be told of it."""
+    """Lines that configure CodeCarbon with a token."""
 
     config: str
     environment: str
@@ -27,12 +23,12 @@ class Snippets:
 
 @dataclass(frozen=True)
 class SourceRow:
-    """A token as shown: where it charges, which machine it tells of, and what came."""
+    """A token or an imported file in the list. ``state``: CSS class of the badge."""
 
     source: CodeCarbonSource
     runs: int
     state: str
-    words: str
+    state_label: str
 
     @property
     def pue(self) -> str:
@@ -41,17 +37,14 @@ class SourceRow:
 
 @dataclass(frozen=True)
 class CodeCarbonPage:
-    """What can be chosen, and the tokens there are."""
+    """The sources of a lab. ``without_node``: number of sources that name no node."""
 
-    projects: QuerySet[Project]
-    nodes: QuerySet[Node]
-    sites: QuerySet[Site]
     rows: list[SourceRow]
-    unnamed: int
+    without_node: int
 
 
 def snippets(text: str) -> Snippets:
-    """Return what to write for a token, for unmodified clients of CodeCarbon."""
+    """Return the lines that configure an unmodified CodeCarbon client with a token."""
     endpoint = settings.SITE_URL + reverse("codecarbon", args=[text])
     return Snippets(
         config=f"[codecarbon]\nsave_to_api = true\napi_endpoint = {endpoint}\n",
@@ -66,18 +59,15 @@ def codecarbon_page(visitor: Visitor) -> CodeCarbonPage:
     counted = runs_by_source(visitor.lab)
     rows = []
     for source in sources_of(visitor.lab):
-        state, words = "running", "in use"
+        state, label = "running", "active"
         if source.token is None:
-            state, words = "finished", "imported"
+            state, label = "finished", "imported"
         elif source.token.revoked_us is not None:
-            state, words = "failed", "ended"
+            state, label = "failed", "revoked"
         elif source.token.expires_us is not None and source.token.expires_us <= visitor.now:
-            state, words = "failed", "expired"
-        rows.append(SourceRow(source, counted.get(source.pk, 0), state, words))
+            state, label = "failed", "expired"
+        rows.append(SourceRow(source, counted.get(source.pk, 0), state, label))
     return CodeCarbonPage(
-        projects=Project.objects.filter(lab=visitor.lab).order_by("name", "id"),
-        nodes=measured_nodes(visitor.lab),
-        sites=sites_of(visitor.lab),
         rows=rows,
-        unnamed=possible_double_counts(visitor.lab).count(),
+        without_node=possible_double_counts(visitor.lab).count(),
     )

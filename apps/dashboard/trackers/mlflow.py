@@ -1,17 +1,15 @@
-"""MLflow servers and what to write into a client's shell: what their pages show."""
+"""Page objects of MLflow servers."""
 
 from dataclasses import dataclass
 
 from django.conf import settings
-from django.db.models import QuerySet
 
-from apps.accounts.models import Project
 from apps.core.units import US_PER_S
 from apps.dashboard.decorators import Visitor
 from apps.dashboard.formatting import size
-from apps.fleet.models import ACTIVE, Node, Site
-from apps.fleet.selectors import TRACKER, measured_nodes, sites_of
-from apps.trackers.choices import SignIn
+from apps.fleet.models import ACTIVE
+from apps.fleet.selectors import TRACKER
+from apps.trackers.mlflow.models import MlflowFile, MlflowRun, MlflowSource
 from apps.trackers.mlflow.selectors import (
     count_waiting_tags,
     files_of,
@@ -20,55 +18,44 @@ from apps.trackers.mlflow.selectors import (
     servers_of,
     unreadable_of,
 )
-from apps.trackers.models import MlflowFile, MlflowRun, MlflowSource
 
 MOST_PROBLEMS = 20
-SKEW_TOLD_US = 300 * US_PER_S
+MIN_DISPLAYED_SKEW_US = 300 * US_PER_S
 
 
 @dataclass(frozen=True)
 class ServerRow:
-    """A server as shown. ``state``: class of its badge; ``runs``, ``problems``: how many."""
+    """A server in the list. ``state``: CSS class of the badge. Numbers of runs: imported, linked, running, with problems."""
 
     source: MlflowSource
     state: str
-    words: str
+    state_label: str
     runs: int
-    joined: int
-    going_on: int
+    linked: int
+    running: int
     problems: int
 
     @property
     def skew(self) -> str:
-        """How its clock stands to ours, in words; '' where that is no matter."""
+        """Return how its clock differs from the server's, or '' for a small difference."""
         skew_us = self.source.skew_us or 0
-        if abs(skew_us) < SKEW_TOLD_US:
+        if abs(skew_us) < MIN_DISPLAYED_SKEW_US:
             return ""
         return f"{abs(skew_us) // (60 * US_PER_S)} minutes {'behind' if skew_us > 0 else 'ahead of'}"
 
 
 @dataclass(frozen=True)
-class Choices:
-    """What can be chosen in the form of a server."""
-
-    projects: QuerySet[Project]
-    nodes: QuerySet[Node]
-    sites: QuerySet[Site]
-    sign_ins: list[tuple[str, str]]
-
-
-@dataclass(frozen=True)
 class FilesRow:
-    """Files of one outcome, in words."""
+    """Files of one outcome."""
 
-    words: str
+    outcome: str
     count: int
     size: str
 
 
 @dataclass(frozen=True)
 class FilesRead:
-    """What became of the files of a server's runs. ``left``: files that are none that are read; ``runs_waiting``: runs."""
+    """Files of a server's runs. ``left``: files of other kinds; ``runs_waiting``: runs whose files are not read."""
 
     rows: list[FilesRow]
     unreadable: list[MlflowFile]
@@ -78,25 +65,13 @@ class FilesRead:
 
 @dataclass(frozen=True)
 class ServerPage:
-    """One server, what was not taken of it, and its form as it stands."""
+    """One server. ``waiting``: number of verdicts that are not written yet."""
 
     row: ServerRow
-    choices: Choices
     problems: list[MlflowRun]
     waiting: int
     files: FilesRead
-    typed: dict[str, str]
     client: str
-
-
-def choices(visitor: Visitor) -> Choices:
-    """Return what can be chosen. The queries are asked where they are shown."""
-    return Choices(
-        projects=Project.objects.filter(lab=visitor.lab).order_by("name", "id"),
-        nodes=measured_nodes(visitor.lab),
-        sites=sites_of(visitor.lab),
-        sign_ins=[(choice.value, choice.label) for choice in SignIn],
-    )
 
 
 def server_rows(visitor: Visitor) -> list[ServerRow]:
@@ -105,43 +80,41 @@ def server_rows(visitor: Visitor) -> list[ServerRow]:
 
 
 def row_of(source: MlflowSource) -> ServerRow:
-    """Return a server, as counted by the selectors, as shown."""
-    state, words = "running", "read every minute"
+    """Return the row of a server that a selector has annotated with numbers of runs."""
+    state, label = "running", "polled every minute"
     if not source.enabled:
-        state, words = "killed", "switched off"
+        state, label = "killed", "disabled"
     elif source.problem:
-        state, words = "failed", "does not answer"
+        state, label = "failed", "not responding"
     elif source.succeeded_us is None:
-        state, words = "running", "not read yet"
+        state, label = "running", "not polled yet"
     counted = vars(source)
     return ServerRow(
-        source=source, state=state, words=words, runs=counted["taken"], joined=counted["joined"],
-        going_on=counted["going_on"], problems=counted["problems"] + counted["untold"],
+        source=source, state=state, state_label=label, runs=counted["imported"], linked=counted["linked"],
+        running=counted["running"], problems=counted["problems"] + counted["verdict_problems"],
     )  # fmt: skip
 
 
-def server_page(visitor: Visitor, source: MlflowSource) -> ServerPage:
+def server_page(source: MlflowSource) -> ServerPage:
     """Return one server. A fixed number of queries."""
     return ServerPage(
         row=row_of(source),
-        choices=choices(visitor),
         problems=list(problems_of(source, MOST_PROBLEMS)),
         waiting=count_waiting_tags(source),
         files=_files(source),
-        typed=typed_of(source),
         client=client_lines(source.address),
     )
 
 
 def _files(source: MlflowSource) -> FilesRead:
-    """Return what became of the files of a server's runs. Three queries."""
+    """Return the files of a server's runs by outcome. Three queries."""
     runs_waiting, left = files_waiting(source)
-    rows = [FilesRow(str(each.outcome.label), each.count, size(each.bytes)) for each in files_of(source)]
+    rows = [FilesRow(str(files.outcome.label), files.count, size(files.bytes)) for files in files_of(source)]
     return FilesRead(rows, list(unreadable_of(source, MOST_PROBLEMS)), left, runs_waiting)
 
 
-def typed_of(source: MlflowSource) -> dict[str, str]:
-    """Return a server as its form shows it; never its password."""
+def initial_values(source: MlflowSource) -> dict[str, str]:
+    """Return the values of a server for its form, without its password or token."""
     rows = source.patterns.select_related("project").order_by("position")
     stand_in = TRACKER in source.node.facts
     places = source.node.placements.filter(ACTIVE).order_by("-from_hour").values_list("site_id", flat=True)
@@ -161,7 +134,7 @@ def typed_of(source: MlflowSource) -> dict[str, str]:
 
 
 def client_lines(address: str) -> str:
-    """Return what a researcher writes once, in the environment in which their script runs."""
+    """Return the commands that configure the environment of a training script."""
     return (
         "pip install ./collector psutil nvidia-ml-py  # in the folder of LabCarbon\n"
         f"labcarbon-collect login {settings.SITE_URL}\n"

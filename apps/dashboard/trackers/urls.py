@@ -1,11 +1,15 @@
-"""Addresses of the trackers."""
+"""Addresses of the trackers' pages: ``urlpatterns`` of each module ``<name>_views``."""
 
-from django.urls import path
+from importlib import import_module
 
-from apps.dashboard.trackers import codecarbon_views, mlflow_views
+from django.utils.module_loading import module_has_submodule
+
+from apps.dashboard import trackers as pages
+from apps.trackers.registry import NAMES
 
 urlpatterns = [
-    path("tokens/codecarbon/", codecarbon_views.codecarbon, name="codecarbon-tokens"),
-    path("trackers/mlflow/", mlflow_views.servers, name="mlflow-servers"),
-    path("trackers/mlflow/<int:pk>/", mlflow_views.server, name="mlflow-server"),
+    pattern
+    for name in NAMES
+    if module_has_submodule(pages, f"{name}_views")
+    for pattern in import_module(f"{pages.__name__}.{name}_views").urlpatterns
 ]

@@ -122,9 +122,9 @@ class Migration(migrations.Migration):
                             "policy",
                             models.CharField(
                                 choices=[
-                                    ("visible", "Shown apart, as nobody's"),
-                                    ("by_reservation", "Spread by reserved device-hours"),
-                                    ("by_energy", "Spread by energy used"),
+                                    ("visible", "Shown separately"),
+                                    ("by_reservation", "Distributed by reserved device-hours"),
+                                    ("by_energy", "Distributed by energy used"),
                                 ],
                                 max_length=16,
                             ),

@@ -1,4 +1,4 @@
-"""Idle energy: the lab's dated policy, and the parts that projects bear where it is spread."""
+"""Idle energy: the dated policy of a lab, and the shares of projects if it is distributed."""
 
 from collections import defaultdict
 from itertools import groupby
@@ -22,25 +22,25 @@ from apps.energy.models import IdlePolicy, IdleShare, LedgerEntry
 from apps.runs.models import Run
 
 Part = tuple[int, int, int, int, int]  # from hour, to hour, project id, low, high
-DELAY_US = 60_000_000  # the shares of a month follow what was settled in it within a minute
+DELAY_US = 60_000_000  # shares are derived within a minute after settling
 
 
-def ask_to_spread(*, lab: Lab, now: int) -> None:
-    """Ask for the parts of idle energy to be derived again, soon, where the lab spreads it."""
+def enqueue_spread(*, lab: Lab, now: int) -> None:
+    """Enqueue the derivation of idle shares, with a delay, if the lab has a policy."""
     if IdlePolicy.objects.filter(lab=lab).exists():
         enqueue(kind="energy.spread_idle", key=str(lab.pk), due_us=now + DELAY_US)
 
 
 @transaction.atomic
 def set_idle_policy(*, lab: Lab, policy: str, from_us: int, by: User | None, now: int) -> IdlePolicy:
-    """Let a policy hold from the whole UTC hour that holds ``from_us`` on; one of the same hour is replaced."""
+    """Set a policy from the UTC hour of ``from_us`` on. A policy of the same hour is replaced."""
     if policy not in IdleSpread.values:
         raise InvalidInput(
-            f"{policy[:40]!r} is not a policy.", field="policy", hint=f"Use one of {', '.join(IdleSpread.values)}."
+            f"Unknown policy {policy[:40]!r}.", field="policy", hint=f"Use one of {', '.join(IdleSpread.values)}."
         )
     from_hour = max(0, hour_of(from_us))
     if from_hour >= END_HOUR:
-        raise InvalidInput("This day is out of range.", field="from_day", hint="Choose a day of this century.")
+        raise InvalidInput("The date is out of range.", field="from_day", hint="Choose a year between 1970 and 2300.")
     row, _ = IdlePolicy.objects.update_or_create(
         lab=lab, from_hour=from_hour, defaults={"policy": policy, "made_by": by, "made_us": now}
     )
@@ -51,10 +51,10 @@ def set_idle_policy(*, lab: Lab, policy: str, from_us: int, by: User | None, now
 
 @transaction.atomic
 def withdraw_idle_policy(*, lab: Lab, from_hour: int, by: User | None, now: int) -> None:
-    """Undo a policy as if it had never been: the one before holds on. Raises InvalidInput where none begins then."""
+    """Delete the policy of an hour. The previous one continues. Raises InvalidInput if no policy starts in this hour."""
     row = IdlePolicy.objects.filter(lab=lab, from_hour=from_hour).first()
     if row is None:
-        raise InvalidInput("There is no such policy.", field="withdraw", hint="Load the page again and use a button on it.")
+        raise InvalidInput("No such policy.", field="withdraw", hint="Reload the page and use a button on it.")
     details = {"from_hour": from_hour}
     audit.record(lab=lab, by=by, action=Act.IDLE_POLICY_WITHDRAWN, subject=row.policy, details=details, now=now)
     row.delete()
@@ -63,7 +63,7 @@ def withdraw_idle_policy(*, lab: Lab, from_hour: int, by: User | None, now: int)
 
 @transaction.atomic
 def spread_idle(*, lab: Lab) -> int:
-    """Derive the parts of idle energy from policies and use, whole; return how many spans there are."""
+    """Derive all shares of idle energy from policies and use. Return the number of spans."""
     Lab.objects.select_for_update().get(pk=lab.pk)
     new_shares = [
         (span, project, low, high)
@@ -88,31 +88,31 @@ def spread_idle(*, lab: Lab) -> int:
 
 
 def _notify_changes(lab: Lab, before: list[Part], after: list[Part]) -> None:
-    """Tell who listens within which hours the parts are others now."""
+    """Send the signal with the hours in which shares changed."""
     span = changed_span(*(_history(parts) for parts in (before, after)))
     if span is not None:
         signals.idle_spread.send(sender=IdleShare, lab=lab, from_hour=span[0], to_hour=span[1])
 
 
 def _history(parts: list[Part]) -> list[tuple[int, int, object]]:
-    """Return the parts of each span as one value."""
+    """Return the shares of each span as one value."""
     return [(*hours, tuple(row[2:] for row in rows)) for hours, rows in groupby(parts, key=lambda row: row[:2])]
 
 
 def spans_of(lab: Lab) -> list[IdleSpan]:
-    """Return the spans in which idle energy is spread, months of the lab's time zone cut where the policy changes."""
+    """Return the spans with distributed idle energy: months of the lab's time zone, cut at changes of the policy."""
     policies = list(IdlePolicy.objects.filter(lab=lab).values_list("from_hour", "policy"))
-    seen = LedgerEntry.objects.filter(lab=lab).aggregate(first=Min("hour"), last=Max("hour"))
-    if not policies or seen["first"] is None:
+    hours = LedgerEntry.objects.filter(lab=lab).aggregate(first=Min("hour"), last=Max("hour"))
+    if not policies or hours["first"] is None:
         return []
-    months = month_edges(seen["first"], seen["last"] + 1, ZoneInfo(lab.time_zone))
+    months = month_edges(hours["first"], hours["last"] + 1, ZoneInfo(lab.time_zone))
     return idle_spans(policies=policies, months=months, visible=IdleSpread.VISIBLE)
 
 
 def _weights(lab: Lab, span: IdleSpan) -> dict[int, int]:
     """Return {project id: weight}: mJ used, or device-milliseconds reserved.
 
-    Where no scheduler told what was reserved (or the job goes on), the device-hours that were used stand for them.
+    Without reservations of a scheduler, or while a job runs, used device-hours count instead.
     """
     if span.policy == IdleSpread.BY_ENERGY:
         return _used(lab, span, "SUM(e.energy_mj)", "")

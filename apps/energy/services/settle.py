@@ -1,4 +1,4 @@
-"""Settling: computing the ledger entries of dirty device-hours again. The only writer of the ledger."""
+"""Settle the ledger: recompute the entries of dirty device-hours. The only writer of the ledger."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -15,17 +15,17 @@ from apps.core.units import END_HOUR, US_PER_HOUR
 from apps.energy import calc, selectors, signals, source_precedence
 from apps.energy.calc import EntryKey
 from apps.energy.models import DeviceHour, LedgerEntry
-from apps.energy.services.idle import ask_to_spread
+from apps.energy.services.idle import enqueue_spread
 from apps.fleet.choices import DeviceKind
 from apps.fleet.models import Device, Node
 from apps.ingest.choices import EnergyQuality, PlacementQuality, ShareQuality
 from apps.ingest.models import Consumer, DirtyHour, EnergyWindow
 
-CHUNK = 100  # device-hours a transaction: some tens of milliseconds on SQLite
+CHUNK = 100  # device-hours per transaction: some tens of milliseconds on SQLite
 
 
 def settle_node(*, node: Node) -> int:
-    """Settle all dirty hours of a node's devices; return how many there were. Who makes more dirty asks for that."""
+    """Settle all dirty hours of a node's devices. Return their number. Writers of dirty hours enqueue the job."""
     total, more = 0, True
     while more:
         settled, more = settle_chunk(node=node, limit=CHUNK)
@@ -35,14 +35,14 @@ def settle_node(*, node: Node) -> int:
 
 @transaction.atomic
 def settle_chunk(*, node: Node, limit: int) -> tuple[int, bool]:
-    """Settle up to ``limit`` dirty device-hours of a node; return how many, and whether there may be more."""
+    """Settle up to ``limit`` dirty device-hours of a node. Return their number, and whether more can remain."""
     waiting = (
         DirtyHour.objects.filter(device__node=node).order_by("device_id", "hour").values_list("device_id", flat=True)[:limit]
     )
     device_ids = sorted(set(waiting))
     if not device_ids:
         return 0, False
-    # Ingest holds the same locks while it writes windows and marks hours: what is read below is whole.
+    # Ingest holds the same locks while it writes windows and marks hours, so the reads below are consistent.
     devices = {
         device.pk: device
         for device in Device.objects.select_for_update(no_key=True).filter(pk__in=device_ids).order_by("pk")
@@ -55,40 +55,40 @@ def settle_chunk(*, node: Node, limit: int) -> tuple[int, bool]:
     hours: dict[int, set[int]] = defaultdict(set)
     for device_id, hour in dirty:
         hours[device_id].add(hour)
-    rest_of_node: set[int] = set()
+    overhead_hours: set[int] = set()
     used: dict[int, set[int]] = defaultdict(set)  # node → consumers
     measured: set[tuple[int, int]] = set()
     for device_id, device_hours in hours.items():
         DirtyHour.objects.filter(device_id=device_id, hour__in=device_hours).delete()
         if devices[device_id].kind == DeviceKind.HOST:
-            rest_of_node |= device_hours
+            overhead_hours |= device_hours
             continue
         touched = _nodes_of(device_id, device_hours) | {(node.pk, hour) for hour in device_hours}
         for from_hour, to_hour in calc.runs_of_hours(device_hours):
-            keys, seen = settle_hours(device=devices[device_id], from_hour=from_hour, to_hour=to_hour)
-            touched |= seen
+            keys, measured_hours = settle_hours(device=devices[device_id], from_hour=from_hour, to_hour=to_hour)
+            touched |= measured_hours
             for key in keys:
                 used[key.node_id].add(key.consumer_id)
-        rest_of_node |= {hour for node_id, hour in touched if node_id == node.pk}
-        _ask_others({(node_id, hour) for node_id, hour in touched if node_id != node.pk})
+        overhead_hours |= {hour for node_id, hour in touched if node_id == node.pk}
+        _enqueue_overhead({(node_id, hour) for node_id, hour in touched if node_id != node.pk})
         if devices[device_id].kind in source_precedence.SUPERSEDING:
             measured |= touched
     _enqueue_declared_devices(measured)
     for node_id, consumer_ids in sorted(used.items()):
         attribute_new(lab=node.lab, node_id=node_id, consumer_ids=consumer_ids)
-    settle_overhead(node=node, hours=rest_of_node)
-    ask_to_spread(lab=node.lab, now=now_us())
+    settle_overhead(node=node, hours=overhead_hours)
+    enqueue_spread(lab=node.lab, now=now_us())
     signals.settled.send(sender=LedgerEntry, lab=node.lab, hours={hour for _, hour in dirty})
     return len(dirty), len(waiting) == limit
 
 
 def _nodes_of(device_id: int, hours: set[int]) -> set[tuple[int, int]]:
-    """Return the (node id, hour)s in which a device was measured, as settled."""
+    """Return the settled (node id, hour)s in which a device was measured."""
     return set(DeviceHour.objects.filter(device_id=device_id, hour__in=hours).values_list("node_id", "hour"))
 
 
-def _ask_others(touched: set[tuple[int, int]]) -> None:
-    """Ask for the rest of other nodes to be settled: a device that moved was measured there in these hours."""
+def _enqueue_overhead(touched: set[tuple[int, int]]) -> None:
+    """Enqueue the overhead of other nodes in which a moved device was measured."""
     others = Node.objects.filter(pk__in={node_id for node_id, _ in touched})
     hosts = {node.pk: host.pk for node in others if (host := _host(node)) is not None}
     DirtyHour.objects.bulk_create(
@@ -100,11 +100,13 @@ def _ask_others(touched: set[tuple[int, int]]) -> None:
 
 
 def _enqueue_declared_devices(measured: set[tuple[int, int]]) -> None:
-    """Ask for what trackers told of the (node id, hour)s to be settled again: a collector measured there as well."""
+    """Enqueue the tracker devices of the (node id, hour)s, because a collector measured there too."""
     for node_id in sorted({node_id for node_id, _ in measured}):
-        told = Device.objects.filter(node_id=node_id, kind=DeviceKind.DECLARED, facts__has_key=source_precedence.COMPONENT)
+        tracker_devices = Device.objects.filter(
+            node_id=node_id, kind=DeviceKind.DECLARED, facts__has_key=source_precedence.COMPONENT
+        )
         hours = {hour for at, hour in measured if at == node_id}
-        settled = DeviceHour.objects.filter(node_id=node_id, hour__in=hours, device__in=told)
+        settled = DeviceHour.objects.filter(node_id=node_id, hour__in=hours, device__in=tracker_devices)
         marks = [DirtyHour(device_id=row[0], hour=row[1]) for row in settled.values_list("device_id", "hour")]
         if marks:
             DirtyHour.objects.bulk_create(marks, ignore_conflicts=True, batch_size=500)
@@ -112,7 +114,7 @@ def _enqueue_declared_devices(measured: set[tuple[int, int]]) -> None:
 
 
 def _host(node: Node) -> Device | None:
-    """Return the device that stands for the rest of a node; None where its power was never known."""
+    """Return the device of the node overhead, None if its power was never set."""
     host = Device.objects.filter(lab_id=node.lab_id, key=f"host:{node.uuid}").first()
     if host is None and node.static_power_mw is not None:
         host = Device.objects.create(
@@ -122,8 +124,8 @@ def _host(node: Node) -> Device | None:
 
 
 def settle_hours(*, device: Device, from_hour: int, to_hour: int) -> tuple[set[EntryKey], set[tuple[int, int]]]:
-    """Write the ledger entries of ``[from_hour, to_hour)`` of one device from its windows; return what they are of, and the
-    (node id, hour)s in which it was measured."""
+    """Write the ledger entries of ``[from_hour, to_hour)`` of a device from its windows. Return their keys, and the
+    (node id, hour)s in which the device was measured."""
     hours = frozenset(range(from_hour, to_hour))
     energy: dict[EntryKey, int] = defaultdict(int)
     if source_precedence.COMPONENT in device.facts:
@@ -131,7 +133,7 @@ def settle_hours(*, device: Device, from_hour: int, to_hour: int) -> tuple[set[E
         energy.update(
             source_precedence.remaining_energy(selectors.shares_touching(device.pk, from_hour, to_hour), hours, minutes)
         )
-    elif device.kind != DeviceKind.METER:  # that contains the inner meters: in the ledger their energy would stand twice
+    elif device.kind != DeviceKind.METER:  # contains the inner meters, whose energy would count twice
         energy.update(selectors.sums_inside(device.pk, from_hour, to_hour))
         for key, part in calc.spread(selectors.shares_spanning(device.pk, from_hour, to_hour), hours).items():
             energy[key] += part
@@ -152,12 +154,12 @@ def settle_hours(*, device: Device, from_hour: int, to_hour: int) -> tuple[set[E
 def _replace_hours(
     device: Device,
     hours: frozenset[int],
-    seen: Mapping[tuple[int, int], Sequence[tuple[int, int]]],
+    windows: Mapping[tuple[int, int], Sequence[tuple[int, int]]],
     sums: Mapping[tuple[int, int], int],
 ) -> None:
-    """Write how much of a device-hour was measured: ``seen`` and ``sums`` by (node id, hour)."""
+    """Write the covered time of device-hours. ``windows`` and ``sums``: by (node id, hour)."""
     DeviceHour.objects.filter(device=device, hour__in=hours).delete()
-    places = sorted(seen, key=lambda place: (place[1], place[0]))
+    places = sorted(windows, key=lambda place: (place[1], place[0]))
     if not places:
         return
     columns = {
@@ -165,8 +167,8 @@ def _replace_hours(
         "hour": ("bigint", [hour for _, hour in places]),
         "node_id": ("bigint", [node_id for node_id, _ in places]),
         "lab_id": ("bigint", [device.lab_id] * len(places)),
-        "covered_us": ("bigint", [calc.covered_us(seen[place], place[1]) for place in places]),
-        "windows": ("integer", [len(seen[place]) for place in places]),
+        "covered_us": ("bigint", [calc.covered_us(windows[place], place[1]) for place in places]),
+        "windows": ("integer", [len(windows[place]) for place in places]),
         "energy_mj": ("bigint", [sums.get(place, 0) for place in places]),
     }
     bulk_insert("energy_devicehour", columns)
@@ -192,28 +194,28 @@ def _replace(device: Device, hours: frozenset[int], energy: Mapping[EntryKey, in
 
 
 def settle_overhead(*, node: Node, hours: set[int]) -> None:
-    """Write the rest of a node for the hours: modelled from its static power; no entry where that is not known."""
-    node = Node.objects.get(pk=node.pk)  # its static power may have changed since the caller read it
+    """Write the modelled overhead of a node for the hours. Without a static power, no entry is written."""
+    node = Node.objects.get(pk=node.pk)  # the static power can have changed since the caller read it
     static_power_mw = node.static_power_mw
     host = _host(node)
     if host is None:
         return
     consumer, _ = Consumer.objects.get_or_create(lab_id=node.lab_id, key="overhead", defaults={"kind": "overhead"})
-    # Where a device was measured counts, not where it stands now: moving hardware never changes the past.
+    # Devices count in the node that measured them, so moved hardware does not change past hours.
     inner = list(
         DeviceHour.objects.filter(node=node, hour__in=hours)
-        # What was declared covers nothing of the rest: no meter of ours saw the machine on.
+        # Declared energy does not show that the machine was on.
         .exclude(device__kind__in=(DeviceKind.HOST, DeviceKind.METER, DeviceKind.DECLARED))
         .values_list("device_id", flat=True)
         .distinct()
     )
     for hour in sorted(hours):
-        seen = [
+        measured_times = [
             (row["start_us"], row["end_us"])
             for row in selectors.intervals(inner, hour, hour + 1)
             if row["node_id"] == node.pk
         ]
-        covered = calc.covered_us(seen, hour)
+        covered = calc.covered_us(measured_times, hour)
         energy: dict[EntryKey, int] = {}
         if static_power_mw is not None and covered:
             measured = selectors.energy_of_kinds(node.pk, hour, (DeviceKind.CPU, DeviceKind.DRAM))
@@ -231,7 +233,7 @@ def settle_overhead(*, node: Node, hours: set[int]) -> None:
 
 @transaction.atomic
 def resettle_node(*, node: Node) -> None:
-    """Mark all hours of a node dirty (its static power changed, or the ledger is to be rebuilt)."""
+    """Mark all hours of a node dirty, after a change of its static power or before a rebuild."""
     marks: set[tuple[int, int]] = set()
     for device_id, start_us, end_us in EnergyWindow.objects.filter(node=node).values_list("device_id", "start_us", "end_us"):
         marks.update((device_id, hour) for hour in range(start_us // US_PER_HOUR, (end_us - 1) // US_PER_HOUR + 1))
@@ -240,7 +242,7 @@ def resettle_node(*, node: Node) -> None:
         ignore_conflicts=True,
         batch_size=500,
     )
-    # A device that has moved since is settled by the node it is at now, which asks this one for the rest.
+    # A moved device is settled by its current node, which enqueues the overhead of this one.
     holders = Device.objects.filter(pk__in={device_id for device_id, _ in marks}).values_list("node_id", flat=True)
     for node_id in sorted({node.pk, *holders}):
         enqueue(kind="energy.settle", key=str(node_id))
@@ -248,7 +250,7 @@ def resettle_node(*, node: Node) -> None:
 
 @transaction.atomic
 def rebuild_ledger(*, lab: Lab) -> int:
-    """Drop a lab's ledger and compute it from its windows again; return how many entries there are."""
+    """Delete the ledger of a lab and recompute it from windows. Return the number of entries."""
     dropped = set(DeviceHour.objects.filter(lab=lab).values_list("hour", flat=True).distinct())
     LedgerEntry.objects.filter(lab=lab).delete()
     DeviceHour.objects.filter(lab=lab).delete()
@@ -256,13 +258,13 @@ def rebuild_ledger(*, lab: Lab) -> int:
     nodes = list(Node.objects.filter(lab=lab).order_by("pk"))
     for node in nodes:
         resettle_node(node=node)
-    while sum(settle_node(node=node) for node in nodes):  # every node, until none asks another
+    while sum(settle_node(node=node) for node in nodes):  # until no node enqueues another
         pass
     return LedgerEntry.objects.filter(lab=lab).count()
 
 
 def attribute_ledger(*, lab: Lab) -> None:
-    """Derive who is charged for whatever in a lab's ledger has no attribution yet, node by node."""
+    """Derive the missing attributions of a lab's ledger, node by node."""
     for node in Node.objects.filter(lab=lab).order_by("pk"):
         pending = list(
             LedgerEntry.objects.filter(node=node).values_list("consumer_id", flat=True).order_by("consumer_id").distinct()

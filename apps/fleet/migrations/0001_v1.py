@@ -82,10 +82,10 @@ class Migration(migrations.Migration):
                             "control",
                             models.CharField(
                                 choices=[
-                                    ("own", "The lab's own site"),
-                                    ("inside_boundary", "Another's, inside the reporting boundary"),
-                                    ("outside_boundary", "Another's, outside the reporting boundary"),
-                                    ("cloud", "A cloud provider's"),
+                                    ("own", "Own site"),
+                                    ("inside_boundary", "Other owner, inside the reporting boundary"),
+                                    ("outside_boundary", "Other owner, outside the reporting boundary"),
+                                    ("cloud", "Cloud provider"),
                                 ],
                                 default="own",
                                 max_length=16,
@@ -231,7 +231,7 @@ class Migration(migrations.Migration):
                                     ("cpu", "CPU package"),
                                     ("dram", "DRAM"),
                                     ("meter", "Node meter"),
-                                    ("host", "Rest of the node"),
+                                    ("host", "Node overhead"),
                                     ("storage", "Storage"),
                                     ("declared", "Declared use"),
                                 ],

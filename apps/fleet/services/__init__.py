@@ -1,4 +1,4 @@
-"""Writes of fleet: sites and their dated facts, where nodes stand, enrolment, what is known of a node's rest."""
+"""Writes of fleet: sites and their dated facts, placements of nodes, enrolment, node overhead."""
 
 from apps.fleet.services.dated_facts import enqueue_site_updates
 from apps.fleet.services.nodes import (

@@ -1,5 +1,5 @@
-"""What all dated facts share. A fact is never edited: another is recorded, or the latest is withdrawn, or the whole
-history is corrected ("it was always so"), which withdraws all that stood."""
+"""Common parts of dated facts. Facts are never edited. A new one is recorded, the latest is withdrawn, or the whole
+history is corrected: then all active facts are withdrawn."""
 
 from typing import Any, TypeVar
 
@@ -18,36 +18,36 @@ Fact = TypeVar("Fact", bound=DatedFact)
 
 
 def enqueue_site_updates(lab: Lab) -> None:
-    """Ask for what follows from a lab's places to be derived again: applied factors, and rules that name a site."""
+    """Enqueue the jobs that depend on site facts: applied factors, and rules with a site."""
     enqueue(kind="carbon.apply_factors", key=str(lab.pk))
     enqueue(kind="attribution.lab", key=str(lab.pk))
 
 
 def record_audit(lab: Lab, by: User | None, action: Act, subject: str, details: dict[str, Any], now: int | None) -> None:
-    """Add an act to the audit log. ``now`` None: a caller that knows no time, such as a command, acts now."""
+    """Add an act to the audit log. ``now`` None: the current time, for commands."""
     audit.record(lab=lab, by=by, action=action, subject=subject, details=details, now=now_us() if now is None else now)
 
 
 def whole_hour(from_us: int) -> int:
-    """Return the whole UTC hour that holds ``from_us``, if a fact may begin then."""
+    """Return the UTC hour of ``from_us``. Raises InvalidInput for a time out of range."""
     hour = hour_of(from_us)
     if not 0 <= hour < END_HOUR:
-        raise InvalidInput("This time is out of range.", field="from_day", hint="Choose a year between 1970 and 2300.")
+        raise InvalidInput("The date is out of range.", field="from_day", hint="Choose a year between 1970 and 2300.")
     return hour
 
 
 def withdraw(facts: "QuerySet[Fact]", by: User | None, now: int) -> None:
-    """Withdraw all of ``facts``; the rows stay, with who withdrew them and when."""
+    """Withdraw all of ``facts``. The rows stay, with author and time of the withdrawal."""
     facts.update(withdrawn_us=now, withdrawn_by=by)
 
 
 def require_free_hour(facts: "QuerySet[Fact]", hour: int, what: str) -> int:
-    """Return ``hour`` unless a fact that stands begins in it: then nobody overwrites it silently."""
+    """Return ``hour``. Raises Conflict if an active fact starts in it."""
     if facts.filter(from_hour=hour).exists():
         raise Conflict(
-            f"{what} is recorded for that very hour already.",
+            f"{what} is already recorded for this hour.",
             field="from_day",
-            hint="Choose another hour, withdraw that entry if it is the latest, or correct the whole history.",
+            hint="Choose another hour, withdraw the latest entry, or correct the whole history.",
         )
     return hour
 
@@ -57,6 +57,6 @@ def require_latest(facts: "QuerySet[Any]", fact: DatedFact, what: str) -> None:
     latest = facts.first()
     if latest is None or latest.pk != fact.pk:
         raise Conflict(
-            f"This is not the latest {what} any more, and only the latest can be withdrawn.",
-            hint="Load the page again to see the history as it is now.",
+            f"Only the latest {what} can be withdrawn, and this is not the latest.",
+            hint="Reload the page to see the current history.",
         )

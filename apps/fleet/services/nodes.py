@@ -1,4 +1,4 @@
-"""Writes of nodes: where they stand, what is known of their rest, enrolment."""
+"""Writes of nodes: placements, overhead, enrolment."""
 
 from typing import Any
 from uuid import UUID
@@ -28,31 +28,31 @@ from apps.fleet.services.dated_facts import (
 
 
 def _movable(node: Node, site: Site) -> Node:
-    """Return the node, locked, if it may stand at the site."""
+    """Return the node, locked. Raises Conflict or NotFound for a wrong site."""
     if site.lab_id != node.lab_id:
-        raise NotFound("There is no such site in this lab.", field="site", hint="Choose one of the lab's sites.")
+        raise NotFound("No such site in this lab.", field="site", hint="Choose one of the lab's sites.")
     audit.hold(node.lab)
     locked = Node.objects.select_for_update().get(pk=node.pk)
     declared = locked.placements.filter(ACTIVE, site__kind=SiteKind.DECLARED).exists()
     if declared or site.kind == SiteKind.DECLARED:
         raise Conflict(
-            "Declared use has a place of its own, which its import made.",
+            "Declared use cannot be moved: its import created its site.",
             field="site",
-            hint="Import the activity again with another zone or PUE; machines stand at sites of the lab.",
+            hint="Import the activity again with another zone or PUE. Choose another site for a node.",
         )
     return locked
 
 
 @transaction.atomic
 def move_node(*, node: Node, site: Site, from_us: int, by: User | None, now: int) -> Placement:
-    """Record that a node stands at another site from the whole UTC hour that holds ``from_us`` on.
+    """Record a move of a node to another site in the UTC hour of ``from_us``.
 
-    It stands there until its next recorded move, if there is one. Hours before keep their zone and PUE.
+    The move is valid until the next recorded move. Earlier hours keep their zone and PUE.
     """
     facts = _movable(node, site).placements.filter(ACTIVE)
     hour = whole_hour(from_us)
     if hour == 0:
-        raise InvalidInput("A move has a date.", field="from_day", hint="Or say that the node was always there.")
+        raise InvalidInput("A move needs a date.", field="from_day", hint="Enter a date, or choose “always”.")
     placement = Placement.objects.create(
         node=node,
         site=site,
@@ -68,7 +68,7 @@ def move_node(*, node: Node, site: Site, from_us: int, by: User | None, now: int
 
 @transaction.atomic
 def correct_place(*, node: Node, site: Site, by: User | None, now: int) -> Placement:
-    """Record that a node always stood at ``site``: all its recorded moves are withdrawn. Prices its past again."""
+    """Correct the whole history of a node to ``site``: all recorded moves are withdrawn, past hours are recalculated."""
     withdraw(_movable(node, site).placements.filter(ACTIVE), by, now)
     placement = Placement.objects.create(node=node, site=site, from_hour=0, recorded_us=now, recorded_by=by)
     enqueue_site_updates(node.lab)
@@ -79,14 +79,14 @@ def correct_place(*, node: Node, site: Site, by: User | None, now: int) -> Place
 
 @transaction.atomic
 def undo_move(*, placement: Placement, by: User | None, now: int) -> None:
-    """Withdraw the latest move of a node: it stands where it stood before, as if it had never moved."""
+    """Withdraw the latest move of a node."""
     audit.hold(placement.site.lab)
     node = Node.objects.select_for_update().get(pk=placement.node_id)
     facts = node.placements.filter(ACTIVE).order_by("-from_hour")
     require_latest(facts, placement, "move")
     if facts.count() == 1:
         raise Conflict(
-            f"{node.hostname} never moved: this is its first place.", hint="Say that it was always somewhere else instead."
+            f"{node.hostname} was never moved: this is its first site.", hint="To correct it, choose a site and “always”."
         )
     withdraw(facts.filter(pk=placement.pk), by, now)
     enqueue_site_updates(node.lab)
@@ -96,9 +96,9 @@ def undo_move(*, placement: Placement, by: User | None, now: int) -> None:
 
 @transaction.atomic
 def set_static_power(*, node: Node, static_power_mw: int | None, by: User | None = None, now: int | None = None) -> None:
-    """Set the power of everything in a node but its metered devices; None = nobody knows."""
+    """Set the power of a node outside its device meters. None: unknown."""
     if static_power_mw is not None and static_power_mw < 0:
-        raise InvalidInput("Power is never below zero.", field="static_power", hint="Write watts, for example 45.")
+        raise InvalidInput("The power is below zero.", field="static_power", hint="Enter watts, e.g. 45.")
     details = {"power_mw": {"from": node.static_power_mw, "to": static_power_mw}, "node": str(node.uuid)}
     node.static_power_mw = static_power_mw
     node.save(update_fields=["static_power_mw"])
@@ -108,7 +108,7 @@ def set_static_power(*, node: Node, static_power_mw: int | None, by: User | None
 
 @transaction.atomic
 def register_node(*, lab: Lab, uuid: UUID, hostname: str, facts: dict[str, Any], site: Site, now: int) -> Node:
-    """Create a node and place it, or renew its facts and leave it where it is; a node of another lab is a conflict."""
+    """Create a node at a site, or update the facts of an existing one. Raises Conflict for a node of another lab."""
     node = Node.objects.select_for_update().filter(uuid=uuid).first()
     if node is not None and node.lab_id != lab.pk:
         raise Conflict(
@@ -123,7 +123,7 @@ def register_node(*, lab: Lab, uuid: UUID, hostname: str, facts: dict[str, Any],
     node.virtual = bool(facts.get("virtual"))
     node.save()
     if not node.placements.filter(ACTIVE).exists():
-        # Windows measured before the enrolment belong to this place as well.
+        # Windows from before the enrolment belong to this site too.
         Placement.objects.create(node=node, site=site, from_hour=0, recorded_us=now)
         enqueue_site_updates(lab)
     return node
@@ -131,11 +131,11 @@ def register_node(*, lab: Lab, uuid: UUID, hostname: str, facts: dict[str, Any],
 
 @transaction.atomic
 def issue_enrolment_code(*, lab: Lab, site: Site | None, by: User, now: int) -> str:
-    """Return a new one-time code that enrols one machine at ``site`` (None: at the lab's first)."""
+    """Return a new one-time code that enrols a machine at ``site``. None: at the first site of the lab."""
     code = issue_code(purpose=CodePurpose.ENROL, now=now, lab=lab, user=by)
     if site is not None:
         if site.lab_id != lab.pk:
-            raise NotFound("There is no such site in this lab.", field="site", hint="Choose one of the lab's sites.")
+            raise NotFound("No such site in this lab.", field="site", hint="Choose one of the lab's sites.")
         digests = [keyed_digest(pepper, normalised_code(code)) for pepper in settings.TOKEN_PEPPERS.values()]
         row = OneTimeCode.objects.get(purpose=CodePurpose.ENROL, digest__in=digests)
         EnrolmentPlace.objects.create(code=row, site=site)
@@ -144,16 +144,16 @@ def issue_enrolment_code(*, lab: Lab, site: Site | None, by: User, now: int) -> 
 
 @transaction.atomic
 def enrol_node(*, code: str, uuid: UUID, hostname: str, facts: dict[str, Any], now: int) -> tuple[Node, str]:
-    """Trade an enrolment code for a node at the code's site, and its token (shown this once).
+    """Exchange an enrolment code for a node at the site of the code, and a token. The token is returned only once.
 
-    A machine that is enrolled again stays where it stands: only a dated move changes that.
+    A node that is enrolled again stays at its site.
     """
     spent = spend_code(purpose=CodePurpose.ENROL, code=code, now=now)
     assert spent.lab is not None
     place = EnrolmentPlace.objects.select_related("site").filter(code=spent).first()
     site = place.site if place else sites_of(spent.lab).order_by("id").first()
     if site is None:
-        raise InvalidInput("The lab has no site yet.", hint=f"Finish {reverse('setup')} first.")
+        raise InvalidInput("The lab has no site.", hint=f"Complete the setup at {reverse('setup')} first.")
     node = register_node(lab=spent.lab, uuid=uuid, hostname=hostname, facts=facts, site=site, now=now)
     token = issue_node_token(lab=spent.lab, node_uuid=uuid, now=now, by=spent.user)
     record_audit(spent.lab, spent.user, Act.NODE_ENROLLED, hostname, {"node": str(uuid), "site": site.name}, now)

@@ -1,4 +1,4 @@
-"""Writes of sites: making, renaming, deleting, and the dated facts about them."""
+"""Writes of sites: create, rename, delete, and their dated facts."""
 
 from typing import Any
 
@@ -23,7 +23,7 @@ from apps.fleet.services.dated_facts import (
 
 
 def _locked(site: Site) -> Site:
-    """Return the site, locked after its lab: acts queue there in one order."""
+    """Return the site, locked after its lab, so that all writers use one order."""
     audit.hold(site.lab)
     return Site.objects.select_for_update().get(pk=site.pk)
 
@@ -31,9 +31,11 @@ def _locked(site: Site) -> Site:
 def _site_name(lab: Lab, text: str, *, besides: int | None = None) -> str:
     name = text.strip()
     if not name or len(name) > 200:
-        raise InvalidInput("A site needs a name of at most 200 characters.", field="name", hint="For example Machine room.")
+        raise InvalidInput(
+            "The name is empty or longer than 200 characters.", field="name", hint="Enter a name, e.g. Machine room."
+        )
     if Site.objects.filter(lab=lab, name=name).exclude(pk=besides or 0).exists():
-        raise Conflict(f"The lab has a site {name!r} already.", field="name", hint="Choose another name.")
+        raise Conflict(f"The lab already has a site {name!r}.", field="name", hint="Choose another name.")
     return name
 
 
@@ -48,12 +50,10 @@ def create_site(
     by: User | None = None,
     now: int | None = None,
 ) -> Site:
-    """Create a site; its zone ('' = nobody chose one) and its PUE hold from the beginning of time on."""
+    """Create a site. Its zone ('' for none) and its PUE are valid for its whole history."""
     if kind not in SiteKind.values:
-        raise InvalidInput(
-            f"{kind!r} is not a kind of site.", field="kind", hint=f"Use one of {', '.join(SiteKind.values)}."
-        )
-    audit.hold(lab)  # two at once with one name take turns
+        raise InvalidInput(f"Unknown kind of site {kind!r}.", field="kind", hint=f"Use one of {', '.join(SiteKind.values)}.")
+    audit.hold(lab)  # serialises writers that use the same name
     site = Site.objects.create(lab=lab, name=_site_name(lab, name), kind=kind)
     fields: dict[str, Any] = {"site": site, "from_hour": 0, "recorded_us": now, "recorded_by": by}
     SitePue.objects.create(pue_ppm=pue_ppm or DEFAULT_PUE_PPM[SiteKind(kind)], **fields)
@@ -66,7 +66,7 @@ def create_site(
 
 @transaction.atomic
 def rename_site(*, site: Site, name: str, by: User, now: int) -> None:
-    """Give a site another name; its history stays."""
+    """Rename a site. Its history stays."""
     audit.hold(site.lab)
     before = Site.objects.get(pk=site.pk).name
     site.name = _site_name(site.lab, name, besides=site.pk)
@@ -76,10 +76,12 @@ def rename_site(*, site: Site, name: str, by: User, now: int) -> None:
 
 @transaction.atomic
 def set_control(*, site: Site, control: str, by: User, now: int) -> None:
-    """Say who controls the electricity of a site, for all of its time: no carbon changes, only the scope it is in."""
+    """Record who controls the electricity of a site, for its whole history. Only the scope of emissions changes."""
     if control not in Control.values:
         raise InvalidInput(
-            f"{control[:40]!r} is not a choice of control.", field="control", hint=f"Use one of {', '.join(Control.values)}."
+            f"Unknown electricity control {control[:40]!r}.",
+            field="control",
+            hint=f"Use one of {', '.join(Control.values)}.",
         )
     locked_site = _locked(site)
     if locked_site.control == control:
@@ -92,27 +94,29 @@ def set_control(*, site: Site, control: str, by: User, now: int) -> None:
 
 @transaction.atomic
 def delete_site(*, site: Site, by: User, now: int) -> None:
-    """Delete a site that no node ever stood at; codes that would enrol a machine there end."""
+    """Delete a site without current or former nodes. Its enrolment codes are deleted too."""
     _locked(site)
     if site.placements.filter(ACTIVE).exists():
         raise Conflict(
-            f"Nodes stand or stood at {site.name}: its zone and PUE are part of their figures.",
-            hint="It can be renamed. Only a site that was never used can be deleted.",
+            f"{site.name} cannot be deleted: the figures of its current and former nodes use its zone and PUE.",
+            hint="You can rename the site.",
         )
     OneTimeCode.objects.filter(place__site=site).delete()
-    site.placements.all().delete()  # moves that were withdrawn: they never held
+    site.placements.all().delete()  # withdrawn moves
     try:
         site.delete()
     except ProtectedError as error:
-        raise Conflict(f"Something recorded names {site.name}.", hint="It can be renamed instead.") from error
+        raise Conflict(
+            f"{site.name} cannot be deleted: other records refer to it.", hint="You can rename the site."
+        ) from error
     record_audit(site.lab, by, Act.SITE_DELETED, site.name, {}, now)
 
 
 @transaction.atomic
 def set_zone(*, site: Site, zone: str, from_us: int, by: User | None, now: int) -> SiteZone:
-    """Record that a site is on another grid zone from a whole UTC hour on (known zones are the carbon app's to check).
+    """Record the grid zone of a site from a UTC hour on. The carbon app checks the zone.
 
-    The first zone of a site holds from the beginning of time, whatever ``from_us`` says.
+    The first zone of a site is valid for its whole history, independent of ``from_us``.
     """
     facts = _locked(site).zones.filter(ACTIVE)
     hour = require_free_hour(facts, whole_hour(from_us), f"A grid zone of {site.name}") if facts.exists() else 0
@@ -124,7 +128,7 @@ def set_zone(*, site: Site, zone: str, from_us: int, by: User | None, now: int) 
 
 @transaction.atomic
 def correct_zone(*, site: Site, zone: str, by: User | None, now: int) -> None:
-    """Record that a site was always on ``zone``; '' = nobody knows, its energy has no carbon. Prices its past again."""
+    """Correct the zone of a site for its whole history, '' for none. Past hours are recalculated."""
     withdraw(_locked(site).zones.filter(ACTIVE), by, now)
     if zone:
         SiteZone.objects.create(site=site, from_hour=0, zone=zone, recorded_us=now, recorded_by=by)
@@ -134,7 +138,7 @@ def correct_zone(*, site: Site, zone: str, by: User | None, now: int) -> None:
 
 def _possible_pue(pue_ppm: int) -> int:
     if pue_ppm < PPM:
-        raise InvalidInput("A PUE is never below 1.", field="pue", hint="Write for example 1.4.")
+        raise InvalidInput("The PUE is below 1.", field="pue", hint="Enter a number from 1, e.g. 1.4.")
     return pue_ppm
 
 
@@ -142,7 +146,7 @@ def _possible_pue(pue_ppm: int) -> int:
 def set_pue(
     *, site: Site, pue_ppm: int, from_us: int, note: str = "", by: User | None = None, now: int | None = None
 ) -> SitePue:
-    """Record a site's PUE from the whole UTC hour that holds ``from_us`` on."""
+    """Record the PUE of a site from the UTC hour of ``from_us`` on."""
     facts = _locked(site).pues.filter(ACTIVE)
     site_pue = SitePue.objects.create(
         site=site,
@@ -160,7 +164,7 @@ def set_pue(
 
 @transaction.atomic
 def correct_pue(*, site: Site, pue_ppm: int, note: str = "", by: User | None, now: int) -> None:
-    """Record that a site's PUE was always this. Prices its past again."""
+    """Correct the PUE of a site for its whole history. Past hours are recalculated."""
     _possible_pue(pue_ppm)
     withdraw(_locked(site).pues.filter(ACTIVE), by, now)
     SitePue.objects.create(site=site, from_hour=0, pue_ppm=pue_ppm, note=note, recorded_us=now, recorded_by=by)
@@ -170,13 +174,11 @@ def correct_pue(*, site: Site, pue_ppm: int, note: str = "", by: User | None, no
 
 @transaction.atomic
 def set_price(*, site: Site, ucurrency_per_kwh: int, currency: str, from_us: int, by: User | None, now: int) -> SitePrice:
-    """Record what electricity costs at a site (millionths of ``currency`` per kWh) from a whole UTC hour on."""
+    """Record the electricity price of a site from a UTC hour on, in millionths of ``currency`` per kWh."""
     if currency not in CURRENCIES:
-        raise InvalidInput(
-            f"{currency[:20]!r} is not a currency.", field="currency", hint="Write its three letters, such as EUR."
-        )
+        raise InvalidInput(f"Unknown currency {currency[:20]!r}.", field="currency", hint="Enter three letters, e.g. EUR.")
     if ucurrency_per_kwh < 0:
-        raise InvalidInput("A price is never below zero.", field="price", hint="Write for example 0.31.")
+        raise InvalidInput("The price is below zero.", field="price", hint="Enter the price of one kWh, e.g. 0.31.")
     facts = _locked(site).prices.filter(ACTIVE)
     site_price = SitePrice.objects.create(
         site=site,
@@ -193,14 +195,14 @@ def set_price(*, site: Site, ucurrency_per_kwh: int, currency: str, from_us: int
 
 @transaction.atomic
 def withdraw_site_fact(*, fact: SiteZone | SitePue | SitePrice, by: User | None, now: int) -> None:
-    """Withdraw the latest zone, PUE or price of a site: what held before holds again."""
+    """Withdraw the latest zone, PUE or price of a site. The previous one is valid again."""
     site = _locked(fact.site)
     facts = type(fact).objects.filter(ACTIVE, site=site).order_by("-from_hour")
     require_latest(facts, fact, "entry")
     if facts.count() == 1 and not isinstance(fact, SitePrice):
         raise Conflict(
-            "The first entry of a history cannot be withdrawn, as nothing would hold.",
-            hint="Correct it instead: say what was always so.",
+            "The first entry of a history cannot be withdrawn.",
+            hint="Correct the whole history instead: choose “always”.",
         )
     withdraw(facts.filter(pk=fact.pk), by, now)
     enqueue_site_updates(site.lab)

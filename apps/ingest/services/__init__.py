@@ -1,4 +1,4 @@
-"""Storing a batch: one transaction, one answer per window. The same door for collectors, imports and declarations."""
+"""Store batches of collectors, imports and declarations: one transaction, one result per window."""
 
 from apps.ingest.services.batches import accept_batch, accept_declared
 from apps.ingest.services.store import mark_dirty

@@ -1,4 +1,4 @@
-"""The two doors: a collector's batch, and what a person or an import declares."""
+"""Accept batches of collectors, and windows declared by persons or imports."""
 
 from uuid import UUID
 
@@ -9,18 +9,18 @@ from apps.ingest import calc
 from apps.ingest.calc import ClockFacts, WindowIn
 from apps.ingest.models import Batch
 from apps.ingest.parsing import BatchIn
-from apps.ingest.services.classify import Answer, decide, read_context
+from apps.ingest.services.classify import Result, decide, read_context
 from apps.ingest.services.lookups import get_or_create_devices
-from apps.ingest.services.store import store_gaps, write_set_aside, write_windows
+from apps.ingest.services.store import store_gaps, write_quarantined, write_windows
 
 
 @transaction.atomic
-def accept_batch(*, node: Node, batch: BatchIn, received_us: int) -> list[Answer]:
-    """Store a collector's batch and answer for each window, in order. Replaying it changes nothing."""
+def accept_batch(*, node: Node, batch: BatchIn, received_us: int) -> list[Result]:
+    """Store a collector's batch. Return one result per window, in order. A replay changes nothing."""
     header = batch.header
     clock = ClockFacts(received_us, header.sent_at, header.monotonic, header.boot)
     devices = get_or_create_devices(node, header.devices, header.device_facts)
-    answers: list[Answer] = []
+    results: list[Result] = []
     allowed: list[WindowIn | None] = []
     for i, window in enumerate(batch.windows):
         refused = batch.refused.get(i, "")
@@ -29,36 +29,36 @@ def accept_batch(*, node: Node, batch: BatchIn, received_us: int) -> list[Answer
         elif window is not None and window.measurement not in calc.PUSHED_MEASUREMENTS:
             refused = "a collector cannot push this measurement"
         allowed.append(None if refused else window)
-        answers.append(["rejected", refused] if refused else ["retry"])
-    _store(node, devices, allowed, answers, clock, batch_uuid=header.batch, sent_us=header.sent_at, origin="")
+        results.append(["rejected", refused] if refused else ["retry"])
+    _store(node, devices, allowed, results, clock, batch_uuid=header.batch, sent_us=header.sent_at, origin="")
     store_gaps(header.gaps, header.devices, devices)
     Node.objects.filter(pk=node.pk).update(
         last_push_us=received_us, skew_us=calc.skew_us(received_us, header.sent_at), health=header.health
     )
-    return answers
+    return results
 
 
 @transaction.atomic
 def accept_declared(
     *, node: Node, device: Device, windows: list[WindowIn], batch_uuid: UUID, origin: str, now: int
-) -> list[Answer]:
-    """Store windows that a person or an import declares for a node without a collector. Same rules, same answers."""
-    answers: list[Answer] = []
+) -> list[Result]:
+    """Store windows declared for a node without a collector, by the rules of ``accept_batch``."""
+    results: list[Result] = []
     allowed: list[WindowIn | None] = []
     for window in windows:
         reason = calc.problem(window)
         allowed.append(None if reason else window)
-        answers.append(["rejected", reason] if reason else ["retry"])
+        results.append(["rejected", reason] if reason else ["retry"])
     clock = ClockFacts(received_us=now, sent_us=now, sent_monotonic_us=-1, boot="\x00")
-    _store(node, {device.key: device}, allowed, answers, clock, batch_uuid=batch_uuid, sent_us=None, origin=origin)
-    return answers
+    _store(node, {device.key: device}, allowed, results, clock, batch_uuid=batch_uuid, sent_us=None, origin=origin)
+    return results
 
 
 def _store(
     node: Node,
     devices: dict[str, Device],
     windows: list[WindowIn | None],
-    answers: list[Answer],
+    results: list[Result],
     clock: ClockFacts,
     *,
     batch_uuid: UUID,
@@ -71,7 +71,7 @@ def _store(
     context = read_context(node, devices, good)
     for i, window in enumerate(windows):
         if window is not None:
-            answers[i] = decide(context, window, clock)
+            results[i] = decide(context, window, clock)
     if not context.stored and not context.quarantine_reasons:
         return
     row = Batch.objects.create(
@@ -84,4 +84,4 @@ def _store(
         origin=origin,
     )
     write_windows(context, row)
-    write_set_aside(context, row)
+    write_quarantined(context, row)

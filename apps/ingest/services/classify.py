@@ -1,4 +1,4 @@
-"""What becomes of one window: accepted, a duplicate, or set aside with the reason."""
+"""Classify a window: accepted, duplicate, or quarantined with a reason."""
 
 from bisect import bisect_left, insort
 from collections import defaultdict
@@ -13,13 +13,13 @@ from apps.ingest.calc import ClockFacts, WindowIn
 from apps.ingest.choices import PlacementQuality
 from apps.ingest.services.lookups import epoch_ids
 
-Answer = list[str]
+Result = list[str]
 ACCEPTED, DUPLICATE = ["accepted"], ["duplicate"]
 
 
 @dataclass(frozen=True)
 class Stored:
-    """A window that is about to be accepted, with all its numbers."""
+    """An accepted window with its stored values."""
 
     window: WindowIn
     device_id: int
@@ -34,13 +34,13 @@ class Stored:
 
 @dataclass
 class BatchContext:
-    """What one batch needs to know, read once."""
+    """Stored data for the classification of one batch, read once."""
 
     node: Node
     devices: dict[str, Device]
     epochs: dict[tuple[int, str], int]
     digests: dict[tuple[int, int], int]
-    aside: dict[tuple[int, str, int, int], str]
+    quarantined: dict[tuple[int, str, int, int], str]
     occupied_intervals: dict[int, list[tuple[int, int]]]
     read: dict[int, list[tuple[int, int]]]
     shifts: dict[int, int | None]
@@ -52,7 +52,7 @@ class BatchContext:
 def read_context(node: Node, devices: dict[str, Device], windows: list[WindowIn]) -> BatchContext:
     used = {window.device for window in windows}
     ids = sorted(devices[key].pk for key in used)
-    # Windows and the settling of a device's hours take turns (SQLite: the whole database does).
+    # These locks exclude the settle job of the devices (in SQLite: all writers).
     list(Device.objects.select_for_update(no_key=True).filter(pk__in=ids).order_by("pk").values_list("pk", flat=True))
     epochs = epoch_ids({(devices[window.device].pk, window.epoch) for window in windows})
     by_epoch: dict[int, list[int]] = defaultdict(list)
@@ -67,7 +67,7 @@ def read_context(node: Node, devices: dict[str, Device], windows: list[WindowIn]
         devices=devices,
         epochs=epochs,
         digests=selectors.digests({epoch: (min(seqs), max(seqs)) for epoch, seqs in by_epoch.items()}),
-        aside=selectors.quarantine_reasons(ids, {window.sequence for window in windows}),
+        quarantined=selectors.quarantine_reasons(ids, {window.sequence for window in windows}),
         occupied_intervals=selectors.occupied_intervals(ranges),
         read={device: [pair] for device, pair in ranges.items()},
         shifts={},
@@ -82,15 +82,15 @@ def _limit_mw(device: Device) -> int | None:
     return calc.power_limit_mw(device.kind, model.tdp_mw if model else None)
 
 
-def decide(context: BatchContext, window: WindowIn, clock: ClockFacts) -> Answer:
+def decide(context: BatchContext, window: WindowIn, clock: ClockFacts) -> Result:
     device_id = context.devices[window.device].pk
     epoch_id = context.epochs[device_id, window.epoch]
     digest = calc.content_digest(window)
     known = context.digests.get((epoch_id, window.sequence))
     if known == digest:
         return DUPLICATE
-    # The reply was lost: it stays set aside, though its time may be over or its clock right by now.
-    decided = context.aside.get((device_id, window.epoch, window.sequence, digest))
+    # The response was lost: the window stays quarantined, even if its time or clock is plausible now.
+    decided = context.quarantined.get((device_id, window.epoch, window.sequence, digest))
     if decided is not None:
         return ["quarantined", decided]
     placed = calc.place(window, clock, lambda: _known_shift(context, epoch_id))
@@ -106,7 +106,7 @@ def decide(context: BatchContext, window: WindowIn, clock: ClockFacts) -> Answer
         reason = "overlap"
     if reason:
         context.quarantine_reasons.append((window, device_id, reason, digest))
-        context.aside[device_id, window.epoch, window.sequence, digest] = reason
+        context.quarantined[device_id, window.epoch, window.sequence, digest] = reason
         return ["quarantined", reason]
     insort(occupied_intervals, (start_us, end_us))
     context.digests[epoch_id, window.sequence] = digest
@@ -129,7 +129,7 @@ def decide(context: BatchContext, window: WindowIn, clock: ClockFacts) -> Answer
 
 
 def _occupied_near(context: BatchContext, device_id: int, start_us: int, end_us: int) -> list[tuple[int, int]]:
-    """Return the taken intervals of a device; those around a window that the clock rule moved far are read first."""
+    """Return the occupied intervals of a device. Reads those around a window with a large shift first."""
     occupied_intervals = context.occupied_intervals.setdefault(device_id, [])
     if any(low <= start_us and end_us <= high for low, high in context.read[device_id]):
         return occupied_intervals

@@ -1,4 +1,4 @@
-"""Keys of devices, epochs and consumers become ids: found, or made at their first appearance."""
+"""Ids of devices, epochs and consumers by key. Missing rows are created."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from apps.ingest.models import Consumer, Epoch
 
 
 def get_or_create_devices(node: Node, keys: list[str], facts: dict[str, dict[str, Any]]) -> dict[str, Device]:
-    """Return the devices of a batch by key, made or moved to this node as needed; keys it may not push are left out."""
+    """Return the devices of a batch by key, created or moved to this node. Keys of other nodes are left out."""
     kinds = {key: kind for key in dict.fromkeys(keys) if (kind := device_kind(key, str(node.uuid)))}
     devices = {device.key: device for device in Device.objects.filter(lab=node.lab, key__in=kinds)}
     missing = [Device(lab=node.lab, key=key, kind=kind, node=node) for key, kind in kinds.items() if key not in devices]
@@ -22,7 +22,7 @@ def get_or_create_devices(node: Node, keys: list[str], facts: dict[str, dict[str
         device_facts = facts.get(key, {})
         name = str(device_facts.get("name", ""))[:200] or device.name
         rest = {str(k)[:64]: str(v)[:256] for k, v in list(device_facts.items())[:32] if k != "name"} or device.facts
-        if device.node_id != node.pk:  # what the old node left to settle is the new one's from now on
+        if device.node_id != node.pk:  # the new node settles the dirty hours of the old one
             enqueue(kind="energy.settle", key=str(node.pk))
         if (device.node_id, device.name, device.facts) != (node.pk, name, rest):
             device.node, device.name, device.facts = node, name, rest
@@ -31,7 +31,7 @@ def get_or_create_devices(node: Node, keys: list[str], facts: dict[str, dict[str
 
 
 def epoch_ids(keys: set[tuple[int, str]]) -> dict[tuple[int, str], int]:
-    """Return the ids of (device id, epoch key)s, made as needed."""
+    """Return the ids of (device id, epoch key)s. Missing rows are created."""
 
     def read() -> dict[tuple[int, str], int]:
         rows = Epoch.objects.filter(device_id__in={device for device, _ in keys}, key__in={key for _, key in keys})
@@ -46,7 +46,7 @@ def epoch_ids(keys: set[tuple[int, str]]) -> dict[tuple[int, str], int]:
 
 
 def consumer_ids(lab: Lab, keys: set[str]) -> dict[str, int]:
-    """Return the ids of consumer keys, made as needed."""
+    """Return the ids of consumer keys. Missing rows are created."""
 
     def read() -> dict[str, int]:
         return dict(Consumer.objects.filter(lab=lab, key__in=keys).values_list("key", "pk"))

@@ -1,4 +1,4 @@
-"""The rows of a batch, in bulk."""
+"""Bulk writes of a batch."""
 
 from collections.abc import Iterable
 from dataclasses import asdict
@@ -71,7 +71,7 @@ def _share_quality(window: WindowIn) -> int:
 
 
 def mark_dirty(node: Node, hours: Iterable[tuple[int, int]]) -> None:
-    """Note the (device id, hour)s to settle and ask for the job, in the caller's transaction."""
+    """Mark (device id, hour)s as dirty and enqueue the job, in the caller's transaction."""
     ordered = sorted(hours)
     bulk_insert(
         "ingest_dirtyhour",
@@ -81,7 +81,7 @@ def mark_dirty(node: Node, hours: Iterable[tuple[int, int]]) -> None:
     enqueue(kind="energy.settle", key=str(node.pk))
 
 
-def write_set_aside(context: BatchContext, batch: Batch) -> None:
+def write_quarantined(context: BatchContext, batch: Batch) -> None:
     QuarantinedWindow.objects.bulk_create(
         [
             QuarantinedWindow(

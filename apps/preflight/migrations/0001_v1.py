@@ -35,13 +35,13 @@ class Migration(migrations.Migration):
                             "verdict",
                             models.CharField(
                                 choices=[
-                                    ("same_run", "The same run, told twice"),
-                                    ("declared", "Repeated on purpose"),
+                                    ("same_run", "Same run"),
+                                    ("declared", "Declared duplicate"),
                                     ("concurrent", "Running now"),
                                     ("will_fail", "Will fail again"),
                                     ("resume", "Can be resumed"),
-                                    ("duplicate", "Done already"),
-                                    ("near", "Nearly the same"),
+                                    ("duplicate", "Duplicate"),
+                                    ("near", "Near duplicate"),
                                     ("sweep", "Part of a sweep"),
                                     ("replicate", "Another seed"),
                                     ("none", "New"),
@@ -57,7 +57,7 @@ class Migration(migrations.Migration):
                             "level",
                             models.CharField(
                                 choices=[
-                                    ("loud", "Loud"),
+                                    ("loud", "Block"),
                                     ("warn", "Warning"),
                                     ("inform", "Information"),
                                     ("silent", "Silent"),
@@ -72,7 +72,7 @@ class Migration(migrations.Migration):
                             "outcome",
                             models.CharField(
                                 blank=True,
-                                choices=[("stopped", "Stopped because of it"), ("went_on", "Went on")],
+                                choices=[("stopped", "Stopped"), ("went_on", "Proceeded")],
                                 default="",
                                 max_length=8,
                             ),
@@ -162,13 +162,13 @@ class Migration(migrations.Migration):
                             "verdict",
                             models.CharField(
                                 choices=[
-                                    ("same_run", "The same run, told twice"),
-                                    ("declared", "Repeated on purpose"),
+                                    ("same_run", "Same run"),
+                                    ("declared", "Declared duplicate"),
                                     ("concurrent", "Running now"),
                                     ("will_fail", "Will fail again"),
                                     ("resume", "Can be resumed"),
-                                    ("duplicate", "Done already"),
-                                    ("near", "Nearly the same"),
+                                    ("duplicate", "Duplicate"),
+                                    ("near", "Near duplicate"),
                                     ("sweep", "Part of a sweep"),
                                     ("replicate", "Another seed"),
                                     ("none", "New"),
@@ -187,9 +187,9 @@ class Migration(migrations.Migration):
                             models.CharField(
                                 choices=[
                                     ("open", "Open"),
-                                    ("confirmed", "A repeat"),
-                                    ("intentional", "On purpose"),
-                                    ("dismissed", "No repeat"),
+                                    ("confirmed", "Duplicate"),
+                                    ("intentional", "Intentional"),
+                                    ("dismissed", "Not a duplicate"),
                                 ],
                                 default="open",
                                 max_length=16,

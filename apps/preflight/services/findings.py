@@ -24,17 +24,17 @@ from apps.runs.choices import RunState
 from apps.runs.models import Fingerprint, Run
 from apps.runs.services.fingerprints import ignored_params_of_run, parts_of
 from apps.runs.services.ignored_params import count_parameter, ignore_parameter
-from apps.trackers.mlflow.services.verdict_tags import publishes_verdict, queue_verdict_tag
+from apps.trackers.registry import accepts_verdict, queue_verdict
 
 _ANONYMOUS = Requester(None, Visibility(False, None, frozenset()), reads=False)
-# What a person decided is said instead of what was found.
+# A decision replaces the verdict.
 _DECISION_TEXTS = {FindingState.INTENTIONAL: "on purpose", FindingState.DISMISSED: "no repeat"}
 
 
 def publish_verdict(*, run: Run, question: Question, found: Finding, recorded: DuplicateFinding | None) -> None:
     """Queue the verdict of a run for its trackers, where they accept verdicts."""
-    if publishes_verdict(run):
-        queue_verdict_tag(run=run, text=_text(run.lab, question, found, recorded))
+    if accepts_verdict(run):
+        queue_verdict(run, _text(run.lab, question, found, recorded))
 
 
 def _text(lab: Lab, question: Question, found: Finding, recorded: DuplicateFinding | None) -> str:
@@ -48,7 +48,7 @@ def _text(lab: Lab, question: Question, found: Finding, recorded: DuplicateFindi
 
 
 MAX_REASON = 400
-_AFTER_RECOUNT_US = 5 * US_PER_S  # keys are written anew first
+_AFTER_RECOUNT_US = 5 * US_PER_S  # the keys are rewritten first
 DECISIONS = (FindingState.CONFIRMED, FindingState.INTENTIONAL, FindingState.DISMISSED)
 
 
@@ -134,19 +134,19 @@ def decide(
     Raises InvalidInput, NotFound for a finding of another lab, Conflict for a decided one or one of other people.
     """
     if state not in DECISIONS:
-        raise InvalidInput("Nothing was chosen to do.", field="do", hint="Use one of the buttons.")
+        raise InvalidInput("Unknown decision.", field="action", hint="Use one of the buttons.")
     if len(reason) > MAX_REASON or is_unstorable(reason):
-        raise InvalidInput(f"A reason is text of at most {MAX_REASON} characters.", field="reason")
+        raise InvalidInput(f"Enter a reason of at most {MAX_REASON} characters.", field="reason")
     if state == FindingState.DISMISSED and not reason:
-        raise InvalidInput("Say why it is no repeat.", field="reason", hint="One sentence helps who reads it later.")
+        raise InvalidInput("Give a reason why it is no duplicate.", field="reason", hint="One sentence is enough.")
     findings = _lock_findings(lab, finding_ids, by, is_manager)
     for finding in findings:
         if finding.state not in (FindingState.OPEN, state):
-            raise Conflict(f"{finding.run.name} was decided already.", field="line", hint="Undo that decision first.")
+            raise Conflict(f"{finding.run.name} is already decided.", field="item", hint="Reopen it first.")
     for finding in findings:
         finding.state, finding.reason, finding.decided_by, finding.decided_us = state, reason, by, now
         finding.save(update_fields=["state", "reason", "decided_by", "decided_us"])
-        enqueue(kind="preflight.judge", key=str(finding.run_id))  # trackers say what was decided
+        enqueue(kind="preflight.judge", key=str(finding.run_id))  # trackers receive the decision
     details = {"state": state.value, "reason": reason, "runs": [str(finding.run.uuid) for finding in findings]}
     audit.record(lab=lab, by=by, action=Act.DECIDED, subject=_subject(findings), details=details, now=now)
     return findings
@@ -186,7 +186,7 @@ def _project_of(finding: DuplicateFinding, name: str) -> Project:
     project = finding.run.charged_project or finding.run.project
     if project is None:
         raise InvalidInput(
-            "Nobody is charged for this run, so no project can ignore its parameters.", field="name",
+            "This run is unattributed, so no project can ignore its parameters.", field="name",
             hint="Claim the run for a project first.",
         )  # fmt: skip
     row = Fingerprint.objects.filter(run=finding.run).first()
@@ -203,16 +203,16 @@ def _record(finding: DuplicateFinding, act: Act, project: Project, name: str, by
 def _lock_findings(lab: Lab, ids_param: Iterable[int], by: User, is_manager: bool) -> list[DuplicateFinding]:
     ids = sorted(set(ids_param))
     if not ids:
-        raise InvalidInput("No line was chosen.", field="line", hint="Tick the findings first.")
+        raise InvalidInput("No findings selected.", field="item", hint="Select at least one finding.")
     audit.hold(lab)
     rows = DuplicateFinding.objects.select_for_update(of=("self",)).select_related("run", "original").order_by("pk")
     findings = list(rows.filter(lab=lab, pk__in=ids))
     if len(findings) < len(ids):
-        raise NotFound("There is no such finding in your lab.", hint=f"See {reverse('duplicates')} for those there are.")
+        raise NotFound("No such finding in your lab.", hint=f"See {reverse('duplicates')} for the findings of the lab.")
     if not is_manager and any(by.pk not in (finding.run.user_id, finding.original.user_id) for finding in findings):
         raise Conflict(
-            "One of these is between other people's runs.", field="line",
-            hint="They decide, and PIs and admins of the lab. Choose your own.",
+            "One of these findings is about runs of other people.", field="item",
+            hint="Select findings of your own runs, or ask a PI or an admin of the lab.",
         )  # fmt: skip
     return findings
 

@@ -97,11 +97,11 @@ def record_outcome(
     """
     preflight = Preflight.objects.select_for_update().filter(lab=lab, uuid=uuid).first()
     if preflight is None or (preflight.user_id, preflight.node_uuid) != (by.pk if by else None, node_uuid):
-        raise NotFound("You asked no such question.", hint="Take 'asked' from the answer of POST preflight/.")
+        raise NotFound("You made no such duplicate check.", hint="Use 'asked' of the response of POST preflight/.")
     if preflight.outcome == outcome:
         return preflight
     if preflight.outcome == Outcome.PROCEEDED:
-        raise Conflict("This run went on already.", field="outcome", hint="Ask anew before the next start.")
+        raise Conflict("This run has already proceeded.", field="outcome", hint="Check again before the next start.")
     preflight.outcome, preflight.outcome_us = outcome, now
     preflight.save(update_fields=["outcome", "outcome_us"])
     if outcome == Outcome.STOPPED:

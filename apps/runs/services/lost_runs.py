@@ -1,8 +1,9 @@
-"""Runs of which nothing is heard any more: given up after a while, and revived by any word of them.
+"""Detection of lost runs, and their recovery.
 
-A run that goes on shows in the windows of its node. Where the node went on for LOST_AFTER_US without it, it is lost. A node
-that is silent altogether loses no run: nobody knows. A run of no node, or of a scheduler or MLflow, which tell of its end,
-is lost when neither a word of it nor a window of any node came for SILENT_AFTER_US.
+A running run appears in the windows of its node. It is lost when the node sends windows without it for LOST_AFTER_US. A node
+that sends no windows loses no run: the state of its runs is unknown. A run without a node, or one whose scheduler or tracker
+reports its end, is lost when neither a report of it nor a window of any node arrives for SILENT_AFTER_US. Any new report or
+window recovers a lost run.
 """
 
 from collections.abc import Iterable
@@ -15,7 +16,7 @@ from apps.core.sql import fetch_rows
 from apps.core.units import US_PER_HOUR, US_PER_S
 from apps.fleet.models import Node
 from apps.ingest.models import Consumer
-from apps.runs.choices import RunState, Source
+from apps.runs.choices import SOURCES_THAT_REPORT_ENDS, RunState
 from apps.runs.models import Run
 
 LOST_AFTER_US = 15 * 60 * US_PER_S
@@ -41,7 +42,11 @@ def detect_lost_runs(*, lab: Lab, now: int) -> None:
 
 def _check_runs(lab: Lab, runs: list[Run], now: int) -> None:
     consumers = dict(Consumer.objects.filter(lab=lab, run_uuid__in=[run.uuid for run in runs]).values_list("run_uuid", "pk"))
-    with_node = [run for run in runs if run.node_id is not None and not run.scheduler and run.reported_by != Source.MLFLOW]
+    with_node = [
+        run
+        for run in runs
+        if run.node_id is not None and not run.scheduler and run.reported_by not in SOURCES_THAT_REPORT_ENDS
+    ]
     last_windows: dict[UUID, int] = {}
     newest_windows: dict[int, int] = {}
     for node in Node.objects.filter(pk__in={run.node_id for run in with_node}):

@@ -14,11 +14,11 @@ from apps.accounts.authentication import BadToken, tracker_token
 from apps.core.clock import now_us
 from apps.core.errors import Forbidden, LabCarbonError, NotAuthenticated, NotFound, TooLarge
 from apps.core.locks import write_lock
-from apps.trackers.choices import Channel
+from apps.trackers.codecarbon.choices import Channel
+from apps.trackers.codecarbon.models import CodeCarbonSource
 from apps.trackers.codecarbon.parsing import parse_json
 from apps.trackers.codecarbon.services.receive import save_message, start_run
 from apps.trackers.codecarbon.services.tokens import source_of
-from apps.trackers.models import CodeCarbonSource
 
 MAX_BODY = 64 << 10
 RUNS = frozenset({"runs", "run"})

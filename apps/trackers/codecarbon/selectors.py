@@ -7,7 +7,7 @@ from django.db.models import Count, F, Q, QuerySet, Sum
 from apps.accounts.models import Lab
 from apps.core.sql import as_int, fetch_rows, uuid_param
 from apps.runs.models import Run
-from apps.trackers.models import CodeCarbonPost, CodeCarbonRun, CodeCarbonSource, SharedMachine
+from apps.trackers.codecarbon.models import CodeCarbonPost, CodeCarbonRun, CodeCarbonSource, SharedMachine
 
 
 @dataclass(frozen=True)

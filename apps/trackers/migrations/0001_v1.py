@@ -122,9 +122,9 @@ class Migration(migrations.Migration):
                             "channel",
                             models.SmallIntegerField(
                                 choices=[
-                                    (1, "An interval over its API"),
-                                    (2, "A whole run over its HTTP output"),
-                                    (3, "A whole run from its file"),
+                                    (1, "Interval, sent to the API"),
+                                    (2, "Whole run, sent by the HTTP output"),
+                                    (3, "Whole run, imported from a file"),
                                 ],
                                 db_column="door",
                             ),
@@ -254,7 +254,7 @@ class Migration(migrations.Migration):
                             "sign_in",
                             models.CharField(
                                 choices=[
-                                    ("none", "Nothing: it lets everybody in"),
+                                    ("none", "None (open server)"),
                                     ("password", "User and password"),
                                     ("token", "Bearer token"),
                                 ],
@@ -486,11 +486,11 @@ class Migration(migrations.Migration):
                             "outcome",
                             models.CharField(
                                 choices=[
-                                    ("taken", "Read and known by its content"),
-                                    ("too_large", "Too large to be read over the network"),
-                                    ("too_many", "More than are read of one run"),
-                                    ("elsewhere", "Lies where MLflow does not hand files out"),
-                                    ("unreadable", "Could not be read"),
+                                    ("taken", "Hashed and registered"),
+                                    ("too_large", "Too large to read over the network"),
+                                    ("too_many", "Over the limit per run"),
+                                    ("elsewhere", "Not served by MLflow"),
+                                    ("unreadable", "Not readable"),
                                 ],
                                 max_length=12,
                             ),

@@ -14,8 +14,8 @@ from apps.core.http_client import HttpResponse, OutboundError, send_request
 from apps.core.intervals import datetime_to_us
 from apps.core.units import US_PER_S
 from apps.core.url_allowlist import Address, Allowlist
-from apps.trackers.choices import SignIn
 from apps.trackers.mlflow.artifact_files import PROXY
+from apps.trackers.mlflow.choices import SignIn
 
 API = "/api/2.0/mlflow"
 TIMEOUT_S = 8.0

@@ -17,12 +17,12 @@ from apps.core.text import is_unstorable
 from apps.core.units import PPM
 from apps.fleet.models import Node, Site
 from apps.runs.models import ExternalId
-from apps.trackers.choices import Channel
+from apps.trackers.codecarbon.choices import Channel
+from apps.trackers.codecarbon.models import CodeCarbonPost, CodeCarbonRun
 from apps.trackers.codecarbon.parsing import Reading, parse_reading
 from apps.trackers.codecarbon.services.process import TOOL, process_run
 from apps.trackers.codecarbon.services.receive import save_message
 from apps.trackers.codecarbon.services.tokens import source_for_files
-from apps.trackers.models import CodeCarbonPost, CodeCarbonRun
 
 REQUIRED = ("timestamp", "run_id", "duration", "cpu_energy", "ram_energy")
 MAX_ROWS = 100_000

@@ -17,7 +17,8 @@ from apps.ingest.services import accept_declared
 from apps.runs.choices import RunState, Source
 from apps.runs.models import ExternalId, Run
 from apps.runs.services.runs import RunFacts, put_run
-from apps.trackers.choices import Channel
+from apps.trackers.codecarbon.choices import Channel
+from apps.trackers.codecarbon.models import CodeCarbonInterval, CodeCarbonPost, CodeCarbonRun, SharedMachine
 from apps.trackers.codecarbon.parsing import (
     COMPONENTS,
     Interval,
@@ -27,7 +28,6 @@ from apps.trackers.codecarbon.parsing import (
     place_interval,
     same_readings,
 )
-from apps.trackers.models import CodeCarbonInterval, CodeCarbonPost, CodeCarbonRun, SharedMachine
 
 
 def detect_shared_machine(interval: CodeCarbonInterval) -> int:

@@ -9,9 +9,9 @@ from django.db import connection, transaction
 from apps.core.errors import InvalidInput
 from apps.core.jobs import enqueue
 from apps.core.sql import fetch_rows, uuid_param
-from apps.trackers.choices import Channel
+from apps.trackers.codecarbon.choices import Channel
+from apps.trackers.codecarbon.models import CodeCarbonRun, CodeCarbonSource
 from apps.trackers.codecarbon.parsing import hardware_signature, short_facts
-from apps.trackers.models import CodeCarbonRun, CodeCarbonSource
 
 PROCESS = "trackers.codecarbon"
 

@@ -15,7 +15,7 @@ from apps.core.units import PPM
 from apps.fleet.models import Node, Site
 from apps.fleet.selectors import TRACKER
 from apps.fleet.services import register_node
-from apps.trackers.models import CodeCarbonSource
+from apps.trackers.codecarbon.models import CodeCarbonSource
 
 MAX_PUE_PPM = 10 * PPM
 _TOOL = "CodeCarbon"
@@ -55,7 +55,7 @@ def create_codecarbon_token(
         )
     _check_same_lab(lab, project, node, site)
     token, text = new_token(
-        kind=TokenKind.CC, lab=lab, scopes=(), now=now, name=cleaned_name, made_by=by, expires_us=expires_us,
+        kind=TokenKind.TRACKER, lab=lab, scopes=(), now=now, name=cleaned_name, made_by=by, expires_us=expires_us,
         node_uuid=node.uuid if node else None,
     )  # fmt: skip
     source = CodeCarbonSource.objects.create(
@@ -68,7 +68,8 @@ def create_codecarbon_token(
         created_us=now,
     )
     details = {
-        "kind": str(TokenKind.CC), "name": cleaned_name, "project": project.slug, "node": str(node.uuid) if node else "",
+        "kind": str(TokenKind.TRACKER), "name": cleaned_name, "project": project.slug,
+        "node": str(node.uuid) if node else "",
         "client_pue_ppm": client_pue_ppm, "expires_us": expires_us,
     }  # fmt: skip
     audit.record(lab=lab, by=by, action=Act.TOKEN_CREATED, subject=token.public_id, details=details, now=now)

@@ -6,8 +6,8 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.urls import reverse
 
+from apps.trackers.mlflow.models import MlflowSource
 from apps.trackers.mlflow.services.polling import poll_source
-from apps.trackers.models import MlflowSource
 
 PAUSE_S = 5.0
 

@@ -14,10 +14,10 @@ from apps.artifacts.parsing import MAX_PATH, ArtifactRow, CopyRow, EdgeRow
 from apps.artifacts.services.register import register, save_edges
 from apps.core.clock import now_us
 from apps.core.units import US_PER_HOUR, US_PER_S
-from apps.trackers.choices import FileOutcome
 from apps.trackers.mlflow.artifact_files import FileEntry, entries, kind_of, models_of, proxied_path
+from apps.trackers.mlflow.choices import FileOutcome
 from apps.trackers.mlflow.client import MlflowError, Server
-from apps.trackers.models import MlflowFile, MlflowRun, MlflowSource
+from apps.trackers.mlflow.models import MlflowFile, MlflowRun, MlflowSource
 
 MAX_FILE_BYTES = 10**9
 MAX_RUN_BYTES, MAX_RUN_FILES = 8 * 10**9, 100

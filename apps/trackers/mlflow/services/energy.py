@@ -12,8 +12,8 @@ from apps.fleet.selectors import TRACKER, measured_nodes
 from apps.ingest.calc import FUTURE_US, WindowIn
 from apps.ingest.models import EnergyWindow
 from apps.ingest.services import accept_declared
+from apps.trackers.mlflow.models import MlflowRun, MlflowSeries
 from apps.trackers.mlflow.power import EnergyPiece, Progress, Sample, gpu_of, sample_of, split_into_minutes
-from apps.trackers.models import MlflowRun, MlflowSeries
 
 EPOCH = "mlflow"
 CARD = "mlflow_gpu"  # in a device's facts: which card of its machine it stands for

@@ -7,10 +7,10 @@ from apps.runs.metric_parsing import Point, as_points
 from apps.runs.models import Metric
 from apps.runs.services.metrics import add_points
 from apps.trackers.mlflow.client import Server
+from apps.trackers.mlflow.models import MlflowRun, MlflowSeries
 from apps.trackers.mlflow.parsing import US_PER_MS, Latest, TrackedRun, numbered, read_points
 from apps.trackers.mlflow.power import GAP_US, gpu_of
 from apps.trackers.mlflow.services.energy import accepts_power, record_power
-from apps.trackers.models import MlflowRun, MlflowSeries
 
 SYSTEM = "system/"  # of MLflow's own measurements only the watts are read
 _NAME = 200

@@ -15,13 +15,13 @@ from apps.core.clock import now_us
 from apps.core.errors import InvalidInput
 from apps.core.units import US_PER_HOUR, US_PER_S
 from apps.trackers.mlflow.client import MlflowError, OutOfTime, Server
+from apps.trackers.mlflow.models import MlflowRun, MlflowSource
 from apps.trackers.mlflow.parsing import TrackedRun, project_for, read_run
 from apps.trackers.mlflow.services.artifacts import read_files
 from apps.trackers.mlflow.services.metrics import read_metrics
 from apps.trackers.mlflow.services.runs import METRICS, import_run
 from apps.trackers.mlflow.services.servers import server_of
 from apps.trackers.mlflow.services.verdict_tags import write_verdict_tags
-from apps.trackers.models import MlflowRun, MlflowSource
 
 EVERY_US = 60 * US_PER_S
 MAX_WAIT_US = US_PER_HOUR

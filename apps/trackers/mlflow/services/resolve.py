@@ -7,8 +7,8 @@ from apps.fleet.models import Node
 from apps.fleet.selectors import measured_nodes
 from apps.runs.models import Run
 from apps.runs.services.updates import External, run_by_external_id
+from apps.trackers.mlflow.models import MlflowRun, MlflowSource
 from apps.trackers.mlflow.parsing import TrackedRun
-from apps.trackers.models import MlflowRun, MlflowSource
 
 TOOL = "mlflow"
 

@@ -15,9 +15,9 @@ from apps.runs.models import Fingerprint, Run
 from apps.runs.services.fingerprints import fingerprint_from_tracker, typed_params
 from apps.runs.services.runs import RunFacts, put_run
 from apps.runs.services.updates import External, RunUpdate, save_update, touch
+from apps.trackers.mlflow.models import MlflowRun, MlflowSource
 from apps.trackers.mlflow.parsing import HOST, US_PER_MS, TrackedRun, from_scratch, select_params, select_tags
 from apps.trackers.mlflow.services.resolve import TOOL, RunResolution
-from apps.trackers.models import MlflowRun, MlflowSource
 
 FUTURE_US = 24 * US_PER_HOUR
 METRICS = "Its metrics: "  # begins a problem that the next reading may mend

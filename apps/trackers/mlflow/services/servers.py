@@ -17,9 +17,10 @@ from apps.core.url_allowlist import parse_address
 from apps.fleet.models import Node, Site
 from apps.fleet.selectors import TRACKER
 from apps.fleet.services import register_node
-from apps.trackers.choices import Act, SignIn
+from apps.trackers.choices import Act
+from apps.trackers.mlflow.choices import SignIn
 from apps.trackers.mlflow.client import MlflowError, OutOfTime, Server
-from apps.trackers.models import MlflowExperiments, MlflowSource
+from apps.trackers.mlflow.models import MlflowExperiments, MlflowSource
 
 POLL = "trackers.mlflow"
 MAX_PATTERNS = 50

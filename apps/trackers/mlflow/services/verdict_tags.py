@@ -10,9 +10,9 @@ from apps.core.jobs import enqueue
 from apps.core.units import US_PER_S
 from apps.runs.models import Run
 from apps.trackers.mlflow.client import MlflowError, OutOfTime, Server
+from apps.trackers.mlflow.models import MlflowRun, MlflowSource
 from apps.trackers.mlflow.parsing import LINK, VERDICT
 from apps.trackers.mlflow.services.servers import server_of
-from apps.trackers.models import MlflowRun, MlflowSource
 
 WRITE_TAGS = "trackers.mlflow_tell"
 NO_VERDICT = "none"  # what is said where something was said before and no longer holds

@@ -1,31 +1,17 @@
-"""Jobs of trackers."""
+"""Jobs of MLflow."""
 
 from apps.core.jobs import enqueue, job
-from apps.trackers.codecarbon.services.process import QUIET_CHECK, mark_quiet_run_lost_now, process_run
-from apps.trackers.codecarbon.services.receive import PROCESS
+from apps.trackers.mlflow.models import MlflowSource
 from apps.trackers.mlflow.services.polling import poll_source
 from apps.trackers.mlflow.services.servers import POLL
 from apps.trackers.mlflow.services.verdict_tags import WRITE_TAGS, write_verdict_tags
-from apps.trackers.models import MlflowSource
 
 POLL_AGAIN = "trackers.mlflow_again"
 
 
-@job(PROCESS)
-def codecarbon_job(key: str) -> None:
-    """Process the CodeCarbon messages of run ``key``."""
-    process_run(pk=int(key))
-
-
-@job(QUIET_CHECK)
-def quiet_job(key: str) -> None:
-    """Mark run ``key`` as lost if no message arrives any more."""
-    mark_quiet_run_lost_now(pk=int(key))
-
-
 @job(POLL)
 def poll_job(key: str) -> None:
-    """Poll MLflow server ``key`` and schedule the next poll. A disabled or removed server is not polled."""
+    """Poll server ``key`` and schedule the next poll. A disabled or removed server is not polled."""
     source = MlflowSource.objects.select_related("lab", "node", "project").filter(pk=int(key), enabled=True).first()
     if source is None or source.removed_us is not None:
         return
@@ -41,7 +27,7 @@ def poll_again_job(key: str) -> None:
 
 @job(WRITE_TAGS)
 def write_verdict_tags_job(key: str) -> None:
-    """Write waiting verdicts to MLflow server ``key``; failures are retried with the next polls."""
+    """Write waiting verdicts to server ``key``; failures are retried with the next polls."""
     source = MlflowSource.objects.filter(pk=int(key), enabled=True, removed_us=None).first()
     if source is not None:
         write_verdict_tags(source=source)

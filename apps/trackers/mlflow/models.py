@@ -6,7 +6,7 @@ from django.db.models import F, Q
 from apps.accounts.models import Lab, Project, User
 from apps.fleet.models import Device, Node
 from apps.runs.models import Run
-from apps.trackers.choices import FileOutcome, SignIn
+from apps.trackers.mlflow.choices import FileOutcome, SignIn
 
 
 class MlflowSource(models.Model):

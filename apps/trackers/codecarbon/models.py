@@ -6,7 +6,7 @@ from django.db.models import F, Q
 from apps.accounts.models import Lab, Project, Token
 from apps.fleet.models import Node
 from apps.runs.models import Run
-from apps.trackers.choices import Channel
+from apps.trackers.codecarbon.choices import Channel
 
 
 class CodeCarbonSource(models.Model):
