@@ -235,23 +235,23 @@ def assert_tombstones(day: Day, plan: CleanupPlan, lines: dict[str, int], state:
         assert set(told) == keys_listed(*kinds)
         assert (told["digest"], told["bytes"], told["state"]) == (day.digests[path], day.bytes[path], state)
         assert (told["path"], told["line"], told["plan"]) == (str(day.disk / path), pk, str(plan.uuid))
-        assert told["page"] == f"{day.url}{PLANS}{plan.uuid}/"
+        assert told["page"] == f"{day.url}/artifacts/plans/{plan.uuid}/", "redirects to the page"
 
 
 def assert_pages_say(day: Day, plan: CleanupPlan, lines: dict[str, int], *, in_trash: bool) -> None:
-    """The board, what keeping costs and the plan, of what is there and of what went."""
+    """The board, the storage cost and the plan, of what is there and of what went."""
     there = set(day.items) - set(lines)
     whole = size(sum(day.bytes[path] for path in there))
     kept = _csv(day.get("/artifacts.csv?copies=present"))
     assert {(row["path"], row["digest"]) for row in kept} == {(str(day.disk / path), day.digests[path]) for path in there}
-    assert f"{len(there)} artifacts take {whole}." in _plain(day.get("/artifacts/"))
+    assert f"{len(there)} artifacts · {whole}" in _plain(day.get("/artifacts/"))
     costs = _csv(day.get("/artifacts/storage.csv"))
     assert [sum(int(row[name]) for row in costs) for name in ("copies", "bytes")] == [
         len(there), sum(day.bytes[path] for path in there),
     ]  # fmt: skip
     page = _plain(day.get("/artifacts/storage/"))
-    assert f"Keeping {whole} takes" in page
-    assert f"{len(there)} copies that are there" in page
+    assert f"Storage of {whole}:" in page
+    assert f"{len(there)} present copies" in page
     gone = _csv(day.get(f"/artifacts.csv?state={'scheduled' if in_trash else 'tombstone'}"))
     assert {(row["digest"], int(row["bytes"])) for row in gone} == {(day.digests[path], day.bytes[path]) for path in lines}
     lead = f"{'in the trash' if in_trash else 'deleted'}: {len(lines)}"

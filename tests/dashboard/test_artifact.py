@@ -428,7 +428,7 @@ def test_a_run_says_what_it_made_and_read(lab: SmallLab, owner: Client) -> None:
     assert re.search(r"produced.*used", page, re.DOTALL)
     register_rows(lab, *(row(f"m{i}", runs=[edge(run)]) for i in range(30)))
     page = text_of(owner.get(address))
-    assert "The latest 20 of 32" in page
+    assert "Latest 20 of 32" in page
     assert f'href="/artifacts/?run={run.uuid}"' in page
     assert queries(owner, address) <= few + 1
     assert Run.objects.count() == 1

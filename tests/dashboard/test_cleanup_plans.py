@@ -347,7 +347,7 @@ def test_what_was_typed_of_days_comes_back_after_a_mistake(lab: SmallLab, owner:
 @pytest.mark.parametrize(
     ("data", "words"),
     [
-        ({"action": "create"}, "Choose a node"), ({"action": "create", "node": "nope"}, "No such node"),
+        ({"action": "create"}, "Choose a node"), ({"action": "create", "node": "nope"}, 'href="#create-node"'),
         ({"action": "create", "node": str(uuid4())}, "No such node"),
         ({"action": "create", "project": "nope"}, "No such project"),
         ({"action": "retention", "days:intermediate": "soon"}, 'data-field-error="days:intermediate"'),

@@ -34,7 +34,7 @@ _LEAVE_ACTIONS = {
 _RELOAD_HINT = "Load the page again."
 # States that block other states: message and hint.
 _BLOCKED_STATES = {
-    ArtifactState.SCHEDULED: ("This artifact is in an open cleanup plan.", "Object in the plan, or pin, hold or promote it."),
+    ArtifactState.SCHEDULED: ("This artifact is in an open cleanup plan.", "Object in the plan, or pin, hold or promote it"),
     ArtifactState.TOMBSTONE: ("All copies of this artifact were deleted.", _RELOAD_HINT),
 }  # fmt: skip
 _CANDIDATE_CONFLICTS = {

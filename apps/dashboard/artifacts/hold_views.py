@@ -25,9 +25,9 @@ def holds(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
             messages.success(request, form.message)
             return HttpResponseRedirect(form.next_address)
     place = cast("PlaceHoldForm", forms["place"])
-    holds_shown = holds_page(
+    page_data = holds_page(
         lab=visitor.lab, on=place.subject, user=visitor.user, can_write=visitor.can_write,
         can_manage=visitor.can_manage, now=visitor.now,
     )  # fmt: skip
-    context = {"page": holds_shown, "forms": forms}
+    context = {"page": page_data, "forms": forms}
     return render(request, "dashboard/artifacts/holds.html", context, status=forms.status)

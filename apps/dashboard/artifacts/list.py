@@ -283,12 +283,12 @@ def _formats(lab: Lab) -> list[str]:
 
 
 def _sort(name: str, query: ArtifactQuery, address: Any) -> Sort:
-    now = {f"-{name}": "descending", name: "ascending"}.get(query.filters["sort"], "")
+    direction = {f"-{name}": "descending", name: "ascending"}.get(query.filters["sort"], "")
     first = name if name in ("name", "metric") else f"-{name}"
-    other = {"descending": name, "ascending": f"-{name}"}.get(now, first)
+    other = {"descending": name, "ascending": f"-{name}"}.get(direction, first)
     if name == "metric" and query.search.metric and not is_lower_better(query.search.metric):
-        now = {"ascending": "descending", "descending": "ascending"}.get(now, "")  # a higher value is better
-    return Sort(address(sort=other), now)
+        direction = {"ascending": "descending", "descending": "ascending"}.get(direction, "")  # a higher value is better
+    return Sort(address(sort=other), direction)
 
 
 def artifact_rows(artifacts: Sequence[Artifact], values: Mapping[int, float] | None = None) -> list[ArtifactRow]:
