@@ -10,7 +10,7 @@ from apps.runs.models import Run
 class Preflight(models.Model):
     """One question and what was answered. ``matches``: UUIDs of the runs it rested on, the first one first.
 
-    ``f1`` and ``f1_weak`` are the keys of the work asked about (null: a part was unknown).
+    ``f1`` and ``f1_weak`` are the keys of the checked work (null: a part is unknown).
     """
 
     lab = models.ForeignKey(Lab, on_delete=models.CASCADE, related_name="+", db_index=False)

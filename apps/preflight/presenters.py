@@ -71,15 +71,15 @@ def emission_of(figure: Figure | None) -> int | None:
 
 
 def present_matches(
-    lab: Lab, question: Question, found: Finding, requester: Requester
+    lab: Lab, question: Question, judgement: Finding, requester: Requester
 ) -> tuple[list[PresentedMatch], dict[str, Any] | None]:
     """Return the first matches and the energy estimate of this recipe. Four queries for any number of matches."""
     matches = (
-        found.matches[:MAX_MATCHES]
-        if found.level != Level.SILENT or found.verdict == Verdict.SAME_RUN
-        else found.matches[:1]
+        judgement.matches[:MAX_MATCHES]
+        if judgement.level != Level.SILENT or judgement.verdict == Verdict.SAME_RUN
+        else judgement.matches[:1]
     )
-    alike = [match.past.uuid for match in found.alike[:MAX_ESTIMATE_RUNS]]
+    alike = [match.past.uuid for match in judgement.alike[:MAX_ESTIMATE_RUNS]]
     uuids = [match.past.uuid for match in matches]
     figures = figures_of_runs(lab, [*uuids, *(uuid for uuid in alike if uuid not in uuids)])
     runs = runs_by_uuid(lab, uuids)
@@ -150,10 +150,10 @@ def _failure(run: Run, requester: Requester) -> dict[str, str | None]:
     return {"class": run.failure, "text": text if requester.reads and text else None}
 
 
-def sentence(found: Finding, presented: Sequence[PresentedMatch], zone: str) -> str:
+def sentence(judgement: Finding, presented: Sequence[PresentedMatch], zone: str) -> str:
     """Return one sentence for a terminal, '' for a silent verdict."""
-    unseeded = bool(found.matches) and found.matches[0].relation.seeds == Seeds.UNSET
-    start = opening(found.verdict, found.certainty, unseeded)
+    unseeded = bool(judgement.matches) and judgement.matches[0].relation.seeds == Seeds.UNSET
+    start = opening(judgement.verdict, judgement.certainty, unseeded)
     if not presented:
         return f"{start}." if start else ""
     first = presented[0]

@@ -1,4 +1,4 @@
-"""How alike two pieces of work are: part by part, then as a tier (docs/fingerprint.md). Pure."""
+"""Similarity of two works: part by part, then as a tier (docs/fingerprint.md). Pure."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ TOLERANCE = 1e-6  # relative: two numbers that print alike are no two experiment
 
 
 class Likeness(IntEnum):
-    """What is known of a part of two works. Unknown never matches."""
+    """Relation of a part of two works. UNKNOWN never matches."""
 
     DIFFERENT = 0
     UNKNOWN = 1
@@ -24,7 +24,7 @@ class Likeness(IntEnum):
 
 
 class Seeds(IntEnum):
-    """What is known of the seeds of two works."""
+    """Relation of the seeds of two works."""
 
     UNKNOWN = 0
     OTHER = 1
@@ -37,7 +37,7 @@ class Seeds(IntEnum):
 
 
 class Kind(IntEnum):
-    """How much two works have in common; F1N is F1 but for comments and format."""
+    """Common parts of two works. F1N is F1 except comments and format."""
 
     NOTHING = 0
     F4 = 1
@@ -49,7 +49,7 @@ class Kind(IntEnum):
 
 @dataclass(frozen=True)
 class Part:
-    """A part's hash by content, and by what can be seen at once; '' is unknown."""
+    """Hash of a part by content, and by names, sizes and times; '' is unknown."""
 
     verified: str = ""
     weak: str = ""
@@ -61,8 +61,10 @@ class Part:
 
 @dataclass(frozen=True)
 class Work:
-    """What a run does: the parts of its fingerprint. ``None`` is unknown; no ``seeds`` are known to be unset;
-    ``told`` are values that may be told."""
+    """The work of a run: the parts of its fingerprint. ``None`` is unknown; empty ``seeds`` are known to be unset.
+
+    ``plain_values``: values that are stored.
+    """
 
     entry: str = ""
     code: Part = Part()
@@ -78,7 +80,7 @@ class Work:
 
 @dataclass(frozen=True)
 class Question:
-    """A piece of work about to start (or, judged later, a run at its start). ``now``: that moment, µs."""
+    """A work before its start (or a run, judged as of its start). ``now``: time of the start, µs."""
 
     work: Work
     now: int
@@ -93,7 +95,7 @@ class Question:
 
 @dataclass(frozen=True)
 class PastRun:
-    """A run that began before."""
+    """An earlier run."""
 
     uuid: UUID
     work: Work
@@ -111,7 +113,7 @@ class PastRun:
 
 @dataclass(frozen=True)
 class Relation:
-    """How a question and a past run relate. ``changed``: parameters that differ; None: not known of one side."""
+    """Relation of a question and a past run. ``changed``: different parameters; None: unknown for one side."""
 
     code: Likeness
     normal: Likeness
@@ -128,7 +130,7 @@ class Relation:
 
     @property
     def kind(self) -> Kind:
-        """Return how much is the same."""
+        """Return the common parts as a kind."""
         if not (self.data.matches and self.start.matches):
             return Kind.NOTHING
         if self.same_params and self.code.matches:
@@ -141,7 +143,7 @@ class Relation:
 
     @property
     def weak(self) -> tuple[str, ...]:
-        """Return the parts that rest on what can be seen at once."""
+        """Return the parts that were compared by names, sizes and times."""
         code = self.code if self.code.matches else max(self.code, self.normal)
         parts = {"code": code, "data": self.data, "start": self.start}
         return tuple(name for name, likeness in parts.items() if likeness == Likeness.POSSIBLE)
@@ -152,8 +154,9 @@ class Relation:
 
 
 def compare_parts(own: Part, other: Part) -> Likeness:
-    """Return how alike a part is. Contents that differ are different whatever names, sizes and times say; names, sizes or
-    times that differ say nothing of contents."""
+    """Return the relation of a part. Different contents are different for any names, sizes and times. Different names, sizes
+    or times say nothing about contents.
+    """
     if own.verified and other.verified:
         return Likeness.SAME if own.verified == other.verified else Likeness.DIFFERENT
     return Likeness.POSSIBLE if own.weak and own.weak == other.weak else Likeness.UNKNOWN
@@ -189,14 +192,14 @@ def _slight(own: Work, other: Work, name: str) -> bool:
 
 
 def is_nearly_equal(own: Any, other: Any) -> bool:
-    """Return whether two values are numbers, one of them no whole number, that differ by 1e-6 of their size at most."""
+    """Return whether two values are numbers, at least one not whole, with a relative difference of at most 1e-6."""
     are_numbers = all(isinstance(value, int | float) and not isinstance(value, bool) for value in (own, other))
     are_integers = isinstance(own, int) and isinstance(other, int)
     return are_numbers and not are_integers and isclose(own, other, rel_tol=TOLERANCE)
 
 
 def relate(own: Work, other: Work) -> Relation:
-    """Return how two works relate."""
+    """Return the relation of two works."""
     changed = _changed(own, other)
     return Relation(
         code=compare_parts(own.code, other.code),
@@ -211,7 +214,7 @@ def relate(own: Work, other: Work) -> Relation:
 
 
 def remove_ignored(work_params: Mapping[str, str] | None, ignored: Iterable[str]) -> dict[str, str] | None:
-    """Return parameters less those that a project does not count."""
+    """Return the parameters that a project compares."""
     if work_params is None:
         return None
     excluded = set(ignored)

@@ -26,14 +26,14 @@ _ByBasis = Mapping[SimilarityBasis, Sequence[FineTuningRun]]
 
 
 def suggest_reuse(
-    lab: Lab, row: Fingerprint, found: Finding, requester: Requester, tags: Mapping[str, object]
+    lab: Lab, row: Fingerprint, judgement: Finding, requester: Requester, tags: Mapping[str, object]
 ) -> list[dict[str, Any]]:
     """Return up to three fine-tuning candidates, with the energy and the saving of fine-tuning in this lab.
 
     Order: similarity, then saving. The list is empty for a duplicate, for a run that starts from a model, and for a
     requester who may not read runs.
     """
-    if found.verdict != Verdict.NONE or row.start_name not in ("", SCRATCH) or not requester.reads:
+    if judgement.verdict != Verdict.NONE or row.start_name not in ("", SCRATCH) or not requester.reads:
         return []
     models = find_reusable(lab, terms_of_row(row, tags), limit=MAX_SUGGESTIONS)
     makers = [model.producing_run for model in models if model.producing_run is not None]

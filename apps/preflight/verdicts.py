@@ -20,7 +20,7 @@ FINISHED_OR_RUNNING = frozenset({RunState.FINISHED, RunState.RUNNING})
 
 @dataclass(frozen=True)
 class Match:
-    """A past run and how it relates to the question."""
+    """A past run and its relation to the question."""
 
     past: PastRun
     relation: Relation
@@ -35,7 +35,7 @@ class Match:
 
     @property
     def exact(self) -> bool:
-        """Return whether the same result is expected. Without a seed it is the same work with other numbers."""
+        """Return whether the same result is expected. Without a seed the work is the same, but its numbers differ."""
         return self.kind == Kind.F1 and self.relation.seeds == Seeds.SAME
 
 
@@ -69,7 +69,8 @@ def judge(question: Question, past_runs: Iterable[PastRun]) -> Finding:
 
 
 def _is_same_run(question: Question, past: PastRun) -> bool:
-    """The same id of the same tool; or the same curves at the same time. A seeded repeat has the same curves too, later."""
+    """Return whether both are one run: the same external id, or the same curves at the same time (a seeded duplicate has
+    them later)."""
     if question.external is not None and question.external in past.external and past.uuid != question.run:
         return True
     is_simultaneous = abs(question.now - past.started_us) <= SERIES_US
@@ -77,7 +78,7 @@ def _is_same_run(question: Question, past: PastRun) -> bool:
 
 
 def _is_same_work(question: Question, past: PastRun) -> bool:
-    """Return whether both are parts of one piece of work: itself, parent and child, folds of one parent, ranks of a job."""
+    """Return whether both are parts of one work: itself, parent and child, folds of one parent, ranks of a job."""
     if past.uuid in (question.run, question.parent):
         return True
     if past.parent is not None and past.parent in (question.run, question.parent):
@@ -90,7 +91,7 @@ Rule = Callable[[Question, Sequence[Match]], Finding | None]
 
 
 def _verdict(question: Question, matches: Sequence[Match]) -> Finding:
-    """Look for each verdict in order; what is verified comes before what is only possible."""
+    """Evaluate the verdicts in order. Verified matches come before possible ones."""
     certain = [match for match in matches if match.verified]
     for considered in (certain, matches):
         for rule in (_concurrent, _will_fail, _resume, _duplicate):
@@ -103,7 +104,7 @@ def _verdict(question: Question, matches: Sequence[Match]) -> Finding:
 
 
 def _make_finding(verdict: Verdict, matches: Iterable[Match], level: Level) -> Finding | None:
-    """A finding, if there is any match; one that is only possible informs and no more."""
+    """Return a finding if there are matches. A possible one is informational only."""
     ordered = tuple(sorted(matches, key=lambda match: not match.verified))
     if not ordered:
         return None
@@ -123,8 +124,10 @@ def _duplicate(question: Question, matches: Sequence[Match]) -> Finding | None:
 
 
 def _would_fail_again(question: Question, match: Match) -> bool:
-    """Return whether what ended a run would end it again: an error in the code, or a number that the seed decides; GPU
-    memory on the same GPUs. Other versions may mend an error."""
+    """Return whether the cause of a failure recurs: an error in the code, or a number that depends on the seed; GPU memory
+    on the
+    same GPUs. Other versions may correct an error.
+    """
     past, own, other = match.past, question.work, match.past.work
     if match.kind != Kind.F1 or past.state != RunState.FAILED:
         return False
@@ -151,7 +154,7 @@ def _will_fail(question: Question, matches: Sequence[Match]) -> Finding | None:
 
 
 def _resume(question: Question, matches: Sequence[Match]) -> Finding | None:
-    """A crashed run of the same seed with a checkpoint, unless the work was finished since."""
+    """Find a crashed run of the same seed with a checkpoint, unless the work was finished later."""
     same = [match for match in matches if match.kind == Kind.F1]
     if any(match.past.state in FINISHED_OR_RUNNING for match in same):
         return None
@@ -192,7 +195,7 @@ def _sweep(question: Question, matches: Sequence[Match]) -> Finding | None:
 
 
 def _sibling(question: Question, match: Match) -> bool:
-    """The same family with other values of the same parameters, begun within a day."""
+    """Find runs of the same family with other values of the same parameters, started within a day."""
     mine, theirs = question.work.params, match.past.work.params
     if match.kind != Kind.F4 or mine is None or theirs is None or set(mine) != set(theirs):
         return False
@@ -206,7 +209,7 @@ def _unseeded(match: Match) -> bool:
 
 
 def _replicate(question: Question, matches: Sequence[Match]) -> Finding | None:
-    """Other seeds are silent up to five; a repeat without a seed is told from the first on."""
+    """Other seeds are silent up to five. A duplicate without a seed is reported from the first on."""
     completed = [match for match in matches if match.past.state in FINISHED_OR_RUNNING]
     unseeded = [match for match in completed if _unseeded(match)]
     if unseeded:

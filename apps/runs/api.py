@@ -1,4 +1,4 @@
-"""Runs over the API: PUT and PATCH by the client's UUID, GET one or many."""
+"""API of runs: PUT and PATCH by the client's UUID, GET one or many."""
 
 from io import BytesIO
 from typing import Any
@@ -29,7 +29,7 @@ from apps.runs.services.runs import RunFacts, change_run, put_run
 
 
 class PackedJSONParser(JSONParser):
-    """JSON, also packed with gzip as collectors send what is longer than a line."""
+    """Parser of JSON, optionally compressed with gzip."""
 
     def parse(self, stream: Any, media_type: str | None = None, parser_context: Any = None) -> dict[str, Any]:
         body = bounded_body(parser_context["request"], stream)
@@ -38,7 +38,7 @@ class PackedJSONParser(JSONParser):
 
 
 def os_user_visibility(who: Caller) -> CanSee:
-    """Return whether a caller may know the OS user of a run that somebody (by account, None: unknown) started."""
+    """Return a function that says whether the caller may see the OS user of a run of a user id (None: unknown)."""
     role = role_in(who.lab, who.user) if who.user else ""
     everybody = who.node_uuid is not None or may_see_person(role, who.lab.person_view, own=False)
     return lambda user_id: everybody or (who.user is not None and user_id == who.user.pk)
@@ -58,7 +58,7 @@ class RunView(APIView):
 
     @extend_schema(responses=RunDetail)
     def get(self, request: Request, uuid: UUID) -> Response:
-        """Return one run with its fingerprint, metrics, children and how many others are like it."""
+        """Return one run with its fingerprint, metrics, children and numbers of similar runs."""
         who = caller(request)
         run = run_of(who.lab, uuid)
         if run is None:
@@ -67,7 +67,7 @@ class RunView(APIView):
 
     @extend_schema(request=RunBody, responses=RunReply)
     def put(self, request: Request, uuid: UUID) -> Response:
-        """Create or renew a run by the UUID that its client made. Idempotent."""
+        """Create or update a run by the UUID of the client. Idempotent."""
         body = RunBody(data=request.data)
         body.is_valid(raise_exception=True)
         data, who = body.validated_data, caller(request)
@@ -91,7 +91,7 @@ class RunView(APIView):
 
     @extend_schema(request=RunChange, responses=RunReply)
     def patch(self, request: Request, uuid: UUID) -> Response:
-        """Record a run's state, end, exit code and closing energy, or what became known of it."""
+        """Record state, end, exit code and closing energy of a run, or later facts."""
         body = RunChange(data=request.data)
         body.is_valid(raise_exception=True)
         data, who = body.validated_data, caller(request)
@@ -129,7 +129,7 @@ class BulkRunsView(APIView):
         operation_id="runs_bulk",
     )
     def post(self, request: Request) -> Response:
-        """Store up to 1000 finished jobs of a scheduler (docs/slurm.md); answers for each row in order. Idempotent."""
+        """Store up to 1000 finished jobs of a scheduler (docs/slurm.md). The response has one entry per row. Idempotent."""
         who = caller(request)
         body: Any = request.data
         rows = parse_rows(body or b"")  # DRF makes a dict of an empty body
@@ -145,7 +145,7 @@ class RunsView(APIView):
         operation_id="runs_list",
     )
     def get(self, request: Request) -> Response:
-        """List runs by pages, newest first; also filtered by parameters, ``param.<name>=<value>``."""
+        """List runs by pages, newest first. ``param.<name>=<value>`` filters by parameters."""
         who = caller(request)
         pages = RunCursorPagination()
         page = pages.paginate_queryset(filter_runs(who, request.query_params), request, view=self)

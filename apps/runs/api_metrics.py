@@ -25,8 +25,8 @@ from apps.runs.serializers import metric_summary
 from apps.runs.services.metrics import add_points, curve
 
 _PARAMS = [
-    OpenApiParameter("name", OpenApiTypes.STR, description="the metric whose curve is asked for"),
-    OpenApiParameter("shape", OpenApiTypes.STR, enum=["json", "csv"], description="csv: every point, with name"),
+    OpenApiParameter("name", OpenApiTypes.STR, description="name of the metric whose curve is returned"),
+    OpenApiParameter("shape", OpenApiTypes.STR, enum=["json", "csv"], description="csv: all points, requires name"),
 ]
 
 
@@ -44,7 +44,7 @@ class MetricsView(APIView):
         operation_id="run_metrics_add",
     )
     def post(self, request: Request, uuid: UUID) -> Response:
-        """Store up to 10 000 points ``[name, step, value, moment or null]``; of a step told again the last word stays."""
+        """Store up to 10 000 points ``[name, step, value, time or null]``. A repeated step replaces the value."""
         who, now = caller(request), now_us()
         body: Any = request.data
         points = parse_points(body or b"", now=now)  # DRF makes a dict of an empty body
@@ -53,7 +53,7 @@ class MetricsView(APIView):
 
     @extend_schema(parameters=_PARAMS, responses=OpenApiTypes.OBJECT, operation_id="run_metrics")
     def get(self, request: Request, uuid: UUID) -> HttpResponseBase:
-        """Return a run's metrics; with ``name`` a curve of at most 2000 points, extremes kept, or every point as CSV."""
+        """Return the metrics of a run. With ``name``: a curve of at most 2000 points with extremes, or all points as CSV."""
         params = request.query_params
         _check(params)
         run = run_of(caller(request).lab, uuid)
@@ -96,7 +96,7 @@ def _iso(point: Point) -> str:
 
 
 class _Line:
-    """What csv.writer writes into: it hands each line back."""
+    """Target of csv.writer that returns each line."""
 
     def write(self, line: str) -> str:
         return line

@@ -122,9 +122,9 @@ def parse_rows(body: bytes) -> list[PastRun | str]:
         raise InvalidInput("The body must be JSON.", code="parse_error") from error
     rows = content.get("runs") if isinstance(content, dict) else None
     if not isinstance(rows, list) or set(content) != {"runs"}:
-        raise InvalidInput('The body is {"runs": [...]}, nothing else.', field="runs")
+        raise InvalidInput('The body must be {"runs": [...]}.', field="runs")
     if len(rows) > MAX_ROWS:
-        raise InvalidInput(f"{len(rows)} rows are more than {MAX_ROWS}.", field="runs", hint="Send several requests.")
+        raise InvalidInput(f"At most {MAX_ROWS} rows, not {len(rows)}.", field="runs", hint="Send several requests.")
     return [_parsed(row) for row in rows]
 
 
@@ -168,7 +168,7 @@ def moment_us(text: str, field: str) -> int:
     try:
         moment = msgspec.convert(text, type=Moment)
     except msgspec.ValidationError as error:
-        raise InvalidInput(f"{field} {text!r} is no moment like 2026-11-02T08:00:00Z.", field=field) from error
+        raise InvalidInput(f"{field} {text!r} is not a time like 2026-11-02T08:00:00Z.", field=field) from error
     at_us = datetime_to_us(moment)
     if not EARLIEST_US <= at_us <= LATEST_US:
         raise InvalidInput(f"{field} {text!r} is out of range.", field=field)
@@ -182,4 +182,4 @@ def _translate_error(error: msgspec.ValidationError) -> str:
 
 
 def _refuse_constant(text: str) -> float:
-    raise ValueError(f"{text} is no number")
+    raise ValueError(f"{text} is not a number")

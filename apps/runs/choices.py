@@ -8,16 +8,16 @@ class RunState(TextChoices):
     FINISHED = "finished", "Finished"
     FAILED = "failed", "Failed"
     KILLED = "killed", "Killed"
-    LOST = "lost", "Lost"  # nothing was heard of it any more; a word from it revives it
+    LOST = "lost", "Lost"  # no more reports; a new report recovers it
 
 
 class AttributionSource(TextChoices):
     """How the project of a run was determined, the strongest source first."""
 
-    EXPLICIT = "explicit", "The run named it"
-    CLAIM = "claim", "Somebody claimed it"
+    EXPLICIT = "explicit", "Named by the run"
+    CLAIM = "claim", "Claimed"
     ACCOUNT = "account", "By account or namespace"
-    PLACE = "place", "By user or path on a machine"
+    PLACE = "place", "By user or path on a node"
     USER = "user", "By user"
 
 
@@ -42,10 +42,10 @@ class Failure(TextChoices):
     USER_ERROR = "user_error", "Error in the code"
     CUDA_MEMORY = "cuda_memory", "GPU memory"
     HOST_MEMORY = "host_memory", "Memory"
-    SHARED_MEMORY = "shared_memory", "Shared memory of the data loader"
+    SHARED_MEMORY = "shared_memory", "Data loader shared memory"
     PREEMPTED = "preempted", "Preempted"
-    NOT_A_NUMBER = "nan", "Loss not a number"
-    NODE = "node", "The machine failed"
+    NOT_A_NUMBER = "nan", "Loss is NaN"
+    NODE = "node", "Node failure"
 
 
 class Source(TextChoices):
@@ -66,15 +66,15 @@ class Tier(IntegerChoices):
     """What two runs have in common (docs/fingerprint.md). WEAK ones rest on hashes that do not see contents."""
 
     F1 = 10, "the same work"
-    F1_WEAK = 11, "the same work, as far as names, sizes and times tell"
-    F1_NORMAL = 15, "the same work but for comments and format"
-    F1_NORMAL_WEAK = 16, "the same but for comments and format, as far as names, sizes and times tell"
+    F1_WEAK = 11, "the same work (by names, sizes and times)"
+    F1_NORMAL = 15, "the same work except comments and format"
+    F1_NORMAL_WEAK = 16, "the same work except comments and format (by names, sizes and times)"
     F2 = 20, "another seed"
-    F2_WEAK = 21, "another seed, as far as names, sizes and times tell"
+    F2_WEAK = 21, "another seed (by names, sizes and times)"
     F3 = 30, "the same recipe, other code"
-    F3_WEAK = 31, "the same recipe, other code, as far as names, sizes and times tell"
+    F3_WEAK = 31, "the same recipe, other code (by names, sizes and times)"
     F4 = 40, "the same family"
-    F4_WEAK = 41, "the same family, as far as names, sizes and times tell"
+    F4_WEAK = 41, "the same family (by names, sizes and times)"
     # 50 and 51 had other keys: docs/adr/0012-store-leave-one-out-keys-contiguously.md
     LEFT_OUT = 55, "differs in one parameter at most"
-    LEFT_OUT_WEAK = 56, "differs in one parameter at most, as far as names, sizes and times tell"
+    LEFT_OUT_WEAK = 56, "differs in one parameter at most (by names, sizes and times)"

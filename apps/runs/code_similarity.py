@@ -1,4 +1,4 @@
-"""Code states as hashes of their lines: how alike two are is told without having the code.
+"""Code states as hashes of their lines. Their similarity can be computed without the code.
 
 Each *distinct* normal form of a lab is kept once, with 16 MinHash bands of 8 rows: texts that share a band may be alike
 (at a likeness of 0.95 the chance to share none is below 10⁻⁷), and :func:`jaccard` then says how much, exactly.
@@ -44,9 +44,9 @@ def save_code_state(*, lab: Lab, normal: str, shingles: Iterable[str]) -> None:
 
 
 def find_similar_code(lab: Lab, normal: str) -> dict[str, float]:
-    """Return the normal forms of a lab that are nearly the same as one, with how alike they are (0.95 to 1), but itself.
+    """Return other normal forms of a lab that are similar to one, with their similarity (0.95 to 1).
 
-    The newest MOST_NEAR texts that share a band are looked at, each exactly. Four queries at most.
+    The newest MOST_NEAR texts that share a band are compared exactly. At most four queries.
     """
     own = CodeState.objects.filter(lab=lab, normal=normal).first() if normal else None
     if own is None:
@@ -62,7 +62,7 @@ def find_similar_code(lab: Lab, normal: str) -> dict[str, float]:
 
 
 def minimum_similarity(lab: Lab, normals: Iterable[str]) -> float | None:
-    """Return the lowest similarity of any two normal forms (0 to 1); None where lines are missing. One query."""
+    """Return the lowest similarity of any two normal forms (0 to 1), or None if lines are missing. One query."""
     distinct = sorted(set(normals))
     texts = CodeState.objects.filter(lab=lab, normal__in=distinct).values_list("shingles", flat=True)
     lines = [unpack_lines(shingles) for shingles in texts]

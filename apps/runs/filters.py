@@ -40,7 +40,7 @@ class RunCursorPagination(CursorPagination):
         column = _ORDERS.get(sort.removeprefix("-"))
         if column is None:
             raise InvalidInput(
-                f"{sort[:40]!r} is not a sort.", field="sort",
+                f"{sort[:40]!r} is not a sort order.", field="sort",
                 hint=f"Use one of {', '.join(_ORDERS)}, with - for descending.",
             )  # fmt: skip
         return f"{down}{column}", f"{down}id"
@@ -75,10 +75,10 @@ def _check(params: QueryDict) -> None:
         hint = f"Known: {', '.join(FILTERS)}, {PARAM}<name>."
         raise InvalidInput(f"{unknown[0]!r} is not a filter.", field=unknown[0], hint=hint)
     if len(by_param) > _MAX_PARAMS:
-        raise InvalidInput(f"At most {_MAX_PARAMS} parameters can be asked for.", field=by_param[_MAX_PARAMS])
+        raise InvalidInput(f"At most {_MAX_PARAMS} parameter filters are allowed.", field=by_param[_MAX_PARAMS])
     for name, value in params.items():
         if is_unstorable(f"{name}{value}"):
-            raise InvalidInput("A filter holds a character that no run can.", field=name)
+            raise InvalidInput("Invalid character in filter.", field=name)
 
 
 def _one_of(params: QueryDict, name: str, known: list[str]) -> str:
@@ -105,10 +105,10 @@ def _person(who: Caller, person: str) -> str:
     """Return the requested account name ('me': the caller's). Some callers may not request others."""
     if person == "me":
         if who.user is None:
-            raise InvalidInput("A token of no person has no 'me'.", field="person")
+            raise InvalidInput("person=me requires a personal token.", field="person")
         return who.user.username
     own = who.user is not None and person == who.user.username
     role = role_in(who.lab, who.user) if who.user else ""
     if not may_see_person(role, who.lab.person_view, own=own):
-        raise Forbidden("This lab does not show runs by person to you.", field="person", hint="person=me is always allowed.")
+        raise Forbidden("You may not see runs by person in this lab.", field="person", hint="person=me is always allowed.")
     return person

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 
 class Comparison(StrEnum):
-    """How the runs of one line compare. SEEMS: the same by names, sizes and times, contents were not read."""
+    """Result of the comparison of one row. SEEMS: equal by names, sizes and times; contents were not read."""
 
     DIFFERS = "differs"
     UNKNOWN = "unknown"
@@ -47,9 +47,9 @@ class Line:
 
 
 def compare_fingerprints(prints: Sequence[FingerprintParts | None]) -> list[Line]:
-    """Return the lines of a comparison: entry, code, parameters, data, start, seeds, environment, hardware.
+    """Return the rows of a comparison: entry, code, parameters, data, start, seeds, environment, hardware.
 
-    What each run has but nobody may be told is shown by the beginning of its hash, so that equal ones can be seen.
+    A value that is not stored is displayed as the start of its hash, so that equal values can be recognised.
     """
     return [
         *_entry(prints),
@@ -64,7 +64,7 @@ def compare_fingerprints(prints: Sequence[FingerprintParts | None]) -> list[Line
 
 
 def hash_label(digest: str) -> str:
-    """Return the beginning of a hash, shown in place of a value that is not public."""
+    """Return the start of a hash, displayed instead of a value that is not stored."""
     return f"#{digest[:6]}"
 
 
@@ -81,7 +81,7 @@ def value_text(parts: FingerprintParts, name: str, digest: str) -> str:
 
 
 def code_text(parts: FingerprintParts) -> str:
-    """Return a description of a code state; '' where it is unknown."""
+    """Return a description of a code state, or '' if unknown."""
     if parts.commit:
         return parts.commit[:10] + (" with changes" if parts.dirty else "")
     return hash_label(parts.code) if parts.code else ""
@@ -104,7 +104,7 @@ def _code(prints: Sequence[FingerprintParts | None]) -> Line:
 def _compare_hashes(
     part: str, prints: Sequence[FingerprintParts | None], get: Callable[[FingerprintParts], Mapping[str, str] | None]
 ) -> list[Line]:
-    """Compare by hash. A name that a run did not give, though its parameters are known, is a difference."""
+    """Compare by hash. A missing name is a difference if the parameters of the run are known."""
     hash_maps = [get(parts) if parts else None for parts in prints]
     lines = []
     for name in sorted({name for parts in hash_maps for name in parts or {}}):
@@ -132,7 +132,7 @@ def _contents(
     hashes: Callable[[FingerprintParts], tuple[str, str]],
     text: Callable[[FingerprintParts], str],
 ) -> Line:
-    """Compare by content where that is known of all; else by names, sizes and times."""
+    """Compare by content if it is known for all runs, else by names, sizes and times."""
     verified = [hashes(parts)[0] or None if parts else None for parts in prints]
     weak = [hashes(parts)[1] or hashes(parts)[0] or None if parts else None for parts in prints]
     alike = _compare(verified)

@@ -98,12 +98,12 @@ def parse_fingerprint(value: Any, *, field: str = "fingerprint") -> FingerprintI
         raise _translate_error(str(error), field) from error
     if payload.version != VERSION:
         raise InvalidInput(
-            f"Version {payload.version!r} of fingerprints is not known here (known: {VERSION}).", field=f"{field}.version"
+            f"Version {payload.version!r} of fingerprints is not supported (supported: {VERSION}).", field=f"{field}.version"
         )
     if problem := unstorable_part(value):
         raise InvalidInput(problem, field=field)
     if payload.told is not None and len(msgspec.json.encode(payload.told)) > MAX_VALUES_CHARS:
-        raise InvalidInput(f"The values told are more than {MAX_VALUES_CHARS} characters.", field=f"{field}.told")
+        raise InvalidInput(f"Values in 'told' have more than {MAX_VALUES_CHARS} characters.", field=f"{field}.told")
     if payload.code is not None:
         _check_code(payload.code, field)
     return payload

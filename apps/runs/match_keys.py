@@ -1,4 +1,4 @@
-"""Keys of a run's tiers (docs/fingerprint.md): what two runs have in common, as numbers that an index can find. Pure."""
+"""Keys of a run's tiers (docs/fingerprint.md): common parts of runs as numbers for an index. Pure."""
 
 import hashlib
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -12,9 +12,9 @@ _OWN_BITS = 32  # of a left-out key; the rest are its family's
 
 @dataclass(frozen=True)
 class Parts:
-    """What is compared of a run. '' and None are unknown; ``seeds`` is the hash of all of them.
+    """The compared parts of a run. '' and None are unknown; ``seeds`` is the hash of all seeds.
 
-    ``recipe`` is the sum of the parameters that count, ``left_out`` those sums less one parameter, by its name.
+    ``recipe`` is the sum of the compared parameters, ``left_out`` the sums without one parameter, by its name.
     """
 
     entry: str = ""
@@ -30,7 +30,7 @@ class Parts:
     start_weak: str = ""
 
     def weakened(self) -> "Parts":
-        """Return the parts as the weak tiers see them: weak hashes, and the verified one where there is no weak one."""
+        """Return the parts for weak tiers: weak hashes, or verified ones where there is no weak hash."""
         return Parts(
             entry=self.entry,
             code=self.code_weak or self.code,
@@ -44,7 +44,7 @@ class Parts:
 
 
 def tier_keys(parts: Parts) -> list[tuple[Tier, int]]:
-    """Return (tier, key) for each key that a run has; a part that is unknown leaves out every key it belongs to.
+    """Return (tier, key) for each key that a run has; keys with an unknown part are omitted.
 
     LEFT_OUT has a key for each parameter and one for all of them, so that a run with one parameter more is found as well.
     """
@@ -78,7 +78,7 @@ def tier_key(tier: Tier, hashes: Collection[str]) -> int:
 def left_out_keys(family: Collection[str], recipes: Iterable[str]) -> Iterator[int]:
     """Return the keys of recipes with a parameter left out: 31 bits of the family's key, then 32 of the recipe's in it.
 
-    So the keys of a run, which has one for each parameter, lie side by side in an index, and registering it touches a page
+    So the keys of a run, which has one for each parameter, are adjacent in an index, and registering it touches a page
     or two instead of one for each (docs/adr/0012-store-leave-one-out-keys-contiguously.md).
     """
     own = (1 << _OWN_BITS) - 1

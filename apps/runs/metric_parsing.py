@@ -1,4 +1,4 @@
-"""Points of metrics as they come over the wire: ``{"points": [[name, step, value, at], …]}``, one flat check. Pure."""
+"""Parsing of metric points: ``{"points": [[name, step, value, at], …]}``. Pure."""
 
 import math
 from collections.abc import Iterable
@@ -31,7 +31,7 @@ class PointsIn(msgspec.Struct, forbid_unknown_fields=True):
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One value of a metric at a step. ``value`` None: not finite, as ``word`` says."""
+    """One value of a metric at a step. ``value`` None: not finite, see ``special_value``."""
 
     step: int
     at_us: int
@@ -43,7 +43,7 @@ _BODY = msgspec.json.Decoder(PointsIn)
 
 
 def parse_points(body: bytes, *, now: int) -> dict[str, list[Point]]:
-    """Return points by metric, in the order told; of one step told twice the last stays. A moment left out is ``now``.
+    """Return points by metric, in the given order. A repeated step replaces the value. A missing time is ``now``.
 
     Raises InvalidInput that names the point.
     """
@@ -60,12 +60,12 @@ def parse_points(body: bytes, *, now: int) -> dict[str, list[Point]]:
         by_metric.setdefault(name, {})[step] = point
     for name in by_metric:
         if is_unstorable(name):
-            raise InvalidInput(f"The metric {name[:50]!r} holds a character that cannot be stored.", field="points")
+            raise InvalidInput(f"The metric {name[:50]!r} has an invalid character.", field="points")
     return {name: list(points.values()) for name, points in by_metric.items()}
 
 
 def as_points(values: Iterable[tuple[int, int, float]]) -> list[Point]:
-    """Return points of (step, µs UTC, value) as trackers give them, values of any kind of float."""
+    """Return points from (step, µs UTC, value) of trackers; any float is allowed."""
     return [_point(number, step, value, at_us) for number, (step, at_us, value) in enumerate(values)]
 
 
@@ -74,12 +74,12 @@ _SHAPE = '{"points": [["loss", 100, 0.25, "2026-11-02T08:00:00Z"], ["loss", 200,
 
 def _point(number: int, step: int, value: float | str, at_us: int) -> Point:
     if not EARLIEST_US <= at_us <= LATEST_US:
-        raise InvalidInput("The moment is out of range.", field=f"points[{number}][3]")
+        raise InvalidInput("The time is out of range.", field=f"points[{number}][3]")
     if isinstance(value, str):
         special_value = SPECIAL_VALUES.get(value.lower())
         if special_value is None:
             raise InvalidInput(
-                f"{value[:40]!r} is no value.", field=f"points[{number}][2]",
+                f"{value[:40]!r} is not a value.", field=f"points[{number}][2]",
                 hint="A value is a number, NaN, Infinity or -Infinity.",
             )  # fmt: skip
         return Point(step, at_us, None, special_value)

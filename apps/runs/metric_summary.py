@@ -35,8 +35,9 @@ _POINTS_PER_BUCKET = 5  # of a stretch: its first and last point, its least and 
 
 
 def downsample(points: Sequence[Point], max_points: int = MAX_CURVE_POINTS) -> list[Point]:
-    """Return at most ``most`` points in the order given, with the least and greatest of every stretch, and its first that
-    is not finite. Few enough points are returned as they are."""
+    """Return at most ``most`` points in the given order, with minimum, maximum and first non-finite point of every interval.
+    A short list is returned unchanged.
+    """
     if len(points) <= max_points:
         return list(points)
     buckets = max_points // _POINTS_PER_BUCKET

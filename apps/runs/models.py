@@ -8,10 +8,10 @@ from apps.runs.choices import AttributionSource, Failure, Intent, RunState, Sche
 
 
 class Run(models.Model):
-    """A run, known by the UUID its client made, or made from its scheduler's job.
+    """A run, identified by the UUID of its client, or created from the job of its scheduler.
 
-    ``project`` is what the run itself named. ``charged_project``, ``charged_person`` and ``charge_way`` are derived from
-    it, from claims and rules at the run's start (apps/attribution); null while nobody said where it is charged.
+    ``project``: requested by the run. ``charged_project``, ``charged_person`` and ``attributed_by`` are derived from it, and
+    from claims and rules at its start (apps/attribution); null: unattributed.
     """
 
     lab = models.ForeignKey(Lab, on_delete=models.CASCADE, related_name="runs")
@@ -108,8 +108,8 @@ class ExternalId(models.Model):
 class Fingerprint(models.Model):
     """The parts of a run's fingerprint (docs/fingerprint.md); '' and null are unknown.
 
-    ``params`` and ``seeds`` hold name → hash (no seeds, ``{}``, is known: unset); ``told`` values of those that may be told.
-    ``recipe`` is the sum of the parameters that count in the run's project. ``*_weak`` is '' where only the verified hash is
+    ``params`` and ``seeds`` hold name → hash (no seeds, ``{}``, is known: unset); ``told``: plain values that may be stored.
+    ``recipe`` is the sum of the parameters that the project compares. ``*_weak`` is '' where only the verified hash is
     known.
     """
 
@@ -141,7 +141,7 @@ class Fingerprint(models.Model):
 
 
 class TierKey(models.Model):
-    """One of the keys of a run: the first 63 bits of SHA-256 over the tier's parts. Equal keys are looked at whole.
+    """A key of a run: the first 63 bits of SHA-256 over the tier's parts. Runs with equal keys are compared in full.
 
     Runs are found by the primary key, in the order of its parts.
     """

@@ -22,7 +22,7 @@ _RELATED = ("project", "charged_project", "node", "user", "parent")
 
 @dataclass(frozen=True)
 class Siblings:
-    """How many other runs share a tier with a run, by the tier's name in small letters, each up to MAX_SIBLINGS."""
+    """Numbers of other runs that share a tier, by name of the tier in lower case, each up to MAX_SIBLINGS."""
 
     counts: dict[str, int]
 
@@ -77,8 +77,9 @@ def run_of(lab: Lab, uuid: UUID) -> Run | None:
 
 
 def siblings_of(run: Run) -> Siblings:
-    """Return how many other runs share the work (f1), all but the seed (f2), the recipe (f3), or all parameters but one
-    (left_out) with a run; ``*_weak``: as far as names, sizes and times tell. One query."""
+    """Return numbers of other runs with the same work (f1), the same except seeds (f2), the same recipe (f3), or all
+    parameters except one (left_out). ``*_weak``: by names, sizes and times. One query.
+    """
     tiers = (Tier.F1, Tier.F1_WEAK, Tier.F2, Tier.F2_WEAK, Tier.F3, Tier.F3_WEAK, Tier.LEFT_OUT, Tier.LEFT_OUT_WEAK)
     query = (
         "SELECT %s AS tier, COUNT(*) AS found FROM (SELECT DISTINCT o.run_id FROM runs_tierkey k JOIN runs_tierkey o "
@@ -92,8 +93,7 @@ def siblings_of(run: Run) -> Siblings:
 
 @dataclass(frozen=True)
 class SimilarCode:
-    """Runs of a run's family whose code is nearly the same, though not the same: how many, the newest of them, and how alike
-    the least alike is (0.95 to 1)."""
+    """Runs of the same family with similar but different code: number, newest run, and lowest similarity (0.95 to 1)."""
 
     runs: int
     newest: UUID
@@ -101,8 +101,7 @@ class SimilarCode:
 
 
 def find_similar_code_runs(run: Run, normal: str) -> SimilarCode | None:
-    """Return the runs with nearly the code of a run among the newest MAX_SIBLINGS of its family; None where there are none.
-    Six queries at most."""
+    """Return the runs with similar code among the newest MAX_SIBLINGS of the family, or None. At most six queries."""
     similar = find_similar_code(run.lab, normal)
     if not similar:
         return None
@@ -117,12 +116,12 @@ def find_similar_code_runs(run: Run, normal: str) -> SimilarCode | None:
 
 
 def fingerprints_of(runs: Iterable[Run]) -> dict[int, Fingerprint]:
-    """Return the fingerprints of runs by the run's key; a run that told none is left out. One query."""
+    """Return {run pk: fingerprint} for runs that have one. One query."""
     return {row.run_id: row for row in Fingerprint.objects.filter(run__in=[run.pk for run in runs])}
 
 
 def metrics_of(run_ids: Sequence[int]) -> dict[int, tuple[str, float]]:
-    """Return (name, last value) of the metric that says best how each run went. One query."""
+    """Return {run pk: (name, last value)} of the headline metric. One query."""
     named: dict[int, dict[str, float]] = {}
     metrics = Metric.objects.filter(run_id__in=run_ids, last_value__isnull=False).values_list("run_id", "name", "last_value")
     for run_id, name, value in metrics:

@@ -56,7 +56,7 @@ class RunUpdateSerializer(StrictSerializer):
     parent = serializers.UUIDField(required=False, allow_null=True)  # type: ignore[assignment]  # declared, no attribute
     tags = serializers.DictField(
         child=serializers.CharField(max_length=1000, allow_blank=True, allow_null=True), required=False,
-        help_text=f"name → text, at most {MAX_TAGS}; null takes one away",
+        help_text=f"name → text, at most {MAX_TAGS}; null removes a tag",
     )  # fmt: skip
     external = ExternalBody(required=False, allow_null=True)
 
@@ -89,7 +89,7 @@ class RunBody(RunUpdateSerializer):
     node = serializers.UUIDField(required=False, allow_null=True)
     user = serializers.CharField(max_length=100, required=False, allow_blank=True)
     host = serializers.CharField(max_length=255, required=False, allow_blank=True)
-    job = serializers.DictField(required=False, allow_null=True, help_text="the scheduler's job: docs/slurm.md")
+    job = serializers.DictField(required=False, allow_null=True, help_text="job of the scheduler: docs/slurm.md")
 
     def validate_params(self, params: dict[str, Any]) -> dict[str, Any]:
         if len(params) > _MAX_PARAMS:
@@ -110,7 +110,7 @@ class RunChange(RunUpdateSerializer):
     exit_code = serializers.IntegerField(required=False, allow_null=True, min_value=-255, max_value=255)
     energy_mj = serializers.IntegerField(required=False, allow_null=True, min_value=0, max_value=INT64_MAX)
     provisional = serializers.BooleanField(required=False)
-    job = serializers.DictField(required=False, allow_null=True, help_text="state, exit, consumed_energy_j of its job")
+    job = serializers.DictField(required=False, allow_null=True, help_text="state, exit and consumed_energy_j of the job")
     failure = FailureBody(required=False, allow_null=True)
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
@@ -148,11 +148,11 @@ class RunReply(serializers.ModelSerializer[Run]):
             "tags", "failure", "failure_point", "failure_text", "warning",
         )  # fmt: skip
 
-    @extend_schema_field({**_TEXT, "description": "null: not yours to know"})
+    @extend_schema_field({**_TEXT, "description": "null: you may not see it"})
     def get_os_user(self, run: Run) -> str | None:
         return run.os_user if self.context["sees"](run.user_id) else None
 
-    @extend_schema_field({**_TEXT, "format": "uuid", "description": "also one that is not told of yet"})
+    @extend_schema_field({**_TEXT, "format": "uuid", "description": "may name a run that is not registered yet"})
     def get_parent(self, run: Run) -> str | None:
         uuid = run.parent.uuid if run.parent is not None else run.requested_parent
         return str(uuid) if uuid else None
@@ -163,7 +163,7 @@ class RunReply(serializers.ModelSerializer[Run]):
     def get_ended_at(self, run: Run) -> str | None:
         return utc(run.ended_us).isoformat() if run.ended_us is not None else None
 
-    @extend_schema_field({**_TEXT, "description": "when the last word of it came; null: told of as a record of the past"})
+    @extend_schema_field({**_TEXT, "description": "time of the last report; null: imported as a past run"})
     def get_seen_at(self, run: Run) -> str | None:
         return utc(run.last_report_us).isoformat() if run.last_report_us is not None else None
 

@@ -34,7 +34,7 @@ def fake() -> Iterator[FakeMlflow]:
 
 def _form(lab: SmallLab, at: str, **more: str) -> dict[str, str]:
     told = {"name": "Our MLflow", "address": at, "sign_in": "none", "user": "", "secret": "", "patterns": "",
-            "project": "demo", "node": "", "site": str(lab.site.pk), "verdicts": "on", **more}  # fmt: skip
+            "project": "demo", "node": "", "site": str(lab.site.pk), "writes_verdicts": "on", **more}  # fmt: skip
     return {name: value for name, value in told.items() if value is not None}
 
 
@@ -127,7 +127,7 @@ def test_each_wrong_line_of_the_experiments_is_named(lab: SmallLab, owner: Clien
 def test_the_same_server_twice_is_a_mistake(lab: SmallLab, owner: Client, fake: FakeMlflow) -> None:
     source_at(fake, lab)
     response = owner.post(PAGE, _form(lab, fake.address + "/"))
-    assert (response.status_code, "is there already" in text_of(response)) == (400, True)
+    assert (response.status_code, "already exists" in text_of(response)) == (400, True)
 
 
 def test_what_was_read_and_what_was_not(lab: SmallLab, owner: Client, fake: FakeMlflow) -> None:

@@ -120,7 +120,7 @@ def test_it_ends_with_its_maker_and_by_hand(lab: SmallLab) -> None:
         (b"[]", 400, "not a JSON object"),
         (b'{"run_id": NaN}', 400, "not JSON"),
         (b"{" + b'"a":1,' * 20_000 + b'"b":1}', 413, "64 KiB"),
-        (b'{"run_id": "None"}', 400, "names no run"),
+        (b'{"run_id": "None"}', 400, "is no UUID"),
         (b"\xff\xfe", 400, "not JSON"),
     ],
 )
@@ -138,7 +138,7 @@ def test_what_is_no_message_is_refused_in_words(lab: SmallLab, body: bytes, stat
         ({"cpu_energy": -0.1}, "cpu_energy is -0.1"),
         ({"gpu_energy": 1e300}, "gpu_energy is"),
         ({"duration": None}, "not a number"),
-        ({"timestamp": "yesterday"}, "is no moment"),
+        ({"timestamp": "yesterday"}, "is no time"),
         ({"timestamp": "0001-01-01T00:00:00+00:00"}, "out of range"),
         ({"cpu_energy": True}, "not a number"),
     ],
@@ -169,7 +169,7 @@ def test_the_same_message_twice_counts_once(lab: SmallLab) -> None:
         cc.emit(run, at_us=END, cpu=0.001)
     work()
     assert CodeCarbonInterval.objects.count() == 1
-    assert [post.problem for post in CodeCarbonPost.objects.order_by("id")][1:] == ["The same was told before."] * 2
+    assert [post.problem for post in CodeCarbonPost.objects.order_by("id")][1:] == ["Duplicate of an earlier message."] * 2
 
 
 def test_neighbours_that_overlap_by_cut_seconds_are_all_counted(lab: SmallLab) -> None:
@@ -276,5 +276,5 @@ def test_totals_of_a_run_that_was_told_by_intervals_are_not_added(lab: SmallLab)
     cc.emit(run, at_us=END, cpu=0.001)
     assert cc.post("/emissions-data", _record(run, 120, 0.001)).status_code == 201
     work()
-    assert "count it twice" in CodeCarbonPost.objects.latest("id").problem
+    assert "counted twice" in CodeCarbonPost.objects.latest("id").problem
     assert CodeCarbonInterval.objects.count() == 1

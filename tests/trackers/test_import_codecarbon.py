@@ -93,10 +93,10 @@ def test_a_run_that_a_token_told_of_is_not_imported(lab: SmallLab, tmp_path: Pat
 @pytest.mark.parametrize(
     ("line", "words"),
     [
-        (_line("None"), "line 3: run_id 'None' names no run"),
+        (_line("None"), "line 3: run_id 'None' is no UUID of a run"),
         (_line(duration="long"), "line 3: duration is 'long', not a number"),
         (_line(cpu="-1"), "line 3: cpu_energy is -1"),
-        (_line(at="today"), "line 3: timestamp 'today' is no moment"),
+        (_line(at="today"), "line 3: timestamp 'today' is no time"),
         (_line(pue="0.5"), "line 3: pue is 0.5"),
     ],
 )
@@ -104,7 +104,7 @@ def test_one_bad_row_and_nothing_is_imported(lab: SmallLab, tmp_path: Path, line
     with pytest.raises(CommandError) as told:
         _import(_file(tmp_path, _line(), line))
     assert words in str(told.value)
-    assert "nothing was" in str(told.value)
+    assert "Nothing was imported" in str(told.value)
     assert Run.objects.count() == 0
 
 
@@ -114,7 +114,7 @@ def test_one_bad_row_and_nothing_is_imported(lab: SmallLab, tmp_path: Path, line
         ({"node": "nope"}, "No machine is called 'nope'"),
         ({"site": "nope"}, "There is no site 'nope'. Known: Room 1"),
         ({"time_zone": "Berlin"}, "is not a time zone"),
-        ({"client_pue": 0.5}, "between 1 and 10"),
+        ({"client_pue": 0.5}, "from 1 to 10"),
         ({"lab": "nope"}, "Name the lab with --lab. Known: cell-lab"),
     ],
 )

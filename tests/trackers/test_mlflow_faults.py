@@ -34,7 +34,7 @@ HTML = b"<!DOCTYPE html><html><body>Sign in</body></html>"
         ((200, {}, b"hello"), "not JSON"),
         ((200, {}, b"[1]"), "not JSON"),
         ((200, {}, b"[" * 200_000), "not JSON"),
-        ((200, {}, b'{"runs": {"a": 1}}'), "is no list"),
+        ((200, {}, b'{"runs": {"a": 1}}'), "is not a list"),
         ((200, {"Content-Encoding": "gzip"}, b"\x1f\x8b"), "compresses its response"),
         ("half", "was truncated"),
         ("huge", "returned more than 8 MiB"),
@@ -70,7 +70,7 @@ def test_patience_doubles_up_to_an_hour_and_retry_after_holds(fake: FakeMlflow, 
         waits.append((source.due_us - (source.polled_us or 0)) // 60_000_000)
     assert waits == [2, 4, 8, 16, 32, 60, 60, 60]
     fake.faults["*"] = (429, {"Retry-After": "7200"}, b"")
-    assert "asks for patience (429)" in poll(source).problem
+    assert "limits the request rate (429)" in poll(source).problem
     source.refresh_from_db()
     assert source.due_us - (source.polled_us or 0) == 7200 * 1_000_000
 
@@ -126,7 +126,7 @@ def test_one_run_that_cannot_be_read_holds_up_nobody(
 def test_pages_that_go_round_in_circles(fake: FakeMlflow, source: MlflowSource, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fake, "_paged", lambda name, rows, token, size: {name: rows, "next_page_token": "x"})
     training(fake, "a1")
-    assert "page token is the same again" in poll(source).problem
+    assert "repeats the same page token" in poll(source).problem
 
 
 def test_what_is_no_run_is_passed_over(fake: FakeMlflow, source: MlflowSource, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -186,7 +186,7 @@ def test_user_and_password_or_a_token_go_along(fake: FakeMlflow, lab: SmallLab) 
 def test_a_password_whose_pepper_is_gone_is_told(fake: FakeMlflow, lab: SmallLab, settings: Any) -> None:
     source = source_at(fake, lab, sign_in=SignIn.TOKEN, secret="tok")
     settings.TOKEN_PEPPERS = {2: b"another pepper of 32 bytes, at least"}
-    assert "Write it anew" in poll(source).problem
+    assert "Enter it again" in poll(source).problem
     assert fake.requested_paths == []
 
 

@@ -158,7 +158,7 @@ def test_a_file_of_no_known_size_is_not_read(
     monkeypatch.setattr(fake, "respond", sizeless)
     poll(source)
     file = MlflowFile.objects.get()
-    assert (file.outcome, file.reason, fetched(fake)) == ("unreadable", "MLflow does not tell how large it is.", [])
+    assert (file.outcome, file.reason, fetched(fake)) == ("unreadable", "MLflow reports no size.", [])
 
 
 def test_a_list_without_end_is_left(fake: FakeMlflow, source: MlflowSource, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -212,9 +212,9 @@ def test_what_a_file_is_by_its_name(path: str, kind: Kind | None) -> None:
 @pytest.mark.parametrize(
     ("wrong", "words"),
     [
-        ("huge", "More comes than is listed"), ("half", "truncated"), ("drips", "did not respond within"),
+        ("huge", "larger than listed"), ("half", "truncated"), ("drips", "did not respond within"),
         ((302, {"Location": "https://other.example/x"}, b""), "Redirects are not followed"),
-        ((403, {}, b"no"), "refuses (403)"), ((200, {}, b"other"), "5 bytes come, 200000 are listed"),
+        ((403, {}, b"no"), "refuses (403)"), ((200, {}, b"other"), "Received 5 bytes, but 200000 are listed"),
         ((200, {"Content-Encoding": "gzip"}, b"x"), "compresses its response"), ((500, {}, b""), "answers 500"),
     ],
 )  # fmt: skip
@@ -249,7 +249,7 @@ def test_a_file_that_is_well_again_is_taken(fake: FakeMlflow, source: MlflowSour
     poll(source)
     row = MlflowRun.objects.get()
     assert (row.files_read, "Its files: a.pt: " in row.files_problem) == (False, True)
-    assert "asks for patience" in row.files_problem
+    assert "limits the request rate" in row.files_problem
     assert row.files_due_us - T0 > 3_600_000_000
     fake.faults.clear()
     fake.requested_paths.clear()

@@ -21,24 +21,24 @@ def _said(*arguments: str) -> str:
 def test_it_reads_and_says_how_it_went(fake: FakeMlflow, lab: SmallLab) -> None:
     source_at(fake, lab)
     training(fake, "a1")
-    assert _said() == "MLflow: 1 runs with news\n"
-    assert _said("--source", "MLflow") == "MLflow: 0 runs with news\n"
+    assert _said() == "MLflow: 1 new or changed runs\n"
+    assert _said("--source", "MLflow") == "MLflow: 0 new or changed runs\n"
     assert Run.objects.count() == 1
 
 
 def test_a_failure_is_the_exit_code(fake: FakeMlflow, lab: SmallLab) -> None:
     source_at(fake, lab)
     fake.faults["*"] = (401, {}, b"")
-    with pytest.raises(CommandError, match=r"1 could not be read\."):
+    with pytest.raises(CommandError, match=r"1 server failed\."):
         _said()
 
 
 def test_what_is_not_there_is_named(fake: FakeMlflow, lab: SmallLab) -> None:
-    with pytest.raises(CommandError, match="No MLflow server is on"):
+    with pytest.raises(CommandError, match="No MLflow server is enabled"):
         _said()
     source_at(fake, lab)
-    with pytest.raises(CommandError, match=r"no server 'nope'.*Known: MLflow"):
+    with pytest.raises(CommandError, match=r"no enabled server 'nope'.*Known: MLflow"):
         _said("--source", "nope")
     MlflowSource.objects.update(enabled=False)
-    with pytest.raises(CommandError, match="No MLflow server is on"):
+    with pytest.raises(CommandError, match="No MLflow server is enabled"):
         _said("--source", "MLflow")

@@ -65,7 +65,9 @@ def test_folders_of_trackers_are_registered() -> None:
 
 
 def test_parts_are_imported_by_convention() -> None:
-    assert {module.__name__.split(".")[2] for module in import_parts("models")} == {"codecarbon", "mlflow"}
-    assert {module.__name__ for module in import_parts("urls")} == {"apps.trackers.codecarbon.urls"}
+    assert {"codecarbon", "mlflow"} <= {module.__name__.split(".")[2] for module in import_parts("models")}
+    urls = {module.__name__ for module in import_parts("urls")}
+    assert "apps.trackers.codecarbon.urls" in urls
+    assert "apps.trackers.mlflow.urls" not in urls  # it has none
     assert {"trackers.codecarbon", "trackers.mlflow", "trackers.mlflow_tell"} <= set(_HANDLERS)
     assert {"import_codecarbon", "poll_mlflow"} <= set(get_commands())

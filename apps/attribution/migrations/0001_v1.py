@@ -193,10 +193,10 @@ class Migration(migrations.Migration):
                             models.CharField(
                                 blank=True,
                                 choices=[
-                                    ("explicit", "The run named it"),
-                                    ("claim", "Somebody claimed it"),
+                                    ("explicit", "Named by the run"),
+                                    ("claim", "Claimed"),
                                     ("account", "By account or namespace"),
-                                    ("place", "By user or path on a machine"),
+                                    ("place", "By user or path on a node"),
                                     ("user", "By user"),
                                 ],
                                 default="",

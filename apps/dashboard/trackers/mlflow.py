@@ -128,8 +128,8 @@ def initial_values(source: MlflowSource) -> dict[str, str]:
         "project": source.project.slug if source.project else "",
         "node": "" if stand_in else str(source.node.uuid),
         "site": str(site or ""),
-        "verdicts": "on" if source.writes_verdicts else "",
-        "files": "on" if source.reads_files else "",
+        "writes_verdicts": "on" if source.writes_verdicts else "",
+        "reads_files": "on" if source.reads_files else "",
     }
 
 

@@ -61,10 +61,10 @@ class ServerForm(PlaceForm):
         widget=forms.Textarea({"rows": 4, "placeholder": "vision-* = demo"}),
         help_text="One line each: experiment = short name of the project. * matches any text. The first match applies.",
     )
-    verdicts = forms.BooleanField(
+    writes_verdicts = forms.BooleanField(
         label="Write duplicate verdicts to MLflow, as the tags labcarbon.verdict and labcarbon.link", required=False
     )
-    files = forms.BooleanField(
+    reads_files = forms.BooleanField(
         label="Read models, checkpoints and data of ended runs from MLflow and register them as artifacts", required=False
     )
     field_order = (
@@ -77,8 +77,8 @@ class ServerForm(PlaceForm):
         "project",
         "node",
         "site",
-        "verdicts",
-        "files",
+        "writes_verdicts",
+        "reads_files",
     )
 
     def __init__(self, *args: Any, **options: Any) -> None:
@@ -117,8 +117,8 @@ class ServerForm(PlaceForm):
             project=data["project"],
             node=data["node"],
             site=None if data["node"] else data["site"],
-            writes_verdicts=data["verdicts"],
-            reads_files=data["files"],
+            writes_verdicts=data["writes_verdicts"],
+            reads_files=data["reads_files"],
         )
 
 

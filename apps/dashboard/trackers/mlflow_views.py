@@ -25,7 +25,7 @@ def servers(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
     """List the lab's MLflow servers; POST adds one and tests the connection."""
     if request.method == "POST":
         visitor.require_role(MANAGERS)
-    forms = PageForms(request, visitor, [AddServerForm], initial={"": {"verdicts": True, "files": True}})
+    forms = PageForms(request, visitor, [AddServerForm], initial={"": {"writes_verdicts": True, "reads_files": True}})
     form = forms[AddServerForm.action]
     assert isinstance(form, AddServerForm)
     if forms.submitted and form.submit():

@@ -31,20 +31,20 @@ _ANONYMOUS = Requester(None, Visibility(False, None, frozenset()), reads=False)
 _DECISION_TEXTS = {FindingState.INTENTIONAL: "on purpose", FindingState.DISMISSED: "no repeat"}
 
 
-def publish_verdict(*, run: Run, question: Question, found: Finding, recorded: DuplicateFinding | None) -> None:
+def publish_verdict(*, run: Run, question: Question, judgement: Finding, recorded: DuplicateFinding | None) -> None:
     """Queue the verdict of a run for its trackers, where they accept verdicts."""
     if accepts_verdict(run):
-        queue_verdict(run, _text(run.lab, question, found, recorded))
+        queue_verdict(run, _text(run.lab, question, judgement, recorded))
 
 
-def _text(lab: Lab, question: Question, found: Finding, recorded: DuplicateFinding | None) -> str:
+def _text(lab: Lab, question: Question, judgement: Finding, recorded: DuplicateFinding | None) -> str:
     if recorded is not None and recorded.state in _DECISION_TEXTS:
         return _DECISION_TEXTS[FindingState(recorded.state)]
-    if found.level == Level.SILENT:
+    if judgement.level == Level.SILENT:
         return ""
-    presented, _ = present_matches(lab, question, found, _ANONYMOUS)
-    sure = "" if found.certainty == Certainty.VERIFIED else "possible "
-    return f"{sure}{found.verdict.value}: {sentence(found, presented, lab.time_zone)}"
+    presented, _ = present_matches(lab, question, judgement, _ANONYMOUS)
+    sure = "" if judgement.certainty == Certainty.VERIFIED else "possible "
+    return f"{sure}{judgement.verdict.value}: {sentence(judgement, presented, lab.time_zone)}"
 
 
 MAX_REASON = 400
@@ -74,14 +74,14 @@ def judge_run(*, run: Run, now: int) -> DuplicateFinding | None:
         sweep=run.sweep,
     )  # fmt: skip
     question, before = _with_curves(run, question, before)
-    found = judge(question, before)
-    finding = _save_finding(run, found, itself, now)
-    publish_verdict(run=run, question=question, found=found, recorded=finding)
+    judgement = judge(question, before)
+    finding = _save_finding(run, judgement, itself, now)
+    publish_verdict(run=run, question=question, judgement=judgement, recorded=finding)
     return finding
 
 
 def _with_curves(run: Run, question: Question, before: list[PastRun]) -> tuple[Question, list[PastRun]]:
-    """Give those runs their curves that began when this one did: only they can be the same run told twice."""
+    """Give those runs their curves that began when this one did: only they can be the same run, reported twice."""
     close = [past.uuid for past in before if abs(past.started_us - run.started_us) <= SERIES_US]
     if not close:
         return question, before
@@ -93,20 +93,20 @@ def _with_curves(run: Run, question: Question, before: list[PastRun]) -> tuple[Q
     return replace(question, series=series.get(run.pk, "")), with_series
 
 
-def _save_finding(run: Run, found: Finding, itself: PastRun, now: int) -> DuplicateFinding | None:
-    """Write what is found; an open finding that no longer holds is taken away."""
+def _save_finding(run: Run, judgement: Finding, itself: PastRun, now: int) -> DuplicateFinding | None:
+    """Write what is judgement; an open finding that no longer holds is taken away."""
     existing = DuplicateFinding.objects.select_for_update().filter(run=run).first()
     if existing is not None and existing.state != FindingState.OPEN:
         return existing
-    if found.verdict not in RECORDED_VERDICTS or _contradicts_outcome(found, itself):
+    if judgement.verdict not in RECORDED_VERDICTS or _contradicts_outcome(judgement, itself):
         if existing is not None:
             existing.delete()
         return None
-    first = found.matches[0]
+    first = judgement.matches[0]
     values = {
         "original": Run.objects.get(lab=run.lab, uuid=first.past.uuid),
-        "verdict": found.verdict,
-        "certainty": found.certainty,
+        "verdict": judgement.verdict,
+        "certainty": judgement.certainty,
         "unverified_parts": list(first.relation.weak),
     }
     if existing is None:
@@ -117,11 +117,11 @@ def _save_finding(run: Run, found: Finding, itself: PastRun, now: int) -> Duplic
     return existing
 
 
-def _contradicts_outcome(found: Finding, itself: PastRun) -> bool:
+def _contradicts_outcome(judgement: Finding, itself: PastRun) -> bool:
     """Return whether a run did not fail where a failure was predicted."""
-    if found.verdict != Verdict.WILL_FAIL or itself.state == RunState.RUNNING:
+    if judgement.verdict != Verdict.WILL_FAIL or itself.state == RunState.RUNNING:
         return False
-    points = {match.past.failure_point for match in found.matches}
+    points = {match.past.failure_point for match in judgement.matches}
     return itself.state != RunState.FAILED or (itself.failure_point not in points and "" not in points)
 
 

@@ -59,30 +59,30 @@ def check_duplicates(
         work=work, now=now, run=payload.run, parent=payload.parent, job=payload.job, external=payload.external,
         intent=payload.fingerprint.intent or "train", sweep=payload.fingerprint.sweep or "",
     )  # fmt: skip
-    found = judge(question, past)
-    presented, estimate = present_matches(lab, question, found, requester)
-    stored = _save_preflight(lab, payload, found, keys, requester.user, node_uuid, project, now)
+    judgement = judge(question, past)
+    presented, estimate = present_matches(lab, question, judgement, requester)
+    stored = _save_preflight(lab, payload, judgement, keys, requester.user, node_uuid, project, now)
     return {
-        "verdict": found.verdict.value,
-        "certainty": found.certainty.value,
-        "level": found.level.value,
-        "message": sentence(found, presented, lab.time_zone),
+        "verdict": judgement.verdict.value,
+        "certainty": judgement.certainty.value,
+        "level": judgement.level.value,
+        "message": sentence(judgement, presented, lab.time_zone),
         "asked": str(stored.uuid),
         "matches": [present_match(other, requester) for other in presented],
         "estimate": estimate,
-        "reuse": suggest_reuse(lab, row, found, requester, payload.tags or {}),
+        "reuse": suggest_reuse(lab, row, judgement, requester, payload.tags or {}),
     }
 
 
 def _save_preflight(
-    lab: Lab, payload: PreflightRequest, found: Finding, keys: Sequence[tuple[Tier, int]], user: User | None,
+    lab: Lab, payload: PreflightRequest, judgement: Finding, keys: Sequence[tuple[Tier, int]], user: User | None,
     node_uuid: UUID | None, project: Project | None, now: int,
 ) -> Preflight:  # fmt: skip
     f1 = dict(reversed(keys))
     return Preflight.objects.create(
         lab=lab, uuid=uuid4(), at_us=now, user=user, node_uuid=node_uuid, project=project, run_uuid=payload.run,
-        name=payload.name, verdict=found.verdict, certainty=found.certainty, level=found.level,
-        matches=[str(match.past.uuid) for match in found.matches[:5]],
+        name=payload.name, verdict=judgement.verdict, certainty=judgement.certainty, level=judgement.level,
+        matches=[str(match.past.uuid) for match in judgement.matches[:5]],
         f1=f1.get(Tier.F1), f1_weak=f1.get(Tier.F1_WEAK),
     )  # fmt: skip
 

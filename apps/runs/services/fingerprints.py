@@ -1,4 +1,4 @@
-"""Fingerprints of runs: merged as they become better known, and the keys by which other runs find them.
+"""Fingerprints of runs: merging of updates, and match keys.
 
 The one place of the server that computes with ``lc1``; docs/fingerprint.md says what is compared with what.
 """
@@ -22,9 +22,9 @@ _PLAIN = ("entry", "entry_name", "params", "told", "dropped", "seeds", "environm
 
 
 def fingerprint_from_params(params: Mapping[str, Any]) -> FingerprintIn:
-    """Return the fingerprint of a run of which nothing is known but its parameters, typed or as text.
+    """Return the fingerprint of a run with known parameters only, typed or as text.
 
-    Part P is verified; seeds among them are part S. No seed among them does not mean that none was set: S is unknown then.
+    Part P is verified. Seeds among the parameters are part S. Without them S is unknown, because a seed may still be set.
     """
     sorted_params = sort_params(params)
     return FingerprintIn(
@@ -39,10 +39,10 @@ def fingerprint_from_params(params: Mapping[str, Any]) -> FingerprintIn:
 def fingerprint_from_tracker(
     params: Mapping[str, Any], *, commit: str, entry: str, datasets: Collection[tuple[str, str, str]], from_scratch: bool
 ) -> FingerprintIn:
-    """Return the fingerprint of a run that a tracker tells of, which sees neither changes to the code nor contents.
+    """Return the fingerprint of a run from a tracker, which knows neither code changes nor contents.
 
     Code (by its commit), data (by the tracker's own short digests: (role, name, digest)) and start are weak therefore; what
-    it does not tell is unknown. ``from_scratch``: parameters are known and none names what the run begins from.
+    it does not report is unknown. ``from_scratch``: parameters are known and none names what the run begins from.
     """
     fingerprint = fingerprint_from_params(params) if params else FingerprintIn(version=VERSION)
     if fingerprint.told is not None:
@@ -62,7 +62,7 @@ def fingerprint_from_tracker(
 
 
 def typed_params(given: Mapping[str, str]) -> dict[str, Any]:
-    """Return parameters that were told as text with their types, as they are shown; what a column cannot hold stays text."""
+    """Return parameters with types parsed from text. Values that the database cannot store stay text."""
     values = {name: parse_value(text) for name, text in given.items()}
     is_plain = {name: not isinstance(value, list | dict) and _is_storable_value(value) for name, value in values.items()}
     return {name: value if is_plain[name] else given[name] for name, value in values.items()}
@@ -74,9 +74,9 @@ def _is_storable_value(value: Any) -> bool:
 
 @transaction.atomic(savepoint=False)
 def put_fingerprint(*, run: Run, payload: FingerprintIn, is_new: bool = False) -> Fingerprint:
-    """Store what is told of a run's fingerprint, and its keys; what was known stays known. Saying it again changes nothing.
+    """Store a fingerprint and its keys. Known parts are never removed. Idempotent.
 
-    The run's row is locked by the caller, or new (``is_new`` saves asking for what cannot be there).
+    The caller has locked the row of the run, or it is new (``is_new`` saves a query).
     """
     row = None if is_new else Fingerprint.objects.filter(run=run).first()
     is_new = row is None
@@ -94,7 +94,7 @@ def put_fingerprint(*, run: Run, payload: FingerprintIn, is_new: bool = False) -
 
 
 def parts_of(row: Fingerprint, *, ignored: Collection[str]) -> Parts:
-    """Return what is compared of a stored fingerprint, or of one that was never stored; ``ignored``: names of parameters."""
+    """Return the compared parts of a fingerprint. ``ignored``: names of ignored parameters."""
     counted = None if row.params is None else _counted(row.params, ignored)
     return Parts(
         entry=row.entry,
@@ -112,20 +112,21 @@ def parts_of(row: Fingerprint, *, ignored: Collection[str]) -> Parts:
 
 
 def parts_from_payload(payload: FingerprintIn, *, ignored: Collection[str]) -> Parts:
-    """Return what is compared of a fingerprint as told, for a run that need not exist."""
+    """Return the compared parts of a fingerprint payload. The run need not exist."""
     return parts_of(row_from_payload(payload), ignored=ignored)
 
 
 def row_from_payload(payload: FingerprintIn) -> Fingerprint:
-    """Return a fingerprint as told, as it would be stored for a new run. Nothing is written."""
+    """Return a fingerprint payload as an unsaved row of a new run."""
     row = Fingerprint()
     _merge(row, payload)
     return row
 
 
 def _ignored_and_code_state(run: Run, payload: FingerprintIn) -> tuple[frozenset[str], bool]:
-    """Return the names of the parameters that do not count for a run, and whether its lab has the lines of its code. One
-    read: each run that is registered comes by here."""
+    """Return the ignored parameters of a run, and whether its lab has the lines of its code. One query, since every
+    registration needs it.
+    """
     rows = list(fetch_rows(
         "SELECT name, 0 AS is_text FROM runs_ignoredparameter WHERE project_id = %s"
         " UNION ALL SELECT '', 1 FROM runs_codetext WHERE lab_id = %s AND normal = %s",
@@ -136,19 +137,19 @@ def _ignored_and_code_state(run: Run, payload: FingerprintIn) -> tuple[frozenset
 
 
 def ignored_params_of_run(run: Run) -> frozenset[str]:
-    """Return the names of the parameters that do not count for a run: its project (named, else charged) says so."""
+    """Return the parameters that the charged project of a run (or the requested one) ignores."""
     return ignored_params_of_project(run.charged_project_id or run.project_id)
 
 
 def ignored_params_of_project(project_id: int | None) -> frozenset[str]:
-    """Return the names of the parameters that a project does not count; no project ignores none."""
+    """Return the parameters that a project ignores; none without a project."""
     if project_id is None:
         return frozenset()
     return frozenset(IgnoredParameter.objects.filter(project_id=project_id).values_list("name", flat=True))
 
 
 def compared_name(name: str) -> str:
-    """Return what a parameter is called where runs are compared. Raises InvalidInput for one that is not compared anyway."""
+    """Return the canonical name of a parameter. Raises InvalidInput for one that is never compared."""
     sorted_params = sort_params({name: 1})
     if sorted_params.seeds or sorted_params.dropped:
         kind = "a seed" if sorted_params.seeds else "dropped from every fingerprint"
@@ -159,7 +160,7 @@ def compared_name(name: str) -> str:
 
 
 def lookup_param(name: str, value: str) -> tuple[str, str]:
-    """Return the name and hash by which a parameter's value, written as text, is found in fingerprints."""
+    """Return canonical name and hash of a parameter value given as text."""
     sorted_ = sort_params({name: value})
     for compared, typed_value in (sorted_.params | sorted_.seeds).items():
         return compared, param_hash(compared, typed_value)
@@ -169,8 +170,9 @@ def lookup_param(name: str, value: str) -> tuple[str, str]:
 def resolve_param_values(
     row: Fingerprint, names: Collection[str], *, among: Iterable[Any], otherwise: object
 ) -> dict[str, Any]:
-    """Return the parameters of a run whose name ends in one of ``names``, with their values: as told, else the one of
-    ``among`` that has the hash, else ``otherwise``."""
+    """Return the parameters of a run whose name ends in one of ``names``, with their values: the plain value, else
+    the one of ``among`` with this hash, else ``otherwise``.
+    """
     candidates = list(among)
     matching = {name: digest for name, digest in (row.params or {}).items() if name.rpartition(".")[2].lower() in names}
     return {
@@ -182,12 +184,12 @@ def resolve_param_values(
 
 
 def recipe_of(params: Mapping[str, str] | None, ignored: Collection[str]) -> str:
-    """Return the sum of the parameters that count; '' where they are unknown."""
+    """Return the recipe: the sum of the compared parameters, or '' if unknown."""
     return "" if params is None else recipe(_counted(params, ignored).values())
 
 
 def write_keys(pairs: Iterable[tuple[Run, Fingerprint]], *, ignored: Collection[str], is_new: bool = False) -> None:
-    """Write the keys of runs, in one statement; ``is_new``: they have none yet."""
+    """Write the keys of runs in one statement. ``is_new``: they have no keys yet."""
     pairs = list(pairs)
     if not is_new:
         TierKey.objects.filter(run__in=[run for run, _ in pairs]).delete()
@@ -223,7 +225,7 @@ def _compared(row: Fingerprint) -> tuple[object, ...]:
 
 
 def _merge(row: Fingerprint, payload: FingerprintIn) -> None:
-    """Put what is known of ``told`` onto ``row``; what is unknown in it changes nothing."""
+    """Copy the known parts of ``payload`` to ``row``. Unknown parts change nothing."""
     row.version = payload.version
     for name in _PLAIN:
         value = getattr(payload, name)
@@ -255,7 +257,7 @@ def _merge_code(row: Fingerprint, payload: CodeIn) -> None:
 
 
 def _better(verified: str, weak: str, payload: DataIn | StartIn) -> tuple[str, str]:
-    """Return (verified, weak) after a word. A digest of other files than the weak hash speaks of now is not kept."""
+    """Return (verified, weak) after an update. A verified hash is dropped if the weak hash has changed."""
     if payload.weak and weak and payload.weak != weak:
         return payload.verified, payload.weak
     return payload.verified or verified, payload.weak or weak

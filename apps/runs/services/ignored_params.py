@@ -40,7 +40,7 @@ def count_parameter(*, project: Project, name: str) -> None:
 
 
 def recompute_project(*, project: Project) -> int:
-    """Compute recipes and keys of a project's runs again, in chunks; return how many changed. Can be begun again."""
+    """Recompute recipes and keys of a project's runs, in chunks; return how many changed. Can be restarted."""
     runs = Run.objects.filter(Q(charged_project=project) | Q(charged_project=None, project=project), lab=project.lab_id)
     with_params = runs.filter(fingerprint__params__isnull=False).order_by("pk")
     changed = last = 0
@@ -51,7 +51,7 @@ def recompute_project(*, project: Project) -> int:
 
 
 def recompute_charged_runs(runs: Sequence[Run]) -> None:
-    """Compute recipes again of runs that another project is charged for now, where the lab ignores parameters at all."""
+    """Recompute recipes of runs whose charged project changed, if the lab ignores any parameters."""
     if not runs or not IgnoredParameter.objects.filter(project__lab_id=runs[0].lab_id).exists():
         return
     for start in range(0, len(runs), CHUNK):
@@ -60,8 +60,7 @@ def recompute_charged_runs(runs: Sequence[Run]) -> None:
 
 @transaction.atomic
 def recompute_runs(runs: Sequence[Run], *, rebuild_all: bool = False) -> int:
-    """Compute the recipes of some runs again, and the keys of those whose recipe changed, or ``anew`` of all; return of how
-    many."""
+    """Recompute the recipes of some runs, and the keys of changed ones (``anew``: of all); return their number."""
     rows = {row.pk: row for row in Fingerprint.objects.select_for_update().filter(run__in=runs)}
     by_project: dict[int | None, list[tuple[Run, Fingerprint]]] = defaultdict(list)
     for run in runs:
@@ -94,7 +93,7 @@ def rebuild_old_keys(*, lab: Lab) -> bool:
 
 
 def _waiting(lab: Lab) -> list[int]:
-    """Return some runs that have old keys. Each tier for itself, in its order: the first of it are the index's next."""
+    """Return some runs with old keys, tier by tier in index order."""
     for tier in _OLD_TIERS:
         rows = TierKey.objects.filter(lab=lab, tier=tier).order_by("key", "run").values_list("run_id", flat=True)
         if run_ids := list(dict.fromkeys(rows[:MOST])):

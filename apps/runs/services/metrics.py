@@ -26,13 +26,13 @@ _STEPS_PER_QUERY = 500  # steps in one IN (...)
 def add_points(
     *, lab: Lab, uuid: UUID, points: Mapping[str, Sequence[Point]], bound_node: UUID | None, now: int | None
 ) -> int:
-    """Store points of a run by metric; return how many were new. Of a step told again the last word stays.
+    """Store points of a run by metric; return how many were new. A repeated step replaces the value.
 
-    Raises NotFound where there is no such run (or a node's token may not write it), InvalidInput for too many metrics.
+    Raises NotFound for an unknown run (or one that a node token may not write), InvalidInput for too many metrics.
     """
     run = Run.objects.select_related("node").filter(lab=lab, uuid=uuid).first()
     if run is None or (bound_node is not None and not can_report(run, bound_node)):
-        raise NotFound("There is no such run in this lab.", hint="Send PUT with the run's facts first.")
+        raise NotFound("No such run in this lab.", hint="Register the run with PUT first.")
     metrics = _locked(run, list(points))
     new = sum(_add(metrics[name], metric_points) for name, metric_points in points.items() if metric_points)
     Metric.objects.bulk_update(

@@ -1,4 +1,4 @@
-"""Writes of runs: create or renew by the client's UUID, change of state."""
+"""Writes of runs: create or update by the client's UUID, change the state."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -34,7 +34,7 @@ from apps.runs.services.updates import (
 
 @dataclass(frozen=True)
 class RunFacts:
-    """What a client says about a run when it starts."""
+    """Facts that a client reports when a run starts."""
 
     name: str
     started_us: int
@@ -58,10 +58,10 @@ def put_run(
     now: int | None = None,
     reported_by: str = "",
 ) -> tuple[Run, str]:
-    """Create or renew a run; return it and a warning ('' if none). Saying the same again changes nothing.
+    """Create or update a run; return it and a warning, or ''. Idempotent.
 
-    ``now`` None: this is a record of the past, and no word of a run that goes on. ``teller``: who tells of it first.
-    Where another run has the external id that is told, that run is returned, with a warning, and none is made.
+    ``now`` None: a past run, not a report of a running one. ``reported_by``: the first source.
+    If another run has the external id, that run is returned with a warning, and no run is created.
 
     ``bound_node`` is the node of a node's token, which may write only runs of its own node. An unknown project is no
     reason to lose the run: it goes on unattributed, and the warning says so.
@@ -90,7 +90,7 @@ def _put(
     *, lab: Lab, uuid: UUID, facts: RunFacts, by: User | None, bound_node: UUID | None, now: int | None, reported_by: str
 ) -> tuple[Run, str]:
     if bound_node is not None and facts.node_uuid not in (None, bound_node):
-        raise Forbidden("This token writes only runs of its own node.", hint="Leave 'node' out, or use a person's token.")
+        raise Forbidden("This token may only write runs of its own node.", hint="Omit 'node', or use a personal token.")
     node_uuid = bound_node or facts.node_uuid
     node = Node.objects.filter(lab=lab, uuid=node_uuid).first() if node_uuid else None
     project = project_by_slug(lab, facts.project) if facts.project else None
@@ -99,22 +99,22 @@ def _put(
         known = list(lab.projects.order_by("slug").values_list("slug", flat=True)[:10])
         warning = (
             f"There is no project {facts.project!r} (known: {', '.join(known)}). The run goes on, charged to no project. "
-            f"Next time --project {known[0] if known else 'NAME'}, or make it first at "
+            f"Next time --project {known[0] if known else 'NAME'}, or create it first at "
             f"{settings.SITE_URL}{reverse('projects')}"
         )
     if facts.known.external is not None and (
         first := _find_by_external_id(lab, uuid, facts.known.external, bound_node, now)
     ):
         return first, (
-            f"This is the run {first.uuid}: {facts.known.external.tool} {facts.known.external.value!r} was told before. "
-            "Nothing was changed; go on with that UUID."
+            f"{facts.known.external.tool} {facts.known.external.value!r} is already registered as run {first.uuid}. "
+            "Nothing was changed. Use that UUID."
         )
     is_job = facts.job is not None and facts.job.run_uuid == uuid
     run, is_new = _locked(lab, uuid, facts)
     run.lab = lab  # already read
     is_other_node = bound_node is not None and run.node is not None and run.node.uuid != bound_node
     if is_other_node and not is_job:
-        raise Conflict("This run belongs to another node.", hint="Make a new UUID for a new run.")
+        raise Conflict("This run belongs to another node.", hint="Use a new UUID for a new run.")
     before = None if is_new else (run.project_id, run.os_user, run.account, run.user_id)
     if facts.job is not None:
         _apply_job(run, facts.job, is_job=is_job, os_user=facts.os_user, bound_node=bound_node)
@@ -153,7 +153,7 @@ def _put(
 
 
 def _find_by_external_id(lab: Lab, uuid: UUID, external: External, bound_node: UUID | None, now: int | None) -> Run | None:
-    """Return the run that has this id already, unless it is the one that is told or both are here (keep_known says so)."""
+    """Return another run with this external id, unless the reported run exists as well."""
     first = run_by_external_id(lab, external)
     if first is None or first.uuid == uuid or Run.objects.filter(lab=lab, uuid=uuid).exists():
         return None
@@ -165,7 +165,7 @@ def _find_by_external_id(lab: Lab, uuid: UUID, external: External, bound_node: U
 
 
 def _locked(lab: Lab, uuid: UUID, facts: RunFacts) -> tuple[Run, bool]:
-    """Return the run's row, locked, or one that is new and not stored yet; and whether it is new."""
+    """Return the locked row of a run, or an unsaved new one; and whether it is new."""
     rows = list(
         fetch_rows(f"SELECT id FROM runs_run WHERE lab_id = %s AND uuid = %s{for_update()}", [lab.pk, uuid_param(uuid)])
     )
@@ -175,7 +175,7 @@ def _locked(lab: Lab, uuid: UUID, facts: RunFacts) -> tuple[Run, bool]:
 
 
 def _apply_job(run: Run, job: JobIn, *, is_job: bool, os_user: str, bound_node: UUID | None) -> None:
-    """Put what is told of a scheduler's job onto a run. Raises Conflict where another node said otherwise."""
+    """Copy the facts of a scheduler's job to a run. Raises Conflict if another node reported different facts."""
     reporter = str(bound_node) if bound_node else IMPORTED
     if is_job and not can_change_owner(run.job_facts, reporter):
         stored_facts = {"user": run.os_user, "account": run.account, "partition": run.partition}
@@ -192,7 +192,7 @@ def _apply_job(run: Run, job: JobIn, *, is_job: bool, os_user: str, bound_node: 
 
 
 def can_report(run: Run, bound_node: UUID) -> bool:
-    """Return whether a node's token may say how a run ended: it is its own run, or a job it told of before."""
+    """Return whether a node's token may report the end of a run: its own run, or a job that it reported before."""
     return (run.node is not None and run.node.uuid == bound_node) or str(bound_node) in run.job_facts.get("told_by", [])
 
 
@@ -210,10 +210,10 @@ def change_run(
     update: RunUpdate | None = None,
     now: int | None = None,
 ) -> Run:
-    """Record how a run ended (``state``), or what became known of it. ``now`` as in :func:`put_run`.
+    """Record the end of a run (``state``), or later facts. ``now`` as in :func:`put_run`.
 
-    The reported energy is kept beside the ledger's, and never summed. That a run goes on is no news of one that has ended,
-    but for a scheduler's job, which may be queued again.
+    The reported energy is stored separately from the ledger. An ended run never becomes running again, except for a
+    scheduler's job, which may be queued again.
     """
     run = Run.objects.select_for_update().filter(lab=lab, uuid=uuid).first()
     if run is None:

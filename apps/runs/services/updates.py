@@ -32,7 +32,7 @@ class External:
 
 @dataclass(frozen=True)
 class FailureIn:
-    """Why a run failed, where (a short digest of the place in the code), and what it said last."""
+    """Cause of a failure, place in the code (a short digest), and last output."""
 
     kind: str = ""
     point: str = ""
@@ -105,7 +105,7 @@ def save_update(run: Run, update: RunUpdate, *, params: Mapping[str, Any] | None
 
 
 def link_waiting_children(run: Run, now: int | None) -> None:
-    """Make a run that is new the parent of those that named it before it came, and :func:`watch` it. One read, as a rule."""
+    """Link children that named a new run as parent before it existed, and schedule the lost check. Usually one query."""
     params = [LOST_CHECK, str(run.lab_id), run.lab_id, uuid_param(run.uuid)]
     (flags,) = fetch_rows(
         "SELECT EXISTS (SELECT 1 FROM core_job WHERE kind = %s AND key = %s) AS watched,"
@@ -119,14 +119,14 @@ def link_waiting_children(run: Run, now: int | None) -> None:
 
 
 def run_by_external_id(lab: Lab, external: External) -> Run | None:
-    """Return the run that a tool's id belongs to, locked, or None."""
+    """Return the locked run with an external id, or None."""
     runs = Run.objects.select_for_update(of=("self",)).select_related("node", "project")
     return runs.filter(lab=lab, external_ids__lab=lab, external_ids__tool=external.tool,
                        external_ids__value=external.value).first()  # fmt: skip
 
 
 def _params_are_the_apis(run: Run) -> bool:
-    """Whether the parameters of the run's body make its recipe: nobody told more of it who knew better."""
+    """Return whether the parameters of the request determine the recipe, because no better fingerprint exists."""
     row = Fingerprint.objects.filter(run=run).first()
     return row is None or row.params is None or not (row.entry or row.code or row.code_weak or row.data or row.data_weak)
 

@@ -1,6 +1,6 @@
 """CodeCarbon's wire protocol, as its unmodified client speaks it: docs/codecarbon.md.
 
-Success is exactly 201 within two seconds, an address never redirects, and what is refused says in the body what mends it:
+Success is exactly 201 within two seconds, and an address never redirects. The body of an error names the remedy, because
 the client writes the body into its log.
 """
 
@@ -32,13 +32,15 @@ class MethodNotAllowed(LabCarbonError):
 
 @csrf_exempt
 def codecarbon(request: HttpRequest, rest: str) -> HttpResponse:
-    """Take what CodeCarbon posts: ``<token>/runs``, ``<token>/emissions``, ``<token>/emissions-data``; the token may also
-    come as ``x-api-token``. Doubled slashes and the old singular names are taken alike."""
+    """Accept messages: ``<token>/runs``, ``<token>/emissions``, ``<token>/emissions-data``.
+
+    The token may also be the header ``x-api-token``. Double slashes and the old singular names are accepted.
+    """
     try:
         return _handle(request, [segment for segment in rest.split("/") if segment])
     except OperationalError:
         response = JsonResponse(
-            {"error": {"code": "unavailable", "message": "The database cannot be written now."}}, status=503
+            {"error": {"code": "unavailable", "message": "The database is busy. Try again."}}, status=503
         )
         response["Retry-After"] = "5"
         return response
@@ -53,11 +55,11 @@ def _handle(request: HttpRequest, segments: list[str]) -> HttpResponse:
     route = segments[-1] if segments else ""
     if (route not in RUNS and route not in CHANNELS) or len(segments) > 2:
         raise NotFound(
-            "CodeCarbon posts to …/runs, …/emissions or …/emissions-data.",
-            hint=f"Copy api_endpoint again from {settings.SITE_URL}{reverse('codecarbon-tokens')}",
+            "Unknown address. CodeCarbon posts to …/runs, …/emissions or …/emissions-data.",
+            hint=f"Copy api_endpoint from {settings.SITE_URL}{reverse('codecarbon-tokens')}",
         )
     if request.method != "POST":
-        raise MethodNotAllowed(f"This address does not answer {request.method}.", hint="CodeCarbon sends POST.")
+        raise MethodNotAllowed(f"Method {request.method} is not allowed.", hint="Use POST.")
     _require_https(request)
     source = _source(segments[0] if len(segments) == 2 else request.headers.get("x-api-token", ""))
     body = _body(request)
@@ -72,8 +74,8 @@ def _handle(request: HttpRequest, segments: list[str]) -> HttpResponse:
 def _require_https(request: HttpRequest) -> None:
     if settings.SECURE_SSL_REDIRECT and not request.is_secure():
         raise Forbidden(
-            "This server is asked over https only, and the token came unencrypted.",
-            hint=f"End the token at {settings.SITE_URL}{reverse('tokens')} and make another; its address begins with https://",
+            "HTTPS is required. The token was sent unencrypted.",
+            hint=f"Revoke the token at {settings.SITE_URL}{reverse('tokens')}, and use a new one with https://",
         )
 
 
@@ -83,7 +85,7 @@ def _source(text: str) -> CodeCarbonSource:
     except BadToken as problem:
         raise NotAuthenticated(
             str(problem),
-            hint=f"Make a CodeCarbon token at {settings.SITE_URL}{reverse('codecarbon-tokens')} and copy its api_endpoint.",
+            hint=f"Create a token at {settings.SITE_URL}{reverse('codecarbon-tokens')} and copy its api_endpoint.",
             code="bad_token",
         ) from problem
 
@@ -91,5 +93,5 @@ def _source(text: str) -> CodeCarbonSource:
 def _body(request: HttpRequest) -> bytes:
     body: bytes = request.read(MAX_BODY + 1)
     if len(body) > MAX_BODY:
-        raise TooLarge(f"A message is at most {MAX_BODY >> 10} KiB.", hint="CodeCarbon's are below 2 KiB.")
+        raise TooLarge(f"A message has at most {MAX_BODY >> 10} KiB.", hint="Messages of CodeCarbon are below 2 KiB.")
     return body

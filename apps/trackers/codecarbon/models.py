@@ -10,9 +10,9 @@ from apps.trackers.codecarbon.choices import Channel
 
 
 class CodeCarbonSource(models.Model):
-    """A CodeCarbon token (null: imported files): where its energy is charged, and which machine it tells of.
+    """A CodeCarbon token (null: imported files), with its project and node.
 
-    ``bound``: ``node`` is a machine of the lab, whose collector comes first; else it stands for machines nobody named.
+    ``bound``: ``node`` is a node of the lab, and its collector takes precedence. Otherwise it stands for unknown nodes.
     """
 
     lab = models.ForeignKey(Lab, on_delete=models.CASCADE, related_name="+")
@@ -36,9 +36,9 @@ class CodeCarbonSource(models.Model):
 
 
 class CodeCarbonRun(models.Model):
-    """A run of CodeCarbon. ``uuid`` is its id there; ``run`` is null until it was worked on.
+    """A run of CodeCarbon. ``uuid`` is its id in CodeCarbon; ``run`` is null until the first message is processed.
 
-    ``signature`` is a hash of what it said of its hardware, '' if it said nothing.
+    ``signature`` is a hash of its hardware, '' if unknown.
     """
 
     source = models.ForeignKey(CodeCarbonSource, on_delete=models.CASCADE, related_name="runs")
@@ -57,7 +57,7 @@ class CodeCarbonRun(models.Model):
 
 
 class CodeCarbonPost(models.Model):
-    """A raw message. ``processed`` false: it is queued. ``problem``: why it is not counted, '' if it is."""
+    """A raw message. ``processed`` false: queued. ``problem``: reason for a rejection, or ''."""
 
     tracked_run = models.ForeignKey(
         CodeCarbonRun, on_delete=models.CASCADE, related_name="posts", db_index=False, db_column="told_id"
@@ -79,10 +79,10 @@ class CodeCarbonPost(models.Model):
 
 
 class CodeCarbonInterval(models.Model):
-    """What CodeCarbon told of one stretch of time, its PUE divided out. ``client_ug`` is its own figure of carbon, kept
-    beside ours and never summed with it; null where it told none.
+    """Energy of one time interval, with CodeCarbon's PUE divided out.
 
-    ``at_us`` is the end as its clock told it, ``[start_us, end_us)`` where the energy was put.
+    ``client_ug``: carbon by CodeCarbon, never added to LabCarbon's; null if none. ``at_us``: end by the client's clock.
+    ``[start_us, end_us)``: interval to which the energy is assigned.
     """
 
     tracked_run = models.ForeignKey(CodeCarbonRun, on_delete=models.CASCADE, related_name="intervals", db_column="told_id")
@@ -110,8 +110,9 @@ class CodeCarbonInterval(models.Model):
 
 
 class SharedMachine(models.Model):
-    """Two runs of CodeCarbon at one time on equal hardware with nearly equal readings: most likely ranks of one job, each of
-    which measured the whole machine. ``energy_mj`` is what the later run told in the stretches that match."""
+    """Two simultaneous runs on equal hardware with nearly equal readings: probably ranks of one job that each measured the
+    whole node. ``energy_mj``: energy of the later run in the matching intervals.
+    """
 
     primary = models.ForeignKey(
         CodeCarbonRun, on_delete=models.CASCADE, related_name="shared_as_primary", db_column="first_id"

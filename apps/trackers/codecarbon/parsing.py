@@ -1,6 +1,6 @@
-"""What CodeCarbon tells, in our units, and where it belongs in time. Pure.
+"""Messages of CodeCarbon, in LabCarbon units and with their time intervals. Pure.
 
-The form of what it tells: its client, `codecarbon` 3.3.2, `core/api_client.py`, `core/schemas.py` and
+Format of the messages: the client `codecarbon` 3.3.2, `core/api_client.py`, `core/schemas.py` and
 `output_methods/emissions_data.py`.
 """
 
@@ -29,9 +29,9 @@ _SHORT_FACTS = 40
 
 @dataclass(frozen=True)
 class Reading:
-    """What one message says: energy of each component (mJ, PUE divided out) over ``duration_us`` before ``at_us``.
+    """The content of one message: energy of each component (mJ, PUE divided out) over ``duration_us`` before ``at_us``.
 
-    ``at_us`` None: it gave no moment with a time zone. ``client_ug``: the client's own carbon, None if it told none.
+    ``at_us`` None: no time with a time zone. ``client_ug``: carbon by the client, or None.
     """
 
     at_us: int | None
@@ -57,7 +57,7 @@ class Reading:
             (self.client_ug or 0) - (earlier.client_ug or 0) if has_client_ug else None,
         )
         if min(added.duration_us, added.gpu_mj, added.cpu_mj, added.ram_mj) < 0:
-            raise InvalidInput("This record tells less than an earlier one of the same run.")
+            raise InvalidInput("This record has less energy than an earlier one of the same run.")
         return added
 
 
@@ -77,9 +77,9 @@ def _refuse(text: str) -> float:
 
 
 def parse_reading(content: Mapping[str, Any], *, client_pue_ppm: int, zone: tzinfo | None = None) -> Reading:
-    """Return what a message says. ``client_pue_ppm`` is divided out unless the message names its own PUE.
+    """Return the content of a message. ``client_pue_ppm`` is divided out unless the message has its own PUE.
 
-    ``zone``: in which a moment without a time zone is meant; None: such a moment is not used. Raises InvalidInput.
+    ``zone``: time zone of times without one; None: such a time is not used. Raises InvalidInput.
     """
     pue_ppm = client_pue_ppm
     if content.get("pue") not in (None, ""):
@@ -93,7 +93,7 @@ def parse_reading(content: Mapping[str, Any], *, client_pue_ppm: int, zone: tzin
 
 
 def _energy_mj(content: Mapping[str, Any], name: str, pue_ppm: int) -> int:
-    """Return kWh × PUE as mJ without the PUE, rounded once, half up; what was left out is none of that component."""
+    """Return kWh × PUE as mJ without the PUE, rounded once, half up. A missing value is 0."""
     if content.get(name) in (None, ""):
         return 0
     return kwh_to_mj(Fraction(_number(content, name, max_value=Decimal(MAX_KWH))) * PPM / pue_ppm)
@@ -108,7 +108,7 @@ def _number(content: Mapping[str, Any], name: str, *, min_value: Decimal = Decim
     if number is None or not number.is_finite():
         raise InvalidInput(f"{name} is {str(value)[:40]!r}, not a number.", field=name, hint="CodeCarbon sends a number.")
     if not min_value <= number <= max_value:
-        raise InvalidInput(f"{name} is {str(value)[:40]}.", field=name, hint=f"It lies between {min_value} and {max_value}.")
+        raise InvalidInput(f"{name} is {str(value)[:40]}.", field=name, hint=f"Allowed: {min_value} to {max_value}.")
     return number
 
 
@@ -118,7 +118,9 @@ def _moment(content: Mapping[str, Any], zone: tzinfo | None) -> int | None:
         moment = datetime.fromisoformat(str(text).strip())
     except ValueError as error:
         raise InvalidInput(
-            f"timestamp {str(text)[:40]!r} is no moment.", field="timestamp", hint="CodeCarbon writes 2026-11-02T08:00:00."
+            f"timestamp {str(text)[:40]!r} is no time.",
+            field="timestamp",
+            hint="CodeCarbon writes 2026-11-02T08:00:00.",
         ) from error
     if moment.tzinfo is None:
         if zone is None:
@@ -131,7 +133,7 @@ def _moment(content: Mapping[str, Any], zone: tzinfo | None) -> int | None:
 
 @dataclass(frozen=True)
 class Place:
-    """Where energy is put in time; ``imputed``: not as the client's clock said."""
+    """The time interval of energy. ``imputed``: not by the client's clock."""
 
     start_us: int
     end_us: int
@@ -141,11 +143,12 @@ class Place:
 def place_interval(
     reading: Reading, *, received_us: int, occupied: Sequence[tuple[int, int]], is_live: bool
 ) -> Place | None:
-    """Return where an interval belongs beside those of its run that are there already; None: nothing is free.
+    """Return the free interval for a message beside stored ones of its run, or None.
 
-    The client sends whole seconds, cut off, and its moment is taken just after the last measurement: neighbours may overlap
-    by some seconds, of which the earlier placed keeps its place. ``live``: it was sent when it was over, so that a clock
-    that is five minutes off is not believed.
+    The client sends whole seconds, truncated, and takes its time just after the last measurement. So neighbours may
+    overlap by
+    some seconds, and the stored one keeps its place. ``live``: sent at its end, so a clock that is five minutes off is not
+    trusted.
     """
     at_us, imputed = reading.at_us, False
     if at_us is None or (is_live and abs(received_us - at_us) >= TRUSTED_SKEW_US):
@@ -161,7 +164,7 @@ def place_interval(
 
 
 def hardware_signature(facts: Mapping[str, Any], *, node: str) -> str:
-    """Return a hash of what a client said of its machine; '' if it named neither CPU nor GPU. `node`: where bound."""
+    """Return a hash of the hardware of a client; '' without CPU and GPU. `node`: if bound."""
     if not (facts.get("cpu_model") or facts.get("gpu_model")):
         return ""
     parts = [node, *(str(facts.get(name)) for name in _HARDWARE)]
@@ -169,7 +172,7 @@ def hardware_signature(facts: Mapping[str, Any], *, node: str) -> str:
 
 
 def short_facts(content: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a client said of itself as it is kept: scalars, bounded, storable."""
+    """Return the client's description of itself as stored: bounded, storable scalars."""
     facts: dict[str, Any] = {}
     for name, value in list(content.items())[:_SHORT_FACTS]:
         if isinstance(value, Decimal):
@@ -198,8 +201,10 @@ _TOGETHER_PM = 800
 
 
 def same_readings(one: Interval, other: Interval) -> bool:
-    """Return whether two stretches look like one machine measured twice: together in time for four fifths of the longer, and
-    each component's mean power within one per cent. Memory alone (a constant of the machine's size) tells nothing."""
+    """Return whether two intervals look like one node measured twice: overlap of four fifths of the longer one, and mean
+    power
+    of each component within one per cent. Memory alone (a constant of its size) proves nothing.
+    """
     overlap_us = min(one.end_us, other.end_us) - max(one.start_us, other.start_us)
     longer_us = max(one.end_us - one.start_us, other.end_us - other.start_us)
     if overlap_us * 1000 < longer_us * _TOGETHER_PM or one.gpu_mj + one.cpu_mj == 0:

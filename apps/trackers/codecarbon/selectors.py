@@ -12,8 +12,10 @@ from apps.trackers.codecarbon.models import CodeCarbonPost, CodeCarbonRun, CodeC
 
 @dataclass(frozen=True)
 class CodeCarbonFigures:
-    """What CodeCarbon told of a run: energy (mJ, its PUE divided out), its own carbon (µg; None: none), the part that gave
-    way to a collector, how many messages were counted and how many not, and whether its machine is known."""
+    """Reported energy (mJ, PUE divided out) and carbon (µg, or None) of a run, with numbers of messages.
+
+    ``superseded_mj``: also measured by a collector, so not counted. ``bound``: the node is known.
+    """
 
     energy_mj: int
     client_ug: int | None
@@ -45,9 +47,9 @@ def codecarbon_figures(run: Run) -> CodeCarbonFigures | None:
 
 
 def superseded_of_run(run: Run) -> int:
-    """Return the mJ that CodeCarbon told of a run and a collector measured as well: kept, and not counted. One query.
+    """Return the mJ of a run that a collector measured as well, so they are not counted. One query.
 
-    What was told less what stands in the ledger: true once the ledger is settled, which is a moment after either comes in.
+    Reported energy minus energy in the ledger. It is valid once the ledger is settled.
     """
     part = (
         "SELECT COALESCE(SUM(t.energy_mj), 0) FROM {} JOIN ingest_consumer c ON c.id = t.consumer_id "
@@ -67,7 +69,7 @@ def not_counted(run: Run) -> QuerySet[CodeCarbonPost]:
 
 
 def _proven(pairs: QuerySet[SharedMachine]) -> QuerySet[SharedMachine]:
-    """Leave out what rests on one stretch of several: two machines may draw the same for two minutes."""
+    """Leave out pairs that match in one of several intervals: two nodes may draw the same power for two minutes."""
     counted = pairs.annotate(duplicate_intervals=Count("duplicate__intervals"))
     return counted.filter(Q(intervals__gte=2) | Q(duplicate_intervals=F("intervals")))
 
@@ -89,7 +91,7 @@ def shared_machines_of_run(run: Run) -> QuerySet[SharedMachine]:
 
 
 def counted_twice_mj(lab: Lab) -> int:
-    """Return the energy of runs that counts again what another counts already, each run once: at most, an estimate."""
+    """Return an upper estimate of the energy that is counted twice because runs share a node."""
     max_by_run: dict[int, int] = {}
     for pair in shared_machines(lab):
         max_by_run[pair.duplicate_id] = max(max_by_run.get(pair.duplicate_id, 0), pair.energy_mj)
@@ -97,8 +99,7 @@ def counted_twice_mj(lab: Lab) -> int:
 
 
 def possible_double_counts(lab: Lab) -> QuerySet[CodeCarbonSource]:
-    """Return the tokens and files that name no machine, with ``energy_mj`` (null: none came): a collector may have measured
-    the same, and nothing here can tell."""
+    """Return the sources without a node, with ``energy_mj`` (null: none). A collector may have measured the same energy."""
     sources = CodeCarbonSource.objects.filter(lab=lab, bound=False).select_related("token", "project", "node")
     return sources.annotate(
         energy_mj=Sum("runs__intervals__energy_mj"), run_count=Count("runs__run", distinct=True)
@@ -106,12 +107,12 @@ def possible_double_counts(lab: Lab) -> QuerySet[CodeCarbonSource]:
 
 
 def sources_of(lab: Lab) -> QuerySet[CodeCarbonSource]:
-    """Return the lab's CodeCarbon tokens and what files were imported for, newest first."""
+    """Return the lab's CodeCarbon tokens and sources of imported files, newest first."""
     sources = CodeCarbonSource.objects.filter(lab=lab).select_related("token__made_by", "project", "node")
     return sources.order_by("-created_us", "-id")
 
 
 def runs_by_source(lab: Lab) -> dict[int, int]:
-    """Return {source id: runs that were told by it}. One query."""
+    """Return {source id: number of runs}. One query."""
     runs = CodeCarbonRun.objects.filter(source__lab=lab, run__isnull=False).values_list("source_id")
     return dict(runs.annotate(runs=Count("pk")))

@@ -1,1 +1,1 @@
-"""An MLflow server as a source: polled, as it has no way to tell of its runs by itself."""
+"""An MLflow server as a source: polled, because it cannot send its runs itself."""

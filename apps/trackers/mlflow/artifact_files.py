@@ -1,6 +1,6 @@
-"""Files that runs of MLflow made: which of them may be artifacts, and where MLflow hands them out. Pure.
+"""Files of MLflow runs: which may be artifacts, and where MLflow serves them. Pure.
 
-What a server lists is not trusted: a path that leads anywhere but below the folder that was asked for is none.
+Lists of a server are not trusted: a path outside the requested folder is ignored.
 """
 
 import re
@@ -31,7 +31,7 @@ _SIDE = frozenset({"input_example.npy", "serving_input_example.json"})
 
 @dataclass(frozen=True)
 class FileEntry:
-    """An entry of a folder. ``bytes`` None: MLflow does not say."""
+    """An entry of a folder. ``bytes`` None: unknown size."""
 
     path: str
     is_folder: bool
@@ -43,7 +43,7 @@ class FileEntry:
 
 
 def entries(rows: list[dict[str, Any]], folder: str) -> tuple[list[FileEntry], int]:
-    """Return what lies directly in ``folder``, by path, and how many rows tell of something else."""
+    """Return the entries of ``folder`` by path, and the number of rows that belong elsewhere."""
     by_path: dict[str, FileEntry] = {}
     wrong = 0
     for row in rows:
@@ -63,7 +63,7 @@ def _is_direct_child(path: str, folder: str) -> bool:
 
 
 def kind_of(path: str) -> Kind | None:
-    """Return what a file is by its name; None for one that is left in MLflow: pictures, tables, settings, texts."""
+    """Return the kind of a file by its name, or None for other files (images, tables, settings, text)."""
     name = path.rpartition("/")[2].lower()
     if name in _SIDE:
         return None
@@ -79,10 +79,11 @@ def kind_of(path: str) -> Kind | None:
 
 
 def proxied_path(root: str, address: Address) -> str | None:
-    """Return below which path the server hands the files of ``root`` out, None where it does not.
+    """Return the path at the server's file proxy for files of ``root``, or None.
 
-    ``root`` is ``mlflow-artifacts:/…`` (of this very server), or its own address of them; any other place (s3://, file:) it
-    would have to be asked to fetch for us, or is not this server.
+    ``root`` is ``mlflow-artifacts:/…`` of this server, or the proxy's own address. Other locations (s3://, file:) would
+    need a fetch
+    by MLflow, or belong to another server.
     """
     try:
         parts = urlsplit(root)
@@ -106,7 +107,7 @@ def proxied_path(root: str, address: Address) -> str | None:
 
 
 def models_of(run: dict[str, Any], part: str, name: str) -> dict[str, int | None]:
-    """Return {id: step} of the logged models that a run made (``outputs``, ``model_outputs``) or read."""
+    """Return {id: step} of the logged models that are outputs (``outputs``, ``model_outputs``) or inputs of a run."""
     rows = section.get(name) if isinstance(section := run.get(part), dict) else None
     models = {}
     for row in rows if isinstance(rows, list) else []:

@@ -1,4 +1,4 @@
-"""One MLflow server, asked over its REST API 2.0. Every failure becomes a sentence that says what mends it."""
+"""Client of an MLflow server (REST API 2.0). Every failure becomes a sentence with its remedy."""
 
 import base64
 import json
@@ -27,9 +27,9 @@ POINTS = 1000  # of one page of a history, and of one transaction
 
 
 class MlflowError(Exception):
-    """Why a server's answer cannot be used; ``words`` is a sentence for the page. ``wait_s``: it asked for so much patience.
+    """An unusable response. ``message``: sentence for the page. ``wait_s``: requested waiting time.
 
-    ``too_large``: fewer things at once may do. ``of_one``: it may be the fault of what was asked for, not of the server.
+    ``too_large``: a smaller request may work. ``is_single``: the requested item may be the cause, not the server.
     """
 
     def __init__(self, message: str, *, wait_s: int = 0, too_large: bool = False, is_single: bool = False) -> None:
@@ -41,12 +41,12 @@ class MlflowError(Exception):
 
 
 class OutOfTime(Exception):
-    """The slice of work is over; the rest follows in the next one."""
+    """The time slice is over. The next one continues."""
 
 
 @dataclass
 class Server:
-    """Asks one server. ``until``: by time.monotonic() after which no further question is begun."""
+    """Sends requests to one server. ``until``: time.monotonic() after which no request starts."""
 
     address: Address
     sign_in: SignIn
@@ -57,7 +57,7 @@ class Server:
     skew_us: int | None = None
 
     def version(self) -> str:
-        """Return what the server calls its version, '' where it does not say."""
+        """Return the version of the server, or ''."""
         reply = self._send("GET", "/version")
         text = reply.body[:40].decode("ascii", "replace").strip()
         return text if reply.status == 200 and re.fullmatch(r"[0-9][\w.+-]{0,30}", text) else ""
@@ -69,7 +69,7 @@ class Server:
         return [(str(row["experiment_id"]), str(row.get("name", ""))) for row in rows]
 
     def runs(self, experiments: list[str], condition: str) -> Iterator[list[dict[str, Any]]]:
-        """Yield pages of runs that fit a condition, by their start, the earliest first."""
+        """Yield pages of runs that match a condition, by start, earliest first."""
         body = {"experiment_ids": experiments, "filter": condition, "run_view_type": "ACTIVE_ONLY",
                 "order_by": ["attributes.start_time ASC", "attributes.run_id ASC"]}  # fmt: skip
         sizes = iter(PAGES)
@@ -89,7 +89,7 @@ class Server:
                 return
 
     def history(self, run_id: str, name: str, token: str) -> tuple[Any, str]:
-        """Return one page of a metric's values from ``token`` on, and the token of the next ('' after the last)."""
+        """Return one page of a metric's values from ``token`` on, and the next token ('' at the end)."""
         query = {"run_id": run_id, "metric_key": name, "max_results": POINTS, **({"page_token": token} if token else {})}
         page = self._call("GET", f"/metrics/get-history?{urlencode(query)}")
         return page.get("metrics", []), _next(page, token)
@@ -99,12 +99,12 @@ class Server:
         self._call("POST", "/runs/set-tag", {"run_id": run_id, "key": name, "value": text})
 
     def run(self, run_id: str) -> dict[str, Any]:
-        """Return a run as MLflow tells it, with what it read and made."""
+        """Return a run of MLflow with its inputs and outputs."""
         run = self._call("GET", f"/runs/get?{urlencode({'run_id': run_id})}").get("run")
         return run if isinstance(run, dict) else {}
 
     def listing(self, run_id: str, model: str, folder: str) -> tuple[str, list[dict[str, Any]]]:
-        """Return where the files of a run, or of its logged ``model``, lie, and what one folder of them holds."""
+        """Return the root of the files of a run (or of its logged ``model``) and the content of one folder."""
         if model:
             query = f"?{urlencode({'artifact_directory_path': folder})}" if folder else ""
             page = self._call("GET", f"/logged-models/{model}/artifacts/directories{query}")
@@ -115,11 +115,11 @@ class Server:
         return str(page.get("root_uri") or ""), _list(page, "files")
 
     def address_of(self, path: str) -> str:
-        """Return the address under which MLflow hands a file out. ``path``: below where it does."""
+        """Return the address of a file at MLflow's file proxy. ``path``: below the proxy."""
         return f"{self.address}{PROXY}/{quote(path)}"
 
     def fetch(self, path: str, *, most_bytes: int, take: Callable[[bytes], None]) -> None:
-        """Give a file that MLflow hands out to ``take``, in parts as they come. ``path``: below where it does."""
+        """Pass the content of a file to ``take`` in parts. ``path``: below the file proxy."""
         reply = self._send("GET", f"{PROXY}/{quote(path)}", seconds=FETCH_TIMEOUT_S, most_bytes=most_bytes, take=take)
         if reply.status != 200:
             raise self._status_error(reply)
@@ -170,7 +170,7 @@ class Server:
         return f"{self.address.host}:{self.address.port}"
 
     def _note_clock(self, reply: HttpResponse) -> None:
-        """Note by how much the server's clock is behind ours, as its answers tell (to a second)."""
+        """Record the difference between the server's clock and ours from its responses (to a second)."""
         try:
             server_us = datetime_to_us(parsedate_to_datetime(reply.headers["date"]))
         except (KeyError, TypeError, ValueError):
@@ -201,7 +201,7 @@ class Server:
             )
         if status in (429, 503):
             wait_s = _wait_s(reply.headers.get("retry-after", ""))
-            return MlflowError(f"{self.where} asks for patience ({status}).", wait_s=wait_s)
+            return MlflowError(f"{self.where} limits the request rate ({status}).", wait_s=wait_s)
         if status == 404:
             is_missing = b"RESOURCE_DOES_NOT_EXIST" in reply.body
             words = (
@@ -214,15 +214,15 @@ class Server:
 def _list(page: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
     rows = page.get(name, [])
     if not isinstance(rows, list):
-        raise MlflowError(f"The server's list of {name} is no list.")
+        raise MlflowError(f"The server's list of {name} is not a list.")
     return [row for row in rows if isinstance(row, dict)]
 
 
 def _next(page: Mapping[str, Any], token: str) -> str:
-    """Return the token of the next page. Raises MlflowProblem for a server that goes round in circles."""
+    """Return the token of the next page. Raises MlflowError for a repeated token."""
     following = str(page.get("next_page_token") or "")
     if following and (following == token or len(following) > 500):
-        raise MlflowError("The server's pages do not go on: its page token is the same again.")
+        raise MlflowError("The server repeats the same page token.")
     return following
 
 
@@ -236,7 +236,7 @@ def _message(body: bytes) -> str:
 
 
 def _wait_s(text: str) -> int:
-    """Return how long a Retry-After asks to wait: seconds or a date; 0 where it says nothing usable."""
+    """Return the seconds of a Retry-After header (seconds or a date); 0 if unusable."""
     if text.isascii() and text.isdigit():
         return min(int(text), MAX_WAIT_S)
     try:

@@ -1,4 +1,4 @@
-"""MLflow servers that are polled: which, how far, and what each of their runs became."""
+"""MLflow servers, the position of their polling, and their runs, curves and files."""
 
 from django.db import models
 from django.db.models import F, Q
@@ -10,15 +10,14 @@ from apps.trackers.mlflow.choices import FileOutcome, SignIn
 
 
 class MlflowSource(models.Model):
-    """One MLflow server of a lab. ``secret`` is sealed (apps.accounts.encryption). ``removed_us``: nobody asks it any more.
+    """An MLflow server of a lab. ``secret`` is encrypted (apps.accounts.encryption). ``removed_us``: not polled.
 
-    ``node``: where GPU watts are put that no run's own machine is known for; ``bound``: it is a machine of the lab, whose
-    collector comes first, else it stands for machines nobody named. ``project`` is charged for experiments that no
-    pattern names; null: those are left out.
+    ``node``: node of GPU energy of runs whose own node is unknown. ``bound``: it is a node of the lab, and its collector
+    takes precedence. Otherwise it stands for unknown nodes. ``project``: for experiments without a pattern; null: these are
+    not imported.
 
-    How far it was read: ``new_from_ms`` the start of the newest run seen, ``all_from_ms`` that of the pass over all runs
-    (null: none is under way), ``all_done_us`` when the last such pass ended. ``files_bytes``: what was read of files on
-    ``files_day`` (days since 1970, UTC).
+    Position: ``new_from_ms``: start of the newest run. ``all_from_ms``: position of the pass over all runs (null: none is
+    active). ``all_done_us``: end of the last pass. ``files_bytes``: bytes of files read on ``files_day`` (days since 1970).
     """
 
     lab = models.ForeignKey(Lab, on_delete=models.CASCADE, related_name="+")
@@ -66,7 +65,7 @@ class MlflowSource(models.Model):
 
 
 class MlflowExperiments(models.Model):
-    """Experiments whose name fits ``pattern`` (``*`` and ``?``) are charged to ``project``; the first that fits holds."""
+    """Experiments whose name matches ``pattern`` (``*`` and ``?``) are charged to ``project``. The first match applies."""
 
     source = models.ForeignKey(MlflowSource, on_delete=models.CASCADE, related_name="patterns", db_index=False)
     position = models.SmallIntegerField()
@@ -81,15 +80,17 @@ class MlflowExperiments(models.Model):
 
 
 class MlflowRun(models.Model):
-    """A run of MLflow. ``run``: what it is here, null where it was not taken (``problem`` says why). ``joined``: somebody
-    else told of that run, MLflow only adds to it.
+    """A run of MLflow. ``run``: the imported run, null if not imported (see ``problem``). ``is_linked``: another source
+    reports the
+    run, and MLflow only adds to it.
 
-    ``digest``: of what was read of it whole, so that nothing is asked again while it stays; ``facts_digest``: of all
-    but its metrics. ``is_open``: it goes on in MLflow, or is not read whole. ``parent``: the id of the run it is nested in,
-    ''. ``node_uuid``: the machine that its process named. ``quiet``: it is a part of another piece of work, and no verdict
-    is written.
-    ``verdict`` is what MLflow should say of it and ``told_verdict`` what it says; ``tries`` and ``due_us``: of writing it.
-    ``files_read``: what it made was read, or cannot be; ``files_left``: how many files are none that are read;
+    ``digest``: of the complete run, so an unchanged run is not read again; ``facts_digest``: of all but its metrics.
+    ``is_open``:
+    running in MLflow, or partly read. ``parent``: id of the parent run, or ''. ``node_uuid``: node that its process named.
+    ``quiet``: part of another work, so no verdict is written. ``verdict``: text to write; ``written_verdict``: text in
+    MLflow;
+    ``tries`` and ``due_us``: of writing it. ``files_read``: outputs are read, or cannot be; ``files_left``: number of
+    other files;
     ``files_problem``, ``files_tries``, ``files_due_us``: of reading them.
     """
 
@@ -130,11 +131,12 @@ class MlflowRun(models.Model):
 
 
 class MlflowSeries(models.Model):
-    """How far one metric of a run was read: up to the page ``token``, before which ``points`` stand; ``seen`` is its newest
-    value then, ``whole`` that it was read from its beginning after the run had ended.
+    """Position of reading one metric: the page ``token``, before it ``points``; ``seen``: its newest value then;
+    ``whole``: read
+    from its start after the end of the run.
 
-    Of GPU watts: ``device`` stands for the GPU, energy is placed until ``until_us``, ``held_us`` is the newest sample not
-    after that, and ``carry_nj`` what is left of a millijoule.
+    For GPU power: ``device`` of the GPU; energy is assigned until ``until_us``; ``held_us``: newest sample not after it;
+    ``carry_nj``: rest below a millijoule.
     """
 
     tracked_run = models.ForeignKey(
@@ -158,10 +160,11 @@ class MlflowSeries(models.Model):
 
 
 class MlflowFile(models.Model):
-    """A file that a run made, of those that may be artifacts. ``model``: the id of the logged model it belongs to, '' where
-    it lies among the run's own; ``digest``: SHA-256 of its content, '' where it was not read (``outcome``, ``why``).
+    """A file of a run that may be an artifact. ``model``: id of its logged model, '' for a file of the run itself.
 
-    ``place`` is the SHA-256 of model and path, as paths are longer than an index takes.
+    ``digest``: SHA-256 of its content, '' if not read (see ``outcome``, ``reason``). ``path_hash``: SHA-256 of model and
+    path,
+    because paths are too long for an index.
     """
 
     tracked_run = models.ForeignKey(

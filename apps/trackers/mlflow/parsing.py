@@ -1,7 +1,7 @@
-"""What an MLflow server tells of runs, read and in our units. Pure.
+"""Runs of an MLflow server, parsed and in LabCarbon units. Pure.
 
-The form: MLflow 3's REST API 2.0 (``mlflow/protos/service.proto``). 64-bit numbers come as numbers or as text, a value that
-is not finite as text; whoever writes over REST may leave anything out.
+Format: MLflow 3, REST API 2.0 (``mlflow/protos/service.proto``). 64-bit numbers are numbers or text, non-finite values are
+text, and any field may be missing.
 """
 
 import hashlib
@@ -40,7 +40,7 @@ _NO_START = frozenset({"", "none", "null", "false", "0", "scratch", "random"})
 
 @dataclass(frozen=True)
 class Latest:
-    """The newest value of a metric: when (ms), at which step, the value as it was written."""
+    """The newest value of a metric: time (ms), step, value as written."""
 
     at_ms: int
     step: int
@@ -52,10 +52,9 @@ class Latest:
 
 @dataclass(frozen=True)
 class TrackedRun:
-    """A run as MLflow tells it. ``state`` None: scheduled, not begun. ``facts_digest``: of all but its metrics, ``digest``
-    of all.
+    """A run of MLflow. ``state`` None: scheduled, not started. ``facts_digest``: of all but the metrics, ``digest``: of all.
 
-    ``datasets``: (role, name, digest). ``parent``: id of the run it is nested in, ''.
+    ``datasets``: (role, name, digest). ``parent``: id of the parent run, or ''.
     """
 
     run_id: str
@@ -79,7 +78,7 @@ class TrackedRun:
 
     @property
     def last_activity_us(self) -> int:
-        """When it last gave a sign of life: MLflow has no heartbeat, so its start and its metrics are all there is."""
+        """Return the time of the last sign of life. MLflow has no heartbeat, so it is the start or a metric."""
         return max([self.start_ms, *(value.at_ms for value in self.latest.values())]) * US_PER_MS
 
     @property
@@ -88,17 +87,17 @@ class TrackedRun:
 
     @property
     def run_uuid(self) -> UUID | None:
-        """The run of ours that its process says it is."""
+        """Return the UUID that its process set, or None."""
         return self._uuid(RUN_UUID)
 
     @property
     def part_of(self) -> UUID | None:
-        """The run of ours that its process says it is a part of."""
+        """Return the UUID of the parent that its process set, or None."""
         return self._uuid(PART_OF)
 
     @property
     def node_uuid(self) -> UUID | None:
-        """The machine whose collector measures it, as its process says."""
+        """Return the UUID of the node that its process set, or None."""
         return self._uuid(NODE)
 
     def _uuid(self, tag: str) -> UUID | None:
@@ -109,22 +108,22 @@ class TrackedRun:
 
     @property
     def counted_params(self) -> Mapping[str, str]:
-        """The parameters that make its recipe: all or none, as a part of them would match what differs."""
+        """Return the parameters of the recipe: all or none, since a part of them would match different runs."""
         return self.params if len(self.params) <= MAX_PARAMS else {}
 
     @property
     def is_quiet(self) -> bool:
-        """Whether it is part of another piece of work, of which alone is spoken."""
+        """Return whether it is part of another work, which alone gets a verdict."""
         return bool(self.parent) or self.part_of is not None
 
 
 def read_run(content: Any) -> TrackedRun:
-    """Return a run of ``runs/search``. Raises InvalidInput for what is none."""
+    """Return a run of ``runs/search``. Raises InvalidInput for an invalid one."""
     content = replace_unstorable(content)
     info, data = _part(content, "info"), _part(content, "data", needed=False)
     run_id = str(info.get("run_id") or info.get("run_uuid") or "")
     if not _RUN_ID.fullmatch(run_id):
-        raise InvalidInput(f"A run without a usable id: {run_id[:40]!r}.")
+        raise InvalidInput(f"Invalid run id: {run_id[:40]!r}.")
     tags = {name: text for name, text in _pairs(data, "tags").items() if name not in (VERDICT, LINK)}
     fields: dict[str, Any] = {
         "run_id": run_id,
@@ -151,7 +150,7 @@ def _part(content: Any, name: str, *, needed: bool = True) -> dict[str, Any]:
     part = content.get(name) if isinstance(content, dict) else None
     if not isinstance(part, dict):
         if needed:
-            raise InvalidInput(f"A run without {name!r}.")
+            raise InvalidInput(f"The run has no {name!r}.")
         return {}
     return part
 
@@ -166,7 +165,7 @@ def _pairs(data: Mapping[str, Any], name: str) -> dict[str, str]:
 
 
 def whole(value: Any) -> int | None:
-    """Return a 64-bit number as MLflow writes it, None where it is none."""
+    """Return a 64-bit number as MLflow writes it, or None."""
     try:
         number = int(value) if isinstance(value, int | str) and not isinstance(value, bool) else None
     except ValueError:
@@ -199,7 +198,7 @@ def _datasets(inputs: Mapping[str, Any]) -> tuple[tuple[str, str, str], ...]:
 
 
 def read_points(rows: Any) -> list[tuple[int, int, float | str]]:
-    """Return (step, µs UTC, value) of a page of a metric's history; what is no point is left out."""
+    """Return (step, µs UTC, value) of a page of a metric's history. Invalid points are omitted."""
     points: list[tuple[int, int, float | str]] = []
     for row in rows if isinstance(rows, list) else []:
         at_ms = _ms(row.get("timestamp")) if isinstance(row, dict) else None
@@ -214,9 +213,9 @@ def read_points(rows: Any) -> list[tuple[int, int, float | str]]:
 
 
 def numbered(points: Sequence[tuple[int, int, float | str]], before: int) -> list[tuple[int, int, float | str]]:
-    """Return points with a step each where their client gave none (all are 0): their number in order of time.
+    """Return points with distinct steps if their client gave none (all are 0): their number in order of time.
 
-    ``before``: how many stand on the pages before.
+    ``before``: number of points on earlier pages.
     """
     if any(step for step, _, _ in points) or len(points) + before < 2:
         return list(points)
@@ -224,18 +223,18 @@ def numbered(points: Sequence[tuple[int, int, float | str]], before: int) -> lis
 
 
 def project_for(name: str, patterns: Iterable[tuple[str, int]], otherwise: int | None) -> int | None:
-    """Return which project an experiment is charged to: that of the first pattern its name fits; None: it is left out."""
+    """Return the project of an experiment by the first matching pattern, or None."""
     return next((project for pattern, project in patterns if fnmatchcase(name, pattern)), otherwise)
 
 
 def select_params(params: Mapping[str, str]) -> dict[str, str]:
-    """Return the parameters that are kept: those our API takes as well."""
+    """Return the parameters to store: those that the API accepts as well."""
     fitting = {name: text for name, text in params.items() if len(name) <= 256 and len(text) <= 1024}
     return dict(sorted(fitting.items())[:MAX_PARAMS])
 
 
 def select_tags(tags: Mapping[str, str], experiment: str) -> dict[str, str]:
-    """Return the tags that are kept: people's own, and where the run stands in MLflow."""
+    """Return the tags to store: those of users, and the location of the run in MLflow."""
     own = {name: text for name, text in tags.items() if not name.startswith(("mlflow.", "labcarbon."))}
     fitting = {name: text for name, text in own.items() if len(name) <= 200 and len(text) <= MAX_TEXT}
     selected = dict(sorted(fitting.items())[:MAX_TAGS])
@@ -244,5 +243,5 @@ def select_tags(tags: Mapping[str, str], experiment: str) -> dict[str, str]:
 
 
 def from_scratch(params: Mapping[str, str]) -> bool:
-    """Return whether no parameter names what the run begins from."""
+    """Return whether no parameter names initial weights."""
     return not any(_START.search(name) and text.strip().lower() not in _NO_START for name, text in params.items())

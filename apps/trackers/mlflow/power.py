@@ -1,8 +1,10 @@
-"""GPU watts as MLflow's system metrics tell them, as windows of energy. Pure.
+"""GPU power of MLflow's system metrics as energy windows. Pure.
 
-A value logged at a moment is the mean of what was sampled since the value before it (``mlflow/system_metrics``: sampled each
-10 s, then logged), so it holds backwards: W × time since the value before. What lies between two values further apart than
-``GAP_US`` is not bridged: unknown, not zero; so is what was before the first one.
+A logged value is the mean of the samples since the value before it (``mlflow/system_metrics``: sampled every 10 s, then
+logged).
+So its energy is W × time since that value. A gap longer than ``GAP_US`` is unknown, not zero, as is the time before the
+first
+value.
 """
 
 import re
@@ -21,7 +23,7 @@ _NAME = re.compile(r"system/(?:(?P<node>[^/]{1,128})/)?gpu_(?P<number>\d{1,3})_p
 
 @dataclass(frozen=True, order=True)
 class Sample:
-    """Mean power until a moment: mW, µs UTC."""
+    """Mean power until a time: mW, µs UTC."""
 
     at_us: int
     power_mw: int
@@ -29,8 +31,9 @@ class Sample:
 
 @dataclass(frozen=True)
 class Progress:
-    """How far energy was placed: until ``until_us``; ``held_us`` is the newest sample not after it (both None: nothing
-    yet); ``carry_nj`` what is left of a millijoule."""
+    """Position of the assignment: energy is assigned until ``until_us``; ``held_us`` is the newest sample not after it (both
+    None: no sample yet); ``carry_nj``: rest below a millijoule.
+    """
 
     until_us: int | None = None
     last_sample_us: int | None = None
@@ -47,8 +50,7 @@ class EnergyPiece:
 
 
 def gpu_of(name: str) -> str | None:
-    """Return which GPU a metric tells the watts of: its number, after the node where MLflow was told one; None: it does
-    not."""
+    """Return the GPU of a power metric: its number, after the node if MLflow has one. None for other metrics."""
     match = _NAME.fullmatch(name)
     if match is None:
         return None
@@ -56,7 +58,7 @@ def gpu_of(name: str) -> str | None:
 
 
 def sample_of(at_us: int, watts: float) -> Sample | None:
-    """Return a value as a sample; None for one that no card draws (not a number, below zero, above ``MOST_MW``)."""
+    """Return a value as a sample, or None if no GPU can draw it (not a number, negative, above ``MAX_MW``)."""
     if not 0 <= watts * 1000 <= MAX_MW:  # not a number fits neither
         return None
     return Sample(at_us, int(Fraction(watts) * 1000 + Fraction(1, 2)))
@@ -65,11 +67,13 @@ def sample_of(at_us: int, watts: float) -> Sample | None:
 def split_into_minutes(
     progress: Progress, samples: Iterable[Sample], *, is_over: bool
 ) -> tuple[list[EnergyPiece], Progress]:
-    """Return the windows that are known for good, one for each UTC minute, and how far they reach.
+    """Return the final windows, one per UTC minute, and the new position.
 
-    A minute is known once a sample lies beyond it; ``over``: no more will come, so the rest is known too. In whatever parts
-    the samples come in order of time, the windows are the same: their nanojoules are those of the samples, none lost.
-    Of two samples of one moment the greater counts; samples before ``held_us`` were used already.
+    A minute is final once there is a later sample; ``over``: no more samples, so the rest is final too. The windows do not
+    depend
+    on how the samples are divided into parts, and no nanojoule is lost. Of two samples with one time the greater counts.
+    Samples
+    before ``held_us`` are already used.
     """
     fresh = _fresh(progress, samples)
     if not fresh:
@@ -99,7 +103,7 @@ def _fresh(progress: Progress, samples: Iterable[Sample]) -> list[Sample]:
 
 
 def _minutes(last_sample_us: int | None, until_us: int | None, fresh: Sequence[Sample]) -> list[tuple[int, int, int]]:
-    """Return (start, end, nJ) of stretches without a gap, cut at whole UTC minutes, in order of time."""
+    """Return (start, end, nJ) of intervals without a gap, cut at whole UTC minutes, in order of time."""
     minutes: list[tuple[int, int, int]] = []
     before = last_sample_us
     for sample in fresh:

@@ -1,4 +1,4 @@
-"""CodeCarbon's file, emissions.csv: each row is a whole run (or its total so far, where it was flushed)."""
+"""Import of CodeCarbon's emissions.csv. Each row is a whole run, or its total so far."""
 
 import csv
 import json
@@ -30,7 +30,7 @@ MAX_ROWS = 100_000
 
 @dataclass(frozen=True)
 class FileRow:
-    """A row that can be imported. ``content``: as it is kept, its moment with a time zone."""
+    """A valid row. ``content``: as stored, with a time zone."""
 
     line: int
     run_id: str
@@ -43,26 +43,27 @@ class FileRow:
 
 
 class FileErrors(InvalidInput):
-    """Rows that cannot be imported; ``errors`` has one for each, and nothing was written."""
+    """Invalid rows. ``errors``: one per row. Nothing was written."""
 
     code = "bad_rows"
 
     def __init__(self, errors: list[InvalidInput]) -> None:
-        super().__init__(f"{len(errors)} rows cannot be imported; nothing was.", hint="Mend or remove them and try again.")
+        super().__init__(
+            f"Nothing was imported: {len(errors)} rows have errors.", hint="Correct or remove them and try again."
+        )
         self.errors = errors
 
 
 def read_file(lines: Iterable[str], *, zone: ZoneInfo, client_pue_ppm: int = PPM) -> list[FileRow]:
-    """Parse a file of CodeCarbon, whose moments carry no time zone: they are meant in ``zone``.
+    """Parse a file of CodeCarbon. Its times have no time zone and are read in ``zone``.
 
-    ``client_pue_ppm``: for files of clients that wrote no column ``pue``. Raises InvalidInput for the file, FileErrors for
-    its rows.
+    ``client_pue_ppm``: for files without a column ``pue``. Raises InvalidInput for the file, FileErrors for its rows.
     """
     reader = csv.DictReader(lines)
     missing = [name for name in REQUIRED if name not in (reader.fieldnames or ())]
     if missing:
         raise InvalidInput(
-            f"The column {missing[0]!r} is missing.", field=missing[0], hint="Give the emissions.csv that CodeCarbon wrote."
+            f"The column {missing[0]!r} is missing.", field=missing[0], hint="Use the emissions.csv that CodeCarbon writes."
         )
     rows: list[FileRow] = []
     errors: list[InvalidInput] = []
@@ -82,14 +83,14 @@ def read_file(lines: Iterable[str], *, zone: ZoneInfo, client_pue_ppm: int = PPM
 def _read(row: dict[str, str], line: int, zone: ZoneInfo, client_pue_ppm: int) -> FileRow:
     content: dict[str, Any] = {name: value for name, value in row.items() if name and value not in (None, "")}
     if any(is_unstorable(f"{name}{value}") for name, value in content.items()):
-        raise InvalidInput("It holds characters that cannot be stored.")
+        raise InvalidInput("Invalid character. Remove it and try again.")
     try:
         run_id = str(UUID(content.get("run_id", "")))
     except ValueError as error:
         raise InvalidInput(
-            f"run_id {content.get('run_id', '')[:40]!r} names no run.",
+            f"run_id {content.get('run_id', '')[:40]!r} is no UUID of a run.",
             field="run_id",
-            hint="CodeCarbon writes 'None' where the run was also sent to an API: import it from there, or remove the row.",
+            hint="CodeCarbon writes 'None' if it also sends the run to an API. Import it from there, or remove the row.",
         ) from error
     content.setdefault("pue", str(client_pue_ppm / PPM))
     reading = parse_reading(content, client_pue_ppm=client_pue_ppm, zone=zone)
@@ -102,9 +103,9 @@ def _read(row: dict[str, str], line: int, zone: ZoneInfo, client_pue_ppm: int) -
 def import_file(
     *, lab: Lab, rows: list[FileRow], project: Project, node: Node | None, site: Site | None, now: int
 ) -> dict[str, int]:
-    """Store the rows of a file as runs of one project; return how many were imported, there before, or not counted.
+    """Store the rows of a file as runs of a project; return the numbers of imported, existing and rejected ones. Idempotent.
 
-    ``node``: the machine that wrote it, whose collector comes first. None: ``site`` says where it stood. Idempotent.
+    ``node``: node that wrote the file; its collector takes precedence. None: an unknown node at ``site``.
     """
     source = source_for_files(lab=lab, project=project, node=node, site=site, now=now)
     own_uuids = set(CodeCarbonRun.objects.filter(source=source).values_list("uuid", flat=True))

@@ -1,4 +1,4 @@
-"""From what CodeCarbon told to runs and energy windows. Idempotent: a message is worked on once, whatever is asked again."""
+"""Messages of CodeCarbon become runs and energy windows. Idempotent: each message is processed once."""
 
 from uuid import NAMESPACE_URL, UUID, uuid5
 
@@ -31,8 +31,9 @@ from apps.trackers.codecarbon.parsing import (
 
 
 def detect_shared_machine(interval: CodeCarbonInterval) -> int:
-    """Compare an interval with those of other runs on equal hardware at the same time, and note which runs look like one
-    machine measured twice; return how many matched. Called once for each interval, as it comes in."""
+    """Compare an interval with simultaneous ones on equal hardware, and record runs that look like one node measured twice.
+    Return the number of matches. Called once per new interval.
+    """
     tracked_run = interval.tracked_run
     if not tracked_run.signature:
         return 0
@@ -75,7 +76,7 @@ _NAMES = {"gpu": "GPU", "cpu": "CPU", "ram": "Memory"}
 
 
 def process_run(*, pk: int) -> int:
-    """Work on all that was told of a run and waits; return how many messages there were."""
+    """Process the queued messages of a run; return their number."""
     total = 0
     while done := _process_chunk(pk):
         total += done
@@ -104,13 +105,13 @@ def _process_chunk(pk: int) -> int:
 
 
 def _process_message(tracked_run: CodeCarbonRun, post: CodeCarbonPost) -> str:
-    """Turn one message into energy; return why it is not counted, '' if it is. Raises InvalidInput for its content."""
+    """Convert one message to energy; return why it is rejected, or ''. Raises InvalidInput for invalid content."""
     reading = _new_reading(tracked_run, post)
     if reading is None:
-        return "The same was told before."
+        return "Duplicate of an earlier message."
     at_us = reading.at_us if reading.at_us is not None else post.received_us
     if tracked_run.intervals.filter(at_us=at_us, energy_mj=reading.energy_mj).exists():
-        return "The same was told before."
+        return "Duplicate of an earlier message."
     nearby = tracked_run.intervals.filter(end_us__gt=at_us - max(reading.duration_us, US_PER_S) - QUIET_US)
     place = place_interval(
         reading,
@@ -119,7 +120,7 @@ def _process_message(tracked_run: CodeCarbonRun, post: CodeCarbonPost) -> str:
         is_live=post.channel != Channel.FILE,
     )
     if place is None:
-        return "Another message told of the same time."
+        return "Another message covers the same time."
     if tracked_run.run is None and not _create_run(tracked_run, place.start_us):
         return "This run is known already from another token or file."
     interval = CodeCarbonInterval.objects.create(
@@ -140,12 +141,12 @@ def _process_message(tracked_run: CodeCarbonRun, post: CodeCarbonPost) -> str:
 
 
 def _new_reading(tracked_run: CodeCarbonRun, post: CodeCarbonPost) -> Reading | None:
-    """Return what a message adds to what is known; None: nothing. Records of a run are cumulative."""
+    """Return the new part of a message, or None. Records of a run are cumulative."""
     reading = parse_reading(parse_json(bytes(post.body)), client_pue_ppm=tracked_run.source.client_pue_ppm)
     if post.channel == Channel.INTERVAL:
         return reading
     if tracked_run.posts.filter(channel=Channel.INTERVAL).exists():
-        raise InvalidInput("This run was told interval by interval: its total would count it twice.")
+        raise InvalidInput("This run already has intervals. Its total would be counted twice.")
     earlier = tracked_run.posts.filter(processed=True, problem="").exclude(channel=Channel.INTERVAL).order_by("-id").first()
     if earlier is None:
         return reading
@@ -155,12 +156,12 @@ def _new_reading(tracked_run: CodeCarbonRun, post: CodeCarbonPost) -> Reading | 
 
 
 def run_uuid(tracked_run: CodeCarbonRun) -> UUID:
-    """Return the UUID of our run: never one that a client could choose, as it would name another's."""
+    """Return the UUID of the run. A client cannot choose it, so it never names another run."""
     return uuid5(NAMESPACE_URL, f"labcarbon:codecarbon:{tracked_run.source.lab_id}:{tracked_run.uuid}")
 
 
 def _create_run(tracked_run: CodeCarbonRun, started_us: int) -> bool:
-    """Make the run; return whether it is this token's (the same id of the same tool is the same run)."""
+    """Create the run; return whether it belongs to this token (the same external id is the same run)."""
     source = tracked_run.source
     if ExternalId.objects.filter(lab=source.lab, tool=TOOL, value=str(tracked_run.uuid)).exists():
         return False
@@ -181,7 +182,7 @@ def _create_run(tracked_run: CodeCarbonRun, started_us: int) -> bool:
 
 
 def _store(tracked_run: CodeCarbonRun, interval: CodeCarbonInterval, post: CodeCarbonPost, *, imputed: bool) -> str:
-    """Write an interval's windows through ingest; return why one was set aside, '' if none was."""
+    """Write the windows of an interval through ingest; return why one is quarantined, or ''."""
     source, run = tracked_run.source, tracked_run.run
     assert run is not None
     for component in COMPONENTS:
@@ -228,7 +229,7 @@ def _store(tracked_run: CodeCarbonRun, interval: CodeCarbonInterval, post: CodeC
 
 
 def _update_run(tracked_run: CodeCarbonRun, posts: list[CodeCarbonPost]) -> None:
-    """Bring the run's start, end and state up to date with its intervals."""
+    """Update start, end and state of the run from its intervals."""
     ends = tracked_run.intervals.order_by("start_us").values_list("start_us", "end_us")
     first, last = ends.first(), tracked_run.intervals.order_by("-end_us").values_list("end_us", flat=True).first()
     if first is None or last is None:
@@ -247,8 +248,10 @@ def _update_run(tracked_run: CodeCarbonRun, posts: list[CodeCarbonPost]) -> None
 
 @transaction.atomic
 def mark_quiet_run_lost(*, pk: int, now: int) -> None:
-    """Take a run of which nothing was heard for three of its intervals (at least 15 minutes) for over: lost, as CodeCarbon
-    never says that a run ended or how. A later word revives it."""
+    """Mark a run as lost after three intervals without a message (at least 15 minutes). CodeCarbon never reports an end. A
+    later
+    message recovers the run.
+    """
     tracked_run = CodeCarbonRun.objects.filter(pk=pk).first()
     run = Run.objects.select_for_update(of=("self",)).filter(codecarbon=tracked_run).first() if tracked_run else None
     if tracked_run is None or run is None or run.state != RunState.RUNNING or run.last_report_us is None:
@@ -263,5 +266,5 @@ def mark_quiet_run_lost(*, pk: int, now: int) -> None:
 
 
 def mark_quiet_run_lost_now(*, pk: int) -> None:
-    """Do :func:`end_quiet_run` as of now."""
+    """Call :func:`end_quiet_run` with the current time."""
     mark_quiet_run_lost(pk=pk, now=now_us())

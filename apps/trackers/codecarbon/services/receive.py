@@ -1,4 +1,4 @@
-"""What comes in is kept as it came, in the request; the work on it is a job. The client asks once and waits two seconds."""
+"""Messages are stored unchanged in the request and processed by a job. The client sends once and waits two seconds."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -18,16 +18,17 @@ PROCESS = "trackers.codecarbon"
 
 @transaction.atomic
 def start_run(*, source: CodeCarbonSource, content: Mapping[str, Any], now: int) -> UUID:
-    """Begin a run; return the id that its emissions come with."""
+    """Start a run; return the id for its messages."""
     return _get_or_create_run(source, uuid4(), content, now).uuid
 
 
 @transaction.atomic
 def save_message(*, source: CodeCarbonSource, channel: Channel, content: Mapping[str, Any], body: bytes, now: int) -> None:
-    """Keep one message and ask for the work on it.
+    """Store one message and enqueue its processing.
 
-    A run that is not known (it began before a backup was restored, or by the HTTP output, which begins none) begins here.
-    The id of a run of another token names no more than a run of this one: whose energy it is follows from the token alone.
+    An unknown run (from before a restored backup, or from the HTTP output, which starts none) is created here. An id of a
+    run of
+    another token means a run of this token: the token alone determines who is charged.
     """
     uuid = _run_id(content)
     params = [source.pk, uuid_param(uuid)]
@@ -57,7 +58,7 @@ def _run_id(content: Mapping[str, Any]) -> UUID:
         return UUID(text)
     except ValueError as error:
         raise InvalidInput(
-            f"run_id {text[:40]!r} names no run.",
+            f"run_id {text[:40]!r} is no UUID of a run.",
             field="run_id",
-            hint="CodeCarbon writes 'None' where it also sends to an API: what it sends there is counted, this is not.",
+            hint="CodeCarbon writes 'None' if it also sends the run to an API. Only the messages to the API are counted.",
         ) from error

@@ -1,4 +1,4 @@
-"""CodeCarbon's tokens: each appends to one project, and tells of one machine or of machines nobody named."""
+"""CodeCarbon tokens. A token adds runs to one project, for one node or for unknown nodes."""
 
 from uuid import uuid4
 
@@ -34,25 +34,23 @@ def create_codecarbon_token(
     by: User,
     now: int,
 ) -> tuple[CodeCarbonSource, str]:
-    """Make a token that adds to ``project`` and reads nothing; return what it stands for, and its text, shown this once.
+    """Create a token that adds to ``project`` and reads nothing; return its source and its text.
 
-    ``node``: the machine it is used on. None: machines without a collector, at ``site``, whose zone and PUE then hold.
+    ``node``: the node that uses it. None: unknown nodes at ``site``, with its grid zone and PUE.
     """
     if role_in(lab, by) in {"", Role.VIEWER}:
-        raise Forbidden("Your role here may look but not tell of runs.", hint="Ask an admin of your lab for another role.")
+        raise Forbidden("Your role is read-only.", hint="Ask an admin of your lab for another role.")
     cleaned_name = str(replace_unstorable(name)).strip()
     if not cleaned_name or len(cleaned_name) > 100:
         raise InvalidInput(
-            "A token needs a name of at most 100 characters.",
+            "Enter a name of at most 100 characters.",
             field="name",
-            hint="Say where it is used, as: cluster notebooks.",
+            hint="Example: cluster notebooks.",
         )
     if expires_us is not None and expires_us <= now:
-        raise InvalidInput("The token would be over already.", field="expires", hint="Choose a later end.")
+        raise InvalidInput("The token would already be expired.", field="expires", hint="Choose a later date.")
     if not PPM <= client_pue_ppm <= MAX_PUE_PPM:
-        raise InvalidInput(
-            "A PUE lies between 1 and 10.", field="client_pue", hint="Write 1 where CodeCarbon was given none."
-        )
+        raise InvalidInput("Enter a PUE from 1 to 10.", field="client_pue", hint="Use 1 if CodeCarbon has no PUE setting.")
     _check_same_lab(lab, project, node, site)
     token, text = new_token(
         kind=TokenKind.TRACKER, lab=lab, scopes=(), now=now, name=cleaned_name, made_by=by, expires_us=expires_us,
@@ -78,23 +76,23 @@ def create_codecarbon_token(
 
 def _check_same_lab(lab: Lab, project: Project, node: Node | None, site: Site | None) -> None:
     if any(item is not None and item.lab_id != lab.pk for item in (project, node, site)):
-        raise NotFound("There is no such project, machine or site in your lab.", hint="Choose one of the list.")
+        raise NotFound("No such project, node or site in your lab.", hint="Select one from the list.")
 
 
 def _stand_in(lab: Lab, label: str, site: Site | None, now: int) -> Node:
-    """Return a new node that stands for machines that nobody named."""
+    """Return a new stand-in for unknown nodes."""
     if site is None:
         raise InvalidInput(
-            "Say where it runs.", field="site", hint="The site's grid zone and PUE make carbon of its energy."
+            "Select a node or a site.", field="site", hint="The grid zone and the PUE of the site convert energy to carbon."
         )
     return register_node(lab=lab, uuid=uuid4(), hostname=f"{_TOOL}: {label}", facts={TRACKER: _TOOL}, site=site, now=now)
 
 
 @transaction.atomic
 def source_for_files(*, lab: Lab, project: Project, node: Node | None, site: Site | None, now: int) -> CodeCarbonSource:
-    """Return what imported files of one project and machine (or, without one, of one site) belong to; made at the first."""
+    """Return the source of imported files of a project and node (or site). The first import creates it."""
     _check_same_lab(lab, project, node, site)
-    Lab.objects.select_for_update().get(pk=lab.pk)  # two imports at once make one
+    Lab.objects.select_for_update().get(pk=lab.pk)  # concurrent imports share one source
     sources = CodeCarbonSource.objects.select_related("node", "project", "lab").filter(lab=lab, token=None, project=project)
     if node is not None:
         existing = sources.filter(node=node).first()
@@ -111,6 +109,6 @@ def source_for_files(*, lab: Lab, project: Project, node: Node | None, site: Sit
 
 
 def source_of(token: Token) -> CodeCarbonSource:
-    """Return what a CodeCarbon token stands for; asked once for each token that is remembered."""
+    """Return the source of a CodeCarbon token. One query per cached token."""
     source: CodeCarbonSource = token.codecarbon
     return source

@@ -1,4 +1,4 @@
-"""Imports the file that CodeCarbon writes."""
+"""Imports emissions.csv of CodeCarbon."""
 
 from pathlib import Path
 from typing import Any
@@ -20,22 +20,22 @@ from apps.trackers.codecarbon.services.csv_import import FileErrors, import_file
 
 class Command(BaseCommand):
     help = (
-        "Import FILE, an emissions.csv of CodeCarbon, into a project. All rows or none; the same file twice changes "
-        "nothing. Its own carbon is kept beside ours, its PUE divided out."
+        "Import FILE, an emissions.csv of CodeCarbon, into a project. The import is all or nothing, and importing a file "
+        "twice changes nothing. CodeCarbon's own carbon figure is stored separately, and its PUE is divided out."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("file", type=Path, metavar="FILE")
-        parser.add_argument("--lab", help="short name of the lab; needed only where there are several")
-        parser.add_argument("--project", required=True, help="short name of the project that is charged")
+        parser.add_argument("--lab", help="short name of the lab (required with several labs)")
+        parser.add_argument("--project", required=True, help="short name of the charged project")
         where = parser.add_mutually_exclusive_group()
-        where.add_argument("--node", help="host name of the machine that wrote it: what its collector measured comes first")
+        where.add_argument("--node", help="host name of the node that wrote the file; its collector takes precedence")
         where.add_argument(
-            "--site", help="name of the site, for a machine without a collector (the lab's first if left out)"
+            "--site", help="name of the site, for a machine without a collector (default: first site of the lab)"
         )
-        parser.add_argument("--time-zone", help="in which the file's times are meant (the lab's if left out)")
-        parser.add_argument("--client-pue", type=float, default=1.0, help="for files without a column pue (1.0)")
-        parser.add_argument("--dry-run", action="store_true", help="only say what would be imported")
+        parser.add_argument("--time-zone", help="time zone of the file (default: that of the lab)")
+        parser.add_argument("--client-pue", type=float, default=1.0, help="PUE of files without a column pue (default: 1)")
+        parser.add_argument("--dry-run", action="store_true", help="print a summary without importing")
 
     def handle(self, *args: Any, **options: Any) -> None:
         path: Path = options["file"]
@@ -74,7 +74,7 @@ class Command(BaseCommand):
 
     def _pue_ppm(self, pue: float) -> int:
         if not 1 <= pue <= 10:
-            raise CommandError("--client-pue lies between 1 and 10: write 1 where CodeCarbon was given none.")
+            raise CommandError("--client-pue must be from 1 to 10. Use 1 if CodeCarbon has no PUE setting.")
         return round(pue * PPM)
 
     def _project(self, lab: Lab, slug: str) -> Project:

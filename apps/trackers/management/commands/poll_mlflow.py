@@ -14,13 +14,13 @@ PAUSE_S = 5.0
 
 class Command(BaseCommand):
     help = (
-        "Read the MLflow servers that are switched on, and say how it went. The server's worker does so by itself every "
-        "minute; both at once do no harm. Without --once it goes on until it is interrupted."
+        "Poll the enabled MLflow servers and print the result. The worker of the server also polls every minute, which does "
+        "no harm. Without --once, polling continues until interrupted."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("--source", help="name or address of one server; all if left out")
-        parser.add_argument("--once", action="store_true", help="read what is there now and end; exit code 1 if one failed")
+        parser.add_argument("--source", help="name or address of one server (default: all servers)")
+        parser.add_argument("--once", action="store_true", help="poll once and exit; exit code 1 after a failure")
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
@@ -32,7 +32,7 @@ class Command(BaseCommand):
         except KeyboardInterrupt:
             return
         if failed:
-            raise CommandError(f"{len(failed)} could not be read.")
+            raise CommandError(f"{len(failed)} server{'' if len(failed) == 1 else 's'} failed.")
 
     def _sources(self, name: str | None) -> list[MlflowSource]:
         enabled = (
@@ -44,16 +44,16 @@ class Command(BaseCommand):
         if not selected:
             known = ", ".join(source.name for source in enabled)
             raise CommandError(
-                f"There is no server {name!r} that is on. Known: {known}."
+                f"There is no enabled server {name!r}. Known: {known}."
                 if known
-                else f"No MLflow server is on: see {reverse('mlflow-servers')}."
+                else f"No MLflow server is enabled: see {reverse('mlflow-servers')}."
             )
         return selected
 
     def _poll(self, source: MlflowSource) -> bool:
         runs, more = 0, True
-        while more:  # until it is read whole
+        while more:  # until all is read
             done = poll_source(source=source)
             runs, more = runs + done.runs, done.more
-        self.stdout.write(f"{source.name}: {done.problem or f'{runs} runs with news'}")
+        self.stdout.write(f"{source.name}: {done.problem or f'{runs} new or changed runs'}")
         return not done.problem

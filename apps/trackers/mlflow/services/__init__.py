@@ -1,1 +1,1 @@
-"""Writes of MLflow: its servers, what is read of them, energy from watts, verdicts written back."""
+"""Writes of MLflow: servers, imported runs, energy from power, verdict tags."""

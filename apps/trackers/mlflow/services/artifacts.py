@@ -1,6 +1,6 @@
-"""Files that ended runs made, read over the network once, hashed as they come and kept nowhere: they become artifacts.
+"""Files of ended runs, read over the network once and hashed on the fly. They are registered as artifacts, not stored.
 
-MLflow tells no digest of a file, so what is not read cannot be known by its content: it is counted, with why.
+MLflow has no digest of a file, so a file that is not read cannot be identified. It is counted with the reason.
 """
 
 import hashlib
@@ -29,13 +29,12 @@ _FIRST_WAIT_US, _US_PER_DAY = 600 * US_PER_S, 24 * US_PER_HOUR
 
 
 class _DailyLimitReached(Exception):
-    """No more is read of this server today."""
+    """The daily limit of this server is reached."""
 
 
 @dataclass(frozen=True)
 class _File:
-    """A file that is to be read. ``below``: under which path MLflow hands it out, None where it does not; ``step``: of the
-    logged ``model`` that it belongs to."""
+    """A file to read. ``below``: its path at MLflow's file proxy, None without one. ``step``: of the logged ``model``."""
 
     model: str
     below: str | None
@@ -49,7 +48,7 @@ class _File:
 
 @dataclass
 class _FileList:
-    """The files of a run, as listed. ``left``: how many are none that are read."""
+    """The listed files of a run. ``left``: number of files that are not read."""
 
     files: list[_File] = field(default_factory=list)
     left: int = 0
@@ -57,7 +56,7 @@ class _FileList:
 
 
 def read_files(*, source: MlflowSource, server: Server) -> bool:
-    """Read what ended runs made, until the time is over; return whether more waits. Raises OutOfTime."""
+    """Read files of ended runs within the time limit; return whether more wait. Raises OutOfTime."""
     if not source.reads_files:
         return False
     waiting = source.runs.filter(run__isnull=False, is_open=False, files_read=False, files_due_us__lte=now_us())
@@ -77,7 +76,7 @@ def read_files(*, source: MlflowSource, server: Server) -> bool:
 
 
 def _postpone(row: MlflowRun, problem: MlflowError) -> None:
-    """Try again later, and not for ever."""
+    """Retry later, a limited number of times."""
     tries = row.files_tries + 1
     wait_us = max(_FIRST_WAIT_US << min(tries, 8), problem.wait_s * US_PER_S)
     MlflowRun.objects.filter(pk=row.pk).update(
@@ -100,7 +99,7 @@ def _read(source: MlflowSource, server: Server, row: MlflowRun) -> None:
 
 
 def _list(server: Server, row: MlflowRun, model: str, step: int | None, file_list: _FileList) -> None:
-    """List a run's files, or those of a model that it logged, folder by folder."""
+    """List the files of a run or of a logged model, folder by folder."""
     waiting = [""]
     while waiting:
         if file_list.folders >= MAX_FOLDERS or len(file_list.files) + file_list.left >= MAX_ENTRIES:
@@ -122,7 +121,7 @@ def _list(server: Server, row: MlflowRun, model: str, step: int | None, file_lis
 
 
 def _import_files(source: MlflowSource, server: Server, row: MlflowRun, file_list: _FileList) -> list[MlflowError]:
-    """Read the files that are not known; return what was wrong with those that are tried again later."""
+    """Read the files without a result; return the problems of those that are retried."""
     known_paths = set(row.files.values_list("model", "path"))
     problems: list[MlflowError] = []
     count = size = 0
@@ -148,11 +147,11 @@ def _import_files(source: MlflowSource, server: Server, row: MlflowRun, file_lis
 
 
 def _outcome(file: _File, count: int, size: int) -> tuple[FileOutcome, str]:
-    """Return what is to become of a file, and why where that says too little. ``count`` and ``size``: of those before it."""
+    """Return the outcome of a file, with a reason if needed. ``count`` and ``size``: of the files before it."""
     if file.below is None:
         return FileOutcome.ELSEWHERE, ""
     if file.listed.bytes is None:
-        return FileOutcome.UNREADABLE, "MLflow does not tell how large it is."
+        return FileOutcome.UNREADABLE, "MLflow reports no size."
     if file.listed.bytes > MAX_FILE_BYTES:
         return FileOutcome.TOO_LARGE, ""
     is_many = count >= MAX_RUN_FILES or size + file.listed.bytes > MAX_RUN_BYTES
@@ -173,12 +172,12 @@ def _fetch(source: MlflowSource, server: Server, row: MlflowRun, file: _File) ->
         server.fetch(file.path, most_bytes=size, take=take)
     except MlflowError as wrong:
         if wrong.too_large:
-            raise MlflowError("More comes than is listed.", too_large=True) from wrong
+            raise MlflowError("The file is larger than listed.", too_large=True) from wrong
         raise
     finally:
         _count_bytes(source, got[0])
     if got[0] != size:
-        raise MlflowError(f"{got[0]} bytes come, {size} are listed.", is_single=True)
+        raise MlflowError(f"Received {got[0]} bytes, but {size} are listed.", is_single=True)
     with transaction.atomic():
         _save_file(row, file, FileOutcome.IMPORTED, digest=digest.hexdigest())
         _register(server, row, file, digest.hexdigest())
@@ -208,7 +207,7 @@ def _save_file(row: MlflowRun, file: _File, outcome: FileOutcome, *, digest: str
 
 
 def _link_inputs(source: MlflowSource, row: MlflowRun, models: dict[str, int | None]) -> None:
-    """Join a run with the files of the logged models that it read, as far as they are known by their content."""
+    """Link a run with the files of its logged input models, if their content is known."""
     read = MlflowFile.objects.filter(tracked_run__source=source, model__in=list(models)).exclude(digest="")
     digests = set(read.values_list("digest", flat=True)) if models else set()
     if not digests or row.run is None:
@@ -219,7 +218,7 @@ def _link_inputs(source: MlflowSource, row: MlflowRun, models: dict[str, int | N
 
 
 def _check_daily_limit(source: MlflowSource, size: int) -> None:
-    """Raise _DayIsFull where no more is read of a server today."""
+    """Raise _DayIsFull if the daily limit of a server is reached."""
     today = now_us() // _US_PER_DAY
     if source.files_day != today:
         source.files_day, source.files_bytes = today, 0

@@ -1,6 +1,6 @@
-"""GPU watts that MLflow told become windows of energy, written through ingest: the same ledger, factors, explanations.
+"""GPU power of MLflow as energy windows, written through ingest: same ledger, factors and explanations.
 
-What a collector measured on the same machine comes first, minute by minute (apps/energy/source_precedence.py).
+Measurements of a collector on the same node take precedence, minute by minute (apps/energy/source_precedence.py).
 """
 
 from uuid import NAMESPACE_URL, uuid5
@@ -20,7 +20,7 @@ CARD = "mlflow_gpu"  # in a device's facts: which card of its machine it stands 
 
 
 def accepts_power(tracked_run: MlflowRun) -> bool:
-    """Return whether a run's watts count: not where it is a part of one whose watts MLflow tells as well."""
+    """Return whether the power of a run counts: not for a child of a run with power of its own."""
     above, steps = tracked_run.parent, 0
     while above and steps < 16:
         parent = MlflowRun.objects.filter(source_id=tracked_run.source_id, mlflow_id=above).first()
@@ -42,17 +42,17 @@ def _has_power_series(tracked_run: MlflowRun) -> bool:
 def record_power(
     tracked_run: MlflowRun, series: MlflowSeries, values: list[tuple[int, int, float | str]], *, is_over: bool, now: int
 ) -> str:
-    """Write the windows that follow from one more part of a GPU's watts; return why some were not, '' if all were.
+    """Write the windows of one more part of a GPU's power; return the reasons of rejected ones, or ''.
 
-    ``series`` (saved by the caller) remembers how far it got, in the same transaction. ``over``: no more will come.
+    ``series`` (saved by the caller) stores the position in the same transaction. ``over``: no more values will come.
     """
     samples, problem = [], ""
     for _, at_us, value in values:
         sample = None if isinstance(value, str) else sample_of(at_us, value)
         if sample is None:
-            problem = f"{series.name} tells {str(value)[:20]} W, which no card draws: left out."
+            problem = f"{series.name} reports {str(value)[:20]} W, which no GPU can draw: ignored."
         elif at_us > now + FUTURE_US:
-            problem = f"{series.name} lies more than a day ahead: the clock of its machine is wrong."
+            problem = f"{series.name} is more than a day in the future: the clock of the node is wrong."
         else:
             samples.append(sample)
     return _write(tracked_run, series, samples, is_over=is_over, now=now) or problem
@@ -84,8 +84,7 @@ def _write(tracked_run: MlflowRun, series: MlflowSeries, samples: list[Sample], 
 
 
 def _free(device: Device, pieces: list[EnergyPiece]) -> list[EnergyPiece]:
-    """Return the windows that no other run told of the same card of the same machine. Of machines that nobody named it is
-    not known whether they are the same."""
+    """Return the windows that no other run reported for the same GPU. Unknown nodes are never taken as the same."""
     if TRACKER in device.node.facts:
         return pieces
     others = EnergyWindow.objects.filter(
@@ -97,7 +96,7 @@ def _free(device: Device, pieces: list[EnergyPiece]) -> list[EnergyPiece]:
 
 
 def _device(tracked_run: MlflowRun, series: MlflowSeries) -> Device:
-    """Return what stands for a GPU as one run saw it, on the run's own machine where that is known."""
+    """Return the device of a GPU as one run saw it, on the node of the run if known."""
     run, number = tracked_run.run, gpu_of(series.name)
     assert run is not None
     device, _ = Device.objects.select_related("node").get_or_create(
@@ -114,7 +113,7 @@ def _device(tracked_run: MlflowRun, series: MlflowSeries) -> Device:
 
 
 def _reported_node(tracked_run: MlflowRun) -> Node | None:
-    """Return the machine of the lab that the run's process named, or None."""
+    """Return the node of the lab that the process of the run named, or None."""
     return (
         measured_nodes(tracked_run.source.lab).filter(uuid=tracked_run.node_uuid).first() if tracked_run.node_uuid else None
     )

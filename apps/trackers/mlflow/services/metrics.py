@@ -1,4 +1,4 @@
-"""Histories of metrics, page by page, each page in a transaction of its own that also remembers how far it got."""
+"""Histories of metrics, page by page. Each page has its own transaction, which also stores the position."""
 
 from django.db import transaction
 
@@ -18,7 +18,7 @@ _REPLACED = "\ufffd"  # what stood there cannot be stored, and MLflow knows no m
 
 
 def read_metrics(*, server: Server, tracked_run: MlflowRun, reported: TrackedRun, now: int) -> None:
-    """Read what is new of a run's metrics. Raises MlflowProblem, OutOfTime: what was read until then stays read."""
+    """Read new values of a run's metrics. Raises MlflowError and OutOfTime; values read until then are kept."""
     known = {row.name: row for row in tracked_run.series.select_related("device__node")}
     imports_power = accepts_power(tracked_run)
     for name, latest in sorted(reported.latest.items()):
@@ -45,7 +45,7 @@ def _read_series(
     is_counted: bool,
     now: int,
 ) -> None:
-    """Read one history from where it stands; once a run is over, once more from its beginning: what came late is there."""
+    """Read one history from its position. After the end of the run, read it once from the start, to get late values."""
     progress = _progress(series)
     if is_over and not series.is_complete:
         series.token, series.points = "", 0
@@ -85,7 +85,7 @@ def _progress(series: MlflowSeries) -> tuple[object, ...]:
 
 
 def _is_changed(series: MlflowSeries, progress: tuple[object, ...]) -> bool:
-    """Return whether a series stands elsewhere than when it was read. Its run's row is locked."""
+    """Return whether the position of a series has changed since it was read. The run's row is locked."""
     stored = MlflowSeries.objects.filter(tracked_run_id=series.tracked_run_id, name=series.name).first()
     return (stored is not None or series.pk is not None) and (stored is None or _progress(stored) != progress)
 
@@ -115,7 +115,7 @@ def _import_power(
     is_counted: bool,
     now: int,
 ) -> list[tuple[int, int, float | str]]:
-    """Place a GPU's watts; return those that wait for what comes after them."""
+    """Assign the power of a GPU to windows; return the values that wait for later ones."""
     if not is_counted:
         return []
     if problem := record_power(tracked_run, series, values, is_over=is_over, now=now):

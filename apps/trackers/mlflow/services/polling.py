@@ -1,8 +1,7 @@
-"""One slice of reading an MLflow server: bounded in time, no question asked inside a transaction, taken up where it stopped.
+"""One time slice of polling an MLflow server. No request is sent inside a transaction. The next slice continues.
 
-Read are the runs that were open when they were last seen, then those that began since (with an hour's overlap, as clocks
-differ), and once a day all of them, since a run may be told of with a start that is long past; then the files that
-ended runs made.
+Order: runs that were open at the last poll; runs that started since (with an hour of overlap, as clocks differ); once a day
+all runs, since a run may be added with an old start; then files of ended runs.
 """
 
 from collections.abc import Iterator
@@ -34,8 +33,10 @@ _BATCH_SIZE = 50  # ids in one question
 
 @dataclass
 class Slice:
-    """What one slice did. ``more``: it stopped for its time. ``problem``: why it ended, '' if it went well. ``passed_over``:
-    runs whose metrics could not be read, which hold up nobody else."""
+    """Result of one slice. ``more``: time ran out. ``problem``: reason of a failure, or ''. ``passed_over``: runs with
+    unreadable
+    metrics, which do not block others.
+    """
 
     runs: int = 0
     skipped: int = 0
@@ -50,7 +51,7 @@ class _Experiment:
 
 
 def poll_source(*, source: MlflowSource, seconds: float = SLICE_S) -> Slice:
-    """Read what is new of a server, for so many seconds; note how it went and when to ask again."""
+    """Read new data of a server within a time limit; record the result and the next poll."""
     done, wait_s = Slice(), 0
     server = None
     try:
@@ -98,7 +99,7 @@ def _read(source: MlflowSource, server: Server, done: Slice) -> None:
 
 
 def _experiments(source: MlflowSource, server: Server) -> dict[str, _Experiment]:
-    """Return the experiments that are charged to some project, by id."""
+    """Return the experiments that are charged to a project, by id."""
     rows = list(source.patterns.select_related("project").order_by("position"))
     projects = {row.project_id: row.project for row in rows}
     if source.project is not None:
@@ -115,7 +116,7 @@ def _experiments(source: MlflowSource, server: Server) -> dict[str, _Experiment]
 
 
 def _read_open(source: MlflowSource, server: Server, experiments: dict[str, _Experiment], done: Slice) -> None:
-    """Read the runs again that went on, or were not read whole, when they were last seen: the longest unseen first."""
+    """Read open and partly read runs again, those not polled for longest first."""
     open_ = list(
         source.runs.filter(is_open=True).order_by("last_listed_us", "pk").values_list("mlflow_id", flat=True)[:2000]
     )
@@ -130,7 +131,7 @@ def _read_open(source: MlflowSource, server: Server, experiments: dict[str, _Exp
 
 
 def _close_deleted(source: MlflowSource, deleted_ids: set[str]) -> None:
-    """Ask no more for runs that MLflow deleted, or that are in an experiment that is left out now."""
+    """Stop polling runs that were deleted in MLflow, or whose experiment is not imported any more."""
     if deleted_ids:
         source.runs.filter(mlflow_id__in=deleted_ids).update(
             is_open=False, problem="MLflow has it no more: it was deleted there, or its experiment is left out now."
@@ -146,7 +147,7 @@ def _read_new(source: MlflowSource, server: Server, experiments: dict[str, _Expe
 
 
 def _read_all(source: MlflowSource, server: Server, experiments: dict[str, _Experiment], done: Slice) -> None:
-    """Read all runs if that was not done for a day: those that are known and unchanged cost nothing but their page."""
+    """Read all runs once a day. A known, unchanged run costs no further request."""
     recently = source.all_done_us is not None and source.all_done_us + ALL_EVERY_US > now_us()
     if source.all_from_ms is None and recently:
         return
@@ -159,7 +160,7 @@ def _read_all(source: MlflowSource, server: Server, experiments: dict[str, _Expe
 
 
 def _save_progress(source: MlflowSource, field: str, start_ms: int) -> None:
-    """Note how far a pass came, so that the next slice, or the next start of the server, goes on there."""
+    """Store the position of a pass, so that the next slice continues there."""
     before = getattr(source, field)
     if start_ms <= now_us() // 1000 and (before is None or start_ms > before):
         setattr(source, field, start_ms)
@@ -169,7 +170,7 @@ def _save_progress(source: MlflowSource, field: str, start_ms: int) -> None:
 
 
 def _search_runs(server: Server, experiments: list[str], condition: str) -> Iterator[list[TrackedRun]]:
-    """Yield runs that fit a condition, page by page; of what is no run a page tells nothing."""
+    """Yield runs that match a condition, page by page. Invalid rows are omitted."""
     for numbers in _parts(experiments, 500):
         for page in server.runs(numbers, condition):
             runs = []
@@ -184,7 +185,7 @@ def _search_runs(server: Server, experiments: list[str], condition: str) -> Iter
 def _read_run(
     source: MlflowSource, server: Server, experiments: dict[str, _Experiment], tracked_run: TrackedRun, done: Slice
 ) -> None:
-    """Read one run, if anything of it is new. What was read is kept, whatever comes after."""
+    """Read one run if it changed. Data read so far is kept after an error."""
     experiment = experiments.get(tracked_run.experiment)
     if experiment is None or tracked_run.state is None:
         return

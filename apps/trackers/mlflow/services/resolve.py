@@ -1,4 +1,4 @@
-"""Which run of ours a run of MLflow is, what it is a part of, and where it computes."""
+"""The run, parent and node of an MLflow run."""
 
 from uuid import NAMESPACE_URL, UUID, uuid5
 
@@ -14,9 +14,9 @@ TOOL = "mlflow"
 
 
 class RunResolution:
-    """Which run of ours a run of MLflow is. ``uuid``: of the one to make, where ``run`` is None.
+    """The run of an MLflow run. ``uuid``: UUID of the run to create, if ``run`` is None.
 
-    ``by_tag``: the UUID is its process's word, whose collector may tell of the same run, before or after.
+    ``by_tag``: its process set the UUID, so its collector may report the same run, earlier or later.
     """
 
     def __init__(self, source: MlflowSource, row: MlflowRun, payload: TrackedRun, project: Project) -> None:
@@ -33,7 +33,7 @@ class RunResolution:
             self._by_tag()
 
     def _resolve_by_id(self) -> bool:
-        """The same id of the same tool is the same run."""
+        """Find the run by its external id."""
         self.run = run_by_external_id(self.source.lab, External(TOOL, self.payload.run_id))
         if self.run is None:
             return False
@@ -43,7 +43,8 @@ class RunResolution:
         return True
 
     def _by_tag(self) -> None:
-        """Its process said which run of ours it is: believed for a run of the same lab and project, or of none yet."""
+        """Find the run by the UUID that its process set. It is valid for a run of the same lab and project, or an
+        unattributed one."""
         uuid = self.payload.run_uuid
         if uuid is None:
             return
@@ -72,7 +73,7 @@ class RunResolution:
 
     @property
     def node(self) -> Node | None:
-        """Its machine: the one it named, else that of what it is a part of, else the server's. None: its collector says."""
+        """Find the node: named by the process, else of the parent, else of the server. None: the collector reports it."""
         if self.by_tag:
             return None
         lab, named = self.source.lab, None

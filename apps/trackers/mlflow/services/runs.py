@@ -1,4 +1,4 @@
-"""From a run as MLflow tells it to a run here: made, renewed, or added to where somebody else told of it already."""
+"""Import of MLflow runs: create a run, update it, or add to a run of another source."""
 
 from typing import Any
 
@@ -26,7 +26,7 @@ _MAX_ANCESTORS = 64
 
 @transaction.atomic
 def import_run(*, source: MlflowSource, tracked_run: TrackedRun, experiment: str, project: Project, now: int) -> MlflowRun:
-    """Store what MLflow tells of a run; return it locked, its ``run`` null and ``problem`` set where it cannot be taken."""
+    """Store an MLflow run; return its locked row. ``run`` is null and ``problem`` is set if it cannot be imported."""
     row, _ = MlflowRun.objects.select_for_update(of=("self",)).get_or_create(
         source=source, mlflow_id=tracked_run.run_id, defaults={"last_listed_us": now}
     )
@@ -50,7 +50,7 @@ def import_run(*, source: MlflowSource, tracked_run: TrackedRun, experiment: str
 
 
 def _touch(run: Run, tracked_run: TrackedRun, now: int) -> None:
-    """Note a sign of life of a run that goes on; it revives one that was given up."""
+    """Record a report of a running run; this recovers a lost one."""
     activity_us = min(tracked_run.last_activity_us, now)
     if tracked_run.is_over or run.state not in (RunState.RUNNING, RunState.LOST) or activity_us <= (run.last_report_us or 0):
         return
@@ -60,7 +60,7 @@ def _touch(run: Run, tracked_run: TrackedRun, now: int) -> None:
 
 def _invalid_time(tracked_run: TrackedRun, now: int) -> str:
     if not tracked_run.start_ms:
-        return "MLflow tells no start of it, so it cannot be placed in time."
+        return "MLflow reports no start time for this run."
     if tracked_run.start_ms * US_PER_MS > now + FUTURE_US:
         return "It starts more than a day ahead: the clock of its machine is wrong."
     return ""
@@ -85,7 +85,7 @@ def _import_facts(
 
 
 def _save_run(resolution: RunResolution, tracked_run: TrackedRun, experiment: str, now: int) -> Run:
-    """Make or renew a run of which MLflow alone tells. Called where its facts are new."""
+    """Create or update a run whose only source is MLflow. Called for new facts."""
     source = resolution.source
     existing = resolution.run
     started_us, activity_us = tracked_run.start_ms * US_PER_MS, min(tracked_run.last_activity_us, now)
@@ -117,7 +117,7 @@ def _save_run(resolution: RunResolution, tracked_run: TrackedRun, experiment: st
 
 
 def _update_state(run: Run, tracked_run: TrackedRun) -> Run:
-    """Bring state and end up to date: MLflow's word, but for a run that is lost and of which nothing new is heard."""
+    """Update state and end from MLflow, except for a lost run without new reports."""
     state, ended_us = run.state, None
     if tracked_run.is_over and tracked_run.state is not None:
         state = tracked_run.state.value
@@ -143,7 +143,7 @@ def _fingerprint(tracked_run: TrackedRun) -> FingerprintIn:
 
 
 def _complete_run(run: Run, tracked_run: TrackedRun, now: int) -> Run:
-    """Add what a run lacks that somebody else told of: the id, parameters, parts of its fingerprint that are unknown."""
+    """Add missing facts to a run of another source: the id, parameters, unknown parts of its fingerprint."""
     params = typed_params(select_params(tracked_run.params))
     missing = {name: value for name, value in params.items() if name not in run.params}
     if missing:
@@ -159,7 +159,7 @@ def _complete_run(run: Run, tracked_run: TrackedRun, now: int) -> Run:
 
 
 def _update_end(run: Run, tracked_run: TrackedRun) -> Run:
-    """Take MLflow's word on how a run ended where nobody saw its exit code: from inside a process it cannot be seen."""
+    """Use MLflow's end state if the exit code is unknown; a process cannot see its own exit code."""
     if not tracked_run.is_over or tracked_run.state is None or run.exit_code is not None or run.scheduler:
         return run
     ended_us = max(tracked_run.end_ms * US_PER_MS if tracked_run.end_ms else tracked_run.last_activity_us, run.started_us)
@@ -172,10 +172,10 @@ def _update_end(run: Run, tracked_run: TrackedRun) -> Run:
 
 
 def _missing_parts(stored: Fingerprint | None, payload: FingerprintIn) -> FingerprintIn | None:
-    """Return of a fingerprint the parts that the stored one does not know; None: there are none.
+    """Return the parts of a fingerprint that the stored one lacks, or None.
 
-    Parameters are one part: those of a command line are not mixed with those that were logged, or the next start, which is
-    asked about by its command line again, would not match.
+    Parameters are one part: those of a command line are not mixed with logged ones. Otherwise the next check by command line
+    would not match.
     """
     if stored is None:
         return payload
@@ -194,7 +194,7 @@ def _missing_parts(stored: Fingerprint | None, payload: FingerprintIn) -> Finger
 
 
 def _link_children(row: MlflowRun) -> None:
-    """Make a run that is new here the parent of those nested in it that came before it; nobody becomes his own ancestor."""
+    """Make a new run the parent of nested runs that were imported before it. No run becomes its own ancestor."""
     run = row.run
     if run is None:
         return

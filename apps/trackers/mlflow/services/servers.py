@@ -1,4 +1,4 @@
-"""MLflow servers of a lab: added, changed, switched, tested, removed. A password or token is kept sealed and never told."""
+"""MLflow servers of a lab: add, change, enable, disable, test and remove. Secrets are encrypted and never displayed."""
 
 import time
 from dataclasses import dataclass, replace
@@ -30,7 +30,7 @@ _TOOL = "MLflow"
 
 @dataclass(frozen=True)
 class SourceIn:
-    """A server as somebody typed it. ``secret`` None: the one that is kept stays. ``patterns``: (pattern, project)."""
+    """Values of a server. ``secret`` None: keep the stored one. ``patterns``: (pattern, project)."""
 
     name: str
     address: str
@@ -47,18 +47,16 @@ class SourceIn:
 
 @transaction.atomic
 def add_source(*, lab: Lab, payload: SourceIn, by: User, now: int) -> MlflowSource:
-    """Add a server and ask for its first poll. One that was removed goes on where it stood. Raises InvalidInput."""
+    """Add a server and enqueue its first poll. A removed server continues where it stopped. Raises InvalidInput."""
     payload = _checked(lab, payload)
     audit.hold(lab)
     existing = MlflowSource.objects.select_for_update().filter(lab=lab, address=payload.address).first()
     if existing is not None and existing.removed_us is None:
-        raise InvalidInput(
-            "This server is there already.", field="address", hint=f"It is called {existing.name}: change it on its page."
-        )
+        raise InvalidInput("This server already exists.", field="address", hint=f"Edit the server {existing.name} instead.")
     if payload.node is None and payload.site is None:
         raise InvalidInput(
-            "Say where its runs compute: a machine, or a site.", field="site",
-            hint="The site's grid zone and PUE make carbon of the watts that MLflow tells.",
+            "Select a node or a site.", field="site",
+            hint="The grid zone and the PUE of the site convert energy to carbon.",
         )  # fmt: skip
     source = existing or MlflowSource(lab=lab, address=payload.address, created_by=by, created_us=now)
     source.removed_us, source.enabled, source.failures, source.problem = None, True, 0, ""
@@ -69,12 +67,10 @@ def add_source(*, lab: Lab, payload: SourceIn, by: User, now: int) -> MlflowSour
 
 @transaction.atomic
 def change_source(*, source: MlflowSource, payload: SourceIn, by: User, now: int) -> MlflowSource:
-    """Describe a server anew. Where it stands now takes effect for what is read from now on. Raises InvalidInput."""
+    """Change a server. The change applies to data that is read from now on. Raises InvalidInput."""
     payload = _checked(source.lab, payload)
     if payload.address != source.address:
-        raise InvalidInput(
-            "The address of a server stays.", field="address", hint="Add the other one as a server of its own."
-        )
+        raise InvalidInput("The address of a server cannot be changed.", field="address", hint="Add another server.")
     audit.hold(source.lab)
     source = MlflowSource.objects.select_for_update().get(pk=source.pk)
     _apply(source, payload, now)
@@ -84,7 +80,7 @@ def change_source(*, source: MlflowSource, payload: SourceIn, by: User, now: int
 
 @transaction.atomic
 def switch_source(*, source: MlflowSource, enabled: bool, by: User, now: int) -> None:
-    """Begin or cease to ask a server. What it told stays."""
+    """Enable or disable the polling of a server. Imported data stays."""
     audit.hold(source.lab)
     MlflowSource.objects.filter(pk=source.pk).update(enabled=enabled, failures=0, due_us=0)
     source.enabled = enabled
@@ -95,7 +91,7 @@ def switch_source(*, source: MlflowSource, enabled: bool, by: User, now: int) ->
 
 @transaction.atomic
 def remove_source(*, source: MlflowSource, by: User, now: int) -> None:
-    """Ask a server no more and forget its password. Its runs and their energy stay, as does how far they were read."""
+    """Remove a server and delete its secret. Its runs, their energy and the poll position stay."""
     audit.hold(source.lab)
     MlflowSource.objects.filter(pk=source.pk).update(removed_us=now, enabled=False, secret="", user="")
     _record(source, Act.SERVER_REMOVED, by, now)
@@ -104,23 +100,25 @@ def remove_source(*, source: MlflowSource, by: User, now: int) -> None:
 def _checked(lab: Lab, payload: SourceIn) -> SourceIn:
     name = str(replace_unstorable(payload.name)).strip()
     if not name or len(name) > 100:
-        raise InvalidInput(
-            "A server needs a name of at most 100 characters.", field="name", hint="Such as: MLflow of the lab."
-        )
+        raise InvalidInput("Enter a name of at most 100 characters.", field="name", hint="Example: MLflow of the lab.")
     address = parse_address(payload.address)
     related = (payload.project, payload.node, payload.site, *(project for _, project in payload.patterns))
     if any(item is not None and item.lab_id != lab.pk for item in related):
-        raise NotFound("There is no such project, machine or site in your lab.", hint="Choose one of the list.")
+        raise NotFound("No such project, node or site in your lab.", hint="Select one from the list.")
     if not payload.patterns and payload.project is None:
-        raise InvalidInput("No experiment would be read.", field="project", hint="Choose a project for all of them.")
+        raise InvalidInput(
+            "No experiment would be imported.",
+            field="project",
+            hint="Select a project for them.",
+        )
     if len(payload.patterns) > MAX_PATTERNS or any(not 0 < len(pattern) <= 200 for pattern, _ in payload.patterns):
-        raise InvalidInput(f"At most {MAX_PATTERNS} lines, of at most 200 characters each.", field="patterns")
+        raise InvalidInput(f"Enter at most {MAX_PATTERNS} lines of at most 200 characters.", field="patterns")
     if payload.sign_in == SignIn.PASSWORD and (not payload.user.strip() or ":" in payload.user or len(payload.user) > 200):
-        raise InvalidInput("A password belongs to a user, whose name has no colon.", field="user")
+        raise InvalidInput("Enter the user of this password, without a colon.", field="user")
     if payload.secret is not None and (len(payload.secret) > 2000 or not payload.secret.isprintable()):
-        raise InvalidInput("This is no password or token: at most 2000 printable characters.", field="secret")
+        raise InvalidInput("Enter a password or token of at most 2000 printable characters.", field="secret")
     if payload.sign_in == SignIn.TOKEN and not (payload.secret or "").isascii():
-        raise InvalidInput("A token has plain letters, digits and signs only.", field="secret", hint="Copy it once more.")
+        raise InvalidInput("A token has ASCII characters only.", field="secret", hint="Copy the token again.")
     return replace(
         payload, name=name, address=str(address), user=payload.user.strip() if payload.sign_in == SignIn.PASSWORD else ""
     )
@@ -133,7 +131,7 @@ def _apply(source: MlflowSource, payload: SourceIn, now: int) -> None:
         source.secret = encrypt(_PURPOSE, payload.secret)
     elif not source.secret or source.sign_in != payload.sign_in:
         raise InvalidInput(
-            "The password or token is missing.", field="secret", hint="It is kept sealed and shown to nobody again."
+            "Enter the password or token.", field="secret", hint="It is stored encrypted and never displayed."
         )
     source.name, source.sign_in, source.user = payload.name, payload.sign_in, payload.user
     source.project, source.writes_verdicts, source.reads_files = (
@@ -146,7 +144,7 @@ def _apply(source: MlflowSource, payload: SourceIn, now: int) -> None:
     elif source.node_id is None or source.bound or payload.site is not None:
         source.node, source.bound = _stand_in(source, payload.site, now), False
     source.due_us = 0
-    source.all_from_ms, source.all_done_us = None, None  # experiments may be read now that were left out
+    source.all_from_ms, source.all_done_us = None, None  # newly selected experiments are read from the start
     source.save()
     source.patterns.all().delete()
     MlflowExperiments.objects.bulk_create(
@@ -157,9 +155,9 @@ def _apply(source: MlflowSource, payload: SourceIn, now: int) -> None:
 
 
 def _stand_in(source: MlflowSource, site: Site | None, now: int) -> Node:
-    """Return the node that stands for machines that nobody named, one for each server and site."""
+    """Return the stand-in for unknown nodes, one per server and site."""
     if site is None:
-        raise InvalidInput("Without a machine, say at which site its runs compute.", field="site")
+        raise InvalidInput("Select a site, or a node.", field="site")
     label = f"{_TOOL}: {source.name} ({site.name})"[:255]
     existing = Node.objects.filter(lab=source.lab, hostname=label, facts__has_key=TRACKER).first()
     return existing or register_node(
@@ -178,12 +176,12 @@ def _record(source: MlflowSource, act: Act, by: User, now: int) -> None:
 
 
 def server_of(source: MlflowSource, *, seconds: float) -> Server:
-    """Return a server to ask, for so many seconds. Raises MlflowProblem where its password cannot be read any more."""
+    """Return a client for a server with a time limit. Raises MlflowError if the secret cannot be decrypted."""
     try:
         secret = decrypt(_PURPOSE, source.secret) if source.secret else ""
     except DecryptionError as error:
         raise MlflowError(
-            "Its password or token cannot be read any more: the server's token peppers were changed. Write it anew."
+            "The password or token cannot be decrypted, because the token peppers of LabCarbon changed. Enter it again."
         ) from error
     return Server(
         address=parse_address(source.address), sign_in=SignIn(source.sign_in), user=source.user, secret=secret,
@@ -192,13 +190,13 @@ def server_of(source: MlflowSource, *, seconds: float) -> Server:
 
 
 def try_source(source: MlflowSource) -> tuple[bool, str]:
-    """Ask a server now; return whether it answers as one, and a sentence."""
+    """Test a server; return whether it responds, and a message."""
     try:
         server = server_of(source, seconds=20)
         version, experiments = server.version(), server.experiments()
     except MlflowError as problem:
         return False, problem.message
     except OutOfTime:
-        return False, f"{source.address} answers too slowly."
+        return False, f"{source.address} responds too slowly."
     number = f"{len(experiments)} experiment{'' if len(experiments) == 1 else 's'}"
-    return True, f"Reached, MLflow {version or 'of a version it does not tell'}, {number}."
+    return True, f"Reached, MLflow {version or '(unknown version)'}, {number}."
