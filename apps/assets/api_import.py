@@ -14,7 +14,7 @@ from rest_framework.views import APIView
 from apps.accounts.permissions import caller, require
 from apps.assets.choices import ImportState
 from apps.assets.models import RegisterImport
-from apps.assets.services.csv_import import bring, confirm, import_of
+from apps.assets.services.csv_import import confirm, import_of, upload
 from apps.assets.spreadsheets.csv_reader import MAX_BYTES
 from apps.assets.spreadsheets.rows import Options
 from apps.core.clock import now_us
@@ -106,7 +106,7 @@ class ImportsView(APIView):
         who = caller(request)
         content: Any = request.data
         options = Options(import_params["currency"], import_params["bought_on"])
-        row = bring(
+        row = upload(
             lab=who.lab,
             file_name=import_params["file_name"] or "api.csv",
             content=content or b"",

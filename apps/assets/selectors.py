@@ -50,9 +50,9 @@ def matching(lab: Lab, filters: Filters) -> QuerySet[Asset]:
     for name, known in (("kind", HardwareKind.values), ("state", AssetState.values)):
         value = getattr(filters, name)
         if value and value not in known:
-            raise InvalidInput(f"{value[:40]!r} is no {name}.", field=name, hint=f"Use one of {', '.join(known)}.")
+            raise InvalidInput(f"{value[:40]!r} is not a {name}.", field=name, hint=f"Use one of {', '.join(known)}.")
     if is_unstorable(filters.text + filters.owner):
-        raise InvalidInput("A filter holds a NUL.", field="text", hint="Leave it out.")
+        raise InvalidInput("Invalid character in filter.", field="text", hint="Remove it.")
     assets = assets_of(lab)
     if filters.kind:
         assets = assets.filter(kind=filters.kind)
@@ -73,7 +73,7 @@ def _at(site: str) -> Q:
         return Q(site=None)
     number = parse_record_number(site)
     if number is None:
-        raise InvalidInput(f"{site[:40]!r} is no site.", field="site", hint="Choose one of the list.")
+        raise InvalidInput(f"{site[:40]!r} is not a site.", field="site", hint="Choose one of the list.")
     return Q(site_id=number)
 
 

@@ -100,7 +100,7 @@ def life_hours(text: str, field: str) -> int:
     """Return years (of 8 760 h) in hours."""
     hours = round(_decimal(text, field, "a number of years", "Write years, as 4 or 4.5.") * HOURS_PER_YEAR)
     if not hours:
-        raise InvalidInput("A life is longer than nothing.", field=field, hint="Write years, as 4 or 4.5.")
+        raise InvalidInput("The planned life is 0.", field=field, hint="Enter years above 0, such as 4 or 4.5.")
     return hours
 
 
