@@ -39,7 +39,7 @@ FILTERS = ("kind", "state", "owner", "site", "tag", "serial")
 
 
 class ReadOrWrite(APIView):
-    """Reading asks for reports:read, anything else for assets:write."""
+    """Reading requires reports:read, everything else assets:write."""
 
     def get_permissions(self) -> list[Any]:
         return [require("reports:read" if self.request.method == "GET" else "assets:write")()]

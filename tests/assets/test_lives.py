@@ -156,9 +156,9 @@ def test_another_labs_things_are_unknown(lab: SmallLab) -> None:
     theirs = project(other, "theirs")
     asset = bought(lab)
     for entry in (Entry("transfer", T0, project=theirs), Entry("move", T0, site=other.site)):
-        with pytest.raises(InvalidInput, match="(?i)no such"):
+        with pytest.raises(InvalidInput, match="No such"):
             record(asset=asset, entry=entry, by=lab.owner, now=NOW)
-    with pytest.raises(InvalidInput, match="(?i)no such project"):
+    with pytest.raises(InvalidInput, match="No such project"):
         store(asset=asset, project=theirs, gigabytes=1, from_us=T0, by=lab.owner, now=NOW)
 
 

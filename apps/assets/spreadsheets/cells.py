@@ -113,7 +113,7 @@ _CAPACITY = re.compile(r"(?<![\w.])(\d{1,4}(?:\.\d{1,3})?)\s?(TB|GB)\b", re.IGNO
 
 
 def capacity_in(text: str) -> int | None:
-    """Return the capacity in GB that a product's name tells ("Exos X16 16TB"), None if none or several."""
+    """Return the capacity in GB in the name of a product ("Exos X16 16TB"), None if none or several."""
     capacities = {(number, unit.upper()) for number, unit in _CAPACITY.findall(text)}
     if len(capacities) != 1:
         return None
