@@ -24,8 +24,8 @@ _DESCRIPTIONS = {
     "scope": "only what is in one scope or category of the profile",
     "quality": "only energy of one quality",
     "project": "only what was charged to one project; - is: to none",
-    "os_user": "only what one OS user used; - is: not told. Other people's by the lab's policy",
-    "program": "only what was used with one program; - is: not told",
+    "os_user": "only what one OS user used; - is: unknown. Other people's by the lab's policy",
+    "program": "only what was used with one program; - is: unknown",
     "use": "only what one consumer used, such as job:hpc/17",
     "consumer": "only energy nobody used (idle), a project's share of it (idle_share), of the rest of the node (overhead), "
     "or of no known project (unattributed); of hardware: used, idle, idle_share, unmeasured, held, lent, end_of_life, "
