@@ -34,7 +34,7 @@ class Use:
 
 @dataclass(frozen=True)
 class Spread:
-    """Idle time of the lab over ``[from_hour, to_hour)`` is borne by projects: (project id, low, high) of ``total``."""
+    """Idle time of the lab over ``[from_hour, to_hour)`` is charged to projects: (project id, low, high) of ``total``."""
 
     from_hour: int
     to_hour: int
@@ -44,7 +44,7 @@ class Spread:
 
 @dataclass(frozen=True)
 class Charge:
-    """``amount_ug`` borne evenly over ``[from_hour, to_hour)``. ``project_id`` None: the lab, or nobody known."""
+    """``amount_ug`` charged evenly over ``[from_hour, to_hour)``. ``project_id`` None: the lab, or nobody known."""
 
     from_hour: int
     to_hour: int
@@ -147,7 +147,7 @@ def charges(
 
 
 def brought_ug(events: Sequence[Event], hour: int = END_HOUR) -> int:
-    """Return TE: all embodied carbon that events up to ``hour`` (exclusive) brought, the actual end of life in its place."""
+    """Return TE: all embodied carbon of events up to ``hour`` (exclusive), with the actual end of life, not its estimate."""
     life = _Life()
     for event in events:
         if event.hour < hour:

@@ -39,7 +39,7 @@ FILTERS = ("kind", "state", "owner", "site", "tag", "serial")
 
 
 class ReadOrWrite(APIView):
-    """Reading asks for reports:read, anything else for assets:write."""
+    """Reading requires reports:read, everything else assets:write."""
 
     def get_permissions(self) -> list[Any]:
         return [require("reports:read" if self.request.method == "GET" else "assets:write")()]
@@ -61,7 +61,7 @@ def asset_of(lab: Lab, pk: int) -> Asset:
     rows = Asset.objects.filter(lab=lab).select_related("lab", "model", "owner", "borrower", "site", "parent")
     asset = rows.filter(pk=pk).first() if pk < 2**63 else None
     if asset is None:
-        raise NotFound("There is no such asset in this lab.")
+        raise NotFound("No such asset in this lab.")
     return asset
 
 
@@ -82,10 +82,10 @@ def _known_filters(params: QueryDict) -> None:
         raise InvalidInput(f"{unknown[0]!r} is not a filter.", field=unknown[0], hint=f"Known: {', '.join(FILTERS)}.")
     for name, value in params.items():
         if is_unstorable(str(value)):
-            raise InvalidInput("A filter holds a character that no asset can.", field=name)
+            raise InvalidInput("Invalid character in filter.", field=name)
     for name, known in (("kind", HardwareKind.values), ("state", AssetState.values)):
         if params.get(name) and params[name] not in known:
-            raise InvalidInput(f"{params[name]!r} is no {name}.", field=name, hint=f"Use one of {', '.join(known)}.")
+            raise InvalidInput(f"{params[name]!r} is not a {name}.", field=name, hint=f"Use one of {', '.join(known)}.")
 
 
 class AssetsView(ReadOrWrite):
@@ -123,7 +123,7 @@ class AssetView(ReadOrWrite):
 
     @extend_schema(request=FactsBody(partial=True), responses=AssetDetail, operation_id="assets_describe")
     def patch(self, request: Request, asset: int) -> Response:
-        """Say anew what an asset is; its life and its charges stay as they are."""
+        """Change the facts about an asset. Its events and charges do not change."""
         who = caller(request)
         stored_asset = asset_of(who.lab, asset)
         body = FactsBody(data=request.data, partial=True)
@@ -173,6 +173,6 @@ class EventReversalView(APIView):
             else None
         )
         if row is None:
-            raise NotFound("There is no such entry in this asset's life.")
+            raise NotFound("No such event of this asset.")
         note = body.validated_data.get("note", "")
         return Response(EventReply(reverse(event=row, by=who.user, now=now_us(), note=note)).data, status=201)

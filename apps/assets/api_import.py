@@ -1,4 +1,4 @@
-"""Bringing in a register over the API: a CSV file is read, told line by line, and written when confirmed."""
+"""Import of assets over the API: upload of a CSV file, preview, and confirmation."""
 
 from typing import Any
 from uuid import UUID
@@ -14,7 +14,7 @@ from rest_framework.views import APIView
 from apps.accounts.permissions import caller, require
 from apps.assets.choices import ImportState
 from apps.assets.models import RegisterImport
-from apps.assets.services.csv_import import bring, confirm, import_of
+from apps.assets.services.csv_import import confirm, import_of, upload
 from apps.assets.spreadsheets.csv_reader import MAX_BYTES
 from apps.assets.spreadsheets.rows import Options
 from apps.core.clock import now_us
@@ -94,19 +94,19 @@ class ImportsView(APIView):
         operation_id="assets_import",
     )
     def post(self, request: Request) -> Response:
-        """Read a CSV file of assets and tell what each line becomes. ``confirm=yes`` writes a file of up to 500 lines at
-        once, all or none; a longer one is read by a job, asked about and confirmed at its own address."""
+        """Upload a CSV file of assets and return a preview. ``confirm=yes`` registers a file of up to 500 lines at
+        once, all or none. A longer file is read by a job. Poll and confirm it at its own address."""
         unknown = sorted(set(request.query_params) - set(PARAMETERS))
         if unknown:
             hint = f"Known: {', '.join(PARAMETERS)}."
             raise InvalidInput(f"{unknown[0]!r} is not known here.", field=unknown[0], hint=hint)
         import_params = {name: request.query_params.get(name, "") for name in PARAMETERS}
         if import_params["confirm"] not in {"", "yes", "no"}:
-            raise InvalidInput("confirm is yes or no.", field="confirm", hint="Leave it out to see what would be written.")
+            raise InvalidInput("confirm must be yes or no.", field="confirm", hint="Leave it out for a preview.")
         who = caller(request)
         content: Any = request.data
         options = Options(import_params["currency"], import_params["bought_on"])
-        row = bring(
+        row = upload(
             lab=who.lab,
             file_name=import_params["file_name"] or "api.csv",
             content=content or b"",
@@ -124,12 +124,12 @@ class ImportView(APIView):
 
     @extend_schema(responses={200: ImportReply, 202: ImportReply}, operation_id="assets_import_retrieve")
     def get(self, request: Request, uuid: UUID) -> Response:
-        """Return where an import stands."""
+        """Return the state of an import."""
         return _import_response(import_of(caller(request).lab, uuid))
 
     @extend_schema(request=None, responses={200: ImportReply, 202: ImportReply}, operation_id="assets_import_confirm")
     def post(self, request: Request, uuid: UUID) -> Response:
-        """Write what was read, all or none."""
+        """Register the assets of an import, all or none."""
         who = caller(request)
         row = import_of(who.lab, uuid)
         confirm(row=row, by=who.user, now=now_us())

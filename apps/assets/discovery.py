@@ -1,4 +1,4 @@
-"""What collectors saw and no asset is metered by, proposed as assets with the catalogue's figures. Computed, not stored."""
+"""Discovered hardware that is not registered, proposed as assets with figures of the catalogue. Computed, not stored."""
 
 import re
 from collections import defaultdict
@@ -21,7 +21,7 @@ MACHINES = (HardwareKind.SERVER, HardwareKind.WORKSTATION, HardwareKind.LAPTOP)
 
 @dataclass(frozen=True)
 class DiscoveredDisk:
-    """Built-in disks of one model that a collector saw, and what the catalogue knows of one of them."""
+    """Built-in disks of one model that a collector discovered, and the catalogue's figure of one of them."""
 
     number: int
     name: str
@@ -32,8 +32,8 @@ class DiscoveredDisk:
 @dataclass(frozen=True)
 class Proposal:
     """A device or a node that may be an asset. ``like``: assets of the register without a meter that it may be already;
-    ``same``: the one of them that it is, by serial number or name. ``disks``: what is built into a machine, told and not
-    proposed: the figure of a machine holds its disks."""
+    ``same``: the one of them that it is, by serial number or name. ``disks``: disks of a machine, for
+    information only, since the figure of a machine includes its disks."""
 
     key: str
     kind: str
@@ -116,7 +116,7 @@ class _Maker:
         )  # fmt: skip
 
     def _disks(self, disk_list: str) -> Iterator[DiscoveredDisk]:
-        """Yield disks as collectors tell them (docs/collector.md): ``2 × MODEL (SSD, 2000 GB); 1 × …``."""
+        """Yield disks as collectors report them (docs/collector.md): ``2 × MODEL (SSD, 2000 GB); 1 × …``."""
         for number, name, category, capacity_gb in _DISK.findall(disk_list):
             known = self._matcher.known(HardwareKind.STORAGE, (name,), category.lower(), int(capacity_gb))
             yield DiscoveredDisk(int(number), name, int(capacity_gb), known)

@@ -1,4 +1,4 @@
-"""Bought things with embodied carbon: the register, the dated facts of each life, and who bears what of it."""
+"""Assets with embodied carbon: the register, lifecycle events, and charges."""
 
 from uuid import uuid4
 

@@ -1,4 +1,4 @@
-"""Asks for assets to be charged again when the ledger, or who is charged, changed: only in labs with a metered asset."""
+"""Enqueue new charges of assets when the ledger, or who is charged, changed: only in labs with a metered asset."""
 
 from collections.abc import Iterable
 from typing import Any

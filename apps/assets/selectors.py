@@ -25,7 +25,7 @@ NOWHERE = "~none"
 
 @dataclass(frozen=True)
 class Filters:
-    """What a list of assets is asked for; '' leaves a part open. ``owner`` is a project's slug or LAB_ITSELF, ``site`` a
+    """Filters of a list of assets. '' is no filter. ``owner`` is a project's slug or LAB_ITSELF, ``site`` a
     number or NOWHERE, ``text`` a part of a name, serial, inventory number or model."""
 
     kind: str = ""
@@ -46,13 +46,13 @@ def asset_of(lab: Lab, pk: int) -> Asset | None:
 
 
 def matching(lab: Lab, filters: Filters) -> QuerySet[Asset]:
-    """Return the assets that ``filters`` leave. Raises InvalidInput for what is no filter."""
+    """Return the assets that match ``filters``. Raises InvalidInput for an invalid filter."""
     for name, known in (("kind", HardwareKind.values), ("state", AssetState.values)):
         value = getattr(filters, name)
         if value and value not in known:
-            raise InvalidInput(f"{value[:40]!r} is no {name}.", field=name, hint=f"Use one of {', '.join(known)}.")
+            raise InvalidInput(f"{value[:40]!r} is not a {name}.", field=name, hint=f"Use one of {', '.join(known)}.")
     if is_unstorable(filters.text + filters.owner):
-        raise InvalidInput("A filter holds a NUL.", field="text", hint="Leave it out.")
+        raise InvalidInput("Invalid character in filter.", field="text", hint="Remove it.")
     assets = assets_of(lab)
     if filters.kind:
         assets = assets.filter(kind=filters.kind)
@@ -73,12 +73,12 @@ def _at(site: str) -> Q:
         return Q(site=None)
     number = parse_record_number(site)
     if number is None:
-        raise InvalidInput(f"{site[:40]!r} is no site.", field="site", hint="Choose one of the list.")
+        raise InvalidInput(f"{site[:40]!r} is not a site.", field="site", hint="Choose one of the list.")
     return Q(site_id=number)
 
 
 def entries_of(asset: Asset) -> list[LifecycleEvent]:
-    """Return all entries of a life in order of time, those reversed and the reversals among them."""
+    """Return all events of an asset in order of time, including reversed events and reversals."""
     events = LifecycleEvent.objects.filter(asset=asset).select_related(
         "project", "parent", "site", "figure__model", "recorded_by", "reverses", "reversed_by"
     )
@@ -86,18 +86,18 @@ def entries_of(asset: Asset) -> list[LifecycleEvent]:
 
 
 def meters_of(asset: Asset) -> list[AssetMeter]:
-    """Return by what an asset's use is told, oldest first."""
+    """Return the meters of an asset, oldest first."""
     return list(AssetMeter.objects.filter(ACTIVE, asset=asset).select_related("device", "node").order_by("from_hour"))
 
 
 def volumes_of(asset: Asset) -> list[StoredVolume]:
-    """Return what projects store on an asset, oldest first."""
+    """Return the volumes that projects store on an asset, oldest first."""
     volumes = StoredVolume.objects.filter(ACTIVE, asset=asset).select_related("project", "recorded_by")
     return list(volumes.order_by("from_hour", "pk"))
 
 
 def free_meters(lab: Lab, asset: Asset | None = None) -> tuple[list[Device], list[Node]]:
-    """Return the devices and nodes that collectors saw and that tell the use of no other asset now."""
+    """Return the devices and nodes that collectors discovered and that are not the meter of another asset."""
     others = AssetMeter.objects.filter(ACTIVE, asset__lab=lab).exclude(asset__state=AssetState.DISPOSED)
     last = {}
     for meter in others.order_by("from_hour", "pk"):

@@ -1,4 +1,4 @@
-"""What the API takes and tells of assets and the entries of their lives. Embodied carbon is integer µg, times UTC."""
+"""Payloads and responses of the API for assets and their lifecycle events. Embodied carbon is integer µg, times UTC."""
 
 from collections.abc import Mapping
 from dataclasses import fields, replace
@@ -28,7 +28,7 @@ _PARTS = ("low_ug", "high_ug", "manufacture_ug", "transport_ug", "end_of_life_ug
 
 
 class EmbodiedBody(StrictSerializer):
-    """Embodied carbon, µg CO2e, with its range and the parts that are known apart."""
+    """Embodied carbon, µg CO2e, with its range and the parts that are stated separately."""
 
     total_ug = serializers.IntegerField(min_value=0, max_value=INT64_MAX)
     low_ug = serializers.IntegerField(**_UG)
@@ -41,19 +41,19 @@ class EmbodiedBody(StrictSerializer):
 
 
 class EventBody(StrictSerializer):
-    """One entry of a life; what does not belong to its kind stays out."""
+    """A lifecycle event. Leave out values that its kind does not have."""
 
     kind = serializers.ChoiceField(choices=EventKind.choices)
-    at = serializers.DateTimeField(help_text="takes effect with the whole UTC hour that holds it")
+    at = serializers.DateTimeField(help_text="takes effect from the start of its UTC hour")
     embodied = EmbodiedBody(
-        required=False, allow_null=True, help_text="bought: left out, the catalogue's figure; null: not known"
+        required=False, allow_null=True, help_text="purchase only. Left out: the catalogue's figure. null: unknown"
     )
     life_hours = serializers.IntegerField(required=False, allow_null=True, min_value=1, max_value=876_000)
     life_end_at = serializers.DateTimeField(required=False, allow_null=True)
     amortisation = serializers.ChoiceField(choices=Amortisation.choices, required=False)
     project = serializers.SlugField(max_length=60, required=False, allow_null=True, help_text="owner or borrower")
     parent = serializers.IntegerField(  # type: ignore[assignment]
-        required=False, allow_null=True, min_value=1, max_value=INT64_MAX, help_text="the asset that it is built into"
+        required=False, allow_null=True, min_value=1, max_value=INT64_MAX, help_text="the machine that it is a part of"
     )
     site = serializers.CharField(max_length=200, required=False, allow_null=True, help_text="a site's name")
     counterpart = serializers.CharField(max_length=200, required=False, allow_blank=True)
@@ -62,7 +62,7 @@ class EventBody(StrictSerializer):
 
 
 class FactsBody(StrictSerializer):
-    """What an asset is. ``model`` is a name that the catalogue knows, of this kind."""
+    """Facts about an asset. ``model`` is the name of a model of this kind in the catalogue."""
 
     name = serializers.CharField(max_length=200)
     kind = serializers.ChoiceField(choices=HardwareKind.choices)
@@ -80,12 +80,12 @@ class FactsBody(StrictSerializer):
 
 
 class AssetBody(FactsBody):
-    """An asset to register: what it is, how it was bought, since when it is used, and what meters it."""
+    """An asset to register: facts, purchase, start of use, and meter."""
 
     opening = EventBody()
     in_use_since = serializers.DateTimeField(required=False, allow_null=True)
     device = serializers.CharField(max_length=255, required=False, allow_null=True, help_text="the key of its own device")
-    node = serializers.UUIDField(required=False, allow_null=True, help_text="the node whose devices tell its use")
+    node = serializers.UUIDField(required=False, allow_null=True, help_text="the node whose devices measure its use")
 
 
 class ReversalBody(StrictSerializer):
@@ -93,7 +93,7 @@ class ReversalBody(StrictSerializer):
 
 
 class AssetReply(serializers.ModelSerializer[Asset]):
-    """An asset as told to others."""
+    """An asset."""
 
     kind = serializers.ChoiceField(choices=HardwareKind.choices)
     state = serializers.ChoiceField(choices=AssetState.choices)
@@ -115,9 +115,9 @@ class AssetReply(serializers.ModelSerializer[Asset]):
 
 
 class AccountReply(serializers.Serializer[Any]):
-    """What became of an asset's embodied carbon until now, µg: ``charged + balance + written_off = total``."""
+    """Embodied carbon of an asset to date, µg: ``charged + balance + written_off = total``."""
 
-    known = serializers.BooleanField(help_text="false: nobody knows its embodied carbon, which is not zero")
+    known = serializers.BooleanField(help_text="false: its embodied carbon is unknown, which is not zero")
     total_ug = serializers.IntegerField(allow_null=True)
     charged_ug = serializers.IntegerField(allow_null=True)
     written_off_ug = serializers.IntegerField(allow_null=True)
@@ -138,7 +138,7 @@ class AssetDetail(AssetReply):
 
 
 class EventReply(serializers.ModelSerializer[LifecycleEvent]):
-    """An entry of a life as it was recorded. One that was reversed stays, and names what reversed it."""
+    """A recorded lifecycle event. A reversed event stays, with the id of its reversal."""
 
     kind = serializers.ChoiceField(choices=EventKind.choices)
     at = serializers.SerializerMethodField()
@@ -179,12 +179,12 @@ def _named(rows: QuerySet[Any], field: str, value: Any, name: str) -> Any:
         return None
     record: Model | None = rows.filter(**{field: value}).first()
     if record is None:
-        raise InvalidInput(f"There is no such {name} in this lab.", field=name, hint="Names of another lab are not known.")
+        raise InvalidInput(f"No such {name} in this lab.", field=name, hint="Use a record of this lab.")
     return record
 
 
 def entry_of(lab: Lab, body: Body) -> Entry:
-    """Return the entry that a body tells."""
+    """Return the entry of a payload."""
     embodied = body.get("embodied")
     end = body.get("life_end_at")
     return Entry(
@@ -199,7 +199,7 @@ def entry_of(lab: Lab, body: Body) -> Entry:
 
 
 def facts_of(lab: Lab, body: Body, before: Asset | None = None) -> Facts:
-    """Return what a body says an asset is; what it does not say stays as it was ``before``."""
+    """Return the facts of a payload. Facts that it leaves out stay as ``before``."""
     values = {field.name: getattr(before, field.name) for field in fields(Facts)} if before else {}
     values |= {name: value for name, value in body.items() if name in {field.name for field in fields(Facts)}}
     if "model" in body:
@@ -213,13 +213,13 @@ def _model(lab: Lab, kind: str, name: str | None) -> HardwareModel | None:
     hardware_model = model_of(kind, name, lab)
     if hardware_model is None:
         raise InvalidInput(
-            f"The catalogue knows no {kind} {name[:60]!r}.", field="model", hint="Leave it out, or add the model first."
+            f"The catalogue has no {kind} {name[:60]!r}.", field="model", hint="Leave it out, or add the model first."
         )
     return hardware_model
 
 
 def draft_of(lab: Lab, body: Body) -> Draft:
-    """Return the asset that a body tells. Embodied carbon that it does not speak of is the catalogue's."""
+    """Return the asset of a payload. Without embodied carbon, the catalogue's figure is used."""
     facts = facts_of(lab, body)
     opening_body: Body = body["opening"]
     opening = entry_of(lab, {"life_hours": default_life_hours(facts.kind), **opening_body})

@@ -26,7 +26,7 @@ ONE_TIME_KINDS = (ChargeKind.WRITTEN_OFF, ChargeKind.END_OF_LIFE)  # not borne b
 
 @dataclass(frozen=True)
 class MeterSpan:
-    """An asset told by one meter over a part of the period."""
+    """An asset with one meter over a part of the period."""
 
     asset_id: int
     device_id: int | None
@@ -49,7 +49,7 @@ class Ranked:
 
     @cached_property
     def use(self) -> Figure:
-        """Return the sum of ``uses``, once all are told."""
+        """Return the sum of ``uses``, once all are computed."""
         return sum((figure for _, figure in self.uses), Figure())
 
     @property
@@ -121,7 +121,7 @@ def _worst_first(row: Ranked) -> tuple[bool, int, int]:
 
 
 def _meter_spans(lab: Lab, start: int, end: int) -> list[MeterSpan]:
-    """Return which meter told of which asset when. One query."""
+    """Return the meters of assets by time. One query."""
     histories: dict[int, list[tuple[int, AssetMeter]]] = defaultdict(list)
     for row in AssetMeter.objects.filter(ACTIVE, asset__lab=lab).select_related("device", "node"):
         histories[row.asset_id].append((row.from_hour, row))

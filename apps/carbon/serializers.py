@@ -24,8 +24,8 @@ _DESCRIPTIONS = {
     "scope": "only what is in one scope or category of the profile",
     "quality": "only energy of one quality",
     "project": "only what was charged to one project; - is: to none",
-    "os_user": "only what one OS user used; - is: not told. Other people's by the lab's policy",
-    "program": "only what was used with one program; - is: not told",
+    "os_user": "only what one OS user used; - is: unknown. Other people's by the lab's policy",
+    "program": "only what was used with one program; - is: unknown",
     "use": "only what one consumer used, such as job:hpc/17",
     "consumer": "only energy nobody used (idle), a project's share of it (idle_share), of the rest of the node (overhead), "
     "or of no known project (unattributed); of hardware: used, idle, idle_share, unmeasured, held, lent, end_of_life, "
@@ -69,7 +69,7 @@ class FigureReply(serializers.Serializer[Any]):
     value = serializers.IntegerField(help_text="exact")
     unit = serializers.CharField(help_text="mJ or ug CO2e")
     entries = serializers.IntegerField(help_text="ledger entries and charges summed")
-    without_factor_mj = serializers.IntegerField(help_text="energy whose emissions nobody can tell, not in the value")
+    without_factor_mj = serializers.IntegerField(help_text="energy without an emission factor, not in the value")
     explain = serializers.URLField()
     assets_known = serializers.IntegerField(required=False, help_text="of hardware: assets whose figure is known")
     assets = serializers.IntegerField(required=False, help_text="of hardware: assets held; the others are in no sum")
@@ -100,11 +100,11 @@ class ChargeRow(serializers.Serializer[Any]):
     asset_id = serializers.IntegerField()
     asset = serializers.CharField()
     asset_kind = serializers.CharField()
-    kind = serializers.CharField(help_text="why it is borne; of the inventory: the entry that brought it")
+    kind = serializers.CharField(help_text="reason of the charge, or in the inventory the kind of the event")
     project = serializers.CharField(allow_null=True)
     to = serializers.CharField(help_text="UTC, not included")
     amount_ug = serializers.IntegerField(help_text="the whole charge")
-    part_ug = serializers.IntegerField(help_text="what of it falls in the period")
+    part_ug = serializers.IntegerField(help_text="part of the charge in the period")
 
     def get_fields(self) -> dict[str, Any]:
         """Return the fields; ``from`` is a word of the language and cannot be written above."""

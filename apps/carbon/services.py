@@ -34,7 +34,7 @@ def _bounded(ug_per_kwh: int, where: str) -> int:
         raise InvalidInput(
             f"{Decimal(ug_per_kwh) / UG_PER_G} g/kWh is not a possible grid factor ({where}).",
             field="g_per_kwh",
-            hint="A grid factor lies above 0 and at most at 1500 g CO2e per kWh.",
+            hint="Enter a grid factor above 0 and up to 1500 g CO2e per kWh.",
         )
     return ug_per_kwh
 

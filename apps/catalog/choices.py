@@ -1,4 +1,4 @@
-"""The closed lists of the catalogue."""
+"""Choices of the catalogue."""
 
 from django.db.models import TextChoices
 
@@ -16,7 +16,7 @@ class HardwareKind(TextChoices):
 
 
 class FigureMethod(TextChoices):
-    """How an embodied figure came to be, in the order of trust."""
+    """Method of an embodied figure, most reliable first."""
 
     PCF = "pcf", "Product carbon footprint"
     LCA = "lca", "Life-cycle assessment"
@@ -28,7 +28,7 @@ TRUST: tuple[str, ...] = tuple(FigureMethod.values)
 
 
 class FigureUnit(TextChoices):
-    """What one figure is for: a whole thing, or a measure of it."""
+    """Unit of a figure: one item, or a measure of it."""
 
     ITEM = "item", "item"
     PER_TB = "per_tb", "TB"
@@ -39,7 +39,7 @@ class FigureUnit(TextChoices):
 
 
 class Confidence(TextChoices):
-    """How near the shipped row is to its source."""
+    """Confidence in a figure."""
 
     READ = "read", "Read from the source's data"
     REPORTED = "reported", "Quoted at second hand"

@@ -1,6 +1,6 @@
 """What is shipped, read from the tables: models and figures of the project's own tables and of the data packs.
 
-The own tables hold only what may be redistributed freely; share-alike figures lie in packs, a folder each with licence and
+The own tables hold only what may be redistributed freely; share-alike figures are in packs, a folder each with licence and
 sources (docs/catalog.md). A pack can be left out by LABCARBON_DATA_PACKS.
 """
 

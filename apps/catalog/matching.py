@@ -81,9 +81,9 @@ def completed(draft: Draft) -> Draft:
     if draft.end_of_life_ug is not None:
         if inside is False:
             raise InvalidInput(
-                "An end of life is stated and said not to be inside.",
+                "The end of life is stated, but not included in the total.",
                 field="includes_end_of_life",
-                hint="Say yes, or leave the part empty.",
+                hint="Set it to included, or leave the part empty.",
             )
         inside = True
     return replace(draft, total_ug=total, low_ug=low, high_ug=high, includes_end_of_life=inside, note=note)
@@ -93,25 +93,23 @@ def _total(draft: Draft) -> int:
     parts = draft.parts
     if draft.total_ug is None and not parts:
         raise InvalidInput(
-            "There is no figure.", field="total_kg", hint="Write the total in kg CO2e, or at least one of its parts."
+            "The figure is missing.", field="total_kg", hint="Enter the total in kg CO2e, or at least one of its parts."
         )
     total = sum(parts.values()) if draft.total_ug is None else draft.total_ug
     if not 0 < total <= MOST_KG * UG_PER_KG:
-        raise InvalidInput(
-            f"{_kg(total)} kg is no embodied carbon of a thing.", field="total_kg", hint=f"Write kg, above 0, to {MOST_KG}."
-        )
+        raise InvalidInput(f"{_kg(total)} kg is out of range.", field="total_kg", hint=f"Enter kg above 0, up to {MOST_KG}.")
     whole = sum(parts.values())
     if any(ug > total for ug in parts.values()) or whole - total > total * _ROUNDING:
         raise InvalidInput(
             f"The parts make {_kg(whole)} kg, more than the total of {_kg(total)} kg.",
             field="total_kg",
-            hint="The total holds all parts. Leave it empty to take their sum.",
+            hint="The total includes all parts. Leave it empty to use their sum.",
         )
     if len(parts) == 3 and total - whole > total * _ROUNDING:
         raise InvalidInput(
             f"The three parts make {_kg(whole)} kg, the total is {_kg(total)} kg.",
             field="total_kg",
-            hint="Leave the total empty to take their sum, or a part that the source does not give.",
+            hint="Leave the total empty to use their sum, or leave out a part that the source does not state.",
         )
     return total
 
@@ -124,9 +122,9 @@ def _range(draft: Draft, total: int) -> tuple[int, int, str]:
     high = total if draft.high_ug is None else draft.high_ug
     if draft.low_ug is None or draft.high_ug is None or not 0 <= low <= total <= high <= 10 * MOST_KG * UG_PER_KG:
         raise InvalidInput(
-            f"{_kg(low)} to {_kg(high)} kg is no range around {_kg(total)} kg.",
+            f"{_kg(low)} to {_kg(high)} kg is not a range around {_kg(total)} kg.",
             field="low_kg",
-            hint="Write both ends, low to high with the total between them, or none.",
+            hint="Enter both ends with the total between them, or none.",
         )
     return low, high, draft.note
 

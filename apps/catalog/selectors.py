@@ -147,12 +147,12 @@ def search(lab: Lab | None, kind: str = "", name: str = "") -> QuerySet[Hardware
 
 
 def parse_search(kind: str, name: str) -> tuple[str, str]:
-    """Return a kind and words to search by as they may be asked; raise InvalidInput for what cannot be."""
+    """Return a valid kind and search text. Raises InvalidInput."""
     if kind and kind not in HardwareKind.values:
         kinds = ", ".join(HardwareKind.values)
-        raise InvalidInput(f"{kind[:40]!r} is no kind of hardware.", field="kind", hint=f"Use one of {kinds}.")
+        raise InvalidInput(f"{kind[:40]!r} is not a kind of hardware.", field="kind", hint=f"Use one of {kinds}.")
     if is_unstorable(name) or len(name) > 200:
-        raise InvalidInput("These words cannot be searched.", field="q", hint="At most 200 characters, no NUL.")
+        raise InvalidInput("Invalid search text.", field="q", hint="Use at most 200 characters, without NUL.")
     return kind, name.strip()
 
 

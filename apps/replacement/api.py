@@ -1,4 +1,4 @@
-"""Replace or keep over the API: the answer of the page."""
+"""Replacement analysis in the API, with the result of the page."""
 
 from fractions import Fraction
 from typing import Any
@@ -25,11 +25,11 @@ from apps.replacement.services import ReplacementAnalysis, analyse_replacement, 
 from apps.replacement.text import sentence
 
 _DESCRIPTIONS = {
-    "new": "the model in its place: a number of the catalogue",
+    "new": "number of the new model in the catalogue",
     "days": f"use measured over so many days: {' or '.join(map(str, DAYS))} (365 when left out)",
     "by": f"the measure of work: {', '.join(MEASURES)}; left out: the mean of those known of both",
-    "life_years": "how long the new one would serve; left out: the default of its kind",
-    "wait_years": "the third way: replace after so many years (2 when left out)",
+    "life_years": "service life of the new card in years (default: that of its kind)",
+    "wait_years": "replace-later scenario: years until the replacement (default 2)",
     **{name: f"{own.label}{', ' + own.unit if own.unit else ''}: in place of what is known" for name, own in OWN.items()},
 }
 _PARAMETERS = [OpenApiParameter(name, OpenApiTypes.STR, description=_DESCRIPTIONS[name]) for name in PARAMETERS]
@@ -48,7 +48,7 @@ class KeepBreakEven(serializers.Serializer[Any]):
 
 class KeepInput(serializers.Serializer[Any]):
     input = serializers.CharField(help_text="the unit ends the name: mW, hours a year, ppm, ug, ug per kWh")
-    parameter = serializers.CharField(help_text="what gives another value")
+    parameter = serializers.CharField(help_text="query parameter that replaces the value")
     value = serializers.IntegerField()
     low = serializers.IntegerField()
     high = serializers.IntegerField()
@@ -68,7 +68,7 @@ class KeepWays(serializers.Serializer[Any]):
 class KeepOld(serializers.Serializer[Any]):
     total_ug = serializers.IntegerField()
     charged_ug = serializers.IntegerField()
-    balance_ug = serializers.IntegerField(help_text="what would be written off now; sunk, in no way's sum")
+    balance_ug = serializers.IntegerField(help_text="would be written off at disposal now, not part of any scenario")
 
 
 class KeepReply(serializers.Serializer[Any]):
@@ -76,15 +76,15 @@ class KeepReply(serializers.Serializer[Any]):
     new = serializers.IntegerField(allow_null=True)
     verdict = serializers.CharField(help_text="replace, keep, never, unknown, choose (no new model) or gone (disposed of)")
     sentence = serializers.CharField()
-    open = serializers.BooleanField(help_text="the range lies on both sides of the new one's life")
+    open = serializers.BooleanField(help_text="the range includes payback times within and beyond the new card's life")
     life_years = serializers.IntegerField()
     wait_years = serializers.IntegerField()
     break_even = KeepBreakEven(allow_null=True)
-    missing = serializers.ListField(child=serializers.CharField(), help_text="parameters that nothing is known for")
+    missing = serializers.ListField(child=serializers.CharField(), help_text="parameters without a known value")
     inputs = KeepInput(many=True)
-    ways = KeepWays(many=True, help_text="cumulative emissions from today on")
+    ways = KeepWays(many=True, help_text="cumulative emissions from today by scenario")
     old = KeepOld(allow_null=True)
-    use = serializers.URLField(allow_null=True, help_text="what the measured inputs rest on")
+    use = serializers.URLField(allow_null=True, help_text="figure query of the measured inputs")
     notices = NoticeReply(many=True)
     page = serializers.URLField()
 
@@ -97,7 +97,7 @@ def _end(years: Fraction | None, now: int) -> dict[str, str | None]:
 
 
 def reply(analysis: ReplacementAnalysis, now: int) -> dict[str, Any]:
-    """Return an answer as the API tells it."""
+    """Return a result as an API response."""
     result, account = analysis.result, analysis.account
     missing = result.missing if isinstance(result, Unknown) else ()
     ends = None
@@ -140,7 +140,7 @@ class ReplacementView(APIView):
 
     @extend_schema(parameters=_PARAMETERS, responses=KeepReply)
     def get(self, request: Request, asset: int) -> Response:
-        """Return when a new model in an asset's place would have paid back its making, with range, inputs and sources."""
+        """Return the payback time of replacing an asset by a new model, with range, inputs and sources."""
         unknown = sorted(set(request.query_params) - set(PARAMETERS))
         if unknown:
             name = unknown[0][:40]
@@ -148,7 +148,7 @@ class ReplacementView(APIView):
         lab, now = caller(request).lab, now_us()
         asset_for_query = asset_for_analysis(lab, asset)
         if asset_for_query is None:
-            raise NotFound("There is no such asset in this lab.", hint="Ask for one of your lab's assets.")
+            raise NotFound("There is no such asset in this lab.", hint="Use an asset of your lab.")
         return Response(
             reply(
                 analyse_replacement(lab=lab, asset=asset_for_query, query=parse(request.query_params.dict()), now=now), now

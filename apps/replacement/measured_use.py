@@ -11,7 +11,7 @@ from apps.fleet.models import ACTIVE, Device, Node
 
 @dataclass(frozen=True)
 class Meter:
-    """By what an asset's use is told now, from ``from_hour`` on: a device, or the devices of a node."""
+    """The current meter of an asset, from ``from_hour`` on: a device, or the devices of a node."""
 
     from_hour: int
     device: Device | None
@@ -71,7 +71,7 @@ def _mean_mw(energy_mj: int, time_us: int) -> int | None:
 
 
 def measured(lab: Lab, meter: Meter, from_hour: int, to_hour: int) -> Measured | None:
-    """Return what a meter told from its first hour in ``[from_hour, to_hour)`` on; None: nothing. One query."""
+    """Return the measurements of a meter from its first hour in ``[from_hour, to_hour)`` on, or None. One query."""
     start = max(from_hour, meter.from_hour)
     column, of, clock = ("device_id", meter.device, "SUM") if meter.device else ("node_id", meter.node, "MAX")
     assert of is not None

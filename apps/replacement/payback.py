@@ -1,11 +1,11 @@
 """Replace or keep: when the electricity that a new card saves has paid back what making it emitted. Pure.
 
 ``break-even years = TE_new / ((P_old − P_new × work ratio) × h × PUE × CI)``. The work ratio is how much of the new card's
-time does the work of one hour of the old one. Where idle power is told, both cards idle in what is left of their hours on:
+time does the work of one hour of the old one. Where idle power is known, both cards idle in what is left of their hours on:
 
 ``saving a year = P_old·h + I_old·q − P_new·r·h − I_new·(q + h − r·h)``, with h hours used and q hours idle a year.
 
-With both idle powers 0 (not told) this is the formula above. All arithmetic is exact: integers and fractions of µg, mW,
+With both idle powers 0 (unknown) this is the formula above. All arithmetic is exact: integers and fractions of µg, mW,
 hours, ppm and µg/kWh; a year has 8 760 hours.
 
 **Range.** To first order and in closed form, on the payback *rate* ``saving a year / TE`` (1 / years), not on the years:

@@ -30,8 +30,8 @@ CENTURY = 100  # years: no card lives as long, so what pays back later never doe
 
 @dataclass(frozen=True)
 class ReplacementAnalysis:
-    """The answer and all it rests on. ``result`` None: no new card was chosen. ``open``: the range lies on both sides of
-    the new card's life. ``account`` None: nobody knows what making the old one emitted."""
+    """The answer and all it rests on. ``result`` None: no new card was chosen. ``open``: the range includes payback
+    times within and beyond the new card's life. ``account`` None: nobody knows what making the old one emitted."""
 
     asset: Asset
     new: HardwareModel | None

@@ -75,7 +75,7 @@ def test_what_the_register_holds_already_is_told_and_gets_its_meter(lab: SmallLa
     card = bought(lab, name="card", serial="GPU-0000-0001", now=NOW)
     node, _, second = proposals(lab.lab)
     assert (node.same, second.same) == (host, card)
-    with pytest.raises(InvalidInput, match="chosen twice"):
+    with pytest.raises(InvalidInput, match="selected twice"):
         confirmed(lab, [Selection(node.key, T0, YEAR, asset=host), Selection(node.key + "x", T0, YEAR)] + [
             Selection(each.key, T0, YEAR, asset=card) for each in proposals(lab.lab)[1:]
         ])  # fmt: skip
@@ -110,6 +110,6 @@ def test_what_has_a_meter_is_not_proposed_and_other_labs_are_not_seen(lab: Small
 
 def test_what_was_not_bought_yet_is_refused_and_nothing_is_written(lab: SmallLab) -> None:
     later = [Selection(each.key, NOW + 48 * US_PER_HOUR, YEAR) for each in proposals(lab.lab)]
-    with pytest.raises(InvalidInput, match="did not happen yet"):
+    with pytest.raises(InvalidInput, match="in the future"):
         confirmed(lab, later)
     assert not Asset.objects.exists()

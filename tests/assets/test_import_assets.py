@@ -46,7 +46,7 @@ def test_a_long_file_needs_no_worker(lab: SmallLab, tmp_path: Path, monkeypatch:
 def test_options_for_what_the_file_does_not_tell(lab: SmallLab, tmp_path: Path) -> None:
     path = tmp_path / "devices.csv"
     path.write_text(NETBOX, encoding="utf-8")
-    with pytest.raises(CommandError, match="line 2: When was it bought"):
+    with pytest.raises(CommandError, match="line 2: The purchase date is missing"):
         run(path)
     told = run(path, "--bought-on", "2024-03-01")
     assert "Read as NetBox" in told

@@ -34,7 +34,7 @@ def test_what_differs_is_told_and_mended(lab: SmallLab, clock: Clock, capsys: py
             call_command("recompute_balances", "--check")
         assert f"assets {asset.pk}\n" in capsys.readouterr().out
         call_command("recompute_balances")
-        assert "1 are mended" in capsys.readouterr().out
+        assert "1 are corrected" in capsys.readouterr().out
         asset.refresh_from_db()
         assert {name: getattr(asset, name) for name in right} == right
     fine.refresh_from_db()

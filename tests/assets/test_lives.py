@@ -89,7 +89,7 @@ def test_disposed_of_early_the_balance_is_written_off_and_reversing_gives_it_bac
     assert asset.state == "use"
     reverse(event=undone, by=lab.owner, now=NOW)
     assert borne(asset) == {(None, "held"): 30 * KG, (None, "written_off"): 90 * KG}
-    with pytest.raises(Conflict, match="reversed already"):
+    with pytest.raises(Conflict, match="already reversed"):
         reverse(event=gone, by=lab.owner, now=NOW)
 
 
@@ -106,19 +106,19 @@ def test_how_it_was_bought_is_corrected_by_reversal(lab: SmallLab) -> None:
 @pytest.mark.parametrize(
     ("entry", "error", "words"),
     [
-        (Entry("dispose", T0 - 10 * US_PER_HOUR), Conflict, "no entry may stand before"),
-        (Entry("purchase", T0 + US_PER_HOUR, life_hours=10), Conflict, "bought once"),
+        (Entry("dispose", T0 - 10 * US_PER_HOUR), Conflict, "earlier than the purchase"),
+        (Entry("purchase", T0 + US_PER_HOUR, life_hours=10), Conflict, "has a purchase already"),
         (Entry("return", T0 + US_PER_HOUR), Conflict, "not lent"),
-        (Entry("move", NOW + 10 * US_PER_HOUR), InvalidInput, "did not happen yet"),
-        (Entry("life_change", T0 + US_PER_HOUR), InvalidInput, "Nothing would change"),
-        (Entry("life_change", T0 + 9 * US_PER_HOUR, life_end_us=T0), Conflict, "ends after it was changed"),
-        (Entry("lend", T0 + US_PER_HOUR), InvalidInput, "Lent to whom"),
-        (Entry("move", T0, counterpart="x"), InvalidInput, "tells no counterpart"),
-        (Entry("nonsense", T0), InvalidInput, "not an entry"),
+        (Entry("move", NOW + 10 * US_PER_HOUR), InvalidInput, "in the future"),
+        (Entry("life_change", T0 + US_PER_HOUR), InvalidInput, "No change"),
+        (Entry("life_change", T0 + 9 * US_PER_HOUR, life_end_us=T0), Conflict, "planned end is not after"),
+        (Entry("lend", T0 + US_PER_HOUR), InvalidInput, "borrower is missing"),
+        (Entry("move", T0, counterpart="x"), InvalidInput, "has no counterpart"),
+        (Entry("nonsense", T0), InvalidInput, "Unknown kind of event"),
         (Entry("repair", T0, embodied=Embodied(5, 6, 7)), InvalidInput, "outside its own range"),
-        (Entry("repair", T0, embodied=Embodied(5, manufacture_ug=9)), InvalidInput, "more than the whole"),
+        (Entry("repair", T0, embodied=Embodied(5, manufacture_ug=9)), InvalidInput, "parts exceed the total"),
         (Entry("repair", T0, embodied=Embodied(-5)), InvalidInput, "out of range"),
-        (Entry("repair", T0, note="\x00"), InvalidInput, "cannot be kept"),
+        (Entry("repair", T0, note="\x00"), InvalidInput, "Invalid text"),
     ],
 )
 def test_what_cannot_have_been_is_refused_and_changes_nothing(
@@ -144,7 +144,7 @@ def test_a_machine_holds_its_parts_and_never_itself(lab: SmallLab) -> None:
     card.refresh_from_db()
     assert (card.parent, card.site) == (server, lab.site)
     for inner, outer in ((card, card), (server, card)):
-        with pytest.raises(InvalidInput, match="built into itself"):
+        with pytest.raises(InvalidInput, match="cannot be part of itself"):
             record(asset=inner, entry=Entry("move", at(2), parent=outer), by=lab.owner, now=NOW)
     record(asset=card, entry=Entry("dispose", at(3)), by=lab.owner, now=NOW)
     card.refresh_from_db()
@@ -156,9 +156,9 @@ def test_another_labs_things_are_unknown(lab: SmallLab) -> None:
     theirs = project(other, "theirs")
     asset = bought(lab)
     for entry in (Entry("transfer", T0, project=theirs), Entry("move", T0, site=other.site)):
-        with pytest.raises(InvalidInput, match="no such"):
+        with pytest.raises(InvalidInput, match="No such"):
             record(asset=asset, entry=entry, by=lab.owner, now=NOW)
-    with pytest.raises(InvalidInput, match="no such project"):
+    with pytest.raises(InvalidInput, match="No such project"):
         store(asset=asset, project=theirs, gigabytes=1, from_us=T0, by=lab.owner, now=NOW)
 
 
@@ -191,7 +191,7 @@ def test_many_are_written_all_or_none_and_charged_by_a_job(lab: SmallLab) -> Non
     run_until_idle(worker="test")
     assert len(found) == 250
     assert sum(amount for amount in EmbodiedCharge.objects.values_list("amount_ug", flat=True)) == 250 * KG
-    with pytest.raises(Conflict, match="'t7' is taken"):
+    with pytest.raises(Conflict, match="'t7' is in use"):
         register_many(lab=lab.lab, drafts=[draft(1, "t7")], by=None, now=NOW)
 
 

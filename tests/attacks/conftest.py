@@ -14,7 +14,7 @@ from apps.accounts.services.members import remove_member
 from apps.accounts.services.tokens import create_token
 from apps.artifacts.models import Artifact, CleanupItem, CleanupPlan, Copy, Notification
 from apps.artifacts.services.holds import place_hold
-from apps.assets.services.csv_import import bring
+from apps.assets.services.csv_import import upload
 from apps.assets.spreadsheets.rows import Options
 from apps.attribution.calc import ConsumerSpan
 from apps.attribution.services.rules import Criteria, claim, drafted_rule, make_rule
@@ -135,7 +135,7 @@ def _register(small: SmallLab, name: str) -> None:
     bought(small, name=name[:200], device=Device.objects.get(lab=small.lab, key=GPU), opening=opening, **register_rows)
     quoted = name.replace('"', '""')
     content = f'name,kind,model,bought_on\n"{quoted}",gpu,"{quoted}",2024-03-01\n'.encode()
-    bring(lab=small.lab, file_name=name, content=content, options=Options(), by=small.owner, now=now_us())
+    upload(lab=small.lab, file_name=name, content=content, options=Options(), by=small.owner, now=now_us())
     run_until_idle(worker="test")
 
 

@@ -167,7 +167,7 @@ def test_reversal_and_its_undoing_are_tried_and_kept(lab: SmallLab, owner: Clien
     assert state()["charges"] == charges
     response = owner.post(f"/assets/{asset.pk}/", {"action": "reverse", "entry": gone.pk})
     assert response.status_code == 409
-    assert "reversed already" in text_of(response)
+    assert "already reversed" in text_of(response)
 
 
 def test_an_upgrade_takes_one_part_out_and_puts_one_in(lab: SmallLab, owner: Client) -> None:

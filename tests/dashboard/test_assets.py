@@ -106,7 +106,7 @@ def test_sorts_live_in_the_address_and_what_is_not_known_comes_last(
 def test_a_wrong_question_is_told_in_words(lab: SmallLab, owner: Client, question: str) -> None:
     response = owner.get(f"{ADDRESS}?{question}")
     assert response.status_code == 400
-    assert any(word in text_of(response) for word in ("Use one of", "Choose one", "count from 1", "Leave it out"))
+    assert any(word in text_of(response) for word in ("Use one of", "Choose one", "count from 1", "Remove it"))
 
 
 def _many(lab: SmallLab, number: int) -> None:

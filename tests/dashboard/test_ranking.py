@@ -60,7 +60,7 @@ def test_the_worst_come_first_with_what_explains_them(lab: SmallLab, owner: Clie
     assert "Highest per useful hour: Never used, <span data-unused>" in page
     assert "more than half of the energy is idle" in page
     assert assert_each_figure_explains_itself(owner, page) == 3
-    assert page.count("Replace or keep<span") == 3
+    assert page.count("Replacement analysis<span") == 3
 
 
 @pytest.mark.usefixtures("still")
@@ -90,7 +90,7 @@ def test_a_dirtier_grid_makes_worse_and_is_told(lab: SmallLab, owner: Client) ->
     worked(SmallLab(lab.lab, lab.owner, coal, far), days=3, gpu="gpu:GPU-0000-0002", name="There")
     page = text_of(owner.get(ADDRESS))
     assert _names(page)[0] == "There"
-    assert page.count("a dirtier grid than the others") == 1
+    assert page.count("higher grid intensity than the other assets") == 1
 
 
 def test_the_unknown_stand_apart_and_are_not_zero(lab: SmallLab, owner: Client) -> None:

@@ -41,9 +41,7 @@ def test_a_heavy_user_on_a_dirty_grid_gets_a_date(db: None) -> None:
     lab = small_lab(zone="PL")
     card = worked(lab, used=22, idle=2, watts=240).asset
     page = text_of(client_of(lab.owner).get(_address(card.pk, new=model(NEW).pk)))
-    assert re.match(
-        r"Replace: an NVIDIA GeForce RTX 4090 pays back by \w{3} 20\d\d \(\w{3} 20\d\d – ", _title(page)
-    )
+    assert re.match(r"Replace: an NVIDIA GeForce RTX 4090 pays back by \w{3} 20\d\d \(\w{3} 20\d\d – ", _title(page))
 
 
 def test_a_newer_card_on_a_clean_grid_at_low_use_never_pays_back(db: None) -> None:
@@ -70,7 +68,9 @@ def test_what_pays_back_only_after_it_served_is_not_worth_it(db: None) -> None:
     lab = small_lab(zone="NO")
     card = worked(lab, used=6, idle=1, watts=240).asset
     title = _title(text_of(client_of(lab.owner).get(_address(card.pk, new=model(NEW).pk))))
-    assert re.match(r"Keep: .* would pay back in .* years \(.* – (never|more than 100)\), longer than its service life of 4 years", title)
+    assert re.match(
+        r"Keep: .* would pay back in .* years \(.* – (never|more than 100)\), longer than its service life of 4 years", title
+    )
 
 
 @pytest.mark.usefixtures("still")
@@ -80,7 +80,9 @@ def test_inputs_are_measured_and_told_with_sources_licences_and_range(lab: Small
     page = text_of(owner.get(_address(card.pk, new=new.pk)))
     figure = EmbodiedFigure.objects.filter(model=new, lab=None).earliest("pk")
     table = page[page.index('id="inputs"') :]
-    assert re.search(r"Power in use, old card</td><td class=\"num\" data-would>.*?200</a> .*?180 – 220", table), "sampled: ±10 %"
+    assert re.search(r"Power in use, old card</td><td class=\"num\" data-would>.*?200</a> .*?180 – 220", table), (
+        "sampled: ±10 %"
+    )
     assert re.search(r"Idle power, old card</td><td class=\"num\" data-would>.*?20\.0</a> ", table)
     hours = re.search(r"Hours used per year</td><td class=\"num\" data-would>.*?([\d\u202f]+)</a>", table)
     assert hours
@@ -101,7 +103,9 @@ def test_each_input_can_be_replaced_by_ones_own(lab: SmallLab, owner: Client) ->
     own = {"te_kg": "100", "old_w": "300", "old_idle_w": "0", "new_idle_w": "0", "idle_hours": "0", "hours": "6000",
            "new_w": "400", "ratio": "0.25", "pue": "1", "g_per_kwh": "20"}  # fmt: skip
     page = text_of(owner.get(_address(card.pk, new=model(NEW).pk, **own)))
-    assert "would pay back in 4.2 years (4.2 – 4.2), longer than its service life of 4 years" in _title(page), "100 kg / 24 kg a year"
+    assert "would pay back in 4.2 years (4.2 – 4.2), longer than its service life of 4 years" in _title(page), (
+        "100 kg / 24 kg a year"
+    )
     assert page.count('<td class="l">yours</td>') == len(own)
     shorter = text_of(owner.get(_address(card.pk, new=model(NEW).pk, **own, life_years=5)))
     assert _title(shorter).startswith("Replace: ")
@@ -113,10 +117,7 @@ def test_the_ways_stand_as_chart_table_and_csv(lab: SmallLab, owner: Client) -> 
            "new_w": "400", "ratio": "0.25", "pue": "1", "g_per_kwh": "100"}  # fmt: skip
     page = text_of(owner.get(_address(card.pk, new=model(NEW).pk, **own)))
     assert 'id="ways"' in page
-    assert (
-        "Emissions after 6 years in t CO₂e, lowest first: replace now 0.460, replace in 2 years 0.700, keep 1.08"
-        in page
-    )
+    assert "Emissions after 6 years in t CO₂e, lowest first: replace now 0.460, replace in 2 years 0.700, keep 1.08" in page
     address = re.search(r'href="(/assets/[0-9]+/replacement[.]csv[?][^"]+)"', page)
     assert address
     rows = list(csv.DictReader(io.StringIO(text_of(owner.get(address[1].replace("&amp;", "&"))))))
@@ -181,10 +182,10 @@ def test_without_a_card_the_newest_are_offered_and_words_are_searched(lab: Small
     ("field", "value", "words"),
     [
         ("new", "x", "Invalid value"), ("new", "9" * 30, "Invalid value"), ("days", "17", "Invalid number of days"),
-        ("hours", "-1", "Hours used per year"), ("hours", "9000", "Hours used per year"), ("pue", "0.5", "PUE: use a number"),
-        ("g_per_kwh", "nan", "Grid"), ("old_w", "1e400", "Power in use, old card"), ("by", "speed", "Unknown measure of work"),
-        ("life_years", "0", "Invalid value"), ("te_kg", "0", "Embodied carbon, new card"), ("ratio", HOSTILE, "Invalid value"),
-        ("te_kg", "%00", "Invalid value"),
+        ("hours", "-1", "Hours used per year"), ("hours", "9000", "Hours used per year"),
+        ("pue", "0.5", "PUE: use a number"), ("g_per_kwh", "nan", "Grid"), ("old_w", "1e400", "Power in use, old card"),
+        ("by", "speed", "Unknown measure of work"), ("life_years", "0", "Invalid value"),
+        ("te_kg", "0", "Embodied carbon, new card"), ("ratio", HOSTILE, "Invalid value"), ("te_kg", "%00", "Invalid value"),
     ],
 )  # fmt: skip
 def test_bad_input_is_told_plainly(lab: SmallLab, owner: Client, field: str, value: str, words: str) -> None:

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from apps.assets.models import Asset
-from apps.assets.services.csv_import import bring, confirm
+from apps.assets.services.csv_import import confirm, upload
 from apps.assets.spreadsheets import cells
 from apps.assets.spreadsheets.csv_reader import decoded, read_lines
 from apps.assets.spreadsheets.export import rows
@@ -150,7 +150,7 @@ def test_what_was_written_out_is_read_back_the_same(lab: SmallLab, lines: list[d
 
     def registered(content: str) -> str:
         Asset.objects.filter(lab=lab.lab).delete()
-        row = bring(
+        row = upload(
             lab=lab.lab, file_name="x", content=content.encode(), options=Options(bought_on="2024-03-01"), by=None, now=T0
         )
         confirm(row=row, by=None, now=T0)

@@ -108,7 +108,7 @@ def recharge_lab(*, lab: Lab) -> int:
 
 
 def assets_metered_by(lab: Lab, device_ids: Iterable[int]) -> list[int]:
-    """Return the assets whose use is told by one of these devices, or by a node that it was ever measured on."""
+    """Return the assets metered by one of these devices, or by a node that it was ever measured on."""
     requested_ids = set(device_ids)
     nodes = DeviceDay.objects.filter(lab=lab, device_id__in=requested_ids).values_list("node_id", flat=True).distinct()
     homes = Device.objects.filter(pk__in=requested_ids).values_list("node_id", flat=True)

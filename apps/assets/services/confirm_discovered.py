@@ -1,4 +1,4 @@
-"""Confirming and dismissing what collectors saw."""
+"""Confirmation and dismissal of discovered hardware."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -76,7 +76,7 @@ def _linked(proposal: Proposal, each: Selection, by: User | None, now: int) -> b
     if each.asset not in (proposal.same, *proposal.like):
         raise InvalidInput(f"{proposal.name} is not {each.asset}.", field="as", hint="Choose one of the list.")
     if AssetMeter.objects.filter(ACTIVE, asset=each.asset).exists():
-        raise InvalidInput(f"{each.asset} was chosen twice.", field="as", hint="Each asset is one thing.")
+        raise InvalidInput(f"{each.asset} is selected twice.", field="as", hint="Select each asset once.")
     node = None if proposal.device else proposal.node
     set_meter(asset=each.asset, device=proposal.device, node=node, from_us=proposal.since_us, by=by, now=now)
     return True
@@ -93,7 +93,9 @@ def _draft(proposal: Proposal, each: Selection, homes: dict[int, Asset], matcher
     kind, known = proposal.kind, proposal.known
     if proposal.device is None and each.kind:
         if each.kind not in MACHINES:
-            raise InvalidInput(f"{each.kind[:40]!r} is no machine.", field="kind", hint=f"Use {', '.join(MACHINES)}.")
+            raise InvalidInput(
+                f"{each.kind[:40]!r} is not a kind of machine.", field="kind", hint=f"Use {', '.join(MACHINES)}."
+            )
         kind = each.kind
         known = matcher.known(kind, (proposal.reported,) if proposal.reported else (), "", None)
     parent = homes.get(proposal.node.pk)
@@ -108,7 +110,7 @@ def _draft(proposal: Proposal, each: Selection, homes: dict[int, Asset], matcher
 
 @transaction.atomic
 def dismiss(*, lab: Lab, keys: Sequence[str], by: User | None, now: int) -> int:
-    """Propose these no more, until somebody asks for them again; return how many there were."""
+    """Dismiss proposals until they are restored. Return their number."""
     open_proposals = [proposal for proposal in proposals(lab) if proposal.key in set(keys) and not proposal.dismissed]
     DismissedProposal.objects.bulk_create(
         [
@@ -124,7 +126,7 @@ def dismiss(*, lab: Lab, keys: Sequence[str], by: User | None, now: int) -> int:
 
 @transaction.atomic
 def propose_again(*, lab: Lab, keys: Sequence[str]) -> int:
-    """Propose again what was dismissed; return how many there were."""
+    """Restore dismissed proposals. Return their number."""
     requested_keys = set(keys)
     rows = [
         row.pk

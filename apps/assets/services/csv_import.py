@@ -1,4 +1,4 @@
-"""Bringing in the register from a file: read first, shown, written when somebody confirms it, all or none."""
+"""Import of assets from a file: upload, preview, and confirmation, which registers all rows or none."""
 
 import hashlib
 from collections import Counter
@@ -26,14 +26,14 @@ from apps.core.errors import Conflict, InvalidInput, LabCarbonError, NotFound
 from apps.core.jobs import enqueue
 from apps.fleet.choices import CURRENCIES
 
-SYNCHRONOUS_LINES = 500  # lines that are read and written while somebody waits; more are a job
+SYNCHRONOUS_LINES = 500  # longer files are read and registered by a job
 CHUNK = 500
-PREVIEW_LINES = 200  # lines kept of what was read, and as many of what is wrong
-EXPIRY_US = 7 * 24 * 3_600_000_000  # a file that nobody confirmed is forgotten after a week
+PREVIEW_LINES = 200  # rows in the summary, and as many errors
+EXPIRY_US = 7 * 24 * 3_600_000_000  # an unconfirmed import is deleted after a week
 
 
 class FileRefused(InvalidInput):
-    """Lines that cannot be registered; ``rows`` are the first of them. Nothing was written."""
+    """Rows with errors. ``rows`` are the first of them. Nothing was registered."""
 
     code = "bad_rows"
 
@@ -41,17 +41,19 @@ class FileRefused(InvalidInput):
         first = rows[0]
         lines = f"{number} line{'' if number == 1 else 's'}"
         super().__init__(
-            f"{lines} cannot be registered; nothing was. Line {first['line']}: {first['message']}", field="file",
-            hint=first["hint"] or "Mend them and bring the file again.",
+            f"{lines} with errors. Nothing was registered. Line {first['line']}: {first['message']}", field="file",
+            hint=first["hint"] or "Correct these lines and upload the file again.",
         )  # fmt: skip
         self.rows = rows
 
 
 def checked_options(options: Options) -> Options:
-    """Return options as they are kept. Raises InvalidInput naming the field."""
+    """Return normalised options. Raises InvalidInput with the field."""
     currency = options.currency.strip().upper()
     if currency and currency not in CURRENCIES:
-        raise InvalidInput(f"{currency[:10]!r} is not a currency.", field="currency", hint="Write three letters, as EUR.")
+        raise InvalidInput(
+            f"{currency[:10]!r} is not a currency.", field="currency", hint="Enter three letters such as EUR."
+        )
     bought_on = options.bought_on.strip()
     if bought_on:
         cells.day_of(bought_on, "bought_on")
@@ -59,10 +61,10 @@ def checked_options(options: Options) -> Options:
 
 
 @transaction.atomic
-def bring(
+def upload(
     *, lab: Lab, file_name: str, content: bytes, options: Options, by: User | None, now: int
 ) -> RegisterImport:  # fmt: skip
-    """Keep a file to be read; read it at once if it is short, else ask for the job. Raises InvalidInput, TooLarge."""
+    """Save a file. Read a short file immediately, else enqueue a job. Raises InvalidInput, TooLarge."""
     options = checked_options(options)
     text = decoded(content)
     lines = sum(1 for _ in read_lines(text)[1])
@@ -79,7 +81,7 @@ def bring(
 
 
 def read(*, row: RegisterImport, now: int) -> None:
-    """Read a file and keep what was found. Writes no asset."""
+    """Read a file and save its summary. Registers no asset."""
     try:
         summary = _previewed(row, now)[1]
     except LabCarbonError as error:
@@ -89,7 +91,7 @@ def read(*, row: RegisterImport, now: int) -> None:
 
 
 def _previewed(row: RegisterImport, now: int) -> tuple[list[Row], dict[str, Any]]:
-    """Return what the lines of a file become, and its summary. Raises InvalidInput for what is wrong with all of it."""
+    """Return the rows of a file and its summary. Raises InvalidInput for an error of the whole file."""
     rows: list[Row] = []
     reading = Reading(row.lab, row.content, Options(**row.options), now)
     for row_ in reading.rows():
@@ -102,7 +104,7 @@ def _previewed(row: RegisterImport, now: int) -> tuple[list[Row], dict[str, Any]
 
 
 def _keep(row: RegisterImport, state: ImportState, summary: dict[str, Any]) -> None:
-    """Keep what was found, unless somebody else wrote the file meanwhile."""
+    """Save the summary, unless the import is already registered."""
     row.state, row.told, row.lines_done = state, summary, row.lines
     values = {"state": state, "told": summary, "lines_done": row.lines}
     RegisterImport.objects.filter(pk=row.pk).exclude(state=ImportState.DONE).update(**values)
@@ -123,7 +125,7 @@ def _summary(rows: Sequence[Row]) -> dict[str, Any]:
 
 
 def row_payload(row: Row) -> dict[str, Any]:
-    """Return a row as it is kept and shown."""
+    """Return a row as saved in the summary."""
     draft, known = row.draft, row.known
     embodied = known.embodied if known else None
     return {
@@ -139,14 +141,14 @@ def import_of(lab: Lab, uuid: UUID) -> RegisterImport:
     """Return a lab's import. Raises NotFound."""
     row = RegisterImport.objects.filter(lab=lab, uuid=uuid).select_related("lab", "made_by").first()
     if row is None:
-        raise NotFound("There is no such import in your lab.", hint=f"Bring the file again at {reverse('asset-imports')}.")
+        raise NotFound("No such import in your lab.", hint=f"Upload the file again at {reverse('asset-imports')}.")
     return row
 
 
 def confirm(*, row: RegisterImport, by: User | None, now: int) -> None:
-    """Write what was read, at once if it is short, else by a job. Raises Conflict, FileRefused."""
+    """Register a short import immediately, else enqueue a job. Raises Conflict, FileRefused."""
     if row.state != ImportState.READ:
-        raise Conflict(f"This file is {row.get_state_display().lower()}.", hint="Load the page again.")
+        raise Conflict(f"This import is in state {row.get_state_display().lower()}.", hint="Reload the page.")
     if row.told["counts"].get(WRONG):
         raise FileRefused(row.told["wrong"], row.told["counts"][WRONG])
     if row.lines <= SYNCHRONOUS_LINES:
@@ -159,9 +161,9 @@ def confirm(*, row: RegisterImport, by: User | None, now: int) -> None:
 
 
 def write(*, row: RegisterImport, by: User | None, now: int) -> int:
-    """Read the file once more and write all its new lines or none; return how many. Raises FileRefused, InvalidInput.
+    """Read the file again and register all new rows or none. Return their number. Raises FileRefused, InvalidInput.
 
-    Reading and checking comes before the transaction, so that others wait for no more than the writing itself.
+    Reading and validation precede the transaction, to keep its locks short.
     """
     rows, summary = _previewed(row, now)
     if summary["wrong"]:
@@ -170,7 +172,7 @@ def write(*, row: RegisterImport, by: User | None, now: int) -> int:
     with transaction.atomic():
         locked_import = RegisterImport.objects.select_for_update().get(pk=row.pk)
         if locked_import.state == ImportState.DONE:
-            raise Conflict("This file is written already.", hint="Load the page again.")
+            raise Conflict("This import is already registered.", hint="Reload the page.")
         number = _written(row.lab, rows, by, now)
         digest = hashlib.sha256(locked_import.content.encode()).hexdigest()
         details = {"assets": number, "file": row.file_name, "sha256": digest, "origin": summary["origin"]}

@@ -1,4 +1,4 @@
-"""Entries of a life, and their reversal. What follows from them is derived in the same transaction."""
+"""Lifecycle events and their reversal. Derived values are updated in the same transaction."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -22,7 +22,7 @@ def note_act(asset: Asset, by: User | None, action: Act, details: dict[str, Any]
 
 
 def standing_rows(asset: Asset) -> list[LifecycleEvent]:
-    """Return the entries of an asset that hold, in order of time."""
+    """Return the active events of an asset in order of time."""
     rows = {
         row.pk: row
         for row in LifecycleEvent.objects.filter(asset=asset).select_related("project", "parent", "site", "figure")
@@ -31,7 +31,7 @@ def standing_rows(asset: Asset) -> list[LifecycleEvent]:
 
 
 def refresh(asset: Asset, rows: Sequence[LifecycleEvent]) -> None:
-    """Set what follows from standing events, in order."""
+    """Set the values derived from active events, in order."""
     events = [as_event(row)[0] for row in rows]
     asset.state = lifecycle.state_of(events)
     for name, value in vars(summarise_lifecycle(events)).items():
@@ -55,7 +55,7 @@ def record(*, asset: Asset, entry: Entry, by: User | None, now: int) -> Lifecycl
     asset = locked_asset(asset)
     entry = checked_entry(asset.lab, entry, now)
     if entry.parent is not None and asset.pk in {entry.parent.pk, *(each.pk for each in _above(entry.parent))}:
-        raise InvalidInput("A thing is not built into itself.", field="parent", hint="Choose another machine.")
+        raise InvalidInput("An asset cannot be part of itself.", field="parent", hint="Choose another machine.")
     row = event_row(asset, entry, by, now)
     row.save(force_insert=True)
     _follow(asset)
@@ -76,7 +76,7 @@ def locked_asset(asset: Asset) -> Asset:
 
 
 def _follow(asset: Asset) -> None:
-    """Derive what follows from an asset's entries; Conflict if they cannot have been."""
+    """Update the values derived from an asset's events. Raises Conflict if the events are inconsistent."""
     rows = standing_rows(asset)
     reason = lifecycle.wrong([as_event(row)[0] for row in rows])
     if reason:
@@ -92,7 +92,7 @@ def reverse(*, event: LifecycleEvent, by: User | None, now: int, note: str = "")
     it was bought) is corrected by :func:`correct_opening`. Raises Conflict."""
     asset = locked_asset(event.asset)
     if LifecycleEvent.objects.filter(reverses=event).exists():
-        raise Conflict("This entry is reversed already.", hint="Load the page again.")
+        raise Conflict("This event is already reversed.", hint="Reload the page.")
     row = LifecycleEvent.objects.create(
         asset=asset,
         kind=EventKind.REVERSAL,
@@ -109,10 +109,10 @@ def reverse(*, event: LifecycleEvent, by: User | None, now: int, note: str = "")
 
 @transaction.atomic
 def correct_opening(*, asset: Asset, entry: Entry, by: User | None, now: int) -> LifecycleEvent:
-    """Reverse how an asset was bought and record it anew: all its charges follow."""
+    """Reverse the purchase of an asset and record it again. All charges are recalculated."""
     asset = locked_asset(asset)
     if entry.kind not in OPENING:
-        raise InvalidInput("A life begins with being bought.", field="kind", hint="Use purchase or second_hand.")
+        raise InvalidInput("The first event must be a purchase.", field="kind", hint="Use purchase or second_hand.")
     entry = checked_entry(asset.lab, entry, now)
     first = standing_rows(asset)[0]
     LifecycleEvent.objects.create(

@@ -1,4 +1,4 @@
-"""By what the use of an asset is told: a device, a node, or what projects store on it."""
+"""Meters of assets: a device, a node, or the volume that projects store."""
 
 from django.db import transaction
 from django.db.models import Model
@@ -18,13 +18,13 @@ from apps.fleet.models import ACTIVE, Device, Node
 def set_meter(
     *, asset: Asset, device: Device | None = None, node: Node | None = None, from_us: int, by: User | None, now: int
 ) -> AssetMeter:
-    """Say by what the use of an asset is told from a whole UTC hour on: a device, the devices of a node, or nothing."""
+    """Set the meter of an asset from a whole UTC hour on: a device, the devices of a node, or none."""
     asset = locked_asset(asset)
     for place in (device, node):
         if place is not None and place.lab_id != asset.lab_id:
-            raise InvalidInput("There is no such meter in this lab.", field="meter")
+            raise InvalidInput("No such meter in this lab.", field="meter", hint="Use a device or node of this lab.")
     if device is not None and node is not None:
-        raise InvalidInput("One meter, not two.", field="meter", hint="A device, or a node.")
+        raise InvalidInput("An asset has one meter.", field="meter", hint="Choose a device or a node.")
     hour = hour_of(from_us)
     AssetMeter.objects.filter(ACTIVE, asset=asset, from_hour=hour).update(withdrawn_us=now, withdrawn_by=by)
     row = AssetMeter.objects.create(asset=asset, device=device, node=node, from_hour=hour, recorded_us=now, recorded_by=by)
@@ -37,12 +37,12 @@ def set_meter(
 
 @transaction.atomic
 def store(*, asset: Asset, project: Project | None, gigabytes: int, from_us: int, by: User | None, now: int) -> StoredVolume:
-    """Say how much a project keeps on an asset from a whole UTC hour on; what was said for that hour is replaced."""
+    """Set the volume that a project stores on an asset from a whole UTC hour on. Replaces its value of that hour."""
     asset = locked_asset(asset)
     if project is not None and project.lab_id != asset.lab_id:
-        raise InvalidInput("There is no such project in this lab.", field="project")
+        raise InvalidInput("No such project in this lab.", field="project")
     if not 0 <= gigabytes <= 10**12:
-        raise InvalidInput("This volume is out of range.", field="gigabytes", hint="Gigabytes, 0 or more.")
+        raise InvalidInput("This volume is out of range.", field="gigabytes", hint="Use gigabytes, 0 or more.")
     hour = hour_of(from_us)
     same = StoredVolume.objects.filter(ACTIVE, asset=asset, project=project, from_hour=hour)
     same.update(withdrawn_us=now, withdrawn_by=by)

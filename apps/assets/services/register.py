@@ -1,4 +1,4 @@
-"""The register: assets with their first entries, one or many; what an asset is, said anew."""
+"""Registration of assets with their first events, and changes of their facts."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -24,7 +24,7 @@ def drafted_rows(lab: Lab, draft: Draft, by: User | None, now: int) -> tuple[Ass
     texts = {name: getattr(facts, name) for name in Facts.__dataclass_fields__}
     asset = Asset(lab=lab, added_by=by, added_us=now, **texts)
     if draft.opening.kind not in OPENING:
-        raise InvalidInput("A life begins with being bought.", field="kind", hint="Use purchase or second_hand.")
+        raise InvalidInput("The first event must be a purchase.", field="kind", hint="Use purchase or second_hand.")
     entries = [draft.opening, *draft.entries]
     if draft.deployed_us is not None:
         entries.append(Entry(EventKind.DEPLOY, draft.deployed_us))
@@ -35,7 +35,7 @@ def drafted_rows(lab: Lab, draft: Draft, by: User | None, now: int) -> tuple[Ass
         raise Conflict(reason)
     for place in (draft.device, draft.node):
         if place is not None and place.lab_id != lab.pk:
-            raise InvalidInput("There is no such meter in this lab.", field="meter")
+            raise InvalidInput("No such meter in this lab.", field="meter", hint="Use a device or node of this lab.")
     meter = None
     if draft.device is not None or draft.node is not None:
         device = draft.device
@@ -51,7 +51,9 @@ def check_tags(lab: Lab, assets: Sequence[Asset]) -> None:
     duplicate = double or Asset.objects.filter(lab=lab, tag__in=tags).values_list("tag", flat=True).first()
     if duplicate:
         raise Conflict(
-            f"The inventory number {duplicate!r} is taken.", field="tag", hint="Give it another, or leave it out."
+            f"The inventory number {duplicate!r} is in use.",
+            field="tag",
+            hint="Enter another number or leave the field empty.",
         )
 
 
@@ -93,7 +95,7 @@ def write_drafts(lab: Lab, drafts: Sequence[Draft], by: User | None, now: int) -
 
 @transaction.atomic
 def describe(*, asset: Asset, facts: Facts, by: User | None, now: int) -> Asset:
-    """Say anew what an asset is; its life and its charges stay as they are."""
+    """Change the facts about an asset. Its events and charges do not change."""
     facts = checked_facts(asset.lab, facts)
     changed = sorted(name for name in Facts.__dataclass_fields__ if getattr(facts, name) != getattr(asset, name))
     if "tag" in changed:

@@ -1,4 +1,4 @@
-"""An upgrade: a part goes, another comes, in one act."""
+"""Swap of a part: disposal of one and registration of another in one transaction."""
 
 from dataclasses import replace
 
@@ -21,9 +21,9 @@ def upgrade(
     """Record an upgrade of ``asset``: ``out``, a part of it, is disposed of (its balance is written off to its owner), and
     ``new`` is registered as a part of it, in use at once. Raises InvalidInput naming the field, Conflict."""
     if out is None and new is None:
-        raise InvalidInput("An upgrade takes a part out, puts one in, or both.", field="out", hint="Say which part.")
+        raise InvalidInput("No part is selected.", field="out", hint="Choose a part to remove, enter a new part, or both.")
     if out is not None and out.parent_id != asset.pk:
-        raise InvalidInput("This is no part of it.", field="out", hint="Choose a part that is built in now.")
+        raise InvalidInput("Not a part of this asset.", field="out", hint="Choose a current part.")
     description = f"{out.name if out else 'nothing'} out, {new.facts.name if new else 'nothing'} in"
     row = record(
         asset=asset,
@@ -36,7 +36,7 @@ def upgrade(
         record(asset=out, entry=disposal, by=by, now=now)
     if new is not None:
         if new.opening.kind not in OPENING:
-            raise InvalidInput("A life begins with being bought.", field="kind", hint="Use purchase or second_hand.")
+            raise InvalidInput("The first event must be a purchase.", field="kind", hint="Use purchase or second_hand.")
         opening = replace(new.opening, at_us=at_us, parent=asset, site=asset.site)
         register(lab=asset.lab, draft=replace(new, opening=opening, deployed_us=at_us), by=by, now=now)
     return row

@@ -74,7 +74,7 @@ class Matcher:
         embodied = embodied_of(best.figure, capacity)
         if embodied is None:
             unit = best.figure.get_unit_display()
-            return Known(best.model, None, "", f"its figure is per {unit}, and how much it holds is not told (capacity_tb)")
+            return Known(best.model, None, "", f"its figure is per {unit}, and capacity_tb is missing")
         return Known(best.model, embodied, best.by, self._why(kind, names, best))
 
     def _match(self, kind: str, name: str, category: str) -> Match:

@@ -100,7 +100,7 @@ def life_hours(text: str, field: str) -> int:
     """Return years (of 8 760 h) in hours."""
     hours = round(_decimal(text, field, "a number of years", "Write years, as 4 or 4.5.") * HOURS_PER_YEAR)
     if not hours:
-        raise InvalidInput("A life is longer than nothing.", field=field, hint="Write years, as 4 or 4.5.")
+        raise InvalidInput("The planned life is 0.", field=field, hint="Enter years above 0, such as 4 or 4.5.")
     return hours
 
 
@@ -113,7 +113,7 @@ _CAPACITY = re.compile(r"(?<![\w.])(\d{1,4}(?:\.\d{1,3})?)\s?(TB|GB)\b", re.IGNO
 
 
 def capacity_in(text: str) -> int | None:
-    """Return the capacity in GB that a product's name tells ("Exos X16 16TB"), None if none or several."""
+    """Return the capacity in GB in the name of a product ("Exos X16 16TB"), None if none or several."""
     capacities = {(number, unit.upper()) for number, unit in _CAPACITY.findall(text)}
     if len(capacities) != 1:
         return None

@@ -32,11 +32,11 @@ def decoded(content: bytes) -> str:
     try:
         text = content.decode(encoding)
     except UnicodeDecodeError as error:
-        raise InvalidInput("The file is no UTF-8 text.", field="file", hint="Save it as CSV, UTF-8.") from error
+        raise InvalidInput("The file is not UTF-8 text.", field="file", hint="Save it as CSV, UTF-8.") from error
     if is_unstorable(text):
-        raise InvalidInput("The file holds a character that cannot be kept.", field="file", hint="Save it as CSV, UTF-8.")
+        raise InvalidInput("The file contains an invalid character.", field="file", hint="Save it as CSV, UTF-8.")
     if not text.strip():
-        raise InvalidInput("The file is empty.", field="file", hint="Its first line names the columns.")
+        raise InvalidInput("The file is empty.", field="file", hint="Its first line must name the columns.")
     return text
 
 
@@ -55,7 +55,9 @@ def read_lines(text: str) -> tuple[Header, Iterator[Line]]:
 
 def _unreadable(number: int, error: csv.Error) -> InvalidInput:
     return InvalidInput(
-        f"Line {number} cannot be read: {error}.", field="file", hint="Is a quotation mark left open? Save it as CSV again."
+        f"Line {number} cannot be read: {error}.",
+        field="file",
+        hint="Check for an open quotation mark, then save the file as CSV.",
     )
 
 
@@ -73,10 +75,10 @@ def _lines(reader: Iterator[list[str]], header: Header) -> Iterator[Line]:
             continue
         count += 1
         if count > MAX_ROWS:
-            raise TooLarge(f"A file holds at most {MAX_ROWS} things.", field="file", hint="Split it.")
+            raise TooLarge(f"The file has more than {MAX_ROWS} rows.", field="file", hint="Split it.")
         yield _line(number, cells, header)
     if not count:
-        raise InvalidInput("There is only a first line.", field="file", hint="Add a line for each thing.")
+        raise InvalidInput("The file has no rows.", field="file", hint="Add a line for each asset.")
 
 
 def _line(number: int, cells: list[str], header: Header) -> Line:

@@ -82,13 +82,13 @@ class Reading:
             return Row(line.number, WRONG, name, message=line.wrong, hint="Save the file as CSV again.")
         asset_id = self._tags.get(cells.get("tag", "")) or self._serials.get(cells.get("serial", ""))
         if asset_id is not None:
-            return Row(line.number, KNOWN, name, asset_id=asset_id, message="known already, left as it is")
+            return Row(line.number, KNOWN, name, asset_id=asset_id, message="already registered, unchanged")
         if self.header.foreign and state_of(cells.get("status", "")) == "over":
-            message = f"left out: its status is {cells['status'][:40]!r}, and the file does not tell since when"
+            message = f"skipped: status is {cells['status'][:40]!r}, and the file has no date for it"
             return Row(line.number, LEFT_OUT, name, message=message)
         twice = self._twice(line)
         if twice:
-            return Row(line.number, WRONG, name, message=twice, field="tag", hint="Each thing stands on one line.")
+            return Row(line.number, WRONG, name, message=twice, field="tag", hint="Use one line per asset.")
         try:
             return self._drafted(line, name)
         except LabCarbonError as error:
@@ -109,7 +109,7 @@ class Reading:
         if parent_text:
             ref = self._parent(parent_text, line.number)
             if isinstance(ref, str):
-                hint = "A tag, or a name that only one thing has; in this file or in the register."
+                hint = "Use a tag, or a name that only one asset of this file or the register has."
                 return Row(line.number, WRONG, name, message=ref, field="parent", hint=hint)
             parent_line = ref.line
             if ref.asset_id is not None:
@@ -163,7 +163,7 @@ def _settled(row: Row, by_line: dict[int, Row]) -> Row:
 
 
 def _wrong(row: Row, message: str) -> Row:
-    return replace(row, outcome=WRONG, draft=None, message=message, field="parent", hint="Mend the column parent.")
+    return replace(row, outcome=WRONG, draft=None, message=message, field="parent", hint="Correct the column parent.")
 
 
 def generations(rows: Sequence[Row]) -> list[list[Row]]:

@@ -70,7 +70,7 @@ class Drafter:
         kind = row.get("kind", "").lower()
         if kind and kind not in HardwareKind.values:
             hint = f"Use one of {', '.join(HardwareKind.values)}."
-            raise InvalidInput(f"{kind[:40]!r} is not a kind.", field="kind", hint=hint)
+            raise InvalidInput(f"{kind[:40]!r} is not a kind of asset.", field="kind", hint=hint)
         model = row.get("model", "")
         guess = kind or kind_of(words) or self._matcher.kind(names_of(HardwareKind.GPU, model, row.get("manufacturer", "")))
         return guess or HardwareKind.OTHER
@@ -78,8 +78,8 @@ class Drafter:
     def _parse_purchase(self, row: dict[str, str]) -> int:
         text = row.get("bought_on") or self._options.bought_on
         if not text:
-            hint = "Fill in the column, or bring the file again with a day for things of which it does not tell it."
-            raise InvalidInput("When was it bought?", field="bought_on", hint=hint)
+            hint = "Fill in the column, or upload the file with a purchase date for all other rows."
+            raise InvalidInput("The purchase date is missing.", field="bought_on", hint=hint)
         return cells.moment_us(text, "bought_on", self._zone)
 
     def _parse_first_use(self, row: dict[str, str], bought_us: int) -> int | None:
@@ -101,8 +101,8 @@ class Drafter:
     def _owner(self, row: dict[str, str]) -> Project | None:
         slug = row.get("owner", "")
         if slug and slug not in self._projects:
-            hint = f"A project's short name: {', '.join(list(self._projects)[:20])}. Empty: the lab's own."
-            raise InvalidInput(f"There is no project {slug[:60]!r}.", field="owner", hint=hint)
+            hint = f"A project's short name: {', '.join(list(self._projects)[:20])}. Empty: the lab."
+            raise InvalidInput(f"No project {slug[:60]!r} in this lab.", field="owner", hint=hint)
         return self._projects[slug] if slug else None
 
     def _site(self, row: dict[str, str]) -> tuple[Site | None, str]:
@@ -111,8 +111,8 @@ class Drafter:
             return (self._sites[name] if name else None), ""
         if self._foreign:
             return None, name
-        hint = f"Sites are made at {reverse('sites')}. Known: {', '.join(list(self._sites)[:20])}."
-        raise InvalidInput(f"There is no site {name[:60]!r}.", field="site", hint=hint)
+        hint = f"Create sites at {reverse('sites')}. Known: {', '.join(list(self._sites)[:20])}."
+        raise InvalidInput(f"No site {name[:60]!r} in this lab.", field="site", hint=hint)
 
     def _facts(self, row: dict[str, str], kind: str, known: Known, bought_us: int, elsewhere: str) -> Facts:
         name = row.get("name", "")
@@ -139,8 +139,8 @@ class Drafter:
         if not currency and price == 0 and self._foreign:  # Snipe-IT writes 0.00 where nobody knows
             return None, ""
         if not currency:
-            hint = "Fill in the column, or bring the file again with the currency of its prices."
-            raise InvalidInput("In which currency is this price?", field="currency", hint=hint)
+            hint = "Fill in the column, or upload the file with a currency for its prices."
+            raise InvalidInput("The currency of the price is missing.", field="currency", hint=hint)
         return price, currency
 
     def _warranty(self, row: dict[str, str], bought_us: int) -> date | None:
@@ -158,7 +158,7 @@ class Drafter:
             return Known(known.model, None, "", "the file says that it is not known")
         if not text:
             if any(name.startswith("embodied_") for name in row):
-                raise InvalidInput("A range or a part of what?", field="embodied_kg", hint="Fill in embodied_kg.")
+                raise InvalidInput("A range or part needs a total.", field="embodied_kg", hint="Fill in embodied_kg.")
             if self._parse_bool(row, "second_hand"):
                 source = "Second-hand, cut-off: its making stays with its first owner"
                 return Known(known.model, Embodied(0, source=source), "file", "second-hand: nothing of its first life")
@@ -168,7 +168,7 @@ class Drafter:
             manufacture_ug=self._ug(row, "manufacture"), transport_ug=self._ug(row, "transport"),
             end_of_life_ug=self._ug(row, "end_of_life"),
             includes_end_of_life=self._parse_bool(row, "embodied_includes_end_of_life"),
-            source=row.get("embodied_source", "")[:500] or "Told by the imported file",
+            source=row.get("embodied_source", "")[:500] or "From the imported file",
         )  # fmt: skip
         if known.embodied is not None and _without_figure(known.embodied) == _without_figure(stated):
             return Known(known.model, known.embodied, "model", known.why)

@@ -16,7 +16,7 @@ TOGETHER_GROUPS = frozenset({"charge", "project"})
 @dataclass(frozen=True)
 class CombinedFigure:
     """``use`` of the energy ledger, ``hardware`` of the asset ledgers: what the metric does not speak of is empty.
-    ``coverage`` (None: nothing of hardware was asked): an asset without a figure is missing, and not zero."""
+    ``coverage`` (None: no hardware is in the query): an asset without a figure is missing, and not zero."""
 
     query: FigureQuery
     use: Figure = field(default_factory=Figure)
@@ -36,7 +36,7 @@ class CombinedFigure:
 
     @property
     def without_factor_mj(self) -> int:
-        """Return the energy whose emissions nobody can tell, where emissions were asked for."""
+        """Return the energy without an emission factor, if the query is for emissions."""
         return self.use.without_factor_mj if self.query.metric in ("emission_ug", *HARDWARE_OF) else 0
 
 

@@ -50,7 +50,7 @@ PUBLIC_GROUPS = frozenset(GROUPS) - {"person", "os_user", "program", "stretch"}
 
 @dataclass(frozen=True)
 class Figure:
-    """The sums of a set of ledger entries. ``without_factor_mj`` is energy whose emissions nobody can tell."""
+    """The sums of a set of ledger entries. ``without_factor_mj`` is energy without an emission factor."""
 
     energy_mj: int = 0
     facility_energy_mj: int = 0

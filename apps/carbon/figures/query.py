@@ -31,7 +31,7 @@ HIDDEN = "-"
 
 @dataclass(frozen=True)
 class FigureQuery:
-    """One figure, as asked: ``/explain/?metric&subject&from&to&accounting&basis&profile[&quality][&consumer]…``.
+    """Query of one figure: ``/explain/?metric&subject&from&to&accounting&basis&profile[&quality][&consumer]…``.
 
     ``subject_key`` is '' for the lab, else a project's slug, a person's number, a run's or node's UUID, UUIDs of
     runs with commas between,
@@ -69,7 +69,7 @@ class FigureQuery:
 
     @property
     def personal(self) -> bool:
-        """Return whether this asks what one person used."""
+        """Return whether the query is about one person."""
         return (
             self.subject_kind == "person" or self.os_user not in ("", HIDDEN) or self.use.startswith(("proc:", "container:"))
         )
@@ -114,7 +114,7 @@ class YearFactor:
 
 @dataclass(frozen=True)
 class Span:
-    """A stretch of whole hours with one PUE and one factor (None: no factor known)."""
+    """Whole hours with one PUE and one factor (None: no factor known)."""
 
     from_hour: int
     to_hour: int
@@ -191,7 +191,7 @@ def spans_by_node(
 
 
 def clipped(spans: Iterable[Span], from_hour: int, to_hour: int) -> list[Span]:
-    """Return the parts of spans that lie in ``[from_hour, to_hour)``."""
+    """Return the parts of spans within ``[from_hour, to_hour)``."""
     return [
         replace(span, from_hour=max(span.from_hour, from_hour), to_hour=min(span.to_hour, to_hour))
         for span in spans
@@ -201,7 +201,7 @@ def clipped(spans: Iterable[Span], from_hour: int, to_hour: int) -> list[Span]:
 
 @dataclass(frozen=True)
 class Change:
-    """A stretch of whole hours whose PUE or factor is another before and after a fact about places."""
+    """Whole hours whose PUE or factor is another before and after a fact about places."""
 
     from_hour: int
     to_hour: int

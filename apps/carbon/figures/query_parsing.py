@@ -133,7 +133,7 @@ def _check(query: FigureQuery) -> None:
     narrowed = [] if of_use else [name for name in _OF_USE if getattr(query, name)]
     if narrowed:
         raise InvalidInput(
-            f"Hardware is not told by {narrowed[0]}.", field=narrowed[0], hint=f"Leave {narrowed[0]} out of this figure."
+            f"Hardware has no filter {narrowed[0]}.", field=narrowed[0], hint=f"Leave {narrowed[0]} out of this figure."
         )
     if INVENTORY in (query.metric, HARDWARE_OF.get(query.metric)) and query.consumer:
         raise InvalidInput(
@@ -145,5 +145,5 @@ def _check(query: FigureQuery) -> None:
     if query.consumer and query.consumer not in known:
         other = "hardware" if of_use else "energy"
         raise InvalidInput(
-            f"{query.consumer!r} is told of {other} alone.", field="consumer", hint=f"Use one of {', '.join(known)}."
+            f"{query.consumer!r} is available for {other} only.", field="consumer", hint=f"Use one of {', '.join(known)}."
         )

@@ -203,8 +203,8 @@ class Migration(migrations.Migration):
                                 choices=[
                                     ("used", "Used"),
                                     ("idle", "Idle"),
-                                    ("idle_share", "Idle, borne by projects"),
-                                    ("overhead", "Rest of the node"),
+                                    ("idle_share", "Idle, charged to projects"),
+                                    ("overhead", "Node overhead"),
                                 ],
                                 max_length=12,
                             ),

@@ -34,15 +34,15 @@ class Document:
 def _text(value: str, field: str, most: int, *, needed: str = "") -> str:
     text = " ".join(value.split())
     if is_unstorable(text) or len(text) > most:
-        raise InvalidInput(f"{field} is too long, or holds a NUL.", field=field, hint=f"At most {most} characters.")
+        raise InvalidInput(f"Invalid {field}: too long, or with a NUL.", field=field, hint=f"At most {most} characters.")
     if needed and not text:
-        raise InvalidInput(f"There is no {field}.", field=field, hint=needed)
+        raise InvalidInput(f"Missing {field}.", field=field, hint=needed)
     return text
 
 
 def _year(year: int | None, field: str) -> int | None:
     if year is not None and year not in _YEARS:
-        raise InvalidInput(f"{year} is no year of this.", field=field, hint="Write a year such as 2024, or nothing.")
+        raise InvalidInput(f"Invalid year {year}.", field=field, hint="Enter a year such as 2024, or leave the field empty.")
     return year
 
 
@@ -65,11 +65,11 @@ def add_model(
     """
     if kind not in HardwareKind.values:
         kinds = ", ".join(HardwareKind.values)
-        raise InvalidInput(f"{kind[:40]!r} is no kind of hardware.", field="kind", hint=f"Use one of {kinds}.")
+        raise InvalidInput(f"{kind[:40]!r} is not a kind of hardware.", field="kind", hint=f"Use one of {kinds}.")
     name = _text(name, "name", 200, needed="Write it as on the invoice, for example Dell PowerEdge R760.")
     others = [_text(alias, "aliases", 200) for alias in aliases if alias.strip()]
     if len(others) > MOST_ALIASES:
-        raise InvalidInput(f"{len(others)} other names.", field="aliases", hint=f"At most {MOST_ALIASES}.")
+        raise InvalidInput(f"Too many other names: {len(others)}.", field="aliases", hint=f"At most {MOST_ALIASES}.")
     audit.hold(lab)  # two at once with one name take turns
     for text in (name, *others):
         _free(lab, kind, text)
@@ -95,7 +95,7 @@ def add_model(
 
 def _free(lab: Lab, kind: str, name: str) -> None:
     if not match_key(name):
-        raise InvalidInput(f"{name!r} names no model.", field="name", hint="Write more of it than the vendor.")
+        raise InvalidInput(f"{name!r} is not the name of a model.", field="name", hint="Enter more than the vendor.")
     known = model_of(kind, name, lab)
     if known:
         raise Conflict(
@@ -117,11 +117,9 @@ def add_figure(
     if model.lab_id not in (None, lab.pk):
         raise NotFound("There is no such model in this lab.")
     if model.retired_us is not None:
-        raise Conflict(f"{model.name} is not in the catalogue any more.", hint="Add it again as a model of your own.")
+        raise Conflict(f"{model.name} was removed from the catalogue.", hint="Add it as a model of your lab.")
     if draft.method not in FigureMethod.values or draft.unit not in FigureUnit.values:
-        raise InvalidInput(
-            "The method or the unit is not known.", field="method", hint=f"Methods: {', '.join(FigureMethod.values)}."
-        )
+        raise InvalidInput("Unknown method or unit.", field="method", hint=f"Methods: {', '.join(FigureMethod.values)}.")
     full = completed(draft)
     evidence = _evidence(document)
     audit.hold(lab)
@@ -170,7 +168,9 @@ def _evidence(document: Document | None) -> Evidence | None:
             f"{document.name[:100]} has {size:,} bytes.", field="evidence", hint="At most 5 MiB (5,242,880 bytes)."
         )
     if not document.content.startswith(b"%PDF-") or not document.name.lower().endswith(".pdf"):
-        raise InvalidInput(f"{document.name[:100]!r} is no PDF.", field="evidence", hint="Print the page into a PDF file.")
+        raise InvalidInput(
+            f"{document.name[:100]!r} is not a PDF.", field="evidence", hint="Save the page as PDF and upload that file."
+        )
     name = document.name.replace("\\", "/").rpartition("/")[2]
     return Evidence(
         file_name=_text(name, "evidence", 200),
@@ -191,7 +191,7 @@ def withdraw_figure(*, lab: Lab, figure: EmbodiedFigure, by: User, now: int) -> 
         raise NotFound("There is no such figure of this lab's own.")
     audit.hold(lab)
     if not EmbodiedFigure.objects.filter(CURRENT, pk=figure.pk).exists():
-        raise Conflict("This figure does not hold any more.", hint="Load the page again.")
+        raise Conflict("This figure is already superseded.", hint="Reload the page.")
     _supersede(figure, by, now)
     details = {"total_ug": figure.total_ug, "method": figure.method, "figure": figure.pk}
     audit.record(lab=lab, by=by, action=Act.FIGURE_WITHDRAWN, subject=figure.model.name, details=details, now=now)
@@ -204,5 +204,5 @@ def retire_model(*, lab: Lab, model: HardwareModel, by: User, now: int) -> None:
         raise NotFound("There is no such model of this lab's own.")
     audit.hold(lab)
     if not HardwareModel.objects.filter(pk=model.pk, retired_us__isnull=True).update(retired_us=now):
-        raise Conflict(f"{model.name} is off the catalogue already.", hint="Load the page again.")
+        raise Conflict(f"{model.name} is already removed from the catalogue.", hint="Reload the page.")
     audit.record(lab=lab, by=by, action=Act.MODEL_RETIRED, subject=model.name, details={"kind": model.kind}, now=now)

@@ -22,7 +22,7 @@ class Mark:
 
 @dataclass(frozen=True)
 class MonthBars:
-    """What one bearer bore, a value per month."""
+    """Charges to one party by month."""
 
     name: str
     colour: str
@@ -41,7 +41,7 @@ def life(
     months: Sequence[tuple[str, float, str]],
     bars: Sequence[MonthBars],
 ) -> Chart:
-    """Return the book value over time (dashed: as planned) with its entries, above what was borne per month.
+    """Return the book value over time (dashed: as planned) with its entries, above charges by month.
 
     ``months`` are (begin in the lab's zone, length in ms, name).
     """

@@ -144,7 +144,7 @@ class RepurposeForm(EventForm):
     title = "Repurpose"
     description = "From this date the asset serves another purpose. Amortisation continues with the remaining balance."
     end_day = DayField(label="New planned end", help_text="Empty: unchanged.")
-    field_order = ("end_day", *_DAYS, *_REASON)
+    field_order: tuple[str, ...] = ("end_day", *_DAYS, *_REASON)
 
     def details(self) -> dict[str, Any]:
         end = day_start_us(self, "end_day") if self.cleaned_data["end_day"] else None

@@ -9,7 +9,7 @@ from apps.assets.choices import ImportState
 from apps.assets.discovery import MACHINES, Proposal
 from apps.assets.models import Asset, RegisterImport
 from apps.assets.services.confirm_discovered import Selection, confirm_discovered, dismiss, propose_again
-from apps.assets.services.csv_import import bring, confirm
+from apps.assets.services.csv_import import confirm, upload
 from apps.assets.services.validation import HOURS_PER_YEAR
 from apps.assets.spreadsheets import cells
 from apps.assets.spreadsheets.csv_reader import MAX_BYTES, MAX_ROWS
@@ -70,7 +70,7 @@ class ImportForm(PageForm):
         name, content = "pasted.csv", data["lines"].encode("utf-8", "surrogatepass")
         if file:
             name, content = file.name or "", file.read()
-        self.created = bring(
+        self.created = upload(
             lab=self.visitor.lab,
             file_name=name,
             content=content,

@@ -43,7 +43,7 @@ class RankRow:
 
 @dataclass(frozen=True)
 class RankingPage:
-    """The page, highest first. ``more``: number of rows in the CSV only. ``unknown``: (asset, reason why it is not ranked)."""
+    """The page, highest first. ``more``: rows in the CSV only. ``unknown``: assets that are not ranked, with reason."""
 
     period: Period
     rows: list[RankRow]

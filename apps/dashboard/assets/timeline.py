@@ -121,7 +121,7 @@ def _months(first: int, end: int, zone: ZoneInfo) -> list[int]:
 
 
 def _cut(charges: Iterable[tuple[Charge, str]], edges: Sequence[int]) -> Iterable[tuple[int, str, str, int]]:
-    """Yield (piece of ``edges``, bearer, kind, µg) of charges."""
+    """Yield (piece of ``edges``, party, kind, µg) of charges."""
     for charge, who in charges:
         piece = max(0, bisect_right(edges, charge.from_hour) - 1)
         while piece < len(edges) - 1 and edges[piece] < charge.to_hour:

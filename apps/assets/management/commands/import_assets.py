@@ -18,16 +18,16 @@ from apps.core.errors import LabCarbonError
 
 class Command(BaseCommand):
     help = (
-        "Bring assets in from FILE.csv: our own columns (docs/assets.md), an export of NetBox's devices, or of Snipe-IT's "
+        "Import assets from FILE.csv: LabCarbon columns (docs/assets.md), an export of NetBox's devices, or of Snipe-IT's "
         "assets. All new lines or none; what the register holds already, by tag or serial, is left as it is."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("file", type=Path, metavar="FILE.csv")
-        parser.add_argument("--lab", help="short name of the lab; needed only where there are several")
-        parser.add_argument("--currency", default="", help="currency of prices where the file does not tell it, as EUR")
-        parser.add_argument("--bought-on", default="", help="day of purchase where the file does not tell it, as 2026-11-01")
-        parser.add_argument("--dry-run", action="store_true", help="only say what would be registered")
+        parser.add_argument("--lab", help="short name of the lab; required if there are several labs")
+        parser.add_argument("--currency", default="", help="currency of prices without one in the file, such as EUR")
+        parser.add_argument("--bought-on", default="", help="purchase date of rows without one, such as 2026-11-01")
+        parser.add_argument("--dry-run", action="store_true", help="print a preview and register nothing")
 
     def handle(self, *args: Any, **options: Any) -> None:
         path: Path = options["file"]
@@ -36,7 +36,7 @@ class Command(BaseCommand):
             with path.open("rb") as file:
                 content = file.read(MAX_BYTES + 1)
             options_ = Options(options["currency"], options["bought_on"])
-            row = csv_import.bring(lab=lab, file_name=path.name, content=content, options=options_, by=None, now=now_us())
+            row = csv_import.upload(lab=lab, file_name=path.name, content=content, options=options_, by=None, now=now_us())
             if row.state == ImportState.READING:  # a long file: here nobody waits for a worker
                 csv_import.read(row=row, now=now_us())
             self._print_result(row)
@@ -79,5 +79,5 @@ class Command(BaseCommand):
             return labs[0]
         known = ", ".join(Lab.objects.values_list("slug", flat=True)[:20])
         raise CommandError(
-            f"Name the lab with --lab. Known: {known}." if known else f"There is no lab yet: open {reverse('setup')}."
+            f"Name the lab with --lab. Known: {known}." if known else f"There is no lab. Open {reverse('setup')}."
         )

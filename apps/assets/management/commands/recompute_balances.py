@@ -28,4 +28,6 @@ class Command(BaseCommand):
                 self.stdout.write(f"{lab.slug}: {len(different)} differed: assets {listed}")
         if check and wrong:
             raise CommandError(f"The books of {wrong} assets are not what their entries come to. Run it without --check.")
-        self.stdout.write("All books are what their entries and charges come to." if not wrong else f"{wrong} are mended.")
+        self.stdout.write(
+            "All books are what their entries and charges come to." if not wrong else f"{wrong} are corrected."
+        )
