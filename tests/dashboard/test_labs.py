@@ -31,7 +31,7 @@ def other(lab: SmallLab) -> SmallLab:
 
 def _lab_at_hand(client: Client) -> str:
     page = text_of(client.get("/nodes/"))
-    found = re.search(r'aria-label="Lab: ([^"]+)\. Choose another"|<span class="lab">([^<]+)<', page)
+    found = re.search(r'aria-label="Lab: ([^"]+)\. Switch lab"|<span class="lab">([^<]+)<', page)
     assert found is not None
     return found[1] or found[2]
 

@@ -124,7 +124,7 @@ def test_an_unverified_address_takes_up_no_invitation(lab: SmallLab) -> None:
     before = _left_behind()
     for verified in (False, None, "false", "no", 0, [], {}, "True "):
         assert "has not verified" in _refusal(email_verified=verified)
-    assert "did not tell us your mail address" in _refusal(email=None)
+    assert "did not send your e-mail address" in _refusal(email=None)
     assert _left_behind() == before
     assert _come(email_verified="true")
 
