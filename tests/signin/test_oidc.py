@@ -85,7 +85,7 @@ def test_a_code_works_once(browser: Open) -> None:
     assert again.status_code == 401, "the state was spent, too"
     fresh = browser()
     replayed = _changed(back, state=_query(fresh.to_provider())["state"])
-    refused(fresh, fresh.get(replayed), 401, "did not take the code")
+    refused(fresh, fresh.get(replayed), 401, "rejected the code")
 
 
 def test_a_stolen_code_is_of_no_use_in_another_session(browser: Open) -> None:
@@ -93,7 +93,7 @@ def test_a_stolen_code_is_of_no_use_in_another_session(browser: Open) -> None:
     ada, mallory = browser(), browser()
     stolen = _query(ada.at_provider(ada.to_provider(), "ada"))["code"]
     own = mallory.at_provider(mallory.to_provider(), "gus")
-    refused(mallory, mallory.get(_changed(own, code=stolen)), 401, "did not take the code")
+    refused(mallory, mallory.get(_changed(own, code=stolen)), 401, "rejected the code")
 
 
 def test_whoever_turns_back_is_sent_to_the_sign_in_page(browser: Open) -> None:

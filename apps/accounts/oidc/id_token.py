@@ -56,7 +56,7 @@ def _key(keys: Mapping[str, Any], kid: object, kind: str) -> Any:
     signing = [one for one in usable if one.get("use", "sig") == "sig" and one.get("kty") == kind]
     named = [one for one in signing if kid is None or one.get("kid") == kid]
     if len(named) != 1:
-        raise InvalidIdToken("The identity token is not signed with a published key of the provider.")
+        raise InvalidIdToken("The identity token is not signed with a key that the provider publishes.")
     return jwt.PyJWK.from_dict(named[0]).key
 
 
@@ -98,5 +98,5 @@ def verified_claims(token: object, keys: Mapping[str, Any], expected: Expected) 
         raise InvalidIdToken("The provider's identity token belongs to another sign-in than this one.")
     subject = claims["sub"]
     if not isinstance(subject, str) or not 0 < len(subject) <= SUBJECT_LENGTH or is_unstorable(subject):
-        raise InvalidIdToken("The provider's identity token names nobody (its claim sub is empty or too long).")
+        raise InvalidIdToken("The provider's identity token has no valid subject (claim sub is empty or too long).")
     return claims

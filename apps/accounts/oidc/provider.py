@@ -94,13 +94,13 @@ def _fetch_json(url: str, **headers: str) -> dict[str, Any]:
 def _checked_config(config: dict[str, Any], issuer: str) -> dict[str, Any]:
     """Return the discovery document. It must be that of the issuer, with endpoints as secure as the issuer's URL."""
     if str(config.get("issuer", "")).rstrip("/") != issuer.rstrip("/"):
-        raise InvalidIdToken("The provider gives another issuer than the one set in LABCARBON_OIDC_ISSUER.")
+        raise InvalidIdToken("The issuer of the provider differs from LABCARBON_OIDC_ISSUER.")
     for name in ("authorization_endpoint", "token_endpoint", "jwks_uri", "userinfo_endpoint"):
         address = urlsplit(str(config.get(name, "")))
         if name == "userinfo_endpoint" and name not in config:
             continue
         if not address.hostname or address.scheme not in {"https", urlsplit(issuer).scheme}:
-            raise InvalidIdToken(f"The provider's {name} is no https:// address.")
+            raise InvalidIdToken(f"The provider's {name} is not an https:// URL.")
     return config
 
 
@@ -137,7 +137,7 @@ class StrictOidc(OpenIDConnectOAuth2Adapter):
             answer = super().get_access_token_data(request, app, client, pkce_code_verifier)
             return {"access_token": str(answer["access_token"]), "id_token": answer.get("id_token")}
         except (OAuth2Error, requests.RequestException, KeyError, TypeError, ValueError, AttributeError) as error:
-            raise InvalidIdToken("The provider did not take the code: it was used before, or is too old.") from error
+            raise InvalidIdToken("The provider rejected the code: it was already used or has expired.") from error
 
     def complete_login(self, request: HttpRequest, app: SocialApp, token: SocialToken, **kwargs: Any) -> SocialLogin:
         config = self.openid_config
@@ -147,7 +147,7 @@ class StrictOidc(OpenIDConnectOAuth2Adapter):
         if not {"email", "email_verified"} <= claims.keys() and "userinfo_endpoint" in config:
             facts = _fetch_json(config["userinfo_endpoint"], Authorization=f"Bearer {token.token}")
             if facts.get("sub") != claims["sub"]:
-                raise InvalidIdToken("The provider's userinfo is about somebody else.")
+                raise InvalidIdToken("The userinfo of the provider belongs to another person.")
         return self.get_provider().sociallogin_from_response(request, facts)
 
 
