@@ -242,7 +242,7 @@ def test_the_command(chain: Lab) -> None:
     assert "all valid" in _told("--lab", chain.slug, "--expect", noted)
     _sql(f"UPDATE {TABLE} SET actor = 'm' WHERE lab_id = %s AND sequence = 5", chain.pk)
     out = StringIO()
-    with pytest.raises(CommandError, match="does not fit"):
+    with pytest.raises(CommandError, match="is not valid"):
         call_command("verify_audit", stdout=out)
     assert f"{chain.slug}: entry 5 was edited" in out.getvalue()
     assert f"{other.slug}: {AuditEntry.objects.filter(lab=other).count()} entries, all valid" in out.getvalue()

@@ -161,7 +161,7 @@ def test_recovery_codes_are_shown_once_and_work_once(ada: User, clock: Any) -> N
         _password(client)
         _code(client, codes[3])
         assert _signed_in(client) is expected
-    assert "9 of 10 are left" in _text(owner.get("/accounts/security/"))
+    assert "9 of 10 unused" in _text(owner.get("/accounts/security/"))
 
 
 def test_new_recovery_codes_end_the_old_ones(ada: User, clock: Any) -> None:
