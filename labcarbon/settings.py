@@ -173,8 +173,8 @@ REST_FRAMEWORK = {
 }
 SPECTACULAR_SETTINGS = {
     "TITLE": "LabCarbon API",
-    "DESCRIPTION": "Energy and carbon of a lab's machine learning: collectors push, trackers register runs, "
-    "anyone in the lab asks for figures.",
+    "DESCRIPTION": "Energy and carbon of a lab's machine learning: collectors upload measurements, trackers register "
+    "runs, and members of the lab query figures.",
     "VERSION": "1",
     "SERVE_INCLUDE_SCHEMA": False,
     "SWAGGER_UI_DIST": "SIDECAR",

@@ -1,4 +1,4 @@
-"""The audit log: every act that changes who may do what, or what figures rest on, chained row by row in each lab.
+"""The audit log: actions that change permissions or inputs of figures, chained entry by entry in each lab.
 
 A row's digest covers all its fields and the digest before it, and the lab keeps the newest: an edited, removed, reordered
 or cut-off row is named by :func:`verify`. Whoever can write the database can rewrite a whole chain; that too is seen by
@@ -24,7 +24,7 @@ def _digest(row: AuditEntry) -> str:
 
 
 def hold(lab: Lab) -> Lab:
-    """Queue at the lab's row until the transaction ends. Acts that also lock other rows hold the lab first: no deadlock.
+    """Lock the lab's row until the transaction ends. Actions that lock other rows lock the lab first, to avoid deadlocks.
 
     NO KEY UPDATE: rows that merely refer to the lab are written meanwhile.
     """
@@ -35,7 +35,7 @@ def hold(lab: Lab) -> Lab:
 def record(
     *, lab: Lab, by: User | None, action: str, subject: str, details: dict[str, Any] | None = None, now: int, actor: str = ""
 ) -> AuditEntry:
-    """Add an act to the lab's log, in the transaction of the act itself. ``by`` None: the server, or ``actor``.
+    """Add an entry to the lab's log, in the transaction of the action. ``by`` None: the server, or ``actor``.
 
     Writers queue at the lab's row, so that the chain stays one. ``details`` holds JSON values only, integers rather than
     floats.
@@ -60,14 +60,14 @@ def record(
 
 @dataclass(frozen=True)
 class Finding:
-    """The first row of a lab's log that does not fit, and why."""
+    """The first invalid entry of a lab's log, and the reason."""
 
     sequence: int
-    what: str
+    reason: str
 
 
 def verify(lab: Lab, expected: tuple[int, str] | None = None) -> Finding | None:
-    """Return the first row that does not fit, or None. ``expected`` is a (sequence, digest) noted earlier, elsewhere.
+    """Return the first invalid entry, or None. ``expected``: a (sequence, digest) that was saved outside the server.
 
     Acts may be recorded meanwhile: the lab's newest row is read first, and what is newer is only counted.
     """
@@ -79,12 +79,12 @@ def verify(lab: Lab, expected: tuple[int, str] | None = None) -> Finding | None:
             return finding
         before, last = row.sequence, row.digest
     if before < max(head, expected[0] if expected else 0):
-        return Finding(before + 1, "is missing: the end of the log was cut off")
+        return Finding(before + 1, "is missing: the end of the log was removed")
     if last != digest:
-        return Finding(before, "is not the newest row that the lab remembers: it was replaced")
+        return Finding(before, "differs from the newest entry stored with the lab: it was replaced")
     newest = AuditEntry.objects.filter(lab=lab).aggregate(newest=Max("sequence"))["newest"] or 0
     if newest > _head(lab)[0]:
-        return Finding(newest, "is newer than the newest row that the lab remembers: it was added by other means")
+        return Finding(newest, "is newer than the newest entry stored with the lab: it was added directly in the database")
     return None
 
 
@@ -96,9 +96,9 @@ def _misfit(row: AuditEntry, before: int, digest: str, expected: tuple[int, str]
     if row.sequence != before + 1:
         return Finding(before + 1, "is missing: it was removed")
     if row.digest != _digest(row):
-        return Finding(row.sequence, "was edited or put in another place: its digest is not that of what it says")
+        return Finding(row.sequence, "was edited or moved: its digest does not match its content")
     if row.previous != digest:
-        return Finding(row.sequence, f"does not follow row {before}: one of the two was replaced")
+        return Finding(row.sequence, f"does not follow entry {before}: one of the two was replaced")
     if expected is not None and expected[0] == row.sequence and expected[1] != row.digest:
-        return Finding(row.sequence, "is not the row whose digest was noted: the chain was written anew up to here")
+        return Finding(row.sequence, "differs from the expected digest: the chain was rewritten up to this entry")
     return None

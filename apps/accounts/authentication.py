@@ -1,4 +1,4 @@
-"""Who is asking: a bearer token (of a node, a person or a service) or a session. Both belong to one lab."""
+"""Authentication by an access token (of a node, a person or a service) or a session. Both belong to one lab."""
 
 import hmac
 import time
@@ -23,7 +23,7 @@ _trackers: dict[str, tuple[float, Token]] = {}
 
 @dataclass(frozen=True)
 class Caller:
-    """Who asks: ``user`` is None for a node's or a service's token, ``node_uuid`` None for a person or a service."""
+    """The caller. ``user`` is None for a node or a service, ``node_uuid`` None for a person or a service."""
 
     lab: Lab
     scopes: frozenset[str]
@@ -42,7 +42,7 @@ def _refuse(message: str) -> NotAuthenticated:
 
 
 def caller_of_token(text: str, now: int) -> Caller:
-    """Return who a token's bearer is, or raise NotSignedIn. Wrong check digits cost no query."""
+    """Return the caller of a token. Raises NotAuthenticated. Wrong check digits cost no query."""
     parts = credentials.parse_token(text)
     if parts is None:
         raise _refuse("This is not a LabCarbon token (its check digits are wrong).")
@@ -68,15 +68,15 @@ def caller_of_token(text: str, now: int) -> Caller:
 
 
 class BadToken(Exception):
-    """Why a token is not taken, in words for its bearer."""
+    """An invalid token. The text is shown to the caller."""
 
 
 def _active_token(parts: credentials.TokenParts, text: str, now: int) -> Token:
-    """Return the token of this text if it holds now; raise BadToken. One query."""
+    """Return the token of this text. Raises BadToken if it is not valid now. One query."""
     token = Token.objects.select_related("lab", "user", "made_by").filter(public_id=parts.public_id, kind=parts.kind).first()
     pepper = settings.TOKEN_PEPPERS.get(token.pepper) if token else None
     if token is None or pepper is None or not hmac.compare_digest(credentials.keyed_digest(pepper, text), token.digest):
-        raise BadToken("This token is not known here.")
+        raise BadToken("This token is unknown.")
     if token.revoked_us is not None:
         raise BadToken("This token was revoked.")
     if token.expires_us is not None and token.expires_us <= now:
@@ -90,9 +90,9 @@ def _record_use(token: Token, now: int) -> None:
 
 
 def tracker_token(text: str, now: int) -> Token:
-    """Return the active tracker token of this text, or raise BadToken. Two queries, then none for ten seconds.
+    """Return the tracker token of this text. Two queries, then none for ten seconds.
 
-    The token is revoked when its creator leaves the lab, and refused while the creator may not write in the lab.
+    Raises BadToken. A token expires when its creator leaves the lab, and is invalid while they have no write access.
     """
     parts = credentials.parse_token(text)
     if parts is None:
@@ -104,7 +104,7 @@ def tracker_token(text: str, now: int) -> Token:
         return cached[1]
     token = _active_token(parts, text, now)
     if Scope.RUNS_WRITE not in _scopes_now(token):
-        raise BadToken("Who made this token may no longer write in this lab.")
+        raise BadToken("The creator of this token no longer has write access to the lab.")
     _record_use(token, now)
     if len(_trackers) > 10_000:
         _trackers.clear()
@@ -113,7 +113,7 @@ def tracker_token(text: str, now: int) -> Token:
 
 
 def _scopes_now(token: Token) -> frozenset[str]:
-    """Return what the present role of a token's owner (of one made for others: of its maker) allows: it never does more."""
+    """Return the scopes of the current role of a token's owner, or of its creator if it has no owner."""
     answers = token.made_by if token.kind in SERVICE_KINDS else token.user
     role = Membership.objects.filter(lab=token.lab, user=answers).values_list("role", flat=True).first()
     if answers is None or role is None or not answers.is_active:
@@ -122,13 +122,13 @@ def _scopes_now(token: Token) -> frozenset[str]:
 
 
 def forget_tokens() -> None:
-    """Drop the cache (a token was revoked here; other processes forget within ten seconds)."""
+    """Clear the cache. Other processes notice a revoked token within ten seconds."""
     _cache.clear()
     _trackers.clear()
 
 
 class BearerTokenAuthentication(BaseAuthentication):
-    """``Authorization: Bearer lc_…``. A token in a query string or a cookie is never looked at."""
+    """``Authorization: Bearer lc_…``. Tokens in query strings or cookies are ignored."""
 
     def authenticate(self, request: Request) -> tuple[Caller, str] | None:
         scheme, _, text = request.headers.get("Authorization", "").partition(" ")

@@ -1,4 +1,4 @@
-"""Rules of signing in with a password: nobody signs up by themselves, guessing is slow, and names are not given away."""
+"""Password sign-in: no public sign-up, limited attempts, and no disclosure of user names."""
 
 from allauth.account.adapter import DefaultAccountAdapter
 from allauth.account.auth_backends import AuthenticationBackend
@@ -10,7 +10,7 @@ from apps.accounts.models import User
 
 
 def find_user(typed: str) -> User | None:
-    """Return whose user name, else whose mail address this is; None where two people have the address."""
+    """Return the user with this user name, else with this e-mail address. None if two users have the address."""
     name = typed.strip()
     candidates = list(User.objects.filter(Q(username__iexact=name) | Q(email__iexact=name)).order_by("id")[:20])
     by_name = [user for user in candidates if user.username == name] or [
@@ -21,10 +21,10 @@ def find_user(typed: str) -> User | None:
 
 
 class UsernameOrEmailBackend(AuthenticationBackend):
-    """Checks one password hash for every answer: a known name, an unknown one and a mail address take the same work."""
+    """Checks exactly one password hash per attempt, so that the response time discloses no user name."""
 
     def authenticate(self, request: HttpRequest | None, **credentials: str) -> User | None:
-        """Return who may sign in; raise PermissionDenied, so that no other backend hashes again."""
+        """Return the user. Raises PermissionDenied, so that no other backend checks a second hash."""
         password = credentials.get("password")
         if not password:
             return None
@@ -37,13 +37,13 @@ class UsernameOrEmailBackend(AuthenticationBackend):
 
 
 class ClosedSignup(DefaultAccountAdapter):
-    """Accounts are made by the set-up wizard, by admins and by invitations, never by a stranger."""
+    """Refuses sign-up. Accounts are created by setup, by admins and by invitations."""
 
     def is_open_for_signup(self, request: HttpRequest) -> bool:
         return False
 
     def _get_login_attempts_cache_key(self, request: HttpRequest, **credentials: str) -> str:
-        """Return whose attempts are counted together: a person's, by whichever name, else those on what was typed."""
+        """Return the key for counting attempts: the user, else the entered text."""
         typed = credentials.get("username") or credentials.get("email") or ""
         user = find_user(typed)
         return f"person:{user.pk}" if user else f"name:{typed.strip().lower()}"

@@ -16,18 +16,18 @@ class Basis(TextChoices):
 
 
 class PersonView(TextChoices):
-    """Whose energy, person by person, may be seen in a lab. Everyone always sees their own."""
+    """Visibility of energy by person in a lab. Everyone always sees their own."""
 
-    OWN = "own", "Only one's own"
-    PI = "pi", "PIs and admins see everyone's"
-    LAB = "lab", "Everyone in the lab sees everyone's"
+    OWN = "own", "Only the person themselves"
+    PI = "pi", "PIs and admins"
+    LAB = "lab", "Everyone in the lab"
 
 
 class Profile(TextChoices):
-    """How activities are read as scopes: one ledger, the same totals (see docs/scopes.md)."""
+    """How activities are assigned to scopes. All profiles have the same totals (docs/scopes.md)."""
 
     GHG_PROTOCOL = "ghg_protocol", "GHG Protocol"
-    LESSON = "lesson", "Lesson"
+    LESSON = "lesson", "Course scheme"
 
 
 class TokenKind(TextChoices):
@@ -37,23 +37,23 @@ class TokenKind(TextChoices):
     TRACKER = "cc", "Tracker"
 
 
-# Tokens that belong to nobody: they end when their maker leaves the lab.
+# Tokens without an owner. They expire when their creator leaves the lab.
 SERVICE_KINDS = (TokenKind.SERVICE, TokenKind.TRACKER)
 
 
 class CodePurpose(TextChoices):
-    SETUP = "setup", "Set-up"
+    SETUP = "setup", "Setup"
     SIGN_IN = "sign_in", "Sign-in"
     ENROL = "enrol", "Enrolment of a node"
     LOGIN = "login", "Login of a terminal"
 
 
 class Scope(TextChoices):
-    INGEST_WRITE = "ingest:write", "Push energy of its own node"
+    INGEST_WRITE = "ingest:write", "Upload energy of its node"
     RUNS_WRITE = "runs:write", "Register runs"
     RUNS_READ = "runs:read", "Read runs"
     REPORTS_READ = "reports:read", "Read figures"
-    ASSETS_WRITE = "assets:write", "Register assets and record their lives"
+    ASSETS_WRITE = "assets:write", "Register assets and lifecycle events"
 
 
 SCOPES_OF_NODE = (Scope.INGEST_WRITE, Scope.RUNS_WRITE)
@@ -73,31 +73,31 @@ MAY_GRANT: dict[str, tuple[str, ...]] = {
 
 
 class Act(TextChoices):
-    """What the audit log records. Other apps may add acts of their own."""
+    """Actions that the audit log records. Other apps add their own."""
 
-    LAB_CREATED = "lab.made", "Lab made"
+    LAB_CREATED = "lab.made", "Lab created"
     LAB_CHANGED = "lab.changed", "Lab settings changed"
-    PROJECT_CREATED = "project.made", "Project made"
+    PROJECT_CREATED = "project.made", "Project created"
     MEMBER_ROLE = "member.role", "Role changed"
     MEMBER_REMOVED = "member.removed", "Person removed"
-    INVITATION_CREATED = "invitation.made", "Invitation made"
+    INVITATION_CREATED = "invitation.made", "Invitation created"
     INVITATION_ACCEPTED = "invitation.accepted", "Invitation accepted"
     INVITATION_REVOKED = "invitation.revoked", "Invitation revoked"
-    TOKEN_CREATED = "token.made", "Token made"
+    TOKEN_CREATED = "token.made", "Token created"
     TOKEN_REVOKED = "token.revoked", "Token revoked"
-    SITE_CREATED = "site.made", "Site made"
+    SITE_CREATED = "site.made", "Site created"
     SITE_RENAMED = "site.renamed", "Site renamed"
     SITE_DELETED = "site.deleted", "Site deleted"
     SITE_ZONE = "site.zone", "Grid zone chosen"
     SITE_PUE = "site.pue", "PUE recorded"
-    SITE_PRICE = "site.price", "Price of electricity recorded"
-    SITE_CONTROL = "site.control", "Control of a site's electricity chosen"
-    SITE_WITHDRAWN = "site.withdrawn", "Entry of a site withdrawn"
+    SITE_PRICE = "site.price", "Electricity price recorded"
+    SITE_CONTROL = "site.control", "Electricity control chosen"
+    SITE_WITHDRAWN = "site.withdrawn", "Site record withdrawn"
     NODE_MOVED = "node.moved", "Node moved"
-    NODE_MOVE_UNDONE = "node.move_undone", "Move of a node undone"
-    NODE_STATIC_POWER = "node.static_power", "Power of a node's rest set"
+    NODE_MOVE_UNDONE = "node.move_undone", "Node move undone"
+    NODE_STATIC_POWER = "node.static_power", "Node overhead set"
     NODE_ENROLLED = "node.enrolled", "Node enrolled"
-    RULE_CREATED = "rule.made", "Rule made"
+    RULE_CREATED = "rule.made", "Rule created"
     RULE_ENDED = "rule.ended", "Rule ended"
     RULE_WITHDRAWN = "rule.withdrawn", "Rule withdrawn"
     RULE_RESTORED = "rule.restored", "Rule restored"
@@ -108,12 +108,12 @@ class Act(TextChoices):
     IDLE_POLICY_WITHDRAWN = "idle_policy.withdrawn", "Idle policy withdrawn"
     ASSET_ADDED = "asset.added", "Asset added"
     ASSETS_IMPORTED = "assets.imported", "Assets imported"
-    ASSET_CHANGED = "asset.changed", "Asset described anew"
-    ASSET_EVENT = "asset.event", "Entry in an asset's life"
-    ASSET_REVERSED = "asset.reversed", "Entry of an asset's life reversed"
-    ASSET_METER = "asset.meter", "Meter of an asset recorded"
-    ASSET_VOLUME = "asset.volume", "Storage of a project recorded"
+    ASSET_CHANGED = "asset.changed", "Asset description changed"
+    ASSET_EVENT = "asset.event", "Lifecycle event recorded"
+    ASSET_REVERSED = "asset.reversed", "Lifecycle event reversed"
+    ASSET_METER = "asset.meter", "Asset meter recorded"
+    ASSET_VOLUME = "asset.volume", "Project storage recorded"
     MODEL_ADDED = "model.added", "Hardware model added"
-    MODEL_RETIRED = "model.retired", "Hardware model taken off the catalogue"
-    FIGURE_UPLOADED = "figure.uploaded", "Embodied figure uploaded"
-    FIGURE_WITHDRAWN = "figure.withdrawn", "Embodied figure withdrawn"
+    MODEL_RETIRED = "model.retired", "Hardware model retired"
+    FIGURE_UPLOADED = "figure.uploaded", "Embodied carbon figure uploaded"
+    FIGURE_WITHDRAWN = "figure.withdrawn", "Embodied carbon figure withdrawn"

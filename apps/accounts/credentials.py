@@ -1,4 +1,4 @@
-"""The form of tokens and one-time codes, and the chain of the audit log. Pure but for the random numbers handed in.
+"""Format of tokens and one-time codes, and the chain of the audit log. Pure: random numbers are arguments.
 
 Token: ``lc_<kind>_<8 id>_<43 secret><6 check>``, base62, check = CRC-32 of all before it. Code: 4 groups of 5 letters
 and digits without look-alikes (103 bits of base 32 would be 20 characters × 5 bits = 100 bits).
@@ -28,7 +28,7 @@ def base62(number: int, length: int) -> str:
 
 @dataclass(frozen=True)
 class TokenParts:
-    """What a well-formed token says."""
+    """The parts of a well-formed token."""
 
     kind: str
     public_id: str
@@ -64,13 +64,13 @@ def compose_code(number: int) -> str:
 
 
 def normalised_code(text: str) -> str:
-    """Return a typed code as compared: upper case, look-alikes mended, separators dropped."""
+    """Return an entered code for comparison: upper case, similar characters replaced, separators removed."""
     upper = text.strip().upper().replace("O", "0").replace("I", "1").replace("L", "1")
     return "".join(letter for letter in upper if letter in CODE_ALPHABET)
 
 
 def entry_digest(fields: Mapping[str, Any]) -> str:
-    """Return SHA-256, in hexadecimal, of a row of the audit log with the digest of the row before it.
+    """Return SHA-256, in hexadecimal, of an entry of the audit log with the digest of the entry before it.
 
     Canonical JSON: keys sorted, no spaces, everything beyond ASCII escaped, so that any program can do it again.
     """

@@ -29,15 +29,15 @@ from django.http import HttpResponse
 from apps.accounts.encryption import DecryptionError, decrypt, encrypt
 
 _PURPOSE = "labcarbon second factor"
-_SPENT = "last_counter"  # in an app's data: the 30 s step of the last code that it opened a door with
+_SPENT = "last_counter"  # in the data of an app: the 30 s step of the last code that was accepted
 
 
 class SecondFactor(DefaultMFAAdapter):
-    """How secrets are kept and how the app on the phone names us."""
+    """Encryption of secrets, error messages, and the name of this server in the app."""
 
     error_messages = {
         **DefaultMFAAdapter.error_messages,
-        "incorrect_code": "This code is wrong. Is the phone's clock right? Type the six digits that the app shows now.",
+        "incorrect_code": "This code is wrong. Enter the six digits that the app shows now. Check the clock of the phone.",
     }
 
     def get_totp_issuer(self) -> str:
@@ -54,7 +54,7 @@ class SecondFactor(DefaultMFAAdapter):
             return decrypt(_PURPOSE, encrypted_text)
         except DecryptionError as error:
             raise ValidationError(
-                "Your second factor cannot be read any more: the server's token peppers were changed. "
+                "Your second factor cannot be decrypted: the token peppers of the server were changed. "
                 "Ask an admin of the server to run `manage.py reset_mfa` for you."
             ) from error
 
@@ -64,7 +64,7 @@ def _authenticator_of(user: AbstractBaseUser) -> Authenticator | None:
 
 
 def _steps(app: Authenticator, code: str) -> Iterator[int]:
-    """Yield the 30 s steps, of those accepted now, whose code this is."""
+    """Yield the 30 s steps that are accepted now and have this code."""
     secret = SecondFactor().decrypt(app.data["secret"])
     for counter in yield_hotp_counters_from_time():
         if compare_user_code(actual=code, expected=format_hotp_value(hotp_value(secret, counter))):
@@ -72,7 +72,7 @@ def _steps(app: Authenticator, code: str) -> Iterator[int]:
 
 
 def spend(user: AbstractBaseUser, code: str) -> bool:
-    """Use up a code of the person's app; return whether it was good and not older than the last one used."""
+    """Use up a code of the person's app. Return whether it was valid and newer than the last one used."""
     with transaction.atomic():
         app = Authenticator.objects.select_for_update().get(user_id=user.pk, type=Authenticator.Type.TOTP)
         fresh = [counter for counter in _steps(app, code) if counter > app.data.get(_SPENT, -1)]
@@ -83,30 +83,30 @@ def spend(user: AbstractBaseUser, code: str) -> bool:
 
 
 class _SingleUseCode(BaseAuthenticateForm):
-    """Refuses a code that was used, before the library sees it: a good code would end the count of wrong ones."""
+    """Refuses a used code before the library sees it, because a valid code resets the count of wrong ones."""
 
     def clean_code(self) -> str:
         app = _authenticator_of(self.user)
         steps = list(_steps(app, self.cleaned_data["code"])) if app else []
         if app and steps and max(steps) <= app.data.get(_SPENT, -1):
             check_rate_limit(self.user)
-            raise ValidationError("This code was used already. Wait for the next one.", code="incorrect_code")
+            raise ValidationError("This code was already used. Wait for the next one.", code="incorrect_code")
         code: str = super().clean_code()
         if self.authenticator.type == Authenticator.Type.TOTP and not spend(self.user, code):
-            raise ValidationError("This code was used already. Wait for the next one.", code="incorrect_code")
+            raise ValidationError("This code was already used. Wait for the next one.", code="incorrect_code")
         return code
 
 
 class Authenticate(_SingleUseCode, AuthenticateForm):
-    """Asked at sign-in."""
+    """The form at sign-in."""
 
 
 class Reauthenticate(_SingleUseCode, ReauthenticateForm):
-    """Asked before the second factor itself is changed."""
+    """The form before a change of the second factor."""
 
 
 class Activate(ActivateTOTPView):
-    """Takes the first code of an app: it is spent, and proves that the person has the app."""
+    """Activates an app with its first code, which is then used up."""
 
     def form_valid(self, form: Form) -> HttpResponse:
         response: HttpResponse = super().form_valid(form)
@@ -118,7 +118,7 @@ class Activate(ActivateTOTPView):
 
 
 class Security(IndexView):
-    """Account security: password, second factor, the identity at the lab's provider."""
+    """Account security: password, second factor, and linked identity."""
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
         page: dict[str, Any] = super().get_context_data(**kwargs)

@@ -36,7 +36,7 @@ class Lab(models.Model):
 
 
 class Project(models.Model):
-    """Where carbon is charged."""
+    """A project, to which energy and emissions are charged."""
 
     lab = models.ForeignKey(Lab, on_delete=models.PROTECT, related_name="projects")
     slug = models.CharField(max_length=60, validators=[SLUG])
@@ -52,7 +52,7 @@ class Project(models.Model):
 
 
 class Membership(models.Model):
-    """What one person may do in one lab. ``joined_us`` is null where nobody wrote it down."""
+    """The role of a person in a lab. ``joined_us`` is null if unknown."""
 
     lab = models.ForeignKey(Lab, on_delete=models.CASCADE, related_name="memberships")
     user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="memberships")
@@ -67,7 +67,7 @@ class Membership(models.Model):
 
 
 class Invitation(models.Model):
-    """An offer to join a lab in a role, by a link that works once. ``email`` is '' or lower case."""
+    """An invitation to a lab in a role, by a link that works once. ``email`` is '' or lower case."""
 
     lab = models.ForeignKey(Lab, on_delete=models.CASCADE, related_name="invitations")
     email = models.CharField(max_length=254, blank=True, default="")
@@ -98,7 +98,7 @@ class Invitation(models.Model):
 
 
 class Token(models.Model):
-    """A bearer token, stored as a keyed digest. Shown once, at making. A service's ends when its maker leaves."""
+    """An access token, stored as a keyed digest. A service token expires when its creator leaves the lab."""
 
     lab = models.ForeignKey(Lab, on_delete=models.CASCADE, related_name="tokens")
     kind = models.CharField(max_length=16, choices=TokenKind)
@@ -129,7 +129,7 @@ class Token(models.Model):
 
 
 class OneTimeCode(models.Model):
-    """A short-lived code that is traded once: for set-up, for a session, for a node's or a person's token."""
+    """A short-lived code that is exchanged once: for setup, for a session, or for a token of a node or a person."""
 
     purpose = models.CharField(max_length=16, choices=CodePurpose)
     digest = models.CharField(max_length=64, unique=True)
@@ -144,17 +144,17 @@ class OneTimeCode(models.Model):
 
 
 def _never(*args: Any, **kwargs: Any) -> NoReturn:
-    raise Conflict("The audit log is only ever added to.", hint="Record what mends it as a new act.")
+    raise Conflict("Entries of the audit log cannot be changed.", hint="Record a correction as a new entry.")
 
 
 class AuditRows(models.QuerySet["AuditEntry"]):
-    """Rows of the audit log: read and added, never changed in bulk either."""
+    """Entries of the audit log. Bulk changes are refused too."""
 
     update = delete = bulk_update = bulk_create = _never
 
 
 class AuditEntry(models.Model):
-    """One act, chained by ``digest`` (SHA-256, :func:`calc.entry_digest`) to the lab's act before it.
+    """One action, chained by ``digest`` (SHA-256, :func:`credentials.entry_digest`) to the entry before it.
 
     ``user`` is kept as a bare number: deleting an account must not change a row.
     """
@@ -180,7 +180,7 @@ class AuditEntry(models.Model):
         return f"{self.sequence}: {self.actor} {self.action} {self.subject}"
 
     def save(self, *args: Any, **kwargs: Any) -> None:
-        """Add the row; raise Conflict for one that is there already."""
+        """Insert the entry. Raises Conflict for an existing one."""
         if not self._state.adding:
             _never()
         super().save(*args, **{**kwargs, "force_insert": True})

@@ -1,4 +1,4 @@
-"""What a caller may do: a scope asked for by an endpoint."""
+"""Permissions of API callers: each endpoint requires a scope."""
 
 from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
@@ -21,14 +21,14 @@ def caller(request: Request) -> Caller:
 
 
 def require(scope: str) -> type[BasePermission]:
-    """Return a permission that asks for ``scope``."""
+    """Return a permission class that requires ``scope``."""
 
     class HasScope(BasePermission):
         def has_permission(self, request: Request, view: APIView) -> bool:
             if not request.user:
                 return False
             if scope not in caller(request).scopes:
-                raise Forbidden(f"This needs the right {scope!r}, which you do not have.", hint="Ask an admin of your lab.")
+                raise Forbidden(f"This requires the permission {scope!r}.", hint="Ask an admin of your lab.")
             return True
 
     return HasScope

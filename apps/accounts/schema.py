@@ -1,4 +1,4 @@
-"""How the API's schema names bearer tokens."""
+"""The authentication scheme of access tokens in the API schema."""
 
 from drf_spectacular.extensions import OpenApiAuthenticationExtension
 from drf_spectacular.openapi import AutoSchema

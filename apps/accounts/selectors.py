@@ -21,18 +21,18 @@ def memberships_of(user: User, lab_id: int | None) -> list[Membership]:
 
 
 def lab_of_user(user: User, lab_id: int | None = None) -> tuple[Lab, frozenset[str]]:
-    """Return the lab a person works in and what they may do there. ``lab_id`` is the one their session holds."""
+    """Return the current membership of a person. ``lab_id``: the lab of their session."""
     membership = memberships_of(user, lab_id)[0]
     return membership.lab, frozenset(SCOPES_OF_ROLE[membership.role])
 
 
 def role_in(lab: Lab, user: User) -> str:
-    """Return a person's role in a lab, '' if they are no member."""
+    """Return the role of a person in a lab, '' for none."""
     return Membership.objects.filter(lab=lab, user=user).values_list("role", flat=True).first() or ""
 
 
 def may_see_person(role: str, policy: str, own: bool) -> bool:
-    """Return whether somebody with ``role`` may see a person's energy under the lab's ``person_view`` policy.
+    """Return whether a person with ``role`` may see the energy of another under the policy ``person_view``.
 
     ``own``: the person is the asker. What is not known (no role, no such policy) is not shown.
     """
@@ -44,7 +44,7 @@ def may_see_person(role: str, policy: str, own: bool) -> bool:
 
 
 def tokens_of(lab: Lab, user: User, role: str) -> QuerySet[Token]:
-    """Return the tokens a person may see and end: their own and what they made for others; an admin all of the lab's."""
+    """Return the tokens that a person may see and revoke: own ones and those they created; for an admin all of the lab."""
     tokens = Token.objects.filter(lab=lab).select_related("user", "made_by").order_by("-created_us", "-id")
     return tokens if role == Role.ADMIN else tokens.filter(Q(user=user) | Q(made_by=user, kind__in=SERVICE_KINDS))
 
@@ -55,5 +55,5 @@ def project_by_slug(lab: Lab, slug: str) -> Project | None:
 
 
 def is_set_up() -> bool:
-    """Return whether the first-run wizard is done."""
+    """Return whether the server is set up."""
     return Lab.objects.exists()

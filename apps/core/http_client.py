@@ -125,7 +125,7 @@ def _read(
 ) -> HttpResponse:
     headers = {name.lower(): value for name, value in response.getheaders()}
     if headers.get("content-encoding", "identity").lower() != "identity":
-        raise OutboundError(f"{server} compresses its response without being asked.")
+        raise OutboundError(f"{server} compresses its response although this was not requested.")
     content, size = bytearray(), 0
     write = content.extend if on_chunk is None or response.status != 200 else on_chunk
     while chunk := response.read(min(_CHUNK, max_bytes + 1 - size)):

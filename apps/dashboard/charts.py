@@ -46,7 +46,7 @@ class Series:
 
 @dataclass(frozen=True)
 class Chart:
-    """A figure as JSON beside what a reader who cannot see it gets: a sentence.
+    """A figure as JSON, with a sentence as its text alternative.
 
     ``legend`` pairs colour classes with names; ``direct`` says that the names stand beside the bars where there is room.
     """
@@ -60,7 +60,7 @@ class Chart:
 
 
 def label(text: str, length: int = 22) -> str:
-    """Return a name as a Plotly label: shortened, and with its markup made harmless."""
+    """Return a name as a Plotly label, shortened and with escaped markup."""
     return escape(text if len(text) <= length else text[: length - 1] + "…", quote=False)
 
 
@@ -71,7 +71,7 @@ def _ticks(labels: Sequence[str], max_ticks: int = 8) -> dict[str, Any]:
 
 
 def _direct_labels(series: Sequence[Series]) -> list[dict[str, Any]]:
-    """Return names beside the last bar, from below, at least 6 % of the height apart."""
+    """Return labels beside the last bar, in ascending order, at least 6 % of the height apart."""
     tops: dict[str, tuple[float, float]] = {}
     height = 0.0
     for part in series:
@@ -111,7 +111,7 @@ def _json(figure: Any) -> dict[str, Any]:
 
 @cache
 def _template() -> Any:
-    """Return what all charts have in common, made with the first: Plotly takes longer to load than anything else here."""
+    """Return the template of all charts. It is built with the first chart, because Plotly loads slowly."""
     return go.layout.Template(
         layout={
             "font": {"family": "system-ui, sans-serif", "size": 12, "color": GREY},
@@ -132,11 +132,11 @@ def _figure(**layout: Any) -> Any:
 
 
 def load_plotly() -> None:
-    """Load what the first chart needs, which else whoever asks for that waits for."""
+    """Load Plotly before the first request, which would otherwise wait for it."""
     _figure().add_bar()
 
 
-# For figures that are built elsewhere.
+# For figures built in other modules.
 new_figure, figure_as_json = _figure, _json
 
 
@@ -205,7 +205,7 @@ def stacked(
 
 
 def _clock(times: Sequence[str]) -> dict[str, Any]:
-    """Return the ticks of an axis of moments (ISO 8601): by the second where all is within some minutes."""
+    """Return the ticks of a time axis (ISO 8601), with seconds for a range of a few minutes."""
     moments = [datetime.fromisoformat(time) for time in times]
     if moments and max(moments) - min(moments) < timedelta(minutes=5):
         return {"nticks": 3, "tickformat": "%H:%M:%S\n%-d %b", "tickangle": 0}
@@ -213,7 +213,7 @@ def _clock(times: Sequence[str]) -> dict[str, Any]:
 
 
 def power(*, name: str, summary: str, devices: Sequence[tuple[str, Sequence[str], Sequence[float | None]]]) -> Chart:
-    """Return the power of a run per device over time (W); a gap in the readings stays a gap."""
+    """Return the power of a run per device over time (W); gaps in the readings are drawn as gaps."""
     figure = _figure()
     colours, dashes = list(SERIES)[:6], ("solid", "dash", "dot", "dashdot")
     for i, (device, times, watts) in enumerate(devices):
@@ -239,7 +239,7 @@ def power(*, name: str, summary: str, devices: Sequence[tuple[str, Sequence[str]
 
 
 def lines(*, name: str, summary: str, curves: Sequence[tuple[str, Sequence[float], Sequence[float]]], unit: str) -> Chart:
-    """Return lines over years from today on: (name, years, values); each has a colour and a dash of its own."""
+    """Return lines over years from today on: (name, years, values); each has its own colour and dash."""
     figure = _figure()
     dashes = ("solid", "dash", "dot")
     for i, (title, years, values) in enumerate(curves):
@@ -262,7 +262,7 @@ def lines(*, name: str, summary: str, curves: Sequence[tuple[str, Sequence[float
 
 
 def metric_curve(*, name: str, summary: str, steps: Sequence[int], values: Sequence[float | None]) -> Chart:
-    """Return a metric of a run over its steps; a value that is no number stays a gap."""
+    """Return a metric of a run over its steps; a value that is not a number is drawn as a gap."""
     figure = _figure()
     figure.add_scatter(
         x=list(steps),

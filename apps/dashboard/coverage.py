@@ -1,4 +1,4 @@
-"""Reads that only pages need: how much device time was measured, device by device and hour by hour."""
+"""Coverage: measured, estimated and unknown device time, by device and hour."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ class DeviceTime:
 
 @dataclass(frozen=True)
 class TimeShares:
-    """Sums of device time, µs. Unknown is what was expected and did not come."""
+    """Sums of device time, µs. Unknown: expected time without data."""
 
     measured_us: int
     estimated_us: int
@@ -43,7 +43,7 @@ class TimeShares:
 
 
 def _expected(first_us: int, last_us: int, from_us: int, to_us: int, now: int) -> int:
-    """Return the µs of ``[from_us, to_us)`` in which a device should have been measured: from its first window on.
+    """Return the µs of ``[from_us, to_us)`` in which data of a device is expected: from its first window on.
 
     What was measured a moment ago is still on its way: two minutes are not called unknown.
     """
@@ -93,7 +93,7 @@ def covered_by_hour(lab: Lab, from_hour: int, to_hour: int) -> dict[int, int]:
 
 
 def covered_by_day(lab: Lab, from_hour: int, to_hour: int) -> dict[int, int]:
-    """Return the same of whole days of the lab under their first hours, what is in none under its own."""
+    """Return {first hour: µs} for whole days of the lab, and {hour: µs} for the remaining hours."""
     before, source, params = cover_source(lab, from_hour, to_hour)
     rows = fetch_rows(
         f"{before} SELECT q.from_hour, SUM(q.covered_us) AS covered_us FROM ({source}) q "
@@ -111,8 +111,8 @@ def expected_between(times: Iterable[DeviceTime], from_hour: int, to_hour: int, 
 
 @dataclass(frozen=True)
 class DeviceStay:
-    """A device in a node over ``[from_hour, to_hour)``. ``other_id`` is set for hours in which it was measured in two
-    nodes: it was moved then. ``energy_mj`` is all of the device in these hours."""
+    """A device in a node over ``[from_hour, to_hour)``. ``other_id``: second node of hours in which the device was moved.
+    ``energy_mj``: energy of the device in these hours."""
 
     node_id: int
     other_id: int | None
@@ -122,7 +122,7 @@ class DeviceStay:
 
 
 def device_stays(device: Device) -> list[DeviceStay]:
-    """Return in which nodes a device was measured, oldest first; together they hold all its energy. One query."""
+    """Return the nodes in which a device was measured, oldest first. Their energies sum to that of the device. One query."""
     rows = fetch_rows(
         "SELECT low, high, MIN(hour) AS from_hour, MAX(hour) + 1 AS to_hour, SUM(energy_mj) AS energy_mj FROM ("
         "SELECT low, high, hour, energy_mj, ROW_NUMBER() OVER (ORDER BY hour) "

@@ -11,8 +11,8 @@ _DANGEROUS = ("=", "+", "-", "@", "\t", "\r", "\n")
 
 
 def cell(value: object) -> str:
-    """Return ``value`` as a cell. Text that a spreadsheet would read as a formula gets an apostrophe in front; so does text
-    that looks as if it had got one, so that whoever takes it away has the same text again."""
+    """Return ``value`` as a cell. Text that a spreadsheet would run as a formula gets a leading apostrophe. So does text
+    that already starts like that, so that removing it restores the text."""
     if value is None:
         return ""
     text = str(value)
@@ -23,7 +23,7 @@ def cell(value: object) -> str:
 
 
 class _Echo(io.StringIO):
-    def write(self, text: str) -> int:  # what the csv module writes is what its caller yields
+    def write(self, text: str) -> int:  # returns the text that the csv module writes
         self.last = text
         return len(text)
 

@@ -1,4 +1,4 @@
-"""Who may see a page and how a page says no: sign-in, the lab of a session, methods, anticipated errors."""
+"""Access to pages: sign-in, the lab of a session, HTTP methods, and pages for expected errors."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,15 +19,15 @@ from apps.core.errors import Forbidden, LabCarbonError, NotFound
 
 ALL_ROLES = frozenset(Role)
 WRITERS = frozenset({Role.MEMBER, Role.PI, Role.ADMIN})
-MANAGERS = frozenset({Role.PI, Role.ADMIN})  # may enrol nodes, change sites and nodes, invite people, read the audit log
-ADMINS = frozenset({Role.ADMIN})  # may change people, services' tokens and the lab's settings
+MANAGERS = frozenset({Role.PI, Role.ADMIN})  # enrol nodes, change sites and nodes, invite people, read the audit log
+ADMINS = frozenset({Role.ADMIN})  # change people, service tokens and lab settings
 
 View = Callable[..., HttpResponseBase]
 
 
 @dataclass(frozen=True)
 class Visitor:
-    """The person of a session in the lab at hand, the time of the request (µs), and all labs they may switch to."""
+    """The person of a session, their current lab, the time of the request (µs), and all their labs."""
 
     user: User
     lab: Lab
@@ -59,19 +59,19 @@ class Visitor:
 
 
 def visitor_of(request: HttpRequest) -> Visitor:
-    """Return who asks; raise Forbidden for a person without a lab."""
+    """Return the visitor of a request. Raises Forbidden for a person without a lab."""
     user = cast("User", request.user)
     current, *others = memberships_of(user, request.session.get(LAB_KEY))
     labs = sorted((membership.lab for membership in (current, *others)), key=lambda lab: (lab.name.casefold(), lab.pk))
     visitor = Visitor(user, current.lab, current.role, now_us(), tuple(labs))
-    request.visitor = visitor  # type: ignore[attr-defined]  # read by contexts.shell
+    request.visitor = visitor  # type: ignore[attr-defined]  # read by context_processors.shell
     return visitor
 
 
 def render_error(request: HttpRequest, error: LabCarbonError) -> HttpResponse:
-    """Return an anticipated error as a page in the same look."""
-    titles = {403: "You may not do this", 404: "There is nothing here", 405: "This address works another way"}
-    page = {"title": titles.get(error.status, "This cannot be shown as asked"), "error": error, "status": error.status}
+    """Return a page for an expected error."""
+    titles = {403: "Access denied", 404: "Page not found", 405: "Method not allowed"}
+    page = {"title": titles.get(error.status, "Invalid request"), "error": error, "status": error.status}
     return render(request, "error_page.html", page, status=error.status)
 
 
@@ -81,14 +81,14 @@ class WrongMethod(LabCarbonError):
 
 
 def _method_not_allowed(request: HttpRequest, methods: tuple[str, ...]) -> HttpResponse:
-    error = WrongMethod(f"This address does not answer {request.method}.", hint=f"It answers {' and '.join(methods)}.")
+    error = WrongMethod(f"This address does not accept {request.method}.", hint=f"Use {' or '.join(methods)}.")
     response = render_error(request, error)
     response["Allow"] = ", ".join(methods)
     return response
 
 
 def page(*methods: str) -> Callable[[View], View]:
-    """Return a decorator for a page of the lab: signed in, one of ``methods`` (default GET), errors told in words."""
+    """Return a decorator for a page of the lab: signed in, one of ``methods`` (default GET), errors as pages."""
     allowed = methods or ("GET",)
 
     def decorate(view: View) -> View:
@@ -131,7 +131,7 @@ def public(*methods: str) -> Callable[[View], View]:
 
 
 def or_not_found(record: Any, noun: str, listing: str) -> Any:
-    """Return ``record``, or raise NotFound: one answer for what is not there and what belongs to another lab."""
+    """Return ``record``, or raise NotFound. Missing records and those of other labs get the same error."""
     if record is None:
-        raise NotFound(f"There is no such {noun} in your lab.", hint=f"See {listing} for those there are.")
+        raise NotFound(f"No such {noun} in your lab.", hint=f"All are listed at {listing}.")
     return record

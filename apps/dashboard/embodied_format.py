@@ -1,4 +1,4 @@
-"""Amounts of embodied carbon as pages show them. Rendered by ``{% amount %}`` alone."""
+"""Amounts of embodied carbon on pages, for the tag ``{% amount %}``."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -13,8 +13,8 @@ UNKNOWN = "not known"
 
 @dataclass(frozen=True)
 class Amount:
-    """µg of embodied carbon: the exact integer, how it reads, its range ('' where none is told), and the question that it
-    answers (None: none, as of what is left)."""
+    """µg of embodied carbon: the exact integer, its text, its range ('' for none), and its figure query (None: none, e.g.
+    for a book value)."""
 
     value: int
     number: str
@@ -27,7 +27,7 @@ class Amount:
 
     @property
     def text(self) -> str:
-        """Return it as plain words, for titles and messages."""
+        """Return plain text, for titles and messages."""
         return self.missing or f"{'at least ' if self.at_least else ''}{self.number} {self.unit}"
 
 
@@ -35,7 +35,7 @@ def amount(
     value: int | None, unit: Unit | None = None, *, low: int = 0, high: int = 0, at_least: bool = False,
     query: FigureQuery | None = None,
 ) -> Amount:  # fmt: skip
-    """Return µg as shown, in ``unit`` or the one that suits it; None is not known, which is not zero."""
+    """Return an amount of µg in ``unit`` (default: a suitable one). None: unknown."""
     if value is None:
         return Amount(0, "", "", "", missing=UNKNOWN)
     unit = unit or unit_for(METRIC, [value or UG_PER_KG])
@@ -56,5 +56,5 @@ def years(hours: int) -> str:
 
 
 def hour_to_us(hour: int | None) -> int | None:
-    """Return the begin of an hour in µs."""
+    """Return the start of an hour in µs."""
     return None if hour is None else hour * US_PER_HOUR

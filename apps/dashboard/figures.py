@@ -1,4 +1,4 @@
-"""A quantity on a page: its query, its exact integer, and how it reads. Every kWh and every gram goes through here."""
+"""Quantities of pages: figure query, exact integer, and text. All amounts of energy and carbon use this module."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -18,8 +18,8 @@ NO_PUE = "PUE unknown: place the node at a site"
 
 @dataclass(frozen=True)
 class Quantity:
-    """What the template tag renders. ``missing`` replaces a number that nobody can tell; ``at_least`` marks a sum that
-    lacks the emissions of some energy without a factor."""
+    """An amount for the template tag. ``missing``: text instead of an unknown number; ``at_least``: a total without the
+    emissions of some energy that has no factor."""
 
     query: FigureQuery
     value: int
@@ -39,7 +39,7 @@ class Quantity:
 
     @property
     def title(self) -> str:
-        """Return what hovering tells."""
+        """Return the tooltip."""
         if self.missing:
             if self.missing == NO_HARDWARE:
                 return "The hardware is known, what it emitted when it was made is not"
@@ -47,16 +47,16 @@ class Quantity:
         lacking = dict.fromkeys(HARDWARE_METRICS, "hardware without a figure")
         lacking |= dict.fromkeys(HARDWARE_OF, "use or hardware without a figure")
         more = f", and some {lacking.get(self.query.metric, 'energy without an emission factor')}" if self.at_least else ""
-        return f"{self.exact} exactly{more}. Where does this come from?"
+        return f"{self.exact} exactly{more}. Open the explanation"
 
     @property
     def text(self) -> str:
-        """Return the figure as plain words, for sentences, titles and citations."""
+        """Return the figure as plain text, for sentences, titles and citations."""
         return self.missing or f"{'at least ' if self.at_least else ''}{self.number} {self.unit}"
 
 
 def quantity(query: FigureQuery, figure: Figure, unit: Unit | None = None) -> Quantity:
-    """Return ``found`` as ``query`` asks for it, in ``unit`` (else the one that suits it)."""
+    """Return the quantity of ``query`` from a figure, in ``unit`` (default: a suitable one)."""
     value = figure.value(query.metric)
     unit = unit or unit_for(query.metric, [value])
     missing = ""
@@ -76,7 +76,7 @@ def quantity(query: FigureQuery, figure: Figure, unit: Unit | None = None) -> Qu
 
 
 def carbon_quantity(combined: CombinedFigure, unit: Unit | None = None) -> Quantity:
-    """Return a figure of hardware, or of use and hardware: assets without a figure make it a sum of at least so much."""
+    """Return a quantity of hardware, or of use and hardware. Assets without a figure make it a lower bound."""
     query, value, covered = combined.query, combined.value, combined.coverage
     unit = unit or unit_for(query.metric, [value])
     unknown = covered is not None and covered.known < covered.assets
@@ -97,13 +97,13 @@ def carbon_quantity(combined: CombinedFigure, unit: Unit | None = None) -> Quant
 
 
 def entered_quantity(combined: CombinedFigure, unit: Unit | None = None) -> Quantity | None:
-    """Return the same, None where nothing was entered: neither known nor unknown."""
+    """Return the same, None if nothing was entered."""
     entered = carbon_quantity(combined, unit)
     return entered if combined.entries or entered.missing else None
 
 
 def amount_quantity(query: FigureQuery, value: int, unit: Unit | None = None) -> Quantity:
-    """Return one line of a sum whose gaps are told with the sum."""
+    """Return a row of a total. Unknown parts are shown with the total only."""
     unit = unit or unit_for(query.metric, [value])
     return Quantity(
         query=query, value=value, number=format_value(value, unit), unit=unit.name, exact=exact(value, query.metric)
@@ -111,7 +111,7 @@ def amount_quantity(query: FigureQuery, value: int, unit: Unit | None = None) ->
 
 
 def exact_quantity(query: FigureQuery, value: int) -> Quantity:
-    """Return a figure as the integer that is stored, in its stored unit."""
+    """Return the stored integer of a figure, in its stored unit."""
     return Quantity(
         query=query, value=value, number=grouped(value), unit=STORED[query.metric], exact=exact(value, query.metric)
     )
@@ -125,7 +125,7 @@ def percent_quantity(query: FigureQuery, part: int, whole: int) -> Quantity:
 
 @dataclass(frozen=True)
 class EnergyAndEmissions:
-    """Energy and emissions of the same thing, side by side."""
+    """Energy and emissions of the same query."""
 
     energy: Quantity
     emission: Quantity
@@ -140,7 +140,7 @@ class Units:
 
 
 def column_units(figures: Iterable[Figure]) -> Units:
-    """Return one unit per column, fit for the largest of ``found``."""
+    """Return one unit per column, suitable for the largest figure."""
     all_figures = list(figures)
     return Units(
         unit_for("energy_mj", [part.energy_mj for part in all_figures], column=True),
@@ -180,20 +180,20 @@ class Projected:
 
 
 def projected(query: FigureQuery, figure: Figure, unit: Unit | None = None) -> Projected:
-    """Return ``found``, computed but not recorded, as ``query`` asks for it."""
+    """Return the quantity of ``query`` from a projected figure."""
     recorded = quantity(query, figure, unit)
     return Projected(recorded.number, recorded.unit, recorded.exact, recorded.missing, recorded.at_least)
 
 
 def estimated(value: int, metric: str = "energy_mj", unit: Unit | None = None, *, at_least: bool = False) -> Projected:
-    """Return an amount that was computed on the page at hand, whose parts stand beside it."""
+    """Return an amount computed on the same page, which also shows its parts."""
     unit = unit or unit_for(metric, [value])
     return Projected(format_value(value, unit), unit.name, exact(value, metric), "", at_least)
 
 
 @dataclass(frozen=True)
 class EmbodiedQuantity:
-    """An amount of the catalogue, in kg CO2e: its explanation is the figure's entry with source and licence."""
+    """An amount of the catalogue, in kg CO2e. Its explanation is the catalogue entry with source and licence."""
 
     figure: EmbodiedFigure
     value: int

@@ -1,4 +1,4 @@
-"""How numbers read on a page, and how sure they are. Pure."""
+"""Text of numbers, units and uncertainties on pages. Pure."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -38,8 +38,8 @@ STORED = {metric: "mJ" if metric in ENERGY_METRICS else "µg CO₂e" for metric 
 
 
 def unit_for(metric: str, values: Iterable[int], *, column: bool = False) -> Unit:
-    """Return the unit in which the largest of ``values`` reads well: one for a whole ``column``, whose smaller rows
-    profit from a smaller unit. kWh or kg for no value."""
+    """Return a unit that suits the largest of ``values``. For a whole ``column``: a smaller one, which suits small rows
+    too. kWh or kg for no value."""
     units = ENERGY if metric in ENERGY_METRICS else EMISSION
     largest = max((abs(value) for value in values), default=units[2].divisor * 10)
     step = 10 if column else 1
@@ -53,7 +53,7 @@ def grouped(number: int) -> str:
 
 
 def significant(value: Decimal) -> str:
-    """Return three significant digits; whole numbers from 100 on; below 0.001 says so; 0 is 0."""
+    """Return three significant digits, whole numbers from 100 on, and '<0.001' for smaller values except 0."""
     size = abs(value)
     if size == 0:
         return "0"
@@ -78,7 +78,7 @@ BYTES = tuple(Unit(name, 1000**power) for power, name in enumerate(("B", "kB", "
 
 
 def size_unit(values: Iterable[int]) -> Unit:
-    """Return the decimal unit of bytes in which the largest of ``values`` reads well."""
+    """Return the decimal unit of bytes that suits the largest of ``values``."""
     largest = max(values, default=0)
     return [unit for unit in BYTES if largest >= unit.divisor or unit.divisor == 1][-1]
 
@@ -94,12 +94,12 @@ def format_size(number: int, unit: Unit) -> str:
 
 
 def exact(value: int, metric: str) -> str:
-    """Return the stored integer with its unit, as told on hover."""
+    """Return the stored integer with its unit, for tooltips."""
     return f"{grouped(value)} {STORED[metric]}"
 
 
 def share(part: float) -> str:
-    """Return a share of one in whole percent, rounded down: what is not all is never 100 %."""
+    """Return a share of one in whole percent, rounded down, so that only the whole is 100 %."""
     return f"{int(part * 100 + 1e-9)} %"
 
 

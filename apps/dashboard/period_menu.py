@@ -13,7 +13,7 @@ _OWN = ("from", "to", "period", "first_day", "last_day", "page")
 
 @dataclass(frozen=True)
 class PeriodChoice:
-    """One period to choose."""
+    """A preset of the menu."""
 
     name: str
     href: str
@@ -22,7 +22,7 @@ class PeriodChoice:
 
 @dataclass(frozen=True)
 class PeriodMenu:
-    """The menu: presets, and a form of days that keeps the other parts of the address."""
+    """The menu: presets, and a form of days that preserves the other query parameters."""
 
     period: Period
     choices: list[PeriodChoice]
@@ -31,7 +31,7 @@ class PeriodMenu:
 
 
 def requested_period(request: HttpRequest, visitor: Visitor) -> Period | HttpResponseRedirect:
-    """Return the period of the address; a form's first and last day become from and to in the address."""
+    """Return the period of the address. First and last day of the form are replaced by from and to with a redirect."""
     if "first_day" in request.GET or "last_day" in request.GET:
         days = from_days(request.GET.get("first_day", ""), request.GET.get("last_day", ""))
         other_params = urlencode([(name, value) for name, value in request.GET.items() if name not in _OWN])
@@ -41,7 +41,7 @@ def requested_period(request: HttpRequest, visitor: Visitor) -> Period | HttpRes
 
 
 def period_menu(request: HttpRequest, period: Period) -> PeriodMenu:
-    """Return the menu for the page at hand."""
+    """Return the menu of the current page."""
     other_params = [(name, str(value)) for name, value in request.GET.items() if name not in _OWN]
     choices = [
         PeriodChoice(label, f"{request.path}?{urlencode([('period', name), *other_params])}", period.preset == name)

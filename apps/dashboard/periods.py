@@ -1,4 +1,4 @@
-"""The period of a page: whole UTC hours, chosen in days of the lab's zone. Pure but for the time handed in."""
+"""The period of a page: whole UTC hours, selected as days in the lab's zone. Pure: the current time is an argument."""
 
 import itertools
 from collections.abc import Mapping
@@ -19,13 +19,13 @@ YOUNG_US = 72 * US_PER_HOUR
 
 
 def default_preset(lab_created_us: int, now: int) -> str:
-    """Return the preset for an address that names none: a lab in its first three days sees its hours, not one thin bar."""
+    """Return the default preset. A lab in its first three days gets hourly bars instead of a single daily bar."""
     return "24h" if now - lab_created_us < YOUNG_US else DEFAULT
 
 
 @dataclass(frozen=True)
 class Bucket:
-    """A bar of a chart: ``[from_hour, to_hour)`` and how it is called in the lab's zone."""
+    """A bar of a chart: ``[from_hour, to_hour)`` with its labels in the lab's zone."""
 
     from_hour: int
     to_hour: int
@@ -35,7 +35,7 @@ class Bucket:
 
 @dataclass(frozen=True)
 class Period:
-    """``[from_hour, to_hour)`` in whole UTC hours, read in the lab's ``zone``. ``preset`` is '' for a fixed period."""
+    """``[from_hour, to_hour)`` in whole UTC hours, shown in the lab's ``zone``. ``preset`` is '' for a fixed period."""
 
     from_hour: int
     to_hour: int
@@ -52,7 +52,7 @@ class Period:
 
     @property
     def query(self) -> str:
-        """Return the part of an address that says this period."""
+        """Return the query string of this period."""
         if self.preset:
             return urlencode({"period": self.preset})
         return urlencode({"from": iso_hour(self.from_hour), "to": iso_hour(self.to_hour)})
@@ -67,7 +67,7 @@ class Period:
 
     @property
     def label(self) -> str:
-        """Return the days in words: '1 Oct – 20 Nov 2026'."""
+        """Return the days as text: '1 Oct – 20 Nov 2026'."""
         first, last = self.first_day, self.last_day
         if first == last:
             return day_text(first, year=True)
@@ -85,7 +85,7 @@ class Period:
 
     @property
     def time_group(self) -> str:
-        """Return by what to group so that no group reaches over the end of a bar: hour, or stretch (a day or an hour)."""
+        """Return the time group that no bar divides: hour, or stretch (a day or an hour)."""
         return "hour" if self.grain == "hour" else "stretch"
 
     def buckets(self) -> list[Bucket]:
@@ -97,7 +97,7 @@ class Period:
 
 
 def local(hour: int, zone: ZoneInfo) -> datetime:
-    """Return the begin of a UTC hour in ``zone``."""
+    """Return the start of a UTC hour in ``zone``."""
     return datetime.fromtimestamp(hour * 3600, tz=UTC).astimezone(zone)
 
 
@@ -125,7 +125,7 @@ def _bucket(start: int, end: int, grain: str, zone: ZoneInfo) -> Bucket:
 
 
 def preset_period(name: str, *, zone: ZoneInfo, now: int) -> Period:
-    """Return a preset: it ends with the hour that holds ``now`` (µs)."""
+    """Return a preset. It ends with the hour that contains ``now`` (µs)."""
     end = now // US_PER_HOUR + 1
     today = local(end - 1, zone).date()
     starts = {
@@ -138,8 +138,8 @@ def preset_period(name: str, *, zone: ZoneInfo, now: int) -> Period:
 
 
 def _edge(text: str, field: str, zone: ZoneInfo) -> int:
-    """Return the hour a text names: a day of the lab's zone (its begin), or a time with zone (UTC if it has none)."""
-    hint = "Write a day as 2026-11-01, or UTC as 2026-11-01T00:00Z."
+    """Return the hour of a text: a day (its start in the lab's zone), or a time with zone (default UTC)."""
+    hint = "Enter a day as 2026-11-01, or a time in UTC as 2026-11-01T00:00Z."
     try:
         if len(text) == 10:
             hour = midnight_hour(date.fromisoformat(text), zone)
@@ -155,24 +155,24 @@ def _edge(text: str, field: str, zone: ZoneInfo) -> int:
 
 
 def hour_of_text(text: str, field: str) -> int:
-    """Return the UTC hour that a time names."""
+    """Return the UTC hour of a time."""
     return _edge(text, field, ZoneInfo("UTC"))
 
 
 def parse_period(params: Mapping[str, str], *, zone: ZoneInfo, now: int, default: str = DEFAULT) -> Period:
-    """Return the period that ``from`` and ``to`` (half open), or ``period`` (a preset), say; else the preset ``default``."""
+    """Return the period of ``from`` and ``to`` (half open) or ``period`` (a preset), else the preset ``default``."""
     start, end, preset = params.get("from", ""), params.get("to", ""), params.get("period", "")
     if not start and not end:
         if preset and preset not in PRESETS:
             raise InvalidInput(f"{preset[:40]!r} is not a period.", field="period", hint=f"Use one of {', '.join(PRESETS)}.")
         return preset_period(preset or default, zone=zone, now=now)
     if not start or not end:
-        raise InvalidInput("A period has both from and to.", field="to" if start else "from", hint="Write ?from=…&to=….")
+        raise InvalidInput("A period needs both from and to.", field="to" if start else "from", hint="Use ?from=…&to=….")
     period = Period(_edge(start, "from", zone), _edge(end, "to", zone), zone)
     if period.hours <= 0:
-        raise InvalidInput("The period is empty.", field="to", hint="'to' is after 'from'; it is not included.")
+        raise InvalidInput("The period is empty.", field="to", hint="Choose 'to' after 'from'. The period ends before 'to'.")
     if period.hours > 100 * 366 * 24:
-        raise InvalidInput("The period is longer than 100 years.", field="to", hint="Choose a shorter one.")
+        raise InvalidInput("The period is longer than 100 years.", field="to", hint="Choose a shorter period.")
     return period
 
 
@@ -183,12 +183,12 @@ def from_days(first: str, last: str) -> str:
         return urlencode({"from": date.fromisoformat(first).isoformat(), "to": after.isoformat()})
     except (ValueError, OverflowError) as error:
         raise InvalidInput(
-            "A day is missing or no day.", field="first_day", hint="Choose a first and a last day."
+            "A day is missing or invalid.", field="first_day", hint="Choose a first and a last day."
         ) from error
 
 
 def lab_query(lab: Lab, period: Period, metric: str = "energy_mj") -> FigureQuery:
-    """Return the whole lab's query over a period."""
+    """Return the query of the whole lab over a period."""
     return FigureQuery(
         metric=metric, from_hour=period.from_hour, to_hour=period.to_hour, basis=lab.basis, profile=lab.profile
     )

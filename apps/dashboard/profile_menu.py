@@ -1,4 +1,4 @@
-"""The scope profile of a request: the address's, else the lab's; and the switch between them."""
+"""The scope profile of a request (from the address, else from the lab) and the menu that changes it."""
 
 from dataclasses import dataclass
 from urllib.parse import urlencode
@@ -12,7 +12,7 @@ from apps.core.errors import InvalidInput
 
 @dataclass(frozen=True)
 class ProfileChoice:
-    """One profile to read the page by."""
+    """A profile of the menu."""
 
     key: str
     name: str
@@ -21,7 +21,7 @@ class ProfileChoice:
 
 
 def requested_profile(request: HttpRequest, lab: Lab) -> str:
-    """Return the profile of an address, or the lab's; InvalidInput for one that there is not."""
+    """Return the profile of an address, else of the lab. Raises InvalidInput for an unknown one."""
     profile = request.GET.get("profile") or lab.profile
     if profile not in PROFILES:
         raise InvalidInput(
@@ -31,7 +31,7 @@ def requested_profile(request: HttpRequest, lab: Lab) -> str:
 
 
 def profile_choices(request: HttpRequest, lab: Lab) -> list[ProfileChoice]:
-    """Return the switch: the same address read by each profile. A scope belongs to one profile, so it is left out."""
+    """Return the menu: the same address with each profile. A scope belongs to one profile, so it is removed."""
     requested = request.GET.get("profile")
     current = requested if requested in PROFILES else lab.profile
     other_params = [

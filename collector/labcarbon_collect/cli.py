@@ -52,7 +52,7 @@ def build_parser(selected: str = "") -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="labcarbon-collect",
         description="Measure the energy of this machine per consumer and upload it to LabCarbon.",
-        epilog=_EPILOG.replace("%", "%%"),
+        epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"labcarbon-collect {__version__}")

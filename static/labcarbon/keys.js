@@ -1,10 +1,11 @@
-// Keyboard: "/" searches runs, "?" shows help, g then o, p, r, a, n goes to a page; Escape closes menus. Copy buttons.
+// Keyboard shortcuts ("/" searches runs, "?" shows help, g and o, p, r, a or n opens a page, Escape closes menus), copy
+// buttons, and submit buttons that work once.
 (function () {
   "use strict";
   // The page of the navigation whose name begins with the letter.
-  const page = (letter) => "opran".includes(letter) && [...document.querySelectorAll(".rail nav a:not(.brand)")]
+  const page = (letter) => "opran".includes(letter) && [...document.querySelectorAll(".navigation nav a:not(.brand)")]
     .find((link) => link.textContent.trim().toLowerCase().startsWith(letter));
-  let waiting = false;
+  let isPending = false;
   const typing = (element) => element.closest("input, textarea, select, [contenteditable]");
   function search() {
     const box = document.querySelector("input[data-search]");
@@ -18,8 +19,8 @@
     if (event.ctrlKey || event.metaKey || event.altKey || typing(event.target)) return;
     if (event.key === "/") { event.preventDefault(); search(); }
     else if (event.key === "?") document.getElementById("help")?.showModal();
-    else if (waiting && page(event.key)) location.assign(page(event.key).href);
-    waiting = event.key === "g";
+    else if (isPending && page(event.key)) location.assign(page(event.key).href);
+    isPending = event.key === "g";
   });
   document.addEventListener("click", (event) => {
     document.querySelectorAll("details.menu[open]").forEach((menu) => { if (!menu.contains(event.target)) menu.open = false; });
@@ -39,8 +40,7 @@
     navigator.clipboard.writeText(source.textContent.trim()).then(done, select);
   }
   document.addEventListener("submit", (event) => {
-    // Answer at once and once: the button shows that work goes on. A page taken from the back cache is usable again.
-    // Not before the form is read: a button that is disabled by then would not say which of several was pressed.
+    // Disable the buttons of a submitted form, but only after the browser has read which button was pressed.
     if (event.target.method === "post") setTimeout(() => {
       event.target.querySelectorAll("button").forEach((b) => { b.disabled = true; });
     });

@@ -1,4 +1,4 @@
-// Draws the figures the server built. A drag over a chart moves the period; a click on a series goes to its page.
+// Draws the charts that the server built. A drag across a chart selects a period; a click on a series opens its page.
 (function () {
   "use strict";
   const config = { displaylogo: false, displayModeBar: false, showSendToCloud: false, plotlyServerURL: "", responsive: true };
@@ -18,7 +18,7 @@
     query.set("to", edges[Math.min(last, to)]);
     location.search = query.toString();
   }
-  // On a phone: names move from beside the bars to the legend below, and every second tick goes.
+  // On a narrow screen the legend replaces the labels beside the bars, and every second tick is left out.
   function fit(layout) {
     layout.annotations = [];
     layout.margin = Object.assign({}, layout.margin, { r: 8 });

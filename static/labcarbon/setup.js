@@ -1,4 +1,4 @@
-// Offers the browser's own time zone where none was typed.
+// Fills in the time zone of the browser if the field is empty.
 (function () {
   "use strict";
   document.querySelectorAll("input[data-time-zone]").forEach((field) => {

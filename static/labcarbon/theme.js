@@ -1,4 +1,4 @@
-// Applies the chosen theme before the page is painted, and turns it on click.
+// Applies the selected theme before the page is painted, and switches it on click.
 (function () {
   "use strict";
   const root = document.documentElement;
@@ -16,7 +16,7 @@
   document.addEventListener("click", (event) => {
     if (!event.target.closest("[data-theme-toggle]")) return;
     const next = order[(order.indexOf(stored()) + 1) % order.length];
-    try { localStorage.setItem("labcarbon-theme", next); } catch (error) { /* private window: until the page is left */ }
+    try { localStorage.setItem("labcarbon-theme", next); } catch (error) { /* private window: the theme is not stored */ }
     apply(next);
   });
 })();

@@ -72,14 +72,14 @@ def test_an_edited_row_is_named(chain: Lab, column: str) -> None:
     finding = verify(chain)
     assert finding is not None
     assert finding.sequence == 5
-    assert "edited" in finding.what
+    assert "edited" in finding.reason
 
 
 def test_a_removed_row_is_named(chain: Lab) -> None:
     _sql(f"DELETE FROM {TABLE} WHERE lab_id = %s AND sequence = 6", chain.pk)
     finding = verify(chain)
     assert finding is not None
-    assert (finding.sequence, "removed" in finding.what) == (6, True)
+    assert (finding.sequence, "removed" in finding.reason) == (6, True)
 
 
 def test_rows_in_another_order_are_named(chain: Lab) -> None:
@@ -96,7 +96,7 @@ def test_a_tail_that_was_cut_off_is_named(chain: Lab, rows: int) -> None:
     _sql(f"DELETE FROM {TABLE} WHERE lab_id = %s AND sequence >= %s", chain.pk, first_gone)
     finding = verify(chain)
     assert finding is not None
-    assert (finding.sequence, "cut off" in finding.what) == (first_gone, True)
+    assert (finding.sequence, "end of the log" in finding.reason) == (first_gone, True)
 
 
 def _forge(row: AuditEntry, **changes: object) -> str:
@@ -112,7 +112,7 @@ def test_a_row_replaced_with_a_digest_that_fits_itself_is_named_by_the_next(chai
     finding = verify(chain)
     assert finding is not None
     assert finding.sequence == 6
-    assert "does not follow row 5" in finding.what
+    assert "does not follow entry 5" in finding.reason
 
 
 def test_the_newest_row_replaced_is_named(chain: Lab) -> None:
@@ -121,7 +121,7 @@ def test_the_newest_row_replaced_is_named(chain: Lab) -> None:
     _sql(f"UPDATE {TABLE} SET subject = 'else', digest = %s WHERE lab_id = %s AND sequence = %s", digest, chain.pk, newest)
     finding = verify(chain)
     assert finding is not None
-    assert (finding.sequence, "replaced" in finding.what) == (newest, True)
+    assert (finding.sequence, "replaced" in finding.reason) == (newest, True)
 
 
 def test_a_row_added_by_other_means_is_named(chain: Lab) -> None:
@@ -134,7 +134,7 @@ def test_a_row_added_by_other_means_is_named(chain: Lab) -> None:
     )  # fmt: skip
     finding = verify(chain)
     assert finding is not None
-    assert (finding.sequence, "other means" in finding.what) == (newest + 1, True)
+    assert (finding.sequence, "directly in the database" in finding.reason) == (newest + 1, True)
 
 
 def test_a_chain_written_anew_is_seen_with_a_digest_noted_elsewhere(chain: Lab) -> None:
@@ -174,7 +174,7 @@ def test_a_row_is_never_changed_through_the_models(chain: Lab, act: Callable[[Au
     row = AuditEntry.objects.filter(lab=chain)[2]
     before = list(AuditEntry.objects.filter(lab=chain).values())
     row.actor = "mallory"
-    with pytest.raises(Exception, match=r"only ever added to|UNIQUE|unique"), transaction.atomic():
+    with pytest.raises(Exception, match=r"cannot be changed|UNIQUE|unique"), transaction.atomic():
         act(row)
     assert list(AuditEntry.objects.filter(lab=chain).values()) == before
 
@@ -235,24 +235,24 @@ def test_the_command(chain: Lab) -> None:
     other = small_lab(name="Other Lab").lab
     chain.refresh_from_db()
     told = _told()
-    assert f"{chain.slug}: {chain.audit_sequence} rows, all fit. {chain.audit_sequence}:{chain.audit_digest}" in told
+    assert f"{chain.slug}: {chain.audit_sequence} entries, all valid. {chain.audit_sequence}:{chain.audit_digest}" in told
     assert f"{other.slug}: " in told
     assert other.slug not in _told("--lab", chain.slug)
     noted = f"{chain.audit_sequence}:{chain.audit_digest}"
-    assert "all fit" in _told("--lab", chain.slug, "--expect", noted)
+    assert "all valid" in _told("--lab", chain.slug, "--expect", noted)
     _sql(f"UPDATE {TABLE} SET actor = 'm' WHERE lab_id = %s AND sequence = 5", chain.pk)
     out = StringIO()
-    with pytest.raises(CommandError, match="does not fit"):
+    with pytest.raises(CommandError, match="is not valid"):
         call_command("verify_audit", stdout=out)
-    assert f"{chain.slug}: row 5 was edited" in out.getvalue()
-    assert f"{other.slug}: {AuditEntry.objects.filter(lab=other).count()} rows, all fit" in out.getvalue()
+    assert f"{chain.slug}: entry 5 was edited" in out.getvalue()
+    assert f"{other.slug}: {AuditEntry.objects.filter(lab=other).count()} entries, all valid" in out.getvalue()
 
 
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--lab", "nowhere"], "There is no lab 'nowhere'. Known: cell-lab"),
-        (["--expect", "1:" + "a" * 64], "--expect needs --lab"),
+        (["--lab", "nowhere"], "No lab 'nowhere'. Labs: cell-lab"),
+        (["--expect", "1:" + "a" * 64], "--expect requires --lab"),
         (["--lab", "cell-lab", "--expect", "newest"], "NUMBER:DIGEST"),
         (["mend"], "unrecognized arguments"),
     ],

@@ -127,7 +127,7 @@ def test_a_demoted_admins_offers_shrink_to_what_they_may_offer(lab: SmallLab, pe
 
 def test_a_member_does_not_use_up_an_invitation(lab: SmallLab, people: People) -> None:
     _, code = invite(lab=lab.lab, role=Role.ADMIN, by=lab.owner, now=T0)
-    with pytest.raises(Conflict, match="member of Cell Lab already"):
+    with pytest.raises(Conflict, match="already a member of Cell Lab"):
         accept_invitation(code=code, user=people["viewer"], now=T0)
     assert Membership.objects.get(user=people["viewer"]).role == Role.VIEWER
     assert accept_invitation(code=code, user=User.objects.create_user("ada"), now=T0).role == Role.ADMIN

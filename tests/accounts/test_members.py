@@ -49,7 +49,7 @@ def test_the_last_admin_stays(lab: SmallLab, people: dict[str, User]) -> None:
     ):
         with pytest.raises(Conflict) as told:
             act()
-        assert "somebody else an admin" in told.value.hint
+        assert "another person the role admin" in told.value.hint
     with pytest.raises(InvalidInput):
         change_role(lab=lab.lab, person=lab.owner, role="owner", by=lab.owner, now=T0)
     assert change_role(lab=lab.lab, person=lab.owner, role=Role.ADMIN, by=lab.owner, now=T0).role == Role.ADMIN

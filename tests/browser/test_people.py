@@ -23,7 +23,7 @@ def test_what_opens_in_a_table_does_not_widen_the_page(visit: Callable[..., Visi
 def test_the_menu_leads_to_the_settings(visit: Callable[..., Visit]) -> None:
     visitor = visit(**NARROW)
     page = visitor.go("/")
-    for name in ("People", "Tokens", "Lab", "Audit log"):
+    for name in ("People", "Tokens", "Lab settings", "Audit log"):
         page.locator("summary[aria-label^='Menu of']").click()
         page.get_by_role("group", name="Settings").get_by_role("link", name=name, exact=True).click()
         page.wait_for_load_state()
@@ -35,18 +35,18 @@ def test_from_an_invitation_into_the_lab(visit: Callable[..., Visit]) -> None:
     host = visit()
     page = host.go("/people/")
     page.get_by_label("Note").fill("for Zoe")
-    page.get_by_role("button", name="Make a link").click()
+    page.get_by_role("button", name="Create link").click()
     page.wait_for_load_state()
     found = re.search(r"/invite/\?code=[A-Z0-9-]+", page.locator("#invite-link").inner_text())
     assert found is not None
     guest = visit()
     guest.page.context.clear_cookies()
     guest.go(found[0])
-    guest.page.get_by_label("Your name, to sign in").fill("zoe")
+    guest.page.get_by_label("User name").fill("zoe")
     guest.page.get_by_label("Password").fill("correct horse battery")
-    guest.page.get_by_role("button", name="Join").click()
+    guest.page.get_by_role("button", name="Join lab").click()
     guest.page.wait_for_load_state()
-    assert guest.page.get_by_text("You are in Cell Lab now, as Viewer").is_visible()
+    assert guest.page.get_by_text("You joined Cell Lab as Viewer").is_visible()
     page.reload()
     assert page.get_by_text("zoe", exact=True).first.is_visible()
     assert guest.complaints == []

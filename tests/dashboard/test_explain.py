@@ -158,7 +158,7 @@ def test_an_outsider_gets_404_for_each_subject(lab: SmallLab, outsider: Client) 
     for kind, key in (("run", str(run)), ("node", str(lab.node.uuid)), ("device", gpu()), ("project", "nope")):
         response = outsider.get(address(query(subject_kind=kind, subject_key=key)))
         assert response.status_code == 404, kind
-        assert "No such" in text_of(response)
+        assert 'data-error="404"' in text_of(response)
     # The lab is the outsider's own: it holds nothing of another's, nor do its drills.
     assert 'data-explain-value="0"' in text_of(outsider.get(address(query())))
     assert outsider.get(address(query(), f"&hour=2026-11-02T08:00Z&device={gpu()}")).status_code == 404
@@ -180,7 +180,7 @@ def test_bad_input_is_told_in_words(lab: SmallLab, owner: Client, bad: str) -> N
     use(lab)
     response = owner.get(f"/explain/?{bad}")
     assert response.status_code == 400
-    assert "This cannot be shown as asked" in text_of(response)
+    assert 'data-error="400"' in text_of(response)
 
 
 def test_nul_in_a_key_is_not_found(lab: SmallLab, owner: Client) -> None:

@@ -200,7 +200,7 @@ def test_an_outsider_sees_nothing_of_it(lab: SmallLab, outsider: Client) -> None
 def test_bad_input_is_told_in_words(lab: SmallLab, owner: Client, more: str) -> None:
     response = owner.get(f"/explain/?metric=embodied_ug&from=2026-11-01&to=2026-11-09{more}")
     assert response.status_code == 400
-    assert "This cannot be shown as asked" in text_of(response)
+    assert 'data-error="400"' in text_of(response)
     assert owner.get("/explain/charges.csv?metric=energy_mj&from=2026-11-01&to=2026-11-09").status_code == 400
     assert owner.get("/explain/ledger.csv?metric=embodied_ug&from=2026-11-01&to=2026-11-09").status_code == 400
 

@@ -31,7 +31,7 @@ def other(lab: SmallLab) -> SmallLab:
 
 def _lab_at_hand(client: Client) -> str:
     page = text_of(client.get("/nodes/"))
-    found = re.search(r'aria-label="Lab: ([^"]+)\. Choose another"|<span class="lab">([^<]+)<', page)
+    found = re.search(r'aria-label="Lab: ([^"]+)\. Switch lab"|<span class="lab">([^<]+)<', page)
     assert found is not None
     return found[1] or found[2]
 
@@ -203,8 +203,8 @@ def test_the_command_makes_an_account_and_a_link_that_signs_it_in(lab: SmallLab)
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({}, "Nobody here is called 'ada'"),
-        ({"name": " ", "new_account": True}, "needs a name"),
+        ({}, "No user 'ada' on this server"),
+        ({"name": " ", "new_account": True}, "The lab has no name"),
         ({"zone": "Germny", "new_account": True}, "Did you mean Germany"),
         ({"time_zone": "Berlin", "new_account": True}, "Did you mean Europe/Berlin"),
         ({"user": "a b", "new_account": True}, "username"),

@@ -35,7 +35,7 @@ def test_works(lab: SmallLab, owner: Client) -> None:
     push(lab.node, [W(gpu(), 5, start_us=T0 + 5 * MINUTE, end_us=T0 + 6 * MINUTE, seq=5)])
     page = text_of(owner.get(PAGE))
     assert "the lab used" in page
-    for row in ("Demo", "Idle", "Nobody claimed", "Rest of the node", "Electricity, location"):
+    for row in ("Demo", "Idle", "Unattributed", "Node overhead", "Electricity (location-based)"):
         assert row in page
     assert assert_each_figure_explains_itself(owner, page) > 15
 
@@ -61,7 +61,7 @@ def test_anonymous_is_asked_to_sign_in(db: None) -> None:
 def test_a_person_without_a_lab_is_told_so(db: None) -> None:
     response = client_of(User.objects.create_user(username="nobody")).get("/")
     assert response.status_code == 403
-    assert "not a member of a lab" in text_of(response)
+    assert 'data-error="403"' in text_of(response)
 
 
 def test_an_outsider_sees_their_own_lab_only(lab: SmallLab, outsider: Client) -> None:
@@ -80,7 +80,7 @@ def test_wrong_method(owner: Client) -> None:
 def test_bad_input_is_told_in_words(owner: Client, query: str) -> None:
     response = owner.get(f"/?{query}")
     assert response.status_code == 400
-    assert "This cannot be shown as asked" in text_of(response)
+    assert 'data-error="400"' in text_of(response)
 
 
 def test_a_form_of_days_becomes_an_address(owner: Client) -> None:
@@ -105,7 +105,7 @@ def test_empty_lab_says_which_command_brings_data(owner: Client) -> None:
 
 def test_an_empty_past_is_unknown_and_not_zero(lab: SmallLab, owner: Client) -> None:
     page = text_of(owner.get("/?from=2025-01-01&to=2025-01-03"))
-    assert "Nothing was measured in 1 Jan – 2 Jan 2025." in page
+    assert "No data for 1 Jan – 2 Jan 2025" in page
     assert "unknown, not zero" in page
 
 
@@ -132,16 +132,15 @@ def test_partly_known_carbon_is_marked_as_at_least(lab: SmallLab, owner: Client)
     assert_each_figure_explains_itself(owner, page)
 
 
-def test_needs_a_person(lab: SmallLab, owner: Client) -> None:
+def test_action_needed(lab: SmallLab, owner: Client) -> None:
     use(lab, project=None)
     window = W(gpu(), 77, start_us=T0 + 30 * MINUTE, end_us=T0 + 31 * MINUTE, seq=30)
     push(lab.node, [window])
     push(lab.node, [W(gpu(), 78, start_us=T0 + 30 * MINUTE, end_us=T0 + 31 * MINUTE, seq=30)])
     page = text_of(owner.get(PAGE))
-    needs = page[page.index('id="needs"') : page.index('id="projects"')]
-    assert "used, and no project known" in needs
-    assert "set aside" in needs
-    assert "The rest of the node is unknown for ws-1" in needs
+    needs = page[page.index('id="action-needed"') : page.index('id="projects"')]
+    assert re.findall(r'data-alert="(\w+)"', needs) == ["silent", "unattributed", "quarantined", "overhead"]
+    assert "Node overhead unknown for ws-1" in needs
 
 
 def test_hostile_names_are_text(lab: SmallLab, owner: Client) -> None:
@@ -162,13 +161,13 @@ def test_the_live_part_is_the_page_in_pieces(lab: SmallLab, owner: Client) -> No
     use(lab)
     live = text_of(owner.get(PAGE, headers={"HX-Request": "true"}))
     assert "<html" not in live
-    for place in ("sentence", "chart-words", "needs", "projects"):
+    for place in ("summary", "chart-heading", "action-needed", "projects"):
         assert re.search(rf'id="{place}"[^>]*hx-swap-oob="true"', live), place
     whole = text_of(owner.get(PAGE))
     assert set(figures_on(live)) == set(figures_on(whole))
 
 
-def test_table_twin_adds_up(lab: SmallLab, owner: Client) -> None:
+def test_data_table_adds_up(lab: SmallLab, owner: Client) -> None:
     use(lab, runs=3)
     address = f"/overview/table/?{PERIOD}"
     page = text_of(owner.get(address))

@@ -204,8 +204,8 @@ def test_the_labs_profile_is_a_setting_with_audit(filled: SmallLab, owner: Clien
 
 def test_the_switch_stands_on_every_page(filled: SmallLab, owner: Client) -> None:
     page = text_of(owner.get(f"/?{PERIOD}&profile=lesson"))
-    assert "Scope profile: Lesson" in page
-    assert "Scope 3; " in page
+    assert "Scope profile: Course scheme" in page
+    assert "Scope 3 · " in page
     assert "profile=ghg_protocol" in page
     assert assert_each_figure_explains_itself(owner, page) > 10
 

@@ -63,7 +63,7 @@ def test_not_now_leaves_carbon_unknown(code: str) -> None:
     client = Client()
     client.post("/setup/", {**GOOD, "code": code, "no_zone": "1"})
     assert zone_at(Site.objects.get(), HOUR) == ""
-    assert "No grid zone is chosen for Main site" in text_of(client.get("/"))
+    assert "No grid zone for Main site" in text_of(client.get("/"))
 
 
 @pytest.mark.parametrize(
@@ -124,7 +124,7 @@ def test_hostile_typing_is_text(code: str) -> None:
 
 
 def test_sign_in_page_before_set_up_names_the_link(db: None) -> None:
-    assert "set-up link that <code>make run</code> printed" in text_of(Client().get("/accounts/login/"))
+    assert "setup link that <code>make run</code> printed" in text_of(Client().get("/accounts/login/"))
 
 
 def _command(**options: str) -> str:

@@ -124,7 +124,7 @@ def test_an_unverified_address_takes_up_no_invitation(lab: SmallLab) -> None:
     before = _left_behind()
     for verified in (False, None, "false", "no", 0, [], {}, "True "):
         assert "has not verified" in _refusal(email_verified=verified)
-    assert "did not tell us your mail address" in _refusal(email=None)
+    assert "did not send your e-mail address" in _refusal(email=None)
     assert _left_behind() == before
     assert _come(email_verified="true")
 
@@ -170,9 +170,9 @@ def test_an_admin_stands_for_an_address(lab: SmallLab, capsys: pytest.CaptureFix
     call_command("verify_email", "ada", "ada@other.example")
     assert _come() == _come(sub="u-2", email="ada@other.example") == ada
     for name, mail, why in (
-        ("bob", "new@lab.example", "the address of ada"),
-        ("bob", "x", "no mail"),
-        ("cy", "c@d.e", "nobody"),
+        ("bob", "new@lab.example", "the confirmed address of ada"),
+        ("bob", "x", "not an e-mail"),
+        ("cy", "c@d.e", "No user"),
     ):
         with pytest.raises(CommandError, match=why):
             call_command("verify_email", name, mail)

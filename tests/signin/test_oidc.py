@@ -65,14 +65,14 @@ def test_the_second_time_the_link_is_used(ours: SignIn, browser: Open) -> None:
 def test_another_state_is_refused(browser: Open) -> None:
     ada = browser()
     back = ada.at_provider(ada.to_provider(), "ada")
-    refused(ada, ada.get(_changed(back, state="x" * 16)), 401, "not started in this browser")
+    refused(ada, ada.get(_changed(back, state="x" * 16)), 401, "started in another browser")
 
 
 def test_a_state_of_another_browser_is_refused(browser: Open) -> None:
     """Who is sent the address of somebody else's finished sign-in does not become that person."""
     mallory, victim = browser(), browser()
     back = mallory.at_provider(mallory.to_provider(), "gus")
-    refused(victim, victim.get(back), 401, "not started in this browser")
+    refused(victim, victim.get(back), 401, "started in another browser")
 
 
 def test_a_code_works_once(browser: Open) -> None:
@@ -85,7 +85,7 @@ def test_a_code_works_once(browser: Open) -> None:
     assert again.status_code == 401, "the state was spent, too"
     fresh = browser()
     replayed = _changed(back, state=_query(fresh.to_provider())["state"])
-    refused(fresh, fresh.get(replayed), 401, "did not take the code")
+    refused(fresh, fresh.get(replayed), 401, "rejected the code")
 
 
 def test_a_stolen_code_is_of_no_use_in_another_session(browser: Open) -> None:
@@ -93,7 +93,7 @@ def test_a_stolen_code_is_of_no_use_in_another_session(browser: Open) -> None:
     ada, mallory = browser(), browser()
     stolen = _query(ada.at_provider(ada.to_provider(), "ada"))["code"]
     own = mallory.at_provider(mallory.to_provider(), "gus")
-    refused(mallory, mallory.get(_changed(own, code=stolen)), 401, "did not take the code")
+    refused(mallory, mallory.get(_changed(own, code=stolen)), 401, "rejected the code")
 
 
 def test_whoever_turns_back_is_sent_to_the_sign_in_page(browser: Open) -> None:
@@ -101,7 +101,7 @@ def test_whoever_turns_back_is_sent_to_the_sign_in_page(browser: Open) -> None:
     state = _query(ada.to_provider())["state"]
     reply = ada.get(f"/accounts/oidc/callback/?error=access_denied&state={state}")
     assert urlsplit(reply.url).path == "/accounts/login/"
-    assert "You turned back at Example University" in reply.text
+    assert "Sign-in at Example University was cancelled" in reply.text
 
 
 def test_the_address_bar_adds_nothing_to_what_the_provider_is_asked(browser: Open) -> None:
@@ -121,13 +121,18 @@ def test_the_address_bar_adds_nothing_to_what_the_provider_is_asked(browser: Ope
 def test_an_unverified_address_is_refused_with_the_reason(ours: SignIn, browser: Open, name: str) -> None:
     someone, before = browser(), ours.accounts()
     reply = someone.come_back(name)
-    refused(someone, reply, 403, "has not verified that ada@lab.example is yours")
+    refused(someone, reply, 403, "has not verified that ada@lab.example is your address")
     assert ours.accounts() == before
 
 
 def test_a_stranger_is_told_whom_to_ask_and_leaves_nothing_behind(ours: SignIn, browser: Open) -> None:
     gus, before = browser(), ours.accounts()
-    refused(gus, gus.come_back("gus"), 403, "You have no place in a lab here: ask an admin to invite gus@elsewhere.example.")
+    refused(
+        gus,
+        gus.come_back("gus"),
+        403,
+        "You are not a member of a lab on this server: ask an admin to invite gus@elsewhere.example.",
+    )
     assert ours.accounts() == before
 
 
@@ -163,8 +168,8 @@ def test_an_account_is_linked_from_inside_and_unlinked(ours: SignIn, browser: Op
     again.come_back("cleo")
     assert again.signed_in
     gone = cleo.send(cleo.get("/accounts/security/"), "/accounts/oidc/unlink/")
-    assert "The link is gone" in gone.text
-    refused(third := browser(), third.come_back("cleo"), 403, "You have no place")
+    assert "Account unlinked" in gone.text
+    refused(third := browser(), third.come_back("cleo"), 403, "You are not a member")
 
 
 def test_the_second_factor_is_asked_after_the_provider_too(browser: Open) -> None:
@@ -180,7 +185,7 @@ def test_the_second_factor_is_asked_after_the_provider_too(browser: Open) -> Non
 def test_a_closed_account_stays_closed(ours: SignIn, browser: Open) -> None:
     ours.shell("from apps.accounts.models import User; User.objects.filter(username='hal').update(is_active=False)")
     hal = browser()
-    assert "This account is closed" in hal.come_back("hal").text
+    assert "This account is deactivated" in hal.come_back("hal").text
     assert not hal.signed_in
 
 
@@ -188,7 +193,7 @@ def test_nothing_secret_is_in_the_log(ours: SignIn, browser: Open) -> None:
     ada = browser()
     back = ada.at_provider(ada.to_provider(), "ada")
     ada.get(back)
-    refused(gus := browser(), gus.come_back("gus"), 403, "You have no place")
+    refused(gus := browser(), gus.come_back("gus"), 403, "You are not a member")
     said = ours.log("web").read_text(encoding="utf-8")
     assert "refused" in said
     for secret in (CLIENT_SECRET, "eyJ"):

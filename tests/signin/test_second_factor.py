@@ -107,14 +107,14 @@ def test_a_code_opens_one_door(ada: User, clock: Any) -> None:
     first, second = Client(), Client()
     _password(second)
     _password(first)
-    assert "used already" in _text(_code(first, code_now(secret))), "the code that switched the app on is spent"
+    assert "already used" in _text(_code(first, code_now(secret))), "the code that switched the app on is spent"
     clock.shift(30)
     _code(first, code_now(secret))
     assert _signed_in(first)
     cache.clear()
     for seconds in (0, 29, 30):  # as long as it is accepted at all
         clock.move_to(NOON + 30 + seconds)
-        assert "used already" in _text(_code(second, code_at(secret, NOON + 30)))
+        assert "already used" in _text(_code(second, code_at(secret, NOON + 30)))
     clock.move_to(NOON + 90)
     assert "This code is wrong" in _text(_code(second, code_at(secret, NOON + 30)))
     assert not _signed_in(second)
@@ -127,7 +127,7 @@ def test_an_older_code_than_the_last_one_used_is_spent_too(ada: User, clock: Any
     _password(first)
     _code(first, code_now(secret))
     _password(second)
-    assert "used already" in _text(_code(second, code_now(secret, -1)))
+    assert "already used" in _text(_code(second, code_now(secret, -1)))
 
 
 def test_wrong_codes_are_throttled_and_a_used_one_does_not_clear_the_count(ada: User, clock: Any) -> None:
@@ -139,7 +139,7 @@ def test_wrong_codes_are_throttled_and_a_used_one_does_not_clear_the_count(ada: 
     _password(client)
     for i in range(4):
         assert "This code is wrong" in _text(_code(client, f"00000{i}"))
-    assert "used already" in _text(_code(client, used))
+    assert "already used" in _text(_code(client, used))
     assert TOO_MANY in _text(_code(client, "000009"))
     clock.shift(60)
     assert TOO_MANY in _text(_code(client, code_now(secret)))
@@ -155,13 +155,13 @@ def test_recovery_codes_are_shown_once_and_work_once(ada: User, clock: Any) -> N
     assert len(set(codes)) == 10
     again = _text(owner.get("/accounts/security/recovery-codes/"))
     assert not any(code in again for code in codes)
-    assert "cannot be shown again" in again
+    assert "shown only when they are created" in again
     for expected in (True, False):
         client = Client()
         _password(client)
         _code(client, codes[3])
         assert _signed_in(client) is expected
-    assert "9 of 10 are left" in _text(owner.get("/accounts/security/"))
+    assert "9 of 10 unused" in _text(owner.get("/accounts/security/"))
 
 
 def test_new_recovery_codes_end_the_old_ones(ada: User, clock: Any) -> None:
@@ -253,7 +253,7 @@ def test_the_way_back_for_a_lost_phone(ada: User, clock: Any, capsys: pytest.Cap
     with pytest.raises(CommandError, match="nobody"):
         call_command("reset_mfa", "nobody")
     call_command("reset_mfa", "ada")
-    assert "without a code now" in capsys.readouterr().out
+    assert "now sign in without a code" in capsys.readouterr().out
     assert _password(Client())["Location"] == "/"
     call_command("reset_mfa", "ada")
-    assert "nothing was changed" in capsys.readouterr().out
+    assert "Nothing was changed" in capsys.readouterr().out

@@ -59,7 +59,7 @@ class Migration(migrations.Migration):
                         (
                             "profile",
                             models.CharField(
-                                choices=[("ghg_protocol", "GHG Protocol"), ("lesson", "Lesson")],
+                                choices=[("ghg_protocol", "GHG Protocol"), ("lesson", "Course scheme")],
                                 default="ghg_protocol",
                                 max_length=16,
                             ),
@@ -71,9 +71,9 @@ class Migration(migrations.Migration):
                             "person_view",
                             models.CharField(
                                 choices=[
-                                    ("own", "Only one's own"),
-                                    ("pi", "PIs and admins see everyone's"),
-                                    ("lab", "Everyone in the lab sees everyone's"),
+                                    ("own", "Only the person themselves"),
+                                    ("pi", "PIs and admins"),
+                                    ("lab", "Everyone in the lab"),
                                 ],
                                 default="pi",
                                 max_length=16,
@@ -166,7 +166,7 @@ class Migration(migrations.Migration):
                             "purpose",
                             models.CharField(
                                 choices=[
-                                    ("setup", "Set-up"),
+                                    ("setup", "Setup"),
                                     ("sign_in", "Sign-in"),
                                     ("enrol", "Enrolment of a node"),
                                     ("login", "Login of a terminal"),

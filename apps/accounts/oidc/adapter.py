@@ -1,4 +1,4 @@
-"""Who gets in by OpenID Connect (docs/sign-in.md): whoever is linked, vouched for by their mail address, or invited."""
+"""Access by OpenID Connect (docs/sign-in.md): by a linked identity, a verified e-mail address, or an invitation."""
 
 import logging
 from typing import Any
@@ -29,28 +29,29 @@ log = logging.getLogger(__name__)
 
 
 def user_with_verified_email(mail: str) -> User | None:
-    """Return whose confirmed address this is. An address that nobody confirmed opens no account (docs/sign-in.md)."""
+    """Return the user with this confirmed address. Unconfirmed addresses give no access (docs/sign-in.md)."""
     address = EmailAddress.objects.select_related("user").filter(email=mail.lower(), verified=True).first()
     return address.user if address else None
 
 
 @transaction.atomic
 def verify_email_address(*, user: User, mail: str) -> None:
-    """Record that ``mail`` is this person's: from now on whoever proves to own it may sign in as them.
+    """Record ``mail`` as a verified address of this person, which permits sign-in as them.
 
-    For an address that a provider has verified or an admin stands for; never for one that the person typed in themselves.
-    Raise Conflict where it is somebody else's.
+    Only for addresses that a provider or an admin verified, never for one that the person entered. Raises Conflict for
+    an address of another person.
     """
     address = mail.strip().lower()
     holder = user_with_verified_email(address)
     if holder is not None and holder.pk != user.pk:
         raise Conflict(
-            f"{address} is confirmed as the address of {holder.get_username()}.", hint="Nobody shares an address."
+            f"{address} is the confirmed address of {holder.get_username()}.",
+            hint="Use an address that no other person has.",
         )
     first = not EmailAddress.objects.filter(user=user, primary=True).exists()
-    kept, _ = EmailAddress.objects.get_or_create(user=user, email=address, defaults={"primary": first})
-    kept.verified = True
-    kept.save()
+    record, _ = EmailAddress.objects.get_or_create(user=user, email=address, defaults={"primary": first})
+    record.verified = True
+    record.save()
     if not user.email:
         user.email = address
         user.save(update_fields=["email"])
@@ -62,7 +63,7 @@ def _refuse(request: HttpRequest, title: str, message: str, hint: str) -> HttpRe
 
 
 class Identities(DefaultSocialAccountAdapter):
-    """The one provider of the environment, and who of its people may come in."""
+    """The provider of the environment and the rules of access for its people."""
 
     def get_provider(self, request: HttpRequest, provider: str, client_id: str | None = None) -> StrictProvider:
         return StrictProvider(request, app=configured_app())
@@ -82,42 +83,45 @@ class Identities(DefaultSocialAccountAdapter):
     def on_authentication_error(
         self, request: HttpRequest, provider: Any, error: Any = None, exception: Any = None, extra_context: Any = None
     ) -> None:
-        """Note why; send whoever turned back at the provider to the sign-in page."""
+        """Log the reason. After a cancelled sign-in, redirect to the sign-in page."""
         log.warning("Sign-in by OpenID Connect failed: %s", exception if isinstance(exception, InvalidIdToken) else error)
         if error == AuthError.CANCELLED:
-            messages.info(request, f"You turned back at {provider.name}. Nobody was signed in.")
+            messages.info(request, f"Sign-in at {provider.name} was cancelled.")
             raise ImmediateHttpResponse(HttpResponseRedirect(reverse("account_login")))
 
     def pre_social_login(self, request: HttpRequest, sociallogin: SocialLogin) -> None:
-        """Let in by link, by a mail address that is vouched for, or by invitation; end everybody else's sign-in here."""
+        """Permit sign-in by a linked identity, a verified e-mail address, or an invitation. Refuse all others."""
         mail = _verified_mail(request, sociallogin)
         if sociallogin.state.get("process") == AuthProcess.CONNECT:
             return
         try:
             with transaction.atomic():
                 _admit(request, sociallogin, mail)
-        except (IntegrityError, Conflict):  # the same person in two windows at once: the other one has made the link
-            messages.info(request, "You signed in twice at the same moment. Once more, please.")
+        except (IntegrityError, Conflict):  # the same person in two windows: the other one created the link
+            messages.info(request, "Two sign-ins collided. Please try again.")
             raise ImmediateHttpResponse(HttpResponseRedirect(reverse("account_login"))) from None
 
 
 def _verified_mail(request: HttpRequest, sociallogin: SocialLogin) -> str:
-    """Return the mail address that the provider vouches for."""
+    """Return the e-mail address that the provider verified."""
     name = sociallogin.provider.name
     addresses = sociallogin.email_addresses
     if addresses and addresses[0].verified:
         return str(addresses[0].email).lower()
     if not addresses:
-        message, hint = f"{name} did not tell us your mail address.", "Ask its admins to let LabCarbon read the scope email."
+        message, hint = (
+            f"{name} did not send your e-mail address.",
+            "Ask its admins to permit the scope email for LabCarbon.",
+        )
     else:
-        message = f"{name} has not verified that {addresses[0].email} is yours, so that it cannot be told who you are here."
+        message = f"{name} has not verified that {addresses[0].email} is your address."
         hint = f"Confirm the address at {name}, then sign in again."
     log.warning("Sign-in by OpenID Connect refused: no verified mail address")
-    raise ImmediateHttpResponse(_refuse(request, "Your mail address is not verified", message, hint))
+    raise ImmediateHttpResponse(_refuse(request, "E-mail address not verified", message, hint))
 
 
 def _new_person(sociallogin: SocialLogin, mail: str) -> User:
-    """Create the account of somebody who is invited: without a password, named as the provider names them."""
+    """Create the account of an invited person, without a password, with the name from the provider."""
     suggested = sociallogin.user
     username = account_adapter().generate_unique_username([replace_unstorable(suggested.username), mail, "person"])
     person = User(username=username, email=mail)
@@ -132,22 +136,22 @@ def _new_person(sociallogin: SocialLogin, mail: str) -> User:
 
 
 def _accept_invitations(person: User, mail: str) -> bool:
-    """Take up what is open for ``mail``; return whether the person has a place in a lab now."""
+    """Accept open invitations for ``mail``. Return whether the person is a member of a lab."""
     if person.is_active:
         accept_by_email(user=person, verified_email=mail, now=now_us())
     return Membership.objects.filter(user=person).exists()
 
 
 def _admit(request: HttpRequest, sociallogin: SocialLogin, mail: str) -> None:
-    """Link the sign-in to a person who may come in, or raise: within a transaction, so that nothing stays of others."""
+    """Link the sign-in to a person with access, or raise. Runs in a transaction, so that a refusal leaves no records."""
     known = sociallogin.user if sociallogin.is_existing else user_with_verified_email(mail)
     person = known or _new_person(sociallogin, mail)
     in_a_lab = _accept_invitations(person, mail)
     if known is None and not in_a_lab:
-        log.warning("Sign-in by OpenID Connect refused: no place for this person")
-        message = f"You have no place in a lab here: ask an admin to invite {mail}."
+        log.warning("Sign-in by OpenID Connect refused: not a member of a lab")
+        message = f"You are not a member of a lab on this server: ask an admin to invite {mail}."
         name = sociallogin.provider.name
-        hint = f"If you have an account here, sign in to it as before and link {name} under Account security."
-        raise ImmediateHttpResponse(_refuse(request, "You have no place here yet", message, hint))
+        hint = f"If you have an account here, sign in with your password and link {name} under Account security."
+        raise ImmediateHttpResponse(_refuse(request, "No membership yet", message, hint))
     if not sociallogin.is_existing:
         sociallogin.connect(request, person)

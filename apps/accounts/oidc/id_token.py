@@ -1,4 +1,4 @@
-"""What must hold of an ID token before a word of it is believed (OpenID Connect Core 1.0, sections 2 and 3.1.3.7).
+"""Validation of ID tokens (OpenID Connect Core 1.0, sections 2 and 3.1.3.7).
 
 Pure: token, keys and expectation in, claims out.
 """
@@ -20,7 +20,7 @@ SIGNED_WITH = {
     "EdDSA": "OKP",
 }
 LEEWAY_S = 60
-SUBJECT_LENGTH = 191  # what a link between a person and their identity holds
+SUBJECT_LENGTH = 191  # length of the column of a linked identity
 
 _MESSAGES = {
     jwt.ExpiredSignatureError: "has expired",
@@ -32,17 +32,17 @@ _MESSAGES = {
 
 
 class InvalidIdToken(OAuth2Error):
-    """What the provider said cannot be believed; the text says why and holds nothing secret."""
+    """An invalid ID token. The text contains the reason and no secret."""
 
     @property
     def message(self) -> str:
-        """The sentence for the page."""
+        """The text for the page."""
         return str(self)
 
 
 @dataclass(frozen=True)
 class Expected:
-    """What an ID token must say about itself."""
+    """Expected values of an ID token."""
 
     issuer: str
     client_id: str
@@ -64,7 +64,7 @@ def _decoded(token: str, keys: Mapping[str, Any], expected: Expected) -> dict[st
     header = jwt.get_unverified_header(token)
     algorithm = str(header.get("alg"))
     if algorithm not in SIGNED_WITH:
-        raise InvalidIdToken(f"The identity token is signed with {algorithm[:20]!r}, which proves nothing.")
+        raise InvalidIdToken(f"The identity token is signed with {algorithm[:20]!r}, which is not accepted.")
     claims: dict[str, Any] = jwt.decode(
         token,
         key=_key(keys, header.get("kid"), SIGNED_WITH[algorithm]),
@@ -78,12 +78,16 @@ def _decoded(token: str, keys: Mapping[str, Any], expected: Expected) -> dict[st
 
 
 def verified_claims(token: object, keys: Mapping[str, Any], expected: Expected) -> dict[str, Any]:
-    """Return the claims of an ID token that the provider made for us, for this very sign-in; raise NotBelieved."""
+    """Return the claims of an ID token for this server and this sign-in. Raises InvalidIdToken."""
     if not isinstance(token, str) or not token:
         raise InvalidIdToken("The provider sent no identity token.")
     try:
         claims = _decoded(token, keys, expected)
-    except (jwt.PyJWTError, TypeError, ValueError) as error:  # the last two: the library on keys and texts that are odd
+    except (
+        jwt.PyJWTError,
+        TypeError,
+        ValueError,
+    ) as error:  # the last two: raised by the library for unusual keys and texts
         message = next((text for kind, text in _MESSAGES.items() if isinstance(error, kind)), "cannot be read")
         raise InvalidIdToken(f"The provider's identity token {message}.") from error
     audience = claims["aud"]
@@ -94,5 +98,5 @@ def verified_claims(token: object, keys: Mapping[str, Any], expected: Expected) 
         raise InvalidIdToken("The provider's identity token belongs to another sign-in than this one.")
     subject = claims["sub"]
     if not isinstance(subject, str) or not 0 < len(subject) <= SUBJECT_LENGTH or is_unstorable(subject):
-        raise InvalidIdToken("The provider's identity token names nobody (its claim sub is empty or too long).")
+        raise InvalidIdToken("The provider's identity token has no valid subject (claim sub is empty or too long).")
     return claims

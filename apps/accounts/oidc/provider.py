@@ -1,4 +1,4 @@
-"""Sign-in by OpenID Connect: the library's flow, with what the standard asks for and the library leaves out.
+"""Sign-in by OpenID Connect: the library's flow, with checks that the standard requires and the library lacks.
 
 allauth keeps the state in the session, does PKCE and trades the code. Left to itself it sends no nonce, does not check the
 signature of an ID token that it fetched itself, takes a person's facts from the userinfo endpoint without comparing whose
@@ -46,7 +46,7 @@ _KEPT = ("email", "name", "preferred_username")  # of a person's facts: enough t
 
 
 def configured_app() -> SocialApp:
-    """Return the provider of the environment. Links are bound to its issuer: another provider's `sub` is another person."""
+    """Return the provider of the environment. Links are bound to its issuer, because a `sub` is unique only there."""
     oidc = settings.ENVIRONMENT.oidc
     if not oidc.is_enabled:
         raise SocialApp.DoesNotExist
@@ -61,7 +61,7 @@ def configured_app() -> SocialApp:
 
 
 class CarefulSession(requests.Session):
-    """Asks the provider: a few seconds, never sent on elsewhere with the client secret, at most 1 MiB of answer."""
+    """Sends requests to the provider: short timeout, no redirects, responses of at most 1 MiB."""
 
     def request(self, method: str | bytes, url: str | bytes, *args: Any, **kwargs: Any) -> requests.Response:
         kwargs.update(timeout=TIMEOUT_S, allow_redirects=False, stream=True)
@@ -81,26 +81,26 @@ def _fetch_json(url: str, **headers: str) -> dict[str, Any]:
     try:
         with CarefulSession() as session:
             response = session.get(url, headers={"Accept": "application/json", **headers})
-        answer = response.json() if response.status_code == 200 else None
+        document = response.json() if response.status_code == 200 else None
     except requests.RequestException as error:
-        log.warning("The identity provider does not answer at %s: %s", url, error)
-        raise InvalidIdToken("The provider does not answer.") from error
-    if not isinstance(answer, dict):
-        log.warning("The identity provider answers %s at %s, not a JSON object", response.status_code, url)
-        raise InvalidIdToken("The provider does not answer as one.")
-    return answer
+        log.warning("The identity provider is not reachable at %s: %s", url, error)
+        raise InvalidIdToken("The identity provider is not reachable.") from error
+    if not isinstance(document, dict):
+        log.warning("The identity provider returned %s at %s, not a JSON object", response.status_code, url)
+        raise InvalidIdToken("The response of the identity provider is invalid.")
+    return document
 
 
 def _checked_config(config: dict[str, Any], issuer: str) -> dict[str, Any]:
-    """Return a discovery document that is the issuer's own and names endpoints as safe as the issuer's address."""
+    """Return the discovery document. It must be that of the issuer, with endpoints as secure as the issuer's URL."""
     if str(config.get("issuer", "")).rstrip("/") != issuer.rstrip("/"):
-        raise InvalidIdToken("The provider gives another issuer than the one set in LABCARBON_OIDC_ISSUER.")
+        raise InvalidIdToken("The issuer of the provider differs from LABCARBON_OIDC_ISSUER.")
     for name in ("authorization_endpoint", "token_endpoint", "jwks_uri", "userinfo_endpoint"):
         address = urlsplit(str(config.get(name, "")))
         if name == "userinfo_endpoint" and name not in config:
             continue
         if not address.hostname or address.scheme not in {"https", urlsplit(issuer).scheme}:
-            raise InvalidIdToken(f"The provider's {name} is no https:// address.")
+            raise InvalidIdToken(f"The provider's {name} is not an https:// URL.")
     return config
 
 
@@ -121,23 +121,23 @@ class StrictOidc(OpenIDConnectOAuth2Adapter):
 
     @property
     def basic_auth(self) -> bool:
-        """Whether the client secret goes into a header: what a provider that says nothing expects."""
+        """Whether the client secret is sent in a header, which is the default of the standard."""
         methods = self.openid_config.get("token_endpoint_auth_methods_supported", ["client_secret_basic"])
         return "client_secret_basic" in methods and "client_secret_post" not in methods
 
     def get_callback_url(self, request: HttpRequest, app: SocialApp) -> str:
-        """Return our address as the provider knows it; the Host header has no say in it."""
+        """Return the callback URL registered with the provider, independent of the Host header."""
         return str(settings.SITE_URL) + reverse("oidc_callback")
 
     def get_access_token_data(
         self, request: HttpRequest, app: SocialApp, client: OAuth2Client, pkce_code_verifier: str | None = None
     ) -> dict[str, Any]:
-        """Trade the code; what the provider says of its failure stays out of pages and logs."""
+        """Exchange the code for tokens. Error details of the provider are kept out of pages and logs."""
         try:
             answer = super().get_access_token_data(request, app, client, pkce_code_verifier)
             return {"access_token": str(answer["access_token"]), "id_token": answer.get("id_token")}
         except (OAuth2Error, requests.RequestException, KeyError, TypeError, ValueError, AttributeError) as error:
-            raise InvalidIdToken("The provider did not take the code: it was used before, or is too old.") from error
+            raise InvalidIdToken("The provider rejected the code: it was already used or has expired.") from error
 
     def complete_login(self, request: HttpRequest, app: SocialApp, token: SocialToken, **kwargs: Any) -> SocialLogin:
         config = self.openid_config
@@ -147,7 +147,7 @@ class StrictOidc(OpenIDConnectOAuth2Adapter):
         if not {"email", "email_verified"} <= claims.keys() and "userinfo_endpoint" in config:
             facts = _fetch_json(config["userinfo_endpoint"], Authorization=f"Bearer {token.token}")
             if facts.get("sub") != claims["sub"]:
-                raise InvalidIdToken("The provider's userinfo is about somebody else.")
+                raise InvalidIdToken("The userinfo of the provider belongs to another person.")
         return self.get_provider().sociallogin_from_response(request, facts)
 
 
@@ -161,7 +161,7 @@ class StrictProvider(OpenIDConnectProvider):
         return reverse("oidc_login")
 
     def get_redirect_from_request_kwargs(self, request: HttpRequest) -> dict[str, Any]:
-        """Return where to go on to and a fresh nonce; nothing else of the address reaches the provider."""
+        """Return the next URL and a new nonce. Other query parameters are not sent to the provider."""
         redirect_options = Provider.get_redirect_from_request_kwargs(self, request)
         process = AuthProcess.CONNECT if redirect_options.pop("process") == AuthProcess.CONNECT else AuthProcess.LOGIN
         nonce = secrets.token_urlsafe(32)
@@ -178,7 +178,7 @@ class StrictProvider(OpenIDConnectProvider):
         return {name: value for name, value in fields.items() if isinstance(value, str)}
 
     def extract_email_addresses(self, data: Mapping[str, Any]) -> list[EmailAddress]:
-        """Return the mail address; verified is true or (as some providers write it) the text "true", nothing else."""
+        """Return the e-mail address. Verified is true or (with some providers) the text "true", nothing else."""
         mail, verified = data.get("email"), data.get("email_verified")
         if not isinstance(mail, str):
             return []
@@ -194,10 +194,12 @@ class _Callback(OAuth2CallbackView):
 
 @never_cache
 def login(request: HttpRequest) -> HttpResponse:
-    """Ask (GET), or go to the provider (POST): by a page that goes on, since our policy lets no form lead off this site."""
-    busy: HttpResponse | None = ratelimit.consume_or_429(request, action="login")  # each press asks the provider something
-    if busy is not None:
-        return busy
+    """Confirm (GET) or start the sign-in (POST). A page redirects to the provider: the CSP permits no form to."""
+    limited: HttpResponse | None = ratelimit.consume_or_429(
+        request, action="login"
+    )  # each attempt sends a request to the provider
+    if limited is not None:
+        return limited
     try:
         response: HttpResponse = OAuth2LoginView.adapter_view(StrictOidc)(request)
     except SocialApp.DoesNotExist:
@@ -212,7 +214,7 @@ def login(request: HttpRequest) -> HttpResponse:
 
 @never_cache
 def callback(request: HttpRequest) -> HttpResponse:
-    """Take what the provider sent back."""
+    """Handle the redirect back from the provider."""
     try:
         response: HttpResponse = _Callback.adapter_view(StrictOidc)(request)
     except SocialApp.DoesNotExist:
@@ -223,7 +225,7 @@ def callback(request: HttpRequest) -> HttpResponse:
 @require_POST
 @login_required
 def unlink(request: HttpRequest) -> HttpResponse:
-    """Forget the person's identity at the provider, unless it is the only way in that they have."""
+    """Unlink the identity at the provider, unless the person has no other sign-in method."""
     person = cast("User", request.user)
     links = SocialAccount.objects.filter(user=person)
     if not links.exists():
@@ -231,9 +233,7 @@ def unlink(request: HttpRequest) -> HttpResponse:
     raise_if_reauthentication_required(request, app="allauth.socialaccount")
     if person.has_usable_password():
         links.delete()
-        messages.success(request, "The link is gone. Sign in with your password from now on.")
+        messages.success(request, "Account unlinked. Sign in with your password from now on.")
     else:
-        messages.error(
-            request, "Nothing was changed: without a password this link is your only way in. Set a password first."
-        )
+        messages.error(request, "Not unlinked: without a password this is your only sign-in method. Set a password first.")
     return HttpResponseRedirect(reverse("mfa_index"))

@@ -1,6 +1,6 @@
-"""Invitations: an offer to join a lab in a role, taken up once, by its link or by a verified e-mail address.
+"""Invitations to join a lab in a role, accepted once, by link or by a verified e-mail address.
 
-No mail is sent: whoever invites hands the link over. An offer holds only while whoever made it may still make it.
+LabCarbon sends no e-mail for them. An invitation is valid only while its author is still permitted to make it.
 """
 
 from django.db import IntegrityError, transaction
@@ -18,28 +18,34 @@ LIFE_US = 14 * 24 * 60 * MINUTE_US
 
 
 def normalise_email(text: str) -> str:
-    """Return an address as it is compared: without spaces around it, in lower case."""
+    """Return an address for comparison: without surrounding spaces, in lower case."""
     return text.strip().lower()
 
 
 def _checked_email(text: str) -> str:
     email = normalise_email(replace_unstorable(text))
     if email and (len(email) > 254 or email.count("@") != 1 or email[0] == "@" or email[-1] == "@" or " " in email):
-        raise InvalidInput(f"{text[:60]!r} is no e-mail address.", field="email", hint="Write ada@example.org, or nothing.")
+        raise InvalidInput(
+            f"{text[:60]!r} is not an e-mail address.",
+            field="email",
+            hint="Enter an address such as ada@example.org, or leave the field empty.",
+        )
     return email
 
 
 @transaction.atomic
 def invite(*, lab: Lab, role: str, by: User, now: int, email: str = "", note: str = "") -> tuple[Invitation, str]:
-    """Offer a role in the lab for 14 days; return the invitation and its one-time code, which is shown this once."""
+    """Create an invitation for 14 days. Return it and its one-time code, which is not stored."""
     own = Membership.objects.filter(lab=lab, user=by).values_list("role", flat=True).first()
     if not MAY_GRANT.get(own or "", ()):
-        raise Forbidden("Your role does not invite people.", hint="Ask a PI or an admin of your lab.")
+        raise Forbidden("Your role does not permit invitations.", hint="Ask a PI or an admin of your lab.")
     if role not in Role.values:
         raise InvalidInput(f"{role[:40]!r} is not a role.", field="role", hint=f"Use one of {', '.join(Role.values)}.")
     if role not in MAY_GRANT[own or ""]:
-        mine = " or ".join(MAY_GRANT[own or ""])
-        raise Forbidden(f"Your role may invite a {mine}, not a {role}.", field="role", hint="Ask an admin of your lab.")
+        permitted = " or ".join(MAY_GRANT[own or ""])
+        raise Forbidden(
+            f"Your role permits invitations as {permitted}, not as {role}.", field="role", hint="Ask an admin of your lab."
+        )
     code, digest = new_code()
     invitation = Invitation.objects.create(
         lab=lab,
@@ -59,19 +65,19 @@ def invite(*, lab: Lab, role: str, by: User, now: int, email: str = "", note: st
 
 
 def open_invitations(now: int) -> QuerySet[Invitation]:
-    """Return the invitations that were neither taken up nor revoked nor expired."""
+    """Return invitations that are not accepted, revoked or expired."""
     return Invitation.objects.filter(accepted_us__isnull=True, revoked_us__isnull=True, expires_us__gt=now)
 
 
 def _is_valid(invitation: Invitation) -> bool:
-    """Return whether whoever made the invitation may still make it."""
-    maker = Membership.objects.filter(lab=invitation.lab, user=invitation.by, user__is_active=True)
-    role = maker.values_list("role", flat=True).first()
+    """Return whether the author of the invitation is still permitted to make it."""
+    author = Membership.objects.filter(lab=invitation.lab, user=invitation.by, user__is_active=True)
+    role = author.values_list("role", flat=True).first()
     return invitation.role in MAY_GRANT.get(role or "", ())
 
 
 def invitation_by_code(code: str, now: int) -> Invitation:
-    """Return the open invitation of a code. Wrong, used, expired and revoked get one same answer."""
+    """Return the open invitation of a code. Wrong, used, expired and revoked codes get the same error."""
     invitation = open_invitations(now).select_related("lab", "by").filter(digest__in=code_digests(code)).first()
     if invitation is None or not _is_valid(invitation):
         raise _invalid_invitation_error()
@@ -80,15 +86,15 @@ def invitation_by_code(code: str, now: int) -> Invitation:
 
 def _invalid_invitation_error() -> InvalidInput:
     return InvalidInput(
-        "This invitation is wrong, used, expired or revoked.",
+        "This invitation is not valid: its code is wrong, used, expired or revoked.",
         field="code",
-        hint=f"Ask whoever sent it for a new one. If you joined already, sign in at {reverse('account_login')}.",
+        hint=f"Ask the sender for a new invitation. If you already joined, sign in at {reverse('account_login')}.",
         code="bad_invitation",
     )
 
 
 def _add_member(invitation: Invitation, user: User, now: int) -> Membership | None:
-    """Use up the invitation and make the membership, or return None if somebody was first."""
+    """Accept the invitation and create the membership. Return None if it was already accepted."""
     audit.hold(invitation.lab)
     if open_invitations(now).filter(pk=invitation.pk).update(accepted_us=now, accepted_by=user) == 0:
         return None
@@ -105,14 +111,14 @@ def _add_member(invitation: Invitation, user: User, now: int) -> Membership | No
 
 def _already_member_error(lab: Lab) -> Conflict:
     return Conflict(
-        f"You are a member of {lab.name} already; the invitation is not used up.",
-        hint="It is meant for somebody else. To get another role, ask an admin of the lab.",
+        f"You are already a member of {lab.name}. The invitation remains open.",
+        hint="Pass it on to the person it is for. To get another role, ask an admin of the lab.",
     )
 
 
 @transaction.atomic
 def accept_invitation(*, code: str, user: User, now: int) -> Membership:
-    """Join the lab of a code. Two at once: one wins, the other hears what a used code hears."""
+    """Join the lab of a code. Of two concurrent calls one succeeds; the other gets the error of a used code."""
     invitation = invitation_by_code(code, now)
     if Membership.objects.filter(lab=invitation.lab, user=user).exists():
         raise _already_member_error(invitation.lab)
@@ -123,7 +129,7 @@ def accept_invitation(*, code: str, user: User, now: int) -> Membership:
 
 
 def invitations_for_email(email: str, *, now: int) -> list[Invitation]:
-    """Return the open invitations to an address, in any spelling of its letters; none for ''."""
+    """Return the open invitations to an address, in upper or lower case. None for ''."""
     address = normalise_email(email)
     if not address or is_unstorable(address):
         return []
@@ -133,30 +139,30 @@ def invitations_for_email(email: str, *, now: int) -> list[Invitation]:
 
 @transaction.atomic
 def accept_by_email(*, user: User, verified_email: str, now: int) -> list[Membership]:
-    """Join every lab that invited an address which the caller has VERIFIED to be the person's own.
+    """Join every lab that invited ``verified_email``. The caller must have verified that the person owns the address.
 
-    Labs the person is in already are passed over. Several invitations of one lab: the first is used, the others stay.
+    Labs of which the person is a member are skipped. Of several invitations of one lab the first is used.
     """
     joined: list[Membership] = []
-    mine = set(Membership.objects.filter(user=user).values_list("lab_id", flat=True))
+    own_lab_ids = set(Membership.objects.filter(user=user).values_list("lab_id", flat=True))
     for invitation in invitations_for_email(verified_email, now=now):
-        if invitation.lab_id not in mine and (membership := _add_member(invitation, user, now)) is not None:
+        if invitation.lab_id not in own_lab_ids and (membership := _add_member(invitation, user, now)) is not None:
             joined.append(membership)
-            mine.add(invitation.lab_id)
+            own_lab_ids.add(invitation.lab_id)
     return joined
 
 
 @transaction.atomic
 def revoke_invitation(*, lab: Lab, pk: int, by: User, now: int) -> None:
-    """End an open invitation of the lab, by somebody who could have made it."""
+    """Revoke an open invitation of the lab, by a person who is permitted to make it."""
     invitation = Invitation.objects.filter(lab=lab, pk=pk).first()
     if invitation is None:
-        raise NotFound("There is no such invitation in your lab.", hint=f"See {reverse('people')} for those there are.")
+        raise NotFound("No such invitation in your lab.", hint=f"Open invitations are listed at {reverse('people')}.")
     own = Membership.objects.filter(lab=lab, user=by).values_list("role", flat=True).first()
     if invitation.role not in MAY_GRANT.get(own or "", ()):
-        raise Forbidden("Your role does not revoke this invitation.", hint="Ask an admin of your lab.")
+        raise Forbidden("Your role does not permit revoking this invitation.", hint="Ask an admin of your lab.")
     audit.hold(lab)
     if open_invitations(now).filter(pk=pk).update(revoked_us=now) == 0:
-        raise Conflict("This invitation is not open any more.", hint=f"See {reverse('people')} for those that are.")
+        raise Conflict("This invitation is no longer open.", hint=f"Open invitations are listed at {reverse('people')}.")
     details = {"role": invitation.role, "email": invitation.email}
     audit.record(lab=lab, by=by, action=Act.INVITATION_REVOKED, subject=f"invitation {pk}", details=details, now=now)

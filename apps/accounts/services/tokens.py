@@ -1,4 +1,4 @@
-"""Writes of tokens that people name and end themselves: their own, and those of services."""
+"""Writes of tokens that people name and revoke themselves: their own, and those of services."""
 
 from collections.abc import Iterable
 
@@ -28,13 +28,15 @@ def _checked_scopes(scopes: Iterable[str], role: str) -> tuple[str, ...]:
     unknown = sorted(requested_scopes - set(Scope.values))
     if unknown:
         known = ", ".join(SCOPES_OF_ROLE[role])
-        raise InvalidInput(f"{unknown[0][:40]!r} is not a right.", field="scopes", hint=f"Choose from {known}.")
+        raise InvalidInput(f"{unknown[0][:40]!r} is not a permission.", field="scopes", hint=f"Choose from {known}.")
     if not requested_scopes:
-        raise InvalidInput("A token needs at least one right.", field="scopes", hint="Choose what it may do.")
+        raise InvalidInput("The token has no permission.", field="scopes", hint="Choose at least one permission.")
     excess_scopes = sorted(requested_scopes - set(SCOPES_OF_ROLE[role]))
     if excess_scopes:
-        hint = f"A token does at most what you may do here: {', '.join(SCOPES_OF_ROLE[role])}."
-        raise Forbidden(f"Your role {role!r} does not give the right {excess_scopes[0]!r}.", field="scopes", hint=hint)
+        hint = f"A token has at most your own permissions: {', '.join(SCOPES_OF_ROLE[role])}."
+        raise Forbidden(
+            f"Your role ({role}) does not include the permission {excess_scopes[0]!r}.", field="scopes", hint=hint
+        )
     return tuple(scope for scope in Scope.values if scope in requested_scopes)
 
 
@@ -42,46 +44,48 @@ def _checked_scopes(scopes: Iterable[str], role: str) -> tuple[str, ...]:
 def create_token(
     *, lab: Lab, kind: TokenKind, name: str, scopes: Iterable[str], expires_us: int | None, by: User, now: int
 ) -> tuple[Token, str]:
-    """Make a named token for oneself or, as an admin, for a service; return it and its text, shown this once.
+    """Create a named token for oneself or, as an admin, for a service. Return it and its text, which is not stored.
 
-    A service's token belongs to nobody and never does more than its maker's present role allows; it ends when they leave.
+    A service token has no owner and at most the permissions of its creator's current role. It expires when they leave.
     """
     role = _role(lab, by)
     if kind == TokenKind.SERVICE and role != Role.ADMIN:
-        raise Forbidden("Only an admin of the lab makes tokens for services.", hint="Ask an admin of your lab.")
+        raise Forbidden("Only an admin of the lab can create service tokens.", hint="Ask an admin of your lab.")
     if kind not in {TokenKind.USER, TokenKind.SERVICE}:
         raise InvalidInput("A node gets its token by enrolment.", field="kind", hint=f"Open {reverse('node-enrol')}.")
-    called = replace_unstorable(name).strip()
-    if not called or len(called) > 100:
+    checked_name = replace_unstorable(name).strip()
+    if not checked_name or len(checked_name) > 100:
         raise InvalidInput(
-            "A token needs a name of at most 100 characters.", field="name", hint="Say where it is used, as: sweep server."
+            "A token needs a name of at most 100 characters.",
+            field="name",
+            hint="Enter where it is used, e.g. sweep server.",
         )
     if expires_us is not None and expires_us <= now:
-        raise InvalidInput("The token would be over already.", field="expires", hint="Choose a later end.")
+        raise InvalidInput("The expiry is in the past.", field="expires", hint="Choose a later expiry.")
     owner = by if kind == TokenKind.USER else None
     token, text = new_token(
         kind=kind,
         lab=lab,
         scopes=_checked_scopes(scopes, role),
         now=now,
-        name=called,
+        name=checked_name,
         user=owner,
         made_by=by,
         expires_us=expires_us,
     )
-    details = {"kind": str(kind), "name": called, "scopes": token.scopes, "expires_us": expires_us}
+    details = {"kind": str(kind), "name": checked_name, "scopes": token.scopes, "expires_us": expires_us}
     audit.record(lab=lab, by=by, action=Act.TOKEN_CREATED, subject=token.public_id, details=details, now=now)
     return token, text
 
 
 @transaction.atomic
 def revoke_token(*, lab: Lab, public_id: str, by: User, now: int) -> Token:
-    """End a token: one's own, or as an admin any of the lab's. Others' tokens are not told from missing ones."""
+    """Revoke a token: one's own, or as an admin any of the lab. Tokens of others and missing ones get the same error."""
     token = tokens_of(lab, by, _role(lab, by)).filter(public_id=public_id).first()
     if token is None:
-        raise NotFound("There is no such token of yours in your lab.", hint=f"See {reverse('tokens')} for those there are.")
+        raise NotFound("No such token in your lab.", hint=f"Your tokens are listed at {reverse('tokens')}.")
     if Token.objects.filter(pk=token.pk, revoked_us__isnull=True).update(revoked_us=now) == 0:
-        raise Conflict("This token has ended already.", hint=f"See {reverse('tokens')} for those that are in use.")
+        raise Conflict("This token is already revoked.", hint=f"Active tokens are listed at {reverse('tokens')}.")
     details = {"kind": token.kind, "name": token.name, "owner": token.user.get_username() if token.user else ""}
     audit.record(lab=lab, by=by, action=Act.TOKEN_REVOKED, subject=public_id, details=details, now=now)
     transaction.on_commit(forget_tokens)

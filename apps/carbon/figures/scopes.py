@@ -21,7 +21,7 @@ OWN, INSIDE, OUTSIDE, CLOUD = "own", "inside_boundary", "outside_boundary", "clo
 CONTROLS = (OWN, INSIDE, OUTSIDE, CLOUD)
 GHG_PROTOCOL, LESSON = "ghg_protocol", "lesson"
 PROFILES = (GHG_PROTOCOL, LESSON)
-PROFILE_NAMES = {GHG_PROTOCOL: "GHG Protocol", LESSON: "Lesson"}
+PROFILE_NAMES = {GHG_PROTOCOL: "GHG Protocol", LESSON: "Course scheme"}
 # What may be asked of each profile: "3" holds all of its categories.
 SCOPES = {GHG_PROTOCOL: ("2", "3", "3.1", "3.2", "3.3", "3.5"), LESSON: ("2", "3")}
 SCOPE_NAMES = {

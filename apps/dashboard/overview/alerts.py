@@ -1,4 +1,4 @@
-"""What needs a person: what no program can mend, each with the page or command that does."""
+"""Alerts of the overview: problems that need a decision or a repair, each with the page or command for it."""
 
 from dataclasses import dataclass
 
@@ -15,11 +15,11 @@ from apps.ingest.selectors import quarantined
 from apps.trackers import registry
 
 REASONS = {
-    "conflict": "other content under a key that is taken",
-    "clock": "the clock of the machine cannot be trusted",
-    "future": "measured later than now, by the clock of the machine",
+    "conflict": "different content under an existing key",
+    "clock": "unreliable clock of the node",
+    "future": "time stamp in the future",
     "impossible": "more energy than the device can draw",
-    "overlap": "over time that is measured already",
+    "overlap": "overlap with time that is already measured",
 }
 _MAX_LISTED = 5
 DOCTOR = "labcarbon-collect doctor"
@@ -27,12 +27,13 @@ DOCTOR = "labcarbon-collect doctor"
 
 @dataclass(frozen=True)
 class Alert:
-    """One thing to do. ``fig`` stands before the title, ``command`` after the text."""
+    """A problem with its action. Pages show ``quantity`` before the title and ``command`` after the text."""
 
     title: str
     text: str
     href: str
     action: str
+    kind: str
     quantity: Quantity | None = None
     command: str = ""
 
@@ -43,50 +44,61 @@ def _node_alerts(lab: Lab, now: int) -> list[Alert]:
     alerts = [_silent_node_alert(node, now) for node in silent[:_MAX_LISTED]]
     if len(silent) > _MAX_LISTED:
         alerts.append(
-            Alert("More nodes are silent", "All of them are listed with their last push.", reverse("nodes"), "Nodes")
+            Alert(
+                "More silent nodes",
+                "The list of nodes shows the last upload of each.",
+                reverse("nodes"),
+                "Show nodes",
+                "silent",
+            )
         )
     return alerts
 
 
 def _silent_node_alert(node: Node, now: int) -> Alert:
     if node.last_push_us is None:
-        text = "It was enrolled and has not pushed yet. On that machine:"
-        return Alert(f"{node.hostname} never sent anything", text, reverse("node", args=[node.uuid]), "Mend", command=DOCTOR)
-    title = f"{node.hostname} has been silent for {duration(now - node.last_push_us)}"
-    text = "What it used since then is unknown until it pushes again. On that machine:"
-    return Alert(title, text, reverse("node", args=[node.uuid]), "Mend", command=DOCTOR)
+        title = f"{node.hostname} has not uploaded yet"
+        text = "The node is enrolled but has sent no data. Find the cause on the node with"
+    else:
+        title = f"{node.hostname} has been silent for {duration(now - node.last_push_us)}"
+        text = "Energy since the last upload is unknown. Find the cause on the node with"
+    return Alert(title, text, reverse("node", args=[node.uuid]), "Show node", "silent", command=DOCTOR)
 
 
 def alerts_of(lab: Lab, charges: list[Charge], now: int) -> list[Alert]:
-    """Return what needs a person, most pressing first. Five queries."""
+    """Return the alerts of a lab, most urgent first. Five queries."""
     alerts = [
         Alert(
-            f"No grid zone is chosen for {site.name}",
-            "Its energy is counted, its carbon is not known.",
+            f"No grid zone for {site.name}",
+            "Energy of the site is counted. Its emissions are unknown until you choose a zone.",
             reverse("site", args=[site.pk]),
-            "Choose",
+            "Choose zone",
+            "zone",
         )
         for site in sites_without_zone(lab).exclude(kind="declared").order_by("name")[:_MAX_LISTED]
     ]
     alerts += _node_alerts(lab, now)
     alerts += [
-        Alert(problem.title, problem.text, reverse(problem.page.url_name, args=problem.page.args), "See")
-        for problem in registry.problems(lab)
+        Alert(
+            problem.title, problem.text, reverse(problem.page.url_name, args=problem.page.args), "Show details", "tracker"
+        )
+        for problem in registry.problems(lab)[:_MAX_LISTED]
     ]
     for charge in charges:
         if charge.key == "~unattributed" and charge.figure.energy_mj:
-            text = "Claim what is past; a rule for a user, an account or a machine decides what comes."
+            text = "Claim past energy, or add a rule for a user, an account or a node to attribute future energy."
             energy = quantity(charge.query.replace(metric="energy_mj"), charge.figure)
-            alerts.append(Alert("used, and no project known", text, charge.href, "Claim", energy))
+            alerts.append(Alert("not attributed to a project", text, charge.href, "Claim energy", "unattributed", energy))
     for reason, (windows, _) in sorted(quarantined(lab).items()):
-        text = f"Kept, and not counted: {REASONS.get(reason, reason)}."
-        alerts.append(Alert(f"{windows} windows were set aside", text, f"{reverse('nodes')}#set-aside", "See"))
+        text = f"They are stored but not counted. Reason: {REASONS.get(reason, reason)}."
+        title = f"{windows} quarantined window{'' if windows == 1 else 's'}"
+        alerts.append(Alert(title, text, f"{reverse('nodes')}#quarantined", "Show windows", "quarantined"))
     unknown_overhead = list(measured_nodes(lab).filter(static_power_mw__isnull=True, virtual=False)[: _MAX_LISTED + 1])
     if unknown_overhead:
         names = ", ".join(node.hostname for node in unknown_overhead[:_MAX_LISTED]) + (
             " …" if len(unknown_overhead) > _MAX_LISTED else ""
         )
-        text = "Fans, boards, disks and losses of the power supply are in no figure until somebody says what they draw."
-        href = f"{reverse('node', args=[unknown_overhead[0].uuid])}#rest"
-        alerts.append(Alert(f"The rest of the node is unknown for {names}", text, href, "Say"))
+        text = "Figures exclude fans, boards, disks and power supply losses until you enter the power they draw."
+        href = f"{reverse('node', args=[unknown_overhead[0].uuid])}#overhead"
+        alerts.append(Alert(f"Node overhead unknown for {names}", text, href, "Enter power", "overhead"))
     return alerts

@@ -1,4 +1,4 @@
-"""Energy over time and by who is charged: shared by the Overview and a project's page, so that they never differ."""
+"""Energy over time and by charge, shared by the overview and the project pages."""
 
 from collections import defaultdict
 from dataclasses import dataclass
@@ -19,16 +19,16 @@ from apps.dashboard.periods import Bucket, Period
 from apps.ingest.choices import EnergyQuality
 
 SPECIAL = {
-    "~idle": ("Idle", "s-idle", "on, and nobody using it"),
-    "~unattributed": ("Nobody claimed", "s-unattributed", "used, no project known"),
-    "~overhead": ("Rest of the node", "s-overhead", "all that has no meter"),
+    "~idle": ("Idle", "s-idle", "on but not used"),
+    "~unattributed": ("Unattributed", "s-unattributed", "used without a known project"),
+    "~overhead": ("Node overhead", "s-overhead", "node energy outside device meters"),
 }
 COLOURS = ("s1", "s2", "s3", "s4", "s5", "s6")
 
 
 @dataclass(frozen=True)
 class Charge:
-    """Who is charged: a project, or one of the three that are nobody's."""
+    """A receiver of energy: a project, idle, unattributed, or node overhead."""
 
     key: str
     name: str
@@ -41,8 +41,7 @@ class Charge:
 
 @dataclass(frozen=True)
 class Use:
-    """The ledger of a subject over a period: by hour (or the first of a day), charge and quality; everything shown is a sum
-    of these."""
+    """The ledger of a subject over a period, by hour (or first hour of a day), charge and quality."""
 
     query: FigureQuery
     parts: dict[tuple[int, str, int], Figure]
@@ -65,12 +64,12 @@ class Use:
 
 
 def use_of(lab: Lab, query: FigureQuery, time_group: str = "hour") -> Use:
-    """Return the use behind ``query``, by hour or by ``Period.stretch``. One query."""
+    """Return the use behind ``query``, by hour or by ``Period.time_group``. One query."""
     return Use(query, figures_by(lab, query, [time_group, "charge", "quality"]))
 
 
 def priced_use(lab: Lab, query: FigureQuery, time_group: str) -> tuple[Use, Pricing]:
-    """Return the use behind ``query`` and what priced its emissions, from one pass over the ledger. Two queries."""
+    """Return the use behind ``query`` and the factors of its emissions, from one pass over the ledger. Two queries."""
     figures = figures_by(lab, query, [time_group, *PRICING_GROUPS])
     by_use: dict[tuple[int, str, int], list[Figure]] = defaultdict(list)
     by_price: dict[tuple[Any, ...], list[Figure]] = defaultdict(list)
@@ -97,7 +96,7 @@ def charge_query(query: FigureQuery, key: str) -> FigureQuery:
 
 
 def charges(lab: Lab, use: Use, period: Period) -> list[Charge]:
-    """Return who is charged, projects by energy, then what is nobody's. Projects that used nothing are left out."""
+    """Return projects by energy, then energy without a project. Projects without energy are left out."""
     names = dict(lab.projects.values_list("slug", "name"))
     by_charge = use.by_charge()
     projects = sorted(
@@ -118,7 +117,7 @@ def charges(lab: Lab, use: Use, period: Period) -> list[Charge]:
 
 @dataclass(frozen=True)
 class DataTableRow:
-    """A line of a chart's table twin."""
+    """A row of a chart's data table."""
 
     label: str
     cells: list[Quantity | None]
@@ -127,7 +126,7 @@ class DataTableRow:
 
 @dataclass(frozen=True)
 class DataTable:
-    """The table twin of a stacked chart: every bar as a figure."""
+    """The data table of a stacked chart: every bar as a figure."""
 
     headings: list[str]
     unit: Unit
@@ -151,7 +150,7 @@ def in_buckets(use: Use, buckets: list[Bucket]) -> dict[tuple[int, str, str], Fi
 
 
 def unknown_shares(lab: Lab, period: Period, times: list[DeviceTime], now: int) -> list[float | None]:
-    """Return per bucket the share of expected device time without data (None: nothing was expected). One query."""
+    """Return per bucket the share of expected device time without data (None: no data expected). One query."""
     buckets = period.buckets()
     hours = (covered_by_hour if period.time_group == "hour" else covered_by_day)(lab, period.from_hour, period.to_hour)
     shares: list[float | None] = []
@@ -198,7 +197,7 @@ def chart_unit(cells: dict[tuple[int, str, str], Figure], buckets: list[Bucket])
 
 
 def use_data_table(use: Use, listed: list[Charge], period: Period, unknown: list[float | None]) -> DataTable:
-    """Return the table twin: a row per bucket, a column per charge, and the sum."""
+    """Return the data table: a row per bucket, a column per charge, and the total."""
     buckets = period.buckets()
     cells = in_buckets(use, buckets)
     unit = chart_unit(cells, buckets)
@@ -222,13 +221,13 @@ def use_data_table(use: Use, listed: list[Charge], period: Period, unknown: list
 
 
 def chart_summary(use: Use, listed: list[Charge], period: Period) -> str:
-    """Return what the chart shows in one sentence."""
+    """Return a summary of the chart in one sentence."""
     if not listed:
-        return "Nothing was measured in this period."
+        return "No energy was measured in this period."
     top = max(listed, key=lambda charge: charge.figure.energy_mj)
     unit = unit_for("energy_mj", [use.whole.energy_mj])
     grain = {"hour": "Hourly", "day": "Daily", "week": "Weekly"}[period.grain]
     return (
-        f"{grain} energy, {period.label}: {format_value(use.whole.energy_mj, unit)} {unit.name} in all, "
-        f"most of it {top.name} ({format_value(top.figure.energy_mj, unit)} {unit.name})."
+        f"{grain} energy, {period.label}: {format_value(use.whole.energy_mj, unit)} {unit.name} in total, "
+        f"mostly {top.name} ({format_value(top.figure.energy_mj, unit)} {unit.name})."
     )

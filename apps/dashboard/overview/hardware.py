@@ -1,4 +1,4 @@
-"""Hardware beside use: what a lab or a project caused by both, by who is charged, and over time."""
+"""Emissions of use and hardware of a lab or a project, by charge and over time."""
 
 from collections import defaultdict
 from dataclasses import dataclass
@@ -22,15 +22,15 @@ from apps.dashboard.periods import Period
 SPECIAL_HARDWARE = {
     "~held": ("Held by the lab", "s-held", "hardware without a meter"),
     "~unmeasured": ("Off or not measured", "s-off", "hardware with a meter"),
-    "~lent": ("Lent outside the projects", "s-held", ""),
-    "~end_of_life": ("End of life, against the estimate", "s-lost", "at disposal"),
+    "~lent": ("Lent outside projects", "s-held", ""),
+    "~end_of_life": ("End-of-life difference", "s-lost", "at disposal"),
     "~written_off": ("Written off", "s-lost", "at disposal"),
 }
 
 
 @dataclass(frozen=True)
 class CombinedEmissions:
-    """What one line caused: by use (None: it used nothing), by hardware (None: it bears nothing), by both."""
+    """Emissions of one row: of use (None: no energy), of hardware (None: none charged), and their total."""
 
     use: Quantity | None
     hardware: Quantity | None
@@ -39,8 +39,8 @@ class CombinedEmissions:
 
 @dataclass(frozen=True)
 class Hardware:
-    """What a lab (or a project) caused by use and hardware; ``cells``: by stretch of time, its number, and charge.
-    ``bought``: the other ledger, never added; None: nothing was bought."""
+    """Emissions of a lab (or a project) by use and hardware. ``cells``: embodied carbon by number of the bucket and charge.
+    ``purchased``: the inventory ledger, reported separately; None: no purchase."""
 
     query: FigureQuery
     cells: dict[tuple[int, str], Embodied]
@@ -48,7 +48,7 @@ class Hardware:
     unit: Unit
     whole: CombinedEmissions
     headline: CombinedEmissions
-    bought: Quantity | None
+    purchased: Quantity | None
     known: str
 
     @cached_property
@@ -60,8 +60,7 @@ class Hardware:
 
 
 def hardware_of(lab: Lab, query: FigureQuery, used: Figure, now: int, period: Period | None = None) -> Hardware | None:
-    """Return the hardware beside a use, by the bars of a chart of ``period`` if there is one; None where the lab has no
-    asset. Four queries."""
+    """Return the hardware of a lab, by the buckets of ``period`` if given; None if the lab has no asset. Four queries."""
     if not lab.assets.exists():
         return None
     allocation = query.replace(metric=ALLOCATION)
@@ -69,8 +68,7 @@ def hardware_of(lab: Lab, query: FigureQuery, used: Figure, now: int, period: Pe
     covered = coverage(lab, allocation, now)
     whole = sum(cells.values(), Embodied())
     unit = unit_for(TOGETHER, [used.emission_ug + whole.embodied_ug], column=True)
-    bought = query.replace(metric=INVENTORY)
-
+    inventory = query.replace(metric=INVENTORY)
     return Hardware(
         query=query,
         cells=cells,
@@ -78,7 +76,7 @@ def hardware_of(lab: Lab, query: FigureQuery, used: Figure, now: int, period: Pe
         unit=unit,
         whole=_combined_emissions(query, used, whole, covered, unit),
         headline=_combined_emissions(query, used, whole, covered, None),
-        bought=entered_quantity(CombinedFigure(bought, hardware=embodied(lab, bought, now), coverage=covered)),
+        purchased=entered_quantity(CombinedFigure(inventory, hardware=embodied(lab, inventory, now), coverage=covered)),
         known=f"{covered.known} of {covered.assets} asset{'' if covered.assets == 1 else 's'} "
         f"{'has' if covered.assets == 1 else 'have'} a known figure",
     )
@@ -87,7 +85,7 @@ def hardware_of(lab: Lab, query: FigureQuery, used: Figure, now: int, period: Pe
 def _combined_emissions(
     query: FigureQuery, used: Figure, charged: Embodied, covered: Coverage | None, unit: Unit | None
 ) -> CombinedEmissions:
-    """Return a line's figures; ``covered`` None: what is not known is told with the sum."""
+    """Return the figures of a row. ``covered`` None: only the total shows its unknown part."""
     emission, hardware = query.replace(metric="emission_ug"), query.replace(metric=ALLOCATION)
     return CombinedEmissions(
         quantity(emission, used, unit),
@@ -97,14 +95,14 @@ def _combined_emissions(
 
 
 def charge_query(query: FigureQuery, key: str) -> FigureQuery:
-    """Return the question of one charge of a lab, the same for use and hardware."""
+    """Return the figure query of one charge of a lab, for use and hardware."""
     if key.startswith("~"):
         return query.replace(consumer=key[1:], project=HIDDEN)
     return query.replace(subject_kind="project", subject_key=key)
 
 
 def combined_emissions(hardware: Hardware, charge: Charge) -> CombinedEmissions:
-    """Return what one charge caused; the lines add up to the whole."""
+    """Return the emissions of one charge. The rows add up to the total."""
     query = charge_query(hardware.query, charge.key)
     charged = hardware.by_charge.get(charge.key)
     line = _combined_emissions(query, charge.figure, charged or Embodied(), None, hardware.unit)
@@ -115,7 +113,7 @@ def combined_emissions(hardware: Hardware, charge: Charge) -> CombinedEmissions:
 
 
 def all_charges(lab: Lab, hardware: Hardware | None, listed: list[Charge], period: Period) -> list[Charge]:
-    """Return who is charged for use or hardware: those of ``listed``, projects with hardware alone, then nobody's."""
+    """Return all charges of use or hardware: projects first (those with hardware only last), then the others."""
     if hardware is None:
         return listed
     listed_keys = {charge.key for charge in listed}
@@ -144,7 +142,7 @@ def _edges(period: Period) -> list[int]:
 
 
 def _unit(hardware: Hardware) -> Unit:
-    """Return the unit that fits the highest bar."""
+    """Return a unit that suits the highest bar."""
     heights: dict[int, int] = defaultdict(int)
     for (place, _), part in hardware.cells.items():
         heights[place] += part.embodied_ug
@@ -156,7 +154,7 @@ def _charges_with_hardware(hardware: Hardware, listed: list[Charge]) -> list[Cha
 
 
 def hardware_chart(hardware: Hardware | None, listed: list[Charge], period: Period) -> Chart | None:
-    """Return the chart of the hardware of ``period`` by project; None where nothing is borne."""
+    """Return the chart of hardware by project, None if no embodied carbon was charged."""
     if hardware is None or not hardware.by_charge:
         return None
     cells, unit = hardware.cells, _unit(hardware)
@@ -171,7 +169,7 @@ def hardware_chart(hardware: Hardware | None, listed: list[Charge], period: Peri
     ]  # fmt: skip
     return stacked(
         name="hardware-by-project",
-        summary=f"Embodied carbon of hardware, {period.label}, most of it {top.name}.",
+        summary=f"Embodied carbon of hardware, {period.label}, mostly {top.name}.",
         labels=[bucket.label for bucket in buckets],
         full_labels=[bucket.full_label for bucket in buckets],
         edges=[iso_hour(hour) for hour in (*(bucket.from_hour for bucket in buckets), buckets[-1].to_hour)],
@@ -182,7 +180,7 @@ def hardware_chart(hardware: Hardware | None, listed: list[Charge], period: Peri
 
 
 def hardware_data_table(hardware: Hardware, listed: list[Charge], period: Period) -> DataTable:
-    """Return the table twin of that chart."""
+    """Return the data table of the hardware chart."""
     cells, unit = hardware.cells, _unit(hardware)
     hardware_charges = _charges_with_hardware(hardware, listed)
     whole = hardware.query.replace(metric=ALLOCATION)
@@ -207,7 +205,7 @@ def hardware_data_table(hardware: Hardware, listed: list[Charge], period: Period
 
 
 def by_kind(lab: Lab, query: FigureQuery, now: int) -> list[tuple[str, Quantity]]:
-    """Return why a subject bears hardware, largest first; the parts add up to its hardware. One query."""
+    """Return the embodied carbon of a subject by reason, largest first. The parts add up to the total. One query."""
     allocation = query.replace(metric=ALLOCATION)
     amounts = {
         kind: part.embodied_ug for (_, kind), part in embodied_in(lab, allocation, allocation.hours, now, by="kind").items()

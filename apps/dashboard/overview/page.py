@@ -1,4 +1,4 @@
-"""The Overview: one sentence, what to trust, what it was, who used it, what needs a person."""
+"""Page object of the overview: headline, coverage, tiles, projects and alerts."""
 
 from dataclasses import dataclass, field
 
@@ -50,8 +50,8 @@ COMPARABLE_IF_UNKNOWN_BELOW = 20  # a twentieth of the device time
 
 
 @dataclass(frozen=True)
-class Trust:
-    """Shares of device time in words and widths, nodes that are silent, the factor used."""
+class CoverageSummary:
+    """Shares of device time as text and widths, the number of silent nodes, and the emission factor."""
 
     measured: str
     estimated: str
@@ -65,7 +65,7 @@ class Trust:
 
 @dataclass(frozen=True)
 class Tile:
-    """One headline figure; ``share`` is it in percent of all energy, ``note`` a plain remark."""
+    """A headline figure. ``share``: percentage of all energy; ``note``: a short remark."""
 
     title: str
     quantity: Quantity
@@ -75,7 +75,7 @@ class Tile:
 
 @dataclass(frozen=True)
 class Row:
-    """A line of the projects table; ``figures`` None: it used nothing, ``caused`` None: the lab has no asset."""
+    """A row of the projects table. ``figures`` None: no energy; ``combined_emissions`` None: the lab has no asset."""
 
     charge: Charge
     figures: EnergyAndEmissions | None
@@ -85,15 +85,15 @@ class Row:
 
 @dataclass(frozen=True)
 class Comparison:
-    """The energy of the period of the same length before, shown as a change: '12 % less than in the 30 days before'."""
+    """The change against the preceding period of the same length: '12 % less than in the 30 days before'."""
 
     quantity: Quantity
-    words: str
+    text: str
 
 
 @dataclass(frozen=True)
 class OverviewPage:
-    """All the Overview shows. ``measured`` is False while nothing ever arrived in this period."""
+    """Content of the overview. ``measured``: whether the period has data."""
 
     period: Period
     since: str
@@ -102,21 +102,21 @@ class OverviewPage:
     headline: EnergyAndEmissions
     range_text: str
     comparison: Comparison | None
-    trust: Trust
+    coverage: CoverageSummary
     tiles: list[Tile]
     units: Units
     rows: list[Row]
     totals: EnergyAndEmissions
     alerts: list[Alert]
     chart: Chart
-    unknown_drawn: bool
+    has_unknown_time: bool
     hardware: Hardware | None
     hardware_chart: Chart | None
     heading: str = field(default="")
 
 
 def overview_page(*, lab: Lab, period: Period, now: int, profile: str = "") -> OverviewPage:
-    """Return the Overview of a period, read by a scope profile ('': the lab's). The number of queries does not depend on
+    """Return the overview of a period in a scope profile ('': that of the lab). The number of queries does not depend on
     the number of rows."""
     use, pricing = priced_use(lab, lab_query(lab, period).replace(profile=profile or lab.profile), period.time_group)
     listed = charges(lab, use, period)
@@ -134,14 +134,14 @@ def overview_page(*, lab: Lab, period: Period, now: int, profile: str = "") -> O
         headline=energy_and_emissions(use.query, whole),
         range_text=pricing.range_text,
         comparison=_comparison(lab, period, whole, times, now),
-        trust=_trust(lab, times, pricing, use.query, now),
+        coverage=_coverage(lab, times, pricing, use.query, now),
         tiles=_tiles(listed, whole, use.query, pricing, hardware),
         units=units,
         rows=[_row(charge, units, whole, hardware) for charge in hardware_charges],
         totals=energy_and_emissions(use.query, whole, units),
         alerts=alerts_of(lab, listed, now),
         chart=use_chart("energy-by-project", use, listed, period, unknown, chart_summary(use, listed, period)),
-        unknown_drawn=any(share is not None and share > 0.005 for share in unknown),
+        has_unknown_time=any(share is not None and share > 0.005 for share in unknown),
         hardware=hardware,
         hardware_chart=hardware_chart(hardware, hardware_charges, period),
         heading=_heading(listed),
@@ -159,14 +159,14 @@ def _row(charge: Charge, units: Units, whole: Figure, hardware: Hardware | None)
 
 
 def overview_data_table(*, lab: Lab, period: Period, now: int) -> DataTable:
-    """Return the table twin of the Overview's chart."""
+    """Return the data table of the energy chart."""
     use = use_of(lab, lab_query(lab, period), period.time_group)
     times = device_times(lab, period.from_hour, period.to_hour, now)
     return use_data_table(use, charges(lab, use, period), period, unknown_shares(lab, period, times, now))
 
 
 def overview_hardware_data_table(*, lab: Lab, period: Period, now: int) -> DataTable | None:
-    """Return the table twin of the Overview's chart of hardware; None where nothing is borne."""
+    """Return the data table of the hardware chart, None if no embodied carbon was charged."""
     use = use_of(lab, lab_query(lab, period), period.time_group)
     hardware = hardware_of(lab, use.query, use.whole, now, period)
     if hardware is None or not hardware.by_charge:
@@ -175,7 +175,7 @@ def overview_hardware_data_table(*, lab: Lab, period: Period, now: int) -> DataT
 
 
 def overview_rows(*, lab: Lab, period: Period) -> tuple[Use, list[Charge]]:
-    """Return the use and charges behind the Overview's CSV."""
+    """Return the use and charges of the CSV file."""
     use = use_of(lab, lab_query(lab, period))
     return use, charges(lab, use, period)
 
@@ -193,7 +193,7 @@ def _since(period: Period) -> str:
 def _heading(listed: list[Charge]) -> str:
     projects = [charge for charge in listed if not charge.key.startswith("~")]
     if not listed:
-        return "Nothing arrived in this period"
+        return "No data in this period"
     top = max(listed, key=lambda charge: charge.figure.energy_mj)
     if top.key == "~idle":
         return "Most energy went to idle devices"
@@ -203,13 +203,13 @@ def _heading(listed: list[Charge]) -> str:
 
 
 def _is_comparable(times: list[DeviceTime]) -> bool:
-    """Return whether so little is unknown that energies can be compared."""
+    """Return whether the unknown share is small enough to compare energies."""
     sums = time_shares(times)
     return sums.unknown_us * COMPARABLE_IF_UNKNOWN_BELOW <= sums.expected_us
 
 
 def _comparison(lab: Lab, period: Period, whole: Figure, times: list[DeviceTime], now: int) -> Comparison | None:
-    """Compare with the period before, if the lab was measured through both: else the change says nothing of its use."""
+    """Compare with the preceding period if both are covered by data. Otherwise return None."""
     before = period.before
     first_us = min((time.first_us for time in times), default=None)
     if first_us is None or first_us > before.from_hour * 3_600_000_000 or not whole.energy_mj:
@@ -230,11 +230,11 @@ def _comparison(lab: Lab, period: Period, whole: Figure, times: list[DeviceTime]
     return Comparison(change_quantity, f"{'less' if change < 0 else 'more'} energy than in the {length} before")
 
 
-def _trust(lab: Lab, times: list[DeviceTime], pricing: Pricing, query: FigureQuery, now: int) -> Trust:
+def _coverage(lab: Lab, times: list[DeviceTime], pricing: Pricing, query: FigureQuery, now: int) -> CoverageSummary:
     sums = time_shares(times)
     parts = {"measured": sums.measured_us, "estimated": sums.estimated_us, "unknown": sums.unknown_us}
     factors = pricing.factors
-    return Trust(
+    return CoverageSummary(
         **{name: percent(value, sums.expected_us) for name, value in parts.items()},
         widths={name: f"{width}%" for name, width in shares(parts).items()},
         silent=silent_nodes(lab, now).count(),
@@ -251,21 +251,23 @@ def _tiles(
     emission = query.replace(metric="emission_ug")
     tiles = [
         Tile(
-            "Electricity, location", quantity(emission, whole), f"range {pricing.range_text}" if pricing.range_text else ""
+            "Electricity (location-based)",
+            quantity(emission, whole),
+            f"range {pricing.range_text}" if pricing.range_text else "",
         ),
         Tile("Energy", quantity(query, whole), "as metered"),
     ]
     if whole.facility_energy_mj != whole.energy_mj:
         tiles[1] = Tile("Energy", quantity(query, whole), "as metered, before PUE")
         facility = query.replace(metric="facility_energy_mj")
-        tiles.append(Tile("Energy of the facility", quantity(facility, whole), "with the site's PUE"))
+        tiles.append(Tile("Facility energy", quantity(facility, whole), "including PUE of the site"))
     if hardware is not None and hardware.headline.hardware is not None:
         scope = SCOPE_NAMES[scope_of(query.profile, EMBODIED)].partition(":")[0]
-        tiles.append(Tile("Hardware, spread over use", hardware.headline.hardware, f"{scope}; {hardware.known}"))
+        tiles.append(Tile("Hardware (amortised)", hardware.headline.hardware, f"{scope} · {hardware.known}"))
     for key, title in (
-        ("~idle", "Idle, nobody using it"),
-        ("~unattributed", "Nobody claimed"),
-        ("~overhead", "Rest of the node"),
+        ("~idle", "Idle"),
+        ("~unattributed", "Unattributed"),
+        ("~overhead", "Node overhead"),
     ):
         if key in by_key:
             charge = by_key[key]

@@ -1,4 +1,4 @@
-"""The Overview, its live part, the table twin and CSV of its chart."""
+"""Views of the overview: the page, its live part, data tables and CSV."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -16,11 +16,13 @@ from apps.dashboard.profile_menu import requested_profile
 from apps.ingest.choices import EnergyQuality
 
 ENERGY_HEAD = ("energy_mj", "energy_kwh", "emission_ug_co2e", "emission_kg_co2e", "without_factor_mj")
+# The CSV keeps the values of earlier versions in the column charged_to.
+CSV_NAMES = {"~unattributed": "Nobody claimed", "~overhead": "Rest of the node"}
 
 
 @page()
 def overview(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
-    """Show the Overview; htmx gets only its live parts."""
+    """Show the overview. A request of htmx gets only the live parts."""
     period = requested_period(request, visitor)
     if isinstance(period, HttpResponseRedirect):
         return period
@@ -31,7 +33,7 @@ def overview(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
 
 @page()
 def overview_table(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
-    """Show the table twin of the Overview's chart, as a page or as a part of one."""
+    """Show the data table of the energy chart, as a page or as a part of one."""
     period = requested_period(request, visitor)
     if isinstance(period, HttpResponseRedirect):
         return period
@@ -44,7 +46,7 @@ def overview_table(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
 
 @page()
 def hardware_table(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
-    """Show the table twin of the Overview's chart of hardware, as a page or as a part of one."""
+    """Show the data table of the hardware chart, as a page or as a part of one."""
     period = requested_period(request, visitor)
     if isinstance(period, HttpResponseRedirect):
         return period
@@ -57,12 +59,12 @@ def hardware_table(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
 
 @page()
 def overview_csv(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
-    """Download the hours behind the Overview."""
+    """Download the hours of the overview."""
     period = requested_period(request, visitor)
     if isinstance(period, HttpResponseRedirect):
         return period
     use, charges = overview_rows(lab=visitor.lab, period=period)
-    names = {charge.key: charge.name for charge in charges}
+    names = {charge.key: CSV_NAMES.get(charge.key, charge.name) for charge in charges}
 
     def lines() -> Iterator[tuple[Any, ...]]:
         for (hour, charge, quality), part in sorted(use.parts.items()):

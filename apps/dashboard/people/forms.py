@@ -38,7 +38,7 @@ class InvitationForm(PageForm):
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         roles = MAY_GRANT[self.visitor.role]
-        self.fields["role"].widget.choices = [(role, Role(role).label) for role in roles]  # type: ignore[attr-defined]
+        self.fields["role"].widget.choices = [(role, Role(role).label) for role in roles]
 
     def save(self) -> str:
         values = self.cleaned_data

@@ -1,4 +1,4 @@
-"""Projects: the list, whose sum is the lab's, and one project."""
+"""Page objects: the list of projects, whose rows sum to the lab, and one project."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -50,7 +50,7 @@ MAX_PEOPLE = 30
 
 @dataclass(frozen=True)
 class ProjectRow:
-    """A line of the list. ``figures`` is None for a project of which nothing was measured in the period."""
+    """A row of the list. ``figures`` is None for a project without energy in the period."""
 
     name: str
     slug: str
@@ -74,7 +74,7 @@ class ProjectsPage:
 
 
 def projects_page(*, lab: Lab, period: Period, now: int) -> ProjectsPage:
-    """Return all projects and what is nobody's; the rows add up to the lab. A fixed number of queries."""
+    """Return all projects and energy without a project. The rows sum to the lab. A fixed number of queries."""
     use = use_of(lab, lab_query(lab, period), period.time_group)
     whole = use.whole
     units = column_units([whole])
@@ -110,7 +110,7 @@ def _row(charge: Charge, units: Units, whole_mj: int, hardware: Hardware | None)
 
 @dataclass(frozen=True)
 class PersonUse:
-    """An OS user and what they used of the project; os_user '' are those who are not told, or not this visitor's to see."""
+    """An OS user and their energy in the project. ``os_user`` '': unknown or hidden users."""
 
     os_user: str
     figures: EnergyAndEmissions | None
@@ -118,7 +118,7 @@ class PersonUse:
 
 @dataclass(frozen=True)
 class RunUse:
-    """A run of the project and what it used in the period."""
+    """A run of the project with its energy in the period."""
 
     run: Run | None
     name: str
@@ -149,7 +149,7 @@ class ProjectPage:
 
 
 def project_use(lab: Lab, project: Project, period: Period, time_group: str = "hour") -> tuple[Use, Charge]:
-    """Return a project's use of a period, by hour or by ``Period.stretch``, as one charge. One query."""
+    """Return the use of a project by hour or by ``Period.time_group``, as one charge. One query."""
     query = lab_query(lab, period).replace(subject_kind="project", subject_key=project.slug)
     use = merge_charges(use_of(lab, query, time_group), "project")
     return use, Charge("project", project.name, "s1", "", "", query, use.whole)
@@ -166,7 +166,7 @@ def project_page(*, lab: Lab, project: Project, period: Period, visibility: Visi
     parts = figures_by(lab, query, ["run", "consumer"])
     runs, more = _lines(lab, query, parts, units, visibility)
     lab_whole = total(figures_by(lab, lab_query(lab, period), ["quality"]).values())
-    blank: list[float | None] = [None] * len(period.buckets())
+    no_unknown: list[float | None] = [None] * len(period.buckets())
     hardware = hardware_of(lab, query, whole, now)
     return ProjectPage(
         project=project,
@@ -181,7 +181,7 @@ def project_page(*, lab: Lab, project: Project, period: Period, visibility: Visi
             (name.lower(), percent_quantity(query.replace(quality=name), part.energy_mj, whole.energy_mj))
             for name, part in use.by_quality().items()
         ],
-        chart=use_chart("project-use", use, [charge], period, blank, chart_summary(use, [charge], period))
+        chart=use_chart("project-use", use, [charge], period, no_unknown, chart_summary(use, [charge], period))
         if use.parts
         else None,
         units=units,
@@ -196,7 +196,7 @@ def project_page(*, lab: Lab, project: Project, period: Period, visibility: Visi
 def _lines(
     lab: Lab, query: FigureQuery, parts: dict[tuple[Any, ...], Figure], units: Units, visibility: Visibility
 ) -> tuple[list[RunUse], int]:
-    """Return the largest runs and other uses of a project, and how many more there are."""
+    """Return the largest runs and other uses of a project, and the number of the others."""
     order = sorted(parts.items(), key=lambda item: (-item[1].energy_mj, str(item[0])))
     listed = order[:MAX_RUNS]
     uuids = [run for (run, _), _ in listed if run is not None]
@@ -214,11 +214,11 @@ def _run_use(query: FigureQuery, key: str, run: Run | None, part: Figure, units:
 
 
 def _other_use(query: FigureQuery, consumer: str, part: Figure, units: Units, visibility: Visibility) -> RunUse:
-    """Return a use that is no run: a user's program that a rule or a claim brought here, or the share of idle energy."""
+    """Return a use without a run: a program that a rule or a claim attributed, or the share of idle energy."""
     if consumer == "idle":
         return RunUse(
             None,
-            "Its share of idle energy",
+            "Share of idle energy",
             reverse("idle-policy"),
             energy_and_emissions(query.replace(consumer="idle_share"), part, units),
         )
@@ -228,7 +228,7 @@ def _other_use(query: FigureQuery, consumer: str, part: Figure, units: Units, vi
 
 
 def _people(lab: Lab, query: FigureQuery, units: Units, visibility: Visibility) -> list[PersonUse]:
-    """Return what each OS user used of a project, as far as the visitor may see it; the rest is one line."""
+    """Return the energy of each OS user of a project that the visitor may see, and one row for all others."""
     figures = figures_by(lab, query, ["os_user"])
     visible = [(user, part) for (user,), part in figures.items() if user and visibility.of_os_user(user)]
     hidden = [part for (user,), part in figures.items() if not user or not visibility.of_os_user(user)]
@@ -241,6 +241,6 @@ def _people(lab: Lab, query: FigureQuery, units: Units, visibility: Visibility) 
 
 
 def project_data_table(*, lab: Lab, project: Project, period: Period) -> DataTable:
-    """Return the table twin of a project's chart."""
+    """Return the data table of a project's chart."""
     use, charge = project_use(lab, project, period, period.time_group)
     return use_data_table(use, [charge], period, [None] * len(period.buckets()))

@@ -52,7 +52,7 @@ class TokenForm(PageForm):
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         offered = [(scope, f"{Scope(scope).label} ({scope})") for scope in SCOPES_OF_ROLE[self.visitor.role]]
-        self.fields["scopes"].widget.choices = offered  # type: ignore[attr-defined]
+        self.fields["scopes"].widget.choices = offered
 
     def save(self) -> str:
         values = self.cleaned_data

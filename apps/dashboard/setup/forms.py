@@ -26,7 +26,7 @@ class PublicForm(ServiceForm):
         self.now = now_us()
         data = request.POST if request.method == "POST" else None
         initial = {name: request.GET[name] for name in ("code", "next") if name in request.GET}
-        super().__init__(data, initial=initial, auto_id="%s", label_suffix="")  # type: ignore[arg-type]
+        super().__init__(data, initial=initial, auto_id="%s", label_suffix="")
 
     def value_of(self, name: str) -> str:
         """Return the posted or initial text of a field."""

@@ -1,4 +1,4 @@
-"""Writes that span apps: setting up, and choosing a zone by what a person types."""
+"""Writes that span apps: setup, further labs, and accounts by invitation."""
 
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -24,7 +24,7 @@ SITE_KINDS = [(kind.value, kind.label) for kind in SiteKind if kind != SiteKind.
 
 @dataclass(frozen=True)
 class SetupResult:
-    """What set-up made. ``note`` says what is still missing ('' if nothing is)."""
+    """The result of setup. ``note``: a missing setting, '' for none."""
 
     user: User
     lab: Lab
@@ -33,21 +33,21 @@ class SetupResult:
 
 
 def zone_label(code: str, name: str) -> str:
-    """Return a zone as it is offered and typed: 'Germany (DE)'."""
+    """Return the label of a zone: 'Germany (DE)'."""
     return f"{name} ({code})"
 
 
 def zone_code(text: str) -> str:
-    """Return the zone that a code, a name or a label names, '' for none; an unknown one is told its neighbours."""
+    """Return the zone of a code, a name or a label, '' for none. The error for an unknown zone suggests similar ones."""
     typed = text.strip()
     if not typed:
         return ""
     zone_names = zones()
     if not zone_names:
         raise InvalidInput(
-            "No emission factors are loaded, so no zone can be chosen yet.",
+            "No emission factors are loaded, so a zone cannot be chosen yet.",
             field="zone",
-            hint="Leave the zone out; start with `make run`, which loads the factors, and choose it later.",
+            hint="Leave the zone empty and choose it later. `make run` loads the factors.",
         )
     spellings: dict[str, str] = {}
     for code, name in zone_names:
@@ -58,24 +58,24 @@ def zone_code(text: str) -> str:
     near = get_close_matches(typed.casefold(), list(spellings), n=8, cutoff=0.45)
     labels = dict(zone_names)
     offered = list(dict.fromkeys(zone_label(spellings[key], labels[spellings[key]]) for key in near))[:4]
-    hint = f"Did you mean {', '.join(offered)}?" if offered else "Write a country such as Germany, or its code DE."
-    raise InvalidInput(f"{typed[:60]!r} is not a grid zone with a factor.", field="zone", hint=hint)
+    hint = f"Did you mean {', '.join(offered)}?" if offered else "Enter a country such as Germany, or its code DE."
+    raise InvalidInput(f"{typed[:60]!r} is not a grid zone with an emission factor.", field="zone", hint=hint)
 
 
 def new_user(username: str, password: str) -> User:
-    """Make an account; '' for a password leaves it without one."""
+    """Create an account, without a password for ''."""
     user = User(username=username.strip())
     try:
         user.clean_fields(exclude=["password"])
         user.validate_unique()
     except ValidationError as error:
         message = error.message_dict.get("username", error.messages)[0]
-        raise InvalidInput(message, field="username", hint="For example ada or ada.lovelace.") from error
+        raise InvalidInput(message, field="username", hint="Examples: ada, ada.lovelace.") from error
     if password:
         try:
             validate_password(password, user)
         except ValidationError as error:
-            raise InvalidInput(" ".join(error.messages), field="password", hint="Choose a longer one, or none.") from error
+            raise InvalidInput(" ".join(error.messages), field="password", hint="Choose a longer password.") from error
         user.set_password(password)
     else:
         user.set_unusable_password()
@@ -95,13 +95,13 @@ def set_up(
     now: int,
     code: str | None = None,
 ) -> SetupResult:
-    """Make the first user, their lab with the project demo, and its site. ``code`` None: asked for on the server itself.
+    """Create the first user, their lab with the project demo, and its site. ``code`` None: called on the server itself.
 
-    Nothing is written, and the code is not spent, unless all of it is right. ``zone`` '' is allowed: energy is counted,
-    carbon is unknown until somebody chooses.
+    An error writes nothing and does not use up the code. With ``zone`` '', energy is counted and emissions are unknown
+    until a zone is chosen.
     """
     if accounts.is_set_up():
-        raise Conflict("LabCarbon is set up already.", hint=f"Sign in at {reverse('account_login')}.")
+        raise Conflict("LabCarbon is already set up.", hint=f"Sign in at {reverse('account_login')}.")
     lab_name = checked_lab_name(lab_name)
     if site_kind not in dict(SITE_KINDS):
         kinds = ", ".join(kind for kind, _ in SITE_KINDS)
@@ -120,7 +120,7 @@ def _lab_with_site(user: User, name: str, zone: str, site_kind: str, time_zone: 
     note = (
         ""
         if zone
-        else f"No grid zone is chosen: energy will be shown without carbon. Choose it at {reverse('site', args=[site.pk])}."
+        else f"No grid zone: energy will be shown without carbon. Choose a zone at {reverse('site', args=[site.pk])}."
     )
     return SetupResult(user, lab, site, note)
 
@@ -129,26 +129,28 @@ def _lab_with_site(user: User, name: str, zone: str, site_kind: str, time_zone: 
 def add_lab(
     *, lab_name: str, username: str, new_account: bool, zone: str, site_kind: str, time_zone: str, now: int
 ) -> SetupResult:
-    """Make a further lab on this server, with its site, the project demo and its first admin.
+    """Create another lab on this server, with its site, the project demo and its first admin.
 
-    The admin has an account already, unless ``new_account``, which makes one without a password.
+    The admin must have an account, unless ``new_account`` creates one without a password.
     """
     name, grid_zone, zone_name = checked_lab_name(lab_name), zone_code(zone), checked_time_zone(time_zone)
     user = User.objects.filter(username=username.strip()).first()
     if new_account:
         user = new_user(username, "")
     elif user is None:
-        hint = "Write the user name of somebody who has an account here, or add --new-account."
-        raise InvalidInput(f"Nobody here is called {username[:60]!r}.", field="user", hint=hint)
+        hint = "Enter the user name of an existing account, or add --new-account."
+        raise InvalidInput(f"No user {username[:60]!r} on this server.", field="user", hint=hint)
     return _lab_with_site(user, name, grid_zone, site_kind, zone_name, now)
 
 
 @transaction.atomic
 def accept_as_new_person(*, code: str, username: str, password: str, now: int) -> Membership:
-    """Make an account and join the lab of an invitation with it; neither without the other.
+    """Create an account and join the lab of an invitation, both or neither.
 
-    The invitation's e-mail address is not taken over: holding a link does not prove that an address is one's own.
+    The e-mail address of the invitation is not copied: a link does not prove ownership of an address.
     """
     if not password:
-        raise InvalidInput("A new account needs a password.", field="password", hint="Choose one of 8 characters or more.")
+        raise InvalidInput(
+            "A new account needs a password.", field="password", hint="Enter a password of 8 characters or more."
+        )
     return accept_invitation(code=code, user=new_user(username, password), now=now)

@@ -1,4 +1,4 @@
-"""The tags of the pages. A quantity is rendered by ``{% figure %}`` alone."""
+"""Template tags of the pages. Only ``{% figure %}`` renders quantities."""
 
 from collections.abc import Iterable
 from zoneinfo import ZoneInfo
@@ -25,7 +25,7 @@ def figure(quantity: Quantity | None, unit: bool = True) -> SafeString:
 
     ``unit`` False leaves the unit to the column's head. None is rendered as a dash: nothing to show here.
     """
-    if not quantity:  # None, or what a template makes of a part of None
+    if not quantity:  # None, or '' for an attribute of None
         return SafeString('<span class="u">–</span>')
     if quantity.missing:
         return format_html(
@@ -48,7 +48,7 @@ def figure(quantity: Quantity | None, unit: bool = True) -> SafeString:
 
 @register.simple_tag
 def projected(quantity: Projected | None, unit: bool = True) -> SafeString:
-    """Return a quantity that a fact not yet recorded would make: no link, its exact integer on hover."""
+    """Return the quantity of a fact that is not recorded yet: without link, with its exact integer as tooltip."""
     if quantity is None:
         return SafeString('<span class="u">–</span>')
     if quantity.missing:
@@ -62,11 +62,11 @@ def projected(quantity: Projected | None, unit: bool = True) -> SafeString:
 
 @register.simple_tag
 def embodied(quantity: EmbodiedQuantity | None, unit: bool = False) -> SafeString:
-    """Return an amount of the catalogue in kg CO2e as a link to its entry, its exact integer on hover. None: a dash."""
+    """Return an amount of the catalogue in kg CO2e as a link to its entry, exact integer as tooltip. None: a dash."""
     if quantity is None:
         return SafeString('<span class="u">–</span>')
     unit_html = format_html('\u00a0<span class="u">{}</span>', KG.name) if unit else ""
-    title = f"{quantity.exact} exactly. Where does this come from?"
+    title = f"{quantity.exact} exactly. Open the explanation"
     return format_html(
         '<a class="figure" data-embodied="{}" data-value="{}" href="{}" title="{}">{}{}</a>',
         quantity.figure.pk,
@@ -87,7 +87,7 @@ def amount(carbon: Amount | None, unit: bool = False, projected: bool = False, w
     if carbon is None:
         return SafeString('<span class="u">–</span>')
     if carbon.missing:
-        title = "Nobody said what it brought: that is not zero"
+        title = "Embodied carbon unknown, not zero"
         return format_html('<span class="u unknown" title="{}">{}</span>', title, carbon.missing)
     number = format_html("{}{}", "≥ " if carbon.at_least else "", carbon.number)
     if unit:
@@ -95,7 +95,7 @@ def amount(carbon: Amount | None, unit: bool = False, projected: bool = False, w
     if carbon.query:
         number = format_html(
             '<a class="figure nowrap" data-figure="{0}" data-value="{1}" data-ug="{1}" href="{4}?{0}"'
-            ' title="{2} exactly. Where does this come from?">{3}</a>',
+            ' title="{2} exactly. Open the explanation">{3}</a>',
             carbon.query.to_query_string(),
             carbon.value,
             carbon.exact,
@@ -117,7 +117,7 @@ def amount(carbon: Amount | None, unit: bool = False, projected: bool = False, w
 
 @register.simple_tag(takes_context=True)
 def moment(context: template.Context, time_us: int | None, seconds: bool = False) -> SafeString:
-    """Return a time in the lab's zone, UTC on hover."""
+    """Return a time in the lab's zone, with UTC as tooltip."""
     if time_us is None:
         return format_html('<span class="u">{}</span>', "never")
     visitor = context.get("visitor")
@@ -136,7 +136,7 @@ def moment(context: template.Context, time_us: int | None, seconds: bool = False
 
 @register.simple_tag(takes_context=True)
 def day(context: template.Context, time_us: int | None) -> SafeString:
-    """Return the day of a time in the lab's zone, UTC on hover."""
+    """Return the day of a time in the lab's zone, with UTC as tooltip."""
     if time_us is None:
         return format_html('<span class="u">{}</span>', "never")
     visitor = context.get("visitor")
@@ -150,7 +150,7 @@ def day(context: template.Context, time_us: int | None) -> SafeString:
 
 @register.simple_tag(takes_context=True)
 def hour_moment(context: template.Context, hour: int) -> SafeString:
-    """Return the begin of a whole UTC hour in the lab's zone, UTC on hover."""
+    """Return the start of a UTC hour in the lab's zone, with UTC as tooltip."""
     return moment(context, hour * US_PER_HOUR)
 
 
@@ -160,23 +160,23 @@ register.filter("share", share)
 
 @register.filter
 def unbroken(text: str) -> str:
-    """Keep a number and its unit on one line of a heading."""
+    """Return a number and its unit with no-break spaces."""
     return text.replace(" ", "\xa0")
 
 
 @register.filter
 def at_slashes(path: str) -> SafeString:
-    """Let a path break behind its slashes."""
+    """Permit line breaks after the slashes of a path."""
     return format_html_join(SafeString("/<wbr>"), "{}", ((part,) for part in path.split("/")))
 
 
 @register.filter
 def metric(value: float) -> str:
-    """Return a metric's value with four significant digits; a metric is no figure: nothing here computed it."""
+    """Return a metric of a run with four significant digits. It is not a figure: LabCarbon did not compute it."""
     return f"{value:.4g}"
 
 
 @register.inclusion_tag("components/pack_notices.html")
 def pack_notices(names: Iterable[str]) -> dict[str, list[Pack]]:
-    """Show the notices of the data packs whose figures a page shows."""
+    """Show the notices of the data packs that a page uses."""
     return {"packs": notices(set(names))}

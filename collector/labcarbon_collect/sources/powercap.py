@@ -96,7 +96,7 @@ def drop_mirrors(domains: List[Domain], pause: Callable[[float], None] = time.sl
 
 
 def is_mirror(first: Domain, second: Domain, pause: Callable[[float], None] = time.sleep) -> bool:
-    """Whether two domains show one counter: each reading of one lies between two readings of the
+    """Whether two domains show one counter: each reading of one is between two readings of the
     other, and it changes.
     """
     values = set()

@@ -1,4 +1,4 @@
-"""An admin's word that a mail address is a person's, for accounts that were there before the identity provider was."""
+"""Confirms the e-mail address of a person, for accounts older than the identity provider."""
 
 from typing import Any
 
@@ -11,21 +11,21 @@ from apps.core.errors import Conflict
 
 
 class Command(BaseCommand):
-    help = "Confirm a person's mail address: whoever the identity provider knows by it signs in as them."
+    help = "Confirm the e-mail address of a person, so that they can sign in with the identity provider."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("username", help="user name of the person, as they sign in")
-        parser.add_argument("mail", help="their address as the identity provider gives it")
+        parser.add_argument("username", help="user name of the person")
+        parser.add_argument("mail", help="their address at the identity provider")
 
     def handle(self, *args: Any, **options: Any) -> None:
         user = User.objects.filter(username=options["username"]).first()
         if user is None:
-            raise CommandError(f"There is nobody with the user name {options['username']!r}.")
+            raise CommandError(f"No user {options['username']!r}.")
         mail = valid_email_or_none(options["mail"].strip())
         if mail is None:
-            raise CommandError(f"{options['mail']!r} is no mail address.")
+            raise CommandError(f"{options['mail']!r} is not an e-mail address.")
         try:
             verify_email_address(user=user, mail=mail)
         except Conflict as error:
             raise CommandError(f"{error.message} {error.hint}") from error
-        self.stdout.write(f"Whoever owns {mail.lower()} at the identity provider may sign in as {user.get_username()}.")
+        self.stdout.write(f"The owner of {mail.lower()} at the identity provider may sign in as {user.get_username()}.")

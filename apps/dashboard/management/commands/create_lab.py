@@ -1,4 +1,4 @@
-"""A further lab on a server that is set up. Labs see nothing of each other."""
+"""Creates another lab on a server that is set up. Labs are isolated from each other."""
 
 from typing import Any
 
@@ -16,22 +16,24 @@ from apps.dashboard.setup.services import SITE_KINDS, SetupResult, add_lab
 
 
 class Command(MinimalCommand):
-    help = "Add a further lab to this server: its first admin, its site, the project demo. Labs see nothing of each other."
+    help = "Create another lab on this server with its first admin, a site and the project demo. Labs are isolated."
 
     def add_arguments(self, parser: CommandParser) -> None:
         kinds = [kind for kind, _ in SITE_KINDS]
         parser.add_argument("--name", required=True, help="name of the lab")
-        parser.add_argument("--user", required=True, help="user name of its first admin, who has an account here")
         parser.add_argument(
-            "--new-account", action="store_true", help="make that account, and print a one-time sign-in link"
+            "--user", required=True, help="user name of its first admin (must have an account on this server)"
         )
-        parser.add_argument("--zone", default="", help="grid zone such as DE or Germany; left out: no carbon until chosen")
-        parser.add_argument("--site-kind", default="workstation", choices=kinds, help="where the machines stand")
+        parser.add_argument(
+            "--new-account", action="store_true", help="create the account and print a one-time sign-in link"
+        )
+        parser.add_argument("--zone", default="", help="grid zone such as DE or Germany (default: none, emissions unknown)")
+        parser.add_argument("--site-kind", default="workstation", choices=kinds, help="type of site")
         parser.add_argument("--time-zone", default="UTC", help="time zone of the lab, such as Europe/Berlin")
 
     def handle(self, *args: Any, **options: Any) -> None:
         if not is_set_up():
-            raise CommandError("This server is not set up yet: open the set-up link of `make run`, or use `make setup`.")
+            raise CommandError("This server is not set up yet: open the setup link of `make run`, or use `make setup`.")
         now = now_us()
         try:
             result = add_lab(

@@ -1,4 +1,4 @@
-"""The set-up wizard without a browser."""
+"""Setup without a browser."""
 
 import getpass
 from typing import Any
@@ -15,14 +15,16 @@ from apps.dashboard.setup.services import SITE_KINDS, set_up
 
 
 class Command(MinimalCommand):
-    help = "Set up the lab: its first user, its site, the project demo. Again with the same lab: changes nothing."
+    help = "Set up the lab with its first user, a site and the project demo. A repetition with the same lab changes nothing."
 
     def add_arguments(self, parser: CommandParser) -> None:
         kinds = [kind for kind, _ in SITE_KINDS]
         parser.add_argument("--lab", required=True, help="name of the lab")
-        parser.add_argument("--user", default="", help="user name of its first admin; left out: yours on this machine")
-        parser.add_argument("--zone", default="", help="grid zone such as DE or Germany; left out: no carbon until chosen")
-        parser.add_argument("--site-kind", default="workstation", choices=kinds, help="where the machines stand")
+        parser.add_argument(
+            "--user", default="", help="user name of its first admin (default: your user name on this machine)"
+        )
+        parser.add_argument("--zone", default="", help="grid zone such as DE or Germany (default: none, emissions unknown)")
+        parser.add_argument("--site-kind", default="workstation", choices=kinds, help="type of site")
         parser.add_argument("--time-zone", default="UTC", help="time zone of the lab, such as Europe/Berlin")
 
     def handle(self, *args: Any, **options: Any) -> None:
