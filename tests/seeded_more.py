@@ -22,7 +22,7 @@ from apps.artifacts.services.holds import place_hold
 from apps.assets.discovery import proposals
 from apps.assets.services import Embodied, Entry, record
 from apps.assets.services.confirm_discovered import Selection, confirm_discovered, dismiss
-from apps.assets.services.csv_import import bring, confirm
+from apps.assets.services.csv_import import confirm, upload
 from apps.assets.spreadsheets.rows import Options
 from apps.attribution.calc import ConsumerSpan
 from apps.attribution.models import Claim
@@ -191,10 +191,10 @@ def _plans(seeded: Seeded, small: SmallLab, now: int) -> None:
 
 def _register(small: SmallLab, now: int) -> None:
     """Add a confirmed import, an import with an invalid line, a registered and a dismissed discovery."""
-    done = bring(lab=small.lab, file_name="hardware.csv", content=CSV.encode(), options=Options(), by=small.owner, now=now)
+    done = upload(lab=small.lab, file_name="hardware.csv", content=CSV.encode(), options=Options(), by=small.owner, now=now)
     confirm(row=done, by=small.owner, now=now)
     wrong = CSV + "Broken line,gpu,,soon,\n"
-    bring(lab=small.lab, file_name="wrong.csv", content=wrong.encode(), options=Options(), by=small.owner, now=now)
+    upload(lab=small.lab, file_name="wrong.csv", content=wrong.encode(), options=Options(), by=small.owner, now=now)
     run_jobs()
     keys = [proposal.key for proposal in proposals(small.lab)]
     selections = [Selection(keys[0], now - 400 * DAY_US, 5 * 8_760, kind="server")]

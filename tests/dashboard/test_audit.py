@@ -60,7 +60,7 @@ ACTS: dict[str, Callable[[SmallLab, Client], object]] = {
     Act.SITE_CREATED: lambda lab, owner: owner.post("/sites/", {"name": "Annex", "kind": "machine_room", "zone": "FR"}),
     Act.SITE_RENAMED: lambda lab, owner: owner.post(_site(lab), {"action": "rename", "name": "Cellar"}),
     Act.SITE_DELETED: _delete,
-    Act.SITE_PRICE: lambda lab, owner: owner.post(_site(lab), {"action": "price", "price": "0.3", "currency": "EUR", **_NOV}),
+    Act.SITE_PRICE: lambda lab, owner: owner.post(_site(lab), {"action": "price", "price": "1", "currency": "EUR", **_NOV}),
     Act.SITE_WITHDRAWN: _withdraw,
     Act.NODE_MOVED: _move,
     Act.NODE_MOVE_UNDONE: _undo,

@@ -1,7 +1,7 @@
 """Base of the forms of assets, fields that several of them share, and the form of a new asset."""
 
 from decimal import Decimal
-from typing import Self, Any, ClassVar
+from typing import Any, ClassVar, Self
 
 from django import forms
 from django.http import HttpRequest

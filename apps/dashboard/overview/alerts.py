@@ -79,9 +79,7 @@ def alerts_of(lab: Lab, charges: list[Charge], now: int) -> list[Alert]:
     ]
     alerts += _node_alerts(lab, now)
     alerts += [
-        Alert(
-            problem.title, problem.text, reverse(problem.page.url_name, args=problem.page.args), "Show details", "tracker"
-        )
+        Alert(problem.title, problem.text, reverse(problem.page.url_name, args=problem.page.args), "Show details", "tracker")
         for problem in registry.problems(lab)[:_MAX_LISTED]
     ]
     for charge in charges:
