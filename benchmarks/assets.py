@@ -120,7 +120,7 @@ def timed(what: str, work: Callable[[], object], mark_s: float | None = None) ->
 
 def sum_days(lab: Any) -> None:
     """Sum days until none is left."""
-    from apps.carbon.rollups.build import roll_up
+    from apps.carbon.rollups.writer import roll_up
     from apps.core.clock import now_us
 
     while not roll_up(lab=lab, now=now_us()):
@@ -130,7 +130,7 @@ def sum_days(lab: Any) -> None:
 def sum_a_day(lab: Any) -> None:
     """Sum one day again, of use and of hardware."""
     from apps.carbon.choices import RollupKind
-    from apps.carbon.rollups.build import mark_stale
+    from apps.carbon.rollups.writer import mark_stale
     from apps.core.clock import now_us
     from apps.core.units import hour_of
 

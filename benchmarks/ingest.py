@@ -112,7 +112,7 @@ def measure(batches: int, size: int) -> None:
     call_command("migrate", verbosity=0)
     from apps.accounts.services.labs import issue_node_token
     from apps.core.clock import now_us
-    from apps.energy.services.settle import settle_node
+    from apps.energy.services.ledger import settle_node
     from tests.builders import small_lab
 
     small = small_lab()

@@ -164,7 +164,7 @@ def prepare(data_dir: Path) -> None:
     from django.core.management import CommandError, call_command
 
     from apps.core.management.base import CHECK_TAG
-    from labcarbon.staticfiles import collect_static
+    from labcarbon.static_collection import collect_static
 
     with (data_dir / "logs" / "prepare.log").open("a", encoding="utf-8") as output, redirect_stdout(output):
         django.setup()

@@ -28,7 +28,7 @@ INSTALLED_APPS = [
     "django.contrib.sessions",
     "django.contrib.messages",
     "whitenoise.runserver_nostatic",
-    "labcarbon.staticfiles.FilteredStaticFiles",
+    "labcarbon.static_collection.FilteredStaticFiles",
     "django.contrib.humanize",
     "rest_framework",
     "drf_spectacular",
@@ -201,7 +201,7 @@ STATICFILES_DIRS = [BASE_DIR / "static"]
 STATICFILES_FINDERS = [
     "django.contrib.staticfiles.finders.FileSystemFinder",
     "django.contrib.staticfiles.finders.AppDirectoriesFinder",
-    "labcarbon.staticfiles.PlotlyFinder",
+    "labcarbon.static_collection.PlotlyFinder",
 ]
 STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},

@@ -34,7 +34,7 @@ def prepare(port: int) -> tuple[str, dict[str, str]]:
     call_command("collectstatic", interactive=False, verbosity=0)
     from apps.accounts.choices import CodePurpose
     from apps.accounts.services.labs import issue_code
-    from apps.carbon.figures.query import iso_hour
+    from apps.carbon.figures.figure_query import iso_hour
     from apps.core.clock import now_us
     from apps.preflight.models import DuplicateFinding
     from tests.seeded_artifacts import register_artifacts, register_hardware

@@ -24,8 +24,8 @@ from apps.assets.services import Embodied, Entry, record
 from apps.assets.services.confirm_discovered import Selection, confirm_discovered, dismiss
 from apps.assets.services.csv_import import confirm, upload
 from apps.assets.spreadsheets.rows import Options
-from apps.attribution.calc import ConsumerSpan
 from apps.attribution.models import Claim
+from apps.attribution.precedence import ConsumerSpan
 from apps.attribution.services.rules import (
     Criteria,
     claim,

@@ -4,10 +4,10 @@ import pytest
 
 from apps.accounts.models import Project
 from apps.carbon.figures.energy import entries, figure, figures_by
-from apps.carbon.figures.query import FigureQuery
+from apps.carbon.figures.figure_query import FigureQuery
 from apps.core.units import emission_ug
 from apps.energy.models import LedgerEntry
-from apps.energy.services.settle import rebuild_ledger
+from apps.energy.services.ledger import rebuild_ledger
 from apps.ingest.models import EnergyWindow
 from apps.runs.services.runs import RunFacts, put_run
 from tests.builders import MINUTE, T0, W, push, small_lab

@@ -9,15 +9,15 @@ from django.db import transaction
 
 from apps.accounts.models import Lab
 from apps.accounts.selectors import project_by_slug
-from apps.activity.calc import COLUMNS, DeclaredRow, parse_row
+from apps.activity.declared_rows import COLUMNS, DeclaredRow, parse_row
 from apps.carbon.factors import factors_of_zone
 from apps.carbon.services import apply_factors, declare_factor
 from apps.core.errors import InvalidInput
 from apps.fleet.choices import DeviceKind, SiteKind
 from apps.fleet.models import Device, Node, Site
 from apps.fleet.services import create_site, register_node
-from apps.ingest.calc import WindowIn
 from apps.ingest.services import accept_declared
+from apps.ingest.window_rules import WindowIn
 from apps.runs.choices import RunState
 from apps.runs.services.runs import RunFacts, change_run, put_run
 

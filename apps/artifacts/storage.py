@@ -12,7 +12,7 @@ from apps.artifacts.storage_model import StorageLot, StoredBytes
 from apps.carbon.figures.energy import applied_factors
 from apps.carbon.models import AppliedFactor
 from apps.core.sql import fetch_rows
-from apps.fleet.calc import value_at
+from apps.fleet.dated_facts import value_at
 from apps.fleet.selectors import site_facts_of
 
 # Bytes are summed in two parts: sums of reported sizes could exceed 64 bits.

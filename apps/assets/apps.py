@@ -5,4 +5,4 @@ class AssetsConfig(AppConfig):
     name = "apps.assets"
 
     def ready(self) -> None:
-        from apps.assets import receivers, tasks  # noqa: F401
+        from apps.assets import jobs, receivers  # noqa: F401

@@ -6,10 +6,10 @@ from collections.abc import Collection, Iterable
 from django.db.models import QuerySet
 
 from apps.accounts.models import Lab
-from apps.attribution.calc import Claimed, ConsumerSpan, PlacementSpan, Rule, Use, namespace_of, user_and_program
 from apps.attribution.models import Attribution, AttributionRule, Claim
+from apps.attribution.precedence import Claimed, ConsumerSpan, PlacementSpan, Rule, Use, namespace_of, user_and_program
 from apps.core.units import END_HOUR
-from apps.fleet.calc import dated_intervals
+from apps.fleet.dated_facts import dated_intervals
 from apps.fleet.models import ACTIVE, Placement
 from apps.ingest.models import Consumer
 from apps.runs.models import Run

@@ -15,7 +15,7 @@ from apps.accounts.permissions import caller, require
 from apps.carbon.figures.combined import CombinedFigure, answer, group_figures, split_query
 from apps.carbon.figures.embodied import charge_rows
 from apps.carbon.figures.energy import applied_factor, entries, normal, require_subject
-from apps.carbon.figures.query import ENERGY_METRICS, FigureQuery, iso_hour
+from apps.carbon.figures.figure_query import ENERGY_METRICS, FigureQuery, iso_hour
 from apps.carbon.figures.query_parsing import parse_query
 from apps.carbon.figures.visibility import Visibility, visibility_for
 from apps.carbon.serializers import (

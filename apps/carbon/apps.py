@@ -5,4 +5,4 @@ class CarbonConfig(AppConfig):
     name = "apps.carbon"
 
     def ready(self) -> None:
-        from apps.carbon import receivers, tasks  # noqa: F401
+        from apps.carbon import jobs, receivers  # noqa: F401

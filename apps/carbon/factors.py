@@ -6,10 +6,10 @@ from django.db.models import Q
 
 from apps.accounts.models import Lab
 from apps.carbon.figures.energy import Figure, figure_of
-from apps.carbon.figures.query import Span, YearFactor, clipped
+from apps.carbon.figures.figure_query import Span, YearFactor, clipped
 from apps.carbon.models import EmissionFactor
 from apps.core.sql import emission_sql, facility_sql, fetch_rows
-from apps.fleet.calc import SiteFacts
+from apps.fleet.dated_facts import SiteFacts
 
 
 def parent_zone(zone: str) -> str:

@@ -15,10 +15,10 @@ from apps.assets.device_usage import MS_PER_HOUR
 from apps.assets.models import Asset, AssetMeter, EmbodiedCharge
 from apps.assets.services.charges import as_charge
 from apps.carbon.figures.energy import Figure, figures_of_meters
-from apps.carbon.figures.query import FigureQuery
+from apps.carbon.figures.figure_query import FigureQuery
 from apps.core.intervals import day_edges
 from apps.core.sql import as_int, fetch_rows, second_sum_sql
-from apps.fleet.calc import dated_intervals
+from apps.fleet.dated_facts import dated_intervals
 from apps.fleet.models import ACTIVE
 
 ONE_TIME_KINDS = (ChargeKind.WRITTEN_OFF, ChargeKind.END_OF_LIFE)  # not borne by use

@@ -10,7 +10,7 @@ from apps.accounts.models import Lab
 from apps.assets.signals import charged as assets_charged
 from apps.attribution.signals import attribution_changed
 from apps.carbon.choices import RollupKind
-from apps.carbon.rollups.build import mark_stale
+from apps.carbon.rollups.writer import mark_stale
 from apps.core.intervals import merge_intervals
 from apps.energy.models import LedgerEntry
 from apps.energy.signals import idle_spread, settled

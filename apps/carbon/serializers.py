@@ -7,7 +7,7 @@ from drf_spectacular.utils import OpenApiParameter, extend_schema_field
 from rest_framework import serializers
 
 from apps.carbon.figures.combined import groups_of
-from apps.carbon.figures.query import CONSUMERS, METRICS, QUALITIES
+from apps.carbon.figures.figure_query import CONSUMERS, METRICS, QUALITIES
 from apps.carbon.figures.scopes import PROFILES, SCOPES
 
 _DESCRIPTIONS = {

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from apps.accounts.models import Lab
-from apps.carbon.rollups.reads import cover_source
+from apps.carbon.rollups.reader import cover_source
 from apps.core.sql import as_int, fetch_rows
 from apps.core.units import US_PER_HOUR
 from apps.fleet.models import Device, Node

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from apps.carbon.figures.query import FigureQuery
+from apps.carbon.figures.figure_query import FigureQuery
 from apps.core.units import UG_PER_KG, US_PER_HOUR
 from apps.dashboard.formatting import Unit, exact, format_value, unit_for
 

@@ -7,7 +7,7 @@ from django.urls import reverse
 
 from apps.carbon.figures.combined import CombinedFigure
 from apps.carbon.figures.energy import Figure
-from apps.carbon.figures.query import HARDWARE_METRICS, HARDWARE_OF, FigureQuery
+from apps.carbon.figures.figure_query import HARDWARE_METRICS, HARDWARE_OF, FigureQuery
 from apps.catalog.models import EmbodiedFigure
 from apps.dashboard.formatting import KG, STORED, Unit, exact, format_value, grouped, percent, unit_for
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from decimal import ROUND_HALF_UP, Decimal
 from math import isqrt
 
-from apps.carbon.figures.query import ENERGY_METRICS, METRICS
+from apps.carbon.figures.figure_query import ENERGY_METRICS, METRICS
 from apps.carbon.meter_errors import METER_ERROR_PPM
 from apps.core.units import MJ_PER_KWH, PPM, UG_PER_G, UG_PER_KG
 

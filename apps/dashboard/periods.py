@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 from zoneinfo import ZoneInfo
 
 from apps.accounts.models import Lab
-from apps.carbon.figures.query import FigureQuery, iso_hour
+from apps.carbon.figures.figure_query import FigureQuery, iso_hour
 from apps.core.errors import InvalidInput
 from apps.core.intervals import midnight_hour
 from apps.core.units import US_PER_HOUR

@@ -5,4 +5,4 @@ class EnergyConfig(AppConfig):
     name = "apps.energy"
 
     def ready(self) -> None:
-        from apps.energy import tasks  # noqa: F401
+        from apps.energy import jobs  # noqa: F401

@@ -8,7 +8,7 @@ from django.db.models import Q
 
 from apps.core.sql import as_int, fetch_rows
 from apps.core.units import US_PER_HOUR
-from apps.energy.calc import EntryKey, ShareRow
+from apps.energy.ledger_entries import EntryKey, ShareRow
 from apps.energy.models import DeviceHour
 from apps.energy.source_precedence import COMPONENT, KINDS_OF, whole_minutes
 from apps.fleet.models import Device

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from apps.core.intervals import merge_intervals, split_by_hour
 from apps.core.units import US_PER_HOUR
-from apps.energy.calc import EntryKey, ShareRow
+from apps.energy.ledger_entries import EntryKey, ShareRow
 from apps.fleet.choices import DeviceKind
 from apps.ingest.choices import PlacementQuality
 

@@ -10,8 +10,8 @@ from django.db.models import QuerySet
 
 from apps.accounts.models import Lab
 from apps.core.text import is_unstorable
-from apps.fleet.calc import SiteFacts, dated_intervals, value_at
 from apps.fleet.choices import SiteKind
+from apps.fleet.dated_facts import SiteFacts, dated_intervals, value_at
 from apps.fleet.models import ACTIVE, Device, Node, Placement, Site, SitePrice, SitePue, SiteZone
 
 T = TypeVar("T")

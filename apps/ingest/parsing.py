@@ -12,7 +12,7 @@ import msgspec
 from apps.core.errors import InvalidInput, UpgradeRequired
 from apps.core.text import replace_unstorable
 from apps.core.units import INT64_MAX
-from apps.ingest.calc import WindowIn, problem
+from apps.ingest.window_rules import WindowIn, problem
 
 SCHEMA_MAJOR = 1
 MAX_WINDOWS = 1000

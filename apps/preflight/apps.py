@@ -5,4 +5,4 @@ class PreflightConfig(AppConfig):
     name = "apps.preflight"
 
     def ready(self) -> None:
-        from apps.preflight import receivers, tasks  # noqa: F401
+        from apps.preflight import jobs, receivers  # noqa: F401

@@ -22,7 +22,7 @@ from apps.replacement.payback import Payback, Unknown
 from apps.replacement.performance import MEASURES
 from apps.replacement.query import DAYS, OWN, PARAM_OF, PARAMETERS, parse
 from apps.replacement.services import ReplacementAnalysis, analyse_replacement, asset_for_analysis, in_years
-from apps.replacement.text import sentence
+from apps.replacement.summary_text import sentence
 
 _DESCRIPTIONS = {
     "new": "number of the new model in the catalogue",

@@ -9,13 +9,13 @@ from apps.accounts.models import Lab
 from apps.assets.models import Asset
 from apps.carbon.factors import factors_of_zone
 from apps.carbon.figures.energy import applied_factor
-from apps.carbon.figures.query import YearFactor, factor_for_year
+from apps.carbon.figures.figure_query import YearFactor, factor_for_year
 from apps.carbon.models import EmissionFactor
 from apps.catalog.choices import FigureUnit
 from apps.catalog.models import EmbodiedFigure, HardwareModel
 from apps.catalog.selectors import best_figure, category_default
 from apps.core.units import UG_PER_G
-from apps.fleet.calc import value_at
+from apps.fleet.dated_facts import value_at
 from apps.fleet.models import ACTIVE, Node, Site
 from apps.fleet.selectors import placement_of, zone_at
 from apps.replacement.payback import Known

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from apps.accounts.models import Lab
 from apps.assets.models import Asset, AssetMeter
 from apps.core.sql import as_int, fetch_rows
-from apps.fleet.calc import dated_intervals
+from apps.fleet.dated_facts import dated_intervals
 from apps.fleet.models import ACTIVE, Device, Node
 
 

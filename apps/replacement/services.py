@@ -9,7 +9,7 @@ from apps.assets.choices import AssetState
 from apps.assets.models import Asset, EmbodiedCharge
 from apps.assets.services.charges import as_charge, events_of
 from apps.assets.services.validation import LIFE_YEARS
-from apps.carbon.figures.query import FigureQuery
+from apps.carbon.figures.figure_query import FigureQuery
 from apps.carbon.meter_errors import METER_ERROR_PPM
 from apps.catalog.choices import HardwareKind
 from apps.catalog.models import HardwareModel

@@ -5,4 +5,4 @@ class RunsConfig(AppConfig):
     name = "apps.runs"
 
     def ready(self) -> None:
-        from apps.runs import tasks  # noqa: F401
+        from apps.runs import jobs  # noqa: F401

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
-from apps.ingest.calc import job_run
+from apps.ingest.window_rules import job_run
 
 IMPORTED = "import"
 MAX_NODES_OF_JOB = 1024

@@ -7,4 +7,4 @@ class TrackersConfig(AppConfig):
     def ready(self) -> None:
         from apps.trackers.registry import import_parts
 
-        import_parts("tasks")
+        import_parts("jobs")

@@ -1,6 +1,6 @@
 """Registry of trackers. A tracker is one folder ``apps/trackers/<name>/`` and one name in ``NAMES``.
 
-The folder contains ``tracker.py`` with ``TRACKER``, and, as needed, ``models.py``, ``tasks.py`` (jobs) and ``urls.py``
+The folder contains ``tracker.py`` with ``TRACKER``, and, as needed, ``models.py``, ``jobs.py`` and ``urls.py``
 (routes). Pages are in ``apps/dashboard/trackers/<name>_views.py``. See docs/development/add-a-tracker.md.
 """
 

@@ -65,9 +65,9 @@ def write(options: argparse.Namespace) -> int:
 
             url = stack.enter_context(Postgres()).url
         data_dir = stack.enter_context(tempfile.TemporaryDirectory(prefix="labcarbon-snapshot-"))
-        from scripts.snapshot import writing
+        from scripts.snapshot import writer
 
-        writing.write(options.folder, data_dir=Path(data_dir), database_url=url, like=options.like)
+        writer.write(options.folder, data_dir=Path(data_dir), database_url=url, like=options.like)
     return 0
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import yaml
 from django.test import Client
 
-from scripts.snapshot.freezing import reseed
+from scripts.snapshot.fixed_clock import reseed
 from scripts.snapshot.pages import rows, things, visitors
 
 READS = """

@@ -16,7 +16,7 @@ from labcarbon_collect.api.transport import Transport
 from labcarbon_collect.api.uploader import Uploader
 from labcarbon_collect.sources.base import ProcessUse
 
-from scripts.snapshot.freezing import frozen, reseed
+from scripts.snapshot.fixed_clock import frozen, reseed
 from tests.collector.cleanup.support import World
 from tests.collector.collector_process import Collector, wait_for
 from tests.collector.readings import write_trace

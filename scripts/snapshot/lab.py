@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from scripts.snapshot.freezing import NOW, reseed
+from scripts.snapshot.fixed_clock import NOW, reseed
 
 NOW_US = int(NOW.timestamp()) * 1_000_000
 

@@ -14,8 +14,8 @@ from django.contrib.auth import get_user_model
 from django.db import connection
 from django.test import Client
 
+from scripts.snapshot.fixed_clock import reseed
 from scripts.snapshot.former_addresses import former_address
-from scripts.snapshot.freezing import reseed
 from scripts.snapshot.html_facts import facts_of, folded
 
 # Addresses from which all others are linked, and some that no page links to; of moved pages the former ones.

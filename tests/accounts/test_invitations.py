@@ -19,7 +19,7 @@ from apps.accounts.services.invitations import (
 )
 from apps.accounts.services.members import change_role, remove_member
 from apps.core.errors import Conflict, Forbidden, InvalidInput, NotFound
-from tests.accounts.racing import race
+from tests.accounts.concurrent_calls import race
 from tests.builders import T0, SmallLab, small_lab
 from tests.environment import installation_environment
 from tests.services.data_directories import prepare_data_dir
@@ -192,7 +192,7 @@ def test_twenty_at_once_on_a_file(tmp_path: Path) -> None:
     environment = {**kept, **installation_environment(str(tmp_path)), "DJANGO_SETTINGS_MODULE": "labcarbon.settings"}
     root = Path(__file__).parents[2]
     done = subprocess.run(
-        [sys.executable, "-m", "tests.accounts.racing"],
+        [sys.executable, "-m", "tests.accounts.concurrent_calls"],
         cwd=root,
         env=environment,
         capture_output=True,

@@ -9,7 +9,7 @@ from django.core.management import CommandError, call_command
 
 from apps.accounts.models import Lab
 from apps.carbon.figures.energy import figure
-from apps.carbon.figures.query import FigureQuery, hours_of_us
+from apps.carbon.figures.figure_query import FigureQuery, hours_of_us
 from apps.core.jobs import run_until_idle
 from apps.core.units import emission_ug, facility_mj, largest_remainder
 from apps.energy.models import LedgerEntry

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from apps.core.jobs import run_until_idle
 from apps.energy.models import LedgerEntry
-from apps.ingest.calc import SKEW_TRUSTED_US, ClockFacts, WindowIn, place
 from apps.ingest.models import EnergyWindow, QuarantinedWindow
+from apps.ingest.window_rules import SKEW_TRUSTED_US, ClockFacts, WindowIn, place
 from tests.builders import BOOT, MINUTE, T0, SmallLab, W, push, small_lab
 
 GPU = "gpu:GPU-0000-1111"

@@ -9,7 +9,7 @@ import pytest
 from apps.accounts.services.labs import issue_node_token
 from apps.core.clock import now_us
 from apps.fleet.services import register_node
-from apps.ingest.calc import job_run
+from apps.ingest.window_rules import job_run
 from apps.runs.models import Run
 from tests.api.conftest import Caller, Labs
 from tests.builders import T0

@@ -12,14 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from apps.artifacts.choices import CopyState, Form, ItemOutcome
-from apps.artifacts.cleanup import eligibility as module
-from apps.artifacts.cleanup.eligibility import check_items, check_plan
+from apps.artifacts.cleanup import plan_check as module
 from apps.artifacts.cleanup.other_copies import load_other_copies
 from apps.artifacts.cleanup.outcomes import Outcome, record_outcomes
+from apps.artifacts.cleanup.plan_check import check_items, check_plan
 from apps.artifacts.cleanup.plans import object_to_items
 from apps.artifacts.cleanup.proposals import propose_copies, protection_reasons
 from apps.artifacts.models import Artifact, CleanupItem, CleanupPlan, Copy, Pin
-from apps.dashboard.artifacts.cleanup import PAGE_ROWS, plan_page
+from apps.dashboard.artifacts.cleanup_pages import PAGE_ROWS, plan_page
 from apps.fleet.services import register_node
 from apps.runs.models import Run
 from tests.artifacts.sample_plans import LATER, approved_plan, checkpoint

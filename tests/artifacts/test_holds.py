@@ -6,8 +6,8 @@ from django.test.utils import CaptureQueriesContext
 
 from apps.accounts.models import AuditEntry, Project, User
 from apps.artifacts.choices import ArtifactState, ItemOutcome
-from apps.artifacts.cleanup.eligibility import check_plan
 from apps.artifacts.cleanup.outcomes import Outcome, record_outcomes
+from apps.artifacts.cleanup.plan_check import check_plan
 from apps.artifacts.cleanup.plans import approve, notify_owners, select_items
 from apps.artifacts.holds import active_holds, effective_holds, holds_on_artifact
 from apps.artifacts.models import Artifact, CleanupPlan, Hold

@@ -5,8 +5,8 @@ import pytest
 
 from apps.accounts.models import AuditEntry
 from apps.artifacts.choices import ItemOutcome
-from apps.artifacts.cleanup.eligibility import check_plan
 from apps.artifacts.cleanup.outcomes import Outcome, record_outcomes
+from apps.artifacts.cleanup.plan_check import check_plan
 from apps.artifacts.models import Artifact, CleanupItem, CleanupPlan, Copy, Pin
 from apps.runs.models import Run
 from tests.artifacts.sample_plans import LATER, approved_plan, checkpoint

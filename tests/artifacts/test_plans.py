@@ -6,8 +6,8 @@ import pytest
 
 from apps.accounts.models import AuditEntry
 from apps.artifacts.choices import ItemOutcome
-from apps.artifacts.cleanup.eligibility import check_plan
 from apps.artifacts.cleanup.outcomes import Outcome, record_outcomes
+from apps.artifacts.cleanup.plan_check import check_plan
 from apps.artifacts.cleanup.plans import approve, notify_owners, object_to_items, select_items, withdraw
 from apps.artifacts.cleanup.retention import DAY_US
 from apps.artifacts.models import Artifact, CleanupPlan, Copy

@@ -14,7 +14,7 @@ from apps.assets.balances import accounts_of, through
 from apps.assets.models import Asset
 from apps.assets.services import Draft, Embodied, Entry, Facts, record, register, set_meter, upgrade
 from apps.carbon.figures.embodied import embodied, embodied_by
-from apps.carbon.figures.query import FigureQuery
+from apps.carbon.figures.figure_query import FigureQuery
 from apps.catalog.selectors import match
 from apps.core.clock import now_us
 from apps.core.jobs import run_until_idle

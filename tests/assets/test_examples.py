@@ -4,9 +4,9 @@ from uuid import uuid4
 
 import pytest
 
-from apps.assets.tasks import use_all_job
+from apps.assets.jobs import use_all_job
 from apps.carbon.figures.combined import answer
-from apps.carbon.figures.query import ALLOCATION, FigureQuery
+from apps.carbon.figures.figure_query import ALLOCATION, FigureQuery
 from apps.core.units import UG_PER_KG, US_PER_HOUR
 from apps.fleet.models import Device
 from apps.runs.services.runs import RunFacts, put_run

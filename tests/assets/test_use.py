@@ -9,10 +9,10 @@ import pytest
 
 from apps.accounts.models import Project
 from apps.accounts.services.labs import create_project
+from apps.assets.jobs import charge_job, use_all_job, use_job
 from apps.assets.models import DeviceDay, EmbodiedCharge
 from apps.assets.services import Draft, Embodied, Entry, Facts, record, register_many, set_meter
-from apps.assets.tasks import charge_job, use_all_job, use_job
-from apps.attribution.calc import ConsumerSpan
+from apps.attribution.precedence import ConsumerSpan
 from apps.attribution.services.rules import claim, undo_claim
 from apps.core.clock import now_us
 from apps.core.intervals import day_edges
@@ -20,10 +20,10 @@ from apps.core.jobs import run_until_idle
 from apps.core.models import Job
 from apps.core.units import US_PER_HOUR
 from apps.energy.services.idle import set_idle_policy, withdraw_idle_policy
-from apps.energy.services.settle import rebuild_ledger
+from apps.energy.services.ledger import rebuild_ledger
 from apps.fleet.models import Device
-from apps.ingest.calc import job_run
 from apps.ingest.models import Consumer
+from apps.ingest.window_rules import job_run
 from apps.runs.models import Run
 from apps.runs.services.runs import RunFacts, put_run
 from tests.assets.support import KG, borne, bought

@@ -16,7 +16,7 @@ from apps.artifacts.models import Artifact, CleanupItem, CleanupPlan, Copy, Noti
 from apps.artifacts.services.holds import place_hold
 from apps.assets.services.csv_import import upload
 from apps.assets.spreadsheets.rows import Options
-from apps.attribution.calc import ConsumerSpan
+from apps.attribution.precedence import ConsumerSpan
 from apps.attribution.services.rules import Criteria, claim, drafted_rule, make_rule
 from apps.catalog.matching import Draft
 from apps.catalog.models import HardwareModel

@@ -11,8 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from apps.accounts.services.labs import create_project
-from apps.attribution.calc import ConsumerSpan, Span
 from apps.attribution.models import Attribution, AttributionRule, Claim
+from apps.attribution.precedence import ConsumerSpan, Span
 from apps.attribution.services.derive import as_span, derive, rules_now
 from apps.attribution.services.rules import (
     Criteria,
@@ -25,7 +25,7 @@ from apps.attribution.services.rules import (
     withdraw_rule,
 )
 from apps.carbon.figures.energy import Figure, figure, figures_by
-from apps.carbon.figures.query import FigureQuery
+from apps.carbon.figures.figure_query import FigureQuery
 from apps.core.jobs import run_until_idle
 from apps.core.units import US_PER_HOUR, hour_of
 from apps.dashboard.figures import total

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apps.attribution.calc import Claimed, PlacementSpan, Rule, Span, Use, namespace_of, spans, user_and_program
+from apps.attribution.precedence import Claimed, PlacementSpan, Rule, Span, Use, namespace_of, spans, user_and_program
 from apps.core.units import END_HOUR
 
 NODE, OTHER_NODE, SITE, OTHER_SITE = 1, 2, 11, 12

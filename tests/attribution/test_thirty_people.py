@@ -15,7 +15,7 @@ from apps.core.jobs import run_until_idle
 from apps.core.units import US_PER_HOUR
 from apps.dashboard.periods import Period, lab_query
 from apps.fleet.services import register_node
-from apps.ingest.calc import job_run
+from apps.ingest.window_rules import job_run
 from apps.runs.models import Run
 from apps.runs.services.runs import RunFacts, put_run
 from tests.builders import T0, SmallLab, W, push

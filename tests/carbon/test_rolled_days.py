@@ -21,14 +21,14 @@ from apps.accounts.models import Lab
 from apps.accounts.services.labs import change_lab, create_project
 from apps.assets.choices import EventKind
 from apps.assets.services import Entry, record
-from apps.attribution.calc import ConsumerSpan
+from apps.attribution.precedence import ConsumerSpan
 from apps.attribution.services.rules import Criteria, claim, drafted_rule, make_rule, undo_claim
 from apps.carbon.choices import RollupKind
 from apps.carbon.figures.embodied import Embodied, embodied_by, embodied_in
 from apps.carbon.figures.energy import Figure, figure, figures_by, figures_of_meters
-from apps.carbon.figures.query import FigureQuery
+from apps.carbon.figures.figure_query import FigureQuery
 from apps.carbon.models import EmbodiedDay, MeterDay, RolledDay, StaleSpan, UseDay
-from apps.carbon.rollups import build, reads
+from apps.carbon.rollups import reader, writer
 from apps.carbon.services import apply_factors, declare_factor
 from apps.core.clock import now_us
 from apps.core.intervals import day_edges
@@ -38,7 +38,7 @@ from apps.core.units import US_PER_HOUR, hour_of
 from apps.dashboard.coverage import covered_by_day, covered_by_hour, device_times
 from apps.dashboard.figures import total
 from apps.energy.services.idle import set_idle_policy, withdraw_idle_policy
-from apps.energy.services.settle import rebuild_ledger
+from apps.energy.services.ledger import rebuild_ledger
 from apps.fleet.models import Device
 from apps.fleet.services import set_pue, set_static_power
 from apps.ingest.models import Consumer, EnergyWindow
@@ -170,7 +170,7 @@ class History:
         record(asset=self.asset, entry=entry, by=self.small.owner, now=NOW)
 
     def roll(self, month_over: bool = True) -> None:
-        assert build.roll_up(lab=self.lab, now=NOW + 31 * 24 * US_PER_HOUR if month_over else NOW)
+        assert writer.roll_up(lab=self.lab, now=NOW + 31 * 24 * US_PER_HOUR if month_over else NOW)
         assert not StaleSpan.objects.filter(lab=self.lab).exists()
 
     def periods(self) -> list[tuple[int, int]]:
@@ -244,7 +244,7 @@ def rolled(small: SmallLab, *windows: tuple[int, int]) -> SmallLab:
         for i, (at, mj) in enumerate(((H0 + offset) * US_PER_HOUR, mj) for offset, mj in windows)
     ]
     push(small.node, listed, received_us=NOW, sent_at=NOW)
-    assert build.roll_up(lab=small.lab, now=NOW)
+    assert writer.roll_up(lab=small.lab, now=NOW)
     return small
 
 
@@ -281,7 +281,7 @@ def test_only_the_days_that_changed_are_read_from_the_ledger_until_they_are_summ
     project = create_project(lab=small.lab, slug="vision", name="Vision", now=T0)
     claim(lab=small.lab, spans=[ConsumerSpan(row.pk, None, H0 + 48, H0 + 72)], project=project, by=None, now=T0)
     assert counted(small.lab) == {H0, H0 + 72}
-    assert build.roll_up(lab=small.lab, now=NOW)
+    assert writer.roll_up(lab=small.lab, now=NOW)
     assert counted(small.lab) == {H0, H0 + 24, H0 + 48, H0 + 72}
 
 
@@ -300,13 +300,13 @@ def test_a_day_is_summed_when_it_is_over_and_asks_for_the_next() -> None:
     now = now_us()
     start = now - MINUTE
     push(small.node, [W("gpu:GPU-1", 5, start, now)], sent_at=now)
-    job = Job.objects.get(kind=build.DAY_OVER, key=str(small.lab.pk))
+    job = Job.objects.get(kind=writer.DAY_OVER, key=str(small.lab.pk))
     edges = day_edges(hour_of(now), hour_of(now) + 1, ZoneInfo("Europe/Berlin"))
-    assert job.due_us == edges[-1] * US_PER_HOUR + build.AFTER_MIDNIGHT_US
-    assert build.roll_up(lab=small.lab, now=now)
+    assert job.due_us == edges[-1] * US_PER_HOUR + writer.AFTER_MIDNIGHT_US
+    assert writer.roll_up(lab=small.lab, now=now)
     assert not RolledDay.objects.filter(lab=small.lab, to_hour__gt=hour_of(now)).exists()
     tomorrow = job.due_us
-    assert build.roll_up(lab=small.lab, now=tomorrow)
+    assert writer.roll_up(lab=small.lab, now=tomorrow)
     assert edges[-2] in counted(small.lab)
 
 
@@ -317,9 +317,9 @@ def test_days_of_a_month_whose_idle_shares_still_move_wait_for_its_end(small: Sm
     row = Consumer.objects.get(lab=small.lab, key="proc:ann/python3")
     claim(lab=small.lab, spans=[ConsumerSpan(row.pk, None, H0, H0 + HOURS)], project=project, by=None, now=T0)
     set_idle_policy(lab=small.lab, policy="by_energy", from_us=(H0 + 24) * US_PER_HOUR, by=None, now=T0)
-    assert build.roll_up(lab=small.lab, now=NOW)
+    assert writer.roll_up(lab=small.lab, now=NOW)
     assert counted(small.lab) == {H0}
-    assert build.roll_up(lab=small.lab, now=NOW + 31 * 24 * US_PER_HOUR)
+    assert writer.roll_up(lab=small.lab, now=NOW + 31 * 24 * US_PER_HOUR)
     assert counted(small.lab) >= {H0, H0 + 24, H0 + 48, H0 + 72}
 
 
@@ -327,7 +327,7 @@ def test_hardware_by_day_is_what_charges_say(small: SmallLab) -> None:
     bought(small, kg=1, years=1, at_us=H0 * US_PER_HOUR, now=NOW)
     query = FigureQuery(metric="embodied_ug", from_hour=H0, to_hour=H0 + HOURS)
     before = embodied_by(small.lab, query, ["charge"], NOW)
-    assert build.roll_up(lab=small.lab, now=NOW)
+    assert writer.roll_up(lab=small.lab, now=NOW)
     assert counted(small.lab, RollupKind.HARDWARE) == {H0, H0 + 24, H0 + 48, H0 + 72}
     cells = embodied_in(small.lab, query, [H0, H0 + 24, H0 + 50, H0 + HOURS], NOW)
     assert sum(cells.values(), Embodied()).embodied_ug == before[("~held",)].embodied_ug
@@ -364,7 +364,7 @@ def test_days_that_are_dropped_come_back_the_same(small: SmallLab) -> None:
     assert len(before) > 5
     RolledDay.objects.all().delete()
     assert not rows()
-    assert build.roll_up(lab=small.lab, now=NOW)
+    assert writer.roll_up(lab=small.lab, now=NOW)
     assert rows() == before
 
 
@@ -378,9 +378,9 @@ def test_a_ledger_that_is_rebuilt_with_less_is_shown_with_less(small: SmallLab) 
 
 def test_while_the_ledger_is_written_nothing_is_summed_and_it_is_said() -> None:
     small = small_lab()
-    with patch.object(build, "try_lock_exclusive", return_value=False), patch.object(build, "_PAUSE_S", 0):
-        with pytest.raises(build.RollupLocked, match="was being written"):
-            build.roll_up(lab=small.lab, now=NOW)
+    with patch.object(writer, "try_lock_exclusive", return_value=False), patch.object(writer, "_PAUSE_S", 0):
+        with pytest.raises(writer.RollupLocked, match="was being written"):
+            writer.roll_up(lab=small.lab, now=NOW)
 
 
 @pytest.mark.postgres
@@ -400,12 +400,12 @@ def test_a_change_that_is_not_written_yet_holds_summing_up_and_is_in_it_afterwar
     other = Thread(target=change)
     other.start()
     assert changed.wait(20)
-    with patch.object(build, "_TRIES", 3), pytest.raises(build.RollupLocked):
-        build.roll_up(lab=small.lab, now=NOW)
+    with patch.object(writer, "_TRIES", 3), pytest.raises(writer.RollupLocked):
+        writer.roll_up(lab=small.lab, now=NOW)
     may_end.set()
     other.join()
     assert H0 not in counted(small.lab)
-    assert build.roll_up(lab=small.lab, now=NOW)
+    assert writer.roll_up(lab=small.lab, now=NOW)
     query = FigureQuery(metric="energy_mj", from_hour=H0, to_hour=H0 + HOURS)
     assert figure(small.lab, query).energy_mj == 1_007
     assert UseDay.objects.filter(day__from_hour=H0, energy_mj=7).exists()
@@ -413,11 +413,11 @@ def test_a_change_that_is_not_written_yet_holds_summing_up_and_is_in_it_afterwar
 
 def test_what_days_do_not_hold_is_asked_of_the_ledger() -> None:
     query = FigureQuery(metric="energy_mj", from_hour=0, to_hour=240)
-    assert reads.answers(query, ["charge"], basis="lifecycle")
-    assert not reads.answers(query, ["hour"], basis="lifecycle")
-    assert not reads.answers(query.replace(subject_kind="device", subject_key="gpu:1"), [], basis="lifecycle")
-    assert not reads.answers(query.replace(to_hour=22), [], basis="lifecycle")
-    assert not reads.answers(query.replace(basis="direct"), [], basis="lifecycle")
+    assert reader.answers(query, ["charge"], basis="lifecycle")
+    assert not reader.answers(query, ["hour"], basis="lifecycle")
+    assert not reader.answers(query.replace(subject_kind="device", subject_key="gpu:1"), [], basis="lifecycle")
+    assert not reader.answers(query.replace(to_hour=22), [], basis="lifecycle")
+    assert not reader.answers(query.replace(basis="direct"), [], basis="lifecycle")
 
 
 def test_sums_of_figures_are_sums_of_days(small: SmallLab) -> None:

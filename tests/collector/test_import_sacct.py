@@ -16,7 +16,7 @@ from labcarbon_collect.slurm.parsers import SACCT
 
 from apps.accounts.services.labs import issue_user_token
 from apps.core.clock import now_us
-from apps.ingest.calc import job_run
+from apps.ingest.window_rules import job_run
 from apps.runs.models import Run
 from tests.builders import T0, small_lab
 

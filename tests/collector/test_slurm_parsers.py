@@ -200,7 +200,7 @@ def test_states_unknown_to_us_are_not_guessed() -> None:
 
 
 def test_the_uuid_of_a_job_is_the_servers() -> None:
-    from apps.ingest.calc import job_run
+    from apps.ingest.window_rules import job_run
 
     assert job_uuid("hpc", "981") == str(job_run("hpc/981"))
 

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
+from apps.assets.jobs import use_all_job
 from apps.assets.models import Asset
-from apps.assets.tasks import use_all_job
 from apps.catalog.matching import match_key
 from apps.catalog.models import HardwareModel
 from apps.core.clock import now_us

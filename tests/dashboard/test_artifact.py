@@ -18,7 +18,7 @@ from apps.artifacts.selectors import load_lineage
 from apps.artifacts.services.curation import pin
 from apps.artifacts.storage_model import HOURS_PER_YEAR, MEDIUM_POWER, storage_mj
 from apps.core.clock import now_us
-from apps.dashboard.artifacts import detail as artifact_shown
+from apps.dashboard.artifacts import artifact_page as artifact_shown
 from apps.fleet.services import set_pue
 from apps.runs.metric_parsing import Point
 from apps.runs.models import Run

@@ -16,7 +16,7 @@ from apps.artifacts.services.curation import pin
 from apps.artifacts.storage_model import HOURS_PER_YEAR, MEDIUM_POWER, storage_mj
 from apps.core.clock import now_us
 from apps.core.units import INT64_MAX
-from apps.dashboard.artifacts.list import shorten_path
+from apps.dashboard.artifacts.artifacts_page import shorten_path
 from apps.fleet.services import set_pue
 from tests.artifacts.support import at_paths, create_run, digest, edge, register_artifact, register_rows, row
 from tests.builders import T0, SmallLab

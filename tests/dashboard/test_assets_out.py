@@ -8,7 +8,7 @@ from django.test import Client
 
 from apps.assets.models import Asset
 from apps.assets.spreadsheets.formats import OWN
-from apps.dashboard.assets.labels import code
+from apps.dashboard.assets.printed_labels import code
 from apps.dashboard.csv_response import cell
 from tests.assets.support import bought
 from tests.builders import SmallLab

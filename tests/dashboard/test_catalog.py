@@ -19,7 +19,7 @@ from apps.catalog.selectors import best_figure, model_of
 from apps.catalog.services import add_figure, add_model
 from apps.catalog.services.custom_models import MOST_EVIDENCE_BYTES
 from apps.core.units import UG_PER_KG
-from apps.dashboard.catalog.pages import METHOD_REASONS
+from apps.dashboard.catalog.catalog_pages import METHOD_REASONS
 from tests.builders import T0, SmallLab
 from tests.dashboard.conftest import client_of
 from tests.dashboard.support import HOSTILE, assert_needs_sign_in, assert_only, queries, text_of

@@ -18,7 +18,7 @@ from apps.artifacts.cleanup.retention import DAY_US, DEFAULT_DAYS
 from apps.artifacts.models import Artifact, CleanupPlan, Copy, Notification, RetentionPeriod
 from apps.core.clock import now_us, utc
 from apps.core.jobs import run_until_idle
-from apps.dashboard.artifacts import cleanup as shown_plans
+from apps.dashboard.artifacts import cleanup_pages as shown_plans
 from apps.runs.models import Run
 from tests.artifacts.support import create_run, edge, register_rows, row
 from tests.builders import T0, SmallLab, W, push

@@ -7,7 +7,7 @@ import pytest
 from django.test import Client
 
 from apps.carbon.figures.energy import figure
-from apps.carbon.figures.query import FigureQuery
+from apps.carbon.figures.figure_query import FigureQuery
 from apps.core.units import emission_ug
 from apps.fleet.services import correct_pue, set_pue, set_static_power
 from tests.builders import MINUTE, T0, SmallLab, W, push, small_lab

@@ -8,10 +8,10 @@ from django.test import Client
 
 from apps.accounts.services.labs import create_project
 from apps.assets.choices import ChargeKind
+from apps.assets.jobs import use_all_job
 from apps.assets.models import Asset
 from apps.assets.services import Draft, Embodied, Entry, Facts, record, register, set_meter, store
-from apps.assets.tasks import use_all_job
-from apps.carbon.figures.query import ALLOCATION, INVENTORY, TOGETHER, FigureQuery
+from apps.carbon.figures.figure_query import ALLOCATION, INVENTORY, TOGETHER, FigureQuery
 from apps.catalog.models import EmbodiedFigure, HardwareModel
 from apps.core.units import US_PER_HOUR
 from tests.assets.support import H0, KG, YEAR, bought

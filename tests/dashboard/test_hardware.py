@@ -6,10 +6,10 @@ import pytest
 from django.test import Client
 
 from apps.accounts.services.labs import create_project
+from apps.assets.jobs import use_all_job
 from apps.assets.services import Entry, record, set_meter, store
-from apps.assets.tasks import use_all_job
 from apps.carbon.figures.combined import answer
-from apps.carbon.figures.query import ALLOCATION, TOGETHER, FigureQuery
+from apps.carbon.figures.figure_query import ALLOCATION, TOGETHER, FigureQuery
 from apps.core.units import US_PER_HOUR
 from tests.assets.support import H0, KG, YEAR, bought
 from tests.builders import T0, SmallLab, small_lab

@@ -8,7 +8,7 @@ from django.test import Client
 
 from apps.accounts.models import OneTimeCode
 from apps.carbon.figures.energy import figure
-from apps.carbon.figures.query import FigureQuery
+from apps.carbon.figures.figure_query import FigureQuery
 from apps.core.clock import now_us
 from apps.core.jobs import run_until_idle
 from apps.core.units import US_PER_HOUR

@@ -10,7 +10,7 @@ from apps.accounts.models import AuditEntry, Invitation, Lab, Membership, OneTim
 from apps.accounts.services.invitations import invite
 from apps.accounts.services.labs import CodePurpose, issue_code, issue_user_token
 from apps.core.clock import now_us
-from apps.dashboard.people.pages import POLICY_TEXTS
+from apps.dashboard.people.people_pages import POLICY_TEXTS
 from tests.api.conftest import Caller, add_person
 from tests.builders import SmallLab, small_lab
 from tests.dashboard.conftest import client_of

@@ -13,10 +13,10 @@ from apps.accounts.services.labs import create_project
 from apps.assets.amortisation import Charge
 from apps.assets.models import EmbodiedCharge
 from apps.assets.services import set_meter
-from apps.attribution.calc import ConsumerSpan
+from apps.attribution.precedence import ConsumerSpan
 from apps.attribution.services.rules import claim
 from apps.carbon.figures.energy import figure
-from apps.carbon.figures.query import FigureQuery
+from apps.carbon.figures.figure_query import FigureQuery
 from apps.carbon.ranking import ranking
 from apps.core.clock import now_us
 from apps.core.jobs import run_until_idle

@@ -12,7 +12,7 @@ from apps.assets.models import AssetMeter, EmbodiedCharge
 from apps.assets.services import Entry, record
 from apps.catalog.models import EmbodiedFigure
 from apps.core.clock import now_us
-from apps.replacement.text import an, years
+from apps.replacement.summary_text import an, years
 from tests.assets.support import bought
 from tests.builders import SmallLab, small_lab
 from tests.dashboard.conftest import client_of

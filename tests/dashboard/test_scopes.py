@@ -12,7 +12,7 @@ from apps.accounts.models import AuditEntry
 from apps.assets.models import LifecycleEvent
 from apps.assets.services import Embodied, Entry, record
 from apps.carbon.figures.combined import answer
-from apps.carbon.figures.query import FigureQuery
+from apps.carbon.figures.figure_query import FigureQuery
 from apps.carbon.figures.scopes import CONTROLS, LESSON, PROFILES, ROLES, SCOPES, scope_of, within
 from apps.carbon.services import apply_factors
 from apps.core.jobs import run_until_idle

@@ -8,7 +8,7 @@ import pytest
 from django.test import Client
 
 from apps.carbon.figures.energy import figure
-from apps.carbon.figures.query import FigureQuery
+from apps.carbon.figures.figure_query import FigureQuery
 from apps.core.jobs import run_until_idle
 from apps.core.units import US_PER_HOUR
 from apps.fleet.choices import SiteKind

@@ -7,7 +7,7 @@ import pytest
 from django.contrib.staticfiles.finders import get_finder
 from django.core.management import call_command
 
-from labcarbon import staticfiles
+from labcarbon import static_collection
 
 FINDER = "django.contrib.staticfiles.finders.FileSystemFinder"
 
@@ -36,36 +36,36 @@ def _finders_afterwards() -> object:
 
 def test_it_is_collected_again_where_something_changed(source: Path, tmp_path: Path) -> None:
     root = tmp_path / "root"
-    assert staticfiles.collect_static()
+    assert static_collection.collect_static()
     assert len(list(root.glob("a.*.css"))) == 1
-    assert not staticfiles.collect_static()
+    assert not static_collection.collect_static()
     (source / "a.css").write_text("a { color: tan }")  # as long as before
-    assert staticfiles.collect_static()
+    assert static_collection.collect_static()
     assert len(list(root.glob("a.*.css"))) == 2
     (source / "b.css").write_text("")
-    assert staticfiles.collect_static()
+    assert static_collection.collect_static()
     (source / "b.css").rename(source / "c.css")
-    assert staticfiles.collect_static()
-    assert not staticfiles.collect_static()
+    assert static_collection.collect_static()
+    assert not static_collection.collect_static()
 
 
 def test_what_was_lost_or_not_finished_is_collected_again(
     source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    staticfiles.collect_static()
+    static_collection.collect_static()
     (tmp_path / "root" / "staticfiles.json").unlink()
-    assert staticfiles.collect_static()
+    assert static_collection.collect_static()
     (source / "a.css").write_text("")
 
     def fails(*_: object, **__: object) -> None:
         raise OSError("disk full")
 
-    monkeypatch.setattr(staticfiles, "call_command", fails)
+    monkeypatch.setattr(static_collection, "call_command", fails)
     with pytest.raises(OSError, match="disk full"):
-        staticfiles.collect_static()
+        static_collection.collect_static()
     (source / "a.css").write_text("a { color: red }")  # as it was collected first
-    monkeypatch.setattr(staticfiles, "call_command", call_command)
-    assert staticfiles.collect_static()
+    monkeypatch.setattr(static_collection, "call_command", call_command)
+    assert static_collection.collect_static()
 
 
 def test_what_no_page_uses_is_left_out(tmp_path: Path, settings: Any) -> None:

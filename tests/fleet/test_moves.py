@@ -7,7 +7,7 @@ from django.db import IntegrityError, transaction
 from django.db.models import ProtectedError
 
 from apps.carbon.figures.energy import entries
-from apps.carbon.figures.query import FigureQuery
+from apps.carbon.figures.figure_query import FigureQuery
 from apps.core.errors import Conflict, InvalidInput, NotFound
 from apps.core.jobs import run_until_idle
 from apps.core.models import Job

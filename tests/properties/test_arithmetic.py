@@ -9,12 +9,12 @@ from django.db import connection
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
-from apps.carbon.figures.query import Span, YearFactor, changes, factor_for_year, spans
+from apps.carbon.figures.figure_query import Span, YearFactor, changes, factor_for_year, spans
 from apps.core.intervals import merge_intervals, split_by_hour
 from apps.core.sql import emission_sql, facility_sql
 from apps.core.units import US_PER_HOUR, emission_ug, facility_mj, kwh_to_mj, largest_remainder
-from apps.energy.calc import covered_us, overhead_mj, runs_of_hours
-from apps.fleet.calc import dated_intervals, value_at
+from apps.energy.ledger_entries import covered_us, overhead_mj, runs_of_hours
+from apps.fleet.dated_facts import dated_intervals, value_at
 from tests.hours import durations_by_hour
 
 BLOOM_MJ = 433_196 * 3_600_000_000

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from apps.carbon.figures.energy import GROUPS, entries, factors_used, figure, figures_by
-from apps.carbon.figures.query import FigureQuery
+from apps.carbon.figures.figure_query import FigureQuery
 from apps.core.jobs import run_until_idle
 from apps.core.units import emission_ug, facility_mj
 from apps.fleet.services import correct_zone, set_pue, set_static_power

@@ -16,7 +16,7 @@ from apps.assets.services.recompute import differing
 from apps.carbon.figures.combined import answer, group_figures, groups_of
 from apps.carbon.figures.embodied import GROUPS, charge_rows, coverage, embodied, embodied_by
 from apps.carbon.figures.embodied_rate import rate_at
-from apps.carbon.figures.query import ALLOCATION, HIDDEN, INVENTORY, FigureQuery
+from apps.carbon.figures.figure_query import ALLOCATION, HIDDEN, INVENTORY, FigureQuery
 from apps.core.units import END_HOUR, US_PER_HOUR
 from tests.builders import T0, SmallLab, small_lab
 from tests.examples import examples

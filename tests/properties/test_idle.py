@@ -10,14 +10,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from apps.accounts.services.labs import create_project
-from apps.attribution.calc import ConsumerSpan
+from apps.attribution.precedence import ConsumerSpan
 from apps.attribution.services.rules import claim
 from apps.carbon.figures.energy import Figure, entries, figure, figures_by
-from apps.carbon.figures.query import FigureQuery
+from apps.carbon.figures.figure_query import FigureQuery
 from apps.core.jobs import run_until_idle
 from apps.core.units import US_PER_HOUR, hour_of
 from apps.dashboard.figures import total
-from apps.energy.calc import SHARES, cumulative, idle_spans, month_edges
+from apps.energy.ledger_entries import SHARES, cumulative, idle_spans, month_edges
 from apps.energy.models import IdleShare
 from apps.energy.services.idle import set_idle_policy, spread_idle, withdraw_idle_policy
 from apps.ingest.models import Consumer

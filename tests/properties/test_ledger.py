@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from apps.core.jobs import run_until_idle
 from apps.energy.models import DeviceHour, LedgerEntry
-from apps.energy.services.settle import rebuild_ledger, settle_node
+from apps.energy.services.ledger import rebuild_ledger, settle_node
 from apps.fleet.models import Node
 from apps.fleet.services import register_node, set_static_power
 from apps.ingest.models import EnergyWindow, WindowShare

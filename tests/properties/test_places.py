@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 
 from apps.carbon.factors import priced_with, year_factors
 from apps.carbon.figures.energy import entries, figure, figures_by
-from apps.carbon.figures.query import FigureQuery
+from apps.carbon.figures.figure_query import FigureQuery
 from apps.carbon.models import AppliedFactor, EmissionFactor
 from apps.carbon.services import apply_factors
 from apps.core.errors import Conflict
 from apps.core.jobs import run_until_idle
 from apps.core.units import emission_ug, facility_mj
-from apps.energy.services.settle import rebuild_ledger
+from apps.energy.services.ledger import rebuild_ledger
 from apps.fleet.choices import SiteKind
 from apps.fleet.models import Node, Placement, Site, SitePue, SiteZone
 from apps.fleet.selectors import stays_of
@@ -219,9 +219,9 @@ def test_the_order_of_entering_does_not_matter_and_a_rebuild_changes_nothing() -
 
 def test_what_would_be_is_what_comes_out() -> None:
     """The figure shown before a fact is recorded is, to the microgram, the figure after it."""
-    from apps.carbon.figures.query import spans_by_node
+    from apps.carbon.figures.figure_query import spans_by_node
     from apps.core.units import END_HOUR
-    from apps.dashboard.nodes.effects import site_facts_after
+    from apps.dashboard.nodes.change_preview import site_facts_after
 
     there = world()
     lab = there.small.lab

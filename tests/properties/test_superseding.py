@@ -10,9 +10,9 @@ from hypothesis.extra.django import TestCase
 from apps.accounts.models import Lab
 from apps.core.intervals import split_by_hour
 from apps.core.units import US_PER_HOUR
-from apps.energy.calc import ShareRow
+from apps.energy.ledger_entries import ShareRow
 from apps.energy.models import LedgerEntry
-from apps.energy.services.settle import rebuild_ledger
+from apps.energy.services.ledger import rebuild_ledger
 from apps.energy.source_precedence import US_PER_MINUTE, remaining_energy, superseded_mj, whole_minutes
 from apps.ingest.models import WindowShare
 from apps.runs.models import Run

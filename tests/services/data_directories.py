@@ -20,7 +20,7 @@ _MIGRATE = ("migrate", "--no-input", "--verbosity", "0")
 _LOAD = ("load_data",)
 COMMANDS = (_MIGRATE, _LOAD)
 MIGRATED = "migrated"  # the database that postgres() creates
-_COLLECT = "import django; django.setup(); from labcarbon.staticfiles import collect_static; collect_static()"
+_COLLECT = "import django; django.setup(); from labcarbon.static_collection import collect_static; collect_static()"
 _DATABASE = "labcarbon.sqlite3"
 
 

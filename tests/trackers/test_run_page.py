@@ -3,7 +3,7 @@
 from django.test import Client
 
 from apps.dashboard.formatting import exact
-from apps.dashboard.runs.detail import tracker_panels
+from apps.dashboard.runs.run_page import tracker_panels
 from apps.runs.models import Run
 from tests.builders import MINUTE, T0, SmallLab, W, push
 from tests.dashboard.support import assert_each_figure_explains_itself, queries, text_of

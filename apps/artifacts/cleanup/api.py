@@ -17,9 +17,9 @@ from rest_framework.views import APIView
 from apps.accounts.authentication import Caller
 from apps.accounts.permissions import caller, require
 from apps.artifacts.choices import ItemOutcome, PlanState
-from apps.artifacts.cleanup.eligibility import Eligibility, check_plan
 from apps.artifacts.cleanup.notifications import not_notified
 from apps.artifacts.cleanup.outcomes import Outcome, record_outcomes
+from apps.artifacts.cleanup.plan_check import Eligibility, check_plan
 from apps.artifacts.cleanup.plans import plan_by_uuid
 from apps.artifacts.cleanup.totals import artifact_storage_mj, item_break_even, plan_totals
 from apps.artifacts.holds import effective_holds

@@ -14,9 +14,9 @@ from django.db.models import Q
 from apps.accounts import audit
 from apps.accounts.models import Lab, Project, User
 from apps.artifacts.choices import OPEN_PLANS, ArtifactState, AuditAction, ItemOutcome, PlanState
-from apps.artifacts.cleanup.eligibility import check_items
 from apps.artifacts.cleanup.notifications import find_recipients, items_by_owner, not_notified, notify
 from apps.artifacts.cleanup.other_copies import load_other_copies
+from apps.artifacts.cleanup.plan_check import check_items
 from apps.artifacts.cleanup.proposals import Proposal, next_due_us, propose_copies, protection_reasons
 from apps.artifacts.cleanup.retention import DAY_US
 from apps.artifacts.models import Artifact, CleanupItem, CleanupPlan

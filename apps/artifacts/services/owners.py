@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from apps.accounts.models import Lab
 from apps.artifacts.models import Artifact
-from apps.attribution.calc import PlacementSpan, Rule, Use, spans
+from apps.attribution.precedence import PlacementSpan, Rule, Use, spans
 from apps.attribution.selectors import as_rule, placements, rules_of
 from apps.core.units import hour_of
 from apps.fleet.models import Node

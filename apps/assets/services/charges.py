@@ -19,7 +19,7 @@ from apps.assets.signals import charged
 from apps.core.clock import now_us
 from apps.core.units import END_HOUR, hour_of
 from apps.energy.models import IdleShare
-from apps.fleet.calc import dated_intervals
+from apps.fleet.dated_facts import dated_intervals
 from apps.fleet.models import ACTIVE, Device
 
 CHUNK = 100  # assets a transaction

@@ -8,8 +8,8 @@ from django.db.models import Q, QuerySet
 
 from apps.accounts.models import Lab
 from apps.attribution import selectors
-from apps.attribution.calc import Rule, Span, Use, differences, spans
 from apps.attribution.models import Attribution, AttributionRule
+from apps.attribution.precedence import Rule, Span, Use, differences, spans
 from apps.attribution.signals import attribution_changed
 from apps.core.intervals import changed_span, hull
 from apps.core.jobs import enqueue

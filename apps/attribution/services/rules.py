@@ -11,8 +11,8 @@ from django.urls import reverse
 from apps.accounts import audit
 from apps.accounts.choices import Act
 from apps.accounts.models import Lab, Membership, Project, User
-from apps.attribution.calc import ConsumerSpan
 from apps.attribution.models import AttributionRule, Claim
+from apps.attribution.precedence import ConsumerSpan
 from apps.attribution.services.derive import reattribute_consumers
 from apps.core.errors import Conflict, InvalidInput
 from apps.core.jobs import enqueue

@@ -7,7 +7,7 @@ from apps.accounts.models import Lab
 from apps.carbon.figures.embodied import GROUPS as HARDWARE_GROUPS
 from apps.carbon.figures.embodied import Coverage, Embodied, coverage, embodied, embodied_by
 from apps.carbon.figures.energy import PUBLIC_GROUPS, Figure, figure, figures_by
-from apps.carbon.figures.query import HARDWARE_CONSUMERS, HARDWARE_METRICS, HARDWARE_OF, USE_CONSUMERS, FigureQuery
+from apps.carbon.figures.figure_query import HARDWARE_CONSUMERS, HARDWARE_METRICS, HARDWARE_OF, USE_CONSUMERS, FigureQuery
 from apps.core.errors import InvalidInput
 
 TOGETHER_GROUPS = frozenset({"charge", "project"})

@@ -12,9 +12,9 @@ from typing import Any
 from apps.accounts.models import Lab
 from apps.assets.choices import OPENING, ChargeKind, EventKind
 from apps.carbon.figures.embodied_placements import AssetStay, asset_stays
-from apps.carbon.figures.query import HIDDEN, INVENTORY, FigureQuery
+from apps.carbon.figures.figure_query import HIDDEN, INVENTORY, FigureQuery
 from apps.carbon.figures.scopes import EMBODIED, WASTE, roles_within
-from apps.carbon.rollups.reads import embodied_source
+from apps.carbon.rollups.reader import embodied_source
 from apps.core.sql import fetch_rows, prorated_inline_sql
 from apps.core.units import hour_of
 
@@ -29,7 +29,8 @@ WITH RECURSIVE chain(event_id, tip_id, depth) AS (
 ), undone AS (SELECT event_id FROM chain GROUP BY event_id HAVING MAX(depth) %% 2 = 1)
 """
 _HOLDS = "{0}.kind <> 'reversal' AND {0}.id NOT IN (SELECT event_id FROM undone)"
-# What an entry books: TE as :func:`apps.assets.calc.brought_ug` sums it, the end of life as it was less the modelled part.
+# The amount of an event: the embodied carbon as apps.assets.amortisation.brought_ug sums it; at the end of life, the actual
+# amount less the modelled part.
 _EMBODIED_TOTAL = f"""
 CASE WHEN e.kind <> '{EventKind.DISPOSE.value}' THEN e.total_ug ELSE (
   SELECT CASE WHEN o.includes_end_of_life IS NULL OR (o.includes_end_of_life AND COALESCE(o.end_of_life_ug, 0) = 0) THEN 0

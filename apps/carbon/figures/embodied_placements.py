@@ -11,7 +11,7 @@ from apps.assets.lifecycle import active_events
 from apps.assets.models import AssetMeter, DeviceDay, LifecycleEvent
 from apps.assets.services.charges import as_event
 from apps.core.units import END_HOUR
-from apps.fleet.calc import dated_intervals
+from apps.fleet.dated_facts import dated_intervals
 from apps.fleet.models import ACTIVE, Device
 
 

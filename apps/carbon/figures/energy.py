@@ -7,11 +7,11 @@ from uuid import UUID
 
 from apps.accounts.models import Lab
 from apps.accounts.selectors import project_by_slug
-from apps.carbon.figures.query import FigureQuery
+from apps.carbon.figures.figure_query import FigureQuery
 from apps.carbon.figures.scopes import controlled_sql
 from apps.carbon.figures.sql import CHARGED, KIND, PROJECT, charge_sql, metrics_sql, narrowed_sql, sums_sql
 from apps.carbon.models import AppliedFactor, EmissionFactor
-from apps.carbon.rollups import reads
+from apps.carbon.rollups import reader
 from apps.core.errors import NotFound
 from apps.core.sql import as_int, fetch_rows, uuid_param
 from apps.core.text import is_unstorable
@@ -132,8 +132,8 @@ def figures_by(lab: Lab, query: FigureQuery, group_by: Sequence[str]) -> dict[tu
     stores them (see ``normal_uuid``); hour an integer; quality the number of EnergyQuality; factor and pue may be None.
     """
     within = _within(lab, query)
-    if not within and reads.answers(query, group_by, basis=lab.basis):
-        rows = reads.use_by(lab, query, group_by)
+    if not within and reader.answers(query, group_by, basis=lab.basis):
+        rows = reader.use_by(lab, query, group_by)
     else:
         columns = ", ".join(GROUPS[name] for name in group_by)
         selected = [*(f"{GROUPS[name]} AS g{i}" for i, name in enumerate(group_by)), sums_sql()]
@@ -184,7 +184,7 @@ def figures_of_meters(lab: Lab, column: str, spans: Sequence[tuple[int, int, int
     figures: dict[int, tuple[Figure, int]] = {}
     for start in range(0, len(spans), 1000):
         part = [(start + i, *span) for i, span in enumerate(spans[start : start + 1000])]
-        for row in reads.meters_by_place(lab, column, part):
+        for row in reader.meters_by_place(lab, column, part):
             figures[row["place"]] = (figure_of(row), as_int(row["idle_mj"]))
     return figures
 

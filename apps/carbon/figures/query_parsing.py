@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from uuid import UUID
 
-from apps.carbon.figures.query import (
+from apps.carbon.figures.figure_query import (
     CONSUMERS,
     HARDWARE_CONSUMERS,
     HARDWARE_OF,

@@ -9,9 +9,9 @@ wherever it runs, hardware is Scope 3. Both read the same entries: kWh and grand
 from collections.abc import Iterable
 
 from apps.accounts.models import Lab
-from apps.carbon.figures.query import FigureQuery
+from apps.carbon.figures.figure_query import FigureQuery
 from apps.core.units import END_HOUR
-from apps.fleet.calc import dated_intervals
+from apps.fleet.dated_facts import dated_intervals
 from apps.fleet.models import Site
 from apps.fleet.selectors import site_facts_of
 

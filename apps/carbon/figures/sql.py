@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from apps.carbon.choices import UseKind
-from apps.carbon.figures.query import HIDDEN, FigureQuery
+from apps.carbon.figures.figure_query import HIDDEN, FigureQuery
 from apps.core.sql import emission_sql, facility_sql, split_sql
 from apps.ingest.choices import EnergyQuality
 

@@ -6,9 +6,9 @@ from django.urls import reverse
 
 from apps.accounts.models import Lab, User
 from apps.accounts.selectors import may_see_person, role_in
-from apps.attribution.calc import user_and_program
 from apps.attribution.models import AttributionRule
-from apps.carbon.figures.query import HIDDEN, FigureQuery
+from apps.attribution.precedence import user_and_program
+from apps.carbon.figures.figure_query import HIDDEN, FigureQuery
 from apps.core.errors import Forbidden
 from apps.runs.models import Run
 

@@ -15,7 +15,7 @@ from apps.artifacts.selectors import artifact_by_digest
 from apps.artifacts.services.holds import MAX_REASON_LENGTH, Holdable, lift_hold, place_hold
 from apps.core.intervals import midnight_hour
 from apps.core.text import is_unstorable, parse_record_number
-from apps.dashboard.artifacts.holds import hold_subject
+from apps.dashboard.artifacts.holds_page import hold_subject
 from apps.dashboard.decorators import Visitor, or_not_found
 from apps.dashboard.forms import PageForm, TextField
 from apps.runs.selectors import run_of

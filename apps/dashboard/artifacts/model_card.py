@@ -18,10 +18,10 @@ from apps.artifacts.choices import Kind, LineageRole
 from apps.artifacts.models import Artifact, LineageEdge
 from apps.artifacts.selectors import load_lineage
 from apps.carbon.figures.energy import Figure, factors_used, figures_by
-from apps.carbon.figures.query import MOST_RUNS
+from apps.carbon.figures.figure_query import MOST_RUNS
 from apps.core.units import UG_PER_G
-from apps.dashboard.artifacts.footprint import Spans, joint_query, lineage_footprint, load_spans
-from apps.dashboard.artifacts.runs import first_metrics
+from apps.dashboard.artifacts.artifact_runs import first_metrics
+from apps.dashboard.artifacts.model_footprint import Spans, joint_query, lineage_footprint, load_spans
 from apps.dashboard.figures import quantity, total
 from apps.dashboard.formatting import grouped, size
 from apps.fleet.models import Device

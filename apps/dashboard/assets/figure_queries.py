@@ -5,7 +5,7 @@ from collections.abc import Collection
 from apps.accounts.models import Lab
 from apps.assets.choices import ChargeKind
 from apps.assets.models import Asset
-from apps.carbon.figures.query import ALLOCATION, HIDDEN, INVENTORY, FigureQuery
+from apps.carbon.figures.figure_query import ALLOCATION, HIDDEN, INVENTORY, FigureQuery
 from apps.dashboard.assets.timeline import LAB, NOBODY
 
 Parts = Collection[tuple[str, str]]  # (bearer's key, kind) of what a stretch holds

@@ -23,7 +23,7 @@ from apps.core.errors import LabCarbonError
 from apps.core.intervals import midnight_hour
 from apps.core.text import parse_record_number
 from apps.core.units import US_PER_HOUR
-from apps.dashboard.assets.new import LabOptions, Offers, offers
+from apps.dashboard.assets.new_asset_page import LabOptions, Offers, offers
 from apps.dashboard.decorators import MANAGERS, Visitor
 from apps.dashboard.forms import ACTION, DecimalField, PageForm, StartFields, TextField
 from apps.dashboard.periods import local

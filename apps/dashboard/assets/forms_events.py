@@ -30,8 +30,8 @@ from apps.catalog.models import HardwareModel
 from apps.catalog.selectors import match
 from apps.core.errors import Conflict, LabCarbonError
 from apps.core.text import parse_record_number
-from apps.dashboard.assets.detail import price_text
-from apps.dashboard.assets.events import LifeEffect, effect_of
+from apps.dashboard.assets.asset_page import price_text
+from apps.dashboard.assets.event_rows import LifeEffect, effect_of
 from apps.dashboard.assets.forms import (
     AssetForm,
     DayField,

@@ -16,8 +16,8 @@ from apps.assets.services import Entry, record
 from apps.assets.services import reverse as reverse_event
 from apps.core.errors import Conflict, LabCarbonError
 from apps.core.text import parse_record_number
+from apps.dashboard.assets.assets_page import PAGE_ROWS
 from apps.dashboard.assets.forms import SELECT_ONE, AssetForm, ItemsField, owner_field, parent_field, site_field
-from apps.dashboard.assets.list import PAGE_ROWS
 from apps.dashboard.forms import StartFields
 
 

@@ -13,9 +13,9 @@ from apps.assets.services.csv_import import import_of
 from apps.assets.spreadsheets.export import rows
 from apps.assets.spreadsheets.formats import OWN
 from apps.dashboard.assets.forms_import import DISCOVERED_FORMS, ConfirmImportForm, ImportForm
-from apps.dashboard.assets.imports import COLUMNS, discovered_page, import_page
-from apps.dashboard.assets.labels import labels_page
-from apps.dashboard.assets.new import LabOptions
+from apps.dashboard.assets.import_pages import COLUMNS, discovered_page, import_page
+from apps.dashboard.assets.new_asset_page import LabOptions
+from apps.dashboard.assets.printed_labels import labels_page
 from apps.dashboard.csv_response import csv_response
 from apps.dashboard.decorators import MANAGERS, Visitor, page
 from apps.dashboard.forms import PageForms

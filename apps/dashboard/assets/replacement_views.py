@@ -5,8 +5,8 @@ from django.shortcuts import render
 from django.urls import reverse
 
 from apps.carbon.ranking import ranking
-from apps.dashboard.assets.ranking import CSV_HEADER, ranking_page, ranking_rows
-from apps.dashboard.assets.replacement import replacement_csv, replacement_page
+from apps.dashboard.assets.ranking_page import CSV_HEADER, ranking_page, ranking_rows
+from apps.dashboard.assets.replacement_page import replacement_csv, replacement_page
 from apps.dashboard.csv_response import csv_response
 from apps.dashboard.decorators import Visitor, or_not_found, page
 from apps.dashboard.period_menu import period_menu, requested_period

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from apps.assets.choices import ChargeKind
-from apps.carbon.figures.query import iso_hour
+from apps.carbon.figures.figure_query import iso_hour
 from apps.core.units import UG_PER_KG
 from apps.dashboard.assets.figure_queries import AssetQueries, Parts
 from apps.dashboard.assets.timeline import Life, Month, month_name

@@ -27,7 +27,7 @@ from apps.core.errors import InvalidInput, LabCarbonError
 from apps.core.intervals import datetime_to_us
 from apps.core.text import parse_record_number
 from apps.core.units import US_PER_HOUR
-from apps.dashboard.attribution.unattributed import consumer_spans_of
+from apps.dashboard.attribution.unattributed_page import consumer_spans_of
 from apps.dashboard.decorators import MANAGERS, Visitor
 from apps.dashboard.forms import LabRecordField, NodeField, PageForm, ProjectField, SiteField, TextField
 from apps.dashboard.periods import Period

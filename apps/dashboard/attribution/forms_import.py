@@ -8,7 +8,7 @@ from apps.attribution.services.rules import make_rules
 from apps.carbon.figures.visibility import visibility_for
 from apps.core.errors import LabCarbonError
 from apps.dashboard.attribution.forms import CREATE, uploaded_text
-from apps.dashboard.attribution.rules_import import COLUMNS, MAX_LENGTH, ImportPreview, read_rules
+from apps.dashboard.attribution.rules_import_page import COLUMNS, MAX_LENGTH, ImportPreview, read_rules
 from apps.dashboard.decorators import MANAGERS
 from apps.dashboard.forms import PageForm, TextField
 

@@ -22,9 +22,9 @@ from apps.dashboard.attribution.forms import (
     WithdrawIdlePolicyForm,
 )
 from apps.dashboard.attribution.forms_import import CreateRulesForm, RulesImportForm
-from apps.dashboard.attribution.idle import idle_page
-from apps.dashboard.attribution.rules import preview, rule_row, rules_page
-from apps.dashboard.attribution.unattributed import unattributed_page
+from apps.dashboard.attribution.idle_policy_page import idle_page
+from apps.dashboard.attribution.rule_pages import preview, rule_row, rules_page
+from apps.dashboard.attribution.unattributed_page import unattributed_page
 from apps.dashboard.decorators import MANAGERS, WRITERS, Visitor, or_not_found, page
 from apps.dashboard.forms import PageForms
 from apps.dashboard.period_menu import period_menu, requested_period

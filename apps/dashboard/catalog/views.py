@@ -13,8 +13,8 @@ from django.utils.http import content_disposition_header
 from apps.catalog.packs import notices
 from apps.catalog.selectors import evidence_of, model_by_id, parse_search, search
 from apps.core.units import UG_PER_KG
+from apps.dashboard.catalog.catalog_pages import ModelRow, catalog_page, model_page, model_rows
 from apps.dashboard.catalog.forms import MODEL_FORMS, NewModelForm
-from apps.dashboard.catalog.pages import ModelRow, catalog_page, model_page, model_rows
 from apps.dashboard.csv_response import csv_response
 from apps.dashboard.decorators import MANAGERS, Visitor, or_not_found, page
 from apps.dashboard.forms import PageForms

@@ -18,7 +18,7 @@ from apps.assets.services.charges import as_charge, as_event
 from apps.carbon.figures.embodied_rate import Rate, rate_at
 from apps.core.units import US_PER_HOUR
 from apps.dashboard.formatting import grouped, percent, significant, unit_for
-from apps.fleet.calc import dated_intervals, value_at
+from apps.fleet.dated_facts import dated_intervals, value_at
 from apps.fleet.models import ACTIVE
 
 MAX_DAYS = 40

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from apps.accounts.models import Lab
 from apps.carbon.figures.combined import answer, split_query
-from apps.carbon.figures.query import TOGETHER, TOGETHER_INVENTORY, FigureQuery
+from apps.carbon.figures.figure_query import TOGETHER, TOGETHER_INVENTORY, FigureQuery
 from apps.dashboard.explain.subjects import filter_text, subject_of
 from apps.dashboard.figures import Quantity, carbon_quantity, exact_quantity
 from apps.dashboard.formatting import grouped

@@ -10,7 +10,7 @@ from django.urls import reverse
 
 from apps.accounts.models import Lab
 from apps.carbon.figures.energy import normal
-from apps.carbon.figures.query import iso_hour
+from apps.carbon.figures.figure_query import iso_hour
 from apps.carbon.figures.visibility import Visibility
 from apps.core.errors import NotFound
 from apps.core.text import is_unstorable

@@ -10,7 +10,7 @@ from apps.accounts.models import Lab
 from apps.assets.choices import ChargeKind, EventKind
 from apps.carbon.figures.combined import CombinedFigure, answer
 from apps.carbon.figures.embodied import charge_rows, embodied_by, end_hour
-from apps.carbon.figures.query import ALLOCATION, INVENTORY, FigureQuery
+from apps.carbon.figures.figure_query import ALLOCATION, INVENTORY, FigureQuery
 from apps.catalog.packs import Pack, notices
 from apps.core.errors import InvalidInput
 from apps.core.text import parse_record_number

@@ -8,7 +8,7 @@ from typing import Any
 
 from apps.accounts.models import Lab
 from apps.carbon.figures.energy import Figure, figures_by
-from apps.carbon.figures.query import FigureQuery
+from apps.carbon.figures.figure_query import FigureQuery
 from apps.carbon.models import EmissionFactor
 from apps.core.units import PPM
 from apps.dashboard.figures import total

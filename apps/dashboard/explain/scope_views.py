@@ -4,12 +4,12 @@ from django.contrib import messages
 from django.http import HttpRequest, HttpResponseBase, HttpResponseRedirect
 from django.shortcuts import render
 
-from apps.carbon.figures.query import ALLOCATION
+from apps.carbon.figures.figure_query import ALLOCATION
 from apps.core.errors import InvalidInput
 from apps.dashboard.csv_response import csv_response
 from apps.dashboard.decorators import MANAGERS, Visitor, page
 from apps.dashboard.explain.forms import SiteControlForm
-from apps.dashboard.explain.scopes import LEDGERS, scope_rows, scopes_page
+from apps.dashboard.explain.scopes_page import LEDGERS, scope_rows, scopes_page
 from apps.dashboard.period_menu import period_menu, requested_period
 from apps.dashboard.profile_menu import requested_profile
 

@@ -3,7 +3,7 @@
 from django.urls import reverse
 
 from apps.accounts.models import Lab
-from apps.carbon.figures.query import HIDDEN, USE_METRICS, FigureQuery
+from apps.carbon.figures.figure_query import HIDDEN, USE_METRICS, FigureQuery
 from apps.carbon.figures.scopes import PROFILE_NAMES, SCOPE_NAMES
 from apps.core.errors import NotFound
 from apps.core.text import is_unstorable

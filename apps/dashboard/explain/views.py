@@ -8,7 +8,7 @@ from django.shortcuts import render
 
 from apps.carbon.figures.embodied import charge_rows
 from apps.carbon.figures.energy import entries, normal
-from apps.carbon.figures.query import FILTERS, HARDWARE_METRICS, HARDWARE_OF, USE_METRICS, FigureQuery, iso_hour
+from apps.carbon.figures.figure_query import FILTERS, HARDWARE_METRICS, HARDWARE_OF, USE_METRICS, FigureQuery, iso_hour
 from apps.carbon.figures.query_parsing import parse_query
 from apps.carbon.figures.visibility import visibility_for
 from apps.core.errors import InvalidInput

@@ -13,7 +13,7 @@ from apps.core.text import parse_record_number
 from apps.core.units import PPM
 from apps.dashboard.decorators import MANAGERS, Visitor
 from apps.dashboard.forms import DecimalField, PageForm, SiteField, StartFields, StartOrAlwaysFields, TextField
-from apps.dashboard.nodes.effects import Effect, effect_of, site_facts_after
+from apps.dashboard.nodes.change_preview import Effect, effect_of, site_facts_after
 from apps.dashboard.setup.services import SITE_KINDS, zone_code
 from apps.fleet.choices import Control, SiteKind
 from apps.fleet.models import Node, Site

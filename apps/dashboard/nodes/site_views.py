@@ -8,9 +8,9 @@ from django.urls import reverse
 from apps.carbon.figures.energy import zones
 from apps.dashboard.decorators import MANAGERS, Visitor, or_not_found, page
 from apps.dashboard.forms import ACTION, PageForms
-from apps.dashboard.nodes.effects import Effect
+from apps.dashboard.nodes.change_preview import Effect
 from apps.dashboard.nodes.forms import SITE_FORMS, CreateSiteForm, DeleteForm, SiteForm
-from apps.dashboard.nodes.sites import site_page, sites_page
+from apps.dashboard.nodes.site_pages import site_page, sites_page
 from apps.dashboard.setup.services import zone_label
 from apps.fleet.selectors import site_of
 

@@ -11,11 +11,11 @@ from django.views.decorators.cache import never_cache
 
 from apps.dashboard.decorators import MANAGERS, Visitor, or_not_found, page
 from apps.dashboard.forms import ACTION, PageForms
-from apps.dashboard.nodes.devices import device_page
-from apps.dashboard.nodes.effects import Effect
+from apps.dashboard.nodes.change_preview import Effect
+from apps.dashboard.nodes.device_page import device_page
 from apps.dashboard.nodes.forms import EnrolForm, MoveForm, OverheadForm, PreviewedForm, UndoMoveForm
-from apps.dashboard.nodes.nodes import node_page, nodes_page
-from apps.dashboard.nodes.placements import move_page
+from apps.dashboard.nodes.node_move_page import move_page
+from apps.dashboard.nodes.node_pages import node_page, nodes_page
 from apps.dashboard.period_menu import period_menu, requested_period
 from apps.fleet.selectors import device_of, node_of
 

@@ -12,7 +12,7 @@ from apps.assets.choices import ChargeKind
 from apps.carbon.figures.combined import CombinedFigure
 from apps.carbon.figures.embodied import Coverage, Embodied, coverage, embodied, embodied_in
 from apps.carbon.figures.energy import Figure
-from apps.carbon.figures.query import ALLOCATION, HIDDEN, INVENTORY, TOGETHER, FigureQuery, iso_hour
+from apps.carbon.figures.figure_query import ALLOCATION, HIDDEN, INVENTORY, TOGETHER, FigureQuery, iso_hour
 from apps.dashboard.charts import Chart, Series, stacked
 from apps.dashboard.figures import Quantity, amount_quantity, carbon_quantity, entered_quantity, quantity
 from apps.dashboard.formatting import Unit, unit_for

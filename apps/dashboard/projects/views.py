@@ -7,14 +7,14 @@ from django.urls import reverse
 
 from apps.accounts.selectors import project_by_slug
 from apps.artifacts.holds import holds_on_subject
-from apps.carbon.figures.query import iso_hour
+from apps.carbon.figures.figure_query import iso_hour
 from apps.carbon.figures.visibility import visibility_for
 from apps.core.units import MJ_PER_KWH, UG_PER_KG
 from apps.dashboard.csv_response import csv_response
 from apps.dashboard.decorators import Visitor, or_not_found, page
 from apps.dashboard.period_menu import period_menu, requested_period
 from apps.dashboard.projects.forms import ProjectForm
-from apps.dashboard.projects.pages import project_data_table, project_page, project_use, projects_page
+from apps.dashboard.projects.project_pages import project_data_table, project_page, project_use, projects_page
 from apps.ingest.choices import EnergyQuality
 
 

@@ -13,7 +13,14 @@ from apps.carbon.figures.visibility import visibility_for
 from apps.dashboard.csv_response import csv_response
 from apps.dashboard.decorators import WRITERS, Visitor, or_not_found, page
 from apps.dashboard.forms import PageForms
-from apps.dashboard.runs.duplicates import CSV_HEAD, duplicates_page, filter_findings, finding_page, finding_rows, line_of
+from apps.dashboard.runs.duplicates_page import (
+    CSV_HEAD,
+    duplicates_page,
+    filter_findings,
+    finding_page,
+    finding_rows,
+    line_of,
+)
 from apps.dashboard.runs.forms import (
     DECISION_FORMS,
     ConfirmForm,

@@ -14,9 +14,9 @@ from apps.core.clock import utc
 from apps.core.units import MJ_PER_KWH, UG_PER_KG
 from apps.dashboard.csv_response import csv_response
 from apps.dashboard.decorators import Visitor, or_not_found, page
-from apps.dashboard.runs.compare import compare_page, compare_rows, runs_from_uuids
-from apps.dashboard.runs.detail import run_page
-from apps.dashboard.runs.list import RunRow, metric_columns, run_rows, runs_filtered, runs_page
+from apps.dashboard.runs.comparison_page import compare_page, compare_rows, runs_from_uuids
+from apps.dashboard.runs.run_page import run_page
+from apps.dashboard.runs.runs_page import RunRow, metric_columns, run_rows, runs_filtered, runs_page
 from apps.runs.selectors import run_of
 
 CHUNK = 500

@@ -20,7 +20,7 @@ from apps.core.text import is_unstorable, parse_record_number
 from apps.dashboard.csv_response import csv_response
 from apps.dashboard.decorators import MANAGERS, Visitor, page
 from apps.dashboard.settings.forms import LabForm, TokenForm
-from apps.dashboard.settings.pages import audit_page, tokens_page
+from apps.dashboard.settings.settings_pages import audit_page, tokens_page
 
 
 @never_cache

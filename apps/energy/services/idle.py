@@ -16,8 +16,8 @@ from apps.core.jobs import enqueue
 from apps.core.sql import as_int, fetch_rows, json_int_sql
 from apps.core.units import END_HOUR, US_PER_HOUR, hour_of
 from apps.energy import signals
-from apps.energy.calc import SHARES, IdleSpan, cumulative, idle_spans, month_edges
 from apps.energy.choices import IdleSpread
+from apps.energy.ledger_entries import SHARES, IdleSpan, cumulative, idle_spans, month_edges
 from apps.energy.models import IdlePolicy, IdleShare, LedgerEntry
 from apps.runs.models import Run
 

@@ -5,13 +5,13 @@ from uuid import UUID
 from django.db import transaction
 
 from apps.fleet.models import Device, Node
-from apps.ingest import calc
-from apps.ingest.calc import ClockFacts, WindowIn
+from apps.ingest import window_rules
 from apps.ingest.models import Batch
 from apps.ingest.parsing import BatchIn
 from apps.ingest.services.classify import Result, decide, read_context
 from apps.ingest.services.lookups import get_or_create_devices
 from apps.ingest.services.store import store_gaps, write_quarantined, write_windows
+from apps.ingest.window_rules import ClockFacts, WindowIn
 
 
 @transaction.atomic
@@ -26,14 +26,14 @@ def accept_batch(*, node: Node, batch: BatchIn, received_us: int) -> list[Result
         refused = batch.refused.get(i, "")
         if window is not None and window.device not in devices:
             refused = "this node may not push for this device"
-        elif window is not None and window.measurement not in calc.PUSHED_MEASUREMENTS:
+        elif window is not None and window.measurement not in window_rules.PUSHED_MEASUREMENTS:
             refused = "a collector cannot push this measurement"
         allowed.append(None if refused else window)
         results.append(["rejected", refused] if refused else ["retry"])
     _store(node, devices, allowed, results, clock, batch_uuid=header.batch, sent_us=header.sent_at, origin="")
     store_gaps(header.gaps, header.devices, devices)
     Node.objects.filter(pk=node.pk).update(
-        last_push_us=received_us, skew_us=calc.skew_us(received_us, header.sent_at), health=header.health
+        last_push_us=received_us, skew_us=window_rules.skew_us(received_us, header.sent_at), health=header.health
     )
     return results
 
@@ -46,7 +46,7 @@ def accept_declared(
     results: list[Result] = []
     allowed: list[WindowIn | None] = []
     for window in windows:
-        reason = calc.problem(window)
+        reason = window_rules.problem(window)
         allowed.append(None if reason else window)
         results.append(["rejected", reason] if reason else ["retry"])
     clock = ClockFacts(received_us=now, sent_us=now, sent_monotonic_us=-1, boot="\x00")
@@ -79,7 +79,7 @@ def _store(
         uuid=batch_uuid,
         received_us=clock.received_us,
         sent_us=sent_us,
-        skew_us=calc.skew_us(clock.received_us, sent_us) if sent_us is not None else None,
+        skew_us=window_rules.skew_us(clock.received_us, sent_us) if sent_us is not None else None,
         windows=len(context.stored),
         origin=origin,
     )

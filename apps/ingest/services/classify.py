@@ -8,10 +8,10 @@ from apps.catalog.selectors import model_of
 from apps.core.units import US_PER_HOUR
 from apps.fleet.choices import DeviceKind
 from apps.fleet.models import Device, Node
-from apps.ingest import calc, selectors
-from apps.ingest.calc import ClockFacts, WindowIn
+from apps.ingest import selectors, window_rules
 from apps.ingest.choices import PlacementQuality
 from apps.ingest.services.lookups import epoch_ids
+from apps.ingest.window_rules import ClockFacts, WindowIn
 
 Result = list[str]
 ACCEPTED, DUPLICATE = ["accepted"], ["duplicate"]
@@ -76,16 +76,16 @@ def read_context(node: Node, devices: dict[str, Device], windows: list[WindowIn]
 
 
 def _limit_mw(device: Device) -> int | None:
-    if device.kind not in calc.DEFAULT_LIMIT_MW:
+    if device.kind not in window_rules.DEFAULT_LIMIT_MW:
         return None
     model = model_of("cpu" if device.kind == DeviceKind.CPU else "gpu", device.name)
-    return calc.power_limit_mw(device.kind, model.tdp_mw if model else None)
+    return window_rules.power_limit_mw(device.kind, model.tdp_mw if model else None)
 
 
 def decide(context: BatchContext, window: WindowIn, clock: ClockFacts) -> Result:
     device_id = context.devices[window.device].pk
     epoch_id = context.epochs[device_id, window.epoch]
-    digest = calc.content_digest(window)
+    digest = window_rules.content_digest(window)
     known = context.digests.get((epoch_id, window.sequence))
     if known == digest:
         return DUPLICATE
@@ -93,16 +93,16 @@ def decide(context: BatchContext, window: WindowIn, clock: ClockFacts) -> Result
     decided = context.quarantined.get((device_id, window.epoch, window.sequence, digest))
     if decided is not None:
         return ["quarantined", decided]
-    placed = calc.place(window, clock, lambda: _known_shift(context, epoch_id))
+    placed = window_rules.place(window, clock, lambda: _known_shift(context, epoch_id))
     start_us, end_us = window.start_us + placed.shift_us, window.end_us + placed.shift_us
     reason = placed.reason
     if known is not None:
         reason = "conflict"
-    elif not reason and calc.impossible(window.energy_mj, end_us - start_us, context.limits[device_id]):
+    elif not reason and window_rules.impossible(window.energy_mj, end_us - start_us, context.limits[device_id]):
         reason = "impossible"
     occupied_intervals = _occupied_near(context, device_id, start_us, end_us)
     at = bisect_left(occupied_intervals, (start_us, start_us))
-    if not reason and calc.overlaps(occupied_intervals, at, start_us, end_us):
+    if not reason and window_rules.overlaps(occupied_intervals, at, start_us, end_us):
         reason = "overlap"
     if reason:
         context.quarantine_reasons.append((window, device_id, reason, digest))

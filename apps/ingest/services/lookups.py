@@ -4,10 +4,10 @@ from typing import Any
 
 from apps.accounts.models import Lab
 from apps.core.jobs import enqueue
-from apps.fleet.calc import device_kind
+from apps.fleet.dated_facts import device_kind
 from apps.fleet.models import Device, Node
-from apps.ingest.calc import consumer_kind, run_of
 from apps.ingest.models import Consumer, Epoch
+from apps.ingest.window_rules import consumer_kind, run_of
 
 
 def get_or_create_devices(node: Node, keys: list[str], facts: dict[str, dict[str, Any]]) -> dict[str, Device]:

@@ -7,13 +7,13 @@ from apps.core.intervals import hours_touched
 from apps.core.jobs import enqueue
 from apps.core.sql import bulk_insert
 from apps.fleet.models import Device, Node
-from apps.ingest import calc
-from apps.ingest.calc import WindowIn
+from apps.ingest import window_rules
 from apps.ingest.choices import QUALITY_OF, ShareQuality
 from apps.ingest.models import Batch, DeclaredGap, QuarantinedWindow
 from apps.ingest.parsing import GapIn
 from apps.ingest.services.classify import BatchContext
 from apps.ingest.services.lookups import consumer_ids
+from apps.ingest.window_rules import WindowIn
 
 
 def write_windows(context: BatchContext, batch: Batch) -> None:
@@ -22,7 +22,7 @@ def write_windows(context: BatchContext, batch: Batch) -> None:
         return
     consumers = consumer_ids(context.node.lab, {key for row in rows for key, _ in row.window.shares})
     windows = [row.window for row in rows]
-    measurements = [calc.MEASUREMENTS[window.measurement] for window in windows]
+    measurements = [window_rules.MEASUREMENTS[window.measurement] for window in windows]
     count = len(rows)
     bulk_insert(
         "ingest_energywindow",

@@ -15,7 +15,7 @@ from apps.core.errors import Conflict, Forbidden, InvalidInput, NotFound
 from apps.core.jobs import enqueue, enqueue_batch
 from apps.core.sql import fetch_rows, for_update, uuid_param
 from apps.fleet.models import Node
-from apps.ingest.calc import job_run
+from apps.ingest.window_rules import job_run
 from apps.runs.choices import AttributionSource, RunState
 from apps.runs.models import Run
 from apps.runs.scheduler_jobs import IMPORTED, JobIn, can_change_owner, first_contradiction, merge_job_facts, record_reporter

@@ -11,7 +11,7 @@ import os
 import socket
 import sys
 
-from labcarbon_collect.api.enrolment import code_url, read_code, redeem_code
+from labcarbon_collect.api.one_time_codes import code_url, read_code, redeem_code
 from labcarbon_collect.config import Login, collector_dir, save_enrolment
 from labcarbon_collect.errors import CommandError
 from labcarbon_collect.identity import ConfigurationError, node_identity

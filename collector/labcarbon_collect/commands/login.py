@@ -10,7 +10,7 @@ import argparse
 import os
 import sys
 
-from labcarbon_collect.api.enrolment import code_url, read_code, redeem_code
+from labcarbon_collect.api.one_time_codes import code_url, read_code, redeem_code
 from labcarbon_collect.config import Login, save_login
 from labcarbon_collect.errors import CommandError
 from labcarbon_collect.identity import ConfigurationError

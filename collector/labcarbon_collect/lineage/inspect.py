@@ -15,10 +15,10 @@ from labcarbon_collect.files.manifests import Manifest, manifest
 from labcarbon_collect.fingerprint.digests import FileChanged, content_hashes, open_digest_cache
 from labcarbon_collect.lineage.messages import PRODUCED
 from labcarbon_collect.scan.description import Description, describe_unrecognised, one_line, path_problem
+from labcarbon_collect.scan.file_reader import Batch, FileReader, FileTask
 from labcarbon_collect.scan.folder_formats import MAX_CARD_BYTES, describe_folder
 from labcarbon_collect.scan.local_files import LocalReader, LocalTree, Stamp
 from labcarbon_collect.scan.rate_limit import RateLimiter
-from labcarbon_collect.scan.reader import Batch, FileReader, FileTask
 from labcarbon_collect.scan.uploader import format_time
 
 _LIST_TIMEOUT_S = 600.0

@@ -6,7 +6,7 @@ import queue
 import threading
 from typing import Dict, List, Optional, Tuple, Union
 
-from labcarbon_collect.scan.reader import Batch, FileReader, ReadResult
+from labcarbon_collect.scan.file_reader import Batch, FileReader, ReadResult
 
 BatchResult = Tuple[Batch, List[ReadResult]]
 

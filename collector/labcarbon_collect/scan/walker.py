@@ -11,9 +11,9 @@ from typing import Callable, Iterable, Iterator, List, Optional, Set, Tuple
 from labcarbon_collect.files.budget import BudgetExceeded
 from labcarbon_collect.scan.database import ARTIFACT, FOLDER, MEMBER, UNRECOGNISED
 from labcarbon_collect.scan.description import Description
+from labcarbon_collect.scan.file_reader import Batch, FileTask
 from labcarbon_collect.scan.folder_formats import MAX_CARD_BYTES, describe_folder, numbered_tars
 from labcarbon_collect.scan.local_files import LinkOutsideRoot, Listing, Stamp, Tree
-from labcarbon_collect.scan.reader import Batch, FileTask
 from labcarbon_collect.scan.recorder import FolderGroup, Recorder
 from labcarbon_collect.scan.state import Entry, ScanState
 from labcarbon_collect.scan.summary import Tally

@@ -23,7 +23,7 @@ def disk(tmp_path: Path, person: Collector) -> Disk:
 @pytest.fixture
 def settled(monkeypatch: pytest.MonkeyPatch) -> None:
     """Scans of this process trust files that were just written, so that tests need not wait."""
-    monkeypatch.setattr("labcarbon_collect.scan.reader._SETTLED_NS", -(10**12))
+    monkeypatch.setattr("labcarbon_collect.scan.file_reader._SETTLED_NS", -(10**12))
 
 
 @pytest.fixture

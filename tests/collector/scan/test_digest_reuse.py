@@ -83,7 +83,7 @@ def test_corrupt_files_are_hashed_again(scanned: Disk, here: Any) -> None:
 
 
 def test_what_may_have_changed_while_it_was_scanned_is_read(disk: Disk, here: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("labcarbon_collect.scan.reader._SETTLED_NS", 10**15)
+    monkeypatch.setattr("labcarbon_collect.scan.file_reader._SETTLED_NS", 10**15)
     path = disk.put("a.npy", NPY)
     assert here()[0] == 0
     assert bytes_read(path) == len(NPY)

@@ -3,10 +3,10 @@
 from pathlib import Path
 
 import pytest
-from labcarbon_collect.scan import reader as reading
+from labcarbon_collect.scan import file_reader as reading
+from labcarbon_collect.scan.file_reader import Batch, FileReader, FileTask, ReadResult
 from labcarbon_collect.scan.local_files import LocalReader, LocalTree
 from labcarbon_collect.scan.rate_limit import RateLimiter
-from labcarbon_collect.scan.reader import Batch, FileReader, FileTask, ReadResult
 
 FILES = 12
 

@@ -7,7 +7,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.urls import reverse
 
 from apps.accounts.models import Lab
-from apps.activity.calc import COLUMNS
+from apps.activity.declared_rows import COLUMNS
 from apps.activity.services import RowErrors, import_declared, read_rows
 from apps.core.clock import now_us
 from apps.core.errors import LabCarbonError

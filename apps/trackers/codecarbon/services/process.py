@@ -12,8 +12,8 @@ from apps.core.units import US_PER_S
 from apps.energy.source_precedence import COMPONENT
 from apps.fleet.choices import DeviceKind
 from apps.fleet.models import Device
-from apps.ingest.calc import WindowIn
 from apps.ingest.services import accept_declared
+from apps.ingest.window_rules import WindowIn
 from apps.runs.choices import RunState, Source
 from apps.runs.models import ExternalId, Run
 from apps.runs.services.runs import RunFacts, put_run

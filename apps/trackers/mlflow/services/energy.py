@@ -9,9 +9,9 @@ from apps.energy.source_precedence import COMPONENT
 from apps.fleet.choices import DeviceKind
 from apps.fleet.models import Device, Node
 from apps.fleet.selectors import TRACKER, measured_nodes
-from apps.ingest.calc import FUTURE_US, WindowIn
 from apps.ingest.models import EnergyWindow
 from apps.ingest.services import accept_declared
+from apps.ingest.window_rules import FUTURE_US, WindowIn
 from apps.trackers.mlflow.models import MlflowRun, MlflowSeries
 from apps.trackers.mlflow.power import EnergyPiece, Progress, Sample, gpu_of, sample_of, split_into_minutes
 

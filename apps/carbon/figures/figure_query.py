@@ -1,0 +1,231 @@
+"""What a figure is: a query. And which factor holds when. Pure."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from functools import lru_cache
+from itertools import pairwise
+from urllib.parse import quote_plus
+
+from apps.core.units import US_PER_HOUR
+from apps.fleet.dated_facts import SiteFacts, dated_intervals, value_at
+
+ENERGY_METRICS = ("energy_mj", "facility_energy_mj")
+USE_METRICS = (*ENERGY_METRICS, "emission_ug")  # sums of the energy ledger
+ALLOCATION, INVENTORY = "embodied_ug", "embodied_inventory_ug"  # the two ledgers of hardware: never added to each other
+HARDWARE_METRICS = (ALLOCATION, INVENTORY)
+TOGETHER, TOGETHER_INVENTORY = "carbon_ug", "carbon_inventory_ug"  # emission_ug + one of the two
+HARDWARE_OF = {TOGETHER: ALLOCATION, TOGETHER_INVENTORY: INVENTORY}
+METRICS = (*USE_METRICS, *HARDWARE_METRICS, *HARDWARE_OF)
+SUBJECTS = ("lab", "project", "person", "run", "runs", "node", "device", "asset")
+MOST_RUNS = 50  # that one question may name
+QUALITIES = ("COUNTER", "SAMPLED", "MODELLED", "DECLARED")
+USE_CONSUMERS = ("idle", "idle_share", "overhead", "unattributed")
+HARDWARE_CONSUMERS = (
+    "used", "idle", "idle_share", "unmeasured", "held", "lent", "end_of_life", "written_off", "unattributed",
+)  # fmt: skip
+CONSUMERS = tuple(dict.fromkeys((*USE_CONSUMERS, *HARDWARE_CONSUMERS)))
+FILTERS = ("quality", "consumer", "project", "os_user", "program", "use", "scope")
+HIDDEN = "-"
+
+
+@dataclass(frozen=True)
+class FigureQuery:
+    """Query of one figure: ``/explain/?metric&subject&from&to&accounting&basis&profile[&quality][&consumer]…``.
+
+    ``subject_key`` is '' for the lab, else a project's slug, a person's number, a run's or node's UUID, UUIDs of
+    runs with commas between,
+    a device key, an asset's number. ``from_hour`` and
+    ``to_hour`` are whole UTC hours, half open. ``quality`` narrows to one energy quality, ``consumer`` to energy nobody
+    used (idle), the rest of the node (overhead), or used without a known project (unattributed); of hardware to one reason
+    of a charge (idle, held, written_off, …). ``project`` narrows to
+    one, ``os_user`` and ``program`` to what somebody used with something; NOT_TOLD asks for what has no such name. ``use``
+    narrows to one consumer key, ``scope`` to one scope or category of ``profile`` (2, 3, 3.1 …).
+    """
+
+    metric: str
+    from_hour: int
+    to_hour: int
+    subject_kind: str = "lab"
+    subject_key: str = ""
+    accounting: str = "location"
+    basis: str = "lifecycle"
+    profile: str = "ghg_protocol"
+    quality: str = ""
+    consumer: str = ""
+    project: str = ""
+    os_user: str = ""
+    program: str = ""
+    use: str = ""
+    scope: str = ""
+
+    @property
+    def subject(self) -> str:
+        return self.subject_kind if self.subject_kind == "lab" else f"{self.subject_kind}:{self.subject_key}"
+
+    @property
+    def hours(self) -> tuple[int, int]:
+        return self.from_hour, self.to_hour
+
+    @property
+    def personal(self) -> bool:
+        """Return whether the query is about one person."""
+        return (
+            self.subject_kind == "person" or self.os_user not in ("", HIDDEN) or self.use.startswith(("proc:", "container:"))
+        )
+
+    def to_query_string(self) -> str:
+        """Return the query string: the same on page and API."""
+        pairs = [
+            ("metric", self.metric),
+            ("subject", self.subject),
+            ("from", iso_hour(self.from_hour)),
+            ("to", iso_hour(self.to_hour)),
+            ("accounting", self.accounting),
+            ("basis", self.basis),
+            ("profile", self.profile),
+        ]
+        pairs += [(name, getattr(self, name)) for name in FILTERS if getattr(self, name)]
+        return "&".join(f"{name}={_quoted(value)}" for name, value in pairs)
+
+    def replace(self, **changes: str | int) -> "FigureQuery":
+        """Return the same query with some parts changed."""
+        return replace(self, **changes)  # type: ignore[arg-type]
+
+
+@lru_cache(maxsize=10_000)
+def _quoted(value: str) -> str:
+    return quote_plus(value)
+
+
+@lru_cache(maxsize=10_000)
+def iso_hour(hour: int) -> str:
+    """Return a whole UTC hour as ISO 8601."""
+    return datetime.fromtimestamp(hour * 3600, tz=UTC).strftime("%Y-%m-%dT%H:%MZ")
+
+
+@dataclass(frozen=True)
+class YearFactor:
+    """The id of a factor and the year it was made for."""
+
+    factor_id: int
+    year: int
+
+
+@dataclass(frozen=True)
+class Span:
+    """Whole hours with one PUE and one factor (None: no factor known)."""
+
+    from_hour: int
+    to_hour: int
+    pue_ppm: int
+    factor_id: int | None
+
+    @property
+    def priced(self) -> tuple[int, int | None]:
+        """Return what prices energy: PUE and factor."""
+        return self.pue_ppm, self.factor_id
+
+
+def year_start_hour(year: int) -> int:
+    """Return the whole UTC hour in which a year begins."""
+    return int(datetime(year, 1, 1, tzinfo=UTC).timestamp()) // 3600
+
+
+def factor_for_year(factors: Sequence[YearFactor], year: int) -> YearFactor | None:
+    """Return the factor of ``year``, else of the latest year before it, else of the earliest after it, else None.
+
+    Annual factors appear a year late; the year used is printed wherever the figure stands.
+    """
+    before = [factor for factor in factors if factor.year <= year]
+    if before:
+        return max(before, key=lambda factor: factor.year)
+    return min(factors, key=lambda factor: factor.year, default=None)
+
+
+def spans(
+    *,
+    from_hour: int,
+    to_hour: int,
+    pues: Sequence[tuple[int, int]],
+    factors: Sequence[tuple[int, Sequence[YearFactor]]],
+) -> list[Span]:
+    """Cut ``[from_hour, to_hour)`` where the PUE, the zone or the year's factor changes.
+
+    ``pues`` are (from_hour, pue_ppm); ``factors`` are (from_hour, the factors of the zone that holds from then on), empty
+    where no zone is known. The last at or before an hour holds, and before the first the first holds. Neighbours with the
+    same PUE and factor are one span.
+    """
+    years = {factor.year for _, year_factors in factors for factor in year_factors}  # between them nothing changes
+    cuts = {from_hour, to_hour} | {hour for hour, _ in (*pues, *factors)} | {year_start_hour(year) for year in years}
+    edges = sorted(cut for cut in cuts if from_hour <= cut <= to_hour)
+    result: list[Span] = []
+    for start, end in pairwise(edges):
+        pue_ppm = value_at(pues, start)
+        if pue_ppm is None:
+            raise ValueError("A site without a PUE: it is made with one, and the last is never withdrawn.")
+        factor = factor_for_year(value_at(factors, start) or (), datetime.fromtimestamp(start * 3600, tz=UTC).year)
+        span = Span(start, end, pue_ppm, factor.factor_id if factor else None)
+        last = result[-1] if result else None
+        if last and last.priced == span.priced:
+            result[-1] = replace(last, to_hour=end)
+        else:
+            result.append(span)
+    return result
+
+
+def spans_by_node(
+    places: SiteFacts, factors: Mapping[str, Sequence[YearFactor]], node_ids: Iterable[int], until: int
+) -> dict[int, list[Span]]:
+    """Return the spans of nodes over ``[0, until)`` from the places they stood at; ``factors`` are the zones'."""
+    of_site: dict[int, list[Span]] = {}
+    result: dict[int, list[Span]] = {}
+    for node_id in node_ids:
+        result[node_id] = []
+        for start, end, site_id in dated_intervals(places.placements[node_id]):
+            if site_id not in of_site:
+                zones = [(hour, factors[zone]) for hour, zone in places.zones.get(site_id, ())]
+                of_site[site_id] = spans(from_hour=0, to_hour=until, pues=places.pues[site_id], factors=zones)
+            result[node_id] += clipped(of_site[site_id], start, until if end is None else end)
+    return result
+
+
+def clipped(spans: Iterable[Span], from_hour: int, to_hour: int) -> list[Span]:
+    """Return the parts of spans within ``[from_hour, to_hour)``."""
+    return [
+        replace(span, from_hour=max(span.from_hour, from_hour), to_hour=min(span.to_hour, to_hour))
+        for span in spans
+        if span.from_hour < to_hour and span.to_hour > from_hour
+    ]
+
+
+@dataclass(frozen=True)
+class Change:
+    """Whole hours whose PUE or factor is another before and after a fact about places."""
+
+    from_hour: int
+    to_hour: int
+    before: Span
+    after: Span
+
+
+def changes(before: Sequence[Span], after: Sequence[Span]) -> list[Change]:
+    """Return where two derivations of the same hours differ, in order; equal neighbours are one."""
+    cuts = sorted({span.from_hour for span in (*before, *after)} | {span.to_hour for span in (*before, *after)})
+    result: list[Change] = []
+    for start, end in pairwise(cuts):
+        old, new = (next(span for span in side if span.from_hour <= start < span.to_hour) for side in (before, after))
+        if old.priced == new.priced:
+            continue
+        last = result[-1] if result else None
+        same = last and (last.before.priced, last.after.priced) == (old.priced, new.priced)
+        if last and same and last.to_hour == start:
+            result[-1] = replace(last, to_hour=end)
+        else:
+            result.append(Change(start, end, old, new))
+    return result
+
+
+def hours_of_us(from_us: int, to_us: int) -> tuple[int, int]:
+    """Return the whole hours that ``[from_us, to_us)`` touches, half open."""
+    return from_us // US_PER_HOUR, -(-to_us // US_PER_HOUR)

@@ -1,0 +1,215 @@
+"""Reads of rolled days: figures of long periods for pages, the same integers as the ledgers give.
+
+A period is read as the rolled days in it that count, and the ledger for every hour that is in none of them, in one
+statement: whatever was not summed yet, or has changed since, is read from the ledger itself.
+"""
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import Any
+
+from apps.accounts.models import Lab
+from apps.carbon.choices import RollupKind
+from apps.carbon.figures.figure_query import FigureQuery
+from apps.carbon.figures.sql import CHARGED, KIND, PRICED, PROJECT, charge_sql, metrics_sql, narrowed_sql
+from apps.core.sql import (
+    emission_sql,
+    facility_sql,
+    fetch_rows,
+    greatest_sql,
+    least_sql,
+    prorated_inline_sql,
+    uuid_param,
+)
+
+SHORTEST_HOURS = 23  # of a day: shorter periods hold no whole one
+GROUPS = {
+    "charge": charge_sql("x.kind"),
+    "project": "p.slug",
+    "node": "n.uuid",
+    "quality": "x.energy_quality",
+    "person": "x.person_id",
+    "factor": "x.factor_id",
+    "pue": "x.pue_ppm",
+    "consumer": "c.key",
+    "run": "r.uuid",
+    "os_user": "x.os_user",
+    "program": "x.program",
+    "stretch": "x.from_hour",
+}
+_SUBJECTS = {
+    "project": "x.project_id = (SELECT id FROM accounts_project WHERE lab_id = {lab} AND slug = %s)",
+    "node": "x.node_id = (SELECT id FROM fleet_node WHERE lab_id = {lab} AND uuid = %s)",
+    "person": "x.person_id = %s",
+}
+KEYS = "node_id, consumer_id, project_id, person_id, os_user, program, kind, energy_quality, factor_id, pue_ppm"
+SUMS = ("energy_mj", "facility_energy_mj", "emission_ug", "without_factor_mj", "entries")
+
+
+def spans_sql(lab: Lab, what: RollupKind, from_hour: int, to_hour: int, cuts: str = "") -> tuple[str, list[Any]]:
+    """Return WITH … of ``b`` (id, from_hour, to_hour: the rolled days of a period that count) and ``g`` (from_hour,
+    to_hour: the stretches of the period that are in none of them), and its parameters. ``cuts`` is SQL for rows of
+    (from, to) hours: a day that reaches over a cut does not count."""
+    start, end = int(from_hour), int(to_hour)
+    over = f"(SELECT 1 FROM {cuts} v WHERE d.from_hour < v.column1 AND v.column1 < d.to_hour)"
+    sql = f"""
+WITH b AS (
+  SELECT d.id, d.from_hour, d.to_hour FROM carbon_rolledday d
+  WHERE d.lab_id = %s AND d.what = %s AND d.basis = %s AND d.time_zone = %s AND d.from_hour >= {start} AND d.to_hour <= {end}
+    AND NOT EXISTS (SELECT 1 FROM carbon_stalespan z WHERE z.lab_id = d.lab_id AND z.what = d.what
+      AND z.from_hour < d.to_hour AND z.to_hour > d.from_hour)
+    {f"AND NOT EXISTS {over}" if cuts else ""}
+), g AS (
+  SELECT from_hour, to_hour FROM (
+    SELECT COALESCE(LAG(to_hour) OVER (ORDER BY from_hour), {start}) AS from_hour, from_hour AS to_hour FROM b
+    UNION ALL SELECT COALESCE(MAX(to_hour), {start}), {end} FROM b
+  ) q WHERE from_hour < to_hour
+)"""
+    return sql, [lab.pk, what.value, lab.basis, lab.time_zone]
+
+
+def use_sql(span: str, first: str) -> str:
+    """Return SQL for the use of each entry of a lab in the spans ``g`` of table ``span``, ``first`` and the columns of a
+    :class:`UseDay`; parameters: basis, lab."""
+    metrics = metrics_sql()
+    columns = ", ".join(f"COALESCE({sql}, 0) AS {name}" for name, sql in metrics.items())
+    return (
+        f"SELECT {first}, e.node_id, e.consumer_id, {PROJECT} AS project_id, t.person_id, "
+        "COALESCE(t.os_user, '') AS os_user, COALESCE(t.program, '') AS program, "
+        f"{KIND} AS kind, e.energy_quality, f.id AS factor_id, a.pue_ppm, {columns}, "
+        f"CASE WHEN f.id IS NULL THEN {metrics['energy_mj']} ELSE 0 END AS without_factor_mj, 1 AS entries "
+        f"FROM {span} g CROSS JOIN energy_ledgerentry e {CHARGED} "
+        "WHERE e.lab_id = %s AND e.hour >= g.from_hour AND e.hour < g.to_hour"
+    )
+
+
+def answers(query: FigureQuery, group_by: Sequence[str], *, basis: str) -> bool:
+    """Return whether rolled days hold what is asked: no hours, no devices, not one run; and at least one whole day."""
+    return (
+        query.basis == basis
+        and query.to_hour - query.from_hour >= SHORTEST_HOURS
+        and (query.subject_kind == "lab" or query.subject_kind in _SUBJECTS)
+        and set(group_by) <= GROUPS.keys()
+    )
+
+
+def _where(lab: Lab, query: FigureQuery) -> tuple[str, list[Any]]:
+    clauses, params = ["1 = 1"], list[Any]()
+    if query.subject_kind in _SUBJECTS:
+        clauses.append(_SUBJECTS[query.subject_kind].format(lab=int(lab.pk)))
+        params.append(uuid_param(query.subject_key) if query.subject_kind == "node" else query.subject_key)
+        if query.subject_kind == "person":
+            params[-1] = int(query.subject_key)
+    more, values = narrowed_sql(query, GROUPS, idle_share="x.kind = 'idle_share'")
+    return " AND ".join([*clauses, *more]), [*params, *values]
+
+
+def use_by(lab: Lab, query: FigureQuery, group_by: Sequence[str]) -> Iterator[dict[str, Any]]:
+    """Yield rows of (g0, g1, …, SUMS) of what :func:`answers` accepts; without groups one row."""
+    spans, params = spans_sql(lab, RollupKind.USE, query.from_hour, query.to_hour)
+    columns = ", ".join(GROUPS[name] for name in group_by)
+    selected = [f"{GROUPS[name]} AS g{i}" for i, name in enumerate(group_by)] + [f"SUM(x.{name}) AS {name}" for name in SUMS]
+    where, more = _where(lab, query)
+    yield from fetch_rows(
+        f"{spans} SELECT {', '.join(selected)} FROM ("
+        f"SELECT b.from_hour, {KEYS}, {', '.join(SUMS)} FROM b CROSS JOIN carbon_useday u WHERE u.day_id = b.id "
+        f"UNION ALL {use_sql('g', 'e.hour AS from_hour')}) x "
+        "LEFT JOIN accounts_project p ON p.id = x.project_id LEFT JOIN fleet_node n ON n.id = x.node_id "
+        "LEFT JOIN ingest_consumer c ON c.id = x.consumer_id "
+        f"LEFT JOIN runs_run r ON r.uuid = c.run_uuid AND r.lab_id = {int(lab.pk)} "
+        f"WHERE {where}" + (f" GROUP BY {columns} ORDER BY {columns}" if columns else ""),
+        [*params, query.basis, lab.pk, *more],
+    )
+
+
+def cover_sql(span: str, first: str) -> str:
+    """Return SQL for how long devices were measured in each hour ``h`` of the spans of table ``span``: ``first``, device_id,
+    node_id, covered_us, measured_us, estimated_us; parameter: lab."""
+    return (
+        f"SELECT {first}, h.device_id, h.node_id, h.covered_us, "
+        "CASE WHEN h.quality <= 2 THEN h.covered_us ELSE 0 END AS measured_us, "
+        "CASE WHEN h.quality > 2 THEN h.covered_us ELSE 0 END AS estimated_us FROM ("
+        "SELECT g.*, w.device_id, w.node_id, w.hour, w.covered_us, (SELECT MAX(e.energy_quality) "
+        "FROM energy_ledgerentry e WHERE e.device_id = w.device_id AND e.hour = w.hour AND e.node_id = w.node_id) "
+        f"AS quality FROM {span} g CROSS JOIN energy_devicehour w "
+        "WHERE w.lab_id = %s AND w.hour >= g.from_hour AND w.hour < g.to_hour) h"
+    )
+
+
+def meter_sums() -> str:
+    """Return SQL for the sums of priced entries ``e``, whoever is charged: those of a Figure, and what was idle."""
+    return (
+        "SUM(e.energy_mj) AS energy_mj, "
+        f"COALESCE(SUM({facility_sql('e.energy_mj', 'a.pue_ppm')}), 0) AS facility_energy_mj, "
+        f"COALESCE(SUM({emission_sql('e.energy_mj', 'a.pue_ppm', 'f.ug_per_kwh')}), 0) AS emission_ug, "
+        "SUM(CASE WHEN f.id IS NULL THEN e.energy_mj ELSE 0 END) AS without_factor_mj, "
+        "SUM(CASE WHEN c.kind = 'idle' THEN e.energy_mj ELSE 0 END) AS idle_mj, COUNT(*) AS entries"
+    )
+
+
+def cover_source(lab: Lab, from_hour: int, to_hour: int) -> tuple[str, str, list[Any]]:
+    """Return what stands before SELECT, SQL for (from_hour, device_id, node_id, covered_us, measured_us, estimated_us) of a
+    period by day or hour, and the parameters of both."""
+    spans, params = spans_sql(lab, RollupKind.USE, from_hour, to_hour)
+    rolled = (
+        "SELECT b.from_hour, u.device_id, u.node_id, u.covered_us, u.measured_us, u.estimated_us "
+        "FROM b CROSS JOIN carbon_meterday u WHERE u.day_id = b.id"
+    )
+    return spans, f"{rolled} UNION ALL {cover_sql('g', 'h.hour AS from_hour')}", [*params, lab.pk]
+
+
+def meters_by_place(lab: Lab, column: str, spans: Sequence[tuple[int, int, int, int]]) -> Iterator[dict[str, Any]]:
+    """Yield a row of (place, the columns of :func:`meter_sums`) for each (place, device or node id, from hour, to hour) that
+    used anything. Days that lie in a span whole are read rolled, the rest of it from the ledger."""
+    rows_sql = spans_sql(lab, RollupKind.USE, min(span[2] for span in spans), max(span[3] for span in spans))
+    values = ", ".join(f"({int(a)}, {int(b)}, {int(c)}, {int(d)})" for a, b, c, d in spans)
+    sums = ", ".join(f"SUM(x.{name}) AS {name}" for name in (*SUMS, "idle_mj"))
+    names = ", ".join(f"u.{name}" for name in (*SUMS, "idle_mj"))
+    yield from fetch_rows(
+        f"{rows_sql[0]}, m(place, of_id, from_hour, to_hour) AS (VALUES {values}), l AS ("
+        f"SELECT m.place, m.of_id, {greatest_sql('m.from_hour', 's.from_hour')} AS from_hour, "
+        f"{least_sql('m.to_hour', 's.to_hour')} AS to_hour FROM m CROSS JOIN ("
+        "SELECT from_hour, to_hour, 0 AS whole FROM g UNION ALL SELECT from_hour, to_hour, 1 FROM b) s "
+        "WHERE s.from_hour < m.to_hour AND s.to_hour > m.from_hour "
+        "AND (s.whole = 0 OR s.from_hour < m.from_hour OR s.to_hour > m.to_hour)) "
+        f"SELECT x.place, {sums} FROM (SELECT m.place, {names} FROM m CROSS JOIN b CROSS JOIN carbon_meterday u "
+        f"WHERE u.day_id = b.id AND u.{column} = m.of_id AND b.from_hour >= m.from_hour AND b.to_hour <= m.to_hour "
+        f"UNION ALL SELECT q.place, {', '.join(f'q.{name}' for name in (*SUMS, 'idle_mj'))} FROM ("
+        f"SELECT l.place, {meter_sums()} FROM l CROSS JOIN energy_ledgerentry e {PRICED} "
+        # The plus keeps SQLite from walking all entries of the lab for each span; the two bounds that do not depend on the
+        # span let PostgreSQL look at the end of a device's entries only, where the gap usually is.
+        f"WHERE e.{column} = l.of_id AND e.hour >= l.from_hour AND e.hour < l.to_hour AND +e.lab_id = %s "
+        "AND e.hour >= (SELECT MIN(from_hour) FROM l) AND e.hour < (SELECT MAX(to_hour) FROM l) "
+        "GROUP BY l.place) q) x GROUP BY x.place",
+        [*rows_sql[1], lab.basis, lab.pk],
+    )
+
+
+def embodied_sql(span: str, first: str) -> str:
+    """Return SQL for what each charge of a lab puts into each span ``g`` of table ``span``, ``first`` and the columns of an
+    :class:`EmbodiedDay`; parameter: lab."""
+    part = prorated_inline_sql("c.amount_ug", "c.from_hour", "c.to_hour", "g.from_hour", "g.to_hour")
+    return (
+        f"SELECT {first}, c.kind, c.project_id, {part} AS part_ug, 1 AS entries "
+        f"FROM {span} g CROSS JOIN assets_embodiedcharge c "
+        "WHERE c.lab_id = %s AND c.from_hour < g.to_hour AND c.to_hour > g.from_hour"
+    )
+
+
+def embodied_source(lab: Lab, edges: Sequence[int]) -> tuple[str, str, list[Any]]:
+    """Return what stands before SELECT, SQL for (from_hour, kind, project_id, part_ug, entries) of a period that is cut at
+    ``edges`` (ascending hours), and the parameters of both: ``from_hour`` is the edge before, no row reaches over the next.
+    """
+    cuts = "(VALUES " + ", ".join(f"({int(low)}, {int(high)})" for low, high in pairwise(edges)) + ")"
+    spans, params = spans_sql(lab, RollupKind.HARDWARE, edges[0], edges[-1], cuts)
+    pieces = (
+        f"(SELECT v.column1 AS edge, {greatest_sql('g.from_hour', 'v.column1')} AS from_hour, "
+        f"{least_sql('g.to_hour', 'v.column2')} AS to_hour "
+        f"FROM g CROSS JOIN {cuts} v WHERE g.from_hour < v.column2 AND g.to_hour > v.column1)"
+    )
+    rolled = (
+        "SELECT v.column1 AS from_hour, u.kind, u.project_id, u.embodied_ug AS part_ug, u.entries "
+        f"FROM b CROSS JOIN {cuts} v CROSS JOIN carbon_embodiedday u "
+        "WHERE u.day_id = b.id AND v.column1 <= b.from_hour AND b.from_hour < v.column2"
+    )
+    return spans, f"{rolled} UNION ALL {embodied_sql(pieces, 'g.edge AS from_hour')}", [*params, lab.pk]

@@ -1,0 +1,176 @@
+"""Rolling up: figures of days that are over, summed once. The only writer of rolled days.
+
+Whoever changes what they are summed from says so in the same transaction (:func:`mark_stale`); a job sums again
+(:func:`roll_up`). Until then pages read the ledger for those days: what is shown is never behind.
+"""
+
+import time
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from django.db import connection, transaction
+from django.db.models import Min, Q
+
+from apps.accounts.models import Lab
+from apps.assets.models import EmbodiedCharge
+from apps.carbon.choices import RollupKind
+from apps.carbon.figures.sql import PRICED
+from apps.carbon.models import RolledDay, StaleSpan
+from apps.carbon.rollups.reader import KEYS, SUMS, cover_sql, embodied_sql, meter_sums, use_sql
+from apps.core.clock import now_us
+from apps.core.intervals import day_edges
+from apps.core.jobs import enqueue
+from apps.core.models import Job
+from apps.core.sql import ROLLUPS, lock_shared, try_lock_exclusive
+from apps.core.units import US_PER_HOUR, US_PER_S, hour_of
+from apps.energy.models import DeviceHour, IdleShare, LedgerEntry
+
+ROLL_UP, DAY_OVER = "carbon.roll_up", "carbon.day_over"
+DELAY_US = 30 * US_PER_S  # what changes in a burst is summed once, after it
+AFTER_MIDNIGHT_US = 600 * US_PER_S  # the last windows of a day arrive a little after it
+_TRIES, _PAUSE_S = 200, 0.05
+_MOST_DAYS, _LONG_S = 64, 0.2  # a transaction
+_MOST_S = 60  # a job: half of its lease
+
+Days = Sequence[tuple[int, int]]
+
+
+def mark_stale(*, lab: Lab, what: RollupKind, from_hour: int, to_hour: int) -> None:
+    """Say, in the transaction that changes it, that what days of ``[from_hour, to_hour)`` are summed from is another now.
+
+    Shares a lock with others that say so: while days are being summed they wait, and then see them.
+    """
+    if to_hour <= from_hour:
+        return
+    lock_shared(ROLLUPS, lab.pk)
+    now = now_us()
+    touched = RolledDay.objects.filter(lab=lab, what=what, from_hour__lt=to_hour, to_hour__gt=from_hour).exists()
+    if touched:
+        StaleSpan.objects.create(lab=lab, what=what, from_hour=from_hour, to_hour=to_hour)
+    if touched or from_hour < _today(lab, now)[0]:
+        enqueue(kind=ROLL_UP, key=str(lab.pk), due_us=now + DELAY_US)
+    elif not Job.objects.filter(kind=DAY_OVER, key=str(lab.pk)).exists():
+        ask_for_tomorrow(lab=lab, now=now)
+
+
+def ask_for_tomorrow(*, lab: Lab, now: int) -> None:
+    """Ask for this day of the lab to be summed when it is over."""
+    enqueue(kind=DAY_OVER, key=str(lab.pk), due_us=_today(lab, now)[1] * US_PER_HOUR + AFTER_MIDNIGHT_US)
+
+
+def _today(lab: Lab, now: int) -> tuple[int, int]:
+    edges = day_edges(hour_of(now), hour_of(now) + 1, ZoneInfo(lab.time_zone))
+    return edges[-2], edges[-1]
+
+
+class RollupLocked(Exception):
+    """Others were changing what is to be summed all the time: try again later."""
+
+
+def roll_up(*, lab: Lab, now: int) -> bool:
+    """Sum every day of a lab that is over and is not summed as it stands, for at most a minute; return whether none is
+    left. Raises Busy."""
+    until = time.monotonic() + _MOST_S
+    left = [what for what in RollupKind if not _roll_up(lab, what, now, until)]
+    return not left
+
+
+def _roll_up(lab: Lab, what: RollupKind, now: int, until: float) -> bool:
+    with_exclusive_lock(lab, lambda: _forget_what_is_stale(lab, what))
+    waiting = _missing(lab, what, now)
+    done, size = 0, 1
+    while done < len(waiting) and time.monotonic() < until:
+        part = waiting[done : done + size]
+        started_s = time.monotonic()
+        with_exclusive_lock(lab, lambda part=part: _sum(lab, what, part))
+        done += len(part)
+        size = min(_MOST_DAYS, size * 2) if time.monotonic() - started_s < _LONG_S else max(1, size // 2)
+    return done >= len(waiting)
+
+
+def with_exclusive_lock(lab: Lab, work: Any) -> None:
+    """Do ``work`` in a transaction of its own while nobody changes what it reads. Waits holding nothing. Raises Busy."""
+    for _ in range(_TRIES):
+        with transaction.atomic():
+            if try_lock_exclusive(ROLLUPS, lab.pk):
+                work()
+                return
+        time.sleep(_PAUSE_S)
+    raise RollupLocked(f"The ledger of {lab.slug} was being written for {_TRIES * _PAUSE_S:.0f} s.")
+
+
+def _forget_what_is_stale(lab: Lab, what: RollupKind) -> None:
+    spans = list(StaleSpan.objects.filter(lab=lab, what=what).values_list("pk", "from_hour", "to_hour"))
+    touched = Q(pk__in=[]) | ~Q(basis=lab.basis, time_zone=lab.time_zone)
+    for _, from_hour, to_hour in spans:
+        touched |= Q(from_hour__lt=to_hour, to_hour__gt=from_hour)
+    days = list(RolledDay.objects.filter(touched, lab=lab, what=what).values_list("pk", flat=True))
+    RolledDay.objects.filter(pk__in=days).delete()
+    StaleSpan.objects.filter(pk__in=[pk for pk, _, _ in spans]).delete()
+
+
+def _missing(lab: Lab, what: RollupKind, now: int) -> list[tuple[int, int]]:
+    """Return the days that are over and not summed, from the first that holds anything, latest first: pages show them.
+
+    Where idle time is spread by use, each window moves the shares of all the month that goes on: its days wait for its end.
+    """
+    first, end_hour = _first_hour(lab, what), hour_of(now)
+    moving = IdleShare.objects.filter(lab=lab, to_hour__gt=end_hour, from_hour__lte=end_hour)
+    end_hour = moving.aggregate(first=Min("from_hour"))["first"] or end_hour
+    if first is None or first >= end_hour:
+        return []
+    existing_hours = set(RolledDay.objects.filter(lab=lab, what=what).values_list("from_hour", flat=True))
+    edges = day_edges(first, end_hour, ZoneInfo(lab.time_zone))
+    return [
+        (start, end) for start, end in reversed(list(pairwise(edges))) if end <= end_hour and start not in existing_hours
+    ]
+
+
+def _first_hour(lab: Lab, what: RollupKind) -> int | None:
+    if what == RollupKind.HARDWARE:
+        return EmbodiedCharge.objects.filter(lab=lab).aggregate(first=Min("from_hour"))["first"]  # type: ignore[no-any-return]
+    firsts = [rows.objects.filter(lab=lab).aggregate(first=Min("hour"))["first"] for rows in (LedgerEntry, DeviceHour)]
+    return min((first for first in firsts if first is not None), default=None)
+
+
+def _sum(lab: Lab, what: RollupKind, days: Days) -> None:
+    RolledDay.objects.bulk_create(
+        [
+            RolledDay(lab=lab, what=what, from_hour=start, to_hour=end, basis=lab.basis, time_zone=lab.time_zone)
+            for start, end in days
+        ]
+    )
+    rolled_days = RolledDay.objects.filter(lab=lab, what=what, from_hour__in=[start for start, _ in days])
+    ids = ", ".join(str(int(pk)) for pk in rolled_days.values_list("pk", flat=True))
+    span = f"(SELECT id, from_hour, to_hour FROM carbon_rolledday WHERE id IN ({ids}))"
+    with connection.cursor() as cursor:
+        if what == RollupKind.HARDWARE:
+            cursor.execute(
+                "INSERT INTO carbon_embodiedday (day_id, kind, project_id, embodied_ug, entries) "
+                "SELECT day_id, kind, project_id, SUM(part_ug), SUM(entries) "
+                f"FROM ({embodied_sql(span, 'g.id AS day_id')}) x WHERE part_ug <> 0 GROUP BY day_id, kind, project_id",
+                [lab.pk],
+            )
+            return
+        cursor.execute(
+            f"INSERT INTO carbon_useday (day_id, {KEYS}, {', '.join(SUMS)}) "
+            f"SELECT day_id, {KEYS}, {', '.join(f'SUM({name})' for name in SUMS)} "
+            f"FROM ({use_sql(span, 'g.id AS day_id')}) x GROUP BY day_id, {KEYS}",
+            [lab.basis, lab.pk],
+        )
+        used = (*SUMS, "idle_mj")
+        nothing = ", ".join(f"0 AS {name}" for name in used)
+        columns = ("covered_us", "measured_us", "estimated_us", *used)
+        cursor.execute(
+            f"INSERT INTO carbon_meterday (day_id, device_id, node_id, {', '.join(columns)}) "
+            f"SELECT day_id, device_id, node_id, {', '.join(f'SUM({name})' for name in columns)} FROM ("
+            f"SELECT x.*, {nothing} FROM ({cover_sql(span, 'h.id AS day_id')}) x UNION ALL "
+            f"SELECT q.day_id, q.device_id, q.node_id, 0, 0, 0, {', '.join(f'q.{name}' for name in used)} FROM ("
+            f"SELECT g.id AS day_id, e.device_id, e.node_id, {meter_sums()} "
+            f"FROM {span} g CROSS JOIN energy_ledgerentry e {PRICED} "
+            "WHERE e.lab_id = %s AND e.hour >= g.from_hour AND e.hour < g.to_hour "
+            "GROUP BY g.id, e.device_id, e.node_id) q) y GROUP BY day_id, device_id, node_id",
+            [lab.pk, lab.basis, lab.pk],
+        )

@@ -1,0 +1,277 @@
+"""Page object of the overview: headline, coverage, tiles, projects and alerts."""
+
+from dataclasses import dataclass, field
+
+from django.urls import reverse
+
+from apps.accounts.models import Lab
+from apps.carbon.figures.energy import Figure, figure
+from apps.carbon.figures.figure_query import FigureQuery
+from apps.carbon.figures.scopes import EMBODIED, SCOPE_NAMES, scope_of
+from apps.dashboard.charts import Chart
+from apps.dashboard.coverage import DeviceTime, device_times, time_shares
+from apps.dashboard.explain.pricing import Pricing, factor_text
+from apps.dashboard.figures import (
+    EnergyAndEmissions,
+    Quantity,
+    Units,
+    column_units,
+    energy_and_emissions,
+    percent_quantity,
+    quantity,
+)
+from apps.dashboard.formatting import percent, shares
+from apps.dashboard.overview.alerts import Alert, alerts_of
+from apps.dashboard.overview.energy_use import (
+    Charge,
+    DataTable,
+    Use,
+    charges,
+    chart_summary,
+    priced_use,
+    unknown_shares,
+    use_chart,
+    use_data_table,
+    use_of,
+)
+from apps.dashboard.overview.hardware import (
+    CombinedEmissions,
+    Hardware,
+    all_charges,
+    combined_emissions,
+    hardware_chart,
+    hardware_data_table,
+    hardware_of,
+)
+from apps.dashboard.periods import Period, day_text, lab_query
+from apps.fleet.selectors import measured_nodes, silent_nodes
+
+COMPARABLE_IF_UNKNOWN_BELOW = 20  # a twentieth of the device time
+
+
+@dataclass(frozen=True)
+class CoverageSummary:
+    """Shares of device time as text and widths, the number of silent nodes, and the emission factor."""
+
+    measured: str
+    estimated: str
+    unknown: str
+    widths: dict[str, str]
+    silent: int
+    factor: str
+    factor_source: str
+    factor_href: str
+
+
+@dataclass(frozen=True)
+class Tile:
+    """A headline figure. ``share``: percentage of all energy; ``note``: a short remark."""
+
+    title: str
+    quantity: Quantity
+    note: str = ""
+    share: Quantity | None = None
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row of the projects table. ``figures`` None: no energy; ``combined_emissions`` None: the lab has no asset."""
+
+    charge: Charge
+    figures: EnergyAndEmissions | None
+    share: Quantity | None
+    combined_emissions: CombinedEmissions | None
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The change against the preceding period of the same length: '12 % less than in the 30 days before'."""
+
+    quantity: Quantity
+    text: str
+
+
+@dataclass(frozen=True)
+class OverviewPage:
+    """Content of the overview. ``measured``: whether the period has data."""
+
+    period: Period
+    since: str
+    measured: bool
+    nodes: int
+    headline: EnergyAndEmissions
+    range_text: str
+    comparison: Comparison | None
+    coverage: CoverageSummary
+    tiles: list[Tile]
+    units: Units
+    rows: list[Row]
+    totals: EnergyAndEmissions
+    alerts: list[Alert]
+    chart: Chart
+    has_unknown_time: bool
+    hardware: Hardware | None
+    hardware_chart: Chart | None
+    heading: str = field(default="")
+
+
+def overview_page(*, lab: Lab, period: Period, now: int, profile: str = "") -> OverviewPage:
+    """Return the overview of a period in a scope profile ('': that of the lab). The number of queries does not depend on
+    the number of rows."""
+    use, pricing = priced_use(lab, lab_query(lab, period).replace(profile=profile or lab.profile), period.time_group)
+    listed = charges(lab, use, period)
+    times = device_times(lab, period.from_hour, period.to_hour, now)
+    unknown = unknown_shares(lab, period, times, now)
+    units = column_units([use.whole])
+    whole = use.whole
+    hardware = hardware_of(lab, use.query, whole, now, period)
+    hardware_charges = all_charges(lab, hardware, listed, period)
+    return OverviewPage(
+        period=period,
+        since=_since(period),
+        measured=bool(use.parts),
+        nodes=measured_nodes(lab).count(),
+        headline=energy_and_emissions(use.query, whole),
+        range_text=pricing.range_text,
+        comparison=_comparison(lab, period, whole, times, now),
+        coverage=_coverage(lab, times, pricing, use.query, now),
+        tiles=_tiles(listed, whole, use.query, pricing, hardware),
+        units=units,
+        rows=[_row(charge, units, whole, hardware) for charge in hardware_charges],
+        totals=energy_and_emissions(use.query, whole, units),
+        alerts=alerts_of(lab, listed, now),
+        chart=use_chart("energy-by-project", use, listed, period, unknown, chart_summary(use, listed, period)),
+        has_unknown_time=any(share is not None and share > 0.005 for share in unknown),
+        hardware=hardware,
+        hardware_chart=hardware_chart(hardware, hardware_charges, period),
+        heading=_heading(listed),
+    )
+
+
+def _row(charge: Charge, units: Units, whole: Figure, hardware: Hardware | None) -> Row:
+    used = bool(charge.figure.entries)
+    return Row(
+        charge,
+        energy_and_emissions(charge.query, charge.figure, units) if used else None,
+        percent_quantity(charge.query, charge.figure.energy_mj, whole.energy_mj) if used else None,
+        combined_emissions(hardware, charge) if hardware else None,
+    )
+
+
+def overview_data_table(*, lab: Lab, period: Period, now: int) -> DataTable:
+    """Return the data table of the energy chart."""
+    use = use_of(lab, lab_query(lab, period), period.time_group)
+    times = device_times(lab, period.from_hour, period.to_hour, now)
+    return use_data_table(use, charges(lab, use, period), period, unknown_shares(lab, period, times, now))
+
+
+def overview_hardware_data_table(*, lab: Lab, period: Period, now: int) -> DataTable | None:
+    """Return the data table of the hardware chart, None if no embodied carbon was charged."""
+    use = use_of(lab, lab_query(lab, period), period.time_group)
+    hardware = hardware_of(lab, use.query, use.whole, now, period)
+    if hardware is None or not hardware.by_charge:
+        return None
+    return hardware_data_table(hardware, all_charges(lab, hardware, charges(lab, use, period), period), period)
+
+
+def overview_rows(*, lab: Lab, period: Period) -> tuple[Use, list[Charge]]:
+    """Return the use and charges of the CSV file."""
+    use = use_of(lab, lab_query(lab, period))
+    return use, charges(lab, use, period)
+
+
+def _since(period: Period) -> str:
+    if period.preset == "24h":
+        return "In the last 24 hours"
+    if period.preset:
+        return f"Since {period.first_day.day} {period.first_day:%B}"
+    if period.first_day == period.last_day:
+        return f"On {day_text(period.last_day, year=True)}"
+    return f"From {day_text(period.first_day)} to {day_text(period.last_day, year=True)}"
+
+
+def _heading(listed: list[Charge]) -> str:
+    projects = [charge for charge in listed if not charge.key.startswith("~")]
+    if not listed:
+        return "No data in this period"
+    top = max(listed, key=lambda charge: charge.figure.energy_mj)
+    if top.key == "~idle":
+        return "Most energy went to idle devices"
+    if top.key.startswith("~") or len(projects) < 2:
+        return "Energy by project"
+    return f"{top.name} used the most"
+
+
+def _is_comparable(times: list[DeviceTime]) -> bool:
+    """Return whether the unknown share is small enough to compare energies."""
+    sums = time_shares(times)
+    return sums.unknown_us * COMPARABLE_IF_UNKNOWN_BELOW <= sums.expected_us
+
+
+def _comparison(lab: Lab, period: Period, whole: Figure, times: list[DeviceTime], now: int) -> Comparison | None:
+    """Compare with the preceding period if both are covered by data. Otherwise return None."""
+    before = period.before
+    first_us = min((time.first_us for time in times), default=None)
+    if first_us is None or first_us > before.from_hour * 3_600_000_000 or not whole.energy_mj:
+        return None
+    if not _is_comparable(times) or not _is_comparable(device_times(lab, before.from_hour, before.to_hour, now)):
+        return None
+    query = lab_query(lab, before)
+    earlier = figure(lab, query)
+    if not earlier.energy_mj:
+        return None
+    change = whole.energy_mj - earlier.energy_mj
+    earlier_quantity = quantity(query, earlier)
+    length = f"{period.days} days" if period.hours > 48 else f"{period.hours} hours"
+    number = percent(abs(change), earlier.energy_mj)
+    change_quantity = Quantity(
+        query, earlier_quantity.value, number, "%", f"{earlier_quantity.exact} in the {length} before"
+    )
+    return Comparison(change_quantity, f"{'less' if change < 0 else 'more'} energy than in the {length} before")
+
+
+def _coverage(lab: Lab, times: list[DeviceTime], pricing: Pricing, query: FigureQuery, now: int) -> CoverageSummary:
+    sums = time_shares(times)
+    parts = {"measured": sums.measured_us, "estimated": sums.estimated_us, "unknown": sums.unknown_us}
+    factors = pricing.factors
+    return CoverageSummary(
+        **{name: percent(value, sums.expected_us) for name, value in parts.items()},
+        widths={name: f"{width}%" for name, width in shares(parts).items()},
+        silent=silent_nodes(lab, now).count(),
+        factor=factor_text(factors[0]) if len(factors) == 1 else f"{len(factors)} emission factors" if factors else "",
+        factor_source=" · ".join(factor.source for factor in factors),
+        factor_href=f"{reverse('explain')}?{query.replace(metric='emission_ug').to_query_string()}#factor",
+    )
+
+
+def _tiles(
+    listed: list[Charge], whole: Figure, query: FigureQuery, pricing: Pricing, hardware: Hardware | None
+) -> list[Tile]:
+    by_key = {charge.key: charge for charge in listed}
+    emission = query.replace(metric="emission_ug")
+    tiles = [
+        Tile(
+            "Electricity (location-based)",
+            quantity(emission, whole),
+            f"range {pricing.range_text}" if pricing.range_text else "",
+        ),
+        Tile("Energy", quantity(query, whole), "as metered"),
+    ]
+    if whole.facility_energy_mj != whole.energy_mj:
+        tiles[1] = Tile("Energy", quantity(query, whole), "as metered, before PUE")
+        facility = query.replace(metric="facility_energy_mj")
+        tiles.append(Tile("Facility energy", quantity(facility, whole), "including PUE of the site"))
+    if hardware is not None and hardware.headline.hardware is not None:
+        scope = SCOPE_NAMES[scope_of(query.profile, EMBODIED)].partition(":")[0]
+        tiles.append(Tile("Hardware (amortised)", hardware.headline.hardware, f"{scope} · {hardware.known}"))
+    for key, title in (
+        ("~idle", "Idle"),
+        ("~unattributed", "Unattributed"),
+        ("~overhead", "Node overhead"),
+    ):
+        if key in by_key:
+            charge = by_key[key]
+            share = percent_quantity(charge.query, charge.figure.energy_mj, whole.energy_mj)
+            note = "of all energy, modelled" if key == "~overhead" else "of all energy"
+            tiles.append(Tile(title, quantity(charge.query, charge.figure), note, share))
+    return tiles

@@ -1,0 +1,263 @@
+"""Page object of a run: figures, power over time, facts, artifacts, panels of trackers."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from django.urls import reverse
+
+from apps.accounts.models import Lab
+from apps.artifacts.choices import LineageRole
+from apps.artifacts.models import Artifact, LineageEdge
+from apps.carbon.figures.energy import Figure, figures_by
+from apps.carbon.figures.figure_query import FigureQuery
+from apps.carbon.figures.visibility import Visibility
+from apps.core.clock import utc
+from apps.core.units import US_PER_HOUR, US_PER_S
+from apps.dashboard.charts import Chart, power
+from apps.dashboard.explain.pricing import Pricing
+from apps.dashboard.figures import EnergyAndEmissions, Projected, Quantity, energy_and_emissions, estimated, percent_quantity
+from apps.dashboard.formatting import duration, size
+from apps.dashboard.overview.energy_use import Charge, DataTable, merge_charges, priced_use, use_data_table
+from apps.dashboard.periods import Period
+from apps.dashboard.runs.run_facts import RunFacts, run_facts
+from apps.dashboard.runs.runs_page import run_hours, took
+from apps.ingest.choices import EnergyQuality
+from apps.ingest.selectors import run_windows
+from apps.preflight.finding_selectors import finding_of_run
+from apps.preflight.models import DuplicateFinding
+from apps.runs.models import Run
+from apps.trackers.registry import run_panels
+from apps.trackers.tracker import Amount, Page
+
+MOST = 20
+
+
+@dataclass(frozen=True)
+class RunArtifact:
+    """An artifact of a run: its role, and the source of this link ('': the run reported it)."""
+
+    artifact: Artifact
+    role: str
+    source: str
+    size: str
+
+
+@dataclass(frozen=True)
+class RunArtifacts:
+    """The latest of ``number`` artifacts, outputs first."""
+
+    rows: list[RunArtifact]
+    number: int
+
+
+def run_artifacts(run: Run) -> RunArtifacts:
+    """Return outputs and inputs of a run. At most three queries."""
+    edges = LineageEdge.objects.filter(run=run).select_related("artifact").order_by("-artifact__registered_us", "-pk")
+    listed = list(edges.filter(role=LineageRole.PRODUCED)[:MOST])
+    listed += edges.exclude(role=LineageRole.PRODUCED)[: MOST - len(listed)] if len(listed) < MOST else []
+    number = edges.count() if len(listed) == MOST else len(listed)
+    return RunArtifacts([_artifact_row(edge) for edge in listed], number)
+
+
+def _artifact_row(edge: LineageEdge) -> RunArtifact:
+    source = "" if edge.source == "told" else edge.get_source_display()
+    return RunArtifact(edge.artifact, edge.get_role_display(), source, size(edge.artifact.bytes))
+
+
+@dataclass(frozen=True)
+class TrackerRow:
+    """A row of a tracker's panel. ``amount``: as the tracker reported it, so without explanation."""
+
+    label: str
+    amount: Projected | None
+    text: str
+    href: str
+    note: str
+
+
+@dataclass(frozen=True)
+class TrackerWarning:
+    """A warning of a tracker's panel."""
+
+    kind: str
+    text: str
+    link_text: str
+    href: str
+    text_after: str
+    amount: Projected | None
+
+
+@dataclass(frozen=True)
+class TrackerPanel:
+    """What a tracker reported about a run."""
+
+    name: str
+    label: str
+    rows: list[TrackerRow]
+    warnings: list[TrackerWarning]
+
+
+def tracker_panels(run: Run) -> list[TrackerPanel]:
+    """Return what each tracker reported about a run. A fixed number of queries."""
+    return [
+        TrackerPanel(
+            tracker.name,
+            tracker.label,
+            [TrackerRow(row.label, _reported(row.amount), row.text, _href(row.page), row.note) for row in panel.rows],
+            [
+                TrackerWarning(
+                    warning.kind,
+                    warning.text,
+                    warning.link_text,
+                    _href(warning.page),
+                    warning.text_after,
+                    _reported(warning.amount),
+                )
+                for warning in panel.warnings
+            ],
+        )
+        for tracker, panel in run_panels(run)
+    ]
+
+
+def _reported(amount: Amount | None) -> Projected | None:
+    return estimated(amount.value, amount.metric) if amount else None
+
+
+def _href(page: Page | None) -> str:
+    return reverse(page.url_name, args=page.args) if page else ""
+
+
+MAX_CURVE_POINTS = 500
+GAP_US = 150 * US_PER_S  # more than two missed windows of a minute
+
+
+@dataclass(frozen=True)
+class RunDevice:
+    """A device of a run: quality of its energy, measured time, mean utilisation."""
+
+    name: str
+    quality: str
+    measured_time: str
+    utilisation: str
+
+
+@dataclass(frozen=True)
+class RunPage:
+    """One run."""
+
+    run: Run
+    who: str
+    account: str
+    period: Period
+    took: str
+    figures: EnergyAndEmissions
+    measured: bool
+    pricing: Pricing
+    qualities: list[tuple[str, Quantity]]
+    idle: Quantity | None
+    idle_of: str
+    devices: list[RunDevice]
+    chart: Chart | None
+    data_table: DataTable | None
+    facts: RunFacts
+    trackers: list[TrackerPanel]
+    finding: DuplicateFinding | None
+    artifacts: RunArtifacts
+    command: str
+
+
+def _merged_points(windows: list[dict[str, Any]]) -> list[tuple[int, int, int]]:
+    """Return at most MOST_POINTS (start, end, mJ), neighbours added up."""
+    step = -(-len(windows) // MAX_CURVE_POINTS)
+    points = []
+    for i in range(0, len(windows), step):
+        part = windows[i : i + step]
+        points.append((part[0]["start_us"], part[-1]["end_us"], sum(window["energy_mj"] for window in part)))
+    return points
+
+
+def _curve(windows: list[dict[str, Any]], period: Period) -> tuple[list[str], list[float | None]]:
+    """Return times (lab's zone) and W of one device; a gap in the windows is a None."""
+    times: list[str] = []
+    watts: list[float | None] = []
+    last_end = 0
+
+    def at(time_us: int) -> str:
+        return utc(time_us).astimezone(period.zone).strftime("%Y-%m-%dT%H:%M:%S")
+
+    for start, end, energy_mj in _merged_points(windows):
+        if last_end and start - last_end > GAP_US:
+            times.append(at(last_end))
+            watts.append(None)
+        value = round(energy_mj / 1000 / ((end - start) / US_PER_S), 3)
+        times += [at(start), at(end)]
+        watts += [value, value]
+        last_end = end
+    return times, watts
+
+
+def _device(name: str, windows: list[dict[str, Any]]) -> RunDevice:
+    known_us = sum(window["end_us"] - window["start_us"] for window in windows)
+    worst = max(window["energy_quality"] for window in windows)
+    used = [(w["util_mean_pm"], w["end_us"] - w["start_us"]) for w in windows if w["util_mean_pm"] is not None]
+    weight = sum(length for _, length in used)
+    util = f"{sum(value * length for value, length in used) / weight / 10:.0f} %" if weight else "unknown"
+    return RunDevice(name, EnergyQuality(worst).name.lower(), duration(known_us), util)
+
+
+def _idle(lab: Lab, run: Run, query: FigureQuery) -> Quantity | None:
+    """Return the idle share of the run's node in the hours of the run."""
+    if run.node is None:
+        return None
+    node = query.replace(subject_kind="node", subject_key=str(run.node.uuid))
+    figures = figures_by(lab, node, ["charge"])
+    total_mj = sum(part.energy_mj for part in figures.values())
+    idle = figures.get(("~idle",), Figure())
+    return percent_quantity(node.replace(consumer="idle"), idle.energy_mj, total_mj) if total_mj else None
+
+
+def run_page(*, lab: Lab, run: Run, zone: Any, now: int, visibility: Visibility, metric: str = "") -> RunPage:
+    """Return one run, with the curve of ``metric``."""
+    by_device: dict[str, list[dict[str, Any]]] = {}
+    for window in run_windows(lab, run.uuid):
+        by_device.setdefault(window["device_name"] or window["device"], []).append(window)
+    start, end = run_hours(run, now)
+    all_windows = [window for windows in by_device.values() for window in windows]
+    if all_windows:
+        start = min(start, min(window["start_us"] for window in all_windows) // US_PER_HOUR)
+        end = max(end, -(-max(window["end_us"] for window in all_windows) // US_PER_HOUR))
+    period = Period(start, end, zone)
+    query = FigureQuery(
+        metric="energy_mj", from_hour=start, to_hour=end, subject_kind="run", subject_key=str(run.uuid), basis=lab.basis
+    )
+    use_by_part, pricing = priced_use(lab, query, period.time_group)
+    use = merge_charges(use_by_part, "run")
+    whole = use.whole
+    curves = [(name, *_curve(windows, period)) for name, windows in by_device.items()]
+    summary = f"Power of {run.name} over time, per device, in W. Gaps: no measurements."
+    charge = Charge("run", "This run", "s1", "", "", query, whole)
+    return RunPage(
+        run=run,
+        who=visibility.user_of(run),
+        account=run.user.get_username() if run.user and visibility.of_person(run.user_id) else "",
+        period=period,
+        took=took(run, now),
+        figures=energy_and_emissions(query, whole),
+        measured=bool(use.parts),
+        pricing=pricing,
+        qualities=[
+            (name.lower(), percent_quantity(query.replace(quality=name), part.energy_mj, whole.energy_mj))
+            for name, part in use.by_quality().items()
+        ],
+        idle=_idle(lab, run, query),
+        idle_of=run.node.hostname if run.node else "",
+        devices=[_device(name, windows) for name, windows in by_device.items()],
+        chart=power(name="run-power", summary=summary, devices=curves) if curves else None,
+        data_table=use_data_table(use, [charge], period, [None] * len(period.buckets())) if use.parts else None,
+        facts=run_facts(run, metric),
+        trackers=tracker_panels(run),
+        finding=finding_of_run(run),
+        artifacts=run_artifacts(run),
+        command=" ".join(str(word) for word in run.command),
+    )
