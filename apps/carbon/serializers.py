@@ -27,7 +27,7 @@ _DESCRIPTIONS = {
     "os_user": "only what one OS user used; - is: unknown. Other people's by the lab's policy",
     "program": "only what was used with one program; - is: unknown",
     "use": "only what one consumer used, such as job:hpc/17",
-    "consumer": "only energy nobody used (idle), a project's share of it (idle_share), of the rest of the node (overhead), "
+    "consumer": "only energy nobody used (idle), a project's share of it (idle_share), of node overhead (overhead), "
     "or of no known project (unattributed); of hardware: used, idle, idle_share, unmeasured, held, lent, end_of_life, "
     "written_off, unattributed",
 }

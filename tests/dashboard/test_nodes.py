@@ -95,7 +95,7 @@ def test_the_rest_of_a_node(lab: SmallLab, owner: Client, form: dict[str, str], 
     assert lab.node.static_power_mw == milliwatts
     run_until_idle(worker="test")
     page = text_of(owner.get(f"/?{PERIOD}"))
-    assert ("Rest of the node</a>" in page) == (milliwatts is not None)
+    assert ("Node overhead</a>" in page) == (milliwatts is not None)
 
 
 @pytest.mark.parametrize("watts", ["", "-1", "NaN", "inf", "1e9", "lots", "<b>"])

@@ -10,7 +10,7 @@ from apps.core.jobs import run_until_idle
 from apps.energy.models import LedgerEntry
 from apps.fleet.models import Node
 from apps.trackers.mlflow.models import MlflowSource
-from apps.trackers.mlflow.services.polling import Slice, poll_source
+from apps.trackers.mlflow.services.poller import Slice, poll_source
 from apps.trackers.mlflow.services.servers import SourceIn, add_source
 from tests.builders import T0, SmallLab
 from tests.fakes.mlflow_server import FakeMlflow, FakeRun

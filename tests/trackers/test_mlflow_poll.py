@@ -8,7 +8,7 @@ from apps.ingest.models import EnergyWindow
 from apps.runs.choices import RunState
 from apps.runs.models import ExternalId, Fingerprint, MetricPoint, Run
 from apps.trackers.mlflow.models import MlflowRun, MlflowSource
-from apps.trackers.mlflow.services import polling
+from apps.trackers.mlflow.services import poller
 from tests.builders import MINUTE, T0, SmallLab, W, push
 from tests.fakes.mlflow_server import FakeMlflow
 from tests.trackers.mlflow_support import MS, demo, ledger_mj, poll, settle, source_at, training, watts
@@ -166,7 +166,7 @@ def test_a_slice_that_ends_early_is_taken_up_again(
     for i in range(12):
         watts(training(fake, f"r{i:02}", start_ms=MS + i * 1000), 100.0, start_ms=MS + i * 1000)
     slices = 0
-    done = polling.Slice(more=True)
+    done = poller.Slice(more=True)
     while done.more:
         slices += 1
         clock = iter([0.0, *[0.0] * 7])  # seven questions, then the time is over

@@ -37,7 +37,7 @@ class FigureQuery:
     runs with commas between,
     a device key, an asset's number. ``from_hour`` and
     ``to_hour`` are whole UTC hours, half open. ``quality`` narrows to one energy quality, ``consumer`` to energy nobody
-    used (idle), the rest of the node (overhead), or used without a known project (unattributed); of hardware to one reason
+    used (idle), node overhead (overhead), or used without a known project (unattributed); of hardware to one reason
     of a charge (idle, held, written_off, …). ``project`` narrows to
     one, ``os_user`` and ``program`` to what somebody used with something; NOT_TOLD asks for what has no such name. ``use``
     narrows to one consumer key, ``scope`` to one scope or category of ``profile`` (2, 3, 3.1 …).

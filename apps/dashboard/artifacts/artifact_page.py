@@ -15,7 +15,7 @@ from apps.artifacts.storage import stored_copies
 from apps.artifacts.storage_model import storage_energy, total_storage_energy
 from apps.core.units import hour_of
 from apps.dashboard.artifacts.artifact_runs import RunRows, run_rows, visible_edges
-from apps.dashboard.artifacts.lineage_drawing import Graph, build_graph
+from apps.dashboard.artifacts.lineage_graph import Graph, build_graph
 from apps.dashboard.artifacts.model_footprint import Footprint, lineage_footprint, load_spans, run_query
 from apps.dashboard.artifacts.storage_cost import (
     MediumRow,

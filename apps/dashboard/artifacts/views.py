@@ -15,7 +15,7 @@ from apps.core.text import parse_record_number
 from apps.dashboard.artifacts.artifact_page import artifact_page
 from apps.dashboard.artifacts.artifacts_page import CSV_COLUMNS, artifact_csv_rows, artifacts_page, parse_query
 from apps.dashboard.artifacts.forms import ARTIFACT_FORMS, ArtifactForm, description_values
-from apps.dashboard.artifacts.lineage_drawing import LINEAGE_COLUMNS, lineage_csv_rows
+from apps.dashboard.artifacts.lineage_graph import LINEAGE_COLUMNS, lineage_csv_rows
 from apps.dashboard.artifacts.model_card import build_card
 from apps.dashboard.artifacts.storage_page import STORAGE_COLUMNS, storage_csv_rows, storage_page
 from apps.dashboard.csv_response import csv_response

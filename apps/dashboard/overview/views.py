@@ -21,8 +21,6 @@ from apps.dashboard.profile_menu import requested_profile
 from apps.ingest.choices import EnergyQuality
 
 ENERGY_HEAD = ("energy_mj", "energy_kwh", "emission_ug_co2e", "emission_kg_co2e", "without_factor_mj")
-# The CSV keeps the values of earlier versions in the column charged_to.
-CSV_NAMES = {"~unattributed": "Nobody claimed", "~overhead": "Rest of the node"}
 
 
 @page()
@@ -69,7 +67,7 @@ def overview_csv(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
     if isinstance(period, HttpResponseRedirect):
         return period
     use, charges = overview_rows(lab=visitor.lab, period=period)
-    names = {charge.key: CSV_NAMES.get(charge.key, charge.name) for charge in charges}
+    names = {charge.key: charge.name for charge in charges}
 
     def lines() -> Iterator[tuple[Any, ...]]:
         for (hour, charge, quality), part in sorted(use.parts.items()):

@@ -118,7 +118,7 @@ def _host(node: Node) -> Device | None:
     host = Device.objects.filter(lab_id=node.lab_id, key=f"host:{node.uuid}").first()
     if host is None and node.static_power_mw is not None:
         host = Device.objects.create(
-            lab_id=node.lab_id, key=f"host:{node.uuid}", kind=DeviceKind.HOST, node=node, name="Rest of the node"
+            lab_id=node.lab_id, key=f"host:{node.uuid}", kind=DeviceKind.HOST, node=node, name="Node overhead"
         )
     return host
 

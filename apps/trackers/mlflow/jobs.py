@@ -2,7 +2,7 @@
 
 from apps.core.jobs import enqueue, job
 from apps.trackers.mlflow.models import MlflowSource
-from apps.trackers.mlflow.services.polling import poll_source
+from apps.trackers.mlflow.services.poller import poll_source
 from apps.trackers.mlflow.services.servers import POLL
 from apps.trackers.mlflow.services.verdict_tags import WRITE_TAGS, write_verdict_tags
 

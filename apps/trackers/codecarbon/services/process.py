@@ -195,7 +195,7 @@ def _store(tracked_run: CodeCarbonRun, interval: CodeCarbonInterval, post: CodeC
             defaults={
                 "kind": DeviceKind.DECLARED,
                 "node": source.node,
-                "name": f"{_NAMES[component]}, told by CodeCarbon"[:200],
+                "name": f"{_NAMES[component]} (CodeCarbon)"[:200],
                 "facts": {COMPONENT: component},
             },
         )

@@ -7,7 +7,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.urls import reverse
 
 from apps.trackers.mlflow.models import MlflowSource
-from apps.trackers.mlflow.services.polling import poll_source
+from apps.trackers.mlflow.services.poller import poll_source
 
 PAUSE_S = 5.0
 

@@ -105,7 +105,7 @@ def _device(tracked_run: MlflowRun, series: MlflowSeries) -> Device:
         defaults={
             "kind": DeviceKind.DECLARED,
             "node": run.node or _reported_node(tracked_run) or tracked_run.source.node,
-            "name": f"GPU {number}, told by MLflow"[:200],
+            "name": f"GPU {number} (MLflow)"[:200],
             "facts": {COMPONENT: "gpu", CARD: str(number)},
         },
     )
