@@ -47,7 +47,7 @@ def prepare(port: int) -> tuple[str, dict[str, str]]:
     hour = now // 3_600_000_000
     run = seeded.lab.runs.filter(state="finished", project__isnull=False).order_by("-started_us").first()
     assert run is not None
-    repeat = DuplicateFinding.objects.filter(lab=seeded.lab).select_related("run", "of").order_by("pk").first()
+    repeat = DuplicateFinding.objects.filter(lab=seeded.lab).select_related("run", "original").order_by("pk").first()
     assert repeat is not None
     figure = f"metric=emission_ug&subject=project:vision&from={iso_hour(hour - DAYS * 24)}&to={iso_hour(hour)}"
     pages = {
