@@ -142,8 +142,8 @@ def test_a_draft_loses_what_is_a_candidate_or_laid_aside(lab: SmallLab, run: Run
     plan = proposed_plan(lab)
     first = Artifact.objects.get(name__startswith="step1")
     act(artifact=first, by=lab.owner, now=LATER)
-    told_ = "a candidate" if act is mark_candidate else "laid aside"
-    assert list(plan.items.filter(artifact=first).values_list("selected", "objection")) == [(False, told_)] * 2
+    reason = "candidate" if act is mark_candidate else "archived"
+    assert list(plan.items.filter(artifact=first).values_list("selected", "objection")) == [(False, reason)] * 2
     assert plan.items.filter(selected=True).count() == 1
 
 
@@ -180,6 +180,6 @@ def test_what_nobody_said_but_came_before_owners_are_told_counts(lab: SmallLab, 
     register_rows(lab, row(line.artifact.name, bytes=line.artifact.bytes, runs=[edge(create_run(lab), "initialised_from")]))
     notify_owners(plan=plan, grace_days=7, trash_days=14, by=lab.owner, now=LATER)
     line.refresh_from_db()
-    assert (line.selected, line.objection, line.objected_by) == (False, "another run began from it or read it", None)
+    assert (line.selected, line.objection, line.objected_by) == (False, "input of another run", None)
     assert line.artifact.state == "stored"
     assert plan.items.filter(selected=True).count() == 1

@@ -136,7 +136,7 @@ def test_what_was_laid_aside_is_ticked_again_only_where_days_are_set(lab: SmallL
     line = plan.items.filter(selected=True).order_by("pk")[0]
     archive(artifact=line.artifact, by=lab.owner, now=LATER)
     line.refresh_from_db()
-    assert (line.selected, line.objection, line.objected_by) == (False, "laid aside", lab.owner)
+    assert (line.selected, line.objection, line.objected_by) == (False, "archived", lab.owner)
     set_retention_periods(lab=lab.lab, project=None, days={"archived": days}, by=lab.owner, now=LATER)
     assert select_items(plan=plan, selected=[line.pk], listed=[line.pk], by=lab.owner, now=LATER) == bool(days)
     line.refresh_from_db()

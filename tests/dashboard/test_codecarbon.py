@@ -61,7 +61,7 @@ def test_without_a_machine_it_is_a_possible_double_count_and_no_machine_to_watch
     assert 'data-warning="node-unknown"' in text_of(owner.get(PAGE))
     assert Node.objects.count() == 2
     assert list(measured_nodes(lab.lab)) == [lab.node]
-    assert "(CodeCarbon)" in text_of(owner.get("/nodes/"))
+    assert "reported by CodeCarbon" in text_of(owner.get("/nodes/"))
 
 
 def test_it_is_ended_on_tokens(lab: SmallLab, owner: Client) -> None:

@@ -96,11 +96,11 @@ def test_who_may(lab: SmallLab, it: Artifact, owner: Client, viewer: Client, mem
         ({**PLACE, "until_day": "soon"}, 400, 'data-field-error="until_day"'),
         ({**PLACE, "until_day": "9999-12-31"}, 400, 'data-field-error="until_day"'),
         ({**PLACE, "until_day": "2020-01-01"}, 400, 'data-field-error="until_day"'),
-        ({"action": "place", "project": "no", "reason": "x"}, 404, "no such project"),
-        ({"action": "place", "artifact": "zz", "reason": "x"}, 404, "no such artifact"),
-        ({"action": "place", "run": "x", "reason": "x"}, 404, "no such run"),
-        ({"action": "place", "run": str(uuid4()), "reason": "x"}, 404, "no such run"),
-        ({"action": "lift", "hold": "9"}, 404, "no such hold"), ({"action": "lift", "hold": "x"}, 404, "no such hold"),
+        ({"action": "place", "project": "no", "reason": "x"}, 404, "No such project"),
+        ({"action": "place", "artifact": "zz", "reason": "x"}, 404, "No such artifact"),
+        ({"action": "place", "run": "x", "reason": "x"}, 404, "No such run"),
+        ({"action": "place", "run": str(uuid4()), "reason": "x"}, 404, "No such run"),
+        ({"action": "lift", "hold": "9"}, 404, "No such hold"), ({"action": "lift", "hold": "x"}, 404, "No such hold"),
     ],
 )  # fmt: skip
 def test_mistakes_are_told(lab: SmallLab, owner: Client, data: dict[str, str], status: int, words: str) -> None:

@@ -29,7 +29,7 @@ def test_recording_spreads_and_withdrawing_shows_idle_again(lab: SmallLab, owner
     overview = text_of(owner.get(f"/?{PERIOD}"))
     assert "Idle, nobody using it" not in overview
     project = text_of(owner.get(f"/projects/demo/?{PERIOD}"))
-    assert "Its share of idle energy" in project
+    assert "Share of idle energy" in project
     assert assert_each_figure_explains_itself(owner, project) > 8
     row = IdlePolicy.objects.get()
     assert owner.post("/settings/idle/", {"action": "withdraw", "from_hour": str(row.from_hour)}).status_code == 302

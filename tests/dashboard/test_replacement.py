@@ -229,7 +229,7 @@ def test_a_model_that_is_not_there_and_another_labs_asset_are_404(lab: SmallLab,
         f"/assets/{10**25}/replacement/",
     ):
         assert outsider.get(address).status_code == 404
-    assert "no such asset" in text_of(outsider.get(f"/assets/{card.pk}/replacement/"))
+    assert "No such asset" in text_of(outsider.get(f"/assets/{card.pk}/replacement/"))
 
 
 def test_who_may_look_and_how(lab: SmallLab, owner: Client, viewer: Client) -> None:

@@ -146,7 +146,7 @@ def test_what_was_logged_is_here_and_a_repeat_is_told_there(served: tuple[mlflow
     client = Client()
     client.force_login(lab.owner)
     page = text_of(client.get(f"/runs/{one.uuid}/"))
-    assert "Told by MLflow" in page
+    assert "Reported by MLflow" in page
     assert assert_each_figure_explains_itself(client, page) > 0
 
     tags = {run["run_id"]: run["tags"] for run in server.runs(_experiment(server))}

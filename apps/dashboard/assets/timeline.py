@@ -80,7 +80,7 @@ def charged_parties_of(amounts: dict[str, int], projects: Iterable[Project]) -> 
     if LAB in amounts:
         listed.append(ChargedParty(LAB, "The lab", "", "s-idle"))
     if NOBODY in amounts:
-        listed.append(ChargedParty(NOBODY, "Nobody known", reverse("unattributed"), "s-unattributed"))
+        listed.append(ChargedParty(NOBODY, "Unattributed", reverse("unattributed"), "s-unattributed"))
     return listed
 
 
