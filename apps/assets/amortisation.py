@@ -1,10 +1,12 @@
-"""From the events of a life to who bears its embodied carbon, and what is left. Pure.
+"""Calculate charges and balance of an asset's embodied carbon from its lifecycle events. Pure.
 
-Embodied carbon is integer µg CO2e, time whole UTC hours. At every hour and over all owners
-``charged + balance + written off = TE``, where TE is all that events brought: exact, whatever happens in which order.
+Embodied carbon is integer µg CO2e. Time is whole UTC hours. At every hour and over all owners
+``charged + balance + written off = TE``. TE is the embodied carbon of all events. The equation is
+exact for any order of events.
 
-Linear (default): ``TE × dt / life``. SCI (ISO/IEC 21031:2024): ``M = TE × (TiR / EL) × (RR / ToR)``: time reserved over
-expected life, resources reserved over total; what nobody reserved stays in the balance until the life ends.
+Linear (default): ``TE × dt / life``. SCI (ISO/IEC 21031:2024): ``M = TE × (TiR / EL) × (RR /
+ToR)``: time reserved over expected life, resources reserved over total. The amount for unreserved
+time stays in the balance until the end of life.
 """
 
 from bisect import bisect_right
@@ -17,13 +19,16 @@ from apps.assets.choices import WEIGHTLESS, Amortisation, ChargeKind, EventKind
 from apps.assets.lifecycle import Event
 from apps.core.units import END_HOUR, largest_remainder, prorated
 
-NOBODY_KNOWN = 0  # stands for a project in parts of use
+NOBODY_KNOWN = 0  # project id in parts of use: project unknown
 
 
 @dataclass(frozen=True)
 class Use:
-    """Who used an asset over ``[from_hour, to_hour)``: ``parts`` are (project id or NOBODY_KNOWN, weight); the rest of
-    ``measured`` was idle, the rest of ``capacity`` off or not measured. All in one unit (milliseconds, GB)."""
+    """Use of an asset over ``[from_hour, to_hour)``.
+
+    ``parts`` are (project id or NOBODY_KNOWN, weight). The rest of ``measured`` was idle. The rest
+    of ``capacity`` was off or not measured. All values have one unit (milliseconds, GB).
+    """
 
     from_hour: int
     to_hour: int
@@ -34,7 +39,10 @@ class Use:
 
 @dataclass(frozen=True)
 class Spread:
-    """Idle time of the lab over ``[from_hour, to_hour)`` is charged to projects: (project id, low, high) of ``total``."""
+    """Shares of projects in the lab's idle time over ``[from_hour, to_hour)``.
+
+    ``parts`` are (project id, low, high): the interval of ``total`` that is charged to the project.
+    """
 
     from_hour: int
     to_hour: int
@@ -44,7 +52,10 @@ class Spread:
 
 @dataclass(frozen=True)
 class Charge:
-    """``amount_ug`` charged evenly over ``[from_hour, to_hour)``. ``project_id`` None: the lab, or nobody known."""
+    """``amount_ug`` charged evenly over ``[from_hour, to_hour)``.
+
+    ``project_id`` None: the lab, or an unknown project.
+    """
 
     from_hour: int
     to_hour: int
@@ -53,13 +64,19 @@ class Charge:
     kind: str
 
     def within(self, from_hour: int, to_hour: int) -> int:
-        """Return the part that falls in ``[from_hour, to_hour)``; the parts of neighbouring periods sum exactly."""
+        """Return the part in ``[from_hour, to_hour)``.
+
+        The parts of adjacent periods sum exactly to the part of the whole period.
+        """
         return prorated(self.amount_ug, self.from_hour, self.to_hour, from_hour, to_hour)
 
 
 @dataclass(frozen=True)
 class Account:
-    """What became of an asset's embodied carbon up to an hour, µg. ``charged + balance + written_off = total``."""
+    """Charged and written-off embodied carbon of an asset up to an hour, µg.
+
+    ``charged + balance + written_off = total``.
+    """
 
     total_ug: int
     charged_ug: int
@@ -74,7 +91,7 @@ Interval = TypeVar("Interval", Use, Spread)
 
 
 class _Timeline(Generic[Interval]):
-    """Disjoint stretches of time, found by hour."""
+    """Disjoint intervals of time with lookup by hour."""
 
     def __init__(self, intervals: Iterable[Interval]) -> None:
         self._intervals: list[Interval] = sorted(intervals, key=lambda each: each.from_hour)
@@ -87,13 +104,13 @@ class _Timeline(Generic[Interval]):
         return interval if interval is not None and hour < interval.to_hour else None
 
     def edges(self, start: int, stop: int) -> list[int]:
-        """Return the begins and ends inside ``(start, stop)``."""
+        """Return the starts and ends of intervals inside ``(start, stop)``."""
         return self._edges[bisect_right(self._edges, start) : bisect_right(self._edges, stop - 1)]
 
 
 @dataclass
 class _Life:
-    """The state that events change: what is left of the balance, and how it is spread over what is left of the life."""
+    """State of an asset between events: its balance, and the interval over which it is charged."""
 
     total_ug: int = 0
     end_of_life_ug: int = 0  # the modelled part inside the total
@@ -101,9 +118,9 @@ class _Life:
     is_started: bool = False  # put to use at least once
     life_hours: int = 0
     anchor_hour: int = 0
-    anchor_ug: int = 0  # balance at the anchor: what is spread over [anchor, end)
+    anchor_ug: int = 0  # balance at the anchor, spread over [anchor, end)
     end_hour: int = 0
-    deferred_ug: int = 0  # SCI: time that passed unused
+    deferred_ug: int = 0  # SCI: amount for unused time
     owner_id: int | None = None
     lent: bool = False
     borrower_id: int | None = None
@@ -111,7 +128,7 @@ class _Life:
     over: bool = False
 
     def elapsed(self, hour: int) -> int:
-        """Return what time alone took of the anchored balance up to ``hour``."""
+        """Return the part of the anchored balance that elapsed time has used up at ``hour``."""
         if not self.is_started or hour <= self.anchor_hour:
             return 0
         if hour >= self.end_hour:
@@ -129,12 +146,14 @@ class _Life:
 def charges(
     events: Sequence[Event], uses: Sequence[Use], spreads: Sequence[Spread] = (), *, metered: bool = False, since: int = 0
 ) -> list[Charge]:
-    """Return who bears what of an asset, over all of its life, and what is written off: rows that are disjoint or differ in
-    kind or project.
+    """Return all charges and write-offs of an asset.
 
-    ``events`` stand and are in order (see :func:`apps.assets.lifecycle.standing`). ``uses`` are disjoint; outside them a
-    metered asset was not measured, another one is held by its owner. ``since``: only what is borne from that hour on (the
-    begin of a row); then earlier ``uses`` may be missing, unless the asset was ever charged by use (SCI).
+    The rows are disjoint or differ in kind or project.
+
+    ``events`` are active and in order (see :func:`apps.assets.lifecycle.active_events`). ``uses``
+    are disjoint. Outside them a metered asset counts as unmeasured, and an asset without a meter as
+    reserved by its owner. ``since``: return only rows that start at or after this hour. Earlier
+    ``uses`` may then be missing, unless the asset was ever charged by use (SCI).
     """
     life, charges_ = _Life(), list[Charge]()
     by_use, by_spread = _Timeline(uses), _Timeline(spreads)
@@ -147,7 +166,10 @@ def charges(
 
 
 def brought_ug(events: Sequence[Event], hour: int = END_HOUR) -> int:
-    """Return TE: all embodied carbon of events up to ``hour`` (exclusive), with the actual end of life, not its estimate."""
+    """Return TE: the embodied carbon of all events before ``hour``.
+
+    After disposal it includes the actual end of life, not the estimate.
+    """
     life = _Life()
     for event in events:
         if event.hour < hour:
@@ -156,7 +178,7 @@ def brought_ug(events: Sequence[Event], hour: int = END_HOUR) -> int:
 
 
 def account(events: Sequence[Event], charges_: Iterable[Charge], hour: int) -> Account:
-    """Return what became of TE up to ``hour``."""
+    """Return the account at ``hour``."""
     charged = written_off = 0
     for charge in charges_:
         part = charge.within(0, hour)
@@ -168,7 +190,7 @@ def account(events: Sequence[Event], charges_: Iterable[Charge], hour: int) -> A
 
 
 def _applied(life: _Life, event: Event) -> list[Charge]:
-    """Let an event change the life; return what it charges or writes off at once."""
+    """Apply an event to the state. Return the charges and write-offs that it causes at once."""
     if life.over:
         return []
     hour, added = event.hour, event.total_ug or 0
@@ -193,7 +215,7 @@ def _applied(life: _Life, event: Event) -> list[Charge]:
         case EventKind.DISPOSE:
             return _disposed(life, event)
     if life.is_started and life.end_hour > hour and life.amortisation == Amortisation.LINEAR:
-        life.anchored(hour, life.end_hour)  # each row begins at its anchor: cutting it later changes nothing before the cut
+        life.anchored(hour, life.end_hour)  # rows start at anchors: later cuts keep earlier rows
     return []
 
 
@@ -212,14 +234,18 @@ def _repaired(life: _Life, hour: int, added_ug: int) -> list[Charge]:
         life.anchor_ug += added_ug
     elif life.end_hour > hour:
         life.anchored(hour, life.end_hour, added_ug)
-    else:  # after its planned end there is no life to spread it over
+    else:  # past the planned end: no remaining life to spread it over
         return [Charge(hour, hour + 1, added_ug, life.owner_id, ChargeKind.RESERVED)]
     return []
 
 
 def _disposed(life: _Life, event: Event) -> list[Charge]:
-    """Write the balance off. The end of life as it was replaces the modelled part; where TE has no such part it comes on
-    top; where nobody knows, or it cannot be told apart, it is not booked: it would stand twice."""
+    """Write off the balance and book the actual end of life.
+
+    The actual end of life replaces the modelled part. If TE has no such part, the actual amount is
+    added. If it is unknown whether TE contains one, or the part is not stated separately, the
+    actual amount is not booked: it could count twice.
+    """
     charges_ = [Charge(event.hour, event.hour + 1, life.balance(event.hour), life.owner_id, ChargeKind.WRITTEN_OFF)]
     known_apart = bool(life.has_end_of_life) and life.end_of_life_ug > 0
     if event.total_ug is not None and (life.has_end_of_life is False or known_apart):
@@ -233,7 +259,7 @@ def _disposed(life: _Life, event: Event) -> list[Charge]:
 def _passed(
     life: _Life, start: int, end: int, uses: _Timeline[Use], spreads: _Timeline[Spread], metered: bool
 ) -> Iterator[Charge]:
-    """Yield what is charged while time passes from ``start`` to ``end`` without an event."""
+    """Yield the charges from ``start`` to ``end``, a period without events."""
     if life.over or not life.is_started:
         return
     stop = min(end, life.end_hour)
@@ -260,7 +286,11 @@ def _pieces(start: int, stop: int, uses: _Timeline[Use], spreads: _Timeline[Spre
 
 
 def _shared(life: _Life, amount: int, use: Use | None, metered: bool) -> list[tuple[int | None, str, int]]:
-    """Return (project id, kind, µg) of a piece of time: lent as a whole, else by use, the rest to the owner."""
+    """Return (project id, kind, µg) of an interval.
+
+    A lent asset is charged to its borrower. Otherwise use is charged to projects, and the rest to
+    the owner.
+    """
     if life.lent:
         return [(life.borrower_id or life.owner_id, ChargeKind.LENT, amount)]
     if use is None:
@@ -280,7 +310,7 @@ def _shared(life: _Life, amount: int, use: Use | None, metered: bool) -> list[tu
 
 
 def _split_by_spread(charge: Charge, spreads: _Timeline[Spread]) -> Iterator[Charge]:
-    """Yield a charge, or, where the lab's idle time is spread over projects, the part of each."""
+    """Yield the charge, or its parts by project if the lab's idle time is spread over projects."""
     spread = spreads.at(charge.from_hour)
     if charge.kind != ChargeKind.IDLE or charge.project_id is not None or spread is None:
         yield charge
@@ -293,11 +323,12 @@ def _split_by_spread(charge: Charge, spreads: _Timeline[Spread]) -> Iterator[Cha
 def second_hand_ug(
     te_ug: int, *, way: str, used_hours: int = 0, life_hours: int = 0, paid: int = 0, new_price: int = 0, added_ug: int = 0
 ) -> int:
-    """Return what a second-hand thing brings to its new owner, µg, refurbishment and transport (``added_ug``) included.
+    """Return the embodied carbon of a second-hand asset for its new owner, µg.
 
-    ``cut_off`` (default of LCA practice): nothing of the first life; ``remaining_life``: TE in proportion to the life left;
-    ``price``: TE in proportion to what was paid of the price new. Raises ValueError for a way that is none of these, a life
-    or price that is not above nought.
+    Refurbishment and transport (``added_ug``) are included. ``cut_off`` (default in LCA practice):
+    nothing of the first life. ``remaining_life``: TE × remaining life / life. ``price``: TE × price
+    paid / new price. Raises ValueError for any other method, and for a life or price that is not
+    above 0.
     """
     if way == "cut_off":
         return added_ug

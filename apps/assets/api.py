@@ -1,4 +1,4 @@
-"""Assets over the API: the register, one asset, the entries of its life and their reversal."""
+"""API of assets: register, single assets, lifecycle events and their reversal."""
 
 from typing import Any
 
@@ -57,7 +57,7 @@ class InOrder(ById):
 
 
 def asset_of(lab: Lab, pk: int) -> Asset:
-    """Return a lab's asset. Raises NotFound for what is not there and what is another lab's."""
+    """Return an asset of the lab. Raises NotFound for unknown assets and assets of other labs."""
     rows = Asset.objects.filter(lab=lab).select_related("lab", "model", "owner", "borrower", "site", "parent")
     asset = rows.filter(pk=pk).first() if pk < 2**63 else None
     if asset is None:
@@ -66,7 +66,7 @@ def asset_of(lab: Lab, pk: int) -> Asset:
 
 
 def _asset_response(asset: Asset) -> dict[str, Any]:
-    """Return one asset with its account until now."""
+    """Return one asset with its account to date."""
     events = events_of([asset.pk])[asset.pk]
     now_hour = hour_of(now_us()) + 1
     balance = account(events, [as_charge(row) for row in asset.charges.all()], now_hour)

@@ -24,7 +24,10 @@ PARAMETERS = ("file_name", "currency", "bought_on", "confirm")
 
 
 class CsvParser(BaseParser):
-    """Hands over the bytes, one more than a file may have at most."""
+    """Parser that returns the bytes of a CSV file.
+
+    It reads at most one byte above the size limit.
+    """
 
     media_type = "*/*"
 

@@ -1,6 +1,6 @@
-"""What became of embodied carbon, summed by the database: a book per asset, and who bore how much of a period.
+"""Query book values per asset, and charges of a period per party. The database sums.
 
-Every sum ends with the hour at hand at the latest: what is to come is not charged yet.
+Every sum ends at the latest with the current hour, because later charges are not due yet.
 """
 
 from collections.abc import Iterable, Sequence
@@ -29,11 +29,12 @@ SETTLED = ("settled_hour", "settled_ug", "settled_off_ug")
 
 
 class Book(NamedTuple):
-    """An asset at an hour: its embodied carbon in µg and the hours of its life.
+    """Book value of an asset at an hour: embodied carbon in µg, and the hours of its service life.
 
-    ``total_ug`` None: nobody knows what it brought. ``at_least``: what it brought first is not known, a repair's is.
-    ``figure_id``: the catalogue's figure behind it. ``bought_hour`` None: not bought yet at that hour; ``in_use_hour``,
-    ``life_end_hour`` None: not put to use yet.
+    ``total_ug`` None: embodied carbon is unknown. ``at_least``: the initial embodied carbon is
+    unknown, later amounts are known. ``figure_id``: catalogue figure of the embodied carbon.
+    ``bought_hour`` None: not purchased at that hour. ``in_use_hour``, ``life_end_hour`` None: not
+    put into use.
     """
 
     total_ug: int | None = None
@@ -58,13 +59,15 @@ class Book(NamedTuple):
 
 
 def through(now: int) -> int:
-    """Return the hour up to which sums run now: the one that goes on is in them."""
+    """Return the end hour of sums to date. The current hour is included."""
     return hour_of(now) + 1
 
 
 def books_of(assets: QuerySet[Asset], hour: int) -> dict[int, Book]:
-    """Return the book of each of ``assets`` up to ``hour``. One query, whatever the number of assets; two where an entry of
-    any of them holds from ``hour`` on or later."""
+    """Return the book of each of ``assets`` at ``hour``.
+
+    One query for any number of assets. Two queries if an asset has an event at ``hour`` or later.
+    """
     columns, params = columns_sql(assets, "id", "told_to_hour", *SETTLED, *_SUMMARY_COLUMNS)
     selected = ", ".join(f"a.{name}" for name in _SUMMARY_COLUMNS)
     rows = _fetched(
@@ -89,14 +92,17 @@ def columns_sql(assets: QuerySet[Asset], *columns: str) -> tuple[str, tuple[Any,
     """Return SQL for columns of assets, and its parameters."""
     try:
         sql, params = assets.order_by().values(*columns).query.sql_with_params()
-    except EmptyResultSet:  # the database need not be asked: none fits
+    except EmptyResultSet:  # the filter matches no asset: no query needed
         return f"SELECT {', '.join(f'0 AS {name}' for name in columns)} WHERE 1 = 0", ()
     return str(sql), tuple(params)
 
 
 def summaries_before(asset_ids: Sequence[int], hour: int) -> dict[int, LifecycleSummary]:
-    """Return what entries before ``hour`` come to, of assets with an entry that is later: what is kept with them does not
-    hold then. One query, none for none."""
+    """Return summaries of the events before ``hour``, by asset.
+
+    Needed for assets with later events, since their stored summary includes those. One query, none
+    if ``asset_ids`` is empty.
+    """
     if not asset_ids:
         return {}
     return {
@@ -106,7 +112,10 @@ def summaries_before(asset_ids: Sequence[int], hour: int) -> dict[int, Lifecycle
 
 
 def charged_sql(hour: int) -> str:
-    """Return SQL for what was charged and written off up to ``hour``, of an asset ``a`` with its open charges ``o``."""
+    """Return SQL for amounts charged and written off up to ``hour``.
+
+    ``a`` is the asset, ``o`` its open charges (see :func:`open_sql`).
+    """
     settled = f"CASE WHEN a.settled_hour <= {int(hour)} THEN {{}} ELSE 0 END"
     return (
         f"{settled.format('a.settled_ug')} + COALESCE(o.charged_ug, 0) AS charged_ug, "
@@ -115,8 +124,11 @@ def charged_sql(hour: int) -> str:
 
 
 def open_sql(assets: str, hour: int, before: str = "") -> str:
-    """Return SQL for (asset_id, charged_ug, written_off_ug): what the charges that are not settled put into the time up to
-    ``hour``. ``assets`` names the rows with their ids and SETTLED, ``before`` is a condition on charges ``c`` with AND."""
+    """Return SQL for (asset_id, charged_ug, written_off_ug) of unsettled charges up to ``hour``.
+
+    ``assets`` names the rows with asset ids and SETTLED. ``before`` is a condition on charges
+    ``c``, ending in AND.
+    """
     return (
         "SELECT asset_id, CAST(SUM(CASE WHEN kind = 'written_off' THEN 0 ELSE part END) AS bigint) AS charged_ug, "
         "CAST(SUM(CASE WHEN kind = 'written_off' THEN part ELSE 0 END) AS bigint) AS written_off_ug "
@@ -133,12 +145,15 @@ def _fetched(sql: str, params: Sequence[Any]) -> list[tuple[Any, ...]]:
 
 
 def _part_sql(from_hour: int | str, to_hour: int | str) -> str:
-    """Return SQL for the part of a charge in a period; one that lies in it whole is not divided."""
+    """Return SQL for the part of a charge in a period.
+
+    A charge inside the period is not divided.
+    """
     return prorated_inline_sql("c.amount_ug", "c.from_hour", "c.to_hour", str(from_hour), str(to_hour))
 
 
 def accounts_of(asset_ids: Iterable[int], hour: int) -> dict[int, Account]:
-    """Return what became of each asset's embodied carbon up to ``hour``: charged + balance + written off = total."""
+    """Return the account of each asset at ``hour``: charged + balance + written off = total."""
     books = books_of(Asset.objects.filter(pk__in=list(asset_ids)), hour)
     return {asset_id: book.account for asset_id, book in books.items()}
 
@@ -162,10 +177,12 @@ def charged_by(
     edges: Sequence[int] = (),
     written_off: bool = False,
 ) -> dict[tuple[Any, ...], int]:
-    """Return µg borne in ``[from_hour, to_hour)``, clipped at the hour of ``now`` (µs), by ``group_by`` (keys of GROUPS).
+    """Return µg charged in ``[from_hour, to_hour)``, by ``group_by`` (keys of GROUPS).
 
-    ``edges`` (rising whole hours) cut the period: the number of the piece is then the first part of each key. A project is
-    its id, None where the lab bears it or nobody is known. ``written_off`` True: what was written off, instead. One query.
+    The period ends at the latest with the hour of ``now`` (µs). ``edges`` (ascending whole hours)
+    divide it: the index of the part is then the first element of each key. Projects are ids. None
+    is the lab or an unknown project. ``written_off`` True: return written-off amounts instead. One
+    query.
     """
     stop = min(to_hour, through(now))
     cuts = sorted({from_hour, *(hour for hour in edges if from_hour < hour < stop), stop}) if edges else [from_hour, stop]
@@ -188,7 +205,7 @@ def charged_by(
 
 
 YEAR_HOURS = 8_760
-# By what books are sorted: what of a life it needs, and its value.
+# Sort columns of books: column of the lifecycle summary, and SQL of the sort value.
 COLUMNS = {
     "age": ("bought_hour", "-b.bought_hour"),
     "embodied": ("brought_ug", "b.brought_ug"),
@@ -200,9 +217,12 @@ COLUMNS = {
 
 @dataclass(frozen=True)
 class Sums:
-    """Sums over ``assets`` assets, of which ``known`` have known embodied carbon: µg of these alone. ``begun`` were put to
-    use, of these ``past`` serve longer than was planned and ``soon`` are planned to end within a year of 8 760 h.
-    ``largest_ug``: the most that one of them brought."""
+    """Sums over ``assets`` assets. Amounts are sums over the ``known`` ones, in µg.
+
+    ``known``: assets with known embodied carbon. ``begun``: assets put into use. ``past``: those of
+    them past their planned end. ``soon``: those with their planned end within a year of 8 760 h.
+    ``largest_ug``: largest embodied carbon of one asset.
+    """
 
     assets: int = 0
     known: int = 0
@@ -224,8 +244,11 @@ class Sums:
 
 
 class Books:
-    """Books of ``assets`` of a lab up to ``hour``, that stay in the database. One query to begin with; two more where an
-    entry of any of the lab's holds from ``hour`` on or later."""
+    """Books of ``assets`` of a lab at ``hour``, queried in the database.
+
+    Construction takes one query. It takes two more if an asset of the lab has an event at ``hour``
+    or later.
+    """
 
     def __init__(self, lab: Lab, assets: QuerySet[Asset], hour: int) -> None:
         self._hour = int(hour)
@@ -239,7 +262,7 @@ class Books:
         self._earlier = summaries_before(list(late) if (bounds["told"] or 0) > hour else [], hour)
 
     def whole(self) -> Sums:
-        """Return the sums of all. One query."""
+        """Return the sums over all assets. One query."""
         return self._by()[()]
 
     def _by(self, *heads: str) -> dict[tuple[Any, ...], Sums]:
@@ -262,9 +285,10 @@ class Books:
         }
 
     def spread(self) -> tuple[int, int]:
-        """Return by how much the embodied carbon of all may be less and more than its sum, µg. One query.
+        """Return the uncertainty of the total embodied carbon, µg: (below, above). One query.
 
-        What rests on one figure of the catalogue errs together and adds; different sources combine in quadrature.
+        Errors of assets with the same catalogue figure add. Errors of different figures combine in
+        quadrature.
         """
         source, params = self._source("brought_ug", "brought_low_ug", "brought_high_ug", "figure_id")
         row = next(
@@ -280,7 +304,10 @@ class Books:
         return isqrt(as_int(row["less"])), isqrt(as_int(row["more"]))
 
     def sorted(self, column: str, *, falling: bool, limit: int, offset: int) -> list[int]:
-        """Return ids in the order of one of COLUMNS, what has no value last, by name. One query."""
+        """Return ids sorted by one of COLUMNS.
+
+        Assets without a value follow, by name. One query.
+        """
         (needed, value), way = COLUMNS[column], " DESC" if falling else ""
         source, params = self._source(needed, plain=("name",), charged=column in ("charged", "balance"))
         empty = f"CASE WHEN ({value}) IS NULL THEN {{}} END"
@@ -292,20 +319,26 @@ class Books:
         return [row["id"] for row in rows]
 
     def by_kind_and_year(self, starts: Sequence[int]) -> dict[tuple[str, int | None], Sums]:
-        """Return the sums by kind and by when they were bought: the number of the piece of time, cut at the hours ``starts``
-        (rising); None: not bought yet. One query."""
+        """Return the sums by kind and purchase period. One query.
+
+        ``starts`` (ascending hours) divide time. The key holds the index of the period, or None for
+        assets that are not purchased yet.
+        """
         cases = " ".join(f"WHEN b.bought_hour < {int(hour)} THEN {i}" for i, hour in enumerate(starts))
         piece = f"CASE WHEN b.bought_hour IS NULL THEN NULL {cases} ELSE {len(starts)} END"
         return {(kind, place): sums for (kind, place), sums in self._by("b.kind", piece).items()}
 
     def bought(self) -> tuple[int, int] | None:
-        """Return the hours of the first purchase and the last; None: nothing was bought. One query."""
+        """Return the hours of the first and last purchase, or None without purchases. One query."""
         source, params = self._source("bought_hour")
         row = next(fetch_rows(f"SELECT MIN(b.bought_hour) AS low, MAX(b.bought_hour) AS high FROM ({source}) b", params))
         return None if row["low"] is None else (row["low"], row["high"])
 
     def ending(self, from_hour: int, to_hour: int, limit: int) -> list[int]:
-        """Return ids of lives with their planned end in ``[from_hour, to_hour)``, the first first. One query."""
+        """Return ids of assets whose planned end is in ``[from_hour, to_hour)``.
+
+        Earliest first. One query.
+        """
         source, params = self._source("life_end_hour")
         rows = fetch_rows(
             f"SELECT b.id FROM ({source}) b WHERE {_ends(from_hour, to_hour)} ORDER BY b.life_end_hour, b.id "
@@ -315,8 +348,12 @@ class Books:
         return [row["id"] for row in rows]
 
     def _source(self, *names: str, plain: Sequence[str] = (), charged: bool = False) -> tuple[str, tuple[Any, ...]]:
-        """Return SQL for the books (id, ``names`` of what entries told, ``plain`` columns of the asset, and if asked for
-        what was charged), and its parameters. No more is read than is needed: 20 000 rows fit the database's memory."""
+        """Return SQL for the books and its parameters.
+
+        Columns: id, ``names`` of the lifecycle summary, ``plain`` columns of the asset, and with
+        ``charged`` the charged and written-off amounts. Unused columns are left out, so that 20 000
+        rows fit the database's memory.
+        """
         columns, joined = [f"a.{name}" for name in ("id", *plain)], ""
         if charged:
             columns.append(charged_sql(self._hour))

@@ -24,7 +24,7 @@ class EventKind(TextChoices):
 
 # The first event of an asset is one of these.
 OPENING = (EventKind.PURCHASE, EventKind.SECOND_HAND)
-# These events change no figure.
+# These events do not change any figure.
 WEIGHTLESS = (EventKind.MOVE, EventKind.UPGRADE, EventKind.RETIRE)
 
 

@@ -1,4 +1,7 @@
-"""How long each device was measured and by whom it was used or reserved, by day of the lab: derived from the ledger."""
+"""Derive from the ledger how long each device was measured and used, by day of the lab.
+
+Use is by project. It includes reservations.
+"""
 
 from collections import defaultdict
 from collections.abc import Iterable
@@ -24,13 +27,16 @@ Place = tuple[int, int]  # device id, node id
 
 @dataclass
 class _Hour:
-    """One hour of a device on a node: energy by project (0: no project known), and what was reserved of it, ms."""
+    """One hour of a device on a node: energy (0: project unknown) and reserved ms, by project."""
 
     energy_mj: dict[int, int] = field(default_factory=lambda: defaultdict(int))
     reserved_ms: dict[int, int] = field(default_factory=lambda: defaultdict(int))
 
     def used_ms(self) -> dict[int, int]:
-        """Return milliseconds by project: what was reserved, and what is left of the hour by energy used."""
+        """Return used milliseconds by project.
+
+        Reserved time comes first. The rest of the hour is divided by energy used.
+        """
         used_by_project = dict(self.reserved_ms)
         left = MS_PER_HOUR - sum(used_by_project.values())
         projects = sorted(project for project, energy in self.energy_mj.items() if energy > 0)
@@ -42,14 +48,14 @@ class _Hour:
 
 
 def hours_of_ledger(lab: Lab) -> tuple[int, int]:
-    """Return the first hour of the ledger and the one behind its last; (0, 0) of an empty one."""
+    """Return the first hour of the ledger and the hour after its last, (0, 0) if it is empty."""
     seen = LedgerEntry.objects.filter(lab=lab).aggregate(first=Min("hour"), last=Max("hour"))
     return (0, 0) if seen["first"] is None else (seen["first"], seen["last"] + 1)
 
 
 @transaction.atomic
 def roll_up(*, lab: Lab, from_hour: int, to_hour: int) -> set[int]:
-    """Derive the device-days that touch ``[from_hour, to_hour)`` again; return the devices whose days changed."""
+    """Recompute the device-days that touch ``[from_hour, to_hour)``. Return the changed devices."""
     edges = day_edges(from_hour, to_hour, ZoneInfo(lab.time_zone))
     start, end = edges[0], edges[-1]
     new_rows = {(row.device_id, row.node_id, row.from_hour): row for row in _days(lab, edges)}
@@ -115,8 +121,10 @@ def _plain(uuid: object) -> str:
 
 
 def _reserve(lab: Lab, start: int, end: int, device_hours: dict[tuple[Place, int], _Hour]) -> set[str]:
-    """Add what schedulers reserved of single GPUs; return the runs of which that is known. A run that goes on holds its
-    GPUs until now."""
+    """Add reservations of single GPUs by schedulers. Return the runs with such reservations.
+
+    An unfinished run reserves its GPUs until now.
+    """
     runs = Run.objects.filter(lab=lab, started_us__lt=end * US_PER_HOUR, job_facts__has_key="gpus")
     runs = runs.exclude(ended_us__lte=start * US_PER_HOUR).exclude(job_facts__gpus={})
     nodes = dict(lab.nodes.values_list("pk", "hostname"))
@@ -137,7 +145,7 @@ def _reserve(lab: Lab, start: int, end: int, device_hours: dict[tuple[Place, int
 
 
 def _places(run: Run, nodes: dict[int, str], devices: dict[str, int]) -> list[Place]:
-    """Return the devices that a job reserved: its GPUs by UUID, on nodes by the names that the scheduler uses."""
+    """Return the devices that a job reserved, by GPU UUID. Nodes have the scheduler's names."""
     by_name = {name.partition(".")[0]: pk for pk, name in nodes.items()}
     gpu_indices = run.job_facts.get("gpus") or {}
     return [

@@ -1,4 +1,4 @@
-"""Discovered hardware that is not registered, proposed as assets with figures of the catalogue. Computed, not stored."""
+"""Propose discovered, unregistered hardware as assets with catalogue figures. Nothing is stored."""
 
 import re
 from collections import defaultdict
@@ -21,7 +21,7 @@ MACHINES = (HardwareKind.SERVER, HardwareKind.WORKSTATION, HardwareKind.LAPTOP)
 
 @dataclass(frozen=True)
 class DiscoveredDisk:
-    """Built-in disks of one model that a collector discovered, and the catalogue's figure of one of them."""
+    """Discovered built-in disks of one model, with the catalogue figure of one disk."""
 
     number: int
     name: str
@@ -31,9 +31,12 @@ class DiscoveredDisk:
 
 @dataclass(frozen=True)
 class Proposal:
-    """A device or a node that may be an asset. ``like``: assets of the register without a meter that it may be already;
-    ``same``: the one of them that it is, by serial number or name. ``disks``: disks of a machine, for
-    information only, since the figure of a machine includes its disks."""
+    """A device or a node that can be registered as an asset.
+
+    ``like``: registered assets without a meter that may be the same hardware. ``same``: the
+    registered asset with the same serial number or name. ``disks``: disks of a machine, for
+    information only, since the figure of a machine includes its disks.
+    """
 
     key: str
     kind: str
@@ -53,7 +56,10 @@ class Proposal:
 
 
 def proposals(lab: Lab) -> list[Proposal]:
-    """Return what may be registered: each node with its GPUs behind it. A fixed number of queries, but for names."""
+    """Return the proposals: each node, followed by its GPUs.
+
+    The number of queries is fixed, except for model lookups by name.
+    """
     metered_devices, metered_nodes = _metered(lab)
     dismissed = DismissedProposal.objects.filter(lab=lab)
     dismissed_keys = {(row.device_id, row.node_id) for row in dismissed}
@@ -77,7 +83,10 @@ def _metered(lab: Lab) -> tuple[set[int | None], set[int | None]]:
 
 
 def _names(reported: str) -> tuple[str, ...]:
-    """Return what the catalogue may call a product: "Dell Inc. PowerEdge R740" also without its maker's words."""
+    """Return names to look up: the reported one, and the same without the manufacturer.
+
+    Example: "Dell Inc. PowerEdge R740", "PowerEdge R740".
+    """
     words = reported.split()
     return tuple(" ".join(words[i:]) for i in range(min(3, len(words))))
 
@@ -95,7 +104,11 @@ class _Maker:
         self._hosts = {asset.name.lower(): asset for asset in self._free if asset.kind in MACHINES}
 
     def of_node(self, node: Node, *, dismissed: bool) -> Proposal:
-        """Return a node as a machine: what its model is; else a workstation where its site is an office, else a server."""
+        """Return a node as a machine.
+
+        Its kind is that of its model. Otherwise it is a workstation if its site is an office, else
+        a server.
+        """
         site = self._sites.get(node.pk)
         office = site is not None and site.kind == SiteKind.WORKSTATION
         facts: dict[str, Any] = node.facts

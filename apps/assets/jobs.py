@@ -18,18 +18,18 @@ MONTH = 31 * 24
 
 @job("assets.use")
 def use_job(key: str) -> None:
-    """Sum the use of devices in the UTC day ``<lab>:<day>`` again, and charge the assets whose use changed."""
+    """Recompute device use of the UTC day ``<lab>:<day>``, and charges of changed assets."""
     lab_id, _, day = key.partition(":")
     lab, hour = Lab.objects.get(pk=int(lab_id)), int(day) * 24
     _summed(lab, hour, hour + 24)
     now = now_us()
-    if hour * US_PER_HOUR <= now < (hour + 48) * US_PER_HOUR:  # once more when this day of the lab is over
+    if hour * US_PER_HOUR <= now < (hour + 48) * US_PER_HOUR:  # again after this day
         enqueue(kind="assets.day_over", key=str(lab.pk), due_us=(hour_of(now) // 24 + 2) * 24 * US_PER_HOUR)
 
 
 @job("assets.use_all")
 def use_all_job(key: str) -> None:
-    """Sum the use of all devices of lab ``key`` again over all time: rules or claims changed who is charged."""
+    """Recompute all device use of lab ``key`` after rules or claims changed the attribution."""
     lab = Lab.objects.get(pk=int(key))
     first, end = device_usage.hours_of_ledger(lab)
     for hour in range(first, end, MONTH):
@@ -42,13 +42,15 @@ def _summed(lab: Lab, from_hour: int, to_hour: int) -> None:
     for start in range(0, len(ids), CHUNK):
         recharge(
             lab=lab, asset_ids=ids[start : start + CHUNK], since=max(0, from_hour - 48)
-        )  # the days of the lab that this touches
+        )  # the days of the lab that overlap the UTC day
 
 
 @job("assets.day_over")
 def day_over_job(key: str) -> None:
-    """Charge lab ``key`` once more when its day is over. A kind of its own: a job that waits for tomorrow would make what
-    is asked for now wait with it."""
+    """Charge the assets of lab ``key`` again at the end of its day.
+
+    It has its own kind: a job that waits until tomorrow would also delay jobs enqueued now.
+    """
     recharge_lab(lab=Lab.objects.get(pk=int(key)))
 
 
@@ -68,7 +70,10 @@ def import_read_job(key: str) -> None:
 
 @job("assets.import_write")
 def import_write_job(key: str) -> None:
-    """Write the file of import ``<uuid>:<user id>``, all or none; what is wrong with it is kept with it."""
+    """Register the file of import ``<uuid>:<user id>``: all rows or none.
+
+    Errors are saved with the import.
+    """
     uuid, _, user = key.partition(":")
     row = RegisterImport.objects.select_related("lab").filter(uuid=UUID(uuid), state=ImportState.WRITING).first()
     if row is None:

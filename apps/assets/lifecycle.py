@@ -9,9 +9,12 @@ from apps.core.units import END_HOUR
 
 @dataclass(frozen=True)
 class Event:
-    """An active event as input of the calculation. ``total_ug``: its embodied carbon (None: none), at disposal the actual
-    end-of-life emissions. ``project_id``: new owner or borrower, None for the lab or a borrower outside. ``low_ug``,
-    ``high_ug``, ``figure_id``: range and source figure of the embodied carbon."""
+    """An active event as input of the calculation.
+
+    ``total_ug``: its embodied carbon (None: none), at disposal the actual end-of-life emissions.
+    ``project_id``: new owner or borrower. None is the lab, or a borrower outside the lab.
+    ``low_ug``, ``high_ug``, ``figure_id``: range and source figure of the embodied carbon.
+    """
 
     id: int
     hour: int

@@ -1,4 +1,7 @@
-"""What the entries of a life come to: kept with the asset, so that sums over many assets need not read entries. Pure."""
+"""Summarise the lifecycle events of an asset. Pure.
+
+The summary is stored with the asset, so that sums over many assets do not read events.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
@@ -10,12 +13,12 @@ from apps.assets.lifecycle import Event
 
 @dataclass(frozen=True)
 class LifecycleSummary:
-    """The embodied carbon that entries brought, µg, and the hours of the life that they tell.
+    """Embodied carbon of an asset's events, µg, and the hours of its service life.
 
-    ``brought_ug`` None: nobody knows. ``brought_at_least``: what it brought first is not known, what came later is.
-    ``figure_id``: the catalogue's figure behind it. ``bought_hour`` None: there is no entry. ``in_use_hour``,
-    ``life_end_hour`` None: not put to use. ``told_to_hour``: the hour behind the last entry; at any hour from there on the
-    same holds.
+    ``brought_ug`` None: unknown. ``brought_at_least``: the initial embodied carbon is unknown,
+    later amounts are known. ``figure_id``: catalogue figure of the embodied carbon. ``bought_hour``
+    None: no events. ``in_use_hour``, ``life_end_hour`` None: not put into use. ``told_to_hour``:
+    hour after the last event. The summary holds from this hour on.
     """
 
     brought_ug: int | None = None
@@ -34,13 +37,13 @@ SUMMARY_FIELDS = tuple(field.name for field in fields(LifecycleSummary))
 
 
 def summarise_lifecycle(events: Sequence[Event]) -> LifecycleSummary:
-    """Return what standing events, in order, come to."""
+    """Return the summary of active events, which are in order."""
     if not events:
         return LifecycleSummary()
     opening = next((event for event in events if event.kind in OPENING), None)
     bringing = [event for event in events if event.kind in OPENING or event.kind == EventKind.REPAIR]
     known_totals = [event.total_ug for event in bringing if event.total_ug is not None]
-    actual = brought_ug(events) - sum(known_totals)  # the end of life as it was, against the estimate
+    actual = brought_ug(events) - sum(known_totals)  # actual end of life less its estimate
     known = bool(known_totals) or actual != 0
     in_use = next((event.hour for event in events if event.kind == EventKind.DEPLOY), None)
     return LifecycleSummary(
@@ -62,8 +65,11 @@ def _first_known(*values: int | None) -> int:
 
 
 def _planned_end(events: Sequence[Event], in_use_hour: int, opening: Event | None) -> int:
-    """Return the planned end of a life. Said before its first use, an end tells how long it will serve from then on, not
-    when it ends."""
+    """Return the planned end of the service life.
+
+    An end that was set before the first use defines the length of the life from then on, not its
+    end.
+    """
     changes = (EventKind.LIFE_CHANGE, EventKind.REPURPOSE)
     planned_ends = [(event.hour, event.life_end_hour) for event in events if event.kind in changes]
     last = next(((hour, end) for hour, end in reversed(planned_ends) if end is not None), None)

@@ -1,4 +1,4 @@
-"""Assets with embodied carbon: the register, lifecycle events, and charges."""
+"""Models of assets with embodied carbon: register, lifecycle events, and charges."""
 
 from uuid import uuid4
 
@@ -13,14 +13,16 @@ from apps.fleet.models import ACTIVE, DatedFact, Device, Node, Site
 
 
 class Asset(models.Model):
-    """A bought thing. What it is stands here; what happened to it, and when, are its events.
+    """A purchased item of hardware. Its facts are columns, its history is :class:`LifecycleEvent`.
 
-    ``state``, ``parent``, ``site``, ``owner`` and ``borrower`` follow from the events (see ``services.refreshed``): they
-    are kept so that lists can be filtered. ``owner`` null: the lab itself. ``parent``: the machine that it is built into.
+    ``state``, ``parent``, ``site``, ``owner`` and ``borrower`` are derived from the events (see
+    ``services.events.refresh``). They are stored so that lists can be filtered. ``owner`` null: the
+    lab itself. ``parent``: the machine that contains the asset.
 
-    What all standing events come to is kept too (see ``lived.Lived``), so that sums over many need not read them; it holds
-    for books from ``told_to_hour`` on. ``settled_ug`` and ``settled_off_ug`` are what was charged and written off by the
-    charges that end by ``settled_hour``: sums read only those that reach beyond it.
+    The summary of all active events is stored too (see ``lifecycle_summary.LifecycleSummary``), so
+    that sums over many assets do not read events. It holds for books from ``told_to_hour`` on.
+    ``settled_ug`` and ``settled_off_ug`` are the amounts charged and written off by charges that
+    end by ``settled_hour``. Sums read only charges that end later.
     """
 
     lab = models.ForeignKey(Lab, on_delete=models.CASCADE, related_name="assets")
@@ -75,13 +77,16 @@ class Asset(models.Model):
 
 
 class LifecycleEvent(models.Model):
-    """One dated fact of an asset's life, from the whole UTC hour ``hour`` on. Append-only: a wrong one is reversed by
-    another, which names it in ``reverses``.
+    """One dated fact about an asset, valid from the whole UTC hour ``hour`` on.
 
-    ``total_ug`` is the embodied carbon that the event brings (bought, repaired), or what its end of life really emitted
-    (disposed of); null: none. ``manufacture_ug``, ``transport_ug``, ``end_of_life_ug`` are the parts of it that are known
-    apart, ``includes_end_of_life`` says whether it holds the end of life (null: nobody knows). ``project`` is the new owner
-    (bought, changed owner; null: the lab) or the borrower. ``counterpart``: seller, borrower outside, or disposer.
+    Append-only: another event reverses a wrong one and names it in ``reverses``.
+
+    ``total_ug`` is the embodied carbon that the event adds (purchase, repair), or the actual
+    end-of-life emissions (disposal). Null: none. ``manufacture_ug``, ``transport_ug``,
+    ``end_of_life_ug`` are the parts that are stated separately. ``includes_end_of_life``: whether
+    the total contains the end of life (null: unknown). ``project`` is the new owner (purchase,
+    transfer; null: the lab) or the borrower. ``counterpart``: seller, external borrower, or
+    disposer.
     """
 
     asset = models.ForeignKey(Asset, on_delete=models.CASCADE, related_name="events")
@@ -133,8 +138,10 @@ class LifecycleEvent(models.Model):
 
 
 class AssetMeter(DatedFact):
-    """By what the use of an asset is told from an hour on: its own device, or (a machine) the devices of a node; neither:
-    nothing any more."""
+    """Source of an asset's use from an hour on: its own device, or the devices of a node (machine).
+
+    Neither: not metered from then on.
+    """
 
     asset = models.ForeignKey(Asset, on_delete=models.CASCADE, related_name="meters")
     device = models.ForeignKey(Device, on_delete=models.CASCADE, null=True, blank=True, related_name="asset_meters")
@@ -152,8 +159,11 @@ class AssetMeter(DatedFact):
 
 
 class StoredVolume(DatedFact):
-    """How many GB a project keeps on an asset (a file server) from an hour on: its use is shared by them. ``project``
-    null: nobody's. ``gigabytes`` 0: none any more."""
+    """Volume in GB that a project stores on an asset (a file server) from an hour on.
+
+    The use of the asset is divided by volume. ``project`` null: no project. ``gigabytes`` 0:
+    nothing stored from then on.
+    """
 
     asset = models.ForeignKey(Asset, on_delete=models.CASCADE, related_name="volumes")
     project = models.ForeignKey(Project, on_delete=models.PROTECT, null=True, blank=True, related_name="+")
@@ -176,9 +186,10 @@ class StoredVolume(DatedFact):
 
 
 class DeviceDay(models.Model):
-    """Derived: how long a device on a node was measured in a day of the lab, and who used it (or had it reserved).
+    """Derived: measured and used time of a device on a node in one day of the lab.
 
-    ``parts`` is [[project id or 0 where no project is known, milliseconds], …].
+    Use includes reservations. ``parts`` is [[project id or 0 for an unknown project, milliseconds],
+    …].
     """
 
     lab = models.ForeignKey(Lab, on_delete=models.CASCADE, db_index=False)
@@ -201,10 +212,11 @@ class DeviceDay(models.Model):
 
 
 class EmbodiedCharge(models.Model):
-    """Derived: ``amount_ug`` of an asset's embodied carbon, borne over ``[from_hour, to_hour)`` evenly by ``project``.
+    """Derived: ``amount_ug`` of embodied carbon, charged evenly over ``[from_hour, to_hour)``.
 
-    A part of the time bears ``v × (b − from) div (to − from)`` less the same of its start: parts sum to the whole exactly.
-    ``project`` null: the lab's own, or (used) nobody known. Rows may reach past today: they are read up to now.
+    The charge of ``[a, b)`` is ``v × (b − from) div (to − from)`` less the same term for ``a``, so
+    parts sum exactly to the whole. ``project`` null: the lab, or an unknown project (kind used).
+    Rows can end after today. Sums end with the current hour.
     """
 
     lab = models.ForeignKey(Lab, on_delete=models.CASCADE, db_index=False)
@@ -231,10 +243,12 @@ class EmbodiedCharge(models.Model):
 
 
 class RegisterImport(models.Model):
-    """A file of assets that somebody brought: read first, written when they confirm, all or none.
+    """An uploaded file of assets.
 
-    ``options`` are what holds for lines that do not say it; ``told`` what reading found: counts, the first lines, what is
-    wrong. ``content`` is emptied when the file is written.
+    It is previewed first, and registered on confirmation: all or none.
+
+    ``options`` are defaults for lines without the value. ``told`` is the summary of the preview:
+    counts, first lines, errors. ``content`` is emptied when the file is registered.
     """
 
     lab = models.ForeignKey(Lab, on_delete=models.CASCADE, related_name="+")
@@ -258,7 +272,7 @@ class RegisterImport(models.Model):
 
 
 class DismissedProposal(models.Model):
-    """A device or a node that somebody does not want proposed as an asset any more."""
+    """A device or node that a user does not want proposed as an asset."""
 
     lab = models.ForeignKey(Lab, on_delete=models.CASCADE, related_name="+")
     device = models.OneToOneField(Device, on_delete=models.CASCADE, null=True, blank=True, related_name="+")

@@ -1,4 +1,4 @@
-"""Reads of assets: the register as it is filtered, the entries of one life, what may tell its use. Sums: books.py."""
+"""Reads of assets: filtered register, lifecycle events, possible meters. Sums: balances.py."""
 
 from dataclasses import dataclass
 
@@ -19,14 +19,17 @@ __all__ = [
     "free_meters", "matching", "meters_of", "through", "volumes_of",
 ]  # fmt: skip
 
-LAB_ITSELF = "~lab"  # no project's slug: an owner in addresses
+LAB_ITSELF = "~lab"  # the lab as owner in URLs, never a project slug
 NOWHERE = "~none"
 
 
 @dataclass(frozen=True)
 class Filters:
-    """Filters of a list of assets. '' is no filter. ``owner`` is a project's slug or LAB_ITSELF, ``site`` a
-    number or NOWHERE, ``text`` a part of a name, serial, inventory number or model."""
+    """Filters of the list of assets. '' is no filter.
+
+    ``owner`` is a project slug or LAB_ITSELF, ``site`` a number or NOWHERE, ``text`` a part of a
+    name, serial, inventory number or model.
+    """
 
     kind: str = ""
     state: str = ""
@@ -41,7 +44,7 @@ def assets_of(lab: Lab) -> QuerySet[Asset]:
 
 
 def asset_of(lab: Lab, pk: int) -> Asset | None:
-    """Return the lab's asset ``pk`` with what it belongs to, or None."""
+    """Return the lab's asset ``pk`` with its related records, or None."""
     return assets_of(lab).select_related("lab", "model", "parent", "site", "owner", "borrower").filter(pk=pk).first()
 
 

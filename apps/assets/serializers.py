@@ -174,7 +174,10 @@ Body = Mapping[str, Any]
 
 
 def _named(rows: QuerySet[Any], field: str, value: Any, name: str) -> Any:
-    """Return the thing of the lab that is called ``value``, None of None. Raises InvalidInput naming the field."""
+    """Return the record of the lab named ``value``, or None.
+
+    Raises InvalidInput naming the field.
+    """
     if value is None:
         return None
     record: Model | None = rows.filter(**{field: value}).first()
@@ -184,7 +187,7 @@ def _named(rows: QuerySet[Any], field: str, value: Any, name: str) -> Any:
 
 
 def entry_of(lab: Lab, body: Body) -> Entry:
-    """Return the entry of a payload."""
+    """Return the lifecycle event of a payload."""
     embodied = body.get("embodied")
     end = body.get("life_end_at")
     return Entry(
@@ -199,7 +202,7 @@ def entry_of(lab: Lab, body: Body) -> Entry:
 
 
 def facts_of(lab: Lab, body: Body, before: Asset | None = None) -> Facts:
-    """Return the facts of a payload. Facts that it leaves out stay as ``before``."""
+    """Return the facts of a payload. Missing facts keep their value from ``before``."""
     values = {field.name: getattr(before, field.name) for field in fields(Facts)} if before else {}
     values |= {name: value for name, value in body.items() if name in {field.name for field in fields(Facts)}}
     if "model" in body:
@@ -219,7 +222,7 @@ def _model(lab: Lab, kind: str, name: str | None) -> HardwareModel | None:
 
 
 def draft_of(lab: Lab, body: Body) -> Draft:
-    """Return the asset of a payload. Without embodied carbon, the catalogue's figure is used."""
+    """Return the asset of a payload. Without embodied carbon, the catalogue figure is used."""
     facts = facts_of(lab, body)
     opening_body: Body = body["opening"]
     opening = entry_of(lab, {"life_hours": default_life_hours(facts.kind), **opening_body})

@@ -1,4 +1,4 @@
-"""What other apps may listen to."""
+"""Signals of assets for other apps."""
 
 from django.dispatch import Signal
 

@@ -1,4 +1,4 @@
-"""Figures over the API: the same query as on pages and on /explain/."""
+"""API of figures: the same queries as on pages and on /explain/."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Reads of factors: which there are for a zone, and what energy would come to under other places."""
+"""Reads of emission factors by zone, and figures of energy with other factors."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -13,12 +13,15 @@ from apps.fleet.dated_facts import SiteFacts
 
 
 def parent_zone(zone: str) -> str:
-    """Return the zone whose factor stands in for a sub-national one: its country."""
+    """Return the country of a sub-national zone. Its factor is used if the zone has none."""
     return zone.split("-", 1)[0]
 
 
 def factors_of_zones(lab: Lab, zones: Iterable[str]) -> dict[str, list[EmissionFactor]]:
-    """Return {zone: its current factors on the lab's basis, else its country's}. One query."""
+    """Return {zone: its current factors on the lab's basis, else those of its country}.
+
+    One query.
+    """
     zone_codes = set(zones)
     usable = EmissionFactor.objects.filter(
         Q(lab=lab) | Q(lab__isnull=True),
@@ -33,12 +36,12 @@ def factors_of_zones(lab: Lab, zones: Iterable[str]) -> dict[str, list[EmissionF
 
 
 def factors_of_zone(lab: Lab, zone: str) -> list[EmissionFactor]:
-    """Return the current factors of a zone (else of its country) on the lab's basis."""
+    """Return the current factors of a zone on the lab's basis, else those of its country."""
     return factors_of_zones(lab, [zone])[zone]
 
 
 def year_factors(lab: Lab, *places: SiteFacts) -> dict[str, list[YearFactor]]:
-    """Return {zone: the years of its factors} of every zone in ``places``."""
+    """Return {zone: its factors with their years} of every zone in ``places``."""
     zones = {zone for some in places for history in some.zones.values() for _, zone in history}
     return {
         zone: [YearFactor(factor.pk, factor.year) for factor in factors]
@@ -47,9 +50,10 @@ def year_factors(lab: Lab, *places: SiteFacts) -> dict[str, list[YearFactor]]:
 
 
 def priced_with(lab: Lab, spans_of: Mapping[int, Sequence[Span]], from_hour: int, to_hour: int) -> dict[int, Figure]:
-    """Return {node id: its figure over ``[from_hour, to_hour)``} had these spans applied, rounded as figures are.
+    """Return {node id: its figure over ``[from_hour, to_hour)``} as priced by ``spans_of``.
 
-    Nodes without an entry are left out. Nothing is written: this is how a page tells what a fact would change.
+    Rounding is that of all figures. Nodes without an entry are left out. Nothing is written: pages
+    preview the effect of a changed fact.
     """
     listed = [
         (node_id, span.from_hour, span.to_hour, span.pue_ppm, span.factor_id)
@@ -59,7 +63,7 @@ def priced_with(lab: Lab, spans_of: Mapping[int, Sequence[Span]], from_hour: int
     factors = EmissionFactor.objects.in_bulk({row[4] for row in listed if row[4] is not None})
     values = [(*row[:4], factors[row[4]].ug_per_kwh if row[4] is not None else None) for row in listed]
     result: dict[int, Figure] = {}
-    for start in range(0, len(values), 1000):  # far below the databases' limits of parameters
+    for start in range(0, len(values), 1000):  # far below the parameter limits of the databases
         part = values[start : start + 1000]
         marks = ", ".join([f"({', '.join(['CAST(%s AS bigint)'] * 5)})"] * len(part))
         rows = fetch_rows(

@@ -15,7 +15,10 @@ def apply_factors_job(key: str) -> None:
 
 @job(writer.ROLL_UP)
 def roll_up_job(key: str) -> None:
-    """Sum the days of lab ``key`` that are over; what is left after a while in a job of its own."""
+    """Roll up the completed days of lab ``key``.
+
+    A job of its own continues after the time limit.
+    """
     lab, now = Lab.objects.get(pk=int(key)), now_us()
     if writer.roll_up(lab=lab, now=now):
         writer.ask_for_tomorrow(lab=lab, now=now)
@@ -25,6 +28,8 @@ def roll_up_job(key: str) -> None:
 
 @job(writer.DAY_OVER)
 def day_over_job(key: str) -> None:
-    """Ask for the day of lab ``key`` that ended to be summed. A kind of its own, since it waits: what is asked for now
-    does not wait with it."""
+    """Enqueue the rollup of the day of lab ``key`` that ended.
+
+    It has its own kind: a job that waits until the next day would also delay jobs enqueued now.
+    """
     enqueue(kind=writer.ROLL_UP, key=key, due_us=now_us() + writer.DELAY_US)

@@ -1,4 +1,4 @@
-"""How far meters are typically off."""
+"""Typical relative errors of meters."""
 
 # Typical relative errors of meters, (down, up) in parts per million: docs/methodology.md. Declared energy has none known.
 METER_ERROR_PPM: dict[str, tuple[int, int]] = {

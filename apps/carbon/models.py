@@ -1,4 +1,4 @@
-"""Emission factors with their editions, which one holds where and when, and figures summed by day."""
+"""Models of carbon: editions of emission factors, applied factors, and daily rollups."""
 
 from django.db import models
 from django.db.models import F, Q
@@ -40,9 +40,10 @@ class EmissionFactor(models.Model):
 
 
 class AppliedFactor(models.Model):
-    """Which PUE and factor hold for a node over ``[from_hour, to_hour)``: derived from placements, PUE and editions.
+    """Derived: PUE and factor of a node over ``[from_hour, to_hour)``.
 
-    ``factor`` is null where none is known: the energy is shown, and no carbon.
+    Sources are placements, PUE and editions. ``factor`` null: unknown, so the energy has no
+    emissions.
     """
 
     node = models.ForeignKey(Node, on_delete=models.CASCADE, related_name="applied_factors")
@@ -63,10 +64,11 @@ class AppliedFactor(models.Model):
 
 
 class RolledDay(models.Model):
-    """A day of the lab whose figures are summed once, for pages: ``[from_hour, to_hour)``, priced on ``basis``.
+    """A daily rollup: figures of ``[from_hour, to_hour)``, summed once and priced on ``basis``.
 
-    Its rows are derived, and held by no constraint of the database: who sums them waits for no row that others hold. It
-    counts while it is of the lab's zone and basis and no :class:`StaleSpan` touches it.
+    Its rows are derived and have no database constraints, so that the rollup does not wait for
+    locked rows. It is valid if it has the lab's time zone and basis and no :class:`StaleSpan`
+    overlaps it.
     """
 
     lab = models.ForeignKey(Lab, on_delete=models.CASCADE, db_constraint=False, db_index=False, related_name="+")
@@ -87,7 +89,10 @@ class RolledDay(models.Model):
 
 
 class StaleSpan(models.Model):
-    """What rolled days of ``[from_hour, to_hour)`` were summed from has changed: written with the change, only added to."""
+    """The sources of daily rollups in ``[from_hour, to_hour)`` have changed.
+
+    Written in the transaction of the change. Rows are only added.
+    """
 
     lab = models.ForeignKey(Lab, on_delete=models.CASCADE, db_constraint=False, db_index=False, related_name="+")
     what = models.CharField(max_length=8, choices=RollupKind)
@@ -102,7 +107,10 @@ class StaleSpan(models.Model):
 
 
 class UseDay(models.Model):
-    """The ledger of a rolled day by node and consumer, by who is charged and what for, by quality and by what priced it."""
+    """Ledger of a daily rollup.
+
+    Rows are by node, consumer, attribution, kind of use, quality, PUE and factor.
+    """
 
     day = models.ForeignKey(RolledDay, on_delete=models.CASCADE, db_constraint=False, related_name="+")
     node_id = models.BigIntegerField()
@@ -126,8 +134,10 @@ class UseDay(models.Model):
 
 
 class MeterDay(models.Model):
-    """A device in a node on a rolled day: how long it was measured, µs (``measured_us``, ``estimated_us`` by the quality of
-    each hour), and what it used."""
+    """A device in a node on a daily rollup: measured time in µs, and sums of its energy.
+
+    ``measured_us`` and ``estimated_us`` divide the time by the quality of each hour.
+    """
 
     day = models.ForeignKey(RolledDay, on_delete=models.CASCADE, db_constraint=False, db_index=False, related_name="+")
     device_id = models.BigIntegerField()
@@ -150,7 +160,10 @@ class MeterDay(models.Model):
 
 
 class EmbodiedDay(models.Model):
-    """What charges of embodied carbon put into a rolled day, by reason and project; ``entries`` is how many they were."""
+    """Charges of embodied carbon in a daily rollup, by kind and project.
+
+    ``entries`` is their number.
+    """
 
     day = models.ForeignKey(RolledDay, on_delete=models.CASCADE, db_constraint=False, related_name="+")
     kind = models.CharField(max_length=12, choices=ChargeKind)

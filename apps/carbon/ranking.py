@@ -1,5 +1,7 @@
-"""The fleet by carbon per useful hour: what the use of each metered asset emitted and what it was charged of its making,
-over the hours in which it was used."""
+"""Rank metered assets by carbon per useful hour.
+
+Carbon is the emissions of use and the charged embodied carbon. Useful hours are those of use.
+"""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -21,7 +23,7 @@ from apps.core.sql import as_int, fetch_rows, second_sum_sql
 from apps.fleet.dated_facts import dated_intervals
 from apps.fleet.models import ACTIVE
 
-ONE_TIME_KINDS = (ChargeKind.WRITTEN_OFF, ChargeKind.END_OF_LIFE)  # not borne by use
+ONE_TIME_KINDS = (ChargeKind.WRITTEN_OFF, ChargeKind.END_OF_LIFE)  # not charged by use
 
 
 @dataclass(frozen=True)
@@ -36,8 +38,11 @@ class MeterSpan:
 
 @dataclass
 class Ranked:
-    """One asset over the period. ``uses``: its figures, one for each meter it had; ``idle_mj`` of their energy was idle.
-    Time in ms: used (or reserved) and measured. ``charged_ug`` None: nobody knows what making it emitted."""
+    """One asset over the period.
+
+    ``uses``: its figures, one for each meter; ``idle_mj``: idle part of their energy. Times in ms:
+    used (or reserved) and measured. ``charged_ug`` None: embodied carbon unknown.
+    """
 
     asset: Asset
     uses: list[tuple[FigureQuery, Figure]] = field(default_factory=list)
@@ -49,12 +54,12 @@ class Ranked:
 
     @cached_property
     def use(self) -> Figure:
-        """Return the sum of ``uses``, once all are computed."""
+        """Return the sum of ``uses``. Read it only after all are added, since it is cached."""
         return sum((figure for _, figure in self.uses), Figure())
 
     @property
     def unknown(self) -> str:
-        """Return why it cannot be ranked: '' if it can."""
+        """Return the reason why the asset cannot be ranked, '' if it can."""
         if not self.measured_ms and not self.use.entries:
             return "nothing was measured in this period"
         if self.use.without_factor_mj:
@@ -69,20 +74,23 @@ class Ranked:
 
     @property
     def ug_per_hour(self) -> int | None:
-        """Return µg per used hour; None: nobody used it."""
+        """Return µg per used hour. None: not used."""
         return (self.total_ug * MS_PER_HOUR + self.used_ms // 2) // self.used_ms if self.used_ms else None
 
     @property
     def ug_per_kwh(self) -> int | None:
-        """Return the mean factor of what it drew, PUE aside."""
+        """Return the mean factor of the energy used, without PUE."""
         facility = self.use.facility_energy_mj
         return self.use.emission_ug * 3_600_000_000 // facility if facility > 0 else None
 
 
 @dataclass(frozen=True)
 class Ranking:
-    """Assets with a meter, the worst first (what nobody used before all); those that cannot be ranked; how many have no
-    meter. The period is made of whole days of the lab."""
+    """Metered assets, highest first (unused ones before all), and unranked assets.
+
+    ``without_meter`` is the number of assets without a meter. The period consists of whole days of
+    the lab.
+    """
 
     from_hour: int
     to_hour: int
@@ -92,8 +100,10 @@ class Ranking:
 
 
 def ranking(*, lab: Lab, from_hour: int, to_hour: int) -> Ranking:
-    """Return the ranking over the days of the lab that touch ``[from_hour, to_hour)``. The number of queries does not depend
-    on the number of assets."""
+    """Return the ranking over the days of the lab that touch ``[from_hour, to_hour)``.
+
+    The number of queries does not depend on the number of assets.
+    """
     edges = day_edges(from_hour, to_hour, ZoneInfo(lab.time_zone))
     start, end = edges[0], edges[-1]
     meter_spans = _meter_spans(lab, start, end)
@@ -149,7 +159,10 @@ def _add_use(lab: Lab, meter_spans: Sequence[MeterSpan], ranked: dict[int, Ranke
 
 
 def _add_hours(lab: Lab, meter_spans: Sequence[MeterSpan], ranked: dict[int, Ranked]) -> None:
-    """Add used and measured time. A machine's hours are those of its GPUs, or else of its processors. Two queries."""
+    """Add used and measured time. Two queries.
+
+    The hours of a machine are those of its GPUs, or of its processors if it has no GPU.
+    """
     for column in ("device_id", "node_id"):
         selected = [each for each in meter_spans if getattr(each, column)]
         spans = [(i, getattr(each, column), each.query.from_hour, each.query.to_hour) for i, each in enumerate(selected)]
@@ -164,8 +177,11 @@ def _add_hours(lab: Lab, meter_spans: Sequence[MeterSpan], ranked: dict[int, Ran
 
 
 def _times(lab: Lab, column: str, spans: Sequence[tuple[int, int, int, int]]) -> dict[int, dict[str, tuple[int, int]]]:
-    """Return (measured, used) ms by kind of device, for each (place, device or node id, from hour, to hour). A day that a
-    span touches counts whole, as the period is made of whole days."""
+    """Return (measured, used) ms by kind of device, for each span.
+
+    A span is (place, device or node id, from hour, to hour). A day that a span touches counts in
+    full, since the period consists of whole days.
+    """
     if not spans:
         return {}
     times: dict[int, dict[str, tuple[int, int]]] = defaultdict(dict)
@@ -183,7 +199,7 @@ def _times(lab: Lab, column: str, spans: Sequence[tuple[int, int, int, int]]) ->
 
 
 def _add_charges(lab: Lab, ranked: dict[int, Ranked], start: int, end: int) -> None:
-    """Add what was charged of their making, and when they were bought. Two queries."""
+    """Add charges of embodied carbon and the hour of purchase. Two queries."""
     for row in ranked.values():
         unknown = row.asset.brought_ug is None or row.asset.brought_at_least
         row.bought_hour, row.charged_ug = row.asset.bought_hour or 0, None if unknown else 0

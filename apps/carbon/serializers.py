@@ -1,4 +1,4 @@
-"""The shapes of figures in the API's schema."""
+"""Schemas of figures in the API."""
 
 from typing import Any
 
@@ -107,7 +107,7 @@ class ChargeRow(serializers.Serializer[Any]):
     part_ug = serializers.IntegerField(help_text="part of the charge in the period")
 
     def get_fields(self) -> dict[str, Any]:
-        """Return the fields; ``from`` is a word of the language and cannot be written above."""
+        """Return the fields. ``from`` is a Python keyword, so it cannot be a class attribute."""
         fields = dict(super().get_fields())
         return {**fields, "from": serializers.CharField(help_text="UTC, included")}
 

@@ -1,4 +1,4 @@
-"""Writes of carbon: loading editions of factors, and deriving which one holds where and when."""
+"""Writes of carbon: load editions of factors, and derive the applied factors."""
 
 import csv
 from collections import defaultdict
@@ -29,7 +29,7 @@ def _ug(grams: str) -> int | None:
 
 
 def _bounded(ug_per_kwh: int, where: str) -> int:
-    """Refuse a factor that no grid has (a factor of 0 is no factor)."""
+    """Refuse a factor outside the range of grids (a factor of 0 is no factor)."""
     if not HOUR_BOUNDS_G[0] < Decimal(ug_per_kwh) / UG_PER_G <= HOUR_BOUNDS_G[1]:
         raise InvalidInput(
             f"{Decimal(ug_per_kwh) / UG_PER_G} g/kWh is not a possible grid factor ({where}).",
@@ -41,9 +41,9 @@ def _bounded(ug_per_kwh: int, where: str) -> int:
 
 @transaction.atomic
 def load_factors(*, now: int, path: Path = DATA / "annual_lifecycle.csv") -> int:
-    """Load the shipped annual factors; a changed figure becomes a new edition, the old one is superseded. Idempotent.
+    """Load the shipped annual factors. Return the number of new editions. Idempotent.
 
-    Returns how many editions were written.
+    A changed factor becomes a new edition and supersedes the old one.
     """
     current = {
         (factor.zone, factor.basis, factor.resolution, factor.year): factor
@@ -92,7 +92,10 @@ def _same(a: EmissionFactor, b: EmissionFactor) -> bool:
 
 @transaction.atomic
 def declare_factor(*, lab: Lab, zone: str, name: str, ug_per_kwh: int, source: str, now: int) -> EmissionFactor:
-    """Record a factor that somebody states for a declared activity; a changed one becomes a new edition."""
+    """Record a factor that a user declares for an activity.
+
+    A changed factor becomes a new edition.
+    """
     _bounded(ug_per_kwh, source)
     old = EmissionFactor.objects.filter(lab=lab, zone=zone, superseded_us__isnull=True).first()
     if old and old.ug_per_kwh == ug_per_kwh and old.source == source:
@@ -118,9 +121,10 @@ def declare_factor(*, lab: Lab, zone: str, name: str, ug_per_kwh: int, source: s
 
 @transaction.atomic
 def apply_factors(*, lab: Lab) -> int:
-    """Derive the lab's applied factors from placements, zones, PUE and current editions; return how many spans.
+    """Derive the lab's applied factors. Return the number of spans.
 
-    Rebuilt whole each time (thousands of rows at most), so that it is the same however the facts came.
+    Sources are placements, zones, PUE and current editions. All spans are rebuilt each time
+    (thousands of rows at most), so that the result does not depend on the order of changes.
     """
     Lab.objects.select_for_update().get(pk=lab.pk)
     places = site_facts_of(lab)
@@ -144,7 +148,7 @@ def apply_factors(*, lab: Lab) -> int:
 
 
 def _after_pricing(lab: Lab, before: Sequence[AppliedFactor], after: Sequence[AppliedFactor]) -> None:
-    """Say of which hours energy is priced otherwise now, of nodes that used any."""
+    """Mark rollups stale for hours with changed prices, of nodes that used energy."""
     sides: list[dict[int, list[HistoryEntry]]] = []
     for rows in (before, after):
         histories: dict[int, list[HistoryEntry]] = defaultdict(list)

@@ -1,4 +1,4 @@
-"""Writes of assets: the register, entries of a life and their reversal, meters, storage."""
+"""Writes of assets: register, lifecycle events and their reversal, meters, storage."""
 
 from apps.assets.services.events import correct_opening, record, reverse, standing_rows
 from apps.assets.services.meters import set_meter, store

@@ -1,7 +1,8 @@
-"""Sums of charges that are over, kept with each asset: a book adds only what reaches beyond them.
+"""Totals of past charges, stored with each asset. A book adds only later charges.
 
-``settled_ug`` and ``settled_off_ug`` of an asset are the sums of its charges that end by its ``settled_hour``, those written
-off apart. Exact at every moment: whoever turns charges says so here, in the same transaction.
+``settled_ug`` and ``settled_off_ug`` of an asset are the sums of its charges that end by its
+``settled_hour``, the written-off ones separately. They are exact at all times: every writer of
+charges calls :func:`settle` in the same transaction.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -15,15 +16,17 @@ from apps.core.clock import now_us
 from apps.core.sql import as_int, fetch_rows
 from apps.core.units import hour_of
 
-EVERY_HOURS = 24  # the hour moves on once a day: what ended since is little to add
+EVERY_HOURS = 24  # settled_hour advances once a day: few charges end in between
 _UPDATE = "UPDATE assets_asset SET settled_ug = %s, settled_off_ug = %s, settled_hour = %s WHERE id = %s"
 
 Turned = Mapping[int, tuple[Collection[Charge], Collection[Charge]]]
 
 
 def settle(locked_assets: Sequence[Asset], turned: Turned) -> None:
-    """Keep the sums of assets whose rows are locked: ``turned`` tells the charges of each that went and came. At most
-    three statements."""
+    """Update the totals of locked assets. At most three statements.
+
+    ``turned`` holds the removed and the new charges of each asset.
+    """
     changed = {asset.pk: asset for asset in locked_assets if _turn(asset, *turned[asset.pk])}
     hour = hour_of(now_us())
     behind = {asset.pk: asset for asset in locked_assets if hour >= asset.settled_hour + EVERY_HOURS}
@@ -43,7 +46,7 @@ def settle(locked_assets: Sequence[Asset], turned: Turned) -> None:
 
 
 def _turn(asset: Asset, removed: Collection[Charge], new: Collection[Charge]) -> bool:
-    """Take what went out of the sums and what came in; return whether any of it was over."""
+    """Subtract removed charges from the totals and add new ones. Return whether a total changed."""
     over = [(charge, sign) for charges, sign in ((removed, -1), (new, 1)) for charge in charges]
     over = [(charge, sign) for charge, sign in over if charge.to_hour <= asset.settled_hour]
     for charge, sign in over:
@@ -55,13 +58,15 @@ def _turn(asset: Asset, removed: Collection[Charge], new: Collection[Charge]) ->
 
 
 def _ended(behind: Collection[int], hour: int) -> list[tuple[int, int, int]]:
-    """Return (asset, charged, written off) of what ended by ``hour`` and is not settled yet."""
+    """Return (asset, charged, written off) of unsettled charges that end by ``hour``."""
     return _sums(behind, f"c.to_hour > a.settled_hour AND c.to_hour <= {int(hour)}")
 
 
 def settled_sums(asset_ids: Collection[int]) -> dict[int, tuple[int, int]]:
-    """Return (charged, written off) of the charges of assets that end by their settled hours: what should be kept. An asset
-    without any is left out. One query."""
+    """Return (charged, written off) of charges that end by the settled hours: the expected totals.
+
+    Assets without such charges are left out. One query.
+    """
     return {pk: (charged, off) for pk, charged, off in _sums(asset_ids, "c.to_hour <= a.settled_hour")}
 
 

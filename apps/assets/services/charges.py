@@ -1,5 +1,7 @@
-"""Who bears an asset's embodied carbon: derived from its events, its use and the lab's idle policy. The only writer of
-charges."""
+"""Derive the charges of assets from events, use, and the lab's idle policy.
+
+The only writer of charges.
+"""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -26,7 +28,7 @@ CHUNK = 100  # assets a transaction
 
 
 def as_event(row: LifecycleEvent) -> tuple[Event, int | None]:
-    """Return an event as the calculation takes it, and which one it reverses."""
+    """Return an event as input of the calculation, and the id of the event that it reverses."""
     return (
         Event(
             id=row.pk, hour=row.hour, kind=row.kind, total_ug=row.total_ug, end_of_life_ug=row.end_of_life_ug,
@@ -39,7 +41,7 @@ def as_event(row: LifecycleEvent) -> tuple[Event, int | None]:
 
 
 def events_of(asset_ids: Sequence[int]) -> dict[int, list[Event]]:
-    """Return the standing events of assets, in order. One query."""
+    """Return the active events of assets, in order. One query."""
     events_by_asset: dict[int, list[tuple[Event, int | None]]] = {asset_id: [] for asset_id in asset_ids}
     for row in LifecycleEvent.objects.filter(asset_id__in=asset_ids):
         events_by_asset[row.asset_id].append(as_event(row))
@@ -48,19 +50,20 @@ def events_of(asset_ids: Sequence[int]) -> dict[int, list[Event]]:
 
 @transaction.atomic
 def recharge(*, lab: Lab, asset_ids: Sequence[int], since: int = 0) -> int:
-    """Derive the charges of assets again and write what differs; return how many assets did. A fixed number of queries.
+    """Derive the charges of assets and write the differences. Return the number of changed assets.
 
-    ``since``: nothing before that hour changed, so that only rows that reach beyond it are read and written.
+    The number of queries is fixed. ``since``: nothing changed before this hour, so only rows that
+    end later are read and written.
     """
     locked_assets = list(Asset.objects.select_for_update(no_key=True).filter(lab=lab, pk__in=asset_ids).order_by("pk"))
     ids = [asset.pk for asset in locked_assets]
     events, spreads = events_of(ids), _spreads(lab)
     if any(event.amortisation == Amortisation.SCI for asset_events in events.values() for event in asset_events):
-        since = 0  # what was not used yet is still to be charged
+        since = 0  # the amount for unused time is still to be charged
     stored_charges: dict[int, dict[Charge, int]] = {asset_id: {} for asset_id in ids}
     for row in EmbodiedCharge.objects.filter(asset_id__in=ids, to_hour__gt=since):
         stored_charges[row.asset_id][as_charge(row)] = row.pk
-    begins = {  # no row reaches over these
+    begins = {  # no row crosses these hours
         asset_id: min((since, *(charge.from_hour for charge in rows))) for asset_id, rows in stored_charges.items()
     }
     metered = _metered(lab, ids, min(begins.values(), default=0))
@@ -90,7 +93,7 @@ def recharge(*, lab: Lab, asset_ids: Sequence[int], since: int = 0) -> int:
 
 
 def as_charge(row: EmbodiedCharge) -> Charge:
-    """Return a stored charge as the calculation gives it."""
+    """Return a stored charge as a result of the calculation."""
     return Charge(row.from_hour, row.to_hour, row.amount_ug, row.project_id, row.kind)
 
 
@@ -102,13 +105,13 @@ def _row(lab: Lab, asset_id: int, charge: Charge) -> EmbodiedCharge:
 
 
 def recharge_lab(*, lab: Lab) -> int:
-    """Derive all charges of a lab again, some assets at a time; return how many assets changed."""
+    """Derive all charges of a lab again, in chunks. Return the number of changed assets."""
     ids = list(Asset.objects.filter(lab=lab).order_by("pk").values_list("pk", flat=True))
     return sum(recharge(lab=lab, asset_ids=ids[start : start + CHUNK]) for start in range(0, len(ids), CHUNK))
 
 
 def assets_metered_by(lab: Lab, device_ids: Iterable[int]) -> list[int]:
-    """Return the assets metered by one of these devices, or by a node that it was ever measured on."""
+    """Return the assets metered by one of these devices, or by a node that measured one of them."""
     requested_ids = set(device_ids)
     nodes = DeviceDay.objects.filter(lab=lab, device_id__in=requested_ids).values_list("node_id", flat=True).distinct()
     homes = Device.objects.filter(pk__in=requested_ids).values_list("node_id", flat=True)
@@ -128,7 +131,7 @@ def _spreads(lab: Lab) -> list[Spread]:
 
 
 def _metered(lab: Lab, asset_ids: Sequence[int], since: int) -> dict[int, list[Use]]:
-    """Return the use of each asset that has a meter, in days that reach beyond ``since``."""
+    """Return the use of each metered asset, in days that end after ``since``."""
     uses: dict[int, list[Use]] = {}
     meters: dict[int, list[tuple[int, tuple[int | None, int | None]]]] = defaultdict(list)
     for row in AssetMeter.objects.filter(ACTIVE, asset_id__in=asset_ids):
@@ -154,7 +157,10 @@ def _clipped(uses: Iterable[Use], start: int, end: int) -> list[Use]:
 
 
 def _days_of(lab: Lab, devices: set[int], nodes: set[int], since: int) -> tuple[dict[int, list[Use]], dict[int, list[Use]]]:
-    """Return the days of use by device and by node. A node is used as its GPUs are, or else its processors."""
+    """Return the days of use by device and by node.
+
+    The use of a node is that of its GPUs, or of its processors if it has no GPU.
+    """
     of_device: dict[int, dict[tuple[int, int], list[DeviceDay]]] = defaultdict(lambda: defaultdict(list))
     of_node: dict[int, dict[tuple[int, int], list[DeviceDay]]] = defaultdict(lambda: defaultdict(list))
     rows = DeviceDay.objects.filter(lab=lab, to_hour__gt=since).select_related("device").order_by("from_hour", "pk")
@@ -174,7 +180,10 @@ def _use_of_node(span: tuple[int, int], device_days: list[DeviceDay]) -> Use:
 
 
 def _use(span: tuple[int, int], device_days: list[DeviceDay], devices: int) -> Use:
-    """Sum device-days. The day that goes on counts up to the hour that goes on: what is to come was not idle."""
+    """Sum device-days.
+
+    The current day counts up to the current hour, since later hours are not idle.
+    """
     parts: dict[int, int] = defaultdict(int)
     for row in device_days:
         for project_id, used_ms in row.parts:
@@ -184,7 +193,7 @@ def _use(span: tuple[int, int], device_days: list[DeviceDay], devices: int) -> U
 
 
 def _stored(asset_ids: Sequence[int]) -> dict[int, list[Use]]:
-    """Return the use of file servers by what projects store: cut where any volume changes."""
+    """Return the use of file servers by stored volume, divided at each change of a volume."""
     volumes: dict[int, dict[int, list[tuple[int, int]]]] = defaultdict(lambda: defaultdict(list))
     for row in StoredVolume.objects.filter(ACTIVE, asset_id__in=asset_ids):
         volumes[row.asset_id][row.project_id or amortisation.NOBODY_KNOWN].append((row.from_hour, row.gigabytes))

@@ -22,8 +22,11 @@ from apps.fleet.models import ACTIVE
 
 @dataclass(frozen=True)
 class Selection:
-    """A proposal that somebody confirms, as they corrected it. ``asset``: it is that one, which gets the meter; ``kind``:
-    of a node, what kind of machine it is."""
+    """A proposal that a user confirms, with corrections.
+
+    ``asset``: the registered asset that gets the meter instead of a new one. ``kind``: kind of
+    machine of a node.
+    """
 
     key: str
     bought_us: int
@@ -35,7 +38,7 @@ class Selection:
 
 @dataclass(frozen=True)
 class Confirmed:
-    """How many assets were made, how many of the register got their meter, how many proposals were no longer there."""
+    """Number of created assets, of assets that got their meter, and of outdated proposals."""
 
     made: int
     linked: int
@@ -44,11 +47,11 @@ class Confirmed:
 
 @transaction.atomic
 def confirm_discovered(*, lab: Lab, selections: Sequence[Selection], by: User | None, now: int) -> Confirmed:
-    """Register chosen proposals; GPUs become parts of their node's asset. Confirming the same again does nothing.
+    """Register selected proposals. GPUs become parts of their node's asset.
 
-    Raises InvalidInput naming the field.
+    A second confirmation has no effect. Raises InvalidInput naming the field.
     """
-    Lab.objects.select_for_update().get(pk=lab.pk)  # two who confirm at once: the second finds nothing left
+    Lab.objects.select_for_update().get(pk=lab.pk)  # serialise confirmations
     here = {proposal.key: proposal for proposal in proposals(lab)}
     confirmed_proposals = [
         (here[each.key], each) for each in {each.key: each for each in selections}.values() if each.key in here
@@ -83,7 +86,7 @@ def _linked(proposal: Proposal, each: Selection, by: User | None, now: int) -> b
 
 
 def _homes(lab: Lab, part: Sequence[tuple[Proposal, Selection]]) -> dict[int, Asset]:
-    """Return the asset of each node into which GPUs go."""
+    """Return the asset of each node, which becomes the parent of its GPUs."""
     nodes = {proposal.node.pk for proposal, _ in part}
     meters = AssetMeter.objects.filter(ACTIVE, asset__lab=lab, node_id__in=nodes).select_related("asset")
     return {meter.node_id: meter.asset for meter in meters.order_by("from_hour") if meter.node_id is not None}

@@ -50,8 +50,10 @@ def refresh(asset: Asset, rows: Sequence[LifecycleEvent]) -> None:
 
 @transaction.atomic
 def record(*, asset: Asset, entry: Entry, by: User | None, now: int) -> LifecycleEvent:
-    """Write an entry of an asset's life and charge it again. Raises InvalidInput naming the field, Conflict for what cannot
-    have been at that time."""
+    """Record a lifecycle event and charge the asset again.
+
+    Raises InvalidInput naming the field, Conflict for an event that is impossible at that time.
+    """
     asset = locked_asset(asset)
     entry = checked_entry(asset.lab, entry, now)
     if entry.parent is not None and asset.pk in {entry.parent.pk, *(each.pk for each in _above(entry.parent))}:
@@ -88,8 +90,10 @@ def _follow(asset: Asset) -> None:
 
 @transaction.atomic
 def reverse(*, event: LifecycleEvent, by: User | None, now: int, note: str = "") -> LifecycleEvent:
-    """Reverse an entry by another, as if it had never been; reversing a reversal gives the entry back. The first entry (how
-    it was bought) is corrected by :func:`correct_opening`. Raises Conflict."""
+    """Reverse an event by another one. Reversing a reversal restores the event.
+
+    The purchase is corrected by :func:`correct_opening` instead. Raises Conflict.
+    """
     asset = locked_asset(event.asset)
     if LifecycleEvent.objects.filter(reverses=event).exists():
         raise Conflict("This event is already reversed.", hint="Reload the page.")

@@ -1,4 +1,4 @@
-"""What is kept with assets, derived from their entries and charges again."""
+"""Recompute the values stored with assets from their events and charges."""
 
 from collections.abc import Sequence
 
@@ -12,8 +12,10 @@ from apps.assets.services.charges import CHUNK, events_of
 
 
 def differing(*, lab: Lab, repair: bool) -> list[int]:
-    """Return the assets of a lab with which something else is kept than their entries and charges come to; ``mend``: write
-    what they come to."""
+    """Return the assets whose stored values differ from their events and charges.
+
+    ``repair``: write the correct values.
+    """
     ids = list(Asset.objects.filter(lab=lab).order_by("pk").values_list("pk", flat=True))
     parts = (ids[start : start + CHUNK] for start in range(0, len(ids), CHUNK))
     return [pk for part in parts for pk in _differing(part, repair)]

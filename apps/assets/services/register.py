@@ -19,7 +19,7 @@ from apps.core.jobs import enqueue
 
 
 def drafted_rows(lab: Lab, draft: Draft, by: User | None, now: int) -> tuple[Asset, list[LifecycleEvent], AssetMeter | None]:
-    """Return the rows of a draft, not written. Raises InvalidInput, Conflict."""
+    """Return the unsaved rows of a draft. Raises InvalidInput, Conflict."""
     facts = checked_facts(lab, draft.facts)
     texts = {name: getattr(facts, name) for name in Facts.__dataclass_fields__}
     asset = Asset(lab=lab, added_by=by, added_us=now, **texts)
@@ -29,7 +29,7 @@ def drafted_rows(lab: Lab, draft: Draft, by: User | None, now: int) -> tuple[Ass
     if draft.deployed_us is not None:
         entries.append(Entry(EventKind.DEPLOY, draft.deployed_us))
     rows = [event_row(asset, checked_entry(lab, entry, now), by, now) for entry in entries]
-    rows.sort(key=lambda row: row.hour)  # stable: of one hour, as they were told
+    rows.sort(key=lambda row: row.hour)  # stable: events of one hour keep their order
     reason = lifecycle.wrong([replace(as_event(row)[0], id=i) for i, row in enumerate(rows)])
     if reason:
         raise Conflict(reason)
@@ -59,7 +59,10 @@ def check_tags(lab: Lab, assets: Sequence[Asset]) -> None:
 
 @transaction.atomic
 def register(*, lab: Lab, draft: Draft, by: User | None, now: int) -> Asset:
-    """Write an asset with its first entries. Raises InvalidInput naming the field, Conflict for what cannot have been."""
+    """Register an asset with its first events.
+
+    Raises InvalidInput naming the field, Conflict for impossible events.
+    """
     asset = write_drafts(lab, [draft], by, now)[0]
     audit.record(
         lab=lab, by=by, action=Act.ASSET_ADDED, subject=asset.name, details={"asset": asset.pk, "kind": asset.kind}, now=now
@@ -70,7 +73,7 @@ def register(*, lab: Lab, draft: Draft, by: User | None, now: int) -> Asset:
 
 @transaction.atomic
 def register_many(*, lab: Lab, drafts: Sequence[Draft], by: User | None, now: int) -> list[Asset]:
-    """Write many assets, all or none; they are charged by a job."""
+    """Register many assets, all or none. A job charges them."""
     assets = write_drafts(lab, drafts, by, now)
     audit.record(
         lab=lab, by=by, action=Act.ASSETS_IMPORTED, subject=f"{len(assets)} assets", details={"assets": len(assets)}, now=now
@@ -80,7 +83,7 @@ def register_many(*, lab: Lab, drafts: Sequence[Draft], by: User | None, now: in
 
 
 def write_drafts(lab: Lab, drafts: Sequence[Draft], by: User | None, now: int) -> list[Asset]:
-    """Write assets that are neither charged nor in the audit log yet, in the caller's transaction."""
+    """Write assets in the caller's transaction, without charges and audit records."""
     rows = [drafted_rows(lab, draft, by, now) for draft in drafts]
     check_tags(lab, [asset for asset, _, _ in rows])
     first_meter = not AssetMeter.objects.filter(asset__lab=lab).exists()

@@ -18,8 +18,11 @@ def upgrade(
     *, asset: Asset, out: Asset | None, new: Draft | None, at_us: int, by: User | None, now: int, evidence: str = "",
     note: str = "",
 ) -> LifecycleEvent:  # fmt: skip
-    """Record an upgrade of ``asset``: ``out``, a part of it, is disposed of (its balance is written off to its owner), and
-    ``new`` is registered as a part of it, in use at once. Raises InvalidInput naming the field, Conflict."""
+    """Record an upgrade of ``asset``.
+
+    ``out``, a part of it, is disposed of, and its balance is written off to its owner. ``new`` is
+    registered as a part, in use at once. Raises InvalidInput naming the field, Conflict.
+    """
     if out is None and new is None:
         raise InvalidInput("No part is selected.", field="out", hint="Choose a part to remove, enter a new part, or both.")
     if out is not None and out.parent_id != asset.pk:

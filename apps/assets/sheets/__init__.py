@@ -1,1 +1,1 @@
-"""The register as a spreadsheet: read from CSV of several origins, and written as CSV of our own."""
+"""The register as a spreadsheet: read from CSV of several origins, written as CSV."""

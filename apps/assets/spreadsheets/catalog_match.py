@@ -1,4 +1,4 @@
-"""What the catalogue knows of a thing on a line: its model, and the embodied carbon it brings. Unknown is not zero."""
+"""Match a line with the catalogue: model and embodied carbon. Unknown is not zero."""
 
 from dataclasses import dataclass, replace
 
@@ -9,7 +9,7 @@ from apps.catalog.choices import FigureUnit, HardwareKind
 from apps.catalog.models import EmbodiedFigure, HardwareModel
 from apps.catalog.selectors import Match, match, model_of, suggest
 
-# Where only the model is told, its kind is the first that has a model of this name.
+# For a model without a kind: the first kind that has a model of this name.
 _ORDER = (
     HardwareKind.GPU, HardwareKind.SERVER, HardwareKind.WORKSTATION, HardwareKind.LAPTOP, HardwareKind.STORAGE,
     HardwareKind.NETWORK, HardwareKind.MONITOR, HardwareKind.CPU,
@@ -19,7 +19,10 @@ MOST_HINTS = 50
 
 @dataclass(frozen=True)
 class Known:
-    """What is known of a thing. ``by``: "model", "category" (only its kind was known), or "" with ``why`` nothing is."""
+    """Result of a match.
+
+    ``by``: "model", "category" (only the kind is known), or "" (no match) with the reason ``why``.
+    """
 
     model: HardwareModel | None
     embodied: Embodied | None
@@ -28,7 +31,10 @@ class Known:
 
 
 def embodied_of(figure: EmbodiedFigure, capacity_gb: int | None) -> Embodied | None:
-    """Return what a thing of a figure brings; None where the figure is for a measure that nobody told of the thing."""
+    """Return the embodied carbon of an asset by a figure.
+
+    None if the figure is per measure and the measure of the asset is unknown.
+    """
     if figure.unit == FigureUnit.ITEM:
         return Embodied.of(figure)
     if figure.unit not in {FigureUnit.PER_TB, FigureUnit.PER_GB} or not capacity_gb:
@@ -47,7 +53,7 @@ def embodied_of(figure: EmbodiedFigure, capacity_gb: int | None) -> Embodied | N
 
 
 class Matcher:
-    """The catalogue as one lab sees it; each name is looked up once."""
+    """The catalogue as one lab sees it. Each name is looked up once."""
 
     def __init__(self, lab: Lab) -> None:
         self._lab = lab
@@ -56,7 +62,7 @@ class Matcher:
         self._hints: dict[tuple[str, str], str] = {}
 
     def kind(self, names: tuple[str, ...]) -> str:
-        """Return the kind of the first of ``names`` that is a model's, '' if none is."""
+        """Return the kind of the first of ``names`` that is a model, '' if none is."""
         for name in names:
             if name not in self._kinds:
                 self._kinds[name] = next((kind for kind in _ORDER if model_of(kind, name, self._lab)), "")
@@ -65,7 +71,7 @@ class Matcher:
         return ""
 
     def known(self, kind: str, names: tuple[str, ...], category: str, capacity_gb: int | None) -> Known:
-        """Return what is known of a thing that is called one of ``names``, the likeliest first."""
+        """Return the match of ``names``, the most likely name first."""
         best = next((match for name in names if (match := self._match(kind, name, category)).model), None)
         best = best or self._match(kind, names[0] if names else "", category)
         if best.figure is None:
@@ -93,7 +99,7 @@ class Matcher:
         return f"{reason}{hint}" if not match.model else f"{match.model.name} has no figure; {reason}"
 
     def _hint(self, kind: str, names: tuple[str, ...]) -> str:
-        """Return the models that hold what was written, for whoever wrote "V100" and has to say which."""
+        """Return a question with similar models, since a name like "V100" is ambiguous."""
         name = next((name for name in names if name), "")
         key = (kind, name)
         if key not in self._hints:
@@ -105,7 +111,7 @@ class Matcher:
 
 
 def names_of(kind: str, model: str, manufacturer: str) -> tuple[str, ...]:
-    """Return the names under which the catalogue may know a model, the likeliest first."""
+    """Return possible catalogue names of a model, most likely first."""
     both = f"{manufacturer} {model}" if manufacturer and not model.lower().startswith(manufacturer.lower()) else ""
     more = f"GeForce {model}" if kind == HardwareKind.GPU and model else ""
     return tuple(dict.fromkeys(name for name in (model, both, more) if name))

@@ -1,4 +1,4 @@
-"""What a cell of a spreadsheet says: days, money, kilograms, years. Pure. What can be read two ways is refused."""
+"""Parse cells of a spreadsheet: days, money, kilograms, years. Pure. Ambiguous text is refused."""
 
 import re
 from datetime import UTC, date, datetime
@@ -16,14 +16,14 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 
 
 def unescaped(text: str) -> str:
-    """Return a cell as it was before our own export put an apostrophe before what a spreadsheet would run."""
+    """Return a cell without the apostrophe that our export adds before formula characters."""
     bare = text.lstrip("'")
     escaped = text.startswith("'") and (bare[:1].isspace() or bare.lstrip().startswith(_FORMULA))
     return text[1:] if escaped else text.strip()
 
 
 def day_of(text: str, field: str) -> date:
-    """Return a calendar day: 2026-11-01, also with a midnight behind it, or 1.11.2026."""
+    """Return a calendar day: 2026-11-01, with or without a midnight time, or 1.11.2026."""
     dotted = _DOTTED.match(text)
     try:
         if dotted:
@@ -34,7 +34,10 @@ def day_of(text: str, field: str) -> date:
 
 
 def moment_us(text: str, field: str, zone: ZoneInfo) -> int:
-    """Return the whole UTC hour (its begin, µs) that a UTC time names, or with which a day of ``zone`` begins."""
+    """Return the start (µs) of a whole UTC hour.
+
+    It is the hour of a UTC time, or the first whole hour of a day in ``zone``.
+    """
     try:
         if "T" in text and text.endswith("Z"):
             moment = datetime.fromisoformat(f"{text[:-1]}+00:00")
@@ -63,14 +66,17 @@ def _decimal(text: str, field: str, what: str, hint: str) -> Decimal:
 
 
 def price_of(text: str, field: str, *, strict: bool) -> int:
-    """Return money in millionths. ``strict``: our own columns, where a dot is the decimal sign and nothing else is read."""
+    """Return money in millionths.
+
+    ``strict``: for our own columns. The dot is the decimal sign, other notations are refused.
+    """
     hint = "Write 1234.50."
     plain = text if strict else _money(text, field)
     return int(_decimal(plain, field, "a price", hint) * MILLION)
 
 
 def _money(text: str, field: str) -> str:
-    """Return an amount as spreadsheets write it, with a dot for the decimal sign. 1,500 and 1.500 are refused."""
+    """Return an amount with a dot as decimal sign. 1,500 and 1.500 are refused."""
     bare = re.sub(r"[^\d.,-]", "", text)
     signs = re.findall("[.,]", bare)
     if len(signs) == 1 and re.fullmatch(r"\d{1,3}[.,]\d{3}", bare):
@@ -85,7 +91,7 @@ def _money(text: str, field: str) -> str:
 
 
 def currency_in(text: str) -> str:
-    """Return the currency that stands beside an amount ("USD 1,234.50"), '' if none does."""
+    """Return the currency next to an amount ("USD 1,234.50"), '' if there is none."""
     match = re.search(r"\b([A-Z]{3})\b", text)
     return match[1] if match else ""
 
@@ -113,7 +119,10 @@ _CAPACITY = re.compile(r"(?<![\w.])(\d{1,4}(?:\.\d{1,3})?)\s?(TB|GB)\b", re.IGNO
 
 
 def capacity_in(text: str) -> int | None:
-    """Return the capacity in GB in the name of a product ("Exos X16 16TB"), None if none or several."""
+    """Return the capacity in the name of a product ("Exos X16 16TB"), GB.
+
+    None for zero or several.
+    """
     capacities = {(number, unit.upper()) for number, unit in _CAPACITY.findall(text)}
     if len(capacities) != 1:
         return None
@@ -125,7 +134,7 @@ _YES_NO = {"yes": True, "y": True, "true": True, "1": True, "no": False, "n": Fa
 
 
 def yes_no(text: str, field: str) -> bool | None:
-    """Return what a cell says; empty: nothing."""
+    """Return the boolean of a cell, None if it is empty."""
     if not text:
         return None
     if text.lower() not in _YES_NO:
@@ -145,10 +154,10 @@ def months_after(begin: date, text: str, field: str) -> date:
 
 
 def no_months(text: str) -> bool:
-    """Return whether a warranty in months says that there is none."""
+    """Return whether the text is a warranty of 0 months."""
     return re.fullmatch(r"0?(\s*months?)?|-|none", text.strip().lower()) is not None
 
 
 def file_name(text: str) -> str:
-    """Return the last part of a file's name, as it is kept and shown."""
+    """Return the last part of a file name, as stored and displayed."""
     return re.split(r"[/\\]", re.sub(r"[\x00-\x1f\x7f\ud800-\udfff]", "", text))[-1][:200] or "file.csv"

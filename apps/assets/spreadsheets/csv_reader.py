@@ -1,4 +1,4 @@
-"""From the bytes of a file to its lines: encoding, separator, limits. Pure."""
+"""Read the lines of a CSV file: encoding, separator, limits. Pure."""
 
 import csv
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ MAX_CELL = 4_000
 
 @dataclass(frozen=True)
 class Line:
-    """One line of a file: the number of the line on which it begins, its fields that hold something, what is wrong."""
+    """One row of a file: number of its first line, its non-empty fields, and its error."""
 
     number: int
     cells: dict[str, str]
@@ -25,7 +25,7 @@ class Line:
 
 
 def decoded(content: bytes) -> str:
-    """Return a file's text. Raises TooLarge, InvalidInput."""
+    """Return the text of a file. Raises TooLarge, InvalidInput."""
     if len(content) > MAX_BYTES:
         raise TooLarge(f"A file is at most {MAX_BYTES >> 20} MiB.", field="file", hint="Split it.")
     encoding = "utf-16" if content[:2] in {b"\xff\xfe", b"\xfe\xff"} else "utf-8-sig"
@@ -41,7 +41,10 @@ def decoded(content: bytes) -> str:
 
 
 def read_lines(text: str) -> tuple[Header, Iterator[Line]]:
-    """Return the header of a text and its lines, as they are read. Raises InvalidInput for what is wrong with all of it."""
+    """Return the header and an iterator of the lines.
+
+    Raises InvalidInput for an error of the whole file.
+    """
     text = text.lstrip("\ufeff")
     first = text.split("\n", 1)[0]
     separator = max(",;\t", key=first.count)

@@ -1,7 +1,7 @@
-"""The register as CSV of our own: what :mod:`apps.assets.spreadsheets.preview` reads gives the same assets elsewhere.
+"""The register as CSV. :mod:`apps.assets.spreadsheets.preview` reads the same assets from it.
 
-What travels is what an asset is, how it was bought, its embodied carbon in parts, since when it is used, and the end of its
-life. Moves, loans and changes of owner in between do not: the owner and the place are those of today.
+The file contains facts, purchase, embodied carbon in parts, start of use, and end of life. It does
+not contain past moves, loans and transfers: owner and site are the current ones.
 """
 
 from collections.abc import Iterable, Iterator
@@ -24,7 +24,7 @@ _YES_NO = {True: "yes", False: "no", None: ""}
 
 
 def rows(assets: QuerySet[Asset]) -> Iterator[list[str]]:
-    """Yield assets as rows of the columns OWN, some hundreds at a time. Times are UTC."""
+    """Yield assets as rows of the columns OWN, in batches. Times are UTC."""
     assets = assets.select_related("model", "owner", "site", "parent").order_by("pk")
     last = 0
     while True:
@@ -85,7 +85,7 @@ def _embodied(event: LifecycleEvent) -> dict[str, str]:
 
 
 def _plain(value: int | None, per: int) -> str:
-    """Return an integer of a small unit in the large one, exactly."""
+    """Return an amount in small units as an exact decimal of the large unit."""
     if value is None:
         return ""
     text = f"{Decimal(value) / per:f}"

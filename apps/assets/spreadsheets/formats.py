@@ -1,7 +1,8 @@
-"""Whose columns a spreadsheet has: our own, NetBox's devices, Snipe-IT's assets. Pure.
+"""Recognise the format of a spreadsheet: our own, NetBox devices, or Snipe-IT assets. Pure.
 
-Header names: NetBox dcim/tables/devices.py and its import form; Snipe-IT app/Presenters/AssetPresenter.php, its custom
-report and its importer's sample_csvs/assets-sample.csv.
+Header names: NetBox dcim/tables/devices.py and its import form; Snipe-IT
+app/Presenters/AssetPresenter.php, its custom report and its importer's
+sample_csvs/assets-sample.csv.
 """
 
 import re
@@ -37,7 +38,7 @@ _SIGN_OF_NETBOX = frozenset({"device_type", "device_role", "role", "serial_numbe
 
 @dataclass(frozen=True)
 class Header:
-    """The first line of a file: its origin, the field of each column ('' ignored), and what is ignored, by name."""
+    """The first line of a file: format, field of each column ('' ignored), ignored columns."""
 
     origin: str
     fields: tuple[str, ...]
@@ -53,9 +54,10 @@ def _plain(name: str) -> str:
 
 
 def recognise(cells: Sequence[str]) -> Header:
-    """Return the header that a file's first line is. Unknown columns are ignored on a foreign format and refused on ours.
+    """Return the header of a file's first line.
 
-    Raises InvalidInput naming the column.
+    Unknown columns are ignored in a foreign format and refused in our own. Raises InvalidInput
+    naming the column.
     """
     names = [_plain(cell) for cell in cells]
     present = set(names) - {""}
@@ -89,7 +91,7 @@ def _own(cells: Sequence[str], names: Sequence[str]) -> Header:
     return Header("LabCarbon", tuple(names), ())
 
 
-# What people call kinds of hardware, in roles and categories; the first that is found counts.
+# Common words for kinds of hardware in roles and categories. The first match counts.
 _KINDS = (
     ("gpu", "gpu|graphic|accelerator|grafik"),
     ("monitor", "monitor|display|screen|bildschirm"),
@@ -109,13 +111,13 @@ _CATEGORIES = (
 
 
 def kind_of(words: str) -> str:
-    """Return the kind that a role or category speaks of, '' if none is recognised."""
+    """Return the kind of hardware that a role or category names, '' if none is recognised."""
     text = words.lower()
     return next((kind for kind, sign in _KINDS if re.search(sign, text)), "")
 
 
 def category_of(kind: str, words: str) -> str:
-    """Return the finer word of the catalogue's defaults, '' if none is recognised."""
+    """Return the category of the catalogue's defaults, '' if none is recognised."""
     text = words.lower()
     return next((word for of, word, sign in _CATEGORIES if of == kind and re.search(sign, text)), "")
 
@@ -125,7 +127,10 @@ OVER = frozenset({"archived", "decommissioning", "retired", "disposed", "lost", 
 
 
 def state_of(status: str) -> str:
-    """Return "use", "over" or "stock" for a status of NetBox or Snipe-IT, whose words may carry more ("Deployed to …")."""
+    """Return "use", "over" or "stock" for a status of NetBox or Snipe-IT.
+
+    A status can contain more text ("Deployed to …").
+    """
     text = re.sub(r"[^a-z]+", " ", status.lower()).strip()
     if any(text == word or text.startswith(f"{word} ") for word in OVER) or text.endswith("archived"):
         return "over"

@@ -1,4 +1,4 @@
-"""A file as it would be registered: each line new, known already, left out, or wrong. Nothing is written."""
+"""Preview the registration of a file: each line is new, known, left out, or wrong. Read-only."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -20,8 +20,11 @@ NEW, KNOWN, LEFT_OUT, WRONG = "new", "known", "left_out", "wrong"
 
 @dataclass(frozen=True)
 class Row:
-    """What a line becomes. ``parent_line``: it is built into what that line becomes. ``unmarked``: it has neither tag nor
-    serial, so that a second import would not recognise it."""
+    """Result of a line.
+
+    ``parent_line``: line of the machine that contains it. ``unmarked``: it has neither tag nor
+    serial, so a second import would not recognise it.
+    """
 
     line: int
     outcome: str
@@ -42,7 +45,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Ref:
-    """What a file calls a machine into which things are built: a line of its own, or an asset of the lab."""
+    """A machine that a file names as parent: a line of the file, or an asset of the lab."""
 
     line: int | None = None
     asset_id: int | None = None
@@ -64,12 +67,12 @@ class Reading:
             self._name_lines()
 
     def rows(self) -> Iterator[Row]:
-        """Yield what each line becomes. Raises InvalidInput for what is wrong with the file."""
+        """Yield the result of each line. Raises InvalidInput for an error of the whole file."""
         for line in read_lines(self._text)[1]:
             yield self._row(line)
 
     def _name_lines(self) -> None:
-        """Remember which lines a parent may mean: by tag, or by a name that only one line has."""
+        """Index the lines that can be parents: by tag, or by a name that only one line has."""
         for line in read_lines(self._text)[1]:
             for text in {line.cells.get("tag", ""), line.cells.get("name", "")} - {""}:
                 self._named.setdefault(text, []).append(line.number)
@@ -121,7 +124,7 @@ class Reading:
         )  # fmt: skip
 
     def _parent(self, text: str, number: int) -> Ref | str:
-        """Return what a parent means, or what is wrong with it."""
+        """Return the machine that a parent names, or the error."""
         if text in self._tags:
             return Ref(asset_id=self._tags[text])
         lines = self._named.get(text, [])
@@ -141,7 +144,7 @@ class Reading:
 
 
 def settled(rows: Sequence[Row]) -> list[Row]:
-    """Return rows with what is wrong between lines: built into a line that is not registered, or into itself."""
+    """Return rows with errors between lines: the parent is not registered, or is the row itself."""
     by_line = {row.line: row for row in rows}
     return [_settled(row, by_line) for row in rows]
 
@@ -167,7 +170,7 @@ def _wrong(row: Row, message: str) -> Row:
 
 
 def generations(rows: Sequence[Row]) -> list[list[Row]]:
-    """Return the new rows of settled ``rows`` so that each stands behind the line that it is built into."""
+    """Return the new rows of settled ``rows`` by generation: parents before their parts."""
     new = {row.line: row for row in rows if row.outcome == NEW}
     depths: dict[int, int] = {}
     for row in new.values():

@@ -1,4 +1,4 @@
-"""From one line to what would be registered: each field read, nothing guessed that can be read two ways."""
+"""Convert one line to an asset to register. Ambiguous fields are refused, not guessed."""
 
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
@@ -21,7 +21,7 @@ UNKNOWN = "unknown"
 
 @dataclass(frozen=True)
 class Options:
-    """What holds for lines that do not say it themselves: an ISO 4217 currency, a day (2026-11-01)."""
+    """Defaults for lines without the value: an ISO 4217 currency, a day (2026-11-01)."""
 
     currency: str = ""
     bought_on: str = ""
@@ -29,7 +29,7 @@ class Options:
 
 @dataclass(frozen=True)
 class Drafted:
-    """A line as it would be registered. ``elsewhere``: a site of its origin that is not known here."""
+    """An asset to register. ``elsewhere``: a site in the file that the lab does not have."""
 
     draft: Draft
     known: Known
@@ -47,7 +47,7 @@ class Drafter:
         self._sites: dict[str, Site] = {site.name: site for site in lab.sites.all()}
 
     def drafted(self, row: dict[str, str]) -> Drafted:
-        """Return what a line becomes. Raises InvalidInput naming the field."""
+        """Return the result of a line. Raises InvalidInput naming the field."""
         model, words = row.get("model", ""), row.get("category", "")
         kind = self._kind(row, words)
         names = names_of(kind, model, row.get("manufacturer", ""))
@@ -121,7 +121,7 @@ class Drafter:
         price, currency = self._price(row)
         model = row.get("model", "")
         note = row.get("note", "")
-        if model and known.model is None:  # nothing that was told is lost
+        if model and known.model is None:  # keep the unmatched text
             note = f"{note} (model: {model})" if note else f"Model: {model}"
         return Facts(
             name=name, kind=kind, model=known.model, serial=row.get("serial", ""), tag=row.get("tag", ""),
@@ -136,7 +136,7 @@ class Drafter:
             return None, ""
         price = cells.price_of(text, "price", strict=not self._foreign)
         currency = row.get("currency") or cells.currency_in(text) or self._options.currency
-        if not currency and price == 0 and self._foreign:  # Snipe-IT writes 0.00 where nobody knows
+        if not currency and price == 0 and self._foreign:  # Snipe-IT: 0.00 if unknown
             return None, ""
         if not currency:
             hint = "Fill in the column, or upload the file with a currency for its prices."
@@ -152,7 +152,7 @@ class Drafter:
         return cells.months_after(begin, row["warranty_months"], "warranty")
 
     def _embodied(self, row: dict[str, str], known: Known) -> Known:
-        """Return what the line itself says of embodied carbon, else what the catalogue does."""
+        """Return the embodied carbon of the line, else that of the catalogue."""
         text = row.get("embodied_kg", "")
         if text.lower() == UNKNOWN:
             return Known(known.model, None, "", "the file says that it is not known")

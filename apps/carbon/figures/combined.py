@@ -1,4 +1,4 @@
-"""One question, whatever its metric: its integer, and what is missing from it."""
+"""Figures of all metrics: one integer, and the amount that is missing from it."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,8 +15,11 @@ TOGETHER_GROUPS = frozenset({"charge", "project"})
 
 @dataclass(frozen=True)
 class CombinedFigure:
-    """``use`` of the energy ledger, ``hardware`` of the asset ledgers: what the metric does not speak of is empty.
-    ``coverage`` (None: no hardware is in the query): an asset without a figure is missing, and not zero."""
+    """A figure with its parts: ``use`` (energy ledger) and ``hardware`` (asset ledgers).
+
+    A part that the metric does not use is empty. ``coverage`` None: the query contains no hardware.
+    An asset without a figure is missing, which is not zero.
+    """
 
     query: FigureQuery
     use: Figure = field(default_factory=Figure)
@@ -41,7 +44,7 @@ class CombinedFigure:
 
 
 def split_query(query: FigureQuery) -> tuple[FigureQuery | None, FigureQuery | None]:
-    """Return the questions of use and of hardware that one is made of; None where it asks nothing of that side."""
+    """Return the queries of use and of hardware. None: the query has no such part."""
     if query.metric in HARDWARE_METRICS:
         return None, query
     if query.metric not in HARDWARE_OF:
@@ -55,7 +58,7 @@ def split_query(query: FigureQuery) -> tuple[FigureQuery | None, FigureQuery | N
 
 
 def answer(lab: Lab, query: FigureQuery, now: int) -> CombinedFigure:
-    """Return the answer to ``query``."""
+    """Return the figure of ``query``."""
     use, hardware = split_query(query)
     return CombinedFigure(
         query,
@@ -66,14 +69,17 @@ def answer(lab: Lab, query: FigureQuery, now: int) -> CombinedFigure:
 
 
 def groups_of(metric: str) -> frozenset[str]:
-    """Return by what a metric may be grouped."""
+    """Return the groups that a metric supports."""
     if metric in HARDWARE_OF:
         return TOGETHER_GROUPS
     return frozenset(HARDWARE_GROUPS) if metric in HARDWARE_METRICS else PUBLIC_GROUPS
 
 
 def group_figures(lab: Lab, query: FigureQuery, group: str, now: int) -> dict[Any, int]:
-    """Return the parts of an answer; they sum to it exactly. Raises InvalidInput for a group its metric does not have."""
+    """Return the parts of a figure by group. They sum to it exactly.
+
+    Raises InvalidInput for a group that the metric does not support.
+    """
     known = groups_of(query.metric)
     if group not in known:
         raise InvalidInput(f"{group!r} is no group.", field="group_by", hint=f"Use one of {', '.join(sorted(known))}.")

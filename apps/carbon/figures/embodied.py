@@ -1,8 +1,10 @@
-"""Figures of hardware: embodied carbon of a subject over a period, exact integers, in set-based SQL.
+"""Figures of hardware: embodied carbon of a subject over a period. Exact integers, summed in SQL.
 
-Two ledgers that are never added. **Allocation** (``embodied_ug``): what charges put into a period, clipped at the hour that
-began last: ``amount × (b − from) div (to − from)`` less the same of its start. **Inventory** (``embodied_inventory_ug``):
-what was bought, booked whole in the hour of its entry. An asset without a figure is in neither: see :func:`coverage`.
+There are two ledgers, which are never added. **Allocation** (``embodied_ug``): the part of charges
+in the period, up to the end of the current hour. The part of ``[a, b)`` is ``amount × (b − from)
+div (to − from)`` less the same term for ``a``. **Inventory** (``embodied_inventory_ug``): embodied
+carbon of lifecycle events, each counted in full in its hour. Both leave out assets without a
+figure: see :func:`coverage`.
 """
 
 from collections.abc import Iterator, Sequence
@@ -19,7 +21,7 @@ from apps.core.sql import fetch_rows, prorated_inline_sql
 from apps.core.units import hour_of
 
 _OPENINGS = ", ".join(f"'{kind.value}'" for kind in OPENING)
-# The entries that another reverses, and that none reverses in its turn: a chain of odd length hangs on each.
+# Reversed events: those with an odd chain of reversals.
 _UNDONE = """
 WITH RECURSIVE chain(event_id, tip_id, depth) AS (
   SELECT r.reverses_id, r.id, 1 FROM assets_lifecycleevent r JOIN assets_asset v ON v.id = r.asset_id
@@ -29,7 +31,7 @@ WITH RECURSIVE chain(event_id, tip_id, depth) AS (
 ), undone AS (SELECT event_id FROM chain GROUP BY event_id HAVING MAX(depth) %% 2 = 1)
 """
 _HOLDS = "{0}.kind <> 'reversal' AND {0}.id NOT IN (SELECT event_id FROM undone)"
-# The amount of an event: the embodied carbon as apps.assets.amortisation.brought_ug sums it; at the end of life, the actual
+# Amount of an event as in apps.assets.amortisation.brought_ug. At disposal: the actual end-of-life
 # amount less the modelled part.
 _EMBODIED_TOTAL = f"""
 CASE WHEN e.kind <> '{EventKind.DISPOSE.value}' THEN e.total_ug ELSE (
@@ -63,19 +65,28 @@ class Embodied:
 
 @dataclass(frozen=True)
 class Coverage:
-    """Of how many assets a figure of embodied carbon is known: the others are in no sum, and they are not zero."""
+    """Number of assets with a known figure.
+
+    The other assets are in no sum, which does not mean zero.
+    """
 
     known: int
     assets: int
 
 
 def end_hour(query: FigureQuery, now: int) -> int:
-    """Return where the period ends: charges reach into the future, figures to the end of the hour that began last."""
+    """Return the end of the period.
+
+    It is at most the end of the current hour, because charges can end later.
+    """
     return max(query.from_hour, min(query.to_hour, hour_of(now) + 1))
 
 
 def _allocation(lab: Lab, query: FigureQuery, now: int, places: Sequence[AssetStay] | None) -> tuple[str, list[Any]]:
-    """Return the charges of a period as SQL: (id, asset_id, kind, project_id, from_hour, to_hour, amount_ug, part_ug)."""
+    """Return SQL for the charges of a period, and its parameters.
+
+    Columns: id, asset_id, kind, project_id, from_hour, to_hour, amount_ug, part_ug.
+    """
     start, end = str(query.from_hour), str(end_hour(query, now))
     lasting = "SELECT c.id, c.asset_id, c.kind, c.project_id, c.from_hour, c.to_hour, c.amount_ug, "
     where = f"FROM assets_embodiedcharge c {{}} WHERE c.lab_id = %s AND c.from_hour < {end} AND c.to_hour > {start}"
@@ -91,7 +102,10 @@ def _allocation(lab: Lab, query: FigureQuery, now: int, places: Sequence[AssetSt
 
 
 def _inventory(lab: Lab, query: FigureQuery, now: int, places: Sequence[AssetStay] | None) -> tuple[str, list[Any]]:
-    """Return what entries of a period brought, as the same rows; each is whole in its hour."""
+    """Return SQL for lifecycle events with embodied carbon in a period, and its parameters.
+
+    Columns are those of :func:`_allocation`. Each event counts in full in its hour.
+    """
     at = ""
     if places is not None:
         listed = ", ".join(f"({int(s.asset_id)}, {int(s.from_hour)}, {int(s.to_hour)})" for s in places)
@@ -111,7 +125,7 @@ def _inventory(lab: Lab, query: FigureQuery, now: int, places: Sequence[AssetSta
 
 
 def _from(lab: Lab, query: FigureQuery, now: int) -> tuple[str, str, list[Any]]:
-    """Return what stands before SELECT, the rows with their assets and projects, and the parameters of both."""
+    """Return SQL before SELECT, SQL of rows with assets and projects, and all parameters."""
     places = asset_stays(lab, query.subject_kind, query.subject_key) if query.subject_kind in {"node", "device"} else None
     inventory = query.metric == INVENTORY
     inner, params = (_inventory if inventory else _allocation)(lab, query, now, places)
@@ -152,7 +166,7 @@ def _embodied(row: dict[str, Any]) -> Embodied:
 
 
 def embodied(lab: Lab, query: FigureQuery, now: int) -> Embodied:
-    """Return the sum of ``query``, of the ledger that its metric names."""
+    """Return the sum of ``query`` from the ledger of its metric."""
     before, source, params = _from(lab, query, now)
     return _embodied(
         next(fetch_rows(f"{before} SELECT SUM(x.part_ug) AS embodied_ug, COUNT(*) AS entries {source}", params))
@@ -160,9 +174,10 @@ def embodied(lab: Lab, query: FigureQuery, now: int) -> Embodied:
 
 
 def embodied_by(lab: Lab, query: FigureQuery, group_by: Sequence[str], now: int) -> dict[tuple[Any, ...], Embodied]:
-    """Return the sums of ``query`` per group (names of GROUPS); the groups add up to :func:`embodied` exactly.
+    """Return the sums of ``query`` per group (names of GROUPS).
 
-    charge: a project's slug, '~unattributed', '~idle', '~held', …; of the inventory '~lab' for what no project owns.
+    They add up to :func:`embodied` exactly. Values of group charge: a project's slug,
+    '~unattributed', '~idle', '~held', …. In the inventory, '~lab' is hardware without a project.
     """
     columns = ", ".join(GROUPS[name] for name in group_by)
     names = ", ".join(f"{GROUPS[name]} AS g{i}" for i, name in enumerate(group_by))
@@ -178,9 +193,11 @@ def embodied_by(lab: Lab, query: FigureQuery, group_by: Sequence[str], now: int)
 def embodied_in(
     lab: Lab, query: FigureQuery, edges: Sequence[int], now: int, *, by: str = "charge"
 ) -> dict[tuple[int, str], Embodied]:
-    """Return the allocation of a lab or project by stretch of time (its number among ``edges``, from hours to the next) and
-    by charge, project or kind; the stretches add up to the period that they cut. ``entries`` counts a charge once for each
-    day. One query."""
+    """Return the allocation of a lab or project by interval, and by charge, project or kind.
+
+    The key holds the index of the interval in ``edges``. The intervals add up to the whole period.
+    ``entries`` counts a charge once per day. One query.
+    """
     ended = [hour for hour in edges if hour <= hour_of(now)]
     if not ended:
         return {}
@@ -199,7 +216,10 @@ def embodied_in(
 def charge_rows(
     lab: Lab, query: FigureQuery, now: int, *, limit: int | None = None, offset: int = 0
 ) -> Iterator[dict[str, Any]]:
-    """Yield the charges (or entries of the inventory) behind a figure, newest first; their ``part_ug`` sum to it."""
+    """Yield the charges or inventory events of a figure, newest first.
+
+    Their ``part_ug`` sum to it.
+    """
     before, source, params = _from(lab, query, now)
     page = f" LIMIT {int(limit)} OFFSET {int(offset)}" if limit is not None else ""
     yield from fetch_rows(
@@ -211,7 +231,10 @@ def charge_rows(
 
 
 def coverage(lab: Lab, query: FigureQuery, now: int) -> Coverage:
-    """Return of how many assets held in the period a figure is known: of the subject's, or (lab, project) of the lab's."""
+    """Return the number of assets held in the period, and of those with a known figure.
+
+    Assets are those of the subject. For a lab or project they are those of the lab.
+    """
     start, end = query.from_hour, end_hour(query, now)
     only, params = "", [lab.pk]
     if query.subject_kind == "asset":

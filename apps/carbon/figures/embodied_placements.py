@@ -1,4 +1,4 @@
-"""Which assets stood by a node or a device, and when: those it meters, and what was built into them."""
+"""Assets of a node or a device over time: assets metered by it, and their parts."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -17,7 +17,7 @@ from apps.fleet.models import ACTIVE, Device
 
 @dataclass(frozen=True)
 class AssetStay:
-    """An asset stood there over ``[from_hour, to_hour)``."""
+    """Placement of an asset over ``[from_hour, to_hour)``."""
 
     asset_id: int
     from_hour: int
@@ -30,8 +30,10 @@ class AssetStay:
 
 
 def asset_stays(lab: Lab, kind: str, key: str) -> list[AssetStay]:
-    """Return the stretches of assets that a node (``key``: UUID) or device (its key) meters, their parts included;
-    disjoint for each asset. The number of queries does not depend on the number of rows."""
+    """Return the placements of assets metered by a node (``key``: UUID) or device, with parts.
+
+    They are disjoint for each asset. The number of queries does not depend on the number of rows.
+    """
     meters: dict[int, list[tuple[int, tuple[int | None, int | None]]]] = defaultdict(list)
     for row in AssetMeter.objects.filter(ACTIVE, asset__lab=lab):
         meters[row.asset_id].append((row.from_hour, (row.device_id, row.node_id)))
@@ -59,7 +61,11 @@ def asset_stays(lab: Lab, kind: str, key: str) -> list[AssetStay]:
 
 
 def _node_spans(lab: Lab, node_id: int) -> dict[int, list[tuple[int, int]]]:
-    """Return when each device was in a node: where it was measured until it was measured elsewhere, else where it is."""
+    """Return the intervals of each device in a node.
+
+    A device is in the node from its first measurement until it is measured in another node. An
+    unmeasured device is in its current node.
+    """
     seen = DeviceDay.objects.filter(lab=lab, node_id=node_id).values("device_id")
     days = DeviceDay.objects.filter(lab=lab, device_id__in=seen).order_by("device_id", "from_hour", "node_id")
     found: dict[int, list[tuple[int, int]]] = {}
@@ -68,7 +74,7 @@ def _node_spans(lab: Lab, node_id: int) -> dict[int, list[tuple[int, int]]]:
         for hour, same in groupby(told, key=lambda row: row[1]):
             nodes = [row[2] for row in same]
             last = history[-1][1] if history else None
-            new = next((node for node in nodes if node != last), nodes[0])  # on the day of a move: where it went
+            new = next((node for node in nodes if node != last), nodes[0])  # day of a move: new node
             if new != last:
                 history.append((hour, new))
         found[device_id] = [(s, END_HOUR if e is None else e) for s, e, node in dated_intervals(history) if node == node_id]
@@ -77,7 +83,7 @@ def _node_spans(lab: Lab, node_id: int) -> dict[int, list[tuple[int, int]]]:
 
 
 def _parts(lab: Lab, machines: Sequence[AssetStay], metered: dict[int, list[tuple[int, int]]]) -> Iterable[AssetStay]:
-    """Yield when assets were parts of these machines, as far as they had no meter of their own then."""
+    """Yield the intervals in which assets without their own meter were parts of these machines."""
     inside = LifecycleEvent.objects.filter(asset__lab=lab, parent__isnull=False).values("asset_id")
     built: dict[int, list[LifecycleEvent]] = defaultdict(list)
     for row in LifecycleEvent.objects.filter(asset_id__in=inside).order_by("asset_id", "id"):
@@ -90,7 +96,7 @@ def _parts(lab: Lab, machines: Sequence[AssetStay], metered: dict[int, list[tupl
             for low, high in _subtract_interval(start, end, metered.get(asset_id, [])):
                 within.setdefault(parent_id, []).append((asset_id, low, high))
     reached, listed = set[AssetStay](), list(machines)
-    while listed:  # parts of parts: a thing is never built into itself
+    while listed:  # parts of parts: no asset contains itself
         machine = listed.pop()
         for asset_id, low, high in within.get(machine.asset_id, ()):
             part = AssetStay(asset_id, low, high).within(machine.from_hour, machine.to_hour)
@@ -101,7 +107,7 @@ def _parts(lab: Lab, machines: Sequence[AssetStay], metered: dict[int, list[tupl
 
 
 def _built_into(rows: Sequence[LifecycleEvent]) -> list[tuple[int, int, int]]:
-    """Return (from, to, machine) of an asset's stays in machines, by its standing entries."""
+    """Return (from, to, machine) of an asset's placements in machines, by its active events."""
     by_id = {row.pk: row for row in rows}
     stays: list[tuple[int, int | None]] = []
     for event in active_events([as_event(row) for row in rows]):
@@ -117,7 +123,7 @@ def _built_into(rows: Sequence[LifecycleEvent]) -> list[tuple[int, int, int]]:
 
 
 def _subtract_interval(start: int, end: int, taken: Sequence[tuple[int, int]]) -> Iterable[tuple[int, int]]:
-    """Yield what of ``[start, end)`` is in none of the disjoint stretches ``taken``."""
+    """Yield the parts of ``[start, end)`` outside the disjoint intervals ``taken``."""
     for low, high in sorted(taken):
         if start < min(low, end):
             yield start, min(low, end)
@@ -127,7 +133,7 @@ def _subtract_interval(start: int, end: int, taken: Sequence[tuple[int, int]]) -
 
 
 def _join_stays(found: Iterable[AssetStay]) -> list[AssetStay]:
-    """Return the same stretches, those of an asset that meet or overlap as one."""
+    """Return the placements with adjacent and overlapping ones of an asset merged."""
     result: list[AssetStay] = []
     for one in sorted(found, key=lambda s: (s.asset_id, s.from_hour, s.to_hour)):
         last = result[-1] if result else None

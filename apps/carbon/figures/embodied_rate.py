@@ -1,4 +1,4 @@
-"""How fast an asset's embodied carbon is charged at an hour, and by which entry of its life. Pure."""
+"""Rate at which embodied carbon is charged at an hour, and the event that determines it. Pure."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from apps.assets.lifecycle import Event
 
 @dataclass(frozen=True)
 class Rate:
-    """``balance_ug`` is spread evenly over ``[from_hour, to_hour)`` since entry ``event_id``."""
+    """``balance_ug`` is spread evenly over ``[from_hour, to_hour)`` since event ``event_id``."""
 
     event_id: int
     balance_ug: int
@@ -18,15 +18,17 @@ class Rate:
     to_hour: int
 
     def over(self, from_hour: int, to_hour: int) -> int:
-        """Return what time takes of the balance in ``[from_hour, to_hour)``."""
+        """Return the part of the balance in ``[from_hour, to_hour)``."""
         length = self.to_hour - self.from_hour
         low, high = (min(max(hour - self.from_hour, 0), length) for hour in (from_hour, to_hour))
         return self.balance_ug * high // length - self.balance_ug * low // length
 
 
 def rate_at(events: Sequence[Event], charges: Iterable[Charge], hour: int) -> Rate | None:
-    """Return what holds in ``hour`` by the standing events of an asset and its charges; None before its use and after its
-    life. The balance is what was brought, less what was charged before the entry."""
+    """Return the rate in ``hour`` from active events and charges. None outside the service life.
+
+    The balance is the embodied carbon less the charges before the event.
+    """
     anchor: Event | None = None
     life_hours = end_hour = 0
     linear = True
@@ -47,9 +49,9 @@ def rate_at(events: Sequence[Event], charges: Iterable[Charge], hour: int) -> Ra
             elif life_end_hour > event.hour:
                 anchor, end_hour = event, life_end_hour
             elif end_hour > event.hour and linear:
-                anchor = event  # an end that is over changes nothing, but the rest is spread anew
+                anchor = event  # a past end changes no end, but restarts the spread of the balance
         elif anchor is not None and end_hour > event.hour and (linear or event.kind == EventKind.REPAIR):
-            anchor = event  # by time, the rest is spread anew from each entry on
+            anchor = event  # linear: each event restarts the spread of the balance
     if anchor is None or hour >= end_hour:
         return None
     embodied_ug = brought_ug([event for event in events if event.hour <= anchor.hour and event.kind != EventKind.DISPOSE])

@@ -44,7 +44,7 @@ GROUPS = {
     "factor": "f.id",
     "pue": "a.pue_ppm",
 }
-# What anybody of the lab may group by; what single persons used is told on pages, by the lab's policy.
+# Groups that any member may use. Pages show personal figures by the lab's policy.
 PUBLIC_GROUPS = frozenset(GROUPS) - {"person", "os_user", "program", "stretch"}
 
 
@@ -85,7 +85,7 @@ def _where(lab: Lab, query: FigureQuery, within: str = "") -> tuple[str, list[An
 
 
 def _within(lab: Lab, query: FigureQuery) -> str:
-    """Return SQL that narrows entries to a scope; '' where all are in it."""
+    """Return SQL that limits entries to a scope, '' if it contains all of them."""
     return controlled_sql(lab, query) if query.scope else ""
 
 
@@ -96,12 +96,12 @@ def _subject_param(query: FigureQuery) -> Any:
 
 
 def figure_of(row: dict[str, Any]) -> Figure:
-    """Return the figure that a row of sums holds."""
+    """Return the figure of a row of sums."""
     return Figure(**{name: int(row[name] or 0) for name in Figure.__dataclass_fields__})
 
 
 def require_subject(lab: Lab, query: FigureQuery) -> None:
-    """Raise NotFound unless the subject of a query is the lab's: what is not there is not zero."""
+    """Raise NotFound unless the subject of a query belongs to the lab. Missing is not zero."""
     key = query.subject_key
     exists: dict[str, Callable[[], bool]] = {
         "lab": lambda: True,
@@ -125,11 +125,13 @@ def figure(lab: Lab, query: FigureQuery) -> Figure:
 
 
 def figures_by(lab: Lab, query: FigureQuery, group_by: Sequence[str]) -> dict[tuple[Any, ...], Figure]:
-    """Return the sums of ``query`` per group (names of GROUPS; none: one sum), which add up to :func:`figure` exactly.
+    """Return the sums of ``query`` per group (names of GROUPS).
 
-    What rolled days hold is read from them. ``stretch`` is the first hour of a day of the lab, or an hour.
-    Group values: charge '~idle', '~overhead', '~unattributed' or a project's slug; run and node UUIDs as the database
-    stores them (see ``normal_uuid``); hour an integer; quality the number of EnergyQuality; factor and pue may be None.
+    They add up to :func:`figure` exactly. Without groups there is one sum. Daily rollups are used
+    where they exist. Group values: charge '~idle', '~overhead', '~unattributed' or a project's
+    slug; run and node UUIDs as text with hyphens (see :func:`normal`); hour an integer; quality the
+    number of EnergyQuality. ``stretch`` is the first hour of a day of the lab, or an hour. Factor
+    and pue may be None.
     """
     within = _within(lab, query)
     if not within and reader.answers(query, group_by, basis=lab.basis):
@@ -144,7 +146,7 @@ def figures_by(lab: Lab, query: FigureQuery, group_by: Sequence[str]) -> dict[tu
 
 
 def hours_of_consumers(lab: Lab, basis: str, consumer_ids: Sequence[int]) -> Iterator[tuple[int, int, int, Figure]]:
-    """Yield (consumer id, node id, hour, figure) of all that some consumers ever used."""
+    """Yield (consumer id, node id, hour, figure) of all ledger entries of consumers."""
     for start in range(0, len(consumer_ids), 500):
         part = consumer_ids[start : start + 500]
         rows = fetch_rows(
@@ -157,13 +159,16 @@ def hours_of_consumers(lab: Lab, basis: str, consumer_ids: Sequence[int]) -> Ite
 
 
 def figures_of_runs(lab: Lab, uuids: Sequence[UUID]) -> dict[UUID, Figure]:
-    """Return what each run ever used; a run that was not measured is left out. Two queries for 500 runs."""
+    """Return the total figure of each run.
+
+    Unmeasured runs are left out. Two queries for 500 runs.
+    """
     spans = spans_of_runs(lab, uuids)
     return {uuid: figure for uuid, (figure, _, _) in spans.items()}
 
 
 def spans_of_runs(lab: Lab, uuids: Sequence[UUID]) -> dict[UUID, tuple[Figure, int, int]]:
-    """Return what each run ever used, and the hours ``[from, to)`` that hold it: the query that explains it needs them."""
+    """Return the total figure of each run and its hours ``[from, to)``, for its explain query."""
     spans: dict[UUID, tuple[Figure, int, int]] = {}
     if not uuids:
         return spans
@@ -176,10 +181,11 @@ def spans_of_runs(lab: Lab, uuids: Sequence[UUID]) -> dict[UUID, tuple[Figure, i
 
 
 def figures_of_meters(lab: Lab, column: str, spans: Sequence[tuple[int, int, int]]) -> dict[int, tuple[Figure, int]]:
-    """Return {place in ``spans``: figure, idle energy (mJ)} of (device or node id, from hour, to hour), as figures are.
+    """Return {index in ``spans``: (figure, idle energy in mJ)}.
 
-    ``column`` is device_id or node_id; spans may overlap. One query for a thousand spans. Who is charged does not matter
-    here: the parts of an entry that is spread over projects sum to it exactly.
+    ``spans`` are (device or node id, from hour, to hour) and may overlap. ``column`` is device_id
+    or node_id. One query for a thousand spans. The attribution has no effect: the parts of an entry
+    that is spread over projects sum to it exactly.
     """
     figures: dict[int, tuple[Figure, int]] = {}
     for start in range(0, len(spans), 1000):
@@ -200,9 +206,11 @@ _LOOK_HOURS = 24
 
 
 def entries(lab: Lab, query: FigureQuery, *, limit: int | None = None, offset: int = 0) -> Iterator[dict[str, Any]]:
-    """Yield the ledger entries behind a figure, by hour, device, consumer, each with its own facility energy, emission,
-    PUE and factor. Their sums are the figure. With a ``limit`` the last day is looked at first: the rows of one page are
-    few, those of its period may be millions."""
+    """Yield the ledger entries of a figure, newest first. Their sums are the figure.
+
+    Each has its own facility energy, emission, PUE and factor. With a ``limit`` the last day is
+    read first: a page has few rows, its period may have millions.
+    """
     if limit is not None and query.to_hour - query.from_hour > _LOOK_HOURS:
         last = list(_entries(lab, query.replace(from_hour=query.to_hour - _LOOK_HOURS), limit, offset))
         if len(last) == limit:
@@ -225,7 +233,7 @@ def _entries(lab: Lab, query: FigureQuery, limit: int | None, offset: int) -> It
 
 
 def applied_factor(node: Node, basis: str, hour: int) -> AppliedFactor | None:
-    """Return which PUE and factor hold for a node in a UTC hour, or None while they were not derived yet."""
+    """Return the PUE and factor of a node in a UTC hour, None if they are not derived yet."""
     return (
         AppliedFactor.objects.select_related("factor")
         .filter(node=node, basis=basis, from_hour__lte=hour, to_hour__gt=hour)
@@ -234,15 +242,20 @@ def applied_factor(node: Node, basis: str, hour: int) -> AppliedFactor | None:
 
 
 def applied_factors(lab: Lab, basis: str, hour: int) -> dict[int, AppliedFactor]:
-    """Return by node which PUE and factor hold for it in a UTC hour; a node of which nothing was derived is left out. One
-    query."""
+    """Return the PUE and factor of each node in a UTC hour. One query.
+
+    Nodes without derived factors are left out.
+    """
     factors = AppliedFactor.objects.select_related("factor")
     rows = factors.filter(node__lab=lab, basis=basis, from_hour__lte=hour, to_hour__gt=hour)
     return {row.node_id: row for row in rows}
 
 
 def factors_used(lab: Lab, query: FigureQuery) -> list[tuple[EmissionFactor | None, int | None, Figure]]:
-    """Return which factor and PUE priced how much of a figure, largest energy first; factor None = no carbon known."""
+    """Return factor, PUE and partial figure of each pair, largest energy first.
+
+    Factor None: the emissions are unknown.
+    """
     parts = figures_by(lab, query, ["factor", "pue"])
     factors = EmissionFactor.objects.in_bulk([factor for factor, _ in parts if factor is not None])
     listed = [(factors.get(factor), pue, part) for (factor, pue), part in parts.items()]

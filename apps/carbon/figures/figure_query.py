@@ -1,4 +1,4 @@
-"""What a figure is: a query. And which factor holds when. Pure."""
+"""Definition of a figure query, and derivation of the valid factor over time. Pure."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -18,7 +18,7 @@ TOGETHER, TOGETHER_INVENTORY = "carbon_ug", "carbon_inventory_ug"  # emission_ug
 HARDWARE_OF = {TOGETHER: ALLOCATION, TOGETHER_INVENTORY: INVENTORY}
 METRICS = (*USE_METRICS, *HARDWARE_METRICS, *HARDWARE_OF)
 SUBJECTS = ("lab", "project", "person", "run", "runs", "node", "device", "asset")
-MOST_RUNS = 50  # that one question may name
+MOST_RUNS = 50  # per query
 QUALITIES = ("COUNTER", "SAMPLED", "MODELLED", "DECLARED")
 USE_CONSUMERS = ("idle", "idle_share", "overhead", "unattributed")
 HARDWARE_CONSUMERS = (
@@ -31,16 +31,17 @@ HIDDEN = "-"
 
 @dataclass(frozen=True)
 class FigureQuery:
-    """Query of one figure: ``/explain/?metric&subject&from&to&accounting&basis&profile[&quality][&consumer]…``.
+    """Query of one figure: ``/explain/?metric&subject&from&to&accounting&basis[&quality]…``.
 
-    ``subject_key`` is '' for the lab, else a project's slug, a person's number, a run's or node's UUID, UUIDs of
-    runs with commas between,
-    a device key, an asset's number. ``from_hour`` and
-    ``to_hour`` are whole UTC hours, half open. ``quality`` narrows to one energy quality, ``consumer`` to energy nobody
-    used (idle), node overhead (overhead), or used without a known project (unattributed); of hardware to one reason
-    of a charge (idle, held, written_off, …). ``project`` narrows to
-    one, ``os_user`` and ``program`` to what somebody used with something; NOT_TOLD asks for what has no such name. ``use``
-    narrows to one consumer key, ``scope`` to one scope or category of ``profile`` (2, 3, 3.1 …).
+    ``subject_key`` is '' for the lab, else a project's slug, a person's number, the UUID of a run
+    or node, UUIDs of runs separated by commas, a device key, or an asset's number. ``from_hour``
+    and ``to_hour`` are whole UTC hours, half open.
+
+    Filters: ``quality`` is one energy quality. ``consumer`` is unused energy (idle), node overhead
+    (overhead), or use without a known project (unattributed). For hardware it is one kind of charge
+    (idle, held, written_off, …). ``project`` is one project. ``os_user`` and ``program`` are the
+    user and program of a consumer. HIDDEN selects energy without such a name. ``use`` is one
+    consumer key. ``scope`` is one scope or category of ``profile`` (2, 3, 3.1 …).
     """
 
     metric: str
@@ -75,7 +76,7 @@ class FigureQuery:
         )
 
     def to_query_string(self) -> str:
-        """Return the query string: the same on page and API."""
+        """Return the query string. It is the same on pages and in the API."""
         pairs = [
             ("metric", self.metric),
             ("subject", self.subject),
@@ -114,7 +115,7 @@ class YearFactor:
 
 @dataclass(frozen=True)
 class Span:
-    """Whole hours with one PUE and one factor (None: no factor known)."""
+    """Whole hours with one PUE and one factor (None: factor unknown)."""
 
     from_hour: int
     to_hour: int
@@ -123,7 +124,7 @@ class Span:
 
     @property
     def priced(self) -> tuple[int, int | None]:
-        """Return what prices energy: PUE and factor."""
+        """Return PUE and factor."""
         return self.pue_ppm, self.factor_id
 
 
@@ -133,9 +134,10 @@ def year_start_hour(year: int) -> int:
 
 
 def factor_for_year(factors: Sequence[YearFactor], year: int) -> YearFactor | None:
-    """Return the factor of ``year``, else of the latest year before it, else of the earliest after it, else None.
+    """Return the factor of ``year``, else the latest before it, else the earliest after it.
 
-    Annual factors appear a year late; the year used is printed wherever the figure stands.
+    None without factors.   Annual factors are published a year late. Every figure shows the year of
+    its factor.
     """
     before = [factor for factor in factors if factor.year <= year]
     if before:
@@ -150,11 +152,11 @@ def spans(
     pues: Sequence[tuple[int, int]],
     factors: Sequence[tuple[int, Sequence[YearFactor]]],
 ) -> list[Span]:
-    """Cut ``[from_hour, to_hour)`` where the PUE, the zone or the year's factor changes.
+    """Divide ``[from_hour, to_hour)`` where the PUE, the zone or the year's factor changes.
 
-    ``pues`` are (from_hour, pue_ppm); ``factors`` are (from_hour, the factors of the zone that holds from then on), empty
-    where no zone is known. The last at or before an hour holds, and before the first the first holds. Neighbours with the
-    same PUE and factor are one span.
+    ``pues`` are (from_hour, pue_ppm). ``factors`` are (from_hour, the factors of the zone from then
+    on), empty for an unknown zone. The last value at or before an hour applies. Before the first
+    value, the first applies. Adjacent intervals with equal PUE and factor are merged.
     """
     years = {factor.year for _, year_factors in factors for factor in year_factors}  # between them nothing changes
     cuts = {from_hour, to_hour} | {hour for hour, _ in (*pues, *factors)} | {year_start_hour(year) for year in years}
@@ -177,7 +179,7 @@ def spans(
 def spans_by_node(
     places: SiteFacts, factors: Mapping[str, Sequence[YearFactor]], node_ids: Iterable[int], until: int
 ) -> dict[int, list[Span]]:
-    """Return the spans of nodes over ``[0, until)`` from the places they stood at; ``factors`` are the zones'."""
+    """Return the spans of nodes over ``[0, until)`` by their sites. ``factors`` are by zone."""
     of_site: dict[int, list[Span]] = {}
     result: dict[int, list[Span]] = {}
     for node_id in node_ids:
@@ -201,7 +203,7 @@ def clipped(spans: Iterable[Span], from_hour: int, to_hour: int) -> list[Span]:
 
 @dataclass(frozen=True)
 class Change:
-    """Whole hours whose PUE or factor is another before and after a fact about places."""
+    """Whole hours whose PUE or factor changes with a fact about sites."""
 
     from_hour: int
     to_hour: int
@@ -210,7 +212,10 @@ class Change:
 
 
 def changes(before: Sequence[Span], after: Sequence[Span]) -> list[Change]:
-    """Return where two derivations of the same hours differ, in order; equal neighbours are one."""
+    """Return the differences of two derivations of the same hours, in order.
+
+    Equal adjacent differences are merged.
+    """
     cuts = sorted({span.from_hour for span in (*before, *after)} | {span.to_hour for span in (*before, *after)})
     result: list[Change] = []
     for start, end in pairwise(cuts):
@@ -227,5 +232,5 @@ def changes(before: Sequence[Span], after: Sequence[Span]) -> list[Change]:
 
 
 def hours_of_us(from_us: int, to_us: int) -> tuple[int, int]:
-    """Return the whole hours that ``[from_us, to_us)`` touches, half open."""
+    """Return the whole hours that overlap ``[from_us, to_us)``, half open."""
     return from_us // US_PER_HOUR, -(-to_us // US_PER_HOUR)

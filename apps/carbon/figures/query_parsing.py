@@ -1,4 +1,4 @@
-"""From the parameters of an address to a figure's query; what cannot be asked is refused in words. Pure."""
+"""Parse the parameters of a URL as a figure query. Invalid queries raise an error. Pure."""
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -45,10 +45,10 @@ def _one_of(value: str, allowed: Sequence[str], field: str) -> str:
 
 
 def parse_query(params: Mapping[str, str], *, basis: str, profile: str = "ghg_protocol") -> FigureQuery:
-    """Return the query that ``params`` spell; raise InvalidInput naming the field and what it may be.
+    """Return the query of ``params``. Raises InvalidInput with the field and its valid values.
 
-    ``basis`` is the lab's one basis: another is refused, not silently replaced. ``profile`` is the one the lab reports by,
-    taken where the address names none.
+    ``basis`` must be the lab's basis: another one is refused, not replaced. The default ``profile``
+    is the one of the lab.
     """
     for name in ("metric", "from", "to"):
         if not params.get(name):
@@ -106,7 +106,7 @@ def parse_query(params: Mapping[str, str], *, basis: str, profile: str = "ghg_pr
 
 
 def _runs(text: str) -> str:
-    """Return the UUIDs of runs, each once."""
+    """Return the distinct UUIDs of runs."""
     parts = text.split(",")
     if len(parts) > MOST_RUNS:
         raise InvalidInput(f"{len(parts)} runs are more than {MOST_RUNS}.", field="subject", hint="Ask in parts.")
@@ -120,7 +120,7 @@ _OF_USE = ("quality", "os_user", "program", "use")
 
 
 def _check(query: FigureQuery) -> None:
-    """Raise InvalidInput for a question that its metric has no answer to."""
+    """Raise InvalidInput for a query that its metric does not support."""
     of_use, together = query.metric in USE_METRICS, query.metric in HARDWARE_OF
     if of_use and query.subject_kind == "asset":
         raise InvalidInput("Energy is measured by devices, not by assets.", field="subject", hint="Ask for device:<key>.")

@@ -1,9 +1,11 @@
-"""Scope profiles: one ledger, read in two ways. A profile maps what an activity is, and who controls its electricity, to a
-scope of the Greenhouse Gas Protocol. Pure.
+"""Scope profiles map activities to scopes of the Greenhouse Gas Protocol. Pure.
 
-``ghg_protocol``: Corporate Standard and Scope 3 Standard (categories 1 bought goods and services, 2 capital goods, 3 fuel-
-and energy-related, 5 waste). ``lesson``: as green computing is taught, electricity of training and serving is Scope 2
-wherever it runs, hardware is Scope 3. Both read the same entries: kWh and grand total are equal by construction.
+The scope depends on the activity and on who controls its electricity.
+
+``ghg_protocol``: Corporate Standard and Scope 3 Standard (categories 1 bought goods and services, 2
+capital goods, 3 fuel- and energy-related, 5 waste). ``lesson``: scheme of green computing courses.
+Electricity of training and serving is Scope 2 at any location, and hardware is Scope 3. Both
+profiles read the same ledger entries: kWh and grand total are equal by construction.
 """
 
 from collections.abc import Iterable
@@ -22,7 +24,7 @@ CONTROLS = (OWN, INSIDE, OUTSIDE, CLOUD)
 GHG_PROTOCOL, LESSON = "ghg_protocol", "lesson"
 PROFILES = (GHG_PROTOCOL, LESSON)
 PROFILE_NAMES = {GHG_PROTOCOL: "GHG Protocol", LESSON: "Course scheme"}
-# What may be asked of each profile: "3" holds all of its categories.
+# Valid scopes of each profile. "3" contains all of its categories.
 SCOPES = {GHG_PROTOCOL: ("2", "3", "3.1", "3.2", "3.3", "3.5"), LESSON: ("2", "3")}
 SCOPE_NAMES = {
     "2": "Scope 2",
@@ -35,7 +37,10 @@ SCOPE_NAMES = {
 
 
 def scope_of(profile: str, role: str, control: str = OWN) -> str:
-    """Return the scope of an activity: "2", or "3" and under ``ghg_protocol`` its category. KeyError for what is no role."""
+    """Return the scope of an activity: "2", "3", or under ``ghg_protocol`` a category of 3.
+
+    Raises KeyError for an unknown role.
+    """
     if role == OPERATION:
         beyond = profile == GHG_PROTOCOL and control in (OUTSIDE, CLOUD)
         return "3.1" if beyond else "2"
@@ -45,29 +50,32 @@ def scope_of(profile: str, role: str, control: str = OWN) -> str:
 
 
 def beyond_the_lesson(role: str) -> bool:
-    """Return whether the lesson does not speak of an activity: it is in its table, and marked."""
+    """Return whether the course scheme does not cover an activity.
+
+    Its table shows it with a mark.
+    """
     return role == UPSTREAM
 
 
 def within(scope: str, requested_scope: str) -> bool:
-    """Return whether a scope is the one that was asked for, or a category of it; '' asks for all."""
+    """Return whether a scope is the requested scope or a category of it. '' contains all scopes."""
     return not requested_scope or scope == requested_scope or scope.startswith(f"{requested_scope}.")
 
 
 def roles_within(profile: str, requested_scope: str, roles: Iterable[str] = ROLES) -> set[str]:
-    """Return which of ``roles`` other than operation a scope holds."""
+    """Return the roles of a scope, without operation."""
     return {role for role in roles if role != OPERATION and within(scope_of(profile, role), requested_scope)}
 
 
 def controls_within(profile: str, requested_scope: str) -> set[str]:
-    """Return whose electricity a scope holds."""
+    """Return the control types of sites whose electricity is in a scope."""
     return {control for control in CONTROLS if within(scope_of(profile, OPERATION, control), requested_scope)}
 
 
 def controlled_sql(lab: Lab, query: FigureQuery) -> str:
-    """Return SQL that narrows ledger entries ``e`` to the scope of ``query``; '' where all are in it.
+    """Return SQL that limits ledger entries ``e`` to the scope of ``query``, '' if it contains all.
 
-    A node that never stood at a site is the lab's own. Two queries, four where some site is not the lab's own.
+    A node without any site belongs to the lab. Two queries, four if a site is not the lab's own.
     """
     controls = controls_within(query.profile, query.scope)
     if controls == set(CONTROLS):

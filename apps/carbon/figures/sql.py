@@ -1,4 +1,4 @@
-"""The energy ledger as SQL: an entry ``e`` with what priced it and who is charged, and its three metrics."""
+"""SQL of the energy ledger: an entry ``e`` with price and attribution, and its three metrics."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -15,7 +15,7 @@ LEFT JOIN carbon_appliedfactor a
   ON a.node_id = e.node_id AND a.basis = %s AND a.from_hour <= e.hour AND e.hour < a.to_hour
 LEFT JOIN carbon_emissionfactor f ON f.id = a.factor_id
 """
-# … → the project and person charged, and where idle energy is spread the part that a project bears.
+# … → the project and person charged, and the project's share of spread idle energy.
 CHARGED = f"""{PRICED}
 LEFT JOIN attribution_attribution t
   ON t.consumer_id = e.consumer_id AND t.node_id = e.node_id AND t.from_hour <= e.hour AND e.hour < t.to_hour
@@ -31,7 +31,7 @@ KIND = (
 
 
 def charge_sql(kind: str, project: str = "p") -> str:
-    """Return SQL for who is charged: a project's slug, '~idle', '~overhead' or '~unattributed'."""
+    """Return SQL for the charged party: a project slug, '~idle', '~overhead', '~unattributed'."""
     return (
         f"CASE {kind} WHEN '{UseKind.IDLE.value}' THEN '~idle' WHEN '{UseKind.OVERHEAD.value}' THEN '~overhead' "
         f"ELSE CASE WHEN {project}.id IS NULL THEN '~unattributed' ELSE {project}.slug END END"
@@ -39,12 +39,12 @@ def charge_sql(kind: str, project: str = "p") -> str:
 
 
 def _part(value: str) -> str:
-    """Return SQL for an entry's value, or for the part of it that a project bears where idle energy is spread."""
+    """Return SQL for an entry's value, or for the project's part of spread idle energy."""
     return f"CASE WHEN s.id IS NULL THEN {value} ELSE {split_sql(value, 's.low', 's.high', 's.total')} END"
 
 
 def metrics_sql() -> dict[str, str]:
-    """Return SQL for each metric of an entry: exact integers, or NULL where it has no factor or PUE."""
+    """Return SQL for each metric of an entry: exact integers, NULL without factor or PUE."""
     return {
         "energy_mj": _part("e.energy_mj"),
         "facility_energy_mj": _part(facility_sql("e.energy_mj", "a.pue_ppm")),
@@ -53,7 +53,7 @@ def metrics_sql() -> dict[str, str]:
 
 
 def sums_sql() -> str:
-    """Return SQL for the sums of entries, in the names of a Figure."""
+    """Return SQL for the sums of entries. The columns are the fields of Figure."""
     metrics = metrics_sql()
     return (
         "".join(f"SUM({sql}) AS {name}, " for name, sql in metrics.items())
@@ -63,7 +63,10 @@ def sums_sql() -> str:
 
 
 def narrowed_sql(query: FigureQuery, groups: Mapping[str, str], *, idle_share: str) -> tuple[list[str], list[Any]]:
-    """Return what narrows a query beside its subject, as SQL over the columns of ``groups``, and its parameters."""
+    """Return SQL conditions for the filters of a query other than its subject, and parameters.
+
+    They use the columns of ``groups``.
+    """
     clauses, params = list[str](), list[Any]()
     if query.quality:
         clauses.append(f"{groups['quality']} = %s")

@@ -1,4 +1,4 @@
-"""Whose energy a visitor may see: their own always, other people's by the lab's policy."""
+"""Visibility of personal figures: one's own always, those of others by the lab's policy."""
 
 from dataclasses import dataclass
 
@@ -17,31 +17,31 @@ ANONYMISED = "someone in your lab"
 
 @dataclass(frozen=True)
 class Visibility:
-    """What of single persons one visitor may see."""
+    """Personal figures that one visitor may see."""
 
     everybody: bool
     person_id: int | None
     os_users: frozenset[str]
 
     def of_os_user(self, os_user: str) -> bool:
-        """Return whether what an OS user used may be seen; nobody's name is nobody's secret."""
+        """Return whether figures of an OS user are visible. An empty name is always visible."""
         return self.everybody or not os_user or os_user in self.os_users
 
     def of_person(self, person_id: int | None) -> bool:
-        """Return whether what a person used may be seen."""
+        """Return whether figures of a person are visible."""
         return self.everybody or person_id is None or person_id == self.person_id
 
     def user_of(self, run: Run) -> str:
-        """Return the OS user of a run as the visitor may know it: SOMEBODY where it is not theirs to know."""
+        """Return the OS user of a run, ANONYMISED if it is not visible."""
         own = run.user_id is not None and run.user_id == self.person_id
         return run.os_user if own or self.of_os_user(run.os_user) else ANONYMISED
 
     def consumer(self, key: str) -> str:
-        """Return a consumer's key as the visitor may know it: the user and program of somebody else are left out."""
+        """Return a consumer's key. User and program are anonymised if the user is not visible."""
         return key if self.of_os_user(user_and_program(key)[0]) else f"{key.partition(':')[0]}:{ANONYMISED}"
 
     def check(self, query: FigureQuery) -> None:
-        """Raise Forbidden for a figure of somebody whom the visitor may not see."""
+        """Raise Forbidden if a query names a person or OS user that is not visible."""
         seen = query.subject_kind != "person" or self.of_person(int(query.subject_key))
         seen = seen and self.of_os_user(user_and_program(query.use)[0])
         if not seen or (query.os_user != HIDDEN and not self.of_os_user(query.os_user)):
@@ -53,7 +53,10 @@ class Visibility:
 
 
 def visibility_for(lab: Lab, user: User | None) -> Visibility:
-    """Return what a person may see of single persons in a lab; a token without a person sees nobody. Two queries."""
+    """Return the visibility for a user in a lab. Without a user (token), no person is visible.
+
+    Two queries.
+    """
     if user is None:
         return Visibility(False, None, frozenset())
     if may_see_person(role_in(lab, user), lab.person_view, own=False):

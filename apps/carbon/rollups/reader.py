@@ -1,7 +1,7 @@
-"""Reads of rolled days: figures of long periods for pages, the same integers as the ledgers give.
+"""Read daily rollups: figures of long periods for pages, equal to the sums of the ledgers.
 
-A period is read as the rolled days in it that count, and the ledger for every hour that is in none of them, in one
-statement: whatever was not summed yet, or has changed since, is read from the ledger itself.
+One statement reads the valid rollups of a period, and the ledger for all other hours. Missing and
+stale days are therefore read from the ledger.
 """
 
 from collections.abc import Iterator, Sequence
@@ -22,7 +22,7 @@ from apps.core.sql import (
     uuid_param,
 )
 
-SHORTEST_HOURS = 23  # of a day: shorter periods hold no whole one
+SHORTEST_HOURS = 23  # shortest day: shorter periods contain none
 GROUPS = {
     "charge": charge_sql("x.kind"),
     "project": "p.slug",
@@ -47,9 +47,12 @@ SUMS = ("energy_mj", "facility_energy_mj", "emission_ug", "without_factor_mj", "
 
 
 def spans_sql(lab: Lab, what: RollupKind, from_hour: int, to_hour: int, cuts: str = "") -> tuple[str, list[Any]]:
-    """Return WITH … of ``b`` (id, from_hour, to_hour: the rolled days of a period that count) and ``g`` (from_hour,
-    to_hour: the stretches of the period that are in none of them), and its parameters. ``cuts`` is SQL for rows of
-    (from, to) hours: a day that reaches over a cut does not count."""
+    """Return a WITH clause and its parameters.
+
+    ``b`` (id, from_hour, to_hour) are the valid rollups in the period. ``g`` (from_hour, to_hour)
+    are the intervals between them. ``cuts`` is SQL for rows of (from, to) hours: a day across a cut
+    is not used.
+    """
     start, end = int(from_hour), int(to_hour)
     over = f"(SELECT 1 FROM {cuts} v WHERE d.from_hour < v.column1 AND v.column1 < d.to_hour)"
     sql = f"""
@@ -69,8 +72,10 @@ WITH b AS (
 
 
 def use_sql(span: str, first: str) -> str:
-    """Return SQL for the use of each entry of a lab in the spans ``g`` of table ``span``, ``first`` and the columns of a
-    :class:`UseDay`; parameters: basis, lab."""
+    """Return SQL for the use of each ledger entry in the spans ``g`` of table ``span``.
+
+    Columns: ``first`` and those of :class:`UseDay`. Parameters: basis, lab.
+    """
     metrics = metrics_sql()
     columns = ", ".join(f"COALESCE({sql}, 0) AS {name}" for name, sql in metrics.items())
     return (
@@ -84,7 +89,10 @@ def use_sql(span: str, first: str) -> str:
 
 
 def answers(query: FigureQuery, group_by: Sequence[str], *, basis: str) -> bool:
-    """Return whether rolled days hold what is asked: no hours, no devices, not one run; and at least one whole day."""
+    """Return whether rollups can serve a query.
+
+    They have no hours, devices or single runs as subject. The period must contain a whole day.
+    """
     return (
         query.basis == basis
         and query.to_hour - query.from_hour >= SHORTEST_HOURS
@@ -105,7 +113,10 @@ def _where(lab: Lab, query: FigureQuery) -> tuple[str, list[Any]]:
 
 
 def use_by(lab: Lab, query: FigureQuery, group_by: Sequence[str]) -> Iterator[dict[str, Any]]:
-    """Yield rows of (g0, g1, …, SUMS) of what :func:`answers` accepts; without groups one row."""
+    """Yield rows of (g0, g1, …, SUMS) for a query that :func:`answers` accepts.
+
+    Without groups, one row.
+    """
     spans, params = spans_sql(lab, RollupKind.USE, query.from_hour, query.to_hour)
     columns = ", ".join(GROUPS[name] for name in group_by)
     selected = [f"{GROUPS[name]} AS g{i}" for i, name in enumerate(group_by)] + [f"SUM(x.{name}) AS {name}" for name in SUMS]
@@ -123,8 +134,10 @@ def use_by(lab: Lab, query: FigureQuery, group_by: Sequence[str]) -> Iterator[di
 
 
 def cover_sql(span: str, first: str) -> str:
-    """Return SQL for how long devices were measured in each hour ``h`` of the spans of table ``span``: ``first``, device_id,
-    node_id, covered_us, measured_us, estimated_us; parameter: lab."""
+    """Return SQL for the measured time of devices in each hour ``h`` of the spans of ``span``.
+
+    Columns: ``first``, device_id, node_id, covered_us, measured_us, estimated_us. Parameter: lab.
+    """
     return (
         f"SELECT {first}, h.device_id, h.node_id, h.covered_us, "
         "CASE WHEN h.quality <= 2 THEN h.covered_us ELSE 0 END AS measured_us, "
@@ -137,7 +150,10 @@ def cover_sql(span: str, first: str) -> str:
 
 
 def meter_sums() -> str:
-    """Return SQL for the sums of priced entries ``e``, whoever is charged: those of a Figure, and what was idle."""
+    """Return SQL for sums of priced entries ``e`` of all parties.
+
+    Columns: those of Figure, and idle energy.
+    """
     return (
         "SUM(e.energy_mj) AS energy_mj, "
         f"COALESCE(SUM({facility_sql('e.energy_mj', 'a.pue_ppm')}), 0) AS facility_energy_mj, "
@@ -148,8 +164,10 @@ def meter_sums() -> str:
 
 
 def cover_source(lab: Lab, from_hour: int, to_hour: int) -> tuple[str, str, list[Any]]:
-    """Return what stands before SELECT, SQL for (from_hour, device_id, node_id, covered_us, measured_us, estimated_us) of a
-    period by day or hour, and the parameters of both."""
+    """Return SQL before SELECT, SQL of measured time by day or hour, and the parameters of both.
+
+    Columns: from_hour, device_id, node_id, covered_us, measured_us, estimated_us.
+    """
     spans, params = spans_sql(lab, RollupKind.USE, from_hour, to_hour)
     rolled = (
         "SELECT b.from_hour, u.device_id, u.node_id, u.covered_us, u.measured_us, u.estimated_us "
@@ -159,8 +177,11 @@ def cover_source(lab: Lab, from_hour: int, to_hour: int) -> tuple[str, str, list
 
 
 def meters_by_place(lab: Lab, column: str, spans: Sequence[tuple[int, int, int, int]]) -> Iterator[dict[str, Any]]:
-    """Yield a row of (place, the columns of :func:`meter_sums`) for each (place, device or node id, from hour, to hour) that
-    used anything. Days that lie in a span whole are read rolled, the rest of it from the ledger."""
+    """Yield a row of (place, columns of :func:`meter_sums`) for each span with any use.
+
+    Spans are (place, device or node id, from hour, to hour). Whole days inside a span are read from
+    rollups, the rest from the ledger.
+    """
     rows_sql = spans_sql(lab, RollupKind.USE, min(span[2] for span in spans), max(span[3] for span in spans))
     values = ", ".join(f"({int(a)}, {int(b)}, {int(c)}, {int(d)})" for a, b, c, d in spans)
     sums = ", ".join(f"SUM(x.{name}) AS {name}" for name in (*SUMS, "idle_mj"))
@@ -186,8 +207,10 @@ def meters_by_place(lab: Lab, column: str, spans: Sequence[tuple[int, int, int, 
 
 
 def embodied_sql(span: str, first: str) -> str:
-    """Return SQL for what each charge of a lab puts into each span ``g`` of table ``span``, ``first`` and the columns of an
-    :class:`EmbodiedDay`; parameter: lab."""
+    """Return SQL for the part of each charge in each span ``g`` of table ``span``.
+
+    Columns: ``first`` and those of :class:`EmbodiedDay`. Parameter: lab.
+    """
     part = prorated_inline_sql("c.amount_ug", "c.from_hour", "c.to_hour", "g.from_hour", "g.to_hour")
     return (
         f"SELECT {first}, c.kind, c.project_id, {part} AS part_ug, 1 AS entries "
@@ -197,8 +220,10 @@ def embodied_sql(span: str, first: str) -> str:
 
 
 def embodied_source(lab: Lab, edges: Sequence[int]) -> tuple[str, str, list[Any]]:
-    """Return what stands before SELECT, SQL for (from_hour, kind, project_id, part_ug, entries) of a period that is cut at
-    ``edges`` (ascending hours), and the parameters of both: ``from_hour`` is the edge before, no row reaches over the next.
+    """Return SQL before SELECT, SQL of charges divided at ``edges``, and the parameters of both.
+
+    Columns: from_hour, kind, project_id, part_ug, entries. ``edges`` are ascending hours.
+    ``from_hour`` is the edge at or before the row. No row crosses the next edge.
     """
     cuts = "(VALUES " + ", ".join(f"({int(low)}, {int(high)})" for low, high in pairwise(edges)) + ")"
     spans, params = spans_sql(lab, RollupKind.HARDWARE, edges[0], edges[-1], cuts)

@@ -1,7 +1,7 @@
-"""Rolling up: figures of days that are over, summed once. The only writer of rolled days.
+"""Write daily rollups: figures of completed days, summed once. The only writer of rollups.
 
-Whoever changes what they are summed from says so in the same transaction (:func:`mark_stale`); a job sums again
-(:func:`roll_up`). Until then pages read the ledger for those days: what is shown is never behind.
+Each change of their sources calls :func:`mark_stale` in the same transaction. A job sums these days
+again (:func:`roll_up`). Until then pages read the ledger for them, so figures are always current.
 """
 
 import time
@@ -28,19 +28,19 @@ from apps.core.units import US_PER_HOUR, US_PER_S, hour_of
 from apps.energy.models import DeviceHour, IdleShare, LedgerEntry
 
 ROLL_UP, DAY_OVER = "carbon.roll_up", "carbon.day_over"
-DELAY_US = 30 * US_PER_S  # what changes in a burst is summed once, after it
+DELAY_US = 30 * US_PER_S  # a burst of changes is summed once, at its end
 AFTER_MIDNIGHT_US = 600 * US_PER_S  # the last windows of a day arrive a little after it
 _TRIES, _PAUSE_S = 200, 0.05
-_MOST_DAYS, _LONG_S = 64, 0.2  # a transaction
-_MOST_S = 60  # a job: half of its lease
+_MOST_DAYS, _LONG_S = 64, 0.2  # per transaction
+_MOST_S = 60  # per job: half of its lease
 
 Days = Sequence[tuple[int, int]]
 
 
 def mark_stale(*, lab: Lab, what: RollupKind, from_hour: int, to_hour: int) -> None:
-    """Say, in the transaction that changes it, that what days of ``[from_hour, to_hour)`` are summed from is another now.
+    """Mark daily rollups of ``[from_hour, to_hour)`` stale.
 
-    Shares a lock with others that say so: while days are being summed they wait, and then see them.
+    Call it in the transaction of the change. Writers share a lock. They wait while days are summed.
     """
     if to_hour <= from_hour:
         return
@@ -56,7 +56,7 @@ def mark_stale(*, lab: Lab, what: RollupKind, from_hour: int, to_hour: int) -> N
 
 
 def ask_for_tomorrow(*, lab: Lab, now: int) -> None:
-    """Ask for this day of the lab to be summed when it is over."""
+    """Enqueue the rollup of the lab's current day for its end."""
     enqueue(kind=DAY_OVER, key=str(lab.pk), due_us=_today(lab, now)[1] * US_PER_HOUR + AFTER_MIDNIGHT_US)
 
 
@@ -66,12 +66,14 @@ def _today(lab: Lab, now: int) -> tuple[int, int]:
 
 
 class RollupLocked(Exception):
-    """Others were changing what is to be summed all the time: try again later."""
+    """The sources of rollups were locked by writers all the time. Try again later."""
 
 
 def roll_up(*, lab: Lab, now: int) -> bool:
-    """Sum every day of a lab that is over and is not summed as it stands, for at most a minute; return whether none is
-    left. Raises Busy."""
+    """Roll up all completed days of a lab that are missing or stale, for at most a minute.
+
+    Return whether none is left. Raises RollupLocked.
+    """
     until = time.monotonic() + _MOST_S
     left = [what for what in RollupKind if not _roll_up(lab, what, now, until)]
     return not left
@@ -91,7 +93,10 @@ def _roll_up(lab: Lab, what: RollupKind, now: int, until: float) -> bool:
 
 
 def with_exclusive_lock(lab: Lab, work: Any) -> None:
-    """Do ``work`` in a transaction of its own while nobody changes what it reads. Waits holding nothing. Raises Busy."""
+    """Run ``work`` in its own transaction while its sources are not changed.
+
+    It holds no lock while it waits. Raises RollupLocked.
+    """
     for _ in range(_TRIES):
         with transaction.atomic():
             if try_lock_exclusive(ROLLUPS, lab.pk):
@@ -112,9 +117,10 @@ def _forget_what_is_stale(lab: Lab, what: RollupKind) -> None:
 
 
 def _missing(lab: Lab, what: RollupKind, now: int) -> list[tuple[int, int]]:
-    """Return the days that are over and not summed, from the first that holds anything, latest first: pages show them.
+    """Return the completed days without a rollup, latest first, since pages show those.
 
-    Where idle time is spread by use, each window moves the shares of all the month that goes on: its days wait for its end.
+    They start at the first day with data. If idle time is spread by use, each window changes the
+    shares of the whole current month, so its days are left out until it ends.
     """
     first, end_hour = _first_hour(lab, what), hour_of(now)
     moving = IdleShare.objects.filter(lab=lab, to_hour__gt=end_hour, from_hour__lte=end_hour)
