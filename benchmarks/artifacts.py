@@ -61,7 +61,7 @@ def digest(text: str) -> str:
 
 
 def fill(small: Any, number: int, now: int) -> list[Any]:
-    """Artifacts of 40 projects, two copies each on average, one in fifty pinned."""
+    """Add artifacts of 40 projects with two copies each on average; pin one in fifty."""
     from apps.accounts.services.labs import create_project
     from apps.artifacts.models import Artifact, Copy, Pin
 
@@ -107,7 +107,10 @@ def fill(small: Any, number: int, now: int) -> list[Any]:
 
 
 def works(small: Any, artifacts: list[Any], now: int) -> None:
-    """Runs that made two models or checkpoints each, with fingerprints, two metrics, and what reuse knows of each model."""
+    """Add runs with fingerprints and metrics, each the producer of two models or checkpoints.
+
+    Also add the index terms of each model for the reuse search.
+    """
     from apps.artifacts.models import LineageEdge, ReuseTerm
     from apps.artifacts.reuse.similarity import TermKind, significant_words
     from apps.runs.models import Fingerprint, Metric, Run
@@ -146,9 +149,10 @@ def works(small: Any, artifacts: list[Any], now: int) -> None:
 
 
 def family(small: Any, nodes: int, wide: int, name: str, now: int, *, measured: bool) -> str:
-    """Make a lineage of ``nodes`` runs and artifacts in generations of ``wide`` runs; return the last artifact's digest.
+    """Add a lineage of ``nodes`` runs and artifacts in generations of ``wide`` runs.
 
-    Each run reads three artifacts of the generation before it and makes one; of each, five hours were measured.
+    Return the digest of the last artifact. Each run reads three artifacts of the previous
+    generation and produces one. ``measured``: each run has five hours of measured energy.
     """
     from apps.artifacts.models import Artifact, LineageEdge
     from apps.core.units import hour_of
@@ -204,8 +208,11 @@ def family(small: Any, nodes: int, wide: int, name: str, now: int, *, measured: 
 
 
 def a_plan(small: Any, number: int, now: int) -> Any:
-    """Make a draft of ``number`` copies of checkpoints and models on the lab's one machine, which has some five times as
-    many. Half of the largest fifty are folders, with five lines and a copy that is in no plan in each."""
+    """Return a draft cleanup plan of ``number`` copies of checkpoints and models on the lab's node.
+
+    The node has about five times as many copies. Half of the largest fifty are folders.
+    Each folder contains five items of the plan and one copy outside the plan.
+    """
     from apps.artifacts.models import Artifact, CleanupItem, CleanupPlan, Copy, LineageEdge
     from apps.artifacts.storage_model import MEDIUM_POWER, storage_mj
 
@@ -246,7 +253,7 @@ def a_plan(small: Any, number: int, now: int) -> Any:
 
 
 def plan_pages(small: Any, number: int, now: int) -> None:
-    """Measure a plan's pages as it is drafted, told to owners and approved."""
+    """Measure the pages of a plan as a draft, after notification of owners and after approval."""
     from apps.artifacts.cleanup.plans import approve, notify_owners
     from apps.artifacts.cleanup.retention import DAY_US
 
@@ -267,10 +274,10 @@ def plan_pages(small: Any, number: int, now: int) -> None:
 
 
 def pages(small: Any, addresses: list[tuple[str, str]]) -> None:
-    """Print the median and the slowest of five readings of each page."""
+    """Print the median and the maximum of five response times of each page."""
     from django.test import Client
 
-    import labcarbon.wsgi  # noqa: F401  # as a web process begins
+    import labcarbon.wsgi  # noqa: F401  # same start as a web process
     from apps.accounts.services.labs import issue_user_token
     from apps.core.clock import now_us
 
@@ -290,7 +297,7 @@ def pages(small: Any, addresses: list[tuple[str, str]]) -> None:
 
 
 def settle() -> None:
-    """Have the database know its tables as it does a minute after a change."""
+    """Update the statistics of the database, as autovacuum does about a minute after a change."""
     from django.db import connection
 
     with connection.cursor() as cursor:

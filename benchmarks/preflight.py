@@ -27,12 +27,12 @@ PARAMS, CHUNK, HOURS = 20, 5_000, 10
 
 
 def values(lr: float) -> dict[str, Any]:
-    """Return the parameters of one run of the large family."""
+    """Return the parameters of one run of the large family of similar runs."""
     return {"lr": lr, **{f"p{i}": i / 7 for i in range(PARAMS - 1)}}
 
 
 def wire(lr: float = 0.1, *, seed: int = 0, code: str = "code", data: str = "content", **more: Any) -> dict[str, Any]:
-    """Return a fingerprint of the large family, or with ``data`` of another."""
+    """Return a fingerprint of the large family. Other ``data``: a fingerprint outside the family."""
     from labcarbon_collect.lc1 import param_hash
 
     from tests.runs.fingerprints import hex64, told
@@ -49,11 +49,12 @@ def wire(lr: float = 0.1, *, seed: int = 0, code: str = "code", data: str = "con
 
 
 def family(small: Any, size: int, now: int) -> None:
-    """Add ``size`` runs of one entry, data and start: the oldest 100 do the same work, to 1 000 with other seeds, to 10 000
-    with other code, then other recipes.
+    """Add ``size`` runs with the same entry, data and start.
 
-    So the newest of each key are other runs, and as many as can be are compared whole. The first 10 000 have energy. Of the
-    family only the first 100 have keys of all parameters but one: they are one work.
+    The oldest 100 are duplicates. Runs up to 1 000 have other seeds, runs up to 10 000 other code,
+    the rest other recipes. So the newest runs of each key differ, and the maximum number of runs
+    is compared in full. The first 10 000 have energy. Only the first 100 have leave-one-out keys,
+    because they are duplicates of each other.
     """
     from dataclasses import replace
 
@@ -108,7 +109,7 @@ def family(small: Any, size: int, now: int) -> None:
 
 
 def energy(small: Any, runs: list[Any], now: int) -> None:
-    """Write ten hours of ledger for each run, past the collector."""
+    """Write ten hours of ledger for each run, without the collector."""
     from apps.energy.models import LedgerEntry
     from apps.fleet.models import Device
     from apps.ingest.models import Consumer
@@ -134,7 +135,7 @@ def energy(small: Any, runs: list[Any], now: int) -> None:
 
 
 def questions() -> dict[str, dict[str, Any]]:
-    """Return what is asked, by name."""
+    """Return the fingerprints to check, by name."""
     return {
         "nothing like it": wire(data="new"),
         "done already, 100 times": wire(),
@@ -160,7 +161,7 @@ def serving(folder: str) -> Iterator[int]:
 
 
 def ask(port: int, token: str, fingerprint: dict[str, Any], samples: int) -> tuple[list[float], dict[str, Any]]:
-    """Return how long each answer took (ms), and the last one."""
+    """Return the response times (ms) and the last response. The first three are warm-up."""
     link = http.client.HTTPConnection("127.0.0.1", port)
     body = json.dumps({"fingerprint": fingerprint, "project": "demo", "name": "train.py"})
     took, response = [], {}
@@ -193,7 +194,7 @@ def main() -> None:
 
 
 def measure(options: argparse.Namespace, folder: str) -> None:
-    """Fill a lab, ask, print."""
+    """Fill a lab, send the preflight requests, print the times."""
     import django
     from django.core.management import call_command
     from django.db import connection

@@ -85,7 +85,10 @@ def measure(runs: int, samples: int) -> None:
 
 
 def bodies(count: int) -> list[dict[str, Any]]:
-    """Return bodies of PUT, each of another recipe on other data, which no index page is warm for; ten of one code state."""
+    """Return PUT bodies with different recipes and data, so that index pages are cold.
+
+    Ten bodies share one code state.
+    """
     from labcarbon_collect.lc1 import param_hash
 
     from tests.runs.fingerprints import hex64, told
@@ -123,7 +126,7 @@ def register(small: Any, body: dict[str, Any]) -> None:
 
 
 def put(link: http.client.HTTPConnection, token: str, body: dict[str, Any]) -> None:
-    """Register a run over a connection that stays."""
+    """Register a run over a persistent connection."""
     headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
     link.request("PUT", f"/api/v1/runs/{uuid.uuid4()}/", json.dumps(body), headers)
     answer = link.getresponse()
@@ -131,8 +134,8 @@ def put(link: http.client.HTTPConnection, token: str, body: dict[str, Any]) -> N
     assert answer.status == 200, content
 
 
-class serving:  # noqa: N801 - reads as what it does
-    """One gunicorn worker on the database at hand."""
+class serving:  # noqa: N801 - used like a function
+    """One gunicorn worker on the current database."""
 
     def __enter__(self) -> int:
         port = free_port()
@@ -154,17 +157,17 @@ class serving:  # noqa: N801 - reads as what it does
 
 
 def exact(lab_id: int, keys: dict[Any, int]) -> None:
-    """Find the newest runs of the same work, by both kinds of key."""
+    """Query the newest duplicates by both kinds of key."""
     from apps.runs.choices import Tier
     from apps.runs.models import TierKey
 
-    tiers = (Tier.F1, Tier.F1_WEAK)  # two lists: each pair asked for with OR, SQLite reads the whole index
+    tiers = (Tier.F1, Tier.F1_WEAK)  # two lists: with OR over pairs, SQLite scans the whole index
     keys_ = TierKey.objects.filter(lab_id=lab_id, tier__in=tiers, key__in=[keys[tier] for tier in tiers])
     assert list(keys_.order_by("-run_id").values_list("run_id", "tier")[:50])
 
 
 def left_out_keys(number: int) -> list[int]:
-    """Return a filled run's keys with one parameter left out each."""
+    """Return the leave-one-out keys of a filled run."""
     from apps.runs.choices import Tier
     from benchmarks.run_filler import keys_of
 
@@ -172,7 +175,7 @@ def left_out_keys(number: int) -> list[int]:
 
 
 def left_out(lab_id: int, keys: list[int]) -> None:
-    """Find the newest runs that differ in one parameter at most."""
+    """Query the newest runs that differ in at most one parameter."""
     from apps.runs.choices import Tier
     from apps.runs.models import TierKey
 
@@ -181,7 +184,7 @@ def left_out(lab_id: int, keys: list[int]) -> None:
 
 
 def timed(work: Callable[[], None]) -> float:
-    """Return how long something took, ms."""
+    """Return the duration of a call in ms."""
     started_s = time.perf_counter()
     work()
     return (time.perf_counter() - started_s) * 1000
@@ -194,12 +197,12 @@ def print_times(what: str, took_ms: list[float]) -> None:
 
 
 def size() -> int:
-    """Return how many bytes the tables of runs take, indexes included (SQLite: the whole file)."""
+    """Return the bytes of the run tables with indexes (SQLite: of the whole file)."""
     return sum(each for _, each in parts(1)) if os.environ.get("LABCARBON_DATABASE_URL") else file_size()
 
 
 def file_size() -> int:
-    """Return the size of SQLite's file, after what waits beside it was taken in."""
+    """Return the size of SQLite's file after a checkpoint of the write-ahead log."""
     from django.db import connection
 
     with connection.cursor() as cursor:
@@ -208,7 +211,7 @@ def file_size() -> int:
 
 
 def parts(runs: int) -> list[tuple[str, float]]:
-    """Return (table or index, bytes a run); of SQLite nothing, whose parts are not told everywhere."""
+    """Return (table or index, bytes per run); on SQLite [], as not every build reports table sizes."""
     from django.db import connection
 
     if connection.vendor != "postgresql":

@@ -35,14 +35,14 @@ MARK_SHARE, MARK_RSS_MB, MARK_SECOND = 0.80, 150, 0.05
 
 @dataclass
 class Disk:
-    """The generated files. ``again``: bytes that a scan hashes twice (what stands behind a safetensors header)."""
+    """The generated files. ``again``: bytes that a scan hashes twice (after a safetensors header)."""
 
     root: Path
     files: list[tuple[Path, int]] = field(default_factory=list)
     again: int = 0
 
     def put(self, name: str, head: bytes, size: int, tail: bytes = b"") -> None:
-        """Write a sparse file with a beginning and an end; its number in between, so that no two are the same."""
+        """Write a sparse file with ``head`` and ``tail``. Its number follows ``head``: no duplicates."""
         path = self.root / name
         path.parent.mkdir(parents=True, exist_ok=True)
         size = max(size, len(head) + 8 + len(tail))
@@ -54,7 +54,7 @@ class Disk:
         self.files.append((path, size))
 
     def weights(self, name: str, size: int) -> None:
-        """A safetensors file of one tensor."""
+        """Write a safetensors file with one tensor."""
         shape = {"dtype": "U8", "shape": [size], "data_offsets": [0, size]}
         header = json.dumps({"weight": shape}).encode()
         header += b" " * (-len(header) % 8)
@@ -67,7 +67,7 @@ ZIP_END = b"PK\x05\x06" + bytes(18)
 
 
 def generate(root: Path, files: int, total: int) -> Disk:
-    """Half of the bytes in few large files, half in many small ones, as a lab's disk is."""
+    """Write half of the bytes as few large files and half as many small ones."""
     disk = Disk(root)
     large = max(8, files // 400)
     small = files - large - 2 * (large // 8)
@@ -93,7 +93,7 @@ def generate(root: Path, files: int, total: int) -> Disk:
 
 
 def in_threads(work: Callable[[Iterator[tuple[Path, int]]], None], disk: Disk, threads: int) -> tuple[float, float]:
-    """Return the seconds that all files take, and of processor time."""
+    """Return (wall-clock seconds, CPU seconds) of ``work`` on all files."""
     waiting, lock = iter(disk.files), threading.Lock()
 
     def some() -> Iterator[tuple[Path, int]]:
@@ -112,8 +112,11 @@ def in_threads(work: Callable[[Iterator[tuple[Path, int]]], None], disk: Disk, t
 
 
 def plain(*, hashing: bool, stays: bool = False) -> Callable[[Iterator[tuple[Path, int]]], None]:
-    """Read each file in blocks as a scan does, its holes not, and hash it: that of safetensors twice, as what stands behind
-    the header is asked for. ``stays``: what was read stays in memory."""
+    """Return a function that reads files in blocks without their holes, as a scan does.
+
+    ``hashing``: it hashes each file, and a safetensors file twice, because a scan also hashes the
+    bytes after the header. ``stays``: the pages stay in the page cache.
+    """
 
     def work(files: Iterator[tuple[Path, int]]) -> None:
         view = memoryview(bytearray(BLOCK))
@@ -131,8 +134,8 @@ def plain(*, hashing: bool, stays: bool = False) -> Callable[[Iterator[tuple[Pat
 
 
 def put_out_of_memory(disk: Disk) -> None:
-    """Have the kernel forget what it holds of the files."""
-    os.sync()  # what is still to be written stays
+    """Drop the files from the page cache."""
+    os.sync()  # dirty pages cannot be dropped
     for path, _ in disk.files:
         opened = os.open(path, os.O_RDONLY)
         os.posix_fadvise(opened, 0, 0, os.POSIX_FADV_DONTNEED)
@@ -141,7 +144,7 @@ def put_out_of_memory(disk: Disk) -> None:
 
 @dataclass
 class Done:
-    """What one scan took and said."""
+    """Resources and output of one scan."""
 
     seconds: float
     cpu_s: float
@@ -150,7 +153,7 @@ class Done:
 
 
 def scan(disk: Disk, environ: dict[str, str], threads: int, *, kill_after_s: float | None = None) -> Done:
-    """Scan, and kill it after a while if that is asked."""
+    """Run a scan. ``kill_after_s``: kill it after this time."""
     command = [sys.executable, "-m", "labcarbon_collect", "scan", "--threads", str(threads), str(disk.root)]
     started_s = time.perf_counter()
     with tempfile.TemporaryFile("w+") as out:
@@ -171,7 +174,10 @@ def scan(disk: Disk, environ: dict[str, str], threads: int, *, kill_after_s: flo
 
 
 def highest_rss_mb(pid: int) -> float:
-    """Return the most memory that a process has held. wait4 tells of its parent's, too: it is counted from before exec."""
+    """Return the peak memory of a process.
+
+    The value of wait4 includes memory of the parent, because it counts from before exec.
+    """
     try:
         lines = Path(f"/proc/{pid}/status").read_text(encoding="ascii", errors="replace").splitlines()
     except OSError:
@@ -180,7 +186,7 @@ def highest_rss_mb(pid: int) -> float:
 
 
 def hashed(data: Path) -> tuple[int, int]:
-    """Return (files, bytes) that the state holds a digest of."""
+    """Return (files, bytes) with a digest in the scan state."""
     with sqlite3.connect(data / "collector" / "scan.db") as database:
         query = "SELECT COUNT(*), COALESCE(SUM(size), 0) FROM entry WHERE digest IS NOT NULL AND what < 3"
         files, size = database.execute(query).fetchone()
@@ -193,12 +199,12 @@ def line(what: str, seconds: float, size: int, more: str = "") -> None:
 
 
 def mark(is_met: bool, text: str) -> str:
-    """Return a figure with its mark, and whether it is kept."""
+    """Return a result with its mark, and whether the mark is met."""
     return f"{text}: {'kept' if is_met else 'NOT KEPT'}"
 
 
 def read_of(output: str) -> str:
-    """Return the line of the summary that tells what was read."""
+    """Return the summary line with the number of checked files."""
     return next((each for each in output.splitlines() if "files checked" in each), "(no summary)")
 
 
@@ -212,7 +218,7 @@ def measure(options: argparse.Namespace, folder: Path, server: fakes.FakeServer)
         "PYTHONPATH": str(ROOT / "collector"), "LABCARBON_DATA": str(folder / "first"), "HOME": str(folder),
         "XDG_CONFIG_HOME": str(folder / "config"),
     }  # fmt: skip
-    time.sleep(SETTLED_S + 1)  # before that no hole is believed
+    time.sleep(SETTLED_S + 1)  # a scan trusts holes only after this time
 
     def measured(what: str, *, hashing: bool = True, from_memory: bool = False) -> float:
         if not from_memory:

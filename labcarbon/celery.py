@@ -1,5 +1,6 @@
-"""The Celery app. Celery carries a single message, "run due jobs"; the queue of record is the Job
-table (apps/core/jobs.py).
+"""The Celery app. Celery carries a single message, "run due jobs".
+
+The queue of record is the Job table (apps/core/jobs.py).
 """
 
 import os

@@ -1,4 +1,4 @@
-"""Makes the base image that the Dockerfile's FROM names, from Debian's own packages: no registry is asked."""
+"""Build the base image of the Dockerfile's FROM from Debian packages, without a registry."""
 
 import os
 import shutil
@@ -9,7 +9,7 @@ from pathlib import Path
 from image_host import RELEASE, apt_sources
 
 _ARCHIVE = f"debian-{RELEASE}-slim.tar"
-# What a slim image leaves out, and what would differ between two runs.
+# Excluded from a slim image, or different in each build.
 _LEFT_OUT = (
     "./usr/share/doc/*", "./usr/share/man/*", "./usr/share/info/*", "./usr/share/locale/*", "./var/cache/apt/*.bin",
     "./var/cache/apt/archives/*.deb", "./var/lib/apt/lists/*", "./var/log/*", "./dev/*", "./proc/*", "./sys/*", "./tmp/*",
@@ -18,13 +18,13 @@ _LEFT_OUT = (
 
 
 def cache_dir() -> Path:
-    """Return the folder that makes a second run quick: the base's archive and the image store."""
+    """Return the cache folder: archive of the base and image store."""
     data_dir = Path(os.environ.get("LABCARBON_DATA", "var"))
     return Path(os.environ.get("LABCARBON_IMAGE_CACHE", data_dir / "cache" / "image")).absolute()
 
 
 def base_archive(cache: Path) -> Path:
-    """Return the base's root file system as a tar file, made by debootstrap when the cache has none."""
+    """Return the root file system of the base as a tar file. debootstrap creates a missing one."""
     archive = cache / _ARCHIVE
     if not archive.exists():
         cache.mkdir(parents=True, exist_ok=True)
@@ -36,7 +36,7 @@ def base_archive(cache: Path) -> Path:
 
 
 def _debootstrap(root: Path) -> None:
-    """Install Debian's minimal base, then name the sources that also bring updates and security fixes."""
+    """Install Debian's minimal base, then write sources with updates and security fixes."""
     sources = apt_sources()
     mirror = next(source.uri for source in sources if source.suite == RELEASE)
     log = root.parent / "debootstrap.out"
@@ -58,7 +58,7 @@ def _pack(root: Path, archive: Path) -> None:
 
 
 def forget(cache: Path) -> None:
-    """Remove what we made in the cache, so that everything is made again from today's packages."""
+    """Delete our files in the cache. The next build uses today's packages."""
     (cache / _ARCHIVE).unlink(missing_ok=True)
     for store in cache.glob("store-*"):
         shutil.rmtree(store)

@@ -1,4 +1,4 @@
-"""What must not be in the image, looked for in its files and its history."""
+"""Check of the files and the history of an image for forbidden content."""
 
 import os
 import stat
@@ -18,7 +18,10 @@ _OURS = ("srv/labcarbon", "srv/labcarbon-static", "opt/labcarbon")
 
 
 def findings(root: Path, config: dict[str, Any], secrets_: Sequence[str]) -> list[str]:
-    """Return everything that is wrong with an image; ``told``: private words of the build machine (indexes, proxies)."""
+    """Return all problems of an image.
+
+    ``secrets_``: private values of the build machine (package indexes, proxies).
+    """
     return [*_tools(root), *_secret_files(root), *_writable(root), *_configuration(config), *_leaked(config, secrets_)]
 
 
@@ -37,7 +40,7 @@ def _secret_files(root: Path) -> Iterator[str]:
 
 
 def _writable(root: Path) -> Iterator[str]:
-    """The server's user may write its data and nothing of the program."""
+    """Yield program files that the server's user can write. It may write only its data."""
     for top in _OURS:
         for folder, _, files in os.walk(root / top):
             for path in [Path(folder), *(Path(folder) / name for name in files)]:

@@ -1,6 +1,6 @@
-"""What this machine's apt, pip and certificate store are told: an image build must be told the same.
+"""Settings of apt, pip and the certificate store on this machine, for an image build.
 
-Nothing of it is written into the project or into a layer: it reaches the build as secrets and read-only mounts.
+The build gets them as secrets and read-only mounts. They are not written into the project or a layer.
 """
 
 import ast
@@ -24,7 +24,7 @@ _CA_BUNDLE = "/etc/ssl/certs/ca-certificates.crt"
 
 
 class Missing(Exception):
-    """Something this machine does not say; the text names the variable that says it."""
+    """A setting is missing on this machine. The message names the variable that sets it."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Source:
 
 
 def ca_bundle() -> Path | None:
-    """Return the file with the certificate authorities this machine trusts, or None."""
+    """Return the file of trusted certificate authorities of this machine, or None."""
     for name in (os.environ.get("SSL_CERT_FILE", ""), _CA_BUNDLE):
         if name and Path(name).is_file():
             return Path(name).resolve()
@@ -48,7 +48,10 @@ def ca_bundle() -> Path | None:
 
 
 def apt_sources() -> list[Source]:
-    """Return the Debian sources of our release. Raises Missing when the machine has none and none is named."""
+    """Return the Debian sources of our release.
+
+    Raises Missing if neither the variable nor apt has one.
+    """
     named = os.environ.get("LABCARBON_DEBIAN_MIRROR", "")
     if named:
         return [Source(named, RELEASE, "main")]
@@ -62,7 +65,10 @@ def apt_sources() -> list[Source]:
 
 
 def parse_targets(text: str) -> list[Source]:
-    """Parse lines of ``SITE RELEASE COMPONENT``; keep main of our release, its updates and security, each once."""
+    """Parse lines of ``SITE RELEASE COMPONENT``.
+
+    Return main of our release, its updates and security, each once.
+    """
     suites = {RELEASE, f"{RELEASE}-updates", f"{RELEASE}-security"}
     sources = (Source(*words) for words in map(str.split, text.splitlines()) if len(words) == 3)
     return list(dict.fromkeys(source for source in sources if source.suite in suites and source.component == "main"))
@@ -78,7 +84,7 @@ def apt_conf() -> str:
 
 
 def pip_settings() -> dict[str, str]:
-    """Return what pip on this machine is told of indexes, folders and proxies (environment before files)."""
+    """Return pip's settings of indexes, folders and proxies (environment before files)."""
     for pip in ([sys.executable, "-m", "pip"], ["pip3"], ["pip"]):
         if shutil.which(pip[0]) and subprocess.run([*pip, "--version"], capture_output=True, check=False).returncode == 0:
             return parse_pip_config(_output([*pip, "config", "list"]))
@@ -100,7 +106,7 @@ def parse_pip_config(text: str) -> dict[str, str]:
 
 
 def pip_conf(settings: dict[str, str]) -> str:
-    """Return a pip.conf with these settings; several values of one key stand on lines of their own."""
+    """Return a pip.conf with these settings, with one line per value of a key."""
     lines = ["[global]"]
     for key, value in sorted(settings.items()):
         words = value.split() if key in {*_PIP_PLACES, "trusted-host"} else [value]
@@ -111,7 +117,7 @@ def pip_conf(settings: dict[str, str]) -> str:
 
 
 def local_folders(settings: dict[str, str]) -> list[Path]:
-    """Return the folders of this machine that pip's settings name and that exist: the build must see them too."""
+    """Return the existing local folders in pip's settings. The build needs them too."""
     folders = []
     for word in " ".join(settings.get(key, "") for key in _PIP_PLACES).split():
         path = Path(unquote(urlsplit(word).path)) if word.startswith("file:") else Path(word)
@@ -121,7 +127,10 @@ def local_folders(settings: dict[str, str]) -> list[Path]:
 
 
 def _roots(folders: list[Path]) -> list[Path]:
-    """An index's pages point to files beside it: mount the parent, unless that is the root of the disk."""
+    """Return the folders to mount: the parent of each folder, because an index links to files beside it.
+
+    A folder at most two levels below / is mounted itself.
+    """
     parents = {folder if len(folder.parts) <= 3 else folder.parent for folder in folders}
     return sorted(path for path in parents if not any(other in path.parents for other in parents))
 

@@ -1,4 +1,4 @@
-"""What every test shares."""
+"""Configuration and fixtures of all tests."""
 
 import gc
 import os
@@ -19,7 +19,7 @@ from apps.accounts.authentication import forget_tokens
 from tests.services import chromium
 from tests.services.data_directories import migrated_database
 
-gc.disable()  # what is imported and collected makes no garbage; see pytest_collection_finish
+gc.disable()  # imports and collection create no garbage; see pytest_collection_finish
 
 hypothesis_settings.register_profile(
     "labcarbon", deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow]
@@ -29,11 +29,11 @@ hypothesis_settings.load_profile("labcarbon")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Make people cheap to create, pages renderable without collected static files, and throttles free of the database."""
+    """Use a fast password hasher, uncollected static files and a throttle cache in memory."""
     from django.conf import settings
 
     if config.getoption("numprocesses", None):
-        gc.enable()  # this process hands tests to others and collects none itself
+        gc.enable()  # the xdist controller collects no tests
     settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
     settings.STORAGES = {
         **settings.STORAGES,
@@ -43,11 +43,11 @@ def pytest_configure(config: pytest.Config) -> None:
     settings.MIDDLEWARE = [name for name in settings.MIDDLEWARE if not name.startswith("whitenoise.")]
 
 
-_RENDER = Template._render  # before Django's test environment has it watched
+_RENDER = Template._render  # before Django's test environment instruments it
 
 _LONGEST_ID = 100
 
-# What takes long begins first, so that nobody waits for it at the end.
+# Slow files start first, so that they do not delay the end.
 LONG = (
     "deploy/test_image",
     "faults/test_kills.py",
@@ -68,7 +68,7 @@ LONG = (
 
 
 def pytest_make_parametrize_id(val: object) -> str | None:
-    """Name a case of a long text by its beginning: names go from worker to worker, and into the environment and reports."""
+    """Return a short id for a long text: workers, environment and reports contain ids."""
     if isinstance(val, str | bytes) and len(val) > _LONGEST_ID:
         return f"{val[:_LONGEST_ID]!a}... of {len(val)}"
     return None
@@ -76,8 +76,11 @@ def pytest_make_parametrize_id(val: object) -> str | None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Order tests by how long their files take; those of one file stay in order. Groups must reach pytest-xdist, or each
-    worker would start browsers, servers and clusters of its own."""
+    """Sort tests by the duration of their files. The order within a file is stable.
+
+    pytest-xdist must get the groups, or each worker would start its own browsers, servers and
+    clusters.
+    """
     if "PYTEST_XDIST_WORKER" in os.environ:
         grouped = [item for item in items if item.get_closest_marker("xdist_group")]
         assert all("@" in item.nodeid for item in grouped), "this pytest keeps xdist_group from pytest-xdist"
@@ -85,7 +88,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Have the garbage collector leave alone what was imported and collected, and come less often: a tenth of the time."""
+    """Exclude existing objects from garbage collection and reduce its frequency.
+
+    This saves a tenth of the time.
+    """
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 20, 20)
@@ -94,19 +100,25 @@ def pytest_collection_finish() -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def _templates_are_not_watched(django_test_environment: None) -> None:
-    """Render as the product does: no test asks for a response's context, and copies of it are a thirtieth of the time."""
+    """Render without Django's instrumentation: no test uses a response's context.
+
+    Copies of contexts take a thirtieth of the time.
+    """
     Template._render = _RENDER
 
 
 @pytest.fixture(scope="session")
 def django_db_modify_db_settings(django_db_modify_db_settings: None, django_db_blocker: Any) -> Iterator[None]:
-    """Have each worker's database copied from one that was migrated once in a run: its own ``migrate`` has nothing to do."""
+    """Copy each worker's database from one that is migrated once per run.
+
+    So the worker's own ``migrate`` has nothing to do.
+    """
     from django.db import connection
 
     with ExitStack() as stack, django_db_blocker.unblock():
         if connection.vendor == "sqlite":
             name = connection.creation._get_test_db_name()
-            memory = stack.enter_context(closing(sqlite3.connect(name, uri=True)))  # lives as long as this connection
+            memory = stack.enter_context(closing(sqlite3.connect(name, uri=True)))  # exists as long as this connection
             with closing(sqlite3.connect(migrated_database())) as made:
                 made.backup(memory)
         elif template := os.environ.get("LABCARBON_TEST_TEMPLATE"):
@@ -116,7 +128,7 @@ def django_db_modify_db_settings(django_db_modify_db_settings: None, django_db_b
 
 @pytest.fixture(scope="session")
 def django_db_setup(django_db_setup: None, django_db_blocker: Any) -> None:
-    """Have what is shipped in every test: loaded once, and again where a test with transactions of its own emptied all."""
+    """Load the shipped data once, and again after a transactional test flushed the database."""
     from django.apps import apps
     from django.db.models.signals import post_migrate
 
@@ -129,23 +141,24 @@ def django_db_setup(django_db_setup: None, django_db_blocker: Any) -> None:
 
 @pytest.fixture(autouse=True)
 def _nothing_remembered() -> None:
-    """Forget tokens and throttles of earlier tests."""
+    """Clear cached tokens and throttles of earlier tests."""
     forget_tokens()
     cache.clear()
 
 
 @pytest.fixture
 def still() -> Iterator[None]:
-    """Have the clock stand, half past the hour that runs: all that asks for the time is told the same."""
+    """Freeze the clock at half past the current hour."""
     with time_machine.travel(datetime.now(UTC).replace(minute=30, second=0, microsecond=0), tick=False):
         yield
 
 
 @pytest.fixture(scope="session")
 def chromium_browser() -> Iterator[Any]:
-    """Debian's Chromium, one for a worker: Playwright can be started once in a process.
+    """Debian's Chromium, one per worker: Playwright can be started once in a process.
 
-    Its event loop stays in this thread, and is not what Django guards its database from: later tests of the worker may ask.
+    Its event loop stays in this thread. Later tests of the worker use the database, so Django's
+    guard against async use is off.
     """
     from playwright.sync_api import sync_playwright
 

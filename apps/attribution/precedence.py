@@ -1,9 +1,17 @@
 """Attribution by hour from rules and claims. Pure.
 
-Precedence: the project named by the run, a claim, a rule by account or namespace, a rule by user or path on a node, a rule
-by user alone, else unattributed. Project and person are determined separately: a rule with only a person leaves the
-project to the next rule. Among rules of one rank, the one with more criteria wins, a node before a site. Then the rule
-with the later start wins, then the rule that was created later.
+Precedence:
+
+1. the project that the run requests,
+2. a claim,
+3. a rule by account or namespace,
+4. a rule by user or path on a node,
+5. a rule by user only,
+6. else unattributed.
+
+Project and person are determined separately: if a rule sets only a person, the next rule sets the
+project. Among rules of one rank the rule with more criteria wins; a node ranks before a site. Then
+the rule with the later start wins, then the rule that was created later.
 """
 
 from collections.abc import Iterable, Iterator, Sequence

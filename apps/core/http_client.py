@@ -1,8 +1,8 @@
 """Requests to URLs that users entered: only permitted addresses, no redirects, bounded time and
 size.
 
-The host is resolved once, and the checked address is the one connected to, so that DNS rebinding
-has no effect. Proxies of the environment are ignored.
+The host is resolved once. The connection uses the checked address, so DNS rebinding has no effect.
+Proxies of the environment are ignored.
 """
 
 import http.client

@@ -1,8 +1,9 @@
-"""Which migrations a database has recorded, compared with the steps that each app's ``0001_v1`` replaces.
+"""Comparison of the recorded migrations with the steps that each app's ``0001_v1`` replaces.
 
-Django applies a migration with ``replaces`` where none of the replaced ones is recorded, and treats it as applied where all
-are. Between the two it leaves it out of its plan without a word: the files of the replaced ones no longer exist, so it has
-nothing to apply. Such a database is refused before anything is changed.
+Django applies a migration with ``replaces`` if no replaced migration is recorded, and treats it as
+applied if all are recorded. If only some are recorded, Django silently omits it from the plan,
+because the files of the replaced migrations no longer exist. Such a database is refused before any
+change.
 """
 
 import re
@@ -16,7 +17,7 @@ from django.db.migrations.recorder import MigrationRecorder
 FIRST = "0001_v1"
 LAST_COMMIT_WITH_STEPS = "2350ec53194c03b2309224f949a1aa7c2db37d91"
 
-_SQUASHED = re.compile(r"0001_squashed_\d+")  # recorded beside the steps that it stood for
+_SQUASHED = re.compile(r"0001_squashed_\d+")  # recorded together with the steps that it replaced
 _LEFT_OVER = f"""Files of migrations that {FIRST} replaces are still in the folders of these apps: %s.
 This happens where a new version is copied over an old one. Delete the old folder and copy again. Nothing was changed."""
 _REFUSAL = f"""This database is not at the last migration before {FIRST}. This version cannot upgrade it.
@@ -40,7 +41,7 @@ class AppHistory:
 
     @property
     def missing(self) -> list[str]:
-        """The steps that are not recorded. Empty if ``0001_v1`` is: it includes them."""
+        """Return the unrecorded steps. Empty if ``0001_v1`` is recorded, as it includes them."""
         if self.is_v1:
             return []
         return [name for name in self.replaced if name not in self.recorded and not _SQUASHED.match(name)]
@@ -55,7 +56,7 @@ class AppHistory:
 
 
 def read_histories(connection: BaseDatabaseWrapper, loader: MigrationLoader | None = None) -> list[AppHistory]:
-    """Return the history of each app that has a ``0001_v1``. ``loader``: one that has read the files already."""
+    """Return the history of each app with a ``0001_v1``. ``loader``: a loader with read files."""
     applied = MigrationRecorder(connection).applied_migrations()
     if loader is None:
         loader = MigrationLoader(None, load=False)
@@ -74,8 +75,8 @@ def read_histories(connection: BaseDatabaseWrapper, loader: MigrationLoader | No
 def explain_refusal(histories: Sequence[AppHistory]) -> str:
     """Return why a database with these histories cannot be migrated and what to do; '' if it can.
 
-    It can if all apps are complete, or all are empty. Empty apps beside complete ones are accepted if one of these has its
-    ``0001_v1`` recorded: then a first migration was interrupted, and continues.
+    It can if all apps are complete, or all are empty. Empty and complete apps together are accepted
+    if a complete app has its ``0001_v1`` recorded: an interrupted first migration continues.
     """
     if left_over := [history.label for history in histories if history.is_left_over]:
         return _LEFT_OVER % ", ".join(left_over)
@@ -94,7 +95,7 @@ def _name_missing(history: AppHistory) -> str:
 
 
 def record_replaced(connection: BaseDatabaseWrapper, histories: Iterable[AppHistory]) -> None:
-    """Record the replaced names of complete apps where some are absent, as Django does after ``0001_v1`` itself."""
+    """Record absent replaced names of complete apps, as Django does after ``0001_v1``."""
     recorder = MigrationRecorder(connection)
     for history in histories:
         if not history.missing:
@@ -104,5 +105,8 @@ def record_replaced(connection: BaseDatabaseWrapper, histories: Iterable[AppHist
 
 
 def record_first(connection: BaseDatabaseWrapper, label: str) -> None:
-    """Record the ``0001_v1`` of an app. Django does so at the end of a command, which may be interrupted before."""
+    """Record the ``0001_v1`` of an app.
+
+    Django records it at the end of a command, which can be interrupted before.
+    """
     MigrationRecorder(connection).record_applied(label, FIRST)

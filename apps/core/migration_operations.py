@@ -1,4 +1,4 @@
-"""Operations of migrations that Django does not have."""
+"""Additional migration operations."""
 
 from collections.abc import Sequence
 
@@ -27,8 +27,10 @@ class PostgresSQL(RunSQL):
 
 
 class CreateModels(Operation):
-    """Several CreateModel in one. Django renders all related models again for each CreateModel; this operation renders
-    them once."""
+    """Several CreateModel in one operation.
+
+    Django renders all related models again for each CreateModel. This operation renders them once.
+    """
 
     def __init__(self, models: Sequence[CreateModel]) -> None:
         self.models = models

@@ -6,8 +6,9 @@ from django.db import models
 
 
 class Job(models.Model):
-    """A job that must run at least once. ``requested`` counts requests, so that none is lost in a
-    race.
+    """A job that must run at least once.
+
+    ``requested`` counts requests, so that a race loses none.
     """
 
     kind = models.CharField(max_length=64)

@@ -1,8 +1,11 @@
 """Units as integers: millijoules, micrograms, parts per million, microseconds, whole UTC hours. Pure.
 
-Energy is integer millijoules (mJ), emissions integer micrograms CO2e (µg), emission factors integer µg per kWh, PUE
-integer parts per million (1.0 = 1 000 000), time integer microseconds since 1970 UTC, an hour the number of whole hours
-since 1970 UTC.
+- Energy: millijoules (mJ).
+- Emissions: micrograms CO2e (µg).
+- Emission factors: µg per kWh.
+- PUE: parts per million (1.0 = 1 000 000).
+- Time: microseconds since 1970 UTC.
+- Hour: number of whole hours since 1970 UTC.
 """
 
 from fractions import Fraction

@@ -1,4 +1,7 @@
-"""The period of a page: whole UTC hours, selected as days in the lab's zone. Pure: the current time is an argument."""
+"""The period of a page: whole UTC hours, selected as days in the lab's zone.
+
+Pure: the current time is an argument.
+"""
 
 import itertools
 from collections.abc import Mapping
@@ -19,7 +22,7 @@ YOUNG_US = 72 * US_PER_HOUR
 
 
 def default_preset(lab_created_us: int, now: int) -> str:
-    """Return the default preset. A lab in its first three days gets hourly bars instead of a single daily bar."""
+    """Return the default preset. A lab in its first three days gets hourly bars."""
     return "24h" if now - lab_created_us < YOUNG_US else DEFAULT
 
 
@@ -35,7 +38,10 @@ class Bucket:
 
 @dataclass(frozen=True)
 class Period:
-    """``[from_hour, to_hour)`` in whole UTC hours, shown in the lab's ``zone``. ``preset`` is '' for a fixed period."""
+    """``[from_hour, to_hour)`` in whole UTC hours, displayed in the lab's ``zone``.
+
+    ``preset`` is '' for a fixed period.
+    """
 
     from_hour: int
     to_hour: int
@@ -75,7 +81,7 @@ class Period:
 
     @property
     def before(self) -> "Period":
-        """Return the period of the same length that ends where this begins."""
+        """Return the previous period of the same length."""
         return Period(self.from_hour - self.hours, self.from_hour, self.zone)
 
     @property
@@ -85,11 +91,14 @@ class Period:
 
     @property
     def time_group(self) -> str:
-        """Return the time group that no bar divides: hour, or stretch (a day or an hour)."""
+        """Return the time group that fits into every bar: hour, or ``stretch`` (a day or an hour)."""
         return "hour" if self.grain == "hour" else "stretch"
 
     def buckets(self) -> list[Bucket]:
-        """Cut the period into hours, days of the lab's zone or weeks from Monday; first and last may be short."""
+        """Return the bars: hours, days in the lab's zone or weeks from Monday.
+
+        The first and the last bar may be shorter.
+        """
         edges = [self.from_hour]
         while edges[-1] < self.to_hour:
             edges.append(min(self.to_hour, max(edges[-1] + 1, _next_edge(edges[-1], self.grain, self.zone))))
@@ -138,7 +147,7 @@ def preset_period(name: str, *, zone: ZoneInfo, now: int) -> Period:
 
 
 def _edge(text: str, field: str, zone: ZoneInfo) -> int:
-    """Return the hour of a text: a day (its start in the lab's zone), or a time with zone (default UTC)."""
+    """Return the UTC hour of a day (its start in the lab's zone) or of a time (default zone UTC)."""
     hint = "Enter a day as 2026-11-01, or a time in UTC as 2026-11-01T00:00Z."
     try:
         if len(text) == 10:
@@ -160,7 +169,10 @@ def hour_of_text(text: str, field: str) -> int:
 
 
 def parse_period(params: Mapping[str, str], *, zone: ZoneInfo, now: int, default: str = DEFAULT) -> Period:
-    """Return the period of ``from`` and ``to`` (half open) or ``period`` (a preset), else the preset ``default``."""
+    """Return the period of ``from`` and ``to`` (half open) or ``period`` (a preset).
+
+    Without these parameters, return the preset ``default``.
+    """
     start, end, preset = params.get("from", ""), params.get("to", ""), params.get("period", "")
     if not start and not end:
         if preset and preset not in PRESETS:

@@ -21,11 +21,11 @@ def resettle_job(key: str) -> None:
 
 @job("energy.attribute_ledger")
 def attribute_job(key: str) -> None:
-    """Derive who is charged for whatever in the ledger of lab ``key`` has no attribution yet."""
+    """Derive the missing attributions in the ledger of lab ``key``."""
     attribute_ledger(lab=Lab.objects.get(pk=int(key)))
 
 
 @job("energy.spread_idle")
 def spread_job(key: str) -> None:
-    """Derive which parts of idle energy the projects of lab ``key`` bear."""
+    """Derive the shares of idle energy of the projects of lab ``key``."""
     spread_idle(lab=Lab.objects.get(pk=int(key)))

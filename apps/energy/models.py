@@ -1,4 +1,4 @@
-"""The hourly ledger: who used how much of which device in which UTC hour."""
+"""The hourly ledger: energy of each consumer on each device per UTC hour."""
 
 from django.db import models
 from django.db.models import F, Q

@@ -1,8 +1,9 @@
 """Collectors take precedence over trackers, minute by minute. Pure.
 
-The window of a tracker is not changed. The ledger leaves out the part that a collector measured too. The rule applies to
-one node, one component (GPU, CPU, memory) and whole UTC minutes: a minute in which a collector measured the component
-belongs to the collector. It depends only on windows, so their order of arrival does not matter.
+The window of a tracker is unchanged. The ledger excludes the part that a collector also measured.
+The rule applies per node, component (GPU, CPU, memory) and whole UTC minute. If a collector
+measured the component in a minute, only the collector counts. The rule depends only on windows, so
+their order of arrival has no effect.
 """
 
 from collections import defaultdict

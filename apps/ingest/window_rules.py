@@ -28,8 +28,11 @@ SHIPPED_FLAGS = FLAG_BRIDGED | FLAG_RECOVERED | FLAG_MERGED
 
 @dataclass(slots=True)
 class WindowIn:
-    """An uploaded window. ``shares``: (consumer key, mJ). ``split``: the energy is that of a whole machine, and its one
-    consumer can have used a part of it. ``imputed``: its time differs from that of its source."""
+    """An uploaded window.
+
+    ``shares``: (consumer key, mJ). ``imputed``: its time differs from the time of its source.
+    ``split``: the energy of a complete node, of which its one consumer may have used only a part.
+    """
 
     device: str
     epoch: str

@@ -1,4 +1,4 @@
-"""Reading a fingerprint as it comes over the wire (docs/fingerprint.md): one flat check, a sentence per wrong key. Pure."""
+"""Parsing of fingerprint payloads (docs/fingerprint.md). Each invalid key gets one message. Pure."""
 
 import math
 import re
@@ -23,7 +23,7 @@ Line = Annotated[str, msgspec.Meta(max_length=255)]
 Size = Annotated[int, msgspec.Meta(ge=0, le=INT64_MAX)]
 Facts = Annotated[dict[Annotated[str, msgspec.Meta(max_length=64)], Line], msgspec.Meta(max_length=100)]
 
-# What a pattern asks for, in words.
+# Description of each pattern for error messages.
 _PATTERN_TEXTS = {
     "^([0-9a-f]{64})?$": "64 hex digits in small letters",
     "^[0-9a-f]{32}$": "32 hex digits in small letters",
@@ -34,7 +34,7 @@ _PATTERN_TEXTS = {
 
 
 class CodeIn(msgspec.Struct, forbid_unknown_fields=True):
-    """Part C. ``state`` weak: even ``hash`` does not see every change, so it counts as ``weak``."""
+    """Part C. With ``state`` weak, ``hash`` misses some changes, so it counts as ``weak``."""
 
     state: State = ""
     hash: Hex64 = ""
@@ -72,7 +72,10 @@ class StartIn(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class FingerprintIn(msgspec.Struct, forbid_unknown_fields=True):
-    """A fingerprint payload. ``None`` and ``""`` are unknown; an empty ``seeds`` means that no seed was set."""
+    """A fingerprint payload.
+
+    ``None`` and ``""`` are unknown. An empty ``seeds`` means that no seed was set.
+    """
 
     version: str
     entry: Hex64 = ""
@@ -91,7 +94,10 @@ class FingerprintIn(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def parse_fingerprint(value: Any, *, field: str = "fingerprint") -> FingerprintIn:
-    """Return the ``fingerprint`` of a request. Raises InvalidInput that names the key, the problem and the expected form."""
+    """Return the ``fingerprint`` of a request.
+
+    Raises InvalidInput with the key, the problem and the expected form.
+    """
     try:
         payload = msgspec.convert(value, FingerprintIn)
     except msgspec.ValidationError as error:
@@ -140,7 +146,9 @@ def unstorable_part(value: Any, depth: int = 0) -> str:
         return f"Values are nested more than {MAX_DEPTH} deep."
     if isinstance(value, dict | list):
         parts: list[Any] = [*value, *value.values()] if isinstance(value, dict) else value
-        if is_unstorable("".join(part for part in parts if isinstance(part, str))):  # at once: lines of code are many
+        if is_unstorable(
+            "".join(part for part in parts if isinstance(part, str))
+        ):  # one check for all: there are many lines of code
             return "NUL and half characters cannot be stored."
         rest = (part for part in parts if not isinstance(part, str))
         return next((problem for part in rest if (problem := unstorable_part(part, depth + 1))), "")

@@ -31,11 +31,13 @@ def is_lower_better(name: str) -> bool:
 
 
 MAX_CURVE_POINTS = 2000
-_POINTS_PER_BUCKET = 5  # of a stretch: its first and last point, its least and greatest value, its first that is no number
+_POINTS_PER_BUCKET = 5  # per interval: first and last point, minimum, maximum, first non-finite value
 
 
 def downsample(points: Sequence[Point], max_points: int = MAX_CURVE_POINTS) -> list[Point]:
-    """Return at most ``most`` points in the given order, with minimum, maximum and first non-finite point of every interval.
+    """Return at most ``max_points`` points in the given order.
+
+    Each interval keeps its first, last, minimum, maximum and first non-finite point.
     A short list is returned unchanged.
     """
     if len(points) <= max_points:

@@ -10,8 +10,9 @@ from apps.runs.choices import AttributionSource, Failure, Intent, RunState, Sche
 class Run(models.Model):
     """A run, identified by the UUID of its client, or created from the job of its scheduler.
 
-    ``project``: requested by the run. ``charged_project``, ``charged_person`` and ``attributed_by`` are derived from it, and
-    from claims and rules at its start (apps/attribution); null: unattributed.
+    ``project`` is the project that the run requested. ``charged_project``, ``charged_person`` and
+    ``attributed_by`` are derived from it, and from claims and rules at the start of the run
+    (apps/attribution). Null is unattributed.
     """
 
     lab = models.ForeignKey(Lab, on_delete=models.CASCADE, related_name="runs")
@@ -49,12 +50,10 @@ class Run(models.Model):
     intent = models.CharField(max_length=16, choices=Intent, default=Intent.TRAIN)
     sweep = models.CharField(max_length=100, blank=True, default="")
     parent = models.ForeignKey("self", on_delete=models.SET_NULL, null=True, blank=True, related_name="children")
-    # The parent that was named before it was told of; it becomes the parent when it comes.
+    # A reported parent that is not registered yet. Its registration sets ``parent``.
     requested_parent = models.UUIDField(null=True, blank=True, db_column="parent_asked")
     tags = models.JSONField(default=dict, blank=True)
-    last_report_us = models.BigIntegerField(
-        null=True, blank=True, db_column="seen_us"
-    )  # the last word of it, by the server's clock
+    last_report_us = models.BigIntegerField(null=True, blank=True, db_column="seen_us")  # by the server's clock
     failure = models.CharField(max_length=16, choices=Failure, blank=True, default="")
     failure_point = models.CharField(max_length=64, blank=True, default="")
     failure_text = models.TextField(blank=True, default="")
@@ -84,7 +83,7 @@ class Run(models.Model):
         return self.name
 
     def active_until_us(self, now: int) -> int:
-        """Return the end of a run; for a lost run, its last report; for a running one, ``now``. µs UTC."""
+        """Return the end of a run in µs UTC: last report of a lost run, ``now`` for a running one."""
         if self.ended_us is not None:
             return self.ended_us
         return max(self.last_report_us or self.started_us, self.started_us) if self.state == RunState.LOST else now
@@ -108,9 +107,10 @@ class ExternalId(models.Model):
 class Fingerprint(models.Model):
     """The parts of a run's fingerprint (docs/fingerprint.md); '' and null are unknown.
 
-    ``params`` and ``seeds`` hold name → hash (no seeds, ``{}``, is known: unset); ``told``: plain values that may be stored.
-    ``recipe`` is the sum of the parameters that the project compares. ``*_weak`` is '' where only the verified hash is
-    known.
+    ``params`` and ``seeds`` map names to hashes. Empty ``seeds`` (``{}``) means that no seed was set.
+    ``told`` has the plain values that may be stored.
+    ``recipe`` is the sum of the parameters that the project compares.
+    ``*_weak`` is '' if only the verified hash is known.
     """
 
     run = models.OneToOneField(Run, on_delete=models.CASCADE, primary_key=True, related_name="fingerprint")
@@ -141,9 +141,9 @@ class Fingerprint(models.Model):
 
 
 class TierKey(models.Model):
-    """A key of a run: the first 63 bits of SHA-256 over the tier's parts. Runs with equal keys are compared in full.
+    """A key of a run: the first 63 bits of SHA-256 over the tier's parts.
 
-    Runs are found by the primary key, in the order of its parts.
+    Runs with equal keys are compared in full. Lookups use the primary key.
     """
 
     pk = models.CompositePrimaryKey("lab", "tier", "key", "run")
@@ -157,7 +157,7 @@ class TierKey(models.Model):
 
 
 class CodeState(models.Model):
-    """The hashed lines of one normalised code state; similarity can be computed without the code."""
+    """The hashed lines of one normalised code state. They give its similarity without the code."""
 
     lab = models.ForeignKey(Lab, on_delete=models.CASCADE, related_name="+", db_index=False)
     normal = models.CharField(max_length=64)
@@ -187,7 +187,10 @@ class MinHashBand(models.Model):
 
 
 class Metric(models.Model):
-    """One metric of a run with its latest value. The curve is in MetricPoint; ``count`` is its number of points."""
+    """One metric of a run with its latest value.
+
+    The curve is in MetricPoint. ``count`` is its number of points.
+    """
 
     run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="metrics")
     name = models.CharField(max_length=200)
@@ -205,7 +208,10 @@ class Metric(models.Model):
 
 
 class MetricPoint(models.Model):
-    """One value of a metric at a step. ``value`` is null for a value that is not finite; ``special_value`` names it."""
+    """One value of a metric at a step.
+
+    ``value`` is null for a value that is not finite. ``special_value`` names it.
+    """
 
     metric = models.ForeignKey(Metric, on_delete=models.CASCADE, related_name="points", db_index=False)
     step = models.BigIntegerField()

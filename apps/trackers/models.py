@@ -1,4 +1,4 @@
-"""Models of the trackers. Each tracker has its own module; Django needs all of them imported here."""
+"""Models of the trackers, imported for Django. Each tracker has its own module."""
 
 from apps.trackers.registry import import_parts
 

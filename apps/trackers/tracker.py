@@ -57,7 +57,7 @@ class RunPanel:
 
 @dataclass(frozen=True)
 class Problem:
-    """A problem of a tracker that needs a person. The overview shows it."""
+    """A problem of a tracker that requires an action. The overview shows it."""
 
     title: str
     text: str
@@ -68,7 +68,8 @@ class Problem:
 class Verdicts:
     """Output of duplicate verdicts to a tracker.
 
-    ``accepts``: whether the tracker has this run and takes verdicts. ``queue``: queue a text for the run; '' removes it.
+    ``accepts``: returns whether the tracker has this run and accepts verdicts.
+    ``queue``: queues a text for the run; '' removes it.
     """
 
     accepts: Callable[[Run], bool]
@@ -79,9 +80,10 @@ class Verdicts:
 class Tracker:
     """An experiment tracker.
 
-    ``name``: name of its folder, and the tool of its external run ids. ``setup_text``: sentence before the link to
-    ``setup_page``. ``run_panel``: None if it reported
-    nothing about the run. Functions run a fixed number of queries.
+    ``name``: name of its folder, and the tool of its external run ids.
+    ``setup_text``: sentence before the link to ``setup_page``.
+    ``run_panel``: returns None if the tracker has no report of the run.
+    Functions run a fixed number of queries.
     """
 
     name: str

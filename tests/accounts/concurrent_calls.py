@@ -1,4 +1,4 @@
-"""Twenty people take up one invitation at once. Run as a program it does so on an installation of its own."""
+"""Twenty people accept one invitation concurrently. As a program: on its own installation."""
 
 import threading
 from collections import Counter
@@ -7,7 +7,7 @@ import django
 
 
 def race(lab: object) -> list[str]:
-    """Return what each of twenty threads heard: ``joined`` or the code of an error."""
+    """Return the result of each of twenty threads: ``joined`` or an error code."""
     from django.db import connection
 
     from apps.accounts.choices import Role
@@ -27,7 +27,7 @@ def race(lab: object) -> list[str]:
             heard.append("joined")
         except LabCarbonError as error:
             heard.append(error.code)
-        except Exception as error:  # noqa: BLE001  # a thread's failure is the test's
+        except Exception as error:  # noqa: BLE001  # any failure of a thread fails the test
             heard.append(repr(error))
         finally:
             connection.close()
@@ -41,7 +41,7 @@ def race(lab: object) -> list[str]:
 
 
 def main() -> None:
-    """Race, and print what was heard."""
+    """Run the race and print the results."""
     django.setup()
     from apps.accounts.audit import verify
     from tests.builders import small_lab

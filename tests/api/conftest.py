@@ -1,4 +1,4 @@
-"""Two labs, and one caller of each kind."""
+"""Two labs, with one API client of each kind."""
 
 import uuid
 from collections.abc import Callable
@@ -22,7 +22,7 @@ MEND = {"not_authenticated", "bad_token"}
 
 @dataclass
 class Caller:
-    """Speaks to the API with one token (or none)."""
+    """Sends API requests with one token (or none)."""
 
     token: str | None
     client: Client = field(default_factory=Client)
@@ -36,7 +36,10 @@ class Caller:
 
 
 class Labs:
-    """Our lab with a caller of each kind, and another lab's member and node; each made when a test first names it."""
+    """Our lab with a caller of each kind, and a member and a node of another lab.
+
+    Each is created on first access.
+    """
 
     @cached_property
     def nobody(self) -> Caller:
@@ -93,13 +96,16 @@ def add_person(small: SmallLab, role: str) -> User:
 @pytest.fixture
 def labs(db: None) -> Labs:
     made = Labs()
-    made.ours  # noqa: B018 - it is there before anything is counted
+    made.ours  # noqa: B018 - creates the lab before a test counts queries
     return made
 
 
 @pytest.fixture
 def refused() -> Callable[..., dict[str, Any]]:
-    """Assert the one error shape, a plain message and a mend; return the error."""
+    """Return a function that asserts the error format, the message and the hint.
+
+    It returns the error.
+    """
 
     def check(response: HttpResponse, status: int, code: str | None = None) -> dict[str, Any]:
         assert response.status_code == status, response.content

@@ -16,7 +16,7 @@ def _with_run() -> SmallLab:
 
 @pytest.fixture
 def lab(db: None, request: pytest.FixtureRequest) -> SmallLab:
-    """A small lab; where a test asks for ``run``, with that."""
+    """Return a small lab. It has a finished run if the test uses the fixture ``run``."""
     return copy_or_create("finished run", _with_run) if "run" in request.fixturenames else small_lab()
 
 

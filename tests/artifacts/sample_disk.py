@@ -1,5 +1,7 @@
-"""A disk as an engineer leaves it: checkpoints of runs, models that nobody knows a run of, data, notes, links. And all of it
-as it can be compared: which file lies where."""
+"""A typical disk: checkpoints of runs, models of unknown origin, data, notes, links.
+
+Also a listing of a disk for comparisons.
+"""
 
 import hashlib
 import json
@@ -19,14 +21,17 @@ RUNS = {
     "lr-1": ("finished", "lr"), "lr-2": ("finished", "lr"), "today": ("running", ""),
 }  # fmt: skip
 _HOLE = 3_000_000
-_NUMBERS = count(1)  # each content is another
+_NUMBERS = count(1)  # makes each content unique
 _DAY_S = 86_400
 
 
 @dataclass(frozen=True)
 class Item:
-    """An artifact, by its path below the disk. ``run``: what it has to do with one (name and role); ``facts``: what that
-    run told of it; ``kept``: why a plan lists it once its time has come, '' where none ever does."""
+    """An artifact with its path below the disk.
+
+    ``run``: name and role of its run. ``facts``: facts reported by that run.
+    ``retention_class``: class by which a plan lists it when it is due; '' if a plan never lists it.
+    """
 
     path: str
     run: tuple[str, str] | None = None
@@ -35,14 +40,14 @@ class Item:
 
 
 def engineers_disk(root: Path) -> list[Item]:
-    """Write the disk; return the artifacts on it. Where a sweep was won, that is by the second checkpoint of lr-1."""
+    """Write the disk; return its artifacts. The sweep's best is the second of lr-1."""
     items = [*_checkpoints(), *_others()]
     for item in items:
         _WRITERS[Path(item.path).suffix](_place(root, item.path))
     for name in ("notes.md", "runs/unet/train.py", "runs/unet/log.txt", ".profile"):
         _place(root, name).write_text(f"{name}\n")
     (root / "runs/unet/latest.ckpt").symlink_to("epoch=10.ckpt")
-    (root / "runs/segment/first.safetensors").symlink_to("model-100.safetensors")  # which goes
+    (root / "runs/segment/first.safetensors").symlink_to("model-100.safetensors")  # a plan lists the target
     (root / "empty").mkdir()
     _age(root)
     return items
@@ -85,7 +90,7 @@ def _place(root: Path, name: str) -> Path:
 
 
 def _sparse(path: Path) -> None:
-    """One tensor: a number, then a hole."""
+    """Write one tensor: a number, then a hole."""
     described = {"w": {"dtype": "U8", "shape": [_HOLE], "data_offsets": [0, _HOLE]}}
     head = json.dumps(described).encode()
     path.write_bytes(struct.pack("<Q", len(head)) + head + bytes([next(_NUMBERS) % 256]))
@@ -108,7 +113,7 @@ _WRITERS: dict[str, Callable[[Path], object]] = {
 
 
 def _age(root: Path) -> None:
-    """Each file was written on a day of its own, three months ago, and some may be read only."""
+    """Set modification times about three months ago, all different. Make some files read-only."""
     for number, path in enumerate(path for path in sorted(root.rglob("*")) if path.is_file() and not path.is_symlink()):
         path.chmod((0o644, 0o640, 0o440)[number % 3])
         at_ns = path.stat().st_mtime_ns - (90 * _DAY_S * 10**9 + number * 1_000_000_007)
@@ -116,8 +121,11 @@ def _age(root: Path) -> None:
 
 
 def listing(root: Path) -> dict[str, tuple[Any, ...]]:
-    """Every name below a folder with what lies there: which file it is, how large, when written, who may, what it holds; of
-    a link where it leads. When a folder was written is left out: something may have come or gone there."""
+    """Return the entries below a folder: inode, mode, links; time, size and digest of files.
+
+    A symbolic link has its time and target. A folder has only inode and mode, because a changed
+    entry changes its time.
+    """
     found: dict[str, tuple[Any, ...]] = {}
     for folder, folders, files in os.walk(root):
         for path in (Path(folder, name) for name in (*folders, *files)):
@@ -128,6 +136,6 @@ def listing(root: Path) -> dict[str, tuple[Any, ...]]:
             elif path.is_file():
                 which = (*which, about.st_mtime_ns, about.st_size, hashlib.sha256(path.read_bytes()).hexdigest())
             else:
-                which = which[:2]  # it may have got another folder
+                which = which[:2]  # a new subfolder changes the link count
             found[str(path.relative_to(root))] = which
     return found

@@ -1,4 +1,4 @@
-"""Building artifacts and runs, as clients tell of them."""
+"""Builders of artifacts and runs, with the payloads of clients."""
 
 import hashlib
 from collections.abc import Mapping
@@ -29,7 +29,7 @@ def digest(text: str) -> str:
 
 
 def row(content: str, **more: Any) -> dict[str, Any]:
-    """Return an artifact as a client tells it, by default called as its content."""
+    """Return the payload of one artifact. The content is the default name."""
     return {"digest": digest(content), "name": content, "bytes": len(content), **more}
 
 
@@ -38,12 +38,12 @@ def parsed(*rows: dict[str, Any]) -> list[ArtifactRow | str]:
 
 
 def register_rows(lab: SmallLab, *rows: dict[str, Any], now: int | None = None, by: User | None = None) -> list[RowResult]:
-    """Tell of artifacts on the lab's node."""
+    """Register artifacts on the lab's node."""
     return register(lab=lab.lab, rows=parsed(*rows), node_uuid=lab.node.uuid, by=by, bound_node=None, now=now or now_us())
 
 
 def register_artifact(lab: SmallLab, name: str, **more: Any) -> Artifact:
-    """Tell of one artifact and return it."""
+    """Register one artifact and return it."""
     answers = register_rows(lab, row(name, **more))
     assert answers[0][0] != "refused", answers
     return Artifact.objects.get(lab=lab.lab, digest=digest(name))
@@ -62,8 +62,10 @@ def edge(run: Run | UUID | str, role: str = "produced") -> dict[str, str]:
 def trained_model(
     lab: SmallLab, name: str, *, data: str = "", metrics: Mapping[str, float] | None = None, **more: Any
 ) -> Artifact:
-    """Return a model that is there, made by a run of its own: of ``data`` (and an architecture ``resnet18``), with last
-    values of ``metrics``. ``more``: facts of the artifact."""
+    """Return a stored model with its own run.
+
+    The run read ``data`` and has the last values ``metrics``. ``more``: facts of the artifact.
+    """
     run = create_run(lab)
     if data:
         put_fingerprint(run=run, payload=data_fingerprint(data))
@@ -74,13 +76,13 @@ def trained_model(
 
 
 def data_fingerprint(name: str, **more: Any) -> Any:
-    """Return the fingerprint of a run on data of this name and content."""
+    """Return the fingerprint of a run on data with this name and content."""
     items = [{"role": "data", "name": name, "files": 1, "bytes": 1, "state": "verified"}]
     return fingerprint(data={"verified": hex64(name), "items": items}, **more)
 
 
 def run_jobs() -> None:
-    """Do all that waits for a worker, whenever it is due."""
+    """Run all queued jobs, due or not."""
     Job.objects.update(due_us=0)
     run_until_idle(worker="test")
 

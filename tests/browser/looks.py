@@ -1,4 +1,4 @@
-"""One long look at a page as it is drawn: what it says, what it asks others for, and who could not use it."""
+"""Inspection of a rendered page: console messages, external requests, accessibility."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -9,19 +9,19 @@ from tests.browser.visit import Visit
 
 NARROW = {"viewport": {"width": 320, "height": 700}, "has_touch": True}
 _WIDE = {"width": 1280, "height": 720}
-# A group of radio buttons is one stop of the tab key, at the chosen one; arrows go on from there.
+# A group of radio buttons is one tab stop: the checked one. Arrow keys move within the group.
 REACHABLE = (
     "a[href]:visible, button:visible:enabled, select:visible:enabled, summary:visible, "
     "input:not([type=radio]):visible:enabled, input[type=radio]:checked:visible:enabled"
 )
 STOPS = 60
-# Notes each element that gets the focus: its number, whether it can be seen there, and its beginning.
+# Records each focused element: '' if the focus is visible, else the start of its HTML.
 _WATCH = """() => { window.reached = new Map(); document.activeElement.blur();
   document.addEventListener('focusin', ({target: e}) => { const s = getComputedStyle(e);
     const seen = s.outlineStyle !== 'none' || s.boxShadow !== 'none';
     window.reached.set(e, seen ? '' : e.outerHTML.slice(0, 120)); }); }"""
 _REACHED = "() => [window.reached.size, [...window.reached.values()].filter(unseen => unseen)]"
-# A number with a unit of energy, power or carbon, in text that is neither a figure nor said to be something else.
+# Finds numbers with a unit of energy, power or carbon outside figures and other marked elements.
 _LOOSE = """() => {
   const unit = /[0-9][0-9.,\\u2009\\u202f\\u00a0 ]*([mkMG]?Wh|[mkMG]?J|[mµk]?g|t)(?: CO₂e)?(?![A-Za-z0-9_\\/-])/;
   const allowed = '[data-figure],[data-explain-value],[data-coverage],[data-factor],[data-window],[data-entry],'
@@ -45,8 +45,11 @@ _LOOSE = """() => {
 
 @dataclass
 class Look:
-    """What was seen of one page. ``width`` is what a narrow screen shows without scrolling; ``barriers`` has serious ones
-    by screen and colours; ``unseen`` is focus that cannot be seen."""
+    """The results for one page.
+
+    ``width``: width of the content on a narrow screen. ``barriers``: serious accessibility
+    problems by screen and colours. ``unseen``: elements without a visible focus.
+    """
 
     address: str
     complaints: list[str]
@@ -65,8 +68,10 @@ class Look:
 
 
 def look_at(visitor: Visit, address: str) -> Look:
-    """Open a page on a narrow screen in the dark, then widen it: by all rules on both, in the light for what differs there,
-    colours."""
+    """Inspect a page on a narrow and on a wide screen in dark colours, by all rules.
+
+    In light colours only the contrast is checked: nothing else differs.
+    """
     visitor.complaints.clear()
     visitor.elsewhere.clear()
     visitor.evals = 0
@@ -86,7 +91,7 @@ def look_at(visitor: Visit, address: str) -> Look:
         ),
         width=page.evaluate("document.documentElement.scrollWidth"),
     )
-    page.emulate_media(color_scheme="dark", reduced_motion="reduce")  # no colour in passing
+    page.emulate_media(color_scheme="dark", reduced_motion="reduce")  # no transition colours
     look.barriers["narrow, dark"] = serious(page)
     page.set_viewport_size(_WIDE)
     look.loose = page.evaluate(_LOOSE)
@@ -99,10 +104,10 @@ def look_at(visitor: Visit, address: str) -> Look:
 
 
 def serious(page: Any, rules: list[str] | None = None) -> list[str]:
-    """Return what axe finds that keeps people out, by all its rules or by ``rules`` only."""
+    """Return the serious and critical violations of axe, by all rules or only by ``rules``."""
     if not page.evaluate("() => 'axe' in window"):
         page.evaluate(AXE_SCRIPT)
-    # Of what is well, no list; and nothing is fetched again for rules that are off, or about sound.
+    # No list of passed rules. No preload: it fetches files for rules that are off or about sound.
     options = {"resultTypes": ["violations"], "preload": False, **({"runOnly": rules} if rules else {})}
     found = page.evaluate("async options => (await axe.run(options)).violations", options)
     return [
@@ -114,10 +119,10 @@ def serious(page: Any, rules: list[str] | None = None) -> list[str]:
 
 
 def _walk(page: Any, look: Look) -> None:
-    """Go through the page by the tab key."""
+    """Move through the page with the tab key."""
     look.wanted = min(page.locator(REACHABLE).count(), STOPS)
     page.evaluate(_WATCH)
     for _ in range(look.wanted + 5):
-        page.keyboard.down("Tab")  # held: it goes on to the next each time it repeats
+        page.keyboard.down("Tab")  # held: each repeat moves the focus
     page.keyboard.up("Tab")
     look.reached, look.unseen = page.evaluate(_REACHED)

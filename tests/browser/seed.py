@@ -1,4 +1,4 @@
-"""Run as a program by the browser tests: fills a lab with an hour or two of use, up to now, and prints a session key."""
+"""Program of the browser tests: adds one to two hours of use to a lab, prints a session key."""
 
 import json
 import uuid
@@ -8,7 +8,10 @@ import django
 
 
 def main() -> None:
-    """Make the lab and print {session, run, other, node, site, elsewhere, asset, artifact} as JSON."""
+    """Create the lab.
+
+    Print {session, run, other, node, site, elsewhere, asset, artifact} as JSON.
+    """
     django.setup()
     from django.contrib.sessions.backends.db import SessionStore
 
@@ -91,7 +94,7 @@ def main() -> None:
 
 
 def _server(small: Any, run: uuid.UUID, now: int) -> None:
-    """Add an MLflow server that is away, of which one run was taken and one was not."""
+    """Add an unreachable MLflow server with one imported and one rejected run."""
     from apps.accounts.models import Project
     from apps.runs.models import Run
     from apps.trackers.mlflow.models import MlflowRun, MlflowSource
@@ -120,7 +123,10 @@ def _server(small: Any, run: uuid.UUID, now: int) -> None:
 
 
 def _artifacts(small: Any, runs: list[uuid.UUID], now: int) -> str:
-    """Tell of a data set, a model made from it in two steps, checkpoints; return the model's digest."""
+    """Register a data set, a model trained from it in two steps, checkpoints, and a plan.
+
+    Return the digest of the model.
+    """
     from apps.artifacts.cleanup.plans import create_plan, notify_owners, object_to_items
     from apps.artifacts.cleanup.retention import DAY_US
     from apps.artifacts.models import Artifact, Copy
@@ -170,7 +176,10 @@ def _artifacts(small: Any, runs: list[uuid.UUID], now: int) -> str:
 
 
 def _assets(small: Any, begin: int) -> int:
-    """Register a server with a metered card, one disposed of, one of which nobody knows; return the card's number."""
+    """Register a server with a metered card, a disposed card and a switch of unknown carbon.
+
+    Return the id of the metered card.
+    """
     from apps.accounts.models import Project
     from apps.assets.services import Entry, record
     from apps.core.clock import now_us

@@ -1,4 +1,4 @@
-"""A page in the browser, and what it said and asked for since it was opened."""
+"""A page in the browser, with its console messages and requests."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -6,14 +6,17 @@ from urllib.parse import urljoin, urlsplit
 
 from tests.page_wait import wait_until_true
 
-# plotly.js tries eval once, is refused, and goes on without: docs/adr/0003-content-security-policy.md
+# plotly.js tries eval once; the CSP blocks it: docs/adr/0003-content-security-policy.md
 _PLOTLY_EVAL = ("Evaluating a string as JavaScript violates", "unsafe-eval")
 _ALL_DRAWN = "() => [...document.querySelectorAll('[data-chart]')].every(chart => chart.querySelector('.main-svg'))"
 
 
 @dataclass
 class Visit:
-    """A page in the browser, and all it complained about or asked others for; ``evals`` were refused to it."""
+    """A browser page, with its errors (``complaints``) and external requests (``elsewhere``).
+
+    ``evals``: number of blocked evals.
+    """
 
     page: Any
     url: str
@@ -23,7 +26,7 @@ class Visit:
     elsewhere: list[str] = field(default_factory=list)
 
     def go(self, address: str) -> Any:
-        """Open an address of the site, and wait until its charts are drawn."""
+        """Open a URL of the site, and wait until its charts are drawn."""
         reply = self.page.goto(urljoin(self.url, address), wait_until="load")
         assert reply is not None
         assert reply.status == 200, (address, reply.status)
@@ -32,7 +35,7 @@ class Visit:
         return self.page
 
     def listen(self) -> None:
-        """Note from now on what the page complains about and whom else it asks."""
+        """Start to record errors and external requests."""
         self.page.on("console", self._said)
         self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
         self.page.on("request", self._asked)

@@ -1,4 +1,4 @@
-"""Use of a small lab, and the questions every page is asked."""
+"""Energy use of a small lab, and checks for all pages."""
 
 import re
 from html import unescape
@@ -47,7 +47,7 @@ def use(
     first: int = 0,
     settle: bool = True,
 ) -> list[UUID]:
-    """Push one minute of use per run: 60 % the run's, 40 % idle; a run an hour."""
+    """Upload one minute of use per run: 60 % of the run, 40 % idle. Runs follow each other."""
     uuids = [uuid4() for _ in range(runs)]
     for i, uuid in enumerate(uuids):
         facts = RunFacts(
@@ -78,7 +78,7 @@ def use(
 
 
 def many_projects(lab: SmallLab, number: int, first: int = 1) -> None:
-    """Make projects, each with one run of a minute."""
+    """Create projects, each with one run of a minute."""
     for i in range(first, first + number):
         Project.objects.create(lab=lab.lab, slug=f"p-{i}", name=f"Project {i}", created_us=T0)
         use(lab, project=f"p-{i}", first=i, settle=False)
@@ -86,19 +86,19 @@ def many_projects(lab: SmallLab, number: int, first: int = 1) -> None:
 
 
 def fields_with_errors(page: str) -> list[str]:
-    """Return the names of the form fields that show an error."""
+    """Return the names of the form fields with an error."""
     return re.findall(r'data-field-error="([^"]+)"', page)
 
 
 def text_of(response: Any) -> str:
-    """Return the body; of a page without the whitespace that only lays out its source."""
+    """Return the body as text. The whitespace of HTML is folded."""
     content = b"".join(response.streaming_content) if response.streaming else response.content
     text = str(content.decode())
     return folded(text) if response.get("Content-Type", "").startswith("text/html") else text
 
 
 def folded(page: str) -> str:
-    """Return HTML without the whitespace that no browser renders: beside blocks, and more than one space elsewhere."""
+    """Return HTML without whitespace beside blocks; reduce other whitespace to one space."""
     return _LAYOUT.sub(lambda match: match["typed"] or match["verbatim"] or _SPACES.sub(" ", match["tag"] or " "), page)
 
 
@@ -108,7 +108,7 @@ def figures_on(page: str) -> list[tuple[str, int]]:
 
 
 def queries(client: Client, address: str, **headers: str) -> int:
-    """Return how many queries a page takes."""
+    """Return the number of database queries of a page."""
     with CaptureQueriesContext(connection) as captured:
         response = client.get(address, headers=headers)
         assert response.status_code == 200, text_of(response)
@@ -123,7 +123,7 @@ def assert_needs_sign_in(address: str) -> None:
 
 
 def assert_only(client: Client, address: str, *allowed: str) -> None:
-    """A method that is not allowed gets an error page and the Allow header."""
+    """Assert that other methods get an error page with status 405 and the Allow header."""
     for method in {"post", "put", "delete"} - {name.lower() for name in allowed}:
         response = getattr(client, method)(address)
         assert response.status_code == 405, method
@@ -132,12 +132,12 @@ def assert_only(client: Client, address: str, *allowed: str) -> None:
 
 
 def without_secrets(page: str) -> str:
-    """Return a page without the letters that are drawn anew for each answer: any word may be among them."""
+    """Return a page without its CSRF token, whose random text can contain any word."""
     return re.sub(r'name="csrfmiddlewaretoken" value="\w+"', "", page)
 
 
 def assert_each_figure_explains_itself(client: Client, page: str) -> int:
-    """Every figure's explanation shows the same integer. Return how many there were."""
+    """Assert that the explanation of each figure has the same integer; return their number."""
     listed = figures_on(page)
     for query, value in listed:
         explained = text_of(client.get(f"/explain/?{query}"))

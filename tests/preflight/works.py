@@ -1,4 +1,4 @@
-"""Works, questions and past runs for tests: parameters are hashed as collectors do."""
+"""Works, queries and past runs for tests. Parameters are hashed as in the collector."""
 
 from dataclasses import replace
 from hashlib import sha256
@@ -21,7 +21,7 @@ def digest(text: str) -> str:
 
 
 def part(text: str, *, weak: str | None = None) -> Part:
-    """Return a verified part, with the weak hash of the same unless another is said."""
+    """Return a verified part with its weak hash. ``weak``: text of another weak hash."""
     return Part(digest(text), digest(f"weak {text}" if weak is None else weak))
 
 
@@ -30,7 +30,7 @@ def weak(text: str) -> Part:
 
 
 def hashed(argv: dict[str, Any]) -> dict[str, Any]:
-    """Return params, seeds and told of a command line."""
+    """Return params, seeds and plain values of a command line."""
     found = sort_params(argv)
     return {
         "params": {name: param_hash(name, value) for name, value in found.params.items()},
@@ -40,7 +40,7 @@ def hashed(argv: dict[str, Any]) -> dict[str, Any]:
 
 
 def work(argv: dict[str, Any] | None = None, *, code: str = "a", normal: str | None = None, **parts: Any) -> Work:
-    """Return a work of which everything is known: ``code`` names its code, ``argv`` its parameters."""
+    """Return a fully known work. ``code``: name of its code state. ``argv``: its parameters."""
     told = hashed(ARGV if argv is None else argv)
     whole = Work(
         entry=digest("train.py"),
@@ -56,13 +56,13 @@ def work(argv: dict[str, Any] | None = None, *, code: str = "a", normal: str | N
 
 
 def argv(**changed: Any) -> dict[str, Any]:
-    """Return the usual command line with some values changed; None leaves one out."""
+    """Return the default command line with some values changed. None removes an option."""
     given = ARGV | {f"--{name.replace('_', '-')}": value for name, value in changed.items()}
     return {name: value for name, value in given.items() if value is not None}
 
 
 def past(name: str = "first", *, hours_ago: float = 50, state: str = "finished", hours: float = 2, **facts: Any) -> PastRun:
-    """Return a run that began ``hours_ago``; running runs have no end."""
+    """Return a run that started ``hours_ago``. Running and lost runs have no end."""
     started = NOW - int(hours_ago * US_PER_HOUR)
     ended = None if state in ("running", "lost") else started + int(hours * US_PER_HOUR)
     facts.setdefault("work", work())

@@ -1,4 +1,4 @@
-"""A real installation, a real provider as a second Django process, and the go-between that can make it lie."""
+"""A real installation, a real provider as a second Django process, and a forging proxy."""
 
 from __future__ import annotations
 
@@ -47,11 +47,13 @@ for name in ("ada", "bob", "cleo", "dan", "hal", "iris", "jon"):
 
 @pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """All tests over HTTP share one installation: they run on one worker. Who has a group stays in that one alone: of two,
-    pytest-xdist makes a third."""
+    """Run all tests over HTTP on one worker, because they share one installation.
+
+    A test with a group keeps it: pytest-xdist would combine two groups into a third.
+    """
     for item in items:
         if item.path.parent == Path(__file__).parent and item.path.name in _OVER_HTTP:
-            item.add_marker(pytest.mark.sqlite)  # they bring their own database: once is enough
+            item.add_marker(pytest.mark.sqlite)  # they use their own database: SQLite
             if item.get_closest_marker("xdist_group") is None:
                 item.add_marker(pytest.mark.xdist_group("signin"))
 
@@ -67,12 +69,12 @@ class SignIn(Installation):
         return {**super().environ, **self.oidc}
 
     def rows(self, query: str, *values: object) -> list[tuple[Any, ...]]:
-        """Return what stands in the database, without asking the server."""
+        """Return the rows of a query, read directly from the database."""
         with sqlite3.connect(self.data_dir / "labcarbon.sqlite3", timeout=20) as database:
             return database.execute(query, values).fetchall()
 
     def accounts(self) -> list[tuple[Any, ...]]:
-        """Return all that could be left behind by a sign-in."""
+        """Return (table, number of rows) of all tables that a sign-in writes."""
         tables = ("accounts_user", "socialaccount_socialaccount", "account_emailaddress", "accounts_membership")
         return [(table, self.rows(f"SELECT count(*) FROM {table}")[0][0]) for table in tables]
 
@@ -100,7 +102,7 @@ def provider_key() -> rsa.RSAPrivateKey:
 
 @pytest.fixture(scope="session")
 def here(tmp_path_factory: pytest.TempPathFactory, provider_key: rsa.RSAPrivateKey) -> Iterator[tuple[SignIn, GoBetween]]:
-    """The installation, whose server runs, and the go-between before its provider."""
+    """Return the installation with a running server, and the proxy of its provider."""
     provider_port = free_port()
     go_between = GoBetween(provider_port)
     oidc = {

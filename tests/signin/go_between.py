@@ -1,4 +1,4 @@
-"""Stands before the real provider, whose issuer it is: passes everything on, and lies where a test asks it to."""
+"""Proxy of the real provider, under the issuer's URL. Tests can forge its responses."""
 
 from __future__ import annotations
 
@@ -10,12 +10,16 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 from typing import Any
 
-Lie = Callable[[bytes], bytes]  # the provider's answer in, another one out
+Lie = Callable[[bytes], bytes]  # maps a body of the provider to a forged one
 _NOT_PASSED_ON = {"connection", "transfer-encoding", "content-length", "keep-alive", "server", "date"}
 
 
 class GoBetween:
-    """``lies``: by path, what becomes of the provider's answer. ``asked``: the (method, path) of all requests."""
+    """A proxy before the provider.
+
+    ``lies``: forged response by path. ``redirects``: redirect by path.
+    ``asked``: (method, path, body) of all requests.
+    """
 
     def __init__(self, provider_port: int) -> None:
         self.lies: dict[str, Lie] = {}
@@ -47,7 +51,7 @@ class GoBetween:
 
 
 def about(change: Callable[[dict[str, Any]], None]) -> Lie:
-    """Return a lie that changes one JSON object in place."""
+    """Return a forgery: ``change`` modifies the JSON object of the response in place."""
 
     def lie(body: bytes) -> bytes:
         answer = json.loads(body)
@@ -62,7 +66,7 @@ def _handler(go_between: GoBetween, provider_port: int) -> type[BaseHTTPRequestH
         protocol_version = "HTTP/1.1"
 
         def log_message(self, *args: Any) -> None:
-            """Say nothing."""
+            """Write no log."""
 
         def _pass_on(self) -> None:
             body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
@@ -88,8 +92,8 @@ def _handler(go_between: GoBetween, provider_port: int) -> type[BaseHTTPRequestH
             try:
                 self.wfile.write(body)
             except (BrokenPipeError, ConnectionResetError):
-                self.close_connection = True  # whoever asked has heard enough
+                self.close_connection = True  # the client closed the connection
 
-        do_GET = do_POST = do_HEAD = _pass_on  # noqa: N815  # the names that http.server looks for
+        do_GET = do_POST = do_HEAD = _pass_on  # noqa: N815  # names that http.server calls
 
     return PassOn

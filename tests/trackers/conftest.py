@@ -1,4 +1,4 @@
-"""A lab whose clock stands just after the moments that the messages tell of, and MLflow servers: ours and the real one."""
+"""A lab with its clock just after the times in the messages, a fake and a real MLflow server."""
 
 from collections.abc import Iterator
 
@@ -20,19 +20,22 @@ def lab(db: None) -> Iterator[SmallLab]:
 
 @pytest.fixture
 def fake() -> Iterator[FakeMlflow]:
-    """A server of our own that answers as MLflow does, and wrong where a test says so."""
+    """Return a fake MLflow server. A test can set wrong responses."""
     with fake_mlflow() as server:
         yield server
 
 
 @pytest.fixture
 def source(fake: FakeMlflow, lab: SmallLab) -> MlflowSource:
-    """The lab's entry of that server."""
+    """Return the lab's entry of the fake server."""
     return source_at(fake, lab)
 
 
 @pytest.fixture(scope="session")
 def mlflow_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[mlflow.Server]:
-    """MLflow's own server, one for all tests of the group ``mlflow``: each makes an experiment of its own."""
+    """Return a real MLflow server, shared by the group ``mlflow``.
+
+    Each test has its own experiment.
+    """
     with mlflow.running(tmp_path_factory.mktemp("mlflow")) as server:
         yield server

@@ -1,4 +1,4 @@
-"""What tests of a polled MLflow server share."""
+"""Helpers for tests of a polled MLflow server."""
 
 from typing import Any
 
@@ -25,7 +25,7 @@ def demo(lab: SmallLab, slug: str = "demo") -> Project:
 
 
 def source_at(server: FakeMlflow | str, lab: SmallLab, *, node: Node | None = None, **more: Any) -> MlflowSource:
-    """Return a server of the lab that is polled, its watts at ``node`` or else at the lab's site."""
+    """Return a polled server of the lab. Its power goes to ``node``, else to the site."""
     address = server if isinstance(server, str) else server.address
     told = {"name": "MLflow", "address": address, "project": demo(lab), "node": node,
             "site": None if node else lab.site, **more}  # fmt: skip
@@ -33,7 +33,7 @@ def source_at(server: FakeMlflow | str, lab: SmallLab, *, node: Node | None = No
 
 
 def poll(source: MlflowSource) -> Slice:
-    """Read the server once, and do what follows from it (but no further poll)."""
+    """Poll the server once, and run the resulting jobs except further polls."""
     source = MlflowSource.objects.select_related("lab", "node", "project").get(pk=source.pk)
     done = poll_source(source=source, seconds=300)
     settle()
@@ -41,7 +41,7 @@ def poll(source: MlflowSource) -> Slice:
 
 
 def settle() -> None:
-    """Do the jobs that are due, polls aside."""
+    """Delete poll jobs, then run the due jobs."""
     from apps.core.models import Job
 
     Job.objects.filter(kind__in=("trackers.mlflow", "trackers.mlflow_again")).delete()
@@ -54,13 +54,13 @@ def ledger_mj() -> int:
 
 
 def watts(run: FakeRun, power: float, *, gpu: int = 0, start_ms: int = MS, seconds: int = 60, every: int = 10) -> None:
-    """Log a GPU's watts as MLflow's monitor does: one value each ten seconds."""
+    """Log the power of a GPU (W) as MLflow's monitor does: one value per ten seconds."""
     points = run.metrics.setdefault(WATTS.format(gpu), [])
     points += [(start_ms + i * 1000, len(points) + i // every, power) for i in range(0, seconds + 1, every)]
 
 
 def training(fake: FakeMlflow, run_id: str, *, start_ms: int = MS, over: bool = True, **params: str) -> FakeRun:
-    """Add a run of which everything is told that makes it comparable."""
+    """Add a run with all facts that a comparison needs."""
     return fake.add(
         run_id, start_ms=start_ms, status="FINISHED" if over else "RUNNING", end_ms=start_ms + 60_000 if over else None,
         params={"lr": "0.1", "epochs": "3", "seed": "7", **params},

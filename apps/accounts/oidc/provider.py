@@ -1,8 +1,12 @@
-"""Sign-in by OpenID Connect: the library's flow, with checks that the standard requires and the library lacks.
+"""Sign-in by OpenID Connect: allauth's flow, with checks that the standard requires and allauth lacks.
 
-allauth keeps the state in the session, does PKCE and trades the code. Left to itself it sends no nonce, does not check the
-signature of an ID token that it fetched itself, takes a person's facts from the userinfo endpoint without comparing whose
-they are, takes any text in email_verified for yes, and passes parameters of the address on to the provider.
+allauth stores the state in the session, does PKCE and exchanges the code. By default it
+
+- sends no nonce,
+- does not check the signature of an ID token that it fetched itself,
+- uses the facts of the userinfo endpoint without a comparison of the subject,
+- accepts any text in email_verified as true,
+- passes query parameters on to the provider.
 """
 
 import logging
@@ -42,7 +46,7 @@ log = logging.getLogger(__name__)
 TIMEOUT_S = 5
 ANSWER_BYTES = 1 << 20
 DISCOVERY = "/.well-known/openid-configuration"
-_KEPT = ("email", "name", "preferred_username")  # of a person's facts: enough to tell whose link it is
+_KEPT = ("email", "name", "preferred_username")  # stored claims: they identify the owner of a link
 
 
 def configured_app() -> SocialApp:
@@ -72,7 +76,7 @@ class CarefulSession(requests.Session):
                 body += chunk
                 if len(body) > ANSWER_BYTES:
                     raise requests.RequestException("The provider's answer is too long.")
-        response._content = body  # noqa: SLF001  # what requests itself keeps once it has read an answer
+        response._content = body  # noqa: SLF001  # requests caches the body of a response here
         return response
 
 

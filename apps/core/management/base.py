@@ -6,7 +6,8 @@ CHECK_TAG = "labcarbon"  # tag of the project's system checks, labcarbon/checks.
 
 
 class MinimalCommand(BaseCommand):
-    """A command that checks the environment first and does not load what only the web server needs.
+    """A command that checks the environment first and does not load parts of the web server only.
+
     It starts in half the time, and a worker needs less memory.
     """
 

@@ -1,5 +1,8 @@
-"""Common parts of dated facts. Facts are never edited. A new one is recorded, the latest is withdrawn, or the whole
-history is corrected: then all active facts are withdrawn."""
+"""Common parts of dated facts. Facts are never edited.
+
+A new fact is recorded, the latest is withdrawn, or the complete history is corrected. A correction
+withdraws all active facts.
+"""
 
 from typing import Any, TypeVar
 

@@ -1,6 +1,6 @@
 """Fingerprints of runs: merging of updates, and match keys.
 
-The one place of the server that computes with ``lc1``; docs/fingerprint.md says what is compared with what.
+Only this module of the server computes with ``lc1``. docs/fingerprint.md describes the comparison.
 """
 
 import re
@@ -41,8 +41,9 @@ def fingerprint_from_tracker(
 ) -> FingerprintIn:
     """Return the fingerprint of a run from a tracker, which knows neither code changes nor contents.
 
-    Code (by its commit), data (by the tracker's own short digests: (role, name, digest)) and start are weak therefore; what
-    it does not report is unknown. ``from_scratch``: parameters are known and none names what the run begins from.
+    Code (its commit), data (the tracker's short digests: (role, name, digest)) and start are weak.
+    Unreported parts are unknown.
+    ``from_scratch``: parameters are known, and none names an initial model.
     """
     fingerprint = fingerprint_from_params(params) if params else FingerprintIn(version=VERSION)
     if fingerprint.told is not None:
@@ -124,8 +125,9 @@ def row_from_payload(payload: FingerprintIn) -> Fingerprint:
 
 
 def _ignored_and_code_state(run: Run, payload: FingerprintIn) -> tuple[frozenset[str], bool]:
-    """Return the ignored parameters of a run, and whether its lab has the lines of its code. One query, since every
-    registration needs it.
+    """Return the ignored parameters of a run, and whether its lab has the lines of its code.
+
+    This is one query, because every registration needs it.
     """
     rows = list(fetch_rows(
         "SELECT name, 0 AS is_text FROM runs_ignoredparameter WHERE project_id = %s"
@@ -170,8 +172,9 @@ def lookup_param(name: str, value: str) -> tuple[str, str]:
 def resolve_param_values(
     row: Fingerprint, names: Collection[str], *, among: Iterable[Any], otherwise: object
 ) -> dict[str, Any]:
-    """Return the parameters of a run whose name ends in one of ``names``, with their values: the plain value, else
-    the one of ``among`` with this hash, else ``otherwise``.
+    """Return the parameters of a run whose name ends in one of ``names``, with their values.
+
+    A value is the plain value, else the one of ``among`` with this hash, else ``otherwise``.
     """
     candidates = list(among)
     matching = {name: digest for name, digest in (row.params or {}).items() if name.rpartition(".")[2].lower() in names}
@@ -246,7 +249,7 @@ def _merge_code(row: Fingerprint, payload: CodeIn) -> None:
     if (payload.hash and row.code and payload.hash != row.code) or (
         payload.weak and row.code_weak and payload.weak != row.code_weak
     ):
-        # Other code than was told before: nothing of the old one still holds.
+        # The code differs from the stored state, so all stored facts of the code are invalid.
         row.code = row.code_weak = row.code_normal = row.commit = ""
         row.dirty = None
     row.code = payload.hash or row.code
@@ -257,7 +260,10 @@ def _merge_code(row: Fingerprint, payload: CodeIn) -> None:
 
 
 def _better(verified: str, weak: str, payload: DataIn | StartIn) -> tuple[str, str]:
-    """Return (verified, weak) after an update. A verified hash is dropped if the weak hash has changed."""
+    """Return (verified, weak) after an update.
+
+    A verified hash is dropped if the weak hash has changed.
+    """
     if payload.weak and weak and payload.weak != weak:
         return payload.verified, payload.weak
     return payload.verified or verified, payload.weak or weak

@@ -13,7 +13,7 @@ from apps.runs.models import Fingerprint, IgnoredParameter, Run, TierKey
 from apps.runs.services.fingerprints import compared_name, ignored_params_of_project, recipe_of, write_keys
 
 RECOMPUTE_RECIPES = "runs.recount"
-CHUNK = 25  # a transaction on SQLite holds everybody up: some 50 keys a run
+CHUNK = 25  # small: a transaction on SQLite blocks all writers; about 50 keys per run
 
 
 @transaction.atomic
@@ -40,7 +40,10 @@ def count_parameter(*, project: Project, name: str) -> None:
 
 
 def recompute_project(*, project: Project) -> int:
-    """Recompute recipes and keys of a project's runs, in chunks; return how many changed. Can be restarted."""
+    """Recompute recipes and keys of a project's runs in chunks; return the number of changed runs.
+
+    Can be restarted.
+    """
     runs = Run.objects.filter(Q(charged_project=project) | Q(charged_project=None, project=project), lab=project.lab_id)
     with_params = runs.filter(fingerprint__params__isnull=False).order_by("pk")
     changed = last = 0
@@ -60,7 +63,10 @@ def recompute_charged_runs(runs: Sequence[Run]) -> None:
 
 @transaction.atomic
 def recompute_runs(runs: Sequence[Run], *, rebuild_all: bool = False) -> int:
-    """Recompute the recipes of some runs, and the keys of changed ones (``anew``: of all); return their number."""
+    """Recompute the recipes of ``runs``, and the keys of changed runs; return the number of these.
+
+    ``rebuild_all``: treat all runs as changed.
+    """
     rows = {row.pk: row for row in Fingerprint.objects.select_for_update().filter(run__in=runs)}
     by_project: dict[int | None, list[tuple[Run, Fingerprint]]] = defaultdict(list)
     for run in runs:
@@ -80,12 +86,12 @@ def recompute_runs(runs: Sequence[Run], *, rebuild_all: bool = False) -> int:
 
 
 REBUILD_KEYS = "runs.rekey"
-MOST = 1000  # runs a job: others have their turn
+MOST = 1000  # runs per job, so that other jobs can run
 _OLD_TIERS = (50, 51)  # docs/adr/0012-store-leave-one-out-keys-contiguously.md
 
 
 def rebuild_old_keys(*, lab: Lab) -> bool:
-    """Rebuild the old keys of some runs of a lab; return whether there were any. Can be restarted at any time."""
+    """Rebuild the old keys of some runs of a lab; return whether there were any. Can be restarted."""
     waiting = _waiting(lab)
     for start in range(0, len(waiting), CHUNK):
         _rebuild_keys(waiting[start : start + CHUNK])
@@ -104,5 +110,5 @@ def _waiting(lab: Lab) -> list[int]:
 @transaction.atomic
 def _rebuild_keys(run_ids: Collection[int]) -> None:
     runs = list(Run.objects.select_for_update().filter(pk__in=run_ids).order_by("pk"))
-    TierKey.objects.filter(run__in=runs, tier__in=_OLD_TIERS).delete()  # also of a run that has no fingerprint any more
+    TierKey.objects.filter(run__in=runs, tier__in=_OLD_TIERS).delete()  # includes runs without a fingerprint
     recompute_runs(runs, rebuild_all=True)

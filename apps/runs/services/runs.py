@@ -63,11 +63,11 @@ def put_run(
     ``now`` None: a past run, not a report of a running one. ``reported_by``: the first source.
     If another run has the external id, that run is returned with a warning, and no run is created.
 
-    ``bound_node`` is the node of a node's token, which may write only runs of its own node. An unknown project is no
-    reason to lose the run: it goes on unattributed, and the warning says so.
+    ``bound_node`` is the node of a node's token, which may write only runs of its own node.
+    A run of an unknown project is stored unattributed, with a warning.
 
-    The run that a scheduler's job is (its UUID follows from the job) is written by each node the job works on; whose job
-    it is, the first one says.
+    The run of a scheduler's job (its UUID is derived from the job) is written by each node of the
+    job. The first report sets the owner.
     """
     arguments: dict[str, Any] = {
         "lab": lab,
@@ -80,7 +80,7 @@ def put_run(
     }
     try:
         return _put(**arguments)
-    except IntegrityError:  # somebody made the same run at the same moment: now it is there
+    except IntegrityError:  # a concurrent request created the same run
         return _put(**arguments)
 
 
@@ -123,17 +123,17 @@ def _put(
         run.save()
         return run, ""
     run.project = project
-    if project is not None:  # nothing beats what the run itself names
+    if project is not None:  # the project of the run has the highest priority
         run.charged_project, run.attributed_by = project, AttributionSource.EXPLICIT
     run.requested_project = facts.project or ""
-    run.user = run.user if is_job else by or run.user  # who tells of a job need not be whose job it is
+    run.user = run.user if is_job else by or run.user  # the reporter of a job need not be its owner
     run.node = node or run.node
     run.name = facts.name
     run.command = list(facts.command)
     run.params = dict(facts.params)
     run.os_user = facts.os_user
     run.host = facts.host
-    # A job that was queued again began before the start that its scheduler still knows.
+    # A requeued job started before the start time that its scheduler reports.
     run.started_us = min(run.started_us, facts.started_us) if is_job else facts.started_us
     if run.ended_us is not None and run.ended_us < run.started_us:
         raise InvalidInput("The run would end before it starts.", field="started_at")
@@ -169,13 +169,16 @@ def _locked(lab: Lab, uuid: UUID, facts: RunFacts) -> tuple[Run, bool]:
     rows = list(
         fetch_rows(f"SELECT id FROM runs_run WHERE lab_id = %s AND uuid = %s{for_update()}", [lab.pk, uuid_param(uuid)])
     )
-    if not rows:  # most often: nothing of the row is asked for that is not there
+    if not rows:  # most common case: saves the second query
         return Run(lab=lab, uuid=uuid, name=facts.name, started_us=facts.started_us), True
     return Run.objects.select_related("node").get(pk=rows[0]["id"]), False
 
 
 def _apply_job(run: Run, job: JobIn, *, is_job: bool, os_user: str, bound_node: UUID | None) -> None:
-    """Copy the facts of a scheduler's job to a run. Raises Conflict if another node reported different facts."""
+    """Copy the facts of a scheduler's job to a run.
+
+    Raises Conflict if another node reported different facts.
+    """
     reporter = str(bound_node) if bound_node else IMPORTED
     if is_job and not can_change_owner(run.job_facts, reporter):
         stored_facts = {"user": run.os_user, "account": run.account, "partition": run.partition}
@@ -192,7 +195,10 @@ def _apply_job(run: Run, job: JobIn, *, is_job: bool, os_user: str, bound_node: 
 
 
 def can_report(run: Run, bound_node: UUID) -> bool:
-    """Return whether a node's token may report the end of a run: its own run, or a job that it reported before."""
+    """Return whether a node's token may report the end of a run.
+
+    It may for its own run, and for a job that it reported before.
+    """
     return (run.node is not None and run.node.uuid == bound_node) or str(bound_node) in run.job_facts.get("told_by", [])
 
 
@@ -212,8 +218,8 @@ def change_run(
 ) -> Run:
     """Record the end of a run (``state``), or later facts. ``now`` as in :func:`put_run`.
 
-    The reported energy is stored separately from the ledger. An ended run never becomes running again, except for a
-    scheduler's job, which may be queued again.
+    The reported energy is stored separately from the ledger. An ended run never becomes running
+    again, except for a scheduler's job, which may be requeued.
     """
     run = Run.objects.select_for_update().filter(lab=lab, uuid=uuid).first()
     if run is None:
@@ -221,11 +227,11 @@ def change_run(
     if bound_node is not None and not can_report(run, bound_node):
         raise NotFound("There is no such run in this lab.", hint="Send PUT with the run's facts first.")
     is_job = bool(run.scheduler) and run.uuid == job_run(f"{run.cluster}/{run.job_id}")
-    if is_job and ended_us is not None:  # schedulers tell whole seconds
+    if is_job and ended_us is not None:  # schedulers report whole seconds
         ended_us = max(ended_us, run.started_us)
     if ended_us is not None and ended_us < run.started_us:
         raise InvalidInput("The run would end before it starts.", field="ended_at", hint="Check the clock of the machine.")
-    if is_job and state == RunState.RUNNING:  # queued again: it goes on
+    if is_job and state == RunState.RUNNING:  # requeued: it runs again
         run.ended_us = run.exit_code = None
     if run.scheduler and job_facts:
         run.job_facts = merge_job_facts(run.job_facts, job_facts)

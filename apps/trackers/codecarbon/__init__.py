@@ -1,1 +1,1 @@
-"""CodeCarbon as a source: its API, its HTTP output and its file, as unmodified clients use them."""
+"""CodeCarbon as a source: API, HTTP output and file of unmodified clients."""

@@ -1,7 +1,7 @@
-"""CodeCarbon's wire protocol, as its unmodified client speaks it: docs/codecarbon.md.
+"""CodeCarbon's wire protocol for its unmodified client: docs/codecarbon.md.
 
-Success is exactly 201 within two seconds, and an address never redirects. The body of an error names the remedy, because
-the client writes the body into its log.
+Success is exactly 201 within two seconds. No URL redirects. The body of an error contains the
+remedy, because the client writes the body into its log.
 """
 
 from django.conf import settings

@@ -12,7 +12,8 @@ from apps.trackers.codecarbon.choices import Channel
 class CodeCarbonSource(models.Model):
     """A CodeCarbon token (null: imported files), with its project and node.
 
-    ``bound``: ``node`` is a node of the lab, and its collector takes precedence. Otherwise it stands for unknown nodes.
+    ``bound``: ``node`` is a node of the lab, and its collector takes precedence. Otherwise ``node``
+    represents unknown nodes.
     """
 
     lab = models.ForeignKey(Lab, on_delete=models.CASCADE, related_name="+")
@@ -110,8 +111,10 @@ class CodeCarbonInterval(models.Model):
 
 
 class SharedMachine(models.Model):
-    """Two simultaneous runs on equal hardware with nearly equal readings: probably ranks of one job that each measured the
-    whole node. ``energy_mj``: energy of the later run in the matching intervals.
+    """Two simultaneous runs on equal hardware with nearly equal readings.
+
+    They are probably ranks of one job, and each measured the complete node.
+    ``energy_mj``: energy of the later run in the matching intervals.
     """
 
     primary = models.ForeignKey(

@@ -19,19 +19,20 @@ from apps.core.text import replace_unstorable
 from apps.core.units import PPM, UG_PER_KG, US_PER_S, kwh_to_mj
 
 COMPONENTS = ("gpu", "cpu", "ram")
-MAX_KWH = 1_000_000  # of one interval: what is above it was not drawn by one machine
+MAX_KWH = 1_000_000  # per interval; one machine cannot draw more
 MAX_DURATION_S = 366 * 86_400
 TRUSTED_SKEW_US = 300 * US_PER_S
-# What tells one machine from another, of the little that the client says of it.
+# Facts of the client that identify a machine.
 _HARDWARE = ("os", "cpu_model", "cpu_count", "gpu_model", "gpu_count", "ram_total_size")
 _SHORT_FACTS = 40
 
 
 @dataclass(frozen=True)
 class Reading:
-    """The content of one message: energy of each component (mJ, PUE divided out) over ``duration_us`` before ``at_us``.
+    """The content of one message: energy of each component over ``duration_us`` before ``at_us``.
 
-    ``at_us`` None: no time with a time zone. ``client_ug``: carbon by the client, or None.
+    Energy in mJ, without PUE. ``at_us`` None: no time with a time zone.
+    ``client_ug``: carbon by the client, or None.
     """
 
     at_us: int | None
@@ -46,7 +47,10 @@ class Reading:
         return self.gpu_mj + self.cpu_mj + self.ram_mj
 
     def less(self, earlier: "Reading") -> "Reading":
-        """Return the difference between a cumulative record and an earlier one. Raises InvalidInput if it is negative."""
+        """Return the difference between a cumulative record and an earlier one.
+
+        Raises InvalidInput if it is negative.
+        """
         has_client_ug = self.client_ug is not None and earlier.client_ug is not None
         added = Reading(
             self.at_us,
@@ -77,9 +81,10 @@ def _refuse(text: str) -> float:
 
 
 def parse_reading(content: Mapping[str, Any], *, client_pue_ppm: int, zone: tzinfo | None = None) -> Reading:
-    """Return the content of a message. ``client_pue_ppm`` is divided out unless the message has its own PUE.
+    """Return the content of a message. Raises InvalidInput.
 
-    ``zone``: time zone of times without one; None: such a time is not used. Raises InvalidInput.
+    ``client_pue_ppm`` is divided out unless the message has its own PUE.
+    ``zone``: time zone of times without one. None: such a time is ignored.
     """
     pue_ppm = client_pue_ppm
     if content.get("pue") not in (None, ""):
@@ -145,10 +150,9 @@ def place_interval(
 ) -> Place | None:
     """Return the free interval for a message beside stored ones of its run, or None.
 
-    The client sends whole seconds, truncated, and takes its time just after the last measurement. So neighbours may
-    overlap by
-    some seconds, and the stored one keeps its place. ``live``: sent at its end, so a clock that is five minutes off is not
-    trusted.
+    The client truncates times to whole seconds, and reads its clock just after the last
+    measurement. So neighbours may overlap by some seconds. The stored interval is unchanged.
+    ``live``: the message was sent at its end, so a clock that differs by five minutes is not trusted.
     """
     at_us, imputed = reading.at_us, False
     if at_us is None or (is_live and abs(received_us - at_us) >= TRUSTED_SKEW_US):
@@ -196,14 +200,15 @@ class Interval:
     ram_mj: int
 
 
-_ALIKE_PM = 10  # per mille: the counters of one machine, read some hundred ms apart over two minutes
+_ALIKE_PM = 10  # per mille: counters of one machine, read some hundred ms apart over two minutes
 _TOGETHER_PM = 800
 
 
 def same_readings(one: Interval, other: Interval) -> bool:
-    """Return whether two intervals look like one node measured twice: overlap of four fifths of the longer one, and mean
-    power
-    of each component within one per cent. Memory alone (a constant of its size) proves nothing.
+    """Return whether two intervals look like one node measured twice.
+
+    They overlap by four fifths of the longer one, and the mean power of each component agrees
+    within one per cent. Memory alone is not evidence: its power is a constant of its size.
     """
     overlap_us = min(one.end_us, other.end_us) - max(one.start_us, other.start_us)
     longer_us = max(one.end_us - one.start_us, other.end_us - other.start_us)

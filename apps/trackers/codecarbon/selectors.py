@@ -69,7 +69,10 @@ def not_counted(run: Run) -> QuerySet[CodeCarbonPost]:
 
 
 def _proven(pairs: QuerySet[SharedMachine]) -> QuerySet[SharedMachine]:
-    """Leave out pairs that match in one of several intervals: two nodes may draw the same power for two minutes."""
+    """Return the pairs without those that match in one of several intervals.
+
+    Two nodes may draw the same power for two minutes.
+    """
     counted = pairs.annotate(duplicate_intervals=Count("duplicate__intervals"))
     return counted.filter(Q(intervals__gte=2) | Q(duplicate_intervals=F("intervals")))
 
@@ -99,7 +102,10 @@ def counted_twice_mj(lab: Lab) -> int:
 
 
 def possible_double_counts(lab: Lab) -> QuerySet[CodeCarbonSource]:
-    """Return the sources without a node, with ``energy_mj`` (null: none). A collector may have measured the same energy."""
+    """Return the sources without a node, with ``energy_mj`` (null: none).
+
+    A collector may have measured the same energy.
+    """
     sources = CodeCarbonSource.objects.filter(lab=lab, bound=False).select_related("token", "project", "node")
     return sources.annotate(
         energy_mj=Sum("runs__intervals__energy_mj"), run_count=Count("runs__run", distinct=True)

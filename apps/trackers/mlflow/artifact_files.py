@@ -1,6 +1,6 @@
-"""Files of MLflow runs: which may be artifacts, and where MLflow serves them. Pure.
+"""Files of MLflow runs: detection of artifacts, and their paths at MLflow's file proxy. Pure.
 
-Lists of a server are not trusted: a path outside the requested folder is ignored.
+Lists of a server are not trusted. A path outside the requested folder is ignored.
 """
 
 import re
@@ -13,7 +13,7 @@ from apps.core.text import is_unstorable
 from apps.core.url_allowlist import Address
 from apps.trackers.mlflow.parsing import whole
 
-PROXY = "/api/2.0/mlflow-artifacts/artifacts"  # below which MLflow hands files out
+PROXY = "/api/2.0/mlflow-artifacts/artifacts"  # file proxy of MLflow
 MAX_PATH_CHARS = 1000
 MODEL_ID = re.compile(r"[0-9A-Za-z_-]{1,64}")
 _MODEL = re.compile(
@@ -21,11 +21,11 @@ _MODEL = re.compile(
 )
 _DATASET = re.compile(r"\.(parquet|npy|npz|arrow|tar)$")
 _TENSORFLOW = re.compile(r"(\.data-\d{5}-of-\d{5}|\.index)$")
-# As the collector's scan tells checkpoints from models by their names.
+# Same rule as in the collector's scan: a checkpoint is a model file with one of these names.
 _CHECKPOINT_NAME = re.compile(
     r"(?:^|[^a-z])(?:epochs?|steps?|iter|iteration|ckpt|checkpoint|global_?step|optim|optimizer|scheduler|last)(?:[^a-z]|$)"
 )
-# MLflow's own, beside a model.
+# Files that MLflow writes beside a model.
 _SIDE = frozenset({"input_example.npy", "serving_input_example.json"})
 
 
@@ -81,9 +81,8 @@ def kind_of(path: str) -> Kind | None:
 def proxied_path(root: str, address: Address) -> str | None:
     """Return the path at the server's file proxy for files of ``root``, or None.
 
-    ``root`` is ``mlflow-artifacts:/…`` of this server, or the proxy's own address. Other locations (s3://, file:) would
-    need a fetch
-    by MLflow, or belong to another server.
+    ``root`` is ``mlflow-artifacts:/…`` of this server, or the proxy's own address. Other locations
+    (s3://, file:) need a fetch by MLflow, or belong to another server.
     """
     try:
         parts = urlsplit(root)
@@ -107,7 +106,10 @@ def proxied_path(root: str, address: Address) -> str | None:
 
 
 def models_of(run: dict[str, Any], part: str, name: str) -> dict[str, int | None]:
-    """Return {id: step} of the logged models that are outputs (``outputs``, ``model_outputs``) or inputs of a run."""
+    """Return {id: step} of the logged models in a run's outputs or inputs.
+
+    ``part``, ``name``: the two keys, such as ``outputs`` and ``model_outputs``.
+    """
     rows = section.get(name) if isinstance(section := run.get(part), dict) else None
     models = {}
     for row in rows if isinstance(rows, list) else []:

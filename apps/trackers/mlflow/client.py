@@ -1,4 +1,4 @@
-"""Client of an MLflow server (REST API 2.0). Every failure becomes a sentence with its remedy."""
+"""Client of an MLflow server (REST API 2.0). Each error message contains a remedy."""
 
 import base64
 import json
@@ -22,8 +22,8 @@ TIMEOUT_S = 8.0
 FETCH_TIMEOUT_S = 20.0  # of one file
 MAX_BYTES = 8 << 20
 MAX_WAIT_S = 6 * 3600
-PAGES = (100, 10, 1)  # runs a page: fewer where a page is too large
-POINTS = 1000  # of one page of a history, and of one transaction
+PAGES = (100, 10, 1)  # runs per page; the next size is used if a page is too large
+POINTS = 1000  # per page of a history and per transaction
 
 
 class MlflowError(Exception):
@@ -63,7 +63,7 @@ class Server:
         return text if reply.status == 200 and re.fullmatch(r"[0-9][\w.+-]{0,30}", text) else ""
 
     def experiments(self) -> list[tuple[str, str]]:
-        """Return (id, name) of all experiments that are not deleted."""
+        """Return (id, name) of all experiments except deleted ones."""
         pages = self._pages("/experiments/search", {"max_results": 1000, "view_type": "ACTIVE_ONLY"})
         rows = [row for page in pages for row in _list(page, "experiments") if row.get("experiment_id") is not None]
         return [(str(row["experiment_id"]), str(row.get("name", ""))) for row in rows]

@@ -10,14 +10,21 @@ from apps.trackers.mlflow.choices import FileOutcome, SignIn
 
 
 class MlflowSource(models.Model):
-    """An MLflow server of a lab. ``secret`` is encrypted (apps.accounts.encryption). ``removed_us``: not polled.
+    """An MLflow server of a lab.
 
-    ``node``: node of GPU energy of runs whose own node is unknown. ``bound``: it is a node of the lab, and its collector
-    takes precedence. Otherwise it stands for unknown nodes. ``project``: for experiments without a pattern; null: these are
-    not imported.
+    - ``secret``: encrypted (apps.accounts.encryption).
+    - ``removed_us``: set if the server is removed. It is not polled.
+    - ``node``: node of the GPU energy of runs with an unknown node.
+    - ``bound``: ``node`` is a node of the lab, and its collector takes precedence. Otherwise
+      ``node`` represents unknown nodes.
+    - ``project``: project of experiments without a pattern. Null: these are not imported.
 
-    Position: ``new_from_ms``: start of the newest run. ``all_from_ms``: position of the pass over all runs (null: none is
-    active). ``all_done_us``: end of the last pass. ``files_bytes``: bytes of files read on ``files_day`` (days since 1970).
+    Position of the polling:
+
+    - ``new_from_ms``: start of the newest run.
+    - ``all_from_ms``: position of the pass over all runs. Null: no pass is active.
+    - ``all_done_us``: end of the last pass.
+    - ``files_bytes``: bytes of files read on ``files_day`` (days since 1970).
     """
 
     lab = models.ForeignKey(Lab, on_delete=models.CASCADE, related_name="+")
@@ -65,7 +72,10 @@ class MlflowSource(models.Model):
 
 
 class MlflowExperiments(models.Model):
-    """Experiments whose name matches ``pattern`` (``*`` and ``?``) are charged to ``project``. The first match applies."""
+    """Experiments with a name like ``pattern`` (``*`` and ``?``) are charged to ``project``.
+
+    The first match applies.
+    """
 
     source = models.ForeignKey(MlflowSource, on_delete=models.CASCADE, related_name="patterns", db_index=False)
     position = models.SmallIntegerField()
@@ -80,18 +90,20 @@ class MlflowExperiments(models.Model):
 
 
 class MlflowRun(models.Model):
-    """A run of MLflow. ``run``: the imported run, null if not imported (see ``problem``). ``is_linked``: another source
-    reports the
-    run, and MLflow only adds to it.
+    """A run of MLflow.
 
-    ``digest``: of the complete run, so an unchanged run is not read again; ``facts_digest``: of all but its metrics.
-    ``is_open``:
-    running in MLflow, or partly read. ``parent``: id of the parent run, or ''. ``node_uuid``: node that its process named.
-    ``quiet``: part of another work, so no verdict is written. ``verdict``: text to write; ``written_verdict``: text in
-    MLflow;
-    ``tries`` and ``due_us``: of writing it. ``files_read``: outputs are read, or cannot be; ``files_left``: number of
-    other files;
-    ``files_problem``, ``files_tries``, ``files_due_us``: of reading them.
+    - ``run``: the imported run. Null if it is not imported (see ``problem``).
+    - ``is_linked``: another source reports the run, and MLflow only adds to it.
+    - ``digest``: of the complete run, so that an unchanged run is not read again.
+    - ``facts_digest``: of everything except its metrics.
+    - ``is_open``: running in MLflow, or partly read.
+    - ``parent``: id of the parent run, or ''.
+    - ``node_uuid``: node that its process reported.
+    - ``quiet``: part of another run, so no verdict is written.
+    - ``verdict``: text to write. ``written_verdict``: text in MLflow. ``tries``, ``due_us``: of
+      the write.
+    - ``files_read``: outputs are read, or are unreadable. ``files_left``: number of other files.
+      ``files_problem``, ``files_tries``, ``files_due_us``: of the read.
     """
 
     source = models.ForeignKey(MlflowSource, on_delete=models.CASCADE, related_name="runs", db_index=False)
@@ -131,12 +143,18 @@ class MlflowRun(models.Model):
 
 
 class MlflowSeries(models.Model):
-    """Position of reading one metric: the page ``token``, before it ``points``; ``seen``: its newest value then;
-    ``whole``: read
-    from its start after the end of the run.
+    """Read position of one metric.
 
-    For GPU power: ``device`` of the GPU; energy is assigned until ``until_us``; ``held_us``: newest sample not after it;
-    ``carry_nj``: rest below a millijoule.
+    - ``token``: next page. ``points``: number of points before it.
+    - ``latest_value``: newest value at the last read.
+    - ``is_complete``: read from its start after the end of the run.
+
+    For GPU power:
+
+    - ``device``: device of the GPU.
+    - ``until_us``: end of the assigned energy.
+    - ``last_sample_us``: newest sample that is not after ``until_us``.
+    - ``carry_nj``: remainder below a millijoule.
     """
 
     tracked_run = models.ForeignKey(
@@ -162,9 +180,8 @@ class MlflowSeries(models.Model):
 class MlflowFile(models.Model):
     """A file of a run that may be an artifact. ``model``: id of its logged model, '' for a file of the run itself.
 
-    ``digest``: SHA-256 of its content, '' if not read (see ``outcome``, ``reason``). ``path_hash``: SHA-256 of model and
-    path,
-    because paths are too long for an index.
+    ``digest``: SHA-256 of its content, '' if not read (see ``outcome``, ``reason``).
+    ``path_hash``: SHA-256 of model and path, because paths are too long for an index.
     """
 
     tracked_run = models.ForeignKey(

@@ -1,7 +1,7 @@
 """Runs of an MLflow server, parsed and in LabCarbon units. Pure.
 
-Format: MLflow 3, REST API 2.0 (``mlflow/protos/service.proto``). 64-bit numbers are numbers or text, non-finite values are
-text, and any field may be missing.
+Format: MLflow 3, REST API 2.0 (``mlflow/protos/service.proto``). 64-bit numbers are numbers or
+text. Non-finite values are text. Any field may be missing.
 """
 
 import hashlib
@@ -29,7 +29,7 @@ RUN_UUID, PART_OF, NODE, HOST = "labcarbon.run_uuid", "labcarbon.part_of", "labc
 VERDICT, LINK = "labcarbon.verdict", "labcarbon.link"
 MAX_PARAMS, MAX_TAGS, MAX_TEXT = 500, 80, 1000
 _RUN_ID = re.compile(r"[0-9A-Za-z_-]{1,64}")
-# Names of parameters under which a run is given what it begins from.
+# Names of parameters with the initial weights or checkpoint of a run.
 _START = re.compile(
     r"(^|[_./-])(checkpoints?|ckpt|resume\w*|pretrained\w*|weights|init(ial)?_?(from|ckpt|checkpoint|weights|model)|restore|"
     r"load|warm_?start\w*|finetune\w*|model_name_or_path|base_model)([_./-]\w+)?$",
@@ -108,12 +108,12 @@ class TrackedRun:
 
     @property
     def counted_params(self) -> Mapping[str, str]:
-        """Return the parameters of the recipe: all or none, since a part of them would match different runs."""
+        """Return the parameters of the recipe: all or none: a subset would match other runs."""
         return self.params if len(self.params) <= MAX_PARAMS else {}
 
     @property
     def is_quiet(self) -> bool:
-        """Return whether it is part of another work, which alone gets a verdict."""
+        """Return whether it is part of another run. Only that run gets a verdict."""
         return bool(self.parent) or self.part_of is not None
 
 

@@ -1,10 +1,8 @@
 """GPU power of MLflow's system metrics as energy windows. Pure.
 
-A logged value is the mean of the samples since the value before it (``mlflow/system_metrics``: sampled every 10 s, then
-logged).
-So its energy is W × time since that value. A gap longer than ``GAP_US`` is unknown, not zero, as is the time before the
-first
-value.
+A logged value is the mean of the samples since the previous value (``mlflow/system_metrics``:
+sampled every 10 s, then logged). So its energy is W × time since the previous value. A gap longer
+than ``GAP_US`` is unknown, not zero. So is the time before the first value.
 """
 
 import re
@@ -16,7 +14,7 @@ from apps.core.units import US_PER_S
 
 US_PER_MINUTE = 60 * US_PER_S
 GAP_US = 300 * US_PER_S
-MAX_MW = 3_000_000  # of one card: what is above it was not drawn by one
+MAX_MW = 3_000_000  # per card; one card cannot draw more
 NJ_PER_MJ = 1_000_000
 _NAME = re.compile(r"system/(?:(?P<node>[^/]{1,128})/)?gpu_(?P<number>\d{1,3})_power_usage_watts")
 
@@ -31,8 +29,10 @@ class Sample:
 
 @dataclass(frozen=True)
 class Progress:
-    """Position of the assignment: energy is assigned until ``until_us``; ``held_us`` is the newest sample not after it (both
-    None: no sample yet); ``carry_nj``: rest below a millijoule.
+    """Position of the assignment of energy.
+
+    ``until_us``: end of the assigned energy. ``last_sample_us``: newest sample not after it.
+    Both None: no sample yet. ``carry_nj``: remainder below a millijoule.
     """
 
     until_us: int | None = None
@@ -50,7 +50,10 @@ class EnergyPiece:
 
 
 def gpu_of(name: str) -> str | None:
-    """Return the GPU of a power metric: its number, after the node if MLflow has one. None for other metrics."""
+    """Return the GPU of a power metric: its number, with the node as prefix if MLflow has one.
+
+    None for other metrics.
+    """
     match = _NAME.fullmatch(name)
     if match is None:
         return None
@@ -59,7 +62,7 @@ def gpu_of(name: str) -> str | None:
 
 def sample_of(at_us: int, watts: float) -> Sample | None:
     """Return a value as a sample, or None if no GPU can draw it (not a number, negative, above ``MAX_MW``)."""
-    if not 0 <= watts * 1000 <= MAX_MW:  # not a number fits neither
+    if not 0 <= watts * 1000 <= MAX_MW:  # False for NaN
         return None
     return Sample(at_us, int(Fraction(watts) * 1000 + Fraction(1, 2)))
 
@@ -69,11 +72,10 @@ def split_into_minutes(
 ) -> tuple[list[EnergyPiece], Progress]:
     """Return the final windows, one per UTC minute, and the new position.
 
-    A minute is final once there is a later sample; ``over``: no more samples, so the rest is final too. The windows do not
-    depend
-    on how the samples are divided into parts, and no nanojoule is lost. Of two samples with one time the greater counts.
-    Samples
-    before ``held_us`` are already used.
+    A minute is final once there is a later sample. ``is_over``: no more samples follow, so the
+    rest is final too. The windows are independent of the division of samples into parts, and no
+    nanojoule is lost. Of two samples with one time the greater counts. Samples before
+    ``last_sample_us`` are already used.
     """
     fresh = _fresh(progress, samples)
     if not fresh:

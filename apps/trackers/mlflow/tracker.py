@@ -1,4 +1,4 @@
-"""MLflow as a tracker: its panel on the page of a run, servers that do not respond, verdicts as tags."""
+"""MLflow as a tracker: panel on the page of a run, unreachable servers, verdicts as tags."""
 
 from apps.accounts.models import Lab
 from apps.runs.models import Run

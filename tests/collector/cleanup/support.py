@@ -1,6 +1,6 @@
-"""A machine with files, a plan of some of them, and a server that is as strict as the real one.
+"""A node with files, a cleanup plan of some of them, and a fake server as strict as the real one.
 
-All of it is on disk, so that it outlives a process that is killed."""
+All state is on disk, so that it survives a killed process."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from labcarbon_collect.cleanup.trash import TRASH
 from labcarbon_collect.lc1 import manifest_hash
 
 PLAN = "5e1c2f6a-0f5e-4b1c-9a54-0d2a7e3b9c11"
-NODE = str(uuid.uuid4())  # of this process: the lock on plans is one for a node of the machine
+NODE = str(uuid.uuid4())  # unique to this process: a plan lock exists once per node id on a machine
 DAY_US = 86_400_000_000
 BEGIN_US = 1_790_000_000_000_000
 
 
 def read_digest(path: Path) -> tuple[str, str, int, int]:
-    """Return digest, bytes and files of the content at a path, by docs/artifacts.md."""
+    """Return (form, digest, bytes, files) of the content at a path, as in docs/artifacts.md."""
     if path.is_file():
         content = path.read_bytes()
         return "file", hashlib.sha256(content).hexdigest(), len(content), 1
@@ -41,7 +41,7 @@ def read_digest(path: Path) -> tuple[str, str, int, int]:
 
 
 def snapshot(root: Path) -> dict[str, bytes | str | None]:
-    """Every name below a folder with what it is: a file's bytes, where a link leads, None for a folder."""
+    """Return {path: content}: bytes of a file, target of a link, None for a folder."""
     found: dict[str, bytes | str | None] = {}
     for folder, folders, files in os.walk(root):
         for name in (*folders, *files):
@@ -52,13 +52,16 @@ def snapshot(root: Path) -> dict[str, bytes | str | None]:
 
 
 def two_days_ago(journal: Path) -> None:
-    """Nothing waits a day in a test: what the journal says happened is moved to the past."""
+    """Move all entries of the journal two days into the past, because a test cannot wait."""
     entries = [json.loads(row) for row in journal.read_text().splitlines()]
     journal.write_text("".join(json.dumps({**entry, "at_us": entry["at_us"] - 2 * DAY_US}) + "\n" for entry in entries))
 
 
 class FakeTransport:
-    """The plan's two addresses. Its state is a file; ``faults`` are used up one per request: a reply, or an exception."""
+    """The two endpoints of a plan, with the state in a file.
+
+    Each request consumes one of ``faults``: a response or an exception.
+    """
 
     url = "https://lab.example.org"
 
@@ -107,7 +110,7 @@ class FakeTransport:
 
 
 def _along(folder: dict[str, Any], lines: Iterable[dict[str, Any]]) -> None:
-    """What lies in a folder that goes, comes back or is deleted does the same."""
+    """Copy the outcome of a folder to the items inside it."""
     for line in lines:
         is_inside = folder["form"] == "folder" and line["path"].startswith(folder["path"] + "/")
         if not is_inside or folder["outcome"] == "refused":
@@ -120,7 +123,7 @@ def _along(folder: dict[str, Any], lines: Iterable[dict[str, Any]]) -> None:
 
 @dataclass
 class World:
-    """The machine. ``days``: how many days later it is."""
+    """The node. ``days``: days since the start."""
 
     root: Path
     days: float = 0
@@ -146,7 +149,7 @@ class World:
         return path
 
     def plan(self, *names: str, stays: dict[str, str] | None = None, state: str = "approved", **more: Any) -> None:
-        """A plan of paths below the disk, as they are now, in this order: lines 1, 2, …"""
+        """Write a plan of paths below the disk with their current content, as lines 1, 2, …"""
         lines = []
         for number, name in enumerate(names, 1):
             form, digest, size, files = read_digest(self.disk / name)
@@ -190,7 +193,7 @@ class World:
     def carry_out(
         self, *, restore: list[int] | None = None, empty: bool = False, dry: bool = False, sure: bool = True
     ) -> int:
-        """One call of the command."""
+        """Run the command once; return its exit code."""
         transport = self.transport
         transport.faults, transport.before = self.faults, self.before
         server = PlanClient(transport, PLAN, notify=lambda text: None, sleep=lambda seconds: None)  # type: ignore[arg-type]

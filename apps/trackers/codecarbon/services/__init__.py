@@ -1,1 +1,1 @@
-"""Writes of CodeCarbon: its tokens, what comes in, the work on it, files."""
+"""Writes of CodeCarbon: tokens, received messages and their processing, imported files."""

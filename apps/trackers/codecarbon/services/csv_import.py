@@ -1,4 +1,4 @@
-"""Import of CodeCarbon's emissions.csv. Each row is a whole run, or its total so far."""
+"""Import of CodeCarbon's emissions.csv. Each row is a complete run, or its running total."""
 
 import csv
 import json
@@ -103,9 +103,10 @@ def _read(row: dict[str, str], line: int, zone: ZoneInfo, client_pue_ppm: int) -
 def import_file(
     *, lab: Lab, rows: list[FileRow], project: Project, node: Node | None, site: Site | None, now: int
 ) -> dict[str, int]:
-    """Store the rows of a file as runs of a project; return the numbers of imported, existing and rejected ones. Idempotent.
+    """Store the rows of a file as runs of a project. Idempotent.
 
-    ``node``: node that wrote the file; its collector takes precedence. None: an unknown node at ``site``.
+    Return the numbers of imported, existing and rejected rows.
+    ``node`` wrote the file. Its collector takes precedence. None: an unknown node at ``site``.
     """
     source = source_for_files(lab=lab, project=project, node=node, site=site, now=now)
     own_uuids = set(CodeCarbonRun.objects.filter(source=source).values_list("uuid", flat=True))
@@ -113,7 +114,7 @@ def import_file(
     results = {"imported": 0, "there before": 0, "not counted": 0}
     for row in rows:
         if row.run_id in known_ids and UUID(row.run_id) not in own_uuids:
-            results["there before"] += 1  # another token or file told of it
+            results["there before"] += 1  # imported through another token or file
             continue
         duplicates = CodeCarbonPost.objects.filter(
             tracked_run__source=source, tracked_run__uuid=row.run_id, channel=Channel.FILE, body=row.body

@@ -1,4 +1,7 @@
-"""Messages of CodeCarbon become runs and energy windows. Idempotent: each message is processed once."""
+"""Conversion of CodeCarbon messages to runs and energy windows.
+
+Idempotent: each message is processed once.
+"""
 
 from uuid import NAMESPACE_URL, UUID, uuid5
 
@@ -31,8 +34,9 @@ from apps.trackers.codecarbon.parsing import (
 
 
 def detect_shared_machine(interval: CodeCarbonInterval) -> int:
-    """Compare an interval with simultaneous ones on equal hardware, and record runs that look like one node measured twice.
-    Return the number of matches. Called once per new interval.
+    """Record runs that look like one node measured twice; return the number of matches.
+
+    The interval is compared with simultaneous ones on equal hardware. Called once per new interval.
     """
     tracked_run = interval.tracked_run
     if not tracked_run.signature:
@@ -70,7 +74,7 @@ def _interval(row: CodeCarbonInterval) -> Interval:
 
 TOOL = "codecarbon"
 QUIET_CHECK = "trackers.codecarbon_quiet"
-CHUNK = 20  # messages a transaction: some tens of milliseconds on SQLite
+CHUNK = 20  # messages per transaction: some tens of milliseconds on SQLite
 QUIET_US = 15 * 60 * US_PER_S
 _NAMES = {"gpu": "GPU", "cpu": "CPU", "ram": "Memory"}
 
@@ -156,7 +160,7 @@ def _new_reading(tracked_run: CodeCarbonRun, post: CodeCarbonPost) -> Reading | 
 
 
 def run_uuid(tracked_run: CodeCarbonRun) -> UUID:
-    """Return the UUID of the run. A client cannot choose it, so it never names another run."""
+    """Return the UUID of the run. A client cannot set it, so it cannot refer to another run."""
     return uuid5(NAMESPACE_URL, f"labcarbon:codecarbon:{tracked_run.source.lab_id}:{tracked_run.uuid}")
 
 
@@ -188,7 +192,7 @@ def _store(tracked_run: CodeCarbonRun, interval: CodeCarbonInterval, post: CodeC
     for component in COMPONENTS:
         energy_mj: int = getattr(interval, f"{component}_mj")
         if energy_mj == 0 and component == "gpu" and not tracked_run.facts.get("gpu_count"):
-            continue  # no GPU is not a GPU that drew nothing
+            continue  # no GPU: unknown, not zero
         device, _ = Device.objects.get_or_create(
             lab=source.lab,
             key=f"declared:{source.node.uuid}/cc-{tracked_run.pk}-{component}",
@@ -239,7 +243,7 @@ def _update_run(tracked_run: CodeCarbonRun, posts: list[CodeCarbonPost]) -> None
     run.started_us = min(first[0], last)
     run.last_report_us = max([run.last_report_us or 0, *(post.received_us for post in posts)])
     if all(post.channel == Channel.INTERVAL for post in posts):
-        run.state, run.ended_us = RunState.RUNNING, None  # it goes on; that it is over is never said
+        run.state, run.ended_us = RunState.RUNNING, None  # CodeCarbon never reports an end
         enqueue(kind=QUIET_CHECK, key=str(tracked_run.pk), due_us=run.last_report_us + QUIET_US)
     else:
         run.state, run.ended_us = RunState.FINISHED, last
@@ -248,9 +252,9 @@ def _update_run(tracked_run: CodeCarbonRun, posts: list[CodeCarbonPost]) -> None
 
 @transaction.atomic
 def mark_quiet_run_lost(*, pk: int, now: int) -> None:
-    """Mark a run as lost after three intervals without a message (at least 15 minutes). CodeCarbon never reports an end. A
-    later
-    message recovers the run.
+    """Mark a run as lost after three intervals without a message (at least 15 minutes).
+
+    CodeCarbon never reports an end. A later message recovers the run.
     """
     tracked_run = CodeCarbonRun.objects.filter(pk=pk).first()
     run = Run.objects.select_for_update(of=("self",)).filter(codecarbon=tracked_run).first() if tracked_run else None
@@ -266,5 +270,5 @@ def mark_quiet_run_lost(*, pk: int, now: int) -> None:
 
 
 def mark_quiet_run_lost_now(*, pk: int) -> None:
-    """Call :func:`end_quiet_run` with the current time."""
+    """Call :func:`mark_quiet_run_lost` with the current time."""
     mark_quiet_run_lost(pk=pk, now=now_us())

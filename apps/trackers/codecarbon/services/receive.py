@@ -1,4 +1,7 @@
-"""Messages are stored unchanged in the request and processed by a job. The client sends once and waits two seconds."""
+"""Receipt of messages: stored unchanged in the request, processed by a job.
+
+The client sends a message once and waits two seconds.
+"""
 
 from collections.abc import Mapping
 from typing import Any
@@ -26,15 +29,15 @@ def start_run(*, source: CodeCarbonSource, content: Mapping[str, Any], now: int)
 def save_message(*, source: CodeCarbonSource, channel: Channel, content: Mapping[str, Any], body: bytes, now: int) -> None:
     """Store one message and enqueue its processing.
 
-    An unknown run (from before a restored backup, or from the HTTP output, which starts none) is created here. An id of a
-    run of
-    another token means a run of this token: the token alone determines who is charged.
+    An unknown run is created here. It is older than a restored backup, or it is from the HTTP
+    output, which starts no run. The id of a run of another token means a run of this token: only
+    the token determines the charged project.
     """
     uuid = _run_id(content)
     params = [source.pk, uuid_param(uuid)]
     existing = next(fetch_rows("SELECT id FROM trackers_codecarbonrun WHERE source_id = %s AND uuid = %s", params), None)
     tracked_run_id = existing["id"] if existing else _get_or_create_run(source, uuid, content, now).pk
-    with connection.cursor() as cursor:  # as a model's row it takes three times as long, and the client waits
+    with connection.cursor() as cursor:  # the ORM takes three times as long, and the client waits
         cursor.execute(
             "INSERT INTO trackers_codecarbonpost (told_id, door, body, received_us, worked, problem) "
             "VALUES (%s, %s, %s, %s, %s, '')",
@@ -47,7 +50,7 @@ def _get_or_create_run(source: CodeCarbonSource, uuid: UUID, content: Mapping[st
     signature = hardware_signature(content, node=str(source.node_id) if source.bound else "")
     CodeCarbonRun.objects.bulk_create(
         [CodeCarbonRun(source=source, uuid=uuid, facts=short_facts(content), signature=signature, received_us=now)],
-        ignore_conflicts=True,  # two first messages at once begin one run
+        ignore_conflicts=True,  # two concurrent first messages create one run
     )
     return CodeCarbonRun.objects.get(source=source, uuid=uuid)
 

@@ -34,7 +34,7 @@ def create_codecarbon_token(
     by: User,
     now: int,
 ) -> tuple[CodeCarbonSource, str]:
-    """Create a token that adds to ``project`` and reads nothing; return its source and its text.
+    """Create a token that can only add to ``project``; return its source and its text.
 
     ``node``: the node that uses it. None: unknown nodes at ``site``, with its grid zone and PUE.
     """

@@ -1,6 +1,7 @@
-"""Files of ended runs, read over the network once and hashed on the fly. They are registered as artifacts, not stored.
+"""Files of ended runs: read over the network once, hashed and registered as artifacts.
 
-MLflow has no digest of a file, so a file that is not read cannot be identified. It is counted with the reason.
+Their contents are not stored. MLflow has no digest of a file, so an unread file cannot be
+identified. It is counted with the reason.
 """
 
 import hashlib
@@ -34,7 +35,10 @@ class _DailyLimitReached(Exception):
 
 @dataclass(frozen=True)
 class _File:
-    """A file to read. ``below``: its path at MLflow's file proxy, None without one. ``step``: of the logged ``model``."""
+    """A file to read.
+
+    ``below``: its path at MLflow's file proxy, or None. ``step``: of the logged ``model``.
+    """
 
     model: str
     below: str | None
@@ -56,7 +60,7 @@ class _FileList:
 
 
 def read_files(*, source: MlflowSource, server: Server) -> bool:
-    """Read files of ended runs within the time limit; return whether more wait. Raises OutOfTime."""
+    """Read files of ended runs within the time limit; return whether more remain. Raises OutOfTime."""
     if not source.reads_files:
         return False
     waiting = source.runs.filter(run__isnull=False, is_open=False, files_read=False, files_due_us__lte=now_us())
@@ -91,7 +95,7 @@ def _read(source: MlflowSource, server: Server, row: MlflowRun) -> None:
     for model, step in [("", None), *list(models_of(content, "outputs", "model_outputs").items())[:MAX_MODELS]]:
         _list(server, row, model, step, file_list)
     problems = _import_files(source, server, row, file_list)
-    if problems:  # a matter of these files, unless the server asks for patience
+    if problems:  # a problem of these files only, unless the server requests a wait
         patience_s = max(problem.wait_s for problem in problems)
         raise MlflowError(problems[0].message, wait_s=patience_s, is_single=not patience_s)
     _link_inputs(source, row, models_of(content, "inputs", "model_inputs"))
@@ -147,7 +151,10 @@ def _import_files(source: MlflowSource, server: Server, row: MlflowRun, file_lis
 
 
 def _outcome(file: _File, count: int, size: int) -> tuple[FileOutcome, str]:
-    """Return the outcome of a file, with a reason if needed. ``count`` and ``size``: of the files before it."""
+    """Return the outcome of a file, with a reason if needed.
+
+    ``count`` and ``size``: of the files before it.
+    """
     if file.below is None:
         return FileOutcome.ELSEWHERE, ""
     if file.listed.bytes is None:
@@ -218,7 +225,7 @@ def _link_inputs(source: MlflowSource, row: MlflowRun, models: dict[str, int | N
 
 
 def _check_daily_limit(source: MlflowSource, size: int) -> None:
-    """Raise _DayIsFull if the daily limit of a server is reached."""
+    """Raise _DailyLimitReached if the daily limit of a server is reached."""
     today = now_us() // _US_PER_DAY
     if source.files_day != today:
         source.files_day, source.files_bytes = today, 0

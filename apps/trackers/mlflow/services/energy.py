@@ -1,6 +1,7 @@
-"""GPU power of MLflow as energy windows, written through ingest: same ledger, factors and explanations.
+"""GPU power of MLflow as energy windows, written through ingest.
 
-Measurements of a collector on the same node take precedence, minute by minute (apps/energy/source_precedence.py).
+Ledger, factors and explanations are the same as for collectors. Measurements of a collector on the
+same node take precedence, minute by minute (apps/energy/source_precedence.py).
 """
 
 from uuid import NAMESPACE_URL, uuid5
@@ -16,11 +17,11 @@ from apps.trackers.mlflow.models import MlflowRun, MlflowSeries
 from apps.trackers.mlflow.power import EnergyPiece, Progress, Sample, gpu_of, sample_of, split_into_minutes
 
 EPOCH = "mlflow"
-CARD = "mlflow_gpu"  # in a device's facts: which card of its machine it stands for
+CARD = "mlflow_gpu"  # in a device's facts: GPU number on the node
 
 
 def accepts_power(tracked_run: MlflowRun) -> bool:
-    """Return whether the power of a run counts: not for a child of a run with power of its own."""
+    """Return whether the power of a run counts. It does not if an ancestor has power values."""
     above, steps = tracked_run.parent, 0
     while above and steps < 16:
         parent = MlflowRun.objects.filter(source_id=tracked_run.source_id, mlflow_id=above).first()
@@ -44,7 +45,8 @@ def record_power(
 ) -> str:
     """Write the windows of one more part of a GPU's power; return the reasons of rejected ones, or ''.
 
-    ``series`` (saved by the caller) stores the position in the same transaction. ``over``: no more values will come.
+    ``series`` (saved by the caller) stores the position in the same transaction.
+    ``is_over``: no more values follow.
     """
     samples, problem = [], ""
     for _, at_us, value in values:
@@ -84,7 +86,10 @@ def _write(tracked_run: MlflowRun, series: MlflowSeries, samples: list[Sample], 
 
 
 def _free(device: Device, pieces: list[EnergyPiece]) -> list[EnergyPiece]:
-    """Return the windows that no other run reported for the same GPU. Unknown nodes are never taken as the same."""
+    """Return the windows that no other run reported for the same GPU.
+
+    Unknown nodes never count as the same node.
+    """
     if TRACKER in device.node.facts:
         return pieces
     others = EnergyWindow.objects.filter(
@@ -135,5 +140,5 @@ def _window(tracked_run: MlflowRun, device: Device, piece: EnergyPiece) -> Windo
         measurement="imported",
         flags=0,
         shares=[(f"run:{run.uuid}", piece.energy_mj)],
-        split=True,  # MLflow reads all cards of the machine, whoever else uses them
+        split=True,  # MLflow reads all cards of the node, with the use of others
     )

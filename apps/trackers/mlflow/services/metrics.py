@@ -1,4 +1,4 @@
-"""Histories of metrics, page by page. Each page has its own transaction, which also stores the position."""
+"""Histories of metrics, page by page. One transaction stores a page and the position after it."""
 
 from django.db import transaction
 
@@ -12,13 +12,16 @@ from apps.trackers.mlflow.parsing import US_PER_MS, Latest, TrackedRun, numbered
 from apps.trackers.mlflow.power import GAP_US, gpu_of
 from apps.trackers.mlflow.services.energy import accepts_power, record_power
 
-SYSTEM = "system/"  # of MLflow's own measurements only the watts are read
+SYSTEM = "system/"  # MLflow's own measurements; only power is read
 _NAME = 200
-_REPLACED = "\ufffd"  # what stood there cannot be stored, and MLflow knows no metric of this name
+_REPLACED = "\ufffd"  # replaces unstorable characters; MLflow has no metric of the changed name
 
 
 def read_metrics(*, server: Server, tracked_run: MlflowRun, reported: TrackedRun, now: int) -> None:
-    """Read new values of a run's metrics. Raises MlflowError and OutOfTime; values read until then are kept."""
+    """Read new values of a run's metrics.
+
+    Raises MlflowError and OutOfTime. Values read before the error stay stored.
+    """
     known = {row.name: row for row in tracked_run.series.select_related("device__node")}
     imports_power = accepts_power(tracked_run)
     for name, latest in sorted(reported.latest.items()):
@@ -27,7 +30,7 @@ def read_metrics(*, server: Server, tracked_run: MlflowRun, reported: TrackedRun
             continue
         series = known.get(name) or MlflowSeries(tracked_run=tracked_run, name=name)
         if series.pk is None and not gpu and Metric.objects.filter(run=tracked_run.run, name=name).exists():
-            continue  # somebody else tells this curve
+            continue  # another source reports this curve
         is_silent = bool(gpu) and latest.at_ms * US_PER_MS < now - 2 * GAP_US
         is_over = reported.is_over or is_silent
         if series.latest_value == str(latest) and (series.is_complete or not is_over):
@@ -45,7 +48,10 @@ def _read_series(
     is_counted: bool,
     now: int,
 ) -> None:
-    """Read one history from its position. After the end of the run, read it once from the start, to get late values."""
+    """Read one history from its position.
+
+    After the end of the run, read it once from the start, to get late values.
+    """
     progress = _progress(series)
     if is_over and not series.is_complete:
         series.token, series.points = "", 0
@@ -57,7 +63,7 @@ def _read_series(
         with transaction.atomic():
             MlflowRun.objects.select_for_update().get(pk=tracked_run.pk)
             if _is_changed(series, progress):
-                return  # somebody else reads it just now, and went on from here
+                return  # another reader advanced the position
             if gpu_of(series.name):
                 waiting = _import_power(
                     tracked_run,
@@ -85,7 +91,7 @@ def _progress(series: MlflowSeries) -> tuple[object, ...]:
 
 
 def _is_changed(series: MlflowSeries, progress: tuple[object, ...]) -> bool:
-    """Return whether the position of a series has changed since it was read. The run's row is locked."""
+    """Return whether the position of a series has changed since the read. The run's row is locked."""
     stored = MlflowSeries.objects.filter(tracked_run_id=series.tracked_run_id, name=series.name).first()
     return (stored is not None or series.pk is not None) and (stored is None or _progress(stored) != progress)
 
@@ -99,7 +105,7 @@ def _import_values(
     points: dict[int, Point] = {}
     try:
         for step, at_us, value in numbered(values, before):
-            [point] = as_points([(step, at_us, value)])  # type: ignore[list-item]  # words such as NaN are taken as well
+            [point] = as_points([(step, at_us, value)])  # type: ignore[list-item]  # special values such as NaN are accepted
             points[step] = point
         add_points(lab=run.lab, uuid=run.uuid, points={series.name: list(points.values())}, bound_node=None, now=None)
     except LabCarbonError as error:

@@ -1,7 +1,11 @@
 """One time slice of polling an MLflow server. No request is sent inside a transaction. The next slice continues.
 
-Order: runs that were open at the last poll; runs that started since (with an hour of overlap, as clocks differ); once a day
-all runs, since a run may be added with an old start; then files of ended runs.
+Order:
+
+1. runs that were open at the last poll;
+2. runs that started since then, with an hour of overlap, because clocks differ;
+3. once a day all runs, because a run can be added with an old start;
+4. files of ended runs.
 """
 
 from collections.abc import Iterator
@@ -26,16 +30,17 @@ EVERY_US = 60 * US_PER_S
 MAX_WAIT_US = US_PER_HOUR
 OVERLAP_MS = 3_600_000
 ALL_EVERY_US = 24 * US_PER_HOUR
-SLICE_S = 12.0  # the embedded worker does nothing else meanwhile
-MAX_SKIPPED = 3  # more of them are the server's fault
-_BATCH_SIZE = 50  # ids in one question
+SLICE_S = 12.0  # the embedded worker runs no other job in this time
+MAX_SKIPPED = 3  # more skipped runs count as a problem of the server
+_BATCH_SIZE = 50  # ids per request
 
 
 @dataclass
 class Slice:
-    """Result of one slice. ``more``: time ran out. ``problem``: reason of a failure, or ''. ``passed_over``: runs with
-    unreadable
-    metrics, which do not block others.
+    """Result of one slice.
+
+    ``more``: time ran out. ``problem``: reason of a failure, or ''.
+    ``skipped``: number of runs with unreadable metrics. They do not block others.
     """
 
     runs: int = 0
@@ -90,7 +95,7 @@ def _save_result(source: MlflowSource, server: Server | None, done: Slice, wait_
 def _read(source: MlflowSource, server: Server, done: Slice) -> None:
     source.version = server.version()[:40] or source.version
     experiments = _experiments(source, server)
-    write_verdict_tags(source=source, server=server)  # before what may take many slices
+    write_verdict_tags(source=source, server=server)  # before reads that may take many slices
     if experiments:
         _read_open(source, server, experiments, done)
         _read_new(source, server, experiments, done)
@@ -116,12 +121,12 @@ def _experiments(source: MlflowSource, server: Server) -> dict[str, _Experiment]
 
 
 def _read_open(source: MlflowSource, server: Server, experiments: dict[str, _Experiment], done: Slice) -> None:
-    """Read open and partly read runs again, those not polled for longest first."""
+    """Read open and partly read runs again. The longest unpolled run is first."""
     open_ = list(
         source.runs.filter(is_open=True).order_by("last_listed_us", "pk").values_list("mlflow_id", flat=True)[:2000]
     )
     for ids in _parts(open_, _BATCH_SIZE):
-        listed = ", ".join(f"'{each}'" for each in ids)  # of letters, digits, _ and - alone
+        listed = ", ".join(f"'{each}'" for each in ids)  # ids contain only letters, digits, _ and -
         listed_ids = set()
         for page in _search_runs(server, list(experiments), f"attributes.run_id IN ({listed})"):
             for tracked_run in page:

@@ -28,7 +28,7 @@ class RunResolution:
         self.is_linked = row.is_linked
         self.by_tag = row.run is not None and row.run.uuid != self.uuid and not row.is_linked
         if self.by_tag and row.run is not None and (row.run.node_id or row.run.command):
-            self.is_linked = True  # its collector told of it meanwhile, and knows better
+            self.is_linked = True  # its collector reported it meanwhile and takes precedence
         if row.run is None and not self._resolve_by_id():
             self._by_tag()
 
@@ -43,18 +43,20 @@ class RunResolution:
         return True
 
     def _by_tag(self) -> None:
-        """Find the run by the UUID that its process set. It is valid for a run of the same lab and project, or an
-        unattributed one."""
+        """Find the run by the UUID that its process set.
+
+        The UUID is valid for a run of the same lab and project, or for an unattributed run.
+        """
         uuid = self.payload.run_uuid
         if uuid is None:
             return
         existing = Run.objects.select_for_update(of=("self",)).filter(lab=self.source.lab, uuid=uuid).first()
-        if existing is None:  # it comes later, from a collector that was away: then it is renewed, not made again
+        if existing is None:  # its collector may report it later; that report updates this run
             self.uuid, self.by_tag = uuid, True
         elif not self._is_of_project(existing):
             self.problem = "Its tag labcarbon.run_uuid names a run of another project: they were kept apart."
         elif existing.mlflow.exclude(source=self.source, mlflow_id=self.payload.run_id).exists():
-            self.part_of = uuid  # of several that say so the first is the run
+            self.part_of = uuid  # several MLflow runs with this UUID: the first one is the run
         else:
             self.run, self.is_linked = existing, True
 
@@ -73,7 +75,10 @@ class RunResolution:
 
     @property
     def node(self) -> Node | None:
-        """Find the node: named by the process, else of the parent, else of the server. None: the collector reports it."""
+        """Return the node: of the process, else of the parent, else of the server.
+
+        None: the collector reports it.
+        """
         if self.by_tag:
             return None
         lab, named = self.source.lab, None

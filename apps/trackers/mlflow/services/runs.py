@@ -20,13 +20,16 @@ from apps.trackers.mlflow.parsing import HOST, US_PER_MS, TrackedRun, from_scrat
 from apps.trackers.mlflow.services.resolve import TOOL, RunResolution
 
 FUTURE_US = 24 * US_PER_HOUR
-METRICS = "Its metrics: "  # begins a problem that the next reading may mend
+METRICS = "Its metrics: "  # prefix of a problem that the next poll may resolve
 _MAX_ANCESTORS = 64
 
 
 @transaction.atomic
 def import_run(*, source: MlflowSource, tracked_run: TrackedRun, experiment: str, project: Project, now: int) -> MlflowRun:
-    """Store an MLflow run; return its locked row. ``run`` is null and ``problem`` is set if it cannot be imported."""
+    """Store an MLflow run; return its locked row.
+
+    If it cannot be imported, ``run`` is null and ``problem`` is set.
+    """
     row, _ = MlflowRun.objects.select_for_update(of=("self",)).get_or_create(
         source=source, mlflow_id=tracked_run.run_id, defaults={"last_listed_us": now}
     )
@@ -106,18 +109,18 @@ def _save_run(resolution: RunResolution, tracked_run: TrackedRun, experiment: st
         ),
     )  # fmt: skip
     if existing is not None and existing.ended_us is not None and existing.ended_us < started_us:
-        Run.objects.filter(pk=existing.pk).update(ended_us=None)  # told anew with a later start
+        Run.objects.filter(pk=existing.pk).update(ended_us=None)  # MLflow changed its start to a later time
     uuid = existing.uuid if existing is not None else resolution.uuid
     run, _ = put_run(lab=source.lab, uuid=uuid, facts=facts, by=None, bound_node=None, reported_by=Source.MLFLOW,
                      now=activity_us if is_new_activity and not tracked_run.is_over else None)  # fmt: skip
-    if run.params != params:  # too many to be compared: a part of them would match what differs; shown all the same
+    if run.params != params:  # too many to compare: a subset would match different runs; display all of them
         run.params = params
         run.save(update_fields=["params"])
     return _update_state(run, tracked_run)
 
 
 def _update_state(run: Run, tracked_run: TrackedRun) -> Run:
-    """Update state and end from MLflow, except for a lost run without new reports."""
+    """Update state and end from MLflow. Exception: a lost run without new reports."""
     state, ended_us = run.state, None
     if tracked_run.is_over and tracked_run.state is not None:
         state = tracked_run.state.value
@@ -159,7 +162,7 @@ def _complete_run(run: Run, tracked_run: TrackedRun, now: int) -> Run:
 
 
 def _update_end(run: Run, tracked_run: TrackedRun) -> Run:
-    """Use MLflow's end state if the exit code is unknown; a process cannot see its own exit code."""
+    """Use MLflow's end state if the exit code is unknown: a process cannot read its own exit code."""
     if not tracked_run.is_over or tracked_run.state is None or run.exit_code is not None or run.scheduler:
         return run
     ended_us = max(tracked_run.end_ms * US_PER_MS if tracked_run.end_ms else tracked_run.last_activity_us, run.started_us)
@@ -174,8 +177,8 @@ def _update_end(run: Run, tracked_run: TrackedRun) -> Run:
 def _missing_parts(stored: Fingerprint | None, payload: FingerprintIn) -> FingerprintIn | None:
     """Return the parts of a fingerprint that the stored one lacks, or None.
 
-    Parameters are one part: those of a command line are not mixed with logged ones. Otherwise the next check by command line
-    would not match.
+    Parameters are one part: those of a command line are not mixed with logged ones. Otherwise the
+    next duplicate check by command line would not match.
     """
     if stored is None:
         return payload
@@ -194,7 +197,10 @@ def _missing_parts(stored: Fingerprint | None, payload: FingerprintIn) -> Finger
 
 
 def _link_children(row: MlflowRun) -> None:
-    """Make a new run the parent of nested runs that were imported before it. No run becomes its own ancestor."""
+    """Make a new run the parent of nested runs that were imported before it.
+
+    No run becomes its own ancestor.
+    """
     run = row.run
     if run is None:
         return

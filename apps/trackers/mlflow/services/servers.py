@@ -1,4 +1,7 @@
-"""MLflow servers of a lab: add, change, enable, disable, test and remove. Secrets are encrypted and never displayed."""
+"""MLflow servers of a lab: add, change, enable, disable, test and remove.
+
+Secrets are encrypted and never displayed.
+"""
 
 import time
 from dataclasses import dataclass, replace

@@ -15,7 +15,7 @@ from apps.trackers.mlflow.parsing import LINK, VERDICT
 from apps.trackers.mlflow.services.servers import server_of
 
 WRITE_TAGS = "trackers.mlflow_tell"
-NO_VERDICT = "none"  # what is said where something was said before and no longer holds
+NO_VERDICT = "none"  # replaces a written verdict that is no longer valid
 FIRST_WAIT_US, MAX_WAIT_US = 60 * US_PER_S, 6 * 3600 * US_PER_S
 _BATCH_SIZE = 50
 
@@ -39,7 +39,10 @@ def queue_verdict_tag(*, run: Run, text: str) -> None:
 
 
 def write_verdict_tags(*, source: MlflowSource, server: Server | None = None) -> int:
-    """Write queued tags; return their number. A failed one is retried later, and its page shows the problem."""
+    """Write queued tags; return their number.
+
+    A failed one is retried later, and its page shows the problem.
+    """
     waiting = source.runs.filter(due_us__lte=now_us()).exclude(verdict=F("written_verdict")).select_related("run")
     written = 0
     for tracked_run in waiting.order_by("due_us", "pk")[:_BATCH_SIZE] if source.enabled and source.writes_verdicts else ():
@@ -51,7 +54,7 @@ def write_verdict_tags(*, source: MlflowSource, server: Server | None = None) ->
         except MlflowError as problem:
             _postpone(tracked_run, problem)
             if not problem.is_single:
-                break  # what holds for one most likely holds for the next
+                break  # the next write would most likely fail too
     return written
 
 
@@ -60,7 +63,7 @@ def _write(server: Server, tracked_run: MlflowRun) -> bool:
         return False
     server.set_tag(tracked_run.mlflow_id, LINK, f"{settings.SITE_URL}{reverse('run', args=[tracked_run.run.uuid])}")
     server.set_tag(tracked_run.mlflow_id, VERDICT, tracked_run.verdict)
-    # It may have changed meanwhile: then it is written again.
+    # A verdict that changed meanwhile is written again.
     MlflowRun.objects.filter(pk=tracked_run.pk).update(
         written_verdict=tracked_run.verdict, verdict_problem="", tries=0, due_us=0
     )
