@@ -132,7 +132,7 @@ class EmbodiedFigure(models.Model):
                 )
                 for part in _PARTS
             ),
-            models.CheckConstraint(  # a check that comes out as NULL holds: null is ruled out by name
+            models.CheckConstraint(  # a check passes if it is NULL: null is excluded by name
                 condition=Q(end_of_life_ug__isnull=True) | Q(includes_end_of_life__isnull=False, includes_end_of_life=True),
                 name="end_of_life_part_is_inside",
             ),

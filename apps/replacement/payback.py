@@ -1,18 +1,21 @@
-"""Replace or keep: when the electricity that a new card saves has paid back what making it emitted. Pure.
+"""Payback time of a new card: its embodied carbon against the electricity that it saves. Pure.
 
-``break-even years = TE_new / ((P_old − P_new × work ratio) × h × PUE × CI)``. The work ratio is how much of the new card's
-time does the work of one hour of the old one. Where idle power is known, both cards idle in what is left of their hours on:
+``break-even years = TE_new / ((P_old − P_new × work ratio) × h × PUE × CI)``. The work ratio is the
+new card's time for one hour of work of the old card. If idle power is known, both cards idle for
+the rest of their hours on:
 
-``saving a year = P_old·h + I_old·q − P_new·r·h − I_new·(q + h − r·h)``, with h hours used and q hours idle a year.
+``saving a year = P_old·h + I_old·q − P_new·r·h − I_new·(q + h − r·h)``, with h hours used and q
+hours idle a year.
 
-With both idle powers 0 (unknown) this is the formula above. All arithmetic is exact: integers and fractions of µg, mW,
-hours, ppm and µg/kWh; a year has 8 760 hours.
+With both idle powers 0 (unknown) this is the formula above. All arithmetic is exact: integers and
+fractions of µg, mW, hours, ppm and µg/kWh. A year has 8 760 hours.
 
-**Range.** To first order and in closed form, on the payback *rate* ``saving a year / TE`` (1 / years), not on the years:
-years have a pole where nothing is saved, the rate passes through nought smoothly. Each input is moved to either end of its
-range alone; inputs are different sources, so the changes combine in quadrature (docs/methodology.md). A rate of nought or
-below is "never", for the value and for either end of the range. Interval arithmetic, all inputs at their worst at once,
-would answer "never" for nearly every card.
+**Range.** It is first order, in closed form, and computed for the payback *rate* ``saving a year /
+TE`` (1 / years), not for the years. Years have a pole where nothing is saved, while the rate passes
+smoothly through 0. Each input alone is moved to either end of its range. Inputs are different
+sources, so the changes combine in quadrature (docs/methodology.md). A rate of 0 or below is
+"never", for the value and for either end of the range. Interval arithmetic, with all inputs at
+their worst at once, would return "never" for nearly every card.
 """
 
 from collections.abc import Iterator, Sequence
