@@ -83,7 +83,7 @@ def priced_with(lab: Lab, spans_of: Mapping[int, Sequence[Span]], from_hour: int
 
 
 def first_hour_of(node_ids: Iterable[int]) -> int | None:
-    """Return the first hour in which the ledger holds energy of the nodes, or None."""
+    """Return the first hour in which the ledger contains energy of the nodes, or None."""
     ids = sorted(node_ids)
     if not ids:
         return None

@@ -1,7 +1,8 @@
-"""What is shipped, read from the tables: models and figures of the project's own tables and of the data packs.
+"""Read the shipped tables: models and figures of the project's own tables and of the data packs.
 
-The own tables hold only what may be redistributed freely; share-alike figures are in packs, a folder each with licence and
-sources (docs/catalog.md). A pack can be left out by LABCARBON_DATA_PACKS.
+The project's own tables contain only freely redistributable data. Share-alike figures are in packs,
+one folder each with licence and sources (docs/catalog.md). LABCARBON_DATA_PACKS can leave out a
+pack.
 """
 
 import csv
@@ -16,7 +17,7 @@ from apps.catalog.packs import DATA, PACKS, loaded_packs
 _YES_NO = {"yes": True, "no": False, "": None}
 
 Row = dict[str, str]
-Key = tuple[str, str]  # kind and name: what a shipped model is known by
+Key = tuple[str, str]  # kind and name, which identify a shipped model
 
 
 def rows_of(path: Path) -> Iterator[Row]:
@@ -56,7 +57,7 @@ def _specified(kind: str, row: Row) -> HardwareModel:
 
 
 def _named(pack: str, row: Row) -> HardwareModel:
-    """Return the model of a figure for which there is no specification."""
+    """Return the model of a figure without a specification."""
     return HardwareModel(
         kind=row["kind"],
         category=row["category"],
@@ -91,7 +92,7 @@ def _figure(pack: str, row: Row) -> EmbodiedFigure:
 
 
 class Shipped:
-    """All shipped models by kind and name, their further names as they are compared, and their figures."""
+    """All shipped models by kind and name, their aliases as match keys, and their figures."""
 
     def __init__(self) -> None:
         self.models: dict[Key, HardwareModel] = {}

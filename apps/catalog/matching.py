@@ -1,4 +1,4 @@
-"""How a reported hardware name finds its row, how kilograms become micrograms, which figure is trusted. Pure."""
+"""Match hardware names, convert kilograms to micrograms, and rank figures by trust. Pure."""
 
 import re
 from dataclasses import dataclass, replace
@@ -16,9 +16,11 @@ _GRAPHICS = re.compile(r"\bw(?:ith|/)\s+radeon.*$", re.IGNORECASE)
 
 
 def match_key(name: str) -> str:
-    """Return ``name`` as it is compared: lower case, without vendor words, core counts, clock rates, blanks and hyphens.
+    """Return ``name`` for comparison.
 
-    What tells two products apart stays: "Ti", "SUPER", "D", the memory size, the letters behind a number.
+    It is lower case, without vendor words, core counts, clock rates, blanks and hyphens.
+    Distinguishing parts of product names stay: "Ti", "SUPER", "D", the memory size, the letters
+    after a number.
     """
     for part in (_GENERATION, _GRAPHICS, _CORES, _NOISE):
         name = part.sub("", name)
@@ -33,20 +35,22 @@ def kg_to_ug(kg: Decimal) -> int:
 def trust(method: str, own: bool, source_year: int | None, pk: int) -> tuple[int, bool, int, int]:
     """Return the sort key of a figure, the most trusted first.
 
-    The better method before the worse, the lab's own before the shipped, the newer source before the older, the later
-    record before the earlier.
+    Order: better method, the lab's own before shipped, newer source, later record.
     """
     return TRUST.index(method), not own, -(source_year or 0), -pk
 
 
-MOST_KG = 1_000_000  # no thing of a lab comes near
-GENERIC_PERCENT = 30  # the range taken where a source gives none
-_ROUNDING = Fraction(1, 100)  # parts of a source may miss its total by that much
+MOST_KG = 1_000_000  # above any item of a lab
+GENERIC_PERCENT = 30  # range of a figure whose source has none
+_ROUNDING = Fraction(1, 100)  # allowed difference between parts and total of a source
 
 
 @dataclass(frozen=True)
 class Draft:
-    """An embodied figure as somebody states it, in µg CO2e per ``unit``; None: not stated. See :func:`completed`."""
+    """An embodied figure as stated by a user, in µg CO2e per ``unit``. None: not stated.
+
+    See :func:`completed`.
+    """
 
     method: str
     unit: str
@@ -64,16 +68,16 @@ class Draft:
 
     @property
     def parts(self) -> dict[str, int]:
-        """The parts that were stated, by name."""
+        """Return the stated parts by name."""
         parts = {"manufacture": self.manufacture_ug, "transport": self.transport_ug, "end of life": self.end_of_life_ug}
         return {name: ug for name, ug in parts.items() if ug is not None}
 
 
 def completed(draft: Draft) -> Draft:
-    """Return ``draft`` with total, range and the word on the end of life filled in, or raise InvalidInput.
+    """Return ``draft`` with total, range and end-of-life flag filled in, or raise InvalidInput.
 
-    A total that is not stated is the sum of the parts that are. A range that is not stated is the generic one, and the note
-    says so. The end of life is inside if it is a part.
+    A missing total is the sum of the stated parts. A missing range is the generic one, which the
+    note states. The total includes the end of life if that is a part.
     """
     total = _total(draft)
     low, high, note = _range(draft, total)

@@ -1,4 +1,4 @@
-"""What the trade calls a thing, and what making it emitted: hardware models, their names, their embodied figures."""
+"""Models of the catalogue: hardware models, their aliases, and their embodied figures."""
 
 from django.db import models
 from django.db.models import F, Q
@@ -11,11 +11,12 @@ CURRENT = Q(superseded_us__isnull=True)
 
 
 class HardwareModel(models.Model):
-    """A thing as sold, with its specification, source and licence. ``lab`` null: shipped; else known to that lab alone.
+    """A product with its specification, source and licence.
 
-    ``category`` is the finer word of the source ("desktop", "hdd"). ``pack`` names the data pack that a shipped model came
-    with ('' = the project's own tables). ``retired_us``: no longer shipped, or withdrawn by its lab; assets may still refer
-    to it.
+    ``lab`` null: shipped, else visible to that lab only. ``category`` is the finer category of the
+    source ("desktop", "hdd"). ``pack`` is the data pack of a shipped model ('' = the project's own
+    tables). ``retired_us``: no longer shipped, or withdrawn by its lab. Assets may still refer to
+    it.
     """
 
     lab = models.ForeignKey(Lab, on_delete=models.CASCADE, null=True, blank=True, related_name="hardware_models")
@@ -55,7 +56,7 @@ class HardwareModel(models.Model):
 
 
 class HardwareAlias(models.Model):
-    """Another name under which drivers and shops know a model, as :func:`~apps.catalog.matching.match_key` has it."""
+    """Another name of a model in drivers and shops, as :func:`~apps.catalog.matching.match_key`."""
 
     model = models.ForeignKey(HardwareModel, on_delete=models.CASCADE, related_name="aliases")
     match_key = models.CharField(max_length=200, db_index=True)
@@ -75,12 +76,14 @@ def _known_and_not_negative(name: str) -> Q:
 
 
 class EmbodiedFigure(models.Model):
-    """What one ``unit`` of a model emitted before and after use, in µg CO2e. Never edited: superseded.
+    """Emissions of one ``unit`` of a model before and after use, in µg CO2e.
 
-    ``total_ug`` is the whole that the source gives; the parts are those that the source gives apart (null: no such part
-    given, which is not zero), and no part is larger than the whole. ``includes_end_of_life`` says whether the whole holds
-    the end of life, though it may not be given apart; null: the source does not say. ``lab`` null: shipped; else the
-    figure of that lab, for a shipped model or for one of its own. ``pack``: the data pack ('' = the project's own tables).
+    Never edited: superseded. ``total_ug`` is the total of the source. The parts are those that the
+    source states separately (null: not stated, which is not zero). No part is larger than the
+    total. ``includes_end_of_life``: whether the total includes the end of life, which need not be
+    stated separately (null: the source does not state it). ``lab`` null: shipped, else the figure
+    of that lab, for a shipped model or its own. ``pack``: the data pack ('' = the project's own
+    tables).
     """
 
     model = models.ForeignKey(HardwareModel, on_delete=models.CASCADE, related_name="figures")
@@ -129,7 +132,7 @@ class EmbodiedFigure(models.Model):
                 )
                 for part in _PARTS
             ),
-            models.CheckConstraint(  # a check that comes out as NULL holds: null is ruled out by name
+            models.CheckConstraint(  # a check passes if it is NULL: null is excluded by name
                 condition=Q(end_of_life_ug__isnull=True) | Q(includes_end_of_life__isnull=False, includes_end_of_life=True),
                 name="end_of_life_part_is_inside",
             ),
@@ -143,7 +146,10 @@ class EmbodiedFigure(models.Model):
 
 
 class Evidence(models.Model):
-    """The document that an uploaded figure rests on, kept as it came. Apart from the figure: lists never read the bytes."""
+    """The original document of an uploaded figure.
+
+    Separate from the figure: lists never read it.
+    """
 
     figure = models.OneToOneField(EmbodiedFigure, on_delete=models.CASCADE, related_name="evidence")
     file_name = models.CharField(max_length=200)

@@ -1,6 +1,7 @@
-"""The data packs: figures under share-alike licences, a folder each with licence, sources and the notice to show.
+"""Data packs: figures under share-alike licences, one folder each.
 
-What carries no licence of its own beside the program's lies in the tables of ``data/`` instead.
+A folder contains licence, sources and the notice to show. Data without a licence of its own is in
+the tables of ``data/``.
 """
 
 import tomllib
@@ -16,7 +17,7 @@ PACKS = DATA / "packs"
 
 @dataclass(frozen=True)
 class Pack:
-    """What a page says where it shows a figure of a pack."""
+    """A data pack with the notice for pages that show its figures."""
 
     name: str
     title: str
@@ -29,21 +30,24 @@ class Pack:
 
 @cache
 def pack_of(name: str) -> Pack:
-    """Return a pack of this copy of the program. Raises FileNotFoundError if there is none of this name."""
+    """Return an installed pack. Raises FileNotFoundError for an unknown name."""
     return Pack(name=name, **tomllib.loads((PACKS / name / "pack.toml").read_text(encoding="utf-8")))
 
 
 @cache
 def all_packs() -> tuple[str, ...]:
-    """Return the names of the packs in this copy of the program."""
+    """Return the names of the installed packs."""
     return tuple(sorted(path.parent.name for path in PACKS.glob("*/pack.toml")))
 
 
 def loaded_packs() -> list[str]:
-    """Return the names of the packs that this installation loads. A name without a pack is refused by a system check."""
+    """Return the names of the packs that this installation loads.
+
+    A system check refuses a name without a pack.
+    """
     return [name for name in all_packs() if settings.DATA_PACKS is None or name in settings.DATA_PACKS]
 
 
 def notices(names: set[str]) -> list[Pack]:
-    """Return the packs of ``names`` ('' and packs that are gone have no notice), in the order of their names."""
+    """Return the packs of ``names``, sorted by name. '' and removed packs have no notice."""
     return [pack_of(name) for name in all_packs() if name in names]

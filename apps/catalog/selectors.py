@@ -1,4 +1,4 @@
-"""Reads of the catalogue: the model of a reported name, and the figure that is used for it."""
+"""Reads of the catalogue: models by reported name, and the figure used for each."""
 
 import csv
 from collections.abc import Iterable
@@ -18,7 +18,7 @@ from apps.core.units import INT64_MAX
 
 
 def models_of(lab: Lab | None) -> QuerySet[HardwareModel]:
-    """Return the models that ``lab`` may see: those shipped, and its own. None: those shipped."""
+    """Return the models that ``lab`` may see: shipped and its own. None: shipped only."""
     own = Q(lab__isnull=True) if lab is None else Q(lab__isnull=True) | Q(lab=lab)
     return HardwareModel.objects.filter(own)
 
@@ -30,10 +30,10 @@ def figures_of(lab: Lab | None) -> QuerySet[EmbodiedFigure]:
 
 
 def model_of(kind: str, name: str, lab: Lab | None = None) -> HardwareModel | None:
-    """Return the model that a driver, an operating system or a spreadsheet calls ``name``, or None.
+    """Return the model named ``name`` by a driver, an operating system or a spreadsheet, or None.
 
-    The name itself goes before a further name, a model of the lab before a shipped one. Nothing similar is taken: a name
-    is known or it is not.
+    Names have priority over aliases, models of the lab over shipped ones. Only exact match keys
+    count, not similar names.
     """
     key = match_key(name)
     if not key:
@@ -45,7 +45,7 @@ def model_of(kind: str, name: str, lab: Lab | None = None) -> HardwareModel | No
 
 
 def best_figures(model_ids: Iterable[int], lab: Lab | None) -> dict[int, EmbodiedFigure]:
-    """Return the figure used for each model that has one, by model: the most trusted of those that hold."""
+    """Return the figure used for each model that has one, by model: the most trusted active one."""
     best: dict[int, EmbodiedFigure] = {}
     figures = figures_of(lab).filter(CURRENT, model_id__in=list(model_ids))
     for figure in sorted(figures, key=_trust):
@@ -64,7 +64,7 @@ def best_figure(model: HardwareModel, lab: Lab | None) -> EmbodiedFigure | None:
 
 @cache
 def _defaults() -> dict[tuple[str, str], tuple[str, ...]]:
-    """Return the names of the models that stand for a kind (and category), the first choice first."""
+    """Return the names of the default models of a kind (and category), first choice first."""
     names: dict[tuple[str, str], list[str]] = {}
     with (DATA / "defaults.csv").open(newline="", encoding="utf-8") as file:
         for row in csv.DictReader(file):
@@ -73,10 +73,10 @@ def _defaults() -> dict[tuple[str, str], tuple[str, ...]]:
 
 
 def category_default(kind: str, category: str = "") -> EmbodiedFigure | None:
-    """Return the shipped figure that stands for a thing of which only the kind is known, or None: there is none.
+    """Return the shipped default figure of a kind, or None.
 
-    ``category`` is finer: "hdd" and "ssd" of storage (per TB), "switch" of network. The first of data/defaults.csv whose
-    pack is loaded.
+    It is used if only the kind is known. ``category`` is finer: "hdd" and "ssd" of storage (per
+    TB), "switch" of network. It is the first of data/defaults.csv whose pack is loaded.
     """
     names = _defaults().get((kind, category), ())
     figures = EmbodiedFigure.objects.filter(
@@ -86,14 +86,14 @@ def category_default(kind: str, category: str = "") -> EmbodiedFigure | None:
 
 
 def model_by_id(lab: Lab | None, pk: int) -> HardwareModel | None:
-    """Return a model that ``lab`` may see, one taken off the catalogue included, or None."""
+    """Return a model that ``lab`` may see, retired ones included, or None."""
     return models_of(lab).filter(pk=pk).first() if pk <= INT64_MAX else None
 
 
 def figures_of_model(model: HardwareModel, lab: Lab | None) -> list[EmbodiedFigure]:
-    """Return all figures of a model that ``lab`` may see: those that hold by trust, then those superseded, newest first.
+    """Return all figures of a model that ``lab`` may see.
 
-    The first that holds is the one that is used.
+    Active ones by trust, then superseded ones, newest first. The first active one is used.
     """
     figures = list(
         figures_of(lab)
@@ -118,7 +118,7 @@ def evidence_of(lab: Lab, figure_id: int) -> Evidence | None:
 
 @dataclass(frozen=True)
 class Match:
-    """What the catalogue knows of a reported name. ``by``: "model", "category" (only the kind was known), or ""."""
+    """Match of a reported name. ``by``: "model", "category" (only the kind is known), or ""."""
 
     model: HardwareModel | None
     figure: EmbodiedFigure | None
@@ -126,7 +126,10 @@ class Match:
 
 
 def match(kind: str, name: str, lab: Lab | None, category: str = "") -> Match:
-    """Return the model of a reported name and the figure used for it, else the default of its kind, else nothing."""
+    """Return the model of a reported name with its figure.
+
+    Without one: the default figure of the kind, else no figure.
+    """
     model = model_of(kind, name, lab)
     figure = best_figure(model, lab) if model else None
     if figure:
@@ -136,7 +139,7 @@ def match(kind: str, name: str, lab: Lab | None, category: str = "") -> Match:
 
 
 def search(lab: Lab | None, kind: str = "", name: str = "") -> QuerySet[HardwareModel]:
-    """Return the models on offer whose name holds every word of ``name``, by name. Empty: all."""
+    """Return the active models whose name contains every word of ``name``, by name. Empty: all."""
     models = models_of(lab).filter(retired_us__isnull=True)
     if kind:
         models = models.filter(kind=kind)
@@ -157,7 +160,7 @@ def parse_search(kind: str, name: str) -> tuple[str, str]:
 
 
 def suggest(kind: str, name: str, limit: int = 10, lab: Lab | None = None) -> list[HardwareModel]:
-    """Return up to ``limit`` models for what somebody types: the one that is called so first, then those that hold it."""
+    """Return up to ``limit`` models for a search text, the exact match before partial ones."""
     exact = model_of(kind, name, lab) if kind else None
     others = [model for model in search(lab, kind, name)[: limit + 1] if model != exact]
     return [*([exact] if exact else []), *others][:limit]
@@ -165,7 +168,7 @@ def suggest(kind: str, name: str, limit: int = 10, lab: Lab | None = None) -> li
 
 @dataclass(frozen=True)
 class HostPower:
-    """A default for the power of a node beside its metered devices."""
+    """Default power of a node besides its metered devices."""
 
     kind: str
     static_mw: int
@@ -176,7 +179,7 @@ class HostPower:
 
 @cache
 def host_powers() -> tuple[HostPower, ...]:
-    """Return the shipped defaults. A workstation has none: its owner measures or leaves it unknown."""
+    """Return the shipped defaults. A workstation has none: it is measured or unknown."""
     with (DATA / "host_power.csv").open(newline="", encoding="utf-8") as file:
         return tuple(
             HostPower(

@@ -1,4 +1,7 @@
-"""What the catalogue's endpoints answer. Amounts are µg CO2e for one ``unit``; null: not known, which is not zero."""
+"""Schemas of the catalogue's endpoints.
+
+Amounts are µg CO2e for one ``unit``. Null: unknown, not zero.
+"""
 
 from drf_spectacular.utils import inline_serializer
 from rest_framework import serializers

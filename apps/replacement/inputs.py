@@ -1,4 +1,4 @@
-"""Inputs of replace-or-keep that are not measured: the grid and PUE of where it stands, and what the catalogue knows."""
+"""Unmeasured inputs of the replacement analysis: grid and PUE of the site, and catalogue values."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -23,7 +23,10 @@ from apps.replacement.payback import Known
 
 @dataclass(frozen=True)
 class Input:
-    """One input: its range, where it comes from in words (``origin``: yours, measured, catalogue, lab or assumed)."""
+    """One input with its range and its source.
+
+    ``origin``: yours, measured, catalogue, lab or assumed.
+    """
 
     field: str
     needed: Known
@@ -31,11 +34,11 @@ class Input:
     source: str
     licence: str = ""
     pack: str = ""
-    href: str = ""  # the page where it is told
+    href: str = ""  # the page that shows it
 
 
 def site_of_asset(asset: Asset, node: Node | None, hour: int) -> Site | None:
-    """Return where an asset stands: where its meter's node does, else as the register says, else its machine."""
+    """Return the site of an asset by its meter's node, else the register, else its machine."""
     if node is not None:
         placement = placement_of(node, hour)
         return placement.site if placement else None
@@ -43,7 +46,10 @@ def site_of_asset(asset: Asset, node: Node | None, hour: int) -> Site | None:
 
 
 def grid(lab: Lab, asset: Asset, node: Node | None, hour: int) -> Input | None:
-    """Return the factor that holds now where the asset stands, with its edition; None: no zone, or no factor."""
+    """Return the current factor of the asset's site with its edition.
+
+    None: no zone, or no factor.
+    """
     factor = _factor(lab, asset, node, hour)
     if factor is None:
         return None
@@ -70,7 +76,7 @@ def _factor(lab: Lab, asset: Asset, node: Node | None, hour: int) -> EmissionFac
 
 
 def pue_of(lab: Lab, asset: Asset, node: Node | None, hour: int) -> Input | None:
-    """Return the PUE that holds now where the asset stands; None: nobody said where."""
+    """Return the current PUE of the asset's site. None: site unknown."""
     site = site_of_asset(asset, node, hour)
     if site is None:
         return None
@@ -83,7 +89,7 @@ def pue_of(lab: Lab, asset: Asset, node: Node | None, hour: int) -> Input | None
 
 
 def embodied_input(lab: Lab, new: HardwareModel) -> Input | None:
-    """Return what making a new one emits: the figure used for its model, else the default of its kind; None: neither."""
+    """Return the embodied carbon of a new asset by its model, else by its kind, else None."""
     figure = best_figure(new, lab)
     if figure is None or figure.unit != FigureUnit.ITEM:
         figure = category_default(new.kind, new.category) or category_default(new.kind)
@@ -102,7 +108,10 @@ def _embodied_input(figure: EmbodiedFigure, before: str) -> Input:
 
 
 def new_power(old: HardwareModel | None, new: HardwareModel, old_mw: Input | None) -> Input | None:
-    """Return the power of a new card while used: rated power × the load that the old one has of its own; None: not rated."""
+    """Return the mean power of a new card in use: rated power × load of the old card.
+
+    None: not rated.
+    """
     if not new.tdp_mw:
         return None
     tdp = new.tdp_mw

@@ -1,4 +1,4 @@
-"""How much power an asset draws while it is used and while it idles, and for how long: from the ledger of its meter."""
+"""Measured power of an asset in use and idle, and hours of both, from the ledger of its meter."""
 
 from dataclasses import dataclass
 
@@ -11,7 +11,7 @@ from apps.fleet.models import ACTIVE, Device, Node
 
 @dataclass(frozen=True)
 class Meter:
-    """The current meter of an asset, from ``from_hour`` on: a device, or the devices of a node."""
+    """Current meter of an asset, from ``from_hour`` on: a device, or the devices of a node."""
 
     from_hour: int
     device: Device | None
@@ -19,14 +19,14 @@ class Meter:
 
     @property
     def place(self) -> Node:
-        """Return the node whose grid and PUE hold: where the device was last seen."""
+        """Return the node whose grid and PUE apply: where the device was last measured."""
         node = self.node or (self.device.node if self.device else None)
         assert node is not None
         return node
 
 
 def meter_of(asset: Asset, hour: int) -> Meter | None:
-    """Return the meter that holds in an hour, or None. One query."""
+    """Return the meter of an asset at an hour, or None. One query."""
     meters = AssetMeter.objects.filter(ACTIVE, asset=asset).select_related("device__node", "node")
     for start, end, row in dated_intervals([(row.from_hour, row) for row in meters]):
         if start <= hour and (end is None or hour < end) and (row.device or row.node):
@@ -36,9 +36,11 @@ def meter_of(asset: Asset, hour: int) -> Meter | None:
 
 @dataclass(frozen=True)
 class Measured:
-    """Energy (mJ) and measured time (µs) over ``[from_hour, to_hour)``, of hours in which somebody used the device and of
-    those in which nobody did. An hour in which anybody used it counts as used; what was not measured is in neither.
-    ``quality``: the worst energy quality in it, a number of EnergyQuality; 0 of nothing."""
+    """Energy (mJ) and measured time (µs) over ``[from_hour, to_hour)``, in used and in idle hours.
+
+    An hour with any use counts as used. Unmeasured time is in neither. ``quality``: the lowest
+    energy quality in it, a number of EnergyQuality, or 0 without measurements.
+    """
 
     from_hour: int
     to_hour: int

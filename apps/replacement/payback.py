@@ -1,18 +1,21 @@
-"""Replace or keep: when the electricity that a new card saves has paid back what making it emitted. Pure.
+"""Payback time of a new card: its embodied carbon against the electricity that it saves. Pure.
 
-``break-even years = TE_new / ((P_old − P_new × work ratio) × h × PUE × CI)``. The work ratio is how much of the new card's
-time does the work of one hour of the old one. Where idle power is known, both cards idle in what is left of their hours on:
+``break-even years = TE_new / ((P_old − P_new × work ratio) × h × PUE × CI)``. The work ratio is the
+new card's time for one hour of work of the old card. If idle power is known, both cards idle for
+the rest of their hours on:
 
-``saving a year = P_old·h + I_old·q − P_new·r·h − I_new·(q + h − r·h)``, with h hours used and q hours idle a year.
+``saving a year = P_old·h + I_old·q − P_new·r·h − I_new·(q + h − r·h)``, with h hours used and q
+hours idle a year.
 
-With both idle powers 0 (unknown) this is the formula above. All arithmetic is exact: integers and fractions of µg, mW,
-hours, ppm and µg/kWh; a year has 8 760 hours.
+With both idle powers 0 (unknown) this is the formula above. All arithmetic is exact: integers and
+fractions of µg, mW, hours, ppm and µg/kWh. A year has 8 760 hours.
 
-**Range.** To first order and in closed form, on the payback *rate* ``saving a year / TE`` (1 / years), not on the years:
-years have a pole where nothing is saved, the rate passes through nought smoothly. Each input is moved to either end of its
-range alone; inputs are different sources, so the changes combine in quadrature (docs/methodology.md). A rate of nought or
-below is "never", for the value and for either end of the range. Interval arithmetic, all inputs at their worst at once,
-would answer "never" for nearly every card.
+**Range.** It is first order, in closed form, and computed for the payback *rate* ``saving a year /
+TE`` (1 / years), not for the years. Years have a pole where nothing is saved, while the rate passes
+smoothly through 0. Each input alone is moved to either end of its range. Inputs are different
+sources, so the changes combine in quadrature (docs/methodology.md). A rate of 0 or below is
+"never", for the value and for either end of the range. Interval arithmetic, with all inputs at
+their worst at once, would return "never" for nearly every card.
 """
 
 from collections.abc import Iterator, Sequence
@@ -24,7 +27,7 @@ from apps.core.units import PPM
 
 HOURS_PER_YEAR = 8_760
 _MWH_PER_KWH = 1_000_000
-_SCALE = 10**15  # a rate is told to 10⁻¹⁵ a year, rounded outwards
+_SCALE = 10**15  # rates have a resolution of 10⁻¹⁵ a year, rounded outwards
 
 
 @dataclass(frozen=True)
@@ -51,7 +54,10 @@ class Known:
 
 @dataclass(frozen=True)
 class Inputs:
-    """What the answer rests on. Power in mW while used (and idle), time in hours a year, ``ratio_ppm`` the work ratio."""
+    """Inputs of the analysis.
+
+    Power in mW in use (and idle), time in hours a year, ``ratio_ppm`` the work ratio.
+    """
 
     te_ug: Known
     old_mw: Known
@@ -88,24 +94,24 @@ class Point:
 
     @property
     def old_ug_per_year(self) -> Fraction:
-        """Return what the old card's electricity emits in a year."""
+        """Return the annual emissions of the old card's electricity."""
         return self._emitted(Fraction(self.old_mw * self.hours + self.old_idle_mw * self.idle_hours))
 
     @property
     def new_ug_per_year(self) -> Fraction:
-        """Return what the new card's electricity would emit in a year, for the same work."""
+        """Return the annual emissions of the new card's electricity, for the same work."""
         busy = Fraction(self.hours * self.ratio_ppm, PPM)
         return self._emitted(self.new_mw * busy + self.new_idle_mw * (self.idle_hours + self.hours - busy))
 
     @property
     def rate(self) -> Fraction:
-        """Return the part of TE that is saved in a year; TE counts as at least 1 µg."""
+        """Return the part of TE that is saved in a year. TE counts as at least 1 µg."""
         return (self.old_ug_per_year - self.new_ug_per_year) / max(1, self.te_ug)
 
 
 @dataclass(frozen=True)
 class Payback:
-    """Years until break-even: value and both ends of the range. None: never (an end that is None: never, at that end)."""
+    """Years until break-even: value and both ends of the range. None: never."""
 
     years: Fraction | None
     low: Fraction | None
@@ -114,7 +120,7 @@ class Payback:
 
 @dataclass(frozen=True)
 class Unknown:
-    """No answer: the inputs that are missing, by name."""
+    """No result: names of the missing inputs."""
 
     missing: tuple[str, ...]
 
@@ -125,7 +131,7 @@ def middle(inputs: Inputs) -> Point:
 
 
 def payback(inputs: Inputs) -> Payback:
-    """Return when a new card has paid back its making; the formula and its range stand at the head of this file."""
+    """Return the payback time. The module docstring has the formula and its range."""
     rate = middle(inputs).rate
     up = down = Fraction(0)
     for gain in _gains(inputs):
@@ -136,7 +142,7 @@ def payback(inputs: Inputs) -> Payback:
 
 
 def _gains(inputs: Inputs, *, worst: bool = False) -> Iterator[Fraction]:
-    """Yield how far each input alone moves the rate, at its better (or worse) end."""
+    """Yield the change of the rate by each input at its better (or worse) end."""
     point = middle(inputs)
     values = {field.name: getattr(point, field.name) for field in fields(point)}
     for field in fields(inputs):
@@ -152,7 +158,7 @@ def _years(rate: Fraction) -> Fraction | None:
 
 
 def _root(square: Fraction) -> Fraction:
-    """Return the square root, rounded up: a range never excludes what it should hold."""
+    """Return the square root, rounded up, so that a range never excludes a valid value."""
     if square == 0:
         return Fraction(0)
     return Fraction(isqrt(square.numerator * _SCALE * _SCALE // square.denominator) + 1, _SCALE)
@@ -160,7 +166,10 @@ def _root(square: Fraction) -> Fraction:
 
 @dataclass(frozen=True)
 class Scenarios:
-    """What each way has emitted after so many years, µg, from today on: the old card's own making is sunk in all three."""
+    """Cumulative emissions of each scenario by year, µg, from today on.
+
+    The old card's embodied carbon is sunk in all three.
+    """
 
     year: int
     keep_ug: int
@@ -169,8 +178,11 @@ class Scenarios:
 
 
 def ways(inputs: Inputs, years: int, wait_years: int) -> list[Scenarios]:
-    """Return the cumulative emissions at the end of every year up to ``years``: keep it, replace it now, or replace it after
-    ``wait_years`` (its making counts from that moment on)."""
+    """Return the cumulative emissions at the end of every year up to ``years``.
+
+    Scenarios: keep, replace now, or replace after ``wait_years`` (the new card's embodied carbon
+    counts from then on).
+    """
     point = middle(inputs)
     return [
         Scenarios(
@@ -190,10 +202,11 @@ def _later(point: Point, year: int, wait_years: int) -> Fraction:
 
 
 def work_ratio(pairs: Sequence[tuple[int, int]], decisive: int | None = None) -> Known | None:
-    """Return the work ratio from peak figures (old, new), ppm; None where none is known of both.
+    """Return the work ratio from peak figures (old, new), ppm. None: no pair is known.
 
-    ``decisive`` is the place of the pair that decides; None: their geometric mean, as work is bound by each in turn. The
-    others bound it: which of them a piece of work meets, nobody knows. Of a single pair the range is ±30 %.
+    ``decisive`` is the index of the pair that decides. None: the geometric mean, as work is bound
+    by each in turn. The others bound the range, since the limit of a task is unknown. For a single
+    pair the range is ±30 %.
     """
     ratios = [(old * PPM + new // 2) // new for old, new in pairs if old > 0 and new > 0]
     if not ratios:

@@ -1,4 +1,4 @@
-"""How fast cards are at their peak: the shipped table, by the names of the catalogue."""
+"""Peak performance of cards: the shipped table, by catalogue name."""
 
 import csv
 from dataclasses import dataclass
@@ -44,19 +44,22 @@ def _row(row: dict[str, str]) -> Performance:
 
 
 def performance_of(name: str) -> Performance | None:
-    """Return the peak figures of a model, or None: nothing similar is taken."""
+    """Return the peak figures of a model, or None. Only exact names count."""
     return _table().get(match_key(name))
 
 
 def measures_of(old: Performance | None, new: Performance | None) -> list[str]:
-    """Return the measures that are known of both."""
+    """Return the measures known for both."""
     if old is None or new is None:
         return []
     return [name for name in MEASURES if getattr(old, name) and getattr(new, name)]
 
 
 def ratio_of(old: Performance, new: Performance, by: str) -> Known | None:
-    """Return the work ratio by one measure, or ('') by the mean of all that are known of both; the others bound it."""
+    """Return the work ratio by one measure, or ('') by the mean of all known ones.
+
+    The others bound it.
+    """
     names = measures_of(old, new)
     if by and by not in names:
         return None

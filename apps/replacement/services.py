@@ -1,4 +1,4 @@
-"""Replace or keep, on the lab's own use and grid: the inputs with where each comes from, and the answer."""
+"""Replacement analysis on the lab's own use and grid: inputs with sources, and the result."""
 
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -25,13 +25,16 @@ from apps.replacement.performance import MEASURES, measures_of, performance_of, 
 from apps.replacement.query import ReplacementQuery
 
 REPLACE, KEEP, NEVER, UNKNOWN, CHOOSE, DISPOSED = "replace", "keep", "never", "unknown", "choose", "gone"
-CENTURY = 100  # years: no card lives as long, so what pays back later never does
+CENTURY = 100  # years: longer than any card's life: a later payback counts as never
 
 
 @dataclass(frozen=True)
 class ReplacementAnalysis:
-    """The answer and all it rests on. ``result`` None: no new card was chosen. ``open``: the range includes payback
-    times within and beyond the new card's life. ``account`` None: nobody knows what making the old one emitted."""
+    """Result of the analysis with its inputs.
+
+    ``result`` None: no new card is selected. ``open``: the range includes payback times within and
+    beyond the new card's life. ``account`` None: embodied carbon of the old one unknown.
+    """
 
     asset: Asset
     new: HardwareModel | None
@@ -48,7 +51,7 @@ class ReplacementAnalysis:
 
     @property
     def verdict(self) -> str:
-        """Return which answer it is."""
+        """Return the kind of the result."""
         if self.asset.state == AssetState.DISPOSED:
             return DISPOSED
         if self.result is None:
@@ -68,13 +71,13 @@ class ReplacementAnalysis:
 
 
 def asset_for_analysis(lab: Lab, pk: int) -> Asset | None:
-    """Return the lab's asset with its model and place, or None."""
+    """Return the lab's asset with its model and site, or None."""
     assets = Asset.objects.select_related("model", "site", "parent__site", "lab")
     return assets.filter(lab=lab, pk=pk).first() if pk <= INT64_MAX else None
 
 
 def analyse_replacement(*, lab: Lab, asset: Asset, query: ReplacementQuery, now: int) -> ReplacementAnalysis:
-    """Return whether to replace an asset. Raises NotFound for a new model that the lab does not know."""
+    """Return the replacement analysis of an asset. Raises NotFound for an unknown new model."""
     hour = hour_of(now)
     new = _new(lab, query)
     meter = meter_of(asset, hour)
@@ -115,7 +118,7 @@ def _measures(asset: Asset, new: HardwareModel | None) -> list[str]:
 
 
 def _query(lab: Lab, meter: Meter | None, measured_use: Measured | None) -> FigureQuery | None:
-    """Return the figure of all that was measured."""
+    """Return the query of the measured use."""
     if meter is None or measured_use is None:
         return None
     kind, key = ("device", meter.device.key) if meter.device else ("node", str(meter.place.uuid))
@@ -123,7 +126,7 @@ def _query(lab: Lab, meter: Meter | None, measured_use: Measured | None) -> Figu
 
 
 def _account(asset: Asset, hour: int) -> amortisation.Account | None:
-    """Return what became of the old one's embodied carbon; its balance is what disposing of it now would write off."""
+    """Return the account of the old asset. Disposal now would write off its balance."""
     events = events_of([asset.pk])[asset.pk]
     if not events or events[0].total_ug is None:
         return None
@@ -140,7 +143,7 @@ def _inputs(
     measured_use: Measured | None,
     hour: int,
 ) -> dict[str, Input]:
-    """Return every input: one's own before what was measured, before the catalogue, before what is taken for granted."""
+    """Return all inputs. Priority: the visitor's own, measured, catalogue, assumed."""
     inputs = {name: Input(name, Known.exact(value), "yours", "given in the address") for name, value in query.own.items()}
     inputs = _use(measured_use) | inputs
     if "old_mw" not in inputs and asset.model and asset.model.tdp_mw:
@@ -166,7 +169,10 @@ def _inputs(
 
 
 def _use(measured_use: Measured | None) -> dict[str, Input]:
-    """Return power and hours as measured. Time that nobody measured counts as off, at best as used like the rest."""
+    """Return measured power and hours.
+
+    Unmeasured time counts as off. The upper bound counts it as used like measured time.
+    """
     if measured_use is None:
         return {}
     down, up = METER_ERROR_PPM[EnergyQuality(measured_use.quality).name]
@@ -209,5 +215,5 @@ def _known(inputs: dict[str, Input]) -> Inputs:
 
 
 def in_years(years: Fraction | None, now: int) -> int | None:
-    """Return the time (µs) so many years of 8 760 h from now; None: never."""
+    """Return the time (µs) after this number of years of 8 760 h from now. None: never."""
     return None if years is None else now + round(years * payback.HOURS_PER_YEAR * US_PER_HOUR)

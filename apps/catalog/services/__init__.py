@@ -1,4 +1,4 @@
-"""Writes of the catalogue: loading what is shipped, and a lab's own models and figures."""
+"""Writes of the catalogue: shipped data, and a lab's own models and figures."""
 
 from apps.catalog.services.custom_models import add_figure, add_model, retire_model, withdraw_figure
 from apps.catalog.services.loader import load_catalogue

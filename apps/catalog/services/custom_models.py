@@ -1,4 +1,4 @@
-"""A lab's own models and figures: adding, withdrawing, with the document they rest on. All of it is audited."""
+"""A lab's own models and figures with their documents: add and withdraw, with audit records."""
 
 import hashlib
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ _YEARS = range(1970, 2101)
 
 @dataclass(frozen=True)
 class Document:
-    """A file as it was uploaded."""
+    """An uploaded file."""
 
     name: str
     content: bytes
@@ -59,9 +59,10 @@ def add_model(
     release_year: int | None = None,
     tdp_mw: int | None = None,
 ) -> HardwareModel:
-    """Add a model that this lab alone sees. ``aliases``: what drivers, invoices and spreadsheets call it.
+    """Add a model that only this lab sees.
 
-    Raises Conflict if one of its names already means a model that the lab can see.
+    ``aliases``: its names in drivers, invoices and spreadsheets. Raises Conflict if one of its
+    names belongs to a model that the lab can see.
     """
     if kind not in HardwareKind.values:
         kinds = ", ".join(HardwareKind.values)
@@ -70,7 +71,7 @@ def add_model(
     others = [_text(alias, "aliases", 200) for alias in aliases if alias.strip()]
     if len(others) > MOST_ALIASES:
         raise InvalidInput(f"Too many other names: {len(others)}.", field="aliases", hint=f"At most {MOST_ALIASES}.")
-    audit.hold(lab)  # two at once with one name take turns
+    audit.hold(lab)  # serialises additions of the same name
     for text in (name, *others):
         _free(lab, kind, text)
     model = HardwareModel.objects.create(
@@ -109,10 +110,11 @@ def _free(lab: Lab, kind: str, name: str) -> None:
 def add_figure(
     *, lab: Lab, model: HardwareModel, draft: Draft, by: User, now: int, document: Document | None = None
 ) -> EmbodiedFigure:
-    """Record a figure that this lab alone sees; it supersedes the lab's own of the same method and unit.
+    """Record a figure that only this lab sees.
 
-    Raises InvalidInput for figures that cannot be (see :func:`~apps.catalog.matching.completed`) and for what is no PDF,
-    TooLarge for one above 5 MiB, NotFound for a model of another lab.
+    It supersedes the lab's own of the same method and unit. Raises InvalidInput for impossible
+    figures (see :func:`~apps.catalog.matching.completed`) and for a document that is not a PDF,
+    TooLarge above 5 MiB, NotFound for a model of another lab.
     """
     if model.lab_id not in (None, lab.pk):
         raise NotFound("There is no such model in this lab.")
@@ -186,7 +188,7 @@ def _supersede(figure: EmbodiedFigure, by: User, now: int) -> None:
 
 @transaction.atomic
 def withdraw_figure(*, lab: Lab, figure: EmbodiedFigure, by: User, now: int) -> None:
-    """Withdraw a figure of the lab's own: it stays with all that refers to it, and is not used any more."""
+    """Withdraw a figure of the lab's own. References to it stay, and it is no longer used."""
     if figure.lab_id != lab.pk:
         raise NotFound("There is no such figure of this lab's own.")
     audit.hold(lab)
@@ -199,7 +201,10 @@ def withdraw_figure(*, lab: Lab, figure: EmbodiedFigure, by: User, now: int) -> 
 
 @transaction.atomic
 def retire_model(*, lab: Lab, model: HardwareModel, by: User, now: int) -> None:
-    """Take a model of the lab's own off the catalogue: nothing is matched to it any more; what refers to it keeps it."""
+    """Remove a model of the lab's own from the catalogue.
+
+    It matches no names from then on. References to it stay.
+    """
     if model.lab_id != lab.pk:
         raise NotFound("There is no such model of this lab's own.")
     audit.hold(lab)

@@ -1,4 +1,4 @@
-"""Loads what is shipped: models, their names, their figures; a changed figure supersedes the old."""
+"""Load the shipped models, names and figures. A changed figure supersedes the old one."""
 
 from django.db import transaction
 
@@ -17,10 +17,10 @@ _CONTENT = (
 
 @transaction.atomic
 def load_catalogue(*, now: int) -> int:
-    """Load or renew all shipped models and figures; return how many models there are. Idempotent.
+    """Load or update all shipped models and figures. Return the number of models. Idempotent.
 
-    A changed figure is superseded by a new one; what is no longer shipped, or lies in a pack left out, is retired or
-    superseded and stays for those who refer to it. Two loaders at once do no harm.
+    A changed figure is superseded by a new one. Data that is no longer shipped, or is in an
+    excluded pack, is retired or superseded, and references to it stay. Concurrent loads are safe.
     """
     shipped = Shipped()
     ids = _load_models(shipped, now)
@@ -30,7 +30,7 @@ def load_catalogue(*, now: int) -> int:
 
 
 def _load_models(shipped: Shipped, now: int) -> dict[Key, int]:
-    """Write new and changed models, retire those gone; return the ids."""
+    """Write new and changed models, retire removed ones. Return the ids."""
     known = {(model.kind, model.name): model for model in HardwareModel.objects.filter(SHIPPED)}
     new = [model for key, model in shipped.models.items() if key not in known]
     changed = []
@@ -76,5 +76,5 @@ def _load_figures(shipped: Shipped, ids: dict[Key, int], now: int) -> None:
 
 
 def _place(figure: EmbodiedFigure) -> tuple[int, str, str, str]:
-    """Return where a shipped figure stands: one holds for a model, pack, method and unit."""
+    """Return the unique key of an active shipped figure: model, pack, method and unit."""
     return figure.model_id, figure.pack, figure.method, figure.unit

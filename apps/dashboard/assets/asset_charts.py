@@ -1,4 +1,4 @@
-"""Chart figures of assets, built here as those of energy are (charts.py): one asset's life, and the fleet by age."""
+"""Charts of assets: the lifecycle of one asset, and the fleet by age."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,12 +7,12 @@ from html import escape
 
 from apps.dashboard.charts import ACCENT, SERIES, Chart, figure_as_json, label, new_figure
 
-LABEL_SHARE = 0.16  # of the width: what a label of 20 letters takes
+LABEL_SHARE = 0.16  # of the width: size of a label of 20 letters
 
 
 @dataclass(frozen=True)
 class Mark:
-    """An entry of a life on its line: when (ISO, lab's zone), the book value then, and what happened."""
+    """A lifecycle event on the line: time (ISO, lab's zone), book value then, and kind."""
 
     x: str
     y: float
@@ -41,9 +41,9 @@ def life(
     months: Sequence[tuple[str, float, str]],
     bars: Sequence[MonthBars],
 ) -> Chart:
-    """Return the book value over time (dashed: as planned) with its entries, above charges by month.
+    """Return the book value over time (dashed: planned) with events, above charges by month.
 
-    ``months`` are (begin in the lab's zone, length in ms, name).
+    ``months`` are (start in the lab's zone, length in ms, name).
     """
     figure = new_figure(barmode="stack")
     for xs, ys, dash, text in ((*past, "solid", "Book value"), (*ahead, "dash", "As planned")):
@@ -78,7 +78,7 @@ def life(
 
 
 def _flags(marks: Sequence[Mark], xs: Sequence[str]) -> list[dict[str, object]]:
-    """Return the marks' names beside them, those left out that would stand upon the one before."""
+    """Return the labels of the marks, without those that would overlap the previous one."""
     if not xs:
         return []
     times = [datetime.fromisoformat(x) for x in (min(xs), max(xs))]
@@ -103,7 +103,7 @@ KindOfYear = tuple[str, str, Sequence[float], Sequence[int]]
 
 
 def fleet(*, name: str, summary: str, unit: str, years: Sequence[str], series: Sequence[KindOfYear]) -> Chart:
-    """Return embodied carbon by year bought, stacked by kind, above the number of things of that year.
+    """Return embodied carbon by purchase year, stacked by kind, above the number of assets.
 
     ``series`` are (kind, colour, embodied carbon per year, number per year).
     """

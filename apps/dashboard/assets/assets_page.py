@@ -1,4 +1,4 @@
-"""The list of assets: filtered, sorted, paged; its totals are those of all that the filters leave."""
+"""The list of assets: filtered, sorted, paged. Totals are those of all filtered assets."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ SORTS = (*BY_COLUMN, *COLUMNS)
 
 @dataclass(frozen=True)
 class AssetRow:
-    """An asset in the list. ``past``: it serves longer than was planned."""
+    """An asset in the list. ``past``: it is past its planned end."""
 
     asset: Asset
     age: str
@@ -42,7 +42,7 @@ class AssetRow:
 
 @dataclass(frozen=True)
 class Totals:
-    """Sums over assets whose embodied carbon is known; ``unknown`` counts those of which it is not."""
+    """Sums over assets with known embodied carbon. ``unknown`` is the number of the others."""
 
     number: int
     unknown: int
@@ -83,7 +83,7 @@ def _page_number(text: str) -> int:
 
 
 def _known_sort(sort: str) -> str:
-    """Return the column that is sorted by. Raises InvalidInput for what is none."""
+    """Return the sort column. Raises InvalidInput for an unknown one."""
     column = sort.removeprefix("-")
     if column not in SORTS:
         known = ", ".join(SORTS)
@@ -92,13 +92,13 @@ def _known_sort(sort: str) -> str:
 
 
 def _by_text(assets: QuerySet[Asset], column: str, *, falling: bool) -> list[int]:
-    """Return the ids of all in the order of a text, whatever its case."""
+    """Return all ids in the order of a text, ignoring case."""
     keys = [((text or "").casefold(), pk) for pk, text in assets.order_by().values_list("pk", BY_COLUMN[column])]
     return [pk for _, pk in sorted(keys, reverse=falling)]
 
 
 def totals_of(sums: Sums, spread: tuple[int, int], unit: Unit | None = None) -> Totals:
-    """Return sums as shown; all may be less and more by ``spread``."""
+    """Return sums for display. ``spread``: uncertainty of the sum, (below, above)."""
     less, more = spread
     return Totals(
         number=sums.assets,

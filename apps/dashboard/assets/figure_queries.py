@@ -1,4 +1,4 @@
-"""Which question each amount on an asset's page answers; None where one question cannot tell it apart."""
+"""Figure query of each amount on an asset's page, None if a single query cannot select it."""
 
 from collections.abc import Collection
 
@@ -8,11 +8,11 @@ from apps.assets.models import Asset
 from apps.carbon.figures.figure_query import ALLOCATION, HIDDEN, INVENTORY, FigureQuery
 from apps.dashboard.assets.timeline import LAB, NOBODY
 
-Parts = Collection[tuple[str, str]]  # (bearer's key, kind) of what a stretch holds
+Parts = Collection[tuple[str, str]]  # (party's key, kind) of the charges in an interval
 
 
 class AssetQueries:
-    """The questions of one asset of a lab."""
+    """Figure queries of one asset of a lab."""
 
     def __init__(self, lab: Lab, asset: Asset) -> None:
         self._query = FigureQuery(ALLOCATION, 0, 0, "asset", str(asset.pk), basis=lab.basis, profile=lab.profile)
@@ -40,7 +40,7 @@ class AssetQueries:
         return None if is_written_off else self.within(from_hour, to_hour)
 
     def reason(self, who: str, kind: str, from_hour: int, to_hour: int) -> FigureQuery:
-        """Return what one bore for one reason."""
+        """Return the query of charges to one party for one reason."""
         whose = self._whose(who)
         return (whose if who == NOBODY else whose.replace(consumer=kind)).replace(from_hour=from_hour, to_hour=to_hour)
 

@@ -118,7 +118,7 @@ def _years(lab: Lab, every: Books) -> tuple[list[str], list[int]]:
 
 
 def _together(cells: Cells, *, years: Sequence[str] = (), kinds: Sequence[str] = ()) -> Sums:
-    """Return the sum of the cells of these years, or of these kinds."""
+    """Return the sum of the cells of these years or kinds."""
     return sum((part for (year, kind), part in cells.items() if year in years or kind in kinds), Sums())
 
 

@@ -17,7 +17,7 @@ from apps.core.errors import InvalidInput
 from apps.core.text import parse_record_number
 
 MAX_LABELS = 200
-QUIET = 4  # modules of white around a code, as ISO/IEC 18004 asks
+QUIET = 4  # modules of white around a code, required by ISO/IEC 18004
 
 
 @dataclass(frozen=True)

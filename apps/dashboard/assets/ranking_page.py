@@ -56,7 +56,10 @@ class RankingPage:
 
 
 def ranking_page(*, lab: Lab, period: Period) -> RankingPage:
-    """Return the ranking over the whole days of ``period``. The number of queries does not depend on that of assets."""
+    """Return the ranking over the whole days of ``period``.
+
+    The number of queries does not depend on the number of assets.
+    """
     result = ranking(lab=lab, from_hour=period.from_hour, to_hour=period.to_hour)
     unit = unit_for("emission_ug", [row.total_ug for row in result.ranked], column=True)
     grids = [row.ug_per_kwh for row in result.ranked if row.ug_per_kwh]

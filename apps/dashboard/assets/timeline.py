@@ -1,4 +1,7 @@
-"""An asset's life over time: its book value, and who bore what in each month. Exact; the same in chart, table and CSV."""
+"""An asset's book value over time, and charges by party and month.
+
+Values are exact, and the same in chart, table and CSV.
+"""
 
 from bisect import bisect_right
 from collections import defaultdict
@@ -24,7 +27,7 @@ COLOURS = ("s1", "s2", "s3", "s4", "s5", "s6")
 
 @dataclass(frozen=True)
 class ChargedParty:
-    """Who bears charges: a project, the lab itself, or nobody who is known."""
+    """A party that is charged: a project, the lab itself, or unknown."""
 
     key: str
     name: str
@@ -34,11 +37,14 @@ class ChargedParty:
 
 @dataclass(frozen=True)
 class Month:
-    """A month of the lab's zone, or the part of one in which the asset was there; ``balance_ug`` is the value at its end."""
+    """A month of the lab's zone, or the part of one since the purchase.
+
+    ``balance_ug`` is the book value at its end.
+    """
 
     from_hour: int
     to_hour: int
-    parts: dict[tuple[str, str], int]  # (bearer's key, kind): µg
+    parts: dict[tuple[str, str], int]  # (party's key, kind): µg
     balance_ug: int
 
     def charged_ug(self, key: str) -> int:
@@ -51,7 +57,7 @@ class Month:
 
 @dataclass(frozen=True)
 class Life:
-    """Months from the purchase to now, and the book value at hours: past ones, and those ahead as planned."""
+    """Months from the purchase to now, and book values at past and planned hours."""
 
     months: list[Month]
     past: list[tuple[int, int]]
@@ -65,12 +71,12 @@ class Life:
 
 
 def charged_party_key(project: Project | None, kind: str) -> str:
-    """Return who bears a charge: a project's slug, LAB, or NOBODY (used, and no project is known)."""
+    """Return the key of the charged party: a project's slug, LAB, or NOBODY (project unknown)."""
     return project.slug if project else NOBODY if kind == ChargeKind.USED else LAB
 
 
 def charged_parties_of(amounts: dict[str, int], projects: Iterable[Project]) -> list[ChargedParty]:
-    """Return who bears anything: projects by amount, then the lab, then nobody."""
+    """Return the charged parties: projects by amount, then the lab, then unknown."""
     names = {project.slug: project.name for project in projects}
     order = sorted((key for key in amounts if key not in (LAB, NOBODY)), key=lambda key: (-amounts[key], key))
     listed = [
@@ -87,7 +93,10 @@ def charged_parties_of(amounts: dict[str, int], projects: Iterable[Project]) -> 
 def life_of(
     *, events: Sequence[Event], charges: Sequence[tuple[Charge, str]], projects: Iterable[Project], zone: ZoneInfo, hour: int
 ) -> Life:
-    """Return a life up to ``hour`` and as planned beyond it. ``charges`` are (charge, bearer's key); ``events`` stand."""
+    """Return a lifecycle up to ``hour``, and as planned after it.
+
+    ``charges`` are (charge, party's key). ``events`` are active.
+    """
     started = [event for event in events if event.hour < hour]
     if not started:
         return Life([], [], [], [])
@@ -112,7 +121,7 @@ def life_of(
 
 
 def _months(first: int, end: int, zone: ZoneInfo) -> list[int]:
-    """Return the edges of the months of ``zone`` in ``[first, end)``, both ends among them."""
+    """Return the edges of the months of ``zone`` in ``[first, end)``, including both ends."""
     edges, day = [first], local(first, zone).date()
     while edges[-1] < end:
         day = date(day.year + day.month // 12, day.month % 12 + 1, 1)
@@ -132,7 +141,7 @@ def _cut(charges: Iterable[tuple[Charge, str]], edges: Sequence[int]) -> Iterabl
 
 
 def _values(events: Sequence[Event], charges: Sequence[Charge], points: Sequence[int]) -> list[tuple[int, int]]:
-    """Return (hour, book value) at rising ``points``."""
+    """Return (hour, book value) at ascending ``points``."""
     piece_sums = [0] * len(points)
     edges = [0, *points]
     for piece, _, _, part in _cut(((charge, "") for charge in charges), edges):

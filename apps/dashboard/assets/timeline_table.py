@@ -1,4 +1,4 @@
-"""An asset's months as a table and as lines of a CSV: who bore what, what was written off, what was left."""
+"""An asset's months as a table and as CSV lines: charges, write-offs and book value."""
 
 from dataclasses import dataclass
 
@@ -14,7 +14,7 @@ from apps.dashboard.periods import Period
 
 @dataclass(frozen=True)
 class MonthRow:
-    """A line of the chart's table twin."""
+    """A line of the chart's data table."""
 
     label: str
     cells: list[Amount | None]
@@ -24,7 +24,7 @@ class MonthRow:
 
 @dataclass(frozen=True)
 class LifecycleTable:
-    """The table twin of a life's chart."""
+    """The data table of a lifecycle chart."""
 
     heads: list[str]
     unit: str
@@ -41,7 +41,7 @@ def month_unit(service_life: Life) -> Unit:
 
 
 def lifecycle_table(service_life: Life, period: Period, queries: AssetQueries) -> LifecycleTable:
-    """Return the table of a life that has months, the last first."""
+    """Return the table of a lifecycle with months, the last first."""
     unit = month_unit(service_life)
     rows = []
 
@@ -78,7 +78,7 @@ def lifecycle_table(service_life: Life, period: Period, queries: AssetQueries) -
 
 
 def month_lines(service_life: Life, period: Period) -> list[tuple[object, ...]]:
-    """Return the lines of the CSV: what each bore in each month and why, and the book value at the month's end."""
+    """Return the CSV lines: charges by month, party and reason, and book values."""
     lines: list[tuple[object, ...]] = []
     for month in service_life.months:
         for (who, kind), part in sorted(month.parts.items()):

@@ -1,4 +1,4 @@
-"""Addresses of the assets, their import and their replacement."""
+"""URLs of assets, their import and their replacement analysis."""
 
 from django.urls import path
 

@@ -1,4 +1,4 @@
-"""Addresses of the hardware catalog."""
+"""URLs of the hardware catalogue."""
 
 from django.urls import path
 
