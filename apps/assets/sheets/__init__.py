@@ -1,1 +1,0 @@
-"""The register as a spreadsheet: read from CSV of several origins, written as CSV."""
