@@ -54,9 +54,13 @@ class LabRecordField(forms.ModelChoiceField):  # type: ignore[type-arg]  # gener
         is_wrong = isinstance(value, str) and (
             is_unstorable(value) or (self.to_field_name is None and value != "" and parse_record_number(value) is None)
         )
+        error = ValidationError(self.error_messages["invalid_choice"], code="invalid_choice")
         if is_wrong:
-            raise ValidationError(self.error_messages["invalid_choice"], code="invalid_choice")
-        return super().to_python(value)
+            raise error
+        try:
+            return super().to_python(value)
+        except ValidationError as invalid:  # of the model's field: a text that is no UUID
+            raise error from invalid
 
 
 class SiteField(LabRecordField):

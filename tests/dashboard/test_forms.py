@@ -180,6 +180,7 @@ def test_values_that_are_no_record_are_errors_of_the_field(lab: SmallLab, name: 
     form = placed(lab, **{name: value})
     assert not form.is_valid()
     assert set(form.errors) == {name}
+    assert form.errors.as_data()[name][0].code == "invalid_choice"
 
 
 @pytest.mark.parametrize(

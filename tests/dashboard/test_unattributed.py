@@ -90,6 +90,17 @@ def test_claiming_moves_exactly_that_and_undo_gives_identical_integers(lab: Smal
     assert by_charge(lab) == after
 
 
+def test_nodes_of_the_same_name_are_both_counted(lab: SmallLab, owner: Client) -> None:
+    twin = register_node(lab=lab.lab, uuid=uuid4(), hostname=lab.node.hostname, facts={}, site=lab.site, now=T0)
+    used(lab, ["proc:ada/python3"])
+    push(twin, [W("gpu:GPU-9", 50_000, T0, T0 + MINUTE, 0, (("proc:ada/python3", 50_000),))])
+    run_until_idle(worker="test")
+    page = text_of(owner.get(ADDRESS))
+    assert page.count('name="item"') == 1
+    (energy,) = set(re.findall(r'data-figure="[^"]*metric=energy_mj[^"]*os_user=ada[^"]*" data-value="(\d+)"', page))
+    assert int(energy) == 3_050_000
+
+
 def test_a_claim_takes_only_what_nobody_had(lab: SmallLab, owner: Client) -> None:
     """A rule knows ada on one machine and not on the other: claiming her line leaves the rule's hours where they were."""
     other = register_node(lab=lab.lab, uuid=uuid4(), hostname="ws-2", facts={}, site=lab.site, now=T0)
