@@ -15,6 +15,7 @@ from apps.core.intervals import midnight_hour
 from apps.core.text import is_unstorable, parse_record_number
 from apps.core.units import US_PER_HOUR
 from apps.dashboard.decorators import WRITERS, Visitor
+from apps.fleet.choices import SiteKind
 from apps.fleet.models import Node, Site
 
 ACTION = "action"  # name of the field that selects one of several forms of a page
@@ -64,11 +65,14 @@ class LabRecordField(forms.ModelChoiceField):  # type: ignore[type-arg]  # gener
 
 
 class SiteField(LabRecordField):
-    """A site of the lab, by number."""
+    """A site of the lab, by number. ``with_declared``: sites of declared use too, in which no node can be."""
 
-    def __init__(self, **options: Any) -> None:
+    def __init__(self, *, with_declared: bool = False, **options: Any) -> None:
         messages = {"invalid_choice": "No such site in this lab. Choose one of the list."}
-        super().__init__(Site.objects.order_by("name"), **{"error_messages": messages, **options})
+        sites = Site.objects.order_by("name", "pk")
+        if not with_declared:
+            sites = sites.exclude(kind=SiteKind.DECLARED)
+        super().__init__(sites, **{"error_messages": messages, **options})
 
 
 class NodeField(LabRecordField):

@@ -23,6 +23,7 @@ from apps.dashboard.forms import (
     StartOrAlwaysFields,
     TextField,
 )
+from apps.fleet.choices import SiteKind
 from apps.fleet.models import Site
 from tests.builders import SmallLab, small_lab
 
@@ -172,6 +173,13 @@ def test_records_of_another_lab_are_neither_offered_nor_accepted(lab: SmallLab) 
     assert not form.is_valid()
     assert set(form.errors) == {"site", "project"}
     assert "Foreign" not in form.as_p()
+
+
+def test_a_site_of_declared_use_holds_no_node(lab: SmallLab) -> None:
+    declared = Site.objects.create(lab=lab.lab, name="Cloud", kind=SiteKind.DECLARED)
+    form = placed(lab, site=str(declared.pk))
+    assert set(form.errors) == {"site"}
+    assert "Cloud" not in form.as_p()
 
 
 @pytest.mark.parametrize("value", ["x", "-1", "1\x00", "\ud800", "9" * 30, "1.5", " "])

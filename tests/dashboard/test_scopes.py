@@ -188,6 +188,13 @@ def test_who_controls_the_electricity_is_recorded(filled: SmallLab, owner: Clien
     assert owner.post(f"/sites/{filled.site.pk}/", {"action": "control", "control": "mine"}).status_code == 400
 
 
+def test_the_control_of_a_site_of_declared_use_is_recorded(filled: SmallLab, owner: Client) -> None:
+    declared = Site.objects.create(lab=filled.lab, name="Cloud", kind="declared")
+    assert owner.post(PAGE, {"site": declared.pk, "control": "cloud"}).status_code == 302
+    declared.refresh_from_db()
+    assert declared.control == "cloud"
+
+
 def test_the_labs_profile_is_a_setting_with_audit(filled: SmallLab, owner: Client) -> None:
     form = {"lab": "Cell Lab", "time_zone": "Europe/Berlin", "person_view": "pi", "profile": "lesson"}
     assert owner.post("/settings/", form).status_code == 302

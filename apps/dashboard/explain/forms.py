@@ -16,7 +16,7 @@ class SiteControlForm(PageForm):
 
     roles = MANAGERS
 
-    site = SiteField(widget=forms.HiddenInput)
+    site = SiteField(with_declared=True, widget=forms.HiddenInput)
     control = forms.ChoiceField(label="Electricity control", choices=Control.choices)
 
     def save(self) -> str:
