@@ -132,7 +132,7 @@ class RuleForm(PageForm):
 
     os_user = _text_criterion("OS user")
     node = NodeField(label="Node", required=False, empty_label="Any")
-    site = SiteField(label="Site", required=False, empty_label="Any")
+    site = SiteField(with_declared=True, label="Site", required=False, empty_label="Any")
     account = _text_criterion("Slurm account")
     namespace = _text_criterion("Kubernetes namespace")
     cluster = _text_criterion("Cluster")

@@ -2,9 +2,8 @@
 
 from typing import Any
 
-from apps.accounts.models import Project
 from apps.dashboard.forms import NodeField, PageForm, ProjectField, SiteField
-from apps.fleet.selectors import measured_nodes, sites_of
+from apps.fleet.selectors import measured_nodes
 
 
 class PlaceForm(PageForm):
@@ -22,9 +21,7 @@ class PlaceForm(PageForm):
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         lab = self.visitor.lab
-        self.fields["project"].queryset = Project.objects.filter(lab=lab).order_by("name", "id")  # type: ignore[attr-defined]
         self.fields["node"].queryset = measured_nodes(lab)  # type: ignore[attr-defined]
-        self.fields["site"].queryset = sites_of(lab)  # type: ignore[attr-defined]
         self.fields["project"].label_from_instance = lambda project: project.name  # type: ignore[attr-defined]
         self.fields["node"].label_from_instance = lambda node: node.hostname  # type: ignore[attr-defined]
         self.fields["site"].label_from_instance = lambda site: site.name  # type: ignore[attr-defined]
