@@ -73,7 +73,9 @@ class BadToken(Exception):
 
 def _active_token(parts: credentials.TokenParts, text: str, now: int) -> Token:
     """Return the token of this text. Raises BadToken if it is not valid now. One query."""
-    token = Token.objects.select_related("lab", "user", "made_by").filter(public_id=parts.public_id, kind=parts.kind).first()
+    token = (
+        Token.objects.select_related("lab", "user", "created_by").filter(public_id=parts.public_id, kind=parts.kind).first()
+    )
     pepper = settings.TOKEN_PEPPERS.get(token.pepper) if token else None
     if token is None or pepper is None or not hmac.compare_digest(credentials.keyed_digest(pepper, text), token.digest):
         raise BadToken("This token is unknown.")
@@ -114,7 +116,7 @@ def tracker_token(text: str, now: int) -> Token:
 
 def _scopes_now(token: Token) -> frozenset[str]:
     """Return the scopes of the current role of a token's owner, or of its creator if it has no owner."""
-    answers = token.made_by if token.kind in SERVICE_KINDS else token.user
+    answers = token.created_by if token.kind in SERVICE_KINDS else token.user
     role = Membership.objects.filter(lab=token.lab, user=answers).values_list("role", flat=True).first()
     if answers is None or role is None or not answers.is_active:
         raise _refuse("The owner of this token is no longer a member of the lab.")

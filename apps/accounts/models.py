@@ -109,7 +109,9 @@ class Token(models.Model):
     node_uuid = models.UUIDField(null=True, blank=True)
     user = models.ForeignKey(User, on_delete=models.CASCADE, null=True, blank=True, related_name="tokens")
     name = models.CharField(max_length=100, blank=True, default="")
-    made_by = models.ForeignKey(User, on_delete=models.SET_NULL, null=True, blank=True, related_name="tokens_made")
+    created_by = models.ForeignKey(
+        User, db_column="made_by_id", on_delete=models.SET_NULL, null=True, blank=True, related_name="tokens_made"
+    )
     created_us = models.BigIntegerField()
     expires_us = models.BigIntegerField(null=True, blank=True)
     revoked_us = models.BigIntegerField(null=True, blank=True)

@@ -45,8 +45,8 @@ def may_see_person(role: str, policy: str, own: bool) -> bool:
 
 def tokens_of(lab: Lab, user: User, role: str) -> QuerySet[Token]:
     """Return the tokens that a person may see and revoke: own ones and those they created; for an admin all of the lab."""
-    tokens = Token.objects.filter(lab=lab).select_related("user", "made_by").order_by("-created_us", "-id")
-    return tokens if role == Role.ADMIN else tokens.filter(Q(user=user) | Q(made_by=user, kind__in=SERVICE_KINDS))
+    tokens = Token.objects.filter(lab=lab).select_related("user", "created_by").order_by("-created_us", "-id")
+    return tokens if role == Role.ADMIN else tokens.filter(Q(user=user) | Q(created_by=user, kind__in=SERVICE_KINDS))
 
 
 def project_by_slug(lab: Lab, slug: str) -> Project | None:

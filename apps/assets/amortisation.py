@@ -165,7 +165,7 @@ def charges(
     return [charge for charge in charges_ if charge.amount_ug and charge.from_hour >= since]
 
 
-def brought_ug(events: Sequence[Event], hour: int = END_HOUR) -> int:
+def embodied_total_ug(events: Sequence[Event], hour: int = END_HOUR) -> int:
     """Return TE: the embodied carbon of all events before ``hour``.
 
     After disposal it includes the actual end of life, not the estimate.
@@ -186,7 +186,7 @@ def account(events: Sequence[Event], charges_: Iterable[Charge], hour: int) -> A
             written_off += part
         else:
             charged += part
-    return Account(brought_ug(events, hour), charged, written_off)
+    return Account(embodied_total_ug(events, hour), charged, written_off)
 
 
 def _applied(life: _Life, event: Event) -> list[Charge]:

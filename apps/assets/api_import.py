@@ -75,12 +75,12 @@ class ImportReply(serializers.Serializer[Any]):
 
 
 def _import_response(row: RegisterImport) -> Response:
-    told = row.told
+    summary = row.summary
     body = {
         "uuid": row.uuid, "state": row.state, "lines": row.lines, "lines_done": row.lines_done,
-        "origin": told.get("origin", ""), "ignored": told.get("ignored", []), "counts": told.get("counts", {}),
-        "by": told.get("by", {}), "total_ug": told.get("total_ug"), "rows": told.get("rows", []),
-        "wrong": told.get("wrong", []), "error": told.get("error", ""),
+        "origin": summary.get("origin", ""), "ignored": summary.get("ignored", []), "counts": summary.get("counts", {}),
+        "by": summary.get("by", {}), "total_ug": summary.get("total_ug"), "rows": summary.get("rows", []),
+        "wrong": summary.get("wrong", []), "error": summary.get("error", ""),
     }  # fmt: skip
     busy = row.state in {ImportState.READING, ImportState.WRITING}
     return Response(ImportReply(body).data, status=202 if busy else 200)

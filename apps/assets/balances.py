@@ -21,11 +21,11 @@ from apps.assets.services.charges import events_of
 from apps.core.sql import as_int, fetch_rows, prorated_inline_sql, square_sum_sql
 from apps.core.units import hour_of
 
-_SUMMARY_COLUMNS = ("brought_ug", "brought_low_ug", "brought_high_ug", "brought_at_least", "figure_id", "bought_hour",
-          "in_use_hour", "life_end_hour", "gone_hour")  # fmt: skip
+_SUMMARY_COLUMNS = ("embodied_total_ug", "embodied_low_ug", "embodied_high_ug", "embodied_at_least", "figure_id", "bought_hour",
+          "in_use_hour", "life_end_hour", "disposed_hour")  # fmt: skip
 
 
-SETTLED = ("settled_hour", "settled_ug", "settled_off_ug")
+SETTLED = ("settled_hour", "settled_ug", "written_off_to_date_ug")
 
 
 class Book(NamedTuple):
@@ -47,7 +47,7 @@ class Book(NamedTuple):
     bought_hour: int | None = None
     in_use_hour: int | None = None
     life_end_hour: int | None = None
-    gone_hour: int | None = None
+    disposed_hour: int | None = None
 
     @property
     def account(self) -> Account:
@@ -68,10 +68,10 @@ def books_of(assets: QuerySet[Asset], hour: int) -> dict[int, Book]:
 
     One query for any number of assets. Two queries if an asset has an event at ``hour`` or later.
     """
-    columns, params = columns_sql(assets, "id", "told_to_hour", *SETTLED, *_SUMMARY_COLUMNS)
+    columns, params = columns_sql(assets, "id", "complete_until_hour", *SETTLED, *_SUMMARY_COLUMNS)
     selected = ", ".join(f"a.{name}" for name in _SUMMARY_COLUMNS)
     rows = _fetched(
-        f"WITH w AS ({columns}) SELECT a.id, a.told_to_hour, {charged_sql(hour)}, {selected} "
+        f"WITH w AS ({columns}) SELECT a.id, a.complete_until_hour, {charged_sql(hour)}, {selected} "
         f"FROM w a LEFT JOIN ({open_sql('w', hour)}) o ON o.asset_id = a.id",
         params,
     )
@@ -88,12 +88,12 @@ def _book(summary_values: Sequence[Any], charged_ug: int, written_off_ug: int) -
     return Book(total, low, high, charged_ug, written_off_ug, bool(at_least), figure, bought, in_use, end, disposed)
 
 
-def columns_sql(assets: QuerySet[Asset], *columns: str) -> tuple[str, tuple[Any, ...]]:
-    """Return SQL for columns of assets, and its parameters."""
+def columns_sql(assets: QuerySet[Asset], *names: str) -> tuple[str, tuple[Any, ...]]:
+    """Return SQL for fields of assets, as columns with the names of the fields, and its parameters."""
     try:
-        sql, params = assets.order_by().values(*columns).query.sql_with_params()
+        sql, params = assets.order_by().values(*names).query.sql_with_params()
     except EmptyResultSet:  # the filter matches no asset: no query needed
-        return f"SELECT {', '.join(f'0 AS {name}' for name in columns)} WHERE 1 = 0", ()
+        return f"SELECT {', '.join(f'0 AS {name}' for name in names)} WHERE 1 = 0", ()
     return str(sql), tuple(params)
 
 
@@ -119,7 +119,7 @@ def charged_sql(hour: int) -> str:
     settled = f"CASE WHEN a.settled_hour <= {int(hour)} THEN {{}} ELSE 0 END"
     return (
         f"{settled.format('a.settled_ug')} + COALESCE(o.charged_ug, 0) AS charged_ug, "
-        f"{settled.format('a.settled_off_ug')} + COALESCE(o.written_off_ug, 0) AS written_off_ug"
+        f"{settled.format('a.written_off_to_date_ug')} + COALESCE(o.written_off_ug, 0) AS written_off_ug"
     )
 
 
@@ -134,7 +134,7 @@ def open_sql(assets: str, hour: int, before: str = "") -> str:
         "CAST(SUM(CASE WHEN kind = 'written_off' THEN part ELSE 0 END) AS bigint) AS written_off_ug "
         f"FROM (SELECT c.asset_id, c.kind, {_part_sql(0, hour)} AS part "
         f"FROM assets_embodiedcharge c JOIN {assets} s ON s.id = c.asset_id WHERE {before}c.from_hour < {int(hour)} "
-        f"AND (c.to_hour > s.settled_hour OR s.settled_hour > {int(hour)})) borne GROUP BY asset_id"
+        f"AND (c.to_hour > s.settled_hour OR s.settled_hour > {int(hour)})) due GROUP BY asset_id"
     )
 
 
@@ -208,9 +208,9 @@ YEAR_HOURS = 8_760
 # Sort columns of books: column of the lifecycle summary, and SQL of the sort value.
 COLUMNS = {
     "age": ("bought_hour", "-b.bought_hour"),
-    "embodied": ("brought_ug", "b.brought_ug"),
-    "charged": ("brought_ug", "CASE WHEN b.brought_ug IS NULL THEN NULL ELSE b.charged_ug END"),
-    "balance": ("brought_ug", "b.brought_ug - b.charged_ug - b.written_off_ug"),
+    "embodied": ("embodied_total_ug", "b.embodied_total_ug"),
+    "charged": ("embodied_total_ug", "CASE WHEN b.embodied_total_ug IS NULL THEN NULL ELSE b.charged_ug END"),
+    "balance": ("embodied_total_ug", "b.embodied_total_ug - b.charged_ug - b.written_off_ug"),
     "end": ("life_end_hour", "b.life_end_hour"),
 }
 
@@ -254,12 +254,12 @@ class Books:
         self._hour = int(hour)
         self._assets = assets
         bounds = Asset.objects.filter(lab=lab).aggregate(
-            first=Min("settled_hour"), last=Max("settled_hour"), told=Max("told_to_hour")
+            first=Min("settled_hour"), last=Max("settled_hour"), complete=Max("complete_until_hour")
         )
         since = int(bounds["first"]) if bounds["last"] is not None and bounds["last"] <= hour else 0
         self._open = f"c.lab_id = {int(lab.pk)} AND c.to_hour > {since} AND "
-        late = assets.order_by().filter(told_to_hour__gt=hour).values_list("pk", flat=True)
-        self._earlier = summaries_before(list(late) if (bounds["told"] or 0) > hour else [], hour)
+        late = assets.order_by().filter(complete_until_hour__gt=hour).values_list("pk", flat=True)
+        self._earlier = summaries_before(list(late) if (bounds["complete"] or 0) > hour else [], hour)
 
     def whole(self) -> Sums:
         """Return the sums over all assets. One query."""
@@ -267,17 +267,17 @@ class Books:
 
     def _by(self, *heads: str) -> dict[tuple[Any, ...], Sums]:
         names = [f"g{i}" for i in range(len(heads))]
-        known = "CASE WHEN b.brought_ug IS NULL THEN NULL ELSE {} END"
+        known = "CASE WHEN b.embodied_total_ug IS NULL THEN NULL ELSE {} END"
         sums = {
-            "assets": "COUNT(*)", "known": "COUNT(b.brought_ug)", "begun": "COUNT(b.life_end_hour)",
+            "assets": "COUNT(*)", "known": "COUNT(b.embodied_total_ug)", "begun": "COUNT(b.life_end_hour)",
             "past": f"COUNT(CASE WHEN {_ends(0, self._hour)} THEN 1 END)",
             "soon": f"COUNT(CASE WHEN {_ends(self._hour, self._hour + YEAR_HOURS)} THEN 1 END)",
-            "total_ug": "SUM(b.brought_ug)",
+            "total_ug": "SUM(b.embodied_total_ug)",
             "charged_ug": f"SUM({known.format('b.charged_ug')})",
-            "written_off_ug": f"SUM({known.format('b.written_off_ug')})", "largest_ug": "MAX(b.brought_ug)",
+            "written_off_ug": f"SUM({known.format('b.written_off_ug')})", "largest_ug": "MAX(b.embodied_total_ug)",
         }  # fmt: skip
         selected = [f"{sql} AS {name}" for name, sql in [*zip(names, heads, strict=True), *sums.items()]]
-        source, params = self._source("brought_ug", "bought_hour", "life_end_hour", plain=("kind",), charged=True)
+        source, params = self._source("embodied_total_ug", "bought_hour", "life_end_hour", plain=("kind",), charged=True)
         grouped = f" GROUP BY {', '.join(heads)}" if heads else ""
         return {
             tuple(row[name] for name in names): Sums(**{name: as_int(row[name]) for name in sums})
@@ -290,13 +290,13 @@ class Books:
         Errors of assets with the same catalogue figure add. Errors of different figures combine in
         quadrature.
         """
-        source, params = self._source("brought_ug", "brought_low_ug", "brought_high_ug", "figure_id")
+        source, params = self._source("embodied_total_ug", "embodied_low_ug", "embodied_high_ug", "figure_id")
         row = next(
             fetch_rows(
                 f"SELECT {square_sum_sql('d.less')} AS less, {square_sum_sql('d.more')} AS more FROM ("
-                "SELECT SUM(b.brought_ug - b.brought_low_ug) AS less, SUM(b.brought_high_ug - b.brought_ug) AS more "
-                f"FROM ({source}) b WHERE b.brought_ug IS NOT NULL "
-                "AND (b.brought_low_ug <> b.brought_ug OR b.brought_high_ug <> b.brought_ug) "
+                "SELECT SUM(b.embodied_total_ug - b.embodied_low_ug) AS less, SUM(b.embodied_high_ug - b.embodied_total_ug) AS more "
+                f"FROM ({source}) b WHERE b.embodied_total_ug IS NOT NULL "
+                "AND (b.embodied_low_ug <> b.embodied_total_ug OR b.embodied_high_ug <> b.embodied_total_ug) "
                 "GROUP BY COALESCE(b.figure_id, -b.id)) d",
                 params,
             )

@@ -82,5 +82,5 @@ def import_write_job(key: str) -> None:
         csv_import.write(row=row, by=User.objects.filter(pk=int(user)).first() if user else None, now=now_us())
     except LabCarbonError as error:
         RegisterImport.objects.filter(pk=row.pk, state=ImportState.WRITING).update(
-            state=ImportState.REFUSED, told={"error": error.message, "hint": error.hint}
+            state=ImportState.REFUSED, summary={"error": error.message, "hint": error.hint}
         )

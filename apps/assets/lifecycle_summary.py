@@ -6,7 +6,7 @@ The summary is stored with the asset, so that sums over many assets do not read 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 
-from apps.assets.amortisation import brought_ug
+from apps.assets.amortisation import embodied_total_ug
 from apps.assets.choices import OPENING, EventKind
 from apps.assets.lifecycle import Event
 
@@ -15,22 +15,22 @@ from apps.assets.lifecycle import Event
 class LifecycleSummary:
     """Embodied carbon of an asset's events, µg, and the hours of its service life.
 
-    ``brought_ug`` None: unknown. ``brought_at_least``: the initial embodied carbon is unknown,
+    ``embodied_total_ug`` None: unknown. ``embodied_at_least``: the initial embodied carbon is unknown,
     later amounts are known. ``figure_id``: catalogue figure of the embodied carbon. ``bought_hour``
-    None: no events. ``in_use_hour``, ``life_end_hour`` None: not put into use. ``told_to_hour``:
+    None: no events. ``in_use_hour``, ``life_end_hour`` None: not put into use. ``complete_until_hour``:
     hour after the last event. The summary holds from this hour on.
     """
 
-    brought_ug: int | None = None
-    brought_low_ug: int = 0
-    brought_high_ug: int = 0
-    brought_at_least: bool = False
+    embodied_total_ug: int | None = None
+    embodied_low_ug: int = 0
+    embodied_high_ug: int = 0
+    embodied_at_least: bool = False
     figure_id: int | None = None
     bought_hour: int | None = None
     in_use_hour: int | None = None
     life_end_hour: int | None = None
-    gone_hour: int | None = None
-    told_to_hour: int = 0
+    disposed_hour: int | None = None
+    complete_until_hour: int = 0
 
 
 SUMMARY_FIELDS = tuple(field.name for field in fields(LifecycleSummary))
@@ -43,20 +43,20 @@ def summarise_lifecycle(events: Sequence[Event]) -> LifecycleSummary:
     opening = next((event for event in events if event.kind in OPENING), None)
     bringing = [event for event in events if event.kind in OPENING or event.kind == EventKind.REPAIR]
     known_totals = [event.total_ug for event in bringing if event.total_ug is not None]
-    actual = brought_ug(events) - sum(known_totals)  # actual end of life less its estimate
+    actual = embodied_total_ug(events) - sum(known_totals)  # actual end of life less its estimate
     known = bool(known_totals) or actual != 0
     in_use = next((event.hour for event in events if event.kind == EventKind.DEPLOY), None)
     return LifecycleSummary(
-        brought_ug=sum(known_totals) + actual if known else None,
-        brought_low_ug=sum(_first_known(event.low_ug, event.total_ug) for event in bringing) + actual,
-        brought_high_ug=sum(_first_known(event.high_ug, event.total_ug) for event in bringing) + actual,
-        brought_at_least=known and (opening is None or opening.total_ug is None),
+        embodied_total_ug=sum(known_totals) + actual if known else None,
+        embodied_low_ug=sum(_first_known(event.low_ug, event.total_ug) for event in bringing) + actual,
+        embodied_high_ug=sum(_first_known(event.high_ug, event.total_ug) for event in bringing) + actual,
+        embodied_at_least=known and (opening is None or opening.total_ug is None),
         figure_id=opening.figure_id if opening else None,
         bought_hour=opening.hour if opening else None,
         in_use_hour=in_use,
         life_end_hour=None if in_use is None else _planned_end(events, in_use, opening),
-        gone_hour=next((event.hour for event in events if event.kind == EventKind.DISPOSE), None),
-        told_to_hour=events[-1].hour + 1,
+        disposed_hour=next((event.hour for event in events if event.kind == EventKind.DISPOSE), None),
+        complete_until_hour=events[-1].hour + 1,
     )
 
 

@@ -20,8 +20,8 @@ class Asset(models.Model):
     lab itself. ``parent``: the machine that contains the asset.
 
     The summary of all active events is stored too (see ``lifecycle_summary.LifecycleSummary``), so
-    that sums over many assets do not read events. It holds for books from ``told_to_hour`` on.
-    ``settled_ug`` and ``settled_off_ug`` are the amounts charged and written off by charges that
+    that sums over many assets do not read events. It holds for books from ``complete_until_hour`` on.
+    ``settled_ug`` and ``written_off_to_date_ug`` are the amounts charged and written off by charges that
     end by ``settled_hour``. Sums read only charges that end later.
     """
 
@@ -44,19 +44,19 @@ class Asset(models.Model):
     site = models.ForeignKey(Site, on_delete=models.SET_NULL, null=True, blank=True, related_name="assets")
     owner = models.ForeignKey(Project, on_delete=models.PROTECT, null=True, blank=True, related_name="assets")
     borrower = models.ForeignKey(Project, on_delete=models.PROTECT, null=True, blank=True, related_name="+")
-    brought_ug = models.BigIntegerField(null=True, blank=True)
-    brought_low_ug = models.BigIntegerField(default=0)
-    brought_high_ug = models.BigIntegerField(default=0)
-    brought_at_least = models.BooleanField(default=False)
+    embodied_total_ug = models.BigIntegerField(db_column="brought_ug", null=True, blank=True)
+    embodied_low_ug = models.BigIntegerField(db_column="brought_low_ug", default=0)
+    embodied_high_ug = models.BigIntegerField(db_column="brought_high_ug", default=0)
+    embodied_at_least = models.BooleanField(db_column="brought_at_least", default=False)
     figure = models.ForeignKey(EmbodiedFigure, on_delete=models.PROTECT, null=True, blank=True, related_name="+")
     bought_hour = models.BigIntegerField(null=True, blank=True)
     in_use_hour = models.BigIntegerField(null=True, blank=True)
     life_end_hour = models.BigIntegerField(null=True, blank=True)
-    gone_hour = models.BigIntegerField(null=True, blank=True)
-    told_to_hour = models.BigIntegerField(default=0)
+    disposed_hour = models.BigIntegerField(db_column="gone_hour", null=True, blank=True)
+    complete_until_hour = models.BigIntegerField(db_column="told_to_hour", default=0)
     settled_hour = models.BigIntegerField(default=0)
     settled_ug = models.BigIntegerField(default=0)
-    settled_off_ug = models.BigIntegerField(default=0)
+    written_off_to_date_ug = models.BigIntegerField(db_column="settled_off_ug", default=0)
 
     class Meta:
         constraints = [
@@ -247,7 +247,7 @@ class RegisterImport(models.Model):
 
     It is previewed first, and registered on confirmation: all or none.
 
-    ``options`` are defaults for lines without the value. ``told`` is the summary of the preview:
+    ``options`` are defaults for lines without the value. ``summary`` is that of the preview:
     counts, first lines, errors. ``content`` is emptied when the file is registered.
     """
 
@@ -259,13 +259,13 @@ class RegisterImport(models.Model):
     state = models.CharField(max_length=8, choices=ImportState, default=ImportState.READING)
     lines_done = models.IntegerField(default=0)
     lines = models.IntegerField()
-    told = models.JSONField(default=dict)
-    made_us = models.BigIntegerField()
-    made_by = models.ForeignKey(User, on_delete=models.SET_NULL, null=True, related_name="+")
+    summary = models.JSONField(db_column="told", default=dict)
+    created_us = models.BigIntegerField(db_column="made_us")
+    created_by = models.ForeignKey(User, db_column="made_by_id", on_delete=models.SET_NULL, null=True, related_name="+")
 
     class Meta:
         constraints = [models.CheckConstraint(condition=Q(lines__gte=0), name="import_has_lines")]
-        indexes = [models.Index(fields=["lab", "made_us"], name="imports_of_lab")]
+        indexes = [models.Index(fields=["lab", "created_us"], name="imports_of_lab")]
 
     def __str__(self) -> str:
         return self.file_name

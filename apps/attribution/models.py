@@ -28,8 +28,8 @@ class AttributionRule(models.Model):
     from_hour = models.BigIntegerField()
     to_hour = models.BigIntegerField(null=True, blank=True)
     note = models.CharField(max_length=200, blank=True, default="")
-    made_by = models.ForeignKey(User, on_delete=models.SET_NULL, null=True, related_name="+")
-    made_us = models.BigIntegerField()
+    created_by = models.ForeignKey(User, db_column="made_by_id", on_delete=models.SET_NULL, null=True, related_name="+")
+    created_us = models.BigIntegerField(db_column="made_us")
     withdrawn_us = models.BigIntegerField(null=True, blank=True)
 
     class Meta:
@@ -59,8 +59,8 @@ class Claim(models.Model):
     from_hour = models.BigIntegerField()
     to_hour = models.BigIntegerField()
     project = models.ForeignKey(Project, on_delete=models.PROTECT, related_name="claims")
-    made_by = models.ForeignKey(User, on_delete=models.SET_NULL, null=True, related_name="+")
-    made_us = models.BigIntegerField()
+    created_by = models.ForeignKey(User, db_column="made_by_id", on_delete=models.SET_NULL, null=True, related_name="+")
+    created_us = models.BigIntegerField(db_column="made_us")
     undone_us = models.BigIntegerField(null=True, blank=True)
     undone_by = models.ForeignKey(User, on_delete=models.SET_NULL, null=True, related_name="+")
 

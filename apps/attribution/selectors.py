@@ -23,7 +23,7 @@ def rules_of(lab: Lab) -> QuerySet[AttributionRule]:
     """Return the lab's active rules, latest start first."""
     return (
         AttributionRule.objects.filter(lab=lab, withdrawn_us__isnull=True)
-        .select_related("node", "site", "project", "person", "made_by")
+        .select_related("node", "site", "project", "person", "created_by")
         .order_by("-from_hour", "-id")
     )
 

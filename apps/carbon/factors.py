@@ -6,7 +6,7 @@ from django.db.models import Q
 
 from apps.accounts.models import Lab
 from apps.carbon.figures.energy import Figure, figure_of
-from apps.carbon.figures.figure_query import Span, YearFactor, clipped
+from apps.carbon.figures.factor_spans import Span, YearFactor, clipped
 from apps.carbon.models import EmissionFactor
 from apps.core.sql import emission_sql, facility_sql, fetch_rows
 from apps.fleet.dated_facts import SiteFacts

@@ -201,7 +201,7 @@ def _times(lab: Lab, column: str, spans: Sequence[tuple[int, int, int, int]]) ->
 def _add_charges(lab: Lab, ranked: dict[int, Ranked], start: int, end: int) -> None:
     """Add charges of embodied carbon and the hour of purchase. Two queries."""
     for row in ranked.values():
-        unknown = row.asset.brought_ug is None or row.asset.brought_at_least
+        unknown = row.asset.embodied_total_ug is None or row.asset.embodied_at_least
         row.bought_hour, row.charged_ug = row.asset.bought_hour or 0, None if unknown else 0
     charges = EmbodiedCharge.objects.filter(lab=lab, asset_id__in=list(ranked), from_hour__lt=end, to_hour__gt=start)
     charges = charges.exclude(kind__in=ONE_TIME_KINDS)

@@ -11,7 +11,7 @@ from django.db import transaction
 from apps.accounts.models import Lab
 from apps.carbon.choices import RollupKind
 from apps.carbon.factors import first_hour_of, year_factors
-from apps.carbon.figures.figure_query import spans_by_node
+from apps.carbon.figures.factor_spans import spans_by_node
 from apps.carbon.models import AppliedFactor, EmissionFactor
 from apps.carbon.rollups.writer import mark_stale
 from apps.core.errors import InvalidInput

@@ -64,8 +64,8 @@ class IdlePolicy(models.Model):
     lab = models.ForeignKey(Lab, on_delete=models.CASCADE, related_name="idle_policies")
     from_hour = models.BigIntegerField()
     policy = models.CharField(max_length=16, choices=IdleSpread)
-    made_by = models.ForeignKey(User, on_delete=models.SET_NULL, null=True, related_name="+")
-    made_us = models.BigIntegerField()
+    created_by = models.ForeignKey(User, db_column="made_by_id", on_delete=models.SET_NULL, null=True, related_name="+")
+    created_us = models.BigIntegerField(db_column="made_us")
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["lab", "from_hour"], name="idle_policy_once_per_hour")]

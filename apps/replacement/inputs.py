@@ -9,7 +9,7 @@ from apps.accounts.models import Lab
 from apps.assets.models import Asset
 from apps.carbon.factors import factors_of_zone
 from apps.carbon.figures.energy import applied_factor
-from apps.carbon.figures.figure_query import YearFactor, factor_for_year
+from apps.carbon.figures.factor_spans import YearFactor, factor_for_year
 from apps.carbon.models import EmissionFactor
 from apps.catalog.choices import FigureUnit
 from apps.catalog.models import EmbodiedFigure, HardwareModel

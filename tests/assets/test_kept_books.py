@@ -24,11 +24,11 @@ def test_what_differs_is_told_and_mended(lab: SmallLab, clock: Clock, capsys: py
     clock.hour = H0 + 2 * YEAR
     recharge_lab(lab=lab.lab)
     asset.refresh_from_db()
-    right = {name: getattr(asset, name) for name in (*SUMMARY_FIELDS, "settled_ug", "settled_off_ug")}
-    assert right["settled_ug"] == right["brought_ug"] == 120 * KG
+    right = {name: getattr(asset, name) for name in (*SUMMARY_FIELDS, "settled_ug", "written_off_to_date_ug")}
+    assert right["settled_ug"] == right["embodied_total_ug"] == 120 * KG
     call_command("recompute_balances", "--check")
     assert "All books are" in capsys.readouterr().out
-    for name, value in (("brought_ug", 1), ("life_end_hour", None), ("settled_ug", 5)):
+    for name, value in (("embodied_total_ug", 1), ("life_end_hour", None), ("settled_ug", 5)):
         Asset.objects.filter(pk=asset.pk).update(**{name: value})
         with pytest.raises(CommandError, match="The books of 1 assets"):
             call_command("recompute_balances", "--check")
@@ -38,7 +38,7 @@ def test_what_differs_is_told_and_mended(lab: SmallLab, clock: Clock, capsys: py
         asset.refresh_from_db()
         assert {name: getattr(asset, name) for name in right} == right
     fine.refresh_from_db()
-    assert fine.brought_ug == 120 * KG
+    assert fine.embodied_total_ug == 120 * KG
 
 
 def test_an_entry_of_the_coming_hour_is_in_no_book_yet(lab: SmallLab) -> None:

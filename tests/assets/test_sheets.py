@@ -51,15 +51,15 @@ def as_csv(lab: SmallLab) -> str:
 
 def test_forty_gpus_of_a_spreadsheet_find_their_models_and_figures(lab: SmallLab) -> None:
     row = brought(lab, own_csv())
-    assert row.told["counts"] == {"new": 41}
+    assert row.summary["counts"] == {"new": 41}
     assert not Asset.objects.exists()
-    assert row.told["by"] == {"model": 37, "category": 4}
-    by_name = {told["name"]: told for told in row.told["rows"]}
+    assert row.summary["by"] == {"model": 37, "category": 4}
+    by_name = {told["name"]: told for told in row.summary["rows"]}
     assert by_name["card 1"]["model"] == "NVIDIA A100-SXM4-80GB"
     best = EmbodiedFigure.objects.filter(model__name="NVIDIA A100-SXM4-80GB", superseded_us=None)
     assert by_name["card 1"]["embodied_ug"] in {figure.total_ug for figure in best}
     assert by_name["card 13"]["model"] == "NVIDIA GeForce RTX 3090"
-    bare = next(told for told in row.told["rows"] if told["line"] == 33)
+    bare = next(told for told in row.summary["rows"] if told["line"] == 33)
     assert bare["by"] == "category"
     assert "Did you mean" in bare["why"]
     assert "Tesla V100" in bare["why"], "which of them it is only its owner knows"
@@ -67,23 +67,23 @@ def test_forty_gpus_of_a_spreadsheet_find_their_models_and_figures(lab: SmallLab
     run_until_idle(worker="test")
     assert Asset.objects.filter(parent__tag="INV-0", owner__slug="demo", state="use").count() == 40
     charged = sum(EmbodiedCharge.objects.values_list("amount_ug", flat=True))
-    assert charged == row.told["total_ug"] == sum(filter(None, LifecycleEvent.objects.values_list("total_ug", flat=True)))
+    assert charged == row.summary["total_ug"] == sum(filter(None, LifecycleEvent.objects.values_list("total_ug", flat=True)))
 
 
 def test_a_second_import_changes_nothing_and_says_so(lab: SmallLab) -> None:
     written(lab, own_csv())
     again = brought(lab, own_csv().replace("INV-7,", ","))
-    assert again.told["counts"] == {"known": 41}, "by tag, or by serial"
+    assert again.summary["counts"] == {"known": 41}, "by tag, or by serial"
     confirm(row=again, by=lab.owner, now=T0)
     assert Asset.objects.count() == 41
 
 
 def test_netbox_devices(lab: SmallLab) -> None:
     row = written(lab, NETBOX, Options(bought_on="2024-03-01"))
-    assert row.told["origin"] == "NetBox"
-    assert row.told["ignored"] == ["Tenant", "IP Address"]
-    assert row.told["counts"] == {"new": 3, "left_out": 1}
-    assert row.told["elsewhere"] == ["Attic"]
+    assert row.summary["origin"] == "NetBox"
+    assert row.summary["ignored"] == ["Tenant", "IP Address"]
+    assert row.summary["counts"] == {"new": 3, "left_out": 1}
+    assert row.summary["elsewhere"] == ["Attic"]
     card = Asset.objects.get(tag="INV-1")
     assert card.parent is not None
     assert (card.kind, card.parent.name, card.state, card.serial) == ("gpu", "gpu-01", "use", "SN1")
@@ -102,7 +102,7 @@ def test_the_file_that_snipe_its_importer_takes(lab: SmallLab) -> None:
     )
     line = "Lab,Card 1,INV-1,Graphics Cards,Acme,NVIDIA,Room 1,PO-7,A100-SXM4-80GB,,,spare,2024-03-01,11250.00,,,,,,"
     row = written(lab, f"{head}\n{line}\n", Options(currency="EUR"))
-    assert row.told["origin"] == "Snipe-IT"
+    assert row.summary["origin"] == "Snipe-IT"
     (asset,) = lab.lab.assets.all()
     assert (asset.name, asset.tag, asset.kind, asset.note, asset.supplier) == ("Card 1", "INV-1", "gpu", "spare", "Acme")
     assert asset.model is not None
@@ -110,7 +110,7 @@ def test_the_file_that_snipe_its_importer_takes(lab: SmallLab) -> None:
 
 def test_snipe_it_assets_and_a_figure_per_terabyte(lab: SmallLab) -> None:
     row = written(lab, SNIPE_IT, Options(currency="EUR"))
-    assert row.told["origin"] == "Snipe-IT"
+    assert row.summary["origin"] == "Snipe-IT"
     card, disk = Asset.objects.get(tag="INV-1"), Asset.objects.get(tag="INV-2")
     assert (card.price_ucurrency, card.currency, str(card.warranty_until)) == (11_250_000_000, "EUR", "2027-03-01")
     assert (card.state, disk.state, disk.kind) == ("use", "stock", "storage")
@@ -123,12 +123,12 @@ def test_snipe_it_assets_and_a_figure_per_terabyte(lab: SmallLab) -> None:
 
 def test_a_figure_per_terabyte_of_unknown_size_is_unknown_and_not_zero(lab: SmallLab) -> None:
     row = brought(lab, "name,kind,model,bought_on\nspare,storage,Seagate Exos X16,2024-03-01\n")
-    told = row.told["rows"][0]
+    told = row.summary["rows"][0]
     assert (told["embodied_ug"], told["by"]) == (None, "")
     assert "capacity_tb is missing" in told["why"]
     row = brought(lab, "name,kind,model,bought_on,capacity_tb\nspare,storage,Seagate Exos X16,2024-03-01,16\n")
-    assert row.told["rows"][0]["embodied_ug"] == 21_344 * KG // 1000
-    other = brought(lab, "name,kind,bought_on\nchair,other,2024-03-01\n").told
+    assert row.summary["rows"][0]["embodied_ug"] == 21_344 * KG // 1000
+    other = brought(lab, "name,kind,bought_on\nchair,other,2024-03-01\n").summary
     assert other["by"] == {"unknown": 1}
     assert other["rows"][0]["embodied_ug"] is None
 
@@ -146,7 +146,7 @@ def test_out_and_in_again_is_the_same_register(lab: SmallLab) -> None:
     first = as_csv(lab)
     elsewhere = small_lab(name="Elsewhere")
     row = written(elsewhere, first)
-    assert row.told["counts"] == {"new": 44}
+    assert row.summary["counts"] == {"new": 44}
     assert sorted(as_csv(elsewhere).splitlines()) == sorted(first.splitlines())
     assert Asset.objects.get(lab=elsewhere.lab, serial="S-1").name == "=1+1"
     told = [
@@ -189,7 +189,7 @@ def test_a_wrong_line_is_named_with_its_field_and_nothing_is_written(
 ) -> None:
     text = f"name,kind,model,price,bought_on,owner,site,parent\ngood,gpu,,,2024-03-01,,,\n{line}\n"
     row = brought(lab, text)
-    wrong = row.told["wrong"][0]
+    wrong = row.summary["wrong"][0]
     assert (wrong["line"], wrong["field"]) == (3, field)
     assert words in wrong["message"]
     assert wrong["hint"] or field == ""
@@ -201,9 +201,9 @@ def test_a_wrong_line_is_named_with_its_field_and_nothing_is_written(
 def test_what_is_built_into_one_another_is_refused_and_order_does_not_matter(lab: SmallLab) -> None:
     head = "name,kind,tag,bought_on,parent\n"
     ring = brought(lab, f"{head}a,gpu,1,2024-03-01,2\nb,gpu,2,2024-03-01,1\n")
-    assert [told["field"] for told in ring.told["wrong"]] == ["parent", "parent"]
+    assert [told["field"] for told in ring.summary["wrong"]] == ["parent", "parent"]
     twice = brought(lab, f"{head}a,gpu,1,2024-03-01,\nb,gpu,1,2024-03-01,\n")
-    assert "stands on line 2 already" in twice.told["wrong"][0]["message"]
+    assert "stands on line 2 already" in twice.summary["wrong"][0]["message"]
     written(lab, f"{head}card,gpu,3,2024-03-01,board\nboard,other,2,2024-03-01,box\nbox,server,1,2024-03-01,\n")
     assert Asset.objects.get(tag="3").parent == Asset.objects.get(tag="2")
     assert Asset.objects.get(tag="2").parent == Asset.objects.get(tag="1")
@@ -236,7 +236,7 @@ def test_a_wrong_file_is_refused(lab: SmallLab, content: bytes, error: type[Exce
 def test_a_semicolon_file_of_another_encoding_and_german_days(lab: SmallLab) -> None:
     content = "Name;kind;bought_on\nKärtchen;gpu;1.3.2024\n".encode("utf-16")
     row = upload(lab=lab.lab, file_name="C:\\x\\gpus.csv", content=content, options=NONE, by=None, now=T0)
-    assert row.told["rows"][0]["name"] == "Kärtchen"
+    assert row.summary["rows"][0]["name"] == "Kärtchen"
     assert row.file_name == "gpus.csv"
 
 
@@ -278,4 +278,4 @@ def test_another_labs_things_are_unknown(lab: SmallLab) -> None:
     other: Any = small_lab(name="Other")
     written(other, own_csv())
     row = brought(lab, "name,kind,tag,bought_on,parent\na,gpu,INV-1,2024-03-01,INV-0\n")
-    assert "no 'INV-0'" in row.told["wrong"][0]["message"]
+    assert "no 'INV-0'" in row.summary["wrong"][0]["message"]

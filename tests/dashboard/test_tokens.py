@@ -42,7 +42,7 @@ def test_it_is_shown_once_and_works(lab: SmallLab, owner: Client) -> None:
     assert "sweep server" in text_of(owner.get("/tokens/"))
     assert Caller(token)("GET", "runs/").status_code == 200
     made = Token.objects.get(kind="user")
-    assert (made.user, made.made_by, made.name, made.scopes) == (
+    assert (made.user, made.created_by, made.name, made.scopes) == (
         lab.owner,
         lab.owner,
         "sweep server",
@@ -120,12 +120,12 @@ def test_read_only_fields_stay(lab: SmallLab, viewer: Client) -> None:
         "name": "x",
         "scopes": ["runs:read"],
         "user": lab.owner.pk,
-        "made_by": lab.owner.pk,
+        "created_by": lab.owner.pk,
         "node_uuid": lab.node.uuid,
     }
     viewer.post("/tokens/", {**forged, "expires_us": 2**62, "lab": 99})
     made = Token.objects.get()
-    assert made.user == made.made_by == User.objects.get(username="viewer")
+    assert made.user == made.created_by == User.objects.get(username="viewer")
     assert (made.lab, made.node_uuid, made.expires_us) == (lab.lab, None, None)
 
 

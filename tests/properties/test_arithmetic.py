@@ -9,7 +9,7 @@ from django.db import connection
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
-from apps.carbon.figures.figure_query import Span, YearFactor, changes, factor_for_year, spans
+from apps.carbon.figures.factor_spans import Span, YearFactor, changes, factor_for_year, spans
 from apps.core.intervals import merge_intervals, split_by_hour
 from apps.core.sql import emission_sql, facility_sql
 from apps.core.units import US_PER_HOUR, emission_ug, facility_mj, kwh_to_mj, largest_remainder

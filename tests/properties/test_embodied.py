@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from apps.assets.amortisation import Account, Charge, Spread, Use, account, brought_ug, charges, second_hand_ug
+from apps.assets.amortisation import Account, Charge, Spread, Use, account, charges, embodied_total_ug, second_hand_ug
 from apps.assets.choices import Amortisation, ChargeKind, EventKind
 from apps.assets.lifecycle import Event, active_events
 from apps.core.units import END_HOUR, UG_PER_KG
@@ -73,7 +73,7 @@ def test_charged_balance_and_written_off_are_te_at_any_hour(
 ) -> None:
     found = charges(events, uses, spreads, metered=metered)
     whole = account(events, found, END_HOUR)
-    assert whole.charged_ug + whole.balance_ug + whole.written_off_ug == whole.total_ug == brought_ug(events)
+    assert whole.charged_ug + whole.balance_ug + whole.written_off_ug == whole.total_ug == embodied_total_ug(events)
     before = None
     for hour in sorted({*asked, *(hour + 1 for hour in asked), 900}):
         now = account(events, found, hour)

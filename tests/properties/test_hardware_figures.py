@@ -8,7 +8,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from apps.accounts.services.labs import create_project
-from apps.assets.amortisation import Charge, Spread, Use, brought_ug, charges
+from apps.assets.amortisation import Charge, Spread, Use, charges, embodied_total_ug
 from apps.assets.choices import ChargeKind, EventKind
 from apps.assets.lifecycle import Event, active_events
 from apps.assets.models import Asset, EmbodiedCharge, LifecycleEvent
@@ -104,7 +104,7 @@ def test_parts_and_rows_sum_to_the_figure() -> None:
             assert embodied(lab.lab, asked, NOW).embodied_ug == expected
             bought = asked.replace(metric=INVENTORY)
             assert embodied(lab.lab, bought, NOW).embodied_ug == sum(
-                brought_ug(events, start + length) - brought_ug(events, start) for events in placements
+                embodied_total_ug(events, start + length) - embodied_total_ug(events, start) for events in placements
             )
             for query in (asked, bought):
                 whole = embodied(lab.lab, query, NOW)

@@ -219,7 +219,7 @@ def test_the_order_of_entering_does_not_matter_and_a_rebuild_changes_nothing() -
 
 def test_what_would_be_is_what_comes_out() -> None:
     """The figure shown before a fact is recorded is, to the microgram, the figure after it."""
-    from apps.carbon.figures.figure_query import spans_by_node
+    from apps.carbon.figures.factor_spans import spans_by_node
     from apps.core.units import END_HOUR
     from apps.dashboard.nodes.change_preview import site_facts_after
 

@@ -395,9 +395,10 @@ class Migration(migrations.Migration):
                             ),
                         ),
                         (
-                            "made_by",
+                            "created_by",
                             models.ForeignKey(
                                 blank=True,
+                                db_column="made_by_id",
                                 null=True,
                                 on_delete=django.db.models.deletion.SET_NULL,
                                 related_name="tokens_made",

@@ -136,7 +136,9 @@ def new_token(*, kind: str, lab: Lab, scopes: tuple[str, ...], now: int, **bound
 def issue_node_token(*, lab: Lab, node_uuid: UUID, now: int, by: User | None = None) -> str:
     """Return a new token that uploads for one node and has no read access. Earlier tokens of the node are revoked."""
     Token.objects.filter(lab=lab, node_uuid=node_uuid, revoked_us__isnull=True).update(revoked_us=now)
-    _, text = new_token(kind=TokenKind.NODE, lab=lab, scopes=tuple(SCOPES_OF_NODE), now=now, node_uuid=node_uuid, made_by=by)
+    _, text = new_token(
+        kind=TokenKind.NODE, lab=lab, scopes=tuple(SCOPES_OF_NODE), now=now, node_uuid=node_uuid, created_by=by
+    )
     return text
 
 
@@ -147,7 +149,7 @@ def issue_user_token(*, lab: Lab, user: User, now: int, name: str = "") -> str:
     if role is None:
         raise Forbidden("You are no longer a member of this lab.", hint="Ask an admin of your lab to add you.")
     token, text = new_token(
-        kind=TokenKind.USER, lab=lab, scopes=SCOPES_OF_ROLE[role], now=now, user=user, name=name, made_by=user
+        kind=TokenKind.USER, lab=lab, scopes=SCOPES_OF_ROLE[role], now=now, user=user, name=name, created_by=user
     )
     details = {"kind": token.kind, "name": name, "scopes": token.scopes, "expires_us": None}
     audit.record(lab=lab, by=user, action=Act.TOKEN_CREATED, subject=token.public_id, details=details, now=now)

@@ -74,7 +74,7 @@ def remove_member(*, lab: Lab, person: User, by: User, now: int) -> None:
     _require_admin(lab, by)
     membership = _membership(lab, person)
     _refuse_last_admin(membership)
-    own_tokens = Q(user=person) | Q(made_by=person, kind__in=SERVICE_KINDS)
+    own_tokens = Q(user=person) | Q(created_by=person, kind__in=SERVICE_KINDS)
     ended = Token.objects.filter(own_tokens, lab=lab, revoked_us__isnull=True).update(revoked_us=now)
     invitations = _revoke_invitations_of(lab, person, None, now)
     membership.delete()

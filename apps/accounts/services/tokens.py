@@ -70,7 +70,7 @@ def create_token(
         now=now,
         name=checked_name,
         user=owner,
-        made_by=by,
+        created_by=by,
         expires_us=expires_us,
     )
     details = {"kind": str(kind), "name": checked_name, "scopes": token.scopes, "expires_us": expires_us}

@@ -138,10 +138,10 @@ class Migration(migrations.Migration):
                                 to="fleet.site",
                             ),
                         ),
-                        ("brought_ug", models.BigIntegerField(blank=True, null=True)),
-                        ("brought_low_ug", models.BigIntegerField(default=0)),
-                        ("brought_high_ug", models.BigIntegerField(default=0)),
-                        ("brought_at_least", models.BooleanField(default=False)),
+                        ("embodied_total_ug", models.BigIntegerField(blank=True, db_column="brought_ug", null=True)),
+                        ("embodied_low_ug", models.BigIntegerField(db_column="brought_low_ug", default=0)),
+                        ("embodied_high_ug", models.BigIntegerField(db_column="brought_high_ug", default=0)),
+                        ("embodied_at_least", models.BooleanField(db_column="brought_at_least", default=False)),
                         (
                             "figure",
                             models.ForeignKey(
@@ -155,11 +155,11 @@ class Migration(migrations.Migration):
                         ("bought_hour", models.BigIntegerField(blank=True, null=True)),
                         ("in_use_hour", models.BigIntegerField(blank=True, null=True)),
                         ("life_end_hour", models.BigIntegerField(blank=True, null=True)),
-                        ("gone_hour", models.BigIntegerField(blank=True, null=True)),
-                        ("told_to_hour", models.BigIntegerField(default=0)),
+                        ("disposed_hour", models.BigIntegerField(blank=True, db_column="gone_hour", null=True)),
+                        ("complete_until_hour", models.BigIntegerField(db_column="told_to_hour", default=0)),
                         ("settled_hour", models.BigIntegerField(default=0)),
                         ("settled_ug", models.BigIntegerField(default=0)),
-                        ("settled_off_ug", models.BigIntegerField(default=0)),
+                        ("written_off_to_date_ug", models.BigIntegerField(db_column="settled_off_ug", default=0)),
                     ],
                     options={
                         "constraints": [
@@ -356,8 +356,8 @@ class Migration(migrations.Migration):
                         ),
                         ("lines_done", models.IntegerField(default=0)),
                         ("lines", models.IntegerField()),
-                        ("told", models.JSONField(default=dict)),
-                        ("made_us", models.BigIntegerField()),
+                        ("summary", models.JSONField(db_column="told", default=dict)),
+                        ("created_us", models.BigIntegerField(db_column="made_us")),
                         (
                             "lab",
                             models.ForeignKey(
@@ -365,8 +365,9 @@ class Migration(migrations.Migration):
                             ),
                         ),
                         (
-                            "made_by",
+                            "created_by",
                             models.ForeignKey(
+                                db_column="made_by_id",
                                 null=True,
                                 on_delete=django.db.models.deletion.SET_NULL,
                                 related_name="+",
@@ -375,7 +376,7 @@ class Migration(migrations.Migration):
                         ),
                     ],
                     options={
-                        "indexes": [models.Index(fields=["lab", "made_us"], name="imports_of_lab")],
+                        "indexes": [models.Index(fields=["lab", "created_us"], name="imports_of_lab")],
                         "constraints": [
                             models.CheckConstraint(condition=models.Q(("lines__gte", 0)), name="import_has_lines")
                         ],

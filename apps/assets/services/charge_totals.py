@@ -1,6 +1,6 @@
 """Totals of past charges, stored with each asset. A book adds only later charges.
 
-``settled_ug`` and ``settled_off_ug`` of an asset are the sums of its charges that end by its
+``settled_ug`` and ``written_off_to_date_ug`` of an asset are the sums of its charges that end by its
 ``settled_hour``, the written-off ones separately. They are exact at all times: every writer of
 charges calls :func:`settle` in the same transaction.
 """
@@ -32,7 +32,7 @@ def settle(locked_assets: Sequence[Asset], turned: Turned) -> None:
     behind = {asset.pk: asset for asset in locked_assets if hour >= asset.settled_hour + EVERY_HOURS}
     for pk, charged_ug, off_ug in _ended(behind, hour):
         behind[pk].settled_ug += charged_ug
-        behind[pk].settled_off_ug += off_ug
+        behind[pk].written_off_to_date_ug += off_ug
         changed[pk] = behind[pk]
     for asset in behind.values():
         asset.settled_hour = hour
@@ -40,7 +40,9 @@ def settle(locked_assets: Sequence[Asset], turned: Turned) -> None:
     if still:
         Asset.objects.filter(pk__in=still).update(settled_hour=hour)
     if changed:
-        totals = [(asset.settled_ug, asset.settled_off_ug, asset.settled_hour, asset.pk) for asset in changed.values()]
+        totals = [
+            (asset.settled_ug, asset.written_off_to_date_ug, asset.settled_hour, asset.pk) for asset in changed.values()
+        ]
         with connection.cursor() as cursor:
             cursor.executemany(_UPDATE, totals)
 
@@ -51,7 +53,7 @@ def _turn(asset: Asset, removed: Collection[Charge], new: Collection[Charge]) ->
     over = [(charge, sign) for charge, sign in over if charge.to_hour <= asset.settled_hour]
     for charge, sign in over:
         if charge.kind == ChargeKind.WRITTEN_OFF:
-            asset.settled_off_ug += sign * charge.amount_ug
+            asset.written_off_to_date_ug += sign * charge.amount_ug
         else:
             asset.settled_ug += sign * charge.amount_ug
     return bool(over)

@@ -68,10 +68,10 @@ def upload(
     options = checked_options(options)
     text = decoded(content)
     lines = sum(1 for _ in read_lines(text)[1])
-    RegisterImport.objects.filter(lab=lab, made_us__lt=now - EXPIRY_US).delete()
+    RegisterImport.objects.filter(lab=lab, created_us__lt=now - EXPIRY_US).delete()
     row = RegisterImport.objects.create(
-        lab=lab, file_name=cells.file_name(file_name), content=text, options=asdict(options), lines=lines, made_us=now,
-        made_by=by,
+        lab=lab, file_name=cells.file_name(file_name), content=text, options=asdict(options), lines=lines, created_us=now,
+        created_by=by,
     )  # fmt: skip
     if lines <= SYNCHRONOUS_LINES:
         read(row=row, now=now)
@@ -105,8 +105,8 @@ def _previewed(row: RegisterImport, now: int) -> tuple[list[Row], dict[str, Any]
 
 def _keep(row: RegisterImport, state: ImportState, summary: dict[str, Any]) -> None:
     """Save the summary, unless the import is already registered."""
-    row.state, row.told, row.lines_done = state, summary, row.lines
-    values = {"state": state, "told": summary, "lines_done": row.lines}
+    row.state, row.summary, row.lines_done = state, summary, row.lines
+    values = {"state": state, "summary": summary, "lines_done": row.lines}
     RegisterImport.objects.filter(pk=row.pk).exclude(state=ImportState.DONE).update(**values)
 
 
@@ -139,7 +139,7 @@ def row_payload(row: Row) -> dict[str, Any]:
 
 def import_of(lab: Lab, uuid: UUID) -> RegisterImport:
     """Return a lab's import. Raises NotFound."""
-    row = RegisterImport.objects.filter(lab=lab, uuid=uuid).select_related("lab", "made_by").first()
+    row = RegisterImport.objects.filter(lab=lab, uuid=uuid).select_related("lab", "created_by").first()
     if row is None:
         raise NotFound("No such import in your lab.", hint=f"Upload the file again at {reverse('asset-imports')}.")
     return row
@@ -149,8 +149,8 @@ def confirm(*, row: RegisterImport, by: User | None, now: int) -> None:
     """Register a short import immediately, else enqueue a job. Raises Conflict, FileRefused."""
     if row.state != ImportState.READ:
         raise Conflict(f"This import is in state {row.get_state_display().lower()}.", hint="Reload the page.")
-    if row.told["counts"].get(WRONG):
-        raise FileRefused(row.told["wrong"], row.told["counts"][WRONG])
+    if row.summary["counts"].get(WRONG):
+        raise FileRefused(row.summary["wrong"], row.summary["counts"][WRONG])
     if row.lines <= SYNCHRONOUS_LINES:
         write(row=row, by=by, now=now)
         return
@@ -179,8 +179,8 @@ def write(*, row: RegisterImport, by: User | None, now: int) -> int:
         subject = f"{number} asset{'' if number == 1 else 's'}"
         audit.record(lab=row.lab, by=by, action=Act.ASSETS_IMPORTED, subject=subject, details=details, now=now)
         enqueue(kind="assets.charge", key=str(row.lab_id))
-        row.state, row.told, row.content = ImportState.DONE, summary, ""
-        row.save(update_fields=["state", "told", "content"])
+        row.state, row.summary, row.content = ImportState.DONE, summary, ""
+        row.save(update_fields=["state", "summary", "content"])
     return number
 
 

@@ -28,11 +28,15 @@ def _differing(asset_ids: Sequence[int], repair: bool) -> list[int]:
     wrong = []
     for asset in locked_assets:
         charged_ug, off_ug = settled.get(asset.pk, (0, 0))
-        expected_values = {**vars(summarise_lifecycle(events[asset.pk])), "settled_ug": charged_ug, "settled_off_ug": off_ug}
+        expected_values = {
+            **vars(summarise_lifecycle(events[asset.pk])),
+            "settled_ug": charged_ug,
+            "written_off_to_date_ug": off_ug,
+        }
         if any(getattr(asset, name) != value for name, value in expected_values.items()):
             wrong.append(asset)
             for name, value in expected_values.items():
                 setattr(asset, name, value)
     if repair:
-        Asset.objects.bulk_update(wrong, [*SUMMARY_FIELDS, "settled_ug", "settled_off_ug"])
+        Asset.objects.bulk_update(wrong, [*SUMMARY_FIELDS, "settled_ug", "written_off_to_date_ug"])
     return [asset.pk for asset in wrong]

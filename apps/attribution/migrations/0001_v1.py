@@ -36,7 +36,7 @@ class Migration(migrations.Migration):
                         ("from_hour", models.BigIntegerField()),
                         ("to_hour", models.BigIntegerField(blank=True, null=True)),
                         ("note", models.CharField(blank=True, default="", max_length=200)),
-                        ("made_us", models.BigIntegerField()),
+                        ("created_us", models.BigIntegerField(db_column="made_us")),
                         ("withdrawn_us", models.BigIntegerField(blank=True, null=True)),
                         (
                             "lab",
@@ -45,8 +45,9 @@ class Migration(migrations.Migration):
                             ),
                         ),
                         (
-                            "made_by",
+                            "created_by",
                             models.ForeignKey(
+                                db_column="made_by_id",
                                 null=True,
                                 on_delete=django.db.models.deletion.SET_NULL,
                                 related_name="+",
@@ -124,7 +125,7 @@ class Migration(migrations.Migration):
                         ("act", models.UUIDField(db_index=True)),
                         ("from_hour", models.BigIntegerField()),
                         ("to_hour", models.BigIntegerField()),
-                        ("made_us", models.BigIntegerField()),
+                        ("created_us", models.BigIntegerField(db_column="made_us")),
                         ("undone_us", models.BigIntegerField(blank=True, null=True)),
                         (
                             "consumer",
@@ -139,8 +140,9 @@ class Migration(migrations.Migration):
                             ),
                         ),
                         (
-                            "made_by",
+                            "created_by",
                             models.ForeignKey(
+                                db_column="made_by_id",
                                 null=True,
                                 on_delete=django.db.models.deletion.SET_NULL,
                                 related_name="+",

@@ -93,7 +93,7 @@ def make_rule(*, rule: AttributionRule, by: User | None, now: int) -> Attributio
     }  # fmt: skip
     if AttributionRule.objects.filter(**same, withdrawn_us__isnull=True).exists():
         raise Conflict("The same rule already exists.", hint=f"See {reverse('attribution-rules')}.")
-    rule.made_by, rule.made_us = by, now
+    rule.created_by, rule.created_us = by, now
     rule.save(force_insert=True)
     _note(rule, by, Act.RULE_CREATED, now)
     enqueue(kind="attribution.rule", key=str(rule.pk))
@@ -185,7 +185,7 @@ def claim(*, lab: Lab, spans: Sequence[ConsumerSpan], project: Project, by: User
         [
             Claim(
                 lab=lab, act=act, consumer_id=span.consumer_id, node_id=span.node_id, from_hour=span.from_hour,
-                to_hour=span.to_hour, project=project, made_by=by, made_us=now,
+                to_hour=span.to_hour, project=project, created_by=by, created_us=now,
             )
             for span in spans
         ],

@@ -31,7 +31,7 @@ WITH RECURSIVE chain(event_id, tip_id, depth) AS (
 ), undone AS (SELECT event_id FROM chain GROUP BY event_id HAVING MAX(depth) %% 2 = 1)
 """
 _HOLDS = "{0}.kind <> 'reversal' AND {0}.id NOT IN (SELECT event_id FROM undone)"
-# Amount of an event as in apps.assets.amortisation.brought_ug. At disposal: the actual end-of-life
+# Amount of an event as in apps.assets.amortisation.embodied_total_ug. At disposal: the actual end-of-life
 # amount less the modelled part.
 _EMBODIED_TOTAL = f"""
 CASE WHEN e.kind <> '{EventKind.DISPOSE.value}' THEN e.total_ug ELSE (
@@ -205,12 +205,12 @@ def embodied_in(
     before, source, params = embodied_source(lab, sorted(set(ended)))
     where, more = _where(query)
     rows = fetch_rows(
-        f"{before} SELECT x.from_hour, {GROUPS[by]} AS told, SUM(x.part_ug) AS embodied_ug, SUM(x.entries) AS entries "
+        f"{before} SELECT x.from_hour, {GROUPS[by]} AS group_key, SUM(x.part_ug) AS embodied_ug, SUM(x.entries) AS entries "
         f"FROM ({source}) x LEFT JOIN accounts_project p ON p.id = x.project_id "
         f"WHERE {where} GROUP BY x.from_hour, {GROUPS[by]}",
         [*params, *more],
     )
-    return {(edges.index(row["from_hour"]), row["told"]): _embodied(row) for row in rows}
+    return {(edges.index(row["from_hour"]), row["group_key"]): _embodied(row) for row in rows}
 
 
 def charge_rows(

@@ -69,9 +69,9 @@ def _node_spans(lab: Lab, node_id: int) -> dict[int, list[tuple[int, int]]]:
     seen = DeviceDay.objects.filter(lab=lab, node_id=node_id).values("device_id")
     days = DeviceDay.objects.filter(lab=lab, device_id__in=seen).order_by("device_id", "from_hour", "node_id")
     found: dict[int, list[tuple[int, int]]] = {}
-    for device_id, told in groupby(days.values_list("device_id", "from_hour", "node_id"), key=lambda row: row[0]):
+    for device_id, device_rows in groupby(days.values_list("device_id", "from_hour", "node_id"), key=lambda row: row[0]):
         history: list[tuple[int, int]] = []
-        for hour, same in groupby(told, key=lambda row: row[1]):
+        for hour, same in groupby(device_rows, key=lambda row: row[1]):
             nodes = [row[2] for row in same]
             last = history[-1][1] if history else None
             new = next((node for node in nodes if node != last), nodes[0])  # day of a move: new node

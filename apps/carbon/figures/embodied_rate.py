@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from apps.assets.amortisation import Charge, brought_ug
+from apps.assets.amortisation import Charge, embodied_total_ug
 from apps.assets.choices import OPENING, WEIGHTLESS, Amortisation, EventKind
 from apps.assets.lifecycle import Event
 
@@ -54,6 +54,8 @@ def rate_at(events: Sequence[Event], charges: Iterable[Charge], hour: int) -> Ra
             anchor = event  # linear: each event restarts the spread of the balance
     if anchor is None or hour >= end_hour:
         return None
-    embodied_ug = brought_ug([event for event in events if event.hour <= anchor.hour and event.kind != EventKind.DISPOSE])
+    embodied_ug = embodied_total_ug(
+        [event for event in events if event.hour <= anchor.hour and event.kind != EventKind.DISPOSE]
+    )
     charged_ug = sum(charge.within(0, anchor.hour) for charge in charges)
     return Rate(anchor.id, embodied_ug - charged_ug, anchor.hour, end_hour)

@@ -121,7 +121,7 @@ def asset_page(*, lab: Lab, asset: Asset, period: Period, now: int) -> AssetPage
     queries = AssetQueries(lab, asset)
     shared = _shared(lab, asset, queries, period, service_life, now)
     charged_query = queries.charged_to_all(period.from_hour, period.to_hour, _parts_of(service_life, period))
-    end, disposed_hour = book.life_end_hour, book.gone_hour
+    end, disposed_hour = book.life_end_hour, book.disposed_hour
     return AssetPage(
         asset=asset,
         known=known,
@@ -263,7 +263,7 @@ def _summary(asset: Asset, service_life: Life, period: Period, book: Book) -> st
             service_life.charged_parties, key=lambda who: sum(month.charged_ug(who.key) for month in service_life.months)
         )
         text += f", largest share charged to {'the lab' if top.key == '~lab' else top.name}"
-    if book.gone_hour is not None:
+    if book.disposed_hour is not None:
         return text + f", {amount(book.written_off_ug).text} written off at disposal."
     if book.life_end_hour is not None:
         return text + f", planned end {day_text(local(book.life_end_hour, period.zone).date(), year=True)}."

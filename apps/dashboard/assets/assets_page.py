@@ -166,10 +166,10 @@ def _row(asset: Asset, book: Book, unit: Any, hour: int) -> AssetRow:
     end = book.life_end_hour
     return AssetRow(
         asset=asset,
-        age="" if book.bought_hour is None else years((book.gone_hour or hour) - book.bought_hour),
+        age="" if book.bought_hour is None else years((book.disposed_hour or hour) - book.bought_hour),
         total=amount(book.total_ug, unit, low=book.low_ug, high=book.high_ug, at_least=book.at_least),
         charged=amount(book.charged_ug, unit) if known else None,
         balance=amount(book.balance_ug, unit) if known else None,
-        life_end_us=None if book.gone_hour is not None else hour_to_us(end),
-        past=end is not None and end < hour and book.gone_hour is None,
+        life_end_us=None if book.disposed_hour is not None else hour_to_us(end),
+        past=end is not None and end < hour and book.disposed_hour is None,
     )

@@ -92,7 +92,7 @@ class ConfirmImportForm(PageForm):
         confirm(row=self.row, by=self.visitor.user, now=self.visitor.now)
         if self.row.state != ImportState.DONE:
             return ""
-        number = self.row.told["counts"].get("new", 0)
+        number = self.row.summary["counts"].get("new", 0)
         return f"{number} asset{'' if number == 1 else 's'} registered."
 
 

@@ -78,7 +78,7 @@ class ImportPage:
 
 def import_page(row: RegisterImport) -> ImportPage:
     """Return the page of an import."""
-    report: dict[str, Any] = row.told
+    report: dict[str, Any] = row.summary
     listed = report.get("rows", [])
     unit = unit_for("emission_ug", [row_["embodied_ug"] or 0 for row_ in listed], column=True)
     by: dict[str, int] = report.get("by", {})

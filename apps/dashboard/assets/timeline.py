@@ -14,7 +14,7 @@ from zoneinfo import ZoneInfo
 from django.urls import reverse
 
 from apps.accounts.models import Project
-from apps.assets.amortisation import Charge, brought_ug
+from apps.assets.amortisation import Charge, embodied_total_ug
 from apps.assets.choices import ChargeKind
 from apps.assets.lifecycle import Event
 from apps.core.intervals import midnight_hour
@@ -149,7 +149,7 @@ def _values(events: Sequence[Event], charges: Sequence[Charge], points: Sequence
     values, charged_total = [], 0
     for point, part in zip(points, piece_sums, strict=True):
         charged_total += part
-        values.append((point, brought_ug(events, point) - charged_total))
+        values.append((point, embodied_total_ug(events, point) - charged_total))
     return values
 
 

@@ -39,7 +39,7 @@ class IdlePage:
 
 def idle_page(*, lab: Lab, hour: int) -> IdlePage:
     """Return policies, newest first, and the distribution of idle energy. Two queries."""
-    rows = list(IdlePolicy.objects.filter(lab=lab).select_related("made_by").order_by("-from_hour"))
+    rows = list(IdlePolicy.objects.filter(lab=lab).select_related("created_by").order_by("-from_hour"))
     current = next((row for row in rows if row.from_hour <= hour), None)
     labels = dict(IdleSpread.choices)
     return IdlePage(
@@ -50,7 +50,7 @@ def idle_page(*, lab: Lab, hour: int) -> IdlePage:
 
 
 def _row(row: IdlePolicy, current: IdlePolicy | None) -> PolicyRow:
-    by = row.made_by.get_username() if row.made_by else "a former member"
+    by = row.created_by.get_username() if row.created_by else "a former member"
     return PolicyRow(row, str(IdleSpread(row.policy).label), by, row == current)
 
 

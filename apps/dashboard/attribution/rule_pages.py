@@ -73,7 +73,7 @@ def rule_row(rule: AttributionRule, hour: int) -> RuleRow:
         state = PLANNED
     elif rule.to_hour is not None and rule.to_hour <= hour:
         state = ENDED
-    by = rule.made_by.get_username() if rule.made_by else "a former member"
+    by = rule.created_by.get_username() if rule.created_by else "a former member"
     return RuleRow(rule, criteria_text(rule), AttributionSource(as_rule(rule).way).label, state, by)
 
 

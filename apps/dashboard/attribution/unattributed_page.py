@@ -135,7 +135,7 @@ def _row(
 
 def _claims(lab: Lab) -> list[ClaimRow]:
     rows: dict[Any, list[Claim]] = defaultdict(list)
-    recent = Claim.objects.filter(lab=lab).select_related("project", "made_by").order_by("-made_us", "-pk")
+    recent = Claim.objects.filter(lab=lab).select_related("project", "created_by").order_by("-created_us", "-pk")
     for claim in recent[:500]:
         rows[claim.act].append(claim)
     return [_claim_row(act, claims) for act, claims in list(rows.items())[:MAX_CLAIMS]]
@@ -143,9 +143,9 @@ def _claims(lab: Lab) -> list[ClaimRow]:
 
 def _claim_row(act: Any, claims: list[Claim]) -> ClaimRow:
     first = claims[0]
-    by = first.made_by.get_username() if isinstance(first.made_by, User) else "a former member"
+    by = first.created_by.get_username() if isinstance(first.created_by, User) else "a former member"
     undone = all(claim.undone_us is not None for claim in claims)
-    return ClaimRow(str(act), first.project.name, len(claims), by, first.made_us, undone)
+    return ClaimRow(str(act), first.project.name, len(claims), by, first.created_us, undone)
 
 
 def consumer_spans_of(

@@ -118,7 +118,7 @@ def rules_import(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
 def rule(request: HttpRequest, visitor: Visitor, pk: int) -> HttpResponseBase:
     """Show a rule and the effect of withdrawing or restoring it. POST ends, withdraws or restores it."""
     rows = AttributionRule.objects.filter(lab=visitor.lab).select_related(
-        "lab", "node", "site", "project", "person", "made_by"
+        "lab", "node", "site", "project", "person", "created_by"
     )
     rule = or_not_found(rows.filter(pk=pk).first(), "rule", reverse("attribution-rules"))
     if request.method == "POST":

@@ -7,7 +7,8 @@ from urllib.parse import urlencode
 
 from apps.accounts.models import Lab
 from apps.carbon.figures.energy import earlier_edition, entries, normal
-from apps.carbon.figures.figure_query import FigureQuery, iso_hour, year_start_hour
+from apps.carbon.figures.factor_spans import year_start_hour
+from apps.carbon.figures.figure_query import FigureQuery, iso_hour
 from apps.carbon.figures.visibility import Visibility
 from apps.carbon.models import EmissionFactor
 from apps.core.errors import InvalidInput

@@ -9,7 +9,8 @@ from django.db import transaction
 from apps.accounts.models import Lab
 from apps.carbon.factors import first_hour_of, priced_with, year_factors
 from apps.carbon.figures.energy import Figure, figures_by
-from apps.carbon.figures.figure_query import FigureQuery, Span, changes, clipped, spans_by_node
+from apps.carbon.figures.factor_spans import Span, changes, clipped, spans_by_node
+from apps.carbon.figures.figure_query import FigureQuery
 from apps.carbon.models import EmissionFactor
 from apps.core.intervals import merge_intervals
 from apps.core.units import END_HOUR, US_PER_HOUR, hour_of

@@ -66,7 +66,7 @@ def tokens_page(visitor: Visitor) -> TokensPage:
 
 
 def _token_row(token: Token, names: dict[Any, str], now: int) -> TokenRow:
-    owner = token.user or token.made_by
+    owner = token.user or token.created_by
     state, label = "running", "active"
     if token.revoked_us is not None:
         state, label = "failed", "revoked"

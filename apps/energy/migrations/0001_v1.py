@@ -129,7 +129,7 @@ class Migration(migrations.Migration):
                                 max_length=16,
                             ),
                         ),
-                        ("made_us", models.BigIntegerField()),
+                        ("created_us", models.BigIntegerField(db_column="made_us")),
                         (
                             "lab",
                             models.ForeignKey(
@@ -137,8 +137,9 @@ class Migration(migrations.Migration):
                             ),
                         ),
                         (
-                            "made_by",
+                            "created_by",
                             models.ForeignKey(
+                                db_column="made_by_id",
                                 null=True,
                                 on_delete=django.db.models.deletion.SET_NULL,
                                 related_name="+",

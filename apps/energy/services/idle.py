@@ -42,7 +42,7 @@ def set_idle_policy(*, lab: Lab, policy: str, from_us: int, by: User | None, now
     if from_hour >= END_HOUR:
         raise InvalidInput("The date is out of range.", field="from_day", hint="Choose a year between 1970 and 2300.")
     row, _ = IdlePolicy.objects.update_or_create(
-        lab=lab, from_hour=from_hour, defaults={"policy": policy, "made_by": by, "made_us": now}
+        lab=lab, from_hour=from_hour, defaults={"policy": policy, "created_by": by, "created_us": now}
     )
     audit.record(lab=lab, by=by, action=Act.IDLE_POLICY_SET, subject=policy, details={"from_hour": from_hour}, now=now)
     spread_idle(lab=lab)

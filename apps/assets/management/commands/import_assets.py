@@ -51,7 +51,7 @@ class Command(BaseCommand):
         self.stdout.write(f"{number} registered. Their embodied carbon is charged by the worker.")
 
     def _print_result(self, row: RegisterImport) -> None:
-        summary = row.told
+        summary = row.summary
         if row.state == ImportState.REFUSED:
             raise CommandError(f"{summary['error']} {summary['hint']}")
         if summary["wrong"]:

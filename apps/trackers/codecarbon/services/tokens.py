@@ -53,7 +53,7 @@ def create_codecarbon_token(
         raise InvalidInput("Enter a PUE from 1 to 10.", field="client_pue", hint="Use 1 if CodeCarbon has no PUE setting.")
     _check_same_lab(lab, project, node, site)
     token, text = new_token(
-        kind=TokenKind.TRACKER, lab=lab, scopes=(), now=now, name=cleaned_name, made_by=by, expires_us=expires_us,
+        kind=TokenKind.TRACKER, lab=lab, scopes=(), now=now, name=cleaned_name, created_by=by, expires_us=expires_us,
         node_uuid=node.uuid if node else None,
     )  # fmt: skip
     source = CodeCarbonSource.objects.create(

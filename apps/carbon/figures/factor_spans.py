@@ -1,0 +1,134 @@
+"""Derive hours with one PUE and one emission factor from dated facts of sites. Pure."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from itertools import pairwise
+
+from apps.fleet.dated_facts import SiteFacts, dated_intervals, value_at
+
+
+@dataclass(frozen=True)
+class YearFactor:
+    """The id of a factor and the year it was made for."""
+
+    factor_id: int
+    year: int
+
+
+@dataclass(frozen=True)
+class Span:
+    """Whole hours with one PUE and one factor (None: factor unknown)."""
+
+    from_hour: int
+    to_hour: int
+    pue_ppm: int
+    factor_id: int | None
+
+    @property
+    def priced(self) -> tuple[int, int | None]:
+        """Return PUE and factor."""
+        return self.pue_ppm, self.factor_id
+
+
+def year_start_hour(year: int) -> int:
+    """Return the whole UTC hour in which a year begins."""
+    return int(datetime(year, 1, 1, tzinfo=UTC).timestamp()) // 3600
+
+
+def factor_for_year(factors: Sequence[YearFactor], year: int) -> YearFactor | None:
+    """Return the factor of ``year``, else the latest before it, else the earliest after it.
+
+    None without factors. Annual factors are published a year late. Every figure shows the year of
+    its factor.
+    """
+    before = [factor for factor in factors if factor.year <= year]
+    if before:
+        return max(before, key=lambda factor: factor.year)
+    return min(factors, key=lambda factor: factor.year, default=None)
+
+
+def spans(
+    *,
+    from_hour: int,
+    to_hour: int,
+    pues: Sequence[tuple[int, int]],
+    factors: Sequence[tuple[int, Sequence[YearFactor]]],
+) -> list[Span]:
+    """Divide ``[from_hour, to_hour)`` where the PUE, the zone or the year's factor changes.
+
+    ``pues`` are (from_hour, pue_ppm). ``factors`` are (from_hour, the factors of the zone from then
+    on), empty for an unknown zone. The last value at or before an hour applies. Before the first
+    value, the first applies. Adjacent intervals with equal PUE and factor are merged.
+    """
+    years = {factor.year for _, year_factors in factors for factor in year_factors}  # between them nothing changes
+    cuts = {from_hour, to_hour} | {hour for hour, _ in (*pues, *factors)} | {year_start_hour(year) for year in years}
+    edges = sorted(cut for cut in cuts if from_hour <= cut <= to_hour)
+    result: list[Span] = []
+    for start, end in pairwise(edges):
+        pue_ppm = value_at(pues, start)
+        if pue_ppm is None:
+            raise ValueError("A site without a PUE: it is made with one, and the last is never withdrawn.")
+        factor = factor_for_year(value_at(factors, start) or (), datetime.fromtimestamp(start * 3600, tz=UTC).year)
+        span = Span(start, end, pue_ppm, factor.factor_id if factor else None)
+        last = result[-1] if result else None
+        if last and last.priced == span.priced:
+            result[-1] = replace(last, to_hour=end)
+        else:
+            result.append(span)
+    return result
+
+
+def spans_by_node(
+    places: SiteFacts, factors: Mapping[str, Sequence[YearFactor]], node_ids: Iterable[int], until: int
+) -> dict[int, list[Span]]:
+    """Return the spans of nodes over ``[0, until)`` by their sites. ``factors`` are by zone."""
+    of_site: dict[int, list[Span]] = {}
+    result: dict[int, list[Span]] = {}
+    for node_id in node_ids:
+        result[node_id] = []
+        for start, end, site_id in dated_intervals(places.placements[node_id]):
+            if site_id not in of_site:
+                zones = [(hour, factors[zone]) for hour, zone in places.zones.get(site_id, ())]
+                of_site[site_id] = spans(from_hour=0, to_hour=until, pues=places.pues[site_id], factors=zones)
+            result[node_id] += clipped(of_site[site_id], start, until if end is None else end)
+    return result
+
+
+def clipped(spans: Iterable[Span], from_hour: int, to_hour: int) -> list[Span]:
+    """Return the parts of spans within ``[from_hour, to_hour)``."""
+    return [
+        replace(span, from_hour=max(span.from_hour, from_hour), to_hour=min(span.to_hour, to_hour))
+        for span in spans
+        if span.from_hour < to_hour and span.to_hour > from_hour
+    ]
+
+
+@dataclass(frozen=True)
+class Change:
+    """Whole hours whose PUE or factor changes with a fact about sites."""
+
+    from_hour: int
+    to_hour: int
+    before: Span
+    after: Span
+
+
+def changes(before: Sequence[Span], after: Sequence[Span]) -> list[Change]:
+    """Return the differences of two derivations of the same hours, in order.
+
+    Equal adjacent differences are merged.
+    """
+    cuts = sorted({span.from_hour for span in (*before, *after)} | {span.to_hour for span in (*before, *after)})
+    result: list[Change] = []
+    for start, end in pairwise(cuts):
+        old, new = (next(span for span in side if span.from_hour <= start < span.to_hour) for side in (before, after))
+        if old.priced == new.priced:
+            continue
+        last = result[-1] if result else None
+        same = last and (last.before.priced, last.after.priced) == (old.priced, new.priced)
+        if last and same and last.to_hour == start:
+            result[-1] = replace(last, to_hour=end)
+        else:
+            result.append(Change(start, end, old, new))
+    return result
