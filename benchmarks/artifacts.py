@@ -1,5 +1,5 @@
-"""50 000 artifacts in 100 000 copies, made by 17 000 runs, a lineage of 2 000 nodes, a plan of 20 000 lines: pages and lists
-against the mark."""
+"""50 000 artifacts in 100 000 copies, made by 17 000 runs, a lineage of 2 000 nodes, a plan of
+20 000 lines: pages and lists against the mark."""
 
 import argparse
 import hashlib
@@ -66,23 +66,41 @@ def fill(small: Any, number: int, now: int) -> list[Any]:
     from apps.artifacts.models import Artifact, Copy, Pin
 
     dice = random.Random(50_000)
-    projects = [create_project(lab=small.lab, slug=f"p{i}", name=f"Project {i}", now=now) for i in range(40)]
+    projects = [
+        create_project(lab=small.lab, slug=f"p{i}", name=f"Project {i}", now=now) for i in range(40)
+    ]
     artifacts = []
     for i in range(number):
         kind = dice.choice(KINDS)
         name = f"{dice.choice(('best', 'last', 'step'))}-{i}.{FORMATS[kind] or 'txt'}"
-        facts = {"parameters": dice.randrange(10**6, 10**10), "architecture": dice.choice(ARCHITECTURES), "tensors": 161}
+        facts = {
+            "parameters": dice.randrange(10**6, 10**10),
+            "architecture": dice.choice(ARCHITECTURES),
+            "tensors": 161,
+        }
         if i % 10 == 0:
             facts["base_model"] = f"lab/base-{i // 10 % 40}"
         artifacts.append(
             Artifact(
-                lab=small.lab, digest=digest(f"artifact {i}"), form="file", bytes=dice.randrange(10**6, 10**11), kind=kind,
-                licence=dice.choice(("MIT", "Apache-2.0", "CC-BY-4.0", "")), format=FORMATS[kind], name=name, facts=facts,
-                tags={"task": "cats"}, state="stored",
-                project=dice.choice([*projects, None]), owner=small.owner, registered_us=now - i * 10**9,
-                start_key=digest(f"start {i}"), data_key=digest(f"data {i}"), is_linked=True,
+                lab=small.lab,
+                digest=digest(f"artifact {i}"),
+                form="file",
+                bytes=dice.randrange(10**6, 10**11),
+                kind=kind,
+                licence=dice.choice(("MIT", "Apache-2.0", "CC-BY-4.0", "")),
+                format=FORMATS[kind],
+                name=name,
+                facts=facts,
+                tags={"task": "cats"},
+                state="stored",
+                project=dice.choice([*projects, None]),
+                owner=small.owner,
+                registered_us=now - i * 10**9,
+                start_key=digest(f"start {i}"),
+                data_key=digest(f"data {i}"),
+                is_linked=True,
             )
-        )  # fmt: skip
+        )
     artifacts = Artifact.objects.bulk_create(artifacts, batch_size=1000)
     copies = [
         Copy(
@@ -102,7 +120,9 @@ def fill(small: Any, number: int, now: int) -> list[Any]:
     ]
     Copy.objects.bulk_create(copies, batch_size=1000)
     pinned = dice.sample(artifacts, number // 50)
-    Pin.objects.bulk_create(Pin(artifact=each, by=small.owner, reason="Cited", from_us=now) for each in pinned)
+    Pin.objects.bulk_create(
+        Pin(artifact=each, by=small.owner, reason="Cited", from_us=now) for each in pinned
+    )
     return artifacts
 
 
@@ -119,29 +139,63 @@ def works(small: Any, artifacts: list[Any], now: int) -> None:
     models = [each for each in artifacts if each.kind in ("model", "checkpoint")]
     pairs = [models[i : i + 2] for i in range(0, len(models), 2)]
     runs = Run.objects.bulk_create(
-        [Run(lab=small.lab, uuid=uuid.uuid4(), name=f"work {i}", started_us=now - 10**12, state="finished", ended_us=now)
-         for i in range(len(pairs))],
+        [
+            Run(
+                lab=small.lab,
+                uuid=uuid.uuid4(),
+                name=f"work {i}",
+                started_us=now - 10**12,
+                state="finished",
+                ended_us=now,
+            )
+            for i in range(len(pairs))
+        ],
         batch_size=1000,
-    )  # fmt: skip
+    )
     prints, metrics, edges, terms = [], [], [], []
     for i, (run, pair) in enumerate(zip(runs, pairs, strict=True)):
         subject = f"{dice.choice(SUBJECTS)}-{i % 50}"
         prints.append(
-            Fingerprint(run=run, params={f"p{j}": digest(f"{i} {j}")[:32] for j in range(20)}, start_name=f"base-{i % 40}",
-                        start=digest(f"start {i % 40}"), data=digest(f"data {i % 400}"),
-                        data_items=[{"role": "data", "name": subject, "files": 1, "bytes": 1, "state": "verified"}])
-        )  # fmt: skip
+            Fingerprint(
+                run=run,
+                params={f"p{j}": digest(f"{i} {j}")[:32] for j in range(20)},
+                start_name=f"base-{i % 40}",
+                start=digest(f"start {i % 40}"),
+                data=digest(f"data {i % 400}"),
+                data_items=[
+                    {"role": "data", "name": subject, "files": 1, "bytes": 1, "state": "verified"}
+                ],
+            )
+        )
         for name in ("val_acc", "val_loss", "loss"):
             value = dice.random()
             metrics.append(
-                Metric(run=run, name=name, count=40, last_step=40, last_value=value, min_value=value, max_value=value)
+                Metric(
+                    run=run,
+                    name=name,
+                    count=40,
+                    last_step=40,
+                    last_value=value,
+                    min_value=value,
+                    max_value=value,
+                )
             )
         for each in pair:
-            edges.append(LineageEdge(lab=small.lab, run=run, artifact=each, role="produced", recorded_us=now))
-            known = [(TermKind.DATA_WORD, word) for word in significant_words(subject)] + [(TermKind.PURPOSE_WORD, "cat")]
-            known += [(TermKind.MODEL_WORD, word) for word in significant_words(each.facts["architecture"])]
+            edges.append(
+                LineageEdge(lab=small.lab, run=run, artifact=each, role="produced", recorded_us=now)
+            )
+            known = [(TermKind.DATA_WORD, word) for word in significant_words(subject)] + [
+                (TermKind.PURPOSE_WORD, "cat")
+            ]
+            known += [
+                (TermKind.MODEL_WORD, word)
+                for word in significant_words(each.facts["architecture"])
+            ]
             known.append((TermKind.SAME_DATA, digest(f"data {i % 400}")[:40]))
-            terms += [ReuseTerm(lab=small.lab, artifact=each, kind=kind, term=term) for kind, term in known]
+            terms += [
+                ReuseTerm(lab=small.lab, artifact=each, kind=kind, term=term)
+                for kind, term in known
+            ]
     Fingerprint.objects.bulk_create(prints, batch_size=1000)
     Metric.objects.bulk_create(metrics, batch_size=1000)
     LineageEdge.objects.bulk_create(edges, batch_size=1000)
@@ -166,44 +220,76 @@ def family(small: Any, nodes: int, wide: int, name: str, now: int, *, measured: 
     artifacts = Artifact.objects.bulk_create(
         [
             Artifact(
-                lab=small.lab, digest=digest(f"{name} {i}"), form="file", bytes=10**9, kind="model", name=f"{name}-{i}",
-                registered_us=now, start_key=digest(f"s {name} {i}"), data_key=digest(f"d {name} {i}"), is_linked=True,
+                lab=small.lab,
+                digest=digest(f"{name} {i}"),
+                form="file",
+                bytes=10**9,
+                kind="model",
+                name=f"{name}-{i}",
+                registered_us=now,
+                start_key=digest(f"s {name} {i}"),
+                data_key=digest(f"d {name} {i}"),
+                is_linked=True,
             )
             for i in range(number)
         ],
         batch_size=1000,
-    )  # fmt: skip
+    )
     started = now - 10**12
     runs = Run.objects.bulk_create(
         [
-            Run(lab=small.lab, uuid=uuid.uuid4(), name=f"{name} {i}", started_us=started, state="finished", ended_us=now)
+            Run(
+                lab=small.lab,
+                uuid=uuid.uuid4(),
+                name=f"{name} {i}",
+                started_us=started,
+                state="finished",
+                ended_us=now,
+            )
             for i in range(number)
         ],
         batch_size=1000,
     )
-    edges = [LineageEdge(lab=small.lab, run=run, artifact=each, role="produced", recorded_us=now)
-             for run, each in zip(runs, artifacts, strict=True)]  # fmt: skip
+    edges = [
+        LineageEdge(lab=small.lab, run=run, artifact=each, role="produced", recorded_us=now)
+        for run, each in zip(runs, artifacts, strict=True)
+    ]
     for i, run in enumerate(runs):
         before = range(max(0, (i // wide - 1) * wide), i // wide * wide)
         read = {i - wide, *dice.sample(before, min(2, len(before)))} if before else set[int]()
         edges += [
-            LineageEdge(lab=small.lab, run=run, artifact=artifacts[j], role="used", recorded_us=now) for j in sorted(read)
+            LineageEdge(lab=small.lab, run=run, artifact=artifacts[j], role="used", recorded_us=now)
+            for j in sorted(read)
         ]
     LineageEdge.objects.bulk_create(edges, batch_size=1000)
     if measured:
-        device, _ = Device.objects.get_or_create(lab=small.lab, key="gpu:GPU-1", kind="gpu", node=small.node, name="A100")
+        device, _ = Device.objects.get_or_create(
+            lab=small.lab, key="gpu:GPU-1", kind="gpu", node=small.node, name="A100"
+        )
         users = Consumer.objects.bulk_create(
-            [Consumer(lab=small.lab, key=f"run:{run.uuid}", kind="run", run_uuid=run.uuid) for run in runs], batch_size=1000
+            [
+                Consumer(lab=small.lab, key=f"run:{run.uuid}", kind="run", run_uuid=run.uuid)
+                for run in runs
+            ],
+            batch_size=1000,
         )
         quality = {"energy_quality": 1, "share_quality": 1, "placement_quality": 1}
         LedgerEntry.objects.bulk_create(
             [
-                LedgerEntry(lab=small.lab, device=device, node=small.node, hour=hour_of(started) + hour, consumer=user,
-                            energy_mj=dice.randrange(10**8, 10**9), **quality)
-                for user in users for hour in range(5)
+                LedgerEntry(
+                    lab=small.lab,
+                    device=device,
+                    node=small.node,
+                    hour=hour_of(started) + hour,
+                    consumer=user,
+                    energy_mj=dice.randrange(10**8, 10**9),
+                    **quality,
+                )
+                for user in users
+                for hour in range(5)
             ],
             batch_size=1000,
-        )  # fmt: skip
+        )
     return artifacts[-1].digest
 
 
@@ -217,16 +303,30 @@ def a_plan(small: Any, number: int, now: int) -> Any:
     from apps.artifacts.storage_model import MEDIUM_POWER, storage_mj
 
     dice = random.Random(20_000)
-    present = Copy.objects.filter(lab=small.lab, state="present", artifact__kind__in=("checkpoint", "model"))
-    copies = list(present.exclude(artifact__pins__ended_us=None, artifact__pins__isnull=False).select_related("artifact"))
-    copies = sorted(dice.sample(copies, min(number, len(copies))), key=lambda copy: -copy.artifact.bytes)
+    present = Copy.objects.filter(
+        lab=small.lab, state="present", artifact__kind__in=("checkpoint", "model")
+    )
+    copies = list(
+        present.exclude(artifact__pins__ended_us=None, artifact__pins__isnull=False).select_related(
+            "artifact"
+        )
+    )
+    copies = sorted(
+        dice.sample(copies, min(number, len(copies))), key=lambda copy: -copy.artifact.bytes
+    )
     for i, folder in enumerate(copies[:50:2]):
         Artifact.objects.filter(pk=folder.artifact_id).update(form="folder")
         for j, inner in enumerate(copies[100 + 5 * i :][:5]):
             Copy.objects.filter(pk=inner.pk).update(path=f"{folder.path}/{j}")
-    runs = dict(LineageEdge.objects.filter(lab=small.lab, role="produced").values_list("artifact_id", "run_id"))
+    runs = dict(
+        LineageEdge.objects.filter(lab=small.lab, role="produced").values_list(
+            "artifact_id", "run_id"
+        )
+    )
     took = {run: dice.randrange(10**8, 10**11) for run in runs.values()}
-    plan = CleanupPlan.objects.create(lab=small.lab, node=small.node, created_by=small.owner, created_us=now)
+    plan = CleanupPlan.objects.create(
+        lab=small.lab, node=small.node, created_by=small.owner, created_us=now
+    )
     CleanupItem.objects.bulk_create(
         [
             CleanupItem(
@@ -283,7 +383,9 @@ def pages(small: Any, addresses: list[tuple[str, str]]) -> None:
 
     client = Client(HTTP_HOST="localhost")
     client.force_login(small.owner)
-    token = {"Authorization": f"Bearer {issue_user_token(lab=small.lab, user=small.owner, now=now_us())}"}
+    token = {
+        "Authorization": f"Bearer {issue_user_token(lab=small.lab, user=small.owner, now=now_us())}"
+    }
     for label, address in addresses:
         took = []
         for _ in range(5):
@@ -293,7 +395,10 @@ def pages(small: Any, addresses: list[tuple[str, str]]) -> None:
             b"".join(answer.streaming_content) if answer.streaming else answer.content
             took.append(time.perf_counter() - start)
         middle = statistics.median(took)
-        print(f"{label:84}{middle:8.3f} s, slowest {max(took):.3f} s   {middle / PAGE_MARK_S:5.2f} of the mark (0.4 s)")
+        print(
+            f"{label:84}{middle:8.3f} s, slowest {max(took):.3f} s   {middle / PAGE_MARK_S:5.2f} "
+            "of the mark (0.4 s)"
+        )
 
 
 def settle() -> None:
@@ -324,9 +429,17 @@ def run(artifact_count: int, nodes: int, lines: int) -> None:
     listed = [(address, address) for address in BOARD]
     model = next(each for each in artifacts if each.kind == "model").digest
     listed.append(("one model that shares something with thousands", f"/artifacts/{model}/"))
-    listed.append(("its candidates over the API", f"/api/v1/artifacts/{model}/candidates/?by=metric"))
-    for label, it in ((f"{nodes} nodes one after the other", deep), (f"{nodes} nodes in ten generations", wide)):
-        listed += [(f"{label}: {what or 'page'}", f"/artifacts/{it}/{what}") for what in ("", "card.md", "lineage.csv")]
+    listed.append(
+        ("its candidates over the API", f"/api/v1/artifacts/{model}/candidates/?by=metric")
+    )
+    for label, it in (
+        (f"{nodes} nodes one after the other", deep),
+        (f"{nodes} nodes in ten generations", wide),
+    ):
+        listed += [
+            (f"{label}: {what or 'page'}", f"/artifacts/{it}/{what}")
+            for what in ("", "card.md", "lineage.csv")
+        ]
     pages(small, listed)
     plan_pages(small, lines, now)
 
@@ -334,7 +447,9 @@ def run(artifact_count: int, nodes: int, lines: int) -> None:
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--postgres", action="store_true", help="on a private PostgreSQL instead of SQLite")
+    parser.add_argument(
+        "--postgres", action="store_true", help="on a private PostgreSQL instead of SQLite"
+    )
     parser.add_argument("--artifacts", type=int, default=50_000)
     parser.add_argument("--nodes", type=int, default=2_000)
     parser.add_argument("--lines", type=int, default=20_000)
@@ -342,7 +457,9 @@ def main() -> None:
     with ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="labcarbon-bench-"))
         database = stack.enter_context(Postgres(durable=True)).url if options.postgres else ""
-        os.environ.update(installation_environment(folder), DJANGO_SETTINGS_MODULE="labcarbon.settings")
+        os.environ.update(
+            installation_environment(folder), DJANGO_SETTINGS_MODULE="labcarbon.settings"
+        )
         if database:
             os.environ["LABCARBON_DATABASE_URL"] = database
         import django

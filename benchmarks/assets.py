@@ -1,4 +1,6 @@
-"""A register of 20 000 assets with 100 000 entries: charging it, charging a day, and its pages, against their marks."""
+"""A register of 20 000 assets with 100 000 entries: charging it, charging a day, and its pages,
+against their marks.
+"""
 
 import argparse
 import os
@@ -44,20 +46,27 @@ def register(small: Any, assets: int, metered: int, now: int) -> None:
     from apps.fleet.models import Device
 
     dice = random.Random(20_000)
-    projects = [create_project(lab=small.lab, slug=f"p{i}", name=f"Project {i}", now=now) for i in range(40)]
+    projects = [
+        create_project(lab=small.lab, slug=f"p{i}", name=f"Project {i}", now=now) for i in range(40)
+    ]
     devices = list(Device.objects.filter(lab=small.lab, kind="gpu").order_by("pk"))[:metered]
     kinds = ["gpu", "cpu", "server", "workstation", "laptop", "storage", "network", "monitor"]
     drafts = []
     for number in range(assets):
         started_s = now - dice.randrange(200, 50_000) * US_PER_HOUR
-        later = [started_s + dice.randrange(1, max(2, (now - started_s) // US_PER_HOUR)) * US_PER_HOUR for _ in range(3)]
+        later = [
+            started_s + dice.randrange(1, max(2, (now - started_s) // US_PER_HOUR)) * US_PER_HOUR
+            for _ in range(3)
+        ]
         entries = tuple(
             dice.choice(
                 [
                     Entry("transfer", at, project=dice.choice(projects)),
                     Entry("move", at, site=small.site),
                     Entry("repair", at, embodied=Embodied(dice.randrange(30) * UG_PER_KG)),
-                    Entry("life_change", at, life_end_us=at + dice.randrange(1, 40_000) * US_PER_HOUR),
+                    Entry(
+                        "life_change", at, life_end_us=at + dice.randrange(1, 40_000) * US_PER_HOUR
+                    ),
                 ]
             )
             for at in sorted(later)
@@ -69,14 +78,21 @@ def register(small: Any, assets: int, metered: int, now: int) -> None:
             life_hours=8_760 * dice.randrange(2, 7),
         )
         device = devices[number] if number < len(devices) else None
-        facts = Facts(f"Thing {number}", "gpu" if device else dice.choice(kinds), serial=f"S{number}", tag=f"T{number}")
+        facts = Facts(
+            f"Thing {number}",
+            "gpu" if device else dice.choice(kinds),
+            serial=f"S{number}",
+            tag=f"T{number}",
+        )
         drafts.append(Draft(facts, opening, started_s, device=device, entries=entries))
     for start in range(0, assets, 2_000):
         register_many(lab=small.lab, drafts=drafts[start : start + 2_000], by=small.owner, now=now)
 
 
 def measure_a_month(small: Any, metered: int, now: int) -> None:
-    """The ledger of ``metered`` GPUs over a month: each hour one user, in the background idle energy."""
+    """The ledger of ``metered`` GPUs over a month: each hour one user, in the background idle
+    energy.
+    """
     from apps.attribution.services.derive import attribute_new
     from apps.core.units import hour_of
     from apps.energy.models import DeviceHour, LedgerEntry
@@ -86,10 +102,15 @@ def measure_a_month(small: Any, metered: int, now: int) -> None:
     dice = random.Random(31)
     lab, node = small.lab, small.node
     devices = Device.objects.bulk_create(
-        [Device(lab=lab, key=f"gpu:GPU-{i:05}", kind="gpu", node=node, name="A100") for i in range(metered)]
+        [
+            Device(lab=lab, key=f"gpu:GPU-{i:05}", kind="gpu", node=node, name="A100")
+            for i in range(metered)
+        ]
     )
     keys = [("idle", "idle"), *((f"proc:user{i}/python", "proc") for i in range(40))]
-    consumers = Consumer.objects.bulk_create([Consumer(lab=lab, key=key, kind=kind) for key, kind in keys])
+    consumers = Consumer.objects.bulk_create(
+        [Consumer(lab=lab, key=key, kind=kind) for key, kind in keys]
+    )
     hours = range(hour_of(now) - 31 * 24, hour_of(now))
     quality = {"energy_quality": 1, "share_quality": 1, "placement_quality": 1}
     for device in devices:
@@ -98,13 +119,26 @@ def measure_a_month(small: Any, metered: int, now: int) -> None:
             who = dice.choice(consumers)
             entries += [
                 LedgerEntry(
-                    lab=lab, device=device, node=node, hour=hour, consumer=consumer,
-                    energy_mj=dice.randrange(10**8, 10**9), **quality,
+                    lab=lab,
+                    device=device,
+                    node=node,
+                    hour=hour,
+                    consumer=consumer,
+                    energy_mj=dice.randrange(10**8, 10**9),
+                    **quality,
                 )
                 for consumer in {consumers[0], who}
-            ]  # fmt: skip
+            ]
             measured.append(
-                DeviceHour(device=device, hour=hour, node=node, lab=lab, covered_us=3_600_000_000, windows=60, energy_mj=0)
+                DeviceHour(
+                    device=device,
+                    hour=hour,
+                    node=node,
+                    lab=lab,
+                    covered_us=3_600_000_000,
+                    windows=60,
+                    energy_mj=0,
+                )
             )
         LedgerEntry.objects.bulk_create(entries, batch_size=500)
         DeviceHour.objects.bulk_create(measured, batch_size=500)
@@ -115,7 +149,11 @@ def timed(what: str, work: Callable[[], object], mark_s: float | None = None) ->
     started_s = time.perf_counter()
     work()
     took = time.perf_counter() - started_s
-    print(f"{what:44}{took:8.2f} s" + (f"   {took / mark_s:5.2f} of the mark ({mark_s:g} s)" if mark_s else ""), flush=True)
+    print(
+        f"{what:44}{took:8.2f} s"
+        + (f"   {took / mark_s:5.2f} of the mark ({mark_s:g} s)" if mark_s else ""),
+        flush=True,
+    )
 
 
 def sum_days(lab: Any) -> None:
@@ -135,7 +173,9 @@ def sum_a_day(lab: Any) -> None:
     from apps.core.units import hour_of
 
     for what in RollupKind:
-        mark_stale(lab=lab, what=what, from_hour=hour_of(now_us()) - 48, to_hour=hour_of(now_us()) - 47)
+        mark_stale(
+            lab=lab, what=what, from_hour=hour_of(now_us()) - 48, to_hour=hour_of(now_us()) - 47
+        )
     sum_days(lab)
 
 
@@ -161,22 +201,31 @@ def pages(small: Any, state: str) -> None:
         else:
             middle = statistics.median(took)
             print(
-                f"{address:44}{middle:8.3f} s, slowest {max(took):.3f} s   {middle / PAGE_MARK_S:5.2f} of the mark (0.4 s)"
+                f"{address:44}{middle:8.3f} s, slowest {max(took):.3f} s   "
+                f"{middle / PAGE_MARK_S:5.2f} of the mark (0.4 s)"
             )
 
 
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--postgres", action="store_true", help="on a private PostgreSQL instead of SQLite")
+    parser.add_argument(
+        "--postgres", action="store_true", help="on a private PostgreSQL instead of SQLite"
+    )
     parser.add_argument("--assets", type=int, default=20_000)
     parser.add_argument("--metered", type=int, default=500)
-    parser.add_argument("--before", action="store_true", help="measure the pages before days are summed, too (minutes)")
+    parser.add_argument(
+        "--before",
+        action="store_true",
+        help="measure the pages before days are summed, too (minutes)",
+    )
     options = parser.parse_args()
     with ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="labcarbon-bench-"))
         database = stack.enter_context(Postgres(durable=True)).url if options.postgres else ""
-        os.environ.update(installation_environment(folder), DJANGO_SETTINGS_MODULE="labcarbon.settings")
+        os.environ.update(
+            installation_environment(folder), DJANGO_SETTINGS_MODULE="labcarbon.settings"
+        )
         if database:
             os.environ["LABCARBON_DATABASE_URL"] = database
         import django
@@ -205,7 +254,10 @@ def run(assets: int, metered: int, before: bool) -> None:
     print(f"{connection.vendor}: {assets} assets, {metered} of them metered for a month")
     timed("the ledger of a month (made up)", lambda: measure_a_month(small, metered, now))
     timed("registering", lambda: register(small, assets, metered, now))
-    timed("summing the use of a month", lambda: roll_up(lab=small.lab, from_hour=hour - 31 * 24, to_hour=hour))
+    timed(
+        "summing the use of a month",
+        lambda: roll_up(lab=small.lab, from_hour=hour - 31 * 24, to_hour=hour),
+    )
     timed("charging all lives, first", lambda: recharge_lab(lab=small.lab))
     print(f"{LifecycleEvent.objects.count()} entries, {EmbodiedCharge.objects.count()} charges")
     ids = list(Device.objects.filter(lab=small.lab).values_list("pk", flat=True))

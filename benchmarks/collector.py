@@ -44,7 +44,11 @@ def cpu_s(pid: int) -> float:
 
 def rss_mib(pid: int) -> float:
     """Return the resident memory of a process."""
-    return int(Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split()[1]) * os.sysconf("SC_PAGE_SIZE") / 2**20
+    return (
+        int(Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split()[1])
+        * os.sysconf("SC_PAGE_SIZE")
+        / 2**20
+    )
 
 
 def wait_for(path: Path, limit_s: float) -> float:
@@ -61,16 +65,29 @@ def main() -> None:
     """Run both in parallel and print their use."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=int, default=120, help="seconds to measure (120)")
-    parser.add_argument("--processes", type=int, default=200, help="processes on the machine besides the job (200)")
+    parser.add_argument(
+        "--processes", type=int, default=200, help="processes on the machine besides the job (200)"
+    )
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="labcarbon-bench-") as folder:
         driver = FakeDriver(Path(folder), ["hopper"] * GPUS, live=True)
-        crowd = [subprocess.Popen(["sleep", str(options.seconds + 60)]) for _ in range(options.processes)]
+        crowd = [
+            subprocess.Popen(["sleep", str(options.seconds + 60)]) for _ in range(options.processes)
+        ]
         for index, gpu in enumerate(driver.gpus):
-            gpu.set_processes(gpu_process(crowd[index].pid if crowd else os.getpid(), sm_percent=80, memory_mib=4096))
+            gpu.set_processes(
+                gpu_process(
+                    crowd[index].pid if crowd else os.getpid(), sm_percent=80, memory_mib=4096
+                )
+            )
         data = Path(folder) / "data"
         data.mkdir(mode=0o700)
-        environ = {**os.environ, **driver.env, "LABCARBON_DATA": str(data), "LABCARBON_NODE_ID": str(uuid.uuid4())}
+        environ = {
+            **os.environ,
+            **driver.env,
+            "LABCARBON_DATA": str(data),
+            "LABCARBON_NODE_ID": str(uuid.uuid4()),
+        }
         environ["LABCARBON_SOCKET"] = str(data / "collect.sock")
         daemon = [str(Path(sys.executable).parent / "labcarbon-collect"), "daemon"]
         with (Path(folder) / "log").open("wb") as log:
@@ -83,7 +100,10 @@ def main() -> None:
             time.sleep(5)
             before = [cpu_s(process.pid) for process in started]
             time.sleep(options.seconds)
-            used = [cpu_s(process.pid) - earlier for process, earlier in zip(started, before, strict=True)]
+            used = [
+                cpu_s(process.pid) - earlier
+                for process, earlier in zip(started, before, strict=True)
+            ]
             memory = [rss_mib(process.pid) for process in started]
         finally:
             for process in [*started, *crowd]:
@@ -92,7 +112,10 @@ def main() -> None:
     per_hour = [seconds * 3600 / options.seconds for seconds in used]
     print(f"{GPUS} simulated GPUs, {options.processes} processes, {options.seconds} s")
     print(f"bare loop   {per_hour[1]:6.2f} CPU s per hour  {memory[1]:6.1f} MiB")
-    print(f"daemon      {per_hour[0]:6.2f} CPU s per hour  {memory[0]:6.1f} MiB  socket after {ready_s:.2f} s")
+    print(
+        f"daemon      {per_hour[0]:6.2f} CPU s per hour  {memory[0]:6.1f} MiB  socket after "
+        f"{ready_s:.2f} s"
+    )
     print(
         f"daemon / bare  {per_hour[0] / per_hour[1]:.1f}"
         if per_hour[1]

@@ -1,4 +1,6 @@
-"""How many windows a second the push endpoint and the ledger take, against a bare parse and insert of the same bodies."""
+"""How many windows a second the push endpoint and the ledger take, against a bare parse and
+insert of the same bodies.
+"""
 
 import argparse
 import gzip
@@ -36,7 +38,9 @@ def bodies_of(node: Any, run: str, batches: int, size: int) -> list[bytes]:
             minute = number * (size // GPUS) + i // GPUS
             start = first + minute * MINUTE
             shares = ((f"run:{run}", 40_000 + i % 7), ("idle", 20_000))
-            windows.append(W(f"gpu:GPU-{i % GPUS:04d}", 60_000 + i % 7, start, start + MINUTE, minute, shares))
+            windows.append(
+                W(f"gpu:GPU-{i % GPUS:04d}", 60_000 + i % 7, start, start + MINUTE, minute, shares)
+            )
         bodies.append(gzip.compress(msgspec.json.encode(batch_body(node, windows, sent_at=now)), 6))
     return bodies
 
@@ -49,7 +53,9 @@ def timed(work: Callable[[], None]) -> tuple[float, float]:
 
 
 def bare(bodies: list[bytes]) -> None:
-    """The limit: unpack, parse typed columns, insert numbers into one table; no checks, no shares, no answer."""
+    """The limit: unpack, parse typed columns, insert numbers into one table; no checks, no
+    shares, no answer.
+    """
     import msgspec
     from django.db import connection, transaction
 
@@ -59,7 +65,8 @@ def bare(bodies: list[bytes]) -> None:
     header, columns = msgspec.json.Decoder(Header), msgspec.json.Decoder(WindowColumns)
     with connection.cursor() as cursor:
         cursor.execute(
-            "CREATE TABLE bare_window (device_id bigint, sequence bigint, start_us bigint, end_us bigint, energy_mj bigint, "
+            "CREATE TABLE bare_window (device_id bigint, sequence bigint, start_us bigint, end_us "
+            "bigint, energy_mj bigint, "
             "PRIMARY KEY (device_id, sequence))"
         )
     for body in bodies:
@@ -72,14 +79,19 @@ def bare(bodies: list[bytes]) -> None:
             "energy_mj": read.energy_mj,
         }
         with transaction.atomic():
-            bulk_insert("bare_window", {name: ("bigint", column) for name, column in values.items()})
+            bulk_insert(
+                "bare_window", {name: ("bigint", column) for name, column in values.items()}
+            )
 
 
 def endpoint(bodies: list[bytes], token: str) -> None:
     """Push through the real endpoint, in process."""
     from django.test import Client
 
-    client = Client(SERVER_NAME="127.0.0.1", headers={"authorization": f"Bearer {token}", "content-encoding": "gzip"})
+    client = Client(
+        SERVER_NAME="127.0.0.1",
+        headers={"authorization": f"Bearer {token}", "content-encoding": "gzip"},
+    )
     for body in bodies:
         answer = client.post("/api/v1/ingest/", body, content_type="application/json")
         assert answer.status_code == 200, answer.content
@@ -89,14 +101,18 @@ def endpoint(bodies: list[bytes], token: str) -> None:
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--postgres", action="store_true", help="on a private PostgreSQL instead of SQLite")
+    parser.add_argument(
+        "--postgres", action="store_true", help="on a private PostgreSQL instead of SQLite"
+    )
     parser.add_argument("--batches", type=int, default=60)
     parser.add_argument("--size", type=int, default=496, help="windows a batch (a multiple of 8)")
     options = parser.parse_args()
     with ExitStack() as stack:
         data_dir = stack.enter_context(tempfile.TemporaryDirectory(prefix="labcarbon-bench-"))
         (Path(data_dir) / "static").mkdir()
-        os.environ.update(installation_environment(data_dir), DJANGO_SETTINGS_MODULE="labcarbon.settings")
+        os.environ.update(
+            installation_environment(data_dir), DJANGO_SETTINGS_MODULE="labcarbon.settings"
+        )
         if options.postgres:
             os.environ["LABCARBON_DATABASE_URL"] = stack.enter_context(Postgres()).url
         measure(options.batches, options.size)
@@ -123,11 +139,20 @@ def measure(batches: int, size: int) -> None:
     push_s, push_cpu = timed(lambda: endpoint(bodies, token))
     settle_s, _ = timed(lambda: settle_node(node=small.node) and None)
     print(f"{connection.vendor}, {batches} batches of {size} windows")
-    print(f"bare parse and insert   {windows / limit_s:9.0f} windows/s  {limit_cpu / windows * 1e6:6.1f} µs CPU each")
-    print(f"push endpoint           {windows / push_s:9.0f} windows/s  {push_cpu / windows * 1e6:6.1f} µs CPU each")
+    print(
+        f"bare parse and insert   {windows / limit_s:9.0f} windows/s  "
+        f"{limit_cpu / windows * 1e6:6.1f} µs CPU each"
+    )
+    print(
+        f"push endpoint           {windows / push_s:9.0f} windows/s  "
+        f"{push_cpu / windows * 1e6:6.1f} µs CPU each"
+    )
     print(f"settling the ledger     {windows / settle_s:9.0f} windows/s")
     print(f"push / bare             {limit_s / push_s:9.2f}")
-    print(f"push and ledger         {windows / (push_s + settle_s):9.0f} windows/s, one after the other")
+    print(
+        f"push and ledger         {windows / (push_s + settle_s):9.0f} windows/s, one after the "
+        "other"
+    )
 
 
 if __name__ == "__main__":

@@ -1,4 +1,6 @@
-"""Preflight over HTTP in a lab of a million runs, with the worst families there are: how long an answer takes."""
+"""Preflight over HTTP in a lab of a million runs, with the worst families there are: how long an
+answer takes.
+"""
 
 import argparse
 import http.client
@@ -31,8 +33,12 @@ def values(lr: float) -> dict[str, Any]:
     return {"lr": lr, **{f"p{i}": i / 7 for i in range(PARAMS - 1)}}
 
 
-def wire(lr: float = 0.1, *, seed: int = 0, code: str = "code", data: str = "content", **more: Any) -> dict[str, Any]:
-    """Return a fingerprint of the large family. Other ``data``: a fingerprint outside the family."""
+def wire(
+    lr: float = 0.1, *, seed: int = 0, code: str = "code", data: str = "content", **more: Any
+) -> dict[str, Any]:
+    """Return a fingerprint of the large family. Other ``data``: a fingerprint outside the
+    family.
+    """
     from labcarbon_collect.lc1 import param_hash
 
     from tests.runs.fingerprints import hex64, told
@@ -101,7 +107,10 @@ def family(small: Any, size: int, now: int) -> None:
             parts = parts_of(row, ignored=())
             if i >= 100:
                 parts = replace(parts, left_out=None)
-            keys += [TierKey(lab=small.lab, run=run, tier=tier, key=key) for tier, key in tier_keys(parts)]
+            keys += [
+                TierKey(lab=small.lab, run=run, tier=tier, key=key)
+                for tier, key in tier_keys(parts)
+            ]
         Fingerprint.objects.bulk_create(rows, batch_size=1000)
         TierKey.objects.bulk_create(keys, batch_size=5000)
         if start < 10_000:
@@ -118,20 +127,31 @@ def energy(small: Any, runs: list[Any], now: int) -> None:
         lab=small.lab, key="gpu:GPU-bench", defaults={"node": small.node, "name": "GPU"}
     )
     consumers = Consumer.objects.bulk_create(
-        [Consumer(lab=small.lab, key=f"run:{run.uuid}", kind="run", run_uuid=run.uuid) for run in runs], batch_size=1000
+        [
+            Consumer(lab=small.lab, key=f"run:{run.uuid}", kind="run", run_uuid=run.uuid)
+            for run in runs
+        ],
+        batch_size=1000,
     )
     first = now // 3_600_000_000 - HOURS
     LedgerEntry.objects.bulk_create(
         [
             LedgerEntry(
-                lab=small.lab, device=device, node=small.node, hour=first + hour, consumer=consumer, energy_quality=0,
-                share_quality=0, placement_quality=0, energy_mj=3_600_000,
+                lab=small.lab,
+                device=device,
+                node=small.node,
+                hour=first + hour,
+                consumer=consumer,
+                energy_quality=0,
+                share_quality=0,
+                placement_quality=0,
+                energy_mj=3_600_000,
             )
             for consumer in consumers
             for hour in range(HOURS)
         ],
         batch_size=1000,
-    )  # fmt: skip
+    )
 
 
 def questions() -> dict[str, dict[str, Any]]:
@@ -140,7 +160,10 @@ def questions() -> dict[str, dict[str, Any]]:
         "nothing like it": wire(data="new"),
         "done already, 100 times": wire(),
         "another seed, 900 were run": wire(seed=10**9),
-        "comments changed": {**wire(), "code": {**wire(code="new")["code"], "normal": wire()["code"]["normal"]}},
+        "comments changed": {
+            **wire(),
+            "code": {**wire(code="new")["code"], "normal": wire()["code"]["normal"]},
+        },
         "another number in the family": wire(lr=77.5),
         "a number within the tolerance": wire(lr=0.1 + 1e-9),
     }
@@ -150,17 +173,32 @@ def questions() -> dict[str, dict[str, Any]]:
 def serving(folder: str) -> Iterator[int]:
     """Run the real web server."""
     port = free_port()
-    command = [sys.executable, "-m", "gunicorn", "labcarbon.wsgi", "--bind", f"127.0.0.1:{port}", "--threads", "2"]
+    command = [
+        sys.executable,
+        "-m",
+        "gunicorn",
+        "labcarbon.wsgi",
+        "--bind",
+        f"127.0.0.1:{port}",
+        "--threads",
+        "2",
+    ]
     with (Path(folder) / "web.log").open("wb") as log:
         web = subprocess.Popen(command, cwd=ROOT, stdout=log, stderr=log)
         try:
-            wait_until(lambda: answers(f"http://127.0.0.1:{port}/livez"), what="the web server's first answer", seconds=60)
+            wait_until(
+                lambda: answers(f"http://127.0.0.1:{port}/livez"),
+                what="the web server's first answer",
+                seconds=60,
+            )
             yield port
         finally:
             end_process(web)
 
 
-def ask(port: int, token: str, fingerprint: dict[str, Any], samples: int) -> tuple[list[float], dict[str, Any]]:
+def ask(
+    port: int, token: str, fingerprint: dict[str, Any], samples: int
+) -> tuple[list[float], dict[str, Any]]:
     """Return the response times (ms) and the last response. The first three are warm-up."""
     link = http.client.HTTPConnection("127.0.0.1", port)
     body = json.dumps({"fingerprint": fingerprint, "project": "demo", "name": "train.py"})
@@ -179,7 +217,9 @@ def ask(port: int, token: str, fingerprint: dict[str, Any], samples: int) -> tup
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--postgres", action="store_true", help="on a private PostgreSQL instead of SQLite")
+    parser.add_argument(
+        "--postgres", action="store_true", help="on a private PostgreSQL instead of SQLite"
+    )
     parser.add_argument("--runs", type=int, default=1_000_000, help="runs of other work")
     parser.add_argument("--family", type=int, default=100_000, help="runs of one family")
     parser.add_argument("--samples", type=int, default=200)
@@ -187,7 +227,9 @@ def main() -> None:
     with ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="labcarbon-bench-"))
         (Path(folder) / "static").mkdir()
-        os.environ.update(installation_environment(folder), DJANGO_SETTINGS_MODULE="labcarbon.settings")
+        os.environ.update(
+            installation_environment(folder), DJANGO_SETTINGS_MODULE="labcarbon.settings"
+        )
         if options.postgres:
             os.environ["LABCARBON_DATABASE_URL"] = stack.enter_context(Postgres(durable=True)).url
         measure(options, folder)
@@ -214,13 +256,17 @@ def measure(options: argparse.Namespace, folder: str) -> None:
     with connection.cursor() as cursor:
         cursor.execute("VACUUM ANALYZE" if connection.vendor == "postgresql" else "ANALYZE")
     took_s = time.perf_counter() - started_s
-    print(f"{connection.vendor}: {options.runs} runs and a family of {options.family}, filled in {took_s:.0f} s")
+    print(
+        f"{connection.vendor}: {options.runs} runs and a family of {options.family}, filled in "
+        f"{took_s:.0f} s"
+    )
     with serving(folder) as port:
         for name, fingerprint in questions().items():
             took, response = ask(port, token, fingerprint, options.samples)
             p50, p95 = statistics.median(took), sorted(took)[len(took) * 95 // 100]
             print(
-                f"{name:32}{response['verdict']:>12}  p50 {p50:6.1f} ms  p95 {p95:6.1f} ms  slowest {max(took):6.1f} ms"
+                f"{name:32}{response['verdict']:>12}  p50 {p50:6.1f} ms  p95 {p95:6.1f} ms  "
+                f"slowest {max(took):6.1f} ms"
                 f"   p95 / mark {p95 / MARK_MS:5.2f}",
                 flush=True,
             )

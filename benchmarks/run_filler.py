@@ -23,7 +23,11 @@ from apps.runs.models import Fingerprint, Run
 PARAMS, SEEDS, RECIPES, FAMILY, CHUNK = 20, 5, 4, 200, 20_000
 _MINUTE_US = 60_000_000
 _OWN = np.int64((1 << 32) - 1)  # bits of a left-out key that its family does not determine
-_M1, _M2, _STEP = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB), np.uint64(0x9E3779B97F4A7C15)
+_M1, _M2, _STEP = (
+    np.uint64(0xBF58476D1CE4E5B9),
+    np.uint64(0x94D049BB133111EB),
+    np.uint64(0x9E3779B97F4A7C15),
+)
 
 
 def mixed(kind: int, numbers: Any) -> Any:
@@ -72,18 +76,28 @@ def _keys(numbers: Any) -> Iterator[tuple[Tier, Any]]:
     seeds = numbers % SEEDS
     sweep = numbers // (SEEDS * RECIPES) * SEEDS + seeds
     for weak in (0, 1):
-        for tier, places in ((Tier.F1, numbers), (Tier.F1_NORMAL, numbers), (Tier.F2, recipes), (Tier.F3, recipes),
-                             (Tier.F4, families)):  # fmt: skip
+        for tier, places in (
+            (Tier.F1, numbers),
+            (Tier.F1_NORMAL, numbers),
+            (Tier.F2, recipes),
+            (Tier.F3, recipes),
+            (Tier.F4, families),
+        ):
             yield Tier(tier + weak), mixed(tier, places)
         left_out = Tier(Tier.LEFT_OUT + weak)
         shared = mixed(99, families * SEEDS + seeds) & ~_OWN
         yield left_out, shared | mixed(100, numbers) & _OWN  # all of them
-        yield left_out, shared | mixed(101, sweep) & _OWN  # all but the one in which a sweep differs
+        yield (
+            left_out,
+            shared | mixed(101, sweep) & _OWN,
+        )  # all but the one in which a sweep differs
         for place in range(1, PARAMS):
             yield left_out, shared | mixed(101 + place, numbers) & _OWN
 
 
-def _runs(lab: Lab, project: Project | None, numbers: Any, first: int, base_us: int) -> Iterator[dict[str, Any]]:
+def _runs(
+    lab: Lab, project: Project | None, numbers: Any, first: int, base_us: int
+) -> Iterator[dict[str, Any]]:
     project_id = project.pk if project else None
     for number in numbers.tolist():
         started_us = base_us + number * _MINUTE_US
@@ -113,14 +127,34 @@ def _fingerprints(numbers: Any, first: int) -> Iterator[dict[str, Any]]:
         own = hashes[place * 32 * PARAMS : (place + 1) * 32 * PARAMS]
         family = number // FAMILY
         yield {
-            "run_id": first + number, "entry": f"{family:064x}", "entry_name": "train.py", "code": f"{family + 1:064x}",
-            "code_normal": f"{family + 2:064x}", "commit": f"{family:040x}", "dirty": False,
-            "params": {f"parameter_{i}": own[32 * i : 32 * i + 32] for i in range(PARAMS)}, "told": {"lr": number % 7},
-            "recipe": own[:32], "seeds": {"seed": f"{number % SEEDS:032x}"}, "data": f"{family + 3:064x}",
-            "data_weak": f"{family + 4:064x}", "start": f"{1:064x}", "start_weak": f"{1:064x}", "start_name": "scratch",
-            "data_items": [{"role": "data", "name": "cats", "files": 812, "bytes": 91234567, "state": "verified"}],
-            "environment": {"python": "3.11.7", "torch": "2.9.0"}, "hardware": {"gpus": "1 × NVIDIA A100"},
-        }  # fmt: skip
+            "run_id": first + number,
+            "entry": f"{family:064x}",
+            "entry_name": "train.py",
+            "code": f"{family + 1:064x}",
+            "code_normal": f"{family + 2:064x}",
+            "commit": f"{family:040x}",
+            "dirty": False,
+            "params": {f"parameter_{i}": own[32 * i : 32 * i + 32] for i in range(PARAMS)},
+            "told": {"lr": number % 7},
+            "recipe": own[:32],
+            "seeds": {"seed": f"{number % SEEDS:032x}"},
+            "data": f"{family + 3:064x}",
+            "data_weak": f"{family + 4:064x}",
+            "start": f"{1:064x}",
+            "start_weak": f"{1:064x}",
+            "start_name": "scratch",
+            "data_items": [
+                {
+                    "role": "data",
+                    "name": "cats",
+                    "files": 812,
+                    "bytes": 91234567,
+                    "state": "verified",
+                }
+            ],
+            "environment": {"python": "3.11.7", "torch": "2.9.0"},
+            "hardware": {"gpus": "1 × NVIDIA A100"},
+        }
 
 
 def _insert(model: type[models.Model], rows: Iterator[dict[str, Any]]) -> None:
@@ -131,7 +165,7 @@ def _insert(model: type[models.Model], rows: Iterator[dict[str, Any]]) -> None:
     names = ", ".join(f'"{field.column}"' for field in fields)
     content = (
         [_stored(field, {**blank, **row}[field.attname]) for field in fields] for row in rows
-    )  # fmt: skip
+    )
     with connection.cursor() as cursor:
         if connection.vendor == "postgresql":
             with cursor.copy(f"COPY {table} ({names}) FROM STDIN") as copy:
@@ -153,7 +187,9 @@ def _stored(field: Any, value: Any) -> Any:
 def _stage_keys() -> None:
     """Create a staging table. Keys are later inserted in key order, so that they are appended."""
     with connection.cursor() as cursor:
-        cursor.execute("CREATE TEMP TABLE staged (lab_id bigint, run_id bigint, tier smallint, key bigint)")
+        cursor.execute(
+            "CREATE TEMP TABLE staged (lab_id bigint, run_id bigint, tier smallint, key bigint)"
+        )
 
 
 def _insert_keys(lab_id: int, numbers: Any, first: int) -> None:
@@ -164,18 +200,42 @@ def _insert_keys(lab_id: int, numbers: Any, first: int) -> None:
     runs = np.repeat(numbers + first, len(parts))
     with connection.cursor() as cursor:
         if connection.vendor == "postgresql":
-            kind = [("n", ">i2"), ("l2", ">i4"), ("lab", ">i8"), ("l3", ">i4"), ("run", ">i8"), ("l4", ">i4"),
-                    ("tier", ">i2"), ("l5", ">i4"), ("key", ">i8")]  # fmt: skip
+            kind = [
+                ("n", ">i2"),
+                ("l2", ">i4"),
+                ("lab", ">i8"),
+                ("l3", ">i4"),
+                ("run", ">i8"),
+                ("l4", ">i4"),
+                ("tier", ">i2"),
+                ("l5", ">i4"),
+                ("key", ">i8"),
+            ]
             packed = np.zeros(len(keys), dtype=kind)
-            for name, value in (("n", 4), ("l2", 8), ("lab", lab_id), ("l3", 8), ("run", runs), ("l4", 2), ("tier", tiers),
-                                ("l5", 8), ("key", keys)):  # fmt: skip
+            for name, value in (
+                ("n", 4),
+                ("l2", 8),
+                ("lab", lab_id),
+                ("l3", 8),
+                ("run", runs),
+                ("l4", 2),
+                ("tier", tiers),
+                ("l5", 8),
+                ("key", keys),
+            ):
                 packed[name] = value
             header = b"PGCOPY\n\xff\r\n\0" + struct.pack("!ii", 0, 0)
-            with cursor.copy("COPY staged (lab_id, run_id, tier, key) FROM STDIN (FORMAT binary)") as copy:
+            with cursor.copy(
+                "COPY staged (lab_id, run_id, tier, key) FROM STDIN (FORMAT binary)"
+            ) as copy:
                 copy.write(header + packed.tobytes() + struct.pack("!h", -1))
         else:
-            rows = zip([lab_id] * len(keys), runs.tolist(), tiers.tolist(), keys.tolist(), strict=True)
-            cursor.executemany("INSERT INTO staged (lab_id, run_id, tier, key) VALUES (%s, %s, %s, %s)", rows)
+            rows = zip(
+                [lab_id] * len(keys), runs.tolist(), tiers.tolist(), keys.tolist(), strict=True
+            )
+            cursor.executemany(
+                "INSERT INTO staged (lab_id, run_id, tier, key) VALUES (%s, %s, %s, %s)", rows
+            )
 
 
 def _keep_staged(cursor: Any) -> None:
@@ -184,7 +244,8 @@ def _keep_staged(cursor: Any) -> None:
     with transaction.atomic():
         _without_checks()
         cursor.execute(
-            f"INSERT INTO runs_tierkey ({columns}) SELECT {columns} FROM staged ORDER BY lab_id, tier, key, run_id"
+            f"INSERT INTO runs_tierkey ({columns}) SELECT {columns} FROM staged ORDER BY lab_id, "
+            "tier, key, run_id"
         )
         cursor.execute("DROP TABLE staged")
 
@@ -204,11 +265,19 @@ def _drop_indexes(table: str) -> list[str]:
     with connection.cursor() as cursor:
         if connection.vendor == "postgresql":
             cursor.execute(
-                "SELECT indexname, indexdef FROM pg_indexes WHERE tablename = %s AND indexname NOT LIKE '%%_pkey'", [table]
+                (
+                    "SELECT indexname, indexdef FROM pg_indexes WHERE tablename = %s AND "
+                    "indexname NOT LIKE '%%_pkey'"
+                ),
+                [table],
             )
         else:
             cursor.execute(
-                "SELECT name, sql FROM sqlite_master WHERE type = 'index' AND tbl_name = %s AND sql <> ''", [table]
+                (
+                    "SELECT name, sql FROM sqlite_master WHERE type = 'index' AND tbl_name = %s "
+                    "AND sql <> ''"
+                ),
+                [table],
             )
         rows = cursor.fetchall()
         for name, _ in rows:
@@ -219,5 +288,8 @@ def _drop_indexes(table: str) -> list[str]:
 def _advance_sequences() -> None:
     if connection.vendor == "postgresql":
         with connection.cursor() as cursor:
-            cursor.execute("SELECT setval(pg_get_serial_sequence('runs_run', 'id'), (SELECT MAX(id) FROM runs_run))")
+            cursor.execute(
+                "SELECT setval(pg_get_serial_sequence('runs_run', 'id'), (SELECT MAX(id) FROM "
+                "runs_run))"
+            )
             cursor.execute("ANALYZE runs_run, runs_tierkey, runs_fingerprint")

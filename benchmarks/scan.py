@@ -1,8 +1,10 @@
-"""What `labcarbon-collect scan` costs against plain reading and plain hashing of the same files with as many threads.
+"""What `labcarbon-collect scan` costs against plain reading and plain hashing of the same files
+with as many threads.
 
-200 000 generated files, sparse, 50 GB by default: loose checkpoints, folders of models, images, shards of datasets. The scan
-talks to a small server in this process. Each pass begins with none of the files in memory, as it is with terabytes. Then:
-a second pass over unchanged files; killed half-way and gone on with; all of it once more from memory, no disk waited for.
+200 000 generated files, sparse, 50 GB by default: loose checkpoints, folders of models, images,
+shards of datasets. The scan talks to a small server in this process. Each pass begins with none of
+the files in memory, as it is with terabytes. Then: a second pass over unchanged files; killed
+half-way and gone on with; all of it once more from memory, no disk waited for.
 """
 
 import argparse
@@ -35,14 +37,18 @@ MARK_SHARE, MARK_RSS_MB, MARK_SECOND = 0.80, 150, 0.05
 
 @dataclass
 class Disk:
-    """The generated files. ``again``: bytes that a scan hashes twice (after a safetensors header)."""
+    """The generated files. ``again``: bytes that a scan hashes twice (after a safetensors
+    header).
+    """
 
     root: Path
     files: list[tuple[Path, int]] = field(default_factory=list)
     again: int = 0
 
     def put(self, name: str, head: bytes, size: int, tail: bytes = b"") -> None:
-        """Write a sparse file with ``head`` and ``tail``. Its number follows ``head``: no duplicates."""
+        """Write a sparse file with ``head`` and ``tail``. Its number follows ``head``: no
+        duplicates.
+        """
         path = self.root / name
         path.parent.mkdir(parents=True, exist_ok=True)
         size = max(size, len(head) + 8 + len(tail))
@@ -92,7 +98,9 @@ def generate(root: Path, files: int, total: int) -> Disk:
     return disk
 
 
-def in_threads(work: Callable[[Iterator[tuple[Path, int]]], None], disk: Disk, threads: int) -> tuple[float, float]:
+def in_threads(
+    work: Callable[[Iterator[tuple[Path, int]]], None], disk: Disk, threads: int
+) -> tuple[float, float]:
     """Return (wall-clock seconds, CPU seconds) of ``work`` on all files."""
     waiting, lock = iter(disk.files), threading.Lock()
 
@@ -121,7 +129,9 @@ def plain(*, hashing: bool, stays: bool = False) -> Callable[[Iterator[tuple[Pat
     def work(files: Iterator[tuple[Path, int]]) -> None:
         view = memoryview(bytearray(BLOCK))
         for path, _ in files:
-            digests = [hashlib.sha256()] * hashing + [hashlib.sha256()] * (hashing and path.suffix == ".safetensors")
+            digests = [hashlib.sha256()] * hashing + [hashlib.sha256()] * (
+                hashing and path.suffix == ".safetensors"
+            )
             with path.open("rb", buffering=0) as file:
                 reader = SequentialReader(file.fileno(), os.fstat(file.fileno()))
                 while count := reader.read_into(view):
@@ -152,9 +162,19 @@ class Done:
     output: str
 
 
-def scan(disk: Disk, environ: dict[str, str], threads: int, *, kill_after_s: float | None = None) -> Done:
+def scan(
+    disk: Disk, environ: dict[str, str], threads: int, *, kill_after_s: float | None = None
+) -> Done:
     """Run a scan. ``kill_after_s``: kill it after this time."""
-    command = [sys.executable, "-m", "labcarbon_collect", "scan", "--threads", str(threads), str(disk.root)]
+    command = [
+        sys.executable,
+        "-m",
+        "labcarbon_collect",
+        "scan",
+        "--threads",
+        str(threads),
+        str(disk.root),
+    ]
     started_s = time.perf_counter()
     with tempfile.TemporaryFile("w+") as out:
         process = subprocess.Popen(command, env=environ, stdout=out, stderr=subprocess.DEVNULL)
@@ -179,16 +199,23 @@ def highest_rss_mb(pid: int) -> float:
     The value of wait4 includes memory of the parent, because it counts from before exec.
     """
     try:
-        lines = Path(f"/proc/{pid}/status").read_text(encoding="ascii", errors="replace").splitlines()
+        lines = (
+            Path(f"/proc/{pid}/status").read_text(encoding="ascii", errors="replace").splitlines()
+        )
     except OSError:
         return 0.0
-    return next((int(each.split()[1]) * 1024 / 1e6 for each in lines if each.startswith("VmHWM:")), 0.0)
+    return next(
+        (int(each.split()[1]) * 1024 / 1e6 for each in lines if each.startswith("VmHWM:")), 0.0
+    )
 
 
 def hashed(data: Path) -> tuple[int, int]:
     """Return (files, bytes) with a digest in the scan state."""
     with sqlite3.connect(data / "collector" / "scan.db") as database:
-        query = "SELECT COUNT(*), COALESCE(SUM(size), 0) FROM entry WHERE digest IS NOT NULL AND what < 3"
+        query = (
+            "SELECT COUNT(*), COALESCE(SUM(size), 0) FROM entry WHERE digest IS NOT NULL AND "
+            "what < 3"
+        )
         files, size = database.execute(query).fetchone()
     return files, size
 
@@ -214,16 +241,23 @@ def measure(options: argparse.Namespace, folder: Path, server: fakes.FakeServer)
     size = sum(each for _, each in disk.files)
     print(f"{len(disk.files):,} files, {size / 1e9:.1f} GB, {options.threads} threads", flush=True)
     environ = {
-        **os.environ, "LABCARBON_URL": server.url, "LABCARBON_TOKEN": "bench", "LABCARBON_NODE_ID": str(uuid.uuid4()),
-        "PYTHONPATH": str(ROOT / "collector"), "LABCARBON_DATA": str(folder / "first"), "HOME": str(folder),
+        **os.environ,
+        "LABCARBON_URL": server.url,
+        "LABCARBON_TOKEN": "bench",
+        "LABCARBON_NODE_ID": str(uuid.uuid4()),
+        "PYTHONPATH": str(ROOT / "collector"),
+        "LABCARBON_DATA": str(folder / "first"),
+        "HOME": str(folder),
         "XDG_CONFIG_HOME": str(folder / "config"),
-    }  # fmt: skip
+    }
     time.sleep(SETTLED_S + 1)  # a scan trusts holes only after this time
 
     def measured(what: str, *, hashing: bool = True, from_memory: bool = False) -> float:
         if not from_memory:
             put_out_of_memory(disk)
-        seconds, cpu_s = in_threads(plain(hashing=hashing, stays=from_memory), disk, options.threads)
+        seconds, cpu_s = in_threads(
+            plain(hashing=hashing, stays=from_memory), disk, options.threads
+        )
         line(what, seconds, size, f"{cpu_s:.1f} CPU s")
         return seconds
 
@@ -235,31 +269,54 @@ def measure(options: argparse.Namespace, folder: Path, server: fakes.FakeServer)
     server.requests.clear()
     limit = (before + measured("plain hash again")) / 2
     share = limit / first.seconds
-    line("first scan", first.seconds, size, mark(share >= MARK_SHARE, f"{share:.0%} of the limit, mark {MARK_SHARE:.0%}"))
+    line(
+        "first scan",
+        first.seconds,
+        size,
+        mark(share >= MARK_SHARE, f"{share:.0%} of the limit, mark {MARK_SHARE:.0%}"),
+    )
     print(f"{'':34}{first.cpu_s:.1f} CPU s; {requests} requests")
-    print(f"{'':34}{mark(first.rss_mb <= MARK_RSS_MB, f'{first.rss_mb:.0f} MB RSS, mark {MARK_RSS_MB}')}")
+    print(
+        f"{'':34}"
+        f"{mark(first.rss_mb <= MARK_RSS_MB, f'{first.rss_mb:.0f} MB RSS, mark {MARK_RSS_MB}')}"
+    )
     print(first.output)
     second = scan(disk, environ, options.threads)
     part = second.seconds / first.seconds
-    line("second scan", second.seconds, size, mark(part <= MARK_SECOND, f"{part:.1%} of the first, mark {MARK_SECOND:.0%}"))
+    line(
+        "second scan",
+        second.seconds,
+        size,
+        mark(part <= MARK_SECOND, f"{part:.1%} of the first, mark {MARK_SECOND:.0%}"),
+    )
     used = f"{len(server.requests)} requests, {second.cpu_s:.1f} CPU s, {second.rss_mb:.0f} MB RSS"
     print(f"{'':34}{read_of(second.output)}; {used}")
     put_out_of_memory(disk)
     environ["LABCARBON_DATA"] = str(folder / "killed")
     killed = scan(disk, environ, options.threads, kill_after_s=first.seconds / 2)
     files, hashed_bytes = hashed(folder / "killed")
-    line("killed half-way", killed.seconds, max(1, hashed_bytes), f"{files:,} files, {hashed_bytes / 1e9:.1f} GB kept")
+    line(
+        "killed half-way",
+        killed.seconds,
+        max(1, hashed_bytes),
+        f"{files:,} files, {hashed_bytes / 1e9:.1f} GB kept",
+    )
     rest = scan(disk, environ, options.threads)
     line("gone on with", rest.seconds, size - hashed_bytes, read_of(rest.output))
     all_files, all_bytes = hashed(folder / "killed")
-    result = f"{all_files - files:,} files, {(all_bytes - hashed_bytes) / 1e9:.1f} GB came to the state"
+    result = (
+        f"{all_files - files:,} files, {(all_bytes - hashed_bytes) / 1e9:.1f} GB came to the state"
+    )
     print(f"{'':34}{result}; what was read, less that: hashed twice")
     environ["LABCARBON_DATA"] = str(folder / "memory")
     in_threads(plain(hashing=False, stays=True), disk, options.threads)
     plainly = measured("plain hash, from memory", from_memory=True)
     again = scan(disk, environ, options.threads)
     line(
-        "scan, from memory", again.seconds, size, f"{plainly / again.seconds:.0%} of plain hashing; {again.cpu_s:.1f} CPU s"
+        "scan, from memory",
+        again.seconds,
+        size,
+        f"{plainly / again.seconds:.0%} of plain hashing; {again.cpu_s:.1f} CPU s",
     )
 
 
@@ -269,9 +326,16 @@ def main() -> None:
     parser.add_argument("--files", type=int, default=200_000)
     parser.add_argument("--gb", type=float, default=50.0)
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
-    parser.add_argument("--folder", type=Path, help="where to write the files (sparse; a temporary folder by default)")
+    parser.add_argument(
+        "--folder",
+        type=Path,
+        help="where to write the files (sparse; a temporary folder by default)",
+    )
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="labcarbon-bench-", dir=options.folder) as folder, fakes.running() as server:
+    with (
+        tempfile.TemporaryDirectory(prefix="labcarbon-bench-", dir=options.folder) as folder,
+        fakes.running() as server,
+    ):
         measure(options, Path(folder), server)
 
 

@@ -1,5 +1,7 @@
 #!/opt/labcarbon/bin/python
-"""Asks the web server of this container whether it lives: GET /livez with the site's own name, as its proxy would."""
+"""Asks the web server of this container whether it lives: GET /livez with the site's own name,
+as its proxy would.
+"""
 
 import http.client
 import os
@@ -12,12 +14,15 @@ TIMEOUT_S = 5.0
 def ask(port: int, site_url: str) -> str:
     """Return '' when /livez answers 200, else what was wrong.
 
-    Django refuses a foreign Host and turns plain HTTP away once the site is https, so both headers are the site's.
+    Django refuses a foreign Host and turns plain HTTP away once the site is https, so both headers
+    are the site's.
     """
     site = urlsplit(site_url)
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=TIMEOUT_S)
     try:
-        connection.request("GET", "/livez", headers={"Host": site.netloc, "X-Forwarded-Proto": site.scheme})
+        connection.request(
+            "GET", "/livez", headers={"Host": site.netloc, "X-Forwarded-Proto": site.scheme}
+        )
         status = connection.getresponse().status
     except OSError as error:
         return f"no answer on port {port}: {error}"
@@ -28,5 +33,7 @@ def ask(port: int, site_url: str) -> str:
 
 if __name__ == "__main__":
     port_text = os.environ.get("LABCARBON_PORT", "8000")
-    problem = ask(int(port_text), os.environ.get("LABCARBON_SITE_URL", f"http://127.0.0.1:{port_text}"))
+    problem = ask(
+        int(port_text), os.environ.get("LABCARBON_SITE_URL", f"http://127.0.0.1:{port_text}")
+    )
     sys.exit(problem or 0)

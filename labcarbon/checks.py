@@ -11,7 +11,19 @@ from django.core.checks import CheckMessage, Error, register
 from apps.catalog.packs import all_packs
 from apps.core.management.base import CHECK_TAG
 
-_NETWORK_FILE_SYSTEMS = {"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "fuse.sshfs", "afs", "lustre", "beegfs", "gpfs"}
+_NETWORK_FILE_SYSTEMS = {
+    "nfs",
+    "nfs4",
+    "cifs",
+    "smb3",
+    "smbfs",
+    "9p",
+    "fuse.sshfs",
+    "afs",
+    "lustre",
+    "beegfs",
+    "gpfs",
+}
 
 
 @register(CHECK_TAG)
@@ -22,15 +34,23 @@ def check_secrets(app_configs: Any, **kwargs: Any) -> Sequence[CheckMessage]:
         problems.append(
             Error(
                 "No secret key is set (or it is shorter than 40 characters).",
-                hint="Run `make run`, which creates one in the data directory, or set LABCARBON_SECRET_KEY.",
+                hint=(
+                    "Run `make run`, which creates one in the data directory, or set "
+                    "LABCARBON_SECRET_KEY."
+                ),
                 id="labcarbon.E001",
             )
         )
-    if not settings.TOKEN_PEPPERS or any(len(value) < 16 for value in settings.TOKEN_PEPPERS.values()):
+    if not settings.TOKEN_PEPPERS or any(
+        len(value) < 16 for value in settings.TOKEN_PEPPERS.values()
+    ):
         problems.append(
             Error(
                 "No token pepper is set (or it is shorter than 16 bytes).",
-                hint="Run `make run`, which creates one in the data directory, or set LABCARBON_TOKEN_PEPPERS=1:<hex>.",
+                hint=(
+                    "Run `make run`, which creates one in the data directory, or set "
+                    "LABCARBON_TOKEN_PEPPERS=1:<hex>."
+                ),
                 id="labcarbon.E002",
             )
         )
@@ -56,7 +76,10 @@ def check_exposure(app_configs: Any, **kwargs: Any) -> Sequence[CheckMessage]:
         problems.append(
             Error(
                 f"{environment.url} sends tokens and sessions unencrypted.",
-                hint="Put a TLS proxy in front and set LABCARBON_SITE_URL=https://… and LABCARBON_BEHIND_TLS_PROXY=1.",
+                hint=(
+                    "Put a TLS proxy in front and set LABCARBON_SITE_URL=https://… and "
+                    "LABCARBON_BEHIND_TLS_PROXY=1."
+                ),
                 id="labcarbon.E004",
             )
         )
@@ -64,13 +87,17 @@ def check_exposure(app_configs: Any, **kwargs: Any) -> Sequence[CheckMessage]:
 
 
 def file_system_type(path: str) -> str:
-    """Return the type of the file system that contains ``path``, "" if /proc/mounts does not say."""
+    """Return the type of the file system that contains ``path``, "" if /proc/mounts does not
+    say.
+    """
     longest, file_system = "", ""
     try:
         with Path("/proc/mounts").open(encoding="utf-8", errors="replace") as mounts:
             for line in mounts:
                 _, point, type_, *_ = line.split(" ")
-                if (path == point or path.startswith(point.rstrip("/") + "/")) and len(point) >= len(longest):
+                if (path == point or path.startswith(point.rstrip("/") + "/")) and len(
+                    point
+                ) >= len(longest):
                     longest, file_system = point, type_
     except OSError:
         return ""
@@ -79,7 +106,9 @@ def file_system_type(path: str) -> str:
 
 @register(CHECK_TAG)
 def check_database_location(app_configs: Any, **kwargs: Any) -> Sequence[CheckMessage]:
-    """Check that the SQLite database is not on a network file system, where locks are unreliable."""
+    """Check that the SQLite database is not on a network file system, where locks are
+    unreliable.
+    """
     if settings.ENVIRONMENT.is_served:
         return []
     kind = file_system_type(str(settings.DATA_DIR))
@@ -87,8 +116,14 @@ def check_database_location(app_configs: Any, **kwargs: Any) -> Sequence[CheckMe
         return []
     return [
         Error(
-            f"The data directory {settings.DATA_DIR} is on a network file system ({kind}), where SQLite can lose data.",
-            hint="Set LABCARBON_DATA to a local disk, or use PostgreSQL: LABCARBON_DATABASE_URL=postgres://…",
+            (
+                f"The data directory {settings.DATA_DIR} is on a network file system ({kind}), "
+                "where SQLite can lose data."
+            ),
+            hint=(
+                "Set LABCARBON_DATA to a local disk, or use PostgreSQL: "
+                "LABCARBON_DATABASE_URL=postgres://…"
+            ),
             id="labcarbon.E005",
         )
     ]
@@ -104,8 +139,12 @@ def check_oidc(app_configs: Any, **kwargs: Any) -> Sequence[CheckMessage]:
     if oidc.missing_variables:
         return [
             Error(
-                f"The OpenID Connect settings are incomplete: {' and '.join(oidc.missing_variables)} missing.",
-                hint="Set LABCARBON_OIDC_ISSUER, LABCARBON_OIDC_CLIENT_ID and LABCARBON_OIDC_CLIENT_SECRET (or "
+                (
+                    "The OpenID Connect settings are incomplete: "
+                    f"{' and '.join(oidc.missing_variables)} missing."
+                ),
+                hint="Set LABCARBON_OIDC_ISSUER, LABCARBON_OIDC_CLIENT_ID and "
+                "LABCARBON_OIDC_CLIENT_SECRET (or "
                 "LABCARBON_OIDC_CLIENT_SECRET_FILE), or unset every LABCARBON_OIDC_ variable.",
                 id="labcarbon.E006",
             )
@@ -116,15 +155,24 @@ def check_oidc(app_configs: Any, **kwargs: Any) -> Sequence[CheckMessage]:
 def _check_issuer(issuer: str) -> list[CheckMessage]:
     address = urlsplit(issuer)
     is_loopback = address.hostname in {"127.0.0.1", "localhost", "::1"}
-    is_safe = bool(address.hostname) and (address.scheme == "https" or (address.scheme == "http" and is_loopback))
-    is_malformed = address.query or address.fragment or "/.well-known/" in issuer or len(issuer) > _MAX_ISSUER_CHARS
+    is_safe = bool(address.hostname) and (
+        address.scheme == "https" or (address.scheme == "http" and is_loopback)
+    )
+    is_malformed = (
+        address.query
+        or address.fragment
+        or "/.well-known/" in issuer
+        or len(issuer) > _MAX_ISSUER_CHARS
+    )
     if is_safe and not is_malformed:
         return []
     return [
         Error(
-            f"LABCARBON_OIDC_ISSUER={issuer} cannot be used: it must be the provider's issuer, an https:// address of at "
+            f"LABCARBON_OIDC_ISSUER={issuer} cannot be used: it must be the provider's issuer, an "
+            "https:// address of at "
             f"most {_MAX_ISSUER_CHARS} characters (http:// on a loopback address only).",
-            hint="Use the value of 'issuer' in the provider's /.well-known/openid-configuration, such as "
+            hint="Use the value of 'issuer' in the provider's /.well-known/openid-configuration, "
+            "such as "
             "https://id.example.org/realms/lab, without that path.",
             id="labcarbon.E007",
         )

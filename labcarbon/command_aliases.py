@@ -13,10 +13,15 @@ _CURRENT_NAMES = {
 
 
 def replace_alias(argv: Sequence[str]) -> list[str]:
-    """Return ``argv`` with a deprecated command name replaced. Prints a deprecation line to stderr."""
+    """Return ``argv`` with a deprecated command name replaced. Prints a deprecation line to
+    stderr.
+    """
     program, *arguments = argv
     for former, current in _CURRENT_NAMES.items():
         if tuple(arguments[: len(former)]) == former:
-            print(f"manage.py {' '.join(former)} is deprecated: use {' '.join(current)}.", file=sys.stderr)
+            print(
+                f"manage.py {' '.join(former)} is deprecated: use {' '.join(current)}.",
+                file=sys.stderr,
+            )
             return [program, *current, *arguments[len(former) :]]
     return list(argv)

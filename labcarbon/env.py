@@ -43,20 +43,37 @@ def parse_mail_url(url: str, sender: str) -> Mail:
     parts = urlsplit(url)
     if parts.scheme not in _PORTS or not parts.hostname:
         raise ValueError(
-            "LABCARBON_EMAIL_URL must have the form smtp://user:password@mail.example.org:587, or smtps://…:465."
+            "LABCARBON_EMAIL_URL must have the form smtp://user:password@mail.example.org:587, or "
+            "smtps://…:465."
         )
     if parts.path.strip("/") or parts.query or parts.fragment:
         raise ValueError(
-            "LABCARBON_EMAIL_URL must end with the port. Write %2F, %3F and %23 for /, ? and # in the password."
+            "LABCARBON_EMAIL_URL must end with the port. Write %2F, %3F and %23 for /, ? and # in "
+            "the password."
         )
     if not _ADDRESS.fullmatch(parseaddr(sender)[1]) or "\n" in sender:
-        raise ValueError("LABCARBON_EMAIL_FROM must be the sender address, such as labcarbon@example.org.")
+        raise ValueError(
+            "LABCARBON_EMAIL_FROM must be the sender address, such as labcarbon@example.org."
+        )
     try:
         port = parts.port or _PORTS[parts.scheme]
     except ValueError as error:
         raise ValueError("The port in LABCARBON_EMAIL_URL is invalid.") from error
-    tls = "implicit" if parts.scheme == "smtps" else "none" if parts.hostname in _LOOPBACK else "starttls"
-    return Mail(parts.hostname, port, unquote(parts.username or ""), unquote(parts.password or ""), tls, sender)
+    tls = (
+        "implicit"
+        if parts.scheme == "smtps"
+        else "none"
+        if parts.hostname in _LOOPBACK
+        else "starttls"
+    )
+    return Mail(
+        parts.hostname,
+        port,
+        unquote(parts.username or ""),
+        unquote(parts.password or ""),
+        tls,
+        sender,
+    )
 
 
 BASE_DIR = Path(__file__).resolve().parent.parent
@@ -134,13 +151,19 @@ class Oidc:
 
     @property
     def missing_variables(self) -> list[str]:
-        """Required variables that are not set, although others are. Empty if all or none are set."""
+        """Required variables that are not set, although others are. Empty if all or none are
+        set.
+        """
         values = {
             "LABCARBON_OIDC_ISSUER": self.issuer,
             "LABCARBON_OIDC_CLIENT_ID": self.client_id,
             "LABCARBON_OIDC_CLIENT_SECRET": self.client_secret,
         }
-        return [name for name, value in values.items() if not value] if any((*values.values(), self.name)) else []
+        return (
+            [name for name, value in values.items() if not value]
+            if any((*values.values(), self.name))
+            else []
+        )
 
     @property
     def is_enabled(self) -> bool:
@@ -190,7 +213,8 @@ def _read_peppers(data_dir: Path) -> dict[int, bytes]:
             peppers[int(number)] = bytes.fromhex(value.strip())
         except ValueError as error:
             raise ConfigurationError(
-                "LABCARBON_TOKEN_PEPPERS must have the form 1:0123abcd…,2:4567ef…: a number, a colon, "
+                "LABCARBON_TOKEN_PEPPERS must have the form 1:0123abcd…,2:4567ef…: a number, a "
+                "colon, "
                 "at least 32 hexadecimal digits."
             ) from error
     return peppers
@@ -215,11 +239,15 @@ def read_environment() -> Environment:
     except ValueError as error:
         raise ConfigurationError("LABCARBON_PORT must be a port number such as 8000.") from error
     if not 0 < port < 65_536:
-        raise ConfigurationError(f"LABCARBON_PORT must be a port number from 1 to 65535 such as 8000, not {port}.")
+        raise ConfigurationError(
+            f"LABCARBON_PORT must be a port number from 1 to 65535 such as 8000, not {port}."
+        )
     url = os.environ.get("LABCARBON_SITE_URL", f"http://127.0.0.1:{port}").rstrip("/")
     return Environment(
         data_dir=data_dir,
-        static_dir=Path(os.environ.get("LABCARBON_STATIC", data_dir / "static")).expanduser().resolve(),
+        static_dir=Path(os.environ.get("LABCARBON_STATIC", data_dir / "static"))
+        .expanduser()
+        .resolve(),
         port=port,
         debug=_read_flag("LABCARBON_DEBUG"),
         url=url,

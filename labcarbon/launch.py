@@ -83,7 +83,10 @@ class SupervisedProcess:
         self.failures += 1
         delay_s = min(2.0 ** min(self.failures, 6), _BACKOFF_MAX_S)
         self.restart_at = time.monotonic() + delay_s
-        return f"The {self.name} ended (exit code {code}); restarting it in {delay_s:.0f} s. Log: {self.log_path}"
+        return (
+            f"The {self.name} ended (exit code {code}); restarting it in {delay_s:.0f} s. Log: "
+            f"{self.log_path}"
+        )
 
     def stop(self) -> None:
         """Terminate the process, and kill it after a timeout."""
@@ -139,7 +142,8 @@ def lock_data_dir(data_dir: Path, url: str) -> TextIO:
     except OSError as error:
         raise StartupError(
             f"LabCarbon is already running with the data in {data_dir}: open {url}. "
-            f"For a second installation: LABCARBON_DATA=/another/folder LABCARBON_PORT=8001 make run"
+            "For a second installation: LABCARBON_DATA=/another/folder LABCARBON_PORT=8001 make "
+            "run"
         ) from error
     return file
 
@@ -152,7 +156,8 @@ def check_port(port: int) -> None:
             probe.bind(("127.0.0.1", port))
         except OSError as error:
             raise StartupError(
-                f"Port {port} cannot be used ({error.strerror}). Choose another: LABCARBON_PORT={port + 1} make run"
+                f"Port {port} cannot be used ({error.strerror}). Choose another: "
+                f"LABCARBON_PORT={port + 1} make run"
             ) from error
 
 
@@ -166,7 +171,10 @@ def prepare(data_dir: Path) -> None:
     from apps.core.management.base import CHECK_TAG
     from labcarbon.static_collection import collect_static
 
-    with (data_dir / "logs" / "prepare.log").open("a", encoding="utf-8") as output, redirect_stdout(output):
+    with (
+        (data_dir / "logs" / "prepare.log").open("a", encoding="utf-8") as output,
+        redirect_stdout(output),
+    ):
         django.setup()
         try:
             # reported before the pages are loaded for the other checks
@@ -194,8 +202,12 @@ def create_processes(data_dir: Path, port: int) -> list[SupervisedProcess]:
     ]
     return [
         SupervisedProcess("web server", web, logs / "web.log", {}),
-        SupervisedProcess("worker", [python, str(BASE_DIR / "manage.py"), "worker"], logs / "worker.log", {}),
-        SupervisedProcess("collector", [str(BIN / "labcarbon-collect"), "daemon"], logs / "collector.log", {}),
+        SupervisedProcess(
+            "worker", [python, str(BASE_DIR / "manage.py"), "worker"], logs / "worker.log", {}
+        ),
+        SupervisedProcess(
+            "collector", [str(BIN / "labcarbon-collect"), "daemon"], logs / "collector.log", {}
+        ),
     ]
 
 
@@ -216,7 +228,9 @@ def wait_until_ready(url: str, web: SupervisedProcess) -> None:
 
 
 def sign_in_message(url: str) -> str:
-    """Return a line with a one-time link: for set-up at first, later for the local owner's sign-in."""
+    """Return a line with a one-time link: for set-up at first, later for the local owner's
+    sign-in.
+    """
     from apps.accounts.choices import CodePurpose, Role
     from apps.accounts.models import Membership
     from apps.accounts.selectors import is_set_up
@@ -224,12 +238,23 @@ def sign_in_message(url: str) -> str:
     from apps.core.clock import now_us
 
     if not is_set_up():
-        return f"Set up your lab (once): {url}{reverse('setup')}?code={issue_code(purpose=CodePurpose.SETUP, now=now_us())}"
-    owner = Membership.objects.filter(role=Role.ADMIN).select_related("user", "lab").order_by("id").first()
+        return (
+            "Set up your lab (once): "
+            f"{url}{reverse('setup')}?code={issue_code(purpose=CodePurpose.SETUP, now=now_us())}"
+        )
+    owner = (
+        Membership.objects.filter(role=Role.ADMIN)
+        .select_related("user", "lab")
+        .order_by("id")
+        .first()
+    )
     if owner is None:
         return f"Sign in: {url}{reverse('account_login')}"
     code = issue_code(purpose=CodePurpose.SIGN_IN, now=now_us(), lab=owner.lab, user=owner.user)
-    return f"Sign in as {owner.user.get_username()} (once, within 15 minutes): {url}{reverse('sign-in')}?code={code}"
+    return (
+        f"Sign in as {owner.user.get_username()} (once, within 15 minutes): "
+        f"{url}{reverse('sign-in')}?code={code}"
+    )
 
 
 def enrol_this_machine(url: str) -> bool:
@@ -244,12 +269,17 @@ def enrol_this_machine(url: str) -> bool:
     lab = Lab.objects.order_by("id")[0]
     code = issue_code(purpose=CodePurpose.ENROL, now=now_us(), lab=lab)
     result = subprocess.run(
-        [str(BIN / "labcarbon-collect"), "enrol", url], input=code + "\n", text=True, capture_output=True, check=False
+        [str(BIN / "labcarbon-collect"), "enrol", url],
+        input=code + "\n",
+        text=True,
+        capture_output=True,
+        check=False,
     )
     if result.returncode != 0:
         print(
             f"This machine's collector could not be enrolled yet: {result.stderr.strip()} "
-            f"The next attempt is in {_ENROL_INTERVAL_S:.0f} s. To enrol it manually: labcarbon-collect enrol {url}",
+            f"The next attempt is in {_ENROL_INTERVAL_S:.0f} s. To enrol it manually: "
+            f"labcarbon-collect enrol {url}",
             flush=True,
         )
     return result.returncode == 0
@@ -259,7 +289,9 @@ def _is_enrolled(data_dir: Path) -> bool:
     return (data_dir / "collector" / "node-token").exists()
 
 
-def supervise(processes: list[SupervisedProcess], data_dir: Path, url: str, stop: threading.Event) -> None:
+def supervise(
+    processes: list[SupervisedProcess], data_dir: Path, url: str, stop: threading.Event
+) -> None:
     """Restart ended processes until ``stop`` is set. Enrols this machine once the lab is set up."""
     from apps.accounts.selectors import is_set_up
 
@@ -305,7 +337,9 @@ def run() -> None:
 def main() -> int:
     """Parse the command line. Problems that the user can fix end with one line."""
     parser = argparse.ArgumentParser(prog="python -m labcarbon.launch", description=__doc__)
-    parser.add_argument("--prepare", action="store_true", help="only prepare the data directory and the database")
+    parser.add_argument(
+        "--prepare", action="store_true", help="only prepare the data directory and the database"
+    )
     options = parser.parse_args()
     try:
         if options.prepare:

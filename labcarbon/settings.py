@@ -16,10 +16,16 @@ TOKEN_PEPPERS = ENVIRONMENT.token_peppers
 SITE_URL = ENVIRONMENT.url
 DATA_PACKS = ENVIRONMENT.data_packs
 # A server on a loopback address may query services of its machine.
-TRACKER_ALLOWLIST = parse_allowlist(ENVIRONMENT.tracker_hosts, loopback=ENVIRONMENT.is_loopback_only)
+TRACKER_ALLOWLIST = parse_allowlist(
+    ENVIRONMENT.tracker_hosts, loopback=ENVIRONMENT.is_loopback_only
+)
 _HOST = urlsplit(SITE_URL).hostname or "127.0.0.1"
 ALLOWED_HOSTS = sorted(
-    {_HOST, *ENVIRONMENT.allowed_hosts, *(["127.0.0.1", "localhost", "[::1]"] if ENVIRONMENT.is_loopback_only else [])}
+    {
+        _HOST,
+        *ENVIRONMENT.allowed_hosts,
+        *(["127.0.0.1", "localhost", "[::1]"] if ENVIRONMENT.is_loopback_only else []),
+    }
 )
 
 INSTALLED_APPS = [
@@ -109,11 +115,14 @@ _SQLITE = {
     },
 }
 DATABASES = {
-    "default": dj_database_url.parse(ENVIRONMENT.database_url, conn_max_age=60) if ENVIRONMENT.is_served else _SQLITE
+    "default": dj_database_url.parse(ENVIRONMENT.database_url, conn_max_age=60)
+    if ENVIRONMENT.is_served
+    else _SQLITE
 }
 
-# The counters of failed sign-ins are shared by all web processes. A served installation has several of them and keeps
-# the counters in the database, because Redis may lose data at any time (docs/sign-in.md). An embedded one has one.
+# The counters of failed sign-ins are shared by all web processes. A served installation has several
+# of them and keeps the counters in the database, because Redis may lose data at any time
+# (docs/sign-in.md). An embedded one has one.
 CACHES = {
     "default": {
         "BACKEND": "django.core.cache.backends.db.DatabaseCache"
@@ -130,7 +139,11 @@ AUTHENTICATION_BACKENDS = [
 ]
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": f"django.contrib.auth.password_validation.{name}"}
-    for name in ("UserAttributeSimilarityValidator", "MinimumLengthValidator", "CommonPasswordValidator")
+    for name in (
+        "UserAttributeSimilarityValidator",
+        "MinimumLengthValidator",
+        "CommonPasswordValidator",
+    )
 ]
 ACCOUNT_ADAPTER = "apps.accounts.backends.ClosedSignup"
 ACCOUNT_LOGIN_METHODS = {"username", "email"}
@@ -173,7 +186,9 @@ REST_FRAMEWORK = {
 }
 SPECTACULAR_SETTINGS = {
     "TITLE": "LabCarbon API",
-    "DESCRIPTION": "Energy and carbon of a lab's machine learning: collectors upload measurements, trackers register "
+    "DESCRIPTION": "Energy and carbon of a lab's machine learning: collectors "
+    "upload measurements, trackers "
+    "register "
     "runs, and members of the lab query figures.",
     "VERSION": "1",
     "SERVE_INCLUDE_SCHEMA": False,
@@ -251,7 +266,10 @@ MAIL_ON = ENVIRONMENT.mail.is_enabled
 EMAIL_BACKEND = f"django.core.mail.backends.{'smtp' if MAIL_ON else 'dummy'}.EmailBackend"
 EMAIL_HOST, EMAIL_PORT = ENVIRONMENT.mail.host, ENVIRONMENT.mail.port
 EMAIL_HOST_USER, EMAIL_HOST_PASSWORD = ENVIRONMENT.mail.user, ENVIRONMENT.mail.password
-EMAIL_USE_SSL, EMAIL_USE_TLS = ENVIRONMENT.mail.tls == "implicit", ENVIRONMENT.mail.tls == "starttls"
+EMAIL_USE_SSL, EMAIL_USE_TLS = (
+    ENVIRONMENT.mail.tls == "implicit",
+    ENVIRONMENT.mail.tls == "starttls",
+)
 EMAIL_TIMEOUT = 20
 DEFAULT_FROM_EMAIL = ENVIRONMENT.mail.sender
 

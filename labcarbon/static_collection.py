@@ -49,7 +49,11 @@ def collect_static() -> bool:
     root = Path(settings.STATIC_ROOT)
     digest_file = root.with_name(f"{root.name}.collected")
     digest = _digest()
-    if (root / "staticfiles.json").exists() and digest_file.exists() and digest_file.read_text(encoding="ascii") == digest:
+    if (
+        (root / "staticfiles.json").exists()
+        and digest_file.exists()
+        and digest_file.read_text(encoding="ascii") == digest
+    ):
         return False
     digest_file.unlink(missing_ok=True)
     call_command("collectstatic", interactive=False, verbosity=0)

@@ -43,8 +43,16 @@ accounts = [
     path("security/code/again/", mfa.reauthenticate, name="mfa_reauthenticate"),
     path("security/app/", second_factor.activate, name="mfa_activate_totp"),
     path("security/app/remove/", totp.deactivate_totp, name="mfa_deactivate_totp"),
-    path("security/recovery-codes/", never_cache(recovery.view_recovery_codes), name="mfa_view_recovery_codes"),
-    path("security/recovery-codes/new/", recovery.generate_recovery_codes, name="mfa_generate_recovery_codes"),
+    path(
+        "security/recovery-codes/",
+        never_cache(recovery.view_recovery_codes),
+        name="mfa_view_recovery_codes",
+    ),
+    path(
+        "security/recovery-codes/new/",
+        recovery.generate_recovery_codes,
+        name="mfa_generate_recovery_codes",
+    ),
     path("oidc/login/", provider.login, name="oidc_login"),
     path("oidc/callback/", provider.callback, name="oidc_callback"),
     path("oidc/unlink/", provider.unlink, name="oidc_unlink"),
@@ -53,7 +61,11 @@ accounts = [
 urlpatterns = [
     path("api/v1/", include(api)),
     path("api/schema/", SpectacularAPIView.as_view(**PUBLIC), name="schema"),
-    path("api/docs/", SpectacularSwaggerSplitView.as_view(url_name="schema", **PUBLIC), name="api-docs"),
+    path(
+        "api/docs/",
+        SpectacularSwaggerSplitView.as_view(url_name="schema", **PUBLIC),
+        name="api-docs",
+    ),
     path("accounts/", include(accounts)),
     path("", include("apps.trackers.urls")),
     path("", include("apps.dashboard.urls")),

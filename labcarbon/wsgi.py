@@ -14,7 +14,11 @@ from apps.core.management.base import CHECK_TAG
 
 
 def _exit_on_errors(tags: list[str] | None = None) -> None:
-    problems = [problem for problem in run_checks(tags=tags) if problem.level >= ERROR and not problem.is_silenced()]
+    problems = [
+        problem
+        for problem in run_checks(tags=tags)
+        if problem.level >= ERROR and not problem.is_silenced()
+    ]
     if problems:
         sys.exit("\n".join(["LabCarbon does not start:", *(str(problem) for problem in problems)]))
 

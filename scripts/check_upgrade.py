@@ -1,8 +1,9 @@
 """Check the upgrade from a version before ``0001_v1``, on SQLite and on a private PostgreSQL.
 
-Databases are created with the code of the last commit before ``0001_v1`` (``git archive`` into a temporary folder) and
-migrated with the code of this folder. A database at the last step must be accepted, keep all rows and have the schema of a
-new database. Any other must be refused unchanged, and be accepted after ``migrate`` of that commit.
+Databases are created with the code of the last commit before ``0001_v1`` (``git archive`` into a
+temporary folder) and migrated with the code of this folder. A database at the last step must be
+accepted, keep all rows and have the schema of a new database. Any other must be refused unchanged,
+and be accepted after ``migrate`` of that commit.
 
     python scripts/check_upgrade.py [--only sqlite|postgresql]
 
@@ -69,12 +70,17 @@ models = loader.project_state(keys).apps
 lab = models.get_model("accounts", "Lab").objects.create(slug="old", name="Old", created_us=1)
 site = models.get_model("fleet", "Site").objects.create(lab_id=lab.pk, name="Berlin", kind="workstation")
 models.get_model("fleet", "SiteZone").objects.create(site_id=site.pk, from_hour=0, zone="DE")
-"""
+"""  # noqa: E501
 )
 
 # (app, its last step, the program that leaves that step out, the arguments of the program)
 ONE_BEHIND = (
-    ("runs", "0007_left_out_keys_side_by_side", STEPS_TO, ("runs", "0006_keys_of_runs_without_ids")),
+    (
+        "runs",
+        "0007_left_out_keys_side_by_side",
+        STEPS_TO,
+        ("runs", "0006_keys_of_runs_without_ids"),
+    ),
     ("artifacts", "0006_archived_and_promoted", STEPS_TO, ("artifacts", "0005_holds_and_notices")),
     ("fleet", "0003_control_of_sites", STEPS_WITHOUT, ("fleet", "0003_control_of_sites")),
 )
@@ -92,12 +98,25 @@ class Code:
 
     def run(self, database: "Database", *arguments: str) -> subprocess.CompletedProcess[str]:
         """Run Python with this code on a database."""
-        inherited = {name: value for name, value in os.environ.items() if not name.startswith("LABCARBON_")}
+        inherited = {
+            name: value for name, value in os.environ.items() if not name.startswith("LABCARBON_")
+        }
         paths = f"{self.folder}{os.pathsep}{self.folder / 'collector'}"
-        own = {"DJANGO_SETTINGS_MODULE": "labcarbon.settings", "PYTHONPATH": paths, "PYTHONDONTWRITEBYTECODE": "1"}
-        environment = {**inherited, **installation_environment(str(database.data_dir)), **own, **database.settings}
+        own = {
+            "DJANGO_SETTINGS_MODULE": "labcarbon.settings",
+            "PYTHONPATH": paths,
+            "PYTHONDONTWRITEBYTECODE": "1",
+        }
+        environment = {
+            **inherited,
+            **installation_environment(str(database.data_dir)),
+            **own,
+            **database.settings,
+        }
         command = [sys.executable, *arguments]
-        return subprocess.run(command, cwd=self.folder, env=environment, capture_output=True, text=True, timeout=600)
+        return subprocess.run(
+            command, cwd=self.folder, env=environment, capture_output=True, text=True, timeout=600
+        )
 
     def must_run(self, database: "Database", *arguments: str) -> str:
         """Run Python with this code on a database; return what it printed."""
@@ -170,12 +189,20 @@ class SqliteDatabase(Database):
     def copy(self, name: str) -> Database:
         other = SqliteDatabase(self.folder, name)
         if self.path.exists():
-            with closing(sqlite3.connect(self.path)) as source, closing(sqlite3.connect(other.path)) as target:
+            with (
+                closing(sqlite3.connect(self.path)) as source,
+                closing(sqlite3.connect(other.path)) as target,
+            ):
                 source.backup(target)
         return other
 
     def schema(self) -> Schema:
-        statements = [str(sql) for (sql,) in self.rows("SELECT sql FROM sqlite_master WHERE sql <> '' ORDER BY type, name")]
+        statements = [
+            str(sql)
+            for (sql,) in self.rows(
+                "SELECT sql FROM sqlite_master WHERE sql <> '' ORDER BY type, name"
+            )
+        ]
         exact = [" ".join(statement.split()) for statement in statements]
         return Schema("\n".join(exact), "\n".join(_sort_columns(statement) for statement in exact))
 
@@ -184,9 +211,14 @@ class SqliteDatabase(Database):
             return database.execute(statement).fetchall()
 
     def tables(self) -> dict[str, list[str]]:
-        names = self.rows("SELECT name FROM sqlite_master WHERE type = 'table' AND name <> 'sqlite_sequence'")
+        names = self.rows(
+            "SELECT name FROM sqlite_master WHERE type = 'table' AND name <> 'sqlite_sequence'"
+        )
         return {
-            str(name): [str(column) for (column,) in self.rows(f"SELECT name FROM pragma_table_info('{name}')")]
+            str(name): [
+                str(column)
+                for (column,) in self.rows(f"SELECT name FROM pragma_table_info('{name}')")
+            ]
             for (name,) in names
         }
 
@@ -208,7 +240,9 @@ def _sort_columns(statement: str) -> str:
 
 
 class PostgresDatabase(Database):
-    def __init__(self, server: Postgres, folder: Path, name: str, template: str = "template0") -> None:
+    def __init__(
+        self, server: Postgres, folder: Path, name: str, template: str = "template0"
+    ) -> None:
         self.server, self.folder, self.name = server, folder, f"upgrade_{name}"
         self.data_dir = folder / name
         self.data_dir.mkdir()
@@ -222,9 +256,16 @@ class PostgresDatabase(Database):
     def schema(self) -> Schema:
         directory = programs()
         assert directory is not None
-        command = [str(directory / "pg_dump"), "--schema-only", "--no-owner", self.server.url_of(self.name)]
+        command = [
+            str(directory / "pg_dump"),
+            "--schema-only",
+            "--no-owner",
+            self.server.url_of(self.name),
+        ]
         dump = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-        exact = "\n".join(line for line in dump.splitlines() if "restrict" not in line)  # a random key in each dump
+        exact = "\n".join(
+            line for line in dump.splitlines() if "restrict" not in line
+        )  # a random key in each dump
         return Schema(exact, exact)
 
     def rows(self, statement: str) -> list[tuple[object, ...]]:
@@ -234,7 +275,8 @@ class PostgresDatabase(Database):
     def tables(self) -> dict[str, list[str]]:
         columns: dict[str, list[str]] = {}
         for table, column in self.rows(
-            "SELECT table_name, column_name FROM information_schema.columns WHERE table_schema = 'public'"
+            "SELECT table_name, column_name FROM information_schema.columns WHERE table_schema = "
+            "'public'"
         ):
             columns.setdefault(str(table), []).append(str(column))
         return columns
@@ -253,7 +295,10 @@ class Line:
 
     def __str__(self) -> str:
         verdict = "ok" if self.is_expected else "WRONG"
-        return f"| {self.vendor} | {self.state} | {self.outcome} | {self.schema} | {self.data} | {verdict} |"
+        return (
+            f"| {self.vendor} | {self.state} | {self.outcome} | {self.schema} | {self.data} | "
+            f"{verdict} |"
+        )
 
 
 class Checks:
@@ -278,7 +323,8 @@ class Checks:
             self.before.must_run(database, "-m", _SEED)
         self._accept("last, by steps, squashed names not recorded", by_steps.copy("by_steps_only"))
         behind = {
-            app: (by_steps if program == STEPS_TO else self.empty).copy(f"behind_{app}") for app, _, program, _ in ONE_BEHIND
+            app: (by_steps if program == STEPS_TO else self.empty).copy(f"behind_{app}")
+            for app, _, program, _ in ONE_BEHIND
         }
         self.before.migrate(by_steps)  # records the squashed names
         self._accept("last, by steps", by_steps)
@@ -289,7 +335,9 @@ class Checks:
         half = self.empty.copy("half_apps")
         for app in ("accounts", "fleet", "runs"):
             self.before.must_run(half, "manage.py", "migrate", app)
-        self._refuse("half applied: accounts, fleet and runs complete", half, ["assets: all migrations"])
+        self._refuse(
+            "half applied: accounts, fleet and runs complete", half, ["assets: all migrations"]
+        )
         half = self.empty.copy("half_steps")
         self.before.must_run(half, "-c", STEPS_TO, "runs", "0003_fingerprints")
         self._refuse("half applied: runs at its third step", half, ["runs: 0004_unknown_seeds"])
@@ -299,39 +347,70 @@ class Checks:
         """Migrate a database that must be accepted."""
         before = {} if is_empty else self._contents(database)
         ended = self.after.run(database, "manage.py", "migrate", "--no-input")
-        self._add(state, database, before, "accepted" if ended.returncode == 0 else f"REFUSED {ended.stderr[-300:]}")
+        self._add(
+            state,
+            database,
+            before,
+            "accepted" if ended.returncode == 0 else f"REFUSED {ended.stderr[-300:]}",
+        )
 
     def _refuse(self, state: str, database: Database, named: list[str]) -> None:
         """Migrate a database that must be refused, then follow the advice of the refusal."""
         schema, contents = database.schema(), database.contents()
         ended = self.after.run(database, "manage.py", "migrate", "--no-input")
-        is_named = all(text in ended.stderr for text in [*named, f"git checkout {LAST_COMMIT_WITH_STEPS}"])
-        outcome = "refused" if ended.returncode and is_named else f"NOT REFUSED {ended.stderr[-300:]}"
+        is_named = all(
+            text in ended.stderr for text in [*named, f"git checkout {LAST_COMMIT_WITH_STEPS}"]
+        )
+        outcome = (
+            "refused" if ended.returncode and is_named else f"NOT REFUSED {ended.stderr[-300:]}"
+        )
         is_unchanged = (schema, contents) == (database.schema(), database.contents())
         data = _count(contents) if is_unchanged else "CHANGED"
         expected = outcome == "refused" and is_unchanged
-        self._print(Line(self.vendor, state, outcome, "unchanged" if is_unchanged else "CHANGED", data, expected))
+        self._print(
+            Line(
+                self.vendor,
+                state,
+                outcome,
+                "unchanged" if is_unchanged else "CHANGED",
+                data,
+                expected,
+            )
+        )
         self.before.migrate(database)
         before = self._contents(database)
         ended = self.after.run(database, "manage.py", "migrate", "--no-input")
         outcome = "accepted" if ended.returncode == 0 else f"REFUSED {ended.stderr[-300:]}"
         self._add(f"{state}, then through the commit", database, before, outcome)
 
-    def _add(self, state: str, database: Database, before: dict[str, tuple[int, str]], outcome: str) -> None:
+    def _add(
+        self, state: str, database: Database, before: dict[str, tuple[int, str]], outcome: str
+    ) -> None:
         schema, after = database.schema().compare(self.new), self._contents(database)
         is_unchanged = not before or before == after
         data = (
-            _count(after) if is_unchanged else f"CHANGED: {[table for table in after if after[table] != before.get(table)]}"
+            _count(after)
+            if is_unchanged
+            else f"CHANGED: {[table for table in after if after[table] != before.get(table)]}"
         )
         pending = self.after.must_run(database, "manage.py", "migrate", "--plan")
         is_complete = "No planned migration operations" in pending
-        expected = outcome == "accepted" and schema.startswith("identical") and is_unchanged and is_complete
+        expected = (
+            outcome == "accepted"
+            and schema.startswith("identical")
+            and is_unchanged
+            and is_complete
+        )
         self._print(Line(self.vendor, state, outcome, schema, data, expected))
 
     @staticmethod
     def _contents(database: Database) -> dict[str, tuple[int, str]]:
-        """Return the contents of all tables but the one of migrations, which gets the names of ``0001_v1``."""
-        return {table: content for table, content in database.contents().items() if table != _RECORDS}
+        """Return the contents of all tables but the one of migrations, which gets the names of
+        ``0001_v1``.
+        """
+        return {
+            table: content for table, content in database.contents().items() if table != _RECORDS
+        }
 
     def _print(self, line: Line) -> None:
         self.lines.append(line)
@@ -340,7 +419,10 @@ class Checks:
 
 def _count(contents: dict[str, tuple[int, str]]) -> str:
     rows = sum(count for count, _ in contents.values())
-    return f"{rows} rows in {sum(1 for count, _ in contents.values() if count)} of {len(contents)} tables, same checksums"
+    return (
+        f"{rows} rows in {sum(1 for count, _ in contents.values() if count)} of {len(contents)} "
+        "tables, same checksums"
+    )
 
 
 def unpack(commit: str, folder: Path) -> Code:
@@ -366,13 +448,19 @@ def main() -> int:
             (scratch / name).mkdir()
         before = unpack(options.commit, scratch / "code")
         print(
-            "| database | state | migrate | schema, against a new database | data | |\n|---|---|---|---|---|---|", flush=True
+            (
+                "| database | state | migrate | schema, against a new database | data | |\n"
+                "|---|---|---|---|---|---|"
+            ),
+            flush=True,
         )
         if options.only != "postgresql":
             lines += Checks("SQLite", SqliteDatabase(scratch / "sqlite", "nothing"), before).run()
         if options.only != "sqlite":
             server = stack.enter_context(Postgres())
-            lines += Checks("PostgreSQL", PostgresDatabase(server, scratch / "postgresql", "nothing"), before).run()
+            lines += Checks(
+                "PostgreSQL", PostgresDatabase(server, scratch / "postgresql", "nothing"), before
+            ).run()
     wrong = sum(not line.is_expected for line in lines)
     print(f"\n{len(lines)} checks, {wrong} wrong.")
     return 1 if wrong else 0

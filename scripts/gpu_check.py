@@ -1,11 +1,14 @@
-"""Check the collector against a GPU driver: the energy equals the driver's counter, and a job is separated from idle.
+"""Check the collector against a GPU driver: the energy equals the driver's counter, and a job is
+separated from idle.
 
-    python scripts/gpu_check.py                 on this machine's NVIDIA driver, with a PyTorch job if PyTorch is installed
-    python scripts/gpu_check.py --fake          on the simulated driver, with a plain process as the GPU's job
+python scripts/gpu_check.py                 on this machine's NVIDIA driver, with a PyTorch job if
+PyTorch is installed python scripts/gpu_check.py --fake          on the simulated driver, with a
+plain process as the GPU's job
 
 Starts its own daemon (data in a temporary folder, no upload), leaves the GPU idle, runs a job under
-``labcarbon-collect run``, leaves it idle again, and compares the windows with its own counter readings. Exit code 0: all
-checks passed. 1: the text names the failed one. 2: there is no GPU to check.
+``labcarbon-collect run``, leaves it idle again, and compares the windows with its own counter
+readings. Exit code 0: all checks passed. 1: the text names the failed one. 2: there is no GPU to
+check.
 """
 
 from __future__ import annotations
@@ -71,9 +74,16 @@ class RealGpu:
 
     def __init__(self, gpu_uuid: str | None = None) -> None:
         pynvml.nvmlInit()
-        self.handle = pynvml.nvmlDeviceGetHandleByUUID(gpu_uuid) if gpu_uuid else pynvml.nvmlDeviceGetHandleByIndex(0)
+        self.handle = (
+            pynvml.nvmlDeviceGetHandleByUUID(gpu_uuid)
+            if gpu_uuid
+            else pynvml.nvmlDeviceGetHandleByIndex(0)
+        )
         self.uuid = _text(pynvml.nvmlDeviceGetUUID(self.handle))
-        self.what = f"{_text(pynvml.nvmlDeviceGetName(self.handle))}, driver {_text(pynvml.nvmlSystemGetDriverVersion())}"
+        self.what = (
+            f"{_text(pynvml.nvmlDeviceGetName(self.handle))}, driver "
+            f"{_text(pynvml.nvmlSystemGetDriverVersion())}"
+        )
         self.env: dict[str, str] = {}
 
     def counter_mj(self) -> int:
@@ -83,8 +93,9 @@ class RealGpu:
         """Return the command of a job on this GPU, or None without a PyTorch that can use it."""
         able = subprocess.run(
             [sys.executable, "-c", "import torch; raise SystemExit(not torch.cuda.is_available())"],
-            check=False, capture_output=True,
-        )  # fmt: skip
+            check=False,
+            capture_output=True,
+        )
         self.env["CUDA_VISIBLE_DEVICES"] = self.uuid
         return [sys.executable, "-c", TORCH_JOB, str(seconds)] if able.returncode == 0 else None
 
@@ -126,7 +137,9 @@ class FakeGpu(RealGpu):
         job.wait()
 
 
-def measure(gpu: RealGpu, folder: Path, idle_s: float, job_s: float) -> tuple[Marks, list[Window], str, list[str]]:
+def measure(
+    gpu: RealGpu, folder: Path, idle_s: float, job_s: float
+) -> tuple[Marks, list[Window], str, list[str]]:
     """Run idle, job and idle under a daemon. Returns counter marks, windows of the GPU, "job" if
     one ran, lines to print.
     """
@@ -135,13 +148,26 @@ def measure(gpu: RealGpu, folder: Path, idle_s: float, job_s: float) -> tuple[Ma
     marks.at["before the daemon"] = gpu.counter_mj()
     with (folder / "daemon.log").open("w") as log:
         daemon = subprocess.Popen(
-            [sys.executable, "-m", "labcarbon_collect", "daemon", "--no-upload", "--interval", str(INTERVAL_S)],
-            env=env, stdout=log, stderr=log,
-        )  # fmt: skip
+            [
+                sys.executable,
+                "-m",
+                "labcarbon_collect",
+                "daemon",
+                "--no-upload",
+                "--interval",
+                str(INTERVAL_S),
+            ],
+            env=env,
+            stdout=log,
+            stderr=log,
+        )
     try:
         node_devices = _wait_for_daemon(env, daemon, folder)
         if f"gpu:{gpu.uuid}" not in node_devices:
-            raise CheckFailed(f"the daemon does not measure gpu:{gpu.uuid}. Its log: {(folder / 'daemon.log').read_text()}")
+            raise CheckFailed(
+                f"the daemon does not measure gpu:{gpu.uuid}. Its log: "
+                f"{(folder / 'daemon.log').read_text()}"
+            )
         marks.at["daemon measures"] = gpu.counter_mj()
         time.sleep(idle_s)
         run, lines = _run_job(gpu, folder, env, marks, job_s)
@@ -153,22 +179,32 @@ def measure(gpu: RealGpu, folder: Path, idle_s: float, job_s: float) -> tuple[Ma
     marks.at["after the daemon"] = gpu.counter_mj()
     spool = Spool(folder / "data" / "collector")
     windows = sorted(
-        (window for window in spool.windows() if window.device == f"gpu:{gpu.uuid}"), key=lambda window: window.seq
+        (window for window in spool.windows() if window.device == f"gpu:{gpu.uuid}"),
+        key=lambda window: window.seq,
     )
     spool.close()
     return marks, windows, run, lines
 
 
 def _environment(gpu: RealGpu, folder: Path) -> dict[str, str]:
-    path = os.pathsep.join(filter(None, [str(ROOT / "collector"), os.environ.get("PYTHONPATH", "")]))
+    path = os.pathsep.join(
+        filter(None, [str(ROOT / "collector"), os.environ.get("PYTHONPATH", "")])
+    )
     return {
-        **os.environ, "PYTHONPATH": path, "LABCARBON_DATA": str(folder / "data"), "LABCARBON_SOURCES": "nvml",
-        "LABCARBON_SOCKET": str(folder / "collect.sock"), "LABCARBON_NODE_ID": str(uuid.uuid4()),
-        "XDG_CONFIG_HOME": str(folder / "config"), **gpu.env,
-    }  # fmt: skip
+        **os.environ,
+        "PYTHONPATH": path,
+        "LABCARBON_DATA": str(folder / "data"),
+        "LABCARBON_SOURCES": "nvml",
+        "LABCARBON_SOCKET": str(folder / "collect.sock"),
+        "LABCARBON_NODE_ID": str(uuid.uuid4()),
+        "XDG_CONFIG_HOME": str(folder / "config"),
+        **gpu.env,
+    }
 
 
-def _wait_for_daemon(env: dict[str, str], daemon: subprocess.Popen[bytes], folder: Path) -> list[str]:
+def _wait_for_daemon(
+    env: dict[str, str], daemon: subprocess.Popen[bytes], folder: Path
+) -> list[str]:
     """Return the measured devices once the daemon responds."""
     for _ in range(300):
         if daemon.poll() is not None:
@@ -183,7 +219,9 @@ def _wait_for_daemon(env: dict[str, str], daemon: subprocess.Popen[bytes], folde
     raise CheckFailed("the daemon did not respond within 30 s")
 
 
-def _run_job(gpu: RealGpu, folder: Path, env: dict[str, str], marks: Marks, job_s: float) -> tuple[str, list[str]]:
+def _run_job(
+    gpu: RealGpu, folder: Path, env: dict[str, str], marks: Marks, job_s: float
+) -> tuple[str, list[str]]:
     command = gpu.job(job_s, folder)
     env = {**env, **gpu.env}
     if command is None:
@@ -191,8 +229,10 @@ def _run_job(gpu: RealGpu, folder: Path, env: dict[str, str], marks: Marks, job_
     marks.at["job begins"] = gpu.counter_mj()
     job = subprocess.Popen(
         [sys.executable, "-m", "labcarbon_collect", "run", "--", *command],
-        env=env, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
+        env=env,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
     gpu.while_job_runs(job)
     marks.at["job ended"] = gpu.counter_mj()
     assert job.stderr is not None
@@ -203,8 +243,12 @@ def _run_job(gpu: RealGpu, folder: Path, env: dict[str, str], marks: Marks, job_
     return "job", [f"job: {output}"]
 
 
-def judge(marks: Marks, windows: list[Window], with_job: bool, idle_s: float, job_s: float) -> list[str]:
-    """Compare the windows with the driver's own counter. Raises CheckFailed. Returns the results."""
+def judge(
+    marks: Marks, windows: list[Window], with_job: bool, idle_s: float, job_s: float
+) -> list[str]:
+    """Compare the windows with the driver's own counter. Raises CheckFailed. Returns the
+    results.
+    """
     if not windows:
         raise CheckFailed("no window was stored")
     _must_telescope(windows)
@@ -216,8 +260,15 @@ def judge(marks: Marks, windows: list[Window], with_job: bool, idle_s: float, jo
     if not at["before the end"] <= last_mj <= at["after the daemon"]:
         raise CheckFailed(f"the last reading {last_mj} mJ is not the driver's: {at}")
     if total_mj != last_mj - first_mj:
-        raise CheckFailed(f"windows hold {total_mj} mJ, the driver's counter moved by {last_mj - first_mj} mJ")
-    gpus = [f"energy: {len(windows)} windows hold {total_mj} mJ = counter {last_mj} - {first_mj}, exactly"]
+        raise CheckFailed(
+            f"windows hold {total_mj} mJ, the driver's counter moved by {last_mj - first_mj} mJ"
+        )
+    gpus = [
+        (
+            f"energy: {len(windows)} windows hold {total_mj} mJ = counter {last_mj} - {first_mj}, "
+            "exactly"
+        )
+    ]
     return gpus + (_judge_job(marks, windows, idle_s, job_s) if with_job else [])
 
 
@@ -242,14 +293,23 @@ def _judge_job(marks: Marks, windows: list[Window], idle_s: float, job_s: float)
     job_mw, idle_mw = drawn_mj / job_s, outside_mj / (2 * idle_s)
     least_mj, most_mj = drawn_mj - round(BLUR_S * job_mw), drawn_mj + round(BLUR_S * job_mw)
     if not 0 < max(1, least_mj) <= run_mj <= most_mj:
-        raise CheckFailed(f"the run has {run_mj} mJ; the counter moved by {drawn_mj} mJ while it ran: {by_consumer}")
+        raise CheckFailed(
+            f"the run has {run_mj} mJ; the counter moved by {drawn_mj} mJ while it ran: "
+            f"{by_consumer}"
+        )
     if job_mw <= idle_mw:
         raise CheckFailed(f"the job drew no more ({job_mw:.0f} mW) than idle ({idle_mw:.0f} mW)")
-    if any(consumer.startswith("run:") for consumer, _ in windows[0].shares) and idle_s > INTERVAL_S:
+    if (
+        any(consumer.startswith("run:") for consumer, _ in windows[0].shares)
+        and idle_s > INTERVAL_S
+    ):
         raise CheckFailed("the run has energy from before its start")
     return [
         f"separated: {by_consumer}",
-        f"counter while the job ran: {drawn_mj} mJ; mean power {job_mw / 1000:.1f} W, idle {idle_mw / 1000:.1f} W",
+        (
+            f"counter while the job ran: {drawn_mj} mJ; mean power {job_mw / 1000:.1f} W, idle "
+            f"{idle_mw / 1000:.1f} W"
+        ),
     ]
 
 
@@ -260,8 +320,12 @@ def _text(value: str | bytes) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--fake", action="store_true", help="use the simulated driver")
-    parser.add_argument("--idle", type=float, default=15, metavar="S", help="seconds of idle before and after (15)")
-    parser.add_argument("--job", type=float, default=40, metavar="S", help="seconds of the job (40)")
+    parser.add_argument(
+        "--idle", type=float, default=15, metavar="S", help="seconds of idle before and after (15)"
+    )
+    parser.add_argument(
+        "--job", type=float, default=40, metavar="S", help="seconds of the job (40)"
+    )
     parser.add_argument("--gpu", metavar="UUID", help="UUID of the GPU (default: the first)")
     options = parser.parse_args()
     with ExitStack() as stack:
@@ -270,7 +334,10 @@ def main() -> int:
             gpu = FakeGpu(stack, folder) if options.fake else RealGpu(options.gpu)
             gpu.counter_mj()
         except pynvml.NVMLError as error:
-            print(f"no GPU to check: {error}. On the simulated driver: python scripts/gpu_check.py --fake")
+            print(
+                f"no GPU to check: {error}. On the simulated driver: python scripts/gpu_check.py "
+                "--fake"
+            )
             return 2
         print(f"on {gpu.label}: {gpu.what}", flush=True)
         try:

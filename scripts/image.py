@@ -1,4 +1,6 @@
-"""Builds the server's image, looks into it, starts it once and stops it (called by scripts/build_image.sh)."""
+"""Builds the server's image, looks into it, starts it once and stops it (called by
+scripts/build_image.sh).
+"""
 
 import argparse
 import os
@@ -44,7 +46,9 @@ def demand(right: bool, wrong: str) -> None:
 
 
 def build(engine: Engine, tag: str) -> list[str]:
-    """Build with this machine's pip and apt settings as secrets; return the words of theirs that must not leak."""
+    """Build with this machine's pip and apt settings as secrets; return the words of theirs that
+    must not leak.
+    """
     settings = pip_settings()
     with tempfile.TemporaryDirectory(prefix="labcarbon-build-") as folder:
         given = {"pip-conf": Path(folder) / "pip.conf", "apt-conf": Path(folder) / "apt.conf"}
@@ -54,16 +58,24 @@ def build(engine: Engine, tag: str) -> list[str]:
         if bundle:
             given["ca-bundle"] = bundle
         engine.build(tag, given, local_folders(settings))
-    return " ".join(settings.get(key, "") for key in ("index-url", "extra-index-url", "find-links", "proxy")).split()
+    return " ".join(
+        settings.get(key, "") for key in ("index-url", "extra-index-url", "find-links", "proxy")
+    ).split()
 
 
 def look(engine: Engine, tag: str, secrets_: list[str]) -> None:
-    """Refuse an image with build tools, secrets, a root user or a program that its own user could change."""
+    """Refuse an image with build tools, secrets, a root user or a program that its own user
+    could change.
+    """
     config = engine.config(tag)
     with engine.files(tag) as root:
         wrong = findings(root, config, secrets_)
         leftovers = [path.name for path in (root / "opt").iterdir() if path.name != "labcarbon"]
-        size = sum(path.lstat().st_size for path in root.rglob("*") if path.is_file() and not path.is_symlink())
+        size = sum(
+            path.lstat().st_size
+            for path in root.rglob("*")
+            if path.is_file() and not path.is_symlink()
+        )
     wrong += [f"/opt/{name} is of the build machine" for name in leftovers]
     demand(config["Entrypoint"] == [ENTRY], f"its entry point is {config['Entrypoint']}")
     demand(not wrong, "\n  ".join(["", *wrong]))
@@ -78,7 +90,9 @@ def web_processes(port: int) -> dict[int, int]:
             continue
         try:
             words = (entry / "cmdline").read_bytes().split(b"\0")
-            if {b"labcarbon.wsgi", f"127.0.0.1:{port}".encode()} <= set(words) and words[0].startswith(b"/opt/labcarbon/"):
+            if {b"labcarbon.wsgi", f"127.0.0.1:{port}".encode()} <= set(words) and words[
+                0
+            ].startswith(b"/opt/labcarbon/"):
                 processes[int(entry.name)] = entry.stat().st_uid
         except OSError:
             continue
@@ -103,7 +117,9 @@ def wait_for(url: str, web: "subprocess.Popen[bytes]") -> int:
         if status:
             return status
         time.sleep(0.2)
-    raise SystemExit(f"The web server in the image did not answer {url}; it says what is wrong above.")
+    raise SystemExit(
+        f"The web server in the image did not answer {url}; it says what is wrong above."
+    )
 
 
 def stop(web: "subprocess.Popen[bytes]", pids: dict[int, int]) -> None:
@@ -114,23 +130,41 @@ def stop(web: "subprocess.Popen[bytes]", pids: dict[int, int]) -> None:
         web.wait(STOP_S)
     except subprocess.TimeoutExpired:
         web.kill()
-        raise SystemExit(f"The web server in the image did not end within {STOP_S:.0f} s of SIGTERM") from None
+        raise SystemExit(
+            f"The web server in the image did not end within {STOP_S:.0f} s of SIGTERM"
+        ) from None
 
 
 def try_out(engine: Engine, tag: str) -> None:
-    """Start migrate and web as an engine would, ask them over loopback, and look at who they are."""
+    """Start migrate and web as an engine would, ask them over loopback, and look at who they
+    are.
+    """
     port = free_port()
     environ = {
-        "LABCARBON_SECRET_KEY": secrets.token_urlsafe(50), "LABCARBON_TOKEN_PEPPERS": f"1:{secrets.token_hex(32)}",
-        "LABCARBON_BIND": "127.0.0.1", "LABCARBON_PORT": str(port),
-    }  # fmt: skip
+        "LABCARBON_SECRET_KEY": secrets.token_urlsafe(50),
+        "LABCARBON_TOKEN_PEPPERS": f"1:{secrets.token_hex(32)}",
+        "LABCARBON_BIND": "127.0.0.1",
+        "LABCARBON_PORT": str(port),
+    }
     with tempfile.TemporaryDirectory(prefix="labcarbon-image-data-") as folder:
         data = Path(folder)
         os.chown(data, UID, UID)
-        refused = subprocess.run(engine.command(tag, data, {}, [ENTRY, "web"]), capture_output=True, text=True, check=False)
-        demand(refused.returncode != 0 and "labcarbon.E001" in refused.stderr, f"it starts without a secret key: {refused}")
+        refused = subprocess.run(
+            engine.command(tag, data, {}, [ENTRY, "web"]),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        demand(
+            refused.returncode != 0 and "labcarbon.E001" in refused.stderr,
+            f"it starts without a secret key: {refused}",
+        )
         with step("migrate"):
-            subprocess.run(engine.command(tag, data, environ, [ENTRY, "migrate"]), stdout=subprocess.DEVNULL, check=True)
+            subprocess.run(
+                engine.command(tag, data, environ, [ENTRY, "migrate"]),
+                stdout=subprocess.DEVNULL,
+                check=True,
+            )
         owner = (data / "labcarbon.sqlite3").stat().st_uid
         demand(owner == UID, f"migrate ran as uid {owner}, not {UID}")
         subprocess.run(engine.command(tag, data, environ, [ENTRY, "worker", "--once"]), check=True)
@@ -141,7 +175,10 @@ def try_out(engine: Engine, tag: str) -> None:
                 status = wait_for(f"http://127.0.0.1:{port}/livez", web)
             pids = web_processes(port)
             demand(status == 200, f"/livez answered {status}")
-            demand(bool(pids) and set(pids.values()) == {UID}, f"the web server's processes are {pids} (pid: uid)")
+            demand(
+                bool(pids) and set(pids.values()) == {UID},
+                f"the web server's processes are {pids} (pid: uid)",
+            )
             subprocess.run(engine.command(tag, data, environ, [HEALTH]), check=True)
             paths = ("/readyz", "/", "/static/plotly/plotly.min.js")
             pages = {path: answer(f"http://127.0.0.1:{port}{path}") for path in paths}

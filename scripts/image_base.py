@@ -11,9 +11,10 @@ from image_host import RELEASE, apt_sources
 _ARCHIVE = f"debian-{RELEASE}-slim.tar"
 # Excluded from a slim image, or different in each build.
 _LEFT_OUT = (
-    "./usr/share/doc/*", "./usr/share/man/*", "./usr/share/info/*", "./usr/share/locale/*", "./var/cache/apt/*.bin",
-    "./var/cache/apt/archives/*.deb", "./var/lib/apt/lists/*", "./var/log/*", "./dev/*", "./proc/*", "./sys/*", "./tmp/*",
-    "./etc/resolv.conf", "./etc/hostname",
+    "./usr/share/doc/*", "./usr/share/man/*", "./usr/share/info/*", "./usr/share/locale/*",
+    "./var/cache/apt/*.bin", "./var/cache/apt/archives/*.deb", "./var/lib/apt/lists/*",
+    "./var/log/*", "./dev/*", "./proc/*", "./sys/*", "./tmp/*", "./etc/resolv.conf",
+    "./etc/hostname",
 )  # fmt: skip
 
 
@@ -53,7 +54,9 @@ def _pack(root: Path, archive: Path) -> None:
     partial = archive.with_suffix(".partial")
     leave_out = [f"--exclude={pattern}" for pattern in _LEFT_OUT]
     form = ["--sort=name", "--numeric-owner", "--one-file-system"]
-    subprocess.run(["tar", *form, *leave_out, "-C", str(root), "-cf", str(partial), "."], check=True)
+    subprocess.run(
+        ["tar", *form, *leave_out, "-C", str(root), "-cf", str(partial), "."], check=True
+    )
     partial.rename(archive)
 
 

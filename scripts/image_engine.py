@@ -1,4 +1,6 @@
-"""The two programs that can build and start the image: Debian's buildah (as root, no daemon) and Docker."""
+"""The two programs that can build and start the image: Debian's buildah (as root, no daemon) and
+Docker.
+"""
 
 import json
 import os
@@ -28,8 +30,12 @@ class Engine(Protocol):
         """Return a context manager that gives the folder with the image's files."""
         ...
 
-    def command(self, tag: str, data: Path, environ: Mapping[str, str], program: list[str]) -> list[str]:
-        """Return the command that runs a program of the image on the host's network with its data in ``data``."""
+    def command(
+        self, tag: str, data: Path, environ: Mapping[str, str], program: list[str]
+    ) -> list[str]:
+        """Return the command that runs a program of the image on the host's network with its
+        data in ``data``.
+        """
         ...
 
     def close(self) -> None: ...
@@ -39,47 +45,75 @@ def _run(command: list[str]) -> str:
     ended = subprocess.run(command, capture_output=True, text=True, check=False)
     if ended.returncode:
         raise SystemExit(
-            f"`{' '.join(command[:12])} …` failed ({ended.returncode}):\n{(ended.stdout + ended.stderr)[-6000:]}"
+            f"`{' '.join(command[:12])} …` failed ({ended.returncode}):\n"
+            f"{(ended.stdout + ended.stderr)[-6000:]}"
         )
     return ended.stdout.strip()
 
 
 def storage_driver(cache: Path) -> str:
-    """Return overlay where the kernel can stack folders of this disk, else vfs, which copies every layer in full."""
+    """Return overlay where the kernel can stack folders of this disk, else vfs, which copies
+    every layer in full.
+    """
     cache.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=cache, prefix="overlay-") as folder:
-        lower, upper, work, merged = (Path(folder) / name for name in ("lower", "upper", "work", "merged"))
+        lower, upper, work, merged = (
+            Path(folder) / name for name in ("lower", "upper", "work", "merged")
+        )
         for path in (lower, upper, work, merged):
             path.mkdir()
         options = f"lowerdir={lower},upperdir={upper},workdir={work}"
         mount = ["mount", "-t", "overlay", "-o", options, "overlay", str(merged)]
         if subprocess.run(mount, capture_output=True, check=False).returncode:
-            print("This disk cannot be stacked (overlay), so every layer is copied in full: minutes instead of seconds.")
+            print(
+                "This disk cannot be stacked (overlay), so every layer is copied in full: minutes "
+                "instead of seconds."
+            )
             return "vfs"
         subprocess.run(["umount", str(merged)], check=True)
     return "overlay"
 
 
 class Buildah:
-    """Root's buildah with a store of its own: containers are chroots, so that neither runc nor a daemon is needed."""
+    """Root's buildah with a store of its own: containers are chroots, so that neither runc nor a
+    daemon is needed.
+    """
 
     def __init__(self, cache: Path) -> None:
         self._cache = cache
         driver = storage_driver(cache)
         self._scratch = tempfile.TemporaryDirectory(prefix="labcarbon-buildah-")
         self._buildah = [
-            "buildah", "--storage-driver", driver, "--root", str(cache / f"store-{driver}"), "--runroot", self._scratch.name,
-        ]  # fmt: skip
+            "buildah",
+            "--storage-driver",
+            driver,
+            "--root",
+            str(cache / f"store-{driver}"),
+            "--runroot",
+            self._scratch.name,
+        ]
         self._container = ""
 
     def build(self, tag: str, secrets: Mapping[str, Path], folders: list[Path]) -> None:
-        """Build in two steps: only the throw-away stage sees this machine's folders, whose names would stay as empty
-        folders in a layer."""
+        """Build in two steps: only the throw-away stage sees this machine's folders, whose names
+        would stay as empty folders in a layer.
+        """
         self._import_base()
         build = [
-            *self._buildah, "bud", "--quiet", "--isolation", "chroot", "--network", "host", "--layers", "--pull-never",
-            "--format", "docker", "--timestamp", "0",
-        ]  # fmt: skip
+            *self._buildah,
+            "bud",
+            "--quiet",
+            "--isolation",
+            "chroot",
+            "--network",
+            "host",
+            "--layers",
+            "--pull-never",
+            "--format",
+            "docker",
+            "--timestamp",
+            "0",
+        ]
         for name, path in secrets.items():
             build += ["--secret", f"id={name},src={path}"]
         mounts = [word for folder in folders for word in ("--volume", f"{folder}:{folder}:ro")]
@@ -96,7 +130,10 @@ class Buildah:
 
     def config(self, tag: str) -> dict[str, Any]:
         config = json.loads(_run([*self._buildah, "inspect", "--type", "image", tag]))
-        return {**config["Docker"]["config"], "History": [str(layer) for layer in config["Docker"]["history"]]}
+        return {
+            **config["Docker"]["config"],
+            "History": [str(layer) for layer in config["Docker"]["history"]],
+        }
 
     @contextmanager
     def files(self, tag: str) -> Iterator[Path]:
@@ -106,14 +143,27 @@ class Buildah:
         finally:
             _run([*self._buildah, "rm", container])
 
-    def command(self, tag: str, data: Path, environ: Mapping[str, str], program: list[str]) -> list[str]:
+    def command(
+        self, tag: str, data: Path, environ: Mapping[str, str], program: list[str]
+    ) -> list[str]:
         # One container serves every program: with vfs each is a full copy of the files.
         self._container = self._container or _run([*self._buildah, "from", "--pull-never", tag])
-        variables = [word for name, value in environ.items() for word in ("--env", f"{name}={value}")]
+        variables = [
+            word for name, value in environ.items() for word in ("--env", f"{name}={value}")
+        ]
         return [
-            *self._buildah, "run", "--isolation", "chroot", "--network", "host", "--volume", f"{data}:{DATA}", *variables,
-            self._container, *program,
-        ]  # fmt: skip
+            *self._buildah,
+            "run",
+            "--isolation",
+            "chroot",
+            "--network",
+            "host",
+            "--volume",
+            f"{data}:{DATA}",
+            *variables,
+            self._container,
+            *program,
+        ]
 
     def close(self) -> None:
         if self._container:
@@ -126,8 +176,13 @@ class Docker:
 
     def build(self, tag: str, secrets: Mapping[str, Path], folders: list[Path]) -> None:
         if folders:
-            print(f"Docker's builder cannot mount {', '.join(map(str, folders))}: pip looks elsewhere.")
-        given = [word for name, path in secrets.items() for word in ("--secret", f"id={name},src={path}")]
+            print(
+                f"Docker's builder cannot mount {', '.join(map(str, folders))}: pip looks "
+                "elsewhere."
+            )
+        given = [
+            word for name, path in secrets.items() for word in ("--secret", f"id={name},src={path}")
+        ]
         os.environ["DOCKER_BUILDKIT"] = "1"
         _run(["docker", "build", "--network", "host", *given, "--tag", tag, "."])
 
@@ -141,12 +196,16 @@ class Docker:
         container = _run(["docker", "create", tag])
         try:
             with tempfile.TemporaryDirectory(prefix="labcarbon-image-") as folder:
-                _run(["sh", "-c", f"docker export {container} | tar -x -C {folder} --no-same-owner"])
+                _run(
+                    ["sh", "-c", f"docker export {container} | tar -x -C {folder} --no-same-owner"]
+                )
                 yield Path(folder)
         finally:
             _run(["docker", "rm", container])
 
-    def command(self, tag: str, data: Path, environ: Mapping[str, str], program: list[str]) -> list[str]:
+    def command(
+        self, tag: str, data: Path, environ: Mapping[str, str], program: list[str]
+    ) -> list[str]:
         given = [word for name, value in environ.items() for word in ("--env", f"{name}={value}")]
         given += ["--entrypoint", program[0], "--volume", f"{data}:{DATA}"]
         return ["docker", "run", "--rm", "--network", "host", *given, tag, *program[1:]]

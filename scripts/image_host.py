@@ -1,6 +1,7 @@
 """Settings of apt, pip and the certificate store on this machine, for an image build.
 
-The build gets them as secrets and read-only mounts. They are not written into the project or a layer.
+The build gets them as secrets and read-only mounts. They are not written into the project or a
+layer.
 """
 
 import ast
@@ -15,7 +16,8 @@ from urllib.parse import unquote, urlsplit
 RELEASE = "bookworm"
 CA_IN_BUILD = "/run/secrets/ca-bundle"
 _PIP_KEYS = {
-    "index-url", "extra-index-url", "find-links", "no-index", "trusted-host", "proxy", "retries", "timeout",
+    "index-url", "extra-index-url", "find-links", "no-index", "trusted-host", "proxy", "retries",
+    "timeout",
 }  # fmt: skip
 _PIP_ALIASES = {"default-timeout": "timeout"}
 _PIP_PLACES = ("index-url", "extra-index-url", "find-links")
@@ -55,7 +57,9 @@ def apt_sources() -> list[Source]:
     named = os.environ.get("LABCARBON_DEBIAN_MIRROR", "")
     if named:
         return [Source(named, RELEASE, "main")]
-    sources = parse_targets(_output(["apt-get", "indextargets", "--format", "$(SITE) $(RELEASE) $(COMPONENT)"]))
+    sources = parse_targets(
+        _output(["apt-get", "indextargets", "--format", "$(SITE) $(RELEASE) $(COMPONENT)"])
+    )
     if not any(source.suite == RELEASE for source in sources):
         raise Missing(
             f"apt on this machine names no mirror of Debian {RELEASE}. Name one: "
@@ -71,13 +75,21 @@ def parse_targets(text: str) -> list[Source]:
     """
     suites = {RELEASE, f"{RELEASE}-updates", f"{RELEASE}-security"}
     sources = (Source(*words) for words in map(str.split, text.splitlines()) if len(words) == 3)
-    return list(dict.fromkeys(source for source in sources if source.suite in suites and source.component == "main"))
+    return list(
+        dict.fromkeys(
+            source for source in sources if source.suite in suites and source.component == "main"
+        )
+    )
 
 
 def apt_conf() -> str:
-    """Return apt's settings for the build: proxies and time limits of this machine, and its certificates."""
+    """Return apt's settings for the build: proxies and time limits of this machine, and its
+    certificates.
+    """
     dump = _output(["apt-config", "dump", "--no-empty"])
-    lines = [line for line in dump.splitlines() if line.startswith(_APT_KEYS) and "::CAInfo" not in line]
+    lines = [
+        line for line in dump.splitlines() if line.startswith(_APT_KEYS) and "::CAInfo" not in line
+    ]
     if ca_bundle():
         lines.append(f'Acquire::https::CAInfo "{CA_IN_BUILD}";')
     return "\n".join(lines) + "\n"
@@ -86,14 +98,20 @@ def apt_conf() -> str:
 def pip_settings() -> dict[str, str]:
     """Return pip's settings of indexes, folders and proxies (environment before files)."""
     for pip in ([sys.executable, "-m", "pip"], ["pip3"], ["pip"]):
-        if shutil.which(pip[0]) and subprocess.run([*pip, "--version"], capture_output=True, check=False).returncode == 0:
+        if (
+            shutil.which(pip[0])
+            and subprocess.run([*pip, "--version"], capture_output=True, check=False).returncode
+            == 0
+        ):
             return parse_pip_config(_output([*pip, "config", "list"]))
     print("pip is not on this machine: the build uses pip's defaults.")
     return {}
 
 
 def parse_pip_config(text: str) -> dict[str, str]:
-    """Parse ``pip config list``: lines such as ``global.index-url='…'`` and ``:env:.find-links='…'``."""
+    """Parse ``pip config list``: lines such as ``global.index-url='…'`` and
+    ``:env:.find-links='…'``.
+    """
     ranked: list[tuple[int, str, str]] = []
     for line in text.splitlines():
         name, _, value = line.partition("=")
@@ -127,7 +145,8 @@ def local_folders(settings: dict[str, str]) -> list[Path]:
 
 
 def _roots(folders: list[Path]) -> list[Path]:
-    """Return the folders to mount: the parent of each folder, because an index links to files beside it.
+    """Return the folders to mount: the parent of each folder, because an index links to files
+    beside it.
 
     A folder at most two levels below / is mounted itself.
     """
@@ -139,6 +158,8 @@ def _output(command: list[str]) -> str:
     try:
         return subprocess.run(command, capture_output=True, text=True, check=True).stdout
     except FileNotFoundError as error:
-        raise Missing(f"There is no {command[0]} on this machine, which says where Debian's packages are.") from error
+        raise Missing(
+            f"There is no {command[0]} on this machine, which says where Debian's packages are."
+        ) from error
     except subprocess.CalledProcessError as error:
         raise Missing(f"`{' '.join(command)}` failed: {error.stderr.strip()}") from error

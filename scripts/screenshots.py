@@ -1,4 +1,6 @@
-"""Takes a picture of each page into docs/pictures, from the seeded lab served on a private port (needs Chromium)."""
+"""Takes a picture of each page into docs/pictures, from the seeded lab served on a private port
+(needs Chromium).
+"""
 
 import os
 import subprocess
@@ -24,7 +26,9 @@ WIDE, NARROW = {"width": 1280, "height": 860}, {"width": 320, "height": 640}
 
 
 def prepare(port: int) -> tuple[str, dict[str, str]]:
-    """Seed a lab in the data directory at hand; return a sign-in link's path and the addresses worth a picture."""
+    """Seed a lab in the data directory at hand; return a sign-in link's path and the addresses
+    worth a picture.
+    """
     import django
     from django.core.management import call_command
 
@@ -45,11 +49,23 @@ def prepare(port: int) -> tuple[str, dict[str, str]]:
     card = register_hardware(seeded, now=now)
     model, plan = register_artifacts(seeded, now=now)
     hour = now // 3_600_000_000
-    run = seeded.lab.runs.filter(state="finished", project__isnull=False).order_by("-started_us").first()
+    run = (
+        seeded.lab.runs.filter(state="finished", project__isnull=False)
+        .order_by("-started_us")
+        .first()
+    )
     assert run is not None
-    repeat = DuplicateFinding.objects.filter(lab=seeded.lab).select_related("run", "original").order_by("pk").first()
+    repeat = (
+        DuplicateFinding.objects.filter(lab=seeded.lab)
+        .select_related("run", "original")
+        .order_by("pk")
+        .first()
+    )
     assert repeat is not None
-    figure = f"metric=emission_ug&subject=project:vision&from={iso_hour(hour - DAYS * 24)}&to={iso_hour(hour)}"
+    figure = (
+        f"metric=emission_ug&subject=project:vision&from={iso_hour(hour - DAYS * 24)}&"
+        f"to={iso_hour(hour)}"
+    )
     pages = {
         "overview": "/?period=30d",
         "projects": "/projects/",
@@ -92,9 +108,17 @@ def prepare(port: int) -> tuple[str, dict[str, str]]:
 @contextmanager
 def served(port: int) -> Iterator[str]:
     """Serve the pages with the real web server."""
-    command = [sys.executable, "-m", "gunicorn", "labcarbon.wsgi", "--config", "python:labcarbon.gunicorn"]
+    command = [
+        sys.executable,
+        "-m",
+        "gunicorn",
+        "labcarbon.wsgi",
+        "--config",
+        "python:labcarbon.gunicorn",
+    ]
     process = subprocess.Popen(
-        [*command, "--bind", f"127.0.0.1:{port}", "--threads", "4", "--log-level", "warning"], cwd=ROOT
+        [*command, "--bind", f"127.0.0.1:{port}", "--threads", "4", "--log-level", "warning"],
+        cwd=ROOT,
     )
     url = f"http://127.0.0.1:{port}"
     try:
@@ -132,12 +156,22 @@ def take(url: str, sign_in: str, pages: dict[str, str]) -> None:
         page.click("main button[type=submit]")
         page.wait_for_load_state()
         state = context.storage_state()
-        looks = [("", WIDE, "light", pages), ("-dark", WIDE, "dark", pages), ("-narrow", NARROW, "light", pages)]
+        looks = [
+            ("", WIDE, "light", pages),
+            ("-dark", WIDE, "dark", pages),
+            ("-narrow", NARROW, "light", pages),
+        ]
         for suffix, viewport, scheme, names in looks:
             paths = (
-                names if not suffix else {name: names[name] for name in ("overview", "explain", "run", "artifact", "plan")}
+                names
+                if not suffix
+                else {
+                    name: names[name] for name in ("overview", "explain", "run", "artifact", "plan")
+                }
             )
-            look = browser.new_context(storage_state=state, viewport=viewport, color_scheme=scheme, reduced_motion="reduce")
+            look = browser.new_context(
+                storage_state=state, viewport=viewport, color_scheme=scheme, reduced_motion="reduce"
+            )
             page = look.new_page()
             for name, address in paths.items():
                 page.goto(url + address)
@@ -158,7 +192,9 @@ def main() -> None:
         for name in [name for name in os.environ if name.startswith("LABCARBON_")]:
             del os.environ[name]
         os.environ.update(
-            installation_environment(data_dir), LABCARBON_PORT=str(port), DJANGO_SETTINGS_MODULE="labcarbon.settings"
+            installation_environment(data_dir),
+            LABCARBON_PORT=str(port),
+            DJANGO_SETTINGS_MODULE="labcarbon.settings",
         )
         sign_in, pages = prepare(port)
         with served(port) as url:

@@ -62,7 +62,14 @@ from pathlib import Path
 sys.path.append(str(Path(__file__).resolve().parent.parent))
 
 from scripts.vocabulary_python import Literal, PythonModule, name_parts
-from scripts.vocabulary_texts import READERS, Piece, document_pieces, template_links, template_pieces, words
+from scripts.vocabulary_texts import (
+    READERS,
+    Piece,
+    document_pieces,
+    template_links,
+    template_pieces,
+    words,
+)
 
 ROOT = Path(__file__).resolve().parent.parent
 LISTS = ROOT / "tests" / "vocabulary"
@@ -218,7 +225,9 @@ class Tree:
             if path.parent.name != "migrations":
                 self._measure_module(path)
         self._measure_folders()
-        for path in sorted([*self._root.glob("*.md"), *self._files(("docs", "deploy", *CODE), ".md")]):
+        for path in sorted(
+            [*self._root.glob("*.md"), *self._files(("docs", "deploy", *CODE), ".md")]
+        ):
             self._count_words("text_docs", path, document_pieces(path))
         self._measure_templates()
         total = self._figures["text"]
@@ -231,7 +240,9 @@ class Tree:
         for folder in folders:
             for parent, subfolders, names in os.walk(self._root / folder):
                 subfolders[:] = sorted(name for name in subfolders if _is_ours(name))
-                yield from (Path(parent) / name for name in sorted(names) if Path(name).suffix in suffixes)
+                yield from (
+                    Path(parent) / name for name in sorted(names) if Path(name).suffix in suffixes
+                )
 
     def _name(self, path: Path) -> str:
         return path.relative_to(self._root).as_posix()
@@ -273,12 +284,18 @@ class Tree:
 
     def _count_literals(self, path: Path, literals: Sequence[Literal]) -> None:
         for kind, check in (("docstring", "text_docstrings"), ("cli", "text_cli")):
-            self._count_words(check, path, [(each.line, each.text) for each in literals if each.kind == kind])
+            self._count_words(
+                check, path, [(each.line, each.text) for each in literals if each.kind == kind]
+            )
         if self._is_in(path, MESSAGES):
             messages = [(each.line, each.text) for each in literals if each.is_message()]
             self._count_words("text_messages", path, messages)
         if self._is_in(path, ("apps", "labcarbon")):
-            check = "python_links" if self._is_in(path, ["apps/dashboard"]) else "python_links_elsewhere"
+            check = (
+                "python_links"
+                if self._is_in(path, ["apps/dashboard"])
+                else "python_links_elsewhere"
+            )
             for literal in literals:
                 if literal.is_internal_path():
                     self._add(check, path, literal.line, literal.text, literal.text[:TEMPLATE_LINE])
@@ -324,12 +341,18 @@ class Tree:
             lengths += [len(line) for line in lines if line.strip()]
             for number, length in enumerate(map(len, lines), start=1):
                 if length > TEMPLATE_LINE:
-                    self._add("template_long_lines", path, number, path.name, f"{length} characters")
+                    self._add(
+                        "template_long_lines", path, number, path.name, f"{length} characters"
+                    )
         self._figures["template_line_mean"].mean = sum(lengths) / len(lengths) if lengths else 0.0
 
 
 def _is_ours(folder: str) -> bool:
-    return folder not in _SKIPPED_FOLDERS and not folder.startswith(".") and not folder.endswith(".egg-info")
+    return (
+        folder not in _SKIPPED_FOLDERS
+        and not folder.startswith(".")
+        and not folder.endswith(".egg-info")
+    )
 
 
 def _excerpt(line: str, word: str) -> str:
@@ -353,7 +376,10 @@ def print_table(figures: dict[str, Figure]) -> None:
 def print_folders(figures: dict[str, Figure]) -> None:
     """Print listed names, all names and their rate in each folder, most first."""
     checks = ("names_assigned", "names_defined")
-    bad = {check: Counter(_folder(offender.path) for offender in figures[check].offenders) for check in checks}
+    bad = {
+        check: Counter(_folder(offender.path) for offender in figures[check].offenders)
+        for check in checks
+    }
     totals: dict[str, Counter[str]] = {check: Counter() for check in checks}
     for check in checks:
         for path, count in figures[check].totals.items():
@@ -363,7 +389,9 @@ def print_folders(figures: dict[str, Figure]) -> None:
         counts = [(bad[check][folder], totals[check][folder]) for check in checks]
         if not any(total for _, total in counts):
             continue
-        cells = "".join(f"{some:9}{total:7}{rate(some, total, PERCENT):7.2f}" for some, total in counts)
+        cells = "".join(
+            f"{some:9}{total:7}{rate(some, total, PERCENT):7.2f}" for some, total in counts
+        )
         print(f"{cells}  {folder}")
 
 
@@ -393,13 +421,25 @@ def print_docs(folder: Path) -> None:
 
 def main() -> None:
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # ends quietly when its reader does, such as head
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     choice = parser.add_mutually_exclusive_group()
-    choice.add_argument("--list", choices=UNITS, metavar="CHECK", help="print the offenders of a check")
-    choice.add_argument("--words", choices=UNITS, metavar="CHECK", help="count the offenders of a check by word")
-    choice.add_argument("--per-folder", action="store_true", help="print the rate of names in each folder")
-    choice.add_argument("--docs", type=Path, metavar="PATH", help="print the text rate of a folder of docs")
-    parser.add_argument("path", nargs="?", default="", metavar="PATH", help="with --list and --words: only below it")
+    choice.add_argument(
+        "--list", choices=UNITS, metavar="CHECK", help="print the offenders of a check"
+    )
+    choice.add_argument(
+        "--words", choices=UNITS, metavar="CHECK", help="count the offenders of a check by word"
+    )
+    choice.add_argument(
+        "--per-folder", action="store_true", help="print the rate of names in each folder"
+    )
+    choice.add_argument(
+        "--docs", type=Path, metavar="PATH", help="print the text rate of a folder of docs"
+    )
+    parser.add_argument(
+        "path", nargs="?", default="", metavar="PATH", help="with --list and --words: only below it"
+    )
     options = parser.parse_args()
     if options.docs:
         print_docs(options.docs)

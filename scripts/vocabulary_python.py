@@ -16,7 +16,9 @@ _SQL = re.compile(
     r"|JOIN|AND|OR|ORDER BY|GROUP BY|UNION|EXISTS|BEGIN"
     r"|CASE|WHEN|COALESCE|IS NULL|IS NOT NULL|NULLS|AS \w+)\b"
 )
-_INTERNAL_PATH = re.compile(r"""/(?:[a-z][\w-]*|\{\})(?:[/?#.]|$)|.*(?:href|action|src)=["']?/""", re.DOTALL)
+_INTERNAL_PATH = re.compile(
+    r"""/(?:[a-z][\w-]*|\{\})(?:[/?#.]|$)|.*(?:href|action|src)=["']?/""", re.DOTALL
+)
 _PARSER_CALLS = frozenset({
     "ArgumentParser", "add_argument", "add_argument_group", "add_mutually_exclusive_group",
     "add_parser", "add_subparsers",
@@ -93,7 +95,11 @@ def _bound_name(node: ast.AST) -> str | None:
             return name
         case ast.arg(arg=name) | ast.MatchMapping(rest=str(name)):
             return name
-        case ast.ExceptHandler(name=str(name)) | ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)):
+        case (
+            ast.ExceptHandler(name=str(name))
+            | ast.MatchAs(name=str(name))
+            | ast.MatchStar(name=str(name))
+        ):
             return name
         case ast.alias(name=original, asname=str(name)) if name != original:
             return name
@@ -116,7 +122,9 @@ class _TreeReader(ast.NodeVisitor):
 
     def visit_ClassDef(self, node: ast.ClassDef) -> None:
         for child in ast.iter_child_nodes(node):
-            is_help = node.name == "Command" and isinstance(child, ast.Assign) and _assigns(child, "help")
+            is_help = (
+                node.name == "Command" and isinstance(child, ast.Assign) and _assigns(child, "help")
+            )
             self._visit_as("cli" if is_help else self._kind, child)
 
     def visit_Expr(self, node: ast.Expr) -> None:
@@ -128,7 +136,9 @@ class _TreeReader(ast.NodeVisitor):
     def visit_Call(self, node: ast.Call) -> None:
         for child in (node.func, *node.args):
             self.visit(child)
-        name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+        name = (
+            node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+        )
         for keyword in node.keywords:
             is_help = name in _PARSER_CALLS and keyword.arg in _PARSER_TEXTS
             self._visit_as("cli" if is_help else self._kind, keyword.value)
@@ -138,7 +148,9 @@ class _TreeReader(ast.NodeVisitor):
             self.literals.append(Literal(self._kind, node.lineno, node.value))
 
     def visit_JoinedStr(self, node: ast.JoinedStr) -> None:
-        text = "".join(str(part.value) if isinstance(part, ast.Constant) else "{}" for part in node.values)
+        text = "".join(
+            str(part.value) if isinstance(part, ast.Constant) else "{}" for part in node.values
+        )
         self.literals.append(Literal(self._kind, node.lineno, text))
         for part in node.values:
             if isinstance(part, ast.FormattedValue):
@@ -159,8 +171,16 @@ def _parser_description(tree: ast.Module) -> ast.stmt | None:
 
     The module passes ``__doc__`` as a description, or a function of it gets a parser.
     """
-    names = (node for node in ast.walk(tree) if isinstance(node, ast.keyword) and node.arg == "description")
-    passed = any(isinstance(part, ast.Name) and part.id == "__doc__" for node in names for part in ast.walk(node))
+    names = (
+        node
+        for node in ast.walk(tree)
+        if isinstance(node, ast.keyword) and node.arg == "description"
+    )
+    passed = any(
+        isinstance(part, ast.Name) and part.id == "__doc__"
+        for node in names
+        for part in ast.walk(node)
+    )
     annotations = [
         ast.unparse(argument.annotation)
         for function in tree.body
@@ -168,5 +188,7 @@ def _parser_description(tree: ast.Module) -> ast.stmt | None:
         for argument in function.args.args
         if argument.annotation is not None
     ]
-    is_displayed = passed or any(annotation.endswith("ArgumentParser") for annotation in annotations)
+    is_displayed = passed or any(
+        annotation.endswith("ArgumentParser") for annotation in annotations
+    )
     return tree.body[0] if is_displayed and tree.body else None

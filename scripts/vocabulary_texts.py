@@ -39,9 +39,13 @@ _RST = re.compile(
     r"|<[^<>\n]*>`_*",
     re.MULTILINE,
 )
-_RST_LITERAL = re.compile(r"^([ \t]*)(\S[^\n]*)::[ \t]*\n(?:[ \t]*\n)+((?:\1[ \t]+.*\n|[ \t]*\n)+)", re.MULTILINE)
+_RST_LITERAL = re.compile(
+    r"^([ \t]*)(\S[^\n]*)::[ \t]*\n(?:[ \t]*\n)+((?:\1[ \t]+.*\n|[ \t]*\n)+)", re.MULTILINE
+)
 
-_TEMPLATE_COMMENT = re.compile(r"\{% comment.*?%\}.*?\{% endcomment %\}|\{#.*?#\}|<!--.*?-->", re.DOTALL)
+_TEMPLATE_COMMENT = re.compile(
+    r"\{% comment.*?%\}.*?\{% endcomment %\}|\{#.*?#\}|<!--.*?-->", re.DOTALL
+)
 _TEMPLATE_TAG = re.compile(r"\{%.*?%\}|\{\{.*?\}\}", re.DOTALL)
 _QUOTED = re.compile(r"\"([^\"]*)\"|'([^']*)'")
 _URL_TAG = re.compile(r"\{%\s*(?:url|static|media|get_static_prefix)\b|\{\{")
@@ -95,13 +99,19 @@ def _html_page(text: str) -> list[Piece]:
     return reader.pieces
 
 
-READERS: dict[str, Callable[[str], list[Piece]]] = {".md": _markdown, ".rst": _rst, ".html": _html_page}
+READERS: dict[str, Callable[[str], list[Piece]]] = {
+    ".md": _markdown,
+    ".rst": _rst,
+    ".html": _html_page,
+}
 
 
 def template_pieces(path: Path) -> list[Piece]:
     """Return what a template shows, and the texts inside its tags."""
     source = blank(_TEMPLATE_COMMENT, path.read_text(encoding="utf-8"))
-    pieces = [piece for piece in _quoted_in_tags(source) if " " in piece[1] or piece[1][:1].isupper()]
+    pieces = [
+        piece for piece in _quoted_in_tags(source) if " " in piece[1] or piece[1][:1].isupper()
+    ]
     plain = blank(_TEMPLATE_TAG, source)
     if path.suffix != ".html":
         return [(1, plain), *pieces]
@@ -125,7 +135,10 @@ def template_links(source: str) -> Iterator[tuple[int, str]]:
     for match in _LINK.finditer(plain):
         value = match[2] if match[2] is not None else match[3]
         if re.search(r"(?:^|\s)/", value):
-            yield plain.count("\n", 0, match.start()) + 1, f'{match[1]}="{value.replace(_MARK, "…")}"'
+            yield (
+                plain.count("\n", 0, match.start()) + 1,
+                f'{match[1]}="{value.replace(_MARK, "…")}"',
+            )
 
 
 def _quoted_in_tags(source: str) -> Iterator[Piece]:

@@ -33,19 +33,26 @@ class SmallLab:
     node: Node
 
 
-def small_lab(*, name: str = "Cell Lab", zone: str = "DE", kind: str = SiteKind.WORKSTATION) -> SmallLab:
-    """Create a lab with the shipped factors applied. Where nothing is yet: the rows that services made the first time."""
+def small_lab(
+    *, name: str = "Cell Lab", zone: str = "DE", kind: str = SiteKind.WORKSTATION
+) -> SmallLab:
+    """Create a lab with the shipped factors applied. Where nothing is yet: the rows that
+    services made the first time.
+    """
     return copy_or_create((name, zone, kind), lambda: _created(name, zone, kind), SMALL)
 
 
 # What :func:`small_lab` writes to.
 SMALL = (
-    User, Lab, Membership, AuditEntry, Project, Site, SitePue, SiteZone, Node, Placement, AppliedFactor, Job,
+    User, Lab, Membership, AuditEntry, Project, Site, SitePue, SiteZone, Node, Placement,
+    AppliedFactor, Job,
 )  # fmt: skip
 
 
 def _created(name: str, zone: str, kind: str) -> SmallLab:
-    owner = User.objects.create_user(username=f"owner-{uuid.uuid4().hex[:6]}", password="correct horse battery")
+    owner = User.objects.create_user(
+        username=f"owner-{uuid.uuid4().hex[:6]}", password="correct horse battery"
+    )
     lab = create_lab(name=name, time_zone="Europe/Berlin", owner=owner, now=T0)
     site = create_site(lab=lab, name="Room 1", kind=SiteKind(kind), zone=zone)
     node = register_node(lab=lab, uuid=uuid.uuid4(), hostname="ws-1", facts={}, site=site, now=T0)
@@ -69,12 +76,16 @@ class W:
     flags: int = 0
 
 
-def batch_body(node: Node, windows: list[W], *, sent_at: int | None = None, **header: object) -> dict[str, object]:
+def batch_body(
+    node: Node, windows: list[W], *, sent_at: int | None = None, **header: object
+) -> dict[str, object]:
     """Return a batch as a collector would send it, as a dict."""
     devices = list(dict.fromkeys(window.device for window in windows))
     shares = [window.shares or (("idle", window.energy_mj),) for window in windows]
     consumers = list(dict.fromkeys(key for part in shares for key, _ in part))
-    sent = sent_at if sent_at is not None else max((window.end_us for window in windows), default=T0)
+    sent = (
+        sent_at if sent_at is not None else max((window.end_us for window in windows), default=T0)
+    )
     flat = [(i, consumers.index(key), mj) for i, part in enumerate(shares) for key, mj in part]
     return {
         "schema": "1.0",
@@ -95,7 +106,10 @@ def batch_body(node: Node, windows: list[W], *, sent_at: int | None = None, **he
             "mono_end": [window.end_us - T0 + 10**9 for window in windows],
             "counter_start": [window.counter_start for window in windows],
             "counter_end": [
-                window.counter_start + window.energy_mj if window.counter_start is not None else None for window in windows
+                window.counter_start + window.energy_mj
+                if window.counter_start is not None
+                else None
+                for window in windows
             ],
             "energy_mj": [window.energy_mj for window in windows],
             "measurement": [window.measurement for window in windows],
@@ -118,12 +132,19 @@ def batch_body(node: Node, windows: list[W], *, sent_at: int | None = None, **he
 
 
 def push(
-    node: Node, windows: list[W], *, received_us: int | None = None, settle: bool = True, **header: object
+    node: Node,
+    windows: list[W],
+    *,
+    received_us: int | None = None,
+    settle: bool = True,
+    **header: object,
 ) -> list[list[str]]:
     """Push windows through parsing and ingest, and settle the ledger."""
     body = batch_body(node, windows, **header)
     parsed = parse_batch(msgspec.json.encode(body))
-    answers = accept_batch(node=node, batch=parsed, received_us=received_us or int(str(body["sent_at"])))
+    answers = accept_batch(
+        node=node, batch=parsed, received_us=received_us or int(str(body["sent_at"]))
+    )
     if settle:
         run_until_idle(worker="test")
     return answers

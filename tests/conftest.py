@@ -24,7 +24,9 @@ gc.disable()  # imports and collection create no garbage; see pytest_collection_
 hypothesis_settings.register_profile(
     "labcarbon", deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow]
 )
-hypothesis_settings.register_profile("unshrunk", hypothesis_settings.get_profile("labcarbon"), phases=(Phase.generate,))
+hypothesis_settings.register_profile(
+    "unshrunk", hypothesis_settings.get_profile("labcarbon"), phases=(Phase.generate,)
+)
 hypothesis_settings.load_profile("labcarbon")
 
 
@@ -40,7 +42,9 @@ def pytest_configure(config: pytest.Config) -> None:
         "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"},
     }
     settings.CACHES = {"default": {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"}}
-    settings.MIDDLEWARE = [name for name in settings.MIDDLEWARE if not name.startswith("whitenoise.")]
+    settings.MIDDLEWARE = [
+        name for name in settings.MIDDLEWARE if not name.startswith("whitenoise.")
+    ]
 
 
 _RENDER = Template._render  # before Django's test environment instruments it
@@ -83,8 +87,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """
     if "PYTEST_XDIST_WORKER" in os.environ:
         grouped = [item for item in items if item.get_closest_marker("xdist_group")]
-        assert all("@" in item.nodeid for item in grouped), "this pytest keeps xdist_group from pytest-xdist"
-    items.sort(key=lambda item: next((i for i, part in enumerate(LONG) if part in item.nodeid), len(LONG)))
+        assert all("@" in item.nodeid for item in grouped), (
+            "this pytest keeps xdist_group from pytest-xdist"
+        )
+    items.sort(
+        key=lambda item: next((i for i, part in enumerate(LONG) if part in item.nodeid), len(LONG))
+    )
 
 
 def pytest_collection_finish() -> None:
@@ -108,7 +116,9 @@ def _templates_are_not_watched(django_test_environment: None) -> None:
 
 
 @pytest.fixture(scope="session")
-def django_db_modify_db_settings(django_db_modify_db_settings: None, django_db_blocker: Any) -> Iterator[None]:
+def django_db_modify_db_settings(
+    django_db_modify_db_settings: None, django_db_blocker: Any
+) -> Iterator[None]:
     """Copy each worker's database from one that is migrated once per run.
 
     So the worker's own ``migrate`` has nothing to do.
@@ -118,7 +128,9 @@ def django_db_modify_db_settings(django_db_modify_db_settings: None, django_db_b
     with ExitStack() as stack, django_db_blocker.unblock():
         if connection.vendor == "sqlite":
             name = connection.creation._get_test_db_name()
-            memory = stack.enter_context(closing(sqlite3.connect(name, uri=True)))  # exists as long as this connection
+            memory = stack.enter_context(
+                closing(sqlite3.connect(name, uri=True))
+            )  # exists as long as this connection
             with closing(sqlite3.connect(migrated_database())) as made:
                 made.backup(memory)
         elif template := os.environ.get("LABCARBON_TEST_TEMPLATE"):
@@ -149,7 +161,9 @@ def _nothing_remembered() -> None:
 @pytest.fixture
 def still() -> Iterator[None]:
     """Freeze the clock at half past the current hour."""
-    with time_machine.travel(datetime.now(UTC).replace(minute=30, second=0, microsecond=0), tick=False):
+    with time_machine.travel(
+        datetime.now(UTC).replace(minute=30, second=0, microsecond=0), tick=False
+    ):
         yield
 
 

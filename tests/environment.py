@@ -16,25 +16,38 @@ import pytest
 SECRET_KEY = "a-secret-key-that-nothing-but-the-tests-of-LabCarbon-uses-0123456789"
 TOKEN_PEPPERS = "1:00112233445566778899aabbccddeeff,2:ffeeddccbbaa99887766554433221100"
 PASSED_VARIABLES = frozenset({
-    "LABCARBON_DATABASE_URL", "LABCARBON_TEST_BOTH", "LABCARBON_TEST_LEFT_OUT", "LABCARBON_KILLS", "LABCARBON_SEED",
-    "LABCARBON_IMAGE_CACHE", "LABCARBON_TEST_SHARED", "LABCARBON_TEST_TEMPLATE",
+    "LABCARBON_DATABASE_URL", "LABCARBON_TEST_BOTH", "LABCARBON_TEST_LEFT_OUT", "LABCARBON_KILLS",
+    "LABCARBON_SEED", "LABCARBON_IMAGE_CACHE", "LABCARBON_TEST_SHARED", "LABCARBON_TEST_TEMPLATE",
 })  # fmt: skip
 
 
 def installation_environment(data_dir: str) -> dict[str, str]:
     """Return the LABCARBON_* variables of a test installation in ``data_dir``."""
-    return {"LABCARBON_DATA": data_dir, "LABCARBON_SECRET_KEY": SECRET_KEY, "LABCARBON_TOKEN_PEPPERS": TOKEN_PEPPERS}
+    return {
+        "LABCARBON_DATA": data_dir,
+        "LABCARBON_SECRET_KEY": SECRET_KEY,
+        "LABCARBON_TOKEN_PEPPERS": TOKEN_PEPPERS,
+    }
 
 
 def _restore_signal_handlers() -> None:
-    """Undo ignored signals of a background shell or nohup, which started processes would inherit."""
-    for number, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
+    """Undo ignored signals of a background shell or nohup, which started processes would
+    inherit.
+    """
+    for number, handler in (
+        (signal.SIGINT, signal.default_int_handler),
+        (signal.SIGHUP, signal.SIG_DFL),
+    ):
         if signal.getsignal(number) == signal.SIG_IGN:
             signal.signal(number, handler)
 
 
 def _replace_environment() -> None:
-    for name in [name for name in os.environ if name.startswith("LABCARBON_") and name not in PASSED_VARIABLES]:
+    for name in [
+        name
+        for name in os.environ
+        if name.startswith("LABCARBON_") and name not in PASSED_VARIABLES
+    ]:
         del os.environ[name]
     # the first process of a run; its workers share it
     if "LABCARBON_TEST_SHARED" not in os.environ:

@@ -16,7 +16,9 @@ def wait_until_true(page: Any, script: str) -> None:
     """
     end = time.monotonic() + _TIMEOUT_S
     while not _is_true(page, script):
-        assert time.monotonic() < end, f"{page.url}: this was not so within {_TIMEOUT_S:.0f} s: {script}"
+        assert time.monotonic() < end, (
+            f"{page.url}: this was not so within {_TIMEOUT_S:.0f} s: {script}"
+        )
         page.wait_for_timeout(_PAUSE_MS)
 
 

@@ -48,7 +48,9 @@ def copy_or_create(key: Hashable, make: Callable[[], T], models: Sequence[type[M
     if key not in _COPIES:
         created = make()
         rows = {table: _added_rows(table, columns) for table, columns in tables.items()}
-        _COPIES[key] = _Copy(pickle.dumps(created), {table: added for table, added in rows.items() if added})
+        _COPIES[key] = _Copy(
+            pickle.dumps(created), {table: added for table, added in rows.items() if added}
+        )
         return created
     copy = _COPIES[key]
     with connection.cursor() as cursor:
@@ -62,7 +64,9 @@ def copy_or_create(key: Hashable, make: Callable[[], T], models: Sequence[type[M
 def _project_models() -> tuple[type[Model], ...]:
     """Return all models of this project that have a table."""
     models = apps.get_models(include_auto_created=True)
-    return tuple(model for model in models if model.__module__.startswith("apps.") and model._meta.managed)
+    return tuple(
+        model for model in models if model.__module__.startswith("apps.") and model._meta.managed
+    )
 
 
 def _added_rows(table: str, columns: Sequence[str]) -> Rows:
@@ -73,5 +77,7 @@ def _added_rows(table: str, columns: Sequence[str]) -> Rows:
 
 def _are_empty(tables: Iterable[str]) -> bool:
     with connection.cursor() as cursor:
-        cursor.execute("SELECT " + " OR ".join(f"EXISTS (SELECT 1 FROM {table})" for table in tables))
+        cursor.execute(
+            "SELECT " + " OR ".join(f"EXISTS (SELECT 1 FROM {table})" for table in tables)
+        )
         return not cursor.fetchone()[0]

@@ -39,15 +39,21 @@ def debian_packages() -> list[str]:
     return [word for line in lines if (word := line.split("#", 1)[0].strip())]
 
 
-def run_pass(name: str, arguments: list[str], environment: dict[str, str], output: IO[str] | None = None) -> int:
+def run_pass(
+    name: str, arguments: list[str], environment: dict[str, str], output: IO[str] | None = None
+) -> int:
     """Run pytest, print its duration, and return its exit code. ``output``: file for its output."""
     print(f"== tests on {name}", flush=True)
     started_s = time.monotonic()
     workers = ["-n", str(WORKERS[name]), "--dist", "loadgroup", "--no-loadscope-reorder"]
     command = [sys.executable, "-m", "pytest", *workers, "--durations=25", *arguments]
     environ = {key: value for key, value in os.environ.items() if key not in _DROPPED_VARIABLES}
-    code = subprocess.run(command, cwd=ROOT, env={**environ, **environment}, stdout=output, stderr=output).returncode
-    ended = {0: "green", pytest.ExitCode.NO_TESTS_COLLECTED: "nothing to test"}.get(code, f"RED (exit {code})")
+    code = subprocess.run(
+        command, cwd=ROOT, env={**environ, **environment}, stdout=output, stderr=output
+    ).returncode
+    ended = {0: "green", pytest.ExitCode.NO_TESTS_COLLECTED: "nothing to test"}.get(
+        code, f"RED (exit {code})"
+    )
     print(f"== {name}: {ended} after {time.monotonic() - started_s:.0f} s", flush=True)
     return code
 
@@ -56,7 +62,9 @@ def compile_tests() -> None:
     """Compile all test modules once instead of once per worker. Errors are reported by the pass."""
     command = [sys.executable, "-m", "pytest", "--collect-only", "-qq"]
     environ = {key: value for key, value in os.environ.items() if key not in _DROPPED_VARIABLES}
-    subprocess.run(command, cwd=ROOT, env=environ, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    subprocess.run(
+        command, cwd=ROOT, env=environ, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
 
 
 def run_postgres_pass(arguments: list[str], environment: dict[str, str], output: IO[str]) -> int:
@@ -76,7 +84,10 @@ def verdict(codes: list[int], *, is_selection: bool) -> int:
 
 def main(arguments: list[str]) -> int:
     """Run both passes and return the exit code."""
-    with tempfile.TemporaryDirectory(prefix="labcarbon-suite-") as scratch, ThreadPoolExecutor() as pool:
+    with (
+        tempfile.TemporaryDirectory(prefix="labcarbon-suite-") as scratch,
+        ThreadPoolExecutor() as pool,
+    ):
         left_out, postgres_output = Path(scratch) / "left-out", Path(scratch) / "postgres"
         shared = {"LABCARBON_TEST_BOTH": "1", "LABCARBON_TEST_LEFT_OUT": str(left_out)}
         second = None
@@ -84,7 +95,10 @@ def main(arguments: list[str]) -> int:
             if programs():
                 second = pool.submit(run_postgres_pass, arguments, shared, output)
             else:
-                left_out.write_text("left out: the whole pass on PostgreSQL: not installed (apt-get install postgresql)\n")
+                left_out.write_text(
+                    "left out: the whole pass on PostgreSQL: not installed (apt-get install "
+                    "postgresql)\n"
+                )
             if not arguments:
                 compile_tests()
             codes = [run_pass("SQLite", arguments, shared)]

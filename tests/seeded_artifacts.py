@@ -33,15 +33,30 @@ def register_hardware(seeded: Seeded, *, now: int) -> Asset:
     """Register the server with four cards, the workstation and other hardware. Returns a card."""
     lab = _small_lab(seeded, seeded.nodes[0])
     begin = now // US_PER_HOUR * US_PER_HOUR - 2 * YEAR_US
-    rack = bought(lab, kind="server", name="gpu-01", kg=1_310, years=5, at_us=begin, now=now, serial="SRV-2231")
+    rack = bought(
+        lab,
+        kind="server",
+        name="gpu-01",
+        kg=1_310,
+        years=5,
+        at_us=begin,
+        now=now,
+        serial="SRV-2231",
+    )
     bought(lab, kind="workstation", name="ws-3", kg=402, years=5, at_us=begin + YEAR_US, now=now)
     bought(lab, kind="network", name="Switch, machine room", kg=None, years=8, at_us=begin, now=now)
     cards = []
-    for number, device in enumerate(Device.objects.filter(lab=seeded.lab, key__startswith="gpu:").order_by("key"), 1):
-        card = bought(lab, name=f"{GPU_NAME} no. {number}", kg=150, at_us=begin, now=now, device=device)
+    for number, device in enumerate(
+        Device.objects.filter(lab=seeded.lab, key__startswith="gpu:").order_by("key"), 1
+    ):
+        card = bought(
+            lab, name=f"{GPU_NAME} no. {number}", kg=150, at_us=begin, now=now, device=device
+        )
         record(asset=card, entry=Entry("move", begin, parent=rack), by=seeded.owner, now=now)
         cards.append(card)
-    older = bought(lab, name="Tesla V100 no. 1", kg=122, years=5, at_us=begin - 3 * YEAR_US, now=now)
+    older = bought(
+        lab, name="Tesla V100 no. 1", kg=122, years=5, at_us=begin - 3 * YEAR_US, now=now
+    )
     disposal = Entry("dispose", now - 90 * DAY_US, counterpart="Recycler")
     record(asset=older, entry=disposal, by=seeded.owner, now=now)
     run_until_idle(worker="seed")
@@ -62,20 +77,38 @@ def register_artifacts(seeded: Seeded, *, now: int) -> tuple[Artifact, Any]:
     ):
         runs = list(_finished_runs(seeded, slug))
         first = _register_model(
-            lab, f"{name}.safetensors", runs[0], now, [edge(run, "initialised_from") for run in runs[1:3]]
+            lab,
+            f"{name}.safetensors",
+            runs[0],
+            now,
+            [edge(run, "initialised_from") for run in runs[1:3]],
         )
         models += [
             first,
-            *(_register_model(lab, f"{name}-tuned-{i}.safetensors", run, now) for i, run in enumerate(runs[1:3], 1)),
+            *(
+                _register_model(lab, f"{name}-tuned-{i}.safetensors", run, now)
+                for i, run in enumerate(runs[1:3], 1)
+            ),
         ]
         _register_checkpoints(lab, name, runs, now)
-        register_rows(lab, {**data, "runs": [edge(run, "used") for run in runs[:6]]}, now=now, by=seeded.owner)
+        register_rows(
+            lab, {**data, "runs": [edge(run, "used") for run in runs[:6]]}, now=now, by=seeded.owner
+        )
     link_new_artifacts(lab=seeded.lab, now=now)
     promote(artifact=models[1], by=seeded.owner, now=now)
     pin(artifact=models[6], reason="Baseline of the grant report", by=seeded.owner, now=now)
     until_hour = now // US_PER_HOUR + 2_000
-    checkpoint = Artifact.objects.filter(lab=seeded.lab, kind="checkpoint").order_by("-bytes", "pk")[3]
-    place_hold(on=checkpoint, reason="Paper under review", until_hour=until_hour, by=seeded.owner, is_manager=True, now=now)
+    checkpoint = Artifact.objects.filter(lab=seeded.lab, kind="checkpoint").order_by(
+        "-bytes", "pk"
+    )[3]
+    place_hold(
+        on=checkpoint,
+        reason="Paper under review",
+        until_hour=until_hour,
+        by=seeded.owner,
+        is_manager=True,
+        now=now,
+    )
     plan = create_plan(lab=seeded.lab, node=lab.node, project=None, by=seeded.owner, now=now)
     notify_owners(plan=plan, grace_days=14, trash_days=14, by=seeded.owner, now=now)
     last = [plan.items.order_by("-pk")[0].pk]
@@ -99,7 +132,9 @@ def _register_datasets(lab: SmallLab, now: int) -> tuple[dict[str, Any], dict[st
         bytes=11_200 * GB,
         project="connectome",
         licence="CC-BY-4.0",
-        copies=[{"path": path, "medium": "hdd"} for path in ("/data/em-volumes", "/backup/em-volumes")],
+        copies=[
+            {"path": path, "medium": "hdd"} for path in ("/data/em-volumes", "/backup/em-volumes")
+        ],
     )
     corpus = row(
         "recordings-16khz",
@@ -117,12 +152,19 @@ def _register_datasets(lab: SmallLab, now: int) -> tuple[dict[str, Any], dict[st
 
 def _finished_runs(seeded: Seeded, slug: str) -> Any:
     project = Project.objects.get(lab=seeded.lab, slug=slug)
-    return Run.objects.filter(lab=seeded.lab, project=project, state=RunState.FINISHED).order_by("started_us")[:9]
+    return Run.objects.filter(lab=seeded.lab, project=project, state=RunState.FINISHED).order_by(
+        "started_us"
+    )[:9]
 
 
-def _register_model(lab: SmallLab, name: str, run: Run, now: int, more: list[dict[str, str]] | None = None) -> Artifact:
+def _register_model(
+    lab: SmallLab, name: str, run: Run, now: int, more: list[dict[str, str]] | None = None
+) -> Artifact:
     """Register a model that ``run`` wrote, with two copies."""
-    copies = [{"path": f"/models/{name}", "medium": "ssd"}, {"path": f"s3://lab-models/{name}", "medium": "object"}]
+    copies = [
+        {"path": f"/models/{name}", "medium": "ssd"},
+        {"path": f"s3://lab-models/{name}", "medium": "object"},
+    ]
     model = row(
         name,
         kind="model",

@@ -1,7 +1,8 @@
-"""A lab worth looking at, for browser tests and pictures: four weeks, two machines, five GPUs, three projects.
+"""A lab worth looking at, for browser tests and pictures: four weeks, two machines, five GPUs,
+three projects.
 
-Everything comes in through the doors that real data takes: parsing, ingest, settling. The figures are invented and the
-same each time (seeded); the lab's name says that it is made up.
+Everything comes in through the doors that real data takes: parsing, ingest, settling. The figures
+are invented and the same each time (seeded); the lab's name says that it is made up.
 """
 
 import random
@@ -64,14 +65,22 @@ def seed(*, now: int, password: str | None = None, username: str = "ada") -> See
     dice = random.Random(20261101)
     load_factors(now=now)
     owner = User.objects.create_user(username=username, password=password)
-    lab = create_lab(name="Made-up Neuroscience Lab", time_zone="Europe/Berlin", owner=owner, now=now)
+    lab = create_lab(
+        name="Made-up Neuroscience Lab", time_zone="Europe/Berlin", owner=owner, now=now
+    )
     for slug, name in PROJECTS:
         create_project(lab=lab, slug=slug, name=name, now=now)
     Project.objects.filter(lab=lab, slug="demo").delete()
-    room = create_site(lab=lab, name="Machine room", kind=SiteKind.MACHINE_ROOM, zone="DE", pue_ppm=1_340_000)
+    room = create_site(
+        lab=lab, name="Machine room", kind=SiteKind.MACHINE_ROOM, zone="DE", pue_ppm=1_340_000
+    )
     office = create_site(lab=lab, name="Office", kind=SiteKind.WORKSTATION, zone="DE")
-    server = register_node(lab=lab, uuid=_uuid("server"), hostname="gpu-01", facts={}, site=room, now=now)
-    desk = register_node(lab=lab, uuid=_uuid("desk"), hostname="ws-3", facts={}, site=office, now=now)
+    server = register_node(
+        lab=lab, uuid=_uuid("server"), hostname="gpu-01", facts={}, site=room, now=now
+    )
+    desk = register_node(
+        lab=lab, uuid=_uuid("desk"), hostname="ws-3", facts={}, site=office, now=now
+    )
     set_static_power(node=server, static_power_mw=310_000)
     apply_factors(lab=lab)
     end_hour = now // US_PER_HOUR
@@ -94,20 +103,48 @@ def seed(*, now: int, password: str | None = None, username: str = "ada") -> See
 
 def _repeat(lab: Lab, owner: User, now: int) -> None:
     """Let some runs do what others did: sure, possible, nearly, confirmed."""
-    finished = list(Run.objects.filter(lab=lab, state=RunState.FINISHED, project__isnull=False).order_by("started_us")[:10])
+    finished = list(
+        Run.objects.filter(lab=lab, state=RunState.FINISHED, project__isnull=False).order_by(
+            "started_us"
+        )[:10]
+    )
     likenesses: tuple[dict[str, Any], ...] = (
-        {}, {"data": {"weak": hex64("stat")}}, {"code": {"hash": hex64("comments"), "normal": hex64("normal")}}, {}, {},
-    )  # fmt: skip
-    for number, (likeness, pair) in enumerate(zip(likenesses, zip(finished[::2], finished[1::2], strict=True), strict=True)):
+        {},
+        {"data": {"weak": hex64("stat")}},
+        {"code": {"hash": hex64("comments"), "normal": hex64("normal")}},
+        {},
+        {},
+    )
+    for number, (likeness, pair) in enumerate(
+        zip(likenesses, zip(finished[::2], finished[1::2], strict=True), strict=True)
+    ):
         work = {"entry": hex64(f"entry {number}"), "start": {"verified": hex64(f"start {number}")}}
         for run, more in zip(pair, ({}, likeness), strict=True):
-            put_fingerprint(run=run, payload=parsed(**work, **more, hardware={"gpus": f"{number + 1} × {GPU_NAME}"}))
+            put_fingerprint(
+                run=run,
+                payload=parsed(**work, **more, hardware={"gpus": f"{number + 1} × {GPU_NAME}"}),
+            )
             best = 0.87 + run.started_us % 89 / 10_000
-            curve = [Point(step, run.started_us + step * MINUTE, best - 0.6 / (1 + step / 4)) for step in range(40)]
-            add_points(lab=lab, uuid=run.uuid, points={"val/dice": curve}, bound_node=None, now=None)
+            curve = [
+                Point(step, run.started_us + step * MINUTE, best - 0.6 / (1 + step / 4))
+                for step in range(40)
+            ]
+            add_points(
+                lab=lab, uuid=run.uuid, points={"val/dice": curve}, bound_node=None, now=None
+            )
     run_until_idle(worker="seed")
-    chosen = list(DuplicateFinding.objects.filter(lab=lab).order_by("-pk").values_list("pk", flat=True)[:2])
-    decide(lab=lab, finding_ids=chosen, state=FindingState.CONFIRMED, reason="", by=owner, is_manager=True, now=now)
+    chosen = list(
+        DuplicateFinding.objects.filter(lab=lab).order_by("-pk").values_list("pk", flat=True)[:2]
+    )
+    decide(
+        lab=lab,
+        finding_ids=chosen,
+        state=FindingState.CONFIRMED,
+        reason="",
+        by=owner,
+        is_manager=True,
+        now=now,
+    )
 
 
 def add_member(seeded: Seeded, *, username: str, role: Role) -> User:
@@ -121,7 +158,9 @@ def _uuid(name: str) -> uuid.UUID:
     return uuid.uuid5(uuid.NAMESPACE_DNS, f"{name}.seeded.labcarbon.invalid")
 
 
-def _pieces(dice: random.Random, from_hour: int, to_hour: int, favourite: str, idle: float = 0.25) -> list[Piece]:
+def _pieces(
+    dice: random.Random, from_hour: int, to_hour: int, favourite: str, idle: float = 0.25
+) -> list[Piece]:
     pieces: list[Piece] = []
     hour = from_hour
     while hour < to_hour:
@@ -129,7 +168,9 @@ def _pieces(dice: random.Random, from_hour: int, to_hour: int, favourite: str, i
         if dice.random() > idle:
             project = favourite if dice.random() < 0.7 else dice.choice(PROJECTS)[0]
             run = str(uuid.UUID(int=dice.getrandbits(128), version=4))
-            pieces.append(Piece(run, project, hour, min(hour + length, to_hour), dice.randint(180, 390)))
+            pieces.append(
+                Piece(run, project, hour, min(hour + length, to_hour), dice.randint(180, 390))
+            )
         hour += length
     return pieces
 
@@ -167,7 +208,9 @@ def _cuts(start_hour: int, now: int) -> list[tuple[int, int, int]]:
     hours = [h for h in range(start_hour, live) if h not in missing]
     cuts = [(h * US_PER_HOUR, (h + 1) * US_PER_HOUR, FLAG_MERGED) for h in hours]
     first = live * US_PER_HOUR
-    return cuts + [(first + m * MINUTE, first + (m + 1) * MINUTE, 0) for m in range((now - first) // MINUTE)]
+    return cuts + [
+        (first + m * MINUTE, first + (m + 1) * MINUTE, 0) for m in range((now - first) // MINUTE)
+    ]
 
 
 def _windows(
@@ -194,7 +237,20 @@ def _windows(
         if piece:
             idle = energy // 25
             shares = ((f"run:{piece.run}", energy - idle), ("idle", idle))
-        windows.append(W(key, energy, start_us, end_us, sequence, shares, counter, measurement, f"{BOOT}/{epoch}", flags))
+        windows.append(
+            W(
+                key,
+                energy,
+                start_us,
+                end_us,
+                sequence,
+                shares,
+                counter,
+                measurement,
+                f"{BOOT}/{epoch}",
+                flags,
+            )
+        )
         counter, last_end = counter + energy, end_us
     return windows
 
@@ -206,12 +262,20 @@ def _push_all(node: Node, windows: list[W], facts: dict[str, object]) -> None:
         assert answers == [["accepted"]] * len(part), answers[:3]
 
 
-def _push_gpu(dice: random.Random, node: Node, key: str, pieces: list[Piece], start_hour: int, now: int) -> None:
-    windows = _windows(dice, key, pieces, start_hour, now, idle_w=58, measurement="nvml_counter", scale=1.0)
+def _push_gpu(
+    dice: random.Random, node: Node, key: str, pieces: list[Piece], start_hour: int, now: int
+) -> None:
+    windows = _windows(
+        dice, key, pieces, start_hour, now, idle_w=58, measurement="nvml_counter", scale=1.0
+    )
     _push_all(node, windows, {key: {"name": GPU_NAME, "driver": "580.159.04"}})
 
 
-def _push_cpu(dice: random.Random, node: Node, pieces: list[Piece], start_hour: int, now: int) -> None:
+def _push_cpu(
+    dice: random.Random, node: Node, pieces: list[Piece], start_hour: int, now: int
+) -> None:
     key = f"cpu:{node.uuid}/0"
-    windows = _windows(dice, key, pieces, start_hour, now, idle_w=11, measurement="rapl", scale=0.25)
+    windows = _windows(
+        dice, key, pieces, start_hour, now, idle_w=11, measurement="rapl", scale=0.25
+    )
     _push_all(node, windows, {key: {"name": "AMD Ryzen 9 7950X"}})

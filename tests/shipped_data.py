@@ -32,7 +32,10 @@ def empty_catalogue() -> None:
 def _load_or_copy(models: Sequence[type[Model]], load: Callable[[], object]) -> None:
     if models[0]._default_manager.exists():
         return
-    tables = {model._meta.db_table: [field.column for field in model._meta.concrete_fields] for model in models}
+    tables = {
+        model._meta.db_table: [field.column for field in model._meta.concrete_fields]
+        for model in models
+    }
     if not tables.keys() <= SHIPPED_ROWS.keys():
         load()
         for table, columns in tables.items():
@@ -52,7 +55,8 @@ def table_rows(table: str, columns: Sequence[str]) -> list[tuple[Any, ...]]:
     with connection.cursor() as cursor:
         cursor.execute(f"SELECT {quote_columns(columns)} FROM {table} ORDER BY {columns[0]}")
         return [
-            tuple(bytes(value) if isinstance(value, memoryview) else value for value in row) for row in cursor.fetchall()
+            tuple(bytes(value) if isinstance(value, memoryview) else value for value in row)
+            for row in cursor.fetchall()
         ]
 
 
@@ -60,11 +64,15 @@ def _write(table: str, columns: Sequence[str], rows: Sequence[tuple[Any, ...]]) 
     names = quote_columns(columns)
     with connection.cursor() as cursor:
         if connection.vendor != "postgresql":
-            cursor.executemany(f"INSERT INTO {table} ({names}) VALUES ({', '.join(['%s'] * len(columns))})", rows)
+            cursor.executemany(
+                f"INSERT INTO {table} ({names}) VALUES ({', '.join(['%s'] * len(columns))})", rows
+            )
             return
         with cursor.copy(f"COPY {table} ({names}) FROM STDIN") as copy:
             for row in rows:
                 copy.write_row(row)
         sequence = f"pg_get_serial_sequence('{table}', 'id')"
         highest = max(row[0] for row in rows)
-        cursor.execute(f"SELECT setval({sequence}, GREATEST({highest}, nextval({sequence})))")  # never back
+        cursor.execute(
+            f"SELECT setval({sequence}, GREATEST({highest}, nextval({sequence})))"
+        )  # never back

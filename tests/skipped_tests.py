@@ -43,7 +43,9 @@ def _missing() -> dict[str, str]:
 
 def _uses_database(item: pytest.Item) -> bool:
     fixtures = {"db", "transactional_db", "live_server"} & set(getattr(item, "fixturenames", ()))
-    return bool(fixtures) or any(item.get_closest_marker(name) for name in ("django_db", "postgres"))
+    return bool(fixtures) or any(
+        item.get_closest_marker(name) for name in ("django_db", "postgres")
+    )
 
 
 def _belongs_to_other_pass(item: pytest.Item) -> bool:
@@ -94,7 +96,11 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """Fail the run if tests were skipped with CI=true."""
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")
-    if os.environ.get("CI", "").lower() not in {"1", "true"} or reporter is None or "PYTEST_XDIST_WORKER" in os.environ:
+    if (
+        os.environ.get("CI", "").lower() not in {"1", "true"}
+        or reporter is None
+        or "PYTEST_XDIST_WORKER" in os.environ
+    ):
         return
     if _reasons(reporter) and session.exitstatus == 0:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED

@@ -44,7 +44,9 @@ def test_a_window_becomes_a_figure_and_can_be_followed_back() -> None:
     demo = figure(small.lab, query.replace(subject_kind="project", subject_key="demo"))
     assert demo.energy_mj == 600_001
     assert demo.emission_ug == emission_ug(600_001, 1_000_000, 329_650_000)
-    assert {key: part.energy_mj for key, part in figures_by(small.lab, query, ["charge"]).items()} == {
+    assert {
+        key: part.energy_mj for key, part in figures_by(small.lab, query, ["charge"]).items()
+    } == {
         ("demo",): 600_001,
         ("~idle",): 300_050,
     }
@@ -55,13 +57,22 @@ def test_a_window_becomes_a_figure_and_can_be_followed_back() -> None:
 
 def test_replay_changes_nothing_and_rebuild_gives_the_same() -> None:
     small = small_lab()
-    windows = [W("gpu:GPU-0000-1111", 7, start_us=T0 + i * MINUTE, end_us=T0 + (i + 1) * MINUTE, seq=i) for i in range(90)]
+    windows = [
+        W("gpu:GPU-0000-1111", 7, start_us=T0 + i * MINUTE, end_us=T0 + (i + 1) * MINUTE, seq=i)
+        for i in range(90)
+    ]
     assert push(small.node, windows) == [["accepted"]] * 90
     before = sorted(LedgerEntry.objects.values_list("device", "hour", "consumer", "energy_mj"))
     assert push(small.node, windows) == [["duplicate"]] * 90
     rebuild_ledger(lab=small.lab)
-    assert sorted(LedgerEntry.objects.values_list("device", "hour", "consumer", "energy_mj")) == before
-    assert sum(row[3] for row in before) == 7 * 90 == sum(EnergyWindow.objects.values_list("energy_mj", flat=True))
+    assert (
+        sorted(LedgerEntry.objects.values_list("device", "hour", "consumer", "energy_mj")) == before
+    )
+    assert (
+        sum(row[3] for row in before)
+        == 7 * 90
+        == sum(EnergyWindow.objects.values_list("energy_mj", flat=True))
+    )
 
 
 def test_a_window_over_hours_is_divided_and_marked_imputed() -> None:

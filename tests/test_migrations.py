@@ -13,15 +13,21 @@ from django.db.migrations.state import ProjectState
 from django.test import Client
 
 from apps.core.management.commands.migrate import Command
-from apps.core.migration_history import FIRST, LAST_COMMIT_WITH_STEPS, explain_refusal, read_histories
+from apps.core.migration_history import (
+    FIRST,
+    LAST_COMMIT_WITH_STEPS,
+    explain_refusal,
+    read_histories,
+)
 from apps.core.migration_operations import CreateModels, PostgresSQL
 
 Row = tuple[str, str]
 APPS = (
-    "accounts", "artifacts", "assets", "attribution", "carbon", "catalog", "core", "energy", "fleet", "ingest", "preflight",
-    "runs", "trackers",
+    "accounts", "artifacts", "assets", "attribution", "carbon", "catalog", "core", "energy",
+    "fleet", "ingest", "preflight", "runs", "trackers",
 )  # fmt: skip
-# One step less in an app, and in the apps that need it. Squashed migrations are not recorded where a step is missing.
+# One step less in an app, and in the apps that need it. Squashed migrations are not recorded where
+# a step is missing.
 ONE_BEHIND = {
     "runs": ("0007_left_out_keys_side_by_side",),
     "fleet": ("0003_control_of_sites",),
@@ -43,7 +49,9 @@ def _delete(*names: str, app: str) -> None:
 
 @pytest.fixture
 def last(db: None) -> Iterator[set[Row]]:
-    """The test's database as the last commit with steps left it: 0001_v1 is not recorded. Return the recorded rows."""
+    """The test's database as the last commit with steps left it: 0001_v1 is not recorded. Return
+    the recorded rows.
+    """
     MigrationRecorder.Migration.objects.filter(name=FIRST).delete()
     return _rows()
 
@@ -97,7 +105,10 @@ def test_postgresql_has_what_no_model_describes(db: None) -> None:
     with connection.cursor() as cursor:
         cursor.execute("SELECT floor_div(-7, 2), floor_div(7, 2)")
         assert cursor.fetchone() == (-4, 3)
-        cursor.execute("SELECT conname FROM pg_constraint WHERE contype = 'p' AND conrelid = 'runs_tierkey'::regclass")
+        cursor.execute(
+            "SELECT conname FROM pg_constraint WHERE contype = 'p' AND conrelid = "
+            "'runs_tierkey'::regclass"
+        )
         assert cursor.fetchone() == ("runs_newtierkey_pkey",)
 
 
@@ -109,7 +120,9 @@ def test_a_database_at_the_last_step_is_accepted(last: set[Row]) -> None:
 
 
 def test_steps_without_the_squashed_names_are_accepted(last: set[Row]) -> None:
-    MigrationRecorder.Migration.objects.filter(app__in=APPS, name__startswith="0001_squashed").delete()
+    MigrationRecorder.Migration.objects.filter(
+        app__in=APPS, name__startswith="0001_squashed"
+    ).delete()
     assert len(_rows()) == len(last) - 8
     call_command("migrate", verbosity=0)
     assert _rows() == last | {(app, FIRST) for app in APPS}
@@ -117,7 +130,9 @@ def test_steps_without_the_squashed_names_are_accepted(last: set[Row]) -> None:
 
 def test_a_database_with_v1_recorded_is_up_to_date(last: set[Row]) -> None:
     MigrationRecorder.Migration.objects.filter(app__in=APPS).delete()
-    MigrationRecorder.Migration.objects.bulk_create([MigrationRecorder.Migration(app=app, name=FIRST) for app in APPS])
+    MigrationRecorder.Migration.objects.bulk_create(
+        [MigrationRecorder.Migration(app=app, name=FIRST) for app in APPS]
+    )
     call_command("migrate", verbosity=0)
     assert _rows() == last | {(app, FIRST) for app in APPS}
 
@@ -134,7 +149,9 @@ def test_an_interrupted_first_migration_is_accepted(last: set[Row]) -> None:
     command = Command()
     command.database, command.verbosity = "default", 0
     command.migration_progress_callback("apply_success", loader.disk_migrations["accounts", FIRST])
-    assert ("accounts", FIRST) in _rows(), "recorded when it is applied, not at the end of the command"
+    assert ("accounts", FIRST) in _rows(), (
+        "recorded when it is applied, not at the end of the command"
+    )
     assert explain_refusal(read_histories(connection)) == ""
 
 
@@ -167,7 +184,9 @@ def test_an_incomplete_app_beside_empty_apps_is_refused(last: set[Row]) -> None:
     assert "  runs: all migrations\n" in message
 
 
-def test_files_of_replaced_migrations_are_refused(last: set[Row], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_of_replaced_migrations_are_refused(
+    last: set[Row], monkeypatch: pytest.MonkeyPatch
+) -> None:
     load_disk = MigrationLoader.load_disk
 
     def load_with_old_file(loader: MigrationLoader) -> None:
@@ -175,13 +194,17 @@ def test_files_of_replaced_migrations_are_refused(last: set[Row], monkeypatch: p
         loader.disk_migrations["runs", "0001_initial"] = loader.disk_migrations["runs", FIRST]
 
     monkeypatch.setattr(MigrationLoader, "load_disk", load_with_old_file)
-    with pytest.raises(CommandError, match=r"still in the folders of these apps: runs\.") as refused:
+    with pytest.raises(
+        CommandError, match=r"still in the folders of these apps: runs\."
+    ) as refused:
         call_command("migrate", verbosity=0)
     assert "Delete the old folder" in str(refused.value)
     assert _rows() == last
 
 
-@pytest.mark.parametrize("options", [{"plan": True}, {"check_unapplied": True}, {"fake": True}, {"app_label": "core"}])
+@pytest.mark.parametrize(
+    "options", [{"plan": True}, {"check_unapplied": True}, {"fake": True}, {"app_label": "core"}]
+)
 def test_every_option_is_refused(last: set[Row], options: dict[str, Any]) -> None:
     _delete(*ONE_BEHIND["fleet"], app="fleet")
     with pytest.raises(CommandError, match="fleet: 0003_control_of_sites"):
@@ -203,7 +226,9 @@ def test_readyz_of_a_database_that_is_refused(last: set[Row], app: str) -> None:
 
 
 def _model(name: str, **fields: Any) -> CreateModel:
-    return CreateModel(name=name, fields=[("id", models.BigAutoField(primary_key=True)), *fields.items()])
+    return CreateModel(
+        name=name, fields=[("id", models.BigAutoField(primary_key=True)), *fields.items()]
+    )
 
 
 @pytest.mark.django_db(transaction=True)

@@ -28,7 +28,13 @@ def test_arguments_and_tracebacks() -> None:
         raise ValueError(TOKEN)
     except ValueError as error:
         record = logging.LogRecord(
-            "x", logging.ERROR, "", 1, "asked for %s", (TOKEN,), (ValueError, error, error.__traceback__)
+            "x",
+            logging.ERROR,
+            "",
+            1,
+            "asked for %s",
+            (TOKEN,),
+            (ValueError, error, error.__traceback__),
         )
     line = formatter.format(record)
     assert "asked for lc_cc_" in line
@@ -38,4 +44,7 @@ def test_arguments_and_tracebacks() -> None:
 
 def test_every_handler_of_the_server_redacts() -> None:
     for handler in settings.LOGGING["handlers"].values():
-        assert settings.LOGGING["formatters"][handler["formatter"]]["()"] == "labcarbon.log_redaction.RedactingFormatter"
+        assert (
+            settings.LOGGING["formatters"][handler["formatter"]]["()"]
+            == "labcarbon.log_redaction.RedactingFormatter"
+        )

@@ -10,7 +10,10 @@ from scripts.snapshot.compare import allowed_keys, compare, differences
 from scripts.snapshot.former_addresses import former_address
 from scripts.snapshot.html_facts import facts_of, folded
 
-PAGES = {"lab /runs/": {"status": 200, "values": ["figure=a value=1", "figure=b value=2"]}, "lab /lab/": {"values": []}}
+PAGES = {
+    "lab /runs/": {"status": 200, "values": ["figure=a value=1", "figure=b value=2"]},
+    "lab /lab/": {"values": []},
+}
 
 
 def folder(path: Path, pages: Any, **files: str) -> Path:
@@ -33,8 +36,13 @@ def test_equals_pass(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert capsys.readouterr().out == "0 differences, 0 allowed\n"
 
 
-def test_changed_missing_and_added_keys_are_listed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    pages = {"lab /runs/": {"values": ["figure=a value=3", "figure=b value=2"]}, "lab /new/": {"status": 200, "values": []}}
+def test_changed_missing_and_added_keys_are_listed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pages = {
+        "lab /runs/": {"values": ["figure=a value=3", "figure=b value=2"]},
+        "lab /new/": {"status": 200, "values": []},
+    }
     one, other = folder(tmp_path / "a", PAGES), folder(tmp_path / "b", pages)
     assert keys(one, other) == [
         ("lab /runs/ › status", "200", "(absent)"),
@@ -44,7 +52,10 @@ def test_changed_missing_and_added_keys_are_listed(tmp_path: Path, capsys: pytes
     ]
     assert compare(one, other) == 1
     printed = capsys.readouterr().out
-    assert 'pages.json: lab /runs/ › values[0]\n  before: "figure=a value=1"\n  after:  "figure=a value=3"\n' in printed
+    assert (
+        'pages.json: lab /runs/ › values[0]\n  before: "figure=a value=1"\n  after:  "figure=a '
+        'value=3"\n' in printed
+    )
     assert printed.endswith("4 differences, 0 allowed\n")
 
 
@@ -54,14 +65,20 @@ def test_changed_missing_and_added_keys_are_listed(tmp_path: Path, capsys: pytes
         (["a", "b", "c"], ["a", "x", "b", "c"], [("p[1]", "(absent)", '"x"')]),
         (["a", "b", "c"], ["a", "c"], [("p[1]", '"b"', "(absent)")]),
         (["a", "b"], ["b", "a"], [("p[0]", '"a"', '"b"'), ("p[1]", '"b"', '"a"')]),
-        ([["1", ""], ["2", "x"]], [["0", ""], ["1", ""], ["2", "x"]], [("p[0]", "(absent)", '["0", ""]')]),
+        (
+            [["1", ""], ["2", "x"]],
+            [["0", ""], ["1", ""], ["2", "x"]],
+            [("p[0]", "(absent)", '["0", ""]')],
+        ),
         ([], ["a"], [("p", "[]", "(absent)"), ("p[0]", "(absent)", '"a"')]),
     ],
 )
 def test_what_follows_an_added_or_a_removed_item_has_moved_only(
     tmp_path: Path, before: list[Any], after: list[Any], listed: list[tuple[str, str, str]]
 ) -> None:
-    assert keys(folder(tmp_path / "a", {"p": before}), folder(tmp_path / "b", {"p": after})) == listed
+    assert (
+        keys(folder(tmp_path / "a", {"p": before}), folder(tmp_path / "b", {"p": after})) == listed
+    )
 
 
 def test_a_snapshot_that_was_not_written_to_its_end_is_refused(tmp_path: Path) -> None:
@@ -94,19 +111,28 @@ def test_texts_and_headings_are_compared_on_request(tmp_path: Path) -> None:
     assert keys(one, other) == []
     assert keys(one, other, optional=["text"]) == [("line[0]", "Runs", "Runs of the lab")]
     assert keys(one, other, optional=["headings"]) == [("", '""', '"name"')]
-    assert keys(one, other, only=["rows/*"], optional=["text"]) == [("line[0]", "Runs", "Runs of the lab")]
+    assert keys(one, other, only=["rows/*"], optional=["text"]) == [
+        ("line[0]", "Runs", "Runs of the lab")
+    ]
 
 
 def test_facts_of_a_page() -> None:
     page = """<form action="/x/" method="post"><input name="csrfmiddlewaretoken" value="abc" type="hidden">
       <select name="kind"></select></form><a class="figure" data-figure="metric=e&amp;run=1" data-value="12500"
       href="/explain/?metric=e&amp;run=1" title="12 500 mJ exactly"><b>12.5</b> J</a><p data-range>1.5 to 2.5 J</p>
-      <script id="c" type="application/json">{"b": [1, 2.5], "a": {"name": "x", "y": 3}}</script><script>no()</script>"""
+      <script id="c" type="application/json">{"b": [1, 2.5], "a": {"name": "x", "y": 3}}</script><script>no()</script>"""  # noqa: E501
     facts = facts_of(page)
-    assert facts.values == ["figure=metric=e&run=1 value=12500 title: 12 500 text: 12.5", "range text: 1.5 | 2.5"]
+    assert facts.values == [
+        "figure=metric=e&run=1 value=12500 title: 12 500 text: 12.5",
+        "range text: 1.5 | 2.5",
+    ]
     assert facts.charts == {"c": [3, 1, 2.5]}
     assert facts.forms == [
-        {"action": "/x/", "method": "post", "fields": [["csrfmiddlewaretoken", "hidden"], ["kind", "select"]]}
+        {
+            "action": "/x/",
+            "method": "post",
+            "fields": [["csrfmiddlewaretoken", "hidden"], ["kind", "select"]],
+        }
     ]
     assert facts.queries == ["metric=e&run=1"]
     assert facts.text == ["12.5", "J", "1.5 to 2.5 J"]

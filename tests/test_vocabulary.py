@@ -15,11 +15,22 @@ LIMITS = read_limits()
 def test_figures_are_within_their_limits() -> None:
     figures = Tree().figures
     assert LIMITS.keys() <= UNITS.keys() == figures.keys()
-    for check in ("names_assigned", "names_defined", "names_tests", "text_docs", "text_templates", "text_messages"):
+    for check in (
+        "names_assigned",
+        "names_defined",
+        "names_tests",
+        "text_docs",
+        "text_templates",
+        "text_messages",
+    ):
         assert figures[check].total > 1000, check
     assert figures["text_cli"].total > 500
     assert figures["template_line_mean"].value > 0
-    reports = [figures[check].report(limit) for check, limit in LIMITS.items() if figures[check].value > limit.bound]
+    reports = [
+        figures[check].report(limit)
+        for check, limit in LIMITS.items()
+        if figures[check].value > limit.bound
+    ]
     if reports:
         pytest.fail("\n\n".join(reports), pytrace=False)
 
@@ -54,14 +65,18 @@ def listed_words(figure: Figure) -> list[tuple[int, str]]:
     return [(offender.line, offender.word) for offender in figure.offenders_below()]
 
 
-@pytest.mark.parametrize("name", ["told", "runs_told", "_told", "TOLD_US", "ToldRun", "runTold", "HTTPTold", "told2"])
+@pytest.mark.parametrize(
+    "name", ["told", "runs_told", "_told", "TOLD_US", "ToldRun", "runTold", "HTTPTold", "told2"]
+)
 def test_part_of_a_name_is_counted(tmp_path: Path, name: str) -> None:
     figure = figures_of(tmp_path, apps__runs_py=f"{name} = 1\nother = 2\n")["names_assigned"]
     assert details(figure) == [name]
     assert figure.value == 50
 
 
-@pytest.mark.parametrize("name", ["shower", "madeira", "foundry", "untolds", "not_found", "NotTol_d", "whole", "known"])
+@pytest.mark.parametrize(
+    "name", ["shower", "madeira", "foundry", "untolds", "not_found", "NotTol_d", "whole", "known"]
+)
 def test_other_names_are_not_counted(tmp_path: Path, name: str) -> None:
     figure = figures_of(tmp_path, apps__runs_py=f"{name} = 1\n")["names_assigned"]
     assert (figure.total, details(figure)) == (1, [])
@@ -97,10 +112,30 @@ match told:
 """
     names = details(figures_of(tmp_path, apps__runs_py=source)["names_assigned"])
     assert names == [
-        "told_json", "told", "told_a", "told_b", "told_c", "told", "told_us", "told", "told_args",
-        "told_key", "told_kwargs", "told_at", "told_x", "told_item", "told_y", "told_file",
-        "told_error", "told_z", "told_first", "told_first", "told_rest", "told_rest", "told_any",
-    ]  # fmt: skip
+        "told_json",
+        "told",
+        "told_a",
+        "told_b",
+        "told_c",
+        "told",
+        "told_us",
+        "told",
+        "told_args",
+        "told_key",
+        "told_kwargs",
+        "told_at",
+        "told_x",
+        "told_item",
+        "told_y",
+        "told_file",
+        "told_error",
+        "told_z",
+        "told_first",
+        "told_first",
+        "told_rest",
+        "told_rest",
+        "told_any",
+    ]
 
 
 def test_definitions_are_counted_apart(tmp_path: Path) -> None:
@@ -123,7 +158,9 @@ def test_migrations_and_test_modules_are_left_out(tmp_path: Path) -> None:
         tests__runs__test_runs_py="def test_found(): told = 1\n",
         tests__runs__support_py="told = 1\n",
     )
-    assert [str(offender) for offender in figures["names_assigned"].offenders] == ["tests/runs/support.py:1: told"]
+    assert [str(offender) for offender in figures["names_assigned"].offenders] == [
+        "tests/runs/support.py:1: told"
+    ]
     assert details(figures["names_tests"]) == ["test_found"]
 
 
@@ -166,7 +203,9 @@ def start():
     ],
 )
 def test_texts_displayed_by_a_parser(tmp_path: Path, source: str) -> None:
-    cli = listed_words(figures_of(tmp_path, scripts__upload_py=f'"""Tell."""\n{source}')["text_cli"])
+    cli = listed_words(
+        figures_of(tmp_path, scripts__upload_py=f'"""Tell."""\n{source}')["text_cli"]
+    )
     assert cli == ([(3, "tell")] if "class" in source else [(1, "tell")])
 
 
@@ -188,7 +227,12 @@ told -->
 No one lies.
 """
     figures = figures_of(tmp_path, docs__runs__uploads_md=text)
-    assert listed_words(figures["text_docs"]) == [(1, "told"), (2, "asked"), (4, "heard"), (14, "lies")]
+    assert listed_words(figures["text_docs"]) == [
+        (1, "told"),
+        (2, "asked"),
+        (4, "heard"),
+        (14, "lies"),
+    ]
     assert figures["text_docs"].total == 9
 
 
@@ -202,7 +246,14 @@ told{% endcomment %}<!-- told -->
 <script>told</script><input type="submit" value="Tell"><input value="tell" placeholder="heard">
 """
     figure = figures_of(tmp_path, templates__runs_html=template)["text_templates"]
-    assert listed_words(figure) == [(3, "asked"), (4, "told"), (4, "told"), (5, "told"), (6, "heard"), (6, "tell")]
+    assert listed_words(figure) == [
+        (3, "asked"),
+        (4, "told"),
+        (4, "told"),
+        (5, "told"),
+        (6, "heard"),
+        (6, "tell"),
+    ]
 
 
 def test_links_in_templates(tmp_path: Path) -> None:
@@ -232,7 +283,9 @@ name = "/".join(parts) + "/ "
 
 def test_sizes(tmp_path: Path) -> None:
     modules = {f"apps__large__module{number}_py": "" for number in range(22)}
-    small = {f"apps__small__module{number}_py": "" for number in range(21)} | {"apps__small____init___py": ""}
+    small = {f"apps__small__module{number}_py": "" for number in range(21)} | {
+        "apps__small____init___py": ""
+    }
     figures = figures_of(
         tmp_path,
         **modules,
@@ -262,11 +315,15 @@ def test_module_names(tmp_path: Path) -> None:
 def test_post_belongs_to_forms(tmp_path: Path) -> None:
     source = "def save(request): return request.POST\n"
     figures = figures_of(tmp_path, apps__runs__forms_runs_py=source, apps__runs__views_py=source)
-    assert [offender.path for offender in figures["request_post"].offenders] == ["apps/runs/views.py"]
+    assert [offender.path for offender in figures["request_post"].offenders] == [
+        "apps/runs/views.py"
+    ]
 
 
 def test_report_is_grouped_by_file(tmp_path: Path) -> None:
-    figures = figures_of(tmp_path, apps__b_py="told = 1\n", apps__a_py="x = 1\ntold = 1\nfound = 2\n")
+    figures = figures_of(
+        tmp_path, apps__b_py="told = 1\n", apps__a_py="x = 1\ntold = 1\nfound = 2\n"
+    )
     assert figures["names_assigned"].report(LIMITS["names_assigned"]).splitlines()[1:] == [
         "3 of 4:",
         "apps/a.py",
@@ -282,6 +339,8 @@ def test_docs_of_any_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
         "Told\n====\n\n.. note::\n   asked\n\n.. code-block:: sh\n\n   told\n\n"
         "Run::\n\n  told\n\nSee ``told`` and :ref:`told`.\n"
     )
-    (tmp_path / "b.html").write_text("<nav>told</nav><article><p>heard</p><pre>told</pre></article>told")
+    (tmp_path / "b.html").write_text(
+        "<nav>told</nav><article><p>heard</p><pre>told</pre></article>told"
+    )
     print_docs(tmp_path)
     assert capsys.readouterr().out.startswith("5000.00 per 10 000: 3 of 6 words\n2 files; ")

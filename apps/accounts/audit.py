@@ -1,8 +1,10 @@
-"""The audit log: actions that change permissions or inputs of figures, chained entry by entry in each lab.
+"""The audit log: actions that change permissions or inputs of figures, chained entry by entry in
+each lab.
 
-A row's digest covers all its fields and the digest before it, and the lab keeps the newest: an edited, removed, reordered
-or cut-off row is named by :func:`verify`. Whoever can write the database can rewrite a whole chain; that too is seen by
-comparing with a digest noted elsewhere (``manage.py verify_audit --expect``).
+A row's digest covers all its fields and the digest before it, and the lab keeps the newest: an
+edited, removed, reordered or cut-off row is named by :func:`verify`. Whoever can write the database
+can rewrite a whole chain; that too is seen by comparing with a digest noted elsewhere (``manage.py
+verify_audit --expect``).
 """
 
 from dataclasses import dataclass
@@ -20,11 +22,14 @@ _FIELDS = ("sequence", "at_us", "actor", "user_id", "action", "subject", "detail
 
 
 def _digest(row: AuditEntry) -> str:
-    return credentials.entry_digest({"lab_id": row.lab_id, **{name: getattr(row, name) for name in _FIELDS}})
+    return credentials.entry_digest(
+        {"lab_id": row.lab_id, **{name: getattr(row, name) for name in _FIELDS}}
+    )
 
 
 def hold(lab: Lab) -> Lab:
-    """Lock the lab's row until the transaction ends. Actions that lock other rows lock the lab first, to avoid deadlocks.
+    """Lock the lab's row until the transaction ends. Actions that lock other rows lock the lab
+    first, to avoid deadlocks.
 
     NO KEY UPDATE: rows that merely refer to the lab are written meanwhile.
     """
@@ -33,12 +38,20 @@ def hold(lab: Lab) -> Lab:
 
 @transaction.atomic
 def record(
-    *, lab: Lab, by: User | None, action: str, subject: str, details: dict[str, Any] | None = None, now: int, actor: str = ""
+    *,
+    lab: Lab,
+    by: User | None,
+    action: str,
+    subject: str,
+    details: dict[str, Any] | None = None,
+    now: int,
+    actor: str = "",
 ) -> AuditEntry:
-    """Add an entry to the lab's log, in the transaction of the action. ``by`` None: the server, or ``actor``.
+    """Add an entry to the lab's log, in the transaction of the action. ``by`` None: the server, or
+    ``actor``.
 
-    Writers queue at the lab's row, so that the chain stays one. ``details`` holds JSON values only, integers rather than
-    floats.
+    Writers queue at the lab's row, so that the chain stays one. ``details`` holds JSON values only,
+    integers rather than floats.
     """
     locked_lab = hold(lab)
     row = AuditEntry(
@@ -54,7 +67,9 @@ def record(
     )
     row.digest = _digest(row)
     row.save()
-    Lab.objects.filter(pk=locked_lab.pk).update(audit_sequence=row.sequence, audit_digest=row.digest)
+    Lab.objects.filter(pk=locked_lab.pk).update(
+        audit_sequence=row.sequence, audit_digest=row.digest
+    )
     return row
 
 
@@ -67,13 +82,19 @@ class Finding:
 
 
 def verify(lab: Lab, expected: tuple[int, str] | None = None) -> Finding | None:
-    """Return the first invalid entry, or None. ``expected``: a (sequence, digest) that was saved outside the server.
+    """Return the first invalid entry, or None. ``expected``: a (sequence, digest) that was saved
+    outside the server.
 
-    Acts may be recorded meanwhile: the lab's newest row is read first, and what is newer is only counted.
+    Acts may be recorded meanwhile: the lab's newest row is read first, and what is newer is only
+    counted.
     """
     head, digest = _head(lab)
     before, last = 0, ""
-    for row in AuditEntry.objects.filter(lab=lab, sequence__lte=head).order_by("sequence").iterator(chunk_size=1000):
+    for row in (
+        AuditEntry.objects.filter(lab=lab, sequence__lte=head)
+        .order_by("sequence")
+        .iterator(chunk_size=1000)
+    ):
         finding = _misfit(row, before, last, expected)
         if finding is not None:
             return finding
@@ -84,7 +105,13 @@ def verify(lab: Lab, expected: tuple[int, str] | None = None) -> Finding | None:
         return Finding(before, "differs from the newest entry stored with the lab: it was replaced")
     newest = AuditEntry.objects.filter(lab=lab).aggregate(newest=Max("sequence"))["newest"] or 0
     if newest > _head(lab)[0]:
-        return Finding(newest, "is newer than the newest entry stored with the lab: it was added directly in the database")
+        return Finding(
+            newest,
+            (
+                "is newer than the newest entry stored with the lab: it was added directly in the "
+                "database"
+            ),
+        )
     return None
 
 
@@ -92,7 +119,9 @@ def _head(lab: Lab) -> tuple[int, str]:
     return Lab.objects.values_list("audit_sequence", "audit_digest").get(pk=lab.pk)
 
 
-def _misfit(row: AuditEntry, before: int, digest: str, expected: tuple[int, str] | None) -> Finding | None:
+def _misfit(
+    row: AuditEntry, before: int, digest: str, expected: tuple[int, str] | None
+) -> Finding | None:
     if row.sequence != before + 1:
         return Finding(before + 1, "is missing: it was removed")
     if row.digest != _digest(row):
@@ -100,5 +129,8 @@ def _misfit(row: AuditEntry, before: int, digest: str, expected: tuple[int, str]
     if row.previous != digest:
         return Finding(row.sequence, f"does not follow entry {before}: one of the two was replaced")
     if expected is not None and expected[0] == row.sequence and expected[1] != row.digest:
-        return Finding(row.sequence, "differs from the expected digest: the chain was rewritten up to this entry")
+        return Finding(
+            row.sequence,
+            "differs from the expected digest: the chain was rewritten up to this entry",
+        )
     return None

@@ -1,4 +1,6 @@
-"""Authentication by an access token (of a node, a person or a service) or a session. Both belong to one lab."""
+"""Authentication by an access token (of a node, a person or a service) or a session. Both belong
+to one lab.
+"""
 
 import hmac
 import time
@@ -23,7 +25,9 @@ _trackers: dict[str, tuple[float, Token]] = {}
 
 @dataclass(frozen=True)
 class Caller:
-    """The caller. ``user`` is None for a node or a service, ``node_uuid`` None for a person or a service."""
+    """The caller. ``user`` is None for a node or a service, ``node_uuid`` None for a person or a
+    service.
+    """
 
     lab: Lab
     scopes: frozenset[str]
@@ -47,7 +51,10 @@ def caller_of_token(text: str, now: int) -> Caller:
     if parts is None:
         raise _refuse("This is not a LabCarbon token (its check digits are wrong).")
     if parts.kind == TokenKind.TRACKER:
-        raise _refuse("A tracker token is valid only for the messages of its tracker. Use a personal or service token.")
+        raise _refuse(
+            "A tracker token is valid only for the messages of its tracker. Use a personal or "
+            "service token."
+        )
     cached = _cache.get(text)
     if cached and cached[0] > time.monotonic():
         return cached[1]
@@ -74,10 +81,16 @@ class BadToken(Exception):
 def _active_token(parts: credentials.TokenParts, text: str, now: int) -> Token:
     """Return the token of this text. Raises BadToken if it is not valid now. One query."""
     token = (
-        Token.objects.select_related("lab", "user", "created_by").filter(public_id=parts.public_id, kind=parts.kind).first()
+        Token.objects.select_related("lab", "user", "created_by")
+        .filter(public_id=parts.public_id, kind=parts.kind)
+        .first()
     )
     pepper = settings.TOKEN_PEPPERS.get(token.pepper) if token else None
-    if token is None or pepper is None or not hmac.compare_digest(credentials.keyed_digest(pepper, text), token.digest):
+    if (
+        token is None
+        or pepper is None
+        or not hmac.compare_digest(credentials.keyed_digest(pepper, text), token.digest)
+    ):
         raise BadToken("This token is unknown.")
     if token.revoked_us is not None:
         raise BadToken("This token was revoked.")
@@ -94,7 +107,8 @@ def _record_use(token: Token, now: int) -> None:
 def tracker_token(text: str, now: int) -> Token:
     """Return the tracker token of this text. Two queries, then none for ten seconds.
 
-    Raises BadToken. A token expires when its creator leaves the lab, and is invalid while they have no write access.
+    Raises BadToken. A token expires when its creator leaves the lab, and is invalid while they have
+    no write access.
     """
     parts = credentials.parse_token(text)
     if parts is None:
@@ -115,9 +129,15 @@ def tracker_token(text: str, now: int) -> Token:
 
 
 def _scopes_now(token: Token) -> frozenset[str]:
-    """Return the scopes of the current role of a token's owner, or of its creator if it has no owner."""
+    """Return the scopes of the current role of a token's owner, or of its creator if it has no
+    owner.
+    """
     answers = token.created_by if token.kind in SERVICE_KINDS else token.user
-    role = Membership.objects.filter(lab=token.lab, user=answers).values_list("role", flat=True).first()
+    role = (
+        Membership.objects.filter(lab=token.lab, user=answers)
+        .values_list("role", flat=True)
+        .first()
+    )
     if answers is None or role is None or not answers.is_active:
         raise _refuse("The owner of this token is no longer a member of the lab.")
     return frozenset(SCOPES_OF_ROLE[role])

@@ -10,9 +10,13 @@ from apps.accounts.models import User
 
 
 def find_user(typed: str) -> User | None:
-    """Return the user with this user name, else with this e-mail address. None if two users have the address."""
+    """Return the user with this user name, else with this e-mail address. None if two users have
+    the address.
+    """
     name = typed.strip()
-    candidates = list(User.objects.filter(Q(username__iexact=name) | Q(email__iexact=name)).order_by("id")[:20])
+    candidates = list(
+        User.objects.filter(Q(username__iexact=name) | Q(email__iexact=name)).order_by("id")[:20]
+    )
     by_name = [user for user in candidates if user.username == name] or [
         user for user in candidates if user.username.lower() == name.lower()
     ]
@@ -21,10 +25,14 @@ def find_user(typed: str) -> User | None:
 
 
 class UsernameOrEmailBackend(AuthenticationBackend):
-    """Checks exactly one password hash per attempt, so that the response time discloses no user name."""
+    """Checks exactly one password hash per attempt, so that the response time discloses no user
+    name.
+    """
 
     def authenticate(self, request: HttpRequest | None, **credentials: str) -> User | None:
-        """Return the user. Raises PermissionDenied, so that no other backend checks a second hash."""
+        """Return the user. Raises PermissionDenied, so that no other backend checks a second
+        hash.
+        """
         password = credentials.get("password")
         if not password:
             return None

@@ -1,7 +1,9 @@
-"""Format of tokens and one-time codes, and the chain of the audit log. Pure: random numbers are arguments.
+"""Format of tokens and one-time codes, and the chain of the audit log. Pure: random numbers are
+arguments.
 
-Token: ``lc_<kind>_<8 id>_<43 secret><6 check>``, base62, check = CRC-32 of all before it. Code: 4 groups of 5 letters
-and digits without look-alikes (103 bits of base 32 would be 20 characters × 5 bits = 100 bits).
+Token: ``lc_<kind>_<8 id>_<43 secret><6 check>``, base62, check = CRC-32 of all before it. Code: 4
+groups of 5 letters and digits without look-alikes (103 bits of base 32 would be 20 characters × 5
+bits = 100 bits).
 """
 
 import hashlib
@@ -42,9 +44,16 @@ def compose_token(kind: str, id_number: int, secret_number: int) -> str:
 
 
 def parse_token(text: str) -> TokenParts | None:
-    """Return the parts of ``text``, or None if its form or check digits are wrong (no query is needed to refuse it)."""
+    """Return the parts of ``text``, or None if its form or check digits are wrong (no query is
+    needed to refuse it).
+    """
     parts = text.split("_")
-    if len(parts) != 4 or parts[0] != "lc" or len(parts[2]) != ID_LENGTH or len(parts[3]) != SECRET_LENGTH + CHECK_LENGTH:
+    if (
+        len(parts) != 4
+        or parts[0] != "lc"
+        or len(parts[2]) != ID_LENGTH
+        or len(parts[3]) != SECRET_LENGTH + CHECK_LENGTH
+    ):
         return None
     body, check = text[:-CHECK_LENGTH], text[-CHECK_LENGTH:]
     if not text.isascii() or base62(zlib.crc32(body.encode()), CHECK_LENGTH) != check:
@@ -64,15 +73,21 @@ def compose_code(number: int) -> str:
 
 
 def normalised_code(text: str) -> str:
-    """Return an entered code for comparison: upper case, similar characters replaced, separators removed."""
+    """Return an entered code for comparison: upper case, similar characters replaced, separators
+    removed.
+    """
     upper = text.strip().upper().replace("O", "0").replace("I", "1").replace("L", "1")
     return "".join(letter for letter in upper if letter in CODE_ALPHABET)
 
 
 def entry_digest(fields: Mapping[str, Any]) -> str:
-    """Return SHA-256, in hexadecimal, of an entry of the audit log with the digest of the entry before it.
+    """Return SHA-256, in hexadecimal, of an entry of the audit log with the digest of the entry
+    before it.
 
-    Canonical JSON: keys sorted, no spaces, everything beyond ASCII escaped, so that any program can do it again.
+    Canonical JSON: keys sorted, no spaces, everything beyond ASCII escaped, so that any program can
+    do it again.
     """
-    text = json.dumps(fields, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+    text = json.dumps(
+        fields, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False
+    )
     return hashlib.sha256(text.encode("ascii")).hexdigest()

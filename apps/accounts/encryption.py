@@ -24,7 +24,9 @@ def encrypt(purpose: str, text: str) -> str:
 
 
 def decrypt(purpose: str, sealed: str) -> str:
-    """Return the text that :func:`encrypt` encrypted for the same purpose. Raises DecryptionError."""
+    """Return the text that :func:`encrypt` encrypted for the same purpose. Raises
+    DecryptionError.
+    """
     number, _, text = sealed.partition(":")
     try:
         return _box(purpose, int(number)).decrypt(text.encode()).decode()

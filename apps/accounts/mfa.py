@@ -1,7 +1,9 @@
-"""The second factor: an authenticator app's codes (TOTP, RFC 6238) and recovery codes, by allauth.mfa.
+"""The second factor: an authenticator app's codes (TOTP, RFC 6238) and recovery codes, by
+allauth.mfa.
 
-Added to the library: secrets are encrypted in the database; one code opens one door, in whichever process and however often
-the cache is emptied; whoever has just proved the app need not prove it again to see the recovery codes.
+Added to the library: secrets are encrypted in the database; one code opens one door, in whichever
+process and however often the cache is emptied; whoever has just proved the app need not prove it
+again to see the recovery codes.
 """
 
 from collections.abc import Iterator
@@ -16,7 +18,11 @@ from allauth.mfa.base.forms import AuthenticateForm, BaseAuthenticateForm, Reaut
 from allauth.mfa.base.internal.flows import check_rate_limit
 from allauth.mfa.base.views import IndexView
 from allauth.mfa.models import Authenticator
-from allauth.mfa.totp.internal.auth import format_hotp_value, hotp_value, yield_hotp_counters_from_time
+from allauth.mfa.totp.internal.auth import (
+    format_hotp_value,
+    hotp_value,
+    yield_hotp_counters_from_time,
+)
 from allauth.mfa.totp.views import ActivateTOTPView
 from allauth.socialaccount.models import SocialAccount
 from django.conf import settings
@@ -37,7 +43,10 @@ class SecondFactor(DefaultMFAAdapter):
 
     error_messages = {
         **DefaultMFAAdapter.error_messages,
-        "incorrect_code": "This code is wrong. Enter the six digits that the app shows now. Check the clock of the phone.",
+        "incorrect_code": (
+            "This code is wrong. Enter the six digits that the app shows now. Check the clock "
+            "of the phone."
+        ),
     }
 
     def get_totp_issuer(self) -> str:
@@ -54,7 +63,8 @@ class SecondFactor(DefaultMFAAdapter):
             return decrypt(_PURPOSE, encrypted_text)
         except DecryptionError as error:
             raise ValidationError(
-                "Your second factor cannot be decrypted: the token peppers of the server were changed. "
+                "Your second factor cannot be decrypted: the token peppers of the server were "
+                "changed. "
                 "Ask an admin of the server to run `manage.py reset_mfa` for you."
             ) from error
 
@@ -72,9 +82,13 @@ def _steps(app: Authenticator, code: str) -> Iterator[int]:
 
 
 def spend(user: AbstractBaseUser, code: str) -> bool:
-    """Use up a code of the person's app. Return whether it was valid and newer than the last one used."""
+    """Use up a code of the person's app. Return whether it was valid and newer than the last one
+    used.
+    """
     with transaction.atomic():
-        app = Authenticator.objects.select_for_update().get(user_id=user.pk, type=Authenticator.Type.TOTP)
+        app = Authenticator.objects.select_for_update().get(
+            user_id=user.pk, type=Authenticator.Type.TOTP
+        )
         fresh = [counter for counter in _steps(app, code) if counter > app.data.get(_SPENT, -1)]
         if fresh:
             app.data[_SPENT] = fresh[0]
@@ -83,17 +97,23 @@ def spend(user: AbstractBaseUser, code: str) -> bool:
 
 
 class _SingleUseCode(BaseAuthenticateForm):
-    """Refuses a used code before the library sees it, because a valid code resets the count of wrong ones."""
+    """Refuses a used code before the library sees it, because a valid code resets the count of
+    wrong ones.
+    """
 
     def clean_code(self) -> str:
         app = _authenticator_of(self.user)
         steps = list(_steps(app, self.cleaned_data["code"])) if app else []
         if app and steps and max(steps) <= app.data.get(_SPENT, -1):
             check_rate_limit(self.user)
-            raise ValidationError("This code was already used. Wait for the next one.", code="incorrect_code")
+            raise ValidationError(
+                "This code was already used. Wait for the next one.", code="incorrect_code"
+            )
         code: str = super().clean_code()
         if self.authenticator.type == Authenticator.Type.TOTP and not spend(self.user, code):
-            raise ValidationError("This code was already used. Wait for the next one.", code="incorrect_code")
+            raise ValidationError(
+                "This code was already used. Wait for the next one.", code="incorrect_code"
+            )
         return code
 
 
@@ -113,7 +133,14 @@ class Activate(ActivateTOTPView):
         app = _authenticator_of(self.request.user)
         if app is not None:
             spend(self.request.user, form.cleaned_data["code"])
-            record_authentication(self.request, self.request.user, "mfa", id=app.pk, type=app.type, reauthenticated=True)
+            record_authentication(
+                self.request,
+                self.request.user,
+                "mfa",
+                id=app.pk,
+                type=app.type,
+                reauthenticated=True,
+            )
         return response
 
 
@@ -125,7 +152,11 @@ class Security(IndexView):
         used = page["authenticators"].get("recovery_codes")
         mask = used.instance.data["used_mask"] if used else 0
         oidc = settings.ENVIRONMENT.oidc
-        links = SocialAccount.objects.filter(user_id=self.request.user.pk, provider=oidc.issuer) if oidc.is_enabled else []
+        links = (
+            SocialAccount.objects.filter(user_id=self.request.user.pk, provider=oidc.issuer)
+            if oidc.is_enabled
+            else []
+        )
         page.update(
             codes_left=app_settings.RECOVERY_CODE_COUNT - mask.bit_count() if used else None,
             links=[(link, link.extra_data.get("email") or link.uid) for link in links],

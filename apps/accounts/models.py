@@ -10,7 +10,10 @@ from django.db.models import F, Q
 from apps.accounts.choices import Basis, CodePurpose, PersonView, Profile, Role, TokenKind
 from apps.core.errors import Conflict
 
-SLUG = RegexValidator(r"^[a-z0-9]+(-[a-z0-9]+)*\Z", "Use lower-case letters, digits and single hyphens, such as cell-atlas.")
+SLUG = RegexValidator(
+    r"^[a-z0-9]+(-[a-z0-9]+)*\Z",
+    "Use lower-case letters, digits and single hyphens, such as cell-atlas.",
+)
 
 
 class User(AbstractUser):
@@ -44,7 +47,9 @@ class Project(models.Model):
     created_us = models.BigIntegerField()
 
     class Meta:
-        constraints = [models.UniqueConstraint(fields=["lab", "slug"], name="project_slug_once_per_lab")]
+        constraints = [
+            models.UniqueConstraint(fields=["lab", "slug"], name="project_slug_once_per_lab")
+        ]
         ordering = ["name", "id"]
 
     def __str__(self) -> str:
@@ -67,28 +72,38 @@ class Membership(models.Model):
 
 
 class Invitation(models.Model):
-    """An invitation to a lab in a role, by a link that works once. ``email`` is '' or lower case."""
+    """An invitation to a lab in a role, by a link that works once. ``email`` is '' or lower
+    case.
+    """
 
     lab = models.ForeignKey(Lab, on_delete=models.CASCADE, related_name="invitations")
     email = models.CharField(max_length=254, blank=True, default="")
     role = models.CharField(max_length=16, choices=Role)
     note = models.CharField(max_length=200, blank=True, default="")
     digest = models.CharField(max_length=64, unique=True)
-    by = models.ForeignKey(User, on_delete=models.SET_NULL, null=True, related_name="invitations_made")
+    by = models.ForeignKey(
+        User, on_delete=models.SET_NULL, null=True, related_name="invitations_made"
+    )
     created_us = models.BigIntegerField()
     expires_us = models.BigIntegerField()
     accepted_us = models.BigIntegerField(null=True, blank=True)
-    accepted_by = models.ForeignKey(User, on_delete=models.SET_NULL, null=True, blank=True, related_name="invitations_used")
+    accepted_by = models.ForeignKey(
+        User, on_delete=models.SET_NULL, null=True, blank=True, related_name="invitations_used"
+    )
     revoked_us = models.BigIntegerField(null=True, blank=True)
 
     class Meta:
         constraints = [
-            models.CheckConstraint(condition=Q(expires_us__gt=F("created_us")), name="invitation_ends_after_it_begins"),
             models.CheckConstraint(
-                condition=Q(accepted_us__isnull=True) | Q(revoked_us__isnull=True), name="invitation_ends_one_way"
+                condition=Q(expires_us__gt=F("created_us")), name="invitation_ends_after_it_begins"
             ),
             models.CheckConstraint(
-                condition=Q(accepted_by__isnull=True) | Q(accepted_us__isnull=False), name="invitation_accepted_at_a_time"
+                condition=Q(accepted_us__isnull=True) | Q(revoked_us__isnull=True),
+                name="invitation_ends_one_way",
+            ),
+            models.CheckConstraint(
+                condition=Q(accepted_by__isnull=True) | Q(accepted_us__isnull=False),
+                name="invitation_accepted_at_a_time",
             ),
         ]
         indexes = [models.Index(fields=["email"], name="invitation_email")]
@@ -98,7 +113,9 @@ class Invitation(models.Model):
 
 
 class Token(models.Model):
-    """An access token, stored as a keyed digest. A service token expires when its creator leaves the lab."""
+    """An access token, stored as a keyed digest. A service token expires when its creator leaves
+    the lab.
+    """
 
     lab = models.ForeignKey(Lab, on_delete=models.CASCADE, related_name="tokens")
     kind = models.CharField(max_length=16, choices=TokenKind)
@@ -107,10 +124,17 @@ class Token(models.Model):
     pepper = models.PositiveSmallIntegerField()
     scopes = models.CharField(max_length=200)
     node_uuid = models.UUIDField(null=True, blank=True)
-    user = models.ForeignKey(User, on_delete=models.CASCADE, null=True, blank=True, related_name="tokens")
+    user = models.ForeignKey(
+        User, on_delete=models.CASCADE, null=True, blank=True, related_name="tokens"
+    )
     name = models.CharField(max_length=100, blank=True, default="")
     created_by = models.ForeignKey(
-        User, db_column="made_by_id", on_delete=models.SET_NULL, null=True, blank=True, related_name="tokens_made"
+        User,
+        db_column="made_by_id",
+        on_delete=models.SET_NULL,
+        null=True,
+        blank=True,
+        related_name="tokens_made",
     )
     created_us = models.BigIntegerField()
     expires_us = models.BigIntegerField(null=True, blank=True)
@@ -121,7 +145,9 @@ class Token(models.Model):
         constraints = [
             models.CheckConstraint(
                 name="token_bound_as_its_kind_says",
-                condition=(Q(kind=TokenKind.NODE, node_uuid__isnull=False) | ~Q(kind=TokenKind.NODE))
+                condition=(
+                    Q(kind=TokenKind.NODE, node_uuid__isnull=False) | ~Q(kind=TokenKind.NODE)
+                )
                 & (Q(kind=TokenKind.USER, user__isnull=False) | ~Q(kind=TokenKind.USER)),
             )
         ]
@@ -131,7 +157,9 @@ class Token(models.Model):
 
 
 class OneTimeCode(models.Model):
-    """A short-lived code that is exchanged once: for setup, for a session, or for a token of a node or a person."""
+    """A short-lived code that is exchanged once: for setup, for a session, or for a token of a
+    node or a person.
+    """
 
     purpose = models.CharField(max_length=16, choices=CodePurpose)
     digest = models.CharField(max_length=64, unique=True)
@@ -146,7 +174,9 @@ class OneTimeCode(models.Model):
 
 
 def _never(*args: Any, **kwargs: Any) -> NoReturn:
-    raise Conflict("Entries of the audit log cannot be changed.", hint="Record a correction as a new entry.")
+    raise Conflict(
+        "Entries of the audit log cannot be changed.", hint="Record a correction as a new entry."
+    )
 
 
 class AuditRows(models.QuerySet["AuditEntry"]):
@@ -156,7 +186,8 @@ class AuditRows(models.QuerySet["AuditEntry"]):
 
 
 class AuditEntry(models.Model):
-    """One action, chained by ``digest`` (SHA-256, :func:`credentials.entry_digest`) to the entry before it.
+    """One action, chained by ``digest`` (SHA-256, :func:`credentials.entry_digest`) to the entry
+    before it.
 
     ``user`` is kept as a bare number: deleting an account must not change a row.
     """
@@ -165,7 +196,9 @@ class AuditEntry(models.Model):
     sequence = models.BigIntegerField()
     at_us = models.BigIntegerField()
     actor = models.CharField(max_length=200)
-    user = models.ForeignKey(User, on_delete=models.DO_NOTHING, db_constraint=False, null=True, related_name="+")
+    user = models.ForeignKey(
+        User, on_delete=models.DO_NOTHING, db_constraint=False, null=True, related_name="+"
+    )
     action = models.CharField(max_length=64)
     subject = models.CharField(max_length=300)
     details = models.JSONField(default=dict)
@@ -175,7 +208,9 @@ class AuditEntry(models.Model):
     objects = AuditRows.as_manager()
 
     class Meta:
-        constraints = [models.UniqueConstraint(fields=["lab", "sequence"], name="audit_sequence_once_per_lab")]
+        constraints = [
+            models.UniqueConstraint(fields=["lab", "sequence"], name="audit_sequence_once_per_lab")
+        ]
         ordering = ["lab", "sequence"]
 
     def __str__(self) -> str:

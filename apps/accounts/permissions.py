@@ -28,7 +28,9 @@ def require(scope: str) -> type[BasePermission]:
             if not request.user:
                 return False
             if scope not in caller(request).scopes:
-                raise Forbidden(f"This requires the permission {scope!r}.", hint="Ask an admin of your lab.")
+                raise Forbidden(
+                    f"This requires the permission {scope!r}.", hint="Ask an admin of your lab."
+                )
             return True
 
     return HasScope

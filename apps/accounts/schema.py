@@ -12,5 +12,8 @@ class BearerTokenScheme(OpenApiAuthenticationExtension):  # type: ignore[no-unty
         return {
             "type": "http",
             "scheme": "bearer",
-            "description": "`lc_…`, from `labcarbon-collect login` (a person) or `labcarbon-collect enrol` (a node).",
+            "description": (
+                "`lc_…`, from `labcarbon-collect login` (a person) or `labcarbon-collect "
+                "enrol` (a node)."
+            ),
         }

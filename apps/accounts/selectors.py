@@ -10,14 +10,19 @@ LAB_KEY = "lab"  # of the session: the number of the lab at hand
 
 
 def memberships_of(user: User, lab_id: int | None) -> list[Membership]:
-    """Return a person's memberships with the one of the lab at hand first; raise Forbidden if there is none.
+    """Return a person's memberships with the one of the lab at hand first; raise Forbidden if there
+    is none.
 
     A lab the person is no longer (or never was) a member of is passed over. One query.
     """
     memberships = list(Membership.objects.select_related("lab").filter(user=user).order_by("id"))
     if not memberships:
-        raise Forbidden("You are not a member of a lab.", hint="Ask an admin of your lab to add you.")
-    return sorted(memberships, key=lambda membership: membership.lab_id != lab_id)  # stable: the others in order of joining
+        raise Forbidden(
+            "You are not a member of a lab.", hint="Ask an admin of your lab to add you."
+        )
+    return sorted(
+        memberships, key=lambda membership: membership.lab_id != lab_id
+    )  # stable: the others in order of joining
 
 
 def lab_of_user(user: User, lab_id: int | None = None) -> tuple[Lab, frozenset[str]]:
@@ -28,11 +33,14 @@ def lab_of_user(user: User, lab_id: int | None = None) -> tuple[Lab, frozenset[s
 
 def role_in(lab: Lab, user: User) -> str:
     """Return the role of a person in a lab, '' for none."""
-    return Membership.objects.filter(lab=lab, user=user).values_list("role", flat=True).first() or ""
+    return (
+        Membership.objects.filter(lab=lab, user=user).values_list("role", flat=True).first() or ""
+    )
 
 
 def may_see_person(role: str, policy: str, own: bool) -> bool:
-    """Return whether a person with ``role`` may see the energy of another under the policy ``person_view``.
+    """Return whether a person with ``role`` may see the energy of another under the policy
+    ``person_view``.
 
     ``own``: the person is the asker. What is not known (no role, no such policy) is not shown.
     """
@@ -44,9 +52,19 @@ def may_see_person(role: str, policy: str, own: bool) -> bool:
 
 
 def tokens_of(lab: Lab, user: User, role: str) -> QuerySet[Token]:
-    """Return the tokens that a person may see and revoke: own ones and those they created; for an admin all of the lab."""
-    tokens = Token.objects.filter(lab=lab).select_related("user", "created_by").order_by("-created_us", "-id")
-    return tokens if role == Role.ADMIN else tokens.filter(Q(user=user) | Q(created_by=user, kind__in=SERVICE_KINDS))
+    """Return the tokens that a person may see and revoke: own ones and those they created; for
+    an admin all of the lab.
+    """
+    tokens = (
+        Token.objects.filter(lab=lab)
+        .select_related("user", "created_by")
+        .order_by("-created_us", "-id")
+    )
+    return (
+        tokens
+        if role == Role.ADMIN
+        else tokens.filter(Q(user=user) | Q(created_by=user, kind__in=SERVICE_KINDS))
+    )
 
 
 def project_by_slug(lab: Lab, slug: str) -> Project | None:

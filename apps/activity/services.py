@@ -31,7 +31,8 @@ class RowErrors(InvalidInput):
 
     def __init__(self, errors: list[InvalidInput]) -> None:
         super().__init__(
-            f"{len(errors)} rows have errors. Nothing was imported.", hint="Correct them and import the file again."
+            f"{len(errors)} rows have errors. Nothing was imported.",
+            hint="Correct them and import the file again.",
         )
         self.errors = errors
 
@@ -64,7 +65,9 @@ def read_rows(lines: Iterable[str]) -> list[DeclaredRow]:
 
 @transaction.atomic
 def import_declared(*, lab: Lab, rows: list[DeclaredRow], origin: str, now: int) -> dict[str, int]:
-    """Store declared rows, all or none. Return the number of rows by result. A second import changes nothing."""
+    """Store declared rows, all or none. Return the number of rows by result. A second import
+    changes nothing.
+    """
     errors = [error for row in rows if (error := _unusable(lab, row))]
     if errors:
         raise RowErrors(errors)
@@ -80,7 +83,9 @@ def _unusable(lab: Lab, row: DeclaredRow) -> InvalidInput | None:
     if row.project and project_by_slug(lab, row.project) is None:
         slugs = ", ".join(lab.projects.values_list("slug", flat=True)[:20])
         return InvalidInput(
-            f"line {row.line}: unknown project {row.project!r}.", field="project", hint=f"Use one of {slugs}."
+            f"line {row.line}: unknown project {row.project!r}.",
+            field="project",
+            hint=f"Use one of {slugs}.",
         )
     if row.zone and not factors_of_zone(lab, row.zone):
         return InvalidInput(
@@ -102,7 +107,9 @@ def _import_row(lab: Lab, row: DeclaredRow, origin: str, now: int) -> str:
         key=f"declared:{node.uuid}/{hashlib.sha256(run_uuid.bytes).hexdigest()[:16]}",
         defaults={"kind": DeviceKind.DECLARED, "node": node, "name": row.name},
     )
-    facts = RunFacts(name=row.name, started_us=row.start_us, project=row.project or None, host=node.hostname)
+    facts = RunFacts(
+        name=row.name, started_us=row.start_us, project=row.project or None, host=node.hostname
+    )
     put_run(lab=lab, uuid=run_uuid, facts=facts, by=None, bound_node=node.uuid)
     change_run(
         lab=lab,
@@ -129,19 +136,30 @@ def _import_row(lab: Lab, row: DeclaredRow, origin: str, now: int) -> str:
     )
     where = f"{origin}, line {row.line}"[:200]
     [result] = accept_declared(
-        node=node, device=device, windows=[window], batch_uuid=run_uuid, origin=where, now=max(now, row.end_us)
+        node=node,
+        device=device,
+        windows=[window],
+        batch_uuid=run_uuid,
+        origin=where,
+        now=max(now, row.end_us),
     )
     return " ".join(result)
 
 
 def _row_uuid(lab: Lab, node: Node, row: DeclaredRow) -> UUID:
     return uuid5(
-        NAMESPACE_URL, f"labcarbon:declared:{lab.pk}:{node.uuid}:{row.project}:{row.name}:{row.start_us}:{row.end_us}"
+        NAMESPACE_URL,
+        (
+            f"labcarbon:declared:{lab.pk}:{node.uuid}:{row.project}:{row.name}:{row.start_us}:"
+            f"{row.end_us}"
+        ),
     )
 
 
 def _site(lab: Lab, row: DeclaredRow, now: int) -> Site:
-    """Return the site of declared use with the row's zone (or declared factor) and PUE. A missing site is created."""
+    """Return the site of declared use with the row's zone (or declared factor) and PUE. A
+    missing site is created.
+    """
     where = row.zone or f"{row.ug_per_kwh} µg/kWh"
     name = f"Declared, {where}, PUE {row.pue_ppm / 1e6:g}"
     existing = Site.objects.filter(lab=lab, name=name).first()
@@ -164,4 +182,6 @@ def _site(lab: Lab, row: DeclaredRow, now: int) -> Site:
 def _node(lab: Lab, site: Site, now: int) -> Node:
     uuid = uuid5(NAMESPACE_URL, f"labcarbon:declared-node:{lab.pk}:{site.pk}")
     existing = Node.objects.filter(lab=lab, uuid=uuid).first()
-    return existing or register_node(lab=lab, uuid=uuid, hostname=site.name, facts={}, site=site, now=now)
+    return existing or register_node(
+        lab=lab, uuid=uuid, hostname=site.name, facts={}, site=site, now=now
+    )

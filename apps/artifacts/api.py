@@ -16,9 +16,21 @@ from apps.artifacts.choices import ArtifactState, CopyState, Kind
 from apps.artifacts.models import Artifact
 from apps.artifacts.parsing import parse_artifacts, parse_copy_states
 from apps.artifacts.reuse.candidates import ORDERS, Candidate, find_candidates
-from apps.artifacts.search import SEARCH_FIELDS, Search, metric_values, parse_search, rank_by_metric, search_artifacts
+from apps.artifacts.search import (
+    SEARCH_FIELDS,
+    Search,
+    metric_values,
+    parse_search,
+    rank_by_metric,
+    search_artifacts,
+)
 from apps.artifacts.selectors import ArtifactFilter, artifact_by_digest, load_lineage
-from apps.artifacts.serializers import artifact_detail, artifact_row, artifact_rows, lineage_response
+from apps.artifacts.serializers import (
+    artifact_detail,
+    artifact_row,
+    artifact_rows,
+    lineage_response,
+)
 from apps.artifacts.services.copies import record_copy_states
 from apps.artifacts.services.register import register, resolve_node
 from apps.core.clock import now_us
@@ -28,7 +40,11 @@ from apps.ingest.api import RawParser
 from apps.runs.metric_summary import is_lower_better
 
 FILTERS = ("digest", "text", "kind", "state", "file_format", "project", "copies", *SEARCH_FIELDS)
-_CHOICES = {"kind": Kind.values, "state": ArtifactState.values, "copies": [*CopyState.values, "twice"]}
+_CHOICES = {
+    "kind": Kind.values,
+    "state": ArtifactState.values,
+    "copies": [*CopyState.values, "twice"],
+}
 
 
 class ArtifactCursor(CursorPagination):
@@ -40,7 +56,9 @@ class ArtifactCursor(CursorPagination):
 
     def __init__(self, search: Search) -> None:
         sign = "" if is_lower_better(search.metric) else "-"
-        self.ordering = (f"{sign}metric_value", f"{sign}id") if search.metric else ("-registered_us", "-id")
+        self.ordering = (
+            (f"{sign}metric_value", f"{sign}id") if search.metric else ("-registered_us", "-id")
+        )
 
 
 class ArtifactsView(APIView):
@@ -56,19 +74,29 @@ class ArtifactsView(APIView):
             {
                 "results": serializers.ListField(
                     child=serializers.ListField(child=serializers.CharField()),
-                    help_text="one result per row, in order: created, changed, unchanged or refused, with notes if any",
+                    help_text=(
+                        "one result per row, in order: created, changed, unchanged or "
+                        "refused, with notes if any"
+                    ),
                 )
             },
         ),
         operation_id="artifacts_tell",
     )
     def post(self, request: Request) -> Response:
-        """Register up to 1000 artifacts with their copies and runs (docs/artifacts.md). Idempotent."""
+        """Register up to 1000 artifacts with their copies and runs (docs/artifacts.md).
+        Idempotent.
+        """
         api_caller = caller(request)
         body: Any = request.data
         node, rows = parse_artifacts(body or b"")  # DRF makes a dict of an empty body
         results = register(
-            lab=api_caller.lab, rows=rows, node_uuid=node, by=api_caller.user, bound_node=api_caller.node_uuid, now=now_us()
+            lab=api_caller.lab,
+            rows=rows,
+            node_uuid=node,
+            by=api_caller.user,
+            bound_node=api_caller.node_uuid,
+            now=now_us(),
         )
         return Response({"results": results})
 
@@ -85,7 +113,11 @@ class ArtifactsView(APIView):
         """
         lab = caller(request).lab
         filters, search = _parse_query(request.query_params)
-        rows: Any = rank_by_metric(lab, filters, search) if search.metric else search_artifacts(lab, filters, search)
+        rows: Any = (
+            rank_by_metric(lab, filters, search)
+            if search.metric
+            else search_artifacts(lab, filters, search)
+        )
         if digest := request.query_params.get("digest", ""):
             match = artifact_by_digest(lab, digest)
             rows = rows.filter(pk=match.pk if match else 0)
@@ -94,12 +126,17 @@ class ArtifactsView(APIView):
         try:
             page_rows: list[Any] = pages.paginate_queryset(rows, request, view=self) or []
         except ValueError as error:
-            raise InvalidInput("Invalid cursor.", field="cursor", hint="Follow 'next', or omit it.") from error
+            raise InvalidInput(
+                "Invalid cursor.", field="cursor", hint="Follow 'next', or omit it."
+            ) from error
         page = [row["id"] for row in page_rows]
-        return Response({
-            "next": pages.get_next_link(), "previous": pages.get_previous_link(),
-            "results": artifact_rows(page, search.metric, metric_values(page, search)),
-        })  # fmt: skip
+        return Response(
+            {
+                "next": pages.get_next_link(),
+                "previous": pages.get_previous_link(),
+                "results": artifact_rows(page, search.metric, metric_values(page, search)),
+            }
+        )
 
 
 class ArtifactView(APIView):
@@ -135,26 +172,41 @@ class CopiesView(APIView):
         body: Any = request.data
         payload = parse_copy_states(body or b"")
         node = resolve_node(api_caller.lab, payload.node, api_caller.node_uuid)
-        return Response({"changed": record_copy_states(lab=api_caller.lab, node=node, rows=payload.copies, now=now_us())})
+        return Response(
+            {
+                "changed": record_copy_states(
+                    lab=api_caller.lab, node=node, rows=payload.copies, now=now_us()
+                )
+            }
+        )
 
 
 def _artifact_or_404(request: Request, digest: str) -> Artifact:
     artifact = artifact_by_digest(caller(request).lab, digest)
     if artifact is None:
-        raise NotFound("There is no such artifact in this lab.", hint="Search with GET artifacts/?text=<part of its name>.")
+        raise NotFound(
+            "There is no such artifact in this lab.",
+            hint="Search with GET artifacts/?text=<part of its name>.",
+        )
     return artifact
 
 
 def _parse_query(params: QueryDict) -> tuple[ArtifactFilter, Search]:
     unknown = sorted(set(params) - {*FILTERS, "cursor", "page_size"})
     if unknown:
-        raise InvalidInput(f"{unknown[0]!r} is not a filter.", field=unknown[0], hint=f"Use one of {', '.join(FILTERS)}.")
+        raise InvalidInput(
+            f"{unknown[0]!r} is not a filter.",
+            field=unknown[0],
+            hint=f"Use one of {', '.join(FILTERS)}.",
+        )
     for name, value in params.items():
         if is_unstorable(str(value)):
             raise InvalidInput("Invalid character in filter.", field=name)
         if name in _CHOICES and value and value not in _CHOICES[name]:
             raise InvalidInput(
-                f"Unknown {name} {value[:40]!r}.", field=name, hint=f"Use one of {', '.join(_CHOICES[name])}."
+                f"Unknown {name} {value[:40]!r}.",
+                field=name,
+                hint=f"Use one of {', '.join(_CHOICES[name])}.",
             )
     text, kind, state, form, project, copies = (params.get(name, "") for name in FILTERS[1:7])
     return ArtifactFilter(text, kind, state, form, project, copies), parse_search(
@@ -164,7 +216,8 @@ def _parse_query(params: QueryDict) -> tuple[ArtifactFilter, Search]:
 
 _MAX_LENGTH = 200
 _UNKNOWN = (
-    "Data and purpose of this artifact are unknown. Add a tag such as task=cats, or report its run with a fingerprint."
+    "Data and purpose of this artifact are unknown. Add a tag such as task=cats, or report its "
+    "run with a fingerprint."
 )
 
 
@@ -190,25 +243,36 @@ class CandidatesView(APIView):
         artifact = artifact_by_digest(caller(request).lab, digest)
         if artifact is None:
             raise NotFound(
-                "There is no such artifact in this lab.", hint="Search with GET artifacts/?text=<part of its name>."
+                "There is no such artifact in this lab.",
+                hint="Search with GET artifacts/?text=<part of its name>.",
             )
         result = find_candidates(artifact, by=by, metric=metric)
-        return Response({
-            "metric": result.metric or None,
-            "word": "" if result.is_known else _UNKNOWN,
-            "results": [_candidate_row(candidate) for candidate in result.candidates],
-        })  # fmt: skip
+        return Response(
+            {
+                "metric": result.metric or None,
+                "word": "" if result.is_known else _UNKNOWN,
+                "results": [_candidate_row(candidate) for candidate in result.candidates],
+            }
+        )
 
 
 def _candidate_query(params: QueryDict) -> tuple[str, str]:
     unknown = sorted(set(params) - {"by", "metric"})
     if unknown:
-        raise InvalidInput(f"{unknown[0][:40]!r} is not a parameter.", field=unknown[0][:40], hint="Use by or metric.")
+        raise InvalidInput(
+            f"{unknown[0][:40]!r} is not a parameter.",
+            field=unknown[0][:40],
+            hint="Use by or metric.",
+        )
     by, metric = params.get("by") or "likeness", params.get("metric", "")
     if by not in ORDERS:
-        raise InvalidInput(f"Unknown order {by[:40]!r}.", field="by", hint=f"Use one of {', '.join(ORDERS)}.")
+        raise InvalidInput(
+            f"Unknown order {by[:40]!r}.", field="by", hint=f"Use one of {', '.join(ORDERS)}."
+        )
     if is_unstorable(metric) or len(metric) > _MAX_LENGTH:
-        raise InvalidInput("Invalid name of a metric.", field="metric", hint="Enter a name such as val_acc.")
+        raise InvalidInput(
+            "Invalid name of a metric.", field="metric", hint="Enter a name such as val_acc."
+        )
     return by, metric
 
 
@@ -221,8 +285,12 @@ def _candidate_row(candidate: Candidate) -> dict[str, Any]:
         "words": list(offer.words),
         "has_same_start": candidate.has_same_start,
         "is_made_from_it": candidate.is_derived,
-        "made_by": str(candidate.model.producing_run.uuid) if candidate.model.producing_run else None,
-        "metric": {"name": candidate.metric[0], "value": candidate.metric[1]} if candidate.metric else None,
+        "made_by": str(candidate.model.producing_run.uuid)
+        if candidate.model.producing_run
+        else None,
+        "metric": {"name": candidate.metric[0], "value": candidate.metric[1]}
+        if candidate.metric
+        else None,
         "energy_mj": figure.energy_mj if figure else None,
         "emission_ug": None if figure is None or figure.without_factor_mj else figure.emission_ug,
     }

@@ -1,4 +1,6 @@
-"""Energy and location-based emissions of storing a copy for a year and of retraining an artifact."""
+"""Energy and location-based emissions of storing a copy for a year and of retraining an
+artifact.
+"""
 
 from collections import defaultdict
 from collections.abc import Iterable
@@ -59,14 +61,20 @@ class RetrainingCost:
 def node_rates(lab: Lab, node: Node, now: int) -> NodeRates:
     """Return PUE and factor of a node at ``now``, for the lab's basis."""
     hour = hour_of(now)
-    return NodeRates(pue_by_node(lab, hour).get(node.pk), factor_ug(applied_factor(node, lab.basis, hour)))
+    return NodeRates(
+        pue_by_node(lab, hour).get(node.pk), factor_ug(applied_factor(node, lab.basis, hour))
+    )
 
 
 def yearly_storage_cost(copy: Copy, rate: NodeRates) -> YearlyCost:
     """Return energy and emissions of a year, computed by
     :func:`apps.artifacts.storage_model.storage_cost`.
     """
-    cost = storage_cost(StorageLot(None, copy.medium, copy.node_id, 1, copy.artifact.bytes, rate.pue_ppm, rate.ug_per_kwh))
+    cost = storage_cost(
+        StorageLot(
+            None, copy.medium, copy.node_id, 1, copy.artifact.bytes, rate.pue_ppm, rate.ug_per_kwh
+        )
+    )
     if cost.energy.unknown_bytes:
         return YearlyCost(None, None)
     return YearlyCost(cost.energy.energy_mj, None if rate.ug_per_kwh is None else cost.emission_ug)
@@ -91,9 +99,14 @@ def retraining_costs(lab: Lab, artifacts: Iterable[int]) -> dict[int, Retraining
     for artifact, runs in producers.items():
         measured = [(run, uuid) for run, uuid in runs if uuid in spans]
         if measured:
-            cheapest[artifact] = min(measured, key=lambda candidate: (_energy_order(spans[candidate[1]]), candidate[0]))
+            cheapest[artifact] = min(
+                measured, key=lambda candidate: (_energy_order(spans[candidate[1]]), candidate[0])
+            )
     runs_by_pk = _runs_by_pk(pk for pk, _ in cheapest.values())
-    return {artifact: RetrainingCost(runs_by_pk[pk], spans[uuid]) for artifact, (pk, uuid) in cheapest.items()}
+    return {
+        artifact: RetrainingCost(runs_by_pk[pk], spans[uuid])
+        for artifact, (pk, uuid) in cheapest.items()
+    }
 
 
 def _energy_order(span: tuple[Figure, int, int]) -> tuple[bool, int]:

@@ -14,7 +14,9 @@ _BATCH_SIZE = 500
 def active_holds(lab: Lab, now: int) -> QuerySet[Hold]:
     """Return the holds of a lab that are active at ``now`` (µs)."""
     hour = hour_of(now)
-    holds = Hold.objects.filter(Q(until_hour=None) | Q(until_hour__gt=hour), lab=lab, lifted_us=None, from_hour__lte=hour)
+    holds = Hold.objects.filter(
+        Q(until_hour=None) | Q(until_hour__gt=hour), lab=lab, lifted_us=None, from_hour__lte=hour
+    )
     return holds.select_related("artifact", "project", "run", "by")
 
 
@@ -32,11 +34,17 @@ def effective_holds(lab: Lab, artifacts: Mapping[int, Artifact], now: int) -> di
             (on_runs, hold.run_id),
         ):
             if number is not None:
-                holds_by_number[number] = latest_ending([hold, *filter(None, [holds_by_number.get(number)])])
+                holds_by_number[number] = latest_ending(
+                    [hold, *filter(None, [holds_by_number.get(number)])]
+                )
     holds_by_run = _holds_on_runs(on_runs, artifacts)
     effective = {}
     for pk, artifact in artifacts.items():
-        holds = [on_artifacts.get(pk), on_projects.get(artifact.project_id or 0), holds_by_run.get(pk)]
+        holds = [
+            on_artifacts.get(pk),
+            on_projects.get(artifact.project_id or 0),
+            holds_by_run.get(pk),
+        ]
         if any(holds):
             effective[pk] = latest_ending(filter(None, holds))
     return effective
@@ -44,15 +52,22 @@ def effective_holds(lab: Lab, artifacts: Mapping[int, Artifact], now: int) -> di
 
 def latest_ending(holds: Iterable[Hold]) -> Hold:
     """Return the hold that ends last, and of equal ends the one placed first."""
-    return min(holds, key=lambda hold: (-(END_HOUR if hold.until_hour is None else hold.until_hour), hold.pk))
+    return min(
+        holds,
+        key=lambda hold: (-(END_HOUR if hold.until_hour is None else hold.until_hour), hold.pk),
+    )
 
 
-def _holds_on_runs(on_runs: Mapping[int, Hold], artifacts: Mapping[int, Artifact]) -> dict[int, Hold]:
+def _holds_on_runs(
+    on_runs: Mapping[int, Hold], artifacts: Mapping[int, Artifact]
+) -> dict[int, Hold]:
     """Return the holds on runs by artifact: everything that the runs produced or read."""
     holds: dict[int, Hold] = {}
     runs = sorted(on_runs)
     for start in range(0, len(runs), _BATCH_SIZE):
-        edges = LineageEdge.objects.filter(run__in=runs[start : start + _BATCH_SIZE]).values_list("artifact_id", "run_id")
+        edges = LineageEdge.objects.filter(run__in=runs[start : start + _BATCH_SIZE]).values_list(
+            "artifact_id", "run_id"
+        )
         for pk, run in edges.order_by("pk"):
             if pk in artifacts:
                 holds[pk] = latest_ending([on_runs[run], *filter(None, [holds.get(pk)])])
@@ -77,9 +92,18 @@ def holds_on_subject(lab: Lab, now: int, **subject: object) -> list[Hold]:
 
 
 def _sorted(holds: QuerySet[Hold]) -> list[Hold]:
-    return sorted(holds, key=lambda hold: (-(END_HOUR if hold.until_hour is None else hold.until_hour), hold.pk))
+    return sorted(
+        holds,
+        key=lambda hold: (-(END_HOUR if hold.until_hour is None else hold.until_hour), hold.pk),
+    )
 
 
 def hold_by_pk(lab: Lab, pk: int | None) -> Hold | None:
     """Return a hold of the lab, or None."""
-    return Hold.objects.filter(lab=lab, pk=pk).select_related("artifact", "project", "run", "by").first() if pk else None
+    return (
+        Hold.objects.filter(lab=lab, pk=pk)
+        .select_related("artifact", "project", "run", "by")
+        .first()
+        if pk
+        else None
+    )

@@ -1,4 +1,6 @@
-"""Models of artifacts: content, copies, lineage, pins, holds, retention periods and cleanup plans."""
+"""Models of artifacts: content, copies, lineage, pins, holds, retention periods and cleanup
+plans.
+"""
 
 from uuid import uuid4
 
@@ -52,8 +54,12 @@ class Artifact(models.Model):
     tags = models.JSONField(default=dict, blank=True)
     facts = models.JSONField(default=dict, blank=True)
     state = models.CharField(max_length=16, choices=ArtifactState, default=ArtifactState.REGISTERED)
-    project = models.ForeignKey(Project, on_delete=models.PROTECT, null=True, blank=True, related_name="artifacts")
-    owner = models.ForeignKey(User, on_delete=models.SET_NULL, null=True, blank=True, related_name="artifacts")
+    project = models.ForeignKey(
+        Project, on_delete=models.PROTECT, null=True, blank=True, related_name="artifacts"
+    )
+    owner = models.ForeignKey(
+        User, on_delete=models.SET_NULL, null=True, blank=True, related_name="artifacts"
+    )
     os_user = models.CharField(max_length=100, blank=True, default="")
     start_key = models.CharField(max_length=64)
     data_key = models.CharField(max_length=64)
@@ -63,7 +69,9 @@ class Artifact(models.Model):
     class Meta:
         constraints = [
             models.UniqueConstraint(fields=["lab", "digest"], name="artifact_once_per_lab"),
-            models.CheckConstraint(condition=Q(bytes__gte=0) & Q(files__gte=0), name="artifact_not_below_zero"),
+            models.CheckConstraint(
+                condition=Q(bytes__gte=0) & Q(files__gte=0), name="artifact_not_below_zero"
+            ),
         ]
         indexes = [
             models.Index(fields=["lab", "kind", "-registered_us"], name="artifact_by_kind"),
@@ -71,8 +79,12 @@ class Artifact(models.Model):
             models.Index(fields=["lab", "name", "id"], name="artifact_by_name"),
             models.Index(fields=["lab", "start_key"], name="artifact_by_start"),
             models.Index(fields=["lab", "data_key"], name="artifact_by_data"),
-            models.Index(fields=["lab", "payload"], name="artifact_by_payload", condition=~Q(payload="")),
-            models.Index(fields=["lab", "id"], name="artifact_to_join", condition=Q(is_linked=False)),
+            models.Index(
+                fields=["lab", "payload"], name="artifact_by_payload", condition=~Q(payload="")
+            ),
+            models.Index(
+                fields=["lab", "id"], name="artifact_to_join", condition=Q(is_linked=False)
+            ),
             models.Index(fields=["lab"], name="artifact_promoted", condition=Q(state="promoted")),
         ]
 
@@ -88,7 +100,11 @@ class Alias(models.Model):
     value = models.CharField(max_length=64, db_index=True)
 
     class Meta:
-        constraints = [models.UniqueConstraint(fields=["artifact", "algorithm"], name="alias_once_per_algorithm")]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["artifact", "algorithm"], name="alias_once_per_algorithm"
+            )
+        ]
 
     def __str__(self) -> str:
         return f"{self.algorithm}:{self.value}"
@@ -105,7 +121,9 @@ class Copy(models.Model):
 
     lab = models.ForeignKey(Lab, on_delete=models.CASCADE, related_name="+")
     artifact = models.ForeignKey(Artifact, on_delete=models.CASCADE, related_name="copies")
-    node = models.ForeignKey(Node, on_delete=models.CASCADE, null=True, blank=True, related_name="copies")
+    node = models.ForeignKey(
+        Node, on_delete=models.CASCADE, null=True, blank=True, related_name="copies"
+    )
     path = models.TextField()
     location_key = models.CharField(max_length=64, db_column="place")
     medium = models.CharField(max_length=8, choices=Medium, default=Medium.UNKNOWN)
@@ -120,7 +138,11 @@ class Copy(models.Model):
             models.UniqueConstraint(fields=["lab", "location_key"], name="one_artifact_at_a_place"),
         ]
         # A covering index: stored bytes are counted without reading the long paths.
-        indexes = [models.Index(fields=["lab", "state", "artifact", "medium", "node"], name="copy_by_state")]
+        indexes = [
+            models.Index(
+                fields=["lab", "state", "artifact", "medium", "node"], name="copy_by_state"
+            )
+        ]
 
     def __str__(self) -> str:
         return self.path
@@ -133,11 +155,15 @@ class LineageEdge(models.Model):
     run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="artifact_edges")
     artifact = models.ForeignKey(Artifact, on_delete=models.CASCADE, related_name="run_edges")
     role = models.CharField(max_length=16, choices=LineageRole)
-    source = models.CharField(max_length=12, choices=LineageSource, default=LineageSource.REPORTED, db_column="way")
+    source = models.CharField(
+        max_length=12, choices=LineageSource, default=LineageSource.REPORTED, db_column="way"
+    )
     recorded_us = models.BigIntegerField(db_column="told_us")
 
     class Meta:
-        constraints = [models.UniqueConstraint(fields=["run", "artifact", "role"], name="lineage_edge_once")]
+        constraints = [
+            models.UniqueConstraint(fields=["run", "artifact", "role"], name="lineage_edge_once")
+        ]
 
     def __str__(self) -> str:
         return f"{self.run_id} {self.role} {self.artifact_id}"
@@ -151,11 +177,15 @@ class Pin(models.Model):
     reason = models.CharField(max_length=300)
     from_us = models.BigIntegerField()
     ended_us = models.BigIntegerField(null=True, blank=True)
-    ended_by = models.ForeignKey(User, on_delete=models.SET_NULL, null=True, blank=True, related_name="+")
+    ended_by = models.ForeignKey(
+        User, on_delete=models.SET_NULL, null=True, blank=True, related_name="+"
+    )
 
     class Meta:
         constraints = [
-            models.UniqueConstraint(fields=["artifact"], condition=Q(ended_us__isnull=True), name="one_pin_at_a_time"),
+            models.UniqueConstraint(
+                fields=["artifact"], condition=Q(ended_us__isnull=True), name="one_pin_at_a_time"
+            ),
         ]
 
     def __str__(self) -> str:
@@ -171,16 +201,24 @@ class Hold(models.Model):
     """
 
     lab = models.ForeignKey(Lab, on_delete=models.CASCADE, related_name="holds")
-    artifact = models.ForeignKey(Artifact, on_delete=models.CASCADE, null=True, blank=True, related_name="holds")
-    project = models.ForeignKey(Project, on_delete=models.CASCADE, null=True, blank=True, related_name="holds")
-    run = models.ForeignKey(Run, on_delete=models.CASCADE, null=True, blank=True, related_name="holds")
+    artifact = models.ForeignKey(
+        Artifact, on_delete=models.CASCADE, null=True, blank=True, related_name="holds"
+    )
+    project = models.ForeignKey(
+        Project, on_delete=models.CASCADE, null=True, blank=True, related_name="holds"
+    )
+    run = models.ForeignKey(
+        Run, on_delete=models.CASCADE, null=True, blank=True, related_name="holds"
+    )
     reason = models.CharField(max_length=300)
     from_hour = models.BigIntegerField()
     until_hour = models.BigIntegerField(null=True, blank=True)
     by = models.ForeignKey(User, on_delete=models.SET_NULL, null=True, related_name="+")
     placed_us = models.BigIntegerField()
     lifted_us = models.BigIntegerField(null=True, blank=True)
-    lifted_by = models.ForeignKey(User, on_delete=models.SET_NULL, null=True, blank=True, related_name="+")
+    lifted_by = models.ForeignKey(
+        User, on_delete=models.SET_NULL, null=True, blank=True, related_name="+"
+    )
 
     class Meta:
         constraints = [
@@ -191,10 +229,17 @@ class Hold(models.Model):
                 name="hold_names_one_thing",
             ),
             models.CheckConstraint(
-                condition=Q(until_hour__isnull=True) | Q(until_hour__gt=F("from_hour")), name="hold_ends_after_it_begins"
+                condition=Q(until_hour__isnull=True) | Q(until_hour__gt=F("from_hour")),
+                name="hold_ends_after_it_begins",
             ),
         ]
-        indexes = [models.Index(fields=["lab", "until_hour"], name="hold_not_lifted", condition=Q(lifted_us__isnull=True))]
+        indexes = [
+            models.Index(
+                fields=["lab", "until_hour"],
+                name="hold_not_lifted",
+                condition=Q(lifted_us__isnull=True),
+            )
+        ]
 
     def __str__(self) -> str:
         return self.description
@@ -210,7 +255,11 @@ class Hold(models.Model):
     def description(self) -> str:
         """Return the reason why the hold protects an artifact."""
         subject = (
-            f"project {self.project.name[:60]} is " if self.project else f"run {self.run.name[:60]} is " if self.run else ""
+            f"project {self.project.name[:60]} is "
+            if self.project
+            else f"run {self.run.name[:60]} is "
+            if self.run
+            else ""
         )
         return f"{subject}held {self.until}: {self.reason}"
 
@@ -222,7 +271,9 @@ class RetentionPeriod(models.Model):
     """
 
     lab = models.ForeignKey(Lab, on_delete=models.CASCADE, related_name="retention_periods")
-    project = models.ForeignKey(Project, on_delete=models.CASCADE, null=True, blank=True, related_name="retention_periods")
+    project = models.ForeignKey(
+        Project, on_delete=models.CASCADE, null=True, blank=True, related_name="retention_periods"
+    )
     retention_class = models.CharField(max_length=16, choices=RetentionClass, db_column="kept")
     days = models.IntegerField(null=True, blank=True)
 
@@ -230,12 +281,18 @@ class RetentionPeriod(models.Model):
         db_table = "artifacts_retentiondays"
         constraints = [
             models.UniqueConstraint(
-                fields=["project", "retention_class"], condition=Q(project__isnull=False), name="retention_once_per_project"
+                fields=["project", "retention_class"],
+                condition=Q(project__isnull=False),
+                name="retention_once_per_project",
             ),
             models.UniqueConstraint(
-                fields=["lab", "retention_class"], condition=Q(project__isnull=True), name="retention_once_per_lab"
+                fields=["lab", "retention_class"],
+                condition=Q(project__isnull=True),
+                name="retention_once_per_lab",
             ),
-            models.CheckConstraint(condition=Q(days__isnull=True) | Q(days__gte=1), name="retention_a_day_at_least"),
+            models.CheckConstraint(
+                condition=Q(days__isnull=True) | Q(days__gte=1), name="retention_a_day_at_least"
+            ),
         ]
 
     def __str__(self) -> str:
@@ -253,13 +310,19 @@ class CleanupPlan(models.Model):
     lab = models.ForeignKey(Lab, on_delete=models.CASCADE, related_name="cleanup_plans")
     uuid = models.UUIDField(unique=True, default=uuid4)
     node = models.ForeignKey(Node, on_delete=models.CASCADE, related_name="cleanup_plans")
-    project = models.ForeignKey(Project, on_delete=models.PROTECT, null=True, blank=True, related_name="cleanup_plans")
+    project = models.ForeignKey(
+        Project, on_delete=models.PROTECT, null=True, blank=True, related_name="cleanup_plans"
+    )
     state = models.CharField(max_length=12, choices=PlanState, default=PlanState.DRAFT)
-    created_by = models.ForeignKey(User, on_delete=models.SET_NULL, null=True, related_name="+", db_column="made_by_id")
+    created_by = models.ForeignKey(
+        User, on_delete=models.SET_NULL, null=True, related_name="+", db_column="made_by_id"
+    )
     created_us = models.BigIntegerField(db_column="made_us")
     grace_until_us = models.BigIntegerField(null=True, blank=True)
     trash_days = models.IntegerField(default=14)
-    approved_by = models.ForeignKey(User, on_delete=models.SET_NULL, null=True, blank=True, related_name="+")
+    approved_by = models.ForeignKey(
+        User, on_delete=models.SET_NULL, null=True, blank=True, related_name="+"
+    )
     approved_us = models.BigIntegerField(null=True, blank=True)
     ended_us = models.BigIntegerField(null=True, blank=True)
 
@@ -268,7 +331,9 @@ class CleanupPlan(models.Model):
         constraints = [
             # Two plans of one node could each delete the copy that the other relies on.
             models.UniqueConstraint(
-                fields=["node"], condition=Q(state__in=("draft", "told", "approved")), name="one_open_plan_per_node"
+                fields=["node"],
+                condition=Q(state__in=("draft", "told", "approved")),
+                name="one_open_plan_per_node",
             ),
             models.CheckConstraint(condition=Q(trash_days__gte=1), name="plan_a_day_in_the_trash"),
         ]
@@ -297,18 +362,28 @@ class CleanupItem(models.Model):
     retrain_mj = models.BigIntegerField(null=True, blank=True)
     storage_ug = models.BigIntegerField(null=True, blank=True)
     retrain_ug = models.BigIntegerField(null=True, blank=True)
-    retrain_run = models.ForeignKey(Run, on_delete=models.SET_NULL, null=True, blank=True, related_name="+")
+    retrain_run = models.ForeignKey(
+        Run, on_delete=models.SET_NULL, null=True, blank=True, related_name="+"
+    )
     selected = models.BooleanField(db_column="chosen")
     objection = models.CharField(max_length=300, blank=True, default="")
-    objected_by = models.ForeignKey(User, on_delete=models.SET_NULL, null=True, blank=True, related_name="+")
-    previous_state = models.CharField(max_length=16, choices=ArtifactState, blank=True, default="", db_column="before")
+    objected_by = models.ForeignKey(
+        User, on_delete=models.SET_NULL, null=True, blank=True, related_name="+"
+    )
+    previous_state = models.CharField(
+        max_length=16, choices=ArtifactState, blank=True, default="", db_column="before"
+    )
     outcome = models.CharField(max_length=8, choices=ItemOutcome, blank=True, default="")
     message = models.CharField(max_length=300, blank=True, default="", db_column="word")
     outcome_us = models.BigIntegerField(null=True, blank=True)
     parent_item = models.ForeignKey(
-        "self", on_delete=models.SET_NULL, null=True, blank=True, related_name="contained_items",
+        "self",
+        on_delete=models.SET_NULL,
+        null=True,
+        blank=True,
+        related_name="contained_items",
         db_column="went_with_id",
-    )  # fmt: skip
+    )
 
     class Meta:
         db_table = "artifacts_planline"

@@ -56,7 +56,10 @@ class ArtifactRow(msgspec.Struct, forbid_unknown_fields=True):
     own: bool = False
     project: Annotated[str, msgspec.Meta(max_length=60)] = ""
     aliases: dict[Algorithm, str] = {}
-    tags: Annotated[dict[Short, Annotated[str, msgspec.Meta(max_length=300)]], msgspec.Meta(max_length=_MAX_FACTS)] = {}
+    tags: Annotated[
+        dict[Short, Annotated[str, msgspec.Meta(max_length=300)]],
+        msgspec.Meta(max_length=_MAX_FACTS),
+    ] = {}
     facts: Annotated[dict[Short, Fact], msgspec.Meta(max_length=_MAX_FACTS)] = {}
     copies: Annotated[list[CopyRow], msgspec.Meta(max_length=100)] = []
     runs: Annotated[list[EdgeRow], msgspec.Meta(max_length=100)] = []
@@ -88,8 +91,13 @@ _BODY, _COPY_STATES, _ROW = (
     msgspec.json.Decoder(CopyStateBody),
     msgspec.json.Decoder(ArtifactRow),
 )
-_SHAPE = '{"artifacts": [{"digest": "<64 hex>", "name": "best.safetensors", "bytes": 4, "kind": "model"}]}'
-_COPY_STATES_SHAPE = '{"node": "<uuid>", "copies": [{"path": "/data/best.safetensors", "state": "missing"}]}'
+_SHAPE = (
+    '{"artifacts": [{"digest": "<64 hex>", "name": "best.safetensors", "bytes": 4, "kind": '
+    '"model"}]}'
+)
+_COPY_STATES_SHAPE = (
+    '{"node": "<uuid>", "copies": [{"path": "/data/best.safetensors", "state": "missing"}]}'
+)
 
 
 def parse_artifacts(body: bytes) -> tuple[UUID | None, list[ArtifactRow | str]]:
@@ -108,7 +116,11 @@ def parse_copy_states(body: bytes) -> CopyStateBody:
     for number, row in enumerate(payload.copies):
         if row.state not in allowed:
             hint = f"Use one of {', '.join(allowed)}."
-            raise InvalidInput(f"A scan cannot report {row.state.value!r}.", field=f"copies[{number}].state", hint=hint)
+            raise InvalidInput(
+                f"A scan cannot report {row.state.value!r}.",
+                field=f"copies[{number}].state",
+                hint=hint,
+            )
         if is_unstorable(row.path):
             raise InvalidInput("Invalid character in path.", field=f"copies[{number}].path")
     return payload

@@ -68,29 +68,43 @@ def parse_search(params: Mapping[str, str]) -> Search:
     values = {name: params.get(name, "").strip() for name in SEARCH_FIELDS}
     for name, value in values.items():
         if is_unstorable(value) or len(value) > _MAX_LENGTH:
-            raise InvalidInput("Invalid text in filter.", field=name, hint=f"Enter at most {_MAX_LENGTH} characters.")
+            raise InvalidInput(
+                "Invalid text in filter.",
+                field=name,
+                hint=f"Enter at most {_MAX_LENGTH} characters.",
+            )
     if values["medium"] and values["medium"] not in Medium.values:
         hint = f"Use one of {', '.join(Medium.values)}."
         raise InvalidInput(f"Unknown medium {values['medium'][:40]!r}.", field="medium", hint=hint)
     search = Search(
-        architecture=values["architecture"], base_model=values["base_model"], data=values["data"], metric=values["metric"],
-        metric_min=_number(values, "metric_min"), metric_max=_number(values, "metric_max"),
-        bytes_min=_bytes(values, "bytes_min"), bytes_max=_bytes(values, "bytes_max"),
-        licence=values["licence"], medium=values["medium"],
-    )  # fmt: skip
+        architecture=values["architecture"],
+        base_model=values["base_model"],
+        data=values["data"],
+        metric=values["metric"],
+        metric_min=_number(values, "metric_min"),
+        metric_max=_number(values, "metric_max"),
+        bytes_min=_bytes(values, "bytes_min"),
+        bytes_max=_bytes(values, "bytes_max"),
+        licence=values["licence"],
+        medium=values["medium"],
+    )
     _check(search)
     return search
 
 
 def _check(search: Search) -> None:
     if not search.metric and (search.metric_min is not None or search.metric_max is not None):
-        raise InvalidInput("Bounds need a metric.", field="metric", hint="Enter its name, for example val_acc.")
+        raise InvalidInput(
+            "Bounds need a metric.", field="metric", hint="Enter its name, for example val_acc."
+        )
     for low, high, name in (
         (search.metric_min, search.metric_max, "metric_max"),
         (search.bytes_min, search.bytes_max, "bytes_max"),
     ):
         if low is not None and high is not None and low > high:
-            raise InvalidInput("The upper bound is below the lower bound.", field=name, hint="Swap them.")
+            raise InvalidInput(
+                "The upper bound is below the lower bound.", field=name, hint="Swap them."
+            )
 
 
 def _number(values: Mapping[str, str], name: str) -> float | None:
@@ -102,7 +116,9 @@ def _number(values: Mapping[str, str], name: str) -> float | None:
         number = math.nan
     if not math.isfinite(number):
         raise InvalidInput(
-            f"{values[name][:40]!r} is not a number.", field=name, hint="Enter a number such as 0.93 or 1e-3."
+            f"{values[name][:40]!r} is not a number.",
+            field=name,
+            hint="Enter a number such as 0.93 or 1e-3.",
         )
     return number
 
@@ -135,14 +151,19 @@ def search_artifacts(lab: Lab, filters: ArtifactFilter, search: Search) -> Query
     return artifacts
 
 
-def rank_by_metric(lab: Lab, filters: ArtifactFilter, search: Search, *, best_first: bool = True) -> QuerySet[Artifact, Any]:
+def rank_by_metric(
+    lab: Lab, filters: ArtifactFilter, search: Search, *, best_first: bool = True
+) -> QuerySet[Artifact, Any]:
     """Return ``{"id", "metric_value"}`` of the matches of :func:`search_artifacts`, sorted by the
     metric.
 
     Values are those of :func:`metric_values`.
     """
     rows = (
-        _filter_without_metric(lab, filters, search).order_by().filter(_metric_condition(search, "run_edges__")).values("id")
+        _filter_without_metric(lab, filters, search)
+        .order_by()
+        .filter(_metric_condition(search, "run_edges__"))
+        .values("id")
     )
     value = _best_value(search, "run_edges__run__metrics__last_value")
     sign = "" if is_lower_better(search.metric) == best_first else "-"
@@ -181,8 +202,14 @@ def metric_values(numbers: Iterable[int], search: Search) -> dict[int, float]:
     """
     if not search.metric:
         return {}
-    edges = LineageEdge.objects.filter(_metric_condition(search), artifact__in=list(numbers)).order_by()
-    return dict(edges.values_list("artifact").annotate(value=_best_value(search, "run__metrics__last_value")))
+    edges = LineageEdge.objects.filter(
+        _metric_condition(search), artifact__in=list(numbers)
+    ).order_by()
+    return dict(
+        edges.values_list("artifact").annotate(
+            value=_best_value(search, "run__metrics__last_value")
+        )
+    )
 
 
 def _best_value(search: Search, path: str) -> Max | Min:
@@ -193,8 +220,10 @@ def _metric_condition(search: Search, path: str = "") -> Q:
     """Match edges of runs that produced an artifact and reported the metric within its bounds."""
     value = f"{path}run__metrics__last_value"
     conditions: dict[str, Any] = {
-        f"{path}role": LineageRole.PRODUCED, f"{path}run__metrics__name": search.metric, f"{value}__isnull": False,
-    }  # fmt: skip
+        f"{path}role": LineageRole.PRODUCED,
+        f"{path}run__metrics__name": search.metric,
+        f"{value}__isnull": False,
+    }
     if search.metric_min is not None:
         conditions[f"{value}__gte"] = search.metric_min
     if search.metric_max is not None:
@@ -203,7 +232,9 @@ def _metric_condition(search: Search, path: str = "") -> Q:
 
 
 def _with_json_texts(artifacts: QuerySet[Artifact]) -> QuerySet[Artifact]:
-    return artifacts.alias(facts_text=Cast("facts", TextField()), tags_text=Cast("tags", TextField()))
+    return artifacts.alias(
+        facts_text=Cast("facts", TextField()), tags_text=Cast("tags", TextField())
+    )
 
 
 def _mentions(names: Sequence[str], text: str) -> Q:
@@ -214,7 +245,9 @@ def _mentions(names: Sequence[str], text: str) -> Q:
     stored = _as_stored(text)
     condition = Q()
     for name in names:
-        condition |= Q(**{f"facts__{name}__icontains": text}) | Q(**{f"tags__{name}__icontains": text})
+        condition |= Q(**{f"facts__{name}__icontains": text}) | Q(
+            **{f"tags__{name}__icontains": text}
+        )
     return (Q(facts_text__icontains=stored) | Q(tags_text__icontains=stored)) & condition
 
 
@@ -224,7 +257,9 @@ def _architecture_condition(lab: Lab, text: str) -> Q:
 
     If ``text`` contains no number, models with all of its words match as well.
     """
-    condition = _mentions((*KIND_OF_MODEL, "modelspec.architecture"), text) | _exact_architecture(lab, text)
+    condition = _mentions((*KIND_OF_MODEL, "modelspec.architecture"), text) | _exact_architecture(
+        lab, text
+    )
     text_words = significant_words(text)
     if not text_words or any(letter.isdecimal() for letter in text):
         return condition
@@ -237,7 +272,11 @@ def _architecture_condition(lab: Lab, text: str) -> Q:
 def _exact_architecture(lab: Lab, text: str) -> Q:
     """Match models whose run had an architecture parameter with this value."""
     param_terms = (lookup_param(name, text) for name in ARCHITECTURE)
-    return Q(pk__in=_with_terms(lab, (TermKind.SAME_ARCHITECTURE,), [architecture_term(*term) for term in param_terms]))
+    return Q(
+        pk__in=_with_terms(
+            lab, (TermKind.SAME_ARCHITECTURE,), [architecture_term(*term) for term in param_terms]
+        )
+    )
 
 
 def _as_stored(text: str) -> str:
@@ -250,7 +289,9 @@ def _base_model_condition(lab: Lab, text: str) -> Q:
     of this name or digest.
     """
     starts = Artifact.objects.filter(Q(name__icontains=text) | Q(digest=text.lower()), lab=lab)
-    started = LineageEdge.objects.filter(lab=lab, role__in=_ORIGINS, artifact__in=starts.values("pk"))
+    started = LineageEdge.objects.filter(
+        lab=lab, role__in=_ORIGINS, artifact__in=starts.values("pk")
+    )
     produced = LineageEdge.objects.filter(lab=lab, role=LineageRole.PRODUCED)
     named = produced.filter(run__fingerprint__start_name__icontains=text)
     return (
@@ -270,11 +311,16 @@ def _data_condition(lab: Lab, text: str) -> Q:
         return _trained_on(lab, digest)
     text_words = significant_words(text)
     if not text_words:
-        hint = "Enter a significant word (cats, imagenet) or the digest of a dataset. Use 'text' for other words of a name."
+        hint = (
+            "Enter a significant word (cats, imagenet) or the digest of a dataset. Use 'text' "
+            "for other words of a name."
+        )
         raise InvalidInput(f"{text[:40]!r} contains no significant word.", field="data", hint=hint)
     condition = Q()
     for word in text_words:
-        condition &= Q(pk__in=_with_terms(lab, _FAMILY, [word])) | Q(kind=Kind.DATASET, name__icontains=word)
+        condition &= Q(pk__in=_with_terms(lab, _FAMILY, [word])) | Q(
+            kind=Kind.DATASET, name__icontains=word
+        )
     return condition
 
 
@@ -282,11 +328,15 @@ def _trained_on(lab: Lab, digest: str) -> Q:
     data = artifact_by_digest(lab, digest)
     if data is None:
         return Q(pk__in=[])
-    readers = LineageEdge.objects.filter(lab=lab, role=LineageRole.USED, artifact=data).values("run")
+    readers = LineageEdge.objects.filter(lab=lab, role=LineageRole.USED, artifact=data).values(
+        "run"
+    )
     produced = LineageEdge.objects.filter(lab=lab, role=LineageRole.PRODUCED, run__in=readers)
     same_data = _with_terms(lab, (TermKind.SAME_DATA,), [data_term(data.data_key)])
     return Q(pk__in=same_data) | Q(pk__in=produced.values("artifact")) | Q(pk=data.pk)
 
 
-def _with_terms(lab: Lab, kinds: Sequence[TermKind], terms: Sequence[str]) -> QuerySet[ReuseTerm, Any]:
+def _with_terms(
+    lab: Lab, kinds: Sequence[TermKind], terms: Sequence[str]
+) -> QuerySet[ReuseTerm, Any]:
     return ReuseTerm.objects.filter(lab=lab, kind__in=kinds, term__in=terms).values("artifact")

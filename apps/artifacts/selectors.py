@@ -34,12 +34,18 @@ class ArtifactFilter:
 
 def filter_artifacts(lab: Lab, filters: ArtifactFilter = ArtifactFilter()) -> QuerySet[Artifact]:
     """Return the matching artifacts of the lab, the latest first."""
-    artifacts = Artifact.objects.filter(lab=lab).select_related("project", "owner").order_by("-registered_us", "-pk")
+    artifacts = (
+        Artifact.objects.filter(lab=lab)
+        .select_related("project", "owner")
+        .order_by("-registered_us", "-pk")
+    )
     exact = {"kind": filters.kind, "state": filters.state, "format": filters.format}
     artifacts = artifacts.filter(**{name: value for name, value in exact.items() if value})
     if filters.project:
         artifacts = (
-            artifacts.filter(project=None) if filters.project == "~none" else artifacts.filter(project__slug=filters.project)
+            artifacts.filter(project=None)
+            if filters.project == "~none"
+            else artifacts.filter(project__slug=filters.project)
         )
     if filters.text and not is_unstorable(filters.text):
         artifacts = artifacts.filter(text_condition(lab, filters.text.strip()))
@@ -47,9 +53,13 @@ def filter_artifacts(lab: Lab, filters: ArtifactFilter = ArtifactFilter()) -> Qu
         present = Copy.objects.filter(lab=lab, state=CopyState.PRESENT)
         artifacts = artifacts.filter(pk__in=_with_several_copies(present))
     elif filters.copies:
-        artifacts = artifacts.filter(pk__in=Copy.objects.filter(lab=lab, state=filters.copies).values("artifact"))
+        artifacts = artifacts.filter(
+            pk__in=Copy.objects.filter(lab=lab, state=filters.copies).values("artifact")
+        )
     if filters.run:
-        artifacts = artifacts.filter(pk__in=LineageEdge.objects.filter(lab=lab, run__uuid=filters.run).values("artifact"))
+        artifacts = artifacts.filter(
+            pk__in=LineageEdge.objects.filter(lab=lab, run__uuid=filters.run).values("artifact")
+        )
     if filters.pinned:
         artifacts = artifacts.filter(pins__ended_us=None, pins__isnull=False)
     return artifacts
@@ -65,12 +75,16 @@ def text_condition(lab: Lab, text: str) -> Q:
     digest = text.lower()
     if len(digest) >= 8 and set(digest) <= _HEX:
         alias = Alias.objects.filter(value=digest).values("artifact")
-        return by_path | Q(digest__startswith=digest) | Q(payload__startswith=digest) | Q(pk__in=alias)
+        return (
+            by_path | Q(digest__startswith=digest) | Q(payload__startswith=digest) | Q(pk__in=alias)
+        )
     return by_path | Q(name__icontains=text) | Q(licence__icontains=text)
 
 
 def _with_several_copies(copies: QuerySet[Copy]) -> QuerySet[Any, Any]:
-    return copies.values("artifact").annotate(many=Count("pk")).filter(many__gt=1).values("artifact")
+    return (
+        copies.values("artifact").annotate(many=Count("pk")).filter(many__gt=1).values("artifact")
+    )
 
 
 def artifact_by_digest(lab: Lab, digest: str) -> Artifact | None:
@@ -84,7 +98,9 @@ def artifact_by_digest(lab: Lab, digest: str) -> Artifact | None:
     exact = artifacts.filter(digest=digest).first()
     if exact is not None:
         return exact
-    matches = list(artifacts.filter(Q(payload=digest) | Q(aliases__value=digest)).distinct().order_by("pk")[:2])
+    matches = list(
+        artifacts.filter(Q(payload=digest) | Q(aliases__value=digest)).distinct().order_by("pk")[:2]
+    )
     return matches[0] if len(matches) == 1 else None
 
 
@@ -113,8 +129,13 @@ def load_lineage(artifact: Artifact, *, limit: int = MAX_LINEAGE) -> Lineage:
         near, far = _roles(up)
         inner = _load_edges(limit, artifact__in=reachable, role__in=near)
         runs = {edge.run_id for edge in inner}
-        outer = _load_edges(limit, run__in=runs, role__in=far)  # within the reachable artifacts, unless cut
-        result.is_cut |= max(len(reachable), len(runs)) > limit or max(len(inner), len(outer)) >= limit * _MEAN_EDGES
+        outer = _load_edges(
+            limit, run__in=runs, role__in=far
+        )  # within the reachable artifacts, unless cut
+        result.is_cut |= (
+            max(len(reachable), len(runs)) > limit
+            or max(len(inner), len(outer)) >= limit * _MEAN_EDGES
+        )
         result.producing_runs |= runs if up else set()
         numbers += reachable
         edges |= {edge.pk: edge for edge in (*inner, *outer)}
@@ -134,7 +155,9 @@ def _load_edges(limit: int, **filters: Any) -> list[LineageEdge]:
     return list(LineageEdge.objects.filter(**filters).order_by("pk")[: limit * _MEAN_EDGES])
 
 
-def _load_nodes(result: Lineage, numbers: Sequence[int], edges: Iterable[LineageEdge], limit: int) -> None:
+def _load_nodes(
+    result: Lineage, numbers: Sequence[int], edges: Iterable[LineageEdge], limit: int
+) -> None:
     """Load the first ``limit`` artifacts and runs into ``result``, with the edges between them."""
     artifact_ids = list(dict.fromkeys(numbers))
     run_ids = list(dict.fromkeys(edge.run_id for edge in edges))
@@ -142,13 +165,19 @@ def _load_nodes(result: Lineage, numbers: Sequence[int], edges: Iterable[Lineage
     artifact_ids = artifact_ids[: max(limit - len(run_ids), limit // 2)]
     run_ids = run_ids[: limit - len(artifact_ids)]
     artifacts = (
-        Artifact.objects.filter(pk__in=artifact_ids).select_related("project", "owner").defer("facts", "tags", "note")
+        Artifact.objects.filter(pk__in=artifact_ids)
+        .select_related("project", "owner")
+        .defer("facts", "tags", "note")
     )
     runs = Run.objects.filter(pk__in=run_ids).select_related("charged_project")
     runs = runs.only("lab", "uuid", "name", "state", "started_us", "charged_project")
     result.artifacts = {row.pk: row for row in artifacts}
     result.runs = {row.pk: row for row in runs}
-    result.edges = [edge for edge in edges if edge.run_id in result.runs and edge.artifact_id in result.artifacts]
+    result.edges = [
+        edge
+        for edge in edges
+        if edge.run_id in result.runs and edge.artifact_id in result.artifacts
+    ]
     result.producing_runs &= set(result.runs)
 
 
@@ -159,9 +188,12 @@ def _reachable(artifacts: Sequence[int], *, up: bool, limit: int) -> list[int]:
     """
     near, far = _roles(up)
     rows = fetch_rows(
-        f"WITH RECURSIVE reached(id) AS (SELECT id FROM artifacts_artifact WHERE id IN ({_placeholders(artifacts)}) UNION "
-        "SELECT beyond.artifact_id FROM reached JOIN artifacts_lineageedge here ON here.artifact_id = reached.id AND "
-        f"here.role IN ({_placeholders(near)}) JOIN artifacts_lineageedge beyond ON beyond.run_id = here.run_id AND "
+        "WITH RECURSIVE reached(id) AS (SELECT id FROM artifacts_artifact WHERE id IN "
+        f"({_placeholders(artifacts)}) UNION "
+        "SELECT beyond.artifact_id FROM reached JOIN artifacts_lineageedge here ON "
+        "here.artifact_id = reached.id AND "
+        f"here.role IN ({_placeholders(near)}) JOIN artifacts_lineageedge beyond ON beyond.run_id "
+        "= here.run_id AND "
         f"beyond.role IN ({_placeholders(far)})) SELECT id FROM reached LIMIT %s",
         [*artifacts, *near, *far, limit],
     )
@@ -178,8 +210,12 @@ def ancestor_ids(artifacts: Iterable[int]) -> set[int]:
     wave = set(artifacts)
     start = set(wave)
     while wave:
-        runs = LineageEdge.objects.filter(artifact__in=wave, role=LineageRole.PRODUCED).values("run")
-        inputs = LineageEdge.objects.filter(run__in=runs, role__in=INPUTS).values_list("artifact_id", flat=True)
+        runs = LineageEdge.objects.filter(artifact__in=wave, role=LineageRole.PRODUCED).values(
+            "run"
+        )
+        inputs = LineageEdge.objects.filter(run__in=runs, role__in=INPUTS).values_list(
+            "artifact_id", flat=True
+        )
         wave = set(inputs) - ancestors - start
         ancestors |= wave
     return ancestors

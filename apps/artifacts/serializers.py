@@ -14,20 +14,33 @@ from apps.runs.models import Run
 def artifact_row(artifact: Artifact) -> dict[str, Any]:
     """Return an artifact as in lists."""
     return {
-        "digest": artifact.digest, "name": artifact.name, "form": artifact.form, "bytes": artifact.bytes,
-        "files": artifact.files, "kind": artifact.kind, "format": artifact.format, "state": artifact.state,
+        "digest": artifact.digest,
+        "name": artifact.name,
+        "form": artifact.form,
+        "bytes": artifact.bytes,
+        "files": artifact.files,
+        "kind": artifact.kind,
+        "format": artifact.format,
+        "state": artifact.state,
         "project": artifact.project.slug if artifact.project else None,
-        "owner": artifact.owner.username if artifact.owner else None, "licence": artifact.licence,
+        "owner": artifact.owner.username if artifact.owner else None,
+        "licence": artifact.licence,
         "registered_at": utc(artifact.registered_us).isoformat(),
-    }  # fmt: skip
+    }
 
 
-def artifact_rows(numbers: Sequence[int], metric: str, values: Mapping[int, float]) -> list[dict[str, Any]]:
+def artifact_rows(
+    numbers: Sequence[int], metric: str, values: Mapping[int, float]
+) -> list[dict[str, Any]]:
     """Return artifacts in the order of ``numbers``, with the value of ``metric`` if one is named.
 
     One query by primary key: sorting only keys is much faster than sorting whole rows.
     """
-    by_pk = Artifact.objects.select_related("project", "owner").defer("facts", "tags", "note").in_bulk(numbers)
+    by_pk = (
+        Artifact.objects.select_related("project", "owner")
+        .defer("facts", "tags", "note")
+        .in_bulk(numbers)
+    )
     rows = []
     for number in (number for number in numbers if number in by_pk):
         metric_fields = {"metric": {"name": metric, "value": values.get(number)}} if metric else {}
@@ -60,7 +73,13 @@ def artifact_detail(artifact: Artifact, now: int) -> dict[str, Any]:
             for copy in copies
         ],
         "runs": [
-            {"run": str(edge.run.uuid), "name": edge.run.name, "role": edge.role, "way": edge.source} for edge in edges
+            {
+                "run": str(edge.run.uuid),
+                "name": edge.run.name,
+                "role": edge.role,
+                "way": edge.source,
+            }
+            for edge in edges
         ],
     }
 
@@ -69,7 +88,12 @@ def hold_row(hold: Hold) -> dict[str, Any]:
     """Return what a hold is placed on, its reason and its end (None: until lifted)."""
     on = "artifact" if hold.artifact_id else "project" if hold.project_id else "run"
     until = None if hold.until_hour is None else utc(hold.until_hour * US_PER_HOUR).isoformat()
-    return {"on": on, "reason": hold.reason, "until": until, "by": hold.by.username if hold.by else None}
+    return {
+        "on": on,
+        "reason": hold.reason,
+        "until": until,
+        "by": hold.by.username if hold.by else None,
+    }
 
 
 def lineage_response(lineage: Lineage) -> dict[str, Any]:
@@ -86,7 +110,12 @@ def lineage_response(lineage: Lineage) -> dict[str, Any]:
 
 def _run(run: Run) -> dict[str, Any]:
     project = run.charged_project
-    return {"run": str(run.uuid), "name": run.name, "state": run.state, "project": project.slug if project else None}
+    return {
+        "run": str(run.uuid),
+        "name": run.name,
+        "state": run.state,
+        "project": project.slug if project else None,
+    }
 
 
 def _edge(lineage: Lineage, edge: LineageEdge) -> dict[str, str]:

@@ -36,11 +36,17 @@ def totals_by_kind(lab: Lab) -> list[KindTotal]:
     rows = fetch_rows(
         f"SELECT a.kind, a.project_id, COUNT(*) AS artifacts, SUM(a.bytes / {_PART}) AS high, "
         f"SUM(a.bytes %% {_PART}) AS low FROM artifacts_artifact a WHERE a.lab_id = %s AND EXISTS "
-        "(SELECT 1 FROM artifacts_copy c WHERE c.lab_id = %s AND c.state = %s AND c.artifact_id = a.id) "
+        "(SELECT 1 FROM artifacts_copy c WHERE c.lab_id = %s AND c.state = %s AND c.artifact_id = "
+        "a.id) "
         "GROUP BY a.kind, a.project_id ORDER BY a.kind, a.project_id",
         [lab.pk, lab.pk, CopyState.PRESENT.value],
     )
-    return [KindTotal(row["kind"], row["project_id"], row["artifacts"], row["high"] * _PART + row["low"]) for row in rows]
+    return [
+        KindTotal(
+            row["kind"], row["project_id"], row["artifacts"], row["high"] * _PART + row["low"]
+        )
+        for row in rows
+    ]
 
 
 def count_artifacts(lab: Lab) -> int:
@@ -53,9 +59,15 @@ def pue_by_node(lab: Lab, hour: int) -> dict[int, int]:
     Three queries.
     """
     places = site_facts_of(lab)
-    at_site = {site: pue for site, history in places.pues.items() if (pue := value_at(history, hour)) is not None}
+    at_site = {
+        site: pue
+        for site, history in places.pues.items()
+        if (pue := value_at(history, hour)) is not None
+    }
     sites = {node: value_at(history, hour) for node, history in places.placements.items()}
-    return {node: at_site[site] for node, site in sites.items() if site is not None and site in at_site}
+    return {
+        node: at_site[site] for node, site in sites.items() if site is not None and site in at_site
+    }
 
 
 def storage_lots(lab: Lab, hour: int) -> list[StorageLot]:
@@ -64,19 +76,26 @@ def storage_lots(lab: Lab, hour: int) -> list[StorageLot]:
     """
     pues, applied = pue_by_node(lab, hour), applied_factors(lab, lab.basis, hour)
     rows = fetch_rows(
-        f"SELECT a.project_id, c.medium, c.node_id, COUNT(*) AS copies, SUM(a.bytes / {_PART}) AS high, "
-        f"SUM(a.bytes %% {_PART}) AS low FROM artifacts_copy c JOIN artifacts_artifact a ON a.id = c.artifact_id "
+        f"SELECT a.project_id, c.medium, c.node_id, COUNT(*) AS copies, SUM(a.bytes / {_PART}) AS "
+        "high, "
+        f"SUM(a.bytes %% {_PART}) AS low FROM artifacts_copy c JOIN artifacts_artifact a ON a.id "
+        "= c.artifact_id "
         "WHERE c.lab_id = %s AND c.state = %s GROUP BY a.project_id, c.medium, c.node_id "
         "ORDER BY a.project_id, c.medium, c.node_id",
         [lab.pk, CopyState.PRESENT.value],
     )
     return [
         StorageLot(
-            row["project_id"], row["medium"], row["node_id"], row["copies"], row["high"] * _PART + row["low"],
-            pues.get(row["node_id"]), factor_ug(applied.get(row["node_id"])),
+            row["project_id"],
+            row["medium"],
+            row["node_id"],
+            row["copies"],
+            row["high"] * _PART + row["low"],
+            pues.get(row["node_id"]),
+            factor_ug(applied.get(row["node_id"])),
         )
         for row in rows
-    ]  # fmt: skip
+    ]
 
 
 def factor_ug(applied: AppliedFactor | None) -> int | None:
@@ -84,7 +103,9 @@ def factor_ug(applied: AppliedFactor | None) -> int | None:
     return applied.factor.ug_per_kwh if applied is not None and applied.factor is not None else None
 
 
-def stored_copies(artifact: Artifact, copies: Iterable[Copy], hour: int) -> list[StoredBytes | None]:
+def stored_copies(
+    artifact: Artifact, copies: Iterable[Copy], hour: int
+) -> list[StoredBytes | None]:
     """Return the stored bytes of each copy in a UTC hour, None for a copy that is not present.
     Three queries.
     """

@@ -30,7 +30,8 @@ class MediumPower:
 
 
 _CCF = (
-    "Cloud Carbon Footprint, Methodology (2020), after Cloud Jewels (Etsy) and the 2016 US Data Center Energy Usage Report; "
+    "Cloud Carbon Footprint, Methodology (2020), after Cloud Jewels (Etsy) and the 2016 US Data "
+    "Center Energy Usage Report; "
     "Apache-2.0"
 )
 # An unknown medium has no power: no value is assumed.
@@ -38,10 +39,19 @@ MEDIUM_POWER = {
     Medium.HDD: MediumPower(650_000, 250_000, 1_000_000, f"{_CCF}: 6.5 W for a disk of 10 TB"),
     Medium.SSD: MediumPower(1_200_000, 300_000, 2_000_000, f"{_CCF}: 6 W for 5 TB"),
     Medium.OBJECT: MediumPower(
-        1_950_000, 1_300_000, 3_900_000, f"{_CCF}: hard disk × three copies (assumption of LabCarbon)"
+        1_950_000,
+        1_300_000,
+        3_900_000,
+        f"{_CCF}: hard disk × three copies (assumption of LabCarbon)",
     ),
     Medium.TAPE: MediumPower(
-        0, 0, 20_000, "An idle cartridge uses no power. The tape library is not included (assumption of LabCarbon)"
+        0,
+        0,
+        20_000,
+        (
+            "An idle cartridge uses no power. The tape library is not included (assumption of "
+            "LabCarbon)"
+        ),
     ),
 }
 
@@ -77,7 +87,11 @@ def break_even(storage_mj_a_year: int | None, retrain_mj: int | None) -> Fractio
 
     None if one of the two is unknown, or if retraining takes no measured energy.
     """
-    return Fraction(storage_mj_a_year, retrain_mj) if storage_mj_a_year is not None and retrain_mj else None
+    return (
+        Fraction(storage_mj_a_year, retrain_mj)
+        if storage_mj_a_year is not None and retrain_mj
+        else None
+    )
 
 
 def to_ppm(chance: Fraction | None) -> int | None:
@@ -114,10 +128,17 @@ class Saving:
 
 
 def compute_saving(training: int | None, fine_tuning: Spread | None) -> Saving | None:
-    """Return training minus fine-tuning; None if either is unknown. The saving is never negative."""
+    """Return training minus fine-tuning; None if either is unknown. The saving is never
+    negative.
+    """
     if training is None or fine_tuning is None:
         return None
-    return Saving(*(max(0, training - amount) for amount in (fine_tuning.median, fine_tuning.high, fine_tuning.low)))
+    return Saving(
+        *(
+            max(0, training - amount)
+            for amount in (fine_tuning.median, fine_tuning.high, fine_tuning.low)
+        )
+    )
 
 
 @dataclass(frozen=True)
@@ -164,8 +185,13 @@ def storage_energy(stored: StoredBytes, hours: int = HOURS_PER_YEAR) -> StorageE
     if power is None:
         return StorageEnergy(unknown_bytes=stored.bytes)
     pue = _PPM if stored.pue_ppm is None else stored.pue_ppm
-    energy, low, high = (storage_mj(stored.bytes, hours, uwh, pue) for uwh in (power.uwh, power.low_uwh, power.high_uwh))
-    return StorageEnergy(energy, low, high, without_pue_bytes=stored.bytes if stored.pue_ppm is None else 0)
+    energy, low, high = (
+        storage_mj(stored.bytes, hours, uwh, pue)
+        for uwh in (power.uwh, power.low_uwh, power.high_uwh)
+    )
+    return StorageEnergy(
+        energy, low, high, without_pue_bytes=stored.bytes if stored.pue_ppm is None else 0
+    )
 
 
 def total_storage_energy(lots: Iterable[StoredBytes], hours: int = HOURS_PER_YEAR) -> StorageEnergy:
@@ -255,8 +281,12 @@ def storage_cost(lot: StorageLot, hours: int = HOURS_PER_YEAR) -> StorageCost:
     if year.unknown_bytes:
         return StorageCost(lot.copies, lot.bytes, year)
     if lot.ug_per_kwh is None:
-        return StorageCost(lot.copies, lot.bytes, year, unpriced_bytes=lot.bytes, unpriced_mj=year.energy_mj)
-    ug, low, high = (emission_ug(mj, _PPM, lot.ug_per_kwh) for mj in (year.energy_mj, year.low_mj, year.high_mj))
+        return StorageCost(
+            lot.copies, lot.bytes, year, unpriced_bytes=lot.bytes, unpriced_mj=year.energy_mj
+        )
+    ug, low, high = (
+        emission_ug(mj, _PPM, lot.ug_per_kwh) for mj in (year.energy_mj, year.low_mj, year.high_mj)
+    )
     return StorageCost(lot.copies, lot.bytes, year, ug, low, high, priced_bytes=lot.bytes)
 
 

@@ -96,7 +96,9 @@ class _Timeline(Generic[Interval]):
     def __init__(self, intervals: Iterable[Interval]) -> None:
         self._intervals: list[Interval] = sorted(intervals, key=lambda each: each.from_hour)
         self._begins: list[int] = [each.from_hour for each in self._intervals]
-        self._edges: list[int] = sorted({hour for each in self._intervals for hour in (each.from_hour, each.to_hour)})
+        self._edges: list[int] = sorted(
+            {hour for each in self._intervals for hour in (each.from_hour, each.to_hour)}
+        )
 
     def at(self, hour: int) -> Interval | None:
         index = bisect_right(self._begins, hour) - 1
@@ -144,7 +146,12 @@ class _Life:
 
 
 def charges(
-    events: Sequence[Event], uses: Sequence[Use], spreads: Sequence[Spread] = (), *, metered: bool = False, since: int = 0
+    events: Sequence[Event],
+    uses: Sequence[Use],
+    spreads: Sequence[Spread] = (),
+    *,
+    metered: bool = False,
+    since: int = 0,
 ) -> list[Charge]:
     """Return all charges and write-offs of an asset.
 
@@ -157,7 +164,9 @@ def charges(
     """
     life, charges_ = _Life(), list[Charge]()
     by_use, by_spread = _Timeline(uses), _Timeline(spreads)
-    for event, following in pairwise([*(event for event in events if event.kind not in WEIGHTLESS), None]):
+    for event, following in pairwise(
+        [*(event for event in events if event.kind not in WEIGHTLESS), None]
+    ):
         assert event is not None
         charges_ += _applied(life, event)
         until = following.hour if following else END_HOUR
@@ -197,11 +206,21 @@ def _applied(life: _Life, event: Event) -> list[Charge]:
     match event.kind:
         case EventKind.PURCHASE | EventKind.SECOND_HAND:
             life.total_ug, life.anchor_ug = added, added
-            life.end_of_life_ug, life.has_end_of_life = event.end_of_life_ug or 0, event.includes_end_of_life
+            life.end_of_life_ug, life.has_end_of_life = (
+                event.end_of_life_ug or 0,
+                event.includes_end_of_life,
+            )
             life.life_hours = event.life_hours or 0
-            life.owner_id, life.amortisation = event.project_id, event.amortisation or Amortisation.LINEAR
+            life.owner_id, life.amortisation = (
+                event.project_id,
+                event.amortisation or Amortisation.LINEAR,
+            )
         case EventKind.DEPLOY if not life.is_started:
-            life.is_started, life.anchor_hour, life.end_hour = True, hour, hour + max(1, life.life_hours)
+            life.is_started, life.anchor_hour, life.end_hour = (
+                True,
+                hour,
+                hour + max(1, life.life_hours),
+            )
         case EventKind.TRANSFER:
             life.owner_id = event.project_id
         case EventKind.LEND:
@@ -246,18 +265,33 @@ def _disposed(life: _Life, event: Event) -> list[Charge]:
     added. If it is unknown whether TE contains one, or the part is not stated separately, the
     actual amount is not booked: it could count twice.
     """
-    charges_ = [Charge(event.hour, event.hour + 1, life.balance(event.hour), life.owner_id, ChargeKind.WRITTEN_OFF)]
+    charges_ = [
+        Charge(
+            event.hour,
+            event.hour + 1,
+            life.balance(event.hour),
+            life.owner_id,
+            ChargeKind.WRITTEN_OFF,
+        )
+    ]
     known_apart = bool(life.has_end_of_life) and life.end_of_life_ug > 0
     if event.total_ug is not None and (life.has_end_of_life is False or known_apart):
         actual = event.total_ug - life.end_of_life_ug
         life.total_ug += actual
-        charges_.append(Charge(event.hour, event.hour + 1, actual, life.owner_id, ChargeKind.END_OF_LIFE))
+        charges_.append(
+            Charge(event.hour, event.hour + 1, actual, life.owner_id, ChargeKind.END_OF_LIFE)
+        )
     life.over = True
     return charges_
 
 
 def _passed(
-    life: _Life, start: int, end: int, uses: _Timeline[Use], spreads: _Timeline[Spread], metered: bool
+    life: _Life,
+    start: int,
+    end: int,
+    uses: _Timeline[Use],
+    spreads: _Timeline[Spread],
+    metered: bool,
 ) -> Iterator[Charge]:
     """Yield the charges from ``start`` to ``end``, a period without events."""
     if life.over or not life.is_started:
@@ -272,20 +306,26 @@ def _passed(
                 yield from _split_by_spread(Charge(low, high, part, project_id, kind), spreads)
     if life.end_hour <= end and start <= life.end_hour and life.deferred_ug:
         kind = ChargeKind.IDLE if metered else ChargeKind.RESERVED
-        yield from _split_by_spread(Charge(life.end_hour, life.end_hour + 1, life.deferred_ug, life.owner_id, kind), spreads)
+        yield from _split_by_spread(
+            Charge(life.end_hour, life.end_hour + 1, life.deferred_ug, life.owner_id, kind), spreads
+        )
         life.deferred_ug = 0
 
 
 _UNUSED = (ChargeKind.IDLE, ChargeKind.UNMEASURED, ChargeKind.RESERVED)
 
 
-def _pieces(start: int, stop: int, uses: _Timeline[Use], spreads: _Timeline[Spread]) -> Iterator[tuple[int, int]]:
+def _pieces(
+    start: int, stop: int, uses: _Timeline[Use], spreads: _Timeline[Spread]
+) -> Iterator[tuple[int, int]]:
     if start >= stop:
         return iter(())
     return pairwise(sorted({start, stop, *uses.edges(start, stop), *spreads.edges(start, stop)}))
 
 
-def _shared(life: _Life, amount: int, use: Use | None, metered: bool) -> list[tuple[int | None, str, int]]:
+def _shared(
+    life: _Life, amount: int, use: Use | None, metered: bool
+) -> list[tuple[int | None, str, int]]:
     """Return (project id, kind, µg) of an interval.
 
     A lent asset is charged to its borrower. Otherwise use is charged to projects, and the rest to
@@ -303,7 +343,8 @@ def _shared(life: _Life, amount: int, use: Use | None, metered: bool) -> list[tu
     if not used_weight + idle + rest:
         parts = [0] * (len(parts) - 1) + [amount]
     named: list[tuple[int | None, str, int]] = [
-        (project or None, ChargeKind.USED, part) for (project, _), part in zip(used, parts, strict=False)
+        (project or None, ChargeKind.USED, part)
+        for (project, _), part in zip(used, parts, strict=False)
     ]
     off = ChargeKind.UNMEASURED if metered else ChargeKind.RESERVED
     return [*named, (life.owner_id, ChargeKind.IDLE, parts[-2]), (life.owner_id, off, parts[-1])]
@@ -321,7 +362,14 @@ def _split_by_spread(charge: Charge, spreads: _Timeline[Spread]) -> Iterator[Cha
 
 
 def second_hand_ug(
-    te_ug: int, *, way: str, used_hours: int = 0, life_hours: int = 0, paid: int = 0, new_price: int = 0, added_ug: int = 0
+    te_ug: int,
+    *,
+    way: str,
+    used_hours: int = 0,
+    life_hours: int = 0,
+    paid: int = 0,
+    new_price: int = 0,
+    added_ug: int = 0,
 ) -> int:
     """Return the embodied carbon of a second-hand asset for its new owner, µg.
 
@@ -332,7 +380,11 @@ def second_hand_ug(
     """
     if way == "cut_off":
         return added_ug
-    part, whole = (max(0, life_hours - used_hours), life_hours) if way == "remaining_life" else (paid, new_price)
+    part, whole = (
+        (max(0, life_hours - used_hours), life_hours)
+        if way == "remaining_life"
+        else (paid, new_price)
+    )
     if way not in {"remaining_life", "price"} or whole <= 0 or part < 0:
         raise ValueError(f"{way}: {part} of {whole}")
     return te_ug * min(part, whole) // whole + added_ug

@@ -58,7 +58,9 @@ class InOrder(ById):
 
 def asset_of(lab: Lab, pk: int) -> Asset:
     """Return an asset of the lab. Raises NotFound for unknown assets and assets of other labs."""
-    rows = Asset.objects.filter(lab=lab).select_related("lab", "model", "owner", "borrower", "site", "parent")
+    rows = Asset.objects.filter(lab=lab).select_related(
+        "lab", "model", "owner", "borrower", "site", "parent"
+    )
     asset = rows.filter(pk=pk).first() if pk < 2**63 else None
     if asset is None:
         raise NotFound("No such asset in this lab.")
@@ -72,25 +74,38 @@ def _asset_response(asset: Asset) -> dict[str, Any]:
     balance = account(events, [as_charge(row) for row in asset.charges.all()], now_hour)
     known = any(event.total_ug is not None for event in events)
     parts = ("total_ug", "charged_ug", "written_off_ug", "balance_ug")
-    amounts = {"known": known, **{name: getattr(balance, name) if known else None for name in parts}}
+    amounts = {
+        "known": known,
+        **{name: getattr(balance, name) if known else None for name in parts},
+    }
     return dict(AssetDetail(asset, context={"account": amounts}).data)
 
 
 def _known_filters(params: QueryDict) -> None:
     unknown = sorted(set(params) - {*FILTERS, "cursor", "page_size"})
     if unknown:
-        raise InvalidInput(f"{unknown[0]!r} is not a filter.", field=unknown[0], hint=f"Known: {', '.join(FILTERS)}.")
+        raise InvalidInput(
+            f"{unknown[0]!r} is not a filter.",
+            field=unknown[0],
+            hint=f"Known: {', '.join(FILTERS)}.",
+        )
     for name, value in params.items():
         if is_unstorable(str(value)):
             raise InvalidInput("Invalid character in filter.", field=name)
     for name, known in (("kind", HardwareKind.values), ("state", AssetState.values)):
         if params.get(name) and params[name] not in known:
-            raise InvalidInput(f"{params[name]!r} is not a {name}.", field=name, hint=f"Use one of {', '.join(known)}.")
+            raise InvalidInput(
+                f"{params[name]!r} is not a {name}.",
+                field=name,
+                hint=f"Use one of {', '.join(known)}.",
+            )
 
 
 class AssetsView(ReadOrWrite):
     @extend_schema(
-        parameters=[OpenApiParameter(name, OpenApiTypes.STR) for name in (*FILTERS, "cursor", "page_size")],
+        parameters=[
+            OpenApiParameter(name, OpenApiTypes.STR) for name in (*FILTERS, "cursor", "page_size")
+        ],
         responses=AssetReply(many=True),
         operation_id="assets_list",
     )
@@ -98,9 +113,13 @@ class AssetsView(ReadOrWrite):
         """List assets, the last registered first, by pages."""
         params = request.query_params
         _known_filters(params)
-        assets = Asset.objects.filter(lab=caller(request).lab).select_related("model", "owner", "borrower", "site")
+        assets = Asset.objects.filter(lab=caller(request).lab).select_related(
+            "model", "owner", "borrower", "site"
+        )
         paths = {"owner": "owner__slug", "site": "site__name"}
-        assets = assets.filter(**{paths.get(name, name): params[name] for name in FILTERS if params.get(name)})
+        assets = assets.filter(
+            **{paths.get(name, name): params[name] for name in FILTERS if params.get(name)}
+        )
         pages = ById()
         page = pages.paginate_queryset(assets, request, view=self)
         return pages.get_paginated_response(AssetReply(page, many=True).data)
@@ -111,7 +130,9 @@ class AssetsView(ReadOrWrite):
         body = AssetBody(data=request.data)
         body.is_valid(raise_exception=True)
         who = caller(request)
-        new_asset = register(lab=who.lab, draft=draft_of(who.lab, body.validated_data), by=who.user, now=now_us())
+        new_asset = register(
+            lab=who.lab, draft=draft_of(who.lab, body.validated_data), by=who.user, now=now_us()
+        )
         return Response(_asset_response(asset_of(who.lab, new_asset.pk)), status=201)
 
 
@@ -121,7 +142,9 @@ class AssetView(ReadOrWrite):
         """Return an asset and what became of its embodied carbon until now."""
         return Response(_asset_response(asset_of(caller(request).lab, asset)))
 
-    @extend_schema(request=FactsBody(partial=True), responses=AssetDetail, operation_id="assets_describe")
+    @extend_schema(
+        request=FactsBody(partial=True), responses=AssetDetail, operation_id="assets_describe"
+    )
     def patch(self, request: Request, asset: int) -> Response:
         """Change the facts about an asset. Its events and charges do not change."""
         who = caller(request)
@@ -129,7 +152,9 @@ class AssetView(ReadOrWrite):
         body = FactsBody(data=request.data, partial=True)
         body.is_valid(raise_exception=True)
         facts = facts_of(who.lab, body.validated_data, stored_asset)
-        return Response(_asset_response(describe(asset=stored_asset, facts=facts, by=who.user, now=now_us())))
+        return Response(
+            _asset_response(describe(asset=stored_asset, facts=facts, by=who.user, now=now_us()))
+        )
 
 
 class EventsView(ReadOrWrite):
@@ -139,28 +164,41 @@ class EventsView(ReadOrWrite):
         operation_id="asset_events_list",
     )
     def get(self, request: Request, asset: int) -> Response:
-        """List the entries of an asset's life in order of time, those that were reversed included."""
+        """List the entries of an asset's life in order of time, those that were reversed
+        included.
+        """
         stored_asset = asset_of(caller(request).lab, asset)
-        rows = LifecycleEvent.objects.filter(asset=stored_asset).select_related("project", "site", "reversed_by")
+        rows = LifecycleEvent.objects.filter(asset=stored_asset).select_related(
+            "project", "site", "reversed_by"
+        )
         pages = InOrder()
         page = pages.paginate_queryset(rows, request, view=self)
         return pages.get_paginated_response(EventReply(page, many=True).data)
 
-    @extend_schema(request=EventBody, responses={201: EventReply}, operation_id="asset_events_record")
+    @extend_schema(
+        request=EventBody, responses={201: EventReply}, operation_id="asset_events_record"
+    )
     def post(self, request: Request, asset: int) -> Response:
         """Record an entry of an asset's life; its charges follow at once."""
         who = caller(request)
         stored_asset = asset_of(who.lab, asset)
         body = EventBody(data=request.data)
         body.is_valid(raise_exception=True)
-        row = record(asset=stored_asset, entry=entry_of(who.lab, body.validated_data), by=who.user, now=now_us())
+        row = record(
+            asset=stored_asset,
+            entry=entry_of(who.lab, body.validated_data),
+            by=who.user,
+            now=now_us(),
+        )
         return Response(EventReply(row).data, status=201)
 
 
 class EventReversalView(APIView):
     permission_classes = (require("assets:write"),)
 
-    @extend_schema(request=ReversalBody, responses={201: EventReply}, operation_id="asset_events_reverse")
+    @extend_schema(
+        request=ReversalBody, responses={201: EventReply}, operation_id="asset_events_reverse"
+    )
     def post(self, request: Request, asset: int, event: int) -> Response:
         """Reverse an entry by another, as if it had never been."""
         who = caller(request)
@@ -168,11 +206,15 @@ class EventReversalView(APIView):
         body = ReversalBody(data=request.data)
         body.is_valid(raise_exception=True)
         row = (
-            LifecycleEvent.objects.filter(asset=stored_asset, pk=event).select_related("asset").first()
+            LifecycleEvent.objects.filter(asset=stored_asset, pk=event)
+            .select_related("asset")
+            .first()
             if event < 2**63
             else None
         )
         if row is None:
             raise NotFound("No such event of this asset.")
         note = body.validated_data.get("note", "")
-        return Response(EventReply(reverse(event=row, by=who.user, now=now_us(), note=note)).data, status=201)
+        return Response(
+            EventReply(reverse(event=row, by=who.user, now=now_us(), note=note)).data, status=201
+        )

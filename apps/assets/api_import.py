@@ -38,14 +38,18 @@ class CsvParser(BaseParser):
 
 
 class ImportLine(serializers.Serializer[Any]):
-    """What a line becomes: new, known, left_out or wrong. ``embodied_ug`` null: not known, which is not zero."""
+    """What a line becomes: new, known, left_out or wrong. ``embodied_ug`` null: not known, which
+    is not zero.
+    """
 
     line = serializers.IntegerField()
     outcome = serializers.CharField()
     name = serializers.CharField()
     kind = serializers.CharField()
     model = serializers.CharField()
-    by = serializers.CharField(help_text="where embodied carbon comes from: model, category, file, or nothing")
+    by = serializers.CharField(
+        help_text="where embodied carbon comes from: model, category, file, or nothing"
+    )
     embodied_ug = serializers.IntegerField(allow_null=True)
     low_ug = serializers.IntegerField(allow_null=True)
     high_ug = serializers.IntegerField(allow_null=True)
@@ -77,11 +81,19 @@ class ImportReply(serializers.Serializer[Any]):
 def _import_response(row: RegisterImport) -> Response:
     summary = row.summary
     body = {
-        "uuid": row.uuid, "state": row.state, "lines": row.lines, "lines_done": row.lines_done,
-        "origin": summary.get("origin", ""), "ignored": summary.get("ignored", []), "counts": summary.get("counts", {}),
-        "by": summary.get("by", {}), "total_ug": summary.get("total_ug"), "rows": summary.get("rows", []),
-        "wrong": summary.get("wrong", []), "error": summary.get("error", ""),
-    }  # fmt: skip
+        "uuid": row.uuid,
+        "state": row.state,
+        "lines": row.lines,
+        "lines_done": row.lines_done,
+        "origin": summary.get("origin", ""),
+        "ignored": summary.get("ignored", []),
+        "counts": summary.get("counts", {}),
+        "by": summary.get("by", {}),
+        "total_ug": summary.get("total_ug"),
+        "rows": summary.get("rows", []),
+        "wrong": summary.get("wrong", []),
+        "error": summary.get("error", ""),
+    }
     busy = row.state in {ImportState.READING, ImportState.WRITING}
     return Response(ImportReply(body).data, status=202 if busy else 200)
 
@@ -97,15 +109,19 @@ class ImportsView(APIView):
         operation_id="assets_import",
     )
     def post(self, request: Request) -> Response:
-        """Upload a CSV file of assets and return a preview. ``confirm=yes`` registers a file of up to 500 lines at
-        once, all or none. A longer file is read by a job. Poll and confirm it at its own address."""
+        """Upload a CSV file of assets and return a preview. ``confirm=yes`` registers a file of
+        up to 500 lines at once, all or none. A longer file is read by a job. Poll and confirm it
+        at its own address.
+        """
         unknown = sorted(set(request.query_params) - set(PARAMETERS))
         if unknown:
             hint = f"Known: {', '.join(PARAMETERS)}."
             raise InvalidInput(f"{unknown[0]!r} is not known here.", field=unknown[0], hint=hint)
         import_params = {name: request.query_params.get(name, "") for name in PARAMETERS}
         if import_params["confirm"] not in {"", "yes", "no"}:
-            raise InvalidInput("confirm must be yes or no.", field="confirm", hint="Leave it out for a preview.")
+            raise InvalidInput(
+                "confirm must be yes or no.", field="confirm", hint="Leave it out for a preview."
+            )
         who = caller(request)
         content: Any = request.data
         options = Options(import_params["currency"], import_params["bought_on"])
@@ -125,12 +141,18 @@ class ImportsView(APIView):
 class ImportView(APIView):
     permission_classes = (require("assets:write"),)
 
-    @extend_schema(responses={200: ImportReply, 202: ImportReply}, operation_id="assets_import_retrieve")
+    @extend_schema(
+        responses={200: ImportReply, 202: ImportReply}, operation_id="assets_import_retrieve"
+    )
     def get(self, request: Request, uuid: UUID) -> Response:
         """Return the state of an import."""
         return _import_response(import_of(caller(request).lab, uuid))
 
-    @extend_schema(request=None, responses={200: ImportReply, 202: ImportReply}, operation_id="assets_import_confirm")
+    @extend_schema(
+        request=None,
+        responses={200: ImportReply, 202: ImportReply},
+        operation_id="assets_import_confirm",
+    )
     def post(self, request: Request, uuid: UUID) -> Response:
         """Register the assets of an import, all or none."""
         who = caller(request)

@@ -21,8 +21,17 @@ from apps.assets.services.charges import events_of
 from apps.core.sql import as_int, fetch_rows, prorated_inline_sql, square_sum_sql
 from apps.core.units import hour_of
 
-_SUMMARY_COLUMNS = ("embodied_total_ug", "embodied_low_ug", "embodied_high_ug", "embodied_at_least", "figure_id", "bought_hour",
-          "in_use_hour", "life_end_hour", "disposed_hour")  # fmt: skip
+_SUMMARY_COLUMNS = (
+    "embodied_total_ug",
+    "embodied_low_ug",
+    "embodied_high_ug",
+    "embodied_at_least",
+    "figure_id",
+    "bought_hour",
+    "in_use_hour",
+    "life_end_hour",
+    "disposed_hour",
+)
 
 
 SETTLED = ("settled_hour", "settled_ug", "written_off_to_date_ug")
@@ -71,25 +80,44 @@ def books_of(assets: QuerySet[Asset], hour: int) -> dict[int, Book]:
     columns, params = columns_sql(assets, "id", "complete_until_hour", *SETTLED, *_SUMMARY_COLUMNS)
     selected = ", ".join(f"a.{name}" for name in _SUMMARY_COLUMNS)
     rows = _fetched(
-        f"WITH w AS ({columns}) SELECT a.id, a.complete_until_hour, {charged_sql(hour)}, {selected} "
+        f"WITH w AS ({columns}) SELECT a.id, a.complete_until_hour, {charged_sql(hour)}, "
+        f"{selected} "
         f"FROM w a LEFT JOIN ({open_sql('w', hour)}) o ON o.asset_id = a.id",
         params,
     )
     earlier = summaries_before([row[0] for row in rows if row[1] > hour], hour)
     books = {}
     for pk, _, charged_ug, off_ug, *stored_values in rows:
-        summary_values = [getattr(earlier[pk], name) for name in _SUMMARY_COLUMNS] if pk in earlier else stored_values
+        summary_values = (
+            [getattr(earlier[pk], name) for name in _SUMMARY_COLUMNS]
+            if pk in earlier
+            else stored_values
+        )
         books[pk] = _book(summary_values, charged_ug, off_ug)
     return {pk: book for pk, book in books.items() if book.bought_hour is not None}
 
 
 def _book(summary_values: Sequence[Any], charged_ug: int, written_off_ug: int) -> Book:
     total, low, high, at_least, figure, bought, in_use, end, disposed = summary_values
-    return Book(total, low, high, charged_ug, written_off_ug, bool(at_least), figure, bought, in_use, end, disposed)
+    return Book(
+        total,
+        low,
+        high,
+        charged_ug,
+        written_off_ug,
+        bool(at_least),
+        figure,
+        bought,
+        in_use,
+        end,
+        disposed,
+    )
 
 
 def columns_sql(assets: QuerySet[Asset], *names: str) -> tuple[str, tuple[Any, ...]]:
-    """Return SQL for fields of assets, as columns with the names of the fields, and its parameters."""
+    """Return SQL for fields of assets, as columns with the names of the fields, and its
+    parameters.
+    """
     try:
         sql, params = assets.order_by().values(*names).query.sql_with_params()
     except EmptyResultSet:  # the filter matches no asset: no query needed
@@ -119,7 +147,8 @@ def charged_sql(hour: int) -> str:
     settled = f"CASE WHEN a.settled_hour <= {int(hour)} THEN {{}} ELSE 0 END"
     return (
         f"{settled.format('a.settled_ug')} + COALESCE(o.charged_ug, 0) AS charged_ug, "
-        f"{settled.format('a.written_off_to_date_ug')} + COALESCE(o.written_off_ug, 0) AS written_off_ug"
+        f"{settled.format('a.written_off_to_date_ug')} + COALESCE(o.written_off_ug, 0) AS "
+        "written_off_ug"
     )
 
 
@@ -130,10 +159,13 @@ def open_sql(assets: str, hour: int, before: str = "") -> str:
     ``c``, ending in AND.
     """
     return (
-        "SELECT asset_id, CAST(SUM(CASE WHEN kind = 'written_off' THEN 0 ELSE part END) AS bigint) AS charged_ug, "
-        "CAST(SUM(CASE WHEN kind = 'written_off' THEN part ELSE 0 END) AS bigint) AS written_off_ug "
+        "SELECT asset_id, CAST(SUM(CASE WHEN kind = 'written_off' THEN 0 ELSE part END) AS "
+        "bigint) AS charged_ug, "
+        "CAST(SUM(CASE WHEN kind = 'written_off' THEN part ELSE 0 END) AS bigint) AS "
+        "written_off_ug "
         f"FROM (SELECT c.asset_id, c.kind, {_part_sql(0, hour)} AS part "
-        f"FROM assets_embodiedcharge c JOIN {assets} s ON s.id = c.asset_id WHERE {before}c.from_hour < {int(hour)} "
+        f"FROM assets_embodiedcharge c JOIN {assets} s ON s.id = c.asset_id WHERE "
+        f"{before}c.from_hour < {int(hour)} "
         f"AND (c.to_hour > s.settled_hour OR s.settled_hour > {int(hour)})) due GROUP BY asset_id"
     )
 
@@ -149,7 +181,9 @@ def _part_sql(from_hour: int | str, to_hour: int | str) -> str:
 
     A charge inside the period is not divided.
     """
-    return prorated_inline_sql("c.amount_ug", "c.from_hour", "c.to_hour", str(from_hour), str(to_hour))
+    return prorated_inline_sql(
+        "c.amount_ug", "c.from_hour", "c.to_hour", str(from_hour), str(to_hour)
+    )
 
 
 def accounts_of(asset_ids: Iterable[int], hour: int) -> dict[int, Account]:
@@ -185,23 +219,37 @@ def charged_by(
     query.
     """
     stop = min(to_hour, through(now))
-    cuts = sorted({from_hour, *(hour for hour in edges if from_hour < hour < stop), stop}) if edges else [from_hour, stop]
+    cuts = (
+        sorted({from_hour, *(hour for hour in edges if from_hour < hour < stop), stop})
+        if edges
+        else [from_hour, stop]
+    )
     if from_hour >= stop:
         return {}
-    pieces = ", ".join(f"({i}, {int(low)}, {int(high)})" for i, (low, high) in enumerate(pairwise(cuts)))
+    pieces = ", ".join(
+        f"({i}, {int(low)}, {int(high)})" for i, (low, high) in enumerate(pairwise(cuts))
+    )
     heads = [("piece", "p.i")] if edges else []
     heads += [(name, GROUPS[name]) for name in group_by]
     ids, params = ("", ()) if assets is None else columns_sql(assets, "id")
     sql = (
         f"WITH piece(i, low, high) AS (VALUES {pieces}) "
-        f"SELECT {''.join(f'{column} AS {name}, ' for name, column in heads)}SUM({_part_sql('p.low', 'p.high')}) AS part "
+        "SELECT "
+        f"{''.join(f'{column} AS {name}, ' for name, column in heads)}SUM("
+        f"{_part_sql('p.low', 'p.high')}) "
+        "AS part "
         "FROM assets_embodiedcharge c JOIN piece p ON c.from_hour < p.high AND c.to_hour > p.low "
         f"WHERE c.lab_id = %s AND c.from_hour < {int(stop)} AND c.to_hour > {int(from_hour)} "
-        f"AND c.kind {'=' if written_off else '<>'} 'written_off' {f'AND c.asset_id IN ({ids})' if ids else ''}"
+        f"AND c.kind {'=' if written_off else '<>'} 'written_off' "
+        f"{f'AND c.asset_id IN ({ids})' if ids else ''}"
         + (f" GROUP BY {', '.join(column for _, column in heads)}" if heads else "")
     )
     rows = fetch_rows(sql, [lab.pk, *params])
-    return {tuple(row[name] for name, _ in heads): as_int(row["part"]) for row in rows if row["part"] is not None}
+    return {
+        tuple(row[name] for name, _ in heads): as_int(row["part"])
+        for row in rows
+        if row["part"] is not None
+    }
 
 
 YEAR_HOURS = 8_760
@@ -209,7 +257,10 @@ YEAR_HOURS = 8_760
 COLUMNS = {
     "age": ("bought_hour", "-b.bought_hour"),
     "embodied": ("embodied_total_ug", "b.embodied_total_ug"),
-    "charged": ("embodied_total_ug", "CASE WHEN b.embodied_total_ug IS NULL THEN NULL ELSE b.charged_ug END"),
+    "charged": (
+        "embodied_total_ug",
+        "CASE WHEN b.embodied_total_ug IS NULL THEN NULL ELSE b.charged_ug END",
+    ),
     "balance": ("embodied_total_ug", "b.embodied_total_ug - b.charged_ug - b.written_off_ug"),
     "end": ("life_end_hour", "b.life_end_hour"),
 }
@@ -259,7 +310,9 @@ class Books:
         since = int(bounds["first"]) if bounds["last"] is not None and bounds["last"] <= hour else 0
         self._open = f"c.lab_id = {int(lab.pk)} AND c.to_hour > {since} AND "
         late = assets.order_by().filter(complete_until_hour__gt=hour).values_list("pk", flat=True)
-        self._earlier = summaries_before(list(late) if (bounds["complete"] or 0) > hour else [], hour)
+        self._earlier = summaries_before(
+            list(late) if (bounds["complete"] or 0) > hour else [], hour
+        )
 
     def whole(self) -> Sums:
         """Return the sums over all assets. One query."""
@@ -269,19 +322,28 @@ class Books:
         names = [f"g{i}" for i in range(len(heads))]
         known = "CASE WHEN b.embodied_total_ug IS NULL THEN NULL ELSE {} END"
         sums = {
-            "assets": "COUNT(*)", "known": "COUNT(b.embodied_total_ug)", "begun": "COUNT(b.life_end_hour)",
+            "assets": "COUNT(*)",
+            "known": "COUNT(b.embodied_total_ug)",
+            "begun": "COUNT(b.life_end_hour)",
             "past": f"COUNT(CASE WHEN {_ends(0, self._hour)} THEN 1 END)",
             "soon": f"COUNT(CASE WHEN {_ends(self._hour, self._hour + YEAR_HOURS)} THEN 1 END)",
             "total_ug": "SUM(b.embodied_total_ug)",
             "charged_ug": f"SUM({known.format('b.charged_ug')})",
-            "written_off_ug": f"SUM({known.format('b.written_off_ug')})", "largest_ug": "MAX(b.embodied_total_ug)",
-        }  # fmt: skip
-        selected = [f"{sql} AS {name}" for name, sql in [*zip(names, heads, strict=True), *sums.items()]]
-        source, params = self._source("embodied_total_ug", "bought_hour", "life_end_hour", plain=("kind",), charged=True)
+            "written_off_ug": f"SUM({known.format('b.written_off_ug')})",
+            "largest_ug": "MAX(b.embodied_total_ug)",
+        }
+        selected = [
+            f"{sql} AS {name}" for name, sql in [*zip(names, heads, strict=True), *sums.items()]
+        ]
+        source, params = self._source(
+            "embodied_total_ug", "bought_hour", "life_end_hour", plain=("kind",), charged=True
+        )
         grouped = f" GROUP BY {', '.join(heads)}" if heads else ""
         return {
             tuple(row[name] for name in names): Sums(**{name: as_int(row[name]) for name in sums})
-            for row in fetch_rows(f"SELECT {', '.join(selected)} FROM ({source}) b{grouped}", params)
+            for row in fetch_rows(
+                f"SELECT {', '.join(selected)} FROM ({source}) b{grouped}", params
+            )
         }
 
     def spread(self) -> tuple[int, int]:
@@ -290,13 +352,18 @@ class Books:
         Errors of assets with the same catalogue figure add. Errors of different figures combine in
         quadrature.
         """
-        source, params = self._source("embodied_total_ug", "embodied_low_ug", "embodied_high_ug", "figure_id")
+        source, params = self._source(
+            "embodied_total_ug", "embodied_low_ug", "embodied_high_ug", "figure_id"
+        )
         row = next(
             fetch_rows(
-                f"SELECT {square_sum_sql('d.less')} AS less, {square_sum_sql('d.more')} AS more FROM ("
-                "SELECT SUM(b.embodied_total_ug - b.embodied_low_ug) AS less, SUM(b.embodied_high_ug - b.embodied_total_ug) AS more "
+                f"SELECT {square_sum_sql('d.less')} AS less, {square_sum_sql('d.more')} AS more "
+                "FROM ("
+                "SELECT SUM(b.embodied_total_ug - b.embodied_low_ug) AS less, "
+                "SUM(b.embodied_high_ug - b.embodied_total_ug) AS more "
                 f"FROM ({source}) b WHERE b.embodied_total_ug IS NOT NULL "
-                "AND (b.embodied_low_ug <> b.embodied_total_ug OR b.embodied_high_ug <> b.embodied_total_ug) "
+                "AND (b.embodied_low_ug <> b.embodied_total_ug OR b.embodied_high_ug <> "
+                "b.embodied_total_ug) "
                 "GROUP BY COALESCE(b.figure_id, -b.id)) d",
                 params,
             )
@@ -309,10 +376,13 @@ class Books:
         Assets without a value follow, by name. One query.
         """
         (needed, value), way = COLUMNS[column], " DESC" if falling else ""
-        source, params = self._source(needed, plain=("name",), charged=column in ("charged", "balance"))
+        source, params = self._source(
+            needed, plain=("name",), charged=column in ("charged", "balance")
+        )
         empty = f"CASE WHEN ({value}) IS NULL THEN {{}} END"
         rows = fetch_rows(
-            f"SELECT b.id FROM ({source}) b ORDER BY ({value}) IS NULL, {value}{way}, {empty.format('b.name')}, "
+            f"SELECT b.id FROM ({source}) b ORDER BY ({value}) IS NULL, {value}{way}, "
+            f"{empty.format('b.name')}, "
             f"{empty.format('b.id')}, b.id{way} LIMIT {int(limit)} OFFSET {int(offset)}",
             params,
         )
@@ -324,14 +394,21 @@ class Books:
         ``starts`` (ascending hours) divide time. The key holds the index of the period, or None for
         assets that are not purchased yet.
         """
-        cases = " ".join(f"WHEN b.bought_hour < {int(hour)} THEN {i}" for i, hour in enumerate(starts))
+        cases = " ".join(
+            f"WHEN b.bought_hour < {int(hour)} THEN {i}" for i, hour in enumerate(starts)
+        )
         piece = f"CASE WHEN b.bought_hour IS NULL THEN NULL {cases} ELSE {len(starts)} END"
         return {(kind, place): sums for (kind, place), sums in self._by("b.kind", piece).items()}
 
     def bought(self) -> tuple[int, int] | None:
         """Return the hours of the first and last purchase, or None without purchases. One query."""
         source, params = self._source("bought_hour")
-        row = next(fetch_rows(f"SELECT MIN(b.bought_hour) AS low, MAX(b.bought_hour) AS high FROM ({source}) b", params))
+        row = next(
+            fetch_rows(
+                f"SELECT MIN(b.bought_hour) AS low, MAX(b.bought_hour) AS high FROM ({source}) b",
+                params,
+            )
+        )
         return None if row["low"] is None else (row["low"], row["high"])
 
     def ending(self, from_hour: int, to_hour: int, limit: int) -> list[int]:
@@ -341,13 +418,16 @@ class Books:
         """
         source, params = self._source("life_end_hour")
         rows = fetch_rows(
-            f"SELECT b.id FROM ({source}) b WHERE {_ends(from_hour, to_hour)} ORDER BY b.life_end_hour, b.id "
+            f"SELECT b.id FROM ({source}) b WHERE {_ends(from_hour, to_hour)} ORDER BY "
+            "b.life_end_hour, b.id "
             f"LIMIT {int(limit)}",
             params,
         )
         return [row["id"] for row in rows]
 
-    def _source(self, *names: str, plain: Sequence[str] = (), charged: bool = False) -> tuple[str, tuple[Any, ...]]:
+    def _source(
+        self, *names: str, plain: Sequence[str] = (), charged: bool = False
+    ) -> tuple[str, tuple[Any, ...]]:
         """Return SQL for the books and its parameters.
 
         Columns: id, ``names`` of the lifecycle summary, ``plain`` columns of the asset, and with
@@ -362,9 +442,13 @@ class Books:
         if self._earlier:
             values = ", ".join(_values(pk, summary, names) for pk, summary in self._earlier.items())
             joined += f" LEFT JOIN (VALUES {values}) v ON v.column1 = a.id"
-            one = "CASE WHEN v.column1 IS NULL THEN a.{0} ELSE CAST(v.column{1} AS bigint) END AS {0}"
+            one = (
+                "CASE WHEN v.column1 IS NULL THEN a.{0} ELSE CAST(v.column{1} AS bigint) END AS {0}"
+            )
         columns += [one.format(name, i) for i, name in enumerate(names, start=2)]
-        assets, params = columns_sql(self._assets, "id", *plain, *(SETTLED if charged else ()), *names)
+        assets, params = columns_sql(
+            self._assets, "id", *plain, *(SETTLED if charged else ()), *names
+        )
         return f"WITH w AS ({assets}) SELECT {', '.join(columns)} FROM w a{joined}", params
 
 

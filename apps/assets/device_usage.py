@@ -64,10 +64,14 @@ def roll_up(*, lab: Lab, from_hour: int, to_hour: int) -> set[int]:
         for row in DeviceDay.objects.filter(lab=lab, from_hour__lt=end, to_hour__gt=start)
     }
     stale_rows = [
-        row for key, row in stored_rows.items() if key not in new_rows or _row_values(new_rows[key]) != _row_values(row)
+        row
+        for key, row in stored_rows.items()
+        if key not in new_rows or _row_values(new_rows[key]) != _row_values(row)
     ]
     new = [
-        row for key, row in new_rows.items() if key not in stored_rows or _row_values(stored_rows[key]) != _row_values(row)
+        row
+        for key, row in new_rows.items()
+        if key not in stored_rows or _row_values(stored_rows[key]) != _row_values(row)
     ]
     DeviceDay.objects.filter(pk__in=[row.pk for row in stale_rows]).delete()
     DeviceDay.objects.bulk_create(new, batch_size=500)
@@ -87,25 +91,35 @@ def _days(lab: Lab, edges: list[int]) -> Iterable[DeviceDay]:
             used[place, day_of[hour]][project] += part
     measured: dict[tuple[Place, int], int] = defaultdict(int)
     hours = DeviceHour.objects.filter(lab=lab, hour__gte=start, hour__lt=end)
-    for device_id, node_id, hour, covered_us in hours.values_list("device_id", "node_id", "hour", "covered_us").iterator():
+    for device_id, node_id, hour, covered_us in hours.values_list(
+        "device_id", "node_id", "hour", "covered_us"
+    ).iterator():
         measured[(device_id, node_id), day_of[hour]] += covered_us // 1000
     for place, day in sorted(set(used) | set(measured)):
         parts = [[project, part] for project, part in sorted(used[place, day].items()) if part]
         yield DeviceDay(
-            lab=lab, device_id=place[0], node_id=place[1], from_hour=edges[day], to_hour=edges[day + 1],
-            measured_ms=measured[place, day], parts=parts,
-        )  # fmt: skip
+            lab=lab,
+            device_id=place[0],
+            node_id=place[1],
+            from_hour=edges[day],
+            to_hour=edges[day + 1],
+            measured_ms=measured[place, day],
+            parts=parts,
+        )
 
 
 def _hours(lab: Lab, start: int, end: int) -> dict[tuple[Place, int], _Hour]:
     device_hours: dict[tuple[Place, int], _Hour] = defaultdict(_Hour)
     reserving = _reserve(lab, start, end, device_hours)
     entries = fetch_rows(
-        "SELECT e.device_id, e.node_id, e.hour, c.run_uuid, t.project_id, SUM(e.energy_mj) AS energy_mj "
+        "SELECT e.device_id, e.node_id, e.hour, c.run_uuid, t.project_id, SUM(e.energy_mj) AS "
+        "energy_mj "
         "FROM energy_ledgerentry e JOIN ingest_consumer c ON c.id = e.consumer_id "
-        "LEFT JOIN attribution_attribution t ON t.consumer_id = e.consumer_id AND t.node_id = e.node_id "
+        "LEFT JOIN attribution_attribution t ON t.consumer_id = e.consumer_id AND t.node_id = "
+        "e.node_id "
         "AND t.from_hour <= e.hour AND e.hour < t.to_hour "
-        "WHERE e.lab_id = %s AND e.hour >= %s AND e.hour < %s AND c.kind NOT IN ('idle', 'overhead') "
+        "WHERE e.lab_id = %s AND e.hour >= %s AND e.hour < %s AND c.kind NOT IN ('idle', "
+        "'overhead') "
         "GROUP BY e.device_id, e.node_id, e.hour, c.run_uuid, t.project_id",
         [lab.pk, start, end],
     )
@@ -120,7 +134,9 @@ def _plain(uuid: object) -> str:
     return str(uuid).replace("-", "") if uuid else ""
 
 
-def _reserve(lab: Lab, start: int, end: int, device_hours: dict[tuple[Place, int], _Hour]) -> set[str]:
+def _reserve(
+    lab: Lab, start: int, end: int, device_hours: dict[tuple[Place, int], _Hour]
+) -> set[str]:
     """Add reservations of single GPUs by schedulers. Return the runs with such reservations.
 
     An unfinished run reserves its GPUs until now.
@@ -133,14 +149,19 @@ def _reserve(lab: Lab, start: int, end: int, device_hours: dict[tuple[Place, int
     now = now_us()
     for run in runs.iterator():
         places = _places(run, nodes, devices)
-        start_us, end_us = max(run.started_us, start * US_PER_HOUR), min(run.active_until_us(now), end * US_PER_HOUR)
+        start_us, end_us = (
+            max(run.started_us, start * US_PER_HOUR),
+            min(run.active_until_us(now), end * US_PER_HOUR),
+        )
         if not places or start_us >= end_us:
             continue
         reserving.add(run.uuid.hex)
         for hour in range(start_us // US_PER_HOUR, -(-end_us // US_PER_HOUR)):
             reserved_us = min(end_us, (hour + 1) * US_PER_HOUR) - max(start_us, hour * US_PER_HOUR)
             for place in places:
-                device_hours[place, hour].reserved_ms[run.charged_project_id or 0] += reserved_us // 1000
+                device_hours[place, hour].reserved_ms[run.charged_project_id or 0] += (
+                    reserved_us // 1000
+                )
     return reserving
 
 

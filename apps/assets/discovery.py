@@ -73,12 +73,17 @@ def proposals(lab: Lab) -> list[Proposal]:
     for node in nodes:
         if node.pk not in metered_nodes:
             proposals_.append(maker.of_node(node, dismissed=(None, node.pk) in dismissed_keys))
-        proposals_ += [maker.of_gpu(device, node, dismissed=(device.pk, None) in dismissed_keys) for device in gpus[node.pk]]
+        proposals_ += [
+            maker.of_gpu(device, node, dismissed=(device.pk, None) in dismissed_keys)
+            for device in gpus[node.pk]
+        ]
     return proposals_
 
 
 def _metered(lab: Lab) -> tuple[set[int | None], set[int | None]]:
-    meters = list(AssetMeter.objects.filter(ACTIVE, asset__lab=lab).values_list("device_id", "node_id"))
+    meters = list(
+        AssetMeter.objects.filter(ACTIVE, asset__lab=lab).values_list("device_id", "node_id")
+    )
     return {device for device, _ in meters}, {node for _, node in meters}
 
 
@@ -94,11 +99,19 @@ def _names(reported: str) -> tuple[str, ...]:
 class _Maker:
     def __init__(self, lab: Lab) -> None:
         self._matcher = Matcher(lab)
-        placed = Placement.objects.filter(ACTIVE, node__lab=lab).select_related("site").order_by("from_hour")
+        placed = (
+            Placement.objects.filter(ACTIVE, node__lab=lab)
+            .select_related("site")
+            .order_by("from_hour")
+        )
         self._sites: dict[int, Site] = {placement.node_id: placement.site for placement in placed}
         metered = AssetMeter.objects.filter(ACTIVE, asset__lab=lab).values("asset_id")
-        free = Asset.objects.filter(lab=lab, kind__in=(HardwareKind.GPU, *MACHINES)).exclude(pk__in=metered)
-        free = free.exclude(state=AssetState.DISPOSED).select_related("parent").order_by("name", "pk")
+        free = Asset.objects.filter(lab=lab, kind__in=(HardwareKind.GPU, *MACHINES)).exclude(
+            pk__in=metered
+        )
+        free = (
+            free.exclude(state=AssetState.DISPOSED).select_related("parent").order_by("name", "pk")
+        )
         self._free: list[Asset] = list(free)
         self._by_serial = {asset.serial: asset for asset in self._free if asset.serial}
         self._hosts = {asset.name.lower(): asset for asset in self._free if asset.kind in MACHINES}
@@ -121,23 +134,38 @@ class _Maker:
         same = self._by_serial.get(serial) or self._hosts.get(node.hostname.lower())
         same = same or self._hosts.get(node.hostname.lower().partition(".")[0])
         return Proposal(
-            f"node:{node.pk}", kind, node.hostname[:200], reported, serial,
-            self._matcher.known(kind, names, "", None), node.enrolled_us,
-            default_life_hours(kind), node, site, dismissed=dismissed, same=same,
+            f"node:{node.pk}",
+            kind,
+            node.hostname[:200],
+            reported,
+            serial,
+            self._matcher.known(kind, names, "", None),
+            node.enrolled_us,
+            default_life_hours(kind),
+            node,
+            site,
+            dismissed=dismissed,
+            same=same,
             like=tuple(asset for asset in self._free if asset.kind in MACHINES)[:50],
             disks=tuple(self._disks(str(facts.get("disks", "")))),
-        )  # fmt: skip
+        )
 
     def _disks(self, disk_list: str) -> Iterator[DiscoveredDisk]:
-        """Yield disks as collectors report them (docs/collector.md): ``2 × MODEL (SSD, 2000 GB); 1 × …``."""
+        """Yield disks as collectors report them (docs/collector.md): ``2 × MODEL (SSD, 2000 GB);
+        1 × …``.
+        """
         for number, name, category, capacity_gb in _DISK.findall(disk_list):
-            known = self._matcher.known(HardwareKind.STORAGE, (name,), category.lower(), int(capacity_gb))
+            known = self._matcher.known(
+                HardwareKind.STORAGE, (name,), category.lower(), int(capacity_gb)
+            )
             yield DiscoveredDisk(int(number), name, int(capacity_gb), known)
 
     def of_gpu(self, device: Device, node: Node, *, dismissed: bool) -> Proposal:
         uuid = device.key.partition(":")[2]
         serial = str(device.facts.get("serial", "") or uuid)[:120]
-        known = self._matcher.known(HardwareKind.GPU, (device.name,) if device.name else (), "", None)
+        known = self._matcher.known(
+            HardwareKind.GPU, (device.name,) if device.name else (), "", None
+        )
         name = f"{device.name or 'GPU'} in {node.hostname[:100]} ({uuid[-4:]})"
         model = known.model
         like = [
@@ -147,6 +175,18 @@ class _Maker:
         ]
         same = self._by_serial.get(serial) or self._by_serial.get(uuid)
         return Proposal(
-            f"device:{device.pk}", HardwareKind.GPU, name[:200], device.name, serial, known, node.enrolled_us,
-            default_life_hours(HardwareKind.GPU), node, self._sites.get(node.pk), device, dismissed, tuple(like[:50]), same,
-        )  # fmt: skip
+            f"device:{device.pk}",
+            HardwareKind.GPU,
+            name[:200],
+            device.name,
+            serial,
+            known,
+            node.enrolled_us,
+            default_life_hours(HardwareKind.GPU),
+            node,
+            self._sites.get(node.pk),
+            device,
+            dismissed,
+            tuple(like[:50]),
+            same,
+        )

@@ -24,7 +24,11 @@ def use_job(key: str) -> None:
     _summed(lab, hour, hour + 24)
     now = now_us()
     if hour * US_PER_HOUR <= now < (hour + 48) * US_PER_HOUR:  # again after this day
-        enqueue(kind="assets.day_over", key=str(lab.pk), due_us=(hour_of(now) // 24 + 2) * 24 * US_PER_HOUR)
+        enqueue(
+            kind="assets.day_over",
+            key=str(lab.pk),
+            due_us=(hour_of(now) // 24 + 2) * 24 * US_PER_HOUR,
+        )
 
 
 @job("assets.use_all")
@@ -63,7 +67,11 @@ def charge_job(key: str) -> None:
 @job("assets.import_read")
 def import_read_job(key: str) -> None:
     """Read the file of import ``key``."""
-    row = RegisterImport.objects.select_related("lab").filter(uuid=UUID(key), state=ImportState.READING).first()
+    row = (
+        RegisterImport.objects.select_related("lab")
+        .filter(uuid=UUID(key), state=ImportState.READING)
+        .first()
+    )
     if row is not None:
         csv_import.read(row=row, now=now_us())
 
@@ -75,11 +83,17 @@ def import_write_job(key: str) -> None:
     Errors are saved with the import.
     """
     uuid, _, user = key.partition(":")
-    row = RegisterImport.objects.select_related("lab").filter(uuid=UUID(uuid), state=ImportState.WRITING).first()
+    row = (
+        RegisterImport.objects.select_related("lab")
+        .filter(uuid=UUID(uuid), state=ImportState.WRITING)
+        .first()
+    )
     if row is None:
         return
     try:
-        csv_import.write(row=row, by=User.objects.filter(pk=int(user)).first() if user else None, now=now_us())
+        csv_import.write(
+            row=row, by=User.objects.filter(pk=int(user)).first() if user else None, now=now_us()
+        )
     except LabCarbonError as error:
         RegisterImport.objects.filter(pk=row.pk, state=ImportState.WRITING).update(
             state=ImportState.REFUSED, summary={"error": error.message, "hint": error.hint}

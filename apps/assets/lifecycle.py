@@ -1,4 +1,6 @@
-"""Lifecycle events: which are active, whether they are consistent, and the resulting state of the asset. Pure."""
+"""Lifecycle events: which are active, whether they are consistent, and the resulting state of
+the asset. Pure.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -49,7 +51,9 @@ def active_events(events: Sequence[tuple[Event, int | None]]) -> list[Event]:
 def wrong(events: Sequence[Event]) -> str:
     """Return the error in a history of active events, '' if there is none."""
     if not events or events[0].kind not in OPENING:
-        return "This event is earlier than the purchase. Choose a later date, or correct the purchase."
+        return (
+            "This event is earlier than the purchase. Choose a later date, or correct the purchase."
+        )
     lent = over = False
     for event in events[1:]:
         if over:
@@ -61,7 +65,9 @@ def wrong(events: Sequence[Event]) -> str:
                 return "The asset is already lent at that time. Record its return first."
             case EventKind.RETURN if not lent:
                 return "The asset is not lent at that time."
-            case EventKind.LIFE_CHANGE | EventKind.REPURPOSE if (event.life_end_hour or END_HOUR) <= event.hour:
+            case EventKind.LIFE_CHANGE | EventKind.REPURPOSE if (
+                event.life_end_hour or END_HOUR
+            ) <= event.hour:
                 return "The planned end is not after the date of the change. Choose a later end."
         lent = event.kind == EventKind.LEND or (lent and event.kind != EventKind.RETURN)
         over = event.kind == EventKind.DISPOSE

@@ -15,10 +15,10 @@ from apps.assets.lifecycle import Event
 class LifecycleSummary:
     """Embodied carbon of an asset's events, µg, and the hours of its service life.
 
-    ``embodied_total_ug`` None: unknown. ``embodied_at_least``: the initial embodied carbon is unknown,
-    later amounts are known. ``figure_id``: catalogue figure of the embodied carbon. ``bought_hour``
-    None: no events. ``in_use_hour``, ``life_end_hour`` None: not put into use. ``complete_until_hour``:
-    hour after the last event. The summary holds from this hour on.
+    ``embodied_total_ug`` None: unknown. ``embodied_at_least``: the initial embodied carbon is
+    unknown, later amounts are known. ``figure_id``: catalogue figure of the embodied carbon.
+    ``bought_hour`` None: no events. ``in_use_hour``, ``life_end_hour`` None: not put into use.
+    ``complete_until_hour``: hour after the last event. The summary holds from this hour on.
     """
 
     embodied_total_ug: int | None = None
@@ -41,21 +41,27 @@ def summarise_lifecycle(events: Sequence[Event]) -> LifecycleSummary:
     if not events:
         return LifecycleSummary()
     opening = next((event for event in events if event.kind in OPENING), None)
-    bringing = [event for event in events if event.kind in OPENING or event.kind == EventKind.REPAIR]
+    bringing = [
+        event for event in events if event.kind in OPENING or event.kind == EventKind.REPAIR
+    ]
     known_totals = [event.total_ug for event in bringing if event.total_ug is not None]
     actual = embodied_total_ug(events) - sum(known_totals)  # actual end of life less its estimate
     known = bool(known_totals) or actual != 0
     in_use = next((event.hour for event in events if event.kind == EventKind.DEPLOY), None)
     return LifecycleSummary(
         embodied_total_ug=sum(known_totals) + actual if known else None,
-        embodied_low_ug=sum(_first_known(event.low_ug, event.total_ug) for event in bringing) + actual,
-        embodied_high_ug=sum(_first_known(event.high_ug, event.total_ug) for event in bringing) + actual,
+        embodied_low_ug=sum(_first_known(event.low_ug, event.total_ug) for event in bringing)
+        + actual,
+        embodied_high_ug=sum(_first_known(event.high_ug, event.total_ug) for event in bringing)
+        + actual,
         embodied_at_least=known and (opening is None or opening.total_ug is None),
         figure_id=opening.figure_id if opening else None,
         bought_hour=opening.hour if opening else None,
         in_use_hour=in_use,
         life_end_hour=None if in_use is None else _planned_end(events, in_use, opening),
-        disposed_hour=next((event.hour for event in events if event.kind == EventKind.DISPOSE), None),
+        disposed_hour=next(
+            (event.hour for event in events if event.kind == EventKind.DISPOSE), None
+        ),
         complete_until_hour=events[-1].hour + 1,
     )
 

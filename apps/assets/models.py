@@ -20,15 +20,17 @@ class Asset(models.Model):
     lab itself. ``parent``: the machine that contains the asset.
 
     The summary of all active events is stored too (see ``lifecycle_summary.LifecycleSummary``), so
-    that sums over many assets do not read events. It holds for books from ``complete_until_hour`` on.
-    ``settled_ug`` and ``written_off_to_date_ug`` are the amounts charged and written off by charges that
-    end by ``settled_hour``. Sums read only charges that end later.
+    that sums over many assets do not read events. It holds for books from ``complete_until_hour``
+    on. ``settled_ug`` and ``written_off_to_date_ug`` are the amounts charged and written off by
+    charges that end by ``settled_hour``. Sums read only charges that end later.
     """
 
     lab = models.ForeignKey(Lab, on_delete=models.CASCADE, related_name="assets")
     name = models.CharField(max_length=200)
     kind = models.CharField(max_length=16, choices=HardwareKind)
-    model = models.ForeignKey(HardwareModel, on_delete=models.SET_NULL, null=True, blank=True, related_name="assets")
+    model = models.ForeignKey(
+        HardwareModel, on_delete=models.SET_NULL, null=True, blank=True, related_name="assets"
+    )
     serial = models.CharField(max_length=120, blank=True, default="")
     tag = models.CharField(max_length=60, blank=True, default="")  # the lab's own inventory number
     supplier = models.CharField(max_length=200, blank=True, default="")
@@ -40,15 +42,25 @@ class Asset(models.Model):
     added_by = models.ForeignKey(User, on_delete=models.SET_NULL, null=True, related_name="+")
     added_us = models.BigIntegerField()
     state = models.CharField(max_length=10, choices=AssetState, default=AssetState.STOCK)
-    parent = models.ForeignKey("self", on_delete=models.SET_NULL, null=True, blank=True, related_name="parts")
-    site = models.ForeignKey(Site, on_delete=models.SET_NULL, null=True, blank=True, related_name="assets")
-    owner = models.ForeignKey(Project, on_delete=models.PROTECT, null=True, blank=True, related_name="assets")
-    borrower = models.ForeignKey(Project, on_delete=models.PROTECT, null=True, blank=True, related_name="+")
+    parent = models.ForeignKey(
+        "self", on_delete=models.SET_NULL, null=True, blank=True, related_name="parts"
+    )
+    site = models.ForeignKey(
+        Site, on_delete=models.SET_NULL, null=True, blank=True, related_name="assets"
+    )
+    owner = models.ForeignKey(
+        Project, on_delete=models.PROTECT, null=True, blank=True, related_name="assets"
+    )
+    borrower = models.ForeignKey(
+        Project, on_delete=models.PROTECT, null=True, blank=True, related_name="+"
+    )
     embodied_total_ug = models.BigIntegerField(db_column="brought_ug", null=True, blank=True)
     embodied_low_ug = models.BigIntegerField(db_column="brought_low_ug", default=0)
     embodied_high_ug = models.BigIntegerField(db_column="brought_high_ug", default=0)
     embodied_at_least = models.BooleanField(db_column="brought_at_least", default=False)
-    figure = models.ForeignKey(EmbodiedFigure, on_delete=models.PROTECT, null=True, blank=True, related_name="+")
+    figure = models.ForeignKey(
+        EmbodiedFigure, on_delete=models.PROTECT, null=True, blank=True, related_name="+"
+    )
     bought_hour = models.BigIntegerField(null=True, blank=True)
     in_use_hour = models.BigIntegerField(null=True, blank=True)
     life_end_hour = models.BigIntegerField(null=True, blank=True)
@@ -62,14 +74,19 @@ class Asset(models.Model):
         constraints = [
             models.CheckConstraint(condition=~Q(name=""), name="asset_has_a_name"),
             models.CheckConstraint(
-                condition=Q(price_ucurrency__isnull=True) | Q(price_ucurrency__gte=0) & ~Q(currency=""),
+                condition=Q(price_ucurrency__isnull=True)
+                | Q(price_ucurrency__gte=0) & ~Q(currency=""),
                 name="asset_price_has_a_currency",
             ),
-            models.UniqueConstraint(fields=["lab", "tag"], condition=~Q(tag=""), name="asset_tag_once_per_lab"),
+            models.UniqueConstraint(
+                fields=["lab", "tag"], condition=~Q(tag=""), name="asset_tag_once_per_lab"
+            ),
         ]
         indexes = [
             models.Index(fields=["lab", "kind", "state"], name="assets_of_lab"),
-            models.Index(fields=["lab", "serial"], condition=~Q(serial=""), name="assets_by_serial"),
+            models.Index(
+                fields=["lab", "serial"], condition=~Q(serial=""), name="assets_by_serial"
+            ),
         ]
 
     def __str__(self) -> str:
@@ -99,38 +116,61 @@ class LifecycleEvent(models.Model):
     transport_ug = models.BigIntegerField(null=True, blank=True)
     end_of_life_ug = models.BigIntegerField(null=True, blank=True)
     includes_end_of_life = models.BooleanField(null=True, blank=True)
-    figure = models.ForeignKey(EmbodiedFigure, on_delete=models.PROTECT, null=True, blank=True, related_name="+")
+    figure = models.ForeignKey(
+        EmbodiedFigure, on_delete=models.PROTECT, null=True, blank=True, related_name="+"
+    )
     source = models.CharField(max_length=500, blank=True, default="")
-    life_hours = models.BigIntegerField(null=True, blank=True)  # opening: planned life, from the first day of use
-    life_end_hour = models.BigIntegerField(null=True, blank=True)  # life changed, repurposed: its new planned end
+    life_hours = models.BigIntegerField(
+        null=True, blank=True
+    )  # opening: planned life, from the first day of use
+    life_end_hour = models.BigIntegerField(
+        null=True, blank=True
+    )  # life changed, repurposed: its new planned end
     amortisation = models.CharField(max_length=8, choices=Amortisation, blank=True, default="")
-    project = models.ForeignKey(Project, on_delete=models.PROTECT, null=True, blank=True, related_name="+")
-    parent = models.ForeignKey(Asset, on_delete=models.SET_NULL, null=True, blank=True, related_name="+")
-    site = models.ForeignKey(Site, on_delete=models.SET_NULL, null=True, blank=True, related_name="+")
+    project = models.ForeignKey(
+        Project, on_delete=models.PROTECT, null=True, blank=True, related_name="+"
+    )
+    parent = models.ForeignKey(
+        Asset, on_delete=models.SET_NULL, null=True, blank=True, related_name="+"
+    )
+    site = models.ForeignKey(
+        Site, on_delete=models.SET_NULL, null=True, blank=True, related_name="+"
+    )
     counterpart = models.CharField(max_length=200, blank=True, default="")
     evidence = models.CharField(max_length=300, blank=True, default="")
     note = models.CharField(max_length=500, blank=True, default="")
-    reverses = models.OneToOneField("self", on_delete=models.PROTECT, null=True, blank=True, related_name="reversed_by")
+    reverses = models.OneToOneField(
+        "self", on_delete=models.PROTECT, null=True, blank=True, related_name="reversed_by"
+    )
     recorded_us = models.BigIntegerField()
     recorded_by = models.ForeignKey(User, on_delete=models.SET_NULL, null=True, related_name="+")
 
     class Meta:
         constraints = [
             models.CheckConstraint(condition=Q(hour__gte=0), name="event_not_before_time"),
-            models.CheckConstraint(condition=Q(total_ug__isnull=True) | Q(total_ug__gte=0), name="event_total_not_negative"),
             models.CheckConstraint(
-                condition=Q(end_of_life_ug__isnull=True) | Q(total_ug__isnull=False), name="event_part_has_a_whole"
+                condition=Q(total_ug__isnull=True) | Q(total_ug__gte=0),
+                name="event_total_not_negative",
+            ),
+            models.CheckConstraint(
+                condition=Q(end_of_life_ug__isnull=True) | Q(total_ug__isnull=False),
+                name="event_part_has_a_whole",
             ),
             models.CheckConstraint(
                 condition=Q(kind=EventKind.REVERSAL, reverses__isnull=False)
                 | ~Q(kind=EventKind.REVERSAL) & Q(reverses__isnull=True),
                 name="event_reverses_if_reversal",
             ),
-            models.CheckConstraint(condition=Q(life_hours__isnull=True) | Q(life_hours__gt=0), name="event_life_not_empty"),
+            models.CheckConstraint(
+                condition=Q(life_hours__isnull=True) | Q(life_hours__gt=0),
+                name="event_life_not_empty",
+            ),
         ]
         indexes = [
             models.Index(fields=["asset", "hour"], name="events_of_asset"),
-            models.Index(fields=["hour"], condition=Q(total_ug__isnull=False), name="events_that_bring"),
+            models.Index(
+                fields=["hour"], condition=Q(total_ug__isnull=False), name="events_that_bring"
+            ),
         ]
 
     def __str__(self) -> str:
@@ -144,14 +184,24 @@ class AssetMeter(DatedFact):
     """
 
     asset = models.ForeignKey(Asset, on_delete=models.CASCADE, related_name="meters")
-    device = models.ForeignKey(Device, on_delete=models.CASCADE, null=True, blank=True, related_name="asset_meters")
-    node = models.ForeignKey(Node, on_delete=models.CASCADE, null=True, blank=True, related_name="asset_meters")
+    device = models.ForeignKey(
+        Device, on_delete=models.CASCADE, null=True, blank=True, related_name="asset_meters"
+    )
+    node = models.ForeignKey(
+        Node, on_delete=models.CASCADE, null=True, blank=True, related_name="asset_meters"
+    )
 
     class Meta:
         constraints = [
-            models.UniqueConstraint(fields=["asset", "from_hour"], condition=ACTIVE, name="asset_meter_once_per_hour"),
-            models.CheckConstraint(condition=Q(device__isnull=True) | Q(node__isnull=True), name="asset_meter_is_one"),
-            models.CheckConstraint(condition=Q(from_hour__gte=0), name="asset_meter_not_before_time"),
+            models.UniqueConstraint(
+                fields=["asset", "from_hour"], condition=ACTIVE, name="asset_meter_once_per_hour"
+            ),
+            models.CheckConstraint(
+                condition=Q(device__isnull=True) | Q(node__isnull=True), name="asset_meter_is_one"
+            ),
+            models.CheckConstraint(
+                condition=Q(from_hour__gte=0), name="asset_meter_not_before_time"
+            ),
         ]
 
     def __str__(self) -> str:
@@ -166,7 +216,9 @@ class StoredVolume(DatedFact):
     """
 
     asset = models.ForeignKey(Asset, on_delete=models.CASCADE, related_name="volumes")
-    project = models.ForeignKey(Project, on_delete=models.PROTECT, null=True, blank=True, related_name="+")
+    project = models.ForeignKey(
+        Project, on_delete=models.PROTECT, null=True, blank=True, related_name="+"
+    )
     gigabytes = models.BigIntegerField()
 
     class Meta:
@@ -203,7 +255,9 @@ class DeviceDay(models.Model):
     class Meta:
         constraints = [
             models.UniqueConstraint(fields=["device", "node", "from_hour"], name="device_day_once"),
-            models.CheckConstraint(condition=Q(to_hour__gt=F("from_hour")), name="device_day_not_empty"),
+            models.CheckConstraint(
+                condition=Q(to_hour__gt=F("from_hour")), name="device_day_not_empty"
+            ),
         ]
         indexes = [models.Index(fields=["lab", "from_hour"], name="device_days_of_lab")]
 
@@ -223,7 +277,9 @@ class EmbodiedCharge(models.Model):
     asset = models.ForeignKey(Asset, on_delete=models.CASCADE, related_name="charges")
     from_hour = models.BigIntegerField()
     to_hour = models.BigIntegerField()
-    project = models.ForeignKey(Project, on_delete=models.PROTECT, null=True, blank=True, related_name="+")
+    project = models.ForeignKey(
+        Project, on_delete=models.PROTECT, null=True, blank=True, related_name="+"
+    )
     kind = models.CharField(max_length=12, choices=ChargeKind)
     amount_ug = models.BigIntegerField()
 
@@ -234,9 +290,13 @@ class EmbodiedCharge(models.Model):
                 name="embodied_charge_once",
                 nulls_distinct=False,
             ),
-            models.CheckConstraint(condition=Q(to_hour__gt=F("from_hour")), name="embodied_charge_not_empty"),
+            models.CheckConstraint(
+                condition=Q(to_hour__gt=F("from_hour")), name="embodied_charge_not_empty"
+            ),
         ]
-        indexes = [models.Index(fields=["lab", "to_hour", "from_hour"], name="embodied_charges_of_lab")]
+        indexes = [
+            models.Index(fields=["lab", "to_hour", "from_hour"], name="embodied_charges_of_lab")
+        ]
 
     def __str__(self) -> str:
         return f"{self.asset_id}: {self.amount_ug} µg"
@@ -261,7 +321,9 @@ class RegisterImport(models.Model):
     lines = models.IntegerField()
     summary = models.JSONField(db_column="told", default=dict)
     created_us = models.BigIntegerField(db_column="made_us")
-    created_by = models.ForeignKey(User, db_column="made_by_id", on_delete=models.SET_NULL, null=True, related_name="+")
+    created_by = models.ForeignKey(
+        User, db_column="made_by_id", on_delete=models.SET_NULL, null=True, related_name="+"
+    )
 
     class Meta:
         constraints = [models.CheckConstraint(condition=Q(lines__gte=0), name="import_has_lines")]
@@ -275,15 +337,20 @@ class DismissedProposal(models.Model):
     """A device or node that a user does not want proposed as an asset."""
 
     lab = models.ForeignKey(Lab, on_delete=models.CASCADE, related_name="+")
-    device = models.OneToOneField(Device, on_delete=models.CASCADE, null=True, blank=True, related_name="+")
-    node = models.OneToOneField(Node, on_delete=models.CASCADE, null=True, blank=True, related_name="+")
+    device = models.OneToOneField(
+        Device, on_delete=models.CASCADE, null=True, blank=True, related_name="+"
+    )
+    node = models.OneToOneField(
+        Node, on_delete=models.CASCADE, null=True, blank=True, related_name="+"
+    )
     dismissed_us = models.BigIntegerField()
     dismissed_by = models.ForeignKey(User, on_delete=models.SET_NULL, null=True, related_name="+")
 
     class Meta:
         constraints = [
             models.CheckConstraint(
-                condition=Q(device__isnull=True, node__isnull=False) | Q(device__isnull=False, node__isnull=True),
+                condition=Q(device__isnull=True, node__isnull=False)
+                | Q(device__isnull=False, node__isnull=True),
                 name="dismissed_is_one",
             )
         ]

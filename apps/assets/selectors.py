@@ -15,8 +15,8 @@ from apps.fleet.choices import DeviceKind, SiteKind
 from apps.fleet.models import ACTIVE, Device, Node
 
 __all__ = [
-    "Book", "Books", "Filters", "Sums", "accounts_of", "asset_of", "assets_of", "books_of", "charged_by", "entries_of",
-    "free_meters", "matching", "meters_of", "through", "volumes_of",
+    "Book", "Books", "Filters", "Sums", "accounts_of", "asset_of", "assets_of", "books_of",
+    "charged_by", "entries_of", "free_meters", "matching", "meters_of", "through", "volumes_of",
 ]  # fmt: skip
 
 LAB_ITSELF = "~lab"  # the lab as owner in URLs, never a project slug
@@ -45,7 +45,12 @@ def assets_of(lab: Lab) -> QuerySet[Asset]:
 
 def asset_of(lab: Lab, pk: int) -> Asset | None:
     """Return the lab's asset ``pk`` with its related records, or None."""
-    return assets_of(lab).select_related("lab", "model", "parent", "site", "owner", "borrower").filter(pk=pk).first()
+    return (
+        assets_of(lab)
+        .select_related("lab", "model", "parent", "site", "owner", "borrower")
+        .filter(pk=pk)
+        .first()
+    )
 
 
 def matching(lab: Lab, filters: Filters) -> QuerySet[Asset]:
@@ -53,7 +58,11 @@ def matching(lab: Lab, filters: Filters) -> QuerySet[Asset]:
     for name, known in (("kind", HardwareKind.values), ("state", AssetState.values)):
         value = getattr(filters, name)
         if value and value not in known:
-            raise InvalidInput(f"{value[:40]!r} is not a {name}.", field=name, hint=f"Use one of {', '.join(known)}.")
+            raise InvalidInput(
+                f"{value[:40]!r} is not a {name}.",
+                field=name,
+                hint=f"Use one of {', '.join(known)}.",
+            )
     if is_unstorable(filters.text + filters.owner):
         raise InvalidInput("Invalid character in filter.", field="text", hint="Remove it.")
     assets = assets_of(lab)
@@ -62,7 +71,11 @@ def matching(lab: Lab, filters: Filters) -> QuerySet[Asset]:
     if filters.state:
         assets = assets.filter(state=filters.state)
     if filters.owner:
-        assets = assets.filter(owner=None) if filters.owner == LAB_ITSELF else assets.filter(owner__slug=filters.owner)
+        assets = (
+            assets.filter(owner=None)
+            if filters.owner == LAB_ITSELF
+            else assets.filter(owner__slug=filters.owner)
+        )
     if filters.site:
         assets = assets.filter(_at(filters.site))
     for word in filters.text.split():
@@ -76,7 +89,9 @@ def _at(site: str) -> Q:
         return Q(site=None)
     number = parse_record_number(site)
     if number is None:
-        raise InvalidInput(f"{site[:40]!r} is not a site.", field="site", hint="Choose one of the list.")
+        raise InvalidInput(
+            f"{site[:40]!r} is not a site.", field="site", hint="Choose one of the list."
+        )
     return Q(site_id=number)
 
 
@@ -90,26 +105,46 @@ def entries_of(asset: Asset) -> list[LifecycleEvent]:
 
 def meters_of(asset: Asset) -> list[AssetMeter]:
     """Return the meters of an asset, oldest first."""
-    return list(AssetMeter.objects.filter(ACTIVE, asset=asset).select_related("device", "node").order_by("from_hour"))
+    return list(
+        AssetMeter.objects.filter(ACTIVE, asset=asset)
+        .select_related("device", "node")
+        .order_by("from_hour")
+    )
 
 
 def volumes_of(asset: Asset) -> list[StoredVolume]:
     """Return the volumes that projects store on an asset, oldest first."""
-    volumes = StoredVolume.objects.filter(ACTIVE, asset=asset).select_related("project", "recorded_by")
+    volumes = StoredVolume.objects.filter(ACTIVE, asset=asset).select_related(
+        "project", "recorded_by"
+    )
     return list(volumes.order_by("from_hour", "pk"))
 
 
 def free_meters(lab: Lab, asset: Asset | None = None) -> tuple[list[Device], list[Node]]:
-    """Return the devices and nodes that collectors discovered and that are not the meter of another asset."""
-    others = AssetMeter.objects.filter(ACTIVE, asset__lab=lab).exclude(asset__state=AssetState.DISPOSED)
+    """Return the devices and nodes that collectors discovered and that are not the meter of
+    another asset.
+    """
+    others = AssetMeter.objects.filter(ACTIVE, asset__lab=lab).exclude(
+        asset__state=AssetState.DISPOSED
+    )
     last = {}
     for meter in others.order_by("from_hour", "pk"):
         last[meter.asset_id] = meter
     occupied = [meter for asset_id, meter in last.items() if asset is None or asset_id != asset.pk]
     device_kinds = (DeviceKind.GPU, DeviceKind.CPU, DeviceKind.DRAM, DeviceKind.STORAGE)
     devices = Device.objects.filter(lab=lab, kind__in=device_kinds).select_related("node")
-    nodes = Node.objects.filter(lab=lab).exclude(placements__site__kind=SiteKind.DECLARED).distinct()
+    nodes = (
+        Node.objects.filter(lab=lab).exclude(placements__site__kind=SiteKind.DECLARED).distinct()
+    )
     return (
-        list(devices.exclude(pk__in=[meter.device_id for meter in occupied if meter.device_id]).order_by("name", "key")),
-        list(nodes.exclude(pk__in=[meter.node_id for meter in occupied if meter.node_id]).order_by("hostname", "pk")),
+        list(
+            devices.exclude(
+                pk__in=[meter.device_id for meter in occupied if meter.device_id]
+            ).order_by("name", "key")
+        ),
+        list(
+            nodes.exclude(pk__in=[meter.node_id for meter in occupied if meter.node_id]).order_by(
+                "hostname", "pk"
+            )
+        ),
     )

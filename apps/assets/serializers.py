@@ -1,4 +1,6 @@
-"""Payloads and responses of the API for assets and their lifecycle events. Embodied carbon is integer µg, times UTC."""
+"""Payloads and responses of the API for assets and their lifecycle events. Embodied carbon is
+integer µg, times UTC.
+"""
 
 from collections.abc import Mapping
 from dataclasses import fields, replace
@@ -23,7 +25,12 @@ from apps.core.errors import InvalidInput
 from apps.core.intervals import datetime_to_us
 from apps.core.units import INT64_MAX, US_PER_HOUR
 
-_UG: dict[str, Any] = {"required": False, "allow_null": True, "min_value": 0, "max_value": INT64_MAX}
+_UG: dict[str, Any] = {
+    "required": False,
+    "allow_null": True,
+    "min_value": 0,
+    "max_value": INT64_MAX,
+}
 _PARTS = ("low_ug", "high_ug", "manufacture_ug", "transport_ug", "end_of_life_ug")
 
 
@@ -46,16 +53,28 @@ class EventBody(StrictSerializer):
     kind = serializers.ChoiceField(choices=EventKind.choices)
     at = serializers.DateTimeField(help_text="takes effect from the start of its UTC hour")
     embodied = EmbodiedBody(
-        required=False, allow_null=True, help_text="purchase only. Left out: the catalogue's figure. null: unknown"
+        required=False,
+        allow_null=True,
+        help_text="purchase only. Left out: the catalogue's figure. null: unknown",
     )
-    life_hours = serializers.IntegerField(required=False, allow_null=True, min_value=1, max_value=876_000)
+    life_hours = serializers.IntegerField(
+        required=False, allow_null=True, min_value=1, max_value=876_000
+    )
     life_end_at = serializers.DateTimeField(required=False, allow_null=True)
     amortisation = serializers.ChoiceField(choices=Amortisation.choices, required=False)
-    project = serializers.SlugField(max_length=60, required=False, allow_null=True, help_text="owner or borrower")
-    parent = serializers.IntegerField(  # type: ignore[assignment]
-        required=False, allow_null=True, min_value=1, max_value=INT64_MAX, help_text="the machine that it is a part of"
+    project = serializers.SlugField(
+        max_length=60, required=False, allow_null=True, help_text="owner or borrower"
     )
-    site = serializers.CharField(max_length=200, required=False, allow_null=True, help_text="a site's name")
+    parent = serializers.IntegerField(  # type: ignore[assignment]
+        required=False,
+        allow_null=True,
+        min_value=1,
+        max_value=INT64_MAX,
+        help_text="the machine that it is a part of",
+    )
+    site = serializers.CharField(
+        max_length=200, required=False, allow_null=True, help_text="a site's name"
+    )
     counterpart = serializers.CharField(max_length=200, required=False, allow_blank=True)
     evidence = serializers.CharField(max_length=300, required=False, allow_blank=True)
     note = serializers.CharField(max_length=500, required=False, allow_blank=True)
@@ -71,7 +90,11 @@ class FactsBody(StrictSerializer):
     tag = serializers.CharField(max_length=60, required=False, allow_blank=True)
     supplier = serializers.CharField(max_length=200, required=False, allow_blank=True)
     price_ucurrency = serializers.IntegerField(
-        required=False, allow_null=True, min_value=0, max_value=INT64_MAX - 1, help_text="millionths of the currency"
+        required=False,
+        allow_null=True,
+        min_value=0,
+        max_value=INT64_MAX - 1,
+        help_text="millionths of the currency",
     )
     currency = serializers.CharField(max_length=3, required=False, allow_blank=True)
     warranty_until = serializers.DateField(required=False, allow_null=True)
@@ -84,8 +107,12 @@ class AssetBody(FactsBody):
 
     opening = EventBody()
     in_use_since = serializers.DateTimeField(required=False, allow_null=True)
-    device = serializers.CharField(max_length=255, required=False, allow_null=True, help_text="the key of its own device")
-    node = serializers.UUIDField(required=False, allow_null=True, help_text="the node whose devices measure its use")
+    device = serializers.CharField(
+        max_length=255, required=False, allow_null=True, help_text="the key of its own device"
+    )
+    node = serializers.UUIDField(
+        required=False, allow_null=True, help_text="the node whose devices measure its use"
+    )
 
 
 class ReversalBody(StrictSerializer):
@@ -106,8 +133,9 @@ class AssetReply(serializers.ModelSerializer[Asset]):
     class Meta:
         model = Asset
         fields = (
-            "id", "name", "kind", "state", "model", "serial", "tag", "supplier", "price_ucurrency", "currency",
-            "warranty_until", "location", "note", "owner", "borrower", "site", "parent", "added_at",
+            "id", "name", "kind", "state", "model", "serial", "tag", "supplier", "price_ucurrency",
+            "currency", "warranty_until", "location", "note", "owner", "borrower", "site", "parent",
+            "added_at",
         )  # fmt: skip
 
     def get_added_at(self, asset: Asset) -> str:
@@ -117,7 +145,9 @@ class AssetReply(serializers.ModelSerializer[Asset]):
 class AccountReply(serializers.Serializer[Any]):
     """Embodied carbon of an asset to date, µg: ``charged + balance + written_off = total``."""
 
-    known = serializers.BooleanField(help_text="false: its embodied carbon is unknown, which is not zero")
+    known = serializers.BooleanField(
+        help_text="false: its embodied carbon is unknown, which is not zero"
+    )
     total_ug = serializers.IntegerField(allow_null=True)
     charged_ug = serializers.IntegerField(allow_null=True)
     written_off_ug = serializers.IntegerField(allow_null=True)
@@ -151,16 +181,20 @@ class EventReply(serializers.ModelSerializer[LifecycleEvent]):
     class Meta:
         model = LifecycleEvent
         fields = (
-            "id", "kind", "at", "total_ug", *_PARTS, "includes_end_of_life", "source", "life_hours", "life_end_at",
-            "amortisation", "project", "parent", "site", "counterpart", "evidence", "note", "reverses", "reversed_by",
-            "recorded_at",
+            "id", "kind", "at", "total_ug", *_PARTS, "includes_end_of_life", "source", "life_hours",
+            "life_end_at", "amortisation", "project", "parent", "site", "counterpart", "evidence",
+            "note", "reverses", "reversed_by", "recorded_at",
         )  # fmt: skip
 
     def get_at(self, event: LifecycleEvent) -> str:
         return utc(event.hour * US_PER_HOUR).isoformat()
 
     def get_life_end_at(self, event: LifecycleEvent) -> str | None:
-        return None if event.life_end_hour is None else utc(event.life_end_hour * US_PER_HOUR).isoformat()
+        return (
+            None
+            if event.life_end_hour is None
+            else utc(event.life_end_hour * US_PER_HOUR).isoformat()
+        )
 
     def get_recorded_at(self, event: LifecycleEvent) -> str:
         return utc(event.recorded_us).isoformat()
@@ -182,7 +216,9 @@ def _named(rows: QuerySet[Any], field: str, value: Any, name: str) -> Any:
         return None
     record: Model | None = rows.filter(**{field: value}).first()
     if record is None:
-        raise InvalidInput(f"No such {name} in this lab.", field=name, hint="Use a record of this lab.")
+        raise InvalidInput(
+            f"No such {name} in this lab.", field=name, hint="Use a record of this lab."
+        )
     return record
 
 
@@ -191,20 +227,32 @@ def entry_of(lab: Lab, body: Body) -> Entry:
     embodied = body.get("embodied")
     end = body.get("life_end_at")
     return Entry(
-        body["kind"], datetime_to_us(body["at"]), embodied=Embodied(**embodied) if embodied else None,
-        life_hours=body.get("life_hours"), life_end_us=datetime_to_us(end) if end else None,
+        body["kind"],
+        datetime_to_us(body["at"]),
+        embodied=Embodied(**embodied) if embodied else None,
+        life_hours=body.get("life_hours"),
+        life_end_us=datetime_to_us(end) if end else None,
         amortisation=body.get("amortisation", ""),
         project=_named(lab.projects.all(), "slug", body.get("project"), "project"),
-        parent=_named(Asset.objects.filter(lab=lab).select_related("parent"), "pk", body.get("parent"), "parent"),
+        parent=_named(
+            Asset.objects.filter(lab=lab).select_related("parent"),
+            "pk",
+            body.get("parent"),
+            "parent",
+        ),
         site=_named(lab.sites.all(), "name", body.get("site"), "site"),
         **{name: body.get(name, "") for name in ("counterpart", "evidence", "note")},
-    )  # fmt: skip
+    )
 
 
 def facts_of(lab: Lab, body: Body, before: Asset | None = None) -> Facts:
     """Return the facts of a payload. Missing facts keep their value from ``before``."""
     values = {field.name: getattr(before, field.name) for field in fields(Facts)} if before else {}
-    values |= {name: value for name, value in body.items() if name in {field.name for field in fields(Facts)}}
+    values |= {
+        name: value
+        for name, value in body.items()
+        if name in {field.name for field in fields(Facts)}
+    }
     if "model" in body:
         values["model"] = _model(lab, str(values["kind"]), body["model"])
     return Facts(**values)
@@ -216,7 +264,9 @@ def _model(lab: Lab, kind: str, name: str | None) -> HardwareModel | None:
     hardware_model = model_of(kind, name, lab)
     if hardware_model is None:
         raise InvalidInput(
-            f"The catalogue has no {kind} {name[:60]!r}.", field="model", hint="Leave it out, or add the model first."
+            f"The catalogue has no {kind} {name[:60]!r}.",
+            field="model",
+            hint="Leave it out, or add the model first.",
         )
     return hardware_model
 
@@ -233,7 +283,9 @@ def draft_of(lab: Lab, body: Body) -> Draft:
     used = body.get("in_use_since")
     node: UUID | None = body.get("node")
     return Draft(
-        facts, opening, datetime_to_us(used) if used else None,
+        facts,
+        opening,
+        datetime_to_us(used) if used else None,
         device=_named(lab.devices.all(), "key", body.get("device"), "device"),
         node=_named(lab.nodes.all(), "uuid", node, "node"),
-    )  # fmt: skip
+    )

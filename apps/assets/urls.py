@@ -9,5 +9,9 @@ urlpatterns = [
     path("assets/import/<uuid:uuid>/", ImportView.as_view(), name="api-asset-import"),
     path("assets/<int:asset>/", AssetView.as_view(), name="api-asset"),
     path("assets/<int:asset>/events/", EventsView.as_view(), name="api-asset-events"),
-    path("assets/<int:asset>/events/<int:event>/reverse/", EventReversalView.as_view(), name="api-asset-event-reverse"),
+    path(
+        "assets/<int:asset>/events/<int:event>/reverse/",
+        EventReversalView.as_view(),
+        name="api-asset-event-reverse",
+    ),
 ]

@@ -17,7 +17,9 @@ def lab_job(key: str) -> None:
 
 @job("attribution.rule")
 def rule_job(key: str) -> None:
-    """Derive the attributions of rule ``key`` after it was created, ended, withdrawn or restored."""
+    """Derive the attributions of rule ``key`` after it was created, ended, withdrawn or
+    restored.
+    """
     reattribute_rule(rule=AttributionRule.objects.select_related("lab").get(pk=int(key)))
 
 

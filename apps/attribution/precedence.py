@@ -59,15 +59,29 @@ class Rule:
     def way(self) -> AttributionSource:
         if self.account or self.namespace:
             return AttributionSource.ACCOUNT
-        return AttributionSource.PLACE if self.node_id or self.site_id or self.path_prefix else AttributionSource.USER
+        return (
+            AttributionSource.PLACE
+            if self.node_id or self.site_id or self.path_prefix
+            else AttributionSource.USER
+        )
 
     @property
     def strength(self) -> tuple[int, int, bool, int, int]:
         """Return the sort key of rules. The greatest wins."""
         criteria = (
-            self.node_id, self.site_id, self.os_user, self.cluster, self.account, self.namespace, self.path_prefix,
-        )  # fmt: skip
-        rank = {AttributionSource.ACCOUNT: 2, AttributionSource.PLACE: 1, AttributionSource.USER: 0}[self.way]
+            self.node_id,
+            self.site_id,
+            self.os_user,
+            self.cluster,
+            self.account,
+            self.namespace,
+            self.path_prefix,
+        )
+        rank = {
+            AttributionSource.ACCOUNT: 2,
+            AttributionSource.PLACE: 1,
+            AttributionSource.USER: 0,
+        }[self.way]
         return rank, sum(map(bool, criteria)), self.node_id is not None, self.from_hour, self.id
 
     def fits(self, use: Use, site_id: int | None) -> bool:
@@ -79,7 +93,10 @@ class Rule:
             and self.cluster in ("", use.cluster)
             and self.account in ("", use.account)
             and self.namespace in ("", use.namespace)
-            and (not self.path_prefix or any(word.startswith(self.path_prefix) for word in use.command))
+            and (
+                not self.path_prefix
+                or any(word.startswith(self.path_prefix) for word in use.command)
+            )
         )
 
 
@@ -115,8 +132,9 @@ class PlacementSpan:
 
 @dataclass(frozen=True)
 class Span:
-    """Attribution over ``[from_hour, to_hour)`` and its source. ``rule_id``: the rule of the project, else of the
-    person."""
+    """Attribution over ``[from_hour, to_hour)`` and its source. ``rule_id``: the rule of the
+    project, else of the person.
+    """
 
     from_hour: int
     to_hour: int
@@ -129,8 +147,16 @@ class Span:
     program: str = ""
 
 
-def spans(use: Use, *, rules: Sequence[Rule], claims: Sequence[Claimed], placements: Sequence[PlacementSpan]) -> list[Span]:
-    """Return the attribution of ``use`` over all time: disjoint, without gaps, equal neighbours merged."""
+def spans(
+    use: Use,
+    *,
+    rules: Sequence[Rule],
+    claims: Sequence[Claimed],
+    placements: Sequence[PlacementSpan],
+) -> list[Span]:
+    """Return the attribution of ``use`` over all time: disjoint, without gaps, equal neighbours
+    merged.
+    """
     usable = [rule for rule in rules if rule.fits(use, rule.site_id)]
     node_claims = [claim for claim in claims if claim.node_id in (None, use.node_id)]
     cuts = {0, END_HOUR}
@@ -141,14 +167,28 @@ def spans(use: Use, *, rules: Sequence[Rule], claims: Sequence[Claimed], placeme
     ]
     for dated in dated_facts:
         cuts |= {hour for hour in (dated.from_hour, dated.to_hour) if 0 < hour < END_HOUR}
-    return list(_joined(_span(use, start, end, usable, node_claims, placements) for start, end in pairwise(sorted(cuts))))
+    return list(
+        _joined(
+            _span(use, start, end, usable, node_claims, placements)
+            for start, end in pairwise(sorted(cuts))
+        )
+    )
 
 
 def _span(
-    use: Use, start: int, end: int, rules: Iterable[Rule], claims: Iterable[Claimed], placements: Iterable[PlacementSpan]
+    use: Use,
+    start: int,
+    end: int,
+    rules: Iterable[Rule],
+    claims: Iterable[Claimed],
+    placements: Iterable[PlacementSpan],
 ) -> Span:
-    site_id = next((span.site_id for span in placements if span.from_hour <= start < span.to_hour), None)
-    matching_rules = [rule for rule in rules if rule.from_hour <= start < rule.to_hour and rule.fits(use, site_id)]
+    site_id = next(
+        (span.site_id for span in placements if span.from_hour <= start < span.to_hour), None
+    )
+    matching_rules = [
+        rule for rule in rules if rule.from_hour <= start < rule.to_hour and rule.fits(use, site_id)
+    ]
     by_strength = sorted(matching_rules, key=lambda rule: rule.strength, reverse=True)
     person = next((rule for rule in by_strength if rule.person_id), None)
     person_id = use.person_id or (person.person_id if person else None)
@@ -158,7 +198,9 @@ def _span(
     claimed = [claim for claim in claims if claim.from_hour <= start < claim.to_hour]
     if claimed:
         last = max(claimed, key=lambda claim: claim.id)
-        return replace(span, project_id=last.project_id, way=AttributionSource.CLAIM.value, claim_id=last.id)
+        return replace(
+            span, project_id=last.project_id, way=AttributionSource.CLAIM.value, claim_id=last.id
+        )
     rule = next((rule for rule in by_strength if rule.project_id), None)
     if rule is not None:
         return replace(span, project_id=rule.project_id, way=rule.way.value, rule_id=rule.id)
@@ -168,7 +210,10 @@ def _span(
 def _joined(parts: Iterable[Span]) -> Iterator[Span]:
     last: Span | None = None
     for part in parts:
-        if last is not None and replace(part, from_hour=last.from_hour, to_hour=last.to_hour) == last:
+        if (
+            last is not None
+            and replace(part, from_hour=last.from_hour, to_hour=last.to_hour) == last
+        ):
             last = replace(last, to_hour=part.to_hour)
             continue
         if last is not None:
@@ -178,8 +223,12 @@ def _joined(parts: Iterable[Span]) -> Iterator[Span]:
         yield last
 
 
-def differences(before: Sequence[Span], after: Sequence[Span]) -> list[tuple[int, int, int | None, int | None]]:
-    """Return (from hour, to hour, project before, project after) of the spans with different projects."""
+def differences(
+    before: Sequence[Span], after: Sequence[Span]
+) -> list[tuple[int, int, int | None, int | None]]:
+    """Return (from hour, to hour, project before, project after) of the spans with different
+    projects.
+    """
     changes: list[tuple[int, int, int | None, int | None]] = []
     for old in before:
         for new in after:
@@ -190,7 +239,9 @@ def differences(before: Sequence[Span], after: Sequence[Span]) -> list[tuple[int
 
 
 def user_and_program(key: str) -> tuple[str, str]:
-    """Return user and program of a ``proc:<user>/<comm>`` or ``container:<user>/<id>`` consumer, else ('', '')."""
+    """Return user and program of a ``proc:<user>/<comm>`` or ``container:<user>/<id>`` consumer,
+    else ('', '').
+    """
     kind, _, rest = key.partition(":")
     user, slash, program = rest.partition("/")
     if not slash or kind not in {"proc", "container"}:
@@ -199,6 +250,8 @@ def user_and_program(key: str) -> tuple[str, str]:
 
 
 def namespace_of(key: str) -> tuple[str, str]:
-    """Return cluster and namespace of a ``pod:<cluster>/<namespace>/<pod>`` consumer, else ('', '')."""
+    """Return cluster and namespace of a ``pod:<cluster>/<namespace>/<pod>`` consumer, else ('',
+    '').
+    """
     parts = key[4:].split("/", 2) if key.startswith("pod:") else []
     return (parts[0], "" if parts[1] == "-" else parts[1]) if len(parts) == 3 else ("", "")

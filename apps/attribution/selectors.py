@@ -7,7 +7,15 @@ from django.db.models import QuerySet
 
 from apps.accounts.models import Lab
 from apps.attribution.models import Attribution, AttributionRule, Claim
-from apps.attribution.precedence import Claimed, ConsumerSpan, PlacementSpan, Rule, Use, namespace_of, user_and_program
+from apps.attribution.precedence import (
+    Claimed,
+    ConsumerSpan,
+    PlacementSpan,
+    Rule,
+    Use,
+    namespace_of,
+    user_and_program,
+)
 from apps.core.units import END_HOUR
 from apps.fleet.dated_facts import dated_intervals
 from apps.fleet.models import ACTIVE, Placement
@@ -46,8 +54,12 @@ def as_rule(row: AttributionRule) -> Rule:
     )
 
 
-def attributed_by_rule(lab: Lab, rule: AttributionRule) -> tuple[QuerySet[Attribution], QuerySet[Run]]:
-    """Return the attributions and runs that a rule can match at any time. A rule of a site: of all nodes."""
+def attributed_by_rule(
+    lab: Lab, rule: AttributionRule
+) -> tuple[QuerySet[Attribution], QuerySet[Run]]:
+    """Return the attributions and runs that a rule can match at any time. A rule of a site: of
+    all nodes.
+    """
     runs = Run.objects.filter(lab=lab)
     for name in ("os_user", "cluster", "account"):
         if getattr(rule, name):
@@ -62,7 +74,10 @@ def attributed_by_rule(lab: Lab, rule: AttributionRule) -> tuple[QuerySet[Attrib
     else:  # too many ids: all are derived again
         attributions = attributions.exclude(consumer__kind__in=UNUSED)
     if rule.node_id:
-        attributions, runs = attributions.filter(node_id=rule.node_id), runs.filter(node_id=rule.node_id)
+        attributions, runs = (
+            attributions.filter(node_id=rule.node_id),
+            runs.filter(node_id=rule.node_id),
+        )
     return attributions, runs
 
 
@@ -75,7 +90,11 @@ def _consumers_of(lab: Lab, rule: AttributionRule, runs: QuerySet[Run]) -> set[i
     ids = set(consumers.filter(run_uuid__in=runs.values("uuid")).values_list("pk", flat=True))
     if rule.os_user and not rule.account:
         for kind in ("proc", "container"):
-            ids |= set(consumers.filter(key__startswith=f"{kind}:{rule.os_user}/").values_list("pk", flat=True))
+            ids |= set(
+                consumers.filter(key__startswith=f"{kind}:{rule.os_user}/").values_list(
+                    "pk", flat=True
+                )
+            )
     elif rule.namespace:
         pods = consumers.filter(key__startswith="pod:", key__contains=f"/{rule.namespace}/")
         ids |= set(pods.values_list("pk", flat=True))
@@ -86,21 +105,32 @@ def live_claims(consumer_ids: Iterable[int]) -> dict[int, list[Claimed]]:
     """Return the active claims of each consumer."""
     claims: dict[int, list[Claimed]] = defaultdict(list)
     for row in Claim.objects.filter(consumer_id__in=consumer_ids, undone_us__isnull=True):
-        claims[row.consumer_id].append(Claimed(row.pk, row.from_hour, row.to_hour, row.project_id, row.node_id))
+        claims[row.consumer_id].append(
+            Claimed(row.pk, row.from_hour, row.to_hour, row.project_id, row.node_id)
+        )
     return claims
 
 
-def unattributed(lab: Lab, used: Collection[tuple[str, str]], from_hour: int, to_hour: int) -> list[ConsumerSpan]:
-    """Return the unattributed spans in ``[from_hour, to_hour)`` of at most MOST_IDS (consumer key, node UUID) pairs."""
+def unattributed(
+    lab: Lab, used: Collection[tuple[str, str]], from_hour: int, to_hour: int
+) -> list[ConsumerSpan]:
+    """Return the unattributed spans in ``[from_hour, to_hour)`` of at most MOST_IDS (consumer
+    key, node UUID) pairs.
+    """
     nodes = {str(uuid): pk for pk, uuid in lab.nodes.values_list("pk", "uuid")}
     keys = {key for key, _ in used}
     ids = dict(Consumer.objects.filter(lab=lab, key__in=keys).values_list("key", "pk"))
     pairs = {(ids[key], nodes[node]) for key, node in used if key in ids and node in nodes}
     rows = Attribution.objects.filter(
-        consumer_id__in=ids.values(), project__isnull=True, from_hour__lt=to_hour, to_hour__gt=from_hour
+        consumer_id__in=ids.values(),
+        project__isnull=True,
+        from_hour__lt=to_hour,
+        to_hour__gt=from_hour,
     ).order_by("consumer_id", "node_id", "from_hour")
     return [
-        ConsumerSpan(row.consumer_id, row.node_id, max(row.from_hour, from_hour), min(row.to_hour, to_hour))
+        ConsumerSpan(
+            row.consumer_id, row.node_id, max(row.from_hour, from_hour), min(row.to_hour, to_hour)
+        )
         for row in rows
         if (row.consumer_id, row.node_id) in pairs
     ]
@@ -114,25 +144,41 @@ def placements(node_ids: Iterable[int]) -> dict[int, list[PlacementSpan]]:
         histories[row.node_id].append((row.from_hour, row.site_id))
     for node_id, history in histories.items():
         spans[node_id] = [
-            PlacementSpan(start, END_HOUR if end is None else end, site) for start, end, site in dated_intervals(history)
+            PlacementSpan(start, END_HOUR if end is None else end, site)
+            for start, end, site in dated_intervals(history)
         ]
     return spans
 
 
-def uses(lab: Lab, pairs: Iterable[tuple[int, int]]) -> tuple[dict[tuple[int, int], Use], dict[int, Run]]:
-    """Return the properties of each (consumer id, node id), and runs by consumer id. Idle and overhead are left out. Two
-    queries."""
+def uses(
+    lab: Lab, pairs: Iterable[tuple[int, int]]
+) -> tuple[dict[tuple[int, int], Use], dict[int, Run]]:
+    """Return the properties of each (consumer id, node id), and runs by consumer id. Idle and
+    overhead are left out. Two queries.
+    """
     use_pairs = list(pairs)
-    consumers = Consumer.objects.filter(lab=lab).exclude(kind__in=UNUSED).in_bulk({consumer for consumer, _ in use_pairs})
+    consumers = (
+        Consumer.objects.filter(lab=lab)
+        .exclude(kind__in=UNUSED)
+        .in_bulk({consumer for consumer, _ in use_pairs})
+    )
     uuids = {consumer.run_uuid for consumer in consumers.values() if consumer.run_uuid}
-    by_uuid = {run.uuid: run for run in Run.objects.filter(lab=lab, uuid__in=uuids)} if uuids else {}
-    runs = {pk: by_uuid[row.run_uuid] for pk, row in consumers.items() if row.run_uuid and row.run_uuid in by_uuid}
+    by_uuid = (
+        {run.uuid: run for run in Run.objects.filter(lab=lab, uuid__in=uuids)} if uuids else {}
+    )
+    runs = {
+        pk: by_uuid[row.run_uuid]
+        for pk, row in consumers.items()
+        if row.run_uuid and row.run_uuid in by_uuid
+    }
     result = {}
     for consumer_id, node_id in use_pairs:
         consumer = consumers.get(consumer_id)
         if consumer is not None:
             run = runs.get(consumer_id)
-            result[consumer_id, node_id] = use_of_run(run, node_id, consumer.kind) if run else _use(consumer, node_id)
+            result[consumer_id, node_id] = (
+                use_of_run(run, node_id, consumer.kind) if run else _use(consumer, node_id)
+            )
     return result, runs
 
 
@@ -157,6 +203,11 @@ def _use(consumer: Consumer, node_id: int) -> Use:
     command = (program,) if program else ()
     name = program or namespace or ("" if consumer.kind == "unknown" else consumer.key)
     return Use(
-        consumer.kind, node_id, os_user=os_user[:100], cluster=cluster, namespace=namespace, command=command,
+        consumer.kind,
+        node_id,
+        os_user=os_user[:100],
+        cluster=cluster,
+        namespace=namespace,
+        command=command,
         program=name[:256],
-    )  # fmt: skip
+    )

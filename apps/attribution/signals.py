@@ -2,4 +2,6 @@
 
 from django.dispatch import Signal
 
-attribution_changed = Signal()  # lab, consumer_ids, from_hour, to_hour: charges changed within these hours
+attribution_changed = (
+    Signal()
+)  # lab, consumer_ids, from_hour, to_hour: charges changed within these hours

@@ -47,7 +47,9 @@ def _query(request: Request, lab: Lab, also: set[str]) -> FigureQuery:
     unknown = sorted(set(request.query_params) - known)
     if unknown:
         raise InvalidInput(
-            f"{unknown[0]!r} is not known here.", field=unknown[0], hint=f"Known: {', '.join(sorted(known))}."
+            f"{unknown[0]!r} is not known here.",
+            field=unknown[0],
+            hint=f"Known: {', '.join(sorted(known))}.",
         )
     query = parse_query(request.query_params.dict(), basis=lab.basis, profile=lab.profile)
     require_subject(lab, query)
@@ -75,7 +77,9 @@ class FiguresView(APIView):
 
     @extend_schema(parameters=[*QUERY_PARAMETERS, GROUP_BY], responses=FigureReply)
     def get(self, request: Request) -> Response:
-        """Return one figure as an exact integer, and its parts when ``group_by`` is given; the parts sum to it."""
+        """Return one figure as an exact integer, and its parts when ``group_by`` is given; the
+        parts sum to it.
+        """
         lab, now = caller(request).lab, now_us()
         query = _query(request, lab, {"group_by"})
         group = request.query_params.get("group_by", "")
@@ -83,7 +87,8 @@ class FiguresView(APIView):
         body = {"query": query.to_query_string(), **_figure_response(answer(lab, query, now))}
         if group:
             body["groups"] = [
-                {"group": iso_hour(key) if group == "hour" else key, "value": value} for key, value in parts.items()
+                {"group": iso_hour(key) if group == "hour" else key, "value": value}
+                for key, value in parts.items()
             ]
         return Response(body)
 
@@ -93,7 +98,9 @@ class ExplainView(APIView):
 
     @extend_schema(parameters=[*QUERY_PARAMETERS, OFFSET], responses=ExplainReply)
     def get(self, request: Request) -> Response:
-        """Return a figure and what it is the sum of, 500 at a time: entries of the energy ledger, charges of hardware."""
+        """Return a figure and what it is the sum of, 500 at a time: entries of the energy
+        ledger, charges of hardware.
+        """
         lab, now = caller(request).lab, now_us()
         query = _query(request, lab, {"offset"})
         text = request.query_params.get("offset", "0")
@@ -108,7 +115,9 @@ class ExplainView(APIView):
         return Response(body)
 
 
-def _ledger(lab: Lab, query: FigureQuery, offset: int, visibility: Visibility) -> list[dict[str, Any]]:
+def _ledger(
+    lab: Lab, query: FigureQuery, offset: int, visibility: Visibility
+) -> list[dict[str, Any]]:
     listed = []
     for entry in entries(lab, query, limit=500, offset=offset):
         entry["consumer"] = visibility.consumer(entry["consumer"])
@@ -133,7 +142,9 @@ class ConfigView(APIView):
 
     @extend_schema(responses=ConfigReply)
     def get(self, request: Request) -> Response:
-        """Return what a collector needs to know: interval, its site, and the factor for its closing line."""
+        """Return what a collector needs to know: interval, its site, and the factor for its
+        closing line.
+        """
         now = now_us()
         node = own_node(caller(request))
         placement = placement_of(node, hour_of(now))

@@ -49,7 +49,9 @@ def year_factors(lab: Lab, *places: SiteFacts) -> dict[str, list[YearFactor]]:
     }
 
 
-def priced_with(lab: Lab, spans_of: Mapping[int, Sequence[Span]], from_hour: int, to_hour: int) -> dict[int, Figure]:
+def priced_with(
+    lab: Lab, spans_of: Mapping[int, Sequence[Span]], from_hour: int, to_hour: int
+) -> dict[int, Figure]:
     """Return {node id: its figure over ``[from_hour, to_hour)``} as priced by ``spans_of``.
 
     Rounding is that of all figures. Nodes without an entry are left out. Nothing is written: pages
@@ -61,7 +63,9 @@ def priced_with(lab: Lab, spans_of: Mapping[int, Sequence[Span]], from_hour: int
         for span in clipped(spans, from_hour, to_hour)
     ]
     factors = EmissionFactor.objects.in_bulk({row[4] for row in listed if row[4] is not None})
-    values = [(*row[:4], factors[row[4]].ug_per_kwh if row[4] is not None else None) for row in listed]
+    values = [
+        (*row[:4], factors[row[4]].ug_per_kwh if row[4] is not None else None) for row in listed
+    ]
     result: dict[int, Figure] = {}
     for start in range(0, len(values), 1000):  # far below the parameter limits of the databases
         part = values[start : start + 1000]
@@ -71,14 +75,18 @@ def priced_with(lab: Lab, spans_of: Mapping[int, Sequence[Span]], from_hour: int
             "SELECT s.node_id, SUM(e.energy_mj) AS energy_mj, "
             f"SUM({facility_sql('e.energy_mj', 's.pue_ppm')}) AS facility_energy_mj, "
             f"SUM({emission_sql('e.energy_mj', 's.pue_ppm', 's.ug_per_kwh')}) AS emission_ug, "
-            "SUM(CASE WHEN s.ug_per_kwh IS NULL THEN e.energy_mj ELSE 0 END) AS without_factor_mj, COUNT(*) AS entries "
-            "FROM s JOIN energy_ledgerentry e ON e.node_id = s.node_id AND e.hour >= s.from_hour AND e.hour < s.to_hour "
+            "SUM(CASE WHEN s.ug_per_kwh IS NULL THEN e.energy_mj ELSE 0 END) AS "
+            "without_factor_mj, COUNT(*) AS entries "
+            "FROM s JOIN energy_ledgerentry e ON e.node_id = s.node_id AND e.hour >= s.from_hour "
+            "AND e.hour < s.to_hour "
             "WHERE e.lab_id = %s GROUP BY s.node_id",
             [*(value for row in part for value in row), lab.pk],
         )
         for row in rows:
             figure = figure_of(row)
-            result[row["node_id"]] = result[row["node_id"]] + figure if row["node_id"] in result else figure
+            result[row["node_id"]] = (
+                result[row["node_id"]] + figure if row["node_id"] in result else figure
+            )
     return result
 
 
@@ -88,5 +96,7 @@ def first_hour_of(node_ids: Iterable[int]) -> int | None:
     if not ids:
         return None
     marks = ", ".join(["%s"] * len(ids))
-    rows = fetch_rows(f"SELECT MIN(hour) AS hour FROM energy_ledgerentry WHERE node_id IN ({marks})", ids)
+    rows = fetch_rows(
+        f"SELECT MIN(hour) AS hour FROM energy_ledgerentry WHERE node_id IN ({marks})", ids
+    )
     return next(rows)["hour"]  # type: ignore[no-any-return]

@@ -1,6 +1,7 @@
 """Typical relative errors of meters."""
 
-# Typical relative errors of meters, (down, up) in parts per million: docs/methodology.md. Declared energy has none known.
+# Typical relative errors of meters, (down, up) in parts per million: docs/methodology.md. Declared
+# energy has none known.
 METER_ERROR_PPM: dict[str, tuple[int, int]] = {
     "COUNTER": (50_000, 50_000),
     "SAMPLED": (100_000, 100_000),

@@ -12,7 +12,9 @@ from apps.ingest.choices import EnergyQuality
 
 
 class EmissionFactor(models.Model):
-    """µg CO2e per kWh of a zone over an interval. Never edited: a new edition supersedes it. ``lab`` null = shipped."""
+    """µg CO2e per kWh of a zone over an interval. Never edited: a new edition supersedes it.
+    ``lab`` null = shipped.
+    """
 
     lab = models.ForeignKey(Lab, on_delete=models.CASCADE, null=True, blank=True)
     zone = models.CharField(max_length=80)
@@ -31,7 +33,10 @@ class EmissionFactor(models.Model):
 
     class Meta:
         constraints = [
-            models.UniqueConstraint(fields=["zone", "basis", "resolution", "year", "edition"], name="factor_edition_once"),
+            models.UniqueConstraint(
+                fields=["zone", "basis", "resolution", "year", "edition"],
+                name="factor_edition_once",
+            ),
             models.CheckConstraint(condition=Q(ug_per_kwh__gt=0), name="factor_not_zero"),
         ]
 
@@ -55,8 +60,12 @@ class AppliedFactor(models.Model):
 
     class Meta:
         constraints = [
-            models.UniqueConstraint(fields=["node", "basis", "from_hour"], name="applied_factor_once"),
-            models.CheckConstraint(condition=Q(to_hour__gt=F("from_hour")), name="applied_factor_not_empty"),
+            models.UniqueConstraint(
+                fields=["node", "basis", "from_hour"], name="applied_factor_once"
+            ),
+            models.CheckConstraint(
+                condition=Q(to_hour__gt=F("from_hour")), name="applied_factor_not_empty"
+            ),
         ]
 
     def __str__(self) -> str:
@@ -71,7 +80,9 @@ class RolledDay(models.Model):
     overlaps it.
     """
 
-    lab = models.ForeignKey(Lab, on_delete=models.CASCADE, db_constraint=False, db_index=False, related_name="+")
+    lab = models.ForeignKey(
+        Lab, on_delete=models.CASCADE, db_constraint=False, db_index=False, related_name="+"
+    )
     what = models.CharField(max_length=8, choices=RollupKind)
     from_hour = models.BigIntegerField()
     to_hour = models.BigIntegerField()
@@ -81,7 +92,9 @@ class RolledDay(models.Model):
     class Meta:
         constraints = [
             models.UniqueConstraint(fields=["lab", "what", "from_hour"], name="rolled_day_once"),
-            models.CheckConstraint(condition=Q(to_hour__gt=F("from_hour")), name="rolled_day_not_empty"),
+            models.CheckConstraint(
+                condition=Q(to_hour__gt=F("from_hour")), name="rolled_day_not_empty"
+            ),
         ]
 
     def __str__(self) -> str:
@@ -94,7 +107,9 @@ class StaleSpan(models.Model):
     Written in the transaction of the change. Rows are only added.
     """
 
-    lab = models.ForeignKey(Lab, on_delete=models.CASCADE, db_constraint=False, db_index=False, related_name="+")
+    lab = models.ForeignKey(
+        Lab, on_delete=models.CASCADE, db_constraint=False, db_index=False, related_name="+"
+    )
     what = models.CharField(max_length=8, choices=RollupKind)
     from_hour = models.BigIntegerField()
     to_hour = models.BigIntegerField()
@@ -112,7 +127,9 @@ class UseDay(models.Model):
     Rows are by node, consumer, attribution, kind of use, quality, PUE and factor.
     """
 
-    day = models.ForeignKey(RolledDay, on_delete=models.CASCADE, db_constraint=False, related_name="+")
+    day = models.ForeignKey(
+        RolledDay, on_delete=models.CASCADE, db_constraint=False, related_name="+"
+    )
     node_id = models.BigIntegerField()
     consumer_id = models.BigIntegerField()
     project_id = models.BigIntegerField(null=True)
@@ -139,7 +156,9 @@ class MeterDay(models.Model):
     ``measured_us`` and ``estimated_us`` divide the time by the quality of each hour.
     """
 
-    day = models.ForeignKey(RolledDay, on_delete=models.CASCADE, db_constraint=False, db_index=False, related_name="+")
+    day = models.ForeignKey(
+        RolledDay, on_delete=models.CASCADE, db_constraint=False, db_index=False, related_name="+"
+    )
     device_id = models.BigIntegerField()
     node_id = models.BigIntegerField()
     covered_us = models.BigIntegerField()
@@ -165,7 +184,9 @@ class EmbodiedDay(models.Model):
     ``entries`` is their number.
     """
 
-    day = models.ForeignKey(RolledDay, on_delete=models.CASCADE, db_constraint=False, related_name="+")
+    day = models.ForeignKey(
+        RolledDay, on_delete=models.CASCADE, db_constraint=False, related_name="+"
+    )
     kind = models.CharField(max_length=12, choices=ChargeKind)
     project_id = models.BigIntegerField(null=True)
     embodied_ug = models.BigIntegerField()

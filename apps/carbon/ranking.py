@@ -75,7 +75,11 @@ class Ranked:
     @property
     def ug_per_hour(self) -> int | None:
         """Return µg per used hour. None: not used."""
-        return (self.total_ug * MS_PER_HOUR + self.used_ms // 2) // self.used_ms if self.used_ms else None
+        return (
+            (self.total_ug * MS_PER_HOUR + self.used_ms // 2) // self.used_ms
+            if self.used_ms
+            else None
+        )
 
     @property
     def ug_per_kwh(self) -> int | None:
@@ -118,11 +122,18 @@ def ranking(*, lab: Lab, from_hour: int, to_hour: int) -> Ranking:
     _add_charges(lab, ranked, start, end)
     listed = list(ranked.values())
     return Ranking(
-        start, end,
+        start,
+        end,
         ranked=sorted((row for row in listed if not row.unknown), key=_worst_first),
-        unknown=sorted((row for row in listed if row.unknown), key=lambda row: (row.unknown, row.asset.name, row.asset.pk)),
-        without_meter=Asset.objects.filter(lab=lab).exclude(state="disposed").exclude(pk__in=list(ranked)).count(),
-    )  # fmt: skip
+        unknown=sorted(
+            (row for row in listed if row.unknown),
+            key=lambda row: (row.unknown, row.asset.name, row.asset.pk),
+        ),
+        without_meter=Asset.objects.filter(lab=lab)
+        .exclude(state="disposed")
+        .exclude(pk__in=list(ranked))
+        .count(),
+    )
 
 
 def _worst_first(row: Ranked) -> tuple[bool, int, int]:
@@ -140,7 +151,11 @@ def _meter_spans(lab: Lab, start: int, end: int) -> list[MeterSpan]:
         for low, high, row in dated_intervals(history):
             begin, stop = max(low, start), min(end if high is None else high, end)
             if begin < stop and (row.device or row.node):
-                kind, key = ("device", row.device.key) if row.device else ("node", str(row.node.uuid) if row.node else "")
+                kind, key = (
+                    ("device", row.device.key)
+                    if row.device
+                    else ("node", str(row.node.uuid) if row.node else "")
+                )
                 query = FigureQuery("emission_ug", begin, stop, kind, key, basis=lab.basis)
                 found.append(MeterSpan(asset_id, row.device_id, row.node_id, query))
     return found
@@ -150,7 +165,9 @@ def _add_use(lab: Lab, meter_spans: Sequence[MeterSpan], ranked: dict[int, Ranke
     """Add figures. Two queries."""
     for column in ("device_id", "node_id"):
         selected = [each for each in meter_spans if getattr(each, column)]
-        spans = [(getattr(each, column), each.query.from_hour, each.query.to_hour) for each in selected]
+        spans = [
+            (getattr(each, column), each.query.from_hour, each.query.to_hour) for each in selected
+        ]
         figures = figures_of_meters(lab, column, spans)
         for i, each in enumerate(selected):
             whole, idle = figures.get(i, (Figure(), 0))
@@ -165,7 +182,10 @@ def _add_hours(lab: Lab, meter_spans: Sequence[MeterSpan], ranked: dict[int, Ran
     """
     for column in ("device_id", "node_id"):
         selected = [each for each in meter_spans if getattr(each, column)]
-        spans = [(i, getattr(each, column), each.query.from_hour, each.query.to_hour) for i, each in enumerate(selected)]
+        spans = [
+            (i, getattr(each, column), each.query.from_hour, each.query.to_hour)
+            for i, each in enumerate(selected)
+        ]
         times = _times(lab, column, spans)
         for i, each in enumerate(selected):
             kinds = times.get(i, {})
@@ -176,7 +196,9 @@ def _add_hours(lab: Lab, meter_spans: Sequence[MeterSpan], ranked: dict[int, Ran
             row.used_ms += sum(used for _, used in kinds.values())
 
 
-def _times(lab: Lab, column: str, spans: Sequence[tuple[int, int, int, int]]) -> dict[int, dict[str, tuple[int, int]]]:
+def _times(
+    lab: Lab, column: str, spans: Sequence[tuple[int, int, int, int]]
+) -> dict[int, dict[str, tuple[int, int]]]:
     """Return (measured, used) ms by kind of device, for each span.
 
     A span is (place, device or node id, from hour, to hour). A day that a span touches counts in
@@ -188,8 +210,10 @@ def _times(lab: Lab, column: str, spans: Sequence[tuple[int, int, int, int]]) ->
     values = ", ".join(f"({int(a)}, {int(b)}, {int(c)}, {int(d)})" for a, b, c, d in spans)
     summed = fetch_rows(
         f"WITH m(place, of_id, from_hour, to_hour) AS (VALUES {values}) "
-        f"SELECT m.place, d.kind, SUM(y.measured_ms) AS measured_ms, SUM({second_sum_sql('y.parts')}) AS used_ms "
-        f"FROM m JOIN assets_deviceday y ON y.{column} = m.of_id AND y.from_hour < m.to_hour AND y.to_hour > m.from_hour "
+        "SELECT m.place, d.kind, SUM(y.measured_ms) AS measured_ms, "
+        f"SUM({second_sum_sql('y.parts')}) AS used_ms "
+        f"FROM m JOIN assets_deviceday y ON y.{column} = m.of_id AND y.from_hour < m.to_hour AND "
+        "y.to_hour > m.from_hour "
         "JOIN fleet_device d ON d.id = y.device_id WHERE y.lab_id = %s GROUP BY m.place, d.kind",
         [lab.pk],
     )
@@ -203,10 +227,14 @@ def _add_charges(lab: Lab, ranked: dict[int, Ranked], start: int, end: int) -> N
     for row in ranked.values():
         unknown = row.asset.embodied_total_ug is None or row.asset.embodied_at_least
         row.bought_hour, row.charged_ug = row.asset.bought_hour or 0, None if unknown else 0
-    charges = EmbodiedCharge.objects.filter(lab=lab, asset_id__in=list(ranked), from_hour__lt=end, to_hour__gt=start)
+    charges = EmbodiedCharge.objects.filter(
+        lab=lab, asset_id__in=list(ranked), from_hour__lt=end, to_hour__gt=start
+    )
     charges = charges.exclude(kind__in=ONE_TIME_KINDS)
     inside = charges.filter(from_hour__gte=start, to_hour__lte=end)
-    for asset_id, amount_ug in inside.values_list("asset_id").annotate(Sum("amount_ug")).order_by("asset_id"):
+    for asset_id, amount_ug in (
+        inside.values_list("asset_id").annotate(Sum("amount_ug")).order_by("asset_id")
+    ):
         _charge(ranked[asset_id], int(amount_ug))
     for part in charges.exclude(from_hour__gte=start, to_hour__lte=end):
         _charge(ranked[part.asset_id], as_charge(part).within(start, end))

@@ -27,9 +27,13 @@ def after_settling(*, lab: Lab, hours: Iterable[int], **_: Any) -> None:
 
 
 @receiver(attribution_changed, dispatch_uid="carbon.charged_anew")
-def after_charging(*, lab: Lab, consumer_ids: Iterable[int], from_hour: int, to_hour: int, **_: Any) -> None:
+def after_charging(
+    *, lab: Lab, consumer_ids: Iterable[int], from_hour: int, to_hour: int, **_: Any
+) -> None:
     """Mark rollups stale after the attribution of these consumers changed."""
-    used = LedgerEntry.objects.filter(consumer_id__in=list(consumer_ids)).aggregate(first=Min("hour"), last=Max("hour"))
+    used = LedgerEntry.objects.filter(consumer_id__in=list(consumer_ids)).aggregate(
+        first=Min("hour"), last=Max("hour")
+    )
     if used["first"] is not None:
         start, end = max(from_hour, used["first"]), min(to_hour, used["last"] + 1)
         mark_stale(lab=lab, what=RollupKind.USE, from_hour=start, to_hour=end)

@@ -11,10 +11,14 @@ from apps.carbon.figures.figure_query import CONSUMERS, METRICS, QUALITIES
 from apps.carbon.figures.scopes import PROFILES, SCOPES
 
 _DESCRIPTIONS = {
-    "metric": "which figure: energy, emissions of use (emission_ug), embodied carbon of hardware as spread over use "
-    "(embodied_ug) or as bought (embodied_inventory_ug; the two are never added), use and hardware by either "
+    "metric": "which figure: energy, emissions of use (emission_ug), "
+    "embodied carbon of hardware as "
+    "spread over use "
+    "(embodied_ug) or as bought (embodied_inventory_ug; the two are never added), use and "
+    "hardware by either "
     "(carbon_ug, carbon_inventory_ug)",
-    "subject": "lab, project:<slug>, person:<number>, run:<uuid>, runs:<uuid>,<uuid> (up to 50), node:<uuid>, device:<key> "
+    "subject": "lab, project:<slug>, person:<number>, run:<uuid>, runs:<uuid>,<uuid> (up to 50), "
+    "node:<uuid>, device:<key> "
     "or asset:<number>; lab when left out",
     "from": "UTC, included: 2026-11-01 or 2026-11-01T08:00Z; whole hours",
     "to": "UTC, not included",
@@ -27,8 +31,11 @@ _DESCRIPTIONS = {
     "os_user": "only what one OS user used; - is: unknown. Other people's by the lab's policy",
     "program": "only what was used with one program; - is: unknown",
     "use": "only what one consumer used, such as job:hpc/17",
-    "consumer": "only energy nobody used (idle), a project's share of it (idle_share), of node overhead (overhead), "
-    "or of no known project (unattributed); of hardware: used, idle, idle_share, unmeasured, held, lent, end_of_life, "
+    "consumer": "only energy nobody used (idle), a project's share of it "
+    "(idle_share), of node overhead "
+    "(overhead), "
+    "or of no known project (unattributed); of hardware: used, idle, idle_share, unmeasured, "
+    "held, lent, end_of_life, "
     "written_off, unattributed",
 }
 _ENUMS: dict[str, list[object]] = {
@@ -41,7 +48,11 @@ _ENUMS: dict[str, list[object]] = {
 _GROUPS = sorted({group for metric in METRICS for group in groups_of(metric)})
 QUERY_PARAMETERS = [
     OpenApiParameter(
-        name, OpenApiTypes.STR, required=name in {"metric", "from", "to"}, description=text, enum=_ENUMS.get(name)
+        name,
+        OpenApiTypes.STR,
+        required=name in {"metric", "from", "to"},
+        description=text,
+        enum=_ENUMS.get(name),
     )
     for name, text in _DESCRIPTIONS.items()
 ]
@@ -49,9 +60,13 @@ GROUP_BY = OpenApiParameter(
     "group_by",
     OpenApiTypes.STR,
     enum=_GROUPS,
-    description="parts that sum to the figure; asset and kind are of hardware, charge and project of both",
+    description=(
+        "parts that sum to the figure; asset and kind are of hardware, charge and project of both"
+    ),
 )
-OFFSET = OpenApiParameter("offset", OpenApiTypes.INT, description="how many entries, and how many charges, to pass over")
+OFFSET = OpenApiParameter(
+    "offset", OpenApiTypes.INT, description="how many entries, and how many charges, to pass over"
+)
 
 
 @extend_schema_field(OpenApiTypes.ANY)
@@ -60,7 +75,9 @@ class AnyField(serializers.Field[Any, Any, Any, Any]):
 
 
 class GroupPart(serializers.Serializer[Any]):
-    group = AnyField(help_text="a slug, UUID, device key, hour or number, by group_by; null: none known")
+    group = AnyField(
+        help_text="a slug, UUID, device key, hour or number, by group_by; null: none known"
+    )
     value = serializers.IntegerField()
 
 
@@ -69,10 +86,16 @@ class FigureReply(serializers.Serializer[Any]):
     value = serializers.IntegerField(help_text="exact")
     unit = serializers.CharField(help_text="mJ or ug CO2e")
     entries = serializers.IntegerField(help_text="ledger entries and charges summed")
-    without_factor_mj = serializers.IntegerField(help_text="energy without an emission factor, not in the value")
+    without_factor_mj = serializers.IntegerField(
+        help_text="energy without an emission factor, not in the value"
+    )
     explain = serializers.URLField()
-    assets_known = serializers.IntegerField(required=False, help_text="of hardware: assets whose figure is known")
-    assets = serializers.IntegerField(required=False, help_text="of hardware: assets held; the others are in no sum")
+    assets_known = serializers.IntegerField(
+        required=False, help_text="of hardware: assets whose figure is known"
+    )
+    assets = serializers.IntegerField(
+        required=False, help_text="of hardware: assets held; the others are in no sum"
+    )
     groups = GroupPart(many=True, required=False)
 
 
@@ -100,7 +123,9 @@ class ChargeRow(serializers.Serializer[Any]):
     asset_id = serializers.IntegerField()
     asset = serializers.CharField()
     asset_kind = serializers.CharField()
-    kind = serializers.CharField(help_text="reason of the charge, or in the inventory the kind of the event")
+    kind = serializers.CharField(
+        help_text="reason of the charge, or in the inventory the kind of the event"
+    )
     project = serializers.CharField(allow_null=True)
     to = serializers.CharField(help_text="UTC, not included")
     amount_ug = serializers.IntegerField(help_text="the whole charge")

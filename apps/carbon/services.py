@@ -91,7 +91,9 @@ def _same(a: EmissionFactor, b: EmissionFactor) -> bool:
 
 
 @transaction.atomic
-def declare_factor(*, lab: Lab, zone: str, name: str, ug_per_kwh: int, source: str, now: int) -> EmissionFactor:
+def declare_factor(
+    *, lab: Lab, zone: str, name: str, ug_per_kwh: int, source: str, now: int
+) -> EmissionFactor:
     """Record a factor that a user declares for an activity.
 
     A changed factor becomes a new edition.
@@ -137,7 +139,9 @@ def apply_factors(*, lab: Lab) -> int:
             pue_ppm=span.pue_ppm,
             factor_id=span.factor_id,
         )
-        for node_id, spans in spans_by_node(places, year_factors(lab, places), places.placements, END_HOUR).items()
+        for node_id, spans in spans_by_node(
+            places, year_factors(lab, places), places.placements, END_HOUR
+        ).items()
         for span in spans
     ]
     before = list(AppliedFactor.objects.filter(node__lab=lab))
@@ -147,15 +151,22 @@ def apply_factors(*, lab: Lab) -> int:
     return len(derived)
 
 
-def _after_pricing(lab: Lab, before: Sequence[AppliedFactor], after: Sequence[AppliedFactor]) -> None:
+def _after_pricing(
+    lab: Lab, before: Sequence[AppliedFactor], after: Sequence[AppliedFactor]
+) -> None:
     """Mark rollups stale for hours with changed prices, of nodes that used energy."""
     sides: list[dict[int, list[HistoryEntry]]] = []
     for rows in (before, after):
         histories: dict[int, list[HistoryEntry]] = defaultdict(list)
         for row in rows:
-            histories[row.node_id].append((row.from_hour, row.to_hour, (row.basis, row.pue_ppm, row.factor_id)))
+            histories[row.node_id].append(
+                (row.from_hour, row.to_hour, (row.basis, row.pue_ppm, row.factor_id))
+            )
         sides.append(histories)
-    spans = {node_id: changed_span(*(side.get(node_id, []) for side in sides)) for node_id in {*sides[0], *sides[1]}}
+    spans = {
+        node_id: changed_span(*(side.get(node_id, []) for side in sides))
+        for node_id in {*sides[0], *sides[1]}
+    }
     span, first = (
         hull(spans.values()),
         first_hour_of(node_id for node_id, pair_span in spans.items() if pair_span is not None),

@@ -68,7 +68,12 @@ def _model(model: HardwareModel, best: EmbodiedFigure | None) -> dict[str, Any]:
 
 def _notices(names: set[str]) -> list[dict[str, str]]:
     return [
-        {"pack": pack.name, "licence": pack.licence, "licence_url": pack.licence_url, "notice": pack.notice}
+        {
+            "pack": pack.name,
+            "licence": pack.licence,
+            "licence_url": pack.licence_url,
+            "notice": pack.notice,
+        }
         for pack in notices(names)
     ]
 
@@ -76,7 +81,9 @@ def _notices(names: set[str]) -> list[dict[str, str]]:
 def _offset(request: Request) -> int:
     text = request.query_params.get("offset", "0")
     if not (text.isascii() and text.isdecimal()) or len(text) > 9:
-        raise InvalidInput("offset is a whole number.", field="offset", hint="Take next_offset of the page before.")
+        raise InvalidInput(
+            "offset is a whole number.", field="offset", hint="Take next_offset of the page before."
+        )
     return int(text)
 
 
@@ -84,7 +91,9 @@ def _known(request: Request, *names: str) -> None:
     unknown = sorted(set(request.query_params) - set(names))
     if unknown:
         hint = f"Known: {', '.join(names)}." if names else "This address takes no parameter."
-        raise InvalidInput(f"{unknown[0][:40]!r} is not known here.", field=unknown[0][:40], hint=hint)
+        raise InvalidInput(
+            f"{unknown[0][:40]!r} is not known here.", field=unknown[0][:40], hint=hint
+        )
 
 
 class CatalogueView(APIView):
@@ -92,7 +101,12 @@ class CatalogueView(APIView):
 
     @extend_schema(
         parameters=[
-            OpenApiParameter("kind", str, enum=HardwareKind.values, description="one kind of hardware; left out: all"),
+            OpenApiParameter(
+                "kind",
+                str,
+                enum=HardwareKind.values,
+                description="one kind of hardware; left out: all",
+            ),
             OpenApiParameter("q", str, description="words that the name holds"),
             OpenApiParameter("offset", int, description="how many to skip"),
         ],
@@ -100,10 +114,14 @@ class CatalogueView(APIView):
         operation_id="catalog_list",
     )
     def get(self, request: Request) -> Response:
-        """Return the models on offer, 50 at a time by name, each with the figure that is used for it."""
+        """Return the models on offer, 50 at a time by name, each with the figure that is used
+        for it.
+        """
         _known(request, "kind", "q", "offset")
         lab, offset = caller(request).lab, _offset(request)
-        kind, words = parse_search(request.query_params.get("kind", ""), request.query_params.get("q", ""))
+        kind, words = parse_search(
+            request.query_params.get("kind", ""), request.query_params.get("q", "")
+        )
         rows = list(search(lab, kind, words)[offset : offset + ROWS + 1])
         page_models = rows[:ROWS]
         best = best_figures([model.pk for model in page_models], lab)
@@ -111,7 +129,10 @@ class CatalogueView(APIView):
             {
                 "results": [_model(model, best.get(model.pk)) for model in page_models],
                 "next_offset": offset + ROWS if len(rows) > ROWS else None,
-                "notices": _notices({figure.pack for figure in best.values()} | {model.pack for model in page_models}),
+                "notices": _notices(
+                    {figure.pack for figure in best.values()}
+                    | {model.pack for model in page_models}
+                ),
             }
         )
 
@@ -121,12 +142,17 @@ class ModelView(APIView):
 
     @extend_schema(responses=ModelReply)
     def get(self, request: Request, model: int) -> Response:
-        """Return a model with all figures the lab can see, the most trusted first; superseded ones last."""
+        """Return a model with all figures the lab can see, the most trusted first; superseded
+        ones last.
+        """
         _known(request)
         lab: Lab = caller(request).lab
         hardware_model = model_by_id(lab, model)
         if hardware_model is None:
-            raise NotFound("There is no such model in the catalogue of this lab.", hint="GET /api/v1/catalog/ lists them.")
+            raise NotFound(
+                "There is no such model in the catalogue of this lab.",
+                hint="GET /api/v1/catalog/ lists them.",
+            )
         figures = figures_of_model(hardware_model, lab)
         best = next((figure for figure in figures if figure.superseded_us is None), None)
         body = _model(hardware_model, best)

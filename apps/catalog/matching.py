@@ -69,7 +69,11 @@ class Draft:
     @property
     def parts(self) -> dict[str, int]:
         """Return the stated parts by name."""
-        parts = {"manufacture": self.manufacture_ug, "transport": self.transport_ug, "end of life": self.end_of_life_ug}
+        parts = {
+            "manufacture": self.manufacture_ug,
+            "transport": self.transport_ug,
+            "end of life": self.end_of_life_ug,
+        }
         return {name: ug for name, ug in parts.items() if ug is not None}
 
 
@@ -90,18 +94,26 @@ def completed(draft: Draft) -> Draft:
                 hint="Set it to included, or leave the part empty.",
             )
         inside = True
-    return replace(draft, total_ug=total, low_ug=low, high_ug=high, includes_end_of_life=inside, note=note)
+    return replace(
+        draft, total_ug=total, low_ug=low, high_ug=high, includes_end_of_life=inside, note=note
+    )
 
 
 def _total(draft: Draft) -> int:
     parts = draft.parts
     if draft.total_ug is None and not parts:
         raise InvalidInput(
-            "The figure is missing.", field="total_kg", hint="Enter the total in kg CO2e, or at least one of its parts."
+            "The figure is missing.",
+            field="total_kg",
+            hint="Enter the total in kg CO2e, or at least one of its parts.",
         )
     total = sum(parts.values()) if draft.total_ug is None else draft.total_ug
     if not 0 < total <= MOST_KG * UG_PER_KG:
-        raise InvalidInput(f"{_kg(total)} kg is out of range.", field="total_kg", hint=f"Enter kg above 0, up to {MOST_KG}.")
+        raise InvalidInput(
+            f"{_kg(total)} kg is out of range.",
+            field="total_kg",
+            hint=f"Enter kg above 0, up to {MOST_KG}.",
+        )
     whole = sum(parts.values())
     if any(ug > total for ug in parts.values()) or whole - total > total * _ROUNDING:
         raise InvalidInput(
@@ -113,7 +125,10 @@ def _total(draft: Draft) -> int:
         raise InvalidInput(
             f"The three parts make {_kg(whole)} kg, the total is {_kg(total)} kg.",
             field="total_kg",
-            hint="Leave the total empty to use their sum, or leave out a part that the source does not state.",
+            hint=(
+                "Leave the total empty to use their sum, or leave out a part that the source "
+                "does not state."
+            ),
         )
     return total
 
@@ -121,10 +136,18 @@ def _total(draft: Draft) -> int:
 def _range(draft: Draft, total: int) -> tuple[int, int, str]:
     if draft.low_ug is None and draft.high_ug is None:
         note = f"{draft.note} Range: the generic ±{GENERIC_PERCENT} %, none was given.".strip()
-        return total * (100 - GENERIC_PERCENT) // 100, -(-total * (100 + GENERIC_PERCENT) // 100), note
+        return (
+            total * (100 - GENERIC_PERCENT) // 100,
+            -(-total * (100 + GENERIC_PERCENT) // 100),
+            note,
+        )
     low = total if draft.low_ug is None else draft.low_ug
     high = total if draft.high_ug is None else draft.high_ug
-    if draft.low_ug is None or draft.high_ug is None or not 0 <= low <= total <= high <= 10 * MOST_KG * UG_PER_KG:
+    if (
+        draft.low_ug is None
+        or draft.high_ug is None
+        or not 0 <= low <= total <= high <= 10 * MOST_KG * UG_PER_KG
+    ):
         raise InvalidInput(
             f"{_kg(low)} to {_kg(high)} kg is not a range around {_kg(total)} kg.",
             field="low_kg",

@@ -19,7 +19,9 @@ class HardwareModel(models.Model):
     it.
     """
 
-    lab = models.ForeignKey(Lab, on_delete=models.CASCADE, null=True, blank=True, related_name="hardware_models")
+    lab = models.ForeignKey(
+        Lab, on_delete=models.CASCADE, null=True, blank=True, related_name="hardware_models"
+    )
     kind = models.CharField(max_length=16, choices=HardwareKind)
     category = models.CharField(max_length=40, blank=True, default="")
     name = models.CharField(max_length=200)
@@ -34,13 +36,17 @@ class HardwareModel(models.Model):
     source = models.CharField(max_length=300)
     licence = models.CharField(max_length=120)
     pack = models.CharField(max_length=60, blank=True, default="")
-    added_by = models.ForeignKey(User, on_delete=models.SET_NULL, null=True, blank=True, related_name="+")
+    added_by = models.ForeignKey(
+        User, on_delete=models.SET_NULL, null=True, blank=True, related_name="+"
+    )
     added_us = models.BigIntegerField(null=True, blank=True)
     retired_us = models.BigIntegerField(null=True, blank=True)
 
     class Meta:
         constraints = [
-            models.UniqueConstraint(fields=["kind", "name"], condition=SHIPPED, name="shipped_model_once"),
+            models.UniqueConstraint(
+                fields=["kind", "name"], condition=SHIPPED, name="shipped_model_once"
+            ),
             models.UniqueConstraint(
                 fields=["lab", "kind", "name"],
                 condition=~SHIPPED & Q(retired_us__isnull=True),
@@ -48,7 +54,9 @@ class HardwareModel(models.Model):
             ),
             models.CheckConstraint(condition=~Q(name=""), name="model_has_a_name"),
             models.CheckConstraint(condition=SHIPPED | Q(pack=""), name="own_model_in_no_pack"),
-            models.CheckConstraint(condition=~Q(source="") & ~Q(licence=""), name="model_has_source_and_licence"),
+            models.CheckConstraint(
+                condition=~Q(source="") & ~Q(licence=""), name="model_has_source_and_licence"
+            ),
         ]
 
     def __str__(self) -> str:
@@ -62,7 +70,9 @@ class HardwareAlias(models.Model):
     match_key = models.CharField(max_length=200, db_index=True)
 
     class Meta:
-        constraints = [models.UniqueConstraint(fields=["model", "match_key"], name="alias_once_per_model")]
+        constraints = [
+            models.UniqueConstraint(fields=["model", "match_key"], name="alias_once_per_model")
+        ]
 
     def __str__(self) -> str:
         return self.match_key
@@ -87,7 +97,9 @@ class EmbodiedFigure(models.Model):
     """
 
     model = models.ForeignKey(HardwareModel, on_delete=models.CASCADE, related_name="figures")
-    lab = models.ForeignKey(Lab, on_delete=models.CASCADE, null=True, blank=True, related_name="embodied_figures")
+    lab = models.ForeignKey(
+        Lab, on_delete=models.CASCADE, null=True, blank=True, related_name="embodied_figures"
+    )
     method = models.CharField(max_length=12, choices=FigureMethod)
     unit = models.CharField(max_length=12, choices=FigureUnit, default=FigureUnit.ITEM)
     manufacture_ug = models.BigIntegerField(null=True, blank=True)
@@ -97,32 +109,44 @@ class EmbodiedFigure(models.Model):
     low_ug = models.BigIntegerField()
     high_ug = models.BigIntegerField()
     includes_end_of_life = models.BooleanField(null=True, blank=True)
-    lifetime_years_typical = models.DecimalField(max_digits=4, decimal_places=1, null=True, blank=True)
+    lifetime_years_typical = models.DecimalField(
+        max_digits=4, decimal_places=1, null=True, blank=True
+    )
     source = models.CharField(max_length=500)
     source_year = models.IntegerField(null=True, blank=True)
     licence = models.CharField(max_length=160)
     pack = models.CharField(max_length=60, blank=True, default="")
     confidence = models.CharField(max_length=12, choices=Confidence)
     note = models.CharField(max_length=500, blank=True, default="")
-    uploaded_by = models.ForeignKey(User, on_delete=models.SET_NULL, null=True, blank=True, related_name="+")
+    uploaded_by = models.ForeignKey(
+        User, on_delete=models.SET_NULL, null=True, blank=True, related_name="+"
+    )
     uploaded_us = models.BigIntegerField()
     superseded_us = models.BigIntegerField(null=True, blank=True)
-    superseded_by = models.ForeignKey(User, on_delete=models.SET_NULL, null=True, blank=True, related_name="+")
+    superseded_by = models.ForeignKey(
+        User, on_delete=models.SET_NULL, null=True, blank=True, related_name="+"
+    )
 
     class Meta:
         constraints = [
             models.UniqueConstraint(
-                fields=["model", "pack", "method", "unit"], condition=SHIPPED & CURRENT, name="shipped_figure_once"
+                fields=["model", "pack", "method", "unit"],
+                condition=SHIPPED & CURRENT,
+                name="shipped_figure_once",
             ),
             models.UniqueConstraint(
-                fields=["lab", "model", "method", "unit"], condition=~SHIPPED & CURRENT, name="own_figure_once_per_lab"
+                fields=["lab", "model", "method", "unit"],
+                condition=~SHIPPED & CURRENT,
+                name="own_figure_once_per_lab",
             ),
             models.CheckConstraint(
                 condition=Q(low_ug__gte=0, low_ug__lte=F("total_ug"), high_ug__gte=F("total_ug")),
                 name="figure_within_its_range",
             ),
             *(
-                models.CheckConstraint(condition=_known_and_not_negative(part), name=f"figure_{part}_not_negative")
+                models.CheckConstraint(
+                    condition=_known_and_not_negative(part), name=f"figure_{part}_not_negative"
+                )
                 for part in _PARTS
             ),
             *(
@@ -133,13 +157,18 @@ class EmbodiedFigure(models.Model):
                 for part in _PARTS
             ),
             models.CheckConstraint(  # a check passes if it is NULL: null is excluded by name
-                condition=Q(end_of_life_ug__isnull=True) | Q(includes_end_of_life__isnull=False, includes_end_of_life=True),
+                condition=Q(end_of_life_ug__isnull=True)
+                | Q(includes_end_of_life__isnull=False, includes_end_of_life=True),
                 name="end_of_life_part_is_inside",
             ),
             models.CheckConstraint(condition=SHIPPED | Q(pack=""), name="own_figure_in_no_pack"),
-            models.CheckConstraint(condition=~Q(source="") & ~Q(licence=""), name="figure_has_source_and_licence"),
+            models.CheckConstraint(
+                condition=~Q(source="") & ~Q(licence=""), name="figure_has_source_and_licence"
+            ),
         ]
-        indexes = [models.Index(fields=["model"], condition=CURRENT, name="figure_current_of_model")]
+        indexes = [
+            models.Index(fields=["model"], condition=CURRENT, name="figure_current_of_model")
+        ]
 
     def __str__(self) -> str:
         return f"{self.model}: {self.total_ug / 1e9:g} kg CO2e per {self.get_unit_display()}"
@@ -158,7 +187,9 @@ class Evidence(models.Model):
     content = models.BinaryField()
 
     class Meta:
-        constraints = [models.CheckConstraint(condition=Q(size_bytes__gt=0), name="evidence_not_empty")]
+        constraints = [
+            models.CheckConstraint(condition=Q(size_bytes__gt=0), name="evidence_not_empty")
+        ]
 
     def __str__(self) -> str:
         return self.file_name

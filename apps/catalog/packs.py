@@ -31,7 +31,9 @@ class Pack:
 @cache
 def pack_of(name: str) -> Pack:
     """Return an installed pack. Raises FileNotFoundError for an unknown name."""
-    return Pack(name=name, **tomllib.loads((PACKS / name / "pack.toml").read_text(encoding="utf-8")))
+    return Pack(
+        name=name, **tomllib.loads((PACKS / name / "pack.toml").read_text(encoding="utf-8"))
+    )
 
 
 @cache
@@ -45,7 +47,9 @@ def loaded_packs() -> list[str]:
 
     A system check refuses a name without a pack.
     """
-    return [name for name in all_packs() if settings.DATA_PACKS is None or name in settings.DATA_PACKS]
+    return [
+        name for name in all_packs() if settings.DATA_PACKS is None or name in settings.DATA_PACKS
+    ]
 
 
 def notices(names: set[str]) -> list[Pack]:

@@ -58,7 +58,9 @@ def _trust(figure: EmbodiedFigure) -> tuple[int, bool, int, int]:
 
 
 def best_figure(model: HardwareModel, lab: Lab | None) -> EmbodiedFigure | None:
-    """Return the figure used for ``model`` in ``lab``: PCF > LCA > parametric > category, own before shipped. Or None."""
+    """Return the figure used for ``model`` in ``lab``: PCF > LCA > parametric > category, own
+    before shipped. Or None.
+    """
     return best_figures([model.pk], lab).get(model.pk)
 
 
@@ -82,7 +84,9 @@ def category_default(kind: str, category: str = "") -> EmbodiedFigure | None:
     figures = EmbodiedFigure.objects.filter(
         CURRENT, lab__isnull=True, model__lab__isnull=True, model__kind=kind, model__name__in=names
     ).select_related("model")
-    return min(figures, key=lambda figure: (names.index(figure.model.name), _trust(figure)), default=None)
+    return min(
+        figures, key=lambda figure: (names.index(figure.model.name), _trust(figure)), default=None
+    )
 
 
 def model_by_id(lab: Lab | None, pk: int) -> HardwareModel | None:
@@ -102,7 +106,12 @@ def figures_of_model(model: HardwareModel, lab: Lab | None) -> list[EmbodiedFigu
         .defer("evidence__content")
     )
     return sorted(
-        figures, key=lambda figure: (figure.superseded_us is not None, -(figure.superseded_us or 0), _trust(figure))
+        figures,
+        key=lambda figure: (
+            figure.superseded_us is not None,
+            -(figure.superseded_us or 0),
+            _trust(figure),
+        ),
     )
 
 
@@ -113,7 +122,11 @@ def figure_of(lab: Lab, pk: int) -> EmbodiedFigure | None:
 
 def evidence_of(lab: Lab, figure_id: int) -> Evidence | None:
     """Return the document of one of the lab's own figures, or None."""
-    return Evidence.objects.filter(figure_id=figure_id, figure__lab=lab).first() if figure_id <= INT64_MAX else None
+    return (
+        Evidence.objects.filter(figure_id=figure_id, figure__lab=lab).first()
+        if figure_id <= INT64_MAX
+        else None
+    )
 
 
 @dataclass(frozen=True)
@@ -145,7 +158,9 @@ def search(lab: Lab | None, kind: str = "", name: str = "") -> QuerySet[Hardware
         models = models.filter(kind=kind)
     for word in name.split():
         key = match_key(word)
-        models = models.filter(Q(name__icontains=word) | Q(match_key__contains=key) if key else Q(name__icontains=word))
+        models = models.filter(
+            Q(name__icontains=word) | Q(match_key__contains=key) if key else Q(name__icontains=word)
+        )
     return models.order_by("name", "pk")
 
 
@@ -153,9 +168,13 @@ def parse_search(kind: str, name: str) -> tuple[str, str]:
     """Return a valid kind and search text. Raises InvalidInput."""
     if kind and kind not in HardwareKind.values:
         kinds = ", ".join(HardwareKind.values)
-        raise InvalidInput(f"{kind[:40]!r} is not a kind of hardware.", field="kind", hint=f"Use one of {kinds}.")
+        raise InvalidInput(
+            f"{kind[:40]!r} is not a kind of hardware.", field="kind", hint=f"Use one of {kinds}."
+        )
     if is_unstorable(name) or len(name) > 200:
-        raise InvalidInput("Invalid search text.", field="q", hint="Use at most 200 characters, without NUL.")
+        raise InvalidInput(
+            "Invalid search text.", field="q", hint="Use at most 200 characters, without NUL."
+        )
     return kind, name.strip()
 
 

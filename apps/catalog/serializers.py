@@ -19,12 +19,16 @@ class EmbodiedFigureReply(serializers.Serializer[object]):
     total_ug = serializers.IntegerField(help_text="the whole that the source gives")
     low_ug = serializers.IntegerField()
     high_ug = serializers.IntegerField()
-    includes_end_of_life = serializers.BooleanField(allow_null=True, help_text="of the whole; null: the source does not say")
+    includes_end_of_life = serializers.BooleanField(
+        allow_null=True, help_text="of the whole; null: the source does not say"
+    )
     lifetime_years_typical = serializers.CharField(allow_null=True)
     source = serializers.CharField()  # type: ignore[assignment]  # DRF's own attribute of this name is of the base class
     source_year = serializers.IntegerField(allow_null=True)
     licence = serializers.CharField()
-    pack = serializers.CharField(help_text="the data pack, empty: the project's own tables or the lab's own")
+    pack = serializers.CharField(
+        help_text="the data pack, empty: the project's own tables or the lab's own"
+    )
     confidence = serializers.ChoiceField(choices=Confidence.choices)
     note = serializers.CharField()
     own = serializers.BooleanField(help_text="uploaded by this lab")
@@ -45,7 +49,9 @@ class HardwareModelReply(serializers.Serializer[object]):
     source = serializers.CharField()  # type: ignore[assignment]  # DRF's own attribute of this name is of the base class
     licence = serializers.CharField()
     own = serializers.BooleanField(help_text="added by this lab, seen by it alone")
-    used = EmbodiedFigureReply(allow_null=True, help_text="the figure used for it; null: none is known")
+    used = EmbodiedFigureReply(
+        allow_null=True, help_text="the figure used for it; null: none is known"
+    )
     page = serializers.URLField()
 
 

@@ -11,7 +11,9 @@ from apps.core.errors import LabCarbonError
 
 
 class StrictSerializer(serializers.Serializer[Any]):
-    """A serializer that rejects unknown keys, so that a typing error is reported and not ignored."""
+    """A serializer that rejects unknown keys, so that a typing error is reported and not
+    ignored.
+    """
 
     def to_internal_value(self, data: Any) -> Any:
         if isinstance(data, dict):
@@ -52,11 +54,14 @@ def error_response(error: Exception, context: dict[str, Any]) -> Response | None
     field, message = _first_error(error.detail)
     code = error.default_code if isinstance(error.default_code, str) else "error"
     hint = {
-        "not_authenticated": "Send Authorization: Bearer <token>; get one with `labcarbon-collect login` or `enrol`.",
+        "not_authenticated": (
+            "Send Authorization: Bearer <token>; get one with `labcarbon-collect login` or `enrol`."
+        ),
         "parse_error": "The body must be JSON.",
     }.get(code, "")
     response = Response(
-        {"error": {"code": code, "message": message, "field": field or None, "hint": hint}}, status=error.status_code
+        {"error": {"code": code, "message": message, "field": field or None, "hint": hint}},
+        status=error.status_code,
     )
     auth_header, wait_s = getattr(error, "auth_header", None), getattr(error, "wait", None)
     if auth_header:

@@ -7,7 +7,9 @@ class LabCarbonError(Exception):
     status = 400
     code = "bad_request"
 
-    def __init__(self, message: str, *, field: str | None = None, hint: str = "", code: str | None = None) -> None:
+    def __init__(
+        self, message: str, *, field: str | None = None, hint: str = "", code: str | None = None
+    ) -> None:
         super().__init__(message)
         self.message = message
         self.field = field
@@ -17,7 +19,14 @@ class LabCarbonError(Exception):
 
     def body(self) -> dict[str, dict[str, str | None]]:
         """Return the error format of the API."""
-        return {"error": {"code": self.code, "message": self.message, "field": self.field, "hint": self.hint}}
+        return {
+            "error": {
+                "code": self.code,
+                "message": self.message,
+                "field": self.field,
+                "hint": self.hint,
+            }
+        }
 
 
 class InvalidInput(LabCarbonError):

@@ -63,7 +63,12 @@ def send_request(
             sock = ssl.create_default_context().wrap_socket(sock, server_hostname=address.host)
         connection = http.client.HTTPConnection(address.host, address.port)
         connection.sock = sock
-        connection.request(method, address.path + path, body=body, headers={"Accept-Encoding": "identity", **headers})
+        connection.request(
+            method,
+            address.path + path,
+            body=body,
+            headers={"Accept-Encoding": "identity", **headers},
+        )
         with connection.getresponse() as response:
             return _read(response, server, max_bytes, on_chunk)
     except (OSError, http.client.HTTPException, ValueError) as error:
@@ -102,7 +107,9 @@ def _connect(address: Address, allowlist: Allowlist, timeout_s: float) -> socket
     try:
         addresses = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
-        raise OutboundError(f"The host name {address.host} is unknown: check its spelling.") from error
+        raise OutboundError(
+            f"The host name {address.host} is unknown: check its spelling."
+        ) from error
     for _, _, _, _, socket_address in addresses:  # one forbidden address rejects the name
         if reason := refusal_reason(address, parse_ip(str(socket_address[0])), allowlist):
             raise OutboundError(reason)
@@ -117,11 +124,16 @@ def _connect(address: Address, allowlist: Allowlist, timeout_s: float) -> socket
             last_error = error
         else:
             return sock
-    raise OutboundError(_error_message(last_error, f"{address.host}:{address.port}")) from last_error
+    raise OutboundError(
+        _error_message(last_error, f"{address.host}:{address.port}")
+    ) from last_error
 
 
 def _read(
-    response: http.client.HTTPResponse, server: str, max_bytes: int, on_chunk: Callable[[bytes], None] | None
+    response: http.client.HTTPResponse,
+    server: str,
+    max_bytes: int,
+    on_chunk: Callable[[bytes], None] | None,
 ) -> HttpResponse:
     headers = {name.lower(): value for name, value in response.getheaders()}
     if headers.get("content-encoding", "identity").lower() != "identity":
@@ -131,7 +143,9 @@ def _read(
     while chunk := response.read(min(_CHUNK, max_bytes + 1 - size)):
         size += len(chunk)
         if size > max_bytes:
-            raise OutboundError(f"{server} returned more than {max_bytes >> 20} MiB.", too_large=True)
+            raise OutboundError(
+                f"{server} returned more than {max_bytes >> 20} MiB.", too_large=True
+            )
         write(chunk)
     content_length = headers.get("content-length", "")
     if content_length.isdigit() and size < int(content_length):
@@ -152,4 +166,6 @@ def _error_message(error: Exception, server: str) -> str:
         return f"The response of {server} was truncated."
     if isinstance(error, http.client.HTTPException | ValueError):
         return f"{server} did not return a valid HTTP response."
-    return f"The connection to {server} failed: {getattr(error, 'strerror', None) or 'it was closed'}."
+    return (
+        f"The connection to {server} failed: {getattr(error, 'strerror', None) or 'it was closed'}."
+    )

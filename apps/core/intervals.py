@@ -15,7 +15,9 @@ def hours_touched(start_us: int, end_us: int) -> range:
     return range(start_us // US_PER_HOUR, -(-end_us // US_PER_HOUR))
 
 
-def split_by_hour(energy_mj: int, start_us: int, end_us: int, hours: Collection[int] | None = None) -> dict[int, int]:
+def split_by_hour(
+    energy_mj: int, start_us: int, end_us: int, hours: Collection[int] | None = None
+) -> dict[int, int]:
     """Distribute ``energy_mj`` over the hours of ``[start_us, end_us)`` by duration, with largest
     remainders, earlier hours first.
 
@@ -28,10 +30,15 @@ def split_by_hour(energy_mj: int, start_us: int, end_us: int, hours: Collection[
     blocks = _equal_blocks(touched, start_us, end_us)
     remainder = total - sum(total * us // duration_us * len(block) for block, us in blocks)
     parts: dict[int, int] = {}
-    for block, us in sorted(blocks, key=lambda item: (-(total * item[1] % duration_us), item[0].start)):
+    for block, us in sorted(
+        blocks, key=lambda item: (-(total * item[1] % duration_us), item[0].start)
+    ):
         # hours before that get one mJ more
         base_mj, extra_until = total * us // duration_us, block.start + remainder
-        parts.update((hour, sign * (base_mj + (hour < extra_until))) for hour in _selected_hours(block, hours))
+        parts.update(
+            (hour, sign * (base_mj + (hour < extra_until)))
+            for hour in _selected_hours(block, hours)
+        )
         remainder = max(0, remainder - len(block))
     return dict(sorted(parts.items()))
 
@@ -40,7 +47,9 @@ def _selected_hours(block: range, hours: Collection[int] | None) -> Iterable[int
     if hours is None:
         return block
     return (
-        [hour for hour in block if hour in hours] if len(block) <= len(hours) else [hour for hour in hours if hour in block]
+        [hour for hour in block if hour in hours]
+        if len(block) <= len(hours)
+        else [hour for hour in hours if hour in block]
     )
 
 
@@ -49,7 +58,10 @@ def _equal_blocks(touched: range, start_us: int, end_us: int) -> list[tuple[rang
     first, last = touched[0], touched[-1]
     if first == last:
         return [(touched, end_us - start_us)]
-    ends = [(touched[:1], (first + 1) * US_PER_HOUR - start_us), (touched[-1:], end_us - last * US_PER_HOUR)]
+    ends = [
+        (touched[:1], (first + 1) * US_PER_HOUR - start_us),
+        (touched[-1:], end_us - last * US_PER_HOUR),
+    ]
     return [*ends, (touched[1:-1], US_PER_HOUR)]
 
 
@@ -68,7 +80,9 @@ def merge_intervals(intervals: Iterable[tuple[int, int]]) -> Iterator[tuple[int,
         yield current
 
 
-def changed_span(before: Iterable[HistoryEntry], after: Iterable[HistoryEntry]) -> tuple[int, int] | None:
+def changed_span(
+    before: Iterable[HistoryEntry], after: Iterable[HistoryEntry]
+) -> tuple[int, int] | None:
     """Return the interval from the first to the last difference of two histories, None if they are
     equal.
 

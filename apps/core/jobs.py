@@ -1,4 +1,6 @@
-"""The job queue: enqueue, acquire, run, retry. Jobs are idempotent; an expired lease is taken over."""
+"""The job queue: enqueue, acquire, run, retry. Jobs are idempotent; an expired lease is taken
+over.
+"""
 
 import logging
 from collections.abc import Callable, Iterator, Mapping
@@ -77,7 +79,9 @@ def _insert_requests(requests: Mapping[tuple[str, str], int]) -> None:
     # Its row is still due, so it would start again immediately.
     if running and running_job in requests:
         due_us = requests[running.job]
-        running.rerun_due_us = due_us if running.rerun_due_us is None else min(due_us, running.rerun_due_us)
+        running.rerun_due_us = (
+            due_us if running.rerun_due_us is None else min(due_us, running.rerun_due_us)
+        )
     # always lock rows in the same order
     rows = sorted((*job, due_us) for job, due_us in requests.items() if job != running_job)
     if not rows:
@@ -85,10 +89,12 @@ def _insert_requests(requests: Mapping[tuple[str, str], int]) -> None:
     marks = ", ".join(["(%s, %s, 1, 0, %s, 0, '', 0, '')"] * len(rows))
     with connection.cursor() as cursor:
         cursor.execute(
-            "INSERT INTO core_job (kind, key, requested, done, due_us, leased_until_us, leased_by, attempts, last_error)"
+            "INSERT INTO core_job (kind, key, requested, done, due_us, leased_until_us, "
+            "leased_by, attempts, last_error)"
             f" VALUES {marks}"
             " ON CONFLICT (kind, key) DO UPDATE SET requested = core_job.requested + 1,"
-            " due_us = CASE WHEN core_job.done = core_job.requested THEN EXCLUDED.due_us ELSE core_job.due_us END",
+            " due_us = CASE WHEN core_job.done = core_job.requested THEN EXCLUDED.due_us ELSE "
+            "core_job.due_us END",
             [value for row in rows for value in row],
         )
 
@@ -96,9 +102,9 @@ def _insert_requests(requests: Mapping[tuple[str, str], int]) -> None:
 def acquire_next(*, worker: str, now: int) -> Job | None:
     """Lease the oldest due job that is not leased, or return None."""
     with transaction.atomic():
-        waiting = Job.objects.filter(done__lt=F("requested"), due_us__lte=now, leased_until_us__lte=now).order_by(
-            "due_us", "id"
-        )
+        waiting = Job.objects.filter(
+            done__lt=F("requested"), due_us__lte=now, leased_until_us__lte=now
+        ).order_by("due_us", "id")
         if connection.features.has_select_for_update_skip_locked:
             waiting = waiting.select_for_update(skip_locked=True)
         job = waiting.first()
@@ -122,7 +128,9 @@ def release_dead_leases(*, host: str, is_alive: Callable[[int], bool]) -> int:
     for job in Job.objects.filter(leased_until_us__gt=now_us(), leased_by__startswith=f"{host}:"):
         pid = job.leased_by.rpartition(":")[2]
         if pid.isdecimal() and not is_alive(int(pid)):
-            released += Job.objects.filter(pk=job.pk, leased_by=job.leased_by).update(leased_until_us=0)
+            released += Job.objects.filter(pk=job.pk, leased_by=job.leased_by).update(
+                leased_until_us=0
+            )
     return released
 
 
@@ -130,7 +138,9 @@ def _leased_row(job: Job) -> QuerySet[Job]:
     """Return the job's row if this worker still holds the lease. A slow worker's lease may have
     been taken over.
     """
-    return Job.objects.filter(pk=job.pk, leased_by=job.leased_by, leased_until_us=job.leased_until_us)
+    return Job.objects.filter(
+        pk=job.pk, leased_by=job.leased_by, leased_until_us=job.leased_until_us
+    )
 
 
 def run_job(job: Job) -> bool:
@@ -143,13 +153,17 @@ def run_job(job: Job) -> bool:
         log.exception("job %s failed (attempt %d)", job, job.attempts)
         delay_us = min(RETRY_US * 2 ** min(job.attempts - 1, 10), RETRY_MAX_US)
         _leased_row(job).update(
-            due_us=now_us() + delay_us, leased_until_us=0, last_error=f"{type(error).__name__}: {error}"[:2000]
+            due_us=now_us() + delay_us,
+            leased_until_us=0,
+            last_error=f"{type(error).__name__}: {error}"[:2000],
         )
         return False
     finally:
         _RUNNING.reset(token)
     if running.rerun_due_us is not None:
-        _leased_row(job).filter(requested=job.requested).update(requested=F("requested") + 1, due_us=running.rerun_due_us)
+        _leased_row(job).filter(requested=job.requested).update(
+            requested=F("requested") + 1, due_us=running.rerun_due_us
+        )
     # Requests made during the run have a higher number than the leased one, so the job stays due.
     _leased_row(job).update(done=job.requested, leased_until_us=0, attempts=0, last_error="")
     return True

@@ -19,7 +19,7 @@ LAST_COMMIT_WITH_STEPS = "2350ec53194c03b2309224f949a1aa7c2db37d91"
 
 _SQUASHED = re.compile(r"0001_squashed_\d+")  # recorded together with the steps that it replaced
 _LEFT_OVER = f"""Files of migrations that {FIRST} replaces are still in the folders of these apps: %s.
-This happens where a new version is copied over an old one. Delete the old folder and copy again. Nothing was changed."""
+This happens where a new version is copied over an old one. Delete the old folder and copy again. Nothing was changed."""  # noqa: E501
 _REFUSAL = f"""This database is not at the last migration before {FIRST}. This version cannot upgrade it.
 Nothing was changed. Missing:
 %s
@@ -27,7 +27,7 @@ Go through commit {LAST_COMMIT_WITH_STEPS} first, the last one with these migrat
   1. git checkout {LAST_COMMIT_WITH_STEPS}
   2. manage.py migrate
   3. check out this version again and repeat the command.
-docs/install.md describes it under "Upgrade from a version before {FIRST}"."""
+docs/install.md describes it under "Upgrade from a version before {FIRST}"."""  # noqa: E501
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,11 @@ class AppHistory:
         """Return the unrecorded steps. Empty if ``0001_v1`` is recorded, as it includes them."""
         if self.is_v1:
             return []
-        return [name for name in self.replaced if name not in self.recorded and not _SQUASHED.match(name)]
+        return [
+            name
+            for name in self.replaced
+            if name not in self.recorded and not _SQUASHED.match(name)
+        ]
 
     @property
     def is_v1(self) -> bool:
@@ -55,7 +59,9 @@ class AppHistory:
         return not self.recorded
 
 
-def read_histories(connection: BaseDatabaseWrapper, loader: MigrationLoader | None = None) -> list[AppHistory]:
+def read_histories(
+    connection: BaseDatabaseWrapper, loader: MigrationLoader | None = None
+) -> list[AppHistory]:
     """Return the history of each app with a ``0001_v1``. ``loader``: a loader with read files."""
     applied = MigrationRecorder(connection).applied_migrations()
     if loader is None:
@@ -82,7 +88,9 @@ def explain_refusal(histories: Sequence[AppHistory]) -> str:
         return _LEFT_OVER % ", ".join(left_over)
     behind = [history for history in histories if history.missing]
     partial = [history for history in behind if not history.is_empty]
-    if not partial and (len(behind) == len(histories) or any(history.is_v1 for history in histories)):
+    if not partial and (
+        len(behind) == len(histories) or any(history.is_v1 for history in histories)
+    ):
         behind = []
     if not behind:
         return ""

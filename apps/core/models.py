@@ -24,9 +24,18 @@ class Job(models.Model):
     class Meta:
         constraints = [
             models.UniqueConstraint(fields=["kind", "key"], name="job_kind_key_once"),
-            models.CheckConstraint(condition=models.Q(done__lte=models.F("requested")), name="job_done_at_most_requested"),
+            models.CheckConstraint(
+                condition=models.Q(done__lte=models.F("requested")),
+                name="job_done_at_most_requested",
+            ),
         ]
-        indexes = [models.Index(fields=["due_us"], name="job_due", condition=models.Q(done__lt=models.F("requested")))]
+        indexes = [
+            models.Index(
+                fields=["due_us"],
+                name="job_due",
+                condition=models.Q(done__lt=models.F("requested")),
+            )
+        ]
 
     def __str__(self) -> str:
         return f"{self.kind} {self.key}"

@@ -41,10 +41,17 @@ def json_int_sql(column: str, key: str) -> str:
 
 
 def second_sum_sql(column: str) -> str:
-    """Return SQL for the sum of the second integers of a JSON column of pairs. 0 for an empty list."""
+    """Return SQL for the sum of the second integers of a JSON column of pairs. 0 for an empty
+    list.
+    """
     if connection.vendor == "postgresql":
-        return f"(SELECT COALESCE(SUM((pair->>1)::bigint), 0) FROM jsonb_array_elements({column}) pair)"
-    return f"(SELECT COALESCE(SUM(json_extract(pair.value, '$[1]')), 0) FROM json_each({column}) pair)"
+        return (
+            f"(SELECT COALESCE(SUM((pair->>1)::bigint), 0) FROM jsonb_array_elements({column}) "
+            "pair)"
+        )
+    return (
+        f"(SELECT COALESCE(SUM(json_extract(pair.value, '$[1]')), 0) FROM json_each({column}) pair)"
+    )
 
 
 def square_sum_sql(column: str) -> str:
@@ -61,7 +68,10 @@ def split_sql(value: str, low: str, high: str, total: str) -> str:
     sum to it exactly.
     """
     if connection.vendor == "postgresql":
-        return f"(div(({value})::numeric * {high}, {total}) - div(({value})::numeric * {low}, {total}))"
+        return (
+            f"(div(({value})::numeric * {high}, {total}) - div(({value})::numeric * {low}, "
+            f"{total}))"
+        )
     return f"(({value}) * {high} / {total} - ({value}) * {low} / {total})"
 
 
@@ -75,7 +85,9 @@ def greatest_sql(a: str, b: str) -> str:
     return f"{'GREATEST' if connection.vendor == 'postgresql' else 'MAX'}({a}, {b})"
 
 
-def prorated_sql(amount: str, from_hour: str, to_hour: str, start: str = "%s", end: str = "%s") -> str:
+def prorated_sql(
+    amount: str, from_hour: str, to_hour: str, start: str = "%s", end: str = "%s"
+) -> str:
     """Return SQL for the part of an amount, spread evenly over ``[from_hour, to_hour)``, that falls
     in ``[start, end)``.
 
@@ -84,7 +96,10 @@ def prorated_sql(amount: str, from_hour: str, to_hour: str, start: str = "%s", e
     must not be after ``end``.
     """
     if connection.vendor == "postgresql":
-        low, high = (f"({least_sql(greatest_sql(hour, from_hour), to_hour)} - {from_hour})" for hour in (start, end))
+        low, high = (
+            f"({least_sql(greatest_sql(hour, from_hour), to_hour)} - {from_hour})"
+            for hour in (start, end)
+        )
         whole = f"({to_hour} - {from_hour})"
         parts = (f"floor_div(({amount})::numeric * {part}, {whole})" for part in (low, high))
         return "(0 - {} + {})".format(*parts)
@@ -95,11 +110,15 @@ def prorated_inline_sql(amount: str, from_hour: str, to_hour: str, start: str, e
     """Return SQL with the result of :func:`prorated_sql`, ten times as fast if the product fits
     into 64 bits. No argument may be a parameter, because each occurs several times.
     """
-    low, high = (f"({least_sql(greatest_sql(hour, from_hour), to_hour)} - {from_hour})" for hour in (start, end))
+    low, high = (
+        f"({least_sql(greatest_sql(hour, from_hour), to_hour)} - {from_hour})"
+        for hour in (start, end)
+    )
     whole = f"({to_hour} - {from_hour})"
     return (
         f"CASE WHEN {start} <= {from_hour} AND {to_hour} <= {end} THEN {amount} "
-        f"WHEN {amount} BETWEEN 0 AND {_INT64_MAX} / {whole} THEN {amount} * {high} / {whole} - {amount} * {low} / {whole} "
+        f"WHEN {amount} BETWEEN 0 AND {_INT64_MAX} / {whole} THEN {amount} * {high} / {whole} - "
+        f"{amount} * {low} / {whole} "
         f"ELSE CAST({prorated_sql(amount, from_hour, to_hour, start, end)} AS bigint) END"
     )
 
@@ -111,7 +130,9 @@ def uuid_param(value: UUID | str) -> UUID | str:
 
 
 def as_int(value: int | Decimal | None) -> int:
-    """Return a database sum as int. PostgreSQL returns Decimal; an empty sum is NULL and becomes 0."""
+    """Return a database sum as int. PostgreSQL returns Decimal; an empty sum is NULL and becomes
+    0.
+    """
     return 0 if value is None else int(value)
 
 
@@ -123,7 +144,10 @@ def fetch_rows(sql: str, params: Sequence[Any]) -> Iterator[dict[str, Any]]:
         cursor.execute(sql, list(params))
         names = [column[0] for column in cursor.description]
         for row in cursor.fetchall():
-            yield {name: int(value) if isinstance(value, Decimal) else value for name, value in zip(names, row, strict=True)}
+            yield {
+                name: int(value) if isinstance(value, Decimal) else value
+                for name, value in zip(names, row, strict=True)
+            }
 
 
 def for_update() -> str:
@@ -167,7 +191,9 @@ def _advisory(function: str, space: int, number: int) -> None:
             cursor.execute(f"SELECT {function}(%s, %s)", [space, number])
 
 
-def bulk_insert(table: str, columns: Mapping[str, tuple[str, Sequence[Any]]], *, on_conflict: str = "") -> None:
+def bulk_insert(
+    table: str, columns: Mapping[str, tuple[str, Sequence[Any]]], *, on_conflict: str = ""
+) -> None:
     """Insert columns of equal length into ``table`` in one statement.
 
     ``columns`` maps a name to (PostgreSQL type, values). PostgreSQL gets binary arrays and

@@ -22,7 +22,9 @@ def parse_record_number(text: str) -> int | None:
 
 
 def replace_unstorable(value: Any) -> Any:
-    """Return a JSON value with each NUL and lone surrogate replaced by U+FFFD, in keys and values."""
+    """Return a JSON value with each NUL and lone surrogate replaced by U+FFFD, in keys and
+    values.
+    """
     if isinstance(value, str):
         return _UNSTORABLE.sub("\ufffd", value)
     if isinstance(value, dict):

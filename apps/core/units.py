@@ -1,4 +1,5 @@
-"""Units as integers: millijoules, micrograms, parts per million, microseconds, whole UTC hours. Pure.
+"""Units as integers: millijoules, micrograms, parts per million, microseconds, whole UTC hours.
+Pure.
 
 - Energy: millijoules (mJ).
 - Emissions: micrograms CO2e (µg).

@@ -43,7 +43,11 @@ class Allowlist:
     def permits(self, ip: IP, host: str, port: int) -> bool:
         """Return whether the administrator allows an internal address."""
         named = {host.lower(), f"{host.lower()}:{port}"} & self.hosts
-        return bool(named) or (self.loopback and ip.is_loopback) or any(ip in network for network in self.networks)
+        return (
+            bool(named)
+            or (self.loopback and ip.is_loopback)
+            or any(ip in network for network in self.networks)
+        )
 
 
 def parse_allowlist(entries: list[str], *, loopback: bool) -> Allowlist:
@@ -51,7 +55,9 @@ def parse_allowlist(entries: list[str], *, loopback: bool) -> Allowlist:
     network.
     """
     networks = tuple(ip_network(entry, strict=False) for entry in entries if "/" in entry)
-    return Allowlist(frozenset(entry.lower() for entry in entries if "/" not in entry), networks, loopback)
+    return Allowlist(
+        frozenset(entry.lower() for entry in entries if "/" not in entry), networks, loopback
+    )
 
 
 def parse_address(text: str) -> Address:
@@ -67,7 +73,9 @@ def parse_address(text: str) -> Address:
     if len(plain) > MAX_ADDRESS or not plain.isascii() or not plain.isprintable() or " " in plain:
         raise _invalid_address(f"A URL has at most {MAX_ADDRESS} printable ASCII characters.")
     if parts.username is not None or parts.password is not None or "@" in parts.netloc:
-        raise _invalid_address("The URL must not contain a user or a password.", "Use their own fields.")
+        raise _invalid_address(
+            "The URL must not contain a user or a password.", "Use their own fields."
+        )
     if parts.query or parts.fragment or "?" in plain or "#" in plain:
         raise _invalid_address("The URL must not contain ? or #.")
     if port == 0:
@@ -84,7 +92,12 @@ def _invalid_address(
 def refusal_reason(address: Address, ip: IP, allowlist: Allowlist) -> str:
     """Return why the host's ``ip`` must not be contacted, or ''."""
     ip = _embedded_ipv4(ip)
-    if ip.is_link_local or ip.is_multicast or ip.is_unspecified or (ip.is_reserved and not ip.is_loopback):
+    if (
+        ip.is_link_local
+        or ip.is_multicast
+        or ip.is_unspecified
+        or (ip.is_reserved and not ip.is_loopback)
+    ):
         return f"{address.host} is {ip}, which is not a server address."
     if ip.is_global:
         if address.scheme == "https":
@@ -93,7 +106,8 @@ def refusal_reason(address: Address, ip: IP, allowlist: Allowlist) -> str:
     if allowlist.permits(ip, address.host, address.port):
         return ""
     return (
-        f"{address.host} is {ip}, an internal address. The administrator of this server can permit it with "
+        f"{address.host} is {ip}, an internal address. The administrator of this server can "
+        "permit it with "
         f"LABCARBON_TRACKER_HOSTS={address.host}:{address.port}."
     )
 

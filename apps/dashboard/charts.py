@@ -1,4 +1,5 @@
-"""Chart figures for Plotly, built here. One template for light and dark: plot.css colours what is not data.
+"""Chart figures for Plotly, built here. One template for light and dark: plot.css colours what is
+not data.
 
 Every text that a person chose is escaped: Plotly reads a small HTML in labels.
 """
@@ -16,26 +17,57 @@ GREY = "#7c837f"
 UNKNOWN = "#8b918d"
 ACCENT = "#159187"
 SERIES = {
-    "s1": "#0072b2", "s2": "#e69f00", "s3": "#009e73", "s4": "#cc79a7", "s5": "#56b4e9", "s6": "#d55e00",
-    "s-idle": "#8d938f", "s-overhead": "#b0aa9a", "s-unattributed": "#9c6ade", "s-more": "#cfcfc7",
-    "s-held": "#b0aa9a", "s-off": "#a9b7c4", "s-lost": "#8c5f4d",
-}  # fmt: skip
+    "s1": "#0072b2",
+    "s2": "#e69f00",
+    "s3": "#009e73",
+    "s4": "#cc79a7",
+    "s5": "#56b4e9",
+    "s6": "#d55e00",
+    "s-idle": "#8d938f",
+    "s-overhead": "#b0aa9a",
+    "s-unattributed": "#9c6ade",
+    "s-more": "#cfcfc7",
+    "s-held": "#b0aa9a",
+    "s-off": "#a9b7c4",
+    "s-lost": "#8c5f4d",
+}
 # Quality has the same mark everywhere: solid counter, dotted sampled, light modelled or declared.
 MARKS: Mapping[str, dict[str, Any]] = {
     "COUNTER": {},
-    "SAMPLED": {"pattern": {"shape": ".", "size": 5, "solidity": 0.35, "fgcolor": "#ffffff", "fillmode": "overlay"}},
+    "SAMPLED": {
+        "pattern": {
+            "shape": ".",
+            "size": 5,
+            "solidity": 0.35,
+            "fgcolor": "#ffffff",
+            "fillmode": "overlay",
+        }
+    },
     "MODELLED": {"opacity": 0.5},
     "DECLARED": {"opacity": 0.5},
     "SPREAD": {},
 }
 _VALUE = "%{y:.3~g}"
-_LABEL_LENGTH, _LABEL_GAP_PX, _LABEL_PX = 14, 6, 7.5  # 12 px letters, the widest of common system fonts
-_AXIS = {"showline": False, "ticks": "", "zeroline": False, "zerolinewidth": 1, "gridcolor": "#e4e4de", "fixedrange": True}
+_LABEL_LENGTH, _LABEL_GAP_PX, _LABEL_PX = (
+    14,
+    6,
+    7.5,
+)  # 12 px letters, the widest of common system fonts
+_AXIS = {
+    "showline": False,
+    "ticks": "",
+    "zeroline": False,
+    "zerolinewidth": 1,
+    "gridcolor": "#e4e4de",
+    "fixedrange": True,
+}
 
 
 @dataclass(frozen=True)
 class Series:
-    """One stack of bars: a name, a colour (key of SERIES), a quality (key of MARKS), a page, a value per bucket."""
+    """One stack of bars: a name, a colour (key of SERIES), a quality (key of MARKS), a page, a
+    value per bucket.
+    """
 
     name: str
     colour: str
@@ -48,7 +80,8 @@ class Series:
 class Chart:
     """A figure as JSON, with a sentence as its text alternative.
 
-    ``legend`` pairs colour classes with names; ``direct`` says that the names stand beside the bars where there is room.
+    ``legend`` pairs colour classes with names; ``direct`` says that the names stand beside the bars
+    where there is room.
     """
 
     name: str
@@ -67,7 +100,11 @@ def label(text: str, length: int = 22) -> str:
 def _ticks(labels: Sequence[str], max_ticks: int = 8) -> dict[str, Any]:
     step = max(1, -(-len(labels) // max_ticks))
     positions = list(range(0, len(labels), step))
-    return {"tickvals": positions, "ticktext": [label(labels[i]) for i in positions], "range": [-0.5, len(labels) - 0.5]}
+    return {
+        "tickvals": positions,
+        "ticktext": [label(labels[i]) for i in positions],
+        "range": [-0.5, len(labels) - 0.5],
+    }
 
 
 def _direct_labels(series: Sequence[Series]) -> list[dict[str, Any]]:
@@ -78,10 +115,20 @@ def _direct_labels(series: Sequence[Series]) -> list[dict[str, Any]]:
         start = tops.get(part.name, (height, height))[0]
         height += part.values[-1]
         tops[part.name] = (start, height)
-    highest = max((sum(part.values[i] for part in series) for i in range(len(series[0].values))), default=0.0) or 1.0
+    highest = (
+        max(
+            (sum(part.values[i] for part in series) for i in range(len(series[0].values))),
+            default=0.0,
+        )
+        or 1.0
+    )
     annotations, last = [], -1.0
     for name, (low, high) in tops.items():
-        last = max(last + 0.065, (low + high) / 2 / highest) if last >= 0 else (low + high) / 2 / highest
+        last = (
+            max(last + 0.065, (low + high) / 2 / highest)
+            if last >= 0
+            else (low + high) / 2 / highest
+        )
         annotations.append(
             {
                 "text": label(name, _LABEL_LENGTH),
@@ -111,7 +158,9 @@ def _json(figure: Any) -> dict[str, Any]:
 
 @cache
 def _template() -> Any:
-    """Return the template of all charts. It is built with the first chart, because Plotly loads slowly."""
+    """Return the template of all charts. It is built with the first chart, because Plotly loads
+    slowly.
+    """
     return go.layout.Template(
         layout={
             "font": {"family": "system-ui, sans-serif", "size": 12, "color": GREY},
@@ -151,10 +200,11 @@ def stacked(
     series: Sequence[Series],
     unknown: Sequence[float | None],
 ) -> Chart:
-    """Return bars stacked by series, from zero; below them, if any device time is unknown, a strip that hatches it.
+    """Return bars stacked by series, from zero; below them, if any device time is unknown, a strip
+    that hatches it.
 
-    ``unknown`` is the share (0–1) of device time without data per bucket (None: nothing was expected): time, not energy,
-    so it is never stacked on kWh.
+    ``unknown`` is the share (0–1) of device time without data per bucket (None: nothing was
+    expected): time, not energy, so it is never stacked on kWh.
     """
     names = list(dict.fromkeys(part.name for part in series))
     xs = list(range(len(labels)))
@@ -167,26 +217,44 @@ def stacked(
             meta=part.href,
             marker={"color": SERIES[part.colour], "line": {"width": 0}, **MARKS[part.quality]},
             customdata=[escape(text) for text in full_labels],
-            hovertemplate=f"%{{customdata}}<br>%{{fullData.name}} ({part.quality.lower()}): {_VALUE} {unit}<extra></extra>",
+            hovertemplate=(
+                f"%{{customdata}}<br>%{{fullData.name}} ({part.quality.lower()}): {_VALUE} "
+                f"{unit}<extra></extra>"
+            ),
         )
     strip = any(share is not None and share > 0.005 for share in unknown)
     if strip:
         for text, values, marker in (
-            ("Measured or estimated", [None if share is None else 1 - share for share in unknown], {"color": ACCENT}),
+            (
+                "Measured or estimated",
+                [None if share is None else 1 - share for share in unknown],
+                {"color": ACCENT},
+            ),
             (
                 "Unknown",
                 list(unknown),
                 {
                     "color": "rgba(0,0,0,0)",
-                    "pattern": {"shape": "/", "size": 5, "fgcolor": UNKNOWN, "bgcolor": "rgba(0,0,0,0)"},
+                    "pattern": {
+                        "shape": "/",
+                        "size": 5,
+                        "fgcolor": UNKNOWN,
+                        "bgcolor": "rgba(0,0,0,0)",
+                    },
                 },
             ),
         ):
             figure.add_bar(
-                x=xs, y=values, yaxis="y2", name=text, marker=marker,
+                x=xs,
+                y=values,
+                yaxis="y2",
+                name=text,
+                marker=marker,
                 customdata=[escape(label_) for label_ in full_labels],
-                hovertemplate=f"%{{customdata}}<br>{text}: %{{y:.0%}} of device time<extra></extra>",
-            )  # fmt: skip
+                hovertemplate=(
+                    f"%{{customdata}}<br>{text}: %{{y:.0%}} of device time<extra></extra>"
+                ),
+            )
     direct = 1 < len(names) <= 5
     figure.update_layout(
         xaxis={**_ticks(labels), "anchor": "y2" if strip else "y"},
@@ -197,11 +265,24 @@ def stacked(
     )
     if strip:
         figure.update_layout(
-            yaxis2={"domain": [0, 0.07], "range": [0, 1], "showticklabels": False, "showgrid": False, "fixedrange": True}
+            yaxis2={
+                "domain": [0, 0.07],
+                "range": [0, 1],
+                "showticklabels": False,
+                "showgrid": False,
+                "fixedrange": True,
+            }
         )
     figure.update_layout(margin={"r": _room_right(names) if direct else 10})
     legend = {part.name: part.colour for part in series}
-    return Chart(name, summary, _json(figure), [(colour, text) for text, colour in legend.items()], len(names) <= 5, unit)
+    return Chart(
+        name,
+        summary,
+        _json(figure),
+        [(colour, text) for text, colour in legend.items()],
+        len(names) <= 5,
+        unit,
+    )
 
 
 def _clock(times: Sequence[str]) -> dict[str, Any]:
@@ -212,8 +293,12 @@ def _clock(times: Sequence[str]) -> dict[str, Any]:
     return {"nticks": 6, "tickformat": "%H:%M\n%-d %b"}
 
 
-def power(*, name: str, summary: str, devices: Sequence[tuple[str, Sequence[str], Sequence[float | None]]]) -> Chart:
-    """Return the power of a run per device over time (W); gaps in the readings are drawn as gaps."""
+def power(
+    *, name: str, summary: str, devices: Sequence[tuple[str, Sequence[str], Sequence[float | None]]]
+) -> Chart:
+    """Return the power of a run per device over time (W); gaps in the readings are drawn as
+    gaps.
+    """
     figure = _figure()
     colours, dashes = list(SERIES)[:6], ("solid", "dash", "dot", "dashdot")
     for i, (device, times, watts) in enumerate(devices):
@@ -222,13 +307,22 @@ def power(*, name: str, summary: str, devices: Sequence[tuple[str, Sequence[str]
             y=list(watts),
             name=label(device),
             mode="lines+markers" if len(times) < 4 else "lines",
-            line={"shape": "hv", "width": 2, "color": SERIES[colours[i % 6]], "dash": dashes[i // 6 % 4]},
+            line={
+                "shape": "hv",
+                "width": 2,
+                "color": SERIES[colours[i % 6]],
+                "dash": dashes[i // 6 % 4],
+            },
             connectgaps=False,
             hovertemplate="%{x|%H:%M:%S}<br>%{fullData.name}: %{y:.3~g} W<extra></extra>",
         )
     figure.update_layout(
         yaxis={"rangemode": "tozero", "nticks": 5, "ticksuffix": " W"},
-        xaxis={"type": "date", "fixedrange": True, **_clock([time for _, times, _ in devices for time in times])},
+        xaxis={
+            "type": "date",
+            "fixedrange": True,
+            **_clock([time for _, times, _ in devices for time in times]),
+        },
         dragmode=False,
         showlegend=False,
         margin={"l": 58, "r": 14, "b": 44},
@@ -238,8 +332,16 @@ def power(*, name: str, summary: str, devices: Sequence[tuple[str, Sequence[str]
     return Chart(name, summary, _json(figure), legend, len(devices) == 1, "W")
 
 
-def lines(*, name: str, summary: str, curves: Sequence[tuple[str, Sequence[float], Sequence[float]]], unit: str) -> Chart:
-    """Return lines over years from today on: (name, years, values); each has its own colour and dash."""
+def lines(
+    *,
+    name: str,
+    summary: str,
+    curves: Sequence[tuple[str, Sequence[float], Sequence[float]]],
+    unit: str,
+) -> Chart:
+    """Return lines over years from today on: (name, years, values); each has its own colour and
+    dash.
+    """
     figure = _figure()
     dashes = ("solid", "dash", "dot")
     for i, (title, years, values) in enumerate(curves):
@@ -249,7 +351,9 @@ def lines(*, name: str, summary: str, curves: Sequence[tuple[str, Sequence[float
             name=label(title),
             mode="lines",
             line={"width": 2.5, "color": SERIES[f"s{i + 1}"], "dash": dashes[i % 3]},
-            hovertemplate=f"%{{x:.3~g}} years<br>%{{fullData.name}}: {_VALUE} {unit}<extra></extra>",
+            hovertemplate=(
+                f"%{{x:.3~g}} years<br>%{{fullData.name}}: {_VALUE} {unit}<extra></extra>"
+            ),
         )
     figure.update_layout(
         yaxis={"rangemode": "tozero", "nticks": 5, "ticksuffix": f" {unit.split()[0]}"},
@@ -258,10 +362,19 @@ def lines(*, name: str, summary: str, curves: Sequence[tuple[str, Sequence[float
         showlegend=False,
         margin={"l": 62, "r": 14, "b": 34},
     )
-    return Chart(name, summary, _json(figure), [(f"s{i + 1}", title) for i, (title, _, _) in enumerate(curves)], False, unit)
+    return Chart(
+        name,
+        summary,
+        _json(figure),
+        [(f"s{i + 1}", title) for i, (title, _, _) in enumerate(curves)],
+        False,
+        unit,
+    )
 
 
-def metric_curve(*, name: str, summary: str, steps: Sequence[int], values: Sequence[float | None]) -> Chart:
+def metric_curve(
+    *, name: str, summary: str, steps: Sequence[int], values: Sequence[float | None]
+) -> Chart:
     """Return a metric of a run over its steps; a value that is not a number is drawn as a gap."""
     figure = _figure()
     figure.add_scatter(

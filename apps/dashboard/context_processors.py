@@ -21,7 +21,9 @@ SECTIONS = (
 
 
 def shell(request: HttpRequest) -> dict[str, Any]:
-    """Return the context of the frame. Setup state and pending deletions are queried only where a template uses them."""
+    """Return the context of the frame. Setup state and pending deletions are queried only where
+    a template uses them.
+    """
     first = request.path.strip("/").split("/", 1)[0] or "overview"
     area = {
         "sites": "nodes",
@@ -38,7 +40,12 @@ def shell(request: HttpRequest) -> dict[str, Any]:
     return {
         "visitor": visitor,
         "profiles": profile_choices(request, visitor.lab) if visitor else [],
-        "sections": [{"name": name, "href": reverse(page), "current": page == area} for name, page in SECTIONS],
-        "pending_deletions": SimpleLazyObject(lambda: pending_deletions(visitor.lab, visitor.user) if visitor else []),
+        "sections": [
+            {"name": name, "href": reverse(page), "current": page == area}
+            for name, page in SECTIONS
+        ],
+        "pending_deletions": SimpleLazyObject(
+            lambda: pending_deletions(visitor.lab, visitor.user) if visitor else []
+        ),
         "is_set_up": SimpleLazyObject(is_set_up),
     }

@@ -15,7 +15,8 @@ _METERED = "d.kind NOT IN ('host', 'declared', 'meter')"
 
 @dataclass(frozen=True)
 class DeviceTime:
-    """Device time of a period, µs: measured (counter, sampled), estimated (modelled, declared), expected.
+    """Device time of a period, µs: measured (counter, sampled), estimated (modelled, declared),
+    expected.
 
     ``first_us`` and ``last_us`` bound all that was ever measured of the device.
     """
@@ -43,7 +44,8 @@ class TimeShares:
 
 
 def _expected(first_us: int, last_us: int, from_us: int, to_us: int, now: int) -> int:
-    """Return the µs of ``[from_us, to_us)`` in which data of a device is expected: from its first window on.
+    """Return the µs of ``[from_us, to_us)`` in which data of a device is expected: from its first
+    window on.
 
     What was measured a moment ago is still on its way: two minutes are not called unknown.
     """
@@ -57,7 +59,8 @@ def device_times(lab: Lab, from_hour: int, to_hour: int, now: int) -> list[Devic
     rows = fetch_rows(
         f"{before} SELECT d.id, d.node_id, t.measured_us, t.estimated_us, "
         "(SELECT MIN(w.start_us) FROM ingest_energywindow w WHERE w.device_id = d.id) AS first_us, "
-        "(SELECT w.end_us FROM ingest_energywindow w WHERE w.device_id = d.id ORDER BY w.start_us DESC LIMIT 1) AS last_us "
+        "(SELECT w.end_us FROM ingest_energywindow w WHERE w.device_id = d.id ORDER BY w.start_us "
+        "DESC LIMIT 1) AS last_us "
         "FROM fleet_device d LEFT JOIN (SELECT device_id, SUM(measured_us) AS measured_us, "
         f"SUM(estimated_us) AS estimated_us FROM ({source}) q GROUP BY device_id"
         f") t ON t.device_id = d.id WHERE d.lab_id = %s AND {_METERED} ORDER BY d.id",
@@ -69,23 +72,41 @@ def device_times(lab: Lab, from_hour: int, to_hour: int, now: int) -> list[Devic
         if row["first_us"] is None:
             continue
         measured, estimated = as_int(row["measured_us"]), as_int(row["estimated_us"])
-        expected = max(measured + estimated, _expected(row["first_us"], row["last_us"], from_us, to_us, now))
-        times.append(DeviceTime(row["id"], row["node_id"], row["first_us"], row["last_us"], measured, estimated, expected))
+        expected = max(
+            measured + estimated, _expected(row["first_us"], row["last_us"], from_us, to_us, now)
+        )
+        times.append(
+            DeviceTime(
+                row["id"],
+                row["node_id"],
+                row["first_us"],
+                row["last_us"],
+                measured,
+                estimated,
+                expected,
+            )
+        )
     return times
 
 
 def time_shares(times: Iterable[DeviceTime]) -> TimeShares:
     """Return the sums of device time."""
     listed = list(times)
-    measured, estimated = sum(time.measured_us for time in listed), sum(time.estimated_us for time in listed)
-    return TimeShares(measured, estimated, sum(time.expected_us for time in listed) - measured - estimated)
+    measured, estimated = (
+        sum(time.measured_us for time in listed),
+        sum(time.estimated_us for time in listed),
+    )
+    return TimeShares(
+        measured, estimated, sum(time.expected_us for time in listed) - measured - estimated
+    )
 
 
 def covered_by_hour(lab: Lab, from_hour: int, to_hour: int) -> dict[int, int]:
     """Return {hour: µs of device time with data}, over the metered devices of the lab."""
     rows = fetch_rows(
         "SELECT h.hour, SUM(h.covered_us) AS covered_us FROM energy_devicehour h "
-        f"JOIN fleet_device d ON d.id = h.device_id WHERE h.lab_id = %s AND h.hour >= %s AND h.hour < %s AND {_METERED} "
+        "JOIN fleet_device d ON d.id = h.device_id WHERE h.lab_id = %s AND h.hour >= %s AND "
+        f"h.hour < %s AND {_METERED} "
         "GROUP BY h.hour",
         [lab.pk, from_hour, to_hour],
     )
@@ -111,8 +132,9 @@ def expected_between(times: Iterable[DeviceTime], from_hour: int, to_hour: int, 
 
 @dataclass(frozen=True)
 class DeviceStay:
-    """A device in a node over ``[from_hour, to_hour)``. ``other_id``: second node of hours in which the device was moved.
-    ``energy_mj``: energy of the device in these hours."""
+    """A device in a node over ``[from_hour, to_hour)``. ``other_id``: second node of hours in
+    which the device was moved. ``energy_mj``: energy of the device in these hours.
+    """
 
     node_id: int
     other_id: int | None
@@ -122,12 +144,16 @@ class DeviceStay:
 
 
 def device_stays(device: Device) -> list[DeviceStay]:
-    """Return the nodes in which a device was measured, oldest first. Their energies sum to that of the device. One query."""
+    """Return the nodes in which a device was measured, oldest first. Their energies sum to that
+    of the device. One query.
+    """
     rows = fetch_rows(
-        "SELECT low, high, MIN(hour) AS from_hour, MAX(hour) + 1 AS to_hour, SUM(energy_mj) AS energy_mj FROM ("
+        "SELECT low, high, MIN(hour) AS from_hour, MAX(hour) + 1 AS to_hour, SUM(energy_mj) AS "
+        "energy_mj FROM ("
         "SELECT low, high, hour, energy_mj, ROW_NUMBER() OVER (ORDER BY hour) "
         "- ROW_NUMBER() OVER (PARTITION BY low, high ORDER BY hour) AS island FROM ("
-        "SELECT hour, MIN(node_id) AS low, MAX(node_id) AS high, SUM(energy_mj) AS energy_mj FROM energy_devicehour "
+        "SELECT hour, MIN(node_id) AS low, MAX(node_id) AS high, SUM(energy_mj) AS energy_mj FROM "
+        "energy_devicehour "
         "WHERE device_id = %s GROUP BY hour) h) i GROUP BY low, high, island ORDER BY from_hour",
         [device.pk],
     )
@@ -150,7 +176,8 @@ def last_hours_in(node: Node, device_ids: Iterable[int]) -> dict[int, int]:
         return {}
     marks = ", ".join(["%s"] * len(ids))
     rows = fetch_rows(
-        f"SELECT device_id, MAX(hour) AS hour FROM energy_devicehour WHERE device_id IN ({marks}) AND node_id = %s "
+        f"SELECT device_id, MAX(hour) AS hour FROM energy_devicehour WHERE device_id IN ({marks}) "
+        "AND node_id = %s "
         "GROUP BY device_id",
         [*ids, node.pk],
     )

@@ -11,13 +11,17 @@ _DANGEROUS = ("=", "+", "-", "@", "\t", "\r", "\n")
 
 
 def cell(value: object) -> str:
-    """Return ``value`` as a cell. Text that a spreadsheet would run as a formula gets a leading apostrophe. So does text
-    that already starts like that, so that removing it restores the text."""
+    """Return ``value`` as a cell. Text that a spreadsheet would run as a formula gets a leading
+    apostrophe. So does text that already starts like that, so that removing it restores the
+    text.
+    """
     if value is None:
         return ""
     text = str(value)
     bare = text.lstrip("'")
-    if not isinstance(value, int | float) and (bare[:1].isspace() or bare.lstrip().startswith(_DANGEROUS)):
+    if not isinstance(value, int | float) and (
+        bare[:1].isspace() or bare.lstrip().startswith(_DANGEROUS)
+    ):
         return "'" + text
     return text
 
@@ -38,8 +42,12 @@ def _lines(header: Sequence[str], rows: Iterable[Sequence[object]]) -> Iterator[
         yield out.last
 
 
-def csv_response(name: str, header: Sequence[str], rows: Iterable[Sequence[object]]) -> StreamingHttpResponse:
-    """Return a download named from ``name``, of which only letters, digits, dots and hyphens are kept."""
+def csv_response(
+    name: str, header: Sequence[str], rows: Iterable[Sequence[object]]
+) -> StreamingHttpResponse:
+    """Return a download named from ``name``, of which only letters, digits, dots and hyphens are
+    kept.
+    """
     safe = re.sub(r"[^A-Za-z0-9.\-]+", "-", name).strip("-.")[:80] or "labcarbon"
     response = StreamingHttpResponse(_lines(header, rows), content_type="text/csv; charset=utf-8")
     response["Content-Disposition"] = f'attachment; filename="{safe}.csv"'

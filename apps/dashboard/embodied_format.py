@@ -13,8 +13,9 @@ UNKNOWN = "not known"
 
 @dataclass(frozen=True)
 class Amount:
-    """µg of embodied carbon: the exact integer, its text, its range ('' for none), and its figure query (None: none, e.g.
-    for a book value)."""
+    """µg of embodied carbon: the exact integer, its text, its range ('' for none), and its
+    figure query (None: none, e.g. for a book value).
+    """
 
     value: int
     number: str
@@ -32,16 +33,31 @@ class Amount:
 
 
 def amount(
-    value: int | None, unit: Unit | None = None, *, low: int = 0, high: int = 0, at_least: bool = False,
+    value: int | None,
+    unit: Unit | None = None,
+    *,
+    low: int = 0,
+    high: int = 0,
+    at_least: bool = False,
     query: FigureQuery | None = None,
-) -> Amount:  # fmt: skip
+) -> Amount:
     """Return an amount of µg in ``unit`` (default: a suitable one). None: unknown."""
     if value is None:
         return Amount(0, "", "", "", missing=UNKNOWN)
     unit = unit or unit_for(METRIC, [value or UG_PER_KG])
-    range_text = f"{format_value(low, unit)}–{format_value(high, unit)}" if low < value or high > value else ""
+    range_text = (
+        f"{format_value(low, unit)}–{format_value(high, unit)}"
+        if low < value or high > value
+        else ""
+    )
     return Amount(
-        value, format_value(value, unit), unit.name, exact(value, METRIC), at_least, range_text if high else "", query=query
+        value,
+        format_value(value, unit),
+        unit.name,
+        exact(value, METRIC),
+        at_least,
+        range_text if high else "",
+        query=query,
     )
 
 

@@ -1,4 +1,6 @@
-"""Quantities of pages: figure query, exact integer, and text. All amounts of energy and carbon use this module."""
+"""Quantities of pages: figure query, exact integer, and text. All amounts of energy and carbon
+use this module.
+"""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -9,7 +11,16 @@ from apps.carbon.figures.combined import CombinedFigure
 from apps.carbon.figures.energy import Figure
 from apps.carbon.figures.figure_query import HARDWARE_METRICS, HARDWARE_OF, FigureQuery
 from apps.catalog.models import EmbodiedFigure
-from apps.dashboard.formatting import KG, STORED, Unit, exact, format_value, grouped, percent, unit_for
+from apps.dashboard.formatting import (
+    KG,
+    STORED,
+    Unit,
+    exact,
+    format_value,
+    grouped,
+    percent,
+    unit_for,
+)
 
 NO_FACTOR = "no factor: choose a zone"
 NO_HARDWARE = "unknown: no figure for this hardware"
@@ -18,8 +29,9 @@ NO_PUE = "PUE unknown: place the node at a site"
 
 @dataclass(frozen=True)
 class Quantity:
-    """An amount for the template tag. ``missing``: text instead of an unknown number; ``at_least``: a total without the
-    emissions of some energy that has no factor."""
+    """An amount for the template tag. ``missing``: text instead of an unknown number;
+    ``at_least``: a total without the emissions of some energy that has no factor.
+    """
 
     query: FigureQuery
     value: int
@@ -43,10 +55,17 @@ class Quantity:
         if self.missing:
             if self.missing == NO_HARDWARE:
                 return "The hardware is known, what it emitted when it was made is not"
-            return f"The energy is known, its {'PUE' if self.missing == NO_PUE else 'emission factor'} is not"
+            return (
+                "The energy is known, its "
+                f"{'PUE' if self.missing == NO_PUE else 'emission factor'} is not"
+            )
         lacking = dict.fromkeys(HARDWARE_METRICS, "hardware without a figure")
         lacking |= dict.fromkeys(HARDWARE_OF, "use or hardware without a figure")
-        more = f", and some {lacking.get(self.query.metric, 'energy without an emission factor')}" if self.at_least else ""
+        more = (
+            f", and some {lacking.get(self.query.metric, 'energy without an emission factor')}"
+            if self.at_least
+            else ""
+        )
         return f"{self.exact} exactly{more}. Open the explanation"
 
     @property
@@ -76,12 +95,20 @@ def quantity(query: FigureQuery, figure: Figure, unit: Unit | None = None) -> Qu
 
 
 def carbon_quantity(combined: CombinedFigure, unit: Unit | None = None) -> Quantity:
-    """Return a quantity of hardware, or of use and hardware. Assets without a figure make it a lower bound."""
+    """Return a quantity of hardware, or of use and hardware. Assets without a figure make it a
+    lower bound.
+    """
     query, value, covered = combined.query, combined.value, combined.coverage
     unit = unit or unit_for(query.metric, [value])
     unknown = covered is not None and covered.known < covered.assets
     missing = ""
-    if not value and query.metric in HARDWARE_METRICS and covered is not None and covered.assets and not covered.known:
+    if (
+        not value
+        and query.metric in HARDWARE_METRICS
+        and covered is not None
+        and covered.assets
+        and not covered.known
+    ):
         missing = NO_HARDWARE
     elif not value and combined.without_factor_mj:
         missing = NO_FACTOR
@@ -106,21 +133,31 @@ def amount_quantity(query: FigureQuery, value: int, unit: Unit | None = None) ->
     """Return a row of a total. Unknown parts are shown with the total only."""
     unit = unit or unit_for(query.metric, [value])
     return Quantity(
-        query=query, value=value, number=format_value(value, unit), unit=unit.name, exact=exact(value, query.metric)
+        query=query,
+        value=value,
+        number=format_value(value, unit),
+        unit=unit.name,
+        exact=exact(value, query.metric),
     )
 
 
 def exact_quantity(query: FigureQuery, value: int) -> Quantity:
     """Return the stored integer of a figure, in its stored unit."""
     return Quantity(
-        query=query, value=value, number=grouped(value), unit=STORED[query.metric], exact=exact(value, query.metric)
+        query=query,
+        value=value,
+        number=grouped(value),
+        unit=STORED[query.metric],
+        exact=exact(value, query.metric),
     )
 
 
 def percent_quantity(query: FigureQuery, part: int, whole: int) -> Quantity:
     """Return a percentage as a figure: its query and integer are the numerator's."""
     exact_text = f"{exact(part, query.metric)} of {exact(whole, query.metric)}"
-    return Quantity(query=query, value=part, number=percent(part, whole), unit="%", exact=exact_text)
+    return Quantity(
+        query=query, value=part, number=percent(part, whole), unit="%", exact=exact_text
+    )
 
 
 @dataclass(frozen=True)
@@ -148,7 +185,9 @@ def column_units(figures: Iterable[Figure]) -> Units:
     )
 
 
-def energy_and_emissions(query: FigureQuery, figure: Figure, units: Units | None = None) -> EnergyAndEmissions:
+def energy_and_emissions(
+    query: FigureQuery, figure: Figure, units: Units | None = None
+) -> EnergyAndEmissions:
     """Return both figures of a query."""
     return EnergyAndEmissions(
         quantity(query.replace(metric="energy_mj"), figure, units.energy if units else None),
@@ -170,7 +209,9 @@ def total(figures: Iterable[Figure]) -> Figure:
 
 @dataclass(frozen=True)
 class Projected:
-    """A quantity as it would be if a fact were recorded. It is not stored, so it has no explanation and is no link."""
+    """A quantity as it would be if a fact were recorded. It is not stored, so it has no
+    explanation and is no link.
+    """
 
     number: str
     unit: str
@@ -182,10 +223,14 @@ class Projected:
 def projected(query: FigureQuery, figure: Figure, unit: Unit | None = None) -> Projected:
     """Return the quantity of ``query`` from a projected figure."""
     recorded = quantity(query, figure, unit)
-    return Projected(recorded.number, recorded.unit, recorded.exact, recorded.missing, recorded.at_least)
+    return Projected(
+        recorded.number, recorded.unit, recorded.exact, recorded.missing, recorded.at_least
+    )
 
 
-def estimated(value: int, metric: str = "energy_mj", unit: Unit | None = None, *, at_least: bool = False) -> Projected:
+def estimated(
+    value: int, metric: str = "energy_mj", unit: Unit | None = None, *, at_least: bool = False
+) -> Projected:
     """Return an amount computed on the same page, which also shows its parts."""
     unit = unit or unit_for(metric, [value])
     return Projected(format_value(value, unit), unit.name, exact(value, metric), "", at_least)
@@ -193,7 +238,9 @@ def estimated(value: int, metric: str = "energy_mj", unit: Unit | None = None, *
 
 @dataclass(frozen=True)
 class EmbodiedQuantity:
-    """An amount of the catalogue, in kg CO2e. Its explanation is the catalogue entry with source and licence."""
+    """An amount of the catalogue, in kg CO2e. Its explanation is the catalogue entry with source
+    and licence.
+    """
 
     figure: EmbodiedFigure
     value: int

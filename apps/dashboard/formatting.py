@@ -38,8 +38,9 @@ STORED = {metric: "mJ" if metric in ENERGY_METRICS else "µg CO₂e" for metric 
 
 
 def unit_for(metric: str, values: Iterable[int], *, column: bool = False) -> Unit:
-    """Return a unit that suits the largest of ``values``. For a whole ``column``: a smaller one, which suits small rows
-    too. kWh or kg for no value."""
+    """Return a unit that suits the largest of ``values``. For a whole ``column``: a smaller one,
+    which suits small rows too. kWh or kg for no value.
+    """
     units = ENERGY if metric in ENERGY_METRICS else EMISSION
     largest = max((abs(value) for value in values), default=units[2].divisor * 10)
     step = 10 if column else 1
@@ -53,7 +54,9 @@ def grouped(number: int) -> str:
 
 
 def significant(value: Decimal) -> str:
-    """Return three significant digits, whole numbers from 100 on, and '<0.001' for smaller values except 0."""
+    """Return three significant digits, whole numbers from 100 on, and '<0.001' for smaller
+    values except 0.
+    """
     size = abs(value)
     if size == 0:
         return "0"
@@ -74,7 +77,9 @@ def format_value(value: int, unit: Unit) -> str:
     return significant(Decimal(value) / unit.divisor)
 
 
-BYTES = tuple(Unit(name, 1000**power) for power, name in enumerate(("B", "kB", "MB", "GB", "TB", "PB", "EB")))
+BYTES = tuple(
+    Unit(name, 1000**power) for power, name in enumerate(("B", "kB", "MB", "GB", "TB", "PB", "EB"))
+)
 
 
 def size_unit(values: Iterable[int]) -> Unit:
@@ -104,8 +109,9 @@ def share(part: float) -> str:
 
 
 def percent(part: int, whole: int) -> str:
-    """Return ``part`` of ``whole`` in percent, one decimal below 10 and above 90 (a bit less than all is never 100);
-    '–' of nothing."""
+    """Return ``part`` of ``whole`` in percent, one decimal below 10 and above 90 (a bit less
+    than all is never 100); '–' of nothing.
+    """
     if whole == 0:
         return "–"
     value = Decimal(part) * 100 / whole
@@ -120,10 +126,17 @@ def percent(part: int, whole: int) -> str:
 
 
 def duration(us: int) -> str:
-    """Return a length of time in its two largest units: '3 h 12 min'; seconds only below ten minutes."""
+    """Return a length of time in its two largest units: '3 h 12 min'; seconds only below ten
+    minutes.
+    """
     seconds = max(0, us) // 1_000_000
     seconds -= seconds % 60 if seconds >= 600 else 0
-    parts = [(seconds // 86_400, "d"), (seconds // 3600 % 24, "h"), (seconds // 60 % 60, "min"), (seconds % 60, "s")]
+    parts = [
+        (seconds // 86_400, "d"),
+        (seconds // 3600 % 24, "h"),
+        (seconds // 60 % 60, "min"),
+        (seconds % 60, "s"),
+    ]
     first = next((i for i, (number, _) in enumerate(parts) if number), 3)
     terms = [f"{number}{THIN}{name}" for number, name in parts[first : first + 2] if number]
     return " ".join(terms) or f"0{THIN}s"
@@ -151,7 +164,8 @@ class Range:
 class Part:
     """A part of a figure from one kind of meter (key of METER_ERROR_PPM) and one factor edition.
 
-    ``factor_low_ppm`` and ``factor_high_ppm`` are the factor's low and high relative to it, 0 where none is known.
+    ``factor_low_ppm`` and ``factor_high_ppm`` are the factor's low and high relative to it, 0 where
+    none is known.
     """
 
     value: int
@@ -164,8 +178,8 @@ class Part:
 def uncertainty(parts: Iterable[Part]) -> Range:
     """Return the range of the sum of ``parts``, to first order.
 
-    Errors of one source (a kind of meter, a factor edition) are fully correlated over time and add; different sources
-    combine in quadrature. Typical errors are read as P5 and P95.
+    Errors of one source (a kind of meter, a factor edition) are fully correlated over time and add;
+    different sources combine in quadrature. Typical errors are read as P5 and P95.
     """
     listed = list(parts)
     total = sum(part.value for part in listed)
@@ -187,7 +201,9 @@ def uncertainty(parts: Iterable[Part]) -> Range:
 
 
 def shares(parts: dict[str, int]) -> dict[str, Decimal]:
-    """Return each part in percent of the sum with one decimal, for the widths of a bar (0 of nothing)."""
+    """Return each part in percent of the sum with one decimal, for the widths of a bar (0 of
+    nothing).
+    """
     whole = sum(parts.values())
     return {
         name: (Decimal(value) * 100 / whole).quantize(Decimal("0.1")) if whole else Decimal(0)

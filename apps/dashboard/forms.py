@@ -35,12 +35,16 @@ class DecimalField(forms.DecimalField):
 
     widget = forms.TextInput
 
-    def __init__(self, *, decimal_places: int | None = None, max_digits: int | None = 30, **options: Any) -> None:
+    def __init__(
+        self, *, decimal_places: int | None = None, max_digits: int | None = 30, **options: Any
+    ) -> None:
         super().__init__(decimal_places=decimal_places, max_digits=max_digits, **options)
         self.widget.attrs.setdefault("inputmode", "decimal")
 
     def to_python(self, value: Any) -> Any:
-        return super().to_python(value.strip().replace(",", ".") if isinstance(value, str) else value)
+        return super().to_python(
+            value.strip().replace(",", ".") if isinstance(value, str) else value
+        )
 
 
 class LabRecordField(forms.ModelChoiceField):  # type: ignore[type-arg]  # generic in the stubs only
@@ -53,7 +57,8 @@ class LabRecordField(forms.ModelChoiceField):  # type: ignore[type-arg]  # gener
 
     def to_python(self, value: Any) -> Any:
         is_wrong = isinstance(value, str) and (
-            is_unstorable(value) or (self.to_field_name is None and value != "" and parse_record_number(value) is None)
+            is_unstorable(value)
+            or (self.to_field_name is None and value != "" and parse_record_number(value) is None)
         )
         error = ValidationError(self.error_messages["invalid_choice"], code="invalid_choice")
         if is_wrong:
@@ -65,7 +70,9 @@ class LabRecordField(forms.ModelChoiceField):  # type: ignore[type-arg]  # gener
 
 
 class SiteField(LabRecordField):
-    """A site of the lab, by number. ``with_declared``: sites of declared use too, in which no node can be."""
+    """A site of the lab, by number. ``with_declared``: sites of declared use too, in which no
+    node can be.
+    """
 
     def __init__(self, *, with_declared: bool = False, **options: Any) -> None:
         messages = {"invalid_choice": "No such site in this lab. Choose one of the list."}
@@ -81,7 +88,9 @@ class NodeField(LabRecordField):
     def __init__(self, **options: Any) -> None:
         messages = {"invalid_choice": "No such node in this lab. Choose one of the list."}
         super().__init__(
-            Node.objects.order_by("hostname", "pk"), to_field_name="uuid", **{"error_messages": messages, **options}
+            Node.objects.order_by("hostname", "pk"),
+            to_field_name="uuid",
+            **{"error_messages": messages, **options},
         )
 
 
@@ -90,11 +99,17 @@ class ProjectField(LabRecordField):
 
     def __init__(self, **options: Any) -> None:
         messages = {"invalid_choice": "No such project in this lab. Choose one of the list."}
-        super().__init__(Project.objects.order_by("name"), to_field_name="slug", **{"error_messages": messages, **options})
+        super().__init__(
+            Project.objects.order_by("name"),
+            to_field_name="slug",
+            **{"error_messages": messages, **options},
+        )
 
 
 class StartFields(forms.Form):
-    """Fields for the day and hour from which a fact holds; inherited by page forms. ``start_us`` reads them."""
+    """Fields for the day and hour from which a fact holds; inherited by page forms. ``start_us``
+    reads them.
+    """
 
     from_day = forms.DateField(
         label="From",
@@ -112,9 +127,11 @@ class StartFields(forms.Form):
     visitor: Visitor
 
     def start_us(self) -> int:
-        """Return the start (µs) of the UTC hour that contains the day and time, in the lab's time zone.
+        """Return the start (µs) of the UTC hour that contains the day and time, in the lab's time
+        zone.
 
-        Midnight in a zone off the hour is the next whole UTC hour, as for all days. Call it on a valid form only.
+        Midnight in a zone off the hour is the next whole UTC hour, as for all days. Call it on a
+        valid form only.
         """
         day, clock = self.cleaned_data["from_day"], self.cleaned_data.get("from_time") or time()
         if clock == time():
@@ -125,13 +142,18 @@ class StartFields(forms.Form):
 
 
 class StartOrAlwaysFields(StartFields):
-    """Fields for a fact that holds from an hour on, or that always held. One of the two must be chosen."""
+    """Fields for a fact that holds from an hour on, or that always held. One of the two must be
+    chosen.
+    """
 
     when = forms.ChoiceField(
         label="Valid from",
         choices=[("from", "From a date"), ("always", "Always (correction)")],
         widget=forms.RadioSelect,
-        error_messages={"required": "Choose a date or “always”.", "invalid_choice": "Choose a date or “always”."},
+        error_messages={
+            "required": "Choose a date or “always”.",
+            "invalid_choice": "Choose a date or “always”.",
+        },
     )
     field_order: Iterable[str] | None = ("when", "from_day", "from_time")
 
@@ -166,7 +188,9 @@ class ServiceForm(forms.Form):
         return 400 if self.is_bound and self.errors else 200
 
     def save(self) -> str:
-        """Write what the form says; return the message for the user. Services raise LabCarbonError."""
+        """Write what the form says; return the message for the user. Services raise
+        LabCarbonError.
+        """
         raise NotImplementedError
 
     def submit(self) -> bool:
@@ -192,8 +216,9 @@ class ServiceForm(forms.Form):
 class PageForm(ServiceForm):
     """A form of one lab's page.
 
-    ``roles``: who may submit it. ``action``: value of the field ``action`` where a page has several forms.
-    ``context``: objects that the form needs besides the visitor (the site it changes, …), as attributes.
+    ``roles``: who may submit it. ``action``: value of the field ``action`` where a page has several
+    forms. ``context``: objects that the form needs besides the visitor (the site it changes, …), as
+    attributes.
     """
 
     roles: ClassVar[frozenset[Role]] = WRITERS
@@ -211,21 +236,32 @@ class PageForm(ServiceForm):
         self.visitor = visitor
         for name, value in context.items():
             setattr(self, name, value)
-        super().__init__(data, files, initial=dict(initial) if initial else None, auto_id=self._auto_id(), label_suffix="")  # type: ignore[arg-type]
+        super().__init__(
+            data,
+            files,
+            initial=dict(initial) if initial else None,
+            auto_id=self._auto_id(),
+            label_suffix="",
+        )  # type: ignore[arg-type]
         for field in self.fields.values():
             if isinstance(field, LabRecordField):
                 field.limit_to_lab(visitor.lab)
 
     @classmethod
-    def from_request(cls, request: HttpRequest, visitor: Visitor, *, prefill: bool = False, **options: Any) -> Self:
-        """Return the only form of a page: bound by a POST, else unbound. ``options`` as for the form itself.
+    def from_request(
+        cls, request: HttpRequest, visitor: Visitor, *, prefill: bool = False, **options: Any
+    ) -> Self:
+        """Return the only form of a page: bound by a POST, else unbound. ``options`` as for the
+        form itself.
 
         ``prefill``: the query string of a GET sets initial values.
         """
         if request.method == "POST":
             return cls(visitor, request.POST, request.FILES, **options)
         if prefill:
-            options["initial"] = {name: value for name, value in request.GET.items() if name in cls.base_fields}
+            options["initial"] = {
+                name: value for name, value in request.GET.items() if name in cls.base_fields
+            }
         return cls(visitor, **options)
 
     @classmethod
@@ -234,7 +270,8 @@ class PageForm(ServiceForm):
         return f"{cls.action}-%s" if cls.action else "%s"
 
     def submit(self) -> bool:
-        """Validate and save; return whether that worked. Errors are shown at their fields, those of services too.
+        """Validate and save; return whether that worked. Errors are shown at their fields, those of
+        services too.
 
         Raises Forbidden for a role that may not, NotFound for what another lab owns.
         """
@@ -243,7 +280,8 @@ class PageForm(ServiceForm):
 
 
 class PageForms:
-    """The forms of one page. ``submitted`` is the one that the field ``action`` of a POST names, or of a GET that previews.
+    """The forms of one page. ``submitted`` is the one that the field ``action`` of a POST names, or
+    of a GET that previews.
 
     Raises InvalidInput for an action that the page does not have.
     """
@@ -275,7 +313,9 @@ class PageForms:
                 self.submitted = form
         if action is not None and self.submitted is None:
             raise InvalidInput(
-                f"Unknown action {action[:40]!r}.", field=ACTION, hint=f"Use one of {', '.join(self._by_action)}."
+                f"Unknown action {action[:40]!r}.",
+                field=ACTION,
+                hint=f"Use one of {', '.join(self._by_action)}.",
             )
 
     def __getitem__(self, action: str) -> PageForm:

@@ -91,7 +91,9 @@ class Period:
 
     @property
     def time_group(self) -> str:
-        """Return the time group that fits into every bar: hour, or ``stretch`` (a day or an hour)."""
+        """Return the time group that fits into every bar: hour, or ``stretch`` (a day or an
+        hour).
+        """
         return "hour" if self.grain == "hour" else "stretch"
 
     def buckets(self) -> list[Bucket]:
@@ -101,8 +103,12 @@ class Period:
         """
         edges = [self.from_hour]
         while edges[-1] < self.to_hour:
-            edges.append(min(self.to_hour, max(edges[-1] + 1, _next_edge(edges[-1], self.grain, self.zone))))
-        return [_bucket(start, end, self.grain, self.zone) for start, end in itertools.pairwise(edges)]
+            edges.append(
+                min(self.to_hour, max(edges[-1] + 1, _next_edge(edges[-1], self.grain, self.zone)))
+            )
+        return [
+            _bucket(start, end, self.grain, self.zone) for start, end in itertools.pairwise(edges)
+        ]
 
 
 def local(hour: int, zone: ZoneInfo) -> datetime:
@@ -121,7 +127,11 @@ def _next_edge(hour: int, grain: str, zone: ZoneInfo) -> int:
     day = local(hour, zone).date()
     following = day + timedelta(days=1 if grain == "day" else 7 - day.weekday())
     edge = midnight_hour(following, zone)
-    return edge if edge > hour else midnight_hour(following + timedelta(days=1 if grain == "day" else 7), zone)
+    return (
+        edge
+        if edge > hour
+        else midnight_hour(following + timedelta(days=1 if grain == "day" else 7), zone)
+    )
 
 
 def _bucket(start: int, end: int, grain: str, zone: ZoneInfo) -> Bucket:
@@ -147,7 +157,9 @@ def preset_period(name: str, *, zone: ZoneInfo, now: int) -> Period:
 
 
 def _edge(text: str, field: str, zone: ZoneInfo) -> int:
-    """Return the UTC hour of a day (its start in the lab's zone) or of a time (default zone UTC)."""
+    """Return the UTC hour of a day (its start in the lab's zone) or of a time (default zone
+    UTC).
+    """
     hint = "Enter a day as 2026-11-01, or a time in UTC as 2026-11-01T00:00Z."
     try:
         if len(text) == 10:
@@ -159,7 +171,9 @@ def _edge(text: str, field: str, zone: ZoneInfo) -> int:
     except (ValueError, OverflowError) as error:
         raise InvalidInput(f"{text[:40]!r} is not a time.", field=field, hint=hint) from error
     if not 0 <= hour < 3_000_000:
-        raise InvalidInput(f"{text!r} is out of range.", field=field, hint="Choose a year between 1970 and 2300.")
+        raise InvalidInput(
+            f"{text!r} is out of range.", field=field, hint="Choose a year between 1970 and 2300."
+        )
     return hour
 
 
@@ -168,7 +182,9 @@ def hour_of_text(text: str, field: str) -> int:
     return _edge(text, field, ZoneInfo("UTC"))
 
 
-def parse_period(params: Mapping[str, str], *, zone: ZoneInfo, now: int, default: str = DEFAULT) -> Period:
+def parse_period(
+    params: Mapping[str, str], *, zone: ZoneInfo, now: int, default: str = DEFAULT
+) -> Period:
     """Return the period of ``from`` and ``to`` (half open) or ``period`` (a preset).
 
     Without these parameters, return the preset ``default``.
@@ -176,15 +192,29 @@ def parse_period(params: Mapping[str, str], *, zone: ZoneInfo, now: int, default
     start, end, preset = params.get("from", ""), params.get("to", ""), params.get("period", "")
     if not start and not end:
         if preset and preset not in PRESETS:
-            raise InvalidInput(f"{preset[:40]!r} is not a period.", field="period", hint=f"Use one of {', '.join(PRESETS)}.")
+            raise InvalidInput(
+                f"{preset[:40]!r} is not a period.",
+                field="period",
+                hint=f"Use one of {', '.join(PRESETS)}.",
+            )
         return preset_period(preset or default, zone=zone, now=now)
     if not start or not end:
-        raise InvalidInput("A period needs both from and to.", field="to" if start else "from", hint="Use ?from=…&to=….")
+        raise InvalidInput(
+            "A period needs both from and to.",
+            field="to" if start else "from",
+            hint="Use ?from=…&to=….",
+        )
     period = Period(_edge(start, "from", zone), _edge(end, "to", zone), zone)
     if period.hours <= 0:
-        raise InvalidInput("The period is empty.", field="to", hint="Choose 'to' after 'from'. The period ends before 'to'.")
+        raise InvalidInput(
+            "The period is empty.",
+            field="to",
+            hint="Choose 'to' after 'from'. The period ends before 'to'.",
+        )
     if period.hours > 100 * 366 * 24:
-        raise InvalidInput("The period is longer than 100 years.", field="to", hint="Choose a shorter period.")
+        raise InvalidInput(
+            "The period is longer than 100 years.", field="to", hint="Choose a shorter period."
+        )
     return period
 
 
@@ -202,5 +232,9 @@ def from_days(first: str, last: str) -> str:
 def lab_query(lab: Lab, period: Period, metric: str = "energy_mj") -> FigureQuery:
     """Return the query of the whole lab over a period."""
     return FigureQuery(
-        metric=metric, from_hour=period.from_hour, to_hour=period.to_hour, basis=lab.basis, profile=lab.profile
+        metric=metric,
+        from_hour=period.from_hour,
+        to_hour=period.to_hour,
+        basis=lab.basis,
+        profile=lab.profile,
     )

@@ -1,4 +1,6 @@
-"""The scope profile of a request (from the address, else from the lab) and the menu that changes it."""
+"""The scope profile of a request (from the address, else from the lab) and the menu that changes
+it.
+"""
 
 from dataclasses import dataclass
 from urllib.parse import urlencode
@@ -25,21 +27,31 @@ def requested_profile(request: HttpRequest, lab: Lab) -> str:
     profile = request.GET.get("profile") or lab.profile
     if profile not in PROFILES:
         raise InvalidInput(
-            f"{profile[:40]!r} is not a scope profile.", field="profile", hint=f"Use one of {', '.join(PROFILES)}."
+            f"{profile[:40]!r} is not a scope profile.",
+            field="profile",
+            hint=f"Use one of {', '.join(PROFILES)}.",
         )
     return profile
 
 
 def profile_choices(request: HttpRequest, lab: Lab) -> list[ProfileChoice]:
-    """Return the menu: the same address with each profile. A scope belongs to one profile, so it is removed."""
+    """Return the menu: the same address with each profile. A scope belongs to one profile, so it
+    is removed.
+    """
     requested = request.GET.get("profile")
     current = requested if requested in PROFILES else lab.profile
     other_params = [
-        (name, value) for name, values in request.GET.lists() for value in values if name not in ("profile", "scope")
+        (name, value)
+        for name, values in request.GET.lists()
+        for value in values
+        if name not in ("profile", "scope")
     ]
     return [
         ProfileChoice(
-            key, PROFILE_NAMES[key], f"{request.path}?{urlencode([*other_params, ('profile', key)])}", key == current
+            key,
+            PROFILE_NAMES[key],
+            f"{request.path}?{urlencode([*other_params, ('profile', key)])}",
+            key == current,
         )
         for key in PROFILES
     ]

@@ -45,7 +45,9 @@ def spread(shares: Iterable[ShareRow], hours: frozenset[int]) -> dict[EntryKey, 
     """
     result: dict[EntryKey, int] = defaultdict(int)
     for share in shares:
-        for hour, part in split_by_hour(share.energy_mj, share.start_us, share.end_us, hours).items():
+        for hour, part in split_by_hour(
+            share.energy_mj, share.start_us, share.end_us, hours
+        ).items():
             key = EntryKey(
                 hour,
                 share.node_id,
@@ -73,12 +75,15 @@ def covered_us(intervals: Iterable[tuple[int, int]], hour: int) -> int:
     """Return how many µs of ``hour`` the union of ``intervals`` covers."""
     start_us, end_us = hour * US_PER_HOUR, (hour + 1) * US_PER_HOUR
     clipped = ((max(start, start_us), min(end, end_us)) for start, end in intervals)
-    return sum(end - start for start, end in merge_intervals(part for part in clipped if part[0] < part[1]))
+    return sum(
+        end - start for start, end in merge_intervals(part for part in clipped if part[0] < part[1])
+    )
 
 
 def overhead_mj(static_power_mw: int, covered: int, inner_mj: int) -> int:
-    """Return the modelled node overhead over ``covered`` µs: static power minus the energy of CPU and DRAM meters, at
-    least 0."""
+    """Return the modelled node overhead over ``covered`` µs: static power minus the energy of
+    CPU and DRAM meters, at least 0.
+    """
     return max(0, static_power_mw * covered // US_PER_S - inner_mj)
 
 
@@ -94,15 +99,21 @@ class IdleSpan:
     policy: str
 
 
-def idle_spans(*, policies: Sequence[tuple[int, str]], months: Sequence[tuple[int, int]], visible: str) -> list[IdleSpan]:
-    """Cut ``months`` (half-open, in whole hours) at changes of the policy. Leave out periods with ``visible``.
+def idle_spans(
+    *, policies: Sequence[tuple[int, str]], months: Sequence[tuple[int, int]], visible: str
+) -> list[IdleSpan]:
+    """Cut ``months`` (half-open, in whole hours) at changes of the policy. Leave out periods with
+    ``visible``.
 
-    ``policies``: (from_hour, policy). The last one at or before an hour is valid. Before the first, ``visible`` is.
+    ``policies``: (from_hour, policy). The last one at or before an hour is valid. Before the first,
+    ``visible`` is.
     """
     ordered = sorted(policies)
     idle_periods = []
     for month_from, month_to in months:
-        edges = sorted({month_from, month_to, *(hour for hour, _ in ordered if month_from < hour < month_to)})
+        edges = sorted(
+            {month_from, month_to, *(hour for hour, _ in ordered if month_from < hour < month_to)}
+        )
         for start, end in pairwise(edges):
             visible_policies = [policy for hour, policy in ordered if hour <= start]
             if visible_policies and visible_policies[-1] != visible:
@@ -111,7 +122,9 @@ def idle_spans(*, policies: Sequence[tuple[int, str]], months: Sequence[tuple[in
 
 
 def month_edges(first_hour: int, end_hour: int, zone: ZoneInfo) -> list[tuple[int, int]]:
-    """Return the months of ``zone`` that touch ``[first_hour, end_hour)``, each from the first whole UTC hour in it."""
+    """Return the months of ``zone`` that touch ``[first_hour, end_hour)``, each from the first
+    whole UTC hour in it.
+    """
     month_start = datetime.fromtimestamp(first_hour * 3600, tz=zone)
     year, month = month_start.year, month_start.month
     edges: list[int] = []
@@ -123,7 +136,9 @@ def month_edges(first_hour: int, end_hour: int, zone: ZoneInfo) -> list[tuple[in
 
 
 def cumulative(weights: dict[int, int]) -> list[tuple[int, int, int]]:
-    """Return (key, low, high): the part of SHARES of each key by weight, sorted by key. Empty if all weights are 0."""
+    """Return (key, low, high): the part of SHARES of each key by weight, sorted by key. Empty if
+    all weights are 0.
+    """
     keys = sorted(key for key, weight in weights.items() if weight > 0)
     parts = largest_remainder(SHARES, [weights[key] for key in keys]) if keys else []
     ranges, low = [], 0

@@ -11,7 +11,9 @@ from apps.ingest.models import Consumer
 
 
 class LedgerEntry(models.Model):
-    """One UTC hour of a device for one consumer. Only ``settle`` writes it. A rebuild gives the same integers."""
+    """One UTC hour of a device for one consumer. Only ``settle`` writes it. A rebuild gives the
+    same integers.
+    """
 
     lab = models.ForeignKey(Lab, on_delete=models.CASCADE, db_index=False)
     device = models.ForeignKey(Device, on_delete=models.CASCADE, db_index=False)
@@ -26,7 +28,15 @@ class LedgerEntry(models.Model):
     class Meta:
         constraints = [
             models.UniqueConstraint(
-                fields=["device", "hour", "node", "consumer", "energy_quality", "share_quality", "placement_quality"],
+                fields=[
+                    "device",
+                    "hour",
+                    "node",
+                    "consumer",
+                    "energy_quality",
+                    "share_quality",
+                    "placement_quality",
+                ],
                 name="ledger_entry_once",
             )
         ]
@@ -59,26 +69,33 @@ class DeviceHour(models.Model):
 
 
 class IdlePolicy(models.Model):
-    """Charging of idle energy from a UTC hour until the next policy: shown separately, or distributed to projects."""
+    """Charging of idle energy from a UTC hour until the next policy: shown separately, or
+    distributed to projects.
+    """
 
     lab = models.ForeignKey(Lab, on_delete=models.CASCADE, related_name="idle_policies")
     from_hour = models.BigIntegerField()
     policy = models.CharField(max_length=16, choices=IdleSpread)
-    created_by = models.ForeignKey(User, db_column="made_by_id", on_delete=models.SET_NULL, null=True, related_name="+")
+    created_by = models.ForeignKey(
+        User, db_column="made_by_id", on_delete=models.SET_NULL, null=True, related_name="+"
+    )
     created_us = models.BigIntegerField(db_column="made_us")
 
     class Meta:
-        constraints = [models.UniqueConstraint(fields=["lab", "from_hour"], name="idle_policy_once_per_hour")]
+        constraints = [
+            models.UniqueConstraint(fields=["lab", "from_hour"], name="idle_policy_once_per_hour")
+        ]
 
     def __str__(self) -> str:
         return f"{self.policy} from {self.from_hour}"
 
 
 class IdleShare(models.Model):
-    """Derived: over ``[from_hour, to_hour)`` a project is charged ``[low, high)`` of ``total`` of each idle entry.
+    """Derived: over ``[from_hour, to_hour)`` a project is charged ``[low, high)`` of ``total`` of
+    each idle entry.
 
-    The parts of one span are disjoint and fill ``total``, so that ``v × high div total − v × low div total`` divides any
-    integer v among the projects without loss.
+    The parts of one span are disjoint and fill ``total``, so that ``v × high div total − v × low
+    div total`` divides any integer v among the projects without loss.
     """
 
     lab = models.ForeignKey(Lab, on_delete=models.CASCADE, db_index=False)
@@ -93,7 +110,9 @@ class IdleShare(models.Model):
         constraints = [
             models.UniqueConstraint(fields=["lab", "from_hour", "project"], name="idle_share_once"),
             models.CheckConstraint(
-                condition=Q(low__gte=0, high__gt=F("low"), total__gte=F("high"), to_hour__gt=F("from_hour")),
+                condition=Q(
+                    low__gte=0, high__gt=F("low"), total__gte=F("high"), to_hour__gt=F("from_hour")
+                ),
                 name="idle_share_is_a_part",
             ),
         ]

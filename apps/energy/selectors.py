@@ -14,7 +14,10 @@ from apps.energy.source_precedence import COMPONENT, KINDS_OF, whole_minutes
 from apps.fleet.models import Device
 from apps.ingest.choices import PlacementQuality
 
-_LAST_BEFORE = "COALESCE((SELECT MAX(start_us) FROM ingest_energywindow WHERE device_id = %s AND start_us < %s), %s)"
+_LAST_BEFORE = (
+    "COALESCE((SELECT MAX(start_us) FROM ingest_energywindow WHERE device_id = %s AND start_us < "
+    "%s), %s)"
+)
 # Windows that end in the hour in which they start.
 _INSIDE = "w.end_us <= (w.start_us / 3600000000 + 1) * 3600000000"
 
@@ -22,7 +25,8 @@ _INSIDE = "w.end_us <= (w.start_us / 3600000000 + 1) * 3600000000"
 def sums_inside(device_id: int, from_hour: int, to_hour: int) -> dict[EntryKey, int]:
     """Return the sums of shares of windows inside one hour."""
     rows = fetch_rows(
-        "SELECT w.start_us / 3600000000 AS hour, w.node_id, s.consumer_id, w.energy_quality, w.share_quality, "
+        "SELECT w.start_us / 3600000000 AS hour, w.node_id, s.consumer_id, w.energy_quality, "
+        "w.share_quality, "
         "w.placement_quality, SUM(s.energy_mj) AS energy_mj FROM ingest_energywindow w "
         "JOIN ingest_windowshare s ON s.epoch_id = w.epoch_id AND s.sequence = w.sequence "
         f"WHERE w.device_id = %s AND w.start_us >= %s AND w.start_us < %s AND {_INSIDE} "
@@ -46,9 +50,12 @@ def shares_spanning(device_id: int, from_hour: int, to_hour: int) -> Iterator[Sh
     """Yield the shares of windows that touch the hours and span more than one."""
     from_us, to_us = from_hour * US_PER_HOUR, to_hour * US_PER_HOUR
     rows = fetch_rows(
-        "SELECT w.start_us, w.end_us, w.node_id, s.consumer_id, w.energy_quality, w.share_quality, s.energy_mj "
-        "FROM ingest_energywindow w JOIN ingest_windowshare s ON s.epoch_id = w.epoch_id AND s.sequence = w.sequence "
-        f"WHERE w.device_id = %s AND w.start_us < %s AND w.end_us > %s AND w.start_us >= {_LAST_BEFORE} AND NOT ({_INSIDE})",
+        "SELECT w.start_us, w.end_us, w.node_id, s.consumer_id, w.energy_quality, "
+        "w.share_quality, s.energy_mj "
+        "FROM ingest_energywindow w JOIN ingest_windowshare s ON s.epoch_id = w.epoch_id AND "
+        "s.sequence = w.sequence "
+        "WHERE w.device_id = %s AND w.start_us < %s AND w.end_us > %s AND w.start_us >= "
+        f"{_LAST_BEFORE} AND NOT ({_INSIDE})",
         [device_id, to_us, from_us, device_id, from_us, from_us],
     )
     for row in rows:
@@ -56,20 +63,28 @@ def shares_spanning(device_id: int, from_hour: int, to_hour: int) -> Iterator[Sh
 
 
 def shares_touching(device_id: int, from_hour: int, to_hour: int) -> Iterator[ShareRow]:
-    """Yield the shares of all windows that touch the hours. One that spans hours is divided, so its place is imputed."""
+    """Yield the shares of all windows that touch the hours. One that spans hours is divided, so
+    its place is imputed.
+    """
     from_us, to_us = from_hour * US_PER_HOUR, to_hour * US_PER_HOUR
     rows = fetch_rows(
-        "SELECT w.start_us, w.end_us, w.node_id, s.consumer_id, w.energy_quality, w.share_quality, s.energy_mj, "
-        f"CASE WHEN {_INSIDE} THEN w.placement_quality ELSE {int(PlacementQuality.IMPUTED)} END AS placement_quality "
-        "FROM ingest_energywindow w JOIN ingest_windowshare s ON s.epoch_id = w.epoch_id AND s.sequence = w.sequence "
-        f"WHERE w.device_id = %s AND w.start_us < %s AND w.end_us > %s AND w.start_us >= {_LAST_BEFORE}",
+        "SELECT w.start_us, w.end_us, w.node_id, s.consumer_id, w.energy_quality, "
+        "w.share_quality, s.energy_mj, "
+        f"CASE WHEN {_INSIDE} THEN w.placement_quality ELSE {int(PlacementQuality.IMPUTED)} END "
+        "AS placement_quality "
+        "FROM ingest_energywindow w JOIN ingest_windowshare s ON s.epoch_id = w.epoch_id AND "
+        "s.sequence = w.sequence "
+        "WHERE w.device_id = %s AND w.start_us < %s AND w.end_us > %s AND w.start_us >= "
+        f"{_LAST_BEFORE}",
         [device_id, to_us, from_us, device_id, from_us, from_us],
     )
     for row in rows:
         yield ShareRow(**row)
 
 
-def measured_minutes(device: Device, from_hour: int, to_hour: int) -> dict[int, list[tuple[int, int]]]:
+def measured_minutes(
+    device: Device, from_hour: int, to_hour: int
+) -> dict[int, list[tuple[int, int]]]:
     """Return {node id: minutes} in which collectors measured the component of a tracker's device.
 
     Reads windows, not the ledger. Empty for a device without a component. Two queries.
@@ -82,7 +97,11 @@ def measured_minutes(device: Device, from_hour: int, to_hour: int) -> dict[int, 
             node_id=device.node_id, lab_id=device.lab_id, hour__range=(from_hour, to_hour - 1)
         ).values("device_id")
     )
-    meters = list(Device.objects.filter(here, lab_id=device.lab_id, kind__in=kinds).values_list("pk", flat=True))
+    meters = list(
+        Device.objects.filter(here, lab_id=device.lab_id, kind__in=kinds).values_list(
+            "pk", flat=True
+        )
+    )
     by_node: dict[int, list[tuple[int, int]]] = defaultdict(list)
     for row in intervals(meters, from_hour, to_hour):
         by_node[row["node_id"]].append((row["start_us"], row["end_us"]))
@@ -96,15 +115,22 @@ def intervals(device_ids: list[int], from_hour: int, to_hour: int) -> list[dict[
         "SELECT device_id, node_id, start_us, end_us FROM ingest_energywindow "
         f"WHERE device_id = %s AND start_us < %s AND end_us > %s AND start_us >= {_LAST_BEFORE}"
     )
-    params = [value for device in device_ids for value in (device, to_us, from_us, device, from_us, from_us)]
-    return list(fetch_rows(" UNION ALL ".join([part] * len(device_ids)), params)) if device_ids else []
+    params = [
+        value
+        for device in device_ids
+        for value in (device, to_us, from_us, device, from_us, from_us)
+    ]
+    return (
+        list(fetch_rows(" UNION ALL ".join([part] * len(device_ids)), params)) if device_ids else []
+    )
 
 
 def energy_of_kinds(node_id: int, hour: int, kinds: tuple[str, ...]) -> int:
     """Return the ledger's energy of a node's devices of some kinds in one hour, mJ."""
     marks = ", ".join(["%s"] * len(kinds))
     rows = fetch_rows(
-        "SELECT SUM(e.energy_mj) AS mj FROM energy_ledgerentry e JOIN fleet_device d ON d.id = e.device_id "
+        "SELECT SUM(e.energy_mj) AS mj FROM energy_ledgerentry e JOIN fleet_device d ON d.id = "
+        "e.device_id "
         f"WHERE e.node_id = %s AND e.hour = %s AND d.kind IN ({marks})",
         [node_id, hour, *kinds],
     )

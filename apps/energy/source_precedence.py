@@ -36,10 +36,14 @@ def whole_minutes(intervals: Iterable[tuple[int, int]]) -> list[tuple[int, int]]
     )
 
 
-def superseded_mj(energy_mj: int, start_us: int, end_us: int, minutes: Sequence[tuple[int, int]]) -> int:
-    """Return the part of ``energy_mj``, spread evenly over ``[start_us, end_us)``, that falls in ``minutes`` (disjoint).
+def superseded_mj(
+    energy_mj: int, start_us: int, end_us: int, minutes: Sequence[tuple[int, int]]
+) -> int:
+    """Return the part of ``energy_mj``, spread evenly over ``[start_us, end_us)``, that falls in
+    ``minutes`` (disjoint).
 
-    Floors of one running sum: the superseded and the remaining part add up to the total for all cuts.
+    Floors of one running sum: the superseded and the remaining part add up to the total for all
+    cuts.
     """
     length = end_us - start_us
 
@@ -50,21 +54,35 @@ def superseded_mj(energy_mj: int, start_us: int, end_us: int, minutes: Sequence[
 
 
 def remaining_energy(
-    shares: Iterable[ShareRow], hours: frozenset[int], minutes_of: Mapping[int, Sequence[tuple[int, int]]]
+    shares: Iterable[ShareRow],
+    hours: frozenset[int],
+    minutes_of: Mapping[int, Sequence[tuple[int, int]]],
 ) -> dict[EntryKey, int]:
-    """Return the remaining ledger energy of a tracker's windows. ``minutes_of``: node id → minutes of the collector.
+    """Return the remaining ledger energy of a tracker's windows. ``minutes_of``: node id → minutes
+    of the collector.
 
     An hour without remaining energy has no entry.
     """
     result: dict[EntryKey, int] = defaultdict(int)
     for share in shares:
-        for hour, part in split_by_hour(share.energy_mj, share.start_us, share.end_us, hours).items():
+        for hour, part in split_by_hour(
+            share.energy_mj, share.start_us, share.end_us, hours
+        ).items():
             start_us = max(share.start_us, hour * US_PER_HOUR)
             end_us = min(share.end_us, (hour + 1) * US_PER_HOUR)
-            away = [(a, b) for a, b in minutes_of.get(share.node_id, ()) if a < end_us and b > start_us]
+            away = [
+                (a, b) for a, b in minutes_of.get(share.node_id, ()) if a < end_us and b > start_us
+            ]
             stays = part - superseded_mj(part, start_us, end_us, away)
             if stays or not away:
                 placement = int(PlacementQuality.IMPUTED) if away else share.placement_quality
-                key = EntryKey(hour, share.node_id, share.consumer_id, share.energy_quality, share.share_quality, placement)
+                key = EntryKey(
+                    hour,
+                    share.node_id,
+                    share.consumer_id,
+                    share.energy_quality,
+                    share.share_quality,
+                    placement,
+                )
                 result[key] += stays
     return result

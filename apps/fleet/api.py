@@ -34,7 +34,9 @@ class EnrolBody(StrictSerializer):
     facts = serializers.DictField(required=False, default=dict)
 
     def validate_facts(self, facts: dict[str, Any]) -> dict[str, Any]:
-        if len(facts) > 64 or any(len(str(key)) > 64 or len(str(value)) > 1024 for key, value in facts.items()):
+        if len(facts) > 64 or any(
+            len(str(key)) > 64 or len(str(value)) > 1024 for key, value in facts.items()
+        ):
             raise serializers.ValidationError("At most 64 facts of at most 1024 characters.")
         if is_unstorable("".join(f"{key}{value}" for key, value in facts.items())):
             raise serializers.ValidationError("Remove NUL characters and surrogates.")
@@ -54,16 +56,26 @@ class EnrolView(APIView):
         request=EnrolBody,
         responses=inline_serializer(
             "EnrolReply",
-            {"token": serializers.CharField(), "node": serializers.UUIDField(), "lab": serializers.CharField()},
+            {
+                "token": serializers.CharField(),
+                "node": serializers.UUIDField(),
+                "lab": serializers.CharField(),
+            },
         ),
     )
     def post(self, request: Request) -> Response:
-        """Exchange a one-time enrolment code for the token of a node. The token is returned only once."""
+        """Exchange a one-time enrolment code for the token of a node. The token is returned only
+        once.
+        """
         body = EnrolBody(data=request.data)
         body.is_valid(raise_exception=True)
         data = body.validated_data
         node, token = enrol_node(
-            code=data["code"], uuid=data["node"], hostname=data["hostname"], facts=data["facts"], now=now_us()
+            code=data["code"],
+            uuid=data["node"],
+            hostname=data["hostname"],
+            facts=data["facts"],
+            now=now_us(),
         )
         return Response({"token": token, "node": str(node.uuid), "lab": node.lab.slug}, status=201)
 
@@ -77,7 +89,11 @@ class LoginView(APIView):
         request=LoginBody,
         responses=inline_serializer(
             "LoginReply",
-            {"token": serializers.CharField(), "user": serializers.CharField(), "lab": serializers.CharField()},
+            {
+                "token": serializers.CharField(),
+                "user": serializers.CharField(),
+                "lab": serializers.CharField(),
+            },
         ),
     )
     def post(self, request: Request) -> Response:
@@ -89,4 +105,6 @@ class LoginView(APIView):
         assert spent.lab is not None
         assert spent.user is not None
         token = issue_user_token(lab=spent.lab, user=spent.user, now=now, name="terminal")
-        return Response({"token": token, "user": spent.user.get_username(), "lab": spent.lab.slug}, status=201)
+        return Response(
+            {"token": token, "user": spent.user.get_username(), "lab": spent.lab.slug}, status=201
+        )

@@ -21,7 +21,9 @@ _FORMS = {
 
 
 def device_kind(key: str, node_uuid: str) -> DeviceKind | None:
-    """Return the kind of a device key. None for an unknown pattern or a device of another node than ``node_uuid``."""
+    """Return the kind of a device key. None for an unknown pattern or a device of another node
+    than ``node_uuid``.
+    """
     for kind, form in _FORMS.items():
         match = form.match(key)
         if match:
@@ -31,7 +33,8 @@ def device_kind(key: str, node_uuid: str) -> DeviceKind | None:
 
 
 def dated_intervals(history: Sequence[tuple[int, T]]) -> list[tuple[int, int | None, T]]:
-    """Return a history of (from_hour, value) as (from_hour, to_hour, value): disjoint, without gaps, the last one open.
+    """Return a history of (from_hour, value) as (from_hour, to_hour, value): disjoint, without
+    gaps, the last one open.
 
     Each value is valid until the next. The first value is valid from hour 0.
     """
@@ -50,7 +53,9 @@ def value_at(history: Sequence[tuple[int, T]], hour: int) -> T | None:
 
 @dataclass(frozen=True)
 class SiteFacts:
-    """Dated facts of a lab as (from_hour, value): site ids by node id, zones and PUE (ppm) by site id."""
+    """Dated facts of a lab as (from_hour, value): site ids by node id, zones and PUE (ppm) by
+    site id.
+    """
 
     placements: Mapping[int, Sequence[tuple[int, int]]]
     zones: Mapping[int, Sequence[tuple[int, str]]]

@@ -10,7 +10,8 @@ from apps.fleet.choices import Control, DeviceKind, SiteKind
 class Site(models.Model):
     """A location of nodes. Grid zone, PUE, electricity price and nodes are dated facts.
 
-    ``control``: who controls the electricity, for the whole history. A new contract needs a new site.
+    ``control``: who controls the electricity, for the whole history. A new contract needs a new
+    site.
     """
 
     lab = models.ForeignKey(Lab, on_delete=models.CASCADE, related_name="sites")
@@ -19,7 +20,9 @@ class Site(models.Model):
     control = models.CharField(max_length=16, choices=Control, default=Control.OWN)
 
     class Meta:
-        constraints = [models.UniqueConstraint(fields=["lab", "name"], name="site_name_once_per_lab")]
+        constraints = [
+            models.UniqueConstraint(fields=["lab", "name"], name="site_name_once_per_lab")
+        ]
 
     def __str__(self) -> str:
         return self.name
@@ -32,15 +35,20 @@ ACTIVE = Q(withdrawn_us__isnull=True)
 class DatedFact(models.Model):
     """A fact that is valid from a whole UTC hour until the next fact of its history.
 
-    No end is stored, so a history has neither gaps nor overlaps. Facts are never edited. A wrong fact is withdrawn and
-    stays in the table with its author. ``recorded_us`` null: recorded by a version without this column.
+    No end is stored, so a history has neither gaps nor overlaps. Facts are never edited. A wrong
+    fact is withdrawn and stays in the table with its author. ``recorded_us`` null: recorded by a
+    version without this column.
     """
 
     from_hour = models.BigIntegerField()
     recorded_us = models.BigIntegerField(null=True, blank=True)
-    recorded_by = models.ForeignKey(User, on_delete=models.SET_NULL, null=True, blank=True, related_name="+")
+    recorded_by = models.ForeignKey(
+        User, on_delete=models.SET_NULL, null=True, blank=True, related_name="+"
+    )
     withdrawn_us = models.BigIntegerField(null=True, blank=True)
-    withdrawn_by = models.ForeignKey(User, on_delete=models.SET_NULL, null=True, blank=True, related_name="+")
+    withdrawn_by = models.ForeignKey(
+        User, on_delete=models.SET_NULL, null=True, blank=True, related_name="+"
+    )
 
     class Meta:
         abstract = True
@@ -57,7 +65,9 @@ class SiteZone(DatedFact):
 
     class Meta:
         constraints = [
-            models.UniqueConstraint(fields=["site", "from_hour"], condition=ACTIVE, name="zone_once_per_hour"),
+            models.UniqueConstraint(
+                fields=["site", "from_hour"], condition=ACTIVE, name="zone_once_per_hour"
+            ),
             models.CheckConstraint(condition=_IN_TIME, name="zone_not_before_time"),
             models.CheckConstraint(condition=~Q(zone=""), name="zone_not_empty"),
         ]
@@ -75,7 +85,9 @@ class SitePue(DatedFact):
 
     class Meta:
         constraints = [
-            models.UniqueConstraint(fields=["site", "from_hour"], condition=ACTIVE, name="pue_once_per_hour"),
+            models.UniqueConstraint(
+                fields=["site", "from_hour"], condition=ACTIVE, name="pue_once_per_hour"
+            ),
             models.CheckConstraint(condition=_IN_TIME, name="pue_not_before_time"),
             models.CheckConstraint(condition=Q(pue_ppm__gte=1_000_000), name="pue_at_least_one"),
         ]
@@ -85,7 +97,9 @@ class SitePue(DatedFact):
 
 
 class SitePrice(DatedFact):
-    """The electricity price of a site from an hour on, in millionths of ``currency`` (ISO 4217) per kWh."""
+    """The electricity price of a site from an hour on, in millionths of ``currency`` (ISO 4217)
+    per kWh.
+    """
 
     site = models.ForeignKey(Site, on_delete=models.CASCADE, related_name="prices")
     ucurrency_per_kwh = models.BigIntegerField()
@@ -93,9 +107,13 @@ class SitePrice(DatedFact):
 
     class Meta:
         constraints = [
-            models.UniqueConstraint(fields=["site", "from_hour"], condition=ACTIVE, name="price_once_per_hour"),
+            models.UniqueConstraint(
+                fields=["site", "from_hour"], condition=ACTIVE, name="price_once_per_hour"
+            ),
             models.CheckConstraint(condition=_IN_TIME, name="price_not_before_time"),
-            models.CheckConstraint(condition=Q(ucurrency_per_kwh__gte=0), name="price_not_negative"),
+            models.CheckConstraint(
+                condition=Q(ucurrency_per_kwh__gte=0), name="price_not_negative"
+            ),
             models.CheckConstraint(condition=~Q(currency=""), name="price_has_a_currency"),
         ]
 
@@ -104,7 +122,9 @@ class SitePrice(DatedFact):
 
 
 class Node(models.Model):
-    """A machine with a collector. ``static_power_mw``: power outside the device meters, null if unknown."""
+    """A machine with a collector. ``static_power_mw``: power outside the device meters, null if
+    unknown.
+    """
 
     lab = models.ForeignKey(Lab, on_delete=models.CASCADE, related_name="nodes")
     uuid = models.UUIDField(unique=True)
@@ -120,7 +140,8 @@ class Node(models.Model):
     class Meta:
         constraints = [
             models.CheckConstraint(
-                condition=Q(static_power_mw__isnull=True) | Q(static_power_mw__gte=0), name="static_power_not_negative"
+                condition=Q(static_power_mw__isnull=True) | Q(static_power_mw__gte=0),
+                name="static_power_not_negative",
             )
         ]
 
@@ -129,14 +150,18 @@ class Node(models.Model):
 
 
 class Placement(DatedFact):
-    """A node at a site from an hour until its next placement. The first placement covers all earlier time."""
+    """A node at a site from an hour until its next placement. The first placement covers all
+    earlier time.
+    """
 
     node = models.ForeignKey(Node, on_delete=models.CASCADE, related_name="placements")
     site = models.ForeignKey(Site, on_delete=models.PROTECT, related_name="placements")
 
     class Meta:
         constraints = [
-            models.UniqueConstraint(fields=["node", "from_hour"], condition=ACTIVE, name="placement_once_per_hour"),
+            models.UniqueConstraint(
+                fields=["node", "from_hour"], condition=ACTIVE, name="placement_once_per_hour"
+            ),
             models.CheckConstraint(condition=_IN_TIME, name="placement_not_before_time"),
         ]
 
@@ -147,7 +172,9 @@ class Placement(DatedFact):
 class EnrolmentPlace(models.Model):
     """The site of the node of an enrolment code. Without one: the first site of the lab."""
 
-    code = models.OneToOneField(OneTimeCode, on_delete=models.CASCADE, primary_key=True, related_name="place")
+    code = models.OneToOneField(
+        OneTimeCode, on_delete=models.CASCADE, primary_key=True, related_name="place"
+    )
     site = models.ForeignKey(Site, on_delete=models.CASCADE, related_name="+")
 
     def __str__(self) -> str:
@@ -155,7 +182,9 @@ class EnrolmentPlace(models.Model):
 
 
 class Device(models.Model):
-    """A device with a meter. ``node``: the last node that reported it. Each window has its own node."""
+    """A device with a meter. ``node``: the last node that reported it. Each window has its own
+    node.
+    """
 
     lab = models.ForeignKey(Lab, on_delete=models.CASCADE, related_name="devices")
     key = models.CharField(max_length=255)
@@ -165,7 +194,9 @@ class Device(models.Model):
     facts = models.JSONField(default=dict, blank=True)
 
     class Meta:
-        constraints = [models.UniqueConstraint(fields=["lab", "key"], name="device_key_once_per_lab")]
+        constraints = [
+            models.UniqueConstraint(fields=["lab", "key"], name="device_key_once_per_lab")
+        ]
 
     def __str__(self) -> str:
         return self.name or self.key

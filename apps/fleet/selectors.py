@@ -65,7 +65,9 @@ def site_fact(site: Site, kind: str, pk: int) -> SiteZone | SitePue | SitePrice 
 
 def sites_without_zone(lab: Lab) -> QuerySet[Site]:
     """Return the sites without a grid zone. The emissions of their energy are unknown."""
-    return Site.objects.filter(lab=lab).exclude(pk__in=SiteZone.objects.filter(ACTIVE).values("site_id"))
+    return Site.objects.filter(lab=lab).exclude(
+        pk__in=SiteZone.objects.filter(ACTIVE).values("site_id")
+    )
 
 
 def zone_at(site: Site, hour: int) -> str:
@@ -75,8 +77,14 @@ def zone_at(site: Site, hour: int) -> str:
 
 def zones_at(lab: Lab, hour: int) -> dict[int, str]:
     """Return {site id: grid zone in a UTC hour} of the sites with a zone. One query."""
-    rows = SiteZone.objects.filter(ACTIVE, site__lab=lab).values_list("site_id", "from_hour", "zone")
-    return {site_id: zone for site_id, history in _grouped(rows).items() if (zone := value_at(history, hour))}
+    rows = SiteZone.objects.filter(ACTIVE, site__lab=lab).values_list(
+        "site_id", "from_hour", "zone"
+    )
+    return {
+        site_id: zone
+        for site_id, history in _grouped(rows).items()
+        if (zone := value_at(history, hour))
+    }
 
 
 def zones_ever(lab: Lab) -> set[str]:
@@ -94,8 +102,12 @@ class Stay:
 
 
 def stays_of(node: Node) -> list[Stay]:
-    """Return the past, current and planned sites of a node, oldest first. Disjoint, without gaps, from hour 0 on."""
-    placements = node.placements.filter(ACTIVE).select_related("site", "recorded_by").order_by("from_hour")
+    """Return the past, current and planned sites of a node, oldest first. Disjoint, without
+    gaps, from hour 0 on.
+    """
+    placements = (
+        node.placements.filter(ACTIVE).select_related("site", "recorded_by").order_by("from_hour")
+    )
     return [
         Stay(placement, start, end)
         for start, end, placement in dated_intervals([(row.from_hour, row) for row in placements])
@@ -108,9 +120,16 @@ def stays_at(site: Site) -> list[Stay]:
     histories: dict[int, list[tuple[int, Placement]]] = defaultdict(list)
     for row in Placement.objects.filter(ACTIVE, node__in=nodes).select_related("node"):
         histories[row.node_id].append((row.from_hour, row))
-    stays = [Stay(row, start, end) for history in histories.values() for start, end, row in dated_intervals(history)]
+    stays = [
+        Stay(row, start, end)
+        for history in histories.values()
+        for start, end, row in dated_intervals(history)
+    ]
     site_stays = [stay for stay in stays if stay.placement.site_id == site.pk]
-    return sorted(site_stays, key=lambda stay: (stay.from_hour, stay.placement.node.hostname, stay.placement.node_id))
+    return sorted(
+        site_stays,
+        key=lambda stay: (stay.from_hour, stay.placement.node.hostname, stay.placement.node_id),
+    )
 
 
 def placement_of(node: Node, hour: int) -> Placement | None:
@@ -124,14 +143,24 @@ def placements_at(lab: Lab, hour: int) -> dict[int, Placement]:
     histories: dict[int, list[tuple[int, Placement]]] = defaultdict(list)
     for row in Placement.objects.filter(ACTIVE, node__lab=lab).select_related("site"):
         histories[row.node_id].append((row.from_hour, row))
-    return {node_id: placement for node_id, history in histories.items() if (placement := value_at(history, hour))}
+    return {
+        node_id: placement
+        for node_id, history in histories.items()
+        if (placement := value_at(history, hour))
+    }
 
 
 def site_facts_of(lab: Lab) -> SiteFacts:
     """Return the active site facts of a lab. Three queries."""
-    placements = Placement.objects.filter(ACTIVE, node__lab=lab).values_list("node_id", "from_hour", "site_id")
-    zones = SiteZone.objects.filter(ACTIVE, site__lab=lab).values_list("site_id", "from_hour", "zone")
-    pues = SitePue.objects.filter(ACTIVE, site__lab=lab).values_list("site_id", "from_hour", "pue_ppm")
+    placements = Placement.objects.filter(ACTIVE, node__lab=lab).values_list(
+        "node_id", "from_hour", "site_id"
+    )
+    zones = SiteZone.objects.filter(ACTIVE, site__lab=lab).values_list(
+        "site_id", "from_hour", "zone"
+    )
+    pues = SitePue.objects.filter(ACTIVE, site__lab=lab).values_list(
+        "site_id", "from_hour", "pue_ppm"
+    )
     return SiteFacts(_grouped(placements), _grouped(zones), _grouped(pues))
 
 

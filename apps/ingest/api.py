@@ -48,7 +48,9 @@ class RawParser(BaseParser):
 
 
 def bounded_body(request: HttpRequest, stream: Any = None) -> bytes:
-    """Return the body, unpacked if it is gzip, within the size limits. ``stream``: source other than the request."""
+    """Return the body, unpacked if it is gzip, within the size limits. ``stream``: source other
+    than the request.
+    """
     length = request.headers.get("Content-Length", "")
     if length.isdecimal() and int(length) > MAX_WIRE:
         raise _too_large()
@@ -59,13 +61,16 @@ def bounded_body(request: HttpRequest, stream: Any = None) -> bytes:
     if encoding == "identity":
         return packed
     if encoding != "gzip":
-        raise InvalidInput(f"Unsupported Content-Encoding {encoding!r}.", hint="Use gzip, or no encoding.")
+        raise InvalidInput(
+            f"Unsupported Content-Encoding {encoding!r}.", hint="Use gzip, or no encoding."
+        )
     return _unpack(packed)
 
 
 def _too_large() -> TooLarge:
     return TooLarge(
-        f"A batch is at most {MAX_WIRE >> 20} MiB on the wire and {MAX_BODY >> 20} MiB unpacked.", hint="Send fewer windows."
+        f"A batch is at most {MAX_WIRE >> 20} MiB on the wire and {MAX_BODY >> 20} MiB unpacked.",
+        hint="Send fewer windows.",
     )
 
 
@@ -87,7 +92,9 @@ def _unpack(packed: bytes) -> bytes:
     except zlib.error as error:
         raise InvalidInput(f"The body is not gzip: {error}", code="bad_batch") from error
     if not unpacker.eof or unpacker.unused_data:
-        raise InvalidInput("The gzip body is incomplete, or has additional data at its end.", code="bad_batch")
+        raise InvalidInput(
+            "The gzip body is incomplete, or has additional data at its end.", code="bad_batch"
+        )
     return b"".join(parts)
 
 
@@ -114,21 +121,32 @@ class IngestView(APIView):
                 "server_time": serializers.IntegerField(help_text="µs since 1970 UTC"),
                 "results": serializers.ListField(
                     child=serializers.ListField(child=serializers.CharField()),
-                    help_text="one result per window, in order: accepted, duplicate, quarantined or rejected, with reason",
+                    help_text=(
+                        "one result per window, in order: accepted, duplicate, quarantined or "
+                        "rejected, with reason"
+                    ),
                 ),
             },
         ),
     )
     def post(self, request: Request) -> Response:
-        """Store a batch of windows of a node (docs/collector.md). Returns one result per window, in order."""
+        """Store a batch of windows of a node (docs/collector.md). Returns one result per window,
+        in order.
+        """
         received_us = now_us()
         node = own_node(caller(request))
         body: Any = request.data
         batch = parse_batch(body or b"")  # DRF makes a dict of an empty body
         if batch.header.node != node.uuid:
-            raise Forbidden("This token belongs to another node.", field="node", hint="Enrol this machine separately.")
+            raise Forbidden(
+                "This token belongs to another node.",
+                field="node",
+                hint="Enrol this machine separately.",
+            )
         try:
             results = accept_batch(node=node, batch=batch, received_us=received_us)
         except OperationalError as error:
-            raise Unavailable("The database is not writable now.", hint="The collector retries automatically.") from error
+            raise Unavailable(
+                "The database is not writable now.", hint="The collector retries automatically."
+            ) from error
         return Response({"server_time": now_us(), "results": results})

@@ -34,7 +34,8 @@ class PlacementQuality(IntegerChoices):
 
 
 QUALITY_OF: dict[int, int] = {
-    measurement.value: EnergyQuality[QUALITY_BY_MEASUREMENT[measurement.label].upper()].value for measurement in Measurement
+    measurement.value: EnergyQuality[QUALITY_BY_MEASUREMENT[measurement.label].upper()].value
+    for measurement in Measurement
 }
 COUNTER_MEASUREMENTS = frozenset({Measurement.NVML_COUNTER, Measurement.RAPL})
 FLAG_BRIDGED, FLAG_RECOVERED, FLAG_MERGED, FLAG_CLOCK = 1, 2, 4, 1 << 16

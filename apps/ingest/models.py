@@ -9,7 +9,9 @@ from apps.ingest.choices import EnergyQuality, Measurement, PlacementQuality, Sh
 
 
 class Consumer(models.Model):
-    """A consumer of energy by text key (``run:<uuid>``, ``idle``, ``proc:<user>/<comm>`` …), interned."""
+    """A consumer of energy by text key (``run:<uuid>``, ``idle``, ``proc:<user>/<comm>`` …),
+    interned.
+    """
 
     lab = models.ForeignKey(Lab, on_delete=models.CASCADE)
     key = models.CharField(max_length=256)
@@ -17,7 +19,9 @@ class Consumer(models.Model):
     run_uuid = models.UUIDField(null=True, blank=True, db_index=True)
 
     class Meta:
-        constraints = [models.UniqueConstraint(fields=["lab", "key"], name="consumer_key_once_per_lab")]
+        constraints = [
+            models.UniqueConstraint(fields=["lab", "key"], name="consumer_key_once_per_lab")
+        ]
 
     def __str__(self) -> str:
         return self.key
@@ -30,7 +34,9 @@ class Epoch(models.Model):
     key = models.CharField(max_length=200)
 
     class Meta:
-        constraints = [models.UniqueConstraint(fields=["device", "key"], name="epoch_once_per_device")]
+        constraints = [
+            models.UniqueConstraint(fields=["device", "key"], name="epoch_once_per_device")
+        ]
 
     def __str__(self) -> str:
         return self.key
@@ -55,14 +61,18 @@ class Batch(models.Model):
 
 
 class EnergyWindow(models.Model):
-    """Measured activity data with the identity (epoch, sequence). An accepted window is never changed."""
+    """Measured activity data with the identity (epoch, sequence). An accepted window is never
+    changed.
+    """
 
     pk = models.CompositePrimaryKey("epoch_id", "sequence")
     epoch = models.ForeignKey(Epoch, on_delete=models.CASCADE, related_name="windows")
     sequence = models.BigIntegerField()
     device = models.ForeignKey(Device, on_delete=models.CASCADE, related_name="windows")
     node = models.ForeignKey(Node, on_delete=models.CASCADE, related_name="windows")
-    batch = models.ForeignKey(Batch, on_delete=models.PROTECT, related_name="accepted", db_index=False)
+    batch = models.ForeignKey(
+        Batch, on_delete=models.PROTECT, related_name="accepted", db_index=False
+    )
     start_us = models.BigIntegerField()
     end_us = models.BigIntegerField()
     energy_mj = models.BigIntegerField()
@@ -83,9 +93,13 @@ class EnergyWindow(models.Model):
 
     class Meta:
         constraints = [
-            models.UniqueConstraint(fields=["device", "start_us"], name="window_start_once_per_device"),
+            models.UniqueConstraint(
+                fields=["device", "start_us"], name="window_start_once_per_device"
+            ),
             models.CheckConstraint(condition=Q(end_us__gt=F("start_us")), name="window_not_empty"),
-            models.CheckConstraint(condition=Q(energy_mj__gte=0), name="window_energy_not_negative"),
+            models.CheckConstraint(
+                condition=Q(energy_mj__gte=0), name="window_energy_not_negative"
+            ),
         ]
 
     def __str__(self) -> str:
@@ -93,7 +107,9 @@ class EnergyWindow(models.Model):
 
 
 class WindowShare(models.Model):
-    """The energy of one consumer in a window. The sum of the shares of a window is exactly its energy."""
+    """The energy of one consumer in a window. The sum of the shares of a window is exactly its
+    energy.
+    """
 
     pk = models.CompositePrimaryKey("epoch_id", "sequence", "consumer_id")
     epoch = models.ForeignKey(Epoch, on_delete=models.CASCADE)
@@ -102,7 +118,9 @@ class WindowShare(models.Model):
     energy_mj = models.BigIntegerField()
 
     class Meta:
-        constraints = [models.CheckConstraint(condition=Q(energy_mj__gte=0), name="share_not_negative")]
+        constraints = [
+            models.CheckConstraint(condition=Q(energy_mj__gte=0), name="share_not_negative")
+        ]
 
     def __str__(self) -> str:
         return f"{self.consumer_id}: {self.energy_mj} mJ"
@@ -142,7 +160,9 @@ class QuarantinedWindow(models.Model):
 
     class Meta:
         constraints = [
-            models.UniqueConstraint(fields=["device", "epoch_key", "sequence", "digest"], name="quarantined_once")
+            models.UniqueConstraint(
+                fields=["device", "epoch_key", "sequence", "digest"], name="quarantined_once"
+            )
         ]
 
     def __str__(self) -> str:
@@ -150,7 +170,9 @@ class QuarantinedWindow(models.Model):
 
 
 class DirtyHour(models.Model):
-    """A device-hour whose ledger entries must be recomputed. Written with the windows, in one transaction."""
+    """A device-hour whose ledger entries must be recomputed. Written with the windows, in one
+    transaction.
+    """
 
     pk = models.CompositePrimaryKey("device_id", "hour")
     device = models.ForeignKey(Device, on_delete=models.CASCADE)

@@ -1,4 +1,6 @@
-"""Parse a batch: columns of JSON to windows. Each window with an error is refused separately. Pure."""
+"""Parse a batch: columns of JSON to windows. Each window with an error is refused separately.
+Pure.
+"""
 
 import json
 import math
@@ -81,7 +83,9 @@ class Header(msgspec.Struct):
 
 @dataclass(slots=True)
 class BatchIn:
-    """A parsed batch: header, windows (None for a refused one), and the reasons of refusals by index."""
+    """A parsed batch: header, windows (None for a refused one), and the reasons of refusals by
+    index.
+    """
 
     header: Header
     windows: list[WindowIn | None]
@@ -93,20 +97,33 @@ _windows = msgspec.json.Decoder(WindowColumns)
 _shares = msgspec.json.Decoder(ShareColumns)
 _COLUMNS = WindowColumns.__struct_fields__
 _NULLABLE = frozenset(
-    ("counter_start", "counter_end", "util_mean_pm", "util_max_pm", "mem_mean_mib", "mem_max_mib", "processes")
+    (
+        "counter_start",
+        "counter_end",
+        "util_mean_pm",
+        "util_max_pm",
+        "mem_mean_mib",
+        "mem_max_mib",
+        "processes",
+    )
 )
 _TEXTS = frozenset(("epoch", "measurement"))
 
 
 def _bad(message: str, field_name: str | None = None) -> InvalidInput:
-    return InvalidInput(message, field=field_name, hint="See docs/collector.md for the batch format.", code="bad_batch")
+    return InvalidInput(
+        message,
+        field=field_name,
+        hint="See docs/collector.md for the batch format.",
+        code="bad_batch",
+    )
 
 
 def parse_batch(body: bytes) -> BatchIn:
     """Return the batch in ``body``.
 
-    Raises InvalidInput for an unreadable batch, UpgradeRequired for a newer major schema. A window with a value of the
-    wrong type is refused with a reason. The others are accepted.
+    Raises InvalidInput for an unreadable batch, UpgradeRequired for a newer major schema. A window
+    with a value of the wrong type is refused with a reason. The others are accepted.
     """
     try:
         header = _header.decode(body)
@@ -116,7 +133,10 @@ def parse_batch(body: bytes) -> BatchIn:
         raise _bad("The batch is nested too deeply.") from error
     if not _shallow(header.health, MAX_NESTING) or not _shallow(header.device_facts, MAX_NESTING):
         raise _bad(f"health and device_facts can have at most {MAX_NESTING} levels.")
-    header.health, header.device_facts = replace_unstorable(header.health), replace_unstorable(header.device_facts)
+    header.health, header.device_facts = (
+        replace_unstorable(header.health),
+        replace_unstorable(header.device_facts),
+    )
     for gap in header.gaps:
         gap.epoch, gap.reason = replace_unstorable(gap.epoch), replace_unstorable(gap.reason)
     major = header.schema.split(".", 1)[0]
@@ -132,7 +152,9 @@ def parse_batch(body: bytes) -> BatchIn:
     count = len(columns["device"])
     if count > MAX_WINDOWS:
         raise _bad(f"The batch has {count} windows. The maximum is {MAX_WINDOWS}.", "windows")
-    windows = [_window(header, columns, i, refused) if i not in refused else None for i in range(count)]
+    windows = [
+        _window(header, columns, i, refused) if i not in refused else None for i in range(count)
+    ]
     _give_shares(header, windows, refused)
     for i, window in enumerate(windows):
         if window is not None:
@@ -165,12 +187,18 @@ def _shallow(value: Any, depth: int) -> bool:
 
 
 def _leniently(raw: msgspec.Raw, names: Sequence[str], what: str) -> dict[str, list[Any]]:
-    """Return columns with unchecked values. Numbers out of range become infinity, which no column accepts."""
+    """Return columns with unchecked values. Numbers out of range become infinity, which no
+    column accepts.
+    """
     try:
-        columns = json.loads(bytes(raw), parse_int=lambda text: int(text) if len(text) < 21 else math.inf)
+        columns = json.loads(
+            bytes(raw), parse_int=lambda text: int(text) if len(text) < 21 else math.inf
+        )
     except (ValueError, RecursionError) as error:
         raise _bad(f"The {what} cannot be read: {type(error).__name__}.", what) from error
-    if not isinstance(columns, dict) or any(not isinstance(columns.get(name), list) for name in names):
+    if not isinstance(columns, dict) or any(
+        not isinstance(columns.get(name), list) for name in names
+    ):
         raise _bad(f"A column of {what} is missing, or is not a list.", what)
     return columns
 
@@ -186,12 +214,18 @@ def _wrong_types(columns: dict[str, list[Any]]) -> dict[int, str]:
             else:
                 good = type(value) is int and -(2**63) <= value <= INT64_MAX
             if not good:
-                kind = "a text of at most 256 characters" if name in _TEXTS else "an integer of 64 bits"
+                kind = (
+                    "a text of at most 256 characters"
+                    if name in _TEXTS
+                    else "an integer of 64 bits"
+                )
                 refused.setdefault(i, f"{name} is not {kind}")
     return refused
 
 
-def _window(header: Header, columns: dict[str, list[Any]], i: int, refused: dict[int, str]) -> WindowIn | None:
+def _window(
+    header: Header, columns: dict[str, list[Any]], i: int, refused: dict[int, str]
+) -> WindowIn | None:
     index = columns["device"][i]
     if not 0 <= index < len(header.devices):
         refused[i] = "device is out of range"
@@ -224,9 +258,16 @@ def _read_shares(raw: msgspec.Raw, refused: dict[int, str]) -> list[tuple[int, i
     except msgspec.DecodeError:
         columns = _leniently(raw, ShareColumns.__struct_fields__, "shares")
         for index, *rest in zip(columns["window"], columns["consumer"], columns["energy_mj"]):
-            if type(index) is int and not all(type(value) is int and abs(value) <= INT64_MAX for value in rest):
+            if type(index) is int and not all(
+                type(value) is int and abs(value) <= INT64_MAX for value in rest
+            ):
                 refused.setdefault(index, "a share is not an integer of 64 bits")
-    if not len(columns["window"]) == len(columns["consumer"]) == len(columns["energy_mj"]) <= MAX_SHARES:
+    if (
+        not len(columns["window"])
+        == len(columns["consumer"])
+        == len(columns["energy_mj"])
+        <= MAX_SHARES
+    ):
         raise _bad("The columns of shares have different lengths, or too many rows.", "shares")
     return list(zip(columns["window"], columns["consumer"], columns["energy_mj"], strict=True))
 

@@ -135,17 +135,27 @@ def run_of(key: str) -> UUID | None:
 
 
 def job_run(job: str) -> UUID:
-    """Return the UUID of the run of a Slurm job ``<cluster>/<id>``. All sources derive the same UUID."""
+    """Return the UUID of the run of a Slurm job ``<cluster>/<id>``. All sources derive the same
+    UUID.
+    """
     return uuid5(NAMESPACE_URL, f"labcarbon:slurm:{job}")
 
 
 def content_digest(window: WindowIn) -> int:
     """Return a 64-bit digest of the content of a window."""
     content = (
-        window.start_us, window.end_us, window.energy_mj, window.counter_start, window.counter_end, window.measurement,
-        window.flags, sorted(window.shares),
-    )  # fmt: skip
-    return int.from_bytes(blake2b(repr(content).encode(), digest_size=8).digest(), "big", signed=True)
+        window.start_us,
+        window.end_us,
+        window.energy_mj,
+        window.counter_start,
+        window.counter_end,
+        window.measurement,
+        window.flags,
+        sorted(window.shares),
+    )
+    return int.from_bytes(
+        blake2b(repr(content).encode(), digest_size=8).digest(), "big", signed=True
+    )
 
 
 @dataclass(frozen=True)
@@ -159,7 +169,9 @@ class ClockFacts:
 
 
 def skew_us(received_us: int, sent_us: int) -> int:
-    """Return how much a collector's clock is behind the server's, limited to the range of the database."""
+    """Return how much a collector's clock is behind the server's, limited to the range of the
+    database.
+    """
     return max(-INT64_MAX, min(received_us - sent_us, INT64_MAX))
 
 
@@ -176,10 +188,11 @@ class Placed:
 def place(window: WindowIn, clock: ClockFacts, known_shift_us: Callable[[], int | None]) -> Placed:
     """Apply the clock rule to one window.
 
-    A window of the running boot ended (monotonic now − its monotonic end) ago. If its wall time agrees within five
-    minutes, it is not shifted. Otherwise it is shifted, IMPUTED, by the shift of earlier windows of its epoch
-    (``known_shift_us``, called only then), so that neighbours stay neighbours. A window of an earlier boot is not shifted
-    if the clock is correct now. Otherwise its time is unknown.
+    A window of the running boot ended (monotonic now − its monotonic end) ago. If its wall time
+    agrees within five minutes, it is not shifted. Otherwise it is shifted, IMPUTED, by the shift of
+    earlier windows of its epoch (``known_shift_us``, called only then), so that neighbours stay
+    neighbours. A window of an earlier boot is not shifted if the clock is correct now. Otherwise
+    its time is unknown.
     """
     if window.epoch.startswith(clock.boot) and clock.sent_monotonic_us - window.mono_end_us >= 0:
         expected_end = clock.received_us - (clock.sent_monotonic_us - window.mono_end_us)
@@ -198,8 +211,14 @@ def place(window: WindowIn, clock: ClockFacts, known_shift_us: Callable[[], int 
     return Placed()
 
 
-# 1.5 × the largest board of each kind on the market in 2026, rounded up, for devices outside the catalogue.
-DEFAULT_LIMIT_MW: dict[str, int | None] = {"gpu": 3_000_000, "mig": 3_000_000, "cpu": 1_500_000, "dram": 1_000_000}
+# 1.5 × the largest board of each kind on the market in 2026, rounded up, for devices outside the
+# catalogue.
+DEFAULT_LIMIT_MW: dict[str, int | None] = {
+    "gpu": 3_000_000,
+    "mig": 3_000_000,
+    "cpu": 1_500_000,
+    "dram": 1_000_000,
+}
 
 
 def power_limit_mw(kind: str, tdp_mw: int | None) -> int | None:
@@ -208,10 +227,16 @@ def power_limit_mw(kind: str, tdp_mw: int | None) -> int | None:
 
 
 def impossible(energy_mj: int, duration_us: int, limit_mw: int | None) -> bool:
-    """Return whether a window has more energy than ``limit_mw`` allows, with one second of tolerance."""
+    """Return whether a window has more energy than ``limit_mw`` allows, with one second of
+    tolerance.
+    """
     return limit_mw is not None and energy_mj * US_PER_S > limit_mw * (duration_us + US_PER_S)
 
 
 def overlaps(intervals: Sequence[tuple[int, int]], at: int, start_us: int, end_us: int) -> bool:
-    """Return whether ``[start_us, end_us)`` overlaps a neighbour of position ``at`` in sorted, disjoint ``intervals``."""
-    return (at > 0 and intervals[at - 1][1] > start_us) or (at < len(intervals) and intervals[at][0] < end_us)
+    """Return whether ``[start_us, end_us)`` overlaps a neighbour of position ``at`` in sorted,
+    disjoint ``intervals``.
+    """
+    return (at > 0 and intervals[at - 1][1] > start_us) or (
+        at < len(intervals) and intervals[at][0] < end_us
+    )

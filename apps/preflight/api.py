@@ -35,7 +35,10 @@ class CanAskPreflight(BasePermission):
         if not request.user:
             return False
         if not caller(request).scopes & {Scope.RUNS_WRITE, Scope.RUNS_READ}:
-            raise Forbidden("This requires the scope 'runs:write' or 'runs:read'.", hint="Ask an admin of your lab.")
+            raise Forbidden(
+                "This requires the scope 'runs:write' or 'runs:read'.",
+                hint="Ask an admin of your lab.",
+            )
         return True
 
 
@@ -46,19 +49,30 @@ class External(StrictSerializer):
 
 class PreflightSerializer(StrictSerializer):
     fingerprint = serializers.DictField(help_text="docs/fingerprint.md")
-    project = serializers.CharField(max_length=60, required=False, allow_null=True, allow_blank=True)
+    project = serializers.CharField(
+        max_length=60, required=False, allow_null=True, allow_blank=True
+    )
     name = serializers.CharField(max_length=_TEXT, required=False, allow_blank=True)
-    run = serializers.UUIDField(required=False, allow_null=True, help_text="the UUID that the run will have")
+    run = serializers.UUIDField(
+        required=False, allow_null=True, help_text="the UUID that the run will have"
+    )
     parent = serializers.UUIDField(required=False, allow_null=True)  # type: ignore[assignment]  # DRF moves fields aside
     external = External(required=False, allow_null=True)
     job = serializers.CharField(
-        max_length=_TEXT, required=False, allow_blank=True, help_text="scheduler job of the run: <cluster>/<id>"
+        max_length=_TEXT,
+        required=False,
+        allow_blank=True,
+        help_text="scheduler job of the run: <cluster>/<id>",
     )
 
     tags = serializers.DictField(
-        child=serializers.CharField(max_length=1000, allow_blank=True), required=False,
-        help_text="tags of the run, name → text; task, family, pipeline_tag and domain select fine-tuning candidates",
-    )  # fmt: skip
+        child=serializers.CharField(max_length=1000, allow_blank=True),
+        required=False,
+        help_text=(
+            "tags of the run, name → text; task, family, pipeline_tag and domain select "
+            "fine-tuning candidates"
+        ),
+    )
 
     def validate_tags(self, tags: dict[str, Any]) -> dict[str, Any]:
         return validate_tags_mapping(tags)
@@ -66,7 +80,10 @@ class PreflightSerializer(StrictSerializer):
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
         external = attrs.get("external") or {}
         texts = {name: attrs.get(name) or "" for name in ("project", "name", "job")}
-        for name, text in {**texts, "external": f"{external.get('tool', '')}{external.get('value', '')}"}.items():
+        for name, text in {
+            **texts,
+            "external": f"{external.get('tool', '')}{external.get('value', '')}",
+        }.items():
             if is_unstorable(text):
                 raise InvalidInput("Invalid character. Remove it and try again.", field=name)
         return attrs
@@ -80,7 +97,9 @@ class Metric(serializers.Serializer[Any]):
 class DifferenceReply(serializers.Serializer[Any]):
     part = serializers.CharField()
     name = serializers.CharField()
-    here = serializers.JSONField(allow_null=True, help_text="value of the checked run; null: absent or a hash")
+    here = serializers.JSONField(
+        allow_null=True, help_text="value of the checked run; null: absent or a hash"
+    )
     there = serializers.JSONField(allow_null=True)
 
 
@@ -94,10 +113,14 @@ class MatchReply(serializers.Serializer[Any]):
     project = serializers.CharField(allow_null=True)
     host = serializers.CharField(allow_null=True)
     energy_mj = serializers.IntegerField(allow_null=True, help_text="null: not measured")
-    emission_ug = serializers.IntegerField(allow_null=True, help_text="null: unknown for part of the energy")
+    emission_ug = serializers.IntegerField(
+        allow_null=True, help_text="null: unknown for part of the energy"
+    )
     metric = Metric(allow_null=True)
     differs = DifferenceReply(many=True)
-    weak = serializers.ListField(child=serializers.CharField(), help_text="parts compared by names, sizes and times only")
+    weak = serializers.ListField(
+        child=serializers.CharField(), help_text="parts compared by names, sizes and times only"
+    )
     failure = inline_serializer(
         "MatchFailure",
         {"class": serializers.CharField(), "text": serializers.CharField(allow_null=True)},
@@ -116,7 +139,9 @@ class AdaptingReply(serializers.Serializer[Any]):
     energy_mj = serializers.IntegerField(help_text="lower median")
     low_mj = serializers.IntegerField()
     high_mj = serializers.IntegerField()
-    emission_ug = serializers.IntegerField(allow_null=True, help_text="lower median; null: unknown for one of the runs")
+    emission_ug = serializers.IntegerField(
+        allow_null=True, help_text="lower median; null: unknown for one of the runs"
+    )
 
 
 class SavedReply(serializers.Serializer[Any]):
@@ -125,16 +150,22 @@ class SavedReply(serializers.Serializer[Any]):
     energy_mj = serializers.IntegerField(help_text="by the median of 'adapting'")
     low_mj = serializers.IntegerField(help_text="by the run with the most energy")
     high_mj = serializers.IntegerField(help_text="by the run with the least energy")
-    emission_ug = serializers.IntegerField(allow_null=True, help_text="null: unknown for one of the runs")
+    emission_ug = serializers.IntegerField(
+        allow_null=True, help_text="null: unknown for one of the runs"
+    )
 
 
 class WayReply(serializers.Serializer[Any]):
-    way = serializers.ChoiceField(choices=FineTuningMethod.choices, help_text="fine-tuning method by well-known parameters")
+    way = serializers.ChoiceField(
+        choices=FineTuningMethod.choices, help_text="fine-tuning method by well-known parameters"
+    )
     runs = serializers.IntegerField()
     energy_mj = serializers.IntegerField(help_text="lower median")
     low_mj = serializers.IntegerField()
     high_mj = serializers.IntegerField()
-    saved_mj = serializers.IntegerField(allow_null=True, help_text="null: the retraining cost is unknown")
+    saved_mj = serializers.IntegerField(
+        allow_null=True, help_text="null: the retraining cost is unknown"
+    )
 
 
 class ReuseReply(serializers.Serializer[Any]):
@@ -142,19 +173,29 @@ class ReuseReply(serializers.Serializer[Any]):
     name = serializers.CharField()
     url = serializers.CharField()
     why = serializers.CharField(help_text="properties shared with the checked run")
-    who = serializers.CharField(allow_null=True, help_text="user of the run that produced it; null: no such run")
+    who = serializers.CharField(
+        allow_null=True, help_text="user of the run that produced it; null: no such run"
+    )
     licence = serializers.CharField(allow_null=True)
     bytes = serializers.IntegerField()
     metric = Metric(allow_null=True)
-    energy_mj = serializers.IntegerField(allow_null=True, help_text="retraining cost; null: not measured")
+    energy_mj = serializers.IntegerField(
+        allow_null=True, help_text="retraining cost; null: not measured"
+    )
     emission_ug = serializers.IntegerField(allow_null=True)
-    adapting = AdaptingReply(allow_null=True, help_text="energy of fine-tuning such a model; null: not measured")
-    adapted_unmeasured = serializers.IntegerField(help_text="unmeasured fine-tuning runs of this model")
+    adapting = AdaptingReply(
+        allow_null=True, help_text="energy of fine-tuning such a model; null: not measured"
+    )
+    adapted_unmeasured = serializers.IntegerField(
+        help_text="unmeasured fine-tuning runs of this model"
+    )
     saved = SavedReply(
         allow_null=True,
         help_text="retraining cost less the energy of fine-tuning; null: one of them is unknown",
     )
-    ways = WayReply(many=True, help_text="the runs of 'adapting' by fine-tuning method, lowest energy first")
+    ways = WayReply(
+        many=True, help_text="the runs of 'adapting' by fine-tuning method, lowest energy first"
+    )
 
 
 class PreflightResponse(serializers.Serializer[Any]):
@@ -182,7 +223,9 @@ class PreflightView(APIView):
     permission_classes = (CanAskPreflight,)
     parser_classes = (PackedJSONParser,)
 
-    @extend_schema(request=PreflightSerializer, responses=PreflightResponse, operation_id="preflight")
+    @extend_schema(
+        request=PreflightSerializer, responses=PreflightResponse, operation_id="preflight"
+    )
     def post(self, request: Request) -> Response:
         """Check whether a run is a duplicate, is running now, or will fail (docs/duplicates.md)."""
         body = PreflightSerializer(data=request.data)
@@ -199,21 +242,33 @@ class PreflightView(APIView):
             tags=data.get("tags", {}),
             external=(external["tool"], external["value"]) if external else None,
         )
-        requester = Requester(who.user, visibility_for(who.lab, who.user), Scope.RUNS_READ in who.scopes)
+        requester = Requester(
+            who.user, visibility_for(who.lab, who.user), Scope.RUNS_READ in who.scopes
+        )
         return Response(
-            check_duplicates(lab=who.lab, payload=payload, requester=requester, node_uuid=who.node_uuid, now=now_us())
+            check_duplicates(
+                lab=who.lab,
+                payload=payload,
+                requester=requester,
+                node_uuid=who.node_uuid,
+                now=now_us(),
+            )
         )
 
 
 class OutcomeField(serializers.ChoiceField):
-    """The outcome of a check. Input may use ``proceeded`` for ``went_on``; output does not change."""
+    """The outcome of a check. Input may use ``proceeded`` for ``went_on``; output does not
+    change.
+    """
 
     def to_internal_value(self, data: Any) -> Any:
         return super().to_internal_value(Outcome.PROCEEDED.value if data == "proceeded" else data)
 
 
 class OutcomeBody(StrictSerializer):
-    outcome = OutcomeField(choices=Outcome.choices, help_text="input also accepts proceeded, for went_on")
+    outcome = OutcomeField(
+        choices=Outcome.choices, help_text="input also accepts proceeded, for went_on"
+    )
 
 
 class OutcomeView(APIView):
@@ -225,5 +280,12 @@ class OutcomeView(APIView):
         body = OutcomeBody(data=request.data)
         body.is_valid(raise_exception=True)
         who, outcome = caller(request), Outcome(body.validated_data["outcome"])
-        stored = record_outcome(lab=who.lab, uuid=uuid, outcome=outcome, by=who.user, node_uuid=who.node_uuid, now=now_us())
+        stored = record_outcome(
+            lab=who.lab,
+            uuid=uuid,
+            outcome=outcome,
+            by=who.user,
+            node_uuid=who.node_uuid,
+            now=now_us(),
+        )
         return Response({"outcome": stored.outcome})

@@ -51,7 +51,9 @@ class FindingState(TextChoices):
 
 
 # Verdicts that are stored as findings: the run repeats known work.
-RECORDED_VERDICTS = frozenset({Verdict.CONCURRENT, Verdict.WILL_FAIL, Verdict.DUPLICATE, Verdict.NEAR})
+RECORDED_VERDICTS = frozenset(
+    {Verdict.CONCURRENT, Verdict.WILL_FAIL, Verdict.DUPLICATE, Verdict.NEAR}
+)
 # Verdicts whose stop certainly saves energy, if the match is verified.
 AVOIDING_VERDICTS = frozenset({Verdict.CONCURRENT, Verdict.WILL_FAIL, Verdict.DUPLICATE})
 

@@ -9,7 +9,9 @@ from apps.preflight.similarity import Likeness, Work, relate
 
 @dataclass(frozen=True)
 class Difference:
-    """One difference of two works. A value of None: absent (see ``only``), or known as a hash only."""
+    """One difference of two works. A value of None: absent (see ``only``), or known as a hash
+    only.
+    """
 
     part: str
     name: str
@@ -24,7 +26,11 @@ def differences(own: Work, other: Work) -> list[Difference]:
     result = []
     if relation.code == Likeness.DIFFERENT:
         result.append(Difference("code", "format" if relation.normal == Likeness.SAME else "logic"))
-    result += [Difference(part, part) for part in ("data", "start") if getattr(relation, part) == Likeness.DIFFERENT]
+    result += [
+        Difference(part, part)
+        for part in ("data", "start")
+        if getattr(relation, part) == Likeness.DIFFERENT
+    ]
     hashes = (own.params or {}, other.params or {}) if relation.changed is not None else ({}, {})
     result += _named("params", *hashes, own.plain_values, other.plain_values)
     if own.seeds is not None and other.seeds is not None:

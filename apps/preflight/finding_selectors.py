@@ -27,10 +27,22 @@ _RUNS = (
 
 
 def list_findings(
-    lab: Lab, *, state: str = "", verdict: str = "", certainty: str = "", project: str = "", text: str = ""
+    lab: Lab,
+    *,
+    state: str = "",
+    verdict: str = "",
+    certainty: str = "",
+    project: str = "",
+    text: str = "",
 ) -> QuerySet[DuplicateFinding]:
-    """Return the lab's findings, newest first, filtered. '~unattributed': findings of runs without a charged project."""
-    findings = DuplicateFinding.objects.filter(lab=lab).select_related(*_RUNS).order_by("-detected_us", "-pk")
+    """Return the lab's findings, newest first, filtered. '~unattributed': findings of runs
+    without a charged project.
+    """
+    findings = (
+        DuplicateFinding.objects.filter(lab=lab)
+        .select_related(*_RUNS)
+        .order_by("-detected_us", "-pk")
+    )
     if state:
         findings = findings.filter(state=state)
     if verdict:
@@ -51,18 +63,27 @@ def finding_by_id(lab: Lab, pk: int) -> DuplicateFinding | None:
 
 def finding_of_run(run: Run) -> DuplicateFinding | None:
     """Return the finding of a run that is not dismissed, or None. One query."""
-    return DuplicateFinding.objects.filter(run=run).exclude(state=FindingState.DISMISSED).select_related("original").first()
+    return (
+        DuplicateFinding.objects.filter(run=run)
+        .exclude(state=FindingState.DISMISSED)
+        .select_related("original")
+        .first()
+    )
 
 
 def counts(lab: Lab) -> dict[str, int]:
     """Return the number of findings in each state."""
-    numbers = dict(DuplicateFinding.objects.filter(lab=lab).values_list("state").annotate(Count("pk")))
+    numbers = dict(
+        DuplicateFinding.objects.filter(lab=lab).values_list("state").annotate(Count("pk"))
+    )
     return {state: numbers.get(state, 0) for state in FindingState.values}
 
 
 @dataclass(frozen=True)
 class Sides:
-    """Both runs of a finding. ``ignored``: parameters that the project of the newer run does not compare."""
+    """Both runs of a finding. ``ignored``: parameters that the project of the newer run does not
+    compare.
+    """
 
     here: Fingerprint
     there: Fingerprint
@@ -84,7 +105,8 @@ def compare_runs(finding: DuplicateFinding) -> Sides:
 
 @dataclass(frozen=True)
 class AvoidedRow:
-    """A stopped run. ``counts``: a week passed without the same work, and the original run ended as predicted.
+    """A stopped run. ``counts``: a week passed without the same work, and the original run ended as
+    predicted.
 
     ``state``: machine-readable form of ``reason``.
     """
@@ -101,7 +123,11 @@ _EXPECTED_STATES = {Verdict.WILL_FAIL: RunState.FAILED}
 
 def list_avoided(lab: Lab, now: int, limit: int) -> list[AvoidedRow]:
     """Return stopped runs, newest first."""
-    rows = Avoided.objects.filter(lab=lab).select_related("preflight__user", "run__user", "by_run").order_by("-at_us", "-pk")
+    rows = (
+        Avoided.objects.filter(lab=lab)
+        .select_related("preflight__user", "run__user", "by_run")
+        .order_by("-at_us", "-pk")
+    )
     return [_avoided(row, now) for row in rows[:limit]]
 
 
@@ -115,7 +141,9 @@ def _avoided(row: Avoided, now: int) -> AvoidedRow:
         return AvoidedRow(row, False, "running", "not yet: the original is running", None)
     if row.run.state != expected:
         state_label = row.run.get_state_display().lower()
-        return AvoidedRow(row, False, "unexpected", f"no: the original ended as {state_label}", None)
+        return AvoidedRow(
+            row, False, "unexpected", f"no: the original ended as {state_label}", None
+        )
     until = row.at_us + WITHDRAWN_WITHIN_US
     if now < until:
         return AvoidedRow(row, False, "waiting", "unless run again before", until)

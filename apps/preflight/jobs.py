@@ -13,8 +13,8 @@ MAX_LATER_RUNS = 50
 
 @job("preflight.judge")
 def judge_job(key: str) -> None:
-    """Join run ``key`` with the artifacts it began from or read, judge it by those before it, and ask for those that were
-    found to repeat it: they began later, so this ends.
+    """Join run ``key`` with the artifacts it began from or read, judge it by those before it, and
+    ask for those that were found to repeat it: they began later, so this ends.
 
     A run that was deleted meanwhile needs no judging.
     """

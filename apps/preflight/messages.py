@@ -23,13 +23,17 @@ _POSSIBLE = {
     Verdict.NEAR: "Nearly this may have been done already",
     Verdict.REPLICATE: "This may have been done with another seed",
 }
-_SCALES = {"mJ": ((3_600_000_000_000, "MWh"), (3_600_000_000, "kWh"), (3_600_000, "Wh"), (3_600, "mWh")),
-           "ug": ((10**12, "t"), (10**9, "kg"), (10**6, "g"), (10**3, "mg"))}  # fmt: skip
+_SCALES = {
+    "mJ": ((3_600_000_000_000, "MWh"), (3_600_000_000, "kWh"), (3_600_000, "Wh"), (3_600, "mWh")),
+    "ug": ((10**12, "t"), (10**9, "kg"), (10**6, "g"), (10**3, "mg")),
+}
 
 
 def amount(value: int, unit: str) -> str:
     """Return mJ or µg in three significant digits and a fitting unit (kWh, kg …)."""
-    size, name = next((scale for scale in _SCALES[unit] if abs(value) >= scale[0]), _SCALES[unit][-1])
+    size, name = next(
+        (scale for scale in _SCALES[unit] if abs(value) >= scale[0]), _SCALES[unit][-1]
+    )
     return f"{_three(value / size)} {name}"
 
 
@@ -43,16 +47,26 @@ def opening(verdict: Verdict, certainty: Certainty, unseeded: bool) -> str:
     if verdict == Verdict.REPLICATE and unseeded:
         certain = certainty == Certainty.VERIFIED
         return (
-            "This was done already, without a seed as here" if certain else "This may have been done already, without a seed"
+            "This was done already, without a seed as here"
+            if certain
+            else "This may have been done already, without a seed"
         )
     openings = _POSSIBLE if certainty == Certainty.POSSIBLE else _OPENING
     return openings.get(verdict, _OPENING.get(verdict, ""))
 
 
 def message(
-    start: str, *, who: str, day: str, state: str, energy_mj: int | None, emission_ug: int | None,
-    metric: tuple[str, float] | None, weak: Iterable[str], differs: Iterable[str],
-) -> str:  # fmt: skip
+    start: str,
+    *,
+    who: str,
+    day: str,
+    state: str,
+    energy_mj: int | None,
+    emission_ug: int | None,
+    metric: tuple[str, float] | None,
+    weak: Iterable[str],
+    differs: Iterable[str],
+) -> str:
     """Return one sentence about the first match, without unknown facts."""
     facts = [f"{who}, {day}, {state}"]
     if energy_mj is not None:

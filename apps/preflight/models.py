@@ -8,7 +8,8 @@ from apps.runs.models import Run
 
 
 class Preflight(models.Model):
-    """One question and what was answered. ``matches``: UUIDs of the runs it rested on, the first one first.
+    """One question and what was answered. ``matches``: UUIDs of the runs it rested on, the first
+    one first.
 
     ``f1`` and ``f1_weak`` are the keys of the checked work (null: a part is unknown).
     """
@@ -16,9 +17,13 @@ class Preflight(models.Model):
     lab = models.ForeignKey(Lab, on_delete=models.CASCADE, related_name="+", db_index=False)
     uuid = models.UUIDField(unique=True)
     at_us = models.BigIntegerField()
-    user = models.ForeignKey(User, on_delete=models.SET_NULL, null=True, blank=True, related_name="+")
+    user = models.ForeignKey(
+        User, on_delete=models.SET_NULL, null=True, blank=True, related_name="+"
+    )
     node_uuid = models.UUIDField(null=True, blank=True)
-    project = models.ForeignKey(Project, on_delete=models.SET_NULL, null=True, blank=True, related_name="+")
+    project = models.ForeignKey(
+        Project, on_delete=models.SET_NULL, null=True, blank=True, related_name="+"
+    )
     run_uuid = models.UUIDField(null=True, blank=True)
     name = models.CharField(max_length=200, blank=True, default="")
     verdict = models.CharField(max_length=16, choices=Verdict)
@@ -38,7 +43,8 @@ class Preflight(models.Model):
 
 
 class Avoided(models.Model):
-    """A run that was stopped because it was known: at most what ``run`` used was avoided. Never part of a total.
+    """A run that was stopped because it was known: at most what ``run`` used was avoided. Never
+    part of a total.
 
     ``withdrawn_us``: the same work was run after all (``by_run``), or the asker went on.
     """
@@ -50,7 +56,9 @@ class Avoided(models.Model):
     f1_weak = models.BigIntegerField(null=True, blank=True)
     at_us = models.BigIntegerField()
     withdrawn_us = models.BigIntegerField(null=True, blank=True)
-    by_run = models.ForeignKey(Run, on_delete=models.SET_NULL, null=True, blank=True, related_name="+")
+    by_run = models.ForeignKey(
+        Run, on_delete=models.SET_NULL, null=True, blank=True, related_name="+"
+    )
 
     class Meta:
         indexes = [models.Index(fields=["lab", "-at_us"], name="avoided_by_time")]
@@ -60,11 +68,15 @@ class Avoided(models.Model):
 
 
 class DuplicateFinding(models.Model):
-    """``run`` repeats ``original``. ``decided_by``, ``decided_us`` and ``reason`` record the decision."""
+    """``run`` repeats ``original``. ``decided_by``, ``decided_us`` and ``reason`` record the
+    decision.
+    """
 
     lab = models.ForeignKey(Lab, on_delete=models.CASCADE, related_name="+", db_index=False)
     run = models.OneToOneField(Run, on_delete=models.CASCADE, related_name="duplicate_finding")
-    original = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="duplicates", db_column="of_id")
+    original = models.ForeignKey(
+        Run, on_delete=models.CASCADE, related_name="duplicates", db_column="of_id"
+    )
     verdict = models.CharField(max_length=16, choices=Verdict)
     certainty = models.CharField(max_length=16, choices=Certainty)
     unverified_parts = models.JSONField(default=list, blank=True, db_column="weak")
@@ -79,7 +91,9 @@ class DuplicateFinding(models.Model):
     class Meta:
         db_table = "preflight_repeat"
         constraints = [
-            models.CheckConstraint(condition=~models.Q(run=models.F("original")), name="repeat_of_another"),
+            models.CheckConstraint(
+                condition=~models.Q(run=models.F("original")), name="repeat_of_another"
+            ),
             models.CheckConstraint(
                 condition=models.Q(state=FindingState.OPEN, decided_us__isnull=True)
                 | (~models.Q(state=FindingState.OPEN) & models.Q(decided_us__isnull=False)),

@@ -28,12 +28,20 @@ MAX_MATCHES = 5
 MAX_ESTIMATE_RUNS = 10
 _MAX_DIFFERENCES = 16  # more would hide the sentence
 YOU = "you"
-_STATES = {"running": "still running", "failed": "failed", "killed": "killed", "lost": "lost", "finished": "finished"}
+_STATES = {
+    "running": "still running",
+    "failed": "failed",
+    "killed": "killed",
+    "lost": "lost",
+    "finished": "finished",
+}
 
 
 @dataclass(frozen=True)
 class Requester:
-    """The requester. ``reads``: may read runs; a node token may not, and gets neither runs nor names."""
+    """The requester. ``reads``: may read runs; a node token may not, and gets neither runs nor
+    names.
+    """
 
     user: User | None
     visibility: Visibility
@@ -73,7 +81,9 @@ def emission_of(figure: Figure | None) -> int | None:
 def present_matches(
     lab: Lab, question: Question, judgement: Finding, requester: Requester
 ) -> tuple[list[PresentedMatch], dict[str, Any] | None]:
-    """Return the first matches and the energy estimate of this recipe. Four queries for any number of matches."""
+    """Return the first matches and the energy estimate of this recipe. Four queries for any
+    number of matches.
+    """
     matches = (
         judgement.matches[:MAX_MATCHES]
         if judgement.level != Level.SILENT or judgement.verdict == Verdict.SAME_RUN
@@ -100,7 +110,9 @@ def present_matches(
 
 
 def estimate(figures: Mapping[UUID, Figure], alike: Sequence[UUID]) -> dict[str, Any] | None:
-    """Return the energy of finished runs of the same recipe (lower median, minimum, maximum), or None if unmeasured."""
+    """Return the energy of finished runs of the same recipe (lower median, minimum, maximum), or
+    None if unmeasured.
+    """
     used = [figures[uuid] for uuid in alike if uuid in figures]
     if not used:
         return None
@@ -166,9 +178,11 @@ def sentence(judgement: Finding, presented: Sequence[PresentedMatch], zone: str)
         emission_ug=emission_of(first.figure),
         metric=first.metric,
         weak=first.match.relation.weak,
-        differs=[difference.name for difference in first.differs if difference.part in ("code", "params", "seeds")][
-            :_MAX_DIFFERENCES
-        ],
+        differs=[
+            difference.name
+            for difference in first.differs
+            if difference.part in ("code", "params", "seeds")
+        ][:_MAX_DIFFERENCES],
     )
 
 

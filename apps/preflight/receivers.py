@@ -18,6 +18,8 @@ def on_fingerprint_saved(instance: Fingerprint, **_: Any) -> None:
 
 @receiver(post_save, sender=Run)
 def on_run_ended(instance: Run, created: bool, **_: Any) -> None:
-    """Enqueue the judgement of an ended run: its end may differ from that of the runs it matches."""
+    """Enqueue the judgement of an ended run: its end may differ from that of the runs it
+    matches.
+    """
     if not created and instance.state != RunState.RUNNING:
         enqueue(kind="preflight.judge", key=str(instance.pk))

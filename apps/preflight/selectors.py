@@ -26,11 +26,12 @@ _MAX_PER_TIER = {
 MAX_LEFT_OUT_KEYS = 40
 MIN_CURVE_POINTS = 5  # shorter curves match by chance
 _OF_RUN = (
-    "uuid", "state", "started_us", "ended_us", "failure", "failure_point", "tags", "cluster", "job_id", "requested_parent",
+    "uuid", "state", "started_us", "ended_us", "failure", "failure_point", "tags", "cluster",
+    "job_id", "requested_parent",
 )  # fmt: skip
 _PARTS = (
-    "entry", "code", "code_weak", "code_normal", "params", "told", "seeds", "data", "data_weak", "start", "start_weak",
-    "environment", "hardware",
+    "entry", "code", "code_weak", "code_normal", "params", "told", "seeds", "data", "data_weak",
+    "start", "start_weak", "environment", "hardware",
 )  # fmt: skip
 
 
@@ -85,9 +86,18 @@ def job_of(run: Run) -> str:
 
 
 def lookup_keys(parts: Parts, work: Work) -> list[tuple[Tier, int]]:
-    """Return the keys to look up. Leave-one-out keys are limited to plain numbers, since only these have a tolerance."""
-    numbers = [name for name in parts.left_out or {} if isinstance(work.plain_values.get(name), float)][:MAX_LEFT_OUT_KEYS]
-    limited = replace(parts, left_out=None if parts.left_out is None else {name: parts.left_out[name] for name in numbers})
+    """Return the keys to look up. Leave-one-out keys are limited to plain numbers, since only
+    these have a tolerance.
+    """
+    numbers = [
+        name for name in parts.left_out or {} if isinstance(work.plain_values.get(name), float)
+    ][:MAX_LEFT_OUT_KEYS]
+    limited = replace(
+        parts,
+        left_out=None
+        if parts.left_out is None
+        else {name: parts.left_out[name] for name in numbers},
+    )
     return tier_keys(limited)
 
 
@@ -95,9 +105,14 @@ def candidates(lab: Lab, keys: Sequence[tuple[Tier, int]]) -> set[int]:
     """Return the ids of runs that share a key, the newest of each key. One query."""
     if not keys:
         return set()
-    query = "SELECT run_id FROM (SELECT run_id FROM runs_tierkey WHERE lab_id = %s AND tier = %s AND key = %s "
+    query = (
+        "SELECT run_id FROM (SELECT run_id FROM runs_tierkey WHERE lab_id = %s AND tier = %s AND "
+        "key = %s "
+    )
     query += "ORDER BY run_id DESC LIMIT {}) AS t{}"
-    parts = [query.format(_MAX_PER_TIER.get(tier, MAX_CANDIDATES), i) for i, (tier, _) in enumerate(keys)]
+    parts = [
+        query.format(_MAX_PER_TIER.get(tier, MAX_CANDIDATES), i) for i, (tier, _) in enumerate(keys)
+    ]
     params = [value for tier, key in keys for value in (lab.pk, int(tier), key)]
     return {row["run_id"] for row in fetch_rows(" UNION ".join(parts), params)}
 
@@ -105,9 +120,14 @@ def candidates(lab: Lab, keys: Sequence[tuple[Tier, int]]) -> set[int]:
 def past_runs(lab: Lab, run_ids: Iterable[int], ignored: Collection[str]) -> list[PastRun]:
     """Return past runs with their compared parts. One query."""
     run_fields = [f"run__{name}" for name in (*_OF_RUN, "parent__uuid")]
-    rows = Fingerprint.objects.filter(run_id__in=list(run_ids), run__lab=lab).values(*_PARTS, *run_fields)
+    rows = Fingerprint.objects.filter(run_id__in=list(run_ids), run__lab=lab).values(
+        *_PARTS, *run_fields
+    )
     return [
-        _to_past_run({name.removeprefix("run__"): row[name] for name in run_fields}, _work(row, ignored)) for row in rows
+        _to_past_run(
+            {name.removeprefix("run__"): row[name] for name in run_fields}, _work(row, ignored)
+        )
+        for row in rows
     ]
 
 
@@ -116,7 +136,9 @@ def run_of_external(lab: Lab, external: tuple[str, str] | None) -> PastRun | Non
     if external is None:
         return None
     external_id = (
-        ExternalId.objects.filter(lab=lab, tool=external[0], value=external[1]).select_related("run__parent").first()
+        ExternalId.objects.filter(lab=lab, tool=external[0], value=external[1])
+        .select_related("run__parent")
+        .first()
     )
     if external_id is None:
         return None
@@ -127,12 +149,16 @@ def series_of(run_ids: Iterable[int]) -> dict[int, str]:
     """Return {run id: text that identifies its curves} for runs with curves. One query."""
     metrics_by_run: dict[int, list[tuple[object, ...]]] = {}
     fields = ("run_id", "name", "count", "last_step", "last_value", "min_value", "max_value")
-    for run_id, *metric in Metric.objects.filter(run_id__in=list(run_ids), count__gte=MIN_CURVE_POINTS).values_list(*fields):
+    for run_id, *metric in Metric.objects.filter(
+        run_id__in=list(run_ids), count__gte=MIN_CURVE_POINTS
+    ).values_list(*fields):
         metrics_by_run.setdefault(run_id, []).append(tuple(metric))
     return {run_id: repr(sorted(metrics, key=str)) for run_id, metrics in metrics_by_run.items()}
 
 
 def runs_by_uuid(lab: Lab, uuids: Collection[UUID]) -> dict[UUID, Run]:
     """Return runs with user, project and node. One query."""
-    runs = Run.objects.filter(lab=lab, uuid__in=list(uuids)).select_related("user", "charged_project", "node")
+    runs = Run.objects.filter(lab=lab, uuid__in=list(uuids)).select_related(
+        "user", "charged_project", "node"
+    )
     return {run.uuid: run for run in runs}

@@ -61,7 +61,8 @@ class Part:
 
 @dataclass(frozen=True)
 class Work:
-    """The work of a run: the parts of its fingerprint. ``None`` is unknown; empty ``seeds`` are known to be unset.
+    """The work of a run: the parts of its fingerprint. ``None`` is unknown; empty ``seeds`` are
+    known to be unset.
 
     ``plain_values``: values that are stored.
     """
@@ -80,7 +81,9 @@ class Work:
 
 @dataclass(frozen=True)
 class Question:
-    """A work before its start (or a run, judged as of its start). ``now``: time of the start, µs."""
+    """A work before its start (or a run, judged as of its start). ``now``: time of the start,
+    µs.
+    """
 
     work: Work
     now: int
@@ -113,7 +116,9 @@ class PastRun:
 
 @dataclass(frozen=True)
 class Relation:
-    """Relation of a question and a past run. ``changed``: different parameters; None: unknown for one side."""
+    """Relation of a question and a past run. ``changed``: different parameters; None: unknown
+    for one side.
+    """
 
     code: Likeness
     normal: Likeness
@@ -154,8 +159,8 @@ class Relation:
 
 
 def compare_parts(own: Part, other: Part) -> Likeness:
-    """Return the relation of a part. Different contents are different for any names, sizes and times. Different names, sizes
-    or times say nothing about contents.
+    """Return the relation of a part. Different contents are different for any names, sizes and
+    times. Different names, sizes or times say nothing about contents.
     """
     if own.verified and other.verified:
         return Likeness.SAME if own.verified == other.verified else Likeness.DIFFERENT
@@ -180,7 +185,11 @@ def _changed(own: Work, other: Work) -> frozenset[str] | None:
     if own.params is None or other.params is None:
         return None
     own_params, other_params = own.params, other.params
-    return frozenset(name for name in {*own_params, *other_params} if own_params.get(name) != other_params.get(name))
+    return frozenset(
+        name
+        for name in {*own_params, *other_params}
+        if own_params.get(name) != other_params.get(name)
+    )
 
 
 def _slight(own: Work, other: Work, name: str) -> bool:
@@ -192,8 +201,12 @@ def _slight(own: Work, other: Work, name: str) -> bool:
 
 
 def is_nearly_equal(own: Any, other: Any) -> bool:
-    """Return whether two values are numbers, at least one not whole, with a relative difference of at most 1e-6."""
-    are_numbers = all(isinstance(value, int | float) and not isinstance(value, bool) for value in (own, other))
+    """Return whether two values are numbers, at least one not whole, with a relative difference
+    of at most 1e-6.
+    """
+    are_numbers = all(
+        isinstance(value, int | float) and not isinstance(value, bool) for value in (own, other)
+    )
     are_integers = isinstance(own, int) and isinstance(other, int)
     return are_numbers and not are_integers and isclose(own, other, rel_tol=TOLERANCE)
 
@@ -213,7 +226,9 @@ def relate(own: Work, other: Work) -> Relation:
     )
 
 
-def remove_ignored(work_params: Mapping[str, str] | None, ignored: Iterable[str]) -> dict[str, str] | None:
+def remove_ignored(
+    work_params: Mapping[str, str] | None, ignored: Iterable[str]
+) -> dict[str, str] | None:
     """Return the parameters that a project compares."""
     if work_params is None:
         return None

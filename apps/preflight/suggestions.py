@@ -28,12 +28,17 @@ _ByBasis = Mapping[SimilarityBasis, Sequence[FineTuningRun]]
 def suggest_reuse(
     lab: Lab, row: Fingerprint, judgement: Finding, requester: Requester, tags: Mapping[str, object]
 ) -> list[dict[str, Any]]:
-    """Return up to three fine-tuning candidates, with the energy and the saving of fine-tuning in this lab.
+    """Return up to three fine-tuning candidates, with the energy and the saving of fine-tuning in
+    this lab.
 
-    Order: similarity, then saving. The list is empty for a duplicate, for a run that starts from a model, and for a
-    requester who may not read runs.
+    Order: similarity, then saving. The list is empty for a duplicate, for a run that starts from a
+    model, and for a requester who may not read runs.
     """
-    if judgement.verdict != Verdict.NONE or row.start_name not in ("", SCRATCH) or not requester.reads:
+    if (
+        judgement.verdict != Verdict.NONE
+        or row.start_name not in ("", SCRATCH)
+        or not requester.reads
+    ):
         return []
     models = find_reusable(lab, terms_of_row(row, tags), limit=MAX_SUGGESTIONS)
     makers = [model.producing_run for model in models if model.producing_run is not None]
@@ -43,8 +48,13 @@ def suggest_reuse(
     }
     figures = figures_of_runs(lab, sorted(runs))
     metrics = metrics_of([run.pk for run in makers])
-    ranked = [(model.rank, _suggestion(model, figures, metrics, adapted[model.artifact.pk], requester)) for model in models]
-    return [offer for _, offer in sorted(ranked, key=lambda model: (model[0], -_known_saved(model[1])))]
+    ranked = [
+        (model.rank, _suggestion(model, figures, metrics, adapted[model.artifact.pk], requester))
+        for model in models
+    ]
+    return [
+        offer for _, offer in sorted(ranked, key=lambda model: (model[0], -_known_saved(model[1])))
+    ]
 
 
 def _known_saved(offer: Mapping[str, Any]) -> int:
@@ -52,7 +62,11 @@ def _known_saved(offer: Mapping[str, Any]) -> int:
 
 
 def _suggestion(
-    model: ReusableModel, figures: _Figures, metrics: dict[int, tuple[str, float]], adapted: _ByBasis, requester: Requester
+    model: ReusableModel,
+    figures: _Figures,
+    metrics: dict[int, tuple[str, float]],
+    adapted: _ByBasis,
+    requester: Requester,
 ) -> dict[str, Any]:
     artifact, run = model.artifact, model.producing_run
     metric = metrics.get(run.pk) if run else None
@@ -77,14 +91,21 @@ def _who(run: Run | None, requester: Requester) -> str | None:
 
 
 def _saved(figure: Figure | None, adapted: _ByBasis, figures: _Figures) -> dict[str, Any]:
-    """Return energy and saving of fine-tuning by the most similar measured runs, in total and by method."""
-    measured = {basis: [run for run in runs if run.run in figures] for basis, runs in adapted.items()}
+    """Return energy and saving of fine-tuning by the most similar measured runs, in total and by
+    method.
+    """
+    measured = {
+        basis: [run for run in runs if run.run in figures] for basis, runs in adapted.items()
+    }
     basis = next((basis for basis in SimilarityBasis if measured.get(basis)), None)
     runs = measured[basis] if basis is not None else []
     producing_mj = figure.energy_mj if figure else None
     spread = compute_spread([figures[run.run].energy_mj for run in runs])
     emitted = _emitted([figures[run.run] for run in runs])
-    saved, saved_ug = compute_saving(producing_mj, spread), compute_saving(emission_of(figure), emitted)
+    saved, saved_ug = (
+        compute_saving(producing_mj, spread),
+        compute_saving(emission_of(figure), emitted),
+    )
     return {
         "adapting": spread
         and {
@@ -95,7 +116,8 @@ def _saved(figure: Figure | None, adapted: _ByBasis, figures: _Figures) -> dict[
             "high_mj": spread.high,
             "emission_ug": emitted.median if emitted else None,
         },
-        "adapted_unmeasured": len(adapted.get(SimilarityBasis.THIS, ())) - len(measured.get(SimilarityBasis.THIS, ())),
+        "adapted_unmeasured": len(adapted.get(SimilarityBasis.THIS, ()))
+        - len(measured.get(SimilarityBasis.THIS, ())),
         "saved": saved
         and {
             "energy_mj": saved.saved,
@@ -113,13 +135,19 @@ def _emitted(figures: Collection[Figure]) -> Spread | None:
     return compute_spread(known) if len(known) == len(figures) else None
 
 
-def _ways(producing_mj: int | None, runs: Sequence[FineTuningRun], figures: _Figures) -> list[dict[str, Any]]:
-    """Return the energy of each fine-tuning method, the lowest first. Together they cover all ``runs``."""
+def _ways(
+    producing_mj: int | None, runs: Sequence[FineTuningRun], figures: _Figures
+) -> list[dict[str, Any]]:
+    """Return the energy of each fine-tuning method, the lowest first. Together they cover all
+    ``runs``.
+    """
     by_way = {
-        way: compute_spread([figures[run.run].energy_mj for run in runs if run.method == way]) for way in FineTuningMethod
+        way: compute_spread([figures[run.run].energy_mj for run in runs if run.method == way])
+        for way in FineTuningMethod
     }
     spreads = sorted(
-        ((spread.median, way, spread) for way, spread in by_way.items() if spread is not None), key=lambda row: row[:2]
+        ((spread.median, way, spread) for way, spread in by_way.items() if spread is not None),
+        key=lambda row: row[:2],
     )
     return [
         {

@@ -35,7 +35,9 @@ class Match:
 
     @property
     def exact(self) -> bool:
-        """Return whether the same result is expected. Without a seed the work is the same, but its numbers differ."""
+        """Return whether the same result is expected. Without a seed the work is the same, but
+        its numbers differ.
+        """
         return self.kind == Kind.F1 and self.relation.seeds == Seeds.SAME
 
 
@@ -61,7 +63,11 @@ def judge(question: Question, past_runs: Iterable[PastRun]) -> Finding:
     if same_run:
         return Finding(Verdict.SAME_RUN, matches=same_run)
     other_matches = [match for match in matches if not _is_same_work(question, match.past)]
-    same_recipe = tuple(match for match in other_matches if match.kind >= Kind.F3 and match.past.state == RunState.FINISHED)
+    same_recipe = tuple(
+        match
+        for match in other_matches
+        if match.kind >= Kind.F3 and match.past.state == RunState.FINISHED
+    )
     finding = _verdict(question, other_matches)
     if question.intent in DECLARED and finding.verdict not in (Verdict.NONE, Verdict.SWEEP):
         finding = replace(finding, verdict=Verdict.DECLARED, level=Level.SILENT)
@@ -69,16 +75,28 @@ def judge(question: Question, past_runs: Iterable[PastRun]) -> Finding:
 
 
 def _is_same_run(question: Question, past: PastRun) -> bool:
-    """Return whether both are one run: the same external id, or the same curves at the same time (a seeded duplicate has
-    them later)."""
-    if question.external is not None and question.external in past.external and past.uuid != question.run:
+    """Return whether both are one run: the same external id, or the same curves at the same time
+    (a seeded duplicate has them later).
+    """
+    if (
+        question.external is not None
+        and question.external in past.external
+        and past.uuid != question.run
+    ):
         return True
     is_simultaneous = abs(question.now - past.started_us) <= SERIES_US
-    return bool(question.series) and question.series == past.series and is_simultaneous and past.uuid != question.run
+    return (
+        bool(question.series)
+        and question.series == past.series
+        and is_simultaneous
+        and past.uuid != question.run
+    )
 
 
 def _is_same_work(question: Question, past: PastRun) -> bool:
-    """Return whether both are parts of one work: itself, parent and child, folds of one parent, ranks of a job."""
+    """Return whether both are parts of one work: itself, parent and child, folds of one parent,
+    ranks of a job.
+    """
     if past.uuid in (question.run, question.parent):
         return True
     if past.parent is not None and past.parent in (question.run, question.parent):
@@ -110,7 +128,12 @@ def _make_finding(verdict: Verdict, matches: Iterable[Match], level: Level) -> F
         return None
     if ordered[0].verified:
         return Finding(verdict, Certainty.VERIFIED, level, ordered)
-    return Finding(verdict, Certainty.POSSIBLE, Level.SILENT if level == Level.SILENT else Level.INFORM, ordered)
+    return Finding(
+        verdict,
+        Certainty.POSSIBLE,
+        Level.SILENT if level == Level.SILENT else Level.INFORM,
+        ordered,
+    )
 
 
 def _concurrent(question: Question, matches: Sequence[Match]) -> Finding | None:
@@ -124,9 +147,8 @@ def _duplicate(question: Question, matches: Sequence[Match]) -> Finding | None:
 
 
 def _would_fail_again(question: Question, match: Match) -> bool:
-    """Return whether the cause of a failure recurs: an error in the code, or a number that depends on the seed; GPU memory
-    on the
-    same GPUs. Other versions may correct an error.
+    """Return whether the cause of a failure recurs: an error in the code, or a number that depends
+    on the seed; GPU memory on the same GPUs. Other versions may correct an error.
     """
     past, own, other = match.past, question.work, match.past.work
     if match.kind != Kind.F1 or past.state != RunState.FAILED:
@@ -136,7 +158,9 @@ def _would_fail_again(question: Question, match: Match) -> bool:
     if past.failure == Failure.NOT_A_NUMBER:
         return match.relation.seeds == Seeds.SAME
     if past.failure == Failure.CUDA_MEMORY:
-        return bool(own.hardware.get("gpus")) and own.hardware.get("gpus") == other.hardware.get("gpus")
+        return bool(own.hardware.get("gpus")) and own.hardware.get("gpus") == other.hardware.get(
+            "gpus"
+        )
     return past.failure == Failure.USER_ERROR
 
 
@@ -147,7 +171,9 @@ def _will_fail(question: Question, matches: Sequence[Match]) -> Finding | None:
         return None
     last_us = max(match.past.started_us for match in doomed)
     succeeded = any(
-        match.kind == Kind.F1 and match.past.state in FINISHED_OR_RUNNING and match.past.started_us >= last_us
+        match.kind == Kind.F1
+        and match.past.state in FINISHED_OR_RUNNING
+        and match.past.started_us >= last_us
         for match in matches
     )
     return None if succeeded else _make_finding(Verdict.WILL_FAIL, doomed, Level.WARN)
@@ -159,7 +185,9 @@ def _resume(question: Question, matches: Sequence[Match]) -> Finding | None:
     if any(match.past.state in FINISHED_OR_RUNNING for match in same):
         return None
     crashed = {RunState.FAILED, RunState.KILLED, RunState.LOST}
-    resumable = (match for match in same if match.past.state in crashed and match.past.has_checkpoint)
+    resumable = (
+        match for match in same if match.past.state in crashed and match.past.has_checkpoint
+    )
     return _make_finding(Verdict.RESUME, resumable, Level.INFORM)
 
 
@@ -189,13 +217,17 @@ def _sweep(question: Question, matches: Sequence[Match]) -> Finding | None:
     siblings = [match for match in matches if _sibling(question, match)]
     varied = frozenset().union(*(match.relation.changed or () for match in siblings))
     is_detected = len(siblings) >= SIBLINGS and len(varied) <= SIBLING_KEYS
-    if not _declared_sweep(question) and (not is_detected or any(_unseeded(match) for match in matches)):
+    if not _declared_sweep(question) and (
+        not is_detected or any(_unseeded(match) for match in matches)
+    ):
         return None
     return _make_finding(Verdict.SWEEP, siblings, Level.SILENT) or Finding(Verdict.SWEEP)
 
 
 def _sibling(question: Question, match: Match) -> bool:
-    """Find runs of the same family with other values of the same parameters, started within a day."""
+    """Find runs of the same family with other values of the same parameters, started within a
+    day.
+    """
     mine, theirs = question.work.params, match.past.work.params
     if match.kind != Kind.F4 or mine is None or theirs is None or set(mine) != set(theirs):
         return False
@@ -205,17 +237,29 @@ def _sibling(question: Question, match: Match) -> bool:
 
 def _unseeded(match: Match) -> bool:
     """Return whether the same work was done, or is being done, without a seed."""
-    return match.kind == Kind.F1 and match.relation.seeds == Seeds.UNSET and match.past.state in FINISHED_OR_RUNNING
+    return (
+        match.kind == Kind.F1
+        and match.relation.seeds == Seeds.UNSET
+        and match.past.state in FINISHED_OR_RUNNING
+    )
 
 
 def _replicate(question: Question, matches: Sequence[Match]) -> Finding | None:
-    """Other seeds are silent up to five. A duplicate without a seed is reported from the first on."""
+    """Other seeds are silent up to five. A duplicate without a seed is reported from the first
+    on.
+    """
     completed = [match for match in matches if match.past.state in FINISHED_OR_RUNNING]
     unseeded = [match for match in completed if _unseeded(match)]
     if unseeded:
         return _make_finding(Verdict.REPLICATE, unseeded, Level.INFORM)
     with_other_seed = [match for match in completed if match.kind == Kind.F2]
-    seeds = {tuple(sorted(match.past.work.seeds.values())) for match in with_other_seed if match.past.work.seeds}
+    seeds = {
+        tuple(sorted(match.past.work.seeds.values()))
+        for match in with_other_seed
+        if match.past.work.seeds
+    }
     return _make_finding(
-        Verdict.REPLICATE, with_other_seed, Level.INFORM if len(seeds) >= SEEDS_IN_SILENCE else Level.SILENT
+        Verdict.REPLICATE,
+        with_other_seed,
+        Level.INFORM if len(seeds) >= SEEDS_IN_SILENCE else Level.SILENT,
     )

@@ -21,7 +21,12 @@ from apps.core.errors import InvalidInput, NotFound
 from apps.replacement.payback import Payback, Unknown
 from apps.replacement.performance import MEASURES
 from apps.replacement.query import DAYS, OWN, PARAM_OF, PARAMETERS, parse
-from apps.replacement.services import ReplacementAnalysis, analyse_replacement, asset_for_analysis, in_years
+from apps.replacement.services import (
+    ReplacementAnalysis,
+    analyse_replacement,
+    asset_for_analysis,
+    in_years,
+)
 from apps.replacement.summary_text import sentence
 
 _DESCRIPTIONS = {
@@ -30,14 +35,21 @@ _DESCRIPTIONS = {
     "by": f"the measure of work: {', '.join(MEASURES)}; left out: the mean of those known of both",
     "life_years": "service life of the new card in years (default: that of its kind)",
     "wait_years": "replace-later scenario: years until the replacement (default 2)",
-    **{name: f"{own.label}{', ' + own.unit if own.unit else ''}: in place of what is known" for name, own in OWN.items()},
+    **{
+        name: f"{own.label}{', ' + own.unit if own.unit else ''}: in place of what is known"
+        for name, own in OWN.items()
+    },
 }
-_PARAMETERS = [OpenApiParameter(name, OpenApiTypes.STR, description=_DESCRIPTIONS[name]) for name in PARAMETERS]
+_PARAMETERS = [
+    OpenApiParameter(name, OpenApiTypes.STR, description=_DESCRIPTIONS[name]) for name in PARAMETERS
+]
 
 
 class KeepEnd(serializers.Serializer[Any]):
     years = serializers.CharField(allow_null=True, help_text="four decimals; null: never")
-    at = serializers.CharField(allow_null=True, help_text="UTC; null: never, or beyond the year 9000")
+    at = serializers.CharField(
+        allow_null=True, help_text="UTC; null: never, or beyond the year 9000"
+    )
 
 
 class KeepBreakEven(serializers.Serializer[Any]):
@@ -47,7 +59,9 @@ class KeepBreakEven(serializers.Serializer[Any]):
 
 
 class KeepInput(serializers.Serializer[Any]):
-    input = serializers.CharField(help_text="the unit ends the name: mW, hours a year, ppm, ug, ug per kWh")
+    input = serializers.CharField(
+        help_text="the unit ends the name: mW, hours a year, ppm, ug, ug per kWh"
+    )
     parameter = serializers.CharField(help_text="query parameter that replaces the value")
     value = serializers.IntegerField()
     low = serializers.IntegerField()
@@ -68,19 +82,27 @@ class KeepWays(serializers.Serializer[Any]):
 class KeepOld(serializers.Serializer[Any]):
     total_ug = serializers.IntegerField()
     charged_ug = serializers.IntegerField()
-    balance_ug = serializers.IntegerField(help_text="would be written off at disposal now, not part of any scenario")
+    balance_ug = serializers.IntegerField(
+        help_text="would be written off at disposal now, not part of any scenario"
+    )
 
 
 class KeepReply(serializers.Serializer[Any]):
     asset = serializers.IntegerField()
     new = serializers.IntegerField(allow_null=True)
-    verdict = serializers.CharField(help_text="replace, keep, never, unknown, choose (no new model) or gone (disposed of)")
+    verdict = serializers.CharField(
+        help_text="replace, keep, never, unknown, choose (no new model) or gone (disposed of)"
+    )
     sentence = serializers.CharField()
-    open = serializers.BooleanField(help_text="the range includes payback times within and beyond the new card's life")
+    open = serializers.BooleanField(
+        help_text="the range includes payback times within and beyond the new card's life"
+    )
     life_years = serializers.IntegerField()
     wait_years = serializers.IntegerField()
     break_even = KeepBreakEven(allow_null=True)
-    missing = serializers.ListField(child=serializers.CharField(), help_text="parameters without a known value")
+    missing = serializers.ListField(
+        child=serializers.CharField(), help_text="parameters without a known value"
+    )
     inputs = KeepInput(many=True)
     ways = KeepWays(many=True, help_text="cumulative emissions from today by scenario")
     old = KeepOld(allow_null=True)
@@ -102,7 +124,11 @@ def reply(analysis: ReplacementAnalysis, now: int) -> dict[str, Any]:
     missing = result.missing if isinstance(result, Unknown) else ()
     ends = None
     if isinstance(result, Payback):
-        ends = {"value": _end(result.years, now), "low": _end(result.low, now), "high": _end(result.high, now)}
+        ends = {
+            "value": _end(result.years, now),
+            "low": _end(result.low, now),
+            "high": _end(result.high, now),
+        }
     return {
         "asset": analysis.asset.pk,
         "new": analysis.new.pk if analysis.new else None,
@@ -115,24 +141,43 @@ def reply(analysis: ReplacementAnalysis, now: int) -> dict[str, Any]:
         "missing": [PARAM_OF[name] for name in missing],
         "inputs": [
             {
-                "input": name, "parameter": PARAM_OF[name], "value": each.needed.value, "low": each.needed.low,
-                "high": each.needed.high, "origin": each.origin, "source": each.source, "licence": each.licence,
+                "input": name,
+                "parameter": PARAM_OF[name],
+                "value": each.needed.value,
+                "low": each.needed.low,
+                "high": each.needed.high,
+                "origin": each.origin,
+                "source": each.source,
+                "licence": each.licence,
                 "pack": each.pack,
             }
             for name, each in analysis.inputs.items()
         ],
         "ways": [
-            {"year": way.year, "keep_ug": way.keep_ug, "replace_ug": way.replace_ug, "wait_ug": way.wait_ug}
+            {
+                "year": way.year,
+                "keep_ug": way.keep_ug,
+                "replace_ug": way.replace_ug,
+                "wait_ug": way.wait_ug,
+            }
             for way in analysis.ways
         ],
-        "old": account and {name: getattr(account, name) for name in ("total_ug", "charged_ug", "balance_ug")},
-        "use": f"{settings.SITE_URL}{reverse('explain')}?{analysis.use.to_query_string()}" if analysis.use else None,
+        "old": account
+        and {name: getattr(account, name) for name in ("total_ug", "charged_ug", "balance_ug")},
+        "use": f"{settings.SITE_URL}{reverse('explain')}?{analysis.use.to_query_string()}"
+        if analysis.use
+        else None,
         "notices": [
-            {"pack": pack.name, "licence": pack.licence, "licence_url": pack.licence_url, "notice": pack.notice}
+            {
+                "pack": pack.name,
+                "licence": pack.licence,
+                "licence_url": pack.licence_url,
+                "notice": pack.notice,
+            }
             for pack in notices({each.pack for each in analysis.inputs.values()})
         ],
         "page": f"{settings.SITE_URL}{reverse('asset-replacement', args=[analysis.asset.pk])}",
-    }  # fmt: skip
+    }
 
 
 class ReplacementView(APIView):
@@ -140,17 +185,27 @@ class ReplacementView(APIView):
 
     @extend_schema(parameters=_PARAMETERS, responses=KeepReply)
     def get(self, request: Request, asset: int) -> Response:
-        """Return the payback time of replacing an asset by a new model, with range, inputs and sources."""
+        """Return the payback time of replacing an asset by a new model, with range, inputs and
+        sources.
+        """
         unknown = sorted(set(request.query_params) - set(PARAMETERS))
         if unknown:
             name = unknown[0][:40]
-            raise InvalidInput(f"{name!r} is not known here.", field=name, hint=f"Known: {', '.join(PARAMETERS)}.")
+            raise InvalidInput(
+                f"{name!r} is not known here.", field=name, hint=f"Known: {', '.join(PARAMETERS)}."
+            )
         lab, now = caller(request).lab, now_us()
         asset_for_query = asset_for_analysis(lab, asset)
         if asset_for_query is None:
             raise NotFound("There is no such asset in this lab.", hint="Use an asset of your lab.")
         return Response(
             reply(
-                analyse_replacement(lab=lab, asset=asset_for_query, query=parse(request.query_params.dict()), now=now), now
+                analyse_replacement(
+                    lab=lab,
+                    asset=asset_for_query,
+                    query=parse(request.query_params.dict()),
+                    now=now,
+                ),
+                now,
             )
         )

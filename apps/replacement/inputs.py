@@ -55,9 +55,14 @@ def grid(lab: Lab, asset: Asset, node: Node | None, hour: int) -> Input | None:
         return None
     ug = factor.ug_per_kwh
     low, high = factor.low_ug_per_kwh, factor.high_ug_per_kwh
-    known = Known(ug, min(ug, low) if low is not None else ug, max(ug, high) if high is not None else ug)
+    known = Known(
+        ug, min(ug, low) if low is not None else ug, max(ug, high) if high is not None else ug
+    )
     year = "" if factor.resolution == "declared" else f" {factor.year}"
-    source = f"{factor.zone_name}{year}, {ug / UG_PER_G:.0f} g/kWh, edition {factor.edition}: {factor.source}"
+    source = (
+        f"{factor.zone_name}{year}, {ug / UG_PER_G:.0f} g/kWh, edition {factor.edition}: "
+        f"{factor.source}"
+    )
     return Input("ci_ug_per_kwh", known, "lab", source, factor.licence)
 
 
@@ -71,7 +76,9 @@ def _factor(lab: Lab, asset: Asset, node: Node | None, hour: int) -> EmissionFac
         return None
     factors = {factor.pk: factor for factor in factors_of_zone(lab, zone)}
     year = datetime.fromtimestamp(hour * 3600, tz=UTC).year
-    year_factor = factor_for_year([YearFactor(factor.pk, factor.year) for factor in factors.values()], year)
+    year_factor = factor_for_year(
+        [YearFactor(factor.pk, factor.year) for factor in factors.values()], year
+    )
     return factors[year_factor.factor_id] if year_factor else None
 
 
@@ -84,7 +91,13 @@ def pue_of(lab: Lab, asset: Asset, node: Node | None, hour: int) -> Input | None
     return (
         None
         if pue_ppm is None
-        else Input("pue_ppm", Known.exact(pue_ppm), "lab", f"PUE of {site.name}", href=reverse("site", args=[site.pk]))
+        else Input(
+            "pue_ppm",
+            Known.exact(pue_ppm),
+            "lab",
+            f"PUE of {site.name}",
+            href=reverse("site", args=[site.pk]),
+        )
     )
 
 
@@ -95,13 +108,19 @@ def embodied_input(lab: Lab, new: HardwareModel) -> Input | None:
         figure = category_default(new.kind, new.category) or category_default(new.kind)
         if figure is None or figure.unit != FigureUnit.ITEM:
             return None
-        return _embodied_input(figure, f"no figure of this model: the default of its kind, {figure.model.name}, ")
+        return _embodied_input(
+            figure, f"no figure of this model: the default of its kind, {figure.model.name}, "
+        )
     return _embodied_input(figure, "")
 
 
 def _embodied_input(figure: EmbodiedFigure, before: str) -> Input:
     known = Known(max(1, figure.total_ug), max(1, figure.low_ug), max(1, figure.high_ug))
-    year = f", {figure.source_year}" if figure.source_year and str(figure.source_year) not in figure.source else ""
+    year = (
+        f", {figure.source_year}"
+        if figure.source_year and str(figure.source_year) not in figure.source
+        else ""
+    )
     source = f"{before}{figure.get_method_display().lower()}: {figure.source}{year}"
     href = f"{reverse('catalog-model', args=[figure.model_id])}#figure-{figure.pk}"
     return Input("te_ug", known, "catalogue", source, figure.licence, figure.pack, href)
@@ -118,8 +137,25 @@ def new_power(old: HardwareModel | None, new: HardwareModel, old_mw: Input | Non
     if old is None or not old.tdp_mw or old_mw is None or old_mw.origin == "catalogue":
         known = Known(tdp, tdp * 6 // 10, tdp)
         source = f"rated power, at least 60 % of it ({new.source})"
-        return Input("new_mw", known, "catalogue", source, new.licence, href=reverse("catalog-model", args=[new.pk]))
+        return Input(
+            "new_mw",
+            known,
+            "catalogue",
+            source,
+            new.licence,
+            href=reverse("catalog-model", args=[new.pk]),
+        )
     value = min(tdp, tdp * old_mw.needed.value // old.tdp_mw)
     known = Known(value, value * 6 // 10, max(value, min(tdp, value * 14 // 10)))
-    source = f"rated power × the old one's load, {value * 100 // tdp} %, ±40 % and at most rated ({new.source})"
-    return Input("new_mw", known, "catalogue", source, new.licence, href=reverse("catalog-model", args=[new.pk]))
+    source = (
+        f"rated power × the old one's load, {value * 100 // tdp} %, ±40 % and at most rated "
+        f"({new.source})"
+    )
+    return Input(
+        "new_mw",
+        known,
+        "catalogue",
+        source,
+        new.licence,
+        href=reverse("catalog-model", args=[new.pk]),
+    )

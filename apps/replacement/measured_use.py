@@ -69,22 +69,33 @@ class Measured:
 
 
 def _mean_mw(energy_mj: int, time_us: int) -> int | None:
-    return max(0, (energy_mj * 2_000_000 + time_us) // (2 * time_us)) if time_us else None  # mJ per s is mW
+    return (
+        max(0, (energy_mj * 2_000_000 + time_us) // (2 * time_us)) if time_us else None
+    )  # mJ per s is mW
 
 
 def measured(lab: Lab, meter: Meter, from_hour: int, to_hour: int) -> Measured | None:
-    """Return the measurements of a meter from its first hour in ``[from_hour, to_hour)`` on, or None. One query."""
+    """Return the measurements of a meter from its first hour in ``[from_hour, to_hour)`` on, or
+    None. One query.
+    """
     start = max(from_hour, meter.from_hour)
-    column, of, clock = ("device_id", meter.device, "SUM") if meter.device else ("node_id", meter.node, "MAX")
+    column, of, clock = (
+        ("device_id", meter.device, "SUM") if meter.device else ("node_id", meter.node, "MAX")
+    )
     assert of is not None
     rows = fetch_rows(
-        "SELECT e.used, MIN(e.hour) AS first, SUM(e.energy_mj) AS energy_mj, SUM(h.covered_us) AS covered_us, "
-        "MAX(e.quality) AS quality FROM (SELECT l.hour, SUM(l.energy_mj) AS energy_mj, MAX(l.energy_quality) AS quality, "
-        "MAX(CASE WHEN c.kind NOT IN ('idle', 'overhead') AND l.energy_mj > 0 THEN 1 ELSE 0 END) AS used "
+        "SELECT e.used, MIN(e.hour) AS first, SUM(e.energy_mj) AS energy_mj, SUM(h.covered_us) AS "
+        "covered_us, "
+        "MAX(e.quality) AS quality FROM (SELECT l.hour, SUM(l.energy_mj) AS energy_mj, "
+        "MAX(l.energy_quality) AS quality, "
+        "MAX(CASE WHEN c.kind NOT IN ('idle', 'overhead') AND l.energy_mj > 0 THEN 1 ELSE 0 END) "
+        "AS used "
         "FROM energy_ledgerentry l JOIN ingest_consumer c ON c.id = l.consumer_id "
-        f"WHERE l.lab_id = %s AND l.{column} = %s AND l.hour >= %s AND l.hour < %s GROUP BY l.hour) e LEFT JOIN ("
+        f"WHERE l.lab_id = %s AND l.{column} = %s AND l.hour >= %s AND l.hour < %s GROUP BY "
+        "l.hour) e LEFT JOIN ("
         f"SELECT hour, {clock}(covered_us) AS covered_us FROM energy_devicehour "
-        f"WHERE {column} = %s AND hour >= %s AND hour < %s GROUP BY hour) h ON h.hour = e.hour GROUP BY e.used",
+        f"WHERE {column} = %s AND hour >= %s AND hour < %s GROUP BY hour) h ON h.hour = e.hour "
+        "GROUP BY e.used",
         [lab.pk, of.pk, start, to_hour, of.pk, start, to_hour],
     )
     parts = {row["used"]: row for row in rows}
@@ -92,8 +103,11 @@ def measured(lab: Lab, meter: Meter, from_hour: int, to_hour: int) -> Measured |
         return None
     used, idle = parts.get(1, {}), parts.get(0, {})
     return Measured(
-        from_hour=min(row["first"] for row in parts.values()), to_hour=to_hour,
-        used_mj=as_int(used.get("energy_mj")), used_us=as_int(used.get("covered_us")),
-        idle_mj=as_int(idle.get("energy_mj")), idle_us=as_int(idle.get("covered_us")),
+        from_hour=min(row["first"] for row in parts.values()),
+        to_hour=to_hour,
+        used_mj=as_int(used.get("energy_mj")),
+        used_us=as_int(used.get("covered_us")),
+        idle_mj=as_int(idle.get("energy_mj")),
+        idle_us=as_int(idle.get("covered_us")),
         quality=max(row["quality"] for row in parts.values()),
-    )  # fmt: skip
+    )

@@ -95,13 +95,17 @@ class Point:
     @property
     def old_ug_per_year(self) -> Fraction:
         """Return the annual emissions of the old card's electricity."""
-        return self._emitted(Fraction(self.old_mw * self.hours + self.old_idle_mw * self.idle_hours))
+        return self._emitted(
+            Fraction(self.old_mw * self.hours + self.old_idle_mw * self.idle_hours)
+        )
 
     @property
     def new_ug_per_year(self) -> Fraction:
         """Return the annual emissions of the new card's electricity, for the same work."""
         busy = Fraction(self.hours * self.ratio_ppm, PPM)
-        return self._emitted(self.new_mw * busy + self.new_idle_mw * (self.idle_hours + self.hours - busy))
+        return self._emitted(
+            self.new_mw * busy + self.new_idle_mw * (self.idle_hours + self.hours - busy)
+        )
 
     @property
     def rate(self) -> Fraction:
@@ -149,7 +153,10 @@ def _gains(inputs: Inputs, *, worst: bool = False) -> Iterator[Fraction]:
         known: Known = getattr(inputs, field.name)
         if known.low == known.high:
             continue
-        moved = [Point(**{**values, field.name: end}).rate - point.rate for end in (known.low, known.high)]
+        moved = [
+            Point(**{**values, field.name: end}).rate - point.rate
+            for end in (known.low, known.high)
+        ]
         yield min(moved) if worst else max(moved)
 
 

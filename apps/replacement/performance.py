@@ -18,7 +18,9 @@ MEASURES = {
 
 @dataclass(frozen=True)
 class Performance:
-    """Peak figures of a card; None: not known. ``fp32`` and ``tensor`` in GFLOP/s, ``bandwidth`` in MB/s."""
+    """Peak figures of a card; None: not known. ``fp32`` and ``tensor`` in GFLOP/s, ``bandwidth``
+    in MB/s.
+    """
 
     name: str
     tensor: int | None
@@ -39,7 +41,12 @@ def _row(row: dict[str, str]) -> Performance:
         return int(row[name]) if row[name] else None
 
     return Performance(
-        row["name"], number("tensor_gflops"), number("fp32_gflops"), number("bandwidth_mbs"), row["source"], row["licence"]
+        row["name"],
+        number("tensor_gflops"),
+        number("fp32_gflops"),
+        number("bandwidth_mbs"),
+        row["source"],
+        row["licence"],
     )
 
 

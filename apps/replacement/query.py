@@ -14,7 +14,9 @@ LONGEST_HORIZON = 30
 
 @dataclass(frozen=True)
 class Own:
-    """An input that the query can set: the input it replaces, label, unit, integers per unit, and bounds."""
+    """An input that the query can set: the input it replaces, label, unit, integers per unit,
+    and bounds.
+    """
 
     field: str
     label: str
@@ -32,7 +34,14 @@ OWN = {
     "idle_hours": Own("idle_hours", "Idle hours per year", "h", 1, "0", "8784"),
     "new_w": Own("new_mw", "Power in use, new card", "W", 1000, "0.1", "100000"),
     "new_idle_w": Own("new_idle_mw", "Idle power, new card", "W", 1000, "0", "100000"),
-    "ratio": Own("ratio_ppm", "Work ratio: new card's hours per old card's hour", "", 1_000_000, "0.0001", "1000"),
+    "ratio": Own(
+        "ratio_ppm",
+        "Work ratio: new card's hours per old card's hour",
+        "",
+        1_000_000,
+        "0.0001",
+        "1000",
+    ),
     "pue": Own("pue_ppm", "PUE", "", 1_000_000, "1", "5"),
     "g_per_kwh": Own("ci_ug_per_kwh", "Grid intensity", "g/kWh", 1_000_000, "0.001", "1500"),
 }
@@ -43,7 +52,9 @@ PARAMETERS = ("new", "days", "by", "life_years", "wait_years", *OWN)
 
 @dataclass(frozen=True)
 class ReplacementQuery:
-    """A query. ``own``: integers by input, in the units of the formula. ``by`` '': the mean of all known measures."""
+    """A query. ``own``: integers by input, in the units of the formula. ``by`` '': the mean of
+    all known measures.
+    """
 
     new_id: int | None
     days: int
@@ -54,16 +65,28 @@ class ReplacementQuery:
 
 
 def parse(params: Mapping[str, str]) -> ReplacementQuery:
-    """Return the query of ``params``. An empty value is not set. Raises InvalidInput with the field."""
+    """Return the query of ``params``. An empty value is not set. Raises InvalidInput with the
+    field.
+    """
     by = params.get("by", "").strip()
     if by and by not in MEASURES:
-        raise InvalidInput(f"Unknown measure of work {by[:40]!r}.", field="by", hint=f"Use one of {', '.join(MEASURES)}.")
+        raise InvalidInput(
+            f"Unknown measure of work {by[:40]!r}.",
+            field="by",
+            hint=f"Use one of {', '.join(MEASURES)}.",
+        )
     return ReplacementQuery(
         new_id=_whole(params, "new", 1, 2**63 - 1, "Use the number of a model in the catalogue."),
         days=_days(params),
         by=by,
-        own={own.field: own_value for name, own in OWN.items() if (own_value := _own(params, name, own)) is not None},
-        life_years=_whole(params, "life_years", 1, LONGEST_HORIZON, f"Use whole years, 1 to {LONGEST_HORIZON}."),
+        own={
+            own.field: own_value
+            for name, own in OWN.items()
+            if (own_value := _own(params, name, own)) is not None
+        },
+        life_years=_whole(
+            params, "life_years", 1, LONGEST_HORIZON, f"Use whole years, 1 to {LONGEST_HORIZON}."
+        ),
         wait_years=_whole(params, "wait_years", 1, 10, "Use whole years, 1 to 10.") or 2,
     )
 
@@ -82,7 +105,11 @@ def parse_valid_part(params: Mapping[str, str]) -> tuple[ReplacementQuery, Inval
 def _days(params: Mapping[str, str]) -> int:
     days = _whole(params, "days", 1, 10_000, "") or DAYS[-1]
     if days not in DAYS:
-        raise InvalidInput(f"Invalid number of days {days}.", field="days", hint=f"Use one of {', '.join(map(str, DAYS))}.")
+        raise InvalidInput(
+            f"Invalid number of days {days}.",
+            field="days",
+            hint=f"Use one of {', '.join(map(str, DAYS))}.",
+        )
     return days
 
 
@@ -101,11 +128,20 @@ def _own(params: Mapping[str, str], name: str, own: Own) -> int | None:
         return None
     try:
         value = Decimal(text)
-        if len(text) > 40 or not value.is_finite() or not Decimal(own.low) <= value <= Decimal(own.high):
+        if (
+            len(text) > 40
+            or not value.is_finite()
+            or not Decimal(own.low) <= value <= Decimal(own.high)
+        ):
             raise InvalidOperation
     except InvalidOperation as error:
-        hint = f"{own.label}: use a number from {own.low} to {own.high}{' ' + own.unit if own.unit else ''}."
-        raise InvalidInput(f"Invalid value {_message(text)} for {name!r}.", field=name, hint=hint) from error
+        hint = (
+            f"{own.label}: use a number from {own.low} to "
+            f"{own.high}{' ' + own.unit if own.unit else ''}."
+        )
+        raise InvalidInput(
+            f"Invalid value {_message(text)} for {name!r}.", field=name, hint=hint
+        ) from error
     return int(value * own.scale)
 
 

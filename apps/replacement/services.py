@@ -24,7 +24,14 @@ from apps.replacement.payback import Inputs, Known, Payback, Scenarios, Unknown
 from apps.replacement.performance import MEASURES, measures_of, performance_of, ratio_of
 from apps.replacement.query import ReplacementQuery
 
-REPLACE, KEEP, NEVER, UNKNOWN, CHOOSE, DISPOSED = "replace", "keep", "never", "unknown", "choose", "gone"
+REPLACE, KEEP, NEVER, UNKNOWN, CHOOSE, DISPOSED = (
+    "replace",
+    "keep",
+    "never",
+    "unknown",
+    "choose",
+    "gone",
+)
 CENTURY = 100  # years: longer than any card's life: a later payback counts as never
 
 
@@ -67,7 +74,9 @@ class ReplacementAnalysis:
         result = self.result
         if not isinstance(result, Payback) or result.low is None:
             return False
-        return result.low <= self.life_years and (result.high is None or result.high > self.life_years)
+        return result.low <= self.life_years and (
+            result.high is None or result.high > self.life_years
+        )
 
 
 def asset_for_analysis(lab: Lab, pk: int) -> Asset | None:
@@ -76,7 +85,9 @@ def asset_for_analysis(lab: Lab, pk: int) -> Asset | None:
     return assets.filter(lab=lab, pk=pk).first() if pk <= INT64_MAX else None
 
 
-def analyse_replacement(*, lab: Lab, asset: Asset, query: ReplacementQuery, now: int) -> ReplacementAnalysis:
+def analyse_replacement(
+    *, lab: Lab, asset: Asset, query: ReplacementQuery, now: int
+) -> ReplacementAnalysis:
     """Return the replacement analysis of an asset. Raises NotFound for an unknown new model."""
     hour = hour_of(now)
     new = _new(lab, query)
@@ -107,7 +118,11 @@ def _new(lab: Lab, query: ReplacementQuery) -> HardwareModel | None:
         return None
     new = models_of(lab).filter(pk=query.new_id, retired_us__isnull=True).first()
     if new is None:
-        raise NotFound("There is no such model in the catalogue.", field="new", hint="Search it by name, and choose one.")
+        raise NotFound(
+            "There is no such model in the catalogue.",
+            field="new",
+            hint="Search it by name, and choose one.",
+        )
     return new
 
 
@@ -122,7 +137,9 @@ def _query(lab: Lab, meter: Meter | None, measured_use: Measured | None) -> Figu
     if meter is None or measured_use is None:
         return None
     kind, key = ("device", meter.device.key) if meter.device else ("node", str(meter.place.uuid))
-    return FigureQuery("energy_mj", measured_use.from_hour, measured_use.to_hour, kind, key, basis=lab.basis)
+    return FigureQuery(
+        "energy_mj", measured_use.from_hour, measured_use.to_hour, kind, key, basis=lab.basis
+    )
 
 
 def _account(asset: Asset, hour: int) -> amortisation.Account | None:
@@ -144,20 +161,31 @@ def _inputs(
     hour: int,
 ) -> dict[str, Input]:
     """Return all inputs. Priority: the visitor's own, measured, catalogue, assumed."""
-    inputs = {name: Input(name, Known.exact(value), "yours", "given in the address") for name, value in query.own.items()}
+    inputs = {
+        name: Input(name, Known.exact(value), "yours", "given in the address")
+        for name, value in query.own.items()
+    }
     inputs = _use(measured_use) | inputs
     if "old_mw" not in inputs and asset.model and asset.model.tdp_mw:
         tdp = asset.model.tdp_mw
         known = Known(tdp, tdp * 6 // 10, tdp)
         inputs["old_mw"] = Input(
-            "old_mw", known, "catalogue", f"rated power: not measured ({asset.model.source})", asset.model.licence
+            "old_mw",
+            known,
+            "catalogue",
+            f"rated power: not measured ({asset.model.source})",
+            asset.model.licence,
         )
     place = meter.place if meter else None
     for each in (grid(lab, asset, place, hour), pue_of(lab, asset, place, hour)):
         if each:
             inputs.setdefault(each.field, each)
     if new:
-        for each in (embodied_input(lab, new), new_power(asset.model, new, inputs.get("old_mw")), _ratio(asset, new, query)):
+        for each in (
+            embodied_input(lab, new),
+            new_power(asset.model, new, inputs.get("old_mw")),
+            _ratio(asset, new, query),
+        ):
             if each:
                 inputs.setdefault(each.field, each)
     if "old_idle_mw" in inputs and "new_idle_mw" not in inputs:
@@ -177,7 +205,10 @@ def _use(measured_use: Measured | None) -> dict[str, Input]:
         return {}
     down, up = METER_ERROR_PPM[EnergyQuality(measured_use.quality).name]
     days = max(1, round(measured_use.hours / 24))
-    source = f"measured over {days} day{'' if days == 1 else 's'} ({EnergyQuality(measured_use.quality).name.lower()})"
+    source = (
+        f"measured over {days} day{'' if days == 1 else 's'} "
+        f"({EnergyQuality(measured_use.quality).name.lower()})"
+    )
     inputs = {}
     for name, power in (("old_mw", measured_use.used_mw), ("old_idle_mw", measured_use.idle_mw)):
         if power is not None:
@@ -186,9 +217,16 @@ def _use(measured_use: Measured | None) -> dict[str, Input]:
     for name, time_us in (("hours", measured_use.used_us), ("idle_hours", measured_use.idle_us)):
         value = time_us * payback.HOURS_PER_YEAR // span_us
         most = (
-            max(value, time_us * payback.HOURS_PER_YEAR // measured_use.measured_us) if measured_use.measured_us else value
+            max(value, time_us * payback.HOURS_PER_YEAR // measured_use.measured_us)
+            if measured_use.measured_us
+            else value
         )
-        inputs[name] = Input(name, Known(value, value, most), "measured", source + "; what was not measured counts as off")
+        inputs[name] = Input(
+            name,
+            Known(value, value, most),
+            "measured",
+            source + "; what was not measured counts as off",
+        )
     return inputs
 
 
@@ -200,8 +238,17 @@ def _ratio(asset: Asset, new: HardwareModel, query: ReplacementQuery) -> Input |
     names = measures_of(old, card)
     measures = [query.by] if query.by else names
     others = [MEASURES[name] for name in names if name not in measures]
-    basis = f"{'mean' if len(measures) > 1 else 'ratio'} by {' and '.join(MEASURES[name] for name in measures)}"
-    rest = ", ±30 %" if len(names) == 1 else f", bounded by {' and '.join(others)}" if others else ", bounded by each"
+    basis = (
+        f"{'mean' if len(measures) > 1 else 'ratio'} by "
+        f"{' and '.join(MEASURES[name] for name in measures)}"
+    )
+    rest = (
+        ", ±30 %"
+        if len(names) == 1
+        else f", bounded by {' and '.join(others)}"
+        if others
+        else ", bounded by each"
+    )
     return Input("ratio_ppm", known, "catalogue", f"{basis}{rest} ({card.source})", card.licence)
 
 

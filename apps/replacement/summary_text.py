@@ -6,7 +6,15 @@ from fractions import Fraction
 from apps.core.clock import utc
 from apps.replacement.payback import Payback, Unknown
 from apps.replacement.query import LABELS
-from apps.replacement.services import CENTURY, DISPOSED, KEEP, NEVER, REPLACE, ReplacementAnalysis, in_years
+from apps.replacement.services import (
+    CENTURY,
+    DISPOSED,
+    KEEP,
+    NEVER,
+    REPLACE,
+    ReplacementAnalysis,
+    in_years,
+)
 
 _SPELT = frozenset("AEFHILMNORSX")  # letters whose names begin with a vowel
 
@@ -56,7 +64,9 @@ def sentence(analysis: ReplacementAnalysis, now: int, zone: tzinfo) -> str:
     if isinstance(payback, Unknown):
         lacking = ", ".join(_within(LABELS[name].partition(":")[0]) for name in payback.missing)
         return f"Payback time of {card}: unknown. Missing: {lacking}."
-    text = {REPLACE: _replace, KEEP: _keep, NEVER: _never}[analysis.verdict](analysis, payback, card, now, zone)
+    text = {REPLACE: _replace, KEEP: _keep, NEVER: _never}[analysis.verdict](
+        analysis, payback, card, now, zone
+    )
     return text + (" The range includes both outcomes." if analysis.open else "")
 
 
@@ -65,18 +75,30 @@ def _within(label: str) -> str:
     return label if label.isupper() else label[:1].lower() + label[1:]
 
 
-def _replace(analysis: ReplacementAnalysis, payback: Payback, card: str, now: int, zone: tzinfo) -> str:
+def _replace(
+    analysis: ReplacementAnalysis, payback: Payback, card: str, now: int, zone: tzinfo
+) -> str:
     low, high = when(payback.low, now, zone), when(payback.high, now, zone)
     return f"Replace: {card} pays back by {when(payback.years, now, zone)} ({low} – {high})."
 
 
-def _keep(analysis: ReplacementAnalysis, payback: Payback, card: str, now: int, zone: tzinfo) -> str:
-    life = f"its service life of {analysis.life_years} year{'' if analysis.life_years == 1 else 's'}"
+def _keep(
+    analysis: ReplacementAnalysis, payback: Payback, card: str, now: int, zone: tzinfo
+) -> str:
+    life = (
+        f"its service life of {analysis.life_years} year{'' if analysis.life_years == 1 else 's'}"
+    )
     length = f"{years(payback.years)} years ({range_years(payback)})"
     return f"Keep: {card} would pay back in {length}, longer than {life}."
 
 
-def _never(analysis: ReplacementAnalysis, payback: Payback, card: str, now: int, zone: tzinfo) -> str:
+def _never(
+    analysis: ReplacementAnalysis, payback: Payback, card: str, now: int, zone: tzinfo
+) -> str:
     saving = "saves no carbon in use" if payback.years is None else "saves too little carbon in use"
-    best = "not even at the best end of the range" if payback.low is None else f"at best in {years(payback.low)} years"
+    best = (
+        "not even at the best end of the range"
+        if payback.low is None
+        else f"at best in {years(payback.low)} years"
+    )
     return f"Keep: {card} {saving} to pay back its embodied carbon ({best})."

@@ -31,14 +31,18 @@ from apps.runs.services.runs import RunFacts, change_run, put_run
 class PackedJSONParser(JSONParser):
     """Parser of JSON, optionally compressed with gzip."""
 
-    def parse(self, stream: Any, media_type: str | None = None, parser_context: Any = None) -> dict[str, Any]:
+    def parse(
+        self, stream: Any, media_type: str | None = None, parser_context: Any = None
+    ) -> dict[str, Any]:
         body = bounded_body(parser_context["request"], stream)
         parsed: dict[str, Any] = super().parse(BytesIO(body), media_type, parser_context)
         return parsed
 
 
 def os_user_visibility(who: Caller) -> CanSee:
-    """Return a function that says whether the caller may see the OS user of a run of a user id (None: unknown)."""
+    """Return a function that says whether the caller may see the OS user of a run of a user id
+    (None: unknown).
+    """
     role = role_in(who.lab, who.user) if who.user else ""
     everybody = who.node_uuid is not None or may_see_person(role, who.lab.person_view, own=False)
     return lambda user_id: everybody or (who.user is not None and user_id == who.user.pk)
@@ -47,7 +51,11 @@ def os_user_visibility(who: Caller) -> CanSee:
 def _source_of_request(request: Request, *, is_job: bool) -> Source:
     if is_job:
         return Source.SLURM
-    return Source.COLLECTOR if request.headers.get("User-Agent", "").startswith("labcarbon-collect/") else Source.API
+    return (
+        Source.COLLECTOR
+        if request.headers.get("User-Agent", "").startswith("labcarbon-collect/")
+        else Source.API
+    )
 
 
 class RunView(APIView):
@@ -63,7 +71,11 @@ class RunView(APIView):
         run = run_of(who.lab, uuid)
         if run is None:
             raise NotFound("There is no such run in this lab.")
-        return Response(RunDetail(run, context={"sees": os_user_visibility(who), "siblings": siblings_of(run)}).data)
+        return Response(
+            RunDetail(
+                run, context={"sees": os_user_visibility(who), "siblings": siblings_of(run)}
+            ).data
+        )
 
     @extend_schema(request=RunBody, responses=RunReply)
     def put(self, request: Request, uuid: UUID) -> Response:
@@ -83,11 +95,21 @@ class RunView(APIView):
             job=parse_job(data["job"]) if data.get("job") else None,
             known=body.to_update(),
         )
-        teller = _source_of_request(request, is_job=facts.job is not None and facts.job.run_uuid == uuid)
-        run, warning = put_run(
-            lab=who.lab, uuid=uuid, facts=facts, by=who.user, bound_node=who.node_uuid, now=now_us(), reported_by=teller
+        teller = _source_of_request(
+            request, is_job=facts.job is not None and facts.job.run_uuid == uuid
         )
-        return Response(RunReply(run, context={"warning": warning, "sees": os_user_visibility(who)}).data)
+        run, warning = put_run(
+            lab=who.lab,
+            uuid=uuid,
+            facts=facts,
+            by=who.user,
+            bound_node=who.node_uuid,
+            now=now_us(),
+            reported_by=teller,
+        )
+        return Response(
+            RunReply(run, context={"warning": warning, "sees": os_user_visibility(who)}).data
+        )
 
     @extend_schema(request=RunChange, responses=RunReply)
     def patch(self, request: Request, uuid: UUID) -> Response:
@@ -122,18 +144,25 @@ class BulkRunsView(APIView):
             {
                 "results": serializers.ListField(
                     child=serializers.ListField(child=serializers.CharField()),
-                    help_text="one answer a row, in order: created, changed, unchanged, or refused and why",
+                    help_text=(
+                        "one answer a row, in order: created, changed, unchanged, or refused "
+                        "and why"
+                    ),
                 )
             },
         ),
         operation_id="runs_bulk",
     )
     def post(self, request: Request) -> Response:
-        """Store up to 1000 finished jobs of a scheduler (docs/slurm.md). The response has one entry per row. Idempotent."""
+        """Store up to 1000 finished jobs of a scheduler (docs/slurm.md). The response has one
+        entry per row. Idempotent.
+        """
         who = caller(request)
         body: Any = request.data
         rows = parse_rows(body or b"")  # DRF makes a dict of an empty body
-        return Response({"results": import_runs(lab=who.lab, rows=rows, bound_node=who.node_uuid, now=now_us())})
+        return Response(
+            {"results": import_runs(lab=who.lab, rows=rows, bound_node=who.node_uuid, now=now_us())}
+        )
 
 
 class RunsView(APIView):
@@ -149,4 +178,6 @@ class RunsView(APIView):
         who = caller(request)
         pages = RunCursorPagination()
         page = pages.paginate_queryset(filter_runs(who, request.query_params), request, view=self)
-        return pages.get_paginated_response(RunReply(page, many=True, context={"sees": os_user_visibility(who)}).data)
+        return pages.get_paginated_response(
+            RunReply(page, many=True, context={"sees": os_user_visibility(who)}).data
+        )

@@ -25,8 +25,15 @@ from apps.runs.serializers import metric_summary
 from apps.runs.services.metrics import add_points, curve
 
 _PARAMS = [
-    OpenApiParameter("name", OpenApiTypes.STR, description="name of the metric whose curve is returned"),
-    OpenApiParameter("shape", OpenApiTypes.STR, enum=["json", "csv"], description="csv: all points, requires name"),
+    OpenApiParameter(
+        "name", OpenApiTypes.STR, description="name of the metric whose curve is returned"
+    ),
+    OpenApiParameter(
+        "shape",
+        OpenApiTypes.STR,
+        enum=["json", "csv"],
+        description="csv: all points, requires name",
+    ),
 ]
 
 
@@ -37,14 +44,18 @@ class MetricsView(APIView):
         return [require("runs:read" if self.request.method == "GET" else "runs:write")()]
 
     @extend_schema(
-        request=inline_serializer("Points", {"points": serializers.ListField(child=serializers.ListField())}),
+        request=inline_serializer(
+            "Points", {"points": serializers.ListField(child=serializers.ListField())}
+        ),
         responses=inline_serializer(
             "PointsReply", {"points": serializers.IntegerField(), "new": serializers.IntegerField()}
         ),
         operation_id="run_metrics_add",
     )
     def post(self, request: Request, uuid: UUID) -> Response:
-        """Store up to 10 000 points ``[name, step, value, time or null]``. A repeated step replaces the value."""
+        """Store up to 10 000 points ``[name, step, value, time or null]``. A repeated step
+        replaces the value.
+        """
         who, now = caller(request), now_us()
         body: Any = request.data
         points = parse_points(body or b"", now=now)  # DRF makes a dict of an empty body
@@ -53,29 +64,38 @@ class MetricsView(APIView):
 
     @extend_schema(parameters=_PARAMS, responses=OpenApiTypes.OBJECT, operation_id="run_metrics")
     def get(self, request: Request, uuid: UUID) -> HttpResponseBase:
-        """Return the metrics of a run. With ``name``: a curve of at most 2000 points with extremes, or all points as CSV."""
+        """Return the metrics of a run. With ``name``: a curve of at most 2000 points with
+        extremes, or all points as CSV.
+        """
         params = request.query_params
         _check(params)
         run = run_of(caller(request).lab, uuid)
         if run is None:
             raise NotFound("There is no such run in this lab.")
         if "name" not in params:
-            return Response({"metrics": [metric_summary(row) for row in run.metrics.order_by("name")]})
+            return Response(
+                {"metrics": [metric_summary(row) for row in run.metrics.order_by("name")]}
+            )
         metric = _metric(run, params["name"])
         points = curve(metric)
         if params.get("shape") == "csv":
             return StreamingHttpResponse(_csv(points), content_type="text/csv; charset=utf-8")
         curve_points = downsample(points, MAX_CURVE_POINTS)
         rows = [
-            [point.step, point.special_value if point.value is None else point.value, _iso(point)] for point in curve_points
+            [point.step, point.special_value if point.value is None else point.value, _iso(point)]
+            for point in curve_points
         ]
-        return Response({**metric_summary(metric), "thinned": len(curve_points) < len(points), "points": rows})
+        return Response(
+            {**metric_summary(metric), "thinned": len(curve_points) < len(points), "points": rows}
+        )
 
 
 def _check(params: Any) -> None:
     unknown = sorted(set(params) - {"name", "shape"})
     if unknown:
-        raise InvalidInput(f"{unknown[0]!r} is not known here.", field=unknown[0], hint="Known: name, shape.")
+        raise InvalidInput(
+            f"{unknown[0]!r} is not known here.", field=unknown[0], hint="Known: name, shape."
+        )
     shape = params.get("shape", "json")
     if shape not in {"json", "csv"}:
         raise InvalidInput(f"{shape[:40]!r} is no shape.", field="shape", hint="Use json or csv.")
@@ -87,7 +107,11 @@ def _metric(run: Run, name: str) -> Metric:
     metric = None if "\x00" in name else run.metrics.filter(name=name).first()
     if metric is None:
         known = ", ".join(run.metrics.order_by("name").values_list("name", flat=True)[:20])
-        raise NotFound(f"This run has no metric {name[:100]!r}.", field="name", hint=f"It has: {known or 'none'}.")
+        raise NotFound(
+            f"This run has no metric {name[:100]!r}.",
+            field="name",
+            hint=f"It has: {known or 'none'}.",
+        )
     return metric
 
 
@@ -106,4 +130,10 @@ def _csv(points: list[Point]) -> Iterator[str]:
     writer = csv.writer(_Line())
     yield writer.writerow(["step", "at", "value"])
     for point in points:
-        yield writer.writerow([point.step, _iso(point), point.special_value if point.value is None else repr(point.value)])
+        yield writer.writerow(
+            [
+                point.step,
+                _iso(point),
+                point.special_value if point.value is None else repr(point.value),
+            ]
+        )

@@ -49,11 +49,18 @@ class JobRow(msgspec.Struct, forbid_unknown_fields=True):
         facts = {
             name: value
             for name in (
-                "nodes", "array_job_id", "array_task", "state", "exit", "reserved_gpus", "consumed_energy_j",
-                "submitted_at", "gpus",
+                "nodes",
+                "array_job_id",
+                "array_task",
+                "state",
+                "exit",
+                "reserved_gpus",
+                "consumed_energy_j",
+                "submitted_at",
+                "gpus",
             )
             if (value := getattr(self, name)) not in (None, "", {})
-        }  # fmt: skip
+        }
         return JobIn(self.scheduler, self.cluster, self.id, self.account, self.partition, facts)
 
 
@@ -111,11 +118,15 @@ def parse_job_end(value: Any) -> dict[str, Any]:
         problem = _translate_error(error)
     if problem:
         raise InvalidInput(problem, field="job")
-    return {name: part for name, part in msgspec.to_builtins(job_end).items() if part not in (None, "")}
+    return {
+        name: part for name, part in msgspec.to_builtins(job_end).items() if part not in (None, "")
+    }
 
 
 def parse_rows(body: bytes) -> list[PastRun | str]:
-    """Return what each row is: a run to store, or why it cannot be. Raises InvalidInput for the body as a whole."""
+    """Return what each row is: a run to store, or why it cannot be. Raises InvalidInput for the
+    body as a whole.
+    """
     try:
         content = json.loads(body, parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:
@@ -124,7 +135,11 @@ def parse_rows(body: bytes) -> list[PastRun | str]:
     if not isinstance(rows, list) or set(content) != {"runs"}:
         raise InvalidInput('The body must be {"runs": [...]}.', field="runs")
     if len(rows) > MAX_ROWS:
-        raise InvalidInput(f"At most {MAX_ROWS} rows, not {len(rows)}.", field="runs", hint="Send several requests.")
+        raise InvalidInput(
+            f"At most {MAX_ROWS} rows, not {len(rows)}.",
+            field="runs",
+            hint="Send several requests.",
+        )
     return [_parsed(row) for row in rows]
 
 
@@ -144,12 +159,16 @@ def _parsed(value: Any) -> PastRun | str:
         return problem
     if ended_us is not None and ended_us < started_us:
         return "It would end before it starts."
-    return PastRun(row.name, row.job.to_job(), started_us, ended_us, row.state, row.exit_code, row.user)
+    return PastRun(
+        row.name, row.job.to_job(), started_us, ended_us, row.state, row.exit_code, row.user
+    )
 
 
 def _job_problem(job: JobRow, value: Any) -> str:
     if job.scheduler not in Scheduler.values:
-        return f"{job.scheduler!r} is no scheduler that is known here ({', '.join(Scheduler.values)})."
+        return (
+            f"{job.scheduler!r} is no scheduler that is known here ({', '.join(Scheduler.values)})."
+        )
     if not _storable(value):
         return "NUL and half characters cannot be stored."
     return ""
@@ -168,7 +187,9 @@ def moment_us(text: str, field: str) -> int:
     try:
         moment = msgspec.convert(text, type=Moment)
     except msgspec.ValidationError as error:
-        raise InvalidInput(f"{field} {text!r} is not a time like 2026-11-02T08:00:00Z.", field=field) from error
+        raise InvalidInput(
+            f"{field} {text!r} is not a time like 2026-11-02T08:00:00Z.", field=field
+        ) from error
     at_us = datetime_to_us(moment)
     if not EARLIEST_US <= at_us <= LATEST_US:
         raise InvalidInput(f"{field} {text!r} is out of range.", field=field)

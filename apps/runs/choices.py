@@ -63,7 +63,9 @@ SOURCES_THAT_REPORT_ENDS = frozenset({Source.MLFLOW})
 
 
 class Tier(IntegerChoices):
-    """What two runs have in common (docs/fingerprint.md). WEAK ones rest on hashes that do not see contents."""
+    """What two runs have in common (docs/fingerprint.md). WEAK ones rest on hashes that do not
+    see contents.
+    """
 
     F1 = 10, "the same work"
     F1_WEAK = 11, "the same work (by names, sizes and times)"

@@ -1,7 +1,8 @@
 """Code states as hashes of their lines. Their similarity can be computed without the code.
 
-Each *distinct* normal form of a lab is kept once, with 16 MinHash bands of 8 rows: texts that share a band may be alike
-(at a likeness of 0.95 the chance to share none is below 10⁻⁷), and :func:`jaccard` then says how much, exactly.
+Each *distinct* normal form of a lab is kept once, with 16 MinHash bands of 8 rows: texts that share
+a band may be alike (at a likeness of 0.95 the chance to share none is below 10⁻⁷), and
+:func:`jaccard` then says how much, exactly.
 """
 
 import hashlib
@@ -22,14 +23,21 @@ _SEED = 1  # part of what a band is: another seed would find nothing of what is 
 
 
 def save_code_state(*, lab: Lab, normal: str, shingles: Iterable[str]) -> None:
-    """Store the line hashes (8 hex digits each) of a normal form, unless the lab already has them."""
+    """Store the line hashes (8 hex digits each) of a normal form, unless the lab already has
+    them.
+    """
     lines = sorted({int(shingle, 16) for shingle in shingles})
     if not normal or not lines:
         return
-    rows = list(fetch_rows(
-        "INSERT INTO runs_codetext (lab_id, normal, shingles) VALUES (%s, %s, %s) ON CONFLICT DO NOTHING RETURNING id",
-        [lab.pk, normal, pack_lines(lines)],
-    ))  # fmt: skip
+    rows = list(
+        fetch_rows(
+            (
+                "INSERT INTO runs_codetext (lab_id, normal, shingles) VALUES (%s, %s, %s) ON "
+                "CONFLICT DO NOTHING RETURNING id"
+            ),
+            [lab.pk, normal, pack_lines(lines)],
+        )
+    )
     if not rows:
         return  # somebody kept it at the same moment
     bands = bands_of(lines)
@@ -44,7 +52,8 @@ def save_code_state(*, lab: Lab, normal: str, shingles: Iterable[str]) -> None:
 
 
 def find_similar_code(lab: Lab, normal: str) -> dict[str, float]:
-    """Return other normal forms of a lab that are similar to one, with their similarity (0.95 to 1).
+    """Return other normal forms of a lab that are similar to one, with their similarity (0.95 to
+    1).
 
     The newest MOST_NEAR texts that share a band are compared exactly. At most four queries.
     """
@@ -53,18 +62,31 @@ def find_similar_code(lab: Lab, normal: str) -> dict[str, float]:
         return {}
     bands = MinHashBand.objects.filter(code_state=own).values("band")
     shared = MinHashBand.objects.filter(lab=lab, band__in=bands).exclude(code_state=own)
-    newest = shared.order_by("-code_state_id").values_list("code_state_id", flat=True).distinct()[:MAX_SIMILAR]
+    newest = (
+        shared.order_by("-code_state_id")
+        .values_list("code_state_id", flat=True)
+        .distinct()[:MAX_SIMILAR]
+    )
     lines = unpack_lines(own.shingles)
     similarities = {
-        text.normal: jaccard(lines, unpack_lines(text.shingles)) for text in CodeState.objects.filter(pk__in=list(newest))
+        text.normal: jaccard(lines, unpack_lines(text.shingles))
+        for text in CodeState.objects.filter(pk__in=list(newest))
     }
-    return {normal_form: similarity for normal_form, similarity in similarities.items() if similarity >= MIN_SIMILARITY}
+    return {
+        normal_form: similarity
+        for normal_form, similarity in similarities.items()
+        if similarity >= MIN_SIMILARITY
+    }
 
 
 def minimum_similarity(lab: Lab, normals: Iterable[str]) -> float | None:
-    """Return the lowest similarity of any two normal forms (0 to 1), or None if lines are missing. One query."""
+    """Return the lowest similarity of any two normal forms (0 to 1), or None if lines are
+    missing. One query.
+    """
     distinct = sorted(set(normals))
-    texts = CodeState.objects.filter(lab=lab, normal__in=distinct).values_list("shingles", flat=True)
+    texts = CodeState.objects.filter(lab=lab, normal__in=distinct).values_list(
+        "shingles", flat=True
+    )
     lines = [unpack_lines(shingles) for shingles in texts]
     if len(lines) < max(2, len(distinct)):
         return None
@@ -72,7 +94,9 @@ def minimum_similarity(lab: Lab, normals: Iterable[str]) -> float | None:
 
 
 def bands_of(lines: Iterable[int]) -> list[int]:
-    """Return the 16 bands of a set of lines: each the first 63 bits of SHA-256 over its number and 8 least hashes."""
+    """Return the 16 bands of a set of lines: each the first 63 bits of SHA-256 over its number
+    and 8 least hashes.
+    """
     sketch = RMinHash(num_perm=PERMUTATIONS, seed=_SEED)
     sketch.update([f"{line:08x}" for line in lines])
     hashes = sketch.digest()

@@ -34,20 +34,25 @@ class RunCursorPagination(CursorPagination):
     page_size_query_param = "page_size"
     max_page_size = 500
 
-    def get_ordering(self, request: Request, queryset: QuerySet[Any], view: APIView) -> tuple[str, ...]:
+    def get_ordering(
+        self, request: Request, queryset: QuerySet[Any], view: APIView
+    ) -> tuple[str, ...]:
         sort = request.query_params.get("sort", "-started")
         down = "-" if sort.startswith("-") else ""
         column = _ORDERS.get(sort.removeprefix("-"))
         if column is None:
             raise InvalidInput(
-                f"{sort[:40]!r} is not a sort order.", field="sort",
+                f"{sort[:40]!r} is not a sort order.",
+                field="sort",
                 hint=f"Use one of {', '.join(_ORDERS)}, with - for descending.",
-            )  # fmt: skip
+            )
         return f"{down}{column}", f"{down}id"
 
 
 def filter_runs(who: Caller, params: QueryDict) -> QuerySet[Run]:
-    """Return the runs that match a request. Raises InvalidInput, and Forbidden for a person the caller may not see."""
+    """Return the runs that match a request. Raises InvalidInput, and Forbidden for a person the
+    caller may not see.
+    """
     _check(params)
     if person := params.get("person", ""):
         person = _person(who, person)
@@ -63,9 +68,15 @@ def filter_runs(who: Caller, params: QueryDict) -> QuerySet[Run]:
         person=person,
         from_us=_moment(params, "from"),
         to_us=_moment(params, "to"),
-        params={name.removeprefix(PARAM): str(value) for name, value in params.items() if name.startswith(PARAM)},
+        params={
+            name.removeprefix(PARAM): str(value)
+            for name, value in params.items()
+            if name.startswith(PARAM)
+        },
     )
-    return runs.annotate(ended_or_going_on=Coalesce("ended_us", Value(INT64_MAX, BigIntegerField())))
+    return runs.annotate(
+        ended_or_going_on=Coalesce("ended_us", Value(INT64_MAX, BigIntegerField()))
+    )
 
 
 def _check(params: QueryDict) -> None:
@@ -75,7 +86,9 @@ def _check(params: QueryDict) -> None:
         hint = f"Known: {', '.join(FILTERS)}, {PARAM}<name>."
         raise InvalidInput(f"{unknown[0]!r} is not a filter.", field=unknown[0], hint=hint)
     if len(by_param) > _MAX_PARAMS:
-        raise InvalidInput(f"At most {_MAX_PARAMS} parameter filters are allowed.", field=by_param[_MAX_PARAMS])
+        raise InvalidInput(
+            f"At most {_MAX_PARAMS} parameter filters are allowed.", field=by_param[_MAX_PARAMS]
+        )
     for name, value in params.items():
         if is_unstorable(f"{name}{value}"):
             raise InvalidInput("Invalid character in filter.", field=name)
@@ -85,7 +98,11 @@ def _one_of(params: QueryDict, name: str, known: list[str]) -> str:
     value = params.get(name, "")
     if value and value not in known:
         article = "an" if name[0] in "aeiou" else "a"
-        raise InvalidInput(f"{value!r} is not {article} {name}.", field=name, hint=f"Use one of {', '.join(known)}.")
+        raise InvalidInput(
+            f"{value!r} is not {article} {name}.",
+            field=name,
+            hint=f"Use one of {', '.join(known)}.",
+        )
     return value
 
 
@@ -102,7 +119,9 @@ def _node(text: str) -> UUID | None:
 
 
 def _person(who: Caller, person: str) -> str:
-    """Return the requested account name ('me': the caller's). Some callers may not request others."""
+    """Return the requested account name ('me': the caller's). Some callers may not request
+    others.
+    """
     if person == "me":
         if who.user is None:
             raise InvalidInput("person=me requires a personal token.", field="person")
@@ -110,5 +129,9 @@ def _person(who: Caller, person: str) -> str:
     own = who.user is not None and person == who.user.username
     role = role_in(who.lab, who.user) if who.user else ""
     if not may_see_person(role, who.lab.person_view, own=own):
-        raise Forbidden("You may not see runs by person in this lab.", field="person", hint="person=me is always allowed.")
+        raise Forbidden(
+            "You may not see runs by person in this lab.",
+            field="person",
+            hint="person=me is always allowed.",
+        )
     return person

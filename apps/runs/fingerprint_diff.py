@@ -7,7 +7,9 @@ from typing import Any, Protocol
 
 
 class Comparison(StrEnum):
-    """Result of the comparison of one row. SEEMS: equal by names, sizes and times; contents were not read."""
+    """Result of the comparison of one row. SEEMS: equal by names, sizes and times; contents were
+    not read.
+    """
 
     DIFFERS = "differs"
     UNKNOWN = "unknown"
@@ -47,16 +49,23 @@ class Line:
 
 
 def compare_fingerprints(prints: Sequence[FingerprintParts | None]) -> list[Line]:
-    """Return the rows of a comparison: entry, code, parameters, data, start, seeds, environment, hardware.
+    """Return the rows of a comparison: entry, code, parameters, data, start, seeds, environment,
+    hardware.
 
-    A value that is not stored is displayed as the start of its hash, so that equal values can be recognised.
+    A value that is not stored is displayed as the start of its hash, so that equal values can be
+    recognised.
     """
     return [
         *_entry(prints),
         _code(prints),
         *_compare_hashes("params", prints, lambda parts: parts.params),
         _contents("data", prints, lambda parts: (parts.data, parts.data_weak), _data_text),
-        _contents("start", prints, lambda parts: (parts.start, parts.start_weak), lambda parts: parts.start_name),
+        _contents(
+            "start",
+            prints,
+            lambda parts: (parts.start, parts.start_weak),
+            lambda parts: parts.start_name,
+        ),
         *(_compare_hashes("seeds", prints, lambda parts: parts.seeds) or [_no_seeds(prints)]),
         *_compare_values("environment", prints, lambda parts: parts.environment),
         *_compare_values("hardware", prints, lambda parts: parts.hardware),
@@ -96,13 +105,19 @@ def _code(prints: Sequence[FingerprintParts | None]) -> Line:
     alike = _compare([parts.code or None if parts else None for parts in prints])
     normal = [parts.code_normal or None if parts else None for parts in prints]
     name = (
-        "but for comments and format the same" if alike == Comparison.DIFFERS and _compare(normal) == Comparison.SAME else ""
+        "but for comments and format the same"
+        if alike == Comparison.DIFFERS and _compare(normal) == Comparison.SAME
+        else ""
     )
-    return Line("code", name, [code_text(parts) or None if parts else None for parts in prints], alike)
+    return Line(
+        "code", name, [code_text(parts) or None if parts else None for parts in prints], alike
+    )
 
 
 def _compare_hashes(
-    part: str, prints: Sequence[FingerprintParts | None], get: Callable[[FingerprintParts], Mapping[str, str] | None]
+    part: str,
+    prints: Sequence[FingerprintParts | None],
+    get: Callable[[FingerprintParts], Mapping[str, str] | None],
 ) -> list[Line]:
     """Compare by hash. A missing name is a difference if the parameters of the run are known."""
     hash_maps = [get(parts) if parts else None for parts in prints]
@@ -138,7 +153,8 @@ def _contents(
     alike = _compare(verified)
     if alike == Comparison.UNKNOWN:
         by_weak = _compare(weak)
-        # Contents that differ differ, whatever else is known; names and times that differ may hold the same contents.
+        # Contents that differ differ, whatever else is known; names and times that differ may hold
+        # the same contents.
         alike = Comparison.SEEMS if by_weak == Comparison.SAME else Comparison.UNKNOWN
     cells = [
         None if parts is None or key is None else text(parts) or hash_label(key)
@@ -148,15 +164,24 @@ def _contents(
 
 
 def _data_text(parts: FingerprintParts) -> str:
-    return ", ".join(f"{item['role']}: {item['name']}" for item in parts.data_items if item.get("role") and item.get("name"))
+    return ", ".join(
+        f"{item['role']}: {item['name']}"
+        for item in parts.data_items
+        if item.get("role") and item.get("name")
+    )
 
 
 def _compare_values(
-    part: str, prints: Sequence[FingerprintParts | None], get: Callable[[FingerprintParts], Mapping[str, Any]]
+    part: str,
+    prints: Sequence[FingerprintParts | None],
+    get: Callable[[FingerprintParts], Mapping[str, Any]],
 ) -> list[Line]:
     value_maps = [get(values) if values else {} for values in prints]
     names = sorted({name for values in value_maps for name in values})
-    cells = {name: [format_value(values[name]) if name in values else None for values in value_maps] for name in names}
+    cells = {
+        name: [format_value(values[name]) if name in values else None for values in value_maps]
+        for name in names
+    }
     return [Line(part, name, cells[name], _compare(cells[name])) for name in names]
 
 

@@ -1,4 +1,6 @@
-"""Parsing of fingerprint payloads (docs/fingerprint.md). Each invalid key gets one message. Pure."""
+"""Parsing of fingerprint payloads (docs/fingerprint.md). Each invalid key gets one message.
+Pure.
+"""
 
 import math
 import re
@@ -21,7 +23,9 @@ State = Annotated[str, msgspec.Meta(pattern=r"^(verified|weak|unknown)?$")]
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=256)]
 Line = Annotated[str, msgspec.Meta(max_length=255)]
 Size = Annotated[int, msgspec.Meta(ge=0, le=INT64_MAX)]
-Facts = Annotated[dict[Annotated[str, msgspec.Meta(max_length=64)], Line], msgspec.Meta(max_length=100)]
+Facts = Annotated[
+    dict[Annotated[str, msgspec.Meta(max_length=64)], Line], msgspec.Meta(max_length=100)
+]
 
 # Description of each pattern for error messages.
 _PATTERN_TEXTS = {
@@ -104,12 +108,15 @@ def parse_fingerprint(value: Any, *, field: str = "fingerprint") -> FingerprintI
         raise _translate_error(str(error), field) from error
     if payload.version != VERSION:
         raise InvalidInput(
-            f"Version {payload.version!r} of fingerprints is not supported (supported: {VERSION}).", field=f"{field}.version"
+            f"Version {payload.version!r} of fingerprints is not supported (supported: {VERSION}).",
+            field=f"{field}.version",
         )
     if problem := unstorable_part(value):
         raise InvalidInput(problem, field=field)
     if payload.told is not None and len(msgspec.json.encode(payload.told)) > MAX_VALUES_CHARS:
-        raise InvalidInput(f"Values in 'told' have more than {MAX_VALUES_CHARS} characters.", field=f"{field}.told")
+        raise InvalidInput(
+            f"Values in 'told' have more than {MAX_VALUES_CHARS} characters.", field=f"{field}.told"
+        )
     if payload.code is not None:
         _check_code(payload.code, field)
     return payload
@@ -121,9 +128,14 @@ def _check_code(code: CodeIn, field: str) -> None:
     missing = {"verified": not code.hash, "weak": not code.weak}.get(code.state, False)
     if missing:
         key = "hash" if code.state == "verified" else "weak"
-        raise InvalidInput(f"The code's state is {code.state}, but there is no {key!r}.", field=f"{field}.code.{key}")
+        raise InvalidInput(
+            f"The code's state is {code.state}, but there is no {key!r}.",
+            field=f"{field}.code.{key}",
+        )
     if code.state == "unknown" and (code.hash or code.weak):
-        raise InvalidInput("The code's state is unknown, but there is a hash.", field=f"{field}.code.state")
+        raise InvalidInput(
+            "The code's state is unknown, but there is a hash.", field=f"{field}.code.state"
+        )
 
 
 def _translate_error(text: str, field: str) -> InvalidInput:
@@ -136,7 +148,9 @@ def _translate_error(text: str, field: str) -> InvalidInput:
     if missing := re.fullmatch(r"Object missing required field `(.*)`", reason):
         return InvalidInput("This key is needed.", field=f"{path}.{missing[1]}")
     if pattern := re.search(r"matching regex '(.*)'", reason):
-        return InvalidInput(f"This must be {_PATTERN_TEXTS.get(pattern[1], pattern[1])}.", field=path)
+        return InvalidInput(
+            f"This must be {_PATTERN_TEXTS.get(pattern[1], pattern[1])}.", field=path
+        )
     return InvalidInput(f"{reason}.", field=path)
 
 

@@ -1,4 +1,6 @@
-"""Keys of a run's tiers (docs/fingerprint.md): common parts of runs as numbers for an index. Pure."""
+"""Keys of a run's tiers (docs/fingerprint.md): common parts of runs as numbers for an index.
+Pure.
+"""
 
 import hashlib
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -14,7 +16,8 @@ _OWN_BITS = 32  # of a left-out key; the rest are its family's
 class Parts:
     """The compared parts of a run. '' and None are unknown; ``seeds`` is the hash of all seeds.
 
-    ``recipe`` is the sum of the compared parameters, ``left_out`` the sums without one parameter, by its name.
+    ``recipe`` is the sum of the compared parameters, ``left_out`` the sums without one parameter,
+    by its name.
     """
 
     entry: str = ""
@@ -30,7 +33,9 @@ class Parts:
     start_weak: str = ""
 
     def weakened(self) -> "Parts":
-        """Return the parts for weak tiers: weak hashes, or verified ones where there is no weak hash."""
+        """Return the parts for weak tiers: weak hashes, or verified ones where there is no weak
+        hash.
+        """
         return Parts(
             entry=self.entry,
             code=self.code_weak or self.code,
@@ -46,7 +51,8 @@ class Parts:
 def tier_keys(parts: Parts) -> list[tuple[Tier, int]]:
     """Return (tier, key) for each key that a run has; keys with an unknown part are omitted.
 
-    LEFT_OUT has a key for each parameter and one for all of them, so that a run with one parameter more is found as well.
+    LEFT_OUT has a key for each parameter and one for all of them, so that a run with one parameter
+    more is found as well.
     """
     return [*_keys(parts, weak=0), *_keys(parts.weakened(), weak=1)]
 
@@ -70,16 +76,20 @@ def _keys(parts: Parts, *, weak: int) -> Iterator[tuple[Tier, int]]:
 
 
 def tier_key(tier: Tier, hashes: Collection[str]) -> int:
-    """Return the first 63 bits of SHA-256 over a tier's name and the hashes of its parts, joined by spaces."""
+    """Return the first 63 bits of SHA-256 over a tier's name and the hashes of its parts, joined
+    by spaces.
+    """
     text = " ".join((tier.name, *hashes))
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big") >> (64 - _BITS)
 
 
 def left_out_keys(family: Collection[str], recipes: Iterable[str]) -> Iterator[int]:
-    """Return the keys of recipes with a parameter left out: 31 bits of the family's key, then 32 of the recipe's in it.
+    """Return the keys of recipes with a parameter left out: 31 bits of the family's key, then 32 of
+    the recipe's in it.
 
-    So the keys of a run, which has one for each parameter, are adjacent in an index, and registering it touches a page
-    or two instead of one for each (docs/adr/0012-store-leave-one-out-keys-contiguously.md).
+    So the keys of a run, which has one for each parameter, are adjacent in an index, and
+    registering it touches a page or two instead of one for each
+    (docs/adr/0012-store-leave-one-out-keys-contiguously.md).
     """
     own = (1 << _OWN_BITS) - 1
     shared = tier_key(Tier.LEFT_OUT, family) & ~own

@@ -12,7 +12,9 @@ _LESS = re.compile(
     r"(^|[/_.\- ])(err|mae|mse|rmse|mape|wer|cer|fid|ece|bpc|bpb|time)([/_.\- ]|$)",
     re.IGNORECASE,
 )
-_TIME = re.compile(r"time|runtime|second|epoch|step|samples_per|lr$|learning_rate|memory|system/", re.IGNORECASE)
+_TIME = re.compile(
+    r"time|runtime|second|epoch|step|samples_per|lr$|learning_rate|memory|system/", re.IGNORECASE
+)
 
 
 def select_headline_metric(names: Iterable[str]) -> str | None:
@@ -22,7 +24,9 @@ def select_headline_metric(names: Iterable[str]) -> str | None:
     for candidates in ([name for name in validation if not _LOSS.search(name)], validation):
         if candidates:
             return candidates[0]
-    return next((name for name in included if _LOSS.search(name)), included[0] if included else None)
+    return next(
+        (name for name in included if _LOSS.search(name)), included[0] if included else None
+    )
 
 
 def is_lower_better(name: str) -> bool:
@@ -31,7 +35,9 @@ def is_lower_better(name: str) -> bool:
 
 
 MAX_CURVE_POINTS = 2000
-_POINTS_PER_BUCKET = 5  # per interval: first and last point, minimum, maximum, first non-finite value
+_POINTS_PER_BUCKET = (
+    5  # per interval: first and last point, minimum, maximum, first non-finite value
+)
 
 
 def downsample(points: Sequence[Point], max_points: int = MAX_CURVE_POINTS) -> list[Point]:
@@ -54,8 +60,10 @@ def _select_points(points: Sequence[Point], low: int, high: int) -> list[Point]:
     indexes = {low, high - 1}
     finite = [index for index in range(low, high) if points[index].value is not None]
     if finite:
-        indexes |= {min(finite, key=lambda index: points[index].value or 0.0),
-                   max(finite, key=lambda index: points[index].value or 0.0)}  # fmt: skip
+        indexes |= {
+            min(finite, key=lambda index: points[index].value or 0.0),
+            max(finite, key=lambda index: points[index].value or 0.0),
+        }
     if len(finite) < high - low:
         indexes.add(next(index for index in range(low, high) if points[index].value is None))
     return [points[index] for index in sorted(indexes)]

@@ -17,10 +17,18 @@ class Run(models.Model):
 
     lab = models.ForeignKey(Lab, on_delete=models.CASCADE, related_name="runs")
     uuid = models.UUIDField()
-    project = models.ForeignKey(Project, on_delete=models.PROTECT, null=True, blank=True, related_name="runs")
-    requested_project = models.CharField(max_length=60, blank=True, default="", db_column="project_asked")
-    user = models.ForeignKey(User, on_delete=models.SET_NULL, null=True, blank=True, related_name="runs")
-    node = models.ForeignKey(Node, on_delete=models.SET_NULL, null=True, blank=True, related_name="runs")
+    project = models.ForeignKey(
+        Project, on_delete=models.PROTECT, null=True, blank=True, related_name="runs"
+    )
+    requested_project = models.CharField(
+        max_length=60, blank=True, default="", db_column="project_asked"
+    )
+    user = models.ForeignKey(
+        User, on_delete=models.SET_NULL, null=True, blank=True, related_name="runs"
+    )
+    node = models.ForeignKey(
+        Node, on_delete=models.SET_NULL, null=True, blank=True, related_name="runs"
+    )
     os_user = models.CharField(max_length=100, blank=True, default="")
     host = models.CharField(max_length=255, blank=True, default="")
     name = models.CharField(max_length=200)
@@ -41,19 +49,27 @@ class Run(models.Model):
     charged_project = models.ForeignKey(
         Project, on_delete=models.PROTECT, null=True, blank=True, related_name="charged_runs"
     )
-    charged_person = models.ForeignKey(User, on_delete=models.SET_NULL, null=True, blank=True, related_name="charged_runs")
+    charged_person = models.ForeignKey(
+        User, on_delete=models.SET_NULL, null=True, blank=True, related_name="charged_runs"
+    )
     attributed_by = models.CharField(
         max_length=16, choices=AttributionSource, blank=True, default="", db_column="charge_way"
     )
 
-    reported_by = models.CharField(max_length=16, choices=Source, blank=True, default="", db_column="teller")
+    reported_by = models.CharField(
+        max_length=16, choices=Source, blank=True, default="", db_column="teller"
+    )
     intent = models.CharField(max_length=16, choices=Intent, default=Intent.TRAIN)
     sweep = models.CharField(max_length=100, blank=True, default="")
-    parent = models.ForeignKey("self", on_delete=models.SET_NULL, null=True, blank=True, related_name="children")
+    parent = models.ForeignKey(
+        "self", on_delete=models.SET_NULL, null=True, blank=True, related_name="children"
+    )
     # A reported parent that is not registered yet. Its registration sets ``parent``.
     requested_parent = models.UUIDField(null=True, blank=True, db_column="parent_asked")
     tags = models.JSONField(default=dict, blank=True)
-    last_report_us = models.BigIntegerField(null=True, blank=True, db_column="seen_us")  # by the server's clock
+    last_report_us = models.BigIntegerField(
+        null=True, blank=True, db_column="seen_us"
+    )  # by the server's clock
     failure = models.CharField(max_length=16, choices=Failure, blank=True, default="")
     failure_point = models.CharField(max_length=64, blank=True, default="")
     failure_text = models.TextField(blank=True, default="")
@@ -62,7 +78,8 @@ class Run(models.Model):
         constraints = [
             models.UniqueConstraint(fields=["lab", "uuid"], name="run_uuid_once_per_lab"),
             models.CheckConstraint(
-                condition=models.Q(ended_us__isnull=True) | models.Q(ended_us__gte=models.F("started_us")),
+                condition=models.Q(ended_us__isnull=True)
+                | models.Q(ended_us__gte=models.F("started_us")),
                 name="run_ends_after_start",
             ),
         ]
@@ -75,7 +92,9 @@ class Run(models.Model):
                 condition=models.Q(requested_parent__isnull=False),
             ),
             models.Index(
-                fields=["lab", "last_report_us"], name="run_going_on", condition=models.Q(state__in=("running", "lost"))
+                fields=["lab", "last_report_us"],
+                name="run_going_on",
+                condition=models.Q(state__in=("running", "lost")),
             ),
         ]
 
@@ -83,10 +102,16 @@ class Run(models.Model):
         return self.name
 
     def active_until_us(self, now: int) -> int:
-        """Return the end of a run in µs UTC: last report of a lost run, ``now`` for a running one."""
+        """Return the end of a run in µs UTC: last report of a lost run, ``now`` for a running
+        one.
+        """
         if self.ended_us is not None:
             return self.ended_us
-        return max(self.last_report_us or self.started_us, self.started_us) if self.state == RunState.LOST else now
+        return (
+            max(self.last_report_us or self.started_us, self.started_us)
+            if self.state == RunState.LOST
+            else now
+        )
 
 
 class ExternalId(models.Model):
@@ -98,7 +123,11 @@ class ExternalId(models.Model):
     value = models.CharField(max_length=200)
 
     class Meta:
-        constraints = [models.UniqueConstraint(fields=["lab", "tool", "value"], name="external_id_once_per_lab")]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["lab", "tool", "value"], name="external_id_once_per_lab"
+            )
+        ]
 
     def __str__(self) -> str:
         return f"{self.tool} {self.value}"
@@ -107,13 +136,14 @@ class ExternalId(models.Model):
 class Fingerprint(models.Model):
     """The parts of a run's fingerprint (docs/fingerprint.md); '' and null are unknown.
 
-    ``params`` and ``seeds`` map names to hashes. Empty ``seeds`` (``{}``) means that no seed was set.
-    ``told`` has the plain values that may be stored.
-    ``recipe`` is the sum of the parameters that the project compares.
-    ``*_weak`` is '' if only the verified hash is known.
+    ``params`` and ``seeds`` map names to hashes. Empty ``seeds`` (``{}``) means that no seed was
+    set. ``told`` has the plain values that may be stored. ``recipe`` is the sum of the parameters
+    that the project compares. ``*_weak`` is '' if only the verified hash is known.
     """
 
-    run = models.OneToOneField(Run, on_delete=models.CASCADE, primary_key=True, related_name="fingerprint")
+    run = models.OneToOneField(
+        Run, on_delete=models.CASCADE, primary_key=True, related_name="fingerprint"
+    )
     version = models.CharField(max_length=8, default="lc1")
     entry = models.CharField(max_length=64, blank=True, default="")
     entry_name = models.CharField(max_length=255, blank=True, default="")
@@ -165,7 +195,9 @@ class CodeState(models.Model):
 
     class Meta:
         db_table = "runs_codetext"
-        constraints = [models.UniqueConstraint(fields=["lab", "normal"], name="code_text_once_per_lab")]
+        constraints = [
+            models.UniqueConstraint(fields=["lab", "normal"], name="code_text_once_per_lab")
+        ]
 
     def __str__(self) -> str:
         return self.normal[:12]
@@ -175,7 +207,9 @@ class MinHashBand(models.Model):
     """One MinHash band of a code state. States that share a band may be similar."""
 
     lab = models.ForeignKey(Lab, on_delete=models.CASCADE, related_name="+", db_index=False)
-    code_state = models.ForeignKey(CodeState, on_delete=models.CASCADE, related_name="bands", db_column="text_id")
+    code_state = models.ForeignKey(
+        CodeState, on_delete=models.CASCADE, related_name="bands", db_column="text_id"
+    )
     band = models.BigIntegerField()
 
     class Meta:
@@ -213,14 +247,18 @@ class MetricPoint(models.Model):
     ``value`` is null for a value that is not finite. ``special_value`` names it.
     """
 
-    metric = models.ForeignKey(Metric, on_delete=models.CASCADE, related_name="points", db_index=False)
+    metric = models.ForeignKey(
+        Metric, on_delete=models.CASCADE, related_name="points", db_index=False
+    )
     step = models.BigIntegerField()
     at_us = models.BigIntegerField()
     value = models.FloatField(null=True, blank=True)
     special_value = models.CharField(max_length=9, blank=True, default="", db_column="word")
 
     class Meta:
-        constraints = [models.UniqueConstraint(fields=["metric", "step"], name="metric_point_once_per_step")]
+        constraints = [
+            models.UniqueConstraint(fields=["metric", "step"], name="metric_point_once_per_step")
+        ]
 
     def __str__(self) -> str:
         return f"{self.step}: {self.value}"
@@ -229,13 +267,17 @@ class MetricPoint(models.Model):
 class IgnoredParameter(models.Model):
     """A parameter that a project ignores when runs are compared."""
 
-    project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="ignored_parameters")
+    project = models.ForeignKey(
+        Project, on_delete=models.CASCADE, related_name="ignored_parameters"
+    )
     name = models.CharField(max_length=256)
     by = models.ForeignKey(User, on_delete=models.SET_NULL, null=True, blank=True, related_name="+")
     since_us = models.BigIntegerField()
 
     class Meta:
-        constraints = [models.UniqueConstraint(fields=["project", "name"], name="ignored_parameter_once")]
+        constraints = [
+            models.UniqueConstraint(fields=["project", "name"], name="ignored_parameter_once")
+        ]
 
     def __str__(self) -> str:
         return self.name

@@ -1,4 +1,6 @@
-"""Runs that are jobs of a scheduler: their UUIDs and the merge of reports from several sources. Pure."""
+"""Runs that are jobs of a scheduler: their UUIDs and the merge of reports from several sources.
+Pure.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -31,11 +33,15 @@ class JobIn:
 
 
 def merge_job_facts(before: Mapping[str, Any], update: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a job's facts after an update: GPUs are added by node, state and end are replaced, the rest is set once."""
+    """Return a job's facts after an update: GPUs are added by node, state and end are replaced,
+    the rest is set once.
+    """
     after = dict(before)
     for name, value in update.items():
         if name == "gpus":
-            after["gpus"] = dict(list({**after.get("gpus", {}), **value}.items())[:MAX_NODES_OF_JOB])
+            after["gpus"] = dict(
+                list({**after.get("gpus", {}), **value}.items())[:MAX_NODES_OF_JOB]
+            )
         elif name in _LATEST or name not in after:
             after[name] = value
     return after
@@ -50,11 +56,22 @@ def record_reporter(facts: Mapping[str, Any], reporter: str) -> dict[str, Any]:
 
 
 def can_change_owner(facts: Mapping[str, Any], reporter: str) -> bool:
-    """Return whether ``reporter`` may change the owner of a job: its first reporter, and a person's import."""
+    """Return whether ``reporter`` may change the owner of a job: its first reporter, and a
+    person's import.
+    """
     reporters = facts.get("told_by", [])
     return reporter == IMPORTED or not reporters or reporters[0] == reporter
 
 
 def first_contradiction(before: Mapping[str, str], update: Mapping[str, str]) -> str:
-    """Return the name of the first value of ``update`` that differs from ``before``; '' where one is empty."""
-    return next((name for name, value in update.items() if value and before.get(name) and before[name] != value), "")
+    """Return the name of the first value of ``update`` that differs from ``before``; '' where
+    one is empty.
+    """
+    return next(
+        (
+            name
+            for name, value in update.items()
+            if value and before.get(name) and before[name] != value
+        ),
+        "",
+    )

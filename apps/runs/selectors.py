@@ -22,7 +22,9 @@ _RELATED = ("project", "charged_project", "node", "user", "parent")
 
 @dataclass(frozen=True)
 class Siblings:
-    """Numbers of other runs that share a tier, by name of the tier in lower case, each up to MAX_SIBLINGS."""
+    """Numbers of other runs that share a tier, by name of the tier in lower case, each up to
+    MAX_SIBLINGS.
+    """
 
     counts: dict[str, int]
 
@@ -42,9 +44,11 @@ def runs_of(
     to_us: int | None = None,
     params: Mapping[str, str] | None = None,
 ) -> QuerySet[Run]:
-    """Return the lab's runs, newest first, filtered by the slug of the project charged ('~unattributed': none), by state,
-    by words in the name, intent, sweep, host, node, the account name of who ran it, start in ``[from_us, to_us)``, and
-    parameters (name → value as text; also those of which only the hash is known)."""
+    """Return the lab's runs, newest first, filtered by the slug of the project charged
+    ('~unattributed': none), by state, by words in the name, intent, sweep, host, node, the
+    account name of who ran it, start in ``[from_us, to_us)``, and parameters (name → value as
+    text; also those of which only the hash is known).
+    """
     runs = Run.objects.filter(lab=lab).select_related(*_RELATED).order_by("-started_us", "-id")
     if project == "~unattributed":
         runs = runs.filter(charged_project__isnull=True)
@@ -57,7 +61,9 @@ def runs_of(
     if host:
         runs = runs.filter(Q(host=host) | Q(host="", node__hostname=host))
     if person:
-        runs = runs.filter(Q(charged_person__username=person) | Q(charged_person=None, user__username=person))
+        runs = runs.filter(
+            Q(charged_person__username=person) | Q(charged_person=None, user__username=person)
+        )
     if from_us is not None:
         runs = runs.filter(started_us__gte=from_us)
     if to_us is not None:
@@ -65,7 +71,10 @@ def runs_of(
     for number, (name, value) in enumerate((params or {}).items()):
         compared, digest = lookup_param(name, value)
         # An alias: a name with __ in it would be read as a path.
-        transforms = KeyTransform(compared, "fingerprint__params"), KeyTransform(compared, "fingerprint__seeds")
+        transforms = (
+            KeyTransform(compared, "fingerprint__params"),
+            KeyTransform(compared, "fingerprint__seeds"),
+        )
         runs = runs.alias(**{f"param_{number}": transforms[0], f"seed_{number}": transforms[1]})
         runs = runs.filter(Q(**{f"param_{number}": digest}) | Q(**{f"seed_{number}": digest}))
     return runs
@@ -77,23 +86,39 @@ def run_of(lab: Lab, uuid: UUID) -> Run | None:
 
 
 def siblings_of(run: Run) -> Siblings:
-    """Return numbers of other runs with the same work (f1), the same except seeds (f2), the same recipe (f3), or all
-    parameters except one (left_out). ``*_weak``: by names, sizes and times. One query.
+    """Return numbers of other runs with the same work (f1), the same except seeds (f2), the same
+    recipe (f3), or all parameters except one (left_out). ``*_weak``: by names, sizes and times. One
+    query.
     """
-    tiers = (Tier.F1, Tier.F1_WEAK, Tier.F2, Tier.F2_WEAK, Tier.F3, Tier.F3_WEAK, Tier.LEFT_OUT, Tier.LEFT_OUT_WEAK)
+    tiers = (
+        Tier.F1,
+        Tier.F1_WEAK,
+        Tier.F2,
+        Tier.F2_WEAK,
+        Tier.F3,
+        Tier.F3_WEAK,
+        Tier.LEFT_OUT,
+        Tier.LEFT_OUT_WEAK,
+    )
     query = (
-        "SELECT %s AS tier, COUNT(*) AS found FROM (SELECT DISTINCT o.run_id FROM runs_tierkey k JOIN runs_tierkey o "
+        "SELECT %s AS tier, COUNT(*) AS found FROM (SELECT DISTINCT o.run_id FROM runs_tierkey k "
+        "JOIN runs_tierkey o "
         "ON o.lab_id = k.lab_id AND o.tier = k.tier AND o.key = k.key AND o.run_id <> k.run_id "
         f"WHERE k.run_id = %s AND k.tier = %s AND k.lab_id = %s LIMIT {MAX_SIBLINGS}) t"
     )
     params = [value for tier in tiers for value in (tier.value, run.pk, tier.value, run.lab_id)]
-    counts = {row["tier"]: row["found"] for row in fetch_rows(" UNION ALL ".join([query] * len(tiers)), params)}
+    counts = {
+        row["tier"]: row["found"]
+        for row in fetch_rows(" UNION ALL ".join([query] * len(tiers)), params)
+    }
     return Siblings({tier.name.lower(): counts.get(tier.value, 0) for tier in tiers})
 
 
 @dataclass(frozen=True)
 class SimilarCode:
-    """Runs of the same family with similar but different code: number, newest run, and lowest similarity (0.95 to 1)."""
+    """Runs of the same family with similar but different code: number, newest run, and lowest
+    similarity (0.95 to 1).
+    """
 
     runs: int
     newest: UUID
@@ -101,18 +126,32 @@ class SimilarCode:
 
 
 def find_similar_code_runs(run: Run, normal: str) -> SimilarCode | None:
-    """Return the runs with similar code among the newest MAX_SIBLINGS of the family, or None. At most six queries."""
+    """Return the runs with similar code among the newest MAX_SIBLINGS of the family, or None. At
+    most six queries.
+    """
     similar = find_similar_code(run.lab, normal)
     if not similar:
         return None
-    own = TierKey.objects.filter(run=run, tier__in=(Tier.F4, Tier.F4_WEAK)).values_list("tier", "key")
+    own = TierKey.objects.filter(run=run, tier__in=(Tier.F4, Tier.F4_WEAK)).values_list(
+        "tier", "key"
+    )
     family: set[int] = set()
     for tier, key in own:
-        newest = TierKey.objects.filter(lab=run.lab_id, tier=tier, key=key).exclude(run=run).order_by("-run_id")
+        newest = (
+            TierKey.objects.filter(lab=run.lab_id, tier=tier, key=key)
+            .exclude(run=run)
+            .order_by("-run_id")
+        )
         family.update(newest.values_list("run_id", flat=True)[:MAX_SIBLINGS])
-    rows_ = Fingerprint.objects.filter(run__in=family, code_normal__in=similar).order_by("-run__started_us", "-run")
+    rows_ = Fingerprint.objects.filter(run__in=family, code_normal__in=similar).order_by(
+        "-run__started_us", "-run"
+    )
     rows = list(rows_.values_list("run__uuid", "code_normal"))
-    return SimilarCode(len(rows), rows[0][0], min(similar[normal_form] for _, normal_form in rows)) if rows else None
+    return (
+        SimilarCode(len(rows), rows[0][0], min(similar[normal_form] for _, normal_form in rows))
+        if rows
+        else None
+    )
 
 
 def fingerprints_of(runs: Iterable[Run]) -> dict[int, Fingerprint]:
@@ -123,9 +162,13 @@ def fingerprints_of(runs: Iterable[Run]) -> dict[int, Fingerprint]:
 def metrics_of(run_ids: Sequence[int]) -> dict[int, tuple[str, float]]:
     """Return {run pk: (name, last value)} of the headline metric. One query."""
     named: dict[int, dict[str, float]] = {}
-    metrics = Metric.objects.filter(run_id__in=run_ids, last_value__isnull=False).values_list("run_id", "name", "last_value")
+    metrics = Metric.objects.filter(run_id__in=run_ids, last_value__isnull=False).values_list(
+        "run_id", "name", "last_value"
+    )
     for run_id, name, value in metrics:
         if value is not None:
             named.setdefault(run_id, {})[name] = value
     headline = {run_id: select_headline_metric(values) for run_id, values in named.items()}
-    return {run_id: (name, named[run_id][name]) for run_id, name in headline.items() if name is not None}
+    return {
+        run_id: (name, named[run_id][name]) for run_id, name in headline.items() if name is not None
+    }

@@ -26,38 +26,49 @@ def validate_tags_mapping(tags: dict[str, Any]) -> dict[str, Any]:
         raise serializers.ValidationError(f"At most {MAX_TAGS} tags.")
     for name in tags:
         if not name or len(name) > 200 or is_unstorable(name):
-            raise serializers.ValidationError(f"{name[:50]!r}: a tag's name is 1 to 200 characters that can be stored.")
+            raise serializers.ValidationError(
+                f"{name[:50]!r}: a tag's name is 1 to 200 characters that can be stored."
+            )
     return tags
 
 
 class ExternalBody(StrictSerializer):
     tool = serializers.RegexField(
-        r"^[a-z0-9_-]{1,16}\Z", error_messages={"invalid": "A tool is named by 1 to 16 of a–z, 0–9, _ and -."}
+        r"^[a-z0-9_-]{1,16}\Z",
+        error_messages={"invalid": "A tool is named by 1 to 16 of a–z, 0–9, _ and -."},
     )
     value = serializers.CharField(max_length=200)
 
 
 class FailureBody(StrictSerializer):
     point = serializers.RegexField(
-        r"^[0-9a-f]{8,64}\Z", required=False, error_messages={"invalid": "A point is 8 to 64 hex digits in small letters."}
+        r"^[0-9a-f]{8,64}\Z",
+        required=False,
+        error_messages={"invalid": "A point is 8 to 64 hex digits in small letters."},
     )
     text = serializers.CharField(max_length=16_000, required=False, allow_blank=True)
 
     def get_fields(self) -> dict[str, serializers.Field[Any, Any, Any, Any]]:
-        return {"class": serializers.ChoiceField(choices=Failure.choices, required=False), **super().get_fields()}
+        return {
+            "class": serializers.ChoiceField(choices=Failure.choices, required=False),
+            **super().get_fields(),
+        }
 
 
 class RunUpdateSerializer(StrictSerializer):
     """Fields that both PUT and PATCH accept."""
 
-    fingerprint = serializers.DictField(required=False, allow_null=True, help_text="docs/fingerprint.md")
+    fingerprint = serializers.DictField(
+        required=False, allow_null=True, help_text="docs/fingerprint.md"
+    )
     intent = serializers.ChoiceField(choices=Intent.choices, required=False)
     sweep = serializers.CharField(max_length=100, required=False, allow_blank=True)
     parent = serializers.UUIDField(required=False, allow_null=True)  # type: ignore[assignment]  # declared, no attribute
     tags = serializers.DictField(
-        child=serializers.CharField(max_length=1000, allow_blank=True, allow_null=True), required=False,
+        child=serializers.CharField(max_length=1000, allow_blank=True, allow_null=True),
+        required=False,
         help_text=f"name → text, at most {MAX_TAGS}; null removes a tag",
-    )  # fmt: skip
+    )
     external = ExternalBody(required=False, allow_null=True)
 
     def validate_tags(self, tags: dict[str, Any]) -> dict[str, Any]:
@@ -68,13 +79,17 @@ class RunUpdateSerializer(StrictSerializer):
         data = self.validated_data
         external, failure = data.get("external"), data.get("failure")
         return RunUpdate(
-            fingerprint=parse_fingerprint(data["fingerprint"]) if data.get("fingerprint") is not None else None,
+            fingerprint=parse_fingerprint(data["fingerprint"])
+            if data.get("fingerprint") is not None
+            else None,
             intent=data.get("intent"),
             sweep=data.get("sweep"),
             parent=data.get("parent"),
             tags=data.get("tags", {}),
             external=External(external["tool"], external["value"]) if external else None,
-            failure=FailureIn(failure.get("class", ""), failure.get("point", ""), failure.get("text", ""))
+            failure=FailureIn(
+                failure.get("class", ""), failure.get("point", ""), failure.get("text", "")
+            )
             if failure
             else None,
         )
@@ -84,38 +99,58 @@ class RunBody(RunUpdateSerializer):
     name = serializers.CharField(max_length=200)
     started_at = serializers.DateTimeField()
     project = serializers.CharField(max_length=60, required=False, allow_null=True)
-    command = serializers.ListField(child=serializers.CharField(max_length=256), max_length=64, required=False)
+    command = serializers.ListField(
+        child=serializers.CharField(max_length=256), max_length=64, required=False
+    )
     params = serializers.DictField(required=False)
     node = serializers.UUIDField(required=False, allow_null=True)
     user = serializers.CharField(max_length=100, required=False, allow_blank=True)
     host = serializers.CharField(max_length=255, required=False, allow_blank=True)
-    job = serializers.DictField(required=False, allow_null=True, help_text="job of the scheduler: docs/slurm.md")
+    job = serializers.DictField(
+        required=False, allow_null=True, help_text="job of the scheduler: docs/slurm.md"
+    )
 
     def validate_params(self, params: dict[str, Any]) -> dict[str, Any]:
         if len(params) > _MAX_PARAMS:
             raise serializers.ValidationError(f"At most {_MAX_PARAMS} parameters.")
         for name, value in params.items():
             if isinstance(value, dict | list) or len(str(name)) > 256 or len(str(value)) > 1024:
-                raise serializers.ValidationError(f"{name!r}: a parameter is one text, number, true, false or null.")
+                raise serializers.ValidationError(
+                    f"{name!r}: a parameter is one text, number, true, false or null."
+                )
             if isinstance(value, float) and not math.isfinite(value):
-                raise serializers.ValidationError(f"{name!r}: the number is beyond what can be stored.")
+                raise serializers.ValidationError(
+                    f"{name!r}: the number is beyond what can be stored."
+                )
             if is_unstorable(f"{name}{value}"):
-                raise serializers.ValidationError(f"{name!r}: NUL and half characters cannot be stored.")
+                raise serializers.ValidationError(
+                    f"{name!r}: NUL and half characters cannot be stored."
+                )
         return params
 
 
 class RunChange(RunUpdateSerializer):
-    state = serializers.ChoiceField(choices=[each for each in RunState.choices if each[0] != RunState.LOST], required=False)
+    state = serializers.ChoiceField(
+        choices=[each for each in RunState.choices if each[0] != RunState.LOST], required=False
+    )
     ended_at = serializers.DateTimeField(required=False, allow_null=True)
-    exit_code = serializers.IntegerField(required=False, allow_null=True, min_value=-255, max_value=255)
-    energy_mj = serializers.IntegerField(required=False, allow_null=True, min_value=0, max_value=INT64_MAX)
+    exit_code = serializers.IntegerField(
+        required=False, allow_null=True, min_value=-255, max_value=255
+    )
+    energy_mj = serializers.IntegerField(
+        required=False, allow_null=True, min_value=0, max_value=INT64_MAX
+    )
     provisional = serializers.BooleanField(required=False)
-    job = serializers.DictField(required=False, allow_null=True, help_text="state, exit and consumed_energy_j of the job")
+    job = serializers.DictField(
+        required=False, allow_null=True, help_text="state, exit and consumed_energy_j of the job"
+    )
     failure = FailureBody(required=False, allow_null=True)
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
         if not attrs:
-            raise serializers.ValidationError({"state": ["Say what changed: state, fingerprint, tags, failure …"]})
+            raise serializers.ValidationError(
+                {"state": ["Say what changed: state, fingerprint, tags, failure …"]}
+            )
         return attrs
 
 
@@ -126,13 +161,17 @@ class RunReply(serializers.ModelSerializer[Run]):
     """A run in a response. Its energy is available at /figures/ with subject=run:<uuid>."""
 
     project = serializers.SlugRelatedField[Any](slug_field="slug", read_only=True, allow_null=True)
-    charged_project = serializers.SlugRelatedField[Any](slug_field="slug", read_only=True, allow_null=True)
+    charged_project = serializers.SlugRelatedField[Any](
+        slug_field="slug", read_only=True, allow_null=True
+    )
     node = serializers.SlugRelatedField[Any](slug_field="uuid", read_only=True, allow_null=True)
     parent = serializers.SerializerMethodField()  # type: ignore[assignment]  # declared fields are no attributes
     charge_way = serializers.ChoiceField(
         source="attributed_by", choices=AttributionSource.choices, required=False, allow_blank=True
     )
-    teller = serializers.ChoiceField(source="reported_by", choices=Source.choices, required=False, allow_blank=True)
+    teller = serializers.ChoiceField(
+        source="reported_by", choices=Source.choices, required=False, allow_blank=True
+    )
     os_user = serializers.SerializerMethodField()
     started_at = serializers.SerializerMethodField()
     ended_at = serializers.SerializerMethodField()
@@ -143,16 +182,19 @@ class RunReply(serializers.ModelSerializer[Run]):
         model = Run
         fields: tuple[str, ...] = (
             "uuid", "name", "project", "charged_project", "charge_way", "node", "os_user", "host",
-            "scheduler", "cluster", "job_id", "account", "partition", "job_facts", "command", "params", "state",
-            "started_at", "ended_at", "seen_at", "exit_code", "reported_energy_mj", "teller", "intent", "sweep", "parent",
-            "tags", "failure", "failure_point", "failure_text", "warning",
+            "scheduler", "cluster", "job_id", "account", "partition", "job_facts", "command",
+            "params", "state", "started_at", "ended_at", "seen_at", "exit_code",
+            "reported_energy_mj", "teller", "intent", "sweep", "parent", "tags", "failure",
+            "failure_point", "failure_text", "warning",
         )  # fmt: skip
 
     @extend_schema_field({**_TEXT, "description": "null: you may not see it"})
     def get_os_user(self, run: Run) -> str | None:
         return run.os_user if self.context["sees"](run.user_id) else None
 
-    @extend_schema_field({**_TEXT, "format": "uuid", "description": "may name a run that is not registered yet"})
+    @extend_schema_field(
+        {**_TEXT, "format": "uuid", "description": "may name a run that is not registered yet"}
+    )
     def get_parent(self, run: Run) -> str | None:
         uuid = run.parent.uuid if run.parent is not None else run.requested_parent
         return str(uuid) if uuid else None
@@ -163,7 +205,9 @@ class RunReply(serializers.ModelSerializer[Run]):
     def get_ended_at(self, run: Run) -> str | None:
         return utc(run.ended_us).isoformat() if run.ended_us is not None else None
 
-    @extend_schema_field({**_TEXT, "description": "time of the last report; null: imported as a past run"})
+    @extend_schema_field(
+        {**_TEXT, "description": "time of the last report; null: imported as a past run"}
+    )
     def get_seen_at(self, run: Run) -> str | None:
         return utc(run.last_report_us).isoformat() if run.last_report_us is not None else None
 
@@ -174,9 +218,13 @@ class RunReply(serializers.ModelSerializer[Run]):
 def metric_summary(row: Metric) -> dict[str, Any]:
     """Return a metric's name, number of points, latest value and extremes."""
     return {
-        "name": row.name, "count": row.count, "last_step": row.last_step, "last": row.last_value, "least": row.min_value,
+        "name": row.name,
+        "count": row.count,
+        "last_step": row.last_step,
+        "last": row.last_value,
+        "least": row.min_value,
         "greatest": row.max_value,
-    }  # fmt: skip
+    }
 
 
 def present_fingerprint(row: Fingerprint | None) -> dict[str, Any] | None:
@@ -190,11 +238,34 @@ def present_fingerprint(row: Fingerprint | None) -> dict[str, Any] | None:
         "start": _state(row.start, row.start_weak),
         "seeds": "unknown" if row.seeds is None else "verified" if row.seeds else "unset",
     }
-    hashes = {name: getattr(row, name) for name in (
-        "entry", "code", "code_weak", "code_normal", "recipe", "data", "data_weak", "start", "start_weak",
-    )}  # fmt: skip
-    names = ("version", "entry_name", "commit", "dirty", "params", "told", "dropped", "seeds", "data_items", "start_name",
-             "environment", "hardware")  # fmt: skip
+    hashes = {
+        name: getattr(row, name)
+        for name in (
+            "entry",
+            "code",
+            "code_weak",
+            "code_normal",
+            "recipe",
+            "data",
+            "data_weak",
+            "start",
+            "start_weak",
+        )
+    }
+    names = (
+        "version",
+        "entry_name",
+        "commit",
+        "dirty",
+        "params",
+        "told",
+        "dropped",
+        "seeds",
+        "data_items",
+        "start_name",
+        "environment",
+        "hardware",
+    )
     return {"parts": parts, "hashes": hashes, **{name: getattr(row, name) for name in names}}
 
 
@@ -215,28 +286,53 @@ class RunDetail(RunReply):
     metrics = serializers.SerializerMethodField()
 
     class Meta(RunReply.Meta):
-        fields = (*RunReply.Meta.fields, "external_ids", "children", "siblings", "fingerprint", "metrics")
+        fields = (
+            *RunReply.Meta.fields,
+            "external_ids",
+            "children",
+            "siblings",
+            "fingerprint",
+            "metrics",
+        )
 
     def get_external_ids(self, run: Run) -> list[dict[str, str]]:
         return [{"tool": row.tool, "value": row.value} for row in run.external_ids.order_by("pk")]
 
-    @extend_schema_field({
-        "type": "object", "properties": {"count": _COUNT, "first": {"type": "array", "items": {"type": "string"}}},
-        "description": "how many runs name this one as parent, and the UUIDs of the first 100",
-    })  # fmt: skip
+    @extend_schema_field(
+        {
+            "type": "object",
+            "properties": {
+                "count": _COUNT,
+                "first": {"type": "array", "items": {"type": "string"}},
+            },
+            "description": "how many runs name this one as parent, and the UUIDs of the first 100",
+        }
+    )
     def get_children(self, run: Run) -> dict[str, Any]:
-        first = [str(uuid) for uuid in run.children.order_by("started_us", "pk").values_list("uuid", flat=True)[:100]]
+        first = [
+            str(uuid)
+            for uuid in run.children.order_by("started_us", "pk").values_list("uuid", flat=True)[
+                :100
+            ]
+        ]
         return {"count": run.children.count(), "first": first}
 
-    @extend_schema_field({
-        "type": "object", "additionalProperties": _COUNT,
-        "description": "other runs of the lab that share a tier with this one, each counted up to 1000",
-    })  # fmt: skip
+    @extend_schema_field(
+        {
+            "type": "object",
+            "additionalProperties": _COUNT,
+            "description": (
+                "other runs of the lab that share a tier with this one, each counted up to 1000"
+            ),
+        }
+    )
     def get_siblings(self, run: Run) -> dict[str, int]:
         siblings: Siblings = self.context["siblings"]
         return siblings.counts
 
-    @extend_schema_field({"type": "object", "nullable": True, "description": "parts, their states and hashes"})
+    @extend_schema_field(
+        {"type": "object", "nullable": True, "description": "parts, their states and hashes"}
+    )
     def get_fingerprint(self, run: Run) -> dict[str, Any] | None:
         return present_fingerprint(getattr(run, "fingerprint", None))
 

@@ -1,7 +1,9 @@
-"""Registry of trackers. A tracker is one folder ``apps/trackers/<name>/`` and one name in ``NAMES``.
+"""Registry of trackers. A tracker is one folder ``apps/trackers/<name>/`` and one name in
+``NAMES``.
 
-The folder contains ``tracker.py`` with ``TRACKER``, and, as needed, ``models.py``, ``jobs.py`` and ``urls.py``
-(routes). Pages are in ``apps/dashboard/trackers/<name>_views.py``. See docs/development/add-a-tracker.md.
+The folder contains ``tracker.py`` with ``TRACKER``, and, as needed, ``models.py``, ``jobs.py`` and
+``urls.py`` (routes). Pages are in ``apps/dashboard/trackers/<name>_views.py``. See
+docs/development/add-a-tracker.md.
 """
 
 from functools import cache
@@ -26,7 +28,11 @@ def trackers() -> tuple[Tracker, ...]:
 def import_parts(part: str) -> list[ModuleType]:
     """Import the module ``part`` of each tracker that has one, and return these modules."""
     packages = [import_module(f"apps.trackers.{name}") for name in NAMES]
-    return [import_module(f"{package.__name__}.{part}") for package in packages if module_has_submodule(package, part)]
+    return [
+        import_module(f"{package.__name__}.{part}")
+        for package in packages
+        if module_has_submodule(package, part)
+    ]
 
 
 def run_panels(run: Run) -> list[tuple[Tracker, RunPanel]]:
@@ -37,7 +43,9 @@ def run_panels(run: Run) -> list[tuple[Tracker, RunPanel]]:
 
 def problems(lab: Lab) -> list[Problem]:
     """Return the problems of all trackers of a lab."""
-    return [problem for tracker in trackers() if tracker.problems for problem in tracker.problems(lab)]
+    return [
+        problem for tracker in trackers() if tracker.problems for problem in tracker.problems(lab)
+    ]
 
 
 def accepts_verdict(run: Run) -> bool:
@@ -46,7 +54,9 @@ def accepts_verdict(run: Run) -> bool:
 
 
 def queue_verdict(run: Run, text: str) -> None:
-    """Queue ``text`` as the verdict of a run at each tracker that accepts it; '' removes the verdict."""
+    """Queue ``text`` as the verdict of a run at each tracker that accepts it; '' removes the
+    verdict.
+    """
     for tracker in trackers():
         if tracker.verdicts and tracker.verdicts.accepts(run):
             tracker.verdicts.queue(run, text)

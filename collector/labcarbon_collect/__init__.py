@@ -10,12 +10,14 @@ STARTED_S = time.monotonic()  # startup timeouts are counted from this moment
 
 
 def track(**options: Any) -> Any:
-    """Report a script as a run: ``with labcarbon_collect.track(project="vision", params=vars(args)) as run``.
+    """Report a script as a run: ``with labcarbon_collect.track(project="vision", params=vars(args))
+    as run``.
 
-    Options: ``project``, ``name``, ``params`` (nested or flat), ``data`` (a path, or role → path), ``checkpoint`` (a path),
-    ``intent``, ``sweep``, ``parent``. ``run.log(step, loss=0.25)`` stores metrics, ``run.check()`` checks for duplicates.
-    ``run.log_input(path)``, ``run.init_from(path)``, ``run.distilled_from(path)`` and
-    ``run.log_output("best.pt", step=900)`` register artifacts.
+    Options: ``project``, ``name``, ``params`` (nested or flat), ``data`` (a path, or role → path),
+    ``checkpoint`` (a path), ``intent``, ``sweep``, ``parent``. ``run.log(step, loss=0.25)`` stores
+    metrics, ``run.check()`` checks for duplicates. ``run.log_input(path)``,
+    ``run.init_from(path)``, ``run.distilled_from(path)`` and ``run.log_output("best.pt",
+    step=900)`` register artifacts.
     """
     from labcarbon_collect.tracking import TrackedRun
 

@@ -11,7 +11,13 @@ from labcarbon_collect import __version__
 
 # Name → purpose. One module per command in commands/.
 COMMANDS: Tuple[Tuple[str, str], ...] = (
-    ("run", "run a command and measure its energy: labcarbon-collect run --project demo -- python train.py"),
+    (
+        "run",
+        (
+            "run a command and measure its energy: labcarbon-collect run --project demo -- python "
+            "train.py"
+        ),
+    ),
     ("check", "check whether a command repeats a run: labcarbon-collect check -- python train.py"),
     ("login", "log in as a person with a one-time code from the server"),
     ("enrol", "enrol this machine with a one-time code from the Nodes page"),
@@ -37,7 +43,7 @@ settings (environment)
   LABCARBON_SOURCES  meters to read, comma-separated (default: all; status lists them)
   LABCARBON_USERS    user names sent to the server: keep, hash (needs a key) or drop
   LABCARBON_INTERVAL_S  seconds per window of the daemon, 10 to 300 (60)
-  LABCARBON_STARTUP_TIMEOUT_S  maximum delay of a command before and after it, in seconds, 0.5 to 60 (2)
+  LABCARBON_STARTUP_TIMEOUT_S  maximum delay before and after a command, in seconds, 0.5 to 60 (2)
 
 In a notebook: %load_ext labcarbon_collect
 On a new machine: labcarbon-collect doctor
@@ -63,7 +69,10 @@ def build_parser(selected: str = "") -> argparse.ArgumentParser:
             continue
         module = importlib.import_module(f"labcarbon_collect.commands.{name.replace('-', '_')}")
         command = commands.add_parser(
-            name, help=purpose, description=module.__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+            name,
+            help=purpose,
+            description=module.__doc__,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
         )
         module.add_arguments(command)
         command.set_defaults(handler=module.run)

@@ -15,23 +15,28 @@ from labcarbon_collect.redaction import is_secret_value, mask_arguments
 MAX_PARTS, MAX_PART = 64, 256
 # Interpreter options whose value is the next word.
 _OPTIONS_WITH_VALUE = {
-    "python": ("-W", "-X", "-Q", "--check-hash-based-pycs"), "shell": ("-o", "-O", "+o", "+O", "--rcfile", "--init-file"),
-    "perl": ("-I", "-M"), "ruby": ("-I", "-r", "-C", "-E"), "node": ("-r", "--require", "--import", "--loader"),
+    "python": ("-W", "-X", "-Q", "--check-hash-based-pycs"),
+    "shell": ("-o", "-O", "+o", "+O", "--rcfile", "--init-file"), "perl": ("-I", "-M"),
+    "ruby": ("-I", "-r", "-C", "-E"), "node": ("-r", "--require", "--import", "--loader"),
     "julia": ("-J", "-H", "-t", "-p", "-L", "--project", "--threads"), "Rscript": (),
 }  # fmt: skip
 _INTERPRETERS = (
-    (re.compile(r"^(python[\d.]*|pypy[\d.]*)$"), "python"), (re.compile(r"^(ba|z|da|k)?sh$"), "shell"),
-    (re.compile(r"^perl[\d.]*$"), "perl"), (re.compile(r"^ruby[\d.]*$"), "ruby"), (re.compile(r"^node(js)?$"), "node"),
+    (re.compile(r"^(python[\d.]*|pypy[\d.]*)$"), "python"),
+    (re.compile(r"^(ba|z|da|k)?sh$"), "shell"), (re.compile(r"^perl[\d.]*$"), "perl"),
+    (re.compile(r"^ruby[\d.]*$"), "ruby"), (re.compile(r"^node(js)?$"), "node"),
     (re.compile(r"^julia$"), "julia"), (re.compile(r"^Rscript$"), "Rscript"),
 )  # fmt: skip
 # Options followed by the program text, or for a program from standard input. Later words are not
 # sent.
 _INLINE_OPTIONS = {
-    "python": re.compile(r"^-[A-Za-z]*c"), "shell": re.compile(r"^-[A-Za-z]*[cs]"), "perl": re.compile(r"^-[A-Za-z]*[eE]"),
-    "ruby": re.compile(r"^-[A-Za-z]*e"), "node": re.compile(r"^(-[A-Za-z]*[ep]|--eval|--print)"),
+    "python": re.compile(r"^-[A-Za-z]*c"), "shell": re.compile(r"^-[A-Za-z]*[cs]"),
+    "perl": re.compile(r"^-[A-Za-z]*[eE]"), "ruby": re.compile(r"^-[A-Za-z]*e"),
+    "node": re.compile(r"^(-[A-Za-z]*[ep]|--eval|--print)"),
     "julia": re.compile(r"^(-[A-Za-z]*[eE]|--eval|--print)"), "Rscript": re.compile(r"^-e"),
 }  # fmt: skip
-LAUNCHERS = frozenset(("torchrun", "deepspeed", "accelerate", "horovodrun", "composer", "uv", "conda", "poetry"))
+LAUNCHERS = frozenset(
+    ("torchrun", "deepspeed", "accelerate", "horovodrun", "composer", "uv", "conda", "poetry")
+)
 SCRIPT = re.compile(r"^[\w.+-]+\.(py|pyw|sh|bash|zsh|R|r|jl|pl|rb|js|mjs|ts|lua|ipynb)$")
 _NAME = re.compile(r"^[\w.+-]+$")
 _MODULE = re.compile(r"^\w+(\.\w+)*$")
@@ -45,7 +50,9 @@ def reduce_command(command: Sequence[str]) -> List[str]:
     """
     executable = _executable_name(command[0])
     if executable in LAUNCHERS:
-        script = next((_basename(word) for word in command[1:] if SCRIPT.match(_basename(word))), "")
+        script = next(
+            (_basename(word) for word in command[1:] if SCRIPT.match(_basename(word))), ""
+        )
         return [executable, script] if script and not is_secret_value(script) else [executable]
     interpreter = identify_interpreter(executable)
     return [executable, *_program_words(interpreter, command[1:])] if interpreter else [executable]
@@ -89,12 +96,19 @@ def parse_program(interpreter: str, words: Sequence[str]) -> Program:
 
 def _program_of_option(kind: str, attached: str, following: Sequence[str]) -> Program:
     """Return the program whose value is attached to its option or in the next word."""
-    return Program(kind, attached, following) if attached else Program(kind, "".join(following[:1]), following[1:])
+    return (
+        Program(kind, attached, following)
+        if attached
+        else Program(kind, "".join(following[:1]), following[1:])
+    )
 
 
 def mask_command(command: Sequence[str]) -> List[str]:
     """Return the complete command line with secrets masked, limited to what the server accepts."""
-    parts = [truncate_line(part, MAX_PART) or "''" for part in mask_arguments([str(word) for word in command])]
+    parts = [
+        truncate_line(part, MAX_PART) or "''"
+        for part in mask_arguments([str(word) for word in command])
+    ]
     if len(parts) > MAX_PARTS:
         return [*parts[: MAX_PARTS - 1], f"… and {len(parts) - MAX_PARTS + 1} more"]
     return parts

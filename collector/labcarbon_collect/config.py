@@ -1,4 +1,6 @@
-"""Locations and logins: server, tokens, data folder, socket. Read from environment and files only."""
+"""Locations and logins: server, tokens, data folder, socket. Read from environment and files
+only.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import List, Mapping, Optional
 
-from labcarbon_collect.identity import ConfigurationError, ensure_private_dir, read_secret, write_private_file
+from labcarbon_collect.identity import (
+    ConfigurationError,
+    ensure_private_dir,
+    read_secret,
+    write_private_file,
+)
 
 MIN_INTERVAL_S, MAX_INTERVAL_S, DEFAULT_INTERVAL_S = 10, 300, 60
 SYSTEM_SOCKET = Path("/run/labcarbon/collect.sock")
@@ -52,7 +59,8 @@ def collector_dir(environ: Mapping[str, str]) -> Path:
         return ensure_private_dir(folder / "collector")
     except OSError as error:
         raise ConfigurationError(
-            f"the data folder {folder} cannot be used ({error.strerror}): set another one with LABCARBON_DATA=FOLDER"
+            f"the data folder {folder} cannot be used ({error.strerror}): set another one with "
+            "LABCARBON_DATA=FOLDER"
         ) from error
 
 
@@ -99,14 +107,18 @@ def interval_s(text: str) -> int:
     """Parse a window length in seconds. Raises ValueError outside 10–300."""
     value = int(text)
     if not MIN_INTERVAL_S <= value <= MAX_INTERVAL_S:
-        raise ValueError(f"the interval must be {MIN_INTERVAL_S} to {MAX_INTERVAL_S} seconds, not {value}")
+        raise ValueError(
+            f"the interval must be {MIN_INTERVAL_S} to {MAX_INTERVAL_S} seconds, not {value}"
+        )
     return value
 
 
 def save_enrolment(home: Path, login: Login, node: str) -> None:
     """Store a node token (0600) with its server, lab and node."""
     write_private_file(home / _NODE_TOKEN, login.token + "\n")
-    write_private_file(home / _ENROLMENT, json.dumps({"url": login.url, "lab": login.lab, "node": node}) + "\n")
+    write_private_file(
+        home / _ENROLMENT, json.dumps({"url": login.url, "lab": login.lab, "node": node}) + "\n"
+    )
 
 
 def read_enrolment(home: Path, environ: Mapping[str, str], node: str) -> Optional[Login]:
@@ -120,7 +132,8 @@ def read_enrolment(home: Path, environ: Mapping[str, str], node: str) -> Optiona
         return None
     if saved.get("node") and saved["node"] != node:
         raise ConfigurationError(
-            f"the token in {home} is for node {saved['node']}, this is {node}: labcarbon-collect enrol {url}"
+            f"the token in {home} is for node {saved['node']}, this is {node}: labcarbon-collect "
+            f"enrol {url}"
         )
     return Login(url, token, saved.get("lab", ""), node)
 
@@ -135,7 +148,9 @@ def save_login(environ: Mapping[str, str], login: Login) -> Path:
     """Store a user token in ~/.config/labcarbon/login.json (0600)."""
     path = ensure_private_dir(config_dir(environ)) / _LOGIN
     write_private_file(
-        path, json.dumps({"url": login.url, "token": login.token, "lab": login.lab, "user": login.name}) + "\n"
+        path,
+        json.dumps({"url": login.url, "token": login.token, "lab": login.lab, "user": login.name})
+        + "\n",
     )
     return path
 
@@ -149,7 +164,9 @@ def read_login(environ: Mapping[str, str]) -> Optional[Login]:
     try:
         saved = json.loads(text) if text else {}
     except ValueError as error:
-        raise ConfigurationError(f"{path} is damaged ({error}): labcarbon-collect login URL") from error
+        raise ConfigurationError(
+            f"{path} is damaged ({error}): labcarbon-collect login URL"
+        ) from error
     url = environ.get("LABCARBON_URL") or saved.get("url", "")
     token = environ.get("LABCARBON_TOKEN") or saved.get("token", "")
     return Login(url, token, saved.get("lab", ""), saved.get("user", "")) if url and token else None

@@ -56,16 +56,20 @@ def ensure_private_dir(path: Path) -> Path:
     parent = path.parent.stat()
     if parent.st_mode & stat.S_IWOTH and not parent.st_mode & stat.S_ISVTX:
         raise ConfigurationError(
-            f"{path.parent} is writable by everybody, so {path} could be replaced: chmod o-w {path.parent}"
+            f"{path.parent} is writable by everybody, so {path} could be replaced: chmod o-w "
+            f"{path.parent}"
         )
     with suppress(FileExistsError):
         path.mkdir(mode=0o700)
     status = path.lstat()
     if stat.S_ISLNK(status.st_mode):
-        raise ConfigurationError(f"{path} is a symbolic link: replace it by a folder, or set LABCARBON_DATA to a folder")
+        raise ConfigurationError(
+            f"{path} is a symbolic link: replace it by a folder, or set LABCARBON_DATA to a folder"
+        )
     if status.st_uid != os.geteuid():
         raise ConfigurationError(
-            f"{path} belongs to uid {status.st_uid}, this process has uid {os.geteuid()}: chown -R {os.geteuid()} {path}"
+            f"{path} belongs to uid {status.st_uid}, this process has uid {os.geteuid()}: chown "
+            f"-R {os.geteuid()} {path}"
         )
     if status.st_mode & 0o022:
         raise ConfigurationError(f"{path} is writable by others: chmod 700 {path}")
@@ -82,16 +86,20 @@ def read_secret(path: Path) -> Optional[str]:
         return None
     except OSError as error:
         raise ConfigurationError(
-            f"{path} cannot be read ({error.strerror}): it must be a regular file of uid {os.geteuid()}"
+            f"{path} cannot be read ({error.strerror}): it must be a regular file of uid "
+            f"{os.geteuid()}"
         ) from error
     with os.fdopen(descriptor, encoding="utf-8") as file:
         status = os.fstat(file.fileno())
         if status.st_mode & 0o077:
             raise ConfigurationError(
-                f"{path} is readable by others, so its token is no secret: chmod 600 {path}, then enrol again"
+                f"{path} is readable by others, so its token is no secret: chmod 600 {path}, then "
+                "enrol again"
             )
         if status.st_uid not in (os.geteuid(), 0):
-            raise ConfigurationError(f"{path} belongs to uid {status.st_uid}: chown {os.geteuid()} {path}")
+            raise ConfigurationError(
+                f"{path} belongs to uid {status.st_uid}: chown {os.geteuid()} {path}"
+            )
         return file.read().strip() or None
 
 
@@ -123,14 +131,21 @@ def node_identity(home: Path, environ: Mapping[str, str], *, machine: Optional[s
     configured = environ.get("LABCARBON_NODE_ID", "")
     saved = _read_node_file(home)
     foreign_files: Tuple[str, ...] = ()
-    if saved and not configured and machine and saved.get("machine") and saved["machine"] != machine:
+    if (
+        saved
+        and not configured
+        and machine
+        and saved.get("machine")
+        and saved["machine"] != machine
+    ):
         foreign_files = _move_foreign_files(home, saved["node"])
         saved = {}
     try:
         node = str(uuid.UUID(configured or saved.get("node") or str(uuid.uuid4())))
     except ValueError as error:
         raise ConfigurationError(
-            f"the node id {configured or saved.get('node')!r} is not a UUID: correct LABCARBON_NODE_ID"
+            f"the node id {configured or saved.get('node')!r} is not a UUID: correct "
+            "LABCARBON_NODE_ID"
         ) from error
     if not configured and saved.get("node") != node:
         write_private_file(home / _NODE_FILE, json.dumps({"node": node, "machine": machine}) + "\n")
@@ -144,7 +159,9 @@ def _read_node_file(home: Path) -> Mapping[str, str]:
     except FileNotFoundError:
         return {}
     except ValueError as error:
-        raise ConfigurationError(f"{path} is damaged ({error}): remove it and enrol this node again") from error
+        raise ConfigurationError(
+            f"{path} is damaged ({error}): remove it and enrol this node again"
+        ) from error
     return saved if isinstance(saved, dict) else {}
 
 

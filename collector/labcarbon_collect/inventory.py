@@ -11,7 +11,9 @@ from typing import Dict
 
 from labcarbon_collect import __version__
 
-_SECTOR_BYTES = 512  # unit of /sys/block/*/size for every disk (Documentation/ABI/stable/sysfs-block)
+_SECTOR_BYTES = (
+    512  # unit of /sys/block/*/size for every disk (Documentation/ABI/stable/sysfs-block)
+)
 _IGNORED_DISKS = re.compile(r"^(loop|ram|zram|dm-|md|sr|fd|nbd|rbd|drbd|zd|mmcblk\d+boot)")
 
 
@@ -24,12 +26,19 @@ def describe_disks(sys: Path = Path("/sys")) -> str:
     disks: Counter[str] = Counter()
     for disk in sorted((sys / "block").glob("*")):
         size = _read_text(disk / "size")
-        if _IGNORED_DISKS.match(disk.name) or _read_text(disk / "removable") == "1" or not size.isdigit() or size == "0":
+        if (
+            _IGNORED_DISKS.match(disk.name)
+            or _read_text(disk / "removable") == "1"
+            or not size.isdigit()
+            or size == "0"
+        ):
             continue
         model = re.sub(r"[^\x20-\x7e]|[;()×]", " ", _read_text(disk / "device" / "model")).strip()
         if model:
             kind = "HDD" if _read_text(disk / "queue" / "rotational") == "1" else "SSD"
-            disks[f"{re.sub(' +', ' ', model)[:60]} ({kind}, {int(size) * _SECTOR_BYTES // 10**9} GB)"] += 1
+            disks[
+                f"{re.sub(' +', ' ', model)[:60]} ({kind}, {int(size) * _SECTOR_BYTES // 10**9} GB)"
+            ] += 1
     text = ""
     for name, number in sorted(disks.items()):
         extended = f"{text}; {number} × {name}" if text else f"{number} × {name}"
@@ -48,8 +57,9 @@ def _read_text(path: Path) -> str:
 
 # Placeholders of boards without a name or number.
 _PLACEHOLDERS = frozenset((
-    "", "none", "default string", "to be filled by o.e.m.", "system product name", "system manufacturer", "not specified",
-    "system serial number", "0", "unknown", "not applicable", "n/a",
+    "", "none", "default string", "to be filled by o.e.m.", "system product name",
+    "system manufacturer", "not specified", "system serial number", "0", "unknown",
+    "not applicable", "n/a",
 ))  # fmt: skip
 
 
@@ -70,14 +80,24 @@ def node_facts(proc: Path = Path("/proc"), sys: Path = Path("/sys")) -> Dict[str
         "virtual_machine": "yes" if is_virtual else "no",
     }
     if not is_virtual:
-        facts.update(product=_product_name(sys), serial=_read_board(sys, "product_serial"), disks=describe_disks(sys))
+        facts.update(
+            product=_product_name(sys),
+            serial=_read_board(sys, "product_serial"),
+            disks=describe_disks(sys),
+        )
     return {name: value[:256] for name, value in facts.items() if value}
 
 
 def _product_name(sys: Path) -> str:
     """Return the product name, preceded by the vendor unless it starts with it."""
     vendor, name = _read_board(sys, "sys_vendor"), _read_board(sys, "product_name")
-    return name if not vendor or name.lower().startswith(vendor.lower().split()[0]) else f"{vendor} {name}" if name else ""
+    return (
+        name
+        if not vendor or name.lower().startswith(vendor.lower().split()[0])
+        else f"{vendor} {name}"
+        if name
+        else ""
+    )
 
 
 def _read_board(sys: Path, name: str) -> str:

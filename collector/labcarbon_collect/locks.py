@@ -18,7 +18,10 @@ def lock_node(node: str) -> socket.socket:
     """Lock a node for the lifetime of the returned socket. Raises AlreadyRunning."""
     return _bind(
         f"labcarbon-collect-{node}",
-        f"another labcarbon-collect daemon already measures node {node}; its state: labcarbon-collect status",
+        (
+            f"another labcarbon-collect daemon already measures node {node}; its state: "
+            "labcarbon-collect status"
+        ),
     )
 
 
@@ -30,16 +33,20 @@ def lock_machine() -> socket.socket:
     """
     return _bind(
         "labcarbon-collect-machine",
-        "another labcarbon-collect daemon already measures this machine, with another data folder; its state: "
+        "another labcarbon-collect daemon already measures this machine, with another data "
+        "folder; its state: "
         "labcarbon-collect status (for a simulated node set LABCARBON_NODE_ID to a UUID)",
     )
 
 
 def lock_scan(home: Path) -> socket.socket:
     """Lock the scans of one data folder. Raises AlreadyRunning."""
-    folder_hash = hashlib.sha256(str(home.resolve()).encode("utf-8", "surrogateescape")).hexdigest()[:32]
+    folder_hash = hashlib.sha256(
+        str(home.resolve()).encode("utf-8", "surrogateescape")
+    ).hexdigest()[:32]
     return _bind(
-        f"labcarbon-collect-scan-{folder_hash}", f"another scan with the data folder {home} is running: wait for its end"
+        f"labcarbon-collect-scan-{folder_hash}",
+        f"another scan with the data folder {home} is running: wait for its end",
     )
 
 

@@ -58,7 +58,9 @@ class NotebookRun:
     def apply_settings(self, settings: Mapping[str, str]) -> None:
         """Apply new settings."""
         project = settings.get("project", self._options.project)
-        self._options = replace(self._options, project=project or None, name=settings.get("name") or self._options.name)
+        self._options = replace(
+            self._options, project=project or None, name=settings.get("name") or self._options.name
+        )
 
     def start(self) -> str:
         """Register this process."""
@@ -76,16 +78,23 @@ class NotebookRun:
         self.is_registered = True
         current.activate(self._run, current.NOTEBOOK)
         node, user = response.get("node"), response.get("user")
-        self._node, self._user = node if is_uuid(node) else None, user if isinstance(user, str) else None
+        self._node, self._user = (
+            node if is_uuid(node) else None,
+            user if isinstance(user, str) else None,
+        )
         self._server = self._login.url if self._login else str(response.get("url") or "")
         self._start_report()
-        return self._with_warning(f"This notebook is measured as the run {self._options.name}{self._link()}{login_error}")
+        return self._with_warning(
+            f"This notebook is measured as the run {self._options.name}{self._link()}{login_error}"
+        )
 
     def update(self, settings: Mapping[str, str]) -> str:
         """Send new settings to the server."""
         self.apply_settings(settings)
         if self._login is None:
-            response = self._call({"op": "tell", "run": self._run, "facts": self._facts(), "closing": None})
+            response = self._call(
+                {"op": "tell", "run": self._run, "facts": self._facts(), "closing": None}
+            )
             if "why" in response:
                 return f"Settings not sent: {response['why']}"
         self._start_report()
@@ -97,7 +106,9 @@ class NotebookRun:
         response = self._call({"op": "so_far", "run": self._run})
         if "why" in response:
             return f"The energy of this notebook is not available now: {response['why']}"
-        return summary_line(response, link=self._link().strip(), server=self._server).removeprefix(_PREFIX)
+        return summary_line(response, link=self._link().strip(), server=self._server).removeprefix(
+            _PREFIX
+        )
 
     def end(self, *, process_continues: bool) -> str:
         """End the run and return its closing line, or "" without a run.
@@ -108,7 +119,12 @@ class NotebookRun:
             return ""
         self.is_registered = False
         current.deactivate(self._run)
-        request: Dict[str, Any] = {"op": "end", "run": self._run, "children_cpu_us": 0, "goes_on": process_continues}
+        request: Dict[str, Any] = {
+            "op": "end",
+            "run": self._run,
+            "children_cpu_us": 0,
+            "goes_on": process_continues,
+        }
         if self._reporter is None:
             request["closing"] = self._closing(None)
         response = self._call(request)
@@ -117,29 +133,46 @@ class NotebookRun:
         closing = self._closing(int(response["energy_mj"]))
         if self._reporter is not None and not self._report_end(self._reporter, closing):
             self._call({"op": "tell", "run": self._run, "facts": self._facts(), "closing": closing})
-        return summary_line(response, link=self._link().strip(), server=self._server).removeprefix(_PREFIX)
+        return summary_line(response, link=self._link().strip(), server=self._server).removeprefix(
+            _PREFIX
+        )
 
     def _report_end(self, reporter: RunReporter, closing: Mapping[str, Any]) -> bool:
-        """Report the end and return whether the server accepted it. If not, the daemon forwards it."""
+        """Report the end and return whether the server accepted it. If not, the daemon forwards
+        it.
+        """
         try:
             return reporter.finish(self._facts(), closing)
         except RuntimeError:  # since Python 3.12 an interpreter that shuts down starts no thread
             return False
 
     def _facts(self) -> Dict[str, Any]:
-        user = safe_user_names(os.environ).public_name(current_user_name()) if self._user is None else self._user
+        user = (
+            safe_user_names(os.environ).public_name(current_user_name())
+            if self._user is None
+            else self._user
+        )
         return facts.start_facts(
-            command=[self._options.program], project=self._options.project, name=self._options.name, params={},
-            node=self._node, started_us=self._started_us, user=user,
-        )  # fmt: skip
+            command=[self._options.program],
+            project=self._options.project,
+            name=self._options.name,
+            params={},
+            node=self._node,
+            started_us=self._started_us,
+            user=user,
+        )
 
     def _closing(self, energy_mj: Optional[int]) -> Dict[str, Any]:
-        return facts.closing_facts(exit_code=0, killed=False, ended_us=time.time_ns() // 1000, energy_mj=energy_mj)
+        return facts.closing_facts(
+            exit_code=0, killed=False, ended_us=time.time_ns() // 1000, energy_mj=energy_mj
+        )
 
     def _start_report(self) -> None:
         """Report the run with the user's own token, in the background."""
         if self._login is not None:
-            self._reporter = RunReporter(self._login, self._run, notify=self._store_warning, timeout_s=STARTUP_TIMEOUT_S)
+            self._reporter = RunReporter(
+                self._login, self._run, notify=self._store_warning, timeout_s=STARTUP_TIMEOUT_S
+            )
             self._reporter.start(self._facts())
 
     def _store_warning(self, warning: str) -> None:

@@ -27,14 +27,28 @@ class Progress:
         now: Callable[[], float] = time.monotonic,
     ) -> None:
         """``unit`` names the counted rows, or the counted bytes with ``counts_bytes``."""
-        self._unit, self._counts_bytes, self._out, self._now = unit, counts_bytes, out or sys.stderr, now
+        self._unit, self._counts_bytes, self._out, self._now = (
+            unit,
+            counts_bytes,
+            out or sys.stderr,
+            now,
+        )
         self._terminal = self._out.isatty()
         self._started_s = now()
         self._updated_s = self._started_s if not self._terminal else -_PLAIN_INTERVAL_S
         self._line_width = 0
-        self._first_estimate: Optional[Tuple[float, float]] = None  # time and value of the first known fraction
+        self._first_estimate: Optional[Tuple[float, float]] = (
+            None  # time and value of the first known fraction
+        )
 
-    def update(self, count: int, fraction: float, *, is_final: bool = False, read_bytes: Optional[int] = None) -> None:
+    def update(
+        self,
+        count: int,
+        fraction: float,
+        *,
+        is_final: bool = False,
+        read_bytes: Optional[int] = None,
+    ) -> None:
         """Print the rows done, the bytes read if they count, and the ``fraction`` done (0 to 1; 0:
         unknown).
         """
@@ -62,7 +76,15 @@ class Progress:
             self._out.write(text)
             self._out.flush()
 
-    def _text(self, count: int, fraction: float, now_s: float, *, is_final: bool, read_bytes: Optional[int]) -> str:
+    def _text(
+        self,
+        count: int,
+        fraction: float,
+        now_s: float,
+        *,
+        is_final: bool,
+        read_bytes: Optional[int],
+    ) -> str:
         elapsed_s = now_s - self._started_s
         rate = 1 / elapsed_s if elapsed_s > 0 else 0.0
         if self._counts_bytes:
@@ -70,7 +92,11 @@ class Progress:
         elif read_bytes is None:
             parts = [f"{count:,} {self._unit}", f"{count * rate:,.0f}/s"]
         else:
-            parts = [f"{count:,} {self._unit}", f"{format_bytes(read_bytes)} read", f"{format_bytes(read_bytes * rate)}/s"]
+            parts = [
+                f"{count:,} {self._unit}",
+                f"{format_bytes(read_bytes)} read",
+                f"{format_bytes(read_bytes * rate)}/s",
+            ]
         if is_final:
             parts.append(f"{elapsed_s:.0f} s")
         elif fraction > 0:
@@ -82,7 +108,11 @@ class Progress:
 
     def _remaining_s(self, fraction: float, now_s: float) -> Optional[float]:
         start_s, start_fraction = self._first_estimate or (now_s, fraction)
-        return (1 - fraction) * (now_s - start_s) / (fraction - start_fraction) if fraction > start_fraction else None
+        return (
+            (1 - fraction) * (now_s - start_s) / (fraction - start_fraction)
+            if fraction > start_fraction
+            else None
+        )
 
 
 def format_bytes(size: float) -> str:
@@ -95,4 +125,10 @@ def format_bytes(size: float) -> str:
 
 def format_duration(seconds: float) -> str:
     rounded = max(0, round(seconds))
-    return f"{rounded} s" if rounded < 100 else f"{rounded // 60} min" if rounded < 6000 else f"{rounded // 3600} h"
+    return (
+        f"{rounded} s"
+        if rounded < 100
+        else f"{rounded // 60} min"
+        if rounded < 6000
+        else f"{rounded // 3600} h"
+    )

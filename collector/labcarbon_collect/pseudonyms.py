@@ -42,7 +42,9 @@ class UserNames:
         if self.mode == DROP:
             return DROPPED
         # The name is hashed, not the uid: uids may differ between nodes.
-        digest = hmac.new(self.key, b"labcarbon user\0" + name.encode("utf-8", "surrogatepass"), hashlib.sha256)
+        digest = hmac.new(
+            self.key, b"labcarbon user\0" + name.encode("utf-8", "surrogatepass"), hashlib.sha256
+        )
         return f"u-{digest.hexdigest()[:_PSEUDONYM_DIGITS]}"
 
     @property
@@ -50,7 +52,11 @@ class UserNames:
         """Eight digits that identify the key without revealing it. Nodes with equal digits produce
         equal pseudonyms.
         """
-        return hmac.new(self.key, b"labcarbon users key", hashlib.sha256).hexdigest()[:8] if self.key else ""
+        return (
+            hmac.new(self.key, b"labcarbon users key", hashlib.sha256).hexdigest()[:8]
+            if self.key
+            else ""
+        )
 
     @property
     def stamp(self) -> str:
@@ -67,7 +73,9 @@ class UserNames:
         """Return the facts of a run or job of user ``name`` as they may be sent. The project, a
         chosen name, is not masked.
         """
-        masked = self.mask({key: value for key, value in facts.items() if key not in ("project", "user")}, name)
+        masked = self.mask(
+            {key: value for key, value in facts.items() if key not in ("project", "user")}, name
+        )
         return {**masked, "project": facts.get("project"), "user": self.public_name(name)[:100]}
 
     def mask_job(self, body: Mapping[str, Any], name: str) -> Dict[str, Any]:
@@ -87,10 +95,16 @@ def replace_name(value: Any, name: str, replacement: str) -> Any:
     """
     if isinstance(value, str):
         pattern = re.compile(rf"(?<![A-Za-z0-9_]){re.escape(name)}(?![A-Za-z0-9_])")
-        without_homes = _HOME.sub(lambda match: match.group(1) + (replacement if match.group(2) == name else DROPPED), value)
+        without_homes = _HOME.sub(
+            lambda match: match.group(1) + (replacement if match.group(2) == name else DROPPED),
+            value,
+        )
         return pattern.sub(lambda _: replacement, without_homes)
     if isinstance(value, Mapping):
-        return {replace_name(key, name, replacement): replace_name(item, name, replacement) for key, item in value.items()}
+        return {
+            replace_name(key, name, replacement): replace_name(item, name, replacement)
+            for key, item in value.items()
+        }
     if isinstance(value, (list, tuple)):
         return [replace_name(item, name, replacement) for item in value]
     return value
@@ -110,7 +124,9 @@ def read_mode(environ: Mapping[str, str]) -> str:
     if not mode:
         mode, origin = _machine_mode(), str(MACHINE_SETTING)
     if mode not in (KEEP, HASH, DROP):
-        raise ConfigurationError(f"{origin} is {mode!r}: set keep (clear names), hash (pseudonyms) or drop (no names)")
+        raise ConfigurationError(
+            f"{origin} is {mode!r}: set keep (clear names), hash (pseudonyms) or drop (no names)"
+        )
     return mode
 
 
@@ -141,12 +157,15 @@ def _key(environ: Mapping[str, str]) -> bytes:
     key: Optional[str] = environ.get("LABCARBON_USERS_KEY", "").strip() or read_secret(path)
     if not key:
         raise ConfigurationError(
-            "the mode hash needs a key for user names: create one for the lab and copy it to every node: "
-            f"(umask 077; python3 -c 'import secrets; print(secrets.token_hex(32))' > {path})  or set LABCARBON_USERS_KEY"
+            "the mode hash needs a key for user names: create one for the lab and copy it to "
+            "every node: "
+            f"(umask 077; python3 -c 'import secrets; print(secrets.token_hex(32))' > {path})  or "
+            "set LABCARBON_USERS_KEY"
         )
     if len(key) < _KEY_CHARACTERS:
         raise ConfigurationError(
-            f"the key for user names has {len(key)} characters, at least {_KEY_CHARACTERS} are needed: "
+            f"the key for user names has {len(key)} characters, at least {_KEY_CHARACTERS} are "
+            "needed: "
             "python3 -c 'import secrets; print(secrets.token_hex(32))'"
         )
     return key.encode()

@@ -24,7 +24,10 @@ def read_startup_timeout(environ: Mapping[str, str]) -> Tuple[float, str]:
         seconds = 0.0
     if MIN_S <= seconds <= MAX_S:
         return seconds, f"{_FORMER} is deprecated: use {_VARIABLE}" if name == _FORMER else ""
-    return DEFAULT_S, f"{name}={text[:40]} is not {MIN_S} to {MAX_S:g} seconds: {DEFAULT_S:g} is used"
+    return (
+        DEFAULT_S,
+        f"{name}={text[:40]} is not {MIN_S} to {MAX_S:g} seconds: {DEFAULT_S:g} is used",
+    )
 
 
 STARTUP_TIMEOUT_S, SETTING_WARNING = read_startup_timeout(os.environ)

@@ -1,8 +1,10 @@
-"""A training script as a run: ``with labcarbon_collect.track(project="vision", params=vars(args)) as run``.
+"""A training script as a run: ``with labcarbon_collect.track(project="vision", params=vars(args))
+as run``.
 
-The start delays the script by at most a quarter of LABCARBON_STARTUP_TIMEOUT_S (0.5 s), the end by a few seconds. No error
-of this module makes the script fail. Below ``labcarbon-collect run`` or within a reported MLflow run, the script joins that
-run. Of several ranks only the first one reports.
+The start delays the script by at most a quarter of LABCARBON_STARTUP_TIMEOUT_S (0.5 s), the end by
+a few seconds. No error of this module makes the script fail. Below ``labcarbon-collect run`` or
+within a reported MLflow run, the script joins that run. Of several ranks only the first one
+reports.
 """
 
 from __future__ import annotations
@@ -57,14 +59,20 @@ class TrackedRun:
             _warn_deprecated("track(start=…)", "track(checkpoint=…)")
         outer = current.active_run(os.environ)
         is_joined = outer is not None and outer.source in (current.WRAPPED, current.MLFLOW)
-        self.is_joined = is_joined  # ``labcarbon-collect run`` or MLflow started the run and ends it
+        self.is_joined = (
+            is_joined  # ``labcarbon-collect run`` or MLflow started the run and ends it
+        )
         self.uuid = outer.uuid if outer is not None and is_joined else str(uuid.uuid4())
         self.is_silent = not distributed.is_first_rank(os.environ)
         self._command = distributed.start_command()
-        self._params = mask_params(params if isinstance(params, Mapping) else vars(params) if params else {})
+        self._params = mask_params(
+            params if isinstance(params, Mapping) else vars(params) if params else {}
+        )
         self._project, self._name = project, name
         self._extra_facts = {"intent": intent}
-        self._extra_facts.update({key: text[:100] for key, text in (("sweep", sweep), ("parent", parent)) if text})
+        self._extra_facts.update(
+            {key: text[:100] for key, text in (("sweep", sweep), ("parent", parent)) if text}
+        )
         self._data, self._checkpoint, self._sweep, self._intent = (
             role_paths(data),
             os.fspath(checkpoint or start or ""),
@@ -83,7 +91,10 @@ class TrackedRun:
         self._survey_call: Optional[Deadline[Survey]] = None
         self._registration: Optional[Deadline[None]] = None
         self._sender = MetricSender(
-            None if self.is_silent else self._login, self.uuid, is_registered=self._ready, notify=notify
+            None if self.is_silent else self._login,
+            self.uuid,
+            is_registered=self._ready,
+            notify=notify,
         )
         self._lineage = LineageDeclarations(self.uuid, os.environ, quiet=self.is_silent, say=notify)
         self.log_input, self.log_output = self._lineage.log_input, self._lineage.log_output
@@ -95,7 +106,10 @@ class TrackedRun:
         return self
 
     def __exit__(
-        self, error_type: Optional[Type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]
+        self,
+        error_type: Optional[Type[BaseException]],
+        error: Optional[BaseException],
+        trace: Optional[TracebackType],
     ) -> None:
         try:
             self._finish(error)
@@ -110,7 +124,9 @@ class TrackedRun:
             return
         points, invalid_names = parse_points(step, metrics, time.time_ns() // 1000)
         if invalid_names:
-            self._sender.warn_first(f"Not a number, so not stored as a metric: {', '.join(invalid_names)}")
+            self._sender.warn_first(
+                f"Not a number, so not stored as a metric: {', '.join(invalid_names)}"
+            )
         for name, at, value, _ in points:
             if "loss" in name.lower():
                 self._note_loss(name, at, value)
@@ -150,7 +166,9 @@ class TrackedRun:
             return
         current.activate(self.uuid, current.TRACKED)
         self._survey_call = Deadline("this", self._survey)
-        registration = Deadline("daemon", lambda: daemon_link.register(self.uuid, os.getpid(), facts=self._forwarded()))
+        registration = Deadline(
+            "daemon", lambda: daemon_link.register(self.uuid, os.getpid(), facts=self._forwarded())
+        )
         self._daemon = registration.wait(Budget(SHORT_TIMEOUT_S)) or daemon_link.DaemonLink(
             error="no response from the daemon in time"
         )
@@ -179,12 +197,17 @@ class TrackedRun:
         """
         wire = self._fingerprint_wire()
         if self._login is not None:
-            self._reporter = RunReporter(self._login, self.uuid, notify=notify, timeout_s=STARTUP_TIMEOUT_S)
+            self._reporter = RunReporter(
+                self._login, self.uuid, notify=notify, timeout_s=STARTUP_TIMEOUT_S
+            )
             self._reporter.start(self._facts(wire))
             self._reporter.wait(STARTUP_TIMEOUT_S)
         elif wire and self._daemon.client is not None:
             daemon_link.forward_detached(
-                self.uuid, closing={"fingerprint": run_facts.pseudonymise_fingerprint(wire, self._daemon.user)}
+                self.uuid,
+                closing={
+                    "fingerprint": run_facts.pseudonymise_fingerprint(wire, self._daemon.user)
+                },
             )
         self._ready.set()
 
@@ -196,12 +219,19 @@ class TrackedRun:
 
     def _facts(self, wire: Mapping[str, Any]) -> Dict[str, Any]:
         user = (
-            safe_user_names(os.environ).public_name(current_user_name()) if self._daemon.user is None else self._daemon.user
+            safe_user_names(os.environ).public_name(current_user_name())
+            if self._daemon.user is None
+            else self._daemon.user
         )
         facts = run_facts.start_facts(
-            command=self._command, project=self._project, name=self._name, params=self._params, node=self._daemon.node,
-            started_us=self._started_us, user=user,
-        )  # fmt: skip
+            command=self._command,
+            project=self._project,
+            name=self._name,
+            params=self._params,
+            node=self._daemon.node,
+            started_us=self._started_us,
+            user=user,
+        )
         facts.update(self._extra_facts)
         if wire:
             facts["fingerprint"] = run_facts.pseudonymise_fingerprint(wire, user)
@@ -209,15 +239,25 @@ class TrackedRun:
 
     def _check(self) -> Optional[PreflightResponse]:
         if self._login is None:
-            notify("Duplicate check skipped: you are not logged in. Log in with: labcarbon-collect login URL")
+            notify(
+                "Duplicate check skipped: you are not logged in. Log in with: labcarbon-collect "
+                "login URL"
+            )
             return None
         budget = Budget(STARTUP_TIMEOUT_S)
         facts = self._facts(self._fingerprint_wire())
         parent = self._extra_facts.get("parent")
         request = PreflightRequest(
-            facts.get("fingerprint", {}), facts["name"], self._project, self.uuid, parent, current_job_key(os.environ)
+            facts.get("fingerprint", {}),
+            facts["name"],
+            self._project,
+            self.uuid,
+            parent,
+            current_job_key(os.environ),
         )
-        response, error = await_reply(start_preflight(self._login, request, budget), self._login.url, budget)
+        response, error = await_reply(
+            start_preflight(self._login, request, budget), self._login.url, budget
+        )
         if response is None:
             notify(f"Duplicate check skipped: {error}")
             return None
@@ -245,7 +285,9 @@ class TrackedRun:
         figures = None
         if not self.is_joined:
             forwarded = closing if self._login is None else None
-            figures = daemon_link.end_run(self._daemon, self.uuid, cpu_us=0, closing=forwarded, process_continues=True)
+            figures = daemon_link.end_run(
+                self._daemon, self.uuid, cpu_us=0, closing=forwarded, process_continues=True
+            )
             if figures is not None:
                 closing["energy_mj"] = int(figures["energy_mj"])
         elif "failure" in closing:
@@ -260,9 +302,13 @@ class TrackedRun:
 
     def _closing(self, error: Optional[BaseException]) -> Dict[str, Any]:
         closing = run_facts.closing_facts(
-            exit_code=exit_code(error), killed=isinstance(error, KeyboardInterrupt), ended_us=time.time_ns() // 1000
+            exit_code=exit_code(error),
+            killed=isinstance(error, KeyboardInterrupt),
+            ended_us=time.time_ns() // 1000,
         )
-        failure_part = failure.failure_facts(error, os.getcwd(), has_nan_loss=self._nan_since is not None)
+        failure_part = failure.failure_facts(
+            error, os.getcwd(), has_nan_loss=self._nan_since is not None
+        )
         return {**closing, "failure": failure_part} if failure_part else closing
 
     def _report_end(self, closing: Mapping[str, Any]) -> None:
@@ -270,21 +316,32 @@ class TrackedRun:
             return
         if self.is_joined:
             if "failure" in closing:
-                reporter = RunReporter(self._login, self.uuid, notify=notify, timeout_s=STARTUP_TIMEOUT_S)
+                reporter = RunReporter(
+                    self._login, self.uuid, notify=notify, timeout_s=STARTUP_TIMEOUT_S
+                )
                 Deadline("failure", lambda: reporter.patch(closing)).wait(Budget(STARTUP_TIMEOUT_S))
             return
-        reporter = self._reporter or RunReporter(self._login, self.uuid, notify=notify, timeout_s=STARTUP_TIMEOUT_S)
+        reporter = self._reporter or RunReporter(
+            self._login, self.uuid, notify=notify, timeout_s=STARTUP_TIMEOUT_S
+        )
         facts = self._facts(self._fingerprint_wire())
         if not reporter.finish(facts, closing):
-            is_forwarded = daemon_link.forward_later(self._daemon, self.uuid, facts=facts, closing=closing)
+            is_forwarded = daemon_link.forward_later(
+                self._daemon, self.uuid, facts=facts, closing=closing
+            )
             if is_forwarded:
-                notify(f"The server is unavailable. The daemon forwards the run later. ({reporter.error})")
+                notify(
+                    "The server is unavailable. The daemon forwards the run later. "
+                    f"({reporter.error})"
+                )
             else:
                 notify(f"The server does not know this run: {reporter.error}")
 
     def _print_figures(self, figures: Mapping[str, Any]) -> None:
         server = self._login.url if self._login else self._daemon.url
-        line = summary_line(figures, link=f"{server}/runs/{self.uuid}/" if server else "", server=server)
+        line = summary_line(
+            figures, link=f"{server}/runs/{self.uuid}/" if server else "", server=server
+        )
         print(line, file=sys.stderr, flush=True)
 
 
@@ -292,8 +349,12 @@ def mask_params(params: Mapping[str, Any]) -> Dict[str, Any]:
     """Return parameters as they are sent: flat, plain values, with likely secrets masked."""
     masked: Dict[str, Any] = {}
     for name, value in flatten(params).items():
-        plain_value = value if isinstance(value, (int, float, bool, type(None))) else str(value)[:1024]
-        is_secret = is_secret_name(name) or (isinstance(plain_value, str) and is_secret_value(plain_value))
+        plain_value = (
+            value if isinstance(value, (int, float, bool, type(None))) else str(value)[:1024]
+        )
+        is_secret = is_secret_name(name) or (
+            isinstance(plain_value, str) and is_secret_value(plain_value)
+        )
         masked[mask_argument(name)[:256]] = MASK if is_secret else plain_value
     return masked
 

@@ -12,37 +12,74 @@ from scripts.snapshot.fixed_clock import reseed
 from scripts.snapshot.pages import rows, things, visitors
 
 READS = """
-    runs/ runs/?page_size=5&sort=-started runs/?state=failed runs/?text=unet runs/?project=vision artifacts/
-    artifacts/?kind=model artifacts/?text=unet artifacts/?copies=present assets/ assets/?kind=gpu
-    assets/?state=disposed catalog/ catalog/?q=a100 catalog/?kind=gpu&offset=50 config/
+    runs/ runs/?page_size=5&sort=-started runs/?state=failed runs/?text=unet runs/?project=vision
+    artifacts/ artifacts/?kind=model artifacts/?text=unet artifacts/?copies=present assets/
+    assets/?kind=gpu assets/?state=disposed catalog/ catalog/?q=a100 catalog/?kind=gpu&offset=50
+    config/
 """
 THINGS = (
     ("runs/{}/", "SELECT uuid FROM runs_run WHERE lab_id = %s ORDER BY id"),
     ("runs/{}/metrics/", "SELECT r.uuid FROM runs_run r WHERE r.lab_id = %s ORDER BY r.id"),
-    ("runs/{}/metrics/?name=val/dice&shape=csv",
-     "SELECT r.uuid FROM runs_run r JOIN runs_metric m ON m.run_id = r.id WHERE r.lab_id = %s ORDER BY r.id"),
-    ("artifacts/{}/", "SELECT digest FROM artifacts_artifact WHERE lab_id = %s ORDER BY kind DESC, id"),
-    ("artifacts/{}/candidates/", "SELECT digest FROM artifacts_artifact WHERE lab_id = %s ORDER BY kind DESC, id"),
-    ("artifacts/{}/lineage/", "SELECT digest FROM artifacts_artifact WHERE lab_id = %s ORDER BY kind DESC, id"),
+    (
+        "runs/{}/metrics/?name=val/dice&shape=csv",
+        (
+            "SELECT r.uuid FROM runs_run r JOIN runs_metric m ON m.run_id = r.id WHERE r.lab_id = "
+            "%s ORDER BY r.id"
+        ),
+    ),
+    (
+        "artifacts/{}/",
+        "SELECT digest FROM artifacts_artifact WHERE lab_id = %s ORDER BY kind DESC, id",
+    ),
+    (
+        "artifacts/{}/candidates/",
+        "SELECT digest FROM artifacts_artifact WHERE lab_id = %s ORDER BY kind DESC, id",
+    ),
+    (
+        "artifacts/{}/lineage/",
+        "SELECT digest FROM artifacts_artifact WHERE lab_id = %s ORDER BY kind DESC, id",
+    ),
     ("artifacts/plans/{}/", "SELECT uuid FROM artifacts_plan WHERE lab_id = %s ORDER BY id"),
     ("assets/{}/", "SELECT id FROM assets_asset WHERE lab_id = %s ORDER BY id"),
     ("assets/{}/events/", "SELECT id FROM assets_asset WHERE lab_id = %s ORDER BY id"),
     ("assets/{}/keep/", "SELECT id FROM assets_asset WHERE lab_id = %s ORDER BY id"),
-    ("assets/{}/keep/?hours=4000&by=fp32&g_per_kwh=300", "SELECT id FROM assets_asset WHERE lab_id = %s ORDER BY id"),
+    (
+        "assets/{}/keep/?hours=4000&by=fp32&g_per_kwh=300",
+        "SELECT id FROM assets_asset WHERE lab_id = %s ORDER BY id",
+    ),
     ("assets/import/{}/", "SELECT uuid FROM assets_registerimport WHERE lab_id = %s ORDER BY id"),
     ("catalog/{}/", "SELECT id FROM catalog_hardwaremodel WHERE lab_id = %s ORDER BY id"),
-    ("catalog/{}/", "SELECT DISTINCT model_id FROM assets_asset WHERE model_id IS NOT NULL AND lab_id = %s ORDER BY 1"),
-)  # fmt: skip
+    (
+        "catalog/{}/",
+        (
+            "SELECT DISTINCT model_id FROM assets_asset WHERE model_id IS NOT NULL AND lab_id = "
+            "%s ORDER BY 1"
+        ),
+    ),
+)
 FROM_TO = "from=2026-10-25T00:00Z&to=2026-11-20T10:00Z"
-USE_GROUPS = ("charge", "consumer", "device", "factor", "hour", "node", "project", "pue", "quality", "run", "way")
+USE_GROUPS = (
+    "charge",
+    "consumer",
+    "device",
+    "factor",
+    "hour",
+    "node",
+    "project",
+    "pue",
+    "quality",
+    "run",
+    "way",
+)
 HARDWARE_GROUPS, BOTH_GROUPS = ("asset", "charge", "kind", "project"), ("charge", "project")
 GROUPS = {
-    "energy_mj": USE_GROUPS, "facility_energy_mj": USE_GROUPS, "emission_ug": USE_GROUPS, "embodied_ug": HARDWARE_GROUPS,
-    "embodied_inventory_ug": HARDWARE_GROUPS, "carbon_ug": BOTH_GROUPS, "carbon_inventory_ug": BOTH_GROUPS,
+    "energy_mj": USE_GROUPS, "facility_energy_mj": USE_GROUPS, "emission_ug": USE_GROUPS,
+    "embodied_ug": HARDWARE_GROUPS, "embodied_inventory_ug": HARDWARE_GROUPS,
+    "carbon_ug": BOTH_GROUPS, "carbon_inventory_ug": BOTH_GROUPS,
 }  # fmt: skip
 PARAMETERS = frozenset({
-    "accounting", "basis", "consumer", "from", "metric", "os_user", "profile", "program", "project", "quality", "scope",
-    "subject", "to", "use",
+    "accounting", "basis", "consumer", "from", "metric", "os_user", "profile", "program", "project",
+    "quality", "scope", "subject", "to", "use",
 })  # fmt: skip
 MOST_QUERIES = 150
 JSON = "application/json"
@@ -60,14 +97,18 @@ class Requests:
 
 
 def request_all(
-    addresses: dict[str, list[str]] | None, queries: dict[str, list[str]], progress: Callable[[str], None]
+    addresses: dict[str, list[str]] | None,
+    queries: dict[str, list[str]],
+    progress: Callable[[str], None],
 ) -> Requests:
     """Request everything that can be read, then write."""
     requests = Requests()
     reseed("api")
     for slug, (lab, client) in visitors().items():
         requests.addresses[slug] = (
-            addresses.get(slug, []) if addresses else _addresses(lab, queries.get(slug, []), 5 if "/" in slug else 40)
+            addresses.get(slug, [])
+            if addresses
+            else _addresses(lab, queries.get(slug, []), 5 if "/" in slug else 40)
         )
         for address in requests.addresses[slug]:
             note(requests, slug, client, "GET", address)
@@ -81,13 +122,28 @@ def _addresses(lab: int, queries: list[str], most: int) -> list[str]:
     paths = [f"/api/v1/{path}" for path in READS.split()]
     for form, query in THINGS:
         paths += [f"/api/v1/{path}" for path in things(lab, form, query, most)]
-    projects = [row[0] for row in rows("SELECT slug FROM accounts_project WHERE lab_id = %s ORDER BY id", lab)]
+    projects = [
+        row[0]
+        for row in rows("SELECT slug FROM accounts_project WHERE lab_id = %s ORDER BY id", lab)
+    ]
     for metric, groups in GROUPS.items():
         paths.append(f"/api/v1/figures/?metric={metric}&{FROM_TO}")
-        paths += [f"/api/v1/figures/?metric={metric}&{FROM_TO}&group_by={group}" for group in groups]
-        paths += [f"/api/v1/figures/?metric={metric}&{FROM_TO}&subject=project:{slug}" for slug in projects]
-        paths += [f"/api/v1/explain/?metric={metric}&{FROM_TO}&subject=project:{slug}" for slug in projects]
-    queries = [query for query in queries if {part.partition("=")[0] for part in query.split("&")} <= PARAMETERS]
+        paths += [
+            f"/api/v1/figures/?metric={metric}&{FROM_TO}&group_by={group}" for group in groups
+        ]
+        paths += [
+            f"/api/v1/figures/?metric={metric}&{FROM_TO}&subject=project:{slug}"
+            for slug in projects
+        ]
+        paths += [
+            f"/api/v1/explain/?metric={metric}&{FROM_TO}&subject=project:{slug}"
+            for slug in projects
+        ]
+    queries = [
+        query
+        for query in queries
+        if {part.partition("=")[0] for part in query.split("&")} <= PARAMETERS
+    ]
     step = max(1, -(-len(queries) // MOST_QUERIES))
     for query in queries[::step]:
         paths += [f"/api/v1/figures/?{query}", f"/api/v1/explain/?{query}"]
@@ -95,7 +151,13 @@ def _addresses(lab: int, queries: list[str], most: int) -> list[str]:
 
 
 def note(
-    requests: Requests, slug: str, client: Client, method: str, address: str, body: Any = None, kind: str = JSON
+    requests: Requests,
+    slug: str,
+    client: Client,
+    method: str,
+    address: str,
+    body: Any = None,
+    kind: str = JSON,
 ) -> Any:
     """Request an address and note the response, the words of an error apart; return its body."""
     key = f"{slug} {method} {address}"
@@ -115,11 +177,18 @@ def response_of(client: Client, method: str, address: str, body: Any, kind: str)
     response = client.generic(method, address, data, content_type=kind, follow=True)
     content = b"".join(response.streaming_content) if response.streaming else response.content
     is_json = response.headers.get("Content-Type", "").startswith(JSON)
-    return {"status": response.status_code, "body": json.loads(content) if is_json else content.decode(errors="replace")}
+    return {
+        "status": response.status_code,
+        "body": json.loads(content) if is_json else content.decode(errors="replace"),
+    }
 
 
 def without_words(value: Any) -> Any:
     """Return a schema without texts and names of operations."""
     if isinstance(value, dict):
-        return {str(key): without_words(part) for key, part in value.items() if key not in WORDS or isinstance(part, dict)}
+        return {
+            str(key): without_words(part)
+            for key, part in value.items()
+            if key not in WORDS or isinstance(part, dict)
+        }
     return [without_words(part) for part in value] if isinstance(value, list) else value

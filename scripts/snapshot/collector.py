@@ -1,4 +1,6 @@
-"""Records JSON output, requests and stored data of the collector: a simulated node, a stepped meter, fixed folders."""
+"""Records JSON output, requests and stored data of the collector: a simulated node, a stepped
+meter, fixed folders.
+"""
 
 import contextlib
 import json
@@ -28,16 +30,19 @@ RUN, OTHER = "6a1f0f3e-0000-4000-8000-00000000000a", "6a1f0f3e-0000-4000-8000-00
 FIXED_UUIDS = frozenset({NODE, RUN, OTHER})
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}")
 COMMANDS = (
-    "run", "check", "login", "enrol", "daemon", "status", "top", "doctor", "epilog", "scan", "apply-plan", "import-sacct",
-    "upload",
+    "run", "check", "login", "enrol", "daemon", "status", "top", "doctor", "epilog", "scan",
+    "apply-plan", "import-sacct", "upload",
 )  # fmt: skip
 # Keys below which values depend on the machine or the time: only the shape is written.
 MACHINE_KEYS = frozenset({
-    "environment", "hardware", "host", "hostname", "pid", "user", "started_at", "ended_at", "sent_at", "monotonic", "boot",
-    "health", "at_us", "place", "modified_at", "device_facts", "python", "uid", "kernel",
+    "environment", "hardware", "host", "hostname", "pid", "user", "started_at", "ended_at",
+    "sent_at", "monotonic", "boot", "health", "at_us", "place", "modified_at", "device_facts",
+    "python", "uid", "kernel",
 })  # fmt: skip
 # Keys whose texts are words for programs, also where only the shape is written.
-STABLE_KEYS = frozenset({"state", "measurement", "schema", "op", "level", "quality", "kind", "name", "outcome"})
+STABLE_KEYS = frozenset(
+    {"state", "measurement", "schema", "op", "level", "quality", "kind", "name", "outcome"}
+)
 MEASURED = ("_mw", "_us", "_pm", "_mib")
 SCRIPT = "import argparse\nimport model\n\n# Train.\nprint(model.layers(3))\n"
 MODEL = "def layers(number):\n    return [number] * number\n"
@@ -59,14 +64,22 @@ def shape(value: Any, key: str = "") -> Any:
         return value
     if value is None and key.endswith(MEASURED):  # nothing read yet
         return "number"
-    return "number" if isinstance(value, int | float) and not isinstance(value, bool) else type(value).__name__
+    return (
+        "number"
+        if isinstance(value, int | float) and not isinstance(value, bool)
+        else type(value).__name__
+    )
 
 
 def masked(value: Any, root: Path) -> Any:
-    """Return a value whose machine-dependent parts are shapes, and in whose texts the folder is named ROOT."""
+    """Return a value whose machine-dependent parts are shapes, and in whose texts the folder is
+    named ROOT.
+    """
     if isinstance(value, dict):
         return {
-            str(name).replace(str(root), "ROOT"): shape(part, str(name)) if name in MACHINE_KEYS else masked(part, root)
+            str(name).replace(str(root), "ROOT"): shape(part, str(name))
+            if name in MACHINE_KEYS
+            else masked(part, root)
             for name, part in value.items()
         }
     if isinstance(value, list):
@@ -83,9 +96,15 @@ def record_all(folder: Path, progress: Callable[[str], None]) -> dict[str, Any]:
     """Return all facts of the collector."""
     facts = {}
     for name, record in (
-        ("options", _options), ("daemon", _daemon), ("measured", _measured), ("check", _check), ("run", _run),
-        ("scan", _scan), ("apply-plan", _apply_plan), ("import-sacct", _import_sacct),
-    ):  # fmt: skip
+        ("options", _options),
+        ("daemon", _daemon),
+        ("measured", _measured),
+        ("check", _check),
+        ("run", _run),
+        ("scan", _scan),
+        ("apply-plan", _apply_plan),
+        ("import-sacct", _import_sacct),
+    ):
         (folder / name).mkdir()
         facts[name] = record(folder / name)
         progress(f"collector: {name}")
@@ -98,7 +117,11 @@ def _collector(root: Path, **settings: str) -> Collector:
 
 def _requests(server: Any, root: Path, show: Callable[[Any, Path], Any] = masked) -> list[Any]:
     return [
-        {"method": request.method, "path": without_chance(request.path), "body": show(request.body, root)}
+        {
+            "method": request.method,
+            "path": without_chance(request.path),
+            "body": show(request.body, root),
+        }
         for request in server.requests
     ]
 
@@ -120,7 +143,9 @@ def _options(root: Path) -> Any:
 def _daemon(root: Path) -> Any:
     """Return the responses of a daemon that replays a trace, and its requests to the server."""
     write_trace(root / "trace", seconds=30, seed=1)
-    node = _collector(root, LABCARBON_SOURCES="replay,cpu_model", LABCARBON_REPLAY=str(root / "trace"))
+    node = _collector(
+        root, LABCARBON_SOURCES="replay,cpu_model", LABCARBON_REPLAY=str(root / "trace")
+    )
     with labcarbon_server.running() as server:
         node.start()
         child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
@@ -131,17 +156,24 @@ def _daemon(root: Path) -> Any:
             for name, request in (
                 ("register", {"op": "register", **run, "pid": child.pid}),
                 ("register twice", {"op": "register", **run, "pid": child.pid}),
-                ("so_far", {"op": "so_far", **run}), ("job", {"op": "job", "job": "hpc/1"}), ("top", {"op": "top"}),
-                ("heard", {"op": "heard", **run}), ("status", {"op": "status"}),
+                ("so_far", {"op": "so_far", **run}),
+                ("job", {"op": "job", "job": "hpc/1"}),
+                ("top", {"op": "top"}),
+                ("heard", {"op": "heard", **run}),
+                ("status", {"op": "status"}),
                 ("tell", {"op": "tell", **run, "facts": {"name": "train.py"}}),
-                ("unknown", {"op": "fly"}), ("empty", {}),
+                ("unknown", {"op": "fly"}),
+                ("empty", {}),
                 ("wrong", {"op": "register", "run": "x", "pid": child.pid}),
                 ("end", {"op": "end", **run, "children_cpu_us": 0}),
                 ("end twice", {"op": "end", **run, "children_cpu_us": 0}),
-            ):  # fmt: skip
+            ):
                 socket[name] = shape(node.request(request))
             wait_for(lambda: server.sent("POST", "ingest/"), seconds=60)
-            commands = {name: shape(json.loads(node.call(name, "--json").stdout)) for name in ("status", "top", "doctor")}
+            commands = {
+                name: shape(json.loads(node.call(name, "--json").stdout))
+                for name in ("status", "top", "doctor")
+            }
         finally:
             child.kill()
             child.wait()
@@ -149,7 +181,12 @@ def _daemon(root: Path) -> Any:
         sent = {}
         for request in _requests(server, root, _shape_of):
             sent.setdefault(f"{request['method']} {request['path']}", request["body"])
-    return {"socket": socket, "commands": commands, "sent": sent, "spool": _schema_of(node.home / "spool.db")}
+    return {
+        "socket": socket,
+        "commands": commands,
+        "sent": sent,
+        "spool": _schema_of(node.home / "spool.db"),
+    }
 
 
 def _measured(root: Path) -> Any:
@@ -161,7 +198,9 @@ def _measured(root: Path) -> Any:
         monitor = node_monitor(root, machine, consumers=FakeConsumers(machine, keys), idle_mw=2_000)
         monitor.poll(with_processes=True)
         for second in range(1, 400):
-            machine.step(30 if second == 200 else 1, gpu_mj=300_000 + 7 * second, cpu_mj=5_000 + second)
+            machine.step(
+                30 if second == 200 else 1, gpu_mj=300_000 + 7 * second, cpu_mj=5_000 + second
+            )
             machine.work(f"run:{RUN}", 600_000)
             machine.work("proc:ana/python", 200_000)
             if second == 300:
@@ -170,7 +209,12 @@ def _measured(root: Path) -> Any:
         monitor.flush()
         stored = {"schema": _schema_of(root / "spool.db"), "rows": _rows_of(root / "spool.db")}
         uploader = Uploader(
-            monitor.spool, Transport(server.url, "t"), node=NODE, boot="b", interval_us=60_000_000, now=machine.now
+            monitor.spool,
+            Transport(server.url, "t"),
+            node=NODE,
+            boot="b",
+            interval_us=60_000_000,
+            now=machine.now,
         )
         while monitor.spool.depth().rows:
             uploader.upload_batch()
@@ -182,14 +226,23 @@ def _schema_of(path: Path) -> Any:
     if not path.exists():
         return sorted(file.name for file in path.parent.iterdir())
     with contextlib.closing(sqlite3.connect(path)) as database:
-        return dict(database.execute("SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL ORDER BY name").fetchall())
+        return dict(
+            database.execute(
+                "SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL ORDER BY name"
+            ).fetchall()
+        )
 
 
 def _rows_of(path: Path) -> Any:
     rows = {}
     with contextlib.closing(sqlite3.connect(path)) as database:
-        for (table,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name").fetchall():
-            rows[table] = [list(map(_plain, row)) for row in database.execute(f"SELECT * FROM {table}").fetchall()]
+        for (table,) in database.execute(
+            "SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name"
+        ).fetchall():
+            rows[table] = [
+                list(map(_plain, row))
+                for row in database.execute(f"SELECT * FROM {table}").fetchall()
+            ]
     return rows
 
 
@@ -201,9 +254,14 @@ def _repository(root: Path) -> Path:
     """Create a git repository with a script, a module and data."""
     folder = root / "work"
     for name, content in {
-        "train.py": SCRIPT, "model.py": MODEL, "data/a.csv": "1,2\n", "data/b.csv": "3,4\n", "config.yaml": "lr: 0.1\n",
-        "start.ckpt": "weights", ".gitignore": "data/\n*.ckpt\n",
-    }.items():  # fmt: skip
+        "train.py": SCRIPT,
+        "model.py": MODEL,
+        "data/a.csv": "1,2\n",
+        "data/b.csv": "3,4\n",
+        "config.yaml": "lr: 0.1\n",
+        "start.ckpt": "weights",
+        ".gitignore": "data/\n*.ckpt\n",
+    }.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(content)
@@ -231,7 +289,9 @@ WORK = (
 
 
 def _check(root: Path) -> Any:
-    """Return the fingerprints of a fixed command: quick, with all data hashed, with changed code."""
+    """Return the fingerprints of a fixed command: quick, with all data hashed, with changed
+    code.
+    """
     collector, folder = _collector(root), _repository(root)
     printed = {}
     with labcarbon_server.running() as server:
@@ -260,7 +320,9 @@ def _run(root: Path) -> Any:
     with labcarbon_server.running() as server:
         collector.log_in(server.url)
         code = [
-            collector.call("run", "--project", "demo", "--", "sh", "-c", f"exit {number}", cwd=folder).returncode
+            collector.call(
+                "run", "--project", "demo", "--", "sh", "-c", f"exit {number}", cwd=folder
+            ).returncode
             for number in (0, 3)
         ]
         return {"code": code, "sent": _requests(server, root)}
@@ -271,10 +333,13 @@ def _scan(root: Path) -> Any:
     collector, disk = _collector(root), root / "disk"
     head = json.dumps({"w": {"dtype": "U8", "shape": [1], "data_offsets": [0, 1]}}).encode()
     for name, content in {
-        "a.safetensors": len(head).to_bytes(8, "little") + head + b"1", "b.npy": b"\x93NUMPY\x01\x00" + bytes(20),
-        "c.parquet": b"PAR1" + bytes(8) + b"PAR1", "model/config.json": b"{}", "model/d.gguf": b"GGUF" + bytes(60),
+        "a.safetensors": len(head).to_bytes(8, "little") + head + b"1",
+        "b.npy": b"\x93NUMPY\x01\x00" + bytes(20),
+        "c.parquet": b"PAR1" + bytes(8) + b"PAR1",
+        "model/config.json": b"{}",
+        "model/d.gguf": b"GGUF" + bytes(60),
         "notes.md": b"no artifact",
-    }.items():  # fmt: skip
+    }.items():
         path = disk / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content)
@@ -285,18 +350,26 @@ def _scan(root: Path) -> Any:
         (disk / "b.npy").unlink()
         again = collector.call("scan", "--medium", "ssd", "--include-unknown", str(disk))
         sent = _requests(server, root)
-    return {"code": [first.returncode, again.returncode], "sent": sent, "schema": _schema_of(collector.home / "scan.db")}
+    return {
+        "code": [first.returncode, again.returncode],
+        "sent": sent,
+        "schema": _schema_of(collector.home / "scan.db"),
+    }
 
 
 def _apply_plan(root: Path) -> Any:
-    """Return trash, journal and tombstones of a plan that is executed, partly restored, and purged."""
+    """Return trash, journal and tombstones of a plan that is executed, partly restored, and
+    purged.
+    """
     world, results = World(root), {}
     for name in ("a.ckpt", "folder/b.bin", "folder/c.bin", "d.ckpt"):
         world.put(name)
     world.plan("a.ckpt", "folder", "d.ckpt")
     steps: Iterable[tuple[str, dict[str, Any], float]] = (
-        ("trashed", {}, 0), ("restored", {"restore": [3]}, 1), ("emptied", {"empty": True}, 20),
-    )  # fmt: skip
+        ("trashed", {}, 0),
+        ("restored", {"restore": [3]}, 1),
+        ("emptied", {"empty": True}, 20),
+    )
     for name, options, days in steps:
         world.days = days
         with contextlib.redirect_stdout(None):
@@ -313,7 +386,11 @@ def _content(path: Path, root: Path) -> Any:
     except UnicodeDecodeError:
         return path.read_bytes().hex()
     if path.suffix in (".json", ".jsonl") or text.startswith("{"):
-        rows = [json.loads(line) for line in text.splitlines()] if "}\n{" in text else [json.loads(text)]
+        rows = (
+            [json.loads(line) for line in text.splitlines()]
+            if "}\n{" in text
+            else [json.loads(text)]
+        )
         return masked(rows, root)
     return text.replace(str(root), "ROOT")
 
@@ -321,7 +398,14 @@ def _content(path: Path, root: Path) -> Any:
 def _import_sacct(root: Path) -> Any:
     """Return the requests of an import of recorded Slurm jobs."""
     collector = _collector(root)
-    text = Path(__file__).resolve().parents[2] / "tests" / "collector" / "fixtures" / "slurm" / "sacct.txt"
+    text = (
+        Path(__file__).resolve().parents[2]
+        / "tests"
+        / "collector"
+        / "fixtures"
+        / "slurm"
+        / "sacct.txt"
+    )
     with labcarbon_server.running() as server:
         collector.log_in(server.url)
         server.faults = [labcarbon_server.respond_with(200, {"results": [["created"]] * 11})]

@@ -33,7 +33,10 @@ class Difference:
     after: str
 
     def __str__(self) -> str:
-        return f"{self.file}: {self.key}\n  before: {shortened(self.before)}\n  after:  {shortened(self.after)}"
+        return (
+            f"{self.file}: {self.key}\n  before: {shortened(self.before)}\n  after:  "
+            f"{shortened(self.after)}"
+        )
 
 
 def shortened(text: str) -> str:
@@ -42,10 +45,17 @@ def shortened(text: str) -> str:
 
 
 def compare(
-    before: Path, after: Path, *, allow: Path | None = None, only: Sequence[str] = ("*",), limit: int = 200,
+    before: Path,
+    after: Path,
+    *,
+    allow: Path | None = None,
+    only: Sequence[str] = ("*",),
+    limit: int = 200,
     optional: Sequence[str] = (),
-) -> int:  # fmt: skip
-    """Print all differences that are not allowed, and their number; return 1 if there is one, else 0."""
+) -> int:
+    """Print all differences that are not allowed, and their number; return 1 if there is one,
+    else 0.
+    """
     for folder in (before, after):
         if not (folder / "about.json").exists():  # written last
             sys.exit(f"{folder} holds no complete snapshot")
@@ -70,14 +80,19 @@ def compare(
 
 
 def allowed_keys(text: str) -> list[re.Pattern[str]]:
-    """Return the patterns of a list of allowed differences. Raises SystemExit where a line has no reason."""
+    """Return the patterns of a list of allowed differences. Raises SystemExit where a line has
+    no reason.
+    """
     patterns = []
     for number, line in enumerate(text.splitlines(), 1):
         if not line.strip() or line.startswith("#"):
             continue
         key, separator, reason = line.partition("  # ")
         if not separator or not reason.strip():
-            sys.exit(f"line {number} of the allowed differences has no reason: {line!r} (form: 'file: key  # reason')")
+            sys.exit(
+                f"line {number} of the allowed differences has no reason: {line!r} (form: 'file: "
+                "key  # reason')"
+            )
         patterns.append(re.compile(re.escape(key.strip()).replace(r"\*", ".*"), re.DOTALL))
     return patterns
 
@@ -104,22 +119,33 @@ def _differing(name: str, one: dict[str, str], other: dict[str, str]) -> Iterato
         for first, last, start, end in _blocks(before, after):
             if before[first:last] != after[start:end]:
                 shown = f"{key[:-1]}{first}]" if key.endswith("[]") else key
-                yield Difference(name, shown, ", ".join(before[first:last]) or ABSENT, ", ".join(after[start:end]) or ABSENT)
+                yield Difference(
+                    name,
+                    shown,
+                    ", ".join(before[first:last]) or ABSENT,
+                    ", ".join(after[start:end]) or ABSENT,
+                )
 
 
 def _lists_of(leaves: dict[str, str]) -> dict[str, list[str]]:
     """Return the items of each list by its key and ``[]``, and other values as lists of one."""
     lists: dict[str, list[str]] = {}
     for key, value in leaves.items():
-        lists.setdefault(f"{key[: key.rindex('[')]}[]" if key.endswith("]") else key, []).append(value)
+        lists.setdefault(f"{key[: key.rindex('[')]}[]" if key.endswith("]") else key, []).append(
+            value
+        )
     return lists
 
 
 def _blocks(before: list[str], after: list[str]) -> Iterator[tuple[int, int, int, int]]:
-    """Yield what is compared with what: by position, or where items were added or removed by the longest common parts."""
+    """Yield what is compared with what: by position, or where items were added or removed by the
+    longest common parts.
+    """
     if len(before) == len(after):
         return ((number, number + 1, number, number + 1) for number in range(len(before)))
-    return (block[1:] for block in SequenceMatcher(None, before, after, autojunk=False).get_opcodes())
+    return (
+        block[1:] for block in SequenceMatcher(None, before, after, autojunk=False).get_opcodes()
+    )
 
 
 def _counted(leaves: dict[str, str] | None) -> str:
@@ -144,7 +170,9 @@ def is_compared(name: str, only: Sequence[str], optional: Sequence[str]) -> bool
 
 
 def entries_of(path: Path) -> dict[str, dict[str, str]]:
-    """Return the values of each entry of a file by their keys: an entry is a first-level key, or a whole text."""
+    """Return the values of each entry of a file by their keys: an entry is a first-level key, or
+    a whole text.
+    """
     if not path.exists():
         return {}
     text = path.read_text(encoding="utf-8")
@@ -152,12 +180,15 @@ def entries_of(path: Path) -> dict[str, dict[str, str]]:
         return {"": {f"line[{number}]": line for number, line in enumerate(text.splitlines(), 1)}}
     content = json.loads(text)
     return {
-        name: dict(leaves(part, name)) for name, part in (content if isinstance(content, dict) else {"": content}).items()
+        name: dict(leaves(part, name))
+        for name, part in (content if isinstance(content, dict) else {"": content}).items()
     }
 
 
 def leaves(value: Any, key: str = "") -> Iterator[tuple[str, str]]:
-    """Yield (key, value as JSON) of each leaf; an empty list or object is one, and a list of values in a list."""
+    """Yield (key, value as JSON) of each leaf; an empty list or object is one, and a list of
+    values in a list.
+    """
     if isinstance(value, dict) and value:
         for name, part in value.items():
             yield from leaves(part, f"{key} › {name}" if key else name)

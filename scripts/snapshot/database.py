@@ -25,7 +25,9 @@ MASKED = {
 def tables() -> list[str]:
     """Return the names of all tables."""
     with connection.cursor() as cursor:
-        return sorted(name for name in connection.introspection.table_names(cursor) if name not in LEFT_OUT)
+        return sorted(
+            name for name in connection.introspection.table_names(cursor) if name not in LEFT_OUT
+        )
 
 
 def schema() -> dict[str, Any]:
@@ -35,12 +37,17 @@ def schema() -> dict[str, Any]:
         for table in tables():
             columns = {
                 column.name: [
-                    str(connection.introspection.get_field_type(column.type_code, column)), str(column.type_code),
-                    column.internal_size, column.precision, column.scale, column.null_ok, str(column.default),
+                    str(connection.introspection.get_field_type(column.type_code, column)),
+                    str(column.type_code),
+                    column.internal_size,
+                    column.precision,
+                    column.scale,
+                    column.null_ok,
+                    str(column.default),
                     column.collation,
                 ]
                 for column in connection.introspection.get_table_description(cursor, table)
-            }  # fmt: skip
+            }
             constraints = {
                 name: {key: str(value) for key, value in facts.items()}
                 for name, facts in connection.introspection.get_constraints(cursor, table).items()
@@ -53,7 +60,8 @@ def statements(cursor: Any) -> dict[str, str]:
     """Return the SQL of checks and indexes by their names."""
     if connection.vendor == "postgresql":
         cursor.execute(
-            "SELECT c.conname, pg_get_constraintdef(c.oid) FROM pg_constraint c JOIN pg_class t ON t.oid = c.conrelid "
+            "SELECT c.conname, pg_get_constraintdef(c.oid) FROM pg_constraint c JOIN pg_class t "
+            "ON t.oid = c.conrelid "
             "JOIN pg_namespace n ON n.oid = t.relnamespace WHERE n.nspname = 'public' "
             "UNION ALL SELECT indexname, indexdef FROM pg_indexes WHERE schemaname = 'public'"
         )
@@ -93,7 +101,11 @@ def rows_of(table: str) -> dict[str, dict[str, Any]]:
         rows: dict[str, dict[str, Any]] = {}
         for row in cursor.fetchall():
             values = {name: plain(value) for name, value in zip(names, row, strict=True)}
-            masked = {name: "(masked)" for name in names if f"{table}.{name}" in MASKED and values[name] is not None}
+            masked = {
+                name: "(masked)"
+                for name in names
+                if f"{table}.{name}" in MASKED and values[name] is not None
+            }
             name = " ".join(str(values[key]) for key in keys)
             assert name not in rows, f"{table}: {name} twice"
             rows[name] = {**values, **masked}
@@ -101,7 +113,9 @@ def rows_of(table: str) -> dict[str, dict[str, Any]]:
 
 
 def sums_of(rows: dict[str, dict[str, Any]]) -> dict[str, int]:
-    """Return the number of rows and the sum of each column of energy or emission: the same on every database."""
+    """Return the number of rows and the sum of each column of energy or emission: the same on
+    every database.
+    """
     sums = {"rows": len(rows)}
     for row in rows.values():
         for name, value in row.items():

@@ -1,7 +1,7 @@
 """Former addresses of pages that moved.
 
-A snapshot requests and records a moved page under its former address, which redirects. Snapshots from before and
-after the move therefore have the same keys.
+A snapshot requests and records a moved page under its former address, which redirects. Snapshots
+from before and after the move therefore have the same keys.
 """
 
 import re

@@ -10,11 +10,41 @@ from typing import Any
 EXACT = {
     f"data-{name}"
     for name in (
-        "figure", "value", "embodied", "explain-value", "ug", "would", "range", "rate", "part", "factor", "coverage",
-        "quoted", "total", "window", "entry", "scope", "profile", "pack",
+        "figure",
+        "value",
+        "embodied",
+        "explain-value",
+        "ug",
+        "would",
+        "range",
+        "rate",
+        "part",
+        "factor",
+        "coverage",
+        "quoted",
+        "total",
+        "window",
+        "entry",
+        "scope",
+        "profile",
+        "pack",
     )
-}  # fmt: skip
-_VOID = {"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr"}
+}
+_VOID = {
+    "area",
+    "base",
+    "br",
+    "col",
+    "embed",
+    "hr",
+    "img",
+    "input",
+    "link",
+    "meta",
+    "source",
+    "track",
+    "wbr",
+}
 _NUMBER = re.compile(r"\d+(?:[., ]\d+)*")
 _SECRET = re.compile(r'(name="csrfmiddlewaretoken" value=")\w+|(nonce-)[\w+/=]+')
 
@@ -46,7 +76,10 @@ class _Reader(HTMLParser):
         place = None
         if exact:
             title = " ".join(numbers_in(attributes.get("title", "")))
-            words = [f"{name[5:]}={value}" if value else name[5:] for name, value in sorted(exact.items())]
+            words = [
+                f"{name[5:]}={value}" if value else name[5:]
+                for name, value in sorted(exact.items())
+            ]
             place = len(self.facts.values)
             self.facts.values.append(" ".join(words) + (f" title: {title}" if title else ""))
         if tag == "script" and attributes.get("type") == "application/json":
@@ -55,16 +88,28 @@ class _Reader(HTMLParser):
             self._open.append((tag, place, []))
 
     def _note_links(self, tag: str, attributes: dict[str, str]) -> None:
-        self.facts.links += [attributes[name] for name in ("href", "hx-get") if attributes.get(name) and tag != "link"]
+        self.facts.links += [
+            attributes[name]
+            for name in ("href", "hx-get")
+            if attributes.get(name) and tag != "link"
+        ]
         if attributes.get("href", "").startswith("/explain/?"):
             self.facts.queries.append(attributes["href"].partition("?")[2])
 
     def _note_forms(self, tag: str, attributes: dict[str, str]) -> None:
         if tag == "form":
             self.facts.forms.append(
-                {"action": attributes.get("action", ""), "method": attributes.get("method", "get"), "fields": []}
+                {
+                    "action": attributes.get("action", ""),
+                    "method": attributes.get("method", "get"),
+                    "fields": [],
+                }
             )
-        elif tag in ("input", "select", "textarea", "button") and attributes.get("name") and self.facts.forms:
+        elif (
+            tag in ("input", "select", "textarea", "button")
+            and attributes.get("name")
+            and self.facts.forms
+        ):
             kind = attributes.get("type", tag)
             fields = self.facts.forms[-1]["fields"]
             if (entry := [attributes["name"], kind]) not in fields:

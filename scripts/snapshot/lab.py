@@ -1,4 +1,6 @@
-"""The lab of a snapshot: what the tests' seeds build. Nothing else of a snapshot imports code of the project."""
+"""The lab of a snapshot: what the tests' seeds build. Nothing else of a snapshot imports code of
+the project.
+"""
 
 import contextlib
 import io
@@ -16,9 +18,13 @@ def start_django(data_dir: Path, database_url: str) -> None:
     for name in [name for name in os.environ if name.startswith("LABCARBON_")]:
         del os.environ[name]
     os.environ.update(
-        LABCARBON_DATA=str(data_dir), LABCARBON_DATABASE_URL=database_url, LABCARBON_SECRET_KEY="snapshot-" * 8,
-        LABCARBON_TOKEN_PEPPERS="1:00112233445566778899aabbccddeeff", DJANGO_SETTINGS_MODULE="labcarbon.settings", TZ="UTC",
-    )  # fmt: skip
+        LABCARBON_DATA=str(data_dir),
+        LABCARBON_DATABASE_URL=database_url,
+        LABCARBON_SECRET_KEY="snapshot-" * 8,
+        LABCARBON_TOKEN_PEPPERS="1:00112233445566778899aabbccddeeff",
+        DJANGO_SETTINGS_MODULE="labcarbon.settings",
+        TZ="UTC",
+    )
     import django
     from django.conf import settings
 
@@ -26,7 +32,9 @@ def start_django(data_dir: Path, database_url: str) -> None:
     static = {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"}
     settings.STORAGES = {**settings.STORAGES, "staticfiles": static}
     settings.CACHES = {"default": {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"}}
-    settings.MIDDLEWARE = [name for name in settings.MIDDLEWARE if not name.startswith("whitenoise.")]
+    settings.MIDDLEWARE = [
+        name for name in settings.MIDDLEWARE if not name.startswith("whitenoise.")
+    ]
     settings.ALLOWED_HOSTS = ["testserver"]
     django.setup()
 
@@ -39,7 +47,9 @@ def work() -> None:
 
 
 def build(progress: Callable[[str], None]) -> dict[str, str]:
-    """Fill the database: what is shipped, then three labs. Return tokens of a person and of a node."""
+    """Fill the database: what is shipped, then three labs. Return tokens of a person and of a
+    node.
+    """
     from django.core.management import call_command
 
     call_command("migrate", verbosity=0)

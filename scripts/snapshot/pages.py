@@ -18,17 +18,20 @@ from scripts.snapshot.fixed_clock import reseed
 from scripts.snapshot.former_addresses import former_address
 from scripts.snapshot.html_facts import facts_of, folded
 
-# Addresses from which all others are linked, and some that no page links to; of moved pages the former ones.
+# Addresses from which all others are linked, and some that no page links to; of moved pages the
+# former ones.
 PAGES = """
-    / /?period=30d /?period=24h /?period=never /?from=2026-11-01T00:00Z&to=2026-11-10T00:00Z /overview/table/
-    /overview/hardware/ /overview.csv /projects/ /runs/ /runs.csv /runs/?state=failed /runs/?text=unet /duplicates/
-    /duplicates.csv /assets/ /assets/new/ /assets/new/offers/?q=a100 /assets/fleet/ /assets.csv /assets/import/
-    /assets/discovered/ /assets/labels/ /assets/ranking/ /assets/ranking.csv /artifacts/ /artifacts.csv
-    /artifacts/?kind=model /artifacts/?text=unet /artifacts/storage/ /artifacts/storage.csv /artifacts/plans/
-    /artifacts/holds/ /nodes/ /nodes/enrol/ /sites/ /catalog/ /catalog.csv /catalog/?q=a100 /catalog/new/ /scopes/
-    /scopes.csv /unattributed/ /unattributed/?period=30d /rules/ /rules/import/ /idle/ /people/ /people/?period=30d
-    /invite/ /tokens/ /tokens/codecarbon/ /trackers/mlflow/ /lab/ /audit/ /audit.csv /setup/ /signin/ /login-code/
-    /livez /readyz /accounts/security/ /accounts/password/change/ /accounts/login/ /accounts/signup/
+    / /?period=30d /?period=24h /?period=never /?from=2026-11-01T00:00Z&to=2026-11-10T00:00Z
+    /overview/table/ /overview/hardware/ /overview.csv /projects/ /runs/ /runs.csv
+    /runs/?state=failed /runs/?text=unet /duplicates/ /duplicates.csv /assets/ /assets/new/
+    /assets/new/offers/?q=a100 /assets/fleet/ /assets.csv /assets/import/ /assets/discovered/
+    /assets/labels/ /assets/ranking/ /assets/ranking.csv /artifacts/ /artifacts.csv
+    /artifacts/?kind=model /artifacts/?text=unet /artifacts/storage/ /artifacts/storage.csv
+    /artifacts/plans/ /artifacts/holds/ /nodes/ /nodes/enrol/ /sites/ /catalog/ /catalog.csv
+    /catalog/?q=a100 /catalog/new/ /scopes/ /scopes.csv /unattributed/ /unattributed/?period=30d
+    /rules/ /rules/import/ /idle/ /people/ /people/?period=30d /invite/ /tokens/ /tokens/codecarbon/
+    /trackers/mlflow/ /lab/ /audit/ /audit.csv /setup/ /signin/ /login-code/ /livez /readyz
+    /accounts/security/ /accounts/password/change/ /accounts/login/ /accounts/signup/
     /accounts/inactive/ /accounts/reauthenticate/ /no/such/page/
 """
 # Addresses of things: a form, and what fills it in. %s is the lab.
@@ -45,21 +48,39 @@ THINGS = (
     ("/assets/import/{}/", "SELECT uuid FROM assets_registerimport WHERE lab_id = %s ORDER BY id"),
     ("/artifacts/plans/{}/", "SELECT uuid FROM artifacts_plan WHERE lab_id = %s ORDER BY id"),
     ("/artifacts/plans/{}.csv", "SELECT uuid FROM artifacts_plan WHERE lab_id = %s ORDER BY id"),
-    ("/artifacts/{}/", "SELECT digest FROM artifacts_artifact WHERE lab_id = %s ORDER BY kind DESC, id"),
-    ("/artifacts/{}/lineage.csv", "SELECT digest FROM artifacts_artifact WHERE lab_id = %s ORDER BY kind DESC, id"),
-    ("/artifacts/{}/card.md", "SELECT digest FROM artifacts_artifact WHERE lab_id = %s ORDER BY kind DESC, id"),
+    (
+        "/artifacts/{}/",
+        "SELECT digest FROM artifacts_artifact WHERE lab_id = %s ORDER BY kind DESC, id",
+    ),
+    (
+        "/artifacts/{}/lineage.csv",
+        "SELECT digest FROM artifacts_artifact WHERE lab_id = %s ORDER BY kind DESC, id",
+    ),
+    (
+        "/artifacts/{}/card.md",
+        "SELECT digest FROM artifacts_artifact WHERE lab_id = %s ORDER BY kind DESC, id",
+    ),
     ("/nodes/{}/", "SELECT uuid FROM fleet_node WHERE lab_id = %s ORDER BY id"),
     ("/nodes/{}/move/", "SELECT uuid FROM fleet_node WHERE lab_id = %s ORDER BY id"),
     ("/devices/{}/", "SELECT key FROM fleet_device WHERE lab_id = %s ORDER BY id"),
     ("/sites/{}/", "SELECT id FROM fleet_site WHERE lab_id = %s ORDER BY id"),
-    ("/catalog/{}/", "SELECT DISTINCT model_id FROM assets_asset WHERE model_id IS NOT NULL AND lab_id = %s ORDER BY 1"),
+    (
+        "/catalog/{}/",
+        (
+            "SELECT DISTINCT model_id FROM assets_asset WHERE model_id IS NOT NULL AND lab_id = "
+            "%s ORDER BY 1"
+        ),
+    ),
     ("/catalog/{}/", "SELECT id FROM catalog_hardwaremodel WHERE lab_id = %s ORDER BY id"),
-    ("/catalog/figures/{}/evidence/", "SELECT id FROM catalog_embodiedfigure WHERE lab_id = %s ORDER BY id"),
+    (
+        "/catalog/figures/{}/evidence/",
+        "SELECT id FROM catalog_embodiedfigure WHERE lab_id = %s ORDER BY id",
+    ),
     ("/claims/{}/", "SELECT DISTINCT act FROM attribution_claim WHERE lab_id = %s ORDER BY 1"),
     ("/rules/{}/", "SELECT id FROM attribution_attributionrule WHERE lab_id = %s ORDER BY id"),
     ("/people/{}/", "SELECT user_id FROM accounts_membership WHERE lab_id = %s ORDER BY user_id"),
     ("/trackers/mlflow/{}/", "SELECT id FROM trackers_mlflowsource WHERE lab_id = %s ORDER BY id"),
-)  # fmt: skip
+)
 MOST_OF_A_THING = 40
 MOST_OF_OTHERS = 5  # of visitors who are no admins
 MOST_OF_A_FORM = 3  # of linked addresses that differ in ids and values only
@@ -85,10 +106,13 @@ class Visits:
 
 
 def visitors() -> dict[str, tuple[int, Client]]:
-    """Return (lab's number, client) of the first admin of each lab by the lab's slug, and of other roles by both."""
+    """Return (lab's number, client) of the first admin of each lab by the lab's slug, and of
+    other roles by both.
+    """
     clients: dict[str, tuple[int, Client]] = {}
     query = (
-        "SELECT l.slug, l.id, m.role, m.user_id FROM accounts_membership m JOIN accounts_lab l ON l.id = m.lab_id "
+        "SELECT l.slug, l.id, m.role, m.user_id FROM accounts_membership m JOIN accounts_lab l ON "
+        "l.id = m.lab_id "
         "ORDER BY m.id"
     )
     for slug, lab, role, user in rows(query):
@@ -136,7 +160,9 @@ def visit_all(addresses: dict[str, list[str]] | None, progress: Callable[[str], 
                 _visit(visits, slug, client, address)
         else:
             _crawl(visits, slug, lab, client)
-        visits.addresses[slug] = [key.partition(" ")[2] for key in visits.pages if key.startswith(f"{slug} ")]
+        visits.addresses[slug] = [
+            key.partition(" ")[2] for key in visits.pages if key.startswith(f"{slug} ")
+        ]
         progress(f"{slug}: {len(visits.addresses[slug])} pages")
     return visits
 
@@ -147,8 +173,11 @@ def _crawl(visits: Visits, slug: str, lab: int, client: Client) -> None:
     for form, query in THINGS:
         waiting += things(lab, form, query, MOST_OF_A_THING if is_admin else MOST_OF_OTHERS)
     own_addresses = len(waiting)
-    pairs = rows("SELECT r.uuid, o.uuid FROM preflight_repeat p JOIN runs_run r ON r.id = p.run_id "
-                 "JOIN runs_run o ON o.id = p.of_id WHERE p.lab_id = %s ORDER BY p.id", lab)  # fmt: skip
+    pairs = rows(
+        "SELECT r.uuid, o.uuid FROM preflight_repeat p JOIN runs_run r ON r.id = p.run_id "
+        "JOIN runs_run o ON o.id = p.of_id WHERE p.lab_id = %s ORDER BY p.id",
+        lab,
+    )
     for pair in pairs:
         runs = "&".join(f"run={as_in_address(key)}" for key in pair)
         waiting += [f"/runs/compare/?{runs}", f"/runs/compare.csv?{runs}"]
@@ -189,7 +218,9 @@ def _visit(visits: Visits, slug: str, client: Client, address: str) -> list[str]
         return []
     if kind != "text/html":
         visits.pages[key]["content"] = (
-            content.decode(errors="replace") if kind.startswith(("text", "application/j")) else len(content)
+            content.decode(errors="replace")
+            if kind.startswith(("text", "application/j"))
+            else len(content)
         )
         return []
     html = content.decode()
@@ -200,11 +231,27 @@ def _visit(visits: Visits, slug: str, client: Client, address: str) -> list[str]
     visits.forms[key] = facts.forms
     queries = visits.queries.setdefault(slug, [])
     queries += [query for query in dict.fromkeys(facts.queries) if query not in queries]
-    name = f"{slug}/{_UNFIT.sub('_', address.strip('/'))[:90] or 'overview'}-{zlib.crc32(address.encode()):08x}"
+    name = (
+        f"{slug}/"
+        f"{_UNFIT.sub('_', address.strip('/'))[:90] or 'overview'}-"
+        f"{zlib.crc32(address.encode()):08x}"
+    )
     visits.texts[f"{name}.txt"] = "\n".join(facts.text)
     visits.html[f"{name}.html"] = folded(html)
     at = response.redirect_chain[-1][0] if response.redirect_chain else address
-    linked = [urlsplit(urljoin(at, link)) for link in facts.links if not link.startswith(("#", "mailto:", "data:"))]
-    paths = [part.path + (f"?{part.query}" if part.query else "") for part in linked if part.netloc in ("", "testserver")]
+    linked = [
+        urlsplit(urljoin(at, link))
+        for link in facts.links
+        if not link.startswith(("#", "mailto:", "data:"))
+    ]
+    paths = [
+        part.path + (f"?{part.query}" if part.query else "")
+        for part in linked
+        if part.netloc in ("", "testserver")
+    ]
     former = map(former_address, paths)
-    return [path for path in dict.fromkeys(former) if path.startswith("/") and not _NOT_FOLLOWED.match(path)]
+    return [
+        path
+        for path in dict.fromkeys(former)
+        if path.startswith("/") and not _NOT_FOLLOWED.match(path)
+    ]

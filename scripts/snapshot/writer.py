@@ -33,7 +33,8 @@ def commands() -> dict[str, list[str]]:
     for name, app in get_commands().items():
         if isinstance(app, str) and app.startswith(("apps.", "labcarbon")):
             parser = load_command_class(app, name).create_parser("manage.py", name)
-            options[name] = sorted(option for action in parser._actions for option in action.option_strings)  # noqa: SLF001
+            actions = parser._actions  # noqa: SLF001
+            options[name] = sorted(option for action in actions for option in action.option_strings)
     return options
 
 
@@ -52,14 +53,21 @@ def write(folder: Path, *, data_dir: Path, database_url: str, like: Path | None)
         from scripts.snapshot import api, database, pages, writes
 
         visits = pages.visit_all(addresses["pages"] if addresses else None, progress)
-        requests = api.request_all(addresses["api"] if addresses else None, visits.queries, progress)
+        requests = api.request_all(
+            addresses["api"] if addresses else None, visits.queries, progress
+        )
         writes.write_all(requests, tokens)
         save(folder / "addresses.json", {"pages": visits.addresses, "api": requests.addresses})
         for name, part in (
-            ("pages", visits.pages), ("forms", visits.forms), ("charts", visits.charts), ("csv", visits.csv),
-            ("csv_headings", visits.headings), ("api", requests.responses), ("api_messages", requests.messages),
+            ("pages", visits.pages),
+            ("forms", visits.forms),
+            ("charts", visits.charts),
+            ("csv", visits.csv),
+            ("csv_headings", visits.headings),
+            ("api", requests.responses),
+            ("api_messages", requests.messages),
             ("openapi", requests.schema),
-        ):  # fmt: skip
+        ):
             save(folder / f"{name}.json", part)
         for kind, texts in (("text", visits.texts), ("html", visits.html)):
             for name, text in texts.items():
@@ -78,10 +86,22 @@ def write(folder: Path, *, data_dir: Path, database_url: str, like: Path | None)
         save(folder / "sums.json", sums)
     figures = sum(len(page["values"]) for page in visits.pages.values())
     counts = {
-        "pages": len(visits.pages), "values on pages": figures, "charts": len(visits.charts), "csv files": len(visits.csv),
-        "csv rows": sum(len(table) for table in visits.csv.values()), "api responses": len(requests.responses),
-        "tables": len(tables), "rows": rows,
-    }  # fmt: skip
+        "pages": len(visits.pages),
+        "values on pages": figures,
+        "charts": len(visits.charts),
+        "csv files": len(visits.csv),
+        "csv rows": sum(len(table) for table in visits.csv.values()),
+        "api responses": len(requests.responses),
+        "tables": len(tables),
+        "rows": rows,
+    }
     seconds = round(time.perf_counter() - _STARTED)
-    save(folder / "about.json", {**counts, "seconds": seconds, "database": os.environ["LABCARBON_DATABASE_URL"] or "SQLite"})
+    save(
+        folder / "about.json",
+        {
+            **counts,
+            "seconds": seconds,
+            "database": os.environ["LABCARBON_DATABASE_URL"] or "SQLite",
+        },
+    )
     progress(", ".join(f"{count} {name}" for name, count in counts.items()))

@@ -16,4 +16,7 @@ def lab(db: None) -> SmallLab:
 @pytest.fixture
 def people(lab: SmallLab) -> dict[str, User]:
     """One person of each role; the admin is the owner."""
-    return {Role.ADMIN: lab.owner, **{role: add_person(lab, role) for role in (Role.PI, Role.MEMBER, Role.VIEWER)}}
+    return {
+        Role.ADMIN: lab.owner,
+        **{role: add_person(lab, role) for role in (Role.PI, Role.MEMBER, Role.VIEWER)},
+    }

@@ -1,4 +1,6 @@
-"""The audit log: one chain per lab, only ever added to, and whatever was done to it by other means is named."""
+"""The audit log: one chain per lab, only ever added to, and whatever was done to it by other
+means is named.
+"""
 
 import json
 import threading
@@ -27,7 +29,14 @@ TABLE = "accounts_auditentry"
 def chain(lab: SmallLab) -> Lab:
     """Return a lab whose log has ten acts after those of its making."""
     for i in range(10):
-        record(lab=lab.lab, by=lab.owner, action="test.act", subject=f"thing {i}", details={"n": i}, now=T0 + i)
+        record(
+            lab=lab.lab,
+            by=lab.owner,
+            action="test.act",
+            subject=f"thing {i}",
+            details={"n": i},
+            now=T0 + i,
+        )
     assert verify(lab.lab) is None
     return lab.lab
 
@@ -38,7 +47,11 @@ def _sql(text: str, *values: object) -> None:
 
 
 def _newest(lab: Lab) -> int:
-    return AuditEntry.objects.filter(lab=lab).order_by("-sequence").values_list("sequence", flat=True)[0]
+    return (
+        AuditEntry.objects.filter(lab=lab)
+        .order_by("-sequence")
+        .values_list("sequence", flat=True)[0]
+    )
 
 
 def test_each_row_holds_the_digest_of_the_row_before(chain: Lab) -> None:
@@ -54,21 +67,27 @@ def test_the_digest_is_what_the_documentation_says(chain: Lab) -> None:
     """docs/people.md: SHA-256 over canonical JSON of all fields; any program can do it again."""
     row = AuditEntry.objects.filter(lab=chain, action="test.act")[3]
     text = (
-        f'{{"action":"test.act","actor":"{row.actor}","at_us":{T0 + 3},"details":{{"n":3}},"lab_id":{chain.pk},'
-        f'"previous":"{row.previous}","sequence":{row.sequence},"subject":"thing 3","user_id":{row.user_id}}}'
+        f'{{"action":"test.act","actor":"{row.actor}","at_us":{T0 + 3},"details":{{"n":3}},'
+        f'"lab_id":{chain.pk},'
+        f'"previous":"{row.previous}","sequence":{row.sequence},"subject":"thing '
+        f'3","user_id":{row.user_id}}}'
     )
     assert sha256(text.encode()).hexdigest() == row.digest
 
 
 _EDITS: dict[str, Any] = {
-    "at_us": 5, "actor": "'mallory'", "user_id": "user_id + 1", "action": "'test.other'", "subject": "'else'",
-    "details": """'{"n": 99}'""", "previous": "'" + "0" * 64 + "'", "digest": "'" + "0" * 64 + "'",
+    "at_us": 5, "actor": "'mallory'", "user_id": "user_id + 1", "action": "'test.other'",
+    "subject": "'else'", "details": """'{"n": 99}'""", "previous": "'" + "0" * 64 + "'",
+    "digest": "'" + "0" * 64 + "'",
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("column", _EDITS)
 def test_an_edited_row_is_named(chain: Lab, column: str) -> None:
-    _sql(f"UPDATE {TABLE} SET {column} = {_EDITS[column]} WHERE lab_id = %s AND sequence = 5", chain.pk)
+    _sql(
+        f"UPDATE {TABLE} SET {column} = {_EDITS[column]} WHERE lab_id = %s AND sequence = 5",
+        chain.pk,
+    )
     finding = verify(chain)
     assert finding is not None
     assert finding.sequence == 5
@@ -84,7 +103,12 @@ def test_a_removed_row_is_named(chain: Lab) -> None:
 
 def test_rows_in_another_order_are_named(chain: Lab) -> None:
     for old, new in ((4, -1), (7, 4), (-1, 7)):
-        _sql(f"UPDATE {TABLE} SET sequence = %s WHERE lab_id = %s AND sequence = %s", new, chain.pk, old)
+        _sql(
+            f"UPDATE {TABLE} SET sequence = %s WHERE lab_id = %s AND sequence = %s",
+            new,
+            chain.pk,
+            old,
+        )
     finding = verify(chain)
     assert finding is not None
     assert finding.sequence == 4
@@ -100,7 +124,10 @@ def test_a_tail_that_was_cut_off_is_named(chain: Lab, rows: int) -> None:
 
 
 def _forge(row: AuditEntry, **changes: object) -> str:
-    fields = {name: getattr(row, name) for name in ("lab_id", "sequence", "at_us", "actor", "user_id", "action", "subject")}
+    fields = {
+        name: getattr(row, name)
+        for name in ("lab_id", "sequence", "at_us", "actor", "user_id", "action", "subject")
+    }
     fields |= {"details": row.details, "previous": row.previous, **changes}
     return entry_digest(fields)
 
@@ -108,7 +135,11 @@ def _forge(row: AuditEntry, **changes: object) -> str:
 def test_a_row_replaced_with_a_digest_that_fits_itself_is_named_by_the_next(chain: Lab) -> None:
     row = AuditEntry.objects.get(lab=chain, sequence=5)
     digest = _forge(row, subject="else")
-    _sql(f"UPDATE {TABLE} SET subject = 'else', digest = %s WHERE lab_id = %s AND sequence = 5", digest, chain.pk)
+    _sql(
+        f"UPDATE {TABLE} SET subject = 'else', digest = %s WHERE lab_id = %s AND sequence = 5",
+        digest,
+        chain.pk,
+    )
     finding = verify(chain)
     assert finding is not None
     assert finding.sequence == 6
@@ -118,7 +149,12 @@ def test_a_row_replaced_with_a_digest_that_fits_itself_is_named_by_the_next(chai
 def test_the_newest_row_replaced_is_named(chain: Lab) -> None:
     newest = _newest(chain)
     digest = _forge(AuditEntry.objects.get(lab=chain, sequence=newest), subject="else")
-    _sql(f"UPDATE {TABLE} SET subject = 'else', digest = %s WHERE lab_id = %s AND sequence = %s", digest, chain.pk, newest)
+    _sql(
+        f"UPDATE {TABLE} SET subject = 'else', digest = %s WHERE lab_id = %s AND sequence = %s",
+        digest,
+        chain.pk,
+        newest,
+    )
     finding = verify(chain)
     assert finding is not None
     assert (finding.sequence, "replaced" in finding.reason) == (newest, True)
@@ -130,8 +166,9 @@ def test_a_row_added_by_other_means_is_named(chain: Lab) -> None:
     _sql(
         f"INSERT INTO {TABLE} (sequence, {columns}) SELECT sequence + 1, {columns} FROM {TABLE} "
         "WHERE lab_id = %s AND sequence = %s",
-        chain.pk, newest,
-    )  # fmt: skip
+        chain.pk,
+        newest,
+    )
     finding = verify(chain)
     assert finding is not None
     assert (finding.sequence, "directly in the database" in finding.reason) == (newest + 1, True)
@@ -144,7 +181,10 @@ def test_a_chain_written_anew_is_seen_with_a_digest_noted_elsewhere(chain: Lab) 
         row.previous, row.actor = previous, "mallory"
         previous = _forge(row)
         _sql(
-            f"UPDATE {TABLE} SET actor = 'mallory', previous = %s, digest = %s WHERE id = %s", row.previous, previous, row.pk
+            f"UPDATE {TABLE} SET actor = 'mallory', previous = %s, digest = %s WHERE id = %s",
+            row.previous,
+            previous,
+            row.pk,
         )
     _sql("UPDATE accounts_lab SET audit_digest = %s WHERE id = %s", previous, chain.pk)
     assert verify(chain) is None, "whoever writes the whole database can write a chain that fits"
@@ -166,11 +206,20 @@ def test_a_chain_written_anew_is_seen_with_a_digest_noted_elsewhere(chain: Lab) 
         lambda row: AuditEntry.objects.bulk_create([row]),
         lambda row: row.lab.audit.update(actor="mallory"),
         lambda row: AuditEntry(
-            pk=row.pk, lab=row.lab, sequence=99, at_us=1, actor="m", action="x", subject="y", digest="z"
+            pk=row.pk,
+            lab=row.lab,
+            sequence=99,
+            at_us=1,
+            actor="m",
+            action="x",
+            subject="y",
+            digest="z",
         ).save(),
     ],
 )
-def test_a_row_is_never_changed_through_the_models(chain: Lab, act: Callable[[AuditEntry], object]) -> None:
+def test_a_row_is_never_changed_through_the_models(
+    chain: Lab, act: Callable[[AuditEntry], object]
+) -> None:
     row = AuditEntry.objects.filter(lab=chain)[2]
     before = list(AuditEntry.objects.filter(lab=chain).values())
     row.actor = "mallory"
@@ -211,13 +260,24 @@ def test_each_lab_has_a_chain_of_its_own(chain: Lab) -> None:
 
 
 def test_text_that_a_database_cannot_hold_is_replaced(chain: Lab) -> None:
-    row = record(lab=chain, by=None, action="test.act", subject="a\x00b\ud800", details={"\x00": "\udfff"}, now=T0)
+    row = record(
+        lab=chain,
+        by=None,
+        action="test.act",
+        subject="a\x00b\ud800",
+        details={"\x00": "\udfff"},
+        now=T0,
+    )
     assert row.subject == "a\ufffdb\ufffd"
     assert verify(chain) is None
 
 
 @given(
-    st.dictionaries(st.text(), st.integers() | st.text() | st.none() | st.booleans() | st.lists(st.integers()), max_size=5)
+    st.dictionaries(
+        st.text(),
+        st.integers() | st.text() | st.none() | st.booleans() | st.lists(st.integers()),
+        max_size=5,
+    )
 )
 def test_the_digest_survives_json(details: dict[str, Any]) -> None:
     """What the database gives back (keys in another order) has the digest of what went in."""
@@ -235,7 +295,10 @@ def test_the_command(chain: Lab) -> None:
     other = small_lab(name="Other Lab").lab
     chain.refresh_from_db()
     told = _told()
-    assert f"{chain.slug}: {chain.audit_sequence} entries, all valid. {chain.audit_sequence}:{chain.audit_digest}" in told
+    assert (
+        f"{chain.slug}: {chain.audit_sequence} entries, all valid. "
+        f"{chain.audit_sequence}:{chain.audit_digest}" in told
+    )
     assert f"{other.slug}: " in told
     assert other.slug not in _told("--lab", chain.slug)
     noted = f"{chain.audit_sequence}:{chain.audit_digest}"
@@ -245,7 +308,10 @@ def test_the_command(chain: Lab) -> None:
     with pytest.raises(CommandError, match="is not valid"):
         call_command("verify_audit", stdout=out)
     assert f"{chain.slug}: entry 5 was edited" in out.getvalue()
-    assert f"{other.slug}: {AuditEntry.objects.filter(lab=other).count()} entries, all valid" in out.getvalue()
+    assert (
+        f"{other.slug}: {AuditEntry.objects.filter(lab=other).count()} entries, all valid"
+        in out.getvalue()
+    )
 
 
 @pytest.mark.parametrize(

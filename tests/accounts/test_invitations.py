@@ -1,4 +1,6 @@
-"""Invitations: used once, by link or by verified address, and only as long as their maker could still make them."""
+"""Invitations: used once, by link or by verified address, and only as long as their maker could
+still make them.
+"""
 
 import subprocess
 import sys
@@ -32,7 +34,9 @@ def _acts(lab: SmallLab, action: str) -> list[AuditEntry]:
 
 
 def test_it_works_once_and_the_log_says_so(lab: SmallLab) -> None:
-    made, code = invite(lab=lab.lab, role=Role.MEMBER, by=lab.owner, now=T0, email=" Ada@Example.org ", note="Ada")
+    made, code = invite(
+        lab=lab.lab, role=Role.MEMBER, by=lab.owner, now=T0, email=" Ada@Example.org ", note="Ada"
+    )
     assert (made.email, made.expires_us) == ("ada@example.org", T0 + LIFE_US)
     ada = User.objects.create_user("ada")
     joined = accept_invitation(code=code.lower(), user=ada, now=T0 + 5)
@@ -54,7 +58,9 @@ def test_no_live_code_is_stored(lab: SmallLab) -> None:
     assert made.digest in stored
 
 
-def test_wrong_used_expired_revoked_and_orphaned_get_one_answer(lab: SmallLab, people: People) -> None:
+def test_wrong_used_expired_revoked_and_orphaned_get_one_answer(
+    lab: SmallLab, people: People
+) -> None:
     def made(role: str = Role.VIEWER, by: User = lab.owner) -> tuple[Invitation, str]:
         return invite(lab=lab.lab, role=role, by=by, now=T0)
 
@@ -63,22 +69,34 @@ def test_wrong_used_expired_revoked_and_orphaned_get_one_answer(lab: SmallLab, p
     revoke_invitation(lab=lab.lab, pk=revoked[0].pk, by=lab.owner, now=T0)
     Membership.objects.filter(user=people["pi"]).delete()
     answers = []
-    for code, now in (("WRONG", T0), ("", T0), (used, T0), (revoked[1], T0), (orphan, T0), (expired, T0 + LIFE_US)):
+    for code, now in (
+        ("WRONG", T0),
+        ("", T0),
+        (used, T0),
+        (revoked[1], T0),
+        (orphan, T0),
+        (expired, T0 + LIFE_US),
+    ):
         with pytest.raises(InvalidInput) as told:
-            accept_invitation(code=code, user=User.objects.create_user(f"p-{len(answers)}"), now=now)
+            accept_invitation(
+                code=code, user=User.objects.create_user(f"p-{len(answers)}"), now=now
+            )
         answers.append(told.value.body())
     assert all(answer == answers[0] for answer in answers)
     assert answers[0]["error"]["hint"]
 
 
 MAY = {
-    Role.ADMIN: {"viewer", "member", "pi", "admin"}, Role.PI: {"viewer", "member"}, Role.MEMBER: set(), Role.VIEWER: set(),
+    Role.ADMIN: {"viewer", "member", "pi", "admin"}, Role.PI: {"viewer", "member"},
+    Role.MEMBER: set(), Role.VIEWER: set(),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("own", Role.values)
 @pytest.mark.parametrize("offered", Role.values)
-def test_nobody_invites_above_their_role(lab: SmallLab, people: People, own: str, offered: str) -> None:
+def test_nobody_invites_above_their_role(
+    lab: SmallLab, people: People, own: str, offered: str
+) -> None:
     if offered in MAY[Role(own)]:
         made, _ = invite(lab=lab.lab, role=offered, by=people[own], now=T0)
         assert made.role == offered
@@ -89,7 +107,8 @@ def test_nobody_invites_above_their_role(lab: SmallLab, people: People, own: str
 
 
 @pytest.mark.parametrize(
-    ("role", "email"), [("owner", ""), ("", ""), ("viewer", "ada"), ("viewer", "a@b@c"), ("viewer", "@")]
+    ("role", "email"),
+    [("owner", ""), ("", ""), ("viewer", "ada"), ("viewer", "a@b@c"), ("viewer", "@")],
 )
 def test_bad_input(lab: SmallLab, role: str, email: str) -> None:
     with pytest.raises(InvalidInput) as told:
@@ -107,7 +126,9 @@ def test_somebody_of_another_lab_invites_nobody_here(lab: SmallLab) -> None:
         revoke_invitation(lab=other.lab, pk=made.pk, by=other.owner, now=T0)
 
 
-def test_an_admin_does_not_come_back_by_an_invitation_of_their_own(lab: SmallLab, people: People) -> None:
+def test_an_admin_does_not_come_back_by_an_invitation_of_their_own(
+    lab: SmallLab, people: People
+) -> None:
     change_role(lab=lab.lab, person=people["pi"], role=Role.ADMIN, by=lab.owner, now=T0)
     _, back_door = invite(lab=lab.lab, role=Role.ADMIN, by=people["pi"], now=T0)
     remove_member(lab=lab.lab, person=people["pi"], by=lab.owner, now=T0)
@@ -117,11 +138,18 @@ def test_an_admin_does_not_come_back_by_an_invitation_of_their_own(lab: SmallLab
     assert _acts(lab, "member.removed")[0].details["invitations_ended"] == 1
 
 
-def test_a_demoted_admins_offers_shrink_to_what_they_may_offer(lab: SmallLab, people: People) -> None:
+def test_a_demoted_admins_offers_shrink_to_what_they_may_offer(
+    lab: SmallLab, people: People
+) -> None:
     change_role(lab=lab.lab, person=people["viewer"], role=Role.ADMIN, by=lab.owner, now=T0)
-    codes = {role: invite(lab=lab.lab, role=role, by=people["viewer"], now=T0)[1] for role in Role.values}
+    codes = {
+        role: invite(lab=lab.lab, role=role, by=people["viewer"], now=T0)[1] for role in Role.values
+    }
     change_role(lab=lab.lab, person=people["viewer"], role=Role.PI, by=lab.owner, now=T0)
-    assert set(Invitation.objects.filter(revoked_us=None).values_list("role", flat=True)) == {"viewer", "member"}
+    assert set(Invitation.objects.filter(revoked_us=None).values_list("role", flat=True)) == {
+        "viewer",
+        "member",
+    }
     accept_invitation(code=codes["member"], user=User.objects.create_user("ada"), now=T0)
 
 
@@ -130,7 +158,10 @@ def test_a_member_does_not_use_up_an_invitation(lab: SmallLab, people: People) -
     with pytest.raises(Conflict, match="already a member of Cell Lab"):
         accept_invitation(code=code, user=people["viewer"], now=T0)
     assert Membership.objects.get(user=people["viewer"]).role == Role.VIEWER
-    assert accept_invitation(code=code, user=User.objects.create_user("ada"), now=T0).role == Role.ADMIN
+    assert (
+        accept_invitation(code=code, user=User.objects.create_user("ada"), now=T0).role
+        == Role.ADMIN
+    )
 
 
 def test_revoking(lab: SmallLab, people: People) -> None:
@@ -146,19 +177,31 @@ def test_revoking(lab: SmallLab, people: People) -> None:
 
 def test_a_verified_address_joins_every_lab_that_invited_it(lab: SmallLab) -> None:
     other, third = small_lab(name="Other Lab"), small_lab(name="Third Lab")
-    for small, email in ((lab, "Ada@Example.org"), (other, "ada@example.ORG"), (third, "bob@example.org")):
+    for small, email in (
+        (lab, "Ada@Example.org"),
+        (other, "ada@example.ORG"),
+        (third, "bob@example.org"),
+    ):
         invite(lab=small.lab, role=Role.MEMBER, by=small.owner, now=T0, email=email)
     invite(lab=lab.lab, role=Role.PI, by=lab.owner, now=T0, email="ada@example.org")
     invite(lab=third.lab, role=Role.ADMIN, by=third.owner, now=T0)  # bound to nobody
-    assert {found.lab for found in invitations_for_email("ADA@example.org", now=T0)} == {lab.lab, other.lab}
+    assert {found.lab for found in invitations_for_email("ADA@example.org", now=T0)} == {
+        lab.lab,
+        other.lab,
+    }
     ada = User.objects.create_user("ada")
     joined = accept_by_email(user=ada, verified_email=" ADA@EXAMPLE.ORG", now=T0)
-    assert [(one.lab, one.role) for one in joined] == [(lab.lab, Role.MEMBER), (other.lab, Role.MEMBER)]
+    assert [(one.lab, one.role) for one in joined] == [
+        (lab.lab, Role.MEMBER),
+        (other.lab, Role.MEMBER),
+    ]
     assert accept_by_email(user=ada, verified_email="ada@example.org", now=T0) == []
     assert Invitation.objects.filter(accepted_us=None).count() == 3
 
 
-@pytest.mark.parametrize("email", ["", " ", "ada", "ada@example.org.evil", "ada@example.org\x00", "%"])
+@pytest.mark.parametrize(
+    "email", ["", " ", "ada", "ada@example.org.evil", "ada@example.org\x00", "%"]
+)
 def test_no_other_address_joins(lab: SmallLab, email: str) -> None:
     invite(lab=lab.lab, role=Role.MEMBER, by=lab.owner, now=T0, email="ada@example.org")
     invite(lab=lab.lab, role=Role.ADMIN, by=lab.owner, now=T0)
@@ -189,7 +232,11 @@ def test_twenty_at_once_on_a_file(tmp_path: Path) -> None:
 
     prepare_data_dir(tmp_path)
     kept = {name: value for name, value in os.environ.items() if not name.startswith("LABCARBON_")}
-    environment = {**kept, **installation_environment(str(tmp_path)), "DJANGO_SETTINGS_MODULE": "labcarbon.settings"}
+    environment = {
+        **kept,
+        **installation_environment(str(tmp_path)),
+        "DJANGO_SETTINGS_MODULE": "labcarbon.settings",
+    }
     root = Path(__file__).parents[2]
     done = subprocess.run(
         [sys.executable, "-m", "tests.accounts.concurrent_calls"],
@@ -200,4 +247,13 @@ def test_twenty_at_once_on_a_file(tmp_path: Path) -> None:
         timeout=300,
     )
     assert done.returncode == 0, done.stderr
-    assert done.stdout.split() == ["19", "bad_invitation", "1", "joined", "2", "members", "chain", "fits"]
+    assert done.stdout.split() == [
+        "19",
+        "bad_invitation",
+        "1",
+        "joined",
+        "2",
+        "members",
+        "chain",
+        "fits",
+    ]

@@ -24,7 +24,9 @@ def test_only_an_admin_changes_people(lab: SmallLab, people: dict[str, User], ro
     assert lab.lab.memberships.count() == 4
 
 
-def test_an_admin_of_another_lab_changes_nobody_here(lab: SmallLab, people: dict[str, User]) -> None:
+def test_an_admin_of_another_lab_changes_nobody_here(
+    lab: SmallLab, people: dict[str, User]
+) -> None:
     other = small_lab(name="Other Lab")
     with pytest.raises(Forbidden):
         remove_member(lab=lab.lab, person=people["viewer"], by=other.owner, now=T0)
@@ -52,7 +54,10 @@ def test_the_last_admin_stays(lab: SmallLab, people: dict[str, User]) -> None:
         assert "another person the role admin" in told.value.hint
     with pytest.raises(InvalidInput):
         change_role(lab=lab.lab, person=lab.owner, role="owner", by=lab.owner, now=T0)
-    assert change_role(lab=lab.lab, person=lab.owner, role=Role.ADMIN, by=lab.owner, now=T0).role == Role.ADMIN
+    assert (
+        change_role(lab=lab.lab, person=lab.owner, role=Role.ADMIN, by=lab.owner, now=T0).role
+        == Role.ADMIN
+    )
 
 
 @pytest.mark.postgres
@@ -76,7 +81,10 @@ def test_two_admins_against_each_other_leave_one(act: str) -> None:
         finally:
             connection.close()
 
-    threads = [threading.Thread(target=strike, args=pair) for pair in ((lab.owner, other), (other, lab.owner))]
+    threads = [
+        threading.Thread(target=strike, args=pair)
+        for pair in ((lab.owner, other), (other, lab.owner))
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:

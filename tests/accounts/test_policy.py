@@ -16,7 +16,10 @@ OTHERS = {
 @pytest.mark.parametrize("policy", PersonView.values)
 @pytest.mark.parametrize("role", Role.values)
 def test_others_by_policy_and_role(policy: str, role: str) -> None:
-    assert may_see_person(role, policy, own=False) is OTHERS[PersonView(policy)][Role.values.index(role)]
+    assert (
+        may_see_person(role, policy, own=False)
+        is OTHERS[PersonView(policy)][Role.values.index(role)]
+    )
 
 
 @pytest.mark.parametrize("policy", PersonView.values)
@@ -25,6 +28,8 @@ def test_everyone_sees_their_own(policy: str, role: str) -> None:
     assert may_see_person(role, policy, own=True)
 
 
-@pytest.mark.parametrize(("role", "policy"), [("", "lab"), ("owner", "lab"), ("admin", ""), ("admin", "all"), ("", "pi")])
+@pytest.mark.parametrize(
+    ("role", "policy"), [("", "lab"), ("owner", "lab"), ("admin", ""), ("admin", "all"), ("", "pi")]
+)
 def test_what_is_not_known_is_not_shown(role: str, policy: str) -> None:
     assert not may_see_person(role, policy, own=False)

@@ -23,12 +23,40 @@ YEAR_2021 = (1_609_459_200_000_000, 1_640_995_200_000_000)
 # name, row, energy kWh, facility kWh, grams, what the paper prints
 EXAMPLES = [
     # Luccioni et al. 2022, Estimating the carbon footprint of BLOOM: 433 196 kWh, 24.69 t
-    ("BLOOM", "1082990,400,,,57,1.0", Fraction(433_196), Fraction(433_196), Fraction(24_692_172), "24.69"),
+    (
+        "BLOOM",
+        "1082990,400,,,57,1.0",
+        Fraction(433_196),
+        Fraction(433_196),
+        Fraction(24_692_172),
+        "24.69",
+    ),
     # Touvron et al. 2023, LLaMA: 449 MWh, 173 t; 36 MWh, 14 t
-    ("LLaMA-65B", "1022362,400,,,385,1.1", Fraction(4_089_448, 10), Fraction(44_983_928, 100), None, "173.19"),
-    ("LLaMA-7B", "82432,400,,,385,1.1", Fraction(329_728, 10), Fraction(3_627_008, 100), None, "13.96"),
+    (
+        "LLaMA-65B",
+        "1022362,400,,,385,1.1",
+        Fraction(4_089_448, 10),
+        Fraction(44_983_928, 100),
+        None,
+        "173.19",
+    ),
+    (
+        "LLaMA-7B",
+        "82432,400,,,385,1.1",
+        Fraction(329_728, 10),
+        Fraction(3_627_008, 100),
+        None,
+        "13.96",
+    ),
     # Patterson et al. 2021, GPT-3: 1 287 MWh with PUE inside, 552.1 t
-    ("GPT-3", ",,1287000,,429,1.0", Fraction(1_287_000), Fraction(1_287_000), Fraction(552_123_000), "552.12"),
+    (
+        "GPT-3",
+        ",,1287000,,429,1.0",
+        Fraction(1_287_000),
+        Fraction(1_287_000),
+        Fraction(552_123_000),
+        "552.12",
+    ),
 ]
 
 
@@ -47,10 +75,18 @@ def year(lab: Lab) -> FigureQuery:
 
 
 @pytest.mark.parametrize(
-    ("name", "row", "kwh", "facility_kwh", "grams", "printed_t"), EXAMPLES, ids=lambda value: str(value)[:12]
+    ("name", "row", "kwh", "facility_kwh", "grams", "printed_t"),
+    EXAMPLES,
+    ids=lambda value: str(value)[:12],
 )
 def test_published_examples(
-    tmp_path: Path, name: str, row: str, kwh: Fraction, facility_kwh: Fraction, grams: Fraction | None, printed_t: str
+    tmp_path: Path,
+    name: str,
+    row: str,
+    kwh: Fraction,
+    facility_kwh: Fraction,
+    grams: Fraction | None,
+    printed_t: str,
 ) -> None:
     lab = small_lab().lab
     assert "1 accepted" in load(tmp_path, f"{name},demo,2021-01-01,2022-01-01,{row}")
@@ -73,7 +109,9 @@ def test_published_examples(
     assert set(LedgerEntry.objects.values_list("energy_quality", "placement_quality")) == {(4, 2)}
 
 
-def test_the_same_file_twice_changes_nothing_and_other_figures_are_kept_aside(tmp_path: Path) -> None:
+def test_the_same_file_twice_changes_nothing_and_other_figures_are_kept_aside(
+    tmp_path: Path,
+) -> None:
     lab = small_lab().lab
     load(tmp_path, "Cloud,demo,2021-01-01,2021-02-01,,,100,DE,,1.1")
     before = figure(lab, year(lab))
@@ -102,7 +140,9 @@ def test_the_same_file_twice_changes_nothing_and_other_figures_are_kept_aside(tm
         (",demo,2021-01-01,2021-02-01,,,1,DE,,", "name is empty"),
     ],
 )
-def test_bad_rows_say_line_and_mend_and_import_nothing(tmp_path: Path, row: str, words: str) -> None:
+def test_bad_rows_say_line_and_mend_and_import_nothing(
+    tmp_path: Path, row: str, words: str
+) -> None:
     small_lab()
     with pytest.raises(CommandError, match=words):
         load(tmp_path, "Good,demo,2021-01-01,2021-02-01,,,100,DE,,1.1", row)

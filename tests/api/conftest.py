@@ -30,9 +30,13 @@ class Caller:
     def __call__(self, method: str, path: str, body: Any = None, **headers: str) -> HttpResponse:
         if self.token:
             headers.setdefault("Authorization", f"Bearer {self.token}")
-        content = body if isinstance(body, bytes) else b"" if body is None else msgspec.json.encode(body)
+        content = (
+            body if isinstance(body, bytes) else b"" if body is None else msgspec.json.encode(body)
+        )
         kind = headers.pop("content_type", "application/json")
-        return self.client.generic(method, f"/api/v1/{path}", content, content_type=kind, headers=headers)  # type: ignore[return-value]
+        return self.client.generic(
+            method, f"/api/v1/{path}", content, content_type=kind, headers=headers
+        )  # type: ignore[return-value]
 
 
 class Labs:
@@ -88,7 +92,9 @@ def _machine(small: SmallLab) -> Caller:
 
 def add_person(small: SmallLab, role: str) -> User:
     """Add a person to a lab."""
-    user = User.objects.create_user(username=f"{role}-{uuid.uuid4().hex[:6]}", password="correct horse battery")
+    user = User.objects.create_user(
+        username=f"{role}-{uuid.uuid4().hex[:6]}", password="correct horse battery"
+    )
     Membership.objects.create(lab=small.lab, user=user, role=role)
     return user
 

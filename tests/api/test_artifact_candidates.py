@@ -15,7 +15,9 @@ PATH = f"artifacts/{digest('mine.pt')}/candidates/"
 
 def _told(labs: Labs) -> None:
     trained_model(labs.ours, "mine.pt", data="cats")
-    trained_model(labs.ours, "cats.pt", data="cats-2025", metrics={"val_acc": 0.5}, licence="MIT", bytes=77)
+    trained_model(
+        labs.ours, "cats.pt", data="cats-2025", metrics={"val_acc": 0.5}, licence="MIT", bytes=77
+    )
     run_jobs()
 
 
@@ -28,12 +30,24 @@ def test_what_could_be_adapted(labs: Labs) -> None:
     told = reply.json()  # type: ignore[attr-defined]
     assert (told["metric"], told["word"]) == ("val_acc", "")
     (one,) = told["results"]
-    assert {name: one[name] for name in ("name", "bytes", "licence", "why", "shares", "words", "metric", "energy_mj")} == {
-        "name": "cats.pt", "bytes": 77, "licence": "MIT", "why": "the same architecture, data of a like name (cat)",
-        "shares": ["the same architecture", "data of a like name"], "words": ["cat"],
-        "metric": {"name": "val_acc", "value": 0.5}, "energy_mj": None,
-    }  # fmt: skip
-    assert (one["emission_ug"], one["has_same_start"], one["is_made_from_it"]) == (None, False, False)
+    assert {
+        name: one[name]
+        for name in ("name", "bytes", "licence", "why", "shares", "words", "metric", "energy_mj")
+    } == {
+        "name": "cats.pt",
+        "bytes": 77,
+        "licence": "MIT",
+        "why": "the same architecture, data of a like name (cat)",
+        "shares": ["the same architecture", "data of a like name"],
+        "words": ["cat"],
+        "metric": {"name": "val_acc", "value": 0.5},
+        "energy_mj": None,
+    }
+    assert (one["emission_ug"], one["has_same_start"], one["is_made_from_it"]) == (
+        None,
+        False,
+        False,
+    )
     assert one["made_by"]
 
 
@@ -46,7 +60,12 @@ def test_what_nobody_can_share_is_told_with_what_mends_it(labs: Labs) -> None:
 
 @pytest.mark.parametrize(
     ("query", "field"),
-    [("by=colour", "by"), ("metric=%00", "metric"), (f"metric={'x' * 201}", "metric"), ("sort=by", "sort")],
+    [
+        ("by=colour", "by"),
+        ("metric=%00", "metric"),
+        (f"metric={'x' * 201}", "metric"),
+        ("sort=by", "sort"),
+    ],
 )
 def test_bad_questions(labs: Labs, refused: Refused, query: str, field: str) -> None:
     _told(labs)

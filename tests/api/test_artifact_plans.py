@@ -26,7 +26,13 @@ def plan(labs: Labs) -> CleanupPlan:
     lab, run = labs.ours, create_run(labs.ours)
     Run.objects.filter(pk=run.pk).update(state="finished", ended_us=T0)
     rows = [
-        row(f"step{i}", kind="checkpoint", facts={"step": i}, copies=[{"path": f"/ckpt/{i}"}], runs=[edge(run)])
+        row(
+            f"step{i}",
+            kind="checkpoint",
+            facts={"step": i},
+            copies=[{"path": f"/ckpt/{i}"}],
+            runs=[edge(run)],
+        )
         for i in range(3)
     ]
     register_rows(lab, *rows, now=T0)
@@ -43,29 +49,57 @@ def test_what_may_go_and_why_the_rest_stays(labs: Labs, plan: CleanupPlan) -> No
     reply = labs.member("GET", path(plan))
     assert reply.status_code == 200, reply.content
     found = reply.json()  # type: ignore[attr-defined]
-    assert (found["state"], found["trash_days"], found["node"]) == ("approved", 14, str(labs.ours.node.uuid))
+    assert (found["state"], found["trash_days"], found["node"]) == (
+        "approved",
+        14,
+        str(labs.ours.node.uuid),
+    )
     assert found["approved_by"] == labs.ours.owner.username
     assert {line["path"]: (line["goes"], line["stays"]) for line in found["lines"]} == {
-        "/ckpt/0": (True, ""), "/ckpt/1": (True, ""), "/ckpt/2": (False, "it is not ticked"),
-    }  # fmt: skip
+        "/ckpt/0": (True, ""),
+        "/ckpt/1": (True, ""),
+        "/ckpt/2": (False, "it is not ticked"),
+    }
 
 
 def test_who_was_told_what_is_held_and_what_it_costs(labs: Labs, plan: CleanupPlan) -> None:
     line = plan.items.filter(selected=True).select_related("artifact").order_by("pk")[0]
-    place_hold(on=line.artifact, reason="paper", until_hour=2_000_000, by=labs.ours.owner, is_manager=True, now=now_us())
+    place_hold(
+        on=line.artifact,
+        reason="paper",
+        until_hour=2_000_000,
+        by=labs.ours.owner,
+        is_manager=True,
+        now=now_us(),
+    )
     found = labs.member("GET", path(plan)).json()  # type: ignore[attr-defined]
     (told_,) = found["told"]
-    assert (told_["person"], told_["own"], told_["others"], told_["mail"]) == (labs.ours.owner.username, 2, 0, "off")
+    assert (told_["person"], told_["own"], told_["others"], told_["mail"]) == (
+        labs.ours.owner.username,
+        2,
+        0,
+        "off",
+    )
     assert found["untold"] == []
     lines = {each["line"]: each for each in found["lines"]}
     assert lines[line.pk]["stays"] == "held until 2198-02-27 08:00 UTC: paper"
     assert lines[line.pk]["held"] == {
-        "on": "artifact", "reason": "paper", "until": "2198-02-27T08:00:00+00:00", "by": labs.ours.owner.username,
-    }  # fmt: skip
+        "on": "artifact",
+        "reason": "paper",
+        "until": "2198-02-27T08:00:00+00:00",
+        "by": labs.ours.owner.username,
+    }
     other = next(each for number, each in lines.items() if number != line.pk)
     assert other["held"] is None
-    assert [other[name] for name in ("storage_mj_a_year", "storage_ug_a_year", "retrain_mj", "retrain_ug")] == [None] * 4
-    assert (found["sums"]["lines"], found["sums"]["unknown_medium"], found["sums"]["storage_mj"]) == (1, 1, None)
+    assert [
+        other[name]
+        for name in ("storage_mj_a_year", "storage_ug_a_year", "retrain_mj", "retrain_ug")
+    ] == [None] * 4
+    assert (
+        found["sums"]["lines"],
+        found["sums"]["unknown_medium"],
+        found["sums"]["storage_mj"],
+    ) == (1, 1, None)
     one = labs.member("GET", f"artifacts/{line.artifact.digest}/").json()  # type: ignore[attr-defined]
     assert [each["reason"] for each in one["holds"]] == ["paper"]
 
@@ -73,7 +107,10 @@ def test_who_was_told_what_is_held_and_what_it_costs(labs: Labs, plan: CleanupPl
 def test_what_became_of_it(labs: Labs, plan: CleanupPlan) -> None:
     goes = [line.pk for line in plan.items.filter(selected=True).order_by("pk")]
     body = {
-        "lines": [{"line": goes[0], "outcome": "trashed"}, {"line": goes[1], "outcome": "refused", "word": "it\x00 changed"}]
+        "lines": [
+            {"line": goes[0], "outcome": "trashed"},
+            {"line": goes[1], "outcome": "refused", "word": "it\x00 changed"},
+        ]
     }
     assert labs.member("POST", path(plan, "outcomes/"), body).json() == {"changed": 2}  # type: ignore[attr-defined]
     assert labs.member("POST", path(plan, "outcomes/"), body).json() == {"changed": 0}  # type: ignore[attr-defined]
@@ -86,13 +123,16 @@ def test_what_became_of_it(labs: Labs, plan: CleanupPlan) -> None:
 @pytest.mark.parametrize(
     ("body", "words"),
     [
-        (b"{", "must be JSON"), ({}, "missing required"), ({"lines": [{"line": 0, "outcome": "trashed"}]}, ">= 1"),
-        ({"lines": [{"line": 1, "outcome": "eaten"}]}, "Invalid enum"),
-        ({"lines": [{"line": 2**62, "outcome": "trashed"}]}, "not selected in this plan"),
-        ({"lines": [{"line": 1, "outcome": "trashed"}] * 1001}, "length"),
-    ],
+    (b"{", "must be JSON"), ({}, "missing required"),
+    ({"lines": [{"line": 0, "outcome": "trashed"}]}, ">= 1"),
+    ({"lines": [{"line": 1, "outcome": "eaten"}]}, "Invalid enum"),
+    ({"lines": [{"line": 2**62, "outcome": "trashed"}]}, "not selected in this plan"),
+    ({"lines": [{"line": 1, "outcome": "trashed"}] * 1001}, "length"),
+],
 )  # fmt: skip
-def test_what_is_no_outcome(labs: Labs, plan: CleanupPlan, refused: Refused, body: Any, words: str) -> None:
+def test_what_is_no_outcome(
+    labs: Labs, plan: CleanupPlan, refused: Refused, body: Any, words: str
+) -> None:
     assert words in refused(labs.member("POST", path(plan, "outcomes/"), body), 400)["message"]
 
 
@@ -101,7 +141,10 @@ def test_a_plan_that_is_not_approved(labs: Labs, plan: CleanupPlan, refused: Ref
     lines = labs.member("GET", path(plan)).json()["lines"]  # type: ignore[attr-defined]
     assert {line["stays"] for line in lines} == {"the plan is owners notified"}
     body = {"lines": [{"line": plan.items.all()[0].pk, "outcome": "trashed"}]}
-    assert "is owners notified" in refused(labs.member("POST", path(plan, "outcomes/"), body), 409)["message"]
+    assert (
+        "is owners notified"
+        in refused(labs.member("POST", path(plan, "outcomes/"), body), 409)["message"]
+    )
 
 
 def test_another_labs_plan_is_not_there(labs: Labs, plan: CleanupPlan, refused: Refused) -> None:

@@ -14,7 +14,9 @@ Refused = Callable[..., dict[str, Any]]
 
 
 def get(labs: Labs, query: str = "") -> Any:
-    reply = labs.viewer("GET", f"artifacts/?{query}" if not query.startswith("artifacts/") else query)
+    reply = labs.viewer(
+        "GET", f"artifacts/?{query}" if not query.startswith("artifacts/") else query
+    )
     assert reply.status_code == 200, reply.content
     return reply.json()  # type: ignore[attr-defined]
 
@@ -25,19 +27,36 @@ def names(labs: Labs, query: str) -> list[str]:
 
 def _three(labs: Labs) -> None:
     trained_model(
-        labs.ours, "a.pt", data="cats", metrics={"val_acc": 0.7}, bytes=100, licence="MIT", facts={"architecture": "vgg"}
+        labs.ours,
+        "a.pt",
+        data="cats",
+        metrics={"val_acc": 0.7},
+        bytes=100,
+        licence="MIT",
+        facts={"architecture": "vgg"},
     )
-    trained_model(labs.ours, "b.pt", data="dogs", metrics={"val_acc": 0.9}, bytes=2_000, licence="Apache-2.0")
-    trained_model(labs.ours, "c.pt", data="cat-boxes", metrics={"val_acc": 0.8}, bytes=30_000, facts={"base_model": "bert"})
+    trained_model(
+        labs.ours, "b.pt", data="dogs", metrics={"val_acc": 0.9}, bytes=2_000, licence="Apache-2.0"
+    )
+    trained_model(
+        labs.ours,
+        "c.pt",
+        data="cat-boxes",
+        metrics={"val_acc": 0.8},
+        bytes=30_000,
+        facts={"base_model": "bert"},
+    )
     run_jobs()
 
 
 FILTERS = (
-        ("data=cats", ["c.pt", "a.pt"]), ("architecture=vgg", ["a.pt"]), ("base_model=BERT", ["c.pt"]),
-        ("licence=apache", ["b.pt"]), ("licence=~none", ["c.pt"]), ("bytes_min=2+kB", ["c.pt", "b.pt"]),
-        ("bytes_max=100", ["a.pt"]), ("medium=hdd", ["c.pt", "b.pt", "a.pt"]), ("medium=ssd", []),
-        ("metric=val_acc", ["b.pt", "c.pt", "a.pt"]), ("metric=val_acc&metric_min=0.8", ["b.pt", "c.pt"]),
-        ("metric=val_acc&data=cats&bytes_min=1&kind=model&project=demo", ["c.pt", "a.pt"]), ("metric=f1", []),
+    ("data=cats", ["c.pt", "a.pt"]), ("architecture=vgg", ["a.pt"]), ("base_model=BERT", ["c.pt"]),
+    ("licence=apache", ["b.pt"]), ("licence=~none", ["c.pt"]), ("bytes_min=2+kB", ["c.pt", "b.pt"]),
+    ("bytes_max=100", ["a.pt"]), ("medium=hdd", ["c.pt", "b.pt", "a.pt"]), ("medium=ssd", []),
+    ("metric=val_acc", ["b.pt", "c.pt", "a.pt"]),
+    ("metric=val_acc&metric_min=0.8", ["b.pt", "c.pt"]),
+    ("metric=val_acc&data=cats&bytes_min=1&kind=model&project=demo", ["c.pt", "a.pt"]),
+    ("metric=f1", []),
 )  # fmt: skip
 
 
@@ -71,10 +90,11 @@ def test_pages_by_metric_hold_each_once_and_in_order(labs: Labs) -> None:
 @pytest.mark.parametrize(
     ("query", "field"),
     [
-        ("metric_min=1", "metric"), ("metric=a&metric_min=x", "metric_min"), ("bytes_min=1+GiB", "bytes_min"),
-        ("medium=paper", "medium"), ("data=train", "data"), ("licence=%00", "licence"), ("colour=red", "colour"),
-        ("metric=a&cursor=cD1hYmM%3D", "cursor"), ("cursor=cD1hYmM%3D", "cursor"),
-    ],
+    ("metric_min=1", "metric"), ("metric=a&metric_min=x", "metric_min"),
+    ("bytes_min=1+GiB", "bytes_min"), ("medium=paper", "medium"), ("data=train", "data"),
+    ("licence=%00", "licence"), ("colour=red", "colour"), ("metric=a&cursor=cD1hYmM%3D", "cursor"),
+    ("cursor=cD1hYmM%3D", "cursor"),
+],
 )  # fmt: skip
 def test_bad_questions(labs: Labs, refused: Refused, query: str, field: str) -> None:
     assert refused(labs.viewer("GET", f"artifacts/?{query}"), 400)["field"] == field
@@ -82,19 +102,34 @@ def test_bad_questions(labs: Labs, refused: Refused, query: str, field: str) -> 
 
 def test_nobody_finds_what_another_lab_keeps(labs: Labs) -> None:
     _three(labs)
-    for query in ("data=cats", "metric=val_acc", "architecture=vgg", "base_model=bert", "licence=MIT", "medium=hdd"):
+    for query in (
+        "data=cats",
+        "metric=val_acc",
+        "architecture=vgg",
+        "base_model=bert",
+        "licence=MIT",
+        "medium=hdd",
+    ):
         assert labs.outsider("GET", f"artifacts/?{query}").json()["results"] == [], query  # type: ignore[attr-defined]
 
 
 def test_queries_do_not_grow(labs: Labs) -> None:
-    query = "artifacts/?metric=val_acc&data=cats&architecture=resnet18&base_model=bert&licence=m&bytes_min=1&medium=hdd"
+    query = (
+        "artifacts/?metric=val_acc&data=cats&architecture=resnet18&base_model=bert&licence=m&"
+        "bytes_min=1&medium=hdd"
+    )
 
     def queries() -> int:
         with CaptureQueriesContext(connection) as captured:
             assert labs.viewer("GET", query).status_code == 200
         return len(captured)
 
-    more = {"data": "cats", "metrics": {"val_acc": 0.5}, "licence": "MIT", "facts": {"base_model": "bert"}}
+    more = {
+        "data": "cats",
+        "metrics": {"val_acc": 0.5},
+        "licence": "MIT",
+        "facts": {"base_model": "bert"},
+    }
     trained_model(labs.ours, "first", **more)
     register_artifact(labs.ours, "other")
     run_jobs()

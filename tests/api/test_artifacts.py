@@ -1,4 +1,6 @@
-"""/api/v1/artifacts/: told in bulk, found, one with copies and runs, lineage; what scans do not find any more."""
+"""/api/v1/artifacts/: told in bulk, found, one with copies and runs, lineage; what scans do not
+find any more.
+"""
 
 import gzip
 from collections.abc import Callable
@@ -16,7 +18,11 @@ from tests.artifacts.support import digest, edge, register_artifact, row
 Refused = Callable[..., dict[str, Any]]
 RUN = "7f1d3b52-2222-4333-8444-555566667777"
 NEXT = "7f1d3b52-2222-4333-8444-555566667778"
-FACTS: dict[str, Any] = {"name": "train.py", "started_at": "2026-11-02T08:00:00Z", "project": "demo"}
+FACTS: dict[str, Any] = {
+    "name": "train.py",
+    "started_at": "2026-11-02T08:00:00Z",
+    "project": "demo",
+}
 PATH = "artifacts/"
 
 
@@ -35,31 +41,62 @@ def get(labs: Labs, path: str = PATH) -> Any:
 def test_told_and_found(labs: Labs) -> None:
     labs.member("PUT", f"runs/{RUN}/", FACTS)
     weights = row(
-        "best.safetensors", kind="model", format="safetensors", payload=digest("tensors"), aliases={"md5": "0" * 32},
-        licence="MIT", facts={"parameters": 5}, tags={"task": "cats"}, runs=[edge(RUN)],
-        copies=[{"path": "/data/best.safetensors", "medium": "ssd", "modified_at": "2026-11-02T09:00:00Z"}],
-    )  # fmt: skip
+        "best.safetensors",
+        kind="model",
+        format="safetensors",
+        payload=digest("tensors"),
+        aliases={"md5": "0" * 32},
+        licence="MIT",
+        facts={"parameters": 5},
+        tags={"task": "cats"},
+        runs=[edge(RUN)],
+        copies=[
+            {
+                "path": "/data/best.safetensors",
+                "medium": "ssd",
+                "modified_at": "2026-11-02T09:00:00Z",
+            }
+        ],
+    )
     assert tell(labs, weights) == [["created"]]
     assert tell(labs, weights) == [["unchanged"]]
     (listed,) = get(labs)["results"]
-    assert (listed["digest"], listed["state"], listed["project"]) == (digest("best.safetensors"), "stored", "demo")
+    assert (listed["digest"], listed["state"], listed["project"]) == (
+        digest("best.safetensors"),
+        "stored",
+        "demo",
+    )
     for same in (digest("best.safetensors"), digest("tensors"), "0" * 32):
         assert get(labs, f"{PATH}{same}/")["name"] == "best.safetensors"
         assert len(get(labs, f"{PATH}?digest={same}")["results"]) == 1
     one = get(labs, f"{PATH}{digest('best.safetensors')}/")
     assert one["copies"][0]["path"] == "/data/best.safetensors"
     assert one["runs"] == [{"run": RUN, "name": "train.py", "role": "produced", "way": "told"}]
-    assert (one["licence"], one["facts"], one["tags"], one["pin"]) == ("MIT", {"parameters": 5}, {"task": "cats"}, None)
+    assert (one["licence"], one["facts"], one["tags"], one["pin"]) == (
+        "MIT",
+        {"parameters": 5},
+        {"task": "cats"},
+        None,
+    )
 
 
 @pytest.mark.parametrize(
     ("query", "names"),
     [
-        ("kind=model", ["m"]), ("state=stored", ["d"]), ("project=~none", ["m"]), ("project=demo", ["d"]), ("text=D", ["d"]),
-        ("copies=present", ["d"]), ("copies=twice", ["d"]), ("copies=missing", []), ("file_format=torch", ["m"]),
-        (f"digest={'f' * 64}", []), ("kind=", ["d", "m"]), (f"text={digest('m')[:12]}", ["m"]),
+        ("kind=model", ["m"]),
+        ("state=stored", ["d"]),
+        ("project=~none", ["m"]),
+        ("project=demo", ["d"]),
+        ("text=D", ["d"]),
+        ("copies=present", ["d"]),
+        ("copies=twice", ["d"]),
+        ("copies=missing", []),
+        ("file_format=torch", ["m"]),
+        (f"digest={'f' * 64}", []),
+        ("kind=", ["d", "m"]),
+        (f"text={digest('m')[:12]}", ["m"]),
     ],
-)  # fmt: skip
+)
 def test_filters(labs: Labs, query: str, names: list[str]) -> None:
     tell(labs, row("m", kind="model", format="torch"))
     tell(labs, row("d", kind="dataset", project="demo", copies=[{"path": "/d"}, {"path": "/e"}]))
@@ -95,8 +132,13 @@ def test_labs_know_nothing_of_each_other(labs: Labs, refused: Refused) -> None:
 def test_a_request_is_bounded_by_its_bytes(labs: Labs, refused: Refused, path: str) -> None:
     """On the wire, and unpacked: rows alone bound neither, as paths may be long."""
     packed = {"Content-Encoding": "gzip"}
-    long = {"node": str(labs.ours.node.uuid), "copies": [{"path": "/" + "x" * 4000, "state": "missing"}] * 3000}
-    body = msgspec.json.encode(long if path.endswith("copies/") else {"artifacts": [row("a" * 200)] * 40_000})
+    long = {
+        "node": str(labs.ours.node.uuid),
+        "copies": [{"path": "/" + "x" * 4000, "state": "missing"}] * 3000,
+    }
+    body = msgspec.json.encode(
+        long if path.endswith("copies/") else {"artifacts": [row("a" * 200)] * 40_000}
+    )
     assert len(body) > 8 << 20
     refused(labs.member("POST", path, gzip.compress(body), **packed), 413)
     refused(labs.member("POST", path, b" " * ((1 << 20) + 1)), 413)
@@ -106,10 +148,12 @@ def test_lineage_goes_both_ways(labs: Labs) -> None:
     for run in (RUN, NEXT):
         labs.member("PUT", f"runs/{run}/", FACTS)
     tell(
-        labs, row("cats", kind="dataset", runs=[edge(RUN, "used")]),
+        labs,
+        row("cats", kind="dataset", runs=[edge(RUN, "used")]),
         row("base", kind="model", runs=[edge(RUN), edge(NEXT, "initialised_from")]),
-        row("tuned", kind="model", runs=[edge(NEXT)]), row("alone"),
-    )  # fmt: skip
+        row("tuned", kind="model", runs=[edge(NEXT)]),
+        row("alone"),
+    )
     for name in ("cats", "base", "tuned"):
         found = get(labs, f"{PATH}{digest(name)}/lineage/")
         assert {each["name"] for each in found["artifacts"]} == {"cats", "base", "tuned"}
@@ -128,12 +172,15 @@ def test_a_circle_in_what_is_told_ends(labs: Labs) -> None:
 @pytest.mark.parametrize(
     ("body", "words"),
     [
-        (b"{", "must be JSON"), (b"[]", "Expected"), ({"artifacts": {}}, "Expected"), ({}, "missing required"),
-        ({"artifacts": [], "colour": 1}, "unknown field"), ({"artifacts": [1] * 1001}, "length"),
-        (b'{"artifacts":' + b"[" * 100_000, "must be JSON"), (b"", "must be JSON"),
-    ],
+    (b"{", "must be JSON"), (b"[]", "Expected"), ({"artifacts": {}}, "Expected"),
+    ({}, "missing required"), ({"artifacts": [], "colour": 1}, "unknown field"),
+    ({"artifacts": [1] * 1001}, "length"), (b'{"artifacts":' + b"[" * 100_000, "must be JSON"),
+    (b"", "must be JSON"),
+],
 )  # fmt: skip
-def test_what_is_no_body_is_refused_whole(labs: Labs, refused: Refused, body: Any, words: str) -> None:
+def test_what_is_no_body_is_refused_whole(
+    labs: Labs, refused: Refused, body: Any, words: str
+) -> None:
     assert words in refused(labs.member("POST", PATH, body), 400)["message"]
 
 

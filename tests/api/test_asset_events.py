@@ -33,7 +33,11 @@ def test_an_entry_is_recorded_and_its_charges_follow(labs: Labs, asset: Asset) -
     body = {"kind": "transfer", "at": at(10), "project": "vision", "note": "swapped"}
     told = labs.admin("POST", f"assets/{asset.pk}/events/", body)
     assert told.status_code == 201, told.content
-    assert (told.json()["kind"], told.json()["project"], told.json()["at"]) == ("transfer", "vision", at(10))
+    assert (told.json()["kind"], told.json()["project"], told.json()["at"]) == (
+        "transfer",
+        "vision",
+        at(10),
+    )
     assert labs.viewer("GET", f"assets/{asset.pk}/").json()["owner"] == "vision"
     listed = labs.viewer("GET", f"assets/{asset.pk}/events/").json()["results"]
     assert [each["kind"] for each in listed] == ["purchase", "deploy", "transfer"]
@@ -45,7 +49,9 @@ def test_disposed_of_and_reversed(labs: Labs, asset: Asset, refused: Refused) ->
     gone = labs.admin("POST", f"assets/{asset.pk}/events/", body).json()
     written_off = labs.viewer("GET", f"assets/{asset.pk}/").json()["embodied"]["written_off_ug"]
     assert written_off > 0
-    reversal = labs.admin("POST", f"assets/{asset.pk}/events/{gone['id']}/reverse/", {"note": "found again"})
+    reversal = labs.admin(
+        "POST", f"assets/{asset.pk}/events/{gone['id']}/reverse/", {"note": "found again"}
+    )
     assert reversal.status_code == 201, reversal.content
     assert (reversal.json()["kind"], reversal.json()["reverses"], reversal.json()["note"]) == (
         "reversal",
@@ -53,7 +59,10 @@ def test_disposed_of_and_reversed(labs: Labs, asset: Asset, refused: Refused) ->
         "found again",
     )
     assert labs.viewer("GET", f"assets/{asset.pk}/").json()["embodied"]["written_off_ug"] == 0
-    listed = {each["id"]: each for each in labs.viewer("GET", f"assets/{asset.pk}/events/").json()["results"]}
+    listed = {
+        each["id"]: each
+        for each in labs.viewer("GET", f"assets/{asset.pk}/events/").json()["results"]
+    }
     assert listed[gone["id"]]["reversed_by"] == reversal.json()["id"]
     refused(labs.admin("POST", f"assets/{asset.pk}/events/{gone['id']}/reverse/", {}), 409)
 
@@ -66,13 +75,16 @@ def test_how_it_was_bought_is_not_taken_back(labs: Labs, asset: Asset, refused: 
 @pytest.mark.parametrize(
     ("body", "status", "field"),
     [
-        ({}, 400, "kind"), ({"kind": "explode", "at": at(1)}, 400, "kind"), ({"kind": "move"}, 400, "at"),
-        ({"kind": "reversal", "at": at(1)}, 400, "kind"), ({"kind": "lend", "at": at(1)}, 400, "project"),
-        ({"kind": "move", "at": at(1), "colour": "red"}, 400, "colour"),
-        ({"kind": "repair", "at": at(1), "embodied": {}}, 400, "embodied.total_ug"),
-        ({"kind": "move", "at": "1950-01-01T00:00Z"}, 400, "at"), ({"kind": "move", "at": "2950-01-01T00:00Z"}, 400, "at"),
-        ({"kind": "return", "at": at(1)}, 409, None), ({"kind": "purchase", "at": at(1), "life_hours": 5}, 409, None),
-    ],
+    ({}, 400, "kind"), ({"kind": "explode", "at": at(1)}, 400, "kind"),
+    ({"kind": "move"}, 400, "at"), ({"kind": "reversal", "at": at(1)}, 400, "kind"),
+    ({"kind": "lend", "at": at(1)}, 400, "project"),
+    ({"kind": "move", "at": at(1), "colour": "red"}, 400, "colour"),
+    ({"kind": "repair", "at": at(1), "embodied": {}}, 400, "embodied.total_ug"),
+    ({"kind": "move", "at": "1950-01-01T00:00Z"}, 400, "at"),
+    ({"kind": "move", "at": "2950-01-01T00:00Z"}, 400, "at"),
+    ({"kind": "return", "at": at(1)}, 409, None),
+    ({"kind": "purchase", "at": at(1), "life_hours": 5}, 409, None),
+],
 )  # fmt: skip
 def test_what_cannot_have_been_is_refused(
     labs: Labs, asset: Asset, refused: Refused, body: dict[str, Any], status: int, field: str | None

@@ -15,21 +15,40 @@ from tests.builders import T0
 
 Refused = Callable[..., dict[str, Any]]
 BODY: dict[str, Any] = {
-    "name": "Card 1", "kind": "gpu", "model": "A100-SXM4-80GB", "serial": "SN1", "tag": "INV-1",
-    "price_ucurrency": 11_250_000_000, "currency": "EUR", "in_use_since": "2026-03-01T00:00:00Z",
-    "opening": {"kind": "purchase", "at": "2026-03-01T00:00:00Z", "project": "demo", "site": "Room 1"},
-}  # fmt: skip
+    "name": "Card 1",
+    "kind": "gpu",
+    "model": "A100-SXM4-80GB",
+    "serial": "SN1",
+    "tag": "INV-1",
+    "price_ucurrency": 11_250_000_000,
+    "currency": "EUR",
+    "in_use_since": "2026-03-01T00:00:00Z",
+    "opening": {
+        "kind": "purchase",
+        "at": "2026-03-01T00:00:00Z",
+        "project": "demo",
+        "site": "Room 1",
+    },
+}
 
 
 def test_registered_with_the_catalogues_figure_and_read_again(labs: Labs) -> None:
     made = labs.admin("POST", "assets/", BODY)
     assert made.status_code == 201, made.content
     told = made.json()
-    assert (told["model"], told["owner"], told["site"], told["state"]) == ("NVIDIA A100-SXM4-80GB", "demo", "Room 1", "use")
+    assert (told["model"], told["owner"], told["site"], told["state"]) == (
+        "NVIDIA A100-SXM4-80GB",
+        "demo",
+        "Room 1",
+        "use",
+    )
     account = told["embodied"]
     assert account["known"] is True
     assert account["total_ug"] == LifecycleEvent.objects.get(kind="purchase").total_ug
-    assert account["charged_ug"] + account["balance_ug"] + account["written_off_ug"] == account["total_ug"]
+    assert (
+        account["charged_ug"] + account["balance_ug"] + account["written_off_ug"]
+        == account["total_ug"]
+    )
     again = labs.viewer("GET", f"assets/{told['id']}/").json()
     assert {**again, "embodied": None} == {**told, "embodied": None}
     listed = labs.viewer("GET", "assets/?kind=gpu&owner=demo").json()["results"]
@@ -39,7 +58,9 @@ def test_registered_with_the_catalogues_figure_and_read_again(labs: Labs) -> Non
 def test_unknown_is_null_and_not_zero(labs: Labs) -> None:
     opening = {**BODY["opening"], "embodied": None}
     told = labs.admin("POST", "assets/", {**BODY, "opening": opening}).json()
-    assert told["embodied"] == dict.fromkeys(("total_ug", "charged_ug", "written_off_ug", "balance_ug")) | {"known": False}
+    assert told["embodied"] == dict.fromkeys(
+        ("total_ug", "charged_ug", "written_off_ug", "balance_ug")
+    ) | {"known": False}
     opening["embodied"] = {"total_ug": 0, "source": "second-hand, cut-off"}
     told = labs.admin("POST", "assets/", {**BODY, "tag": "", "opening": opening}).json()
     assert (told["embodied"]["known"], told["embodied"]["total_ug"]) == (True, 0)
@@ -68,21 +89,32 @@ def test_described_anew_its_life_stays(labs: Labs, refused: Refused) -> None:
 @pytest.mark.parametrize(
     ("change", "field"),
     [
-        ({"name": " "}, "name"), ({"kind": "toaster"}, "kind"), ({"model": "Voodoo 2"}, "model"), ({"tag": "\x00"}, "tag"),
-        ({"price_ucurrency": 1, "currency": "EURO"}, "currency"), ({"device": "gpu:none"}, "device"),
-        ({"colour": "red"}, "colour"), ({"opening": {"kind": "purchase"}}, "opening.at"),
+        ({"name": " "}, "name"),
+        ({"kind": "toaster"}, "kind"),
+        ({"model": "Voodoo 2"}, "model"),
+        ({"tag": "\x00"}, "tag"),
+        ({"price_ucurrency": 1, "currency": "EURO"}, "currency"),
+        ({"device": "gpu:none"}, "device"),
+        ({"colour": "red"}, "colour"),
+        ({"opening": {"kind": "purchase"}}, "opening.at"),
         *(
             ({"opening": {**BODY["opening"], name: value}}, field)
             for name, value, field in (
-                ("project", "no", "project"), ("site", "Attic", "site"), ("parent", 2**62, "parent"),
-                ("kind", "move", "kind"), ("at", "2999-01-01T00:00Z", "at"), ("life_hours", 0, "opening.life_hours"),
+                ("project", "no", "project"),
+                ("site", "Attic", "site"),
+                ("parent", 2**62, "parent"),
+                ("kind", "move", "kind"),
+                ("at", "2999-01-01T00:00Z", "at"),
+                ("life_hours", 0, "opening.life_hours"),
                 ("embodied", {"total_ug": -1}, "opening.embodied.total_ug"),
                 ("embodied", {"total_ug": 5, "low_ug": 6}, "embodied"),
             )
         ),
     ],
-)  # fmt: skip
-def test_bad_input_names_its_field(labs: Labs, refused: Refused, change: dict[str, Any], field: str) -> None:
+)
+def test_bad_input_names_its_field(
+    labs: Labs, refused: Refused, change: dict[str, Any], field: str
+) -> None:
     assert refused(labs.admin("POST", "assets/", {**BODY, **change}), 400)["field"] == field
     assert not Asset.objects.exists()
 
@@ -90,7 +122,10 @@ def test_bad_input_names_its_field(labs: Labs, refused: Refused, change: dict[st
 def test_the_same_tag_twice_is_a_conflict(labs: Labs, refused: Refused) -> None:
     labs.admin("POST", "assets/", BODY)
     assert refused(labs.admin("POST", "assets/", BODY), 409)["field"] == "tag"
-    assert labs.outsider("POST", "assets/", {**BODY, "opening": {**BODY["opening"]}}).status_code == 201
+    assert (
+        labs.outsider("POST", "assets/", {**BODY, "opening": {**BODY["opening"]}}).status_code
+        == 201
+    )
 
 
 def test_who_may(labs: Labs, refused: Refused) -> None:

@@ -28,8 +28,14 @@ def test_read_then_confirmed(labs: Labs) -> None:
 
 
 def test_at_once(labs: Labs) -> None:
-    told = labs.admin("POST", "assets/import/?confirm=yes&bought_on=2024-03-01", NETBOX.encode(), **CSV).json()
-    assert (told["state"], told["origin"], told["ignored"]) == ("done", "NetBox", ["Tenant", "IP Address"])
+    told = labs.admin(
+        "POST", "assets/import/?confirm=yes&bought_on=2024-03-01", NETBOX.encode(), **CSV
+    ).json()
+    assert (told["state"], told["origin"], told["ignored"]) == (
+        "done",
+        "NetBox",
+        ["Tenant", "IP Address"],
+    )
     assert Asset.objects.count() == 3
 
 
@@ -58,14 +64,20 @@ def test_a_long_file_is_answered_with_202(labs: Labs, monkeypatch: pytest.Monkey
 @pytest.mark.parametrize(
     ("query", "content", "status", "field"),
     [
-        ("", b"", 400, "file"), ("", b"\xff\xfe\xff", 400, "file"), ("", b"colour\nred", 400, "file"),
-        ("?currency=money", b"name\na", 400, "currency"), ("?bought_on=soon", b"name\na", 400, "bought_on"),
-        ("?confirm=perhaps", b"name\na", 400, "confirm"), ("?colour=red", b"name\na", 400, "colour"),
-        ("", b"x" * ((8 << 20) + 1), 413, "file"),
-    ],
+    ("", b"", 400, "file"), ("", b"\xff\xfe\xff", 400, "file"), ("", b"colour\nred", 400, "file"),
+    ("?currency=money", b"name\na", 400, "currency"),
+    ("?bought_on=soon", b"name\na", 400, "bought_on"),
+    ("?confirm=perhaps", b"name\na", 400, "confirm"), ("?colour=red", b"name\na", 400, "colour"),
+    ("", b"x" * ((8 << 20) + 1), 413, "file"),
+],
 )  # fmt: skip
-def test_bad_input(labs: Labs, refused: Refused, query: str, content: bytes, status: int, field: str) -> None:
-    assert refused(labs.admin("POST", f"assets/import/{query}", content, **CSV), status)["field"] == field
+def test_bad_input(
+    labs: Labs, refused: Refused, query: str, content: bytes, status: int, field: str
+) -> None:
+    assert (
+        refused(labs.admin("POST", f"assets/import/{query}", content, **CSV), status)["field"]
+        == field
+    )
     assert not RegisterImport.objects.exists()
 
 

@@ -25,16 +25,29 @@ def told(response: HttpResponse) -> Any:
 
 def own(labs: Labs) -> HardwareModel:
     model = add_model(lab=labs.ours.lab, kind="gpu", name="Own card", by=labs.ours.owner, now=T0)
-    draft = Draft(method="pcf", unit="item", source="Maker", total_ug=150 * UG_PER_KG, end_of_life_ug=UG_PER_KG)
+    draft = Draft(
+        method="pcf",
+        unit="item",
+        source="Maker",
+        total_ug=150 * UG_PER_KG,
+        end_of_life_ug=UG_PER_KG,
+    )
     add_figure(lab=labs.ours.lab, model=model, draft=draft, by=labs.ours.owner, now=T0)
     return model
 
 
 def test_models_are_listed_with_the_figure_used_and_its_notice(labs: Labs) -> None:
     body = told(labs.viewer("GET", "catalog/?kind=gpu&q=a100+sxm4"))
-    assert [row["name"] for row in body["results"]] == ["NVIDIA A100-SXM4-40GB", "NVIDIA A100-SXM4-80GB"]
+    assert [row["name"] for row in body["results"]] == [
+        "NVIDIA A100-SXM4-40GB",
+        "NVIDIA A100-SXM4-80GB",
+    ]
     used = body["results"][1]["used"]
-    assert (used["total_ug"], used["method"], used["pack"]) == (150 * UG_PER_KG, "parametric", "hubblo-cc-by-sa")
+    assert (used["total_ug"], used["method"], used["pack"]) == (
+        150 * UG_PER_KG,
+        "parametric",
+        "hubblo-cc-by-sa",
+    )
     assert used["manufacture_ug"] is None, "not given is null, not zero"
     assert [notice["pack"] for notice in body["notices"]] == ["hubblo-cc-by-sa"]
     assert body["next_offset"] is None
@@ -62,10 +75,18 @@ def test_one_model_has_all_its_figures(labs: Labs) -> None:
 def test_an_own_model_is_seen_by_its_lab_alone(labs: Labs, refused: Callable[..., Any]) -> None:
     model = own(labs)
     body = told(labs.viewer("GET", f"catalog/{model.pk}/"))
-    assert (body["own"], body["used"]["own"], body["used"]["includes_end_of_life"]) == (True, True, True)
+    assert (body["own"], body["used"]["own"], body["used"]["includes_end_of_life"]) == (
+        True,
+        True,
+        True,
+    )
     refused(labs.outsider("GET", f"catalog/{model.pk}/"), 404, "not_found")
-    assert "Own card" not in {row["name"] for row in told(labs.outsider("GET", "catalog/?q=Own+card"))["results"]}
-    assert [row["name"] for row in told(labs.viewer("GET", "catalog/?q=Own+card"))["results"]] == ["Own card"]
+    assert "Own card" not in {
+        row["name"] for row in told(labs.outsider("GET", "catalog/?q=Own+card"))["results"]
+    }
+    assert [row["name"] for row in told(labs.viewer("GET", "catalog/?q=Own+card"))["results"]] == [
+        "Own card"
+    ]
 
 
 @pytest.mark.parametrize("path", ["catalog/", "catalog/1/"])

@@ -1,4 +1,6 @@
-"""The clock rule (R9): a window is placed by wall time, else by its monotonic age, else set aside; never lost."""
+"""The clock rule (R9): a window is placed by wall time, else by its monotonic age, else set
+aside; never lost.
+"""
 
 import itertools
 from dataclasses import dataclass
@@ -49,7 +51,13 @@ CASES = {
 def test_the_table(name: str) -> None:
     case, small = CASES[name], small_lab()
     start = T0 + case.wrong_us
-    window = W(GPU, 77, start_us=start, end_us=start + MINUTE, epoch="old/1" if case.earlier_boot else f"{BOOT}/1")
+    window = W(
+        GPU,
+        77,
+        start_us=start,
+        end_us=start + MINUTE,
+        epoch="old/1" if case.earlier_boot else f"{BOOT}/1",
+    )
     answers = push(small.node, [window], sent_at=start + 2 * MINUTE, received_us=T0 + 2 * MINUTE)
     assert answers[0][0] == case.answer
     if case.answer == "quarantined":
@@ -77,7 +85,9 @@ def test_neighbours_stay_neighbours_while_the_clock_is_wrong() -> None:
     for i in range(5):
         sent = T0 + (i + 1) * MINUTE + HOUR
         late = (0, 300_000, 50_000, 900_000, 10_000)[i]  # the network took its time
-        assert push(small.node, [_window(small, i, HOUR)], sent_at=sent, received_us=sent - HOUR + late) == [["accepted"]]
+        assert push(
+            small.node, [_window(small, i, HOUR)], sent_at=sent, received_us=sent - HOUR + late
+        ) == [["accepted"]]
     placed = list(EnergyWindow.objects.order_by("sequence").values_list("start_us", "end_us"))
     assert all(one[1] == other[0] for one, other in itertools.pairwise(placed))
 
@@ -88,9 +98,9 @@ def test_a_step_of_the_clock_in_the_middle_loses_no_energy() -> None:
     for i in range(6):
         wrong = 0 if i < 3 else -HOUR
         sent = T0 + (i + 1) * MINUTE + wrong
-        assert push(small.node, [_window(small, i, wrong)], sent_at=sent, received_us=sent - wrong + 5_000)[0] == [
-            "accepted"
-        ]
+        assert push(
+            small.node, [_window(small, i, wrong)], sent_at=sent, received_us=sent - wrong + 5_000
+        )[0] == ["accepted"]
     run_until_idle(worker="test")
     assert sum(LedgerEntry.objects.values_list("energy_mj", flat=True)) == 60
 
@@ -125,7 +135,9 @@ def test_what_was_moved_lies_within_five_minutes_of_its_true_time(
         measurement="cpu_model",
         flags=0,
     )
-    clock = ClockFacts(received_us=T0 + DAY, sent_us=T0 + DAY + wrong_us, sent_monotonic_us=10**13, boot=BOOT)
+    clock = ClockFacts(
+        received_us=T0 + DAY, sent_us=T0 + DAY + wrong_us, sent_monotonic_us=10**13, boot=BOOT
+    )
     placed = place(window, clock, lambda: known)
     if not placed.reason:
         assert abs(window.end_us + placed.shift_us - true_end) < SKEW_TRUSTED_US

@@ -1,4 +1,6 @@
-"""The recorded requests of the collector (tests/contract/) are accepted here, and our replies have the recorded shape."""
+"""The recorded requests of the collector (tests/contract/) are accepted here, and our replies
+have the recorded shape.
+"""
 
 import json
 from collections.abc import Callable
@@ -37,7 +39,9 @@ def shape(value: Any) -> Any:
 def node(labs: Labs) -> Caller:
     """The node that the recordings speak of."""
     uuid = UUID(recorded("ingest_request")["node"])
-    register_node(lab=labs.ours.lab, uuid=uuid, hostname="gpu-3", facts={}, site=labs.ours.site, now=1)
+    register_node(
+        lab=labs.ours.lab, uuid=uuid, hostname="gpu-3", facts={}, site=labs.ours.site, now=1
+    )
     run_until_idle(worker="test")
     return Caller(issue_node_token(lab=labs.ours.lab, node_uuid=uuid, now=now_us()))
 
@@ -53,7 +57,9 @@ def test_ingest(node: Caller) -> None:
     assert known == {"accepted", "duplicate", "quarantined", "rejected", "retry"}
 
 
-@pytest.mark.parametrize(("endpoint", "purpose"), [("enrol", CodePurpose.ENROL), ("login", CodePurpose.LOGIN)])
+@pytest.mark.parametrize(
+    ("endpoint", "purpose"), [("enrol", CodePurpose.ENROL), ("login", CodePurpose.LOGIN)]
+)
 def test_codes(labs: Labs, endpoint: str, purpose: CodePurpose) -> None:
     code = issue_code(purpose=purpose, now=now_us(), lab=labs.ours.lab, user=labs.ours.owner)
     reply = labs.nobody("POST", f"{endpoint}/", {**recorded(f"{endpoint}_request"), "code": code})

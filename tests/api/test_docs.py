@@ -32,4 +32,6 @@ def test_the_docs_load_nothing_from_elsewhere(db: None) -> None:
     assert reply.status_code == 200
     addresses = re.findall(r"""(?:src|href)=["']([^"']+)""", reply.content.decode())
     assert addresses
-    assert all(address.startswith("/") and not address.startswith("//") for address in addresses), addresses
+    assert all(address.startswith("/") and not address.startswith("//") for address in addresses), (
+        addresses
+    )

@@ -17,12 +17,22 @@ from tests.builders import W, batch_body
 Refused = Callable[..., dict[str, Any]]
 
 
-def _code(labs: Labs, *, now: int | None = None, uses: int = 1, purpose: CodePurpose = CodePurpose.ENROL) -> str:
-    return issue_code(purpose=purpose, now=now or now_us(), lab=labs.ours.lab, user=labs.ours.owner, uses=uses)
+def _code(
+    labs: Labs, *, now: int | None = None, uses: int = 1, purpose: CodePurpose = CodePurpose.ENROL
+) -> str:
+    return issue_code(
+        purpose=purpose, now=now or now_us(), lab=labs.ours.lab, user=labs.ours.owner, uses=uses
+    )
 
 
 def _body(code: str, **more: object) -> dict[str, object]:
-    return {"code": code, "node": str(uuid.uuid4()), "hostname": "gpu-7", "facts": {"cpu": "x"}, **more}
+    return {
+        "code": code,
+        "node": str(uuid.uuid4()),
+        "hostname": "gpu-7",
+        "facts": {"cpu": "x"},
+        **more,
+    }
 
 
 def test_it_works_and_the_token_pushes(labs: Labs) -> None:
@@ -42,9 +52,14 @@ def test_it_works_and_the_token_pushes(labs: Labs) -> None:
 def test_no_live_secret_is_stored(labs: Labs) -> None:
     code = _code(labs)
     token = labs.nobody("POST", "enrol/", _body(code)).json()["token"]
-    stored = [*Token.objects.values_list("digest", "public_id", "scopes"), *OneTimeCode.objects.values_list("digest")]
+    stored = [
+        *Token.objects.values_list("digest", "public_id", "scopes"),
+        *OneTimeCode.objects.values_list("digest"),
+    ]
     secret = token.split("_")[3]
-    assert not any(part in str(stored) for part in (token, secret, secret[:43], code, code.replace("-", "")))
+    assert not any(
+        part in str(stored) for part in (token, secret, secret[:43], code, code.replace("-", ""))
+    )
 
 
 @pytest.mark.parametrize("method", ["GET", "PUT", "PATCH", "DELETE"])
@@ -54,7 +69,11 @@ def test_wrong_method(labs: Labs, refused: Refused, method: str) -> None:
 
 def test_a_code_works_as_often_as_it_says(labs: Labs, refused: Refused) -> None:
     code = _code(labs, uses=2)
-    assert [labs.nobody("POST", "enrol/", _body(code)).status_code for _ in range(3)] == [201, 201, 400]
+    assert [labs.nobody("POST", "enrol/", _body(code)).status_code for _ in range(3)] == [
+        201,
+        201,
+        400,
+    ]
     error = refused(labs.nobody("POST", "enrol/", _body(code)), 400, "bad_code")
     assert "/nodes/enrol/" in error["hint"]
 
@@ -62,16 +81,23 @@ def test_a_code_works_as_often_as_it_says(labs: Labs, refused: Refused) -> None:
 def test_unknown_expired_and_foreign_codes_get_one_answer(labs: Labs, refused: Refused) -> None:
     old = _code(labs, now=now_us() - CODE_LIFE_US[CodePurpose.ENROL] - 1)
     other = _code(labs, purpose=CodePurpose.LOGIN)
-    answers = [refused(labs.nobody("POST", "enrol/", _body(code)), 400) for code in ("AAAAA-BBBBB", old, other, "")]
+    answers = [
+        refused(labs.nobody("POST", "enrol/", _body(code)), 400)
+        for code in ("AAAAA-BBBBB", old, other, "")
+    ]
     assert answers[0] == answers[1] == answers[2]
     assert not Node.objects.filter(hostname="gpu-7").exists()
 
 
 def test_a_node_of_another_lab_is_not_taken_over(labs: Labs, refused: Refused) -> None:
     code = _code(labs)
-    error = refused(labs.nobody("POST", "enrol/", _body(code, node=str(labs.theirs.node.uuid))), 409, "conflict")
+    error = refused(
+        labs.nobody("POST", "enrol/", _body(code, node=str(labs.theirs.node.uuid))), 409, "conflict"
+    )
     assert "LABCARBON_NODE_ID" in error["hint"]
-    assert labs.nobody("POST", "enrol/", _body(code)).status_code == 201, "a refused enrolment must not use up the code"
+    assert labs.nobody("POST", "enrol/", _body(code)).status_code == 201, (
+        "a refused enrolment must not use up the code"
+    )
 
 
 def test_enrolling_again_ends_the_earlier_token(labs: Labs, refused: Refused) -> None:

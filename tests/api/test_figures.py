@@ -20,7 +20,10 @@ PERIOD = {"metric": "energy_mj", "from": "2026-11-02T08:00Z", "to": "2026-11-02T
 
 def _path(endpoint: str = "figures", **changes: str) -> str:
     query = {**PERIOD, **changes}
-    return f"{endpoint}/?{urlencode({key.rstrip('_'): value for key, value in query.items() if value})}"
+    return (
+        f"{endpoint}/?"
+        f"{urlencode({key.rstrip('_'): value for key, value in query.items() if value})}"
+    )
 
 
 @pytest.fixture
@@ -63,14 +66,27 @@ def test_it_works(filled: Labs, subject: str, value: int) -> None:
 def test_emissions_are_the_sum_of_their_entries(filled: Labs) -> None:
     told = filled.viewer("GET", _path("explain", metric="emission_ug")).json()
     assert told["value"] == sum(
-        emission_ug(entry["energy_mj"], entry["pue_ppm"], entry["factor_ug_per_kwh"]) for entry in told["ledger"]
+        emission_ug(entry["energy_mj"], entry["pue_ppm"], entry["factor_ug_per_kwh"])
+        for entry in told["ledger"]
     )
     assert told["value"] > 0
     assert told["unit"] == "ug CO2e"
 
 
 def test_groups_sum_to_the_figure(filled: Labs, subtests: pytest.Subtests) -> None:
-    for group in ("charge", "way", "project", "run", "node", "device", "hour", "quality", "consumer", "factor", "pue"):
+    for group in (
+        "charge",
+        "way",
+        "project",
+        "run",
+        "node",
+        "device",
+        "hour",
+        "quality",
+        "consumer",
+        "factor",
+        "pue",
+    ):
         with subtests.test(group=group):
             told = filled.viewer("GET", _path(group_by=group)).json()
             assert sum(part["value"] for part in told["groups"]) == told["value"] == 90 * 901
@@ -97,7 +113,14 @@ def test_nothing_of_another_lab(filled: Labs, refused: Refused) -> None:
 
 
 @pytest.mark.parametrize(
-    "subject", ["project:nope", "run:00000000-0000-4000-8000-000000000000", "device:gpu:none", "project:\x00", "device:\x00"]
+    "subject",
+    [
+        "project:nope",
+        "run:00000000-0000-4000-8000-000000000000",
+        "device:gpu:none",
+        "project:\x00",
+        "device:\x00",
+    ],
 )
 def test_what_is_not_there_is_not_zero(filled: Labs, refused: Refused, subject: str) -> None:
     refused(filled.viewer("GET", _path(subject=subject)), 404)
@@ -149,26 +172,43 @@ BAD: tuple[tuple[dict[str, str], str], ...] = (
 
 
 @pytest.mark.parametrize("endpoint", ["figures", "explain"])
-def test_bad_queries(labs: Labs, refused: Refused, endpoint: str, subtests: pytest.Subtests) -> None:
+def test_bad_queries(
+    labs: Labs, refused: Refused, endpoint: str, subtests: pytest.Subtests
+) -> None:
     for change, field in BAD:
         with subtests.test(change=change):
             assert refused(labs.viewer("GET", _path(endpoint, **change)), 400)["field"] == field
 
 
 def test_groups_and_offsets_that_do_not_exist(labs: Labs, refused: Refused) -> None:
-    assert refused(labs.viewer("GET", _path(group_by="e.id; DROP TABLE x")), 400)["field"] == "group_by"
+    assert (
+        refused(labs.viewer("GET", _path(group_by="e.id; DROP TABLE x")), 400)["field"]
+        == "group_by"
+    )
     for offset in ("-1", "one", "9" * 30, "1e3"):
-        assert refused(labs.viewer("GET", _path("explain", offset=offset)), 400)["field"] == "offset"
+        assert (
+            refused(labs.viewer("GET", _path("explain", offset=offset)), 400)["field"] == "offset"
+        )
 
 
 def test_the_explanation_comes_in_pages_that_miss_nothing(filled: Labs) -> None:
     windows = [
-        W("gpu:GPU-many", 3, start_us=T0 + i, end_us=T0 + i + 1, seq=i, shares=((f"proc:ada/p{i}", 3),)) for i in range(700)
+        W(
+            "gpu:GPU-many",
+            3,
+            start_us=T0 + i,
+            end_us=T0 + i + 1,
+            seq=i,
+            shares=((f"proc:ada/p{i}", 3),),
+        )
+        for i in range(700)
     ]
     push(filled.ours.node, windows)
     pages = [filled.viewer("GET", _path("explain", offset=str(at))).json() for at in (0, 500, 1000)]
     assert [len(page["ledger"]) for page in pages] == [500, len(pages[1]["ledger"]), 0]
-    assert sum(entry["energy_mj"] for page in pages for entry in page["ledger"]) == pages[0]["value"]
+    assert (
+        sum(entry["energy_mj"] for page in pages for entry in page["ledger"]) == pages[0]["value"]
+    )
 
 
 def test_a_figure_costs_the_same_whatever_the_rows(filled: Labs) -> None:
@@ -179,5 +219,8 @@ def test_a_figure_costs_the_same_whatever_the_rows(filled: Labs) -> None:
 
     queries()
     few = queries()
-    push(filled.ours.node, [W("gpu:GPU-more", 3, start_us=T0 + i, end_us=T0 + i + 1, seq=i) for i in range(300)])
+    push(
+        filled.ours.node,
+        [W("gpu:GPU-more", 3, start_us=T0 + i, end_us=T0 + i + 1, seq=i) for i in range(300)],
+    )
     assert queries() == few

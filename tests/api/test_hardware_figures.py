@@ -1,4 +1,6 @@
-"""GET /api/v1/figures/ and /api/v1/explain/ of hardware: both ledgers, never added, and what is not known."""
+"""GET /api/v1/figures/ and /api/v1/explain/ of hardware: both ledgers, never added, and what is
+not known.
+"""
 
 from collections.abc import Callable
 from typing import Any
@@ -27,8 +29,9 @@ def _path(endpoint: str = "figures", **changes: str) -> str:
 
 @pytest.fixture
 def filled(labs: Labs, monkeypatch: pytest.MonkeyPatch) -> Labs:
-    """A file server of 35 040 kg over four years, 1 kg an hour, kept by vision (3 of 4 TB) and nobody known; a screen of
-    which nobody knows a figure; a card of another lab."""
+    """A file server of 35 040 kg over four years, 1 kg an hour, kept by vision (3 of 4 TB) and
+    nobody known; a screen of which nobody knows a figure; a card of another lab.
+    """
     monkeypatch.setattr("apps.carbon.api.now_us", lambda: NOW)
     vision = create_project(lab=labs.ours.lab, slug="vision", name="Vision", now=T0)
     server = bought(labs.ours, kg=4 * YEAR, name="Files", kind="storage", now=NOW)
@@ -43,14 +46,21 @@ def filled(labs: Labs, monkeypatch: pytest.MonkeyPatch) -> Labs:
 
 def test_it_works(filled: Labs) -> None:
     asset = filled.asset.pk  # type: ignore[attr-defined]
-    for subject, value in (("lab", 24 * KG), ("project:vision", 18 * KG), (f"asset:{asset}", 24 * KG)):
+    for subject, value in (
+        ("lab", 24 * KG),
+        ("project:vision", 18 * KG),
+        (f"asset:{asset}", 24 * KG),
+    ):
         told = filled.viewer("GET", _path(subject=subject)).json()
         assert (told["value"], told["unit"]) == (value, "ug CO2e"), subject
         explained = filled.viewer("GET", _path("explain", subject=subject)).json()
         assert explained["value"] == value == sum(row["part_ug"] for row in explained["charges"])
         assert "ledger" not in explained
     told = filled.viewer("GET", _path(group_by="charge")).json()
-    assert {part["group"]: part["value"] for part in told["groups"]} == {"vision": 18 * KG, "~unattributed": 6 * KG}
+    assert {part["group"]: part["value"] for part in told["groups"]} == {
+        "vision": 18 * KG,
+        "~unattributed": 6 * KG,
+    }
 
 
 def test_what_nobody_knows_is_counted_and_not_zero(filled: Labs) -> None:
@@ -60,7 +70,9 @@ def test_what_nobody_knows_is_counted_and_not_zero(filled: Labs) -> None:
 
 
 def test_the_inventory_books_all_in_the_hour_of_the_entry(filled: Labs) -> None:
-    assert filled.viewer("GET", _path(metric="embodied_inventory_ug")).json()["value"] == 4 * YEAR * KG
+    assert (
+        filled.viewer("GET", _path(metric="embodied_inventory_ug")).json()["value"] == 4 * YEAR * KG
+    )
     later = {"from": "2026-11-02T09:00Z", "metric": "embodied_inventory_ug"}
     assert filled.viewer("GET", _path(**later)).json()["value"] == 0
     told = filled.viewer("GET", _path("explain", metric="embodied_inventory_ug")).json()
@@ -80,14 +92,20 @@ def test_use_and_hardware_together(filled: Labs) -> None:
     assert sum(row["part_ug"] for row in explained["charges"]) == 24 * KG
     parts = filled.viewer("GET", _path(metric="carbon_ug", group_by="charge")).json()["groups"]
     assert {part["group"]: part["value"] for part in parts} == {
-        "~idle": use, "vision": 18 * KG, "~unattributed": 6 * KG,
-    }  # fmt: skip
+        "~idle": use,
+        "vision": 18 * KG,
+        "~unattributed": 6 * KG,
+    }
     assert filled.viewer("GET", _path(metric="carbon_ug", consumer="idle")).json()["value"] == use
-    assert filled.viewer("GET", _path(metric="carbon_ug", project="-")).json()["value"] == use + 6 * KG
+    assert (
+        filled.viewer("GET", _path(metric="carbon_ug", project="-")).json()["value"] == use + 6 * KG
+    )
 
 
 def test_of_a_node_and_a_device_with_parts(filled: Labs) -> None:
-    """A machine metered by its node holds a card; when the card moves to a node of its own, it goes with it."""
+    """A machine metered by its node holds a card; when the card moves to a node of its own, it
+    goes with it.
+    """
     push(filled.ours.node, [W(GPU, 1)])
     lab = filled.ours
     machine = bought(lab, kg=2 * 4 * YEAR, name="Server", kind="server", now=NOW)
@@ -123,15 +141,26 @@ def test_nothing_of_another_lab(filled: Labs, refused: Refused) -> None:
 
 def test_groups_are_those_of_the_metric(filled: Labs, refused: Refused) -> None:
     assert refused(filled.viewer("GET", _path(group_by="hour")), 400)["field"] == "group_by"
-    assert refused(filled.viewer("GET", _path(metric="energy_mj", group_by="asset")), 400)["field"] == "group_by"
-    assert refused(filled.viewer("GET", _path(metric="carbon_ug", group_by="asset")), 400)["field"] == "group_by"
+    assert (
+        refused(filled.viewer("GET", _path(metric="energy_mj", group_by="asset")), 400)["field"]
+        == "group_by"
+    )
+    assert (
+        refused(filled.viewer("GET", _path(metric="carbon_ug", group_by="asset")), 400)["field"]
+        == "group_by"
+    )
 
 
 def test_it_costs_the_same_whatever_the_rows(filled: Labs) -> None:
     def queries() -> int:
         with CaptureQueriesContext(connection) as counted:
             for subject in ("lab", f"node:{filled.ours.node.uuid}"):
-                assert filled.viewer("GET", _path("explain", subject=subject, metric="carbon_ug")).status_code == 200
+                assert (
+                    filled.viewer(
+                        "GET", _path("explain", subject=subject, metric="carbon_ug")
+                    ).status_code
+                    == 200
+                )
         return len(counted)
 
     def more(number: int) -> None:

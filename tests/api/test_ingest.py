@@ -52,7 +52,9 @@ def test_a_person_pushes_nothing(labs: Labs, refused: Refused, who: str) -> None
 
 
 def test_a_node_writes_only_its_node(labs: Labs, refused: Refused) -> None:
-    error = refused(labs.their_node("POST", "ingest/", batch_body(labs.ours.node, [W(GPU, 1)])), 403)
+    error = refused(
+        labs.their_node("POST", "ingest/", batch_body(labs.ours.node, [W(GPU, 1)])), 403
+    )
     assert error["field"] == "node"
     assert not EnergyWindow.objects.exists()
 
@@ -74,7 +76,9 @@ def test_a_collector_declares_nothing(labs: Labs, measurement: str) -> None:
 
 def test_two_labs_may_see_the_same_gpu_and_stay_apart(labs: Labs) -> None:
     for caller, node in ((labs.node, labs.ours.node), (labs.their_node, labs.theirs.node)):
-        assert caller("POST", "ingest/", batch_body(node, [W(GPU, 7)])).json()["results"] == [["accepted"]]
+        assert caller("POST", "ingest/", batch_body(node, [W(GPU, 7)])).json()["results"] == [
+            ["accepted"]
+        ]
     run_until_idle(worker="test")
     assert sorted(LedgerEntry.objects.values_list("lab_id", "energy_mj")) == sorted(
         [(labs.ours.lab.pk, 7), (labs.theirs.lab.pk, 7)]
@@ -87,13 +91,19 @@ BAD_BODIES = {
     "a key missing": b'{"schema":"1.0"}',
     "invalid UTF-8": b'{"schema":"\xff"}',
     "nested 200 000 deep": b"[" * 200_000,
-    "nested in a field": b'{"schema":"1.0","health":' + b'{"a":' * 100_000 + b"1" + b"}" * 100_000 + b"}",
+    "nested in a field": b'{"schema":"1.0","health":'
+    + b'{"a":' * 100_000
+    + b"1"
+    + b"}" * 100_000
+    + b"}",
     "empty": b"",
 }
 
 
 @pytest.mark.parametrize("name", BAD_BODIES)
-def test_what_is_no_batch_is_refused_whole_with_a_reason(labs: Labs, refused: Refused, name: str) -> None:
+def test_what_is_no_batch_is_refused_whole_with_a_reason(
+    labs: Labs, refused: Refused, name: str
+) -> None:
     error = refused(labs.node("POST", "ingest/", BAD_BODIES[name]), 400)
     assert len(error["message"]) < 500
 
@@ -106,7 +116,16 @@ def test_a_body_that_only_says_it_is_gzip(labs: Labs, refused: Refused) -> None:
 
 
 @pytest.mark.parametrize(
-    ("schema", "status"), [("0.9", 200), ("1.0", 200), ("1.7", 200), ("2.0", 426), ("10.0", 426), ("one", 400), ("", 400)]
+    ("schema", "status"),
+    [
+        ("0.9", 200),
+        ("1.0", 200),
+        ("1.7", 200),
+        ("2.0", 426),
+        ("10.0", 426),
+        ("one", 400),
+        ("", 400),
+    ],
 )
 def test_versions_of_the_schema(labs: Labs, schema: str, status: int) -> None:
     body = batch_body(labs.ours.node, [W(GPU, 1)], schema=schema, a_key_of_a_later_version={"x": 1})
@@ -142,7 +161,9 @@ POISON: dict[str, tuple[str, bytes, str]] = {
 
 
 def _with_poison(labs: Labs, column: str, value: bytes) -> bytes:
-    windows = [W(GPU, 10, start_us=T0 + i * 1000, end_us=T0 + (i + 1) * 1000, seq=i) for i in range(3)]
+    windows = [
+        W(GPU, 10, start_us=T0 + i * 1000, end_us=T0 + (i + 1) * 1000, seq=i) for i in range(3)
+    ]
     body = batch_body(labs.ours.node, windows)
     columns = body["windows"]
     assert isinstance(columns, dict)
@@ -175,9 +196,18 @@ def test_duplicate_keys_do_not_smuggle_energy(labs: Labs) -> None:
 
 def test_text_of_every_kind_is_stored_or_refused_never_a_500(labs: Labs) -> None:
     for i, key in enumerate(
-        ("proc:ada/\u202egnp.exe", "proc:<script>/x", "proc:a/\U0001f600", "proc:a/b\nc", "proc:", "run:x")
+        (
+            "proc:ada/\u202egnp.exe",
+            "proc:<script>/x",
+            "proc:a/\U0001f600",
+            "proc:a/b\nc",
+            "proc:",
+            "run:x",
+        )
     ):
-        window = W(GPU, 5, start_us=T0 + i * 1000, end_us=T0 + (i + 1) * 1000, seq=i, shares=((key, 5),))
+        window = W(
+            GPU, 5, start_us=T0 + i * 1000, end_us=T0 + (i + 1) * 1000, seq=i, shares=((key, 5),)
+        )
         response = labs.node("POST", "ingest/", batch_body(labs.ours.node, [window]))
         assert response.status_code == 200, (key, response.content)
 
@@ -206,12 +236,17 @@ def test_impossible_power_overlap_and_conflict_are_set_aside_and_said(labs: Labs
     overlap = W(GPU, 5, start_us=T0 + 1, epoch="other/1")
     impossible = W(GPU, 10**12, start_us=T0 + MINUTE, end_us=T0 + 2 * MINUTE, seq=3)
     answers = [
-        labs.node("POST", "ingest/", batch_body(labs.ours.node, [window], sent_at=T0 + MINUTE)).json()["results"][0]
+        labs.node(
+            "POST", "ingest/", batch_body(labs.ours.node, [window], sent_at=T0 + MINUTE)
+        ).json()["results"][0]
         for window in (good, conflict, overlap, impossible)
     ]
     assert answers == [
-        ["accepted"], ["quarantined", "conflict"], ["quarantined", "overlap"], ["quarantined", "impossible"],
-    ]  # fmt: skip
+        ["accepted"],
+        ["quarantined", "conflict"],
+        ["quarantined", "overlap"],
+        ["quarantined", "impossible"],
+    ]
     run_until_idle(worker="test")
     assert list(LedgerEntry.objects.values_list("energy_mj", flat=True)) == [60_000]
     assert sum(QuarantinedWindow.objects.values_list("energy_mj", flat=True)) == 60_001 + 5 + 10**12
@@ -222,13 +257,18 @@ def test_a_known_gpu_is_held_to_its_own_power(labs: Labs) -> None:
     within = W(GPU, 400_000 * 60)
     beyond = W(GPU, 700_000 * 60, start_us=T0 + MINUTE, end_us=T0 + 2 * MINUTE, seq=1)
     body = batch_body(labs.ours.node, [within, beyond], device_facts=facts)
-    assert labs.node("POST", "ingest/", body).json()["results"] == [["accepted"], ["quarantined", "impossible"]]
+    assert labs.node("POST", "ingest/", body).json()["results"] == [
+        ["accepted"],
+        ["quarantined", "impossible"],
+    ]
 
 
 def test_gaps_and_health_are_kept(labs: Labs) -> None:
     gaps = [{"device": 0, "epoch": "e/1", "from": T0, "to": T0 + 5, "reason": "driver"}]
     gaps += [{"device": 7, "epoch": "e/1", "from": T0, "to": T0 + 5, "reason": "driver"}]
-    body = batch_body(labs.ours.node, [W(GPU, 1)], gaps=gaps, health={"source": {"nvml": {"ok": 60}}})
+    body = batch_body(
+        labs.ours.node, [W(GPU, 1)], gaps=gaps, health={"source": {"nvml": {"ok": 60}}}
+    )
     assert labs.node("POST", "ingest/", body).status_code == 200
     device = labs.ours.node.devices.get(key=GPU)
     assert list(device.gaps.values_list("from_us", "to_us", "reason")) == [(T0, T0 + 5, "driver")]
@@ -249,7 +289,9 @@ def test_poison_in_health_facts_or_gaps_is_no_500(labs: Labs, text: str) -> None
         assert response.status_code in {200, 400}, (key, response.content)
 
 
-@pytest.mark.parametrize(("low", "high"), [(-(2**63), 2**63 - 1), (2**63 - 2, 2**63 - 1), (T0 + 5, T0)])
+@pytest.mark.parametrize(
+    ("low", "high"), [(-(2**63), 2**63 - 1), (2**63 - 2, 2**63 - 1), (T0 + 5, T0)]
+)
 def test_gaps_of_impossible_times_are_no_500(labs: Labs, low: int, high: int) -> None:
     gaps = [{"device": 0, "epoch": "e/1", "from": low, "to": high, "reason": "driver"}]
     body = batch_body(labs.ours.node, [W(GPU, 1)], gaps=gaps)
@@ -265,20 +307,32 @@ def test_clocks_of_impossible_times_are_no_500(labs: Labs, field: str, value: in
     assert response.status_code in {200, 400}, response.content
 
 
-SHARE_POISON = {"text": b'"5"', "1e400": b"1e400", "null": b"null", "a fraction": b"1.5", "huge": b"1" * 5000}
+SHARE_POISON = {
+    "text": b'"5"',
+    "1e400": b"1e400",
+    "null": b"null",
+    "a fraction": b"1.5",
+    "huge": b"1" * 5000,
+}
 
 
 @pytest.mark.parametrize("column", ["consumer", "energy_mj"])
 @pytest.mark.parametrize("name", SHARE_POISON)
 def test_one_bad_share_costs_one_window(labs: Labs, name: str, column: str) -> None:
-    windows = [W(GPU, 10, start_us=T0 + i * 1000, end_us=T0 + (i + 1) * 1000, seq=i) for i in range(3)]
+    windows = [
+        W(GPU, 10, start_us=T0 + i * 1000, end_us=T0 + (i + 1) * 1000, seq=i) for i in range(3)
+    ]
     body = batch_body(labs.ours.node, windows)
     columns = body["shares"]
     assert isinstance(columns, dict)
     columns[column][1] = msgspec.Raw(SHARE_POISON[name])
     response = labs.node("POST", "ingest/", msgspec.json.encode(body))
     assert response.status_code == 200, response.content
-    assert [answer[0] for answer in response.json()["results"]] == ["accepted", "rejected", "accepted"]
+    assert [answer[0] for answer in response.json()["results"]] == [
+        "accepted",
+        "rejected",
+        "accepted",
+    ]
 
 
 def test_health_nested_beyond_the_limit(labs: Labs, refused: Refused) -> None:

@@ -1,4 +1,6 @@
-"""Runs that are jobs of a scheduler: PUT and PATCH by the nodes a job works on, and by nobody else."""
+"""Runs that are jobs of a scheduler: PUT and PATCH by the nodes a job works on, and by nobody
+else.
+"""
 
 import uuid
 from collections.abc import Callable
@@ -17,17 +19,25 @@ from tests.builders import T0
 Refused = Callable[..., dict[str, Any]]
 RUN = str(job_run("hpc/981"))
 JOB: dict[str, Any] = {
-    "scheduler": "slurm", "cluster": "hpc", "id": "981", "account": "vision,nlp", "partition": "gpu", "nodes": "gpu[1-2]",
-    "array_job_id": "980", "array_task": "1", "state": "RUNNING", "reserved_gpus": 4, "gpus": {"gpu1": ["GPU-a", "GPU-b"]},
+    "scheduler": "slurm", "cluster": "hpc", "id": "981", "account": "vision,nlp",
+    "partition": "gpu", "nodes": "gpu[1-2]", "array_job_id": "980", "array_task": "1",
+    "state": "RUNNING", "reserved_gpus": 4, "gpus": {"gpu1": ["GPU-a", "GPU-b"]},
     "submitted_at": "2026-11-02T07:59:00.000000Z",
 }  # fmt: skip
-FACTS: dict[str, Any] = {"name": "sweep", "started_at": "2026-11-02T08:00:00Z", "user": "ada", "job": JOB}
+FACTS: dict[str, Any] = {
+    "name": "sweep",
+    "started_at": "2026-11-02T08:00:00Z",
+    "user": "ada",
+    "job": JOB,
+}
 
 
 @pytest.fixture
 def second(labs: Labs) -> Caller:
     """The token of our lab's second node."""
-    node = register_node(lab=labs.ours.lab, uuid=uuid.uuid4(), hostname="gpu2", facts={}, site=labs.ours.site, now=T0)
+    node = register_node(
+        lab=labs.ours.lab, uuid=uuid.uuid4(), hostname="gpu2", facts={}, site=labs.ours.site, now=T0
+    )
     return Caller(issue_node_token(lab=labs.ours.lab, node_uuid=node.uuid, now=now_us()))
 
 
@@ -55,20 +65,34 @@ def test_a_job_is_a_run_of_its_account(labs: Labs) -> None:
 
 def test_each_node_of_a_job_tells_of_it_and_the_first_keeps_it(labs: Labs, second: Caller) -> None:
     labs.node("PUT", f"runs/{RUN}/", FACTS)
-    told = second("PUT", f"runs/{RUN}/", {**changed(gpus={"gpu2": ["GPU-c"]}), "started_at": "2026-11-02T08:00:01Z"})
+    told = second(
+        "PUT",
+        f"runs/{RUN}/",
+        {**changed(gpus={"gpu2": ["GPU-c"]}), "started_at": "2026-11-02T08:00:01Z"},
+    )
     assert told.status_code == 200, told.content
     run = Run.objects.get()
     assert run.node == labs.ours.node
     assert run.started_us == T0
     assert run.job_facts["gpus"] == {"gpu1": ["GPU-a", "GPU-b"], "gpu2": ["GPU-c"]}
-    ended = {"state": "killed", "ended_at": "2026-11-02T09:00:00Z", "job": {"state": "TIMEOUT", "exit": "0:15"}}
+    ended = {
+        "state": "killed",
+        "ended_at": "2026-11-02T09:00:00Z",
+        "job": {"state": "TIMEOUT", "exit": "0:15"},
+    }
     assert second("PATCH", f"runs/{RUN}/", ended).status_code == 200
     run.refresh_from_db()
-    assert (run.state, run.job_facts["state"], run.job_facts["exit"]) == ("killed", "TIMEOUT", "0:15")
+    assert (run.state, run.job_facts["state"], run.job_facts["exit"]) == (
+        "killed",
+        "TIMEOUT",
+        "0:15",
+    )
 
 
 @pytest.mark.parametrize("lie", [{"account": "rich"}, {"partition": "debug"}])
-def test_another_node_cannot_say_whose_job_it_is(labs: Labs, second: Caller, refused: Refused, lie: dict[str, str]) -> None:
+def test_another_node_cannot_say_whose_job_it_is(
+    labs: Labs, second: Caller, refused: Refused, lie: dict[str, str]
+) -> None:
     labs.node("PUT", f"runs/{RUN}/", FACTS)
     refused(second("PUT", f"runs/{RUN}/", changed(**lie)), 409)
     refused(second("PUT", f"runs/{RUN}/", {**FACTS, "user": "eve"}), 409)
@@ -76,14 +100,18 @@ def test_another_node_cannot_say_whose_job_it_is(labs: Labs, second: Caller, ref
     assert (run.os_user, run.account, run.partition) == ("ada", "vision,nlp", "gpu")
 
 
-def test_a_node_that_said_nothing_of_a_job_cannot_end_it(labs: Labs, second: Caller, refused: Refused) -> None:
+def test_a_node_that_said_nothing_of_a_job_cannot_end_it(
+    labs: Labs, second: Caller, refused: Refused
+) -> None:
     labs.node("PUT", f"runs/{RUN}/", FACTS)
     refused(second("PATCH", f"runs/{RUN}/", {"state": "failed"}), 404)
     refused(labs.their_node("PATCH", f"runs/{RUN}/", {"state": "failed"}), 404)
     assert Run.objects.get().state == "running"
 
 
-def test_a_job_named_in_a_run_of_another_uuid_opens_no_door(labs: Labs, second: Caller, refused: Refused) -> None:
+def test_a_job_named_in_a_run_of_another_uuid_opens_no_door(
+    labs: Labs, second: Caller, refused: Refused
+) -> None:
     """Only the UUID that follows from the job is shared among nodes."""
     other = str(uuid.uuid4())
     assert labs.node("PUT", f"runs/{other}/", FACTS).status_code == 200
@@ -91,7 +119,10 @@ def test_a_job_named_in_a_run_of_another_uuid_opens_no_door(labs: Labs, second: 
     refused(second("PATCH", f"runs/{other}/", {"state": "failed"}), 404)
     labs.node("PUT", f"runs/{RUN}/", FACTS)
     refused(second("PUT", f"runs/{RUN}/", changed(id="982")), 409)
-    refused(second("PUT", f"runs/{RUN}/", {key: value for key, value in FACTS.items() if key != "job"}), 409)
+    refused(
+        second("PUT", f"runs/{RUN}/", {key: value for key, value in FACTS.items() if key != "job"}),
+        409,
+    )
 
 
 def test_the_same_job_in_another_lab_is_another_run(labs: Labs) -> None:
@@ -102,7 +133,11 @@ def test_the_same_job_in_another_lab_is_another_run(labs: Labs) -> None:
 
 def test_a_job_queued_again_goes_on(labs: Labs) -> None:
     labs.node("PUT", f"runs/{RUN}/", FACTS)
-    labs.node("PATCH", f"runs/{RUN}/", {"state": "killed", "ended_at": "2026-11-02T08:30:00Z", "exit_code": 143})
+    labs.node(
+        "PATCH",
+        f"runs/{RUN}/",
+        {"state": "killed", "ended_at": "2026-11-02T08:30:00Z", "exit_code": 143},
+    )
     labs.node("PUT", f"runs/{RUN}/", {**FACTS, "started_at": "2026-11-02T09:00:00Z"})
     labs.node("PATCH", f"runs/{RUN}/", {"state": "running", "job": {"state": "RUNNING"}})
     run = Run.objects.get()
@@ -111,7 +146,9 @@ def test_a_job_queued_again_goes_on(labs: Labs) -> None:
 
 def test_whole_seconds_of_a_scheduler_end_no_job_before_it_began(labs: Labs) -> None:
     labs.node("PUT", f"runs/{RUN}/", {**FACTS, "started_at": "2026-11-02T08:00:00.900000Z"})
-    told = labs.node("PATCH", f"runs/{RUN}/", {"state": "finished", "ended_at": "2026-11-02T08:00:00Z"})
+    told = labs.node(
+        "PATCH", f"runs/{RUN}/", {"state": "finished", "ended_at": "2026-11-02T08:00:00Z"}
+    )
     assert told.status_code == 200
     assert Run.objects.get().ended_us == Run.objects.get().started_us
 
@@ -129,12 +166,13 @@ def test_a_registered_run_inside_a_job_is_its_own(labs: Labs) -> None:
 @pytest.mark.parametrize(
     "job",
     [
-        {"id": "9; DROP"}, {"id": ""}, {"id": "1" * 21}, {"cluster": ""}, {"cluster": "a/b"}, {"cluster": "c" * 101},
-        {"account": "a" * 101}, {"account": 7}, {"account": "a\x00"}, {"scheduler": "cron"}, {"colour": "blue"},
-        {"reserved_gpus": -1}, {"reserved_gpus": 1.5}, {"reserved_gpus": True}, {"gpus": {"n": "GPU-a"}},
-        {"gpus": {"n": ["x" * 65]}}, {"gpus": {"n\x00": []}}, {"nodes": "n" * 2001}, {"consumed_energy_j": 2**63},
-        {"state": "S" * 65},
-    ],
+    {"id": "9; DROP"}, {"id": ""}, {"id": "1" * 21}, {"cluster": ""}, {"cluster": "a/b"},
+    {"cluster": "c" * 101}, {"account": "a" * 101}, {"account": 7}, {"account": "a\x00"},
+    {"scheduler": "cron"}, {"colour": "blue"}, {"reserved_gpus": -1}, {"reserved_gpus": 1.5},
+    {"reserved_gpus": True}, {"gpus": {"n": "GPU-a"}}, {"gpus": {"n": ["x" * 65]}},
+    {"gpus": {"n\x00": []}}, {"nodes": "n" * 2001}, {"consumed_energy_j": 2**63},
+    {"state": "S" * 65},
+],
 )  # fmt: skip
 def test_bad_jobs(labs: Labs, refused: Refused, job: dict[str, Any]) -> None:
     error = refused(labs.node("PUT", f"runs/{RUN}/", changed(**job)), 400)
@@ -142,15 +180,24 @@ def test_bad_jobs(labs: Labs, refused: Refused, job: dict[str, Any]) -> None:
     assert not Run.objects.exists()
 
 
-@pytest.mark.parametrize("job", [{"account": "rich"}, {"state": "S" * 65}, {"state": "\x00"}, {"exit": 5}])
-def test_an_end_changes_only_how_a_job_stands(labs: Labs, refused: Refused, job: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    "job", [{"account": "rich"}, {"state": "S" * 65}, {"state": "\x00"}, {"exit": 5}]
+)
+def test_an_end_changes_only_how_a_job_stands(
+    labs: Labs, refused: Refused, job: dict[str, Any]
+) -> None:
     labs.node("PUT", f"runs/{RUN}/", FACTS)
-    assert refused(labs.node("PATCH", f"runs/{RUN}/", {"state": "failed", "job": job}), 400)["field"] == "job"
+    assert (
+        refused(labs.node("PATCH", f"runs/{RUN}/", {"state": "failed", "job": job}), 400)["field"]
+        == "job"
+    )
     assert Run.objects.get().state == "running"
 
 
 def test_facts_packed_by_gzip_are_read(labs: Labs, refused: Refused) -> None:
-    """Collectors pack whatever is longer than a line: a run with many parameters, a job on many nodes."""
+    """Collectors pack whatever is longer than a line: a run with many parameters, a job on many
+    nodes.
+    """
     import gzip
 
     import msgspec

@@ -11,7 +11,10 @@ from tests.assets.support import bought
 from tests.dashboard.replacement import NEW, model, worked
 
 Refused = Callable[..., dict[str, Any]]
-OWN = "te_kg=100&old_w=300&old_idle_w=0&new_idle_w=0&idle_hours=0&hours=6000&new_w=400&ratio=0.25&pue=1&g_per_kwh=100"
+OWN = (
+    "te_kg=100&old_w=300&old_idle_w=0&new_idle_w=0&idle_hours=0&hours=6000&new_w=400&ratio=0.25&"
+    "pue=1&g_per_kwh=100"
+)
 
 
 def test_it_works(labs: Labs) -> None:
@@ -21,11 +24,20 @@ def test_it_works(labs: Labs) -> None:
         assert told["verdict"] == "replace"
         assert told["sentence"].startswith("Replace: an NVIDIA GeForce RTX 4090 pays back by ")
         assert told["break_even"]["value"]["years"] == "0.8333", "100 kg of 120 kg a year"
-        assert told["break_even"]["low"] == told["break_even"]["value"] == told["break_even"]["high"]
+        assert (
+            told["break_even"]["low"] == told["break_even"]["value"] == told["break_even"]["high"]
+        )
         assert told["ways"][-1] == {
-            "year": 6, "keep_ug": 1080 * 10**9, "replace_ug": 460 * 10**9, "wait_ug": 700 * 10**9,
-        }  # fmt: skip
-        assert told["old"]["total_ug"] == 74 * 10**9 == told["old"]["charged_ug"] + told["old"]["balance_ug"]
+            "year": 6,
+            "keep_ug": 1080 * 10**9,
+            "replace_ug": 460 * 10**9,
+            "wait_ug": 700 * 10**9,
+        }
+        assert (
+            told["old"]["total_ug"]
+            == 74 * 10**9
+            == told["old"]["charged_ug"] + told["old"]["balance_ug"]
+        )
         assert {each["origin"] for each in told["inputs"]} == {"yours"}
 
 
@@ -33,13 +45,19 @@ def test_measured_inputs_lead_to_the_ledger(labs: Labs) -> None:
     card = worked(labs.ours, days=3, watts=200).asset
     told = labs.viewer("GET", f"assets/{card.pk}/keep/?new={model(NEW).pk}").json()
     inputs = {each["input"]: each for each in told["inputs"]}
-    assert (inputs["old_mw"]["value"], inputs["old_mw"]["low"], inputs["old_mw"]["high"]) == (200_000, 180_000, 220_000)
+    assert (inputs["old_mw"]["value"], inputs["old_mw"]["low"], inputs["old_mw"]["high"]) == (
+        200_000,
+        180_000,
+        220_000,
+    )
     assert inputs["old_mw"]["origin"] == "measured"
     assert inputs["te_ug"]["licence"].startswith("CC BY-SA")
     assert [notice["pack"] for notice in told["notices"]] == [inputs["te_ug"]["pack"]]
     query = told["use"].split("?", 1)[1]
     figure = labs.viewer("GET", f"figures/?{query}").json()
-    assert figure["value"] == 3 * (12 * 200 + 12 * 20) * 3_600_000, "what the powers and hours are the parts of"
+    assert figure["value"] == 3 * (12 * 200 + 12 * 20) * 3_600_000, (
+        "what the powers and hours are the parts of"
+    )
 
 
 def test_what_is_missing_is_named(labs: Labs) -> None:
@@ -51,7 +69,9 @@ def test_what_is_missing_is_named(labs: Labs) -> None:
     assert labs.viewer("GET", f"assets/{asset.pk}/keep/").json()["verdict"] == "choose"
 
 
-def test_another_labs_asset_and_an_unknown_model_are_not_there(labs: Labs, refused: Refused) -> None:
+def test_another_labs_asset_and_an_unknown_model_are_not_there(
+    labs: Labs, refused: Refused
+) -> None:
     asset = bought(labs.ours, now=now_us())
     refused(labs.outsider("GET", f"assets/{asset.pk}/keep/"), 404, "not_found")
     refused(labs.viewer("GET", f"assets/{10**30}/keep/"), 404, "not_found")
@@ -71,7 +91,8 @@ def test_wrong_method(labs: Labs, refused: Refused, method: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("query", "field"), [("hours=many", "hours"), ("nope=1", "nope"), ("days=5", "days"), ("pue=9", "pue")]
+    ("query", "field"),
+    [("hours=many", "hours"), ("nope=1", "nope"), ("days=5", "days"), ("pue=9", "pue")],
 )
 def test_bad_input_names_its_field(labs: Labs, refused: Refused, query: str, field: str) -> None:
     asset = bought(labs.ours, now=now_us())

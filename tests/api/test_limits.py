@@ -16,7 +16,9 @@ ROOT = Path(__file__).parents[2]
 @pytest.mark.parametrize("unpacked", [32 << 20, 1000 << 20])
 def test_a_gzip_bomb_is_413_in_little_memory(tmp_path: Path, unpacked: int) -> None:
     prepare_data_dir(tmp_path)
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("LABCARBON_")}
+    environment = {
+        name: value for name, value in os.environ.items() if not name.startswith("LABCARBON_")
+    }
     told = subprocess.run(
         [sys.executable, "-m", "tests.api.bomb", str(unpacked)],
         cwd=ROOT,

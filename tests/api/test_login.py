@@ -15,7 +15,9 @@ Refused = Callable[..., dict[str, Any]]
 
 
 def _code(labs: Labs, role: str = Role.MEMBER) -> str:
-    return issue_code(purpose=CodePurpose.LOGIN, now=now_us(), lab=labs.ours.lab, user=add_person(labs.ours, role))
+    return issue_code(
+        purpose=CodePurpose.LOGIN, now=now_us(), lab=labs.ours.lab, user=add_person(labs.ours, role)
+    )
 
 
 def test_it_works_once(labs: Labs, refused: Refused) -> None:
@@ -34,10 +36,17 @@ def test_wrong_method(labs: Labs, refused: Refused, method: str) -> None:
 
 
 def test_the_token_can_do_what_its_owner_may_and_no_more(labs: Labs, refused: Refused) -> None:
-    token = Caller(labs.nobody("POST", "login/", {"code": _code(labs, Role.VIEWER)}).json()["token"])
+    token = Caller(
+        labs.nobody("POST", "login/", {"code": _code(labs, Role.VIEWER)}).json()["token"]
+    )
     assert token("GET", "runs/").status_code == 200
     refused(
-        token("PUT", "runs/7f1d3b52-2222-4333-8444-555566667777/", {"name": "x", "started_at": "2026-11-02T08:00Z"}), 403
+        token(
+            "PUT",
+            "runs/7f1d3b52-2222-4333-8444-555566667777/",
+            {"name": "x", "started_at": "2026-11-02T08:00Z"},
+        ),
+        403,
     )
 
 
@@ -48,6 +57,8 @@ def test_a_person_who_left_gets_no_token(labs: Labs, refused: Refused) -> None:
     assert response.status_code in {400, 403}, response.content
 
 
-@pytest.mark.parametrize("body", [{}, {"code": 5.5}, {"code": "x" * 65}, {"code": "AAAAA", "scope": "admin"}])
+@pytest.mark.parametrize(
+    "body", [{}, {"code": 5.5}, {"code": "x" * 65}, {"code": "AAAAA", "scope": "admin"}]
+)
 def test_bad_input(labs: Labs, refused: Refused, body: dict[str, object]) -> None:
     refused(labs.nobody("POST", "login/", body), 400)

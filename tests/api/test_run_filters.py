@@ -25,8 +25,22 @@ def put(labs: Labs, name: str, hour: int, **more: Any) -> str:
 
 @pytest.fixture
 def three(labs: Labs) -> Labs:
-    put(labs, "alpha", 1, params={"lr": 0.1, "opt__imizer": "adam", "seed": 1}, intent="debug", host="ws-1")
-    put(labs, "beta", 2, params={"lr": "1e-2", "model.depth": 18}, sweep="s1", node=str(labs.ours.node.uuid))
+    put(
+        labs,
+        "alpha",
+        1,
+        params={"lr": 0.1, "opt__imizer": "adam", "seed": 1},
+        intent="debug",
+        host="ws-1",
+    )
+    put(
+        labs,
+        "beta",
+        2,
+        params={"lr": "1e-2", "model.depth": 18},
+        sweep="s1",
+        node=str(labs.ours.node.uuid),
+    )
     put(labs, "gamma", 3, params={"lr": 0.01}, sweep="s1", project="demo")
     return labs
 
@@ -43,7 +57,9 @@ def test_filters(three: Labs) -> None:
     assert names(three, host="ws-1") == ["beta", "alpha"], "by its own word, else by its node's"
     assert names(three, node=str(three.ours.node.uuid)) == ["beta"]
     assert names(three, node=str(three.theirs.node.uuid)) == []
-    assert names(three, **{"from": "2026-11-02T02:00:00Z", "to": "2026-11-02T03:00:00Z"}) == ["beta"]
+    assert names(three, **{"from": "2026-11-02T02:00:00Z", "to": "2026-11-02T03:00:00Z"}) == [
+        "beta"
+    ]
     assert names(three, sweep="s1", project="demo") == ["gamma"]
 
 
@@ -66,12 +82,23 @@ def test_values_that_were_never_told_are_found_by_their_hash(three: Labs) -> Non
 
 @pytest.mark.parametrize(
     ("sort", "expected"),
-    [("started", "abc"), ("-started", "cba"), ("name", "abc"), ("-name", "cba"), ("ended", "bac"), ("-ended", "cab")],
+    [
+        ("started", "abc"),
+        ("-started", "cba"),
+        ("name", "abc"),
+        ("-name", "cba"),
+        ("ended", "bac"),
+        ("-ended", "cab"),
+    ],
 )
 def test_every_order_is_paged_without_loss(labs: Labs, sort: str, expected: str) -> None:
     runs = [put(labs, name, hour) for hour, name in enumerate("abc")]
     for run, ended in ((runs[0], 9), (runs[1], 5)):
-        labs.member("PATCH", f"runs/{run}/", {"state": "finished", "ended_at": f"2026-11-02T{ended:02}:00:00Z"})
+        labs.member(
+            "PATCH",
+            f"runs/{run}/",
+            {"state": "finished", "ended_at": f"2026-11-02T{ended:02}:00:00Z"},
+        )
     found, path = "", f"runs/?sort={sort}&page_size=1"
     while path:
         reply = labs.viewer("GET", path).json()  # type: ignore[attr-defined]
@@ -83,7 +110,10 @@ def test_every_order_is_paged_without_loss(labs: Labs, sort: str, expected: str)
 def test_by_person_where_the_lab_shows_persons(three: Labs, refused: Refused) -> None:
     from apps.runs.models import Run
 
-    viewer, member = three.viewer, Run.objects.filter(name="alpha").values_list("user__username", flat=True).get()
+    viewer, member = (
+        three.viewer,
+        Run.objects.filter(name="alpha").values_list("user__username", flat=True).get(),
+    )
     three.ours.lab.person_view = PersonView.OWN
     three.ours.lab.save()
     refused(viewer("GET", f"runs/?person={member}"), 403)

@@ -1,4 +1,6 @@
-"""PUT and PATCH /api/v1/runs/<uuid>/: fingerprint, intent, sweep, parent, tags, ids elsewhere, failure."""
+"""PUT and PATCH /api/v1/runs/<uuid>/: fingerprint, intent, sweep, parent, tags, ids elsewhere,
+failure.
+"""
 
 import uuid
 from collections.abc import Callable
@@ -15,7 +17,11 @@ from tests.runs.fingerprints import hex64, told
 Refused = Callable[..., dict[str, Any]]
 RUN = "7f1d3b52-2222-4333-8444-555566667777"
 OTHER = "7f1d3b52-2222-4333-8444-555566668888"
-FACTS: dict[str, Any] = {"name": "train.py", "started_at": "2026-11-02T08:00:00Z", "project": "demo"}
+FACTS: dict[str, Any] = {
+    "name": "train.py",
+    "started_at": "2026-11-02T08:00:00Z",
+    "project": "demo",
+}
 
 
 def put(labs: Labs, run: str = RUN, **more: Any) -> dict[str, Any]:
@@ -31,15 +37,25 @@ def get(labs: Labs, run: str = RUN) -> dict[str, Any]:
 def test_everything_is_stored_and_told_back(labs: Labs) -> None:
     put(labs, OTHER)
     put(
-        labs, fingerprint=told(), intent="ablation", sweep="sweep-7", parent=OTHER, tags={"team": "vision"},
+        labs,
+        fingerprint=told(),
+        intent="ablation",
+        sweep="sweep-7",
+        parent=OTHER,
+        tags={"team": "vision"},
         external={"tool": "mlflow", "value": "0123"},
-    )  # fmt: skip
+    )
     found = get(labs)
     assert (found["intent"], found["sweep"], found["parent"], found["tags"]) == (
-        "ablation", "sweep-7", OTHER, {"team": "vision"},
-    )  # fmt: skip
+        "ablation",
+        "sweep-7",
+        OTHER,
+        {"team": "vision"},
+    )
     assert found["external_ids"] == [{"tool": "mlflow", "value": "0123"}]
-    assert found["fingerprint"]["parts"] == dict.fromkeys(("code", "params", "data", "start", "seeds"), "verified")
+    assert found["fingerprint"]["parts"] == dict.fromkeys(
+        ("code", "params", "data", "start", "seeds"), "verified"
+    )
     assert found["fingerprint"]["hashes"]["code"] == hex64("code")
     assert found["fingerprint"]["told"] == {"lr": 0.1}
     assert found["teller"] == "api"
@@ -49,7 +65,13 @@ def test_everything_is_stored_and_told_back(labs: Labs) -> None:
 def test_a_run_of_which_little_is_known_says_so(labs: Labs) -> None:
     put(labs, fingerprint={"version": "lc1", "data": {"weak": hex64("stat")}, "seeds": {}})
     parts = get(labs)["fingerprint"]["parts"]
-    assert parts == {"code": "unknown", "params": "unknown", "data": "weak", "start": "unknown", "seeds": "unset"}
+    assert parts == {
+        "code": "unknown",
+        "params": "unknown",
+        "data": "weak",
+        "start": "unknown",
+        "seeds": "unset",
+    }
     put(labs, OTHER)
     assert get(labs, OTHER)["fingerprint"] is None
 
@@ -93,7 +115,11 @@ def test_patch_makes_it_better_known(labs: Labs) -> None:
     found = get(labs)
     assert found["fingerprint"]["parts"]["data"] == "verified"
     assert found["fingerprint"]["hashes"]["data_weak"] == hex64("stat")
-    assert (found["failure"], found["failure_point"], found["failure_text"]) == ("cuda_memory", "ab" * 8, "out of memory")
+    assert (found["failure"], found["failure_point"], found["failure_text"]) == (
+        "cuda_memory",
+        "ab" * 8,
+        "out of memory",
+    )
     assert found["state"] == "running"
     labs.member("PATCH", f"runs/{RUN}/", {"tags": {"best": None, "a": "b"}})
     assert get(labs)["tags"] == {"a": "b"}
@@ -128,7 +154,10 @@ def test_two_runs_that_are_here_cannot_have_one_id(labs: Labs, refused: Refused)
     external = {"tool": "mlflow", "value": "1"}
     put(labs, external=external)
     put(labs, OTHER)
-    for method, body in (("PUT", {**FACTS, "external": external}), ("PATCH", {"external": external})):
+    for method, body in (
+        ("PUT", {**FACTS, "external": external}),
+        ("PATCH", {"external": external}),
+    ):
         error = refused(labs.member(method, f"runs/{OTHER}/", body), 409, "conflict")
         assert RUN in error["message"]
         assert error["field"] == "external"
@@ -152,7 +181,9 @@ def test_nobody_is_an_ancestor_of_himself(labs: Labs, refused: Refused) -> None:
     put(labs)
     put(labs, OTHER, parent=RUN)
     refused(labs.member("PATCH", f"runs/{RUN}/", {"parent": RUN}), 400)
-    assert refused(labs.member("PATCH", f"runs/{RUN}/", {"parent": OTHER}), 400)["field"] == "parent"
+    assert (
+        refused(labs.member("PATCH", f"runs/{RUN}/", {"parent": OTHER}), 400)["field"] == "parent"
+    )
 
 
 @pytest.mark.parametrize(
@@ -176,14 +207,19 @@ def test_nobody_is_an_ancestor_of_himself(labs: Labs, refused: Refused) -> None:
         ({"external": {"tool": "mlflow", "value": ""}}, "external.value"),
     ],
 )
-def test_bad_input_is_named(labs: Labs, refused: Refused, change: dict[str, Any], field: str) -> None:
+def test_bad_input_is_named(
+    labs: Labs, refused: Refused, change: dict[str, Any], field: str
+) -> None:
     import json
 
     body = json.dumps({**FACTS, **change}).encode()  # also what no strict encoder would write
     assert refused(labs.member("PUT", f"runs/{RUN}/", body), 400)["field"] == field
     assert not Run.objects.exists()
     put(labs)
-    assert refused(labs.member("PATCH", f"runs/{RUN}/", json.dumps(change).encode()), 400)["field"] == field
+    assert (
+        refused(labs.member("PATCH", f"runs/{RUN}/", json.dumps(change).encode()), 400)["field"]
+        == field
+    )
 
 
 @pytest.mark.parametrize(
@@ -195,9 +231,13 @@ def test_bad_input_is_named(labs: Labs, refused: Refused, change: dict[str, Any]
         ({"mood": "x"}, "failure.mood"),
     ],
 )
-def test_bad_failures_are_named(labs: Labs, refused: Refused, failure: dict[str, Any], field: str) -> None:
+def test_bad_failures_are_named(
+    labs: Labs, refused: Refused, failure: dict[str, Any], field: str
+) -> None:
     put(labs)
-    assert refused(labs.member("PATCH", f"runs/{RUN}/", {"failure": failure}), 400)["field"] == field
+    assert (
+        refused(labs.member("PATCH", f"runs/{RUN}/", {"failure": failure}), 400)["field"] == field
+    )
 
 
 def test_numbers_beyond_the_database_are_refused(labs: Labs, refused: Refused) -> None:

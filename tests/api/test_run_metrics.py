@@ -32,11 +32,28 @@ def tell(labs: Labs, *points: list[Any]) -> dict[str, Any]:
 
 
 def test_points_are_kept_and_summed(run: Labs) -> None:
-    assert tell(run, ["loss", 0, 2.5, AT], ["loss", 10, 1, None], ["acc", 0, "NaN", AT]) == {"points": 3, "new": 3}
+    assert tell(run, ["loss", 0, 2.5, AT], ["loss", 10, 1, None], ["acc", 0, "NaN", AT]) == {
+        "points": 3,
+        "new": 3,
+    }
     assert run.viewer("GET", PATH).json() == {
         "metrics": [
-            {"name": "acc", "count": 1, "last_step": 0, "last": None, "least": None, "greatest": None},
-            {"name": "loss", "count": 2, "last_step": 10, "last": 1.0, "least": 1.0, "greatest": 2.5},
+            {
+                "name": "acc",
+                "count": 1,
+                "last_step": 0,
+                "last": None,
+                "least": None,
+                "greatest": None,
+            },
+            {
+                "name": "loss",
+                "count": 2,
+                "last_step": 10,
+                "last": 1.0,
+                "least": 1.0,
+                "greatest": 2.5,
+            },
         ]
     }
     assert run.viewer("GET", f"runs/{RUN}/").json()["metrics"][1]["least"] == 1.0
@@ -44,7 +61,10 @@ def test_points_are_kept_and_summed(run: Labs) -> None:
 
 def test_told_again_the_last_word_stays(run: Labs) -> None:
     tell(run, ["loss", 0, 2.5, AT], ["loss", 1, 1.0, AT])
-    assert tell(run, ["loss", 1, 3.0, AT], ["loss", 1, 2.0, AT], ["loss", 2, 1.5, AT]) == {"points": 2, "new": 1}
+    assert tell(run, ["loss", 1, 3.0, AT], ["loss", 1, 2.0, AT], ["loss", 2, 1.5, AT]) == {
+        "points": 2,
+        "new": 1,
+    }
     found = run.viewer("GET", f"{PATH}?name=loss").json()
     assert (found["count"], found["least"], found["greatest"], found["last"]) == (3, 1.5, 2.5, 1.5)
     assert [point[:2] for point in found["points"]] == [[0, 2.5], [1, 2.0], [2, 1.5]]
@@ -53,12 +73,16 @@ def test_told_again_the_last_word_stays(run: Labs) -> None:
 def test_what_is_no_number_is_a_word(run: Labs) -> None:
     tell(run, ["loss", 0, "nan", AT], ["loss", 1, "-Infinity", AT], ["loss", 2, "inf", AT])
     assert [point[1] for point in run.viewer("GET", f"{PATH}?name=loss").json()["points"]] == [
-        "NaN", "-Infinity", "Infinity",
-    ]  # fmt: skip
+        "NaN",
+        "-Infinity",
+        "Infinity",
+    ]
 
 
 def test_packed(run: Labs) -> None:
-    body = gzip.compress(json.dumps({"points": [["loss", i, 1 / (i + 1), None] for i in range(10_000)]}).encode())
+    body = gzip.compress(
+        json.dumps({"points": [["loss", i, 1 / (i + 1), None] for i in range(10_000)]}).encode()
+    )
     reply = run.member("POST", PATH, body, **{"Content-Encoding": "gzip"})
     assert reply.json() == {"points": 10_000, "new": 10_000}
     found = run.viewer("GET", f"{PATH}?name=loss").json()
@@ -123,8 +147,16 @@ def test_a_body_too_large_is_refused(run: Labs, refused: Refused) -> None:
     refused(run.member("POST", PATH, b" " * (1 << 20) + b" "), 413)
 
 
-@pytest.mark.parametrize(("query", "status"), [("?name=acc", 404), ("?colour=1", 400), ("?shape=csv", 400),
-                                               ("?name=loss&shape=pdf", 400), ("?name=%00", 404)])  # fmt: skip
+@pytest.mark.parametrize(
+    ("query", "status"),
+    [
+        ("?name=acc", 404),
+        ("?colour=1", 400),
+        ("?shape=csv", 400),
+        ("?name=loss&shape=pdf", 400),
+        ("?name=%00", 404),
+    ],
+)
 def test_bad_questions(run: Labs, refused: Refused, query: str, status: int) -> None:
     tell(run, ["loss", 0, 1, None])
     refused(run.viewer("GET", PATH + query), status)
@@ -132,7 +164,10 @@ def test_bad_questions(run: Labs, refused: Refused, query: str, status: int) -> 
 
 def test_too_many_metrics(run: Labs, refused: Refused) -> None:
     tell(run, *([f"m{i}", 0, 1, None] for i in range(2000)))
-    assert "2000" in refused(run.member("POST", PATH, {"points": [["one more", 0, 1, None]]}), 400)["message"]
+    assert (
+        "2000"
+        in refused(run.member("POST", PATH, {"points": [["one more", 0, 1, None]]}), 400)["message"]
+    )
 
 
 def test_who_may(run: Labs, refused: Refused) -> None:

@@ -42,17 +42,31 @@ def test_put_twice_is_one_run(labs: Labs) -> None:
 
 def test_patch_ends_it(labs: Labs) -> None:
     labs.member("PUT", f"runs/{RUN}/", FACTS)
-    change = {"state": "failed", "ended_at": "2026-11-02T09:00:00Z", "exit_code": -9, "energy_mj": 5, "provisional": True}
+    change = {
+        "state": "failed",
+        "ended_at": "2026-11-02T09:00:00Z",
+        "exit_code": -9,
+        "energy_mj": 5,
+        "provisional": True,
+    }
     told = labs.member("PATCH", f"runs/{RUN}/", change)
     assert told.status_code == 200, told.content
-    assert (told.json()["state"], told.json()["exit_code"], told.json()["reported_energy_mj"]) == ("failed", -9, 5)
+    assert (told.json()["state"], told.json()["exit_code"], told.json()["reported_energy_mj"]) == (
+        "failed",
+        -9,
+        5,
+    )
     again = labs.member("PATCH", f"runs/{RUN}/", {"state": "failed"}).json()
     assert again["ended_at"] == "2026-11-02T09:00:00+00:00"
 
 
 def test_saying_put_again_after_the_end_keeps_the_end(labs: Labs) -> None:
     labs.member("PUT", f"runs/{RUN}/", FACTS)
-    labs.member("PATCH", f"runs/{RUN}/", {"state": "finished", "ended_at": "2026-11-02T09:00:00Z", "exit_code": 0})
+    labs.member(
+        "PATCH",
+        f"runs/{RUN}/",
+        {"state": "finished", "ended_at": "2026-11-02T09:00:00Z", "exit_code": 0},
+    )
     told = labs.member("PUT", f"runs/{RUN}/", FACTS).json()
     assert (told["state"], told["exit_code"]) == ("finished", 0)
 
@@ -80,7 +94,10 @@ def test_a_nodes_token_writes_runs_of_its_node_and_reads_none(labs: Labs, refuse
     assert told.json()["node"] == str(labs.ours.node.uuid)
     refused(labs.node("GET", f"runs/{RUN}/"), 403)
     refused(labs.node("GET", "runs/"), 403)
-    refused(labs.node("PUT", f"runs/{uuid.uuid4()}/", {**FACTS, "node": str(labs.theirs.node.uuid)}), 403)
+    refused(
+        labs.node("PUT", f"runs/{uuid.uuid4()}/", {**FACTS, "node": str(labs.theirs.node.uuid)}),
+        403,
+    )
     assert labs.node("PATCH", f"runs/{RUN}/", {"state": "finished"}).status_code == 200
 
 
@@ -100,7 +117,10 @@ def test_a_nodes_token_takes_over_no_run_that_a_person_made(labs: Labs) -> None:
 @pytest.mark.parametrize("method", ["GET", "PATCH"])
 def test_an_outsider_finds_nothing(labs: Labs, refused: Refused, method: str) -> None:
     labs.member("PUT", f"runs/{RUN}/", FACTS)
-    refused(labs.outsider(method, f"runs/{RUN}/", {"state": "failed"} if method == "PATCH" else None), 404)
+    refused(
+        labs.outsider(method, f"runs/{RUN}/", {"state": "failed"} if method == "PATCH" else None),
+        404,
+    )
     assert labs.outsider("GET", "runs/").json()["results"] == []
     assert Run.objects.get().state == "running"
 

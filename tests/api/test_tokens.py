@@ -1,4 +1,6 @@
-"""Tokens: refused without a query where their check digits are wrong; revoked, expired and left at once."""
+"""Tokens: refused without a query where their check digits are wrong; revoked, expired and left
+at once.
+"""
 
 from collections.abc import Callable
 from typing import Any
@@ -27,8 +29,15 @@ def _queries(call: Callable[[], object]) -> int:
     return len(counted)
 
 
-@given(st.integers(0, 62**8 - 1), st.integers(0, 62**43 - 1), st.sampled_from(("node", "user")), st.data())
-def test_one_wrong_character_is_seen_from_the_token_alone(number: int, secret: int, kind: str, data: st.DataObject) -> None:
+@given(
+    st.integers(0, 62**8 - 1),
+    st.integers(0, 62**43 - 1),
+    st.sampled_from(("node", "user")),
+    st.data(),
+)
+def test_one_wrong_character_is_seen_from_the_token_alone(
+    number: int, secret: int, kind: str, data: st.DataObject
+) -> None:
     token = compose_token(kind, number, secret)
     parts = parse_token(token)
     assert parts is not None
@@ -40,7 +49,14 @@ def test_one_wrong_character_is_seen_from_the_token_alone(number: int, secret: i
 
 @pytest.mark.parametrize(
     "text",
-    ["", "x", "lc_user_a_b", "lc_node_" + "a" * 8 + "_" + "a" * 49, "lc_üser_" + "a" * 8 + "_" + "a" * 49, "a" * 10**5],
+    [
+        "",
+        "x",
+        "lc_user_a_b",
+        "lc_node_" + "a" * 8 + "_" + "a" * 49,
+        "lc_üser_" + "a" * 8 + "_" + "a" * 49,
+        "a" * 10**5,
+    ],
 )
 def test_nonsense_costs_no_query(labs: Labs, refused: Refused, text: str) -> None:
     if text.isascii():
@@ -126,7 +142,9 @@ def test_only_a_keyed_digest_is_stored(labs: Labs, settings: Any) -> None:
 
 
 @pytest.mark.parametrize("name", ["token", "access_token", "api_key", "Authorization"])
-def test_a_token_in_the_address_or_a_cookie_is_not_looked_at(labs: Labs, refused: Refused, name: str) -> None:
+def test_a_token_in_the_address_or_a_cookie_is_not_looked_at(
+    labs: Labs, refused: Refused, name: str
+) -> None:
     refused(labs.nobody("GET", f"config/?{name}={labs.node.token}"), 401)
     client = Client()
     client.cookies[name] = labs.node.token or ""
@@ -139,7 +157,9 @@ def test_other_schemes(labs: Labs, refused: Refused, scheme: str) -> None:
 
 
 def test_the_scheme_is_read_in_any_case(labs: Labs) -> None:
-    assert labs.nobody("GET", "config/", Authorization=f"bearer {labs.node.token}").status_code == 200
+    assert (
+        labs.nobody("GET", "config/", Authorization=f"bearer {labs.node.token}").status_code == 200
+    )
 
 
 def test_last_use_is_noted(labs: Labs) -> None:

@@ -23,8 +23,12 @@ def test_what_is_nowhere(labs: Labs, refused: Refused, method: str, path: str) -
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE"])
-def test_what_changes_something_is_not_sent_on_to_the_slash(labs: Labs, refused: Refused, method: str) -> None:
-    """A client that follows sends a GET, without the body: its run would never be registered, and it would not know."""
+def test_what_changes_something_is_not_sent_on_to_the_slash(
+    labs: Labs, refused: Refused, method: str
+) -> None:
+    """A client that follows sends a GET, without the body: its run would never be registered,
+    and it would not know.
+    """
     error = refused(labs.member(method, "runs", {"name": "x"}), 404, "not_found")
     assert error["hint"] == "The URL ends with a slash: /api/v1/runs/"
 

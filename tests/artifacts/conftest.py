@@ -17,7 +17,9 @@ def _with_run() -> SmallLab:
 @pytest.fixture
 def lab(db: None, request: pytest.FixtureRequest) -> SmallLab:
     """Return a small lab. It has a finished run if the test uses the fixture ``run``."""
-    return copy_or_create("finished run", _with_run) if "run" in request.fixturenames else small_lab()
+    return (
+        copy_or_create("finished run", _with_run) if "run" in request.fixturenames else small_lab()
+    )
 
 
 @pytest.fixture

@@ -17,8 +17,9 @@ from typing import Any
 from tests.collector.scan.support import NPY, gguf, torch
 
 RUNS = {
-    "unet": ("finished", ""), "segment": ("finished", ""), "bert": ("finished", ""), "broken": ("failed", ""),
-    "lr-1": ("finished", "lr"), "lr-2": ("finished", "lr"), "today": ("running", ""),
+    "unet": ("finished", ""), "segment": ("finished", ""), "bert": ("finished", ""),
+    "broken": ("failed", ""), "lr-1": ("finished", "lr"), "lr-2": ("finished", "lr"),
+    "today": ("running", ""),
 }  # fmt: skip
 _HOLE = 3_000_000
 _NUMBERS = count(1)  # makes each content unique
@@ -47,7 +48,9 @@ def engineers_disk(root: Path) -> list[Item]:
     for name in ("notes.md", "runs/unet/train.py", "runs/unet/log.txt", ".profile"):
         _place(root, name).write_text(f"{name}\n")
     (root / "runs/unet/latest.ckpt").symlink_to("epoch=10.ckpt")
-    (root / "runs/segment/first.safetensors").symlink_to("model-100.safetensors")  # a plan lists the target
+    (root / "runs/segment/first.safetensors").symlink_to(
+        "model-100.safetensors"
+    )  # a plan lists the target
     (root / "empty").mkdir()
     _age(root)
     return items
@@ -55,13 +58,25 @@ def engineers_disk(root: Path) -> list[Item]:
 
 def _checkpoints() -> Iterator[Item]:
     for run, form, steps in (
-        ("unet", "epoch={}.ckpt", range(1, 11)), ("segment", "model-{}.safetensors", range(100, 1100, 100)),
-        ("bert", "checkpoint-{}", (500, 1000, 1500)), ("broken", "step={}.ckpt", range(1, 5)),
-        ("lr-1", "step={}.ckpt", (10, 20, 30)), ("lr-2", "step={}.ckpt", (10, 20, 30)), ("today", "step={}.ckpt", range(4)),
-    ):  # fmt: skip
+        ("unet", "epoch={}.ckpt", range(1, 11)),
+        ("segment", "model-{}.safetensors", range(100, 1100, 100)),
+        ("bert", "checkpoint-{}", (500, 1000, 1500)),
+        ("broken", "step={}.ckpt", range(1, 5)),
+        ("lr-1", "step={}.ckpt", (10, 20, 30)),
+        ("lr-2", "step={}.ckpt", (10, 20, 30)),
+        ("today", "step={}.ckpt", range(4)),
+    ):
         for place, step in enumerate(steps):
-            yield Item(f"runs/{run}/{form.format(step)}", (run, "produced"), _kept(run, place, len(steps)), {"step": step})
-    for path, run in (("runs/unet/best.ckpt", "unet"), ("runs/segment/kept.safetensors", "segment")):
+            yield Item(
+                f"runs/{run}/{form.format(step)}",
+                (run, "produced"),
+                _kept(run, place, len(steps)),
+                {"step": step},
+            )
+    for path, run in (
+        ("runs/unet/best.ckpt", "unet"),
+        ("runs/segment/kept.safetensors", "segment"),
+    ):
         yield Item(path, (run, "produced"), "final", {"step": 4, "best": True})
 
 
@@ -114,7 +129,9 @@ _WRITERS: dict[str, Callable[[Path], object]] = {
 
 def _age(root: Path) -> None:
     """Set modification times about three months ago, all different. Make some files read-only."""
-    for number, path in enumerate(path for path in sorted(root.rglob("*")) if path.is_file() and not path.is_symlink()):
+    for number, path in enumerate(
+        path for path in sorted(root.rglob("*")) if path.is_file() and not path.is_symlink()
+    ):
         path.chmod((0o644, 0o640, 0o440)[number % 3])
         at_ns = path.stat().st_mtime_ns - (90 * _DAY_S * 10**9 + number * 1_000_000_007)
         os.utime(path, ns=(at_ns, at_ns))
@@ -134,7 +151,12 @@ def listing(root: Path) -> dict[str, tuple[Any, ...]]:
             if path.is_symlink():
                 which = (*which, about.st_mtime_ns, str(path.readlink()))
             elif path.is_file():
-                which = (*which, about.st_mtime_ns, about.st_size, hashlib.sha256(path.read_bytes()).hexdigest())
+                which = (
+                    *which,
+                    about.st_mtime_ns,
+                    about.st_size,
+                    hashlib.sha256(path.read_bytes()).hexdigest(),
+                )
             else:
                 which = which[:2]  # a new subfolder changes the link count
             found[str(path.relative_to(root))] = which

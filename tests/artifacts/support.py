@@ -37,9 +37,18 @@ def parsed(*rows: dict[str, Any]) -> list[ArtifactRow | str]:
     return parse_artifacts(msgspec.json.encode({"artifacts": rows}))[1]
 
 
-def register_rows(lab: SmallLab, *rows: dict[str, Any], now: int | None = None, by: User | None = None) -> list[RowResult]:
+def register_rows(
+    lab: SmallLab, *rows: dict[str, Any], now: int | None = None, by: User | None = None
+) -> list[RowResult]:
     """Register artifacts on the lab's node."""
-    return register(lab=lab.lab, rows=parsed(*rows), node_uuid=lab.node.uuid, by=by, bound_node=None, now=now or now_us())
+    return register(
+        lab=lab.lab,
+        rows=parsed(*rows),
+        node_uuid=lab.node.uuid,
+        by=by,
+        bound_node=None,
+        now=now or now_us(),
+    )
 
 
 def register_artifact(lab: SmallLab, name: str, **more: Any) -> Artifact:
@@ -51,7 +60,9 @@ def register_artifact(lab: SmallLab, name: str, **more: Any) -> Artifact:
 
 def create_run(lab: SmallLab, name: str = "train.py", **more: Any) -> Run:
     facts = RunFacts(name=name, started_us=T0, project="demo", **more)
-    run, _ = put_run(lab=lab.lab, uuid=uuid4(), facts=facts, by=lab.owner, bound_node=None, now=now_us())
+    run, _ = put_run(
+        lab=lab.lab, uuid=uuid4(), facts=facts, by=lab.owner, bound_node=None, now=now_us()
+    )
     return run
 
 
@@ -60,7 +71,12 @@ def edge(run: Run | UUID | str, role: str = "produced") -> dict[str, str]:
 
 
 def trained_model(
-    lab: SmallLab, name: str, *, data: str = "", metrics: Mapping[str, float] | None = None, **more: Any
+    lab: SmallLab,
+    name: str,
+    *,
+    data: str = "",
+    metrics: Mapping[str, float] | None = None,
+    **more: Any,
 ) -> Artifact:
     """Return a stored model with its own run.
 
@@ -70,8 +86,18 @@ def trained_model(
     if data:
         put_fingerprint(run=run, payload=data_fingerprint(data))
     for metric, value in (metrics or {}).items():
-        add_points(lab=lab.lab, uuid=run.uuid, points={metric: [Point(1, T0, value)]}, bound_node=None, now=None)
-    usual = {"kind": "model", "copies": [{"path": f"/m/{name}", "medium": "hdd"}], "runs": [edge(run)]}
+        add_points(
+            lab=lab.lab,
+            uuid=run.uuid,
+            points={metric: [Point(1, T0, value)]},
+            bound_node=None,
+            now=None,
+        )
+    usual = {
+        "kind": "model",
+        "copies": [{"path": f"/m/{name}", "medium": "hdd"}],
+        "runs": [edge(run)],
+    }
     return register_artifact(lab, name, **{**usual, **more})
 
 

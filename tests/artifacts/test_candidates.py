@@ -27,7 +27,13 @@ def names(it: Artifact, **asked: str) -> list[str]:
 
 def test_models_of_like_data_without_itself_and_its_own_run(lab: SmallLab) -> None:
     mine = trained_model(lab, "mine.pt", data="cats")
-    register_artifact(lab, "epoch1.pt", kind="checkpoint", copies=[{"path": "/e"}], runs=[edge(mine.run_edges.get().run)])
+    register_artifact(
+        lab,
+        "epoch1.pt",
+        kind="checkpoint",
+        copies=[{"path": "/e"}],
+        runs=[edge(mine.run_edges.get().run)],
+    )
     trained_model(lab, "cats.pt", data="cats-2025")
     trained_model(lab, "dogs.pt", data="dogs")
     run_jobs()
@@ -57,17 +63,29 @@ def test_the_same_start_is_told_and_what_was_adapted_from_it(lab: SmallLab) -> N
     beside = trained_model(lab, "beside.pt", data="cats-2")
     child = trained_model(lab, "child.pt", data="cats-3")
     called = trained_model(lab, "called.pt", data="cats-4")
-    runs = {each.name: each.run_edges.get(role="produced").run for each in (mine, beside, child, called)}
+    runs = {
+        each.name: each.run_edges.get(role="produced").run for each in (mine, beside, child, called)
+    }
     register_rows(
-        lab, row("bert", kind="model", runs=[edge(runs[name], "initialised_from") for name in ("mine.pt", "beside.pt")])
+        lab,
+        row(
+            "bert",
+            kind="model",
+            runs=[edge(runs[name], "initialised_from") for name in ("mine.pt", "beside.pt")],
+        ),
     )
-    register_rows(lab, row("mine.pt", kind="model", runs=[edge(runs["child.pt"], "initialised_from")]))
+    register_rows(
+        lab, row("mine.pt", kind="model", runs=[edge(runs["child.pt"], "initialised_from")])
+    )
     for name in ("mine.pt", "called.pt"):
         start = {"verified": digest("start"), "weak": digest("w"), "name": "bert"}
         put_fingerprint(run=runs[name], payload=data_fingerprint("cats", start=start))
     run_jobs()
     found = {each.model.artifact.name: each for each in find_candidates(mine).candidates}
-    assert {name for name, each in found.items() if each.has_same_start} == {"beside.pt", "called.pt"}
+    assert {name for name, each in found.items() if each.has_same_start} == {
+        "beside.pt",
+        "called.pt",
+    }
     assert {name for name, each in found.items() if each.is_derived} == {"child.pt"}
     assert found["beside.pt"].why.endswith(", the same start")
     assert found["child.pt"].why.endswith(", adapted from this one")
@@ -85,9 +103,15 @@ def test_two_trainings_from_scratch_have_no_start_in_common(lab: SmallLab) -> No
 
 def test_ranked_by_likeness_metric_size_energy_or_licence(lab: SmallLab) -> None:
     mine = trained_model(lab, "mine.pt", data="cats", metrics={"val_acc": 0.9})
-    near = trained_model(lab, "near.pt", data="cats", bytes=30, metrics={"val_acc": 0.7, "val_f1": 1.0})
-    good = trained_model(lab, "good.pt", data="cats-2", bytes=20, metrics={"val_acc": 0.95}, licence="MIT")
-    trained_model(lab, "other.pt", data="cats-3", bytes=10, metrics={"loss": 9.0}, licence="Apache-2.0")
+    near = trained_model(
+        lab, "near.pt", data="cats", bytes=30, metrics={"val_acc": 0.7, "val_f1": 1.0}
+    )
+    good = trained_model(
+        lab, "good.pt", data="cats-2", bytes=20, metrics={"val_acc": 0.95}, licence="MIT"
+    )
+    trained_model(
+        lab, "other.pt", data="cats-3", bytes=10, metrics={"loss": 9.0}, licence="Apache-2.0"
+    )
     run_jobs()
     runs = {each.name: each.run_edges.get().run.uuid for each in (near, good)}
     windows = [
@@ -101,7 +125,11 @@ def test_ranked_by_likeness_metric_size_energy_or_licence(lab: SmallLab) -> None
     assert names(mine, by="energy") == ["near.pt", "good.pt", "other.pt"]
     assert names(mine, by="licence") == ["other.pt", "good.pt", "near.pt"]
     found = {each.model.artifact.name: each for each in find_candidates(mine).candidates}
-    assert (found["near.pt"].energy_mj, found["good.pt"].energy_mj, found["other.pt"].energy_mj) == (
+    assert (
+        found["near.pt"].energy_mj,
+        found["good.pt"].energy_mj,
+        found["other.pt"].energy_mj,
+    ) == (
         5_000_000,
         4_000_000,
         None,
@@ -144,7 +172,9 @@ def test_labs_are_apart_and_queries_do_not_grow(lab: SmallLab) -> None:
 @pytest.mark.parametrize("by", ORDERS)
 def test_no_order_needs_anything_to_be_known(lab: SmallLab, by: str) -> None:
     mine = trained_model(lab, "mine.pt", tags={"task": "cats"})
-    register_artifact(lab, "bare.pt", kind="model", tags={"task": "cats"}, copies=[{"path": "/bare"}])
+    register_artifact(
+        lab, "bare.pt", kind="model", tags={"task": "cats"}, copies=[{"path": "/bare"}]
+    )
     create_run(lab)
     run_jobs()
     assert names(mine, by=by) == ["bare.pt"]

@@ -1,5 +1,6 @@
-"""An engineer's day with a full disk: scanned, planned, reviewed, owners told, one pinned, approved, carried out, the trash
-emptied. The real commands against the real server: what goes is what was planned, the very files, and nothing else."""
+"""An engineer's day with a full disk: scanned, planned, reviewed, owners told, one pinned,
+approved, carried out, the trash emptied. The real commands against the real server: what goes is
+what was planned, the very files, and nothing else."""
 
 import csv
 import io
@@ -37,7 +38,11 @@ DOCS = Path(__file__).resolve().parents[2] / "docs" / "artifacts.md"
 PLANS, TRASH, TOMBSTONE = "/artifacts/cleanup/", ".labcarbon-trash", ".labcarbon-tombstone.json"
 RUN_MJ = 300_000
 CHOSEN = "runs/lr-1/step=20.ckpt"
-HERS, LEFT, TAKEN = "runs/unet/epoch=3.ckpt", "runs/segment/model-200.safetensors", "runs/lr-1/step=30.ckpt"
+HERS, LEFT, TAKEN = (
+    "runs/unet/epoch=3.ckpt",
+    "runs/segment/model-200.safetensors",
+    "runs/lr-1/step=30.ckpt",
+)
 
 
 @dataclass
@@ -99,7 +104,11 @@ def day(live_server: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Da
     engineer = User.objects.create_user(username="eng")
     Membership.objects.create(lab=lab.lab, user=engineer, role="member")
     token = issue_user_token(lab=lab.lab, user=engineer, now=now_us())
-    machine = Collector(tmp_path, {"LABCARBON_URL": live_server.url, "LABCARBON_TOKEN": token}, node_id=str(lab.node.uuid))
+    machine = Collector(
+        tmp_path,
+        {"LABCARBON_URL": live_server.url, "LABCARBON_TOKEN": token},
+        node_id=str(lab.node.uuid),
+    )
     items = {item.path: item for item in engineers_disk(tmp_path / "disk")}
     return Day(lab, engineer, machine, tmp_path / "disk", items)
 
@@ -115,13 +124,24 @@ def tell_runs(day: Day) -> None:
     began_us = now_us() - 120 * MINUTE
     for name, uuid in day.runs.items():
         state, sweep = RUNS[name]
-        facts = {"name": name, "started_at": utc(began_us).isoformat(), "project": "demo", "sweep": sweep}
+        facts = {
+            "name": name,
+            "started_at": utc(began_us).isoformat(),
+            "project": "demo",
+            "sweep": sweep,
+        }
         day.api("PUT", f"runs/{uuid}/", facts)
         day.api("POST", f"runs/{uuid}/metrics/", {"points": [["val_acc", 1, 0.875, None]]})
         made = [_row(day, item) for item in day.items.values() if item.run and item.run[0] == name]
-        assert {answer[0] for answer in day.api("POST", "artifacts/", {"artifacts": made})["results"]} == {"created"}
+        assert {
+            answer[0] for answer in day.api("POST", "artifacts/", {"artifacts": made})["results"]
+        } == {"created"}
         if state != "running":
-            day.api("PATCH", f"runs/{uuid}/", {"state": state, "ended_at": utc(began_us + MINUTE).isoformat()})
+            day.api(
+                "PATCH",
+                f"runs/{uuid}/",
+                {"state": state, "ended_at": utc(began_us + MINUTE).isoformat()},
+            )
     shares = ((f"run:{day.runs['unet']}", RUN_MJ),)
     window = W("gpu:GPU-1111", RUN_MJ, start_us=began_us, end_us=began_us + MINUTE, shares=shares)
     assert push(day.lab.node, [window]) == [["accepted"]]
@@ -132,9 +152,15 @@ def _row(day: Day, item: Item) -> dict[str, Any]:
     assert item.run
     run, role = item.run
     return {
-        "digest": digest, "name": Path(item.path).name, "bytes": number, "files": files, "form": form, "facts": item.facts,
-        "kind": "checkpoint" if role == "produced" else "model", "runs": [{"run": day.runs[run], "role": role}],
-    }  # fmt: skip
+        "digest": digest,
+        "name": Path(item.path).name,
+        "bytes": number,
+        "files": files,
+        "form": form,
+        "facts": item.facts,
+        "kind": "checkpoint" if role == "produced" else "model",
+        "runs": [{"run": day.runs[run], "role": role}],
+    }
 
 
 def scan(day: Day) -> None:
@@ -142,7 +168,8 @@ def scan(day: Day) -> None:
     day.command("scan", "--medium", "ssd", str(day.disk))
     found = Copy.objects.values_list("path", "artifact__digest", "artifact__bytes", "state")
     assert sorted(found) == sorted(
-        (str(day.disk / path), digest, day.bytes[path], "present") for path, digest in day.digests.items()
+        (str(day.disk / path), digest, day.bytes[path], "present")
+        for path, digest in day.digests.items()
     )
 
 
@@ -164,17 +191,25 @@ def make_plan(day: Day) -> CleanupPlan:
 
 
 def review(day: Day, plan: CleanupPlan) -> dict[str, int]:
-    """Look through the lines: one stays, the last of a run goes. Then owners are notified. Returns the selected items."""
+    """Look through the lines: one stays, the last of a run goes. Then owners are notified.
+    Returns the selected items.
+    """
     address = f"{PLANS}{plan.uuid}/"
     page = day.get(address)
     listed = [int(pk) for pk in re.findall(r'name="listed" value="(\d+)"', page)]
     ticked = {int(pk) for pk in re.findall(r'name="item" value="(\d+)" checked', page)}
-    lines = {path.removeprefix(f"{day.disk}/"): pk for path, pk in plan.items.values_list("copy__path", "pk")}
+    lines = {
+        path.removeprefix(f"{day.disk}/"): pk
+        for path, pk in plan.items.values_list("copy__path", "pk")
+    }
     assert (sorted(listed), ticked) == (
-        sorted(lines.values()), {pk for path, pk in lines.items() if day.items[path].retention_class != "final"},
-    )  # fmt: skip
+        sorted(lines.values()),
+        {pk for path, pk in lines.items() if day.items[path].retention_class != "final"},
+    )
     ticked = ticked - {lines[LEFT]} | {lines[TAKEN]}
-    assert "2 items changed" in day.post(day.lab.owner, address, action="select", listed=listed, item=sorted(ticked))
+    assert "2 items changed" in day.post(
+        day.lab.owner, address, action="select", listed=listed, item=sorted(ticked)
+    )
     day.post(day.lab.owner, address, action="notify", grace_days="7", trash_days="1")
     assert Artifact.objects.filter(state="scheduled").count() == len(ticked)
     return {path: pk for path, pk in lines.items() if pk in ticked}
@@ -196,12 +231,16 @@ def approve(day: Day, plan: CleanupPlan) -> None:
     assert "labcarbon-collect apply-plan" in day.post(day.lab.owner, address, action="approve")
 
 
-def moved(before: dict[str, tuple[Any, ...]], plan: CleanupPlan, lines: dict[str, int]) -> dict[str, tuple[Any, ...]]:
+def moved(
+    before: dict[str, tuple[Any, ...]], plan: CleanupPlan, lines: dict[str, int]
+) -> dict[str, tuple[Any, ...]]:
     """The same disk with what went in its trash."""
     found = {}
     for name, which in before.items():
         parts = name.split("/")
-        above = next((path for i in range(len(parts)) if (path := "/".join(parts[: i + 1])) in lines), None)
+        above = next(
+            (path for i in range(len(parts)) if (path := "/".join(parts[: i + 1])) in lines), None
+        )
         slot = f"{Path(above).parent}/{TRASH}/{plan.uuid}/{lines[above]}" if above else ""
         found[slot + name.removeprefix(above) if above else name] = which
     return found
@@ -211,10 +250,14 @@ def new_names(plan: CleanupPlan, lines: dict[str, int], *, is_empty: bool) -> se
     """What a disk has besides: a tombstone for each line, and the folders of its trash."""
     found = {f"{path}{TOMBSTONE}" for path in lines}
     folders = set() if is_empty else {str(Path(path).parent) for path in lines}
-    return found | {f"{folder}/{TRASH}{more}" for folder in folders for more in ("", f"/{plan.uuid}")}
+    return found | {
+        f"{folder}/{TRASH}{more}" for folder in folders for more in ("", f"/{plan.uuid}")
+    }
 
 
-def assert_same_disk(after: dict[str, tuple[Any, ...]], expected: dict[str, tuple[Any, ...]], new: set[str]) -> None:
+def assert_same_disk(
+    after: dict[str, tuple[Any, ...]], expected: dict[str, tuple[Any, ...]], new: set[str]
+) -> None:
     assert set(after) - set(expected) == new
     assert {name: after.get(name) for name in expected} == expected
 
@@ -222,7 +265,11 @@ def assert_same_disk(after: dict[str, tuple[Any, ...]], expected: dict[str, tupl
 def keys_listed(*kinds: str) -> set[str]:
     """The keys of a tombstone's file, as the page lists them in the rows that begin so."""
     part = DOCS.read_text(encoding="utf-8").split("### Tombstone file")[1].split("###")[0]
-    rows = [line for line in part.splitlines() if line.startswith("| ") and line.split(" | ")[0][2:] in kinds]
+    rows = [
+        line
+        for line in part.splitlines()
+        if line.startswith("| ") and line.split(" | ")[0][2:] in kinds
+    ]
     assert len(rows) == len(kinds)
     return {key for row in rows for key in re.findall(r"`(\w+)`", row.split(" | ")[1])}
 
@@ -233,8 +280,16 @@ def assert_tombstones(day: Day, plan: CleanupPlan, lines: dict[str, int], state:
     for path, pk in lines.items():
         told = json.loads((day.disk / f"{path}{TOMBSTONE}").read_text())
         assert set(told) == keys_listed(*kinds)
-        assert (told["digest"], told["bytes"], told["state"]) == (day.digests[path], day.bytes[path], state)
-        assert (told["path"], told["line"], told["plan"]) == (str(day.disk / path), pk, str(plan.uuid))
+        assert (told["digest"], told["bytes"], told["state"]) == (
+            day.digests[path],
+            day.bytes[path],
+            state,
+        )
+        assert (told["path"], told["line"], told["plan"]) == (
+            str(day.disk / path),
+            pk,
+            str(plan.uuid),
+        )
         assert told["page"] == f"{day.url}/artifacts/plans/{plan.uuid}/", "redirects to the page"
 
 
@@ -243,17 +298,22 @@ def assert_pages_say(day: Day, plan: CleanupPlan, lines: dict[str, int], *, in_t
     there = set(day.items) - set(lines)
     whole = size(sum(day.bytes[path] for path in there))
     kept = _csv(day.get("/artifacts.csv?copies=present"))
-    assert {(row["path"], row["digest"]) for row in kept} == {(str(day.disk / path), day.digests[path]) for path in there}
+    assert {(row["path"], row["digest"]) for row in kept} == {
+        (str(day.disk / path), day.digests[path]) for path in there
+    }
     assert f"{len(there)} artifacts · {whole}" in _plain(day.get("/artifacts/"))
     costs = _csv(day.get("/artifacts/storage.csv"))
     assert [sum(int(row[name]) for row in costs) for name in ("copies", "bytes")] == [
-        len(there), sum(day.bytes[path] for path in there),
-    ]  # fmt: skip
+        len(there),
+        sum(day.bytes[path] for path in there),
+    ]
     page = _plain(day.get("/artifacts/storage/"))
     assert f"Storage of {whole}:" in page
     assert f"{len(there)} present copies" in page
     gone = _csv(day.get(f"/artifacts.csv?state={'scheduled' if in_trash else 'tombstone'}"))
-    assert {(row["digest"], int(row["bytes"])) for row in gone} == {(day.digests[path], day.bytes[path]) for path in lines}
+    assert {(row["digest"], int(row["bytes"])) for row in gone} == {
+        (day.digests[path], day.bytes[path]) for path in lines
+    }
     lead = f"{'in the trash' if in_trash else 'deleted'}: {len(lines)}"
     assert lead in _plain(day.get(f"{PLANS}{plan.uuid}/"))
 
@@ -268,7 +328,9 @@ def _plain(page: str) -> str:
 
 
 def known(day: Day, path: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """All that the server tells of an artifact, and its lineage; what becomes of its copies left out."""
+    """All that the server tells of an artifact, and its lineage; what becomes of its copies left
+    out.
+    """
     told = day.api("GET", f"artifacts/{day.digests[path]}/")
     copies = [{**copy, "state": None, "seen_at": None} for copy in told["copies"]]
     lineage = day.api("GET", f"artifacts/{day.digests[path]}/lineage/")
@@ -281,7 +343,11 @@ def assert_all_is_known_still(day: Day, before: dict[str, Any], lines: dict[str,
     assert set(lines) <= set(before)
     for path in lines:
         told = day.api("GET", f"artifacts/{day.digests[path]}/")
-        assert (told["state"], told["digest"], told["bytes"]) == ("tombstone", day.digests[path], day.bytes[path])
+        assert (told["state"], told["digest"], told["bytes"]) == (
+            "tombstone",
+            day.digests[path],
+            day.bytes[path],
+        )
         assert [copy["state"] for copy in told["copies"]] == ["deleted"]
         assert known(day, path) == before[path]
     page = day.get(day.page_of("runs/unet/epoch=1.ckpt"))
@@ -302,15 +368,23 @@ def test_what_goes_is_what_was_planned_the_very_files_and_nothing_else(day: Day)
     del lines[HERS]
     with later(38):
         approve(day, plan)
-        assert f"to be moved to the trash: {len(lines)} items" in day.command("apply-plan", str(plan.uuid), "--dry-run")
+        assert f"to be moved to the trash: {len(lines)} items" in day.command(
+            "apply-plan", str(plan.uuid), "--dry-run"
+        )
         assert listing(day.disk) == before, "it is only said"
-        assert f"moved to the trash: {len(lines)} items" in day.command("apply-plan", str(plan.uuid), "--yes")
-        assert_same_disk(listing(day.disk), moved(before, plan, lines), new_names(plan, lines, is_empty=False))
+        assert f"moved to the trash: {len(lines)} items" in day.command(
+            "apply-plan", str(plan.uuid), "--yes"
+        )
+        assert_same_disk(
+            listing(day.disk), moved(before, plan, lines), new_names(plan, lines, is_empty=False)
+        )
         assert_tombstones(day, plan, lines, "in the trash")
         assert_pages_say(day, plan, lines, in_trash=True)
         two_days_ago(day.machine.home / "plans" / f"{plan.uuid}.jsonl")
         day.command("apply-plan", str(plan.uuid), "--empty", "--yes")
-        stays = {name: which for name, which in moved(before, plan, lines).items() if TRASH not in name}
+        stays = {
+            name: which for name, which in moved(before, plan, lines).items() if TRASH not in name
+        }
         assert_same_disk(listing(day.disk), stays, new_names(plan, lines, is_empty=True))
         assert_tombstones(day, plan, lines, "deleted")
         assert_pages_say(day, plan, lines, in_trash=False)

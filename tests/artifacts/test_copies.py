@@ -22,35 +22,58 @@ def _found(lab: SmallLab, content: str, now: int) -> Copy:
     """Something is found under the path, written long ago (copied with its time)."""
     copies = [{"path": PATH, "medium": "hdd", "modified_at": utc(T0 - DAY_US).isoformat()}]
     register_rows(
-        lab, row(content, kind="checkpoint", copies=copies, facts={"step": 0}, runs=[edge(Run.objects.get())]), now=now
+        lab,
+        row(
+            content,
+            kind="checkpoint",
+            copies=copies,
+            facts={"step": 0},
+            runs=[edge(Run.objects.get())],
+        ),
+        now=now,
     )
     return Copy.objects.get(path=PATH)
 
 
-def test_the_same_content_in_its_place_was_found_when_it_was_found_first(lab: SmallLab, run: Run) -> None:
+def test_the_same_content_in_its_place_was_found_when_it_was_found_first(
+    lab: SmallLab, run: Run
+) -> None:
     assert _found(lab, "a", T0).first_observed_us == T0
     again = _found(lab, "a", LATER)
     assert (again.first_observed_us, again.last_observed_us) == (T0, LATER)
 
 
 @pytest.mark.parametrize("state", ["missing", "corrupt"])
-def test_what_was_missing_and_is_found_again_was_there_before(lab: SmallLab, run: Run, state: str) -> None:
+def test_what_was_missing_and_is_found_again_was_there_before(
+    lab: SmallLab, run: Run, state: str
+) -> None:
     _found(lab, "a", T0)
-    gone = parse_copy_states(msgspec.json.encode({"copies": [{"path": PATH, "state": state}]})).copies
+    gone = parse_copy_states(
+        msgspec.json.encode({"copies": [{"path": PATH, "state": state}]})
+    ).copies
     assert record_copy_states(lab=lab.lab, node=lab.node, rows=gone, now=T0 + DAY_US) == 1
-    assert (_found(lab, "a", LATER).first_observed_us, Copy.objects.get(path=PATH).state) == (T0, "present")
+    assert (_found(lab, "a", LATER).first_observed_us, Copy.objects.get(path=PATH).state) == (
+        T0,
+        "present",
+    )
 
 
 def test_other_content_in_a_known_place_is_found_anew_and_not_due(lab: SmallLab, run: Run) -> None:
     _found(lab, "a", T0)
     assert _found(lab, "b", LATER).first_observed_us == LATER
     assert PATH not in {each.copy.path for each in propose_copies(lab.lab, lab.node, now=LATER)}
-    assert PATH in {each.copy.path for each in propose_copies(lab.lab, lab.node, now=LATER + 14 * DAY_US)}
-    assert _found(lab, "a", LATER + DAY_US).first_observed_us == LATER + DAY_US, "also what lay there once"
+    assert PATH in {
+        each.copy.path for each in propose_copies(lab.lab, lab.node, now=LATER + 14 * DAY_US)
+    }
+    assert _found(lab, "a", LATER + DAY_US).first_observed_us == LATER + DAY_US, (
+        "also what lay there once"
+    )
 
 
 @pytest.mark.parametrize("state", [CopyState.TRASHED, CopyState.DELETED])
-def test_what_is_back_where_a_plan_took_it_away_is_found_anew_and_not_due(lab: SmallLab, run: Run, state: CopyState) -> None:
+def test_what_is_back_where_a_plan_took_it_away_is_found_anew_and_not_due(
+    lab: SmallLab, run: Run, state: CopyState
+) -> None:
     _found(lab, "a", T0)
     Copy.objects.filter(path=PATH).update(state=state)
     back = _found(lab, "a", LATER)

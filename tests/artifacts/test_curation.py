@@ -1,4 +1,6 @@
-"""Pins, promotions and descriptions: who may, what is refused, that the audit log has each and an undo takes it back."""
+"""Pins, promotions and descriptions: who may, what is refused, that the audit log has each and
+an undo takes it back.
+"""
 
 from typing import Any
 
@@ -20,7 +22,9 @@ def logged() -> list[tuple[str, dict[str, Any]]]:
 
 
 def said(**more: Any) -> curation.Description:
-    return curation.Description(**{"kind": "model", "licence": "", "note": "", "tags": {}, "project": None, **more})
+    return curation.Description(
+        **{"kind": "model", "licence": "", "note": "", "tags": {}, "project": None, **more}
+    )
 
 
 def test_a_pin_holds_until_it_is_taken_away(lab: SmallLab) -> None:
@@ -34,7 +38,11 @@ def test_a_pin_holds_until_it_is_taken_away(lab: SmallLab) -> None:
     with pytest.raises(Conflict, match="not pinned"):
         curation.unpin(artifact=it, by=lab.owner, is_manager=True, now=T0 + 6)
     curation.pin(artifact=it, reason="anew", by=lab.owner, now=T0 + 7)
-    assert [action for action, _ in logged()] == ["artifact.pinned", "artifact.unpinned", "artifact.pinned"]
+    assert [action for action, _ in logged()] == [
+        "artifact.pinned",
+        "artifact.unpinned",
+        "artifact.pinned",
+    ]
     assert logged()[0][1] == {"name": "m", "reason": "Cited"}
 
 
@@ -64,7 +72,10 @@ def test_a_pin_needs_a_reason_that_can_be_kept(lab: SmallLab, reason: str) -> No
 
 
 def test_promoted_and_taken_back(lab: SmallLab) -> None:
-    copied, heard_of = register_artifact(lab, "m", copies=[{"path": "/m"}]), register_artifact(lab, "n")
+    copied, heard_of = (
+        register_artifact(lab, "m", copies=[{"path": "/m"}]),
+        register_artifact(lab, "n"),
+    )
     for it, before in ((copied, "stored"), (heard_of, "registered")):
         assert curation.promote(artifact=it, by=lab.owner, now=T0).state == "promoted"
         with pytest.raises(Conflict, match="already promoted"):
@@ -72,18 +83,36 @@ def test_promoted_and_taken_back(lab: SmallLab) -> None:
         assert curation.demote(artifact=it, by=lab.owner, now=T0).state == before
         with pytest.raises(Conflict, match="not promoted"):
             curation.demote(artifact=it, by=lab.owner, now=T0)
-    assert logged()[0] == ("artifact.promoted", {"name": "m", "state": {"from": "stored", "to": "promoted"}})
+    assert logged()[0] == (
+        "artifact.promoted",
+        {"name": "m", "state": {"from": "stored", "to": "promoted"}},
+    )
     assert len(logged()) == 4
 
 
-PUT = {"candidate": curation.mark_candidate, "promoted": curation.promote, "archived": curation.archive}
-TAKEN = {"candidate": curation.unmark_candidate, "promoted": curation.demote, "archived": curation.unarchive}
+PUT = {
+    "candidate": curation.mark_candidate,
+    "promoted": curation.promote,
+    "archived": curation.archive,
+}
+TAKEN = {
+    "candidate": curation.unmark_candidate,
+    "promoted": curation.demote,
+    "archived": curation.unarchive,
+}
 
 
 def made(lab: SmallLab, name: str = "m", **more: Any) -> Artifact:
     """A model that a run made."""
     return register_artifact(
-        lab, name, **{"kind": "model", "copies": [{"path": f"/{name}"}], "runs": [edge(create_run(lab))], **more}
+        lab,
+        name,
+        **{
+            "kind": "model",
+            "copies": [{"path": f"/{name}"}],
+            "runs": [edge(create_run(lab))],
+            **more,
+        },
     )
 
 
@@ -102,7 +131,8 @@ def test_the_best_of_a_run_and_not_any_more(lab: SmallLab) -> None:
 
 
 @pytest.mark.parametrize(
-    ("more", "words"), [({"runs": []}, "run that produced"), ({"kind": "log"}, "Only checkpoints and models")]
+    ("more", "words"),
+    [({"runs": []}, "run that produced"), ({"kind": "log"}, "Only checkpoints and models")],
 )
 def test_a_candidate_is_a_model_of_a_run(lab: SmallLab, more: dict[str, Any], words: str) -> None:
     it = made(lab, **more)
@@ -134,7 +164,9 @@ def test_taken_back_it_is_what_it_was(lab: SmallLab, before: str) -> None:
     PUT[before](artifact=it, by=lab.owner, now=T0)
     for state in (before, "stored"):
         curation.promote(artifact=it, by=lab.owner, now=T0)
-        assert curation.demote(artifact=it, by=lab.owner, now=T0).state == state, "as the last promotion found it"
+        assert curation.demote(artifact=it, by=lab.owner, now=T0).state == state, (
+            "as the last promotion found it"
+        )
         if state == before:
             TAKEN[before](artifact=it, by=lab.owner, now=T0)
 
@@ -205,7 +237,12 @@ def test_described_and_taken_back(lab: SmallLab) -> None:
     entry = curation.describe(artifact=it, description=told, by=lab.owner, now=T0)
     assert entry is not None
     it.refresh_from_db()
-    assert (it.licence, it.note, it.tags, it.project) == ("MIT", "Good.", {"task": "dogs", "size": ""}, demo)
+    assert (it.licence, it.note, it.tags, it.project) == (
+        "MIT",
+        "Good.",
+        {"task": "dogs", "size": ""},
+        demo,
+    )
     assert entry.details["project"] == {"from": None, "to": "demo"}
     assert set(entry.details) == {"licence", "note", "tags", "project"}
     assert curation.describe(artifact=it, description=told, by=lab.owner, now=T0) is None
@@ -231,12 +268,19 @@ def test_only_what_was_said_of_it_is_taken_back(lab: SmallLab) -> None:
 @pytest.mark.parametrize(
     ("told", "field"),
     [
-        ({"kind": "thing"}, "kind"), ({"licence": "x" * 101}, "licence"), ({"note": "x" * 1001}, "note"),
-        ({"note": "\x00"}, "note"), ({"tags": {"x" * 101: ""}}, "tags"), ({"tags": {"a": "x" * 301}}, "tags"),
-        ({"tags": {str(i): "" for i in range(65)}}, "tags"), ({"tags": {"a": "\ud800"}}, "tags"),
+        ({"kind": "thing"}, "kind"),
+        ({"licence": "x" * 101}, "licence"),
+        ({"note": "x" * 1001}, "note"),
+        ({"note": "\x00"}, "note"),
+        ({"tags": {"x" * 101: ""}}, "tags"),
+        ({"tags": {"a": "x" * 301}}, "tags"),
+        ({"tags": {str(i): "" for i in range(65)}}, "tags"),
+        ({"tags": {"a": "\ud800"}}, "tags"),
     ],
-)  # fmt: skip
-def test_what_cannot_be_kept_is_refused_whole(lab: SmallLab, told: dict[str, Any], field: str) -> None:
+)
+def test_what_cannot_be_kept_is_refused_whole(
+    lab: SmallLab, told: dict[str, Any], field: str
+) -> None:
     it = register_artifact(lab, "m", kind="model", licence="MIT")
     with pytest.raises(InvalidInput) as refused:
         curation.describe(artifact=it, description=said(**told), by=lab.owner, now=T0)

@@ -1,5 +1,5 @@
-"""Which lines of an approved plan may go: what came after the approval counts, and what lies in which folder; of some lines
-it is what it is of all."""
+"""Which lines of an approved plan may go: what came after the approval counts, and what lies in
+which folder; of some lines it is what it is of all."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -28,15 +28,23 @@ from tests.builders import T0, SmallLab
 from tests.examples import examples
 
 PATHS = ("/a", "/a/b", "/a/b/c", "/a/b/d", "/a/e", "/ab", "/ab/c", "/f", "/f/g", "/äé/f", "/äé")
-_line = st.fixed_dictionaries({
-    "in_plan": st.integers(0, 4).map(bool), "folder": st.booleans(), "selected": st.integers(0, 5).map(bool),
-    "pinned": st.integers(0, 5).map(lambda i: i == 0), "state": st.sampled_from(["present"] * 4 + ["trashed", "missing"]),
-    "outcome": st.sampled_from(["", "", "trashed", "restored", "refused"]), "along": st.integers(0, 3).map(lambda i: i == 0),
-})  # fmt: skip
+_line = st.fixed_dictionaries(
+    {
+        "in_plan": st.integers(0, 4).map(bool),
+        "folder": st.booleans(),
+        "selected": st.integers(0, 5).map(bool),
+        "pinned": st.integers(0, 5).map(lambda i: i == 0),
+        "state": st.sampled_from(["present"] * 4 + ["trashed", "missing"]),
+        "outcome": st.sampled_from(["", "", "trashed", "restored", "refused"]),
+        "along": st.integers(0, 3).map(lambda i: i == 0),
+    }
+)
 
 
 def _oracle(plan: CleanupPlan, lines: Sequence[CleanupItem]) -> dict[int, str]:
-    """All lines and all copies of the machine, one after the other, as the words of the page say it."""
+    """All lines and all copies of the machine, one after the other, as the words of the page say
+    it.
+    """
     kept = protection_reasons(plan.lab, {line.artifact_id: line.artifact for line in lines}, LATER)
     there = load_other_copies(line.artifact_id for line in lines)
     stays = {}
@@ -55,35 +63,53 @@ def _oracle(plan: CleanupPlan, lines: Sequence[CleanupItem]) -> dict[int, str]:
         if stays[folder.pk] or folder.artifact.form != Form.FOLDER:
             continue
         inside = [line for line in lines if line.copy.path.startswith(f"{folder.copy.path}/")]
-        holding = [line.copy.path for line in inside if stays[line.pk] and line.parent_item_id is not None]
+        holding = [
+            line.copy.path for line in inside if stays[line.pk] and line.parent_item_id is not None
+        ]
         present = Copy.objects.filter(node=plan.node, state=CopyState.PRESENT).order_by("pk")
-        holding += [copy.path for copy in present if copy.path.startswith(f"{folder.copy.path}/") and copy.pk not in go]
+        holding += [
+            copy.path
+            for copy in present
+            if copy.path.startswith(f"{folder.copy.path}/") and copy.pk not in go
+        ]
         if holding:
             found[folder.pk] = f"it contains {holding[-1]}, which is not deleted"
     return found
 
 
 @pytest.mark.parametrize("at_once", [500, 1], ids=["by their first letters", "path by path"])
-def test_some_lines_stay_as_they_do_among_all(lab: SmallLab, monkeypatch: pytest.MonkeyPatch, at_once: int) -> None:
+def test_some_lines_stay_as_they_do_among_all(
+    lab: SmallLab, monkeypatch: pytest.MonkeyPatch, at_once: int
+) -> None:
     monkeypatch.setattr(module, "_BATCH_SIZE", at_once)
     run = create_run(lab)
     Run.objects.filter(pk=run.pk).update(state="finished", ended_us=T0)
-    rows = [row(f"c{i}", kind="checkpoint", facts={"step": i}, copies=[{"path": path}], runs=[edge(run)])
-            for i, path in enumerate(PATHS)]  # fmt: skip
-    register_rows(lab, *rows, row("last", kind="checkpoint", facts={"step": 99}, runs=[edge(run)]), now=T0)
+    rows = [
+        row(
+            f"c{i}", kind="checkpoint", facts={"step": i}, copies=[{"path": path}], runs=[edge(run)]
+        )
+        for i, path in enumerate(PATHS)
+    ]
+    register_rows(
+        lab, *rows, row("last", kind="checkpoint", facts={"step": 99}, runs=[edge(run)]), now=T0
+    )
     copies = {copy.path: copy for copy in Copy.objects.select_related("artifact")}
     plan = CleanupPlan.objects.create(lab=lab.lab, node=lab.node, created_us=T0, state="approved")
 
     @settings(max_examples=examples(80))
     @given(
-        st.lists(_line, min_size=len(PATHS), max_size=len(PATHS)), st.permutations(PATHS), st.sets(st.sampled_from(PATHS))
+        st.lists(_line, min_size=len(PATHS), max_size=len(PATHS)),
+        st.permutations(PATHS),
+        st.sets(st.sampled_from(PATHS)),
     )
     def check(each: list[dict[str, Any]], order: list[str], wanted: set[str]) -> None:
         with transaction.atomic():
             for path, it in zip(order, each, strict=True):
                 copy = copies[path]
                 Copy.objects.filter(pk=copy.pk).update(state=it["state"])
-                Artifact.objects.filter(pk=copy.artifact_id).update(form="folder" if it["folder"] else "file")
+                Artifact.objects.filter(pk=copy.artifact_id).update(
+                    form="folder" if it["folder"] else "file"
+                )
                 if it["pinned"]:
                     Pin.objects.create(artifact=copy.artifact, reason="x", from_us=T0)
                 if it["in_plan"]:
@@ -102,9 +128,9 @@ def test_some_lines_stay_as_they_do_among_all(lab: SmallLab, monkeypatch: pytest
             said = _oracle(plan, lines)
             assert {each.item.pk: each.blocked_reason for each in check_plan(plan, LATER)} == said
             some = [line for line in lines if line.copy.path in wanted]
-            assert {each.item.pk: each.blocked_reason for each in check_items(plan, some, LATER)} == {
-                line.pk: said[line.pk] for line in some
-            }
+            assert {
+                each.item.pk: each.blocked_reason for each in check_items(plan, some, LATER)
+            } == {line.pk: said[line.pk] for line in some}
             transaction.set_rollback(True)
 
     check()
@@ -173,11 +199,18 @@ def test_what_came_after_the_approval_counts(lab: SmallLab, run: Run, since: str
         Artifact.objects.filter(pk=line.artifact_id).update(state="promoted")
     elif since == "referenced":
         register_rows(
-            lab, row(line.artifact.name, bytes=line.artifact.bytes, runs=[edge(create_run(lab), "initialised_from")])
+            lab,
+            row(
+                line.artifact.name,
+                bytes=line.artifact.bytes,
+                runs=[edge(create_run(lab), "initialised_from")],
+            ),
         )
     else:
         tuned = create_run(lab)
-        register_rows(lab, row(line.artifact.name, bytes=line.artifact.bytes, runs=[edge(tuned, "used")]))
+        register_rows(
+            lab, row(line.artifact.name, bytes=line.artifact.bytes, runs=[edge(tuned, "used")])
+        )
         made = register_artifact(lab, "tuned", runs=[edge(tuned)])
         Artifact.objects.filter(pk=made.pk).update(state="promoted")
     stays = {
@@ -196,8 +229,13 @@ def test_the_last_copy_does_not_go_as_one_of_several(lab: SmallLab, run: Run) ->
     lines = plan.items.filter(artifact__name__startswith="step1", selected=True).order_by("pk")
     assert [line.is_last_copy for line in lines] == [False, False]
     Copy.objects.filter(path="/ckpt/third").update(state="missing")
-    record_outcomes(plan=plan, outcomes=[Outcome(lines[0].pk, ItemOutcome.TRASHED)], by=None, now=LATER)
-    stays = {each.item.pk: each.blocked_reason for each in check_plan(CleanupPlan.objects.get(pk=plan.pk), LATER)}
+    record_outcomes(
+        plan=plan, outcomes=[Outcome(lines[0].pk, ItemOutcome.TRASHED)], by=None, now=LATER
+    )
+    stays = {
+        each.item.pk: each.blocked_reason
+        for each in check_plan(CleanupPlan.objects.get(pk=plan.pk), LATER)
+    }
     assert "none is reliable" in stays[lines[1].pk]
 
 
@@ -210,9 +248,14 @@ def test_all_copies_that_are_due_go_in_any_order(lab: SmallLab, run: Run, order:
     assert [line.is_last_copy for line in lines] == [False, False, True]
     assert Artifact.objects.get(pk=made.pk).state == "scheduled"
     for line in (lines[place] for place in order):
-        stays = {each.item.pk: each.blocked_reason for each in check_plan(CleanupPlan.objects.get(pk=plan.pk), LATER)}
+        stays = {
+            each.item.pk: each.blocked_reason
+            for each in check_plan(CleanupPlan.objects.get(pk=plan.pk), LATER)
+        }
         assert stays[line.pk] == ""
-        record_outcomes(plan=plan, outcomes=[Outcome(line.pk, ItemOutcome.TRASHED)], by=None, now=LATER)
+        record_outcomes(
+            plan=plan, outcomes=[Outcome(line.pk, ItemOutcome.TRASHED)], by=None, now=LATER
+        )
 
 
 def test_where_somebody_objects_to_the_last_copy_one_stays(lab: SmallLab, run: Run) -> None:
@@ -221,13 +264,20 @@ def test_where_somebody_objects_to_the_last_copy_one_stays(lab: SmallLab, run: R
     first, second, last = plan.items.filter(artifact=made).order_by("pk")
     object_to_items(plan=plan, items=[last.pk], reason="a paper", by=lab.owner, now=LATER)
     Copy.objects.filter(pk=last.copy_id).update(state="missing")
-    record_outcomes(plan=plan, outcomes=[Outcome(first.pk, ItemOutcome.TRASHED)], by=None, now=LATER)
-    stays = {each.item.pk: each.blocked_reason for each in check_plan(CleanupPlan.objects.get(pk=plan.pk), LATER)}
+    record_outcomes(
+        plan=plan, outcomes=[Outcome(first.pk, ItemOutcome.TRASHED)], by=None, now=LATER
+    )
+    stays = {
+        each.item.pk: each.blocked_reason
+        for each in check_plan(CleanupPlan.objects.get(pk=plan.pk), LATER)
+    }
     assert "none is reliable" in stays[second.pk]
 
 
 @pytest.mark.parametrize("place", [0, 2])
-def test_which_copy_is_the_last_is_looked_at_again_when_owners_are_told(lab: SmallLab, run: Run, place: int) -> None:
+def test_which_copy_is_the_last_is_looked_at_again_when_owners_are_told(
+    lab: SmallLab, run: Run, place: int
+) -> None:
     """A line that is not ticked, be it the last of its artifact's: that copy stays."""
     made = checkpoint(lab, run, 1, "/ckpt/second", "/ckpt/third")
     paths = list(Copy.objects.filter(artifact=made).order_by("pk").values_list("path", flat=True))
@@ -236,22 +286,41 @@ def test_which_copy_is_the_last_is_looked_at_again_when_owners_are_told(lab: Sma
     assert Artifact.objects.get(pk=made.pk).state == "stored"
 
 
-def test_a_copy_that_was_refused_is_not_counted_on_until_it_is_read_again(lab: SmallLab, run: Run) -> None:
+def test_a_copy_that_was_refused_is_not_counted_on_until_it_is_read_again(
+    lab: SmallLab, run: Run
+) -> None:
     """It changed, or nothing lies there any more: the machine said so."""
     made = checkpoint(lab, run, 1, "/ckpt/second", "/ckpt/third")
     plan = approved_plan(lab, unselected="/ckpt/third")
     Copy.objects.filter(path="/ckpt/third").update(state="missing")
     first, second = plan.items.filter(artifact=made, selected=True).order_by("pk")
-    record_outcomes(plan=plan, outcomes=[Outcome(first.pk, ItemOutcome.REFUSED, "it changed")], by=None, now=LATER)
+    record_outcomes(
+        plan=plan,
+        outcomes=[Outcome(first.pk, ItemOutcome.REFUSED, "it changed")],
+        by=None,
+        now=LATER,
+    )
 
     def stay() -> list[bool]:
-        found = {each.item.pk: each.blocked_reason for each in check_plan(CleanupPlan.objects.get(pk=plan.pk), LATER)}
+        found = {
+            each.item.pk: each.blocked_reason
+            for each in check_plan(CleanupPlan.objects.get(pk=plan.pk), LATER)
+        }
         return ["none is reliable" in found[line.pk] for line in (first, second)]
 
     assert stay() == [False, True]
-    (again,) = (each for each in propose_copies(lab.lab, lab.node, now=LATER) if each.copy.pk == second.copy_id)
+    (again,) = (
+        each
+        for each in propose_copies(lab.lab, lab.node, now=LATER)
+        if each.copy.pk == second.copy_id
+    )
     assert again.is_last_copy
-    record_outcomes(plan=plan, outcomes=[Outcome(second.pk, ItemOutcome.REFUSED, "it changed")], by=None, now=LATER)
+    record_outcomes(
+        plan=plan,
+        outcomes=[Outcome(second.pk, ItemOutcome.REFUSED, "it changed")],
+        by=None,
+        now=LATER,
+    )
     assert stay() == [True, True]
     Copy.objects.filter(artifact=made).update(hashed_us=LATER + 1)
     assert stay() == [False, False]
@@ -261,7 +330,9 @@ def test_the_same_path_on_another_machine_may_be_the_same_file(lab: SmallLab, ru
     """A share that two machines mount."""
     made = checkpoint(lab, run, 1)
     copy = Copy.objects.get(artifact=made)
-    other = register_node(lab=lab.lab, uuid=uuid4(), hostname="ws-2", facts={}, site=lab.site, now=T0)
+    other = register_node(
+        lab=lab.lab, uuid=uuid4(), hostname="ws-2", facts={}, site=lab.site, now=T0
+    )
     load_other_copies = Copy.objects.create(
         lab=lab.lab,
         artifact=made,
@@ -274,7 +345,11 @@ def test_the_same_path_on_another_machine_may_be_the_same_file(lab: SmallLab, ru
     )
 
     def is_last() -> bool:
-        return next(each.is_last_copy for each in propose_copies(lab.lab, lab.node, now=LATER) if each.copy.pk == copy.pk)
+        return next(
+            each.is_last_copy
+            for each in propose_copies(lab.lab, lab.node, now=LATER)
+            if each.copy.pk == copy.pk
+        )
 
     assert is_last()
     Copy.objects.filter(pk=load_other_copies.pk).update(path="/mnt/other")
@@ -300,7 +375,9 @@ def test_a_folder_does_not_take_with_it_what_stays(lab: SmallLab, run: Run) -> N
     checkpoint(lab, run, 5, "/ckpt/hf2")  # the last: it stays, beside the folder and not in it
     plan = approved_plan(lab)
     assert {
-        each.blocked_reason for each in check_plan(CleanupPlan.objects.get(pk=plan.pk), LATER) if each.item.selected
+        each.blocked_reason
+        for each in check_plan(CleanupPlan.objects.get(pk=plan.pk), LATER)
+        if each.item.selected
     } == {""}
     Pin.objects.create(artifact=inner, reason="thesis", from_us=LATER)
     stays = {

@@ -23,8 +23,17 @@ HOUR = hour_of(LATER)
 UNTIL = HOUR + 100
 
 
-def hold(lab: SmallLab, on: Holdable, until: int | None = UNTIL, *, now: int = LATER, reason: str = "paper") -> Hold:
-    return place_hold(on=on, reason=reason, until_hour=until, by=lab.owner, is_manager=True, now=now)
+def hold(
+    lab: SmallLab,
+    on: Holdable,
+    until: int | None = UNTIL,
+    *,
+    now: int = LATER,
+    reason: str = "paper",
+) -> Hold:
+    return place_hold(
+        on=on, reason=reason, until_hour=until, by=lab.owner, is_manager=True, now=now
+    )
 
 
 def test_it_keeps_until_its_hour_and_is_history_then(lab: SmallLab) -> None:
@@ -42,9 +51,18 @@ def test_it_keeps_until_its_hour_and_is_history_then(lab: SmallLab) -> None:
 
 def test_what_it_says_names_end_and_reason(lab: SmallLab, run: Run) -> None:
     demo = Project.objects.get(lab=lab.lab, slug="demo")
-    assert hold(lab, register_artifact(lab, "m"), 500_000, now=T0).description == "held until 2027-01-15 08:00 UTC: paper"
-    assert hold(lab, demo, None, now=T0).description == f"project {demo.name} is held until it is lifted: paper"
-    assert hold(lab, run, 500_000, now=T0).description == f"run {run.name} is held until 2027-01-15 08:00 UTC: paper"
+    assert (
+        hold(lab, register_artifact(lab, "m"), 500_000, now=T0).description
+        == "held until 2027-01-15 08:00 UTC: paper"
+    )
+    assert (
+        hold(lab, demo, None, now=T0).description
+        == f"project {demo.name} is held until it is lifted: paper"
+    )
+    assert (
+        hold(lab, run, 500_000, now=T0).description
+        == f"run {run.name} is held until 2027-01-15 08:00 UTC: paper"
+    )
 
 
 def test_of_several_the_one_that_ends_last_counts(lab: SmallLab, run: Run) -> None:
@@ -60,10 +78,16 @@ def test_of_several_the_one_that_ends_last_counts(lab: SmallLab, run: Run) -> No
 
 
 def test_a_run_holds_what_it_made_and_read(lab: SmallLab, run: Run) -> None:
-    read, other = register_artifact(lab, "d", kind="dataset", runs=[edge(run, "used")]), register_artifact(lab, "x")
+    read, other = (
+        register_artifact(lab, "d", kind="dataset", runs=[edge(run, "used")]),
+        register_artifact(lab, "x"),
+    )
     made = {each.pk: each for each in Artifact.objects.filter(name__startswith="step")}
     hold(lab, run)
-    assert set(effective_holds(lab.lab, {**made, read.pk: read, other.pk: other}, LATER)) == {*made, read.pk}
+    assert set(effective_holds(lab.lab, {**made, read.pk: read, other.pk: other}, LATER)) == {
+        *made,
+        read.pk,
+    }
 
 
 def test_what_is_held_is_in_no_plan(lab: SmallLab, run: Run) -> None:
@@ -81,7 +105,9 @@ def test_what_is_held_is_in_no_plan(lab: SmallLab, run: Run) -> None:
 
 @pytest.mark.parametrize("what", ["artifact", "project", "run"])
 @pytest.mark.parametrize("stage", ["draft", "told", "approved"])
-def test_a_hold_takes_its_lines_out_of_open_plans(lab: SmallLab, run: Run, what: str, stage: str) -> None:
+def test_a_hold_takes_its_lines_out_of_open_plans(
+    lab: SmallLab, run: Run, what: str, stage: str
+) -> None:
     Artifact.objects.filter(name__startswith="step1").update(
         project=Project.objects.create(lab=lab.lab, slug="p", created_us=T0)
     )
@@ -97,9 +123,14 @@ def test_a_hold_takes_its_lines_out_of_open_plans(lab: SmallLab, run: Run, what:
     assert plan.items.filter(selected=True).count() == (0 if what == "run" else 1)
     entry = AuditEntry.objects.filter(action="hold.placed").latest("sequence")
     assert entry.details["lines"] == (2 if what == "run" else 1)
-    stays = {each.item.pk: each.blocked_reason for each in check_plan(CleanupPlan.objects.get(pk=plan.pk), LATER)}
+    stays = {
+        each.item.pk: each.blocked_reason
+        for each in check_plan(CleanupPlan.objects.get(pk=plan.pk), LATER)
+    }
     assert stays[line.pk] == (
-        made.description if stage == "approved" else f"the plan is {CleanupPlan.objects.get().get_state_display().lower()}"
+        made.description
+        if stage == "approved"
+        else f"the plan is {CleanupPlan.objects.get().get_state_display().lower()}"
     )
 
 
@@ -107,13 +138,17 @@ def test_it_cannot_be_ticked_again_while_it_is_held(lab: SmallLab, run: Run) -> 
     plan = proposed_plan(lab)
     line = plan.items.get(artifact__name__startswith="step1")
     made = hold(lab, line.artifact)
-    assert select_items(plan=plan, selected=[line.pk], listed=[line.pk], by=lab.owner, now=LATER) == 0
+    assert (
+        select_items(plan=plan, selected=[line.pk], listed=[line.pk], by=lab.owner, now=LATER) == 0
+    )
     line.refresh_from_db()
     assert (line.selected, line.objection) == (False, made.description)
     lift_hold(hold=made, by=lab.owner, is_manager=True, now=LATER)
     line.refresh_from_db()
     assert not line.selected, "plans stay as they are"
-    assert select_items(plan=plan, selected=[line.pk], listed=[line.pk], by=lab.owner, now=LATER) == 1
+    assert (
+        select_items(plan=plan, selected=[line.pk], listed=[line.pk], by=lab.owner, now=LATER) == 1
+    )
     line.refresh_from_db()
     assert (line.selected, line.objection) == (True, "")
 
@@ -136,10 +171,14 @@ def test_what_lies_in_the_trash_is_not_deleted_while_it_is_held(lab: SmallLab, r
     line = plan.items.filter(selected=True).select_related("artifact").order_by("pk")[0]
     record_outcomes(plan=plan, outcomes=[Outcome(line.pk, ItemOutcome.TRASHED)], by=None, now=LATER)
     made = hold(lab, line.artifact)
-    stays = {each.item.pk: each.blocked_reason for each in check_plan(CleanupPlan.objects.get(pk=plan.pk), LATER)}
+    stays = {
+        each.item.pk: each.blocked_reason
+        for each in check_plan(CleanupPlan.objects.get(pk=plan.pk), LATER)
+    }
     assert stays[line.pk] == made.description
     stays = {
-        each.item.pk: each.blocked_reason for each in check_plan(CleanupPlan.objects.get(pk=plan.pk), UNTIL * US_PER_HOUR)
+        each.item.pk: each.blocked_reason
+        for each in check_plan(CleanupPlan.objects.get(pk=plan.pk), UNTIL * US_PER_HOUR)
     }
     assert stays[line.pk] == ""
 
@@ -149,7 +188,9 @@ def test_who_places_and_lifts(lab: SmallLab, run: Run) -> None:
     member = User.objects.create_user(username="ana")
     with pytest.raises(Forbidden, match="PIs and admins"):
         place_hold(on=demo, reason="x", until_hour=UNTIL, by=member, is_manager=False, now=LATER)
-    made = place_hold(on=run, reason=" x ", until_hour=UNTIL, by=member, is_manager=False, now=LATER)
+    made = place_hold(
+        on=run, reason=" x ", until_hour=UNTIL, by=member, is_manager=False, now=LATER
+    )
     assert made.reason == "x"
     other = User.objects.create_user(username="bob")
     with pytest.raises(Forbidden, match="Another person"):
@@ -159,15 +200,25 @@ def test_who_places_and_lifts(lab: SmallLab, run: Run) -> None:
         lift_hold(hold=made, by=member, is_manager=False, now=LATER + 6)
     again = hold(lab, run)
     assert lift_hold(hold=again, by=other, is_manager=True, now=LATER).lifted_by == other
-    acts = AuditEntry.objects.filter(action__startswith="hold.").order_by("sequence").values_list("action", "actor")
-    assert list(acts) == [("hold.placed", "ana"), ("hold.lifted", "ana"), ("hold.placed", lab.owner.username),
-                          ("hold.lifted", "bob")]  # fmt: skip
+    acts = (
+        AuditEntry.objects.filter(action__startswith="hold.")
+        .order_by("sequence")
+        .values_list("action", "actor")
+    )
+    assert list(acts) == [
+        ("hold.placed", "ana"),
+        ("hold.lifted", "ana"),
+        ("hold.placed", lab.owner.username),
+        ("hold.lifted", "bob"),
+    ]
 
 
 @pytest.mark.parametrize(
     ("reason", "until", "field"),
-    [("", UNTIL, "reason"), ("x" * 301, UNTIL, "reason"), ("a\x00", UNTIL, "reason"), ("x", HOUR, "until_day"),
-     ("x", HOUR - 1, "until_day"), ("x", 10**9, "until_day")],
+    [
+    ("", UNTIL, "reason"), ("x" * 301, UNTIL, "reason"), ("a\x00", UNTIL, "reason"),
+    ("x", HOUR, "until_day"), ("x", HOUR - 1, "until_day"), ("x", 10**9, "until_day"),
+],
 )  # fmt: skip
 def test_what_is_no_hold(lab: SmallLab, reason: str, until: int, field: str) -> None:
     with pytest.raises(InvalidInput) as refused:
@@ -183,8 +234,12 @@ def test_what_is_gone_is_not_held(lab: SmallLab) -> None:
         hold(lab, it)
 
 
-@pytest.mark.parametrize("wrong", [{}, {"artifact": 1, "run": 1}, {"artifact": 1, "until_hour": 5, "from_hour": 5}])
-def test_the_database_forbids_what_is_no_hold(lab: SmallLab, run: Run, wrong: dict[str, int]) -> None:
+@pytest.mark.parametrize(
+    "wrong", [{}, {"artifact": 1, "run": 1}, {"artifact": 1, "until_hour": 5, "from_hour": 5}]
+)
+def test_the_database_forbids_what_is_no_hold(
+    lab: SmallLab, run: Run, wrong: dict[str, int]
+) -> None:
     things = {"artifact": Artifact.objects.all()[0], "run": run}
     facts = {name: things.get(name, value) for name, value in {"from_hour": 1, **wrong}.items()}
     with pytest.raises(IntegrityError), transaction.atomic():
@@ -196,7 +251,14 @@ def test_another_labs_holds_hold_nothing_here(lab: SmallLab) -> None:
 
     theirs = small_lab(name="Theirs")
     it = register_artifact(lab, "m")
-    place_hold(on=register_artifact(theirs, "m"), reason="x", until_hour=None, by=theirs.owner, is_manager=True, now=LATER)
+    place_hold(
+        on=register_artifact(theirs, "m"),
+        reason="x",
+        until_hour=None,
+        by=theirs.owner,
+        is_manager=True,
+        now=LATER,
+    )
     assert effective_holds(lab.lab, {it.pk: it}, LATER) == {}
     assert holds_on_artifact(it, LATER) == []
 

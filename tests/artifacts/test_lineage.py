@@ -1,4 +1,6 @@
-"""What an artifact came of and what came of it: the right ones, the nearest first, in queries that depth does not add to."""
+"""What an artifact came of and what came of it: the right ones, the nearest first, in queries
+that depth does not add to.
+"""
 
 import pytest
 from django.db import connection, transaction
@@ -16,11 +18,25 @@ from tests.examples import examples
 
 def things(lab: SmallLab, artifacts: int, runs: int) -> tuple[list[Artifact], list[Run]]:
     made = [
-        Artifact(lab=lab.lab, digest=digest(str(i)), form="file", bytes=i, kind="model", name=f"a{i}", registered_us=T0)
+        Artifact(
+            lab=lab.lab,
+            digest=digest(str(i)),
+            form="file",
+            bytes=i,
+            kind="model",
+            name=f"a{i}",
+            registered_us=T0,
+        )
         for i in range(artifacts)
     ]
     works = [
-        Run(lab=lab.lab, uuid=f"7f1d3b52-2222-4333-8444-{i:012x}", name=f"r{i}", started_us=T0 + i, last_report_us=T0)
+        Run(
+            lab=lab.lab,
+            uuid=f"7f1d3b52-2222-4333-8444-{i:012x}",
+            name=f"r{i}",
+            started_us=T0 + i,
+            last_report_us=T0,
+        )
         for i in range(runs)
     ]
     return Artifact.objects.bulk_create(made), Run.objects.bulk_create(works)
@@ -28,7 +44,8 @@ def things(lab: SmallLab, artifacts: int, runs: int) -> tuple[list[Artifact], li
 
 def join(lab: SmallLab, *edges: tuple[Run, Artifact, str]) -> None:
     LineageEdge.objects.bulk_create(
-        LineageEdge(lab=lab.lab, run=run, artifact=artifact, role=role, recorded_us=T0) for run, artifact, role in edges
+        LineageEdge(lab=lab.lab, run=run, artifact=artifact, role=role, recorded_us=T0)
+        for run, artifact, role in edges
     )
 
 
@@ -36,7 +53,11 @@ def chain(lab: SmallLab, length: int) -> list[Artifact]:
     """Return artifacts of which each was made from the one before by a run."""
     made, works = things(lab, length, length - 1)
     pairs = list(zip(works, made, made[1:], strict=False))
-    join(lab, *((run, first, "used") for run, first, _ in pairs), *((run, then, "produced") for run, _, then in pairs))
+    join(
+        lab,
+        *((run, first, "used") for run, first, _ in pairs),
+        *((run, then, "produced") for run, _, then in pairs),
+    )
     return made
 
 
@@ -53,7 +74,12 @@ def test_depth_takes_no_more_queries(lab: SmallLab) -> None:
     long = chain(lab, 200)
     assert asked(long[100]) == few <= 8
     found = load_lineage(long[150])
-    assert (len(found.artifacts), len(found.runs), len(found.edges), found.is_cut) == (200, 199, 398, False)
+    assert (len(found.artifacts), len(found.runs), len(found.edges), found.is_cut) == (
+        200,
+        199,
+        398,
+        False,
+    )
     assert len(found.producing_runs) == 150
 
 
@@ -70,7 +96,13 @@ def test_a_long_one_is_cut_and_says_so(lab: SmallLab) -> None:
 
 def test_what_reads_the_same_is_no_kin(lab: SmallLab) -> None:
     (data, one, other), (first, second) = things(lab, 3, 2)
-    join(lab, (first, data, "used"), (first, one, "produced"), (second, data, "used"), (second, other, "produced"))
+    join(
+        lab,
+        (first, data, "used"),
+        (first, one, "produced"),
+        (second, data, "used"),
+        (second, other, "produced"),
+    )
     found = load_lineage(one)
     assert set(found.artifacts) == {data.pk, one.pk}
     assert found.producing_runs == {first.pk}
@@ -80,7 +112,9 @@ def test_what_reads_the_same_is_no_kin(lab: SmallLab) -> None:
 @pytest.mark.django_db
 @settings(max_examples=examples(25), deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5), st.booleans()), max_size=25))
-def test_the_runs_that_led_to_it_are_those_of_its_ancestors(edges: list[tuple[int, int, bool]]) -> None:
+def test_the_runs_that_led_to_it_are_those_of_its_ancestors(
+    edges: list[tuple[int, int, bool]],
+) -> None:
     """By walking, over whatever is told, circles too: against :func:`ancestors_of` and by hand."""
     with transaction.atomic():
         lab = small_lab()

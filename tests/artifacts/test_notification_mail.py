@@ -1,4 +1,6 @@
-"""One mail a person and plan: what it says, that it is sent once, what becomes of it where it cannot be sent."""
+"""One mail a person and plan: what it says, that it is sent once, what becomes of it where it
+cannot be sent.
+"""
 
 import smtplib
 from typing import Any
@@ -37,7 +39,9 @@ def ana(lab: SmallLab) -> User:
 def plan(lab: SmallLab, run: Run, ana: User) -> CleanupPlan:
     """A plan of which ana was told; nobody sent the mail yet."""
     Artifact.objects.update(owner=ana)
-    return notify_owners(plan=proposed_plan(lab), grace_days=7, trash_days=14, by=lab.owner, now=LATER)
+    return notify_owners(
+        plan=proposed_plan(lab), grace_days=7, trash_days=14, by=lab.owner, now=LATER
+    )
 
 
 def send(now: int = LATER + 5) -> Notification:
@@ -53,7 +57,11 @@ def test_it_says_what_goes_when_and_where_to_object(plan: CleanupPlan) -> None:
     (sent,) = mail.outbox
     assert sent.to == ["ana@example.org"]
     assert sent.from_email == "LabCarbon <labcarbon@example.org>"
-    assert sent.subject == "LabCarbon: 2 artifacts can be deleted from ws-1 after 9 November 2027, 09:00 (Europe/Berlin)"
+    assert (
+        sent.subject
+        == "LabCarbon: 2 artifacts can be deleted from ws-1 after 9 November 2027, 09:00 "
+        "(Europe/Berlin)"
+    )
     assert f"http://127.0.0.1:8000/artifacts/cleanup/{plan.uuid}/?mine=1" in sent.body
     assert "- step2-" in sent.body
     assert "(1 GB)" in sent.body
@@ -100,10 +108,15 @@ def test_names_are_nothing_but_words(plan: CleanupPlan) -> None:
 
 @pytest.mark.parametrize(
     ("change", "words"),
-    [("withdrawn", "withdrawn before"), ("objected", "no item of this person"), ("left", "left the lab"),
-     ("over", "the grace period ended"), ("address", "address was removed")],
+    [
+    ("withdrawn", "withdrawn before"), ("objected", "no item of this person"),
+    ("left", "left the lab"), ("over", "the grace period ended"),
+    ("address", "address was removed"),
+],
 )  # fmt: skip
-def test_what_came_too_late_is_not_sent(lab: SmallLab, plan: CleanupPlan, ana: User, change: str, words: str) -> None:
+def test_what_came_too_late_is_not_sent(
+    lab: SmallLab, plan: CleanupPlan, ana: User, change: str, words: str
+) -> None:
     now = LATER + 5
     if change == "withdrawn":
         withdraw(plan=plan, by=lab.owner, now=LATER)
@@ -122,7 +135,9 @@ def test_what_came_too_late_is_not_sent(lab: SmallLab, plan: CleanupPlan, ana: U
     assert mail.outbox == []
 
 
-@pytest.mark.parametrize("address", ["", "nobody", "a@example.org, b@example.org", "a@example.org\nBcc: b@example.org"])
+@pytest.mark.parametrize(
+    "address", ["", "nobody", "a@example.org, b@example.org", "a@example.org\nBcc: b@example.org"]
+)
 def test_who_has_no_address_is_not_mailed(lab: SmallLab, run: Run, ana: User, address: str) -> None:
     User.objects.filter(pk=ana.pk).update(email=address)
     Artifact.objects.update(owner=ana)
@@ -131,7 +146,9 @@ def test_who_has_no_address_is_not_mailed(lab: SmallLab, run: Run, ana: User, ad
     assert not Job.objects.filter(kind="artifacts.notice").exists()
 
 
-def test_without_a_mail_server_nothing_pretends_to_be_sent(lab: SmallLab, run: Run, ana: User, settings: Any) -> None:
+def test_without_a_mail_server_nothing_pretends_to_be_sent(
+    lab: SmallLab, run: Run, ana: User, settings: Any
+) -> None:
     settings.MAIL_ON = False
     Artifact.objects.update(owner=ana)
     notify_owners(plan=proposed_plan(lab), grace_days=7, trash_days=14, by=lab.owner, now=LATER)
@@ -148,10 +165,13 @@ def _fails(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
 
 @pytest.mark.parametrize(
     ("error", "message"),
-    [(OSError("no route"), "mail server error: OSError"), (smtplib.SMTPServerDisconnected("x"), "SMTPServerDisconnected"),
-     (smtplib.SMTPDataError(451, b"later"), "responded with 451"),
-     (smtplib.SMTPAuthenticationError(535, b"secret"), "responded with 535"),
-     (smtplib.SMTPRecipientsRefused({"ana@example.org": (450, b"later")}), "responded with 450")],
+    [
+    (OSError("no route"), "mail server error: OSError"),
+    (smtplib.SMTPServerDisconnected("x"), "SMTPServerDisconnected"),
+    (smtplib.SMTPDataError(451, b"later"), "responded with 451"),
+    (smtplib.SMTPAuthenticationError(535, b"secret"), "responded with 535"),
+    (smtplib.SMTPRecipientsRefused({"ana@example.org": (450, b"later")}), "responded with 450"),
+],
 )  # fmt: skip
 def test_what_the_mail_server_does_not_take_now_waits(
     plan: CleanupPlan, monkeypatch: pytest.MonkeyPatch, error: Exception, message: str
@@ -168,17 +188,27 @@ def test_what_the_mail_server_does_not_take_now_waits(
     assert len(mail.outbox) == 1
 
 
-def test_why_it_waited_is_told_when_it_is_too_late(plan: CleanupPlan, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_why_it_waited_is_told_when_it_is_too_late(
+    plan: CleanupPlan, monkeypatch: pytest.MonkeyPatch
+) -> None:
     _fails(monkeypatch, OSError("no route"))
     with pytest.raises(OSError, match="no route"):
         send()
-    assert send(LATER + 7 * DAY_US).message == "the grace period ended before the mail was sent; mail server error: OSError"
+    assert (
+        send(LATER + 7 * DAY_US).message
+        == "the grace period ended before the mail was sent; mail server error: OSError"
+    )
 
 
-def test_an_address_that_is_refused_for_good_is_not_tried_again(plan: CleanupPlan, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_address_that_is_refused_for_good_is_not_tried_again(
+    plan: CleanupPlan, monkeypatch: pytest.MonkeyPatch
+) -> None:
     _fails(monkeypatch, smtplib.SMTPRecipientsRefused({"ana@example.org": (550, b"unknown")}))
     notice = send()
-    assert (notice.mail, notice.message) == ("failed", "the mail server responded with 550 and rejected this address")
+    assert (notice.mail, notice.message) == (
+        "failed",
+        "the mail server responded with 550 and rejected this address",
+    )
 
 
 def test_one_that_was_interrupted_is_not_sent_twice(plan: CleanupPlan) -> None:

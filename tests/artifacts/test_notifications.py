@@ -1,4 +1,6 @@
-"""Who is told of a plan: owners who are here, PIs or admins for the rest; grace begins when everybody was told."""
+"""Who is told of a plan: owners who are here, PIs or admins for the rest; grace begins when
+everybody was told.
+"""
 
 import pytest
 from django.db import connection
@@ -14,7 +16,13 @@ from apps.artifacts.cleanup.notifications import (
     pending_deletions,
 )
 from apps.artifacts.cleanup.outcomes import Outcome, record_outcomes
-from apps.artifacts.cleanup.plans import approve, notify_owners, notify_remaining, object_to_items, withdraw
+from apps.artifacts.cleanup.plans import (
+    approve,
+    notify_owners,
+    notify_remaining,
+    object_to_items,
+    withdraw,
+)
 from apps.artifacts.cleanup.retention import DAY_US
 from apps.artifacts.models import Artifact, CleanupPlan, Notification
 from apps.core.errors import Conflict, InvalidInput
@@ -38,7 +46,10 @@ def tell(lab: SmallLab, plan: CleanupPlan) -> CleanupPlan:
 
 
 def people(plan: CleanupPlan) -> list[tuple[str, int, int]]:
-    return [(each.user.username, each.own_items, each.other_items) for each in find_recipients(plan, items_by_owner(plan))]
+    return [
+        (each.user.username, each.own_items, each.other_items)
+        for each in find_recipients(plan, items_by_owner(plan))
+    ]
 
 
 @pytest.fixture
@@ -54,14 +65,24 @@ def test_owners_are_told(lab: SmallLab, plan: CleanupPlan) -> None:
     assert people(plan) == [("ana", 2, 0)]
     tell(lab, plan)
     notice = Notification.objects.get()
-    assert (notice.user, notice.name, notice.notified_us, notice.own_items, notice.other_items) == (ana, "ana", LATER, 2, 0)
+    assert (notice.user, notice.name, notice.notified_us, notice.own_items, notice.other_items) == (
+        ana,
+        "ana",
+        LATER,
+        2,
+        0,
+    )
     assert notice.mail == "off"
-    assert [(each.plan, each.own_items, each.other_items) for each in pending_deletions(lab.lab, ana)] == [(plan, 2, 0)]
+    assert [
+        (each.plan, each.own_items, each.other_items) for each in pending_deletions(lab.lab, ana)
+    ] == [(plan, 2, 0)]
     assert pending_deletions(lab.lab, lab.owner) == []
 
 
 @pytest.mark.parametrize("why", ["not known", "left", "not active", "of another lab"])
-def test_the_pi_is_told_in_the_place_of_who_is_not_here(lab: SmallLab, plan: CleanupPlan, why: str) -> None:
+def test_the_pi_is_told_in_the_place_of_who_is_not_here(
+    lab: SmallLab, plan: CleanupPlan, why: str
+) -> None:
     ana, pi = person(lab, "ana"), person(lab, "pi", "pi")
     gone = None if why == "not known" else small_lab(name="Theirs").owner
     if why == "not active":
@@ -74,8 +95,12 @@ def test_the_pi_is_told_in_the_place_of_who_is_not_here(lab: SmallLab, plan: Cle
     assert (found.lines, found.unknown) == (1, 1 if gone is None else 0)
     assert found.names == ([gone.username] if gone else [])
     tell(lab, plan)
-    assert [(each.own_items, each.other_items) for each in pending_deletions(lab.lab, pi)] == [(0, 1)]
-    assert [(each.own_items, each.other_items) for each in pending_deletions(lab.lab, ana)] == [(1, 0)]
+    assert [(each.own_items, each.other_items) for each in pending_deletions(lab.lab, pi)] == [
+        (0, 1)
+    ]
+    assert [(each.own_items, each.other_items) for each in pending_deletions(lab.lab, ana)] == [
+        (1, 0)
+    ]
 
 
 def test_without_a_pi_admins_are_told(lab: SmallLab, plan: CleanupPlan) -> None:
@@ -83,7 +108,9 @@ def test_without_a_pi_admins_are_told(lab: SmallLab, plan: CleanupPlan) -> None:
     assert people(plan) == [(lab.owner.username, 0, 2)]
 
 
-def test_who_comes_or_leaves_after_it_is_told_before_it_is_approved(lab: SmallLab, plan: CleanupPlan) -> None:
+def test_who_comes_or_leaves_after_it_is_told_before_it_is_approved(
+    lab: SmallLab, plan: CleanupPlan
+) -> None:
     ana, pi = person(lab, "ana"), person(lab, "pi", "pi")
     owns("step", ana)
     tell(lab, plan)
@@ -123,8 +150,12 @@ def test_nothing_is_said_of_what_does_not_go_any_more(lab: SmallLab, plan: Clean
     object_to_items(plan=plan, items=[first.pk], reason="mine", by=ana, now=LATER)
     assert [each.own_items for each in pending_deletions(lab.lab, ana)] == [1]
     approve(plan=plan, by=lab.owner, now=LATER + 7 * DAY_US)
-    assert [each.own_items for each in pending_deletions(lab.lab, ana)] == [1], "it may go any time now"
-    record_outcomes(plan=plan, outcomes=[Outcome(second.pk, ItemOutcome.TRASHED)], by=None, now=LATER)
+    assert [each.own_items for each in pending_deletions(lab.lab, ana)] == [1], (
+        "it may go any time now"
+    )
+    record_outcomes(
+        plan=plan, outcomes=[Outcome(second.pk, ItemOutcome.TRASHED)], by=None, now=LATER
+    )
     assert pending_deletions(lab.lab, ana) == []
 
 

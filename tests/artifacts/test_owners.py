@@ -1,4 +1,6 @@
-"""Whose an artifact is: of who ran what made it, of who says it is theirs, of whom a rule names; never of who scanned it."""
+"""Whose an artifact is: of who ran what made it, of who says it is theirs, of whom a rule names;
+never of who scanned it.
+"""
 
 import pytest
 
@@ -37,7 +39,9 @@ def named(lab: SmallLab) -> int:
 
 def ran(lab: SmallLab, number: int, os_user: str, person: User | None) -> None:
     facts = RunFacts(name="r", started_us=T0, os_user=os_user)
-    put_run(lab=lab.lab, uuid=UUID.format(number), facts=facts, by=person, bound_node=None, now=now_us())
+    put_run(
+        lab=lab.lab, uuid=UUID.format(number), facts=facts, by=person, bound_node=None, now=now_us()
+    )
 
 
 def test_who_scans_a_disk_does_not_own_what_lies_there(lab: SmallLab, ana: User) -> None:
@@ -50,22 +54,36 @@ def test_who_scans_a_disk_does_not_own_what_lies_there(lab: SmallLab, ana: User)
 
 
 def test_a_rule_of_the_lab_names_the_person(lab: SmallLab, ana: User) -> None:
-    register_rows(lab, row("a", **on("/a"), user="ana"), row("b", **on("/b"), user="ben"), row("c", **on("/c"), user="-"))
-    rule = drafted_rule(lab=lab.lab, criteria=Criteria(os_user="ana"), project=None, person=ana, from_us=0)
+    register_rows(
+        lab,
+        row("a", **on("/a"), user="ana"),
+        row("b", **on("/b"), user="ben"),
+        row("c", **on("/c"), user="-"),
+    )
+    rule = drafted_rule(
+        lab=lab.lab, criteria=Criteria(os_user="ana"), project=None, person=ana, from_us=0
+    )
     make_rule(rule=rule, by=lab.owner, now=T0)
     assert (named(lab), named(lab)) == (1, 0)
     assert [owner_of(name) for name in "abc"] == [ana, None, None]
 
 
 def test_else_the_one_person_who_ran_something_as_that_user(lab: SmallLab, ana: User) -> None:
-    register_rows(lab, row("a", **on("/a"), user="ana"), row("b", **on("/b"), user="root"), row("c", **on("/c"), user="ci"))
+    register_rows(
+        lab,
+        row("a", **on("/a"), user="ana"),
+        row("b", **on("/b"), user="root"),
+        row("c", **on("/c"), user="ci"),
+    )
     ran(lab, 1, "ana", ana)
     ran(lab, 2, "ana", ana)
     ran(lab, 3, "ana", None)
     ran(lab, 4, "root", ana)
     ran(lab, 5, "root", lab.owner)
     assert named(lab) == 1
-    assert [owner_of(name) for name in "abc"] == [ana, None, None], "two people are root, and nobody is ci"
+    assert [owner_of(name) for name in "abc"] == [ana, None, None], (
+        "two people are root, and nobody is ci"
+    )
 
 
 def test_an_owner_who_is_known_stays(lab: SmallLab, ana: User) -> None:

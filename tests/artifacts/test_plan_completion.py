@@ -1,4 +1,6 @@
-"""An approved plan comes to its end: nothing of it is left to go, or it is withdrawn as nothing of it went."""
+"""An approved plan comes to its end: nothing of it is left to go, or it is withdrawn as nothing
+of it went.
+"""
 
 import pytest
 from django.db import connection
@@ -29,14 +31,23 @@ def _state(plan: CleanupPlan) -> str:
 
 def _began_from(lab: SmallLab, line: CleanupItem) -> None:
     """Another run begins from what a line is of."""
-    register_rows(lab, row(line.artifact.name, bytes=line.artifact.bytes, runs=[edge(create_run(lab), "initialised_from")]))
+    register_rows(
+        lab,
+        row(
+            line.artifact.name,
+            bytes=line.artifact.bytes,
+            runs=[edge(create_run(lab), "initialised_from")],
+        ),
+    )
 
 
 def _lines(plan: CleanupPlan) -> list[CleanupItem]:
     return list(plan.items.filter(selected=True).select_related("artifact", "copy").order_by("pk"))
 
 
-def test_the_last_of_two_copies_that_stays_does_not_keep_a_plan_open(lab: SmallLab, run: Run) -> None:
+def test_the_last_of_two_copies_that_stays_does_not_keep_a_plan_open(
+    lab: SmallLab, run: Run
+) -> None:
     checkpoint(lab, run, 1, "/ckpt/second", "/ckpt/third")
     plan = approved_plan(lab, unselected="/ckpt/third")
     Copy.objects.filter(path="/ckpt/third").update(state="missing")
@@ -47,15 +58,19 @@ def test_the_last_of_two_copies_that_stays_does_not_keep_a_plan_open(lab: SmallL
     assert (second.selected, second.outcome, second.objected_by) == (False, "", None)
     assert second.objection == "another copy was expected to remain, but none is reliable by now"
     assert AuditEntry.objects.filter(action="plan.carried_out").get().details == {
-        "plan": str(plan.uuid), "trashed": 2, "stay": 1,
-    }  # fmt: skip
+        "plan": str(plan.uuid),
+        "trashed": 2,
+        "stay": 1,
+    }
     with pytest.raises(InvalidInput, match="not selected in this plan"):
         _tell(lab, plan, ItemOutcome.TRASHED, second)
     assert proposed_plan(lab).items.filter(copy=second.copy).exists(), "by the next plan it may"
 
 
 @pytest.mark.parametrize("since", ["referenced", "ancestor", "folder"])
-def test_what_is_kept_since_it_was_approved_does_not_keep_a_plan_open(lab: SmallLab, run: Run, since: str) -> None:
+def test_what_is_kept_since_it_was_approved_does_not_keep_a_plan_open(
+    lab: SmallLab, run: Run, since: str
+) -> None:
     register_rows(
         lab,
         row(
@@ -76,8 +91,12 @@ def test_what_is_kept_since_it_was_approved_does_not_keep_a_plan_open(lab: Small
         _began_from(lab, kept)
     elif since == "ancestor":
         tuned = create_run(lab)
-        register_rows(lab, row(kept.artifact.name, bytes=kept.artifact.bytes, runs=[edge(tuned, "used")]))
-        Artifact.objects.filter(pk=register_artifact(lab, "tuned", runs=[edge(tuned)]).pk).update(state="promoted")
+        register_rows(
+            lab, row(kept.artifact.name, bytes=kept.artifact.bytes, runs=[edge(tuned, "used")])
+        )
+        Artifact.objects.filter(pk=register_artifact(lab, "tuned", runs=[edge(tuned)]).pk).update(
+            state="promoted"
+        )
     else:
         register_artifact(lab, "found since", copies=[{"path": "/ckpt/hf/new.pt"}])
     _tell(lab, plan, ItemOutcome.TRASHED, *gone)
@@ -86,7 +105,10 @@ def test_what_is_kept_since_it_was_approved_does_not_keep_a_plan_open(lab: Small
     assert not kept.selected
     assert kept.objection
     assert kept.artifact.state == "stored", "it is not scheduled any more"
-    assert {each.artifact.state for each in CleanupItem.objects.filter(pk__in=[line.pk for line in gone])} == {"scheduled"}
+    assert {
+        each.artifact.state
+        for each in CleanupItem.objects.filter(pk__in=[line.pk for line in gone])
+    } == {"scheduled"}
 
 
 def test_what_may_go_still_keeps_a_plan_open(lab: SmallLab, run: Run) -> None:
@@ -102,7 +124,9 @@ def test_what_may_go_still_keeps_a_plan_open(lab: SmallLab, run: Run) -> None:
     assert _state(plan) == "approved"
 
 
-def test_a_plan_all_of_which_is_kept_ends_when_the_machine_says_that_nothing_is_left(lab: SmallLab, run: Run) -> None:
+def test_a_plan_all_of_which_is_kept_ends_when_the_machine_says_that_nothing_is_left(
+    lab: SmallLab, run: Run
+) -> None:
     plan = approved_plan(lab)
     for line in _lines(plan):
         _began_from(lab, line)
@@ -114,7 +138,9 @@ def test_a_plan_all_of_which_is_kept_ends_when_the_machine_says_that_nothing_is_
     (entry,) = AuditEntry.objects.filter(action="plan.carried_out")
     assert (entry.user, entry.details) == (lab.owner, {"plan": str(plan.uuid), "stay": 2})
     assert _tell(lab, plan, ItemOutcome.TRASHED) == 0
-    assert AuditEntry.objects.filter(action="plan.carried_out").count() == 1, "saying it again changes nothing"
+    assert AuditEntry.objects.filter(action="plan.carried_out").count() == 1, (
+        "saying it again changes nothing"
+    )
 
 
 def test_a_plan_of_which_nothing_is_left_to_go_is_in_no_ones_way(lab: SmallLab, run: Run) -> None:
@@ -145,7 +171,11 @@ def test_an_objection_to_the_last_line_ends_it(lab: SmallLab, run: Run, how: str
     else:
         object_to_items(plan=plan, items=[second.pk], reason="my thesis", by=lab.owner, now=LATER)
     assert _state(plan) == "applied"
-    acts = AuditEntry.objects.filter(action__startswith="plan.").order_by("pk").values_list("action", flat=True)
+    acts = (
+        AuditEntry.objects.filter(action__startswith="plan.")
+        .order_by("pk")
+        .values_list("action", flat=True)
+    )
     assert list(acts)[-3:] == ["plan.carried_out", "plan.objection", "plan.carried_out"]
 
 
@@ -157,7 +187,9 @@ def test_an_objection_while_the_grace_goes_on_ends_nothing(lab: SmallLab, run: R
     assert _state(plan) == "told"
 
 
-def test_what_was_refused_or_brought_back_does_not_keep_a_plan_from_being_withdrawn(lab: SmallLab, run: Run) -> None:
+def test_what_was_refused_or_brought_back_does_not_keep_a_plan_from_being_withdrawn(
+    lab: SmallLab, run: Run
+) -> None:
     checkpoint(lab, run, 0)
     plan = approved_plan(lab)
     first, second, third = _lines(plan)
@@ -191,7 +223,11 @@ def test_the_number_of_queries_does_not_grow_with_what_is_told(lab: SmallLab, ru
             assert _tell(lab, plan, outcome, *some) == len(some)
         return len(captured)
 
-    assert queries(*lines[:3], outcome=ItemOutcome.DELETED) == queries(*lines[3:33], outcome=ItemOutcome.DELETED)
-    assert queries(*lines[33:34], outcome=ItemOutcome.REFUSED) == queries(*lines[34:40], outcome=ItemOutcome.REFUSED)
+    assert queries(*lines[:3], outcome=ItemOutcome.DELETED) == queries(
+        *lines[3:33], outcome=ItemOutcome.DELETED
+    )
+    assert queries(*lines[33:34], outcome=ItemOutcome.REFUSED) == queries(
+        *lines[34:40], outcome=ItemOutcome.REFUSED
+    )
     assert Artifact.objects.filter(state="tombstone").count() == 33
     assert _state(plan) == "approved"

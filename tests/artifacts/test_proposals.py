@@ -1,4 +1,6 @@
-"""What a plan proposes, by the classes of artifacts and the days of each, with what its going saves."""
+"""What a plan proposes, by the classes of artifacts and the days of each, with what its going
+saves.
+"""
 
 from uuid import uuid4
 
@@ -36,20 +38,32 @@ def _names(plan: CleanupPlan) -> dict[str, tuple[str, bool]]:
 
 def test_what_is_due_is_proposed_with_what_its_going_saves(lab: SmallLab, run: Run) -> None:
     assert propose_copies(lab.lab, lab.node, now=T0 + 13 * DAY_US) == []
-    assert {each.copy.artifact.name.split("-")[0] for each in propose_copies(lab.lab, lab.node, now=T0 + 14 * DAY_US)} == {
-        "step1", "step2",
-    }  # fmt: skip
+    assert {
+        each.copy.artifact.name.split("-")[0]
+        for each in propose_copies(lab.lab, lab.node, now=T0 + 14 * DAY_US)
+    } == {
+        "step1",
+        "step2",
+    }
     plan = proposed_plan(lab)
-    assert _names(plan) == {"step1": ("intermediate", True), "step2": ("intermediate", True), "step3": ("final", False)}
+    assert _names(plan) == {
+        "step1": ("intermediate", True),
+        "step2": ("intermediate", True),
+        "step3": ("final", False),
+    }
     line = plan.items.get(artifact__name__startswith="step1")
-    assert line.storage_mj == 5_694 * 3_600  # 1 GB on a disk for a year: 5.694 Wh; the byte more is below a millijoule
+    assert (
+        line.storage_mj == 5_694 * 3_600
+    )  # 1 GB on a disk for a year: 5.694 Wh; the byte more is below a millijoule
     assert line.retrain_mj == 300_000
     assert line.retrain_run == run
     assert line.is_last_copy
 
 
 def test_what_it_emits_is_priced_by_the_factor_of_where_it_stands(lab: SmallLab, run: Run) -> None:
-    factor = AppliedFactor.objects.get(node=lab.node, basis=lab.lab.basis, to_hour__gt=hour_of(LATER)).factor
+    factor = AppliedFactor.objects.get(
+        node=lab.node, basis=lab.lab.basis, to_hour__gt=hour_of(LATER)
+    ).factor
     assert factor is not None
     line = proposed_plan(lab).items.get(artifact__name__startswith="step1")
     assert line.storage_ug == emission_ug(5_694 * 3_600, 1_000_000, factor.ug_per_kwh)
@@ -57,7 +71,12 @@ def test_what_it_emits_is_priced_by_the_factor_of_where_it_stands(lab: SmallLab,
     assert line.retrain_ug == figure.emission_ug
     assert figure.emission_ug > 0
     sums = plan_totals(line.plan)
-    assert (sums.lines, sums.storage_mj, sums.retrain_mj, sums.runs) == (2, 2 * line.storage_mj, 300_000, 1), "a run once"
+    assert (sums.lines, sums.storage_mj, sums.retrain_mj, sums.runs) == (
+        2,
+        2 * line.storage_mj,
+        300_000,
+        1,
+    ), "a run once"
     assert sums.storage_ug == 2 * line.storage_ug
     assert sums.retrain_ug == figure.emission_ug
 
@@ -67,12 +86,24 @@ def test_what_is_not_known_of_its_cost_stays_unknown(lab: SmallLab) -> None:
     nowhere = register_node(lab=lab.lab, uuid=uuid4(), hostname="ws-2", facts={}, site=site, now=T0)
     run = create_run(lab)
     Run.objects.filter(pk=run.pk).update(state="finished", ended_us=T0)
-    rows = [row(f"s{i}", kind="checkpoint", facts={"step": i}, runs=[edge(run)],
-                copies=[{"path": f"/{i}", "medium": "hdd" if i else "unknown"}]) for i in range(3)]  # fmt: skip
-    register(lab=lab.lab, rows=parsed(*rows), node_uuid=nowhere.uuid, by=None, bound_node=None, now=T0)
+    rows = [
+        row(
+            f"s{i}",
+            kind="checkpoint",
+            facts={"step": i},
+            runs=[edge(run)],
+            copies=[{"path": f"/{i}", "medium": "hdd" if i else "unknown"}],
+        )
+        for i in range(3)
+    ]
+    register(
+        lab=lab.lab, rows=parsed(*rows), node_uuid=nowhere.uuid, by=None, bound_node=None, now=T0
+    )
     plan = create_plan(lab=lab.lab, node=nowhere, project=None, by=lab.owner, now=LATER)
-    found = {line.artifact.name: (line.storage_mj, line.storage_ug, line.retrain_mj, line.retrain_ug)
-             for line in plan.items.select_related("artifact")}  # fmt: skip
+    found = {
+        line.artifact.name: (line.storage_mj, line.storage_ug, line.retrain_mj, line.retrain_ug)
+        for line in plan.items.select_related("artifact")
+    }
     assert found["s0"] == (None, None, None, None), "an unknown medium"
     assert found["s1"][0] is not None
     assert found["s1"][1] is None, "no zone"
@@ -83,23 +114,36 @@ def test_what_is_not_known_of_its_cost_stays_unknown(lab: SmallLab) -> None:
 
 def test_days_of_the_project_come_before_the_labs(lab: SmallLab, run: Run) -> None:
     RetentionPeriod.objects.create(lab=lab.lab, retention_class="intermediate", days=400)
-    assert {each.retention_class for each in propose_copies(lab.lab, lab.node, now=LATER)} == {"final"}
+    assert {each.retention_class for each in propose_copies(lab.lab, lab.node, now=LATER)} == {
+        "final"
+    }
     project = Artifact.objects.filter(project__isnull=False)[0].project
-    RetentionPeriod.objects.create(lab=lab.lab, project=project, retention_class="intermediate", days=5)
+    RetentionPeriod.objects.create(
+        lab=lab.lab, project=project, retention_class="intermediate", days=5
+    )
     RetentionPeriod.objects.create(lab=lab.lab, project=project, retention_class="final", days=None)
-    assert {each.retention_class for each in propose_copies(lab.lab, lab.node, now=LATER)} == {"intermediate"}
+    assert {each.retention_class for each in propose_copies(lab.lab, lab.node, now=LATER)} == {
+        "intermediate"
+    }
 
 
 def test_a_run_that_lost_its_sweep(lab: SmallLab) -> None:
     winner, loser = create_run(lab), create_run(lab)
     Run.objects.update(state="finished", ended_us=T0, sweep="lr")
     kept, lost = checkpoint(lab, winner, 1), checkpoint(lab, loser, 1)
-    assert {each.retention_class for each in propose_copies(lab.lab, lab.node, now=LATER)} == {"final"}
+    assert {each.retention_class for each in propose_copies(lab.lab, lab.node, now=LATER)} == {
+        "final"
+    }
     mark_candidate(artifact=kept, by=lab.owner, now=LATER)
-    found = {each.copy.artifact_id: each.retention_class for each in propose_copies(lab.lab, lab.node, now=LATER)}
+    found = {
+        each.copy.artifact_id: each.retention_class
+        for each in propose_copies(lab.lab, lab.node, now=LATER)
+    }
     assert found == {kept.pk: "final", lost.pk: "sweep"}
     unmark_candidate(artifact=kept, by=lab.owner, now=LATER)
-    assert {each.retention_class for each in propose_copies(lab.lab, lab.node, now=LATER)} == {"final"}
+    assert {each.retention_class for each in propose_copies(lab.lab, lab.node, now=LATER)} == {
+        "final"
+    }
 
 
 def test_a_candidate_is_the_best_of_its_run(lab: SmallLab, run: Run) -> None:
@@ -118,32 +162,47 @@ def test_what_is_archived_is_proposed_only_by_days_of_its_own(lab: SmallLab, run
 
     def kept(now: int) -> dict[str, tuple[str, bool]]:
         found = propose_copies(lab.lab, lab.node, now=now)
-        return {each.copy.artifact.name.split("-")[0]: (str(each.retention_class), each.is_ticked) for each in found}
+        return {
+            each.copy.artifact.name.split("-")[0]: (str(each.retention_class), each.is_ticked)
+            for each in found
+        }
 
     assert set(kept(LATER + 3000 * DAY_US)) == {"step2", "step3"}
-    set_retention_periods(lab=lab.lab, project=None, days={"archived": "90"}, by=lab.owner, now=LATER)
+    set_retention_periods(
+        lab=lab.lab, project=None, days={"archived": "90"}, by=lab.owner, now=LATER
+    )
     assert set(kept(LATER + 90 * DAY_US - 1)) == {"step2", "step3"}, "from when it was laid aside"
     assert kept(LATER + 90 * DAY_US)["step1"] == ("archived", False), "for review"
-    set_retention_periods(lab=lab.lab, project=first.project, days={"archived": "never"}, by=lab.owner, now=LATER)
+    set_retention_periods(
+        lab=lab.lab, project=first.project, days={"archived": "never"}, by=lab.owner, now=LATER
+    )
     assert set(kept(LATER + 3000 * DAY_US)) == {"step2", "step3"}
     unarchive(artifact=first, by=lab.owner, now=LATER)
     assert kept(LATER)["step1"] == ("intermediate", True)
 
 
 @pytest.mark.parametrize("days", ["", "1"])
-def test_what_was_laid_aside_is_ticked_again_only_where_days_are_set(lab: SmallLab, run: Run, days: str) -> None:
+def test_what_was_laid_aside_is_ticked_again_only_where_days_are_set(
+    lab: SmallLab, run: Run, days: str
+) -> None:
     plan = proposed_plan(lab)
     line = plan.items.filter(selected=True).order_by("pk")[0]
     archive(artifact=line.artifact, by=lab.owner, now=LATER)
     line.refresh_from_db()
     assert (line.selected, line.objection, line.objected_by) == (False, "archived", lab.owner)
-    set_retention_periods(lab=lab.lab, project=None, days={"archived": days}, by=lab.owner, now=LATER)
-    assert select_items(plan=plan, selected=[line.pk], listed=[line.pk], by=lab.owner, now=LATER) == bool(days)
+    set_retention_periods(
+        lab=lab.lab, project=None, days={"archived": days}, by=lab.owner, now=LATER
+    )
+    assert select_items(
+        plan=plan, selected=[line.pk], listed=[line.pk], by=lab.owner, now=LATER
+    ) == bool(days)
     line.refresh_from_db()
     assert (line.selected, line.objection) == ((True, "") if days else (False, "archived"))
 
 
-def test_what_is_archived_by_days_is_archived_again_when_it_comes_back(lab: SmallLab, run: Run) -> None:
+def test_what_is_archived_by_days_is_archived_again_when_it_comes_back(
+    lab: SmallLab, run: Run
+) -> None:
     first = Artifact.objects.get(name__startswith="step1")
     archive(artifact=first, by=lab.owner, now=T0)
     set_retention_periods(lab=lab.lab, project=None, days={"archived": "30"}, by=lab.owner, now=T0)

@@ -1,4 +1,6 @@
-"""Over random lineages: what is pinned, promoted or held, and what promoted and pinned things came of, is in no plan."""
+"""Over random lineages: what is pinned, promoted or held, and what promoted and pinned things
+came of, is in no plan.
+"""
 
 from django.db import transaction
 from hypothesis import given, settings
@@ -17,18 +19,28 @@ from tests.artifacts.support import create_run, register_rows, row
 from tests.builders import T0, SmallLab
 from tests.examples import examples
 
-_edges = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 6), st.sampled_from(["produced", "used", "initialised_from"])))
+_edges = st.lists(
+    st.tuples(
+        st.integers(0, 4),
+        st.integers(0, 6),
+        st.sampled_from(["produced", "used", "initialised_from"]),
+    )
+)
 _some = st.sets(st.integers(0, 6), max_size=3)
 _held = st.one_of(
-    st.tuples(st.just("artifact"), st.integers(0, 6)), st.tuples(st.just("project"), st.integers(0, 1)),
+    st.tuples(st.just("artifact"), st.integers(0, 6)),
+    st.tuples(st.just("project"), st.integers(0, 1)),
     st.tuples(st.just("run"), st.integers(0, 4)),
-)  # fmt: skip
+)
 
 
 def test_ancestors_of_promoted_and_pinned_and_what_is_held_are_in_no_plan(lab: SmallLab) -> None:
     runs = [create_run(lab) for _ in range(5)]
     Run.objects.update(state="finished", ended_us=T0)
-    projects = [Project.objects.create(lab=lab.lab, slug=f"p{i}", name=f"P{i}", created_us=T0) for i in range(2)]
+    projects = [
+        Project.objects.create(lab=lab.lab, slug=f"p{i}", name=f"P{i}", created_us=T0)
+        for i in range(2)
+    ]
     rows = [row(f"a{i}", kind="checkpoint", copies=[{"path": f"/{i}"}]) for i in range(7)]
     register_rows(lab, *rows, now=T0)
     artifacts = list(Artifact.objects.order_by("pk"))
@@ -36,26 +48,50 @@ def test_ancestors_of_promoted_and_pinned_and_what_is_held_are_in_no_plan(lab: S
     ends = {None: True, hour + 1: True, hour: False}  # an end, and whether it is to come
 
     @settings(max_examples=examples(60))
-    @given(_edges, _some, _some, st.lists(st.tuples(_held, st.sampled_from(list(ends)), st.booleans()), max_size=4))
+    @given(
+        _edges,
+        _some,
+        _some,
+        st.lists(st.tuples(_held, st.sampled_from(list(ends)), st.booleans()), max_size=4),
+    )
     def check(
-        edges: list[tuple[int, int, str]], promoted: set[int], pinned: set[int],
+        edges: list[tuple[int, int, str]],
+        promoted: set[int],
+        pinned: set[int],
         held: list[tuple[tuple[str, int], int | None, bool]],
-    ) -> None:  # fmt: skip
+    ) -> None:
         with transaction.atomic():
             LineageEdge.objects.bulk_create(
-                LineageEdge(lab=lab.lab, run=runs[run], artifact=artifacts[i], role=role, recorded_us=T0)
+                LineageEdge(
+                    lab=lab.lab, run=runs[run], artifact=artifacts[i], role=role, recorded_us=T0
+                )
                 for run, i, role in set(edges)
             )
-            Artifact.objects.filter(pk__in=[artifacts[i].pk for i in range(0, 7, 3)]).update(project=projects[0])
-            Artifact.objects.filter(pk__in=[artifacts[i].pk for i in promoted]).update(state="promoted")
-            Pin.objects.bulk_create(Pin(artifact=artifacts[i], reason="x", from_us=T0) for i in pinned)
+            Artifact.objects.filter(pk__in=[artifacts[i].pk for i in range(0, 7, 3)]).update(
+                project=projects[0]
+            )
+            Artifact.objects.filter(pk__in=[artifacts[i].pk for i in promoted]).update(
+                state="promoted"
+            )
+            Pin.objects.bulk_create(
+                Pin(artifact=artifacts[i], reason="x", from_us=T0) for i in pinned
+            )
             things = {"artifact": artifacts, "project": projects, "run": runs}
             Hold.objects.bulk_create(
-                Hold(lab=lab.lab, reason="x", from_hour=hour - 5, until_hour=until, placed_us=T0,
-                     lifted_us=LATER - 1 if is_lifted else None, **{what: things[what][i]})
+                Hold(
+                    lab=lab.lab,
+                    reason="x",
+                    from_hour=hour - 5,
+                    until_hour=until,
+                    placed_us=T0,
+                    lifted_us=LATER - 1 if is_lifted else None,
+                    **{what: things[what][i]},
+                )
                 for (what, i), until, is_lifted in held
-            )  # fmt: skip
-            proposed = {each.copy.artifact_id for each in propose_copies(lab.lab, lab.node, now=LATER)}
+            )
+            proposed = {
+                each.copy.artifact_id for each in propose_copies(lab.lab, lab.node, now=LATER)
+            }
             protected = _reached(set(edges), promoted | pinned)
             standing = {thing for thing, until, is_lifted in held if ends[until] and not is_lifted}
             kept = {i for i in range(7) if _is_held(i, standing, edges)}
@@ -71,7 +107,9 @@ def test_ancestors_of_promoted_and_pinned_and_what_is_held_are_in_no_plan(lab: S
 
 
 def _is_held(i: int, standing: set[tuple[str, int]], edges: list[tuple[int, int, str]]) -> bool:
-    """The oracle of holds: by itself, by its project (every third artifact is in the first), by a run of its edges."""
+    """The oracle of holds: by itself, by its project (every third artifact is in the first), by
+    a run of its edges.
+    """
     return (
         ("artifact", i) in standing
         or (i % 3 == 0 and ("project", 0) in standing)

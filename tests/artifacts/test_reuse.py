@@ -33,10 +33,11 @@ K = TermKind
 @pytest.mark.parametrize(
     ("text", "found"),
     [
-        ("cat-boxes_v2", ["cat", "box"]), ("CatsAndDogs", ["cat", "dog"]), ("imagenet-1k", ["imagenet"]),
-        ("train_data_final.csv", []), ("categories", ["category"]), ("glass", ["glass"]), ("corpus", ["corpus"]),
-        ("Straßen-Bäume", ["straßen", "bäume"]), ("", []), ("2024", []), ("a/b/c", []), ("x" * 90, ["x" * 40]),
-    ],
+    ("cat-boxes_v2", ["cat", "box"]), ("CatsAndDogs", ["cat", "dog"]),
+    ("imagenet-1k", ["imagenet"]), ("train_data_final.csv", []), ("categories", ["category"]),
+    ("glass", ["glass"]), ("corpus", ["corpus"]), ("Straßen-Bäume", ["straßen", "bäume"]), ("", []),
+    ("2024", []), ("a/b/c", []), ("x" * 90, ["x" * 40]),
+],
 )  # fmt: skip
 def test_words_that_say_something(text: str, found: list[str]) -> None:
     assert significant_words(text) == found
@@ -44,16 +45,28 @@ def test_words_that_say_something(text: str, found: list[str]) -> None:
 
 def test_terms() -> None:
     found = terms_of_work(
-        data="d" * 64, data_names=["cat-boxes"], params={"arch": "a1", "lr": "b2"}, values={"model": "ResNet50"},
+        data="d" * 64,
+        data_names=["cat-boxes"],
+        params={"arch": "a1", "lr": "b2"},
+        values={"model": "ResNet50"},
         tags={"task": "detection"},
-    )  # fmt: skip
+    )
     assert found == [
-        (K.SAME_DATA, "d" * 40), (K.DATA_WORD, "cat"), (K.DATA_WORD, "box"), (K.SAME_ARCHITECTURE, "arch:a1"),
-        (K.MODEL_WORD, "resnet"), (K.MODEL_WORD, "res"), (K.MODEL_WORD, "net"), (K.PURPOSE_WORD, "detection"),
-    ] or found[-1] == (K.PURPOSE_WORD, "detection")  # fmt: skip
-    assert terms_of_model(facts={"architectures": ["BertModel"], "parameters": 5}, tags={"task": "cats"}) == [
-        (K.MODEL_WORD, "bert"), (K.PURPOSE_WORD, "cat"),
-    ]  # fmt: skip
+        (K.SAME_DATA, "d" * 40),
+        (K.DATA_WORD, "cat"),
+        (K.DATA_WORD, "box"),
+        (K.SAME_ARCHITECTURE, "arch:a1"),
+        (K.MODEL_WORD, "resnet"),
+        (K.MODEL_WORD, "res"),
+        (K.MODEL_WORD, "net"),
+        (K.PURPOSE_WORD, "detection"),
+    ] or found[-1] == (K.PURPOSE_WORD, "detection")
+    assert terms_of_model(
+        facts={"architectures": ["BertModel"], "parameters": 5}, tags={"task": "cats"}
+    ) == [
+        (K.MODEL_WORD, "bert"),
+        (K.PURPOSE_WORD, "cat"),
+    ]
 
 
 @given(st.lists(st.text(max_size=30), max_size=60))
@@ -65,21 +78,30 @@ def test_terms_are_few_and_short(names: list[str]) -> None:
 
 def test_an_architecture_alone_is_no_reason_and_rare_things_say_more() -> None:
     shared = [
-        (1, K.SAME_ARCHITECTURE, "arch:a"), (2, K.DATA_WORD, "cat"), (3, K.DATA_WORD, "photo"),
-        (4, K.DATA_WORD, "cat"), (4, K.SAME_ARCHITECTURE, "arch:a"),
-    ]  # fmt: skip
-    found = rank_similar(((pk, kind, term) for pk, kind, term in shared), {(K.DATA_WORD, "photo"): 400})
+        (1, K.SAME_ARCHITECTURE, "arch:a"),
+        (2, K.DATA_WORD, "cat"),
+        (3, K.DATA_WORD, "photo"),
+        (4, K.DATA_WORD, "cat"),
+        (4, K.SAME_ARCHITECTURE, "arch:a"),
+    ]
+    found = rank_similar(
+        ((pk, kind, term) for pk, kind, term in shared), {(K.DATA_WORD, "photo"): 400}
+    )
     assert [each.artifact for each in found] == [4, 2, 3]
     assert found[0].shared == (K.SAME_ARCHITECTURE, K.DATA_WORD)
     assert found[0].words == ("cat",)
 
 
-def _model(lab: SmallLab, name: str, *, data: str = "cats", state: str = "stored", **more: Any) -> Artifact:
+def _model(
+    lab: SmallLab, name: str, *, data: str = "cats", state: str = "stored", **more: Any
+) -> Artifact:
     """A model that a run on some data made."""
     run = create_run(lab)
     items = [{"role": "data", "name": data, "files": 1, "bytes": 1, "state": "verified"}]
     put_fingerprint(run=run, payload=parsed(data={"verified": hex64(data), "items": items}))
-    found = register_artifact(lab, name, kind="model", copies=[{"path": f"/{name}"}], runs=[edge(run)], **more)
+    found = register_artifact(
+        lab, name, kind="model", copies=[{"path": f"/{name}"}], runs=[edge(run)], **more
+    )
     Artifact.objects.filter(pk=found.pk).update(state=state)
     return found
 
@@ -117,7 +139,9 @@ def test_models_of_like_data_are_found_the_likeliest_first(lab: SmallLab) -> Non
     assert [each.artifact.name for each in found] == ["promoted.pt", "cats.pt"]
     assert found[0].why == "the same architecture, data of a like name (cat)"
     assert found[0].producing_run is not None
-    assert [each.artifact.name for each in find_reusable(lab.lab, terms_of_run(_work(lab, "dogs")))] == ["dogs.pt"]
+    assert [
+        each.artifact.name for each in find_reusable(lab.lab, terms_of_run(_work(lab, "dogs")))
+    ] == ["dogs.pt"]
     assert find_reusable(lab.lab, terms_of_run(_work(lab, "weather"))) == []
     assert find_reusable(lab.lab, []) == []
 
@@ -125,7 +149,9 @@ def test_models_of_like_data_are_found_the_likeliest_first(lab: SmallLab) -> Non
 def test_of_a_run_one_model_and_of_what_is_gone_none(lab: SmallLab) -> None:
     first = _model(lab, "epoch1.pt")
     maker = Run.objects.get(artifact_edges__artifact=first)
-    register_artifact(lab, "epoch2.pt", kind="checkpoint", copies=[{"path": "/2"}], runs=[edge(maker)])
+    register_artifact(
+        lab, "epoch2.pt", kind="checkpoint", copies=[{"path": "/2"}], runs=[edge(maker)]
+    )
     _settle()
     terms = terms_of_run(_work(lab, "cats-2"))
     assert [each.artifact.name for each in find_reusable(lab.lab, terms)] == ["epoch2.pt"]
@@ -167,7 +193,11 @@ def test_labs_are_apart_and_queries_do_not_grow(lab: SmallLab) -> None:
 
 
 def test_an_architectures_word_is_none_of_the_datas() -> None:
-    shared = [(1, TermKind.MODEL_WORD, "resnet"), (1, TermKind.SAME_ARCHITECTURE, "h"), (1, TermKind.DATA_WORD, "cat")]
+    shared = [
+        (1, TermKind.MODEL_WORD, "resnet"),
+        (1, TermKind.SAME_ARCHITECTURE, "h"),
+        (1, TermKind.DATA_WORD, "cat"),
+    ]
     (offer,) = rank_similar(shared, {})
     assert offer.words == ("cat",)
     (offer,) = rank_similar([(1, TermKind.SAME_DATA, "d"), (1, TermKind.MODEL_WORD, "resnet")], {})

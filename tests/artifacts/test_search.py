@@ -1,4 +1,6 @@
-"""What somebody looks for: words, sizes and bounds as an address writes them, and the artifacts that fit."""
+"""What somebody looks for: words, sizes and bounds as an address writes them, and the artifacts
+that fit.
+"""
 
 from collections.abc import Callable
 
@@ -8,7 +10,14 @@ from hypothesis import strategies as st
 
 from apps.artifacts.choices import CopyState
 from apps.artifacts.models import Artifact, Copy
-from apps.artifacts.search import SEARCH_FIELDS, Search, metric_values, parse_search, rank_by_metric, search_artifacts
+from apps.artifacts.search import (
+    SEARCH_FIELDS,
+    Search,
+    metric_values,
+    parse_search,
+    rank_by_metric,
+    search_artifacts,
+)
 from apps.artifacts.selectors import ArtifactFilter
 from apps.core.errors import InvalidInput
 from apps.core.units import INT64_MAX
@@ -32,8 +41,15 @@ Look = Callable[..., list[str]]
 
 @pytest.mark.parametrize(
     ("text", "size"),
-    [("0", 0), ("500", 500), ("500 kB", 500_000), ("1.5GB", 1_500_000_000), ("2 tb", 2 * 10**12), ("0.5 B", 0)],
-)  # fmt: skip
+    [
+        ("0", 0),
+        ("500", 500),
+        ("500 kB", 500_000),
+        ("1.5GB", 1_500_000_000),
+        ("2 tb", 2 * 10**12),
+        ("0.5 B", 0),
+    ],
+)
 def test_sizes(text: str, size: int) -> None:
     assert parse_search({"bytes_min": text}) == Search(bytes_min=size)
 
@@ -61,14 +77,16 @@ def test_whatever_is_written_is_understood_or_refused_in_words(params: dict[str,
 @pytest.mark.parametrize(
     ("params", "field"),
     [
-        ({"bytes_min": "many"}, "bytes_min"), ({"bytes_min": "-1"}, "bytes_min"), ({"bytes_max": "9 EB 1"}, "bytes_max"),
-        ({"bytes_max": "10 EB"}, "bytes_max"), ({"bytes_min": "1 GiB"}, "bytes_min"), ({"bytes_min": "٣"}, "bytes_min"),
-        ({"bytes_min": "5", "bytes_max": "4"}, "bytes_max"), ({"medium": "paper"}, "medium"),
-        ({"metric_min": "0.5"}, "metric"), ({"metric": "acc", "metric_min": "nan"}, "metric_min"),
-        ({"metric": "acc", "metric_max": "much"}, "metric_max"), ({"metric": "acc", "metric_max": "inf"}, "metric_max"),
-        ({"metric": "acc", "metric_min": "2", "metric_max": "1"}, "metric_max"), ({"licence": "a\x00"}, "licence"),
-        ({"data": "x" * 201}, "data"),
-    ],
+    ({"bytes_min": "many"}, "bytes_min"), ({"bytes_min": "-1"}, "bytes_min"),
+    ({"bytes_max": "9 EB 1"}, "bytes_max"), ({"bytes_max": "10 EB"}, "bytes_max"),
+    ({"bytes_min": "1 GiB"}, "bytes_min"), ({"bytes_min": "٣"}, "bytes_min"),
+    ({"bytes_min": "5", "bytes_max": "4"}, "bytes_max"), ({"medium": "paper"}, "medium"),
+    ({"metric_min": "0.5"}, "metric"), ({"metric": "acc", "metric_min": "nan"}, "metric_min"),
+    ({"metric": "acc", "metric_max": "much"}, "metric_max"),
+    ({"metric": "acc", "metric_max": "inf"}, "metric_max"),
+    ({"metric": "acc", "metric_min": "2", "metric_max": "1"}, "metric_max"),
+    ({"licence": "a\x00"}, "licence"), ({"data": "x" * 201}, "data"),
+],
 )  # fmt: skip
 def test_refused(params: dict[str, str], field: str) -> None:
     with pytest.raises(InvalidInput) as refused:
@@ -79,7 +97,11 @@ def test_refused(params: dict[str, str], field: str) -> None:
 @pytest.fixture
 def look(lab: SmallLab) -> Look:
     def names(**params: str) -> list[str]:
-        return sorted(search_artifacts(lab.lab, ArtifactFilter(), parse_search(params)).values_list("name", flat=True))
+        return sorted(
+            search_artifacts(lab.lab, ArtifactFilter(), parse_search(params)).values_list(
+                "name", flat=True
+            )
+        )
 
     return names
 
@@ -87,7 +109,9 @@ def look(lab: SmallLab) -> Look:
 def test_architecture(lab: SmallLab, look: Look) -> None:
     trained_model(lab, "a.pt", facts={"architecture": "resnet50"})
     trained_model(lab, "b.pt", tags={"model_type": "ResNet-18"})
-    trained_model(lab, "c.pt", data="cats", facts={"note": "not a resnet"})  # its run's parameter arch is resnet18
+    trained_model(
+        lab, "c.pt", data="cats", facts={"note": "not a resnet"}
+    )  # its run's parameter arch is resnet18
     trained_model(lab, "d.pt", facts={"architectures": "BertModel"})
     trained_model(lab, "e.pt", facts={"modelspec.architecture": "stable-diffusion-v1"})
     run_jobs()
@@ -96,8 +120,18 @@ def test_architecture(lab: SmallLab, look: Look) -> None:
     assert look(architecture="ResNet50") == ["a.pt"]
     assert look(architecture="resnet-18") == ["b.pt"]
     assert look(architecture="resnet18") == ["c.pt"]
-    assert look(architecture="bert") == look(architecture="BertModel") == look(architecture="model of bert") == ["d.pt"]
-    assert look(architecture="vgg") == look(architecture="resnet bert") == look(architecture="architecture") == []
+    assert (
+        look(architecture="bert")
+        == look(architecture="BertModel")
+        == look(architecture="model of bert")
+        == ["d.pt"]
+    )
+    assert (
+        look(architecture="vgg")
+        == look(architecture="resnet bert")
+        == look(architecture="architecture")
+        == []
+    )
 
 
 def test_an_architecture_of_two_letters_is_found_as_it_was_told(lab: SmallLab, look: Look) -> None:
@@ -112,11 +146,18 @@ def test_an_architecture_of_two_letters_is_found_as_it_was_told(lab: SmallLab, l
 def test_base_model(lab: SmallLab, look: Look) -> None:
     base = register_artifact(lab, "bert-base", kind="model")
     run = create_run(lab)
-    register_rows(lab, row("bert-base", runs=[edge(run, "initialised_from")], kind="model"), row("tuned", runs=[edge(run)]))
+    register_rows(
+        lab,
+        row("bert-base", runs=[edge(run, "initialised_from")], kind="model"),
+        row("tuned", runs=[edge(run)]),
+    )
     register_artifact(lab, "said", kind="model", facts={"base_model": "google/BERT-base-uncased"})
     register_artifact(lab, "tagged", kind="model", tags={"base_model": "bert-base"})
     start = create_run(lab)
-    put_fingerprint(run=start, payload=data_fingerprint("cats", start={"weak": digest("w"), "name": "bert-base-cased"}))
+    put_fingerprint(
+        run=start,
+        payload=data_fingerprint("cats", start={"weak": digest("w"), "name": "bert-base-cased"}),
+    )
     register_artifact(lab, "called", kind="model", runs=[edge(start)])
     register_artifact(lab, "alone", kind="model", facts={"note": "bert-base"})
     assert look(base_model="bert-base") == ["called", "said", "tagged", "tuned"]
@@ -142,8 +183,12 @@ def test_data_family(lab: SmallLab, look: Look) -> None:
 
 
 def test_metric_licence_size_and_medium(lab: SmallLab, look: Look) -> None:
-    trained_model(lab, "good", metrics={"val_acc": 0.9, "val_loss": 0.3}, licence="Apache-2.0", bytes=10)
-    trained_model(lab, "better", metrics={"val_acc": 0.95, "val_loss": 0.4}, licence="MIT", bytes=20)
+    trained_model(
+        lab, "good", metrics={"val_acc": 0.9, "val_loss": 0.3}, licence="Apache-2.0", bytes=10
+    )
+    trained_model(
+        lab, "better", metrics={"val_acc": 0.95, "val_loss": 0.4}, licence="MIT", bytes=20
+    )
     trained_model(lab, "unmeasured", bytes=30)
     Copy.objects.filter(path="/m/better").update(medium="ssd")
     Copy.objects.filter(path="/m/unmeasured").update(medium="ssd", state="missing")
@@ -165,7 +210,9 @@ def test_the_best_of_a_metric_comes_first_whichever_way_is_better(lab: SmallLab)
 
     def order(metric: str, *, best_first: bool = True) -> list[str]:
         search = parse_search({"metric": metric})
-        numbers = rank_by_metric(lab.lab, ArtifactFilter(), search, best_first=best_first).values_list("pk", flat=True)
+        numbers = rank_by_metric(
+            lab.lab, ArtifactFilter(), search, best_first=best_first
+        ).values_list("pk", flat=True)
         return [Artifact.objects.get(pk=number).name for number in numbers]
 
     assert order("acc") == ["b", "c", "a"]
@@ -188,17 +235,29 @@ def test_of_several_runs_the_best_within_the_bounds_counts(lab: SmallLab) -> Non
 
 
 def test_an_artifact_with_several_digests_is_found_once(lab: SmallLab) -> None:
-    register_artifact(lab, "m", aliases={"md5": "a" * 32, "xxh128": "b" * 32}, payload=digest("payload"))
+    register_artifact(
+        lab, "m", aliases={"md5": "a" * 32, "xxh128": "b" * 32}, payload=digest("payload")
+    )
     for text in (digest("m")[:12], digest("m"), "a" * 32, "b" * 32, digest("payload")[:9]):
         assert search_artifacts(lab.lab, ArtifactFilter(text=text), Search()).count() == 1, text
 
 
 def test_what_many_have_the_name_of_is_found_by_where_it_lies(lab: SmallLab) -> None:
-    register_artifact(lab, "weights.pt", copies=at_paths("/data/Speech/model-7/weights.pt", "/backup/x.pt"))
+    register_artifact(
+        lab, "weights.pt", copies=at_paths("/data/Speech/model-7/weights.pt", "/backup/x.pt")
+    )
     gone = register_artifact(lab, "other.pt", copies=at_paths("/data/speech/deadbeef01/other.pt"))
     Copy.objects.filter(artifact=gone).update(state=CopyState.DELETED)
     register_artifact(lab, "third.pt", copies=at_paths("/data/vision/100%/third.pt"))
-    found = {"speech/model-7": 1, "speech": 2, "deadbeef01": 1, "BACKUP": 1, "100%": 1, "s_eech": 0, "/nowhere": 0}
+    found = {
+        "speech/model-7": 1,
+        "speech": 2,
+        "deadbeef01": 1,
+        "BACKUP": 1,
+        "100%": 1,
+        "s_eech": 0,
+        "/nowhere": 0,
+    }
     for text, count in found.items():
         assert search_artifacts(lab.lab, ArtifactFilter(text=text), Search()).count() == count, text
     other = small_lab(name="Elsewhere").lab
@@ -206,13 +265,27 @@ def test_what_many_have_the_name_of_is_found_by_where_it_lies(lab: SmallLab) -> 
 
 
 def test_labs_are_apart(lab: SmallLab) -> None:
-    trained_model(lab, "ours.pt", data="cats", metrics={"acc": 0.5}, licence="MIT", facts={"base_model": "bert"})
+    trained_model(
+        lab,
+        "ours.pt",
+        data="cats",
+        metrics={"acc": 0.5},
+        licence="MIT",
+        facts={"base_model": "bert"},
+    )
     run_jobs()
     other = small_lab(name="Other").lab
     for params in (
-        {"architecture": "resnet18"}, {"base_model": "bert"}, {"data": "cats"}, {"metric": "acc"}, {"licence": "mit"},
-        {"medium": "hdd"}, {"data": digest("ours.pt")},
-    ):  # fmt: skip
+        {"architecture": "resnet18"},
+        {"base_model": "bert"},
+        {"data": "cats"},
+        {"metric": "acc"},
+        {"licence": "mit"},
+        {"medium": "hdd"},
+        {"data": digest("ours.pt")},
+    ):
         assert not search_artifacts(other, ArtifactFilter(), parse_search(params)).exists(), params
         if params != {"data": digest("ours.pt")}:
-            assert search_artifacts(lab.lab, ArtifactFilter(), parse_search(params)).count() == 1, params
+            assert search_artifacts(lab.lab, ArtifactFilter(), parse_search(params)).count() == 1, (
+                params
+            )

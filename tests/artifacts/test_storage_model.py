@@ -50,24 +50,40 @@ def test_a_collectors_fingerprint_names_the_same_content() -> None:
     file = Manifest("", "/m/best.pt", [File(b"", b"/m/best.pt", 7, 1, 1, 1, 1)])
     told = start_part([file], [("", file.verified_hash([content]))])
     assert told["verified"] == start_match_key("file", digest("weights"), 7)
-    folder = Manifest("data", "/d", [File(b"a", b"/d/a", 7, 1, 1, 1, 1), File(b"b", b"/d/b", 0, 1, 1, 2, 1)])
+    folder = Manifest(
+        "data", "/d", [File(b"a", b"/d/a", 7, 1, 1, 1, 1), File(b"b", b"/d/b", 0, 1, 1, 2, 1)]
+    )
     whole = folder.verified_hash([content, bytes.fromhex(digest(""))])
     assert data_part([folder], [("data", whole)])["verified"] == data_match_key("folder", whole, 7)
     assert content_hash("folder", whole, 7) == whole
 
 
-@given(st.lists(st.tuples(st.sampled_from(list(Medium)), st.integers(0, 10**16), st.sampled_from([None, 10**6, 1_400_000]))))
-def test_what_keeping_takes_is_the_sum_of_its_lots(lots: list[tuple[Medium, int, int | None]]) -> None:
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(list(Medium)),
+            st.integers(0, 10**16),
+            st.sampled_from([None, 10**6, 1_400_000]),
+        )
+    )
+)
+def test_what_keeping_takes_is_the_sum_of_its_lots(
+    lots: list[tuple[Medium, int, int | None]],
+) -> None:
     whole = total_storage_energy(StoredBytes(*lot) for lot in lots)
     each = [storage_energy(StoredBytes(*lot)) for lot in lots]
     assert whole.energy_mj == sum(one.energy_mj for one in each)
     assert whole.low_mj <= whole.energy_mj <= whole.high_mj
     assert whole.unknown_bytes == sum(size for medium, size, _ in lots if medium == Medium.UNKNOWN)
-    assert whole.without_pue_bytes == sum(size for medium, size, pue in lots if medium != Medium.UNKNOWN and pue is None)
+    assert whole.without_pue_bytes == sum(
+        size for medium, size, pue in lots if medium != Medium.UNKNOWN and pue is None
+    )
 
 
 def test_nothing_stands_in_for_what_is_unknown() -> None:
     it = storage_energy(StoredBytes(Medium.UNKNOWN, 10**12))
     assert (it.energy_mj, it.high_mj, it.is_known) == (0, 0, False)
     assert total_storage_energy([]).is_known
-    assert storage_energy(StoredBytes(Medium.HDD, 10**12, 1_400_000)).energy_mj == round(5_694 * WH_MJ * 1.4)
+    assert storage_energy(StoredBytes(Medium.HDD, 10**12, 1_400_000)).energy_mj == round(
+        5_694 * WH_MJ * 1.4
+    )

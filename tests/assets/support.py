@@ -15,18 +15,35 @@ H0 = T0 // US_PER_HOUR
 
 
 def bought(
-    lab: SmallLab, *, kg: int | None = 120, years: int = 4, at_us: int = T0, kind: str = "gpu", name: str = "A100 no. 1",
-    now: int = T0 + 365 * 24 * US_PER_HOUR, deployed: bool = True, device: Device | None = None,
-    opening: dict[str, Any] | None = None, **facts: Any,
-) -> Asset:  # fmt: skip
+    lab: SmallLab,
+    *,
+    kg: int | None = 120,
+    years: int = 4,
+    at_us: int = T0,
+    kind: str = "gpu",
+    name: str = "A100 no. 1",
+    now: int = T0 + 365 * 24 * US_PER_HOUR,
+    deployed: bool = True,
+    device: Device | None = None,
+    opening: dict[str, Any] | None = None,
+    **facts: Any,
+) -> Asset:
     """Register an asset of ``kg`` (None: unknown), deployed at purchase."""
-    embodied = None if kg is None else Embodied(kg * KG, kg * KG * 7 // 10, kg * KG * 13 // 10, source="a test's figure")
+    embodied = (
+        None
+        if kg is None
+        else Embodied(kg * KG, kg * KG * 7 // 10, kg * KG * 13 // 10, source="a test's figure")
+    )
     entry = Entry("purchase", at_us, embodied=embodied, life_hours=years * YEAR, **(opening or {}))
-    draft = Draft(Facts(name, kind, **facts), entry, deployed_us=at_us if deployed else None, device=device)
+    draft = Draft(
+        Facts(name, kind, **facts), entry, deployed_us=at_us if deployed else None, device=device
+    )
     return register(lab=lab.lab, draft=draft, by=lab.owner, now=now)
 
 
-def borne(asset: Asset, from_hour: int = 0, to_hour: int = 3_000_000) -> dict[tuple[str | None, str], int]:
+def borne(
+    asset: Asset, from_hour: int = 0, to_hour: int = 3_000_000
+) -> dict[tuple[str | None, str], int]:
     """Return the µg charged in ``[from_hour, to_hour)`` by (project's slug, kind)."""
     found: dict[tuple[str | None, str], int] = {}
     for row in EmbodiedCharge.objects.filter(asset=asset).select_related("project"):

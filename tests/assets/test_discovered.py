@@ -1,11 +1,19 @@
-"""What collectors saw is proposed once, matched to the catalogue, confirmed in bulk, dismissed and remembered."""
+"""What collectors saw is proposed once, matched to the catalogue, confirmed in bulk, dismissed
+and remembered.
+"""
 
 import pytest
 
 from apps.assets.discovery import Proposal, proposals
 from apps.assets.models import Asset, AssetMeter, DismissedProposal, EmbodiedCharge, LifecycleEvent
 from apps.assets.services import set_meter
-from apps.assets.services.confirm_discovered import Confirmed, Selection, confirm_discovered, dismiss, propose_again
+from apps.assets.services.confirm_discovered import (
+    Confirmed,
+    Selection,
+    confirm_discovered,
+    dismiss,
+    propose_again,
+)
 from apps.core.errors import InvalidInput
 from apps.core.jobs import run_until_idle
 from apps.core.units import US_PER_HOUR
@@ -26,7 +34,11 @@ def lab() -> SmallLab:
 def seen(lab: SmallLab, number: int, first: int = 0) -> None:
     """Let the node push energy of GPUs."""
     keys = [f"gpu:GPU-0000-{i:04d}" for i in range(first, first + number)]
-    push(lab.node, [W(key, 1000) for key in keys], device_facts={key: {"name": "NVIDIA A100-SXM4-80GB"} for key in keys})
+    push(
+        lab.node,
+        [W(key, 1000) for key in keys],
+        device_facts={key: {"name": "NVIDIA A100-SXM4-80GB"} for key in keys},
+    )
 
 
 def chosen(found: list[Proposal], **more: object) -> list[Selection]:
@@ -41,18 +53,29 @@ def confirmed(lab: SmallLab, what: list[Selection]) -> Confirmed:
 
 def test_a_node_and_its_gpus_are_proposed_with_their_figures(lab: SmallLab) -> None:
     node, *gpus = proposals(lab.lab)
-    assert (node.kind, node.name, node.known.by, node.since_us) == ("workstation", "ws-1", "category", T0)
+    assert (node.kind, node.name, node.known.by, node.since_us) == (
+        "workstation",
+        "ws-1",
+        "category",
+        T0,
+    )
     assert [gpu.serial for gpu in gpus] == ["GPU-0000-0000", "GPU-0000-0001"]
-    assert {(gpu.kind, gpu.known.by, str(gpu.known.model)) for gpu in gpus} == {("gpu", "model", "NVIDIA A100-SXM4-80GB")}
+    assert {(gpu.kind, gpu.known.by, str(gpu.known.model)) for gpu in gpus} == {
+        ("gpu", "model", "NVIDIA A100-SXM4-80GB")
+    }
     assert not Asset.objects.exists(), "proposals are computed"
 
 
-def test_confirmed_in_bulk_gpus_are_parts_of_their_node_and_again_does_nothing(lab: SmallLab) -> None:
+def test_confirmed_in_bulk_gpus_are_parts_of_their_node_and_again_does_nothing(
+    lab: SmallLab,
+) -> None:
     found = proposals(lab.lab)
     project = lab.lab.projects.get(slug="demo")
     assert confirmed(lab, chosen(found, project=project)) == Confirmed(3, 0, 0)
     machine = Asset.objects.get(kind="workstation")
-    assert set(Asset.objects.filter(kind="gpu").values_list("parent", "owner__slug")) == {(machine.pk, "demo")}
+    assert set(Asset.objects.filter(kind="gpu").values_list("parent", "owner__slug")) == {
+        (machine.pk, "demo")
+    }
     assert AssetMeter.objects.filter(node=lab.node, asset=machine).count() == 1
     assert AssetMeter.objects.filter(device__kind="gpu").count() == 2
     brought = sum(filter(None, LifecycleEvent.objects.values_list("total_ug", flat=True)))
@@ -76,11 +99,16 @@ def test_what_the_register_holds_already_is_told_and_gets_its_meter(lab: SmallLa
     node, _, second = proposals(lab.lab)
     assert (node.same, second.same) == (host, card)
     with pytest.raises(InvalidInput, match="selected twice"):
-        confirmed(lab, [Selection(node.key, T0, YEAR, asset=host), Selection(node.key + "x", T0, YEAR)] + [
-            Selection(each.key, T0, YEAR, asset=card) for each in proposals(lab.lab)[1:]
-        ])  # fmt: skip
+        confirmed(
+            lab,
+            [Selection(node.key, T0, YEAR, asset=host), Selection(node.key + "x", T0, YEAR)]
+            + [Selection(each.key, T0, YEAR, asset=card) for each in proposals(lab.lab)[1:]],
+        )
     assert not AssetMeter.objects.exists(), "all or none"
-    done = confirmed(lab, [Selection(node.key, T0, YEAR, asset=host), Selection(second.key, T0, YEAR, asset=card)])
+    done = confirmed(
+        lab,
+        [Selection(node.key, T0, YEAR, asset=host), Selection(second.key, T0, YEAR, asset=card)],
+    )
     assert done == Confirmed(0, 2, 0)
     assert Asset.objects.count() == 2
     assert [each.serial for each in proposals(lab.lab)] == ["GPU-0000-0000"]
@@ -105,7 +133,9 @@ def test_what_has_a_meter_is_not_proposed_and_other_labs_are_not_seen(lab: Small
     assert {each.kind for each in proposals(lab.lab)} == {"gpu"}
     other = small_lab(name="Other")
     found = proposals(lab.lab)
-    assert confirm_discovered(lab=other.lab, selections=chosen(found), by=None, now=NOW) == Confirmed(0, 0, 2)
+    assert confirm_discovered(
+        lab=other.lab, selections=chosen(found), by=None, now=NOW
+    ) == Confirmed(0, 0, 2)
 
 
 def test_what_was_not_bought_yet_is_refused_and_nothing_is_written(lab: SmallLab) -> None:

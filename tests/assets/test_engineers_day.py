@@ -1,5 +1,5 @@
-"""An engineer's day: forty GPUs from a spreadsheet, two moved, one out of a mining rig, one machine upgraded, one card gone
-early; every page says the same."""
+"""An engineer's day: forty GPUs from a spreadsheet, two moved, one out of a mining rig, one
+machine upgraded, one card gone early; every page says the same."""
 
 import re
 from uuid import uuid4
@@ -46,9 +46,20 @@ def used(lab: SmallLab, card: Asset, project: Project, hours: int) -> None:
     """The card's own meter: some hours of a run of the project, then idle ones."""
     facts = RunFacts(name="train", started_us=T0, project=project.slug)
     run, _ = put_run(lab=lab.lab, uuid=uuid4(), facts=facts, by=None, bound_node=lab.node.uuid)
-    shares = [((f"run:{run.uuid}", 1000),) if hour < hours else (("idle", 10),) for hour in range(15)]
+    shares = [
+        ((f"run:{run.uuid}", 1000),) if hour < hours else (("idle", 10),) for hour in range(15)
+    ]
     windows = [
-        W("gpu:GPU-1", sum(part for _, part in each), T0 + i * HOUR, T0 + (i + 1) * HOUR, i, each, None, "nvml_power")
+        W(
+            "gpu:GPU-1",
+            sum(part for _, part in each),
+            T0 + i * HOUR,
+            T0 + (i + 1) * HOUR,
+            i,
+            each,
+            None,
+            "nvml_power",
+        )
         for i, each in enumerate(shares)
     ]
     push(lab.node, windows)
@@ -62,13 +73,21 @@ def rig(lab: SmallLab, now: int) -> Asset:
     """A card of five years out of a mining rig, half its life left, then put to a use of ours."""
     figure = match("gpu", "NVIDIA GeForce RTX 3090", lab.lab).figure
     assert figure is not None
-    left = second_hand_ug(figure.total_ug, way="remaining_life", used_hours=3 * YEAR, life_hours=6 * YEAR)
+    left = second_hand_ug(
+        figure.total_ug, way="remaining_life", used_hours=3 * YEAR, life_hours=6 * YEAR
+    )
     assert left == figure.total_ug // 2
     opening = Entry(
-        "second_hand", now - 2000 * HOUR, Embodied(left, figure=figure), life_hours=3 * YEAR, counterpart="A miner"
+        "second_hand",
+        now - 2000 * HOUR,
+        Embodied(left, figure=figure),
+        life_hours=3 * YEAR,
+        counterpart="A miner",
     )
     facts = Facts("RTX 3090 of the rig", "gpu", model=figure.model)
-    card = register(lab=lab.lab, draft=Draft(facts, opening, now - 2000 * HOUR), by=lab.owner, now=now)
+    card = register(
+        lab=lab.lab, draft=Draft(facts, opening, now - 2000 * HOUR), by=lab.owner, now=now
+    )
     record(asset=card, entry=Entry("repurpose", now - 1000 * HOUR), by=lab.owner, now=now)
     return card
 
@@ -83,29 +102,52 @@ def test_every_page_is_consistent_after_a_day_of_changes(lab: SmallLab) -> None:
     run_until_idle(worker="test")
     old = Asset.objects.get(lab=lab.lab, kind="server")
     second = register(
-        lab=lab.lab, by=lab.owner, now=now,
-        draft=Draft(Facts("gpu-02", "server"), Entry("purchase", now - YEAR * HOUR, life_hours=5 * YEAR), now - YEAR * HOUR),
-    )  # fmt: skip
+        lab=lab.lab,
+        by=lab.owner,
+        now=now,
+        draft=Draft(
+            Facts("gpu-02", "server"),
+            Entry("purchase", now - YEAR * HOUR, life_hours=5 * YEAR),
+            now - YEAR * HOUR,
+        ),
+    )
     before = accounts_of([card.pk for card in cards], hour_of(now))
     for card in cards[:2]:
-        record(asset=card, entry=Entry("move", now - 100 * HOUR, parent=second), by=lab.owner, now=now)
-    assert accounts_of([card.pk for card in cards], hour_of(now)) == before, "moving restarts nothing"
+        record(
+            asset=card, entry=Entry("move", now - 100 * HOUR, parent=second), by=lab.owner, now=now
+        )
+    assert accounts_of([card.pk for card in cards], hour_of(now)) == before, (
+        "moving restarts nothing"
+    )
     rigged = rig(lab, now)
-    new = Draft(Facts("H100 instead", "gpu"), Entry("purchase", now, Embodied(164 * 10**9), life_hours=4 * YEAR))
+    new = Draft(
+        Facts("H100 instead", "gpu"),
+        Entry("purchase", now, Embodied(164 * 10**9), life_hours=4 * YEAR),
+    )
     upgrade(asset=old, out=cards[2], new=new, at_us=now - 50 * HOUR, by=lab.owner, now=now)
-    gone = record(asset=cards[3], entry=Entry("dispose", now - 40 * HOUR, evidence="WEEE 7"), by=lab.owner, now=now)
+    gone = record(
+        asset=cards[3],
+        entry=Entry("dispose", now - 40 * HOUR, evidence="WEEE 7"),
+        by=lab.owner,
+        now=now,
+    )
     used(lab, cards[4], vision, 9)
 
     hour = through(now_us())
     ids = list(Asset.objects.filter(lab=lab.lab).values_list("pk", flat=True))
     books = accounts_of(ids, hour)
-    assert all(book.charged_ug + book.balance_ug + book.written_off_ug == book.total_ug for book in books.values())
+    assert all(
+        book.charged_ug + book.balance_ug + book.written_off_ug == book.total_ug
+        for book in books.values()
+    )
     assert books[gone.asset_id].written_off_ug == before[gone.asset_id].balance_ug + (
         before[gone.asset_id].charged_ug - books[gone.asset_id].charged_ug
     )
     query = FigureQuery(metric="embodied_ug", from_hour=0, to_hour=hour)
     whole = embodied(lab.lab, query, now_us())
-    assert whole.embodied_ug == sum(book.charged_ug + book.written_off_ug for book in books.values())
+    assert whole.embodied_ug == sum(
+        book.charged_ug + book.written_off_ug for book in books.values()
+    )
     by_charge = embodied_by(lab.lab, query, ["charge"], now_us())
     assert sum(part.embodied_ug for part in by_charge.values()) == whole.embodied_ug
     assert by_charge["vision",].embodied_ug > 0
@@ -113,9 +155,11 @@ def test_every_page_is_consistent_after_a_day_of_changes(lab: SmallLab) -> None:
     page = text_of(client.get("/assets/"))
     shown = [int(each) for each in re.findall(r'data-ug="(-?\d+)"', page)]
     for expected in (
-        sum(book.total_ug for book in books.values()), sum(book.charged_ug for book in books.values()),
-        sum(book.written_off_ug for book in books.values()), sum(book.balance_ug for book in books.values()),
-    ):  # fmt: skip
+        sum(book.total_ug for book in books.values()),
+        sum(book.charged_ug for book in books.values()),
+        sum(book.written_off_ug for book in books.values()),
+        sum(book.balance_ug for book in books.values()),
+    ):
         assert expected in shown
     assert "written off" in page
     told = text_of(client.get(f"/assets/{gone.asset_id}/"))
@@ -135,5 +179,7 @@ def test_every_page_is_consistent_after_a_day_of_changes(lab: SmallLab) -> None:
         "/projects/vision/",
     ):
         assert client.get(address).status_code == 200, address
-    explained = client.get(f"/explain/?{query.replace(subject_kind='project', subject_key='vision').to_query_string()}")
+    explained = client.get(
+        f"/explain/?{query.replace(subject_kind='project', subject_key='vision').to_query_string()}"
+    )
     assert f'data-explain-value="{by_charge["vision",].embodied_ug}"' in text_of(explained)

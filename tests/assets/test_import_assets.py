@@ -36,7 +36,9 @@ def test_dry_run_then_import_then_again(lab: SmallLab, tmp_path: Path) -> None:
     assert "0 registered" in told
 
 
-def test_a_long_file_needs_no_worker(lab: SmallLab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_long_file_needs_no_worker(
+    lab: SmallLab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("apps.assets.services.csv_import.SYNCHRONOUS_LINES", 10)
     path = tmp_path / "gpus.csv"
     path.write_text(own_csv(), encoding="utf-8")

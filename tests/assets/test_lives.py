@@ -1,4 +1,6 @@
-"""The register and entries of lives: what follows, what is refused, and that reversing gives identical integers."""
+"""The register and entries of lives: what follows, what is refused, and that reversing gives
+identical integers.
+"""
 
 from dataclasses import replace
 from typing import Any
@@ -76,15 +78,25 @@ def test_lent_and_back(lab: SmallLab) -> None:
     assert borne(asset) == {(None, "held"): 90 * KG, ("vision", "lent"): 30 * KG}
 
 
-def test_disposed_of_early_the_balance_is_written_off_and_reversing_gives_it_back(lab: SmallLab) -> None:
+def test_disposed_of_early_the_balance_is_written_off_and_reversing_gives_it_back(
+    lab: SmallLab,
+) -> None:
     asset = bought(lab)
     before = set(EmbodiedCharge.objects.values_list("from_hour", "to_hour", "amount_ug", "kind"))
-    gone = record(asset=asset, entry=Entry("dispose", at(YEAR), counterpart="Recycler", evidence="WEEE 1"), by=None, now=NOW)
+    gone = record(
+        asset=asset,
+        entry=Entry("dispose", at(YEAR), counterpart="Recycler", evidence="WEEE 1"),
+        by=None,
+        now=NOW,
+    )
     assert borne(asset) == {(None, "held"): 30 * KG, (None, "written_off"): 90 * KG}
     asset.refresh_from_db()
     assert asset.state == "disposed"
     undone = reverse(event=gone, by=lab.owner, now=NOW)
-    assert set(EmbodiedCharge.objects.values_list("from_hour", "to_hour", "amount_ug", "kind")) == before
+    assert (
+        set(EmbodiedCharge.objects.values_list("from_hour", "to_hour", "amount_ug", "kind"))
+        == before
+    )
     asset.refresh_from_db()
     assert asset.state == "use"
     reverse(event=undone, by=lab.owner, now=NOW)
@@ -111,12 +123,20 @@ def test_how_it_was_bought_is_corrected_by_reversal(lab: SmallLab) -> None:
         (Entry("return", T0 + US_PER_HOUR), Conflict, "not lent"),
         (Entry("move", NOW + 10 * US_PER_HOUR), InvalidInput, "in the future"),
         (Entry("life_change", T0 + US_PER_HOUR), InvalidInput, "No change"),
-        (Entry("life_change", T0 + 9 * US_PER_HOUR, life_end_us=T0), Conflict, "planned end is not after"),
+        (
+            Entry("life_change", T0 + 9 * US_PER_HOUR, life_end_us=T0),
+            Conflict,
+            "planned end is not after",
+        ),
         (Entry("lend", T0 + US_PER_HOUR), InvalidInput, "borrower is missing"),
         (Entry("move", T0, counterpart="x"), InvalidInput, "has no counterpart"),
         (Entry("nonsense", T0), InvalidInput, "Unknown kind of event"),
         (Entry("repair", T0, embodied=Embodied(5, 6, 7)), InvalidInput, "outside its own range"),
-        (Entry("repair", T0, embodied=Embodied(5, manufacture_ug=9)), InvalidInput, "parts exceed the total"),
+        (
+            Entry("repair", T0, embodied=Embodied(5, manufacture_ug=9)),
+            InvalidInput,
+            "parts exceed the total",
+        ),
         (Entry("repair", T0, embodied=Embodied(-5)), InvalidInput, "out of range"),
         (Entry("repair", T0, note="\x00"), InvalidInput, "Invalid text"),
     ],
@@ -125,10 +145,16 @@ def test_what_cannot_have_been_is_refused_and_changes_nothing(
     lab: SmallLab, entry: Entry, error: type[Exception], words: str
 ) -> None:
     asset = bought(lab)
-    before = list(EmbodiedCharge.objects.values_list("pk", "amount_ug")), LifecycleEvent.objects.count()
+    before = (
+        list(EmbodiedCharge.objects.values_list("pk", "amount_ug")),
+        LifecycleEvent.objects.count(),
+    )
     with pytest.raises(error, match=words):
         record(asset=asset, entry=entry, by=lab.owner, now=NOW)
-    assert (list(EmbodiedCharge.objects.values_list("pk", "amount_ug")), LifecycleEvent.objects.count()) == before
+    assert (
+        list(EmbodiedCharge.objects.values_list("pk", "amount_ug")),
+        LifecycleEvent.objects.count(),
+    ) == before
 
 
 def test_after_disposal_nothing_happens(lab: SmallLab) -> None:
@@ -140,7 +166,9 @@ def test_after_disposal_nothing_happens(lab: SmallLab) -> None:
 
 def test_a_machine_holds_its_parts_and_never_itself(lab: SmallLab) -> None:
     server, card = bought(lab, kind="server", name="gpu-01"), bought(lab)
-    record(asset=card, entry=Entry("move", at(1), parent=server, site=lab.site), by=lab.owner, now=NOW)
+    record(
+        asset=card, entry=Entry("move", at(1), parent=server, site=lab.site), by=lab.owner, now=NOW
+    )
     card.refresh_from_db()
     assert (card.parent, card.site) == (server, lab.site)
     for inner, outer in ((card, card), (server, card)):
@@ -165,12 +193,14 @@ def test_another_labs_things_are_unknown(lab: SmallLab) -> None:
 @pytest.mark.parametrize(
     ("wrong", "field"),
     [
-        ({"name": " "}, "name"), ({"kind": "toaster"}, "kind"), ({"serial": "x" * 121}, "serial"),
-        ({"note": "\x00"}, "note"),
-        ({"price_ucurrency": -1, "currency": "EUR"}, "price"), ({"price_ucurrency": 1, "currency": "EURO"}, "currency"),
-    ],
+    ({"name": " "}, "name"), ({"kind": "toaster"}, "kind"), ({"serial": "x" * 121}, "serial"),
+    ({"note": "\x00"}, "note"), ({"price_ucurrency": -1, "currency": "EUR"}, "price"),
+    ({"price_ucurrency": 1, "currency": "EURO"}, "currency"),
+],
 )  # fmt: skip
-def test_facts_that_cannot_be_kept_name_their_field(lab: SmallLab, wrong: dict[str, Any], field: str) -> None:
+def test_facts_that_cannot_be_kept_name_their_field(
+    lab: SmallLab, wrong: dict[str, Any], field: str
+) -> None:
     facts = replace(Facts("GPU", "gpu"), **wrong)
     draft = Draft(facts, Entry("purchase", T0, life_hours=10))
     with pytest.raises(InvalidInput) as caught:
@@ -187,10 +217,15 @@ def test_many_are_written_all_or_none_and_charged_by_a_job(lab: SmallLab) -> Non
     with pytest.raises(Conflict, match="inventory number"):
         register_many(lab=lab.lab, drafts=[draft(1, "a"), draft(2, "a")], by=None, now=NOW)
     assert not Asset.objects.exists()
-    found = register_many(lab=lab.lab, drafts=[draft(i, f"t{i}") for i in range(250)], by=None, now=NOW)
+    found = register_many(
+        lab=lab.lab, drafts=[draft(i, f"t{i}") for i in range(250)], by=None, now=NOW
+    )
     run_until_idle(worker="test")
     assert len(found) == 250
-    assert sum(amount for amount in EmbodiedCharge.objects.values_list("amount_ug", flat=True)) == 250 * KG
+    assert (
+        sum(amount for amount in EmbodiedCharge.objects.values_list("amount_ug", flat=True))
+        == 250 * KG
+    )
     with pytest.raises(Conflict, match="'t7' is in use"):
         register_many(lab=lab.lab, drafts=[draft(1, "t7")], by=None, now=NOW)
 
@@ -202,8 +237,10 @@ def test_a_file_server_is_shared_by_what_is_stored(lab: SmallLab) -> None:
     store(asset=asset, project=nlp, gigabytes=1000, from_us=at(YEAR), by=lab.owner, now=NOW)
     store(asset=asset, project=vision, gigabytes=0, from_us=at(2 * YEAR), by=lab.owner, now=NOW)
     assert borne(asset) == {
-        (None, "held"): 100 * KG, ("vision", "used"): 75 * KG, ("nlp", "used"): 225 * KG,
-    }  # fmt: skip
+        (None, "held"): 100 * KG,
+        ("vision", "used"): 75 * KG,
+        ("nlp", "used"): 225 * KG,
+    }
 
 
 def test_what_is_not_known_stays_unknown(lab: SmallLab) -> None:

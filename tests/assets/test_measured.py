@@ -34,7 +34,9 @@ def hours(lab: SmallLab, gpu: str, watts: dict[int, tuple[str, int]]) -> None:
 
 
 def test_used_and_idle_hours_are_told_apart_and_hold_all_energy(lab: SmallLab) -> None:
-    hours(lab, A, {0: ("proc:ada/x", 100), 1: ("proc:ada/x", 300), 2: ("idle", 10), 5: ("idle", 30)})
+    hours(
+        lab, A, {0: ("proc:ada/x", 100), 1: ("proc:ada/x", 300), 2: ("idle", 10), 5: ("idle", 30)}
+    )
     asset = bought(lab, device=Device.objects.get(key=A), now=NOW)
     meter = meter_of(asset, H0)
     assert meter is not None
@@ -46,7 +48,21 @@ def test_used_and_idle_hours_are_told_apart_and_hold_all_energy(lab: SmallLab) -
 
 def test_an_hour_that_was_used_in_part_counts_as_used(lab: SmallLab) -> None:
     mj = 100 * 3_600_000
-    push(lab.node, [W(A, mj, T0, T0 + HOUR, 0, (("proc:ada/x", mj // 4), ("idle", mj - mj // 4)), None, "nvml_power")])
+    push(
+        lab.node,
+        [
+            W(
+                A,
+                mj,
+                T0,
+                T0 + HOUR,
+                0,
+                (("proc:ada/x", mj // 4), ("idle", mj - mj // 4)),
+                None,
+                "nvml_power",
+            )
+        ],
+    )
     meter = meter_of(bought(lab, device=Device.objects.get(key=A), now=NOW), H0)
     assert meter is not None
     told = measured(lab.lab, meter, H0, H0 + 1)
@@ -72,7 +88,9 @@ def test_only_the_meter_of_today_counts_from_where_it_begins(lab: SmallLab) -> N
     hours(lab, A, dict.fromkeys(range(4), ("proc:ada/x", 100)))
     hours(lab, B, dict.fromkeys(range(4), ("proc:ada/x", 300)))
     asset = bought(lab, device=Device.objects.get(key=A), now=NOW)
-    set_meter(asset=asset, device=Device.objects.get(key=B), from_us=T0 + 2 * HOUR, by=lab.owner, now=NOW)
+    set_meter(
+        asset=asset, device=Device.objects.get(key=B), from_us=T0 + 2 * HOUR, by=lab.owner, now=NOW
+    )
     meter = meter_of(asset, H0 + 3)
     assert meter is not None
     told = measured(lab.lab, meter, H0, H0 + 4)

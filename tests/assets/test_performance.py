@@ -1,4 +1,6 @@
-"""The shipped peak figures: each row has source and licence, names a card of the catalogue, and nothing share-alike."""
+"""The shipped peak figures: each row has source and licence, names a card of the catalogue, and
+nothing share-alike.
+"""
 
 import csv
 
@@ -39,5 +41,9 @@ def test_peaks_are_where_they_should_be() -> None:
     assert performance_of("GeForce GTX 1080 Ti no. 2") is None
     assert set(MEASURES) == {"tensor", "fp32", "bandwidth"}
     for row in _rows():
-        numbers = [int(row[name]) for name in ("fp32_gflops", "tensor_gflops", "bandwidth_mbs") if row[name]]
+        numbers = [
+            int(row[name])
+            for name in ("fp32_gflops", "tensor_gflops", "bandwidth_mbs")
+            if row[name]
+        ]
         assert all(1_000 <= number <= 20_000_000 for number in numbers), row

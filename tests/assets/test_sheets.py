@@ -1,4 +1,6 @@
-"""Bringing in a register: a lab's spreadsheet matched to the catalogue, foreign exports, repeats, all or none."""
+"""Bringing in a register: a lab's spreadsheet matched to the catalogue, foreign exports,
+repeats, all or none.
+"""
 
 import csv
 import io
@@ -29,8 +31,13 @@ def lab() -> SmallLab:
 
 def brought(lab: SmallLab, text: str, options: Options = NONE) -> RegisterImport:
     return upload(
-        lab=lab.lab, file_name="gpus.csv", content=text.encode(), options=options, by=lab.owner, now=T0
-    )  # fmt: skip
+        lab=lab.lab,
+        file_name="gpus.csv",
+        content=text.encode(),
+        options=options,
+        by=lab.owner,
+        now=T0,
+    )
 
 
 def written(lab: SmallLab, text: str, options: Options = NONE) -> RegisterImport:
@@ -45,7 +52,9 @@ def as_csv(lab: SmallLab) -> str:
     out = io.StringIO()
     writer = csv.writer(out)
     writer.writerow(OWN)
-    writer.writerows([[cell(value) for value in row] for row in rows(Asset.objects.filter(lab=lab.lab))])
+    writer.writerows(
+        [[cell(value) for value in row] for row in rows(Asset.objects.filter(lab=lab.lab))]
+    )
     return out.getvalue()
 
 
@@ -67,7 +76,11 @@ def test_forty_gpus_of_a_spreadsheet_find_their_models_and_figures(lab: SmallLab
     run_until_idle(worker="test")
     assert Asset.objects.filter(parent__tag="INV-0", owner__slug="demo", state="use").count() == 40
     charged = sum(EmbodiedCharge.objects.values_list("amount_ug", flat=True))
-    assert charged == row.summary["total_ug"] == sum(filter(None, LifecycleEvent.objects.values_list("total_ug", flat=True)))
+    assert (
+        charged
+        == row.summary["total_ug"]
+        == sum(filter(None, LifecycleEvent.objects.values_list("total_ug", flat=True)))
+    )
 
 
 def test_a_second_import_changes_nothing_and_says_so(lab: SmallLab) -> None:
@@ -90,21 +103,37 @@ def test_netbox_devices(lab: SmallLab) -> None:
     assert card.model is not None
     assert Asset.objects.get(tag="INV-0").site == lab.site
     switch = Asset.objects.get(tag="INV-3")
-    assert (switch.kind, switch.state, switch.location, switch.site) == ("network", "stock", "Attic", None)
+    assert (switch.kind, switch.state, switch.location, switch.site) == (
+        "network",
+        "stock",
+        "Attic",
+        None,
+    )
 
 
 def test_the_file_that_snipe_its_importer_takes(lab: SmallLab) -> None:
     """The header is that of its sample file, the line is ours."""
     head = (
-        "Company,Name,Asset Tag,Category,Supplier,Manufacturer,Location,Order Number,Model,Model Notes,Model Number,"
-        "Asset Notes,Purchase Date,Purchase Cost,Checkout Type,Checked Out To: Username,Checked Out To: First Name,"
+        "Company,Name,Asset Tag,Category,Supplier,Manufacturer,Location,Order Number,Model,Model "
+        "Notes,Model Number,"
+        "Asset Notes,Purchase Date,Purchase Cost,Checkout Type,Checked Out To: Username,Checked "
+        "Out To: First Name,"
         "Checked Out To: Last Name,Checked Out To: Email,Checked Out To: Location"
     )
-    line = "Lab,Card 1,INV-1,Graphics Cards,Acme,NVIDIA,Room 1,PO-7,A100-SXM4-80GB,,,spare,2024-03-01,11250.00,,,,,,"
+    line = (
+        "Lab,Card 1,INV-1,Graphics Cards,Acme,NVIDIA,Room "
+        "1,PO-7,A100-SXM4-80GB,,,spare,2024-03-01,11250.00,,,,,,"
+    )
     row = written(lab, f"{head}\n{line}\n", Options(currency="EUR"))
     assert row.summary["origin"] == "Snipe-IT"
     (asset,) = lab.lab.assets.all()
-    assert (asset.name, asset.tag, asset.kind, asset.note, asset.supplier) == ("Card 1", "INV-1", "gpu", "spare", "Acme")
+    assert (asset.name, asset.tag, asset.kind, asset.note, asset.supplier) == (
+        "Card 1",
+        "INV-1",
+        "gpu",
+        "spare",
+        "Acme",
+    )
     assert asset.model is not None
 
 
@@ -112,7 +141,11 @@ def test_snipe_it_assets_and_a_figure_per_terabyte(lab: SmallLab) -> None:
     row = written(lab, SNIPE_IT, Options(currency="EUR"))
     assert row.summary["origin"] == "Snipe-IT"
     card, disk = Asset.objects.get(tag="INV-1"), Asset.objects.get(tag="INV-2")
-    assert (card.price_ucurrency, card.currency, str(card.warranty_until)) == (11_250_000_000, "EUR", "2027-03-01")
+    assert (card.price_ucurrency, card.currency, str(card.warranty_until)) == (
+        11_250_000_000,
+        "EUR",
+        "2027-03-01",
+    )
     assert (card.state, disk.state, disk.kind) == ("use", "stock", "storage")
     opening = LifecycleEvent.objects.get(asset=disk)
     assert opening.figure is not None
@@ -126,7 +159,9 @@ def test_a_figure_per_terabyte_of_unknown_size_is_unknown_and_not_zero(lab: Smal
     told = row.summary["rows"][0]
     assert (told["embodied_ug"], told["by"]) == (None, "")
     assert "capacity_tb is missing" in told["why"]
-    row = brought(lab, "name,kind,model,bought_on,capacity_tb\nspare,storage,Seagate Exos X16,2024-03-01,16\n")
+    row = brought(
+        lab, "name,kind,model,bought_on,capacity_tb\nspare,storage,Seagate Exos X16,2024-03-01,16\n"
+    )
     assert row.summary["rows"][0]["embodied_ug"] == 21_344 * KG // 1000
     other = brought(lab, "name,kind,bought_on\nchair,other,2024-03-01\n").summary
     assert other["by"] == {"unknown": 1}
@@ -136,9 +171,12 @@ def test_a_figure_per_terabyte_of_unknown_size_is_unknown_and_not_zero(lab: Smal
 def test_out_and_in_again_is_the_same_register(lab: SmallLab) -> None:
     written(lab, own_csv())
     extra = (
-        "name,kind,serial,note,bought_on,in_use_since,embodied_kg,embodied_low_kg,embodied_high_kg,embodied_source,"
-        "embodied_end_of_life_kg,embodied_includes_end_of_life,second_hand,amortisation,retired_on,disposed_on,life_years\n"
-        "'=1+1,gpu,S-1,'@note,2024-03-01T07:00Z,2024-05-01,163.123456789,100,200,'-our own,1.5,yes,,sci,,,4.5\n"
+        "name,kind,serial,note,bought_on,in_use_since,embodied_kg,embodied_low_kg,"
+        "embodied_high_kg,embodied_source,"
+        "embodied_end_of_life_kg,embodied_includes_end_of_life,second_hand,amortisation,"
+        "retired_on,disposed_on,life_years\n"
+        "'=1+1,gpu,S-1,'@note,2024-03-01T07:00Z,2024-05-01,163.123456789,100,200,'-our "
+        "own,1.5,yes,,sci,,,4.5\n"
         "used,gpu,S-2,,2024-03-01,,,,,,,,yes,,,,4\n"
         "gone,server,S-3,,2020-03-01,2020-03-02,unknown,,,,,,no,,2024-01-01,2024-02-01,0.123456\n"
     )
@@ -154,14 +192,26 @@ def test_out_and_in_again_is_the_same_register(lab: SmallLab) -> None:
             LifecycleEvent.objects.filter(asset__lab=each.lab)
             .order_by("asset__serial", "hour", "kind")
             .values_list(
-                "asset__serial", "kind", "hour", "total_ug", "low_ug", "end_of_life_ug", "source", "life_hours", "figure"
+                "asset__serial",
+                "kind",
+                "hour",
+                "total_ug",
+                "low_ug",
+                "end_of_life_ug",
+                "source",
+                "life_hours",
+                "figure",
             )
         )
         for each in (lab, elsewhere)
     ]
     assert told[0] == told[1]
     borne = [
-        sorted(EmbodiedCharge.objects.filter(lab=each.lab).values_list("from_hour", "to_hour", "kind", "amount_ug"))
+        sorted(
+            EmbodiedCharge.objects.filter(lab=each.lab).values_list(
+                "from_hour", "to_hour", "kind", "amount_ug"
+            )
+        )
         for each in (lab, elsewhere)
     ]
     assert borne[0] == borne[1]
@@ -204,7 +254,13 @@ def test_what_is_built_into_one_another_is_refused_and_order_does_not_matter(lab
     assert [told["field"] for told in ring.summary["wrong"]] == ["parent", "parent"]
     twice = brought(lab, f"{head}a,gpu,1,2024-03-01,\nb,gpu,1,2024-03-01,\n")
     assert "stands on line 2 already" in twice.summary["wrong"][0]["message"]
-    written(lab, f"{head}card,gpu,3,2024-03-01,board\nboard,other,2,2024-03-01,box\nbox,server,1,2024-03-01,\n")
+    written(
+        lab,
+        (
+            f"{head}card,gpu,3,2024-03-01,board\nboard,other,2,2024-03-01,box\n"
+            "box,server,1,2024-03-01,\n"
+        ),
+    )
     assert Asset.objects.get(tag="3").parent == Asset.objects.get(tag="2")
     assert Asset.objects.get(tag="2").parent == Asset.objects.get(tag="1")
     written(lab, f"{head}other,gpu,4,2024-03-01,box\n")
@@ -225,9 +281,22 @@ def test_what_is_built_into_one_another_is_refused_and_order_does_not_matter(lab
         (b"name,kind\n" + b"a,gpu\n" * 20_001, TooLarge, "more than 20000 rows"),
         (b"x" * (8 << 20) + b"yz", TooLarge, "8 MiB"),
     ],
-    ids=["empty", "nothing known", "unknown column", "twice", "no lines", "no text", "NUL", "quote", "rows", "bytes"],
+    ids=[
+        "empty",
+        "nothing known",
+        "unknown column",
+        "twice",
+        "no lines",
+        "no text",
+        "NUL",
+        "quote",
+        "rows",
+        "bytes",
+    ],
 )
-def test_a_wrong_file_is_refused(lab: SmallLab, content: bytes, error: type[Exception], words: str) -> None:
+def test_a_wrong_file_is_refused(
+    lab: SmallLab, content: bytes, error: type[Exception], words: str
+) -> None:
     with pytest.raises(error, match=words):
         upload(lab=lab.lab, file_name="x", content=content, options=NONE, by=None, now=T0)
     assert not RegisterImport.objects.exists()
@@ -235,7 +304,9 @@ def test_a_wrong_file_is_refused(lab: SmallLab, content: bytes, error: type[Exce
 
 def test_a_semicolon_file_of_another_encoding_and_german_days(lab: SmallLab) -> None:
     content = "Name;kind;bought_on\nKärtchen;gpu;1.3.2024\n".encode("utf-16")
-    row = upload(lab=lab.lab, file_name="C:\\x\\gpus.csv", content=content, options=NONE, by=None, now=T0)
+    row = upload(
+        lab=lab.lab, file_name="C:\\x\\gpus.csv", content=content, options=NONE, by=None, now=T0
+    )
     assert row.summary["rows"][0]["name"] == "Kärtchen"
     assert row.file_name == "gpus.csv"
 
@@ -268,7 +339,10 @@ def test_what_became_wrong_since_it_was_read_is_refused_whole(lab: SmallLab) -> 
 
 
 def test_options_are_checked(lab: SmallLab) -> None:
-    for options, field in ((Options(currency="money"), "currency"), (Options(bought_on="soon"), "bought_on")):
+    for options, field in (
+        (Options(currency="money"), "currency"),
+        (Options(bought_on="soon"), "bought_on"),
+    ):
         with pytest.raises(InvalidInput) as caught:
             brought(lab, own_csv(), options)
         assert caught.value.field == field

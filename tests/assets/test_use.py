@@ -1,4 +1,6 @@
-"""From the ledger to who bears a card: device-hours reserved, else used; idle, off and unknown stay apart."""
+"""From the ledger to who bears a card: device-hours reserved, else used; idle, off and unknown
+stay apart.
+"""
 
 import random
 from itertools import pairwise
@@ -39,14 +41,25 @@ GPU = "gpu:GPU-1"
 def day(lab: SmallLab, hours: dict[int, tuple[tuple[str, int], ...]], gpu: str = GPU) -> None:
     """Push whole hours of the day D0: what was used by whom, mJ."""
     windows = [
-        W(gpu, sum(part for _, part in shares), D0 + hour * HOUR, D0 + (hour + 1) * HOUR, seq, shares, None, "nvml_power")
+        W(
+            gpu,
+            sum(part for _, part in shares),
+            D0 + hour * HOUR,
+            D0 + (hour + 1) * HOUR,
+            seq,
+            shares,
+            None,
+            "nvml_power",
+        )
         for seq, (hour, shares) in enumerate(sorted(hours.items()))
     ]
     push(lab.node, windows)
 
 
 def card(lab: SmallLab, **more: object) -> tuple[object, Project]:
-    asset = bought(lab, kg=365 * 24, years=1, at_us=D0, device=Device.objects.get(key=GPU), **more)  # 1 kg an hour
+    asset = bought(
+        lab, kg=365 * 24, years=1, at_us=D0, device=Device.objects.get(key=GPU), **more
+    )  # 1 kg an hour
     return asset, create_project(lab=lab.lab, slug="vision", name="Vision", now=T0)
 
 
@@ -56,17 +69,31 @@ def summed(lab: SmallLab) -> None:
 
 def claimed(lab: SmallLab, key: str, project: Project) -> UUID:
     row = Consumer.objects.get(lab=lab.lab, key=key)
-    return claim(lab=lab.lab, spans=[ConsumerSpan(row.pk, None, 0, 3_000_000)], project=project, by=None, now=NOW)
+    return claim(
+        lab=lab.lab,
+        spans=[ConsumerSpan(row.pk, None, 0, 3_000_000)],
+        project=project,
+        by=None,
+        now=NOW,
+    )
 
 
 def test_used_idle_and_not_measured_hours_are_borne_apart(lab: SmallLab) -> None:
-    day(lab, {**dict.fromkeys(range(6), (("proc:ada/x", 1000),)), **dict.fromkeys(range(6, 18), (("idle", 10),))})
+    day(
+        lab,
+        {
+            **dict.fromkeys(range(6), (("proc:ada/x", 1000),)),
+            **dict.fromkeys(range(6, 18), (("idle", 10),)),
+        },
+    )
     asset, vision = card(lab)
     summed(lab)
     first = D0 // HOUR
     assert borne(asset, first, first + 24) == {
-        (None, "used"): 6 * KG, (None, "idle"): 12 * KG, (None, "unmeasured"): 6 * KG,
-    }  # fmt: skip
+        (None, "used"): 6 * KG,
+        (None, "idle"): 12 * KG,
+        (None, "unmeasured"): 6 * KG,
+    }
     act = claimed(lab, "proc:ada/x", vision)
     summed(lab)
     assert borne(asset, first, first + 24)["vision", "used"] == 6 * KG
@@ -86,14 +113,24 @@ def test_an_hour_of_two_is_shared_by_energy(lab: SmallLab) -> None:
 
 
 def test_what_a_scheduler_reserved_counts_whether_it_was_used_or_not(lab: SmallLab) -> None:
-    day(lab, {**dict.fromkeys(range(2), (("job:hpc/7", 1000),)), **dict.fromkeys(range(2, 24), (("idle", 10),))})
+    day(
+        lab,
+        {
+            **dict.fromkeys(range(2), (("job:hpc/7", 1000),)),
+            **dict.fromkeys(range(2, 24), (("idle", 10),)),
+        },
+    )
     asset, _ = card(lab)
     run, _ = put_run(
-        lab=lab.lab, uuid=job_run("hpc/7"), facts=RunFacts(name="train", started_us=D0, project="vision"), by=None,
+        lab=lab.lab,
+        uuid=job_run("hpc/7"),
+        facts=RunFacts(name="train", started_us=D0, project="vision"),
+        by=None,
         bound_node=lab.node.uuid,
-    )  # fmt: skip
+    )
     Run.objects.filter(pk=run.pk).update(
-        ended_us=D0 + 8 * HOUR, job_facts={"reserved_gpus": 1, "gpus": {lab.node.hostname: ["GPU-1"]}}
+        ended_us=D0 + 8 * HOUR,
+        job_facts={"reserved_gpus": 1, "gpus": {lab.node.hostname: ["GPU-1"]}},
     )
     summed(lab)
     first = D0 // HOUR
@@ -101,25 +138,45 @@ def test_what_a_scheduler_reserved_counts_whether_it_was_used_or_not(lab: SmallL
 
 
 def test_idle_time_follows_the_labs_policy_and_back(lab: SmallLab) -> None:
-    day(lab, {**dict.fromkeys(range(6), (("proc:ada/x", 1000),)), **dict.fromkeys(range(6, 24), (("idle", 10),))})
+    day(
+        lab,
+        {
+            **dict.fromkeys(range(6), (("proc:ada/x", 1000),)),
+            **dict.fromkeys(range(6, 24), (("idle", 10),)),
+        },
+    )
     asset, vision = card(lab)
     claimed(lab, "proc:ada/x", vision)
     summed(lab)
     charge_job(str(lab.lab.pk))
-    before = set(EmbodiedCharge.objects.values_list("from_hour", "to_hour", "project", "kind", "amount_ug"))
+    before = set(
+        EmbodiedCharge.objects.values_list("from_hour", "to_hour", "project", "kind", "amount_ug")
+    )
     set_idle_policy(lab=lab.lab, policy="by_energy", from_us=D0, by=None, now=NOW)
     charge_job(str(lab.lab.pk))
     first = D0 // HOUR
-    assert borne(asset, first, first + 24) == {("vision", "used"): 6 * KG, ("vision", "idle_share"): 18 * KG}
+    assert borne(asset, first, first + 24) == {
+        ("vision", "used"): 6 * KG,
+        ("vision", "idle_share"): 18 * KG,
+    }
     withdraw_idle_policy(lab=lab.lab, from_hour=D0 // HOUR, by=None, now=NOW)
     charge_job(str(lab.lab.pk))
-    assert set(EmbodiedCharge.objects.values_list("from_hour", "to_hour", "project", "kind", "amount_ug")) == before
+    assert (
+        set(
+            EmbodiedCharge.objects.values_list(
+                "from_hour", "to_hour", "project", "kind", "amount_ug"
+            )
+        )
+        == before
+    )
 
 
 def test_a_projects_own_card_stays_idle_at_its_project(lab: SmallLab) -> None:
     day(lab, dict.fromkeys(range(24), (("idle", 10),)))
     mine = create_project(lab=lab.lab, slug="mine", name="Mine", now=T0)
-    asset = bought(lab, kg=24, years=1, at_us=D0, device=Device.objects.get(key=GPU), opening={"project": mine})
+    asset = bought(
+        lab, kg=24, years=1, at_us=D0, device=Device.objects.get(key=GPU), opening={"project": mine}
+    )
     summed(lab)
     assert {project for project, _ in borne(asset)} == {"mine"}
 
@@ -139,38 +196,72 @@ def test_a_rebuild_from_nothing_gives_the_same_integers(lab: SmallLab) -> None:
     day(lab, dict.fromkeys(range(3, 21), (("proc:ada/x", 700), ("idle", 300))))
     card(lab)
     summed(lab)
-    kept = set(EmbodiedCharge.objects.values_list("from_hour", "to_hour", "project", "kind", "amount_ug"))
+    kept = set(
+        EmbodiedCharge.objects.values_list("from_hour", "to_hour", "project", "kind", "amount_ug")
+    )
     rebuild_ledger(lab=lab.lab)
     DeviceDay.objects.all().delete()
     EmbodiedCharge.objects.all().delete()
     summed(lab)
     charge_job(str(lab.lab.pk))
-    assert set(EmbodiedCharge.objects.values_list("from_hour", "to_hour", "project", "kind", "amount_ug")) == kept
+    assert (
+        set(
+            EmbodiedCharge.objects.values_list(
+                "from_hour", "to_hour", "project", "kind", "amount_ug"
+            )
+        )
+        == kept
+    )
 
 
 @pytest.mark.parametrize("amortisation", ["linear", "sci"])
 def test_day_by_day_in_any_order_is_as_from_nothing(lab: SmallLab, amortisation: str) -> None:
     day(lab, {0: (("proc:ada/x", 1000),)})
     meter = Device.objects.get(key=GPU)
-    bought(lab, kg=1000, years=1, at_us=D0 - 3 * HOUR, device=meter, opening={"amortisation": amortisation})
+    bought(
+        lab,
+        kg=1000,
+        years=1,
+        at_us=D0 - 3 * HOUR,
+        device=meter,
+        opening={"amortisation": amortisation},
+    )
     gone = bought(lab, kg=1000, years=1, at_us=D0 - 900 * HOUR, device=meter)
     record(asset=gone, entry=Entry("dispose", D0 - 800 * HOUR), by=None, now=NOW)
     dice = random.Random(6)
     for number, offset in enumerate(dice.sample(range(9), 9)):
         start = D0 + offset * 24 * HOUR + dice.randrange(24) * HOUR
-        shares = (("proc:ada/x", dice.randrange(1, 9)), ("idle", 5), ("proc:ben/y", dice.randrange(1, 9)))
+        shares = (
+            ("proc:ada/x", dice.randrange(1, 9)),
+            ("idle", 5),
+            ("proc:ben/y", dice.randrange(1, 9)),
+        )
         energy = sum(part for _, part in shares)
-        push(lab.node, [W(GPU, energy, start, start + HOUR, 100 + number, shares, None, "nvml_power")])
+        push(
+            lab.node,
+            [W(GPU, energy, start, start + HOUR, 100 + number, shares, None, "nvml_power")],
+        )
         Job.objects.filter(kind="assets.use").update(due_us=0)
         run_until_idle(worker="test")
-    kept = set(EmbodiedCharge.objects.values_list("from_hour", "to_hour", "project", "kind", "amount_ug"))
+    kept = set(
+        EmbodiedCharge.objects.values_list("from_hour", "to_hour", "project", "kind", "amount_ug")
+    )
     assert sum(row[4] for row in kept) == 2000 * KG
     charge_job(str(lab.lab.pk))
-    assert set(EmbodiedCharge.objects.values_list("from_hour", "to_hour", "project", "kind", "amount_ug")) == kept
+    assert (
+        set(
+            EmbodiedCharge.objects.values_list(
+                "from_hour", "to_hour", "project", "kind", "amount_ug"
+            )
+        )
+        == kept
+    )
 
 
 def test_a_day_that_goes_on_does_not_put_off_what_is_asked_for_now(lab: SmallLab) -> None:
-    """The day is charged once more when it is over: that job waits, and an import is charged at once all the same."""
+    """The day is charged once more when it is over: that job waits, and an import is charged at
+    once all the same.
+    """
     day(lab, {0: (("proc:ada/x", 1000),)})
     card(lab)
     run_until_idle(worker="test")
@@ -178,7 +269,10 @@ def test_a_day_that_goes_on_does_not_put_off_what_is_asked_for_now(lab: SmallLab
     assert Job.objects.filter(kind__startswith="assets.", due_us__gt=now_us()).exists()
     opening = Entry("purchase", T0, embodied=Embodied(KG), life_hours=10)
     [found] = register_many(
-        lab=lab.lab, drafts=[Draft(Facts("Switch", "network"), opening, deployed_us=T0)], by=None, now=now_us()
+        lab=lab.lab,
+        drafts=[Draft(Facts("Switch", "network"), opening, deployed_us=T0)],
+        by=None,
+        now=now_us(),
     )
     run_until_idle(worker="test")
     assert borne(found) == {(None, "held"): KG}
@@ -189,8 +283,13 @@ def test_without_a_meter_nothing_is_asked_for_and_late_energy_is_charged(lab: Sm
     assert not Job.objects.filter(kind__startswith="assets.").exists()
     asset, _ = card(lab)
     run_until_idle(worker="test")
-    push(lab.node, [W(GPU, 5, D0 + 5 * HOUR, D0 + 6 * HOUR, 50, (("proc:ben/y", 5),), None, "nvml_power")])
-    Job.objects.filter(kind="assets.use", key=f"{lab.lab.pk}:{(D0 // HOUR + 5) // 24}").update(due_us=0)
+    push(
+        lab.node,
+        [W(GPU, 5, D0 + 5 * HOUR, D0 + 6 * HOUR, 50, (("proc:ben/y", 5),), None, "nvml_power")],
+    )
+    Job.objects.filter(kind="assets.use", key=f"{lab.lab.pk}:{(D0 // HOUR + 5) // 24}").update(
+        due_us=0
+    )
     run_until_idle(worker="test")
     first = D0 // HOUR
     assert borne(asset, first, first + 24)[None, "used"] == 2 * KG

@@ -51,20 +51,41 @@ GPU = "gpu:GPU-0000-1111"
 HOSTILE = (
     "'\"--></title></textarea></script><script src=//evil.example/lcevil></script>"
     "<img src=//evil.example/lcevil onerror=lcevil()><svg/onload=lcevil()>"
-    "<b hx-get=//evil.example/lcevil hx-trigger=load><a href='javascript:lcevil()'>x</a>{{7*7}}${7*7}"
+    "<b hx-get=//evil.example/lcevil hx-trigger=load><a "
+    "href='javascript:lcevil()'>x</a>{{7*7}}${7*7}"
 )
 
 
 def fill(
-    small: SmallLab, *, run: str = RUN, name: str = "our-secret-run.py", consumer: str = "proc:ada/x", **facts: str
+    small: SmallLab,
+    *,
+    run: str = RUN,
+    name: str = "our-secret-run.py",
+    consumer: str = "proc:ada/x",
+    **facts: str,
 ) -> None:
     """Add a project, a run with energy on a GPU, an invitation and a token to a lab."""
     now = now_us()
-    invite(lab=small.lab, role=Role.VIEWER, by=small.owner, now=now, email="guest@example.org", note=name)
-    create_token(
-        lab=small.lab, kind=TokenKind.USER, name=name[:100], scopes=["runs:read"], expires_us=None, by=small.owner, now=now
+    invite(
+        lab=small.lab,
+        role=Role.VIEWER,
+        by=small.owner,
+        now=now,
+        email="guest@example.org",
+        note=name,
     )
-    Project.objects.get_or_create(lab=small.lab, slug=PROJECT, defaults={"name": name[:200], "created_us": T0})
+    create_token(
+        lab=small.lab,
+        kind=TokenKind.USER,
+        name=name[:100],
+        scopes=["runs:read"],
+        expires_us=None,
+        by=small.owner,
+        now=now,
+    )
+    Project.objects.get_or_create(
+        lab=small.lab, slug=PROJECT, defaults={"name": name[:200], "created_us": T0}
+    )
     put_run(
         lab=small.lab,
         uuid=UUID(run),
@@ -105,10 +126,15 @@ def _attribute(small: SmallLab, name: str) -> None:
     """Add a rule and a claim to a lab."""
     project = Project.objects.get(lab=small.lab, slug=PROJECT)
     criteria = Criteria(os_user=name[:100], node=small.node)
-    rule = drafted_rule(lab=small.lab, criteria=criteria, project=project, person=small.owner, from_us=T0)
+    rule = drafted_rule(
+        lab=small.lab, criteria=criteria, project=project, person=small.owner, from_us=T0
+    )
     rule.note = name[:200]
     make_rule(rule=rule, by=small.owner, now=T0)
-    spans = [ConsumerSpan(row.pk, None, 0, 1) for row in Consumer.objects.filter(lab=small.lab, kind="proc")]
+    spans = [
+        ConsumerSpan(row.pk, None, 0, 1)
+        for row in Consumer.objects.filter(lab=small.lab, kind="proc")
+    ]
     claim(lab=small.lab, spans=spans, project=project, by=small.owner, now=T0)
     run_until_idle(worker="test")
 
@@ -117,7 +143,9 @@ def _catalogue(small: SmallLab, name: str) -> None:
     """Add a custom model, and a figure with its document, to a lab."""
     model = add_model(lab=small.lab, kind="gpu", name="Own card", by=small.owner, now=T0)
     HardwareModel.objects.filter(pk=model.pk).update(name=name[:200], vendor=name[:60])
-    draft = Draft(method="pcf", unit="item", total_ug=150_000_000_000, source=name[:400], note=name[:400])
+    draft = Draft(
+        method="pcf", unit="item", total_ug=150_000_000_000, source=name[:400], note=name[:400]
+    )
     document = Document(name=f"{name[:150]}.pdf", content=b"%PDF-1.7 " + name.encode())
     add_figure(lab=small.lab, model=model, draft=draft, document=document, by=small.owner, now=T0)
 
@@ -132,20 +160,39 @@ def _register(small: SmallLab, name: str) -> None:
         "note": name[:1000],
     }
     opening = {"counterpart": name[:200], "note": name[:500]}
-    bought(small, name=name[:200], device=Device.objects.get(lab=small.lab, key=GPU), opening=opening, **register_rows)
+    bought(
+        small,
+        name=name[:200],
+        device=Device.objects.get(lab=small.lab, key=GPU),
+        opening=opening,
+        **register_rows,
+    )
     quoted = name.replace('"', '""')
     content = f'name,kind,model,bought_on\n"{quoted}",gpu,"{quoted}",2024-03-01\n'.encode()
-    upload(lab=small.lab, file_name=name, content=content, options=Options(), by=small.owner, now=now_us())
+    upload(
+        lab=small.lab,
+        file_name=name,
+        content=content,
+        options=Options(),
+        by=small.owner,
+        now=now_us(),
+    )
     run_until_idle(worker="test")
 
 
 def _repeat(small: SmallLab, uuid: UUID, name: str) -> None:
     """Add a run with a duplicate, a preflight check and a stop because of it."""
     run = Run.objects.get(lab=small.lab, uuid=uuid)
-    wire = {"told": {name[:100]: name, "lr": 0.1}, "environment": {name[:64]: name[:255]}, "entry_name": name[:255]}
+    wire = {
+        "told": {name[:100]: name, "lr": 0.1},
+        "environment": {name[:64]: name[:255]},
+        "entry_name": name[:255],
+    }
     put_fingerprint(run=run, payload=parsed(**wire))
     Run.objects.filter(pk=run.pk).update(state="finished", ended_us=T0 + MINUTE)
-    again = a_run(small.lab, name=name[:200], host=name[:255], started_us=T0 + 5 * MINUTE, user=small.owner)
+    again = a_run(
+        small.lab, name=name[:200], host=name[:255], started_us=T0 + 5 * MINUTE, user=small.owner
+    )
     put_fingerprint(run=again, payload=parsed(**wire, hardware={"gpus": name[:255]}))
     run_until_idle(worker="test")
     repeat = DuplicateFinding.objects.get(lab=small.lab)
@@ -160,33 +207,58 @@ def _repeat(small: SmallLab, uuid: UUID, name: str) -> None:
         now=T0,
     )
     asked = Preflight.objects.create(
-        lab=small.lab, uuid=uuid4(), at_us=T0, user=small.owner, name=name[:200], verdict="duplicate",
-        certainty="verified", level="warn", matches=[str(run.uuid)], outcome="stopped",
-    )  # fmt: skip
+        lab=small.lab,
+        uuid=uuid4(),
+        at_us=T0,
+        user=small.owner,
+        name=name[:200],
+        verdict="duplicate",
+        certainty="verified",
+        level="warn",
+        matches=[str(run.uuid)],
+        outcome="stopped",
+    )
     Avoided.objects.create(lab=small.lab, preflight=asked, run=run, f1=1, at_us=T0)
 
 
 def _server(small: SmallLab, uuid: UUID, name: str) -> None:
     """Add an MLflow server with one imported run. It is not polled."""
-    register_rows = SourceIn(name=name[:100], address="http://127.0.0.1:9", project=Project.objects.filter(lab=small.lab)[0],
-                    site=small.site, patterns=((name[:200], Project.objects.filter(lab=small.lab)[0]),))  # fmt: skip
+    register_rows = SourceIn(
+        name=name[:100],
+        address="http://127.0.0.1:9",
+        project=Project.objects.filter(lab=small.lab)[0],
+        site=small.site,
+        patterns=((name[:200], Project.objects.filter(lab=small.lab)[0]),),
+    )
     source = add_source(lab=small.lab, payload=register_rows, by=small.owner, now=now_us())
     Job.objects.filter(kind="trackers.mlflow").delete()
     MlflowSource.objects.filter(pk=source.pk).update(problem=name[:400], version=name[:40])
     run = Run.objects.get(lab=small.lab, uuid=uuid)
-    said = {"problem": name[:300], "verdict_problem": name[:300], "verdict": name[:500], "written_verdict": name[:500]}
+    said = {
+        "problem": name[:300],
+        "verdict_problem": name[:300],
+        "verdict": name[:500],
+        "written_verdict": name[:500],
+    }
     MlflowRun.objects.create(source=source, mlflow_id="a1", run=run, last_listed_us=T0, **said)
 
 
 def _artifact(small: SmallLab, run: str, name: str) -> None:
     """Add a model produced by the run, and a copy of it."""
-    register_rows = {"name": name[:255], "licence": name[:100], "user": name[:100], "tags": {name[:100]: name[:300]},
-            "facts": {name[:100]: name[:300]}}  # fmt: skip
+    register_rows = {
+        "name": name[:255],
+        "licence": name[:100],
+        "user": name[:100],
+        "tags": {name[:100]: name[:300]},
+        "facts": {name[:100]: name[:300]},
+    }
     copies = [{"path": f"/data/{name}"[:4096], "medium": "ssd"}]
     answers = artifacts_told(small, row(ARTIFACT, **register_rows, copies=copies, runs=[edge(run)]))
     assert answers == [["created"]], answers
     Artifact.objects.filter(lab=small.lab).update(note=name[:1000])
-    plan = CleanupPlan.objects.create(lab=small.lab, node=small.node, created_by=small.owner, created_us=now_us())
+    plan = CleanupPlan.objects.create(
+        lab=small.lab, node=small.node, created_by=small.owner, created_us=now_us()
+    )
     copy = Copy.objects.get(lab=small.lab)
     CleanupItem.objects.create(
         plan=plan,
@@ -216,7 +288,9 @@ def _artifact(small: SmallLab, run: str, name: str) -> None:
         Project.objects.get(lab=small.lab, slug=PROJECT),
         Run.objects.get(lab=small.lab, uuid=UUID(run)),
     ):
-        place_hold(on=on, reason=name[:300], until_hour=None, by=small.owner, is_manager=True, now=now_us())
+        place_hold(
+            on=on, reason=name[:300], until_hour=None, by=small.owner, is_manager=True, now=now_us()
+        )
     CleanupItem.objects.update(selected=True)
 
 
@@ -291,10 +365,19 @@ def hostile_lab(name: str = HOSTILE) -> tuple[SmallLab, Client]:
     small = small_lab(name="Lab")
     Lab.objects.filter(pk=small.lab.pk).update(name=name[:200])
     Project.objects.filter(lab=small.lab).update(name=name[:200])
-    User.objects.filter(pk=small.owner.pk).update(username=name[:150], first_name=name[:150], last_name=name[:150])
+    User.objects.filter(pk=small.owner.pk).update(
+        username=name[:150], first_name=name[:150], last_name=name[:150]
+    )
     small.site.name = name[:200]
     small.site.save()
-    register_node(lab=small.lab, uuid=small.node.uuid, hostname=name[:255], facts={"cpu": name}, site=small.site, now=T0)
+    register_node(
+        lab=small.lab,
+        uuid=small.node.uuid,
+        hostname=name[:255],
+        facts={"cpu": name},
+        site=small.site,
+        now=T0,
+    )
     small.lab.refresh_from_db()
     fill(small, name=name, consumer=f"proc:{name}"[:256], os_user=name)
     assert Device.objects.get(key=GPU).name == name[:200]

@@ -1,4 +1,6 @@
-"""Every address of the server, from the resolver itself, and how to fill in its parameters for a lab."""
+"""Every address of the server, from the resolver itself, and how to fill in its parameters for a
+lab.
+"""
 
 import re
 from collections.abc import Iterator
@@ -18,7 +20,9 @@ from tests.artifacts.support import digest
 from tests.builders import SmallLab
 
 
-def routes(patterns: list[URLPattern | URLResolver] | None = None, prefix: str = "/") -> Iterator[str]:
+def routes(
+    patterns: list[URLPattern | URLResolver] | None = None, prefix: str = "/"
+) -> Iterator[str]:
     """Yield each route as it is written, such as ``/runs/<uuid:uuid>/``."""
     for pattern in get_resolver().url_patterns if patterns is None else patterns:
         text = prefix + _plain(str(pattern.pattern))
@@ -32,7 +36,11 @@ def _plain(text: str) -> str:
     """Return a regular expression's route without its anchors and groups."""
     if not text.startswith("^"):
         return text
-    return re.sub(r"\(\?P<(\w+)>(?:[^()]|\([^()]*\))*\)", r"<\1>", text.strip("^$")).replace("\\Z", "").replace("\\", "")
+    return (
+        re.sub(r"\(\?P<(\w+)>(?:[^()]|\([^()]*\))*\)", r"<\1>", text.strip("^$"))
+        .replace("\\Z", "")
+        .replace("\\", "")
+    )
 
 
 def address(route: str, small: SmallLab, run: str) -> str:
@@ -49,35 +57,49 @@ def address(route: str, small: SmallLab, run: str) -> str:
     }
     for part, (name, model) in FIRST_OF.items():
         if part in route:
-            filled[name] = str(model.objects.filter(lab=small.lab).values_list(name, flat=True).first())
+            filled[name] = str(
+                model.objects.filter(lab=small.lab).values_list(name, flat=True).first()
+            )
     if "/catalog/" in route:
         own = EmbodiedFigure.objects.filter(lab=small.lab).order_by("pk")[0]
         filled.update(pk=str(own.model_id), model=str(own.model_id), figure=str(own.pk))
     if "/assets/" in route:
-        filled["uuid"] = str(RegisterImport.objects.filter(lab=small.lab).values_list("uuid", flat=True).first())
+        filled["uuid"] = str(
+            RegisterImport.objects.filter(lab=small.lab).values_list("uuid", flat=True).first()
+        )
         filled["pk"] = str(Asset.objects.filter(lab=small.lab).values_list("pk", flat=True).first())
         filled["asset"] = filled["pk"]
-        filled["event"] = str(LifecycleEvent.objects.filter(asset_id=int(filled["pk"])).latest("pk").pk)
+        filled["event"] = str(
+            LifecycleEvent.objects.filter(asset_id=int(filled["pk"])).latest("pk").pk
+        )
     if "<int:invitation>" in route:
         filled["invitation"] = str(Invitation.objects.get(lab=small.lab).pk)
     if "<str:token>" in route:
-        filled["token"] = Token.objects.filter(lab=small.lab, name__gt="").values_list("public_id", flat=True)[0]
+        filled["token"] = Token.objects.filter(lab=small.lab, name__gt="").values_list(
+            "public_id", flat=True
+        )[0]
     path = re.sub(r"<(?:\w+:)?(\w+)>", lambda match: filled.get(match[1], "x-1"), route)
     if path == "/explain/charges.csv":
         return path + QUERY.replace("energy_mj", "embodied_ug")
     if path.startswith("/runs/compare"):
-        pair = [run, *Run.objects.filter(lab=small.lab).exclude(uuid=run).values_list("uuid", flat=True)[:1]]
+        pair = [
+            run,
+            *Run.objects.filter(lab=small.lab).exclude(uuid=run).values_list("uuid", flat=True)[:1],
+        ]
         return path + "?" + "&".join(f"run={uuid}" for uuid in pair)
     return path + (QUERY if path in NEEDS_QUERY else "")
 
 
 # Parts of routes whose parameter is that of the lab's first thing of a kind.
 FIRST_OF: dict[str, tuple[str, Any]] = {
-    "/rules/": ("pk", AttributionRule), "/mlflow/": ("pk", MlflowSource), "/plans/": ("uuid", CleanupPlan),
-    "/cleanup/": ("uuid", CleanupPlan),
-    "/claims/": ("act", Claim), "/duplicates/": ("pk", DuplicateFinding), "/preflight/": ("uuid", Preflight),
+    "/rules/": ("pk", AttributionRule), "/mlflow/": ("pk", MlflowSource),
+    "/plans/": ("uuid", CleanupPlan), "/cleanup/": ("uuid", CleanupPlan),
+    "/claims/": ("act", Claim), "/duplicates/": ("pk", DuplicateFinding),
+    "/preflight/": ("uuid", Preflight),
 }  # fmt: skip
 PROJECT, ARTIFACT = "ours-only", "weights"
 DEVICE = "gpu:GPU-0000-1111"
 QUERY = "?metric=energy_mj&from=2026-11-02T00:00Z&to=2026-11-03T00:00Z"
-NEEDS_QUERY = frozenset({"/explain/", "/explain/ledger.csv", "/api/v1/figures/", "/api/v1/explain/"})
+NEEDS_QUERY = frozenset(
+    {"/explain/", "/explain/ledger.csv", "/api/v1/figures/", "/api/v1/explain/"}
+)

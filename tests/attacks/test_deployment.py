@@ -20,12 +20,23 @@ SERVED = {
 }
 
 
-def _run(tmp_path: Path, *arguments: str, **changes: str | None) -> subprocess.CompletedProcess[str]:
-    environment = {name: value for name, value in os.environ.items() if not name.startswith(("LABCARBON_", "DJANGO_ALLOW"))}
+def _run(
+    tmp_path: Path, *arguments: str, **changes: str | None
+) -> subprocess.CompletedProcess[str]:
+    environment = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("LABCARBON_", "DJANGO_ALLOW"))
+    }
     own = {**installation_environment(str(tmp_path)), **changes}
     environment.update({name: value for name, value in own.items() if value is not None})
     return subprocess.run(
-        [sys.executable, *arguments], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60
+        [sys.executable, *arguments],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
     )
 
 
@@ -58,7 +69,9 @@ def test_it_starts_when_all_is_well(tmp_path: Path) -> None:
         ({"LABCARBON_DEBUG": "maybe"}, "LABCARBON_DEBUG"),
     ],
 )
-def test_it_refuses_to_start_and_says_what_mends_it(tmp_path: Path, changes: dict[str, str | None], mend: str) -> None:
+def test_it_refuses_to_start_and_says_what_mends_it(
+    tmp_path: Path, changes: dict[str, str | None], mend: str
+) -> None:
     told = _run(tmp_path, *START, **changes)
     assert told.returncode != 0
     assert mend in told.stderr
@@ -74,16 +87,23 @@ def test_no_password_is_made_by_default(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["requirements.txt", "requirements/dev.txt"])
 def test_every_dependency_is_pinned_and_hashed(name: str) -> None:
     text = re.sub(r"\\\n\s*", " ", (ROOT / name).read_text(encoding="utf-8"))
-    lines = [line for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#")]
+    lines = [
+        line for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#")
+    ]
     assert len(lines) > 10
     for line in lines:
         assert re.match(r"[\w.\-\[\],]+==\S+", line), line
         assert re.search(r"--hash=sha256:[0-9a-f]{64}", line), line
-    assert not re.search(r"https?://|--index-url|--extra-index-url|git\+", text), "dependencies come from the registry alone"
+    assert not re.search(r"https?://|--index-url|--extra-index-url|git\+", text), (
+        "dependencies come from the registry alone"
+    )
 
 
 def test_every_wanted_dependency_is_locked() -> None:
-    for wanted, locked in (("requirements.in", "requirements.txt"), ("requirements/dev.in", "requirements/dev.txt")):
+    for wanted, locked in (
+        ("requirements.in", "requirements.txt"),
+        ("requirements/dev.in", "requirements/dev.txt"),
+    ):
         names = {
             re.split(r"[\[<>=~! ]", line.split("#")[0].strip())[0].lower().replace("_", "-")
             for line in (ROOT / wanted).read_text(encoding="utf-8").splitlines()

@@ -22,7 +22,9 @@ FORGED = {
 
 
 @pytest.mark.django_db
-def test_no_answer_may_be_framed_sniffed_or_run_foreign_code_nor_believes_a_stranger_about_proxies(world: World) -> None:
+def test_no_answer_may_be_framed_sniffed_or_run_foreign_code_nor_believes_a_stranger_about_proxies(
+    world: World,
+) -> None:
     for route in ROUTES:
         for visitor in ("anonymous", "admin", "token"):
             response = world.visitors[visitor].get(address(route, world.ours, RUN), headers=FORGED)
@@ -31,7 +33,9 @@ def test_no_answer_may_be_framed_sniffed_or_run_foreign_code_nor_believes_a_stra
             assert response["X-Content-Type-Options"] == "nosniff", where
             assert response["Referrer-Policy"] == "same-origin", where
             policy = dict(
-                part.strip().split(" ", 1) for part in response["Content-Security-Policy"].split(";") if part.strip()
+                part.strip().split(" ", 1)
+                for part in response["Content-Security-Policy"].split(";")
+                if part.strip()
             )
             assert policy["default-src"] == "'none'", where
             assert policy["frame-ancestors"] == "'none'", where
@@ -47,10 +51,16 @@ def test_no_answer_may_be_framed_sniffed_or_run_foreign_code_nor_believes_a_stra
 
 
 @pytest.mark.django_db
-@pytest.mark.parametrize("host", ["evil.example", "127.0.0.1.evil.example", "localhost:80@evil.example", "evil.example\t"])
+@pytest.mark.parametrize(
+    "host",
+    ["evil.example", "127.0.0.1.evil.example", "localhost:80@evil.example", "evil.example\t"],
+)
 def test_a_forged_host_is_refused(host: str) -> None:
     for route in ("/", "/accounts/login/", "/api/v1/runs/"):
-        assert Client(raise_request_exception=False).get(route, headers={"Host": host}).status_code == 400
+        assert (
+            Client(raise_request_exception=False).get(route, headers={"Host": host}).status_code
+            == 400
+        )
 
 
 @pytest.mark.django_db
@@ -61,22 +71,40 @@ def test_every_form_and_every_session_call_needs_its_secret(world: World) -> Non
         strict = Client(enforce_csrf_checks=True, raise_request_exception=False)
         strict.cookies = client.cookies
         for route in ROUTES:
-            if route in {"/api/v1/enrol/", "/api/v1/login/"}:  # a code, and no session, is what counts there
+            if route in {
+                "/api/v1/enrol/",
+                "/api/v1/login/",
+            }:  # a code, and no session, is what counts there
                 continue
             by_token = route.startswith(("/api/", "/codecarbon/"))
             for method in ("POST", "PUT", "PATCH", "DELETE"):
                 path = address(route, world.ours, RUN)
-                response = strict.generic(method, path, b"x=1", content_type="application/x-www-form-urlencoded")
-                assert response.status_code in {401, 403, 405, 409}, (visitor, method, route, response.status_code)
+                response = strict.generic(
+                    method, path, b"x=1", content_type="application/x-www-form-urlencoded"
+                )
+                assert response.status_code in {401, 403, 405, 409}, (
+                    visitor,
+                    method,
+                    route,
+                    response.status_code,
+                )
                 if not by_token:
-                    assert response.status_code in {403, 405}, (visitor, method, route, response.status_code)
+                    assert response.status_code in {403, 405}, (
+                        visitor,
+                        method,
+                        route,
+                        response.status_code,
+                    )
     assert SitePue.objects.filter(site=world.ours.site).count() == 1
 
 
 @pytest.mark.django_db
 def test_the_session_cookie_is_kept_from_scripts(world: World) -> None:
     client = Client()
-    reply = client.post("/accounts/login/", {"login": world.ours.owner.username, "password": "correct horse battery"})
+    reply = client.post(
+        "/accounts/login/",
+        {"login": world.ours.owner.username, "password": "correct horse battery"},
+    )
     assert reply.status_code == 302
     cookie = client.cookies["sessionid"]
     assert cookie["httponly"]
@@ -108,7 +136,11 @@ def test_nobody_signs_up_by_themselves(db: None, world: World) -> None:
     from apps.accounts.models import User
 
     before = User.objects.count()
-    body = {"username": "mallory", "password1": "correct horse battery", "password2": "correct horse battery"}
+    body = {
+        "username": "mallory",
+        "password1": "correct horse battery",
+        "password2": "correct horse battery",
+    }
     reply = Client().post("/accounts/signup/", body)
     assert reply.status_code in {200, 403}
     assert User.objects.count() == before
@@ -119,7 +151,13 @@ def test_the_setup_page_is_closed_after_the_first_lab(world: World) -> None:
     from apps.accounts.models import Lab
 
     before = Lab.objects.count()
-    body = {"code": "AAAAA", "lab": "Evil", "username": "mallory", "password": "correct horse battery", "no_zone": "1"}
+    body = {
+        "code": "AAAAA",
+        "lab": "Evil",
+        "username": "mallory",
+        "password": "correct horse battery",
+        "no_zone": "1",
+    }
     assert Client().post("/setup/", body).status_code == 409
     assert Lab.objects.count() == before
 

@@ -1,7 +1,8 @@
-"""Every address × every kind of visitor equals the reviewed table matrix.csv; an address without a row fails.
+"""Every address × every kind of visitor equals the reviewed table matrix.csv; an address without a
+row fails.
 
-``python -m pytest tests/attacks/test_matrix.py`` prints the row that is missing. Cells are HTTP status codes; a page
-answers 302 (to the sign-in) where an API answers 401.
+``python -m pytest tests/attacks/test_matrix.py`` prints the row that is missing. Cells are HTTP
+status codes; a page answers 302 (to the sign-in) where an API answers 401.
 """
 
 import csv
@@ -15,7 +16,8 @@ from tests.attacks.routes import address, routes
 
 MATRIX = Path(__file__).with_name("matrix.csv")
 VISITORS = (
-    "anonymous", "node", "token", "viewer", "member", "admin", "pi", "outsider", "expired", "revoked", "removed",
+    "anonymous", "node", "token", "viewer", "member", "admin", "pi", "outsider", "expired",
+    "revoked", "removed",
 )  # fmt: skip
 
 
@@ -32,7 +34,9 @@ def _ask(world: World, visitor: str, route: str, method: str) -> str:
     cache.clear()
     session = dict(client.cookies)
     path = address(route, world.ours, RUN)
-    response = client.generic(method, path, b"" if method == "GET" else b"{}", content_type="application/json")
+    response = client.generic(
+        method, path, b"" if method == "GET" else b"{}", content_type="application/json"
+    )
     for name in set(client.cookies) - set(session):
         del client.cookies[name]
     return str(response.status_code)
@@ -50,18 +54,28 @@ def test_every_address_has_its_rows() -> None:
 @pytest.mark.django_db
 def test_who_may(world: World) -> None:
     wrong: dict[str, str] = {}
-    for route, method in sorted(ROWS, key=lambda row: ("logout" in row[0], row)):  # signing out comes last
+    for route, method in sorted(
+        ROWS, key=lambda row: ("logout" in row[0], row)
+    ):  # signing out comes last
         for visitor in VISITORS:
             status = _ask(world, visitor, route, method)
             assert not status.startswith("5"), (method, route, visitor, status)
             if status != ROWS[route, method][visitor]:
-                wrong[f"{method} {route} by {visitor}"] = f"{status}, not {ROWS[route, method][visitor]}"
+                wrong[f"{method} {route} by {visitor}"] = (
+                    f"{status}, not {ROWS[route, method][visitor]}"
+                )
     assert wrong == {}
 
 
 @pytest.mark.django_db
 def test_an_outsider_sees_nothing_of_ours_on_any_page(world: World) -> None:
-    secrets = (RUN, str(world.ours.node.uuid), "our-secret-run.py", "GPU-0000-1111", world.ours.owner.username)
+    secrets = (
+        RUN,
+        str(world.ours.node.uuid),
+        "our-secret-run.py",
+        "GPU-0000-1111",
+        world.ours.owner.username,
+    )
     for route in routes():
         if "logout" in route:
             continue

@@ -12,7 +12,11 @@ def test_an_ended_token_is_a_stranger_everywhere() -> None:
 
 
 def test_a_node_token_reads_nothing_but_its_config() -> None:
-    seen = {route for (route, method), row in ROWS.items() if method == "GET" and row["node"] != row["anonymous"]}
+    seen = {
+        route
+        for (route, method), row in ROWS.items()
+        if method == "GET" and row["node"] != row["anonymous"]
+    }
     assert {route for route in seen if ROWS[route, "GET"]["node"] == "200"} == {"/api/v1/config/"}
 
 

@@ -1,4 +1,6 @@
-"""What people and machines name themselves is shown as text: on every page, in charts, downloads and headers."""
+"""What people and machines name themselves is shown as text: on every page, in charts, downloads
+and headers.
+"""
 
 import csv
 import io
@@ -18,8 +20,21 @@ from apps.core.clock import now_us
 from tests.attacks.conftest import HOSTILE, RUN, World, hostile_lab
 from tests.attacks.routes import address, routes
 
-PAGES = sorted(route for route in set(routes()) if "logout" not in route and not route.startswith("/api/"))
-ADDRESSES = {"href", "src", "action", "formaction", "data", "poster", "srcset", "style", "cite", "background"}
+PAGES = sorted(
+    route for route in set(routes()) if "logout" not in route and not route.startswith("/api/")
+)
+ADDRESSES = {
+    "href",
+    "src",
+    "action",
+    "formaction",
+    "data",
+    "poster",
+    "srcset",
+    "style",
+    "cite",
+    "background",
+}
 FORMULAS = ("=HYPERLINK(1)", "+1+1", "-1+1", "@SUM(A1)", "\t=1", "\r=1", " =1", "=cmd|'/C calc'!A0")
 
 
@@ -71,7 +86,11 @@ def assert_harmless(page: str, where: str) -> int:
             assert "lcevil" not in name, (where, tag, name)
             if name in ADDRESSES or name.startswith("hx-") or name == "srcdoc":
                 assert "evil.example" not in value.split("?", 1)[0], (where, tag, name, value)
-                assert not value.lower().replace(" ", "").startswith("javascript:"), (where, tag, name)
+                assert not value.lower().replace(" ", "").startswith("javascript:"), (
+                    where,
+                    tag,
+                    name,
+                )
     for attributes, text in found.scripts:
         if "src" not in attributes:
             assert attributes.get("type") == "application/json", (where, "inline script")
@@ -105,7 +124,11 @@ def test_hostile_names_are_text_on_every_figures_explanation() -> None:
     for query in queries:
         where = f"/explain/?{query.replace('&amp;', '&')}"
         assert_harmless(_text(client.get(where)), where)
-    for drill in (f"&subject=run:{RUN}", "&subject=device:gpu:GPU-0000-1111", f"&subject=node:{small.node.uuid}"):
+    for drill in (
+        f"&subject=run:{RUN}",
+        "&subject=device:gpu:GPU-0000-1111",
+        f"&subject=node:{small.node.uuid}",
+    ):
         base = "/explain/?metric=energy_mj&from=2026-11-02T00:00Z&to=2026-11-03T00:00Z" + drill
         for where in (base, f"{base}&hour=2026-11-02T08:00Z&device=gpu:GPU-0000-1111"):
             assert assert_harmless(_text(client.get(where)), where)
@@ -113,8 +136,29 @@ def test_hostile_names_are_text_on_every_figures_explanation() -> None:
 
 @pytest.mark.django_db
 def test_hostile_addresses_are_text_in_what_they_answer(world: World) -> None:
-    fields = ("metric", "subject", "from", "to", "quality", "consumer", "basis", "accounting", "nope", "next", "text")
-    for route in ("/explain/", "/", "/runs/", "/projects/", "/nodes/", "/signin/", "/setup/", "/accounts/login/"):
+    fields = (
+        "metric",
+        "subject",
+        "from",
+        "to",
+        "quality",
+        "consumer",
+        "basis",
+        "accounting",
+        "nope",
+        "next",
+        "text",
+    )
+    for route in (
+        "/explain/",
+        "/",
+        "/runs/",
+        "/projects/",
+        "/nodes/",
+        "/signin/",
+        "/setup/",
+        "/accounts/login/",
+    ):
         for field, visitor in itertools.product(fields, ("admin", "anonymous")):
             response = world.visitors[visitor].get(route, {field: HOSTILE})
             assert response.status_code < 500, (route, field, visitor)
@@ -157,13 +201,23 @@ def test_no_cell_of_a_download_is_a_formula(formula: str) -> None:
         for row in csv.reader(io.StringIO(_text(response))):
             for value in row:
                 cells += 1
-                assert not re.match(r"[\s]*[=+@\t\r]|-(?!\d+(\.\d+)?(e-?\d+)?$)", value), (route, value)
+                assert not re.match(r"[\s]*[=+@\t\r]|-(?!\d+(\.\d+)?(e-?\d+)?$)", value), (
+                    route,
+                    value,
+                )
     assert cells > 50
 
 
 @pytest.mark.django_db
 @pytest.mark.parametrize(
-    "name", ['a"; filename="evil.exe', "a\r\nSet-Cookie: x=1", "../../etc/passwd", "ü€\u202etxt.exe", "%0d%0aX: y"]
+    "name",
+    [
+        'a"; filename="evil.exe',
+        "a\r\nSet-Cookie: x=1",
+        "../../etc/passwd",
+        "ü€\u202etxt.exe",
+        "%0d%0aX: y",
+    ],
 )
 def test_a_downloads_name_stays_a_name(name: str) -> None:
     small, client = hostile_lab(name)
@@ -171,14 +225,16 @@ def test_a_downloads_name_stays_a_name(name: str) -> None:
         if route.endswith(".csv"):
             response = client.get(address(route, small, RUN))
             if response.status_code == 200:
-                assert re.fullmatch(r'attachment; filename="[\w.\-]+\.csv"', response["Content-Disposition"]), route
+                assert re.fullmatch(
+                    r'attachment; filename="[\w.\-]+\.csv"', response["Content-Disposition"]
+                ), route
                 assert response["Content-Type"].startswith("text/csv")
                 assert response["X-Content-Type-Options"] == "nosniff"
 
 
 ELSEWHERE = (
-    "//evil.example/", "https://evil.example/", "/\\evil.example", "\\\\evil.example", "javascript:lcevil()",
-    "http:evil.example", "/%09/evil.example", "///evil.example",
+    "//evil.example/", "https://evil.example/", "/\\evil.example", "\\\\evil.example",
+    "javascript:lcevil()", "http:evil.example", "/%09/evil.example", "///evil.example",
 )  # fmt: skip
 
 
@@ -194,9 +250,14 @@ def test_nobody_is_sent_elsewhere(world: World, subtests: pytest.Subtests) -> No
 
 
 def _asked_to_go_to(world: World, target: str) -> list[HttpResponseBase]:
-    user, login = world.ours.owner, {"login": world.ours.owner.username, "password": "correct horse battery"}
+    user, login = (
+        world.ours.owner,
+        {"login": world.ours.owner.username, "password": "correct horse battery"},
+    )
     code = issue_code(purpose=CodePurpose.SIGN_IN, now=now_us(), lab=world.ours.lab, user=user)
-    world.visitors["member"].force_login(world.ours.lab.memberships.get(role=Role.MEMBER).user)  # signed out the last time
+    world.visitors["member"].force_login(
+        world.ours.lab.memberships.get(role=Role.MEMBER).user
+    )  # signed out the last time
     return [
         Client().post("/signin/", {"code": code, "next": target}),
         Client().post("/accounts/login/", {**login, "next": target}),

@@ -1,5 +1,5 @@
-"""Random histories of use, runs, rules, claims and moves: nothing is lost or doubled, and what was derived step by step is
-what is derived from nothing."""
+"""Random histories of use, runs, rules, claims and moves: nothing is lost or doubled, and what
+was derived step by step is what is derived from nothing."""
 
 from __future__ import annotations
 
@@ -50,7 +50,9 @@ steps = st.one_of(
     st.tuples(st.just("end"), st.integers(0, 3), st.integers(1, 5)),
     st.tuples(st.just("withdraw"), st.integers(0, 3)),
     st.tuples(st.just("restore"), st.integers(0, 3)),
-    st.tuples(st.just("claim"), st.sampled_from(CONSUMERS), hour_offsets, st.sampled_from(PROJECTS)),
+    st.tuples(
+        st.just("claim"), st.sampled_from(CONSUMERS), hour_offsets, st.sampled_from(PROJECTS)
+    ),
     st.tuples(st.just("undo"), st.integers(0, 3)),
 )
 
@@ -61,7 +63,9 @@ class History:
     def __init__(self) -> None:
         self.small: SmallLab = small_lab(name=f"Lab {uuid.uuid4().hex[:8]}")
         self.lab = self.small.lab
-        self.projects = {slug: create_project(lab=self.lab, slug=slug, name=slug, now=T0) for slug in PROJECTS}
+        self.projects = {
+            slug: create_project(lab=self.lab, slug=slug, name=slug, now=T0) for slug in PROJECTS
+        }
         self.sequence = 0
         self.pushed_mj = 0
         self.acts: list[uuid.UUID] = []
@@ -73,23 +77,49 @@ class History:
     def push(self, offset: int, consumer: str, energy_mj: int) -> None:
         start = T0 + offset * US_PER_HOUR + self.sequence * MINUTE // 10
         window = W(
-            "gpu:GPU-1", energy_mj, start, start + MINUTE // 10, self.sequence, ((consumer, energy_mj),), None, "nvml_power",
-        )  # fmt: skip
-        answers = push(self.small.node, [window], received_us=T0 + 8 * US_PER_HOUR, sent_at=T0 + 8 * US_PER_HOUR)
+            "gpu:GPU-1",
+            energy_mj,
+            start,
+            start + MINUTE // 10,
+            self.sequence,
+            ((consumer, energy_mj),),
+            None,
+            "nvml_power",
+        )
+        answers = push(
+            self.small.node,
+            [window],
+            received_us=T0 + 8 * US_PER_HOUR,
+            sent_at=T0 + 8 * US_PER_HOUR,
+        )
         self.sequence += 1
         self.pushed_mj += energy_mj if answers == [["accepted"]] else 0
 
     def run(self, project: str | None, os_user: str) -> None:
-        facts = RunFacts(name="r", started_us=T0, project=project, os_user=os_user, node_uuid=self.small.node.uuid)
+        facts = RunFacts(
+            name="r",
+            started_us=T0,
+            project=project,
+            os_user=os_user,
+            node_uuid=self.small.node.uuid,
+        )
         put_run(lab=self.lab, uuid=RUN, facts=facts, by=None, bound_node=None)
 
     def rule(self, os_user: str, here: bool, project: str, offset: int) -> None:
         criteria = Criteria(node=self.small.node if here or not os_user else None, os_user=os_user)
         drafted = drafted_rule(
-            lab=self.lab, criteria=criteria, project=self.projects[project], person=None, from_us=T0 + offset * US_PER_HOUR
+            lab=self.lab,
+            criteria=criteria,
+            project=self.projects[project],
+            person=None,
+            from_us=T0 + offset * US_PER_HOUR,
         )
         if not AttributionRule.objects.filter(
-            lab=self.lab, os_user=os_user, node=criteria.node, project=drafted.project, from_hour=drafted.from_hour
+            lab=self.lab,
+            os_user=os_user,
+            node=criteria.node,
+            project=drafted.project,
+            from_hour=drafted.from_hour,
         ).exists():
             make_rule(rule=drafted, by=self.small.owner, now=T0)
 
@@ -114,7 +144,9 @@ class History:
         rows = list(Consumer.objects.filter(lab=self.lab, key=consumer))
         if rows:
             spans = [ConsumerSpan(row.pk, None, H0 + offset, H0 + offset + 2) for row in rows]
-            self.acts.append(claim(lab=self.lab, spans=spans, project=self.projects[project], by=None, now=T0))
+            self.acts.append(
+                claim(lab=self.lab, spans=spans, project=self.projects[project], by=None, now=T0)
+            )
 
     def undo(self, number: int) -> None:
         if self.acts:
@@ -128,7 +160,9 @@ class History:
         return figures_by(self.lab, self.query, ["charge", "hour"])
 
     def from_nothing(self) -> dict[tuple[int, int], list[Span]]:
-        pairs = set(Attribution.objects.filter(consumer__lab=self.lab).values_list("consumer_id", "node_id"))
+        pairs = set(
+            Attribution.objects.filter(consumer__lab=self.lab).values_list("consumer_id", "node_id")
+        )
         return derive(self.lab, pairs, rules_now(self.lab))
 
     def kept(self) -> dict[tuple[int, int], list[Span]]:
@@ -140,7 +174,9 @@ class History:
 
 @given(history=st.lists(steps, max_size=14))
 @settings(max_examples=examples(30), deadline=None, suppress_health_check=[HealthCheck.too_slow])
-def test_step_by_step_is_from_nothing_and_no_joule_is_lost_or_doubled(history: list[tuple[Any, ...]]) -> None:
+def test_step_by_step_is_from_nothing_and_no_joule_is_lost_or_doubled(
+    history: list[tuple[Any, ...]],
+) -> None:
     lab = History()
     for step in history:
         lab.do(step)
@@ -155,7 +191,9 @@ def test_step_by_step_is_from_nothing_and_no_joule_is_lost_or_doubled(history: l
 
 @given(before=st.lists(steps, max_size=8), consumer=st.sampled_from(CONSUMERS), offset=hour_offsets)
 @settings(max_examples=examples(15), deadline=None, suppress_health_check=[HealthCheck.too_slow])
-def test_claiming_and_undoing_gives_identical_integers(before: list[tuple[Any, ...]], consumer: str, offset: int) -> None:
+def test_claiming_and_undoing_gives_identical_integers(
+    before: list[tuple[Any, ...]], consumer: str, offset: int
+) -> None:
     lab = History()
     for step in [("push", 1, consumer, 4321), *before]:
         lab.do(step)
@@ -167,11 +205,21 @@ def test_claiming_and_undoing_gives_identical_integers(before: list[tuple[Any, .
     assert Claim.objects.filter(lab=lab.lab, undone_us__isnull=False).exists()
 
 
-@given(before=st.lists(steps, max_size=8), os_user=st.sampled_from(["alice", "bob"]), offset=st.integers(1, 5))
+@given(
+    before=st.lists(steps, max_size=8),
+    os_user=st.sampled_from(["alice", "bob"]),
+    offset=st.integers(1, 5),
+)
 @settings(max_examples=examples(15), deadline=None, suppress_health_check=[HealthCheck.too_slow])
-def test_a_rule_changes_no_hour_before_it(before: list[tuple[Any, ...]], os_user: str, offset: int) -> None:
+def test_a_rule_changes_no_hour_before_it(
+    before: list[tuple[Any, ...]], os_user: str, offset: int
+) -> None:
     lab = History()
-    for step in [("push", 0, f"proc:{os_user}/python3", 99), ("push", 5, f"proc:{os_user}/python3", 98), *before]:
+    for step in [
+        ("push", 0, f"proc:{os_user}/python3", 99),
+        ("push", 5, f"proc:{os_user}/python3", 98),
+        *before,
+    ]:
         lab.do(step)
     figures = lab.by_charge()
     lab.do(("rule", os_user, True, "nlp", offset))

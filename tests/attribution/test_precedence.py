@@ -8,12 +8,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apps.attribution.precedence import Claimed, PlacementSpan, Rule, Span, Use, namespace_of, spans, user_and_program
+from apps.attribution.precedence import (
+    Claimed,
+    PlacementSpan,
+    Rule,
+    Span,
+    Use,
+    namespace_of,
+    spans,
+    user_and_program,
+)
 from apps.core.units import END_HOUR
 
 NODE, OTHER_NODE, SITE, OTHER_SITE = 1, 2, 11, 12
 ALICE = Use("proc", NODE, os_user="alice", command=("python3",))
-JOB = Use("job", NODE, os_user="alice", cluster="hpc", account="vision", command=("/home/alice/train.py",))
+JOB = Use(
+    "job", NODE, os_user="alice", cluster="hpc", account="vision", command=("/home/alice/train.py",)
+)
 POD = Use("pod", NODE, cluster="k8s", namespace="nlp")
 STOOD = [PlacementSpan(0, END_HOUR, SITE)]
 
@@ -53,7 +64,9 @@ ELSEWHERE = Rule(11, node_id=OTHER_NODE, project_id=111)
         (Use("proc", NODE, os_user="bob"), [BY_USER, BY_USER_HERE], None, ""),
     ],
 )
-def test_the_table_of_precedence(use: Use, rules: list[Rule], project: int | None, way: str) -> None:
+def test_the_table_of_precedence(
+    use: Use, rules: list[Rule], project: int | None, way: str
+) -> None:
     for order in (rules, rules[::-1]):
         [span] = spans(use, rules=order, claims=[], placements=STOOD)
         assert (span.project_id, span.way) == (project, way)
@@ -64,15 +77,21 @@ def test_a_claim_beats_every_rule_and_the_runs_own_word_beats_the_claim() -> Non
     rules = [BY_ACCOUNT_THERE, BY_USER_HERE]
     found = spans(JOB, rules=rules, claims=[claim], placements=STOOD)
     assert [(s.from_hour, s.to_hour, s.project_id, s.way) for s in found] == [
-        (0, 100, 106, "account"), (100, 200, 300, "claim"), (200, END_HOUR, 106, "account"),
-    ]  # fmt: skip
+        (0, 100, 106, "account"),
+        (100, 200, 300, "claim"),
+        (200, END_HOUR, 106, "account"),
+    ]
     named = Use("run", NODE, os_user="alice", account="vision", project_id=999)
     [span] = spans(named, rules=rules, claims=[claim], placements=STOOD)
     assert (span.project_id, span.way) == (999, "explicit")
 
 
 def test_the_claim_made_last_holds_and_one_on_another_node_does_not() -> None:
-    claims = [Claimed(1, 0, 10, 301), Claimed(2, 5, 10, 302), Claimed(3, 0, 10, 303, node_id=OTHER_NODE)]
+    claims = [
+        Claimed(1, 0, 10, 301),
+        Claimed(2, 5, 10, 302),
+        Claimed(3, 0, 10, 303, node_id=OTHER_NODE),
+    ]
     found = spans(ALICE, rules=[], claims=claims, placements=[])
     assert [(s.to_hour, s.project_id) for s in found] == [(5, 301), (10, 302), (END_HOUR, None)]
 
@@ -82,7 +101,9 @@ def test_person_and_project_are_looked_for_apart() -> None:
     assert (span.project_id, span.person_id, span.rule_id) == (103, 201, 3)
     [span] = spans(ALICE, rules=[PERSON], claims=[], placements=STOOD)
     assert (span.project_id, span.person_id, span.way, span.rule_id) == (None, 201, "", 9)
-    [span] = spans(Use("run", NODE, os_user="alice", person_id=7), rules=[PERSON], claims=[], placements=STOOD)
+    [span] = spans(
+        Use("run", NODE, os_user="alice", person_id=7), rules=[PERSON], claims=[], placements=STOOD
+    )
     assert span.person_id == 7
 
 
@@ -99,9 +120,12 @@ def test_a_site_rule_follows_the_node_from_site_to_site() -> None:
 
 @pytest.mark.parametrize(
     ("key", "found"),
-    [("proc:alice/python3", ("alice", "python3")), ("proc:-/python3", ("", "python3")), ("proc:a/b/c", ("a", "b/c")),
-     ("idle", ("", "")),
-     ("container:ana/4f0ad1c2b3d4e5", ("ana", "container 4f0ad1c2b3d4")), ("container:4f0a", ("", "")), ("run:x", ("", ""))],
+    [
+    ("proc:alice/python3", ("alice", "python3")), ("proc:-/python3", ("", "python3")),
+    ("proc:a/b/c", ("a", "b/c")), ("idle", ("", "")),
+    ("container:ana/4f0ad1c2b3d4e5", ("ana", "container 4f0ad1c2b3d4")),
+    ("container:4f0a", ("", "")), ("run:x", ("", "")),
+],
 )  # fmt: skip
 def test_user_and_program_of_a_key(key: str, found: tuple[str, str]) -> None:
     assert user_and_program(key) == found
@@ -109,7 +133,12 @@ def test_user_and_program_of_a_key(key: str, found: tuple[str, str]) -> None:
 
 @pytest.mark.parametrize(
     ("key", "found"),
-    [("pod:c/ns/p", ("c", "ns")), ("pod:c/-/uid", ("c", "")), ("pod:c", ("", "")), ("job:c/1", ("", ""))],
+    [
+        ("pod:c/ns/p", ("c", "ns")),
+        ("pod:c/-/uid", ("c", "")),
+        ("pod:c", ("", "")),
+        ("job:c/1", ("", "")),
+    ],
 )
 def test_namespace_of_a_key(key: str, found: tuple[str, str]) -> None:
     assert namespace_of(key) == found
@@ -133,12 +162,17 @@ def rule_sets(draw: st.DrawFn) -> list[Rule]:
         start, end = draw(intervals())
         rules.append(
             Rule(
-                number, start, end, node_id=draw(st.sampled_from([None, NODE, OTHER_NODE])),
-                site_id=draw(st.sampled_from([None, SITE, OTHER_SITE])), os_user=draw(texts),
-                account=draw(st.sampled_from(["", "vision"])), project_id=draw(st.sampled_from([None, 1, 2])),
+                number,
+                start,
+                end,
+                node_id=draw(st.sampled_from([None, NODE, OTHER_NODE])),
+                site_id=draw(st.sampled_from([None, SITE, OTHER_SITE])),
+                os_user=draw(texts),
+                account=draw(st.sampled_from(["", "vision"])),
+                project_id=draw(st.sampled_from([None, 1, 2])),
                 person_id=draw(st.sampled_from([None, 7])),
             )
-        )  # fmt: skip
+        )
     return rules
 
 
@@ -150,12 +184,18 @@ def rule_sets(draw: st.DrawFn) -> list[Rule]:
     explicit=st.sampled_from([None, 5]),
 )
 def test_every_hour_is_charged_once_and_as_an_hour_by_hour_oracle_says(
-    rules: list[Rule], claims: list[tuple[int, int]], moves: list[int], account: str, explicit: int | None
+    rules: list[Rule],
+    claims: list[tuple[int, int]],
+    moves: list[int],
+    account: str,
+    explicit: int | None,
 ) -> None:
     use = Use("run", NODE, os_user="alice", account=account, project_id=explicit)
     claimed = [Claimed(i, start, end, 100 + i) for i, (start, end) in enumerate(claims)]
     edges = [0, *sorted(hour for hour in moves if hour), END_HOUR]
-    placements = [PlacementSpan(a, b, (SITE, OTHER_SITE)[i % 2]) for i, (a, b) in enumerate(pairwise(edges))]
+    placements = [
+        PlacementSpan(a, b, (SITE, OTHER_SITE)[i % 2]) for i, (a, b) in enumerate(pairwise(edges))
+    ]
     found = spans(use, rules=rules, claims=claimed, placements=placements)
     assert found[0].from_hour == 0
     assert found[-1].to_hour == END_HOUR
@@ -163,7 +203,9 @@ def test_every_hour_is_charged_once_and_as_an_hour_by_hour_oracle_says(
     assert all(_said(a) != _said(b) for a, b in pairwise(found))
     for hour in range(HOURS + 1):
         [span] = [each for each in found if each.from_hour <= hour < each.to_hour]
-        assert (span.project_id, span.way, span.person_id) == _oracle(use, rules, claimed, placements, hour)
+        assert (span.project_id, span.way, span.person_id) == _oracle(
+            use, rules, claimed, placements, hour
+        )
 
 
 def _said(span: Span) -> tuple[object, ...]:
@@ -176,9 +218,15 @@ def _oracle(
     """The rule of precedence once more, written as the documents have it."""
     site = next(each.site_id for each in placements if each.from_hour <= hour < each.to_hour)
     holding = [
-        r for r in rules if r.from_hour <= hour < r.to_hour and r.node_id in (None, NODE) and r.site_id in (None, site)
+        r
+        for r in rules
+        if r.from_hour <= hour < r.to_hour
+        and r.node_id in (None, NODE)
+        and r.site_id in (None, site)
     ]
-    holding = [r for r in holding if r.os_user in ("", use.os_user) and r.account in ("", use.account)]
+    holding = [
+        r for r in holding if r.os_user in ("", use.os_user) and r.account in ("", use.account)
+    ]
     by_account = [r for r in holding if r.account]
     at_place = [r for r in holding if not r.account and (r.node_id or r.site_id)]
     by_user = [r for r in holding if not r.account and not r.node_id and not r.site_id]

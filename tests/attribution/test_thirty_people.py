@@ -1,4 +1,6 @@
-"""A PI's first day: thirty people, an account of the cluster each, a few workstations, and nobody wraps a command."""
+"""A PI's first day: thirty people, an account of the cluster each, a few workstations, and
+nobody wraps a command.
+"""
 
 import random
 import uuid
@@ -29,11 +31,17 @@ HOURS = 24
 
 
 def _a_day(lab: SmallLab) -> None:
-    """24 hours on eight GPUs of a cluster node and two workstations: jobs, programs, a little that nobody names."""
+    """24 hours on eight GPUs of a cluster node and two workstations: jobs, programs, a little
+    that nobody names.
+    """
     dice = random.Random(20261102)
-    server = register_node(lab=lab.lab, uuid=uuid.uuid4(), hostname="gpu-01", facts={}, site=lab.site, now=T0)
+    server = register_node(
+        lab=lab.lab, uuid=uuid.uuid4(), hostname="gpu-01", facts={}, site=lab.site, now=T0
+    )
     desks = [
-        register_node(lab=lab.lab, uuid=uuid.uuid4(), hostname=f"ws-{name}", facts={}, site=lab.site, now=T0)
+        register_node(
+            lab=lab.lab, uuid=uuid.uuid4(), hostname=f"ws-{name}", facts={}, site=lab.site, now=T0
+        )
         for name in ("vision", "shared")
     ]
     job = 1000
@@ -42,24 +50,57 @@ def _a_day(lab: SmallLab) -> None:
         for hour in range(HOURS):
             job += 1
             person = dice.choice(PEOPLE)
-            facts = RunFacts(name="train.sh", started_us=T0 + hour * US_PER_HOUR, os_user=person, node_uuid=server.uuid)
-            run, _ = put_run(lab=lab.lab, uuid=job_run(f"hpc/{job}"), facts=facts, by=None, bound_node=server.uuid)
-            told = {"scheduler": "slurm", "cluster": "hpc", "job_id": str(job), "account": f"acct-{person}"}
+            facts = RunFacts(
+                name="train.sh",
+                started_us=T0 + hour * US_PER_HOUR,
+                os_user=person,
+                node_uuid=server.uuid,
+            )
+            run, _ = put_run(
+                lab=lab.lab,
+                uuid=job_run(f"hpc/{job}"),
+                facts=facts,
+                by=None,
+                bound_node=server.uuid,
+            )
+            told = {
+                "scheduler": "slurm",
+                "cluster": "hpc",
+                "job_id": str(job),
+                "account": f"acct-{person}",
+            }
             Run.objects.filter(pk=run.pk).update(**told)
             energy = dice.randint(700_000_000, 1_200_000_000)
             windows.append(_window(f"gpu:GPU-{gpu}", hour, energy, f"job:hpc/{job}"))
         _push(server, windows)
     for desk, who in zip(
-        desks, (lambda: "proc:person03/python3", lambda: f"proc:{dice.choice(PEOPLE)}/jupyter-lab"), strict=True
+        desks,
+        (lambda: "proc:person03/python3", lambda: f"proc:{dice.choice(PEOPLE)}/jupyter-lab"),
+        strict=True,
     ):
-        _push(desk, [_window(f"gpu:{desk.hostname}", hour, 900_000_000, who()) for hour in range(HOURS)])
+        _push(
+            desk,
+            [_window(f"gpu:{desk.hostname}", hour, 900_000_000, who()) for hour in range(HOURS)],
+        )
     strays = ("unknown", "container:4f0ad1c2b3", "proc:guest/blender")
-    _push(desks[1], [_window("gpu:stray", hour, 1_500_000_000 // 3, strays[hour % 3]) for hour in range(HOURS)])
+    _push(
+        desks[1],
+        [_window("gpu:stray", hour, 1_500_000_000 // 3, strays[hour % 3]) for hour in range(HOURS)],
+    )
 
 
 def _window(device: str, hour: int, energy_mj: int, consumer: str) -> W:
     start = T0 + hour * US_PER_HOUR
-    return W(device, energy_mj, start, start + US_PER_HOUR, hour, ((consumer, energy_mj),), None, "nvml_power")
+    return W(
+        device,
+        energy_mj,
+        start,
+        start + US_PER_HOUR,
+        hour,
+        ((consumer, energy_mj),),
+        None,
+        "nvml_power",
+    )
 
 
 def _push(node: object, windows: list[W]) -> None:
@@ -71,11 +112,14 @@ def _push(node: object, windows: list[W]) -> None:
 def _shares(lab: SmallLab) -> dict[str, int]:
     period = Period(HOUR, HOUR + HOURS, ZoneInfo("UTC"))
     return {
-        charge: part.energy_mj for (charge,), part in figures_by(lab.lab, lab_query(lab.lab, period), ["charge"]).items()
+        charge: part.energy_mj
+        for (charge,), part in figures_by(lab.lab, lab_query(lab.lab, period), ["charge"]).items()
     }
 
 
-def test_ninety_per_cent_is_attributed_without_a_wrapped_command_and_the_rest_claimed_in_three_acts(lab: SmallLab) -> None:
+def test_ninety_per_cent_is_attributed_without_a_wrapped_command_and_the_rest_claimed_in_three_acts(
+    lab: SmallLab,
+) -> None:
     for slug in PROJECTS:
         create_project(lab=lab.lab, slug=slug, name=slug.title(), now=T0)
     pi = User.objects.create_user(username="pi")
@@ -99,7 +143,12 @@ def test_ninety_per_cent_is_attributed_without_a_wrapped_command_and_the_rest_cl
     found = {"\tcontainer:4f0ad1c2b3": "robots", "guest\tblender": "vision", "\t": "methods"}
     assert page.count('name="item"') == len(found)
     for line, project in found.items():
-        assert client.post(f"/unattributed/?{PERIOD}", {"item": [line], "project": project}).status_code == 302
+        assert (
+            client.post(
+                f"/unattributed/?{PERIOD}", {"item": [line], "project": project}
+            ).status_code
+            == 302
+        )
     after = _shares(lab)
     assert "~unattributed" not in after
     assert sum(after.values()) == whole

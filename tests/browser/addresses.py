@@ -1,4 +1,6 @@
-"""Which pages there are: what links lead to from the Overview, read from the HTML without drawing it."""
+"""Which pages there are: what links lead to from the Overview, read from the HTML without
+drawing it.
+"""
 
 import re
 from html.parser import HTMLParser
@@ -23,7 +25,9 @@ class _Links(HTMLParser):
 
 
 def found_from(context: Any, url: str, start: list[str]) -> list[str]:
-    """Return every page of the site at ``url`` that can be reached from ``start``, one for each form of address."""
+    """Return every page of the site at ``url`` that can be reached from ``start``, one for each
+    form of address.
+    """
     found: dict[str, str] = {}
     paths: set[str] = set()
     waiting = list(start)
@@ -47,7 +51,9 @@ def found_from(context: Any, url: str, start: list[str]) -> list[str]:
 
 
 def pages_only(addresses: list[str]) -> list[str]:
-    """Return one address of each page: explanations and period choices are many, their page is one."""
+    """Return one address of each page: explanations and period choices are many, their page is
+    one.
+    """
     by_path: dict[str, str] = {}
     for address in addresses:
         by_path.setdefault(_UUID.sub("#", urlsplit(address).path), address)

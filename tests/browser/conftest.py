@@ -51,19 +51,36 @@ class Served:
 def served() -> Iterator[Served]:
     with tempfile.TemporaryDirectory(prefix="labcarbon-browser-") as directory:
         port = free_port()
-        kept = {name: value for name, value in os.environ.items() if not name.startswith("LABCARBON_")}
+        kept = {
+            name: value for name, value in os.environ.items() if not name.startswith("LABCARBON_")
+        }
         environment = {
-            **kept, **installation_environment(directory), "LABCARBON_PORT": str(port),
+            **kept,
+            **installation_environment(directory),
+            "LABCARBON_PORT": str(port),
             "DJANGO_SETTINGS_MODULE": "labcarbon.settings",
-        }  # fmt: skip
+        }
 
         told = json.loads(seed_data_dir(Path(directory), "tests.browser.seed"))
         url = f"http://127.0.0.1:{port}"
-        command = [sys.executable, "-m", "gunicorn", "labcarbon.wsgi", "--bind", f"127.0.0.1:{port}", "--threads", "4"]
+        command = [
+            sys.executable,
+            "-m",
+            "gunicorn",
+            "labcarbon.wsgi",
+            "--bind",
+            f"127.0.0.1:{port}",
+            "--threads",
+            "4",
+        ]
         with (Path(directory) / "web.log").open("wb") as log:
-            web = subprocess.Popen(end_with_parent(command), cwd=ROOT, env=environment, stdout=log, stderr=log)
+            web = subprocess.Popen(
+                end_with_parent(command), cwd=ROOT, env=environment, stdout=log, stderr=log
+            )
         try:
-            wait_until(lambda: answers(f"{url}/readyz"), what="the web server's first answer", seconds=60)
+            wait_until(
+                lambda: answers(f"{url}/readyz"), what="the web server's first answer", seconds=60
+            )
             yield Served(url, **told)
         finally:
             end_process(web)
@@ -76,7 +93,9 @@ def browser(chromium_browser: Any) -> Any:
 
 @contextmanager
 def visiting(browser: Any, served: Served) -> Iterator[Callable[..., Visit]]:
-    """Lend a function that opens a window of the browser, signed in, with Playwright's options of a context."""
+    """Lend a function that opens a window of the browser, signed in, with Playwright's options
+    of a context.
+    """
     contexts: list[Any] = []
 
     def make(**options: Any) -> Visit:
@@ -100,7 +119,9 @@ def visit(browser: Any, served: Served) -> Iterator[Callable[..., Visit]]:
 
 @pytest.fixture(scope="session")
 def addresses(browser: Any, served: Served) -> list[str]:
-    """Every page that links lead to from the Overview and from these, one for each form of address."""
+    """Every page that links lead to from the Overview and from these, one for each form of
+    address.
+    """
     context = browser.new_context()
     context.add_cookies([{"name": "sessionid", "value": served.session, "url": served.url}])
     start = [
@@ -112,7 +133,10 @@ def addresses(browser: Any, served: Served) -> list[str]:
         f"/sites/{served.site}/",
         f"/nodes/{served.node}/move/?action=move&site={served.elsewhere}&when=always",
         f"/assets/{served.asset}/",
-        f"/assets/{served.asset}/?action=dispose&from_day={datetime.now(UTC):%Y-%m-%d}&counterpart=Recycler",
+        (
+            f"/assets/{served.asset}/?action=dispose&from_day={datetime.now(UTC):%Y-%m-%d}&"
+            "counterpart=Recycler"
+        ),
         "/assets/new/?kind=laptop&search=latitude",
         f"/artifacts/{served.artifact}/",
         "/artifacts/?copies=twice&sort=-bytes",

@@ -40,7 +40,7 @@ _LOOSE = """() => {
     if (unit.test(text)) loose.push(text.slice(0, 120));
   }
   return [...new Set(loose)];
-}"""
+}"""  # noqa: E501
 
 
 @dataclass
@@ -87,7 +87,8 @@ def look_at(visitor: Visit, address: str) -> Look:
         drawn=page.locator(".js-plotly-plot").count(),
         chart_buttons=page.eval_on_selector_all(".modebar-btn", titles),
         chart_links=page.eval_on_selector_all(
-            ".js-plotly-plot a", "links => links.map(link => String(link.href.baseVal ?? link.href))"
+            ".js-plotly-plot a",
+            "links => links.map(link => String(link.href.baseVal ?? link.href))",
         ),
         width=page.evaluate("document.documentElement.scrollWidth"),
     )
@@ -108,7 +109,11 @@ def serious(page: Any, rules: list[str] | None = None) -> list[str]:
     if not page.evaluate("() => 'axe' in window"):
         page.evaluate(AXE_SCRIPT)
     # No list of passed rules. No preload: it fetches files for rules that are off or about sound.
-    options = {"resultTypes": ["violations"], "preload": False, **({"runOnly": rules} if rules else {})}
+    options = {
+        "resultTypes": ["violations"],
+        "preload": False,
+        **({"runOnly": rules} if rules else {}),
+    }
     found = page.evaluate("async options => (await axe.run(options)).violations", options)
     return [
         f"{rule['id']}: {node['html'][:160]}"

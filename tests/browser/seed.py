@@ -33,14 +33,24 @@ def main() -> None:
     create_project(lab=small.lab, slug="cell-atlas", name="Cell atlas", now=begin)
     set_pue(site=small.site, pue_ppm=1_200_000, from_us=begin + US_PER_HOUR)
     set_static_power(node=small.node, static_power_mw=60_000)
-    nowhere = create_site(lab=small.lab, name="Cluster, zone not chosen", kind="machine_room", zone="")  # type: ignore[arg-type]
-    far = register_node(lab=small.lab, uuid=uuid.uuid4(), hostname="gpu-far", facts={}, site=nowhere, now=begin)
+    nowhere = create_site(
+        lab=small.lab, name="Cluster, zone not chosen", kind="machine_room", zone=""
+    )  # type: ignore[arg-type]
+    far = register_node(
+        lab=small.lab, uuid=uuid.uuid4(), hostname="gpu-far", facts={}, site=nowhere, now=begin
+    )
     runs = [uuid.uuid4() for _ in range(3)]
     for run, project in zip(runs, ("demo", "cell-atlas", None), strict=True):
         facts = RunFacts(
-            name=f"train {project}", started_us=begin, project=project, command=["python", "train.py"],
-            params={"lr": 0.1}, os_user="ada", host="ws-1", node_uuid=small.node.uuid,
-        )  # fmt: skip
+            name=f"train {project}",
+            started_us=begin,
+            project=project,
+            command=["python", "train.py"],
+            params={"lr": 0.1},
+            os_user="ada",
+            host="ws-1",
+            node_uuid=small.node.uuid,
+        )
         put_run(lab=small.lab, uuid=run, facts=facts, by=small.owner, bound_node=None)
 
     def minutes(device: str, watts: int, measurement: str, count: int, first_run: int) -> list[W]:
@@ -51,26 +61,44 @@ def main() -> None:
             used = mj * 2 // 3
             windows.append(
                 W(
-                    device, mj, start_us=begin + i * MINUTE, end_us=begin + (i + 1) * MINUTE, seq=i, measurement=measurement,
-                    counter_start=counter, shares=((f"run:{runs[(first_run + i // 40) % 3]}", used), ("idle", mj - used)),
+                    device,
+                    mj,
+                    start_us=begin + i * MINUTE,
+                    end_us=begin + (i + 1) * MINUTE,
+                    seq=i,
+                    measurement=measurement,
+                    counter_start=counter,
+                    shares=((f"run:{runs[(first_run + i // 40) % 3]}", used), ("idle", mj - used)),
                 )
-            )  # fmt: skip
+            )
             counter = None if counter is None else counter + mj
         return windows
 
     facts = {"gpu:GPU-0000-1111": {"name": "NVIDIA A100-SXM4-80GB"}}
     sent = begin + 2 * US_PER_HOUR
-    push(small.node, minutes("gpu:GPU-0000-1111", 250, "nvml_counter", 119, 0), sent_at=sent, device_facts=facts)
+    push(
+        small.node,
+        minutes("gpu:GPU-0000-1111", 250, "nvml_counter", 119, 0),
+        sent_at=sent,
+        device_facts=facts,
+    )
     push(small.node, minutes(f"cpu:{small.node.uuid}/0", 40, "cpu_model", 119, 0), sent_at=sent)
     push(far, minutes("gpu:GPU-0000-2222", 100, "nvml_power", 30, 1), sent_at=sent)
     change_run(
-        lab=small.lab, uuid=runs[0], state="finished", ended_us=begin + 40 * MINUTE, exit_code=0,  # type: ignore[arg-type]
-        reported_energy_mj=1, bound_node=None,
-    )  # fmt: skip
+        lab=small.lab,
+        uuid=runs[0],
+        state="finished",
+        ended_us=begin + 40 * MINUTE,
+        exit_code=0,  # type: ignore[arg-type]
+        reported_energy_mj=1,
+        bound_node=None,
+    )
     for best, run in enumerate(small.lab.runs.filter(uuid__in=runs[:2]).order_by("pk"), 1):
         put_fingerprint(run=run, payload=parsed())
         curve = [Point(step, begin, best / (step + 1)) for step in range(40)]
-        add_points(lab=small.lab, uuid=run.uuid, points={"val_loss": curve}, bound_node=None, now=None)
+        add_points(
+            lab=small.lab, uuid=run.uuid, points={"val_loss": curve}, bound_node=None, now=None
+        )
     asset = _assets(small, begin)
     run_until_idle(worker="seed")
     session = SessionStore()
@@ -101,19 +129,40 @@ def _server(small: Any, run: uuid.UUID, now: int) -> None:
     from apps.trackers.mlflow.services.servers import SourceIn, add_source
 
     project = Project.objects.get(lab=small.lab, slug="demo")
-    register_rows = SourceIn(name="MLflow of the lab", address="http://127.0.0.1:9",
-                    patterns=(("cells-*", project),), project=project,
-                    site=small.site)  # fmt: skip
-    source = add_source(lab=small.lab, payload=register_rows, by=small.owner, now=now)
-    away = {"problem": "127.0.0.1:9 refuses the connection: is the server running?", "failures": 3, "version": "3.4.0"}
-    MlflowSource.objects.filter(pk=source.pk).update(
-        polled_us=now, succeeded_us=now, due_us=now, experiments=12, experiments_imported=7, skew_us=420_000_000, **away
+    register_rows = SourceIn(
+        name="MLflow of the lab",
+        address="http://127.0.0.1:9",
+        patterns=(("cells-*", project),),
+        project=project,
+        site=small.site,
     )
-    said = {"verdict": "possible duplicate: This may have been done already.", "last_listed_us": now}
+    source = add_source(lab=small.lab, payload=register_rows, by=small.owner, now=now)
+    away = {
+        "problem": "127.0.0.1:9 refuses the connection: is the server running?",
+        "failures": 3,
+        "version": "3.4.0",
+    }
+    MlflowSource.objects.filter(pk=source.pk).update(
+        polled_us=now,
+        succeeded_us=now,
+        due_us=now,
+        experiments=12,
+        experiments_imported=7,
+        skew_us=420_000_000,
+        **away,
+    )
+    said = {
+        "verdict": "possible duplicate: This may have been done already.",
+        "last_listed_us": now,
+    }
     MlflowRun.objects.create(
-        source=source, mlflow_id="a" * 32, run=Run.objects.get(lab=small.lab, uuid=run), is_linked=True, **said,
+        source=source,
+        mlflow_id="a" * 32,
+        run=Run.objects.get(lab=small.lab, uuid=run),
+        is_linked=True,
+        **said,
         written_verdict=said["verdict"],
-    )  # fmt: skip
+    )
     MlflowRun.objects.create(
         source=source,
         mlflow_id="b" * 32,
@@ -140,38 +189,81 @@ def _artifacts(small: Any, runs: list[uuid.UUID], now: int) -> str:
 
     first, second, third = runs
     cells = row(
-        "cells-2026", kind="dataset", format="webdataset", bytes=2_400_000_000_000, form="folder", files=812,
-        project="cell-atlas", copies=at("/data/cells", "/backup/cells", medium="hdd"),
+        "cells-2026",
+        kind="dataset",
+        format="webdataset",
+        bytes=2_400_000_000_000,
+        form="folder",
+        files=812,
+        project="cell-atlas",
+        copies=at("/data/cells", "/backup/cells", medium="hdd"),
         runs=[edge(first, "used"), edge(second, "used")],
-    )  # fmt: skip
+    )
     base = row(
-        "base.safetensors", kind="model", format="safetensors", bytes=91_234_567, payload=digest("tensors"), licence="MIT",
-        facts={"parameters": 22_700_000, "architecture": "resnet50"}, tags={"task": "cells"},
-        aliases={"md5": "0" * 32}, copies=[*at("/m/base.safetensors"), *at("s3://lab/base.safetensors", medium="object")],
+        "base.safetensors",
+        kind="model",
+        format="safetensors",
+        bytes=91_234_567,
+        payload=digest("tensors"),
+        licence="MIT",
+        facts={"parameters": 22_700_000, "architecture": "resnet50"},
+        tags={"task": "cells"},
+        aliases={"md5": "0" * 32},
+        copies=[*at("/m/base.safetensors"), *at("s3://lab/base.safetensors", medium="object")],
         runs=[edge(first), edge(second, "initialised_from")],
-    )  # fmt: skip
+    )
     tuned = row(
-        "tuned-on-a-rather-long-name-of-cells.safetensors", kind="model", format="safetensors", bytes=91_234_999,
-        copies=at("/m/tuned.safetensors", "/m/copy.safetensors"), runs=[edge(second), edge(third, "distilled_from")],
-    )  # fmt: skip
+        "tuned-on-a-rather-long-name-of-cells.safetensors",
+        kind="model",
+        format="safetensors",
+        bytes=91_234_999,
+        copies=at("/m/tuned.safetensors", "/m/copy.safetensors"),
+        runs=[edge(second), edge(third, "distilled_from")],
+    )
     steps = [
-        row(f"step-{i}.ckpt", kind="checkpoint", format="torch", bytes=10_000_000 * i, runs=[edge(first)],
-            copies=at(f"/c/{i}", medium="unknown"))
+        row(
+            f"step-{i}.ckpt",
+            kind="checkpoint",
+            format="torch",
+            bytes=10_000_000 * i,
+            runs=[edge(first)],
+            copies=at(f"/c/{i}", medium="unknown"),
+        )
         for i in range(1, 61)
-    ]  # fmt: skip
+    ]
     register_rows(small, *steps, now=now - 60 * DAY_US, by=small.owner)
-    register_rows(small, cells, base, tuned, row("log.txt", kind="log", bytes=12), now=now, by=small.owner)
+    register_rows(
+        small, cells, base, tuned, row("log.txt", kind="log", bytes=12), now=now, by=small.owner
+    )
     link_new_artifacts(lab=small.lab, now=now)
     Copy.objects.filter(path="/m/copy.safetensors").update(state="corrupt")
     Copy.objects.filter(path="/backup/cells").update(state="missing")
-    pin(artifact=Artifact.objects.get(name="cells-2026"), reason="Cited in the paper of May", by=small.owner, now=now)
+    pin(
+        artifact=Artifact.objects.get(name="cells-2026"),
+        reason="Cited in the paper of May",
+        by=small.owner,
+        now=now,
+    )
     made = Artifact.objects.get(name=tuned["name"])
     promote(artifact=made, by=small.owner, now=now)
     plan = create_plan(lab=small.lab, node=small.node, project=None, by=small.owner, now=now)
     notify_owners(plan=plan, grace_days=14, trash_days=14, by=small.owner, now=now)
     seventh, until_hour = Artifact.objects.get(name="step-7.ckpt"), now // 3_600_000_000 + 2_000
-    place_hold(on=seventh, reason="Paper under review", until_hour=until_hour, by=small.owner, is_manager=True, now=now)
-    object_to_items(plan=plan, items=[plan.items.order_by("-pk")[0].pk], reason="In the thesis", by=small.owner, now=now)
+    place_hold(
+        on=seventh,
+        reason="Paper under review",
+        until_hour=until_hour,
+        by=small.owner,
+        is_manager=True,
+        now=now,
+    )
+    object_to_items(
+        plan=plan,
+        items=[plan.items.order_by("-pk")[0].pk],
+        reason="In the thesis",
+        by=small.owner,
+        now=now,
+    )
     return made.digest
 
 
@@ -188,7 +280,9 @@ def _assets(small: Any, begin: int) -> int:
     from tests.assets.support import YEAR, bought
 
     now, bought_us = now_us(), begin - 2 * YEAR * US_PER_HOUR
-    server = bought(small, kind="server", name="gpu-01", kg=1_300, at_us=bought_us, now=now, serial="SRV-1")
+    server = bought(
+        small, kind="server", name="gpu-01", kg=1_300, at_us=bought_us, now=now, serial="SRV-1"
+    )
     device = Device.objects.get(lab=small.lab, key="gpu:GPU-0000-1111")
     card = bought(small, at_us=bought_us, now=now, device=device)
     atlas = Project.objects.get(lab=small.lab, slug="cell-atlas")
@@ -199,7 +293,9 @@ def _assets(small: Any, begin: int) -> int:
     ):
         record(asset=card, entry=entry, by=small.owner, now=now)
     gone = bought(small, name="A100 no. 2", at_us=bought_us, now=now)
-    record(asset=gone, entry=Entry("dispose", begin, counterpart="Recycler"), by=small.owner, now=now)
+    record(
+        asset=gone, entry=Entry("dispose", begin, counterpart="Recycler"), by=small.owner, now=now
+    )
     bought(small, name="Switch", kind="network", kg=None, at_us=bought_us, years=1, now=now)
     return card.pk
 

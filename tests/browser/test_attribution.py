@@ -31,7 +31,10 @@ def test_a_rule_is_previewed_made_withdrawn_and_restored(visit: Callable[..., Vi
 def test_a_button_answers_at_once_and_once(visit: Callable[..., Visit]) -> None:
     visitor = visit()
     page = visitor.go("/rules/")
-    page.evaluate("document.querySelector('form[action=\"/rules/\"]').addEventListener('submit', (e) => e.preventDefault())")
+    page.evaluate(
+        "document.querySelector('form[action=\"/rules/\"]').addEventListener('submit', (e) => "
+        "e.preventDefault())"
+    )
     button = page.get_by_role("button", name="Preview rule")
     button.click()
     wait_until_true(page, "document.querySelector('form[action=\"/rules/\"] > button').disabled")

@@ -1,4 +1,6 @@
-"""Every quantity on every page leads to its explanation, which shows the same integer and goes down to the readings."""
+"""Every quantity on every page leads to its explanation, which shows the same integer and goes
+down to the readings.
+"""
 
 import re
 from collections.abc import Callable
@@ -11,13 +13,14 @@ from tests.page_wait import wait_until_true
 
 QUERIES = "links => links.map(link => link.dataset.figure)"
 FIGURES = """nodes => nodes.map(node => [node.getAttribute('data-figure'), node.getAttribute('data-value'),
-  node.getAttribute('href')])"""
+  node.getAttribute('href')])"""  # noqa: E501
 WALK = """told => [told.querySelector('[data-explain-value]')?.dataset.explainValue,
   told.querySelectorAll('tr[data-entry]').length,
-  told.querySelector('#reading')?.textContent ?? '', told.querySelector('#factor')?.textContent ?? '']"""
+  told.querySelector('#reading')?.textContent ?? '', told.querySelector('#factor')?.textContent ?? '']"""  # noqa: E501
 DRAWN = f"() => ({WALK})(document)"
 READ = f"text => ({WALK})(new DOMParser().parseFromString(text, 'text/html'))"
-# The last to hear of a click, after all that the page does with it: notes where the browser would go now, and keeps it here.
+# The last to hear of a click, after all that the page does with it: notes where the browser would
+# go now, and keeps it here.
 HALT = """() => addEventListener('click', event => {
   if (event.ctrlKey) return;
   window.led = event.defaultPrevented ? null : event.target.closest('a')?.href;
@@ -29,22 +32,31 @@ def _figures(page: Any) -> list[tuple[str, str, str]]:
 
 
 def _noted(page: Any, address: str, seen: dict[str, tuple[str, str]]) -> None:
-    """Note the figures of a page: each links to its own query, and no two pages tell another integer of one."""
+    """Note the figures of a page: each links to its own query, and no two pages tell another
+    integer of one.
+    """
     for query, value, href in _figures(page):
         assert re.fullmatch(r"-?\d+", value), (address, query, value)
         assert href.startswith("/explain/?"), (address, href)
-        assert unquote(href.split("?", 1)[1]) == unquote(query), (address, "the link is not the figure's query")
+        assert unquote(href.split("?", 1)[1]) == unquote(query), (
+            address,
+            "the link is not the figure's query",
+        )
         earlier = seen.setdefault(query, (value, address))
-        assert earlier[0] == value, (f"{earlier[1]} says {earlier[0]}, {address} says {value}", query)
+        assert earlier[0] == value, (
+            f"{earlier[1]} says {earlier[0]}, {address} says {value}",
+            query,
+        )
 
 
 def test_every_figure_is_clicked_and_explained_down_to_its_readings(
     visit: Callable[..., Visit], addresses: list[str]
 ) -> None:
-    """A click for each query; where it stands again, that it could be clicked there too and leads to the same.
+    """A click for each query; where it stands again, that it could be clicked there too and leads
+    to the same.
 
-    The first click of each form opens a tab. Of the others the browser is stopped before it goes: the explanation at that
-    address is read, and the page with its charts stays.
+    The first click of each form opens a tab. Of the others the browser is stopped before it goes:
+    the explanation at that address is read, and the page with its charts stays.
     """
     visitor = visit()
     seen: dict[str, tuple[str, str]] = {}
@@ -67,7 +79,9 @@ def test_every_figure_is_clicked_and_explained_down_to_its_readings(
     assert len(clicked) > 100, "hardly any figure was clicked: the lab was not seeded"
     for query in seen.keys() - clicked:  # what nobody can click at this width
         value, address = seen[query]
-        shown = visitor.go(f"/explain/?{query}").get_attribute("[data-explain-value]", "data-explain-value")
+        shown = visitor.go(f"/explain/?{query}").get_attribute(
+            "[data-explain-value]", "data-explain-value"
+        )
         assert shown == value, f"{address} says {value}, its explanation {shown}: {query}"
 
 
@@ -82,14 +96,19 @@ def _in_a_tab(page: Any, link: Any) -> tuple[str, list[Any]]:
     with page.context.expect_page() as opened:
         link.click(modifiers=["Control"])
     told = opened.value
-    wait_until_true(told, "() => document.readyState !== 'loading' && document.querySelector('[data-explain-value]')")
+    wait_until_true(
+        told,
+        "() => document.readyState !== 'loading' && document.querySelector('[data-explain-value]')",
+    )
     found = told.url, told.evaluate(DRAWN)
     told.close()
     return found
 
 
 def _halted(page: Any, link: Any) -> tuple[str, list[Any]]:
-    """Click a figure; return the address that the browser would go to, and what is explained there. The page stays."""
+    """Click a figure; return the address that the browser would go to, and what is explained
+    there. The page stays.
+    """
     link.click()
     address = page.evaluate("() => { const led = window.led; window.led = null; return led; }")
     reply = page.context.request.get(address)
@@ -98,7 +117,9 @@ def _halted(page: Any, link: Any) -> tuple[str, list[Any]]:
 
 
 def _explained(url: str, told: list[Any], query: str, value: str, address: str) -> None:
-    """Check that an explanation shows the figure that was clicked, and goes down to readings and factor."""
+    """Check that an explanation shows the figure that was clicked, and goes down to readings and
+    factor.
+    """
     where = (address, url)
     assert unquote(url.split("?", 1)[1]) == unquote(query), where
     shown, entries, reading, factor = told
@@ -111,13 +132,19 @@ def _explained(url: str, told: list[Any], query: str, value: str, address: str) 
 
 def _opened(page: Any) -> Any:
     """Return all figures of a page, those in folded tables unfolded."""
-    # What the Overview asks for every 30 s would take the place of figures that are held, on a machine that is slow.
+    # What the Overview asks for every 30 s would take the place of figures that are held, on a
+    # machine that is slow.
     page.evaluate("document.querySelectorAll('[hx-trigger^=every]').forEach(part => part.remove())")
-    page.evaluate("document.querySelectorAll('main details:has(a[data-figure])').forEach(part => { part.open = true })")
+    page.evaluate(
+        "document.querySelectorAll('main details:has(a[data-figure])').forEach(part => { "
+        "part.open = true })"
+    )
     return page.locator("main a[data-figure]:visible")
 
 
-def test_a_figure_is_followed_down_to_its_readings_factor_and_source(visit: Callable[..., Visit]) -> None:
+def test_a_figure_is_followed_down_to_its_readings_factor_and_source(
+    visit: Callable[..., Visit],
+) -> None:
     visitor = visit()
     page = visitor.go(f"/runs/{visitor.run}/")
     figure = page.locator('a[data-figure*="metric=emission_ug"]').first

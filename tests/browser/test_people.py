@@ -1,4 +1,6 @@
-"""People's pages where a finger and 320 px are all there is, and the way from an invitation into the lab."""
+"""People's pages where a finger and 320 px are all there is, and the way from an invitation into
+the lab.
+"""
 
 import re
 from collections.abc import Callable
@@ -25,7 +27,9 @@ def test_the_menu_leads_to_the_settings(visit: Callable[..., Visit]) -> None:
     page = visitor.go("/")
     for name in ("People", "Tokens", "Lab settings", "Audit log"):
         page.locator("summary[aria-label^='Menu of']").click()
-        page.get_by_role("group", name="Settings").get_by_role("link", name=name, exact=True).click()
+        page.get_by_role("group", name="Settings").get_by_role(
+            "link", name=name, exact=True
+        ).click()
         page.wait_for_load_state()
         assert _width(visitor) <= 320, name
 

@@ -8,7 +8,10 @@ from tests.page_wait import wait_until_true
 
 # plotly.js tries eval once; the CSP blocks it: docs/adr/0003-content-security-policy.md
 _PLOTLY_EVAL = ("Evaluating a string as JavaScript violates", "unsafe-eval")
-_ALL_DRAWN = "() => [...document.querySelectorAll('[data-chart]')].every(chart => chart.querySelector('.main-svg'))"
+_ALL_DRAWN = (
+    "() => [...document.querySelectorAll('[data-chart]')].every(chart => "
+    "chart.querySelector('.main-svg'))"
+)
 
 
 @dataclass
@@ -47,6 +50,8 @@ class Visit:
             self.complaints.append(message.text)
 
     def _asked(self, request: Any) -> None:
-        own = urlsplit(request.url).scheme in {"data", "blob"} or request.url.startswith(self.url + "/")
+        own = urlsplit(request.url).scheme in {"data", "blob"} or request.url.startswith(
+            self.url + "/"
+        )
         if not own:
             self.elsewhere.append(request.url)

@@ -1,4 +1,6 @@
-"""Rolled days never change a figure: whatever happens between two summings, pages read the integers of the ledgers."""
+"""Rolled days never change a figure: whatever happens between two summings, pages read the
+integers of the ledgers.
+"""
 
 from __future__ import annotations
 
@@ -55,22 +57,34 @@ RUN = uuid.UUID("00000000-0000-4000-8000-000000000001")
 CONSUMERS = ("proc:alice/python3", "proc:bob/python3", f"run:{RUN}", "job:hpc/7", "idle", "unknown")
 PROJECTS = ("vision", "nlp")
 GROUPED = (
-    [], ["charge"], ["node"], ["quality", "charge", "factor", "pue"], ["person"], ["run", "consumer"],
-    ["os_user", "program"], ["project"],
+    [], ["charge"], ["node"], ["quality", "charge", "factor", "pue"], ["person"],
+    ["run", "consumer"], ["os_user", "program"], ["project"],
 )  # fmt: skip
 
 offsets = st.integers(0, HOURS - 1)
 steps = st.one_of(
-    st.tuples(st.just("push"), offsets, st.sampled_from(CONSUMERS), st.integers(1, 10**6), st.integers(0, 10**6)),
+    st.tuples(
+        st.just("push"),
+        offsets,
+        st.sampled_from(CONSUMERS),
+        st.integers(1, 10**6),
+        st.integers(0, 10**6),
+    ),
     st.tuples(st.just("run"), st.sampled_from([None, *PROJECTS]), st.sampled_from(["", "alice"])),
-    st.tuples(st.just("rule"), st.sampled_from(["alice", "bob"]), st.sampled_from(PROJECTS), offsets),
+    st.tuples(
+        st.just("rule"), st.sampled_from(["alice", "bob"]), st.sampled_from(PROJECTS), offsets
+    ),
     st.tuples(st.just("claim"), st.sampled_from(CONSUMERS), offsets, st.sampled_from(PROJECTS)),
     st.tuples(st.just("undo"), st.integers(0, 3)),
-    st.tuples(st.just("idle"), st.sampled_from(["visible", "by_energy", "by_reservation"]), offsets),
+    st.tuples(
+        st.just("idle"), st.sampled_from(["visible", "by_energy", "by_reservation"]), offsets
+    ),
     st.tuples(st.just("unidle"), offsets),
     st.tuples(st.just("pue"), st.integers(1_000_000, 2_000_000), offsets),
     st.tuples(st.just("power"), st.sampled_from([None, 60_000])),
-    st.tuples(st.just("zone"), st.sampled_from(["Europe/Berlin", "Asia/Kolkata", "America/New_York"])),
+    st.tuples(
+        st.just("zone"), st.sampled_from(["Europe/Berlin", "Asia/Kolkata", "America/New_York"])
+    ),
     st.tuples(st.just("rebuild")),
     st.tuples(st.just("lend"), offsets),
     st.tuples(st.just("roll"), st.booleans()),
@@ -92,7 +106,9 @@ class History:
     def __init__(self) -> None:
         self.small: SmallLab = small_lab(name=f"Lab {uuid.uuid4().hex[:8]}")
         self.lab = self.small.lab
-        self.projects = {slug: create_project(lab=self.lab, slug=slug, name=slug, now=T0) for slug in PROJECTS}
+        self.projects = {
+            slug: create_project(lab=self.lab, slug=slug, name=slug, now=T0) for slug in PROJECTS
+        }
         self.sequence = 0
         self.acts: list[uuid.UUID] = []
         self.asset = bought(self.small, kg=97, years=1, at_us=H0 * US_PER_HOUR, now=NOW)
@@ -103,7 +119,11 @@ class History:
 
     def push(self, offset: int, consumer: str, energy_mj: int, idle_mj: int) -> None:
         start = (H0 + offset) * US_PER_HOUR + self.sequence * MINUTE // 10
-        shares = ((consumer, energy_mj),) if consumer == "idle" else ((consumer, energy_mj), ("idle", idle_mj))
+        shares = (
+            ((consumer, energy_mj),)
+            if consumer == "idle"
+            else ((consumer, energy_mj), ("idle", idle_mj))
+        )
         window = W(
             "gpu:GPU-1",
             sum(part for _, part in shares),
@@ -118,47 +138,71 @@ class History:
         self.sequence += 1
 
     def run(self, project: str | None, os_user: str) -> None:
-        facts = RunFacts(name="r", started_us=T0, project=project, os_user=os_user, node_uuid=self.small.node.uuid)
+        facts = RunFacts(
+            name="r",
+            started_us=T0,
+            project=project,
+            os_user=os_user,
+            node_uuid=self.small.node.uuid,
+        )
         put_run(lab=self.lab, uuid=RUN, facts=facts, by=None, bound_node=None)
 
     def rule(self, os_user: str, project: str, offset: int) -> None:
         criteria = Criteria(os_user=os_user)
         rule = drafted_rule(
-            lab=self.lab, criteria=criteria, project=self.projects[project], person=self.small.owner,
+            lab=self.lab,
+            criteria=criteria,
+            project=self.projects[project],
+            person=self.small.owner,
             from_us=(H0 + offset) * US_PER_HOUR,
-        )  # fmt: skip
-        if not self.lab.rules.filter(os_user=os_user, project=rule.project, from_hour=rule.from_hour).exists():
+        )
+        if not self.lab.rules.filter(
+            os_user=os_user, project=rule.project, from_hour=rule.from_hour
+        ).exists():
             make_rule(rule=rule, by=self.small.owner, now=T0)
 
     def claim(self, consumer: str, offset: int, project: str) -> None:
         rows = list(Consumer.objects.filter(lab=self.lab, key=consumer))
         if rows:
             spans = [ConsumerSpan(row.pk, None, H0 + offset, H0 + offset + 30) for row in rows]
-            self.acts.append(claim(lab=self.lab, spans=spans, project=self.projects[project], by=None, now=T0))
+            self.acts.append(
+                claim(lab=self.lab, spans=spans, project=self.projects[project], by=None, now=T0)
+            )
 
     def undo(self, number: int) -> None:
         if self.acts:
             undo_claim(lab=self.lab, act=self.acts[number % len(self.acts)], by=None, now=T0)
 
     def idle(self, policy: str, offset: int) -> None:
-        set_idle_policy(lab=self.lab, policy=policy, from_us=(H0 + offset) * US_PER_HOUR, by=None, now=T0)
+        set_idle_policy(
+            lab=self.lab, policy=policy, from_us=(H0 + offset) * US_PER_HOUR, by=None, now=T0
+        )
 
     def unidle(self, offset: int) -> None:
         found = self.lab.idle_policies.order_by("from_hour").values_list("from_hour", flat=True)
         if found:
-            withdraw_idle_policy(lab=self.lab, from_hour=found[offset % len(found)], by=None, now=T0)
+            withdraw_idle_policy(
+                lab=self.lab, from_hour=found[offset % len(found)], by=None, now=T0
+            )
 
     def pue(self, pue_ppm: int, offset: int) -> None:
         hour = H0 + offset
         if not self.small.site.pues.filter(from_hour=hour).exists():
-            set_pue(site=self.small.site, pue_ppm=pue_ppm, from_us=hour * US_PER_HOUR, by=None, now=T0)
+            set_pue(
+                site=self.small.site, pue_ppm=pue_ppm, from_us=hour * US_PER_HOUR, by=None, now=T0
+            )
 
     def power(self, static_power_mw: int | None) -> None:
         set_static_power(node=self.small.node, static_power_mw=static_power_mw)
 
     def zone(self, name: str) -> None:
         change_lab(
-            lab=self.lab, by=self.small.owner, name=self.lab.name, time_zone=name, person_view=self.lab.person_view, now=T0
+            lab=self.lab,
+            by=self.small.owner,
+            name=self.lab.name,
+            time_zone=name,
+            person_view=self.lab.person_view,
+            now=T0,
         )
         self.lab.refresh_from_db()
 
@@ -166,7 +210,9 @@ class History:
         rebuild_ledger(lab=self.lab)
 
     def lend(self, offset: int) -> None:
-        entry = Entry(EventKind.TRANSFER, (H0 + offset) * US_PER_HOUR, project=self.projects["vision"])
+        entry = Entry(
+            EventKind.TRANSFER, (H0 + offset) * US_PER_HOUR, project=self.projects["vision"]
+        )
         record(asset=self.asset, entry=entry, by=self.small.owner, now=NOW)
 
     def roll(self, month_over: bool = True) -> None:
@@ -220,13 +266,53 @@ class History:
 
 
 @given(history=st.lists(steps, min_size=1, max_size=12))
-@example([("push", 3, "proc:alice/python3", 50, 7), ("roll",), ("claim", "proc:alice/python3", 0, "vision"), ("roll",)])
-@example([("push", 3, "idle", 50, 7), ("push", 4, "proc:bob/python3", 9, 9), ("roll",), ("rule", "bob", "nlp", 0)])
-@example([("push", 30, "proc:bob/python3", 9, 9), ("idle", "by_energy", 0), ("rule", "bob", "nlp", 0), ("roll",)])
-@example([("push", 30, "unknown", 9, 9), ("roll",), ("zone", "Asia/Kolkata"), ("push", 31, "idle", 5, 0), ("roll",)])
-@example([("push", 30, "unknown", 9, 9), ("roll",), ("pue", 1_500_000, 29), ("power", 60_000), ("lend", 12), ("roll",)])
+@example(
+    [
+        ("push", 3, "proc:alice/python3", 50, 7),
+        ("roll",),
+        ("claim", "proc:alice/python3", 0, "vision"),
+        ("roll",),
+    ]
+)
+@example(
+    [
+        ("push", 3, "idle", 50, 7),
+        ("push", 4, "proc:bob/python3", 9, 9),
+        ("roll",),
+        ("rule", "bob", "nlp", 0),
+    ]
+)
+@example(
+    [
+        ("push", 30, "proc:bob/python3", 9, 9),
+        ("idle", "by_energy", 0),
+        ("rule", "bob", "nlp", 0),
+        ("roll",),
+    ]
+)
+@example(
+    [
+        ("push", 30, "unknown", 9, 9),
+        ("roll",),
+        ("zone", "Asia/Kolkata"),
+        ("push", 31, "idle", 5, 0),
+        ("roll",),
+    ]
+)
+@example(
+    [
+        ("push", 30, "unknown", 9, 9),
+        ("roll",),
+        ("pue", 1_500_000, 29),
+        ("power", 60_000),
+        ("lend", 12),
+        ("roll",),
+    ]
+)
 @settings(max_examples=examples(10), deadline=None, suppress_health_check=[HealthCheck.too_slow])
-def test_no_history_makes_a_rolled_day_differ_from_the_ledger(history: list[tuple[Any, ...]]) -> None:
+def test_no_history_makes_a_rolled_day_differ_from_the_ledger(
+    history: list[tuple[Any, ...]],
+) -> None:
     lab = History()
     lab.do(("push", 1, "proc:alice/python3", 5_000, 77))
     lab.do(("push", 50, "proc:bob/python3", 400, 3))
@@ -252,7 +338,11 @@ def counted(lab: Lab, what: RollupKind = RollupKind.USE) -> set[int]:
     """Return the first hours of the rolled days that count."""
     spans = set(StaleSpan.objects.filter(lab=lab, what=what).values_list("from_hour", "to_hour"))
     rows = RolledDay.objects.filter(lab=lab, what=what, basis=lab.basis, time_zone=lab.time_zone)
-    return {row.from_hour for row in rows if not any(start < row.to_hour and end > row.from_hour for start, end in spans)}
+    return {
+        row.from_hour
+        for row in rows
+        if not any(start < row.to_hour and end > row.from_hour for start, end in spans)
+    }
 
 
 @pytest.fixture
@@ -270,16 +360,30 @@ def test_pages_read_days_and_not_the_ledger_below_them(small: SmallLab) -> None:
     assert figure(small.lab, query).energy_mj == 3_001
     assert figures_by(small.lab, query, ["stretch"]).keys() == {(H0,), (H0 + 24,)}
     assert figures_by(small.lab, query, ["hour"]).keys() == {(H0 + 3,), (H0 + 30,)}
-    assert figure(small.lab, query.replace(from_hour=H0 + 1)).energy_mj == 3_000, "a day that is cut is read from the ledger"
+    assert figure(small.lab, query.replace(from_hour=H0 + 1)).energy_mj == 3_000, (
+        "a day that is cut is read from the ledger"
+    )
 
 
-def test_only_the_days_that_changed_are_read_from_the_ledger_until_they_are_summed_again(small: SmallLab) -> None:
+def test_only_the_days_that_changed_are_read_from_the_ledger_until_they_are_summed_again(
+    small: SmallLab,
+) -> None:
     rolled(small, (3, 1_000), (30, 2_000), (60, 4_000))
-    push(small.node, [W("gpu:GPU-2", 7, (H0 + 31) * US_PER_HOUR, (H0 + 31) * US_PER_HOUR + MINUTE)], sent_at=NOW)
+    push(
+        small.node,
+        [W("gpu:GPU-2", 7, (H0 + 31) * US_PER_HOUR, (H0 + 31) * US_PER_HOUR + MINUTE)],
+        sent_at=NOW,
+    )
     assert counted(small.lab) == {H0, H0 + 48, H0 + 72}
     row = Consumer.objects.get(lab=small.lab, key="proc:ann/python3")
     project = create_project(lab=small.lab, slug="vision", name="Vision", now=T0)
-    claim(lab=small.lab, spans=[ConsumerSpan(row.pk, None, H0 + 48, H0 + 72)], project=project, by=None, now=T0)
+    claim(
+        lab=small.lab,
+        spans=[ConsumerSpan(row.pk, None, H0 + 48, H0 + 72)],
+        project=project,
+        by=None,
+        now=T0,
+    )
     assert counted(small.lab) == {H0, H0 + 72}
     assert writer.roll_up(lab=small.lab, now=NOW)
     assert counted(small.lab) == {H0, H0 + 24, H0 + 48, H0 + 72}
@@ -288,13 +392,24 @@ def test_only_the_days_that_changed_are_read_from_the_ledger_until_they_are_summ
 def test_what_is_derived_again_and_stays_the_same_marks_nothing(small: SmallLab) -> None:
     rolled(small, (3, 1_000))
     apply_factors(lab=small.lab)
-    declare_factor(lab=small.lab, zone="our-cloud", name="Our cloud", ug_per_kwh=10**8, source="the provider", now=T0)
-    put_run(lab=small.lab, uuid=RUN, facts=RunFacts(name="r", started_us=T0), by=None, bound_node=None)
+    declare_factor(
+        lab=small.lab,
+        zone="our-cloud",
+        name="Our cloud",
+        ug_per_kwh=10**8,
+        source="the provider",
+        now=T0,
+    )
+    put_run(
+        lab=small.lab, uuid=RUN, facts=RunFacts(name="r", started_us=T0), by=None, bound_node=None
+    )
     run_until_idle(worker="test")
     assert counted(small.lab) == {H0, H0 + 24, H0 + 48, H0 + 72}
 
 
-@time_machine.travel((T0 + 30 * MINUTE) / 1e6, tick=False)  # not in the minute after midnight: the window begins before it
+@time_machine.travel(
+    (T0 + 30 * MINUTE) / 1e6, tick=False
+)  # not in the minute after midnight: the window begins before it
 def test_a_day_is_summed_when_it_is_over_and_asks_for_the_next() -> None:
     small = small_lab()
     now = now_us()
@@ -315,8 +430,16 @@ def test_days_of_a_month_whose_idle_shares_still_move_wait_for_its_end(small: Sm
     project = create_project(lab=small.lab, slug="vision", name="Vision", now=T0)
     rolled(small, (3, 1_000), (30, 2_000))
     row = Consumer.objects.get(lab=small.lab, key="proc:ann/python3")
-    claim(lab=small.lab, spans=[ConsumerSpan(row.pk, None, H0, H0 + HOURS)], project=project, by=None, now=T0)
-    set_idle_policy(lab=small.lab, policy="by_energy", from_us=(H0 + 24) * US_PER_HOUR, by=None, now=T0)
+    claim(
+        lab=small.lab,
+        spans=[ConsumerSpan(row.pk, None, H0, H0 + HOURS)],
+        project=project,
+        by=None,
+        now=T0,
+    )
+    set_idle_policy(
+        lab=small.lab, policy="by_energy", from_us=(H0 + 24) * US_PER_HOUR, by=None, now=T0
+    )
     assert writer.roll_up(lab=small.lab, now=NOW)
     assert counted(small.lab) == {H0}
     assert writer.roll_up(lab=small.lab, now=NOW + 31 * 24 * US_PER_HOUR)
@@ -334,7 +457,9 @@ def test_hardware_by_day_is_what_charges_say(small: SmallLab) -> None:
     assert {place for place, _ in cells} == {0, 1, 2}
     EmbodiedDay.objects.update(embodied_ug=0)
     cells = embodied_in(small.lab, query, [H0, H0 + 24, H0 + 50, H0 + HOURS], NOW)
-    assert {place for (place, _), cell in cells.items() if cell.embodied_ug} == {1, 2}, "a day over an edge is not read"
+    assert {place for (place, _), cell in cells.items() if cell.embodied_ug} == {1, 2}, (
+        "a day over an edge is not read"
+    )
 
 
 def test_device_time_by_day_is_device_time_by_hour(small: SmallLab) -> None:
@@ -357,7 +482,10 @@ def test_days_that_are_dropped_come_back_the_same(small: SmallLab) -> None:
         found: list[dict[str, Any]] = []
         for table in tables:
             told = table.objects.order_by("day__what", "day__from_hour", "pk").values()
-            found += [{name: value for name, value in row.items() if name not in {"id", "day_id"}} for row in told]
+            found += [
+                {name: value for name, value in row.items() if name not in {"id", "day_id"}}
+                for row in told
+            ]
         return found
 
     before = rows()
@@ -378,14 +506,21 @@ def test_a_ledger_that_is_rebuilt_with_less_is_shown_with_less(small: SmallLab) 
 
 def test_while_the_ledger_is_written_nothing_is_summed_and_it_is_said() -> None:
     small = small_lab()
-    with patch.object(writer, "try_lock_exclusive", return_value=False), patch.object(writer, "_PAUSE_S", 0):
+    with (
+        patch.object(writer, "try_lock_exclusive", return_value=False),
+        patch.object(writer, "_PAUSE_S", 0),
+    ):
         with pytest.raises(writer.RollupLocked, match="was being written"):
             writer.roll_up(lab=small.lab, now=NOW)
 
 
 @pytest.mark.postgres
-def test_a_change_that_is_not_written_yet_holds_summing_up_and_is_in_it_afterwards(small: SmallLab) -> None:
-    """Who changes the ledger and who sums it never pass each other unseen: summing waits for the other's end."""
+def test_a_change_that_is_not_written_yet_holds_summing_up_and_is_in_it_afterwards(
+    small: SmallLab,
+) -> None:
+    """Who changes the ledger and who sums it never pass each other unseen: summing waits for the
+    other's end.
+    """
     rolled(small, (3, 1_000))
     changed, may_end = Event(), Event()
 
@@ -415,7 +550,9 @@ def test_what_days_do_not_hold_is_asked_of_the_ledger() -> None:
     query = FigureQuery(metric="energy_mj", from_hour=0, to_hour=240)
     assert reader.answers(query, ["charge"], basis="lifecycle")
     assert not reader.answers(query, ["hour"], basis="lifecycle")
-    assert not reader.answers(query.replace(subject_kind="device", subject_key="gpu:1"), [], basis="lifecycle")
+    assert not reader.answers(
+        query.replace(subject_kind="device", subject_key="gpu:1"), [], basis="lifecycle"
+    )
     assert not reader.answers(query.replace(to_hour=22), [], basis="lifecycle")
     assert not reader.answers(query.replace(basis="direct"), [], basis="lifecycle")
 

@@ -1,4 +1,6 @@
-"""Which figure is used: PCF before LCA before parametric before category; own before shipped; never a superseded one."""
+"""Which figure is used: PCF before LCA before parametric before category; own before shipped;
+never a superseded one.
+"""
 
 from dataclasses import dataclass
 from itertools import permutations
@@ -23,23 +25,42 @@ class Shelf:
     lab: SmallLab
 
     def put(
-        self, method: str, *, own: bool = False, year: int | None = 2024, kg: int = 100, **fields: object
+        self,
+        method: str,
+        *,
+        own: bool = False,
+        year: int | None = 2024,
+        kg: int = 100,
+        **fields: object,
     ) -> EmbodiedFigure:
         facts = {
-            "model": self.model, "lab": self.lab.lab if own else None, "method": method, "total_ug": kg * 10**9,
-            "low_ug": kg * 10**9, "high_ug": kg * 10**9, "source": "s", "source_year": year, "licence": "l",
-            "confidence": "read", "uploaded_us": T0,
-        }  # fmt: skip
+            "model": self.model,
+            "lab": self.lab.lab if own else None,
+            "method": method,
+            "total_ug": kg * 10**9,
+            "low_ug": kg * 10**9,
+            "high_ug": kg * 10**9,
+            "source": "s",
+            "source_year": year,
+            "licence": "l",
+            "confidence": "read",
+            "uploaded_us": T0,
+        }
         return EmbodiedFigure.objects.create(**{**facts, **fields})
 
 
 @pytest.fixture
 def shelf(lab: SmallLab) -> Shelf:
-    return Shelf(HardwareModel.objects.create(kind="gpu", name="G", match_key="g", source="s", licence="l"), lab)
+    return Shelf(
+        HardwareModel.objects.create(kind="gpu", name="G", match_key="g", source="s", licence="l"),
+        lab,
+    )
 
 
 @pytest.mark.parametrize("order", list(permutations(["category", "parametric", "lca", "pcf"]))[::5])
-def test_the_better_method_is_used_in_whatever_order_they_came(shelf: Shelf, order: tuple[str, ...]) -> None:
+def test_the_better_method_is_used_in_whatever_order_they_came(
+    shelf: Shelf, order: tuple[str, ...]
+) -> None:
     for method in order:
         shelf.put(method)
     listed = figures_of_model(shelf.model, shelf.lab.lab)
@@ -53,7 +74,9 @@ def test_own_goes_before_shipped_of_the_same_method_only(shelf: Shelf) -> None:
     own = shelf.put("lca", own=True, year=2010)
     assert best_figure(shelf.model, shelf.lab.lab) == own
     better = shelf.put("pcf")
-    assert best_figure(shelf.model, shelf.lab.lab) == better, "a shipped footprint is trusted more than an own assessment"
+    assert best_figure(shelf.model, shelf.lab.lab) == better, (
+        "a shipped footprint is trusted more than an own assessment"
+    )
 
 
 def test_another_lab_s_figure_is_nobody_else_s(shelf: Shelf) -> None:
@@ -78,7 +101,10 @@ def test_the_newer_source_is_used_of_two_packs(shelf: Shelf) -> None:
 
 def test_many_models_take_one_query(shelf: Shelf, django_assert_num_queries: object) -> None:
     more = [
-        HardwareModel.objects.create(kind="gpu", name=f"G{i}", match_key=f"g{i}", source="s", licence="l") for i in range(20)
+        HardwareModel.objects.create(
+            kind="gpu", name=f"G{i}", match_key=f"g{i}", source="s", licence="l"
+        )
+        for i in range(20)
     ]
     for model in more[:10]:
         Shelf(model, shelf.lab).put("lca")
@@ -88,18 +114,25 @@ def test_many_models_take_one_query(shelf: Shelf, django_assert_num_queries: obj
 
 
 KEYS = st.tuples(
-    st.sampled_from(FigureMethod.values), st.booleans(), st.none() | st.integers(1990, 2030), st.integers(1, 1000)
+    st.sampled_from(FigureMethod.values),
+    st.booleans(),
+    st.none() | st.integers(1990, 2030),
+    st.integers(1, 1000),
 )
 
 
 @given(st.lists(KEYS, min_size=2, max_size=8, unique_by=lambda key: key[3]))
-def test_trust_is_one_order_whatever_the_figures(keys: list[tuple[str, bool, int | None, int]]) -> None:
+def test_trust_is_one_order_whatever_the_figures(
+    keys: list[tuple[str, bool, int | None, int]],
+) -> None:
     first = min(keys, key=lambda key: trust(*key))
     methods = FigureMethod.values
     assert methods.index(first[0]) == min(methods.index(key[0]) for key in keys)
     alike = [key for key in keys if key[0] == first[0]]
     assert first[1] or not any(key[1] for key in alike)
-    assert len({trust(*key) for key in keys}) == len(keys), "no two are equal: the choice never hangs on chance"
+    assert len({trust(*key) for key in keys}) == len(keys), (
+        "no two are equal: the choice never hangs on chance"
+    )
 
 
 @pytest.mark.parametrize(

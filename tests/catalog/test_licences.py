@@ -1,4 +1,6 @@
-"""Every shipped row has a source and a licence, share-alike figures lie in packs, and each pack says what it asks."""
+"""Every shipped row has a source and a licence, share-alike figures lie in packs, and each pack
+says what it asks.
+"""
 
 import csv
 import re
@@ -15,8 +17,8 @@ TABLES = sorted(DATA.rglob("*.csv"))
 FIGURES = [DATA / "figures.csv", *(PACKS / name / "figures.csv" for name in all_packs())]
 # What the project's own tables may hold: permissive terms, and single facts that are quoted.
 PERMISSIVE = {
-    "MIT", "Apache-2.0", "CC BY 4.0", "Apache-2.0 (LabCarbon)", "quoted fact (arXiv)", "quoted fact (NVIDIA publication)",
-    "SPEC fair use; figures",
+    "MIT", "Apache-2.0", "CC BY 4.0", "Apache-2.0 (LabCarbon)", "quoted fact (arXiv)",
+    "quoted fact (NVIDIA publication)", "SPEC fair use; figures",
 }  # fmt: skip
 SHARE_ALIKE = re.compile(r"odbl|by-sa|by sa|share|gpl|mpl|check|not cleared", re.IGNORECASE)
 
@@ -41,7 +43,11 @@ def test_every_row_has_a_source_and_a_licence(path: Path) -> None:
         assert row["licence"].strip(), row
 
 
-@pytest.mark.parametrize("path", [path for path in TABLES if path.parent == DATA and path.name != "defaults.csv"], ids=str)
+@pytest.mark.parametrize(
+    "path",
+    [path for path in TABLES if path.parent == DATA and path.name != "defaults.csv"],
+    ids=str,
+)
 def test_the_own_tables_hold_nothing_share_alike(path: Path) -> None:
     for row in rows(path):
         assert row["licence"] in PERMISSIVE, row
@@ -57,7 +63,9 @@ def test_a_pack_is_under_its_licence_as_a_whole_and_says_so(name: str) -> None:
     assert SHARE_ALIKE.search(pack.licence)
     licence = (PACKS / name / "LICENSE").read_text(encoding="utf-8")
     assert f"SPDX-License-Identifier: {pack.spdx}\n" in licence
-    assert re.search(r"https?://(creativecommons\.org|opendatacommons\.org|www\.gnu\.org)/", licence)
+    assert re.search(
+        r"https?://(creativecommons\.org|opendatacommons\.org|www\.gnu\.org)/", licence
+    )
     sources = (PACKS / name / "SOURCES.md").read_text(encoding="utf-8")
     assert pack.source_url in sources
     assert "changed" in sources, "what was changed must be told"
@@ -67,10 +75,16 @@ def test_a_pack_is_under_its_licence_as_a_whole_and_says_so(name: str) -> None:
 
 @pytest.mark.parametrize("path", FIGURES, ids=str)
 def test_a_figure_is_whole(path: Path) -> None:
-    """Low ≤ total ≤ high, parts inside the total, words of the closed lists; an empty cell, never a zero for unknown."""
+    """Low ≤ total ≤ high, parts inside the total, words of the closed lists; an empty cell,
+    never a zero for unknown.
+    """
     for row in rows(path):
         total, low, high = (Decimal(row[name]) for name in ("total_kg", "low_kg", "high_kg"))
-        parts = [Decimal(row[name]) for name in ("manufacture_kg", "transport_kg", "end_of_life_kg") if row[name]]
+        parts = [
+            Decimal(row[name])
+            for name in ("manufacture_kg", "transport_kg", "end_of_life_kg")
+            if row[name]
+        ]
         assert total > 0, row
         assert low <= total <= high, row
         assert sum(parts) <= total * Decimal("1.01"), row

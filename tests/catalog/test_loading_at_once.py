@@ -1,4 +1,6 @@
-"""Several processes load the catalogue at the same moment, as they do when a served installation starts."""
+"""Several processes load the catalogue at the same moment, as they do when a served installation
+starts.
+"""
 
 import threading
 
@@ -47,6 +49,10 @@ def test_loading_at_once_is_loading_once() -> None:
     assert _load_together(T0 + 1) == [count] * AT_ONCE
     assert EmbodiedFigure.objects.filter(CURRENT).count() == figures
     assert EmbodiedFigure.objects.filter(superseded_us=T0 + 1).count() == changed
-    doubled = EmbodiedFigure.objects.filter(CURRENT).values("model", "pack", "method", "unit").annotate(n=Count("pk"))
+    doubled = (
+        EmbodiedFigure.objects.filter(CURRENT)
+        .values("model", "pack", "method", "unit")
+        .annotate(n=Count("pk"))
+    )
     assert not doubled.filter(n__gt=1).exists()
     assert HardwareAlias.objects.exists()

@@ -1,4 +1,6 @@
-"""What drivers, operating systems and spreadsheets call a thing finds its model, and nothing else does."""
+"""What drivers, operating systems and spreadsheets call a thing finds its model, and nothing
+else does.
+"""
 
 import string
 
@@ -101,7 +103,9 @@ def test_what_is_reported_finds_its_model() -> None:
 
 @pytest.mark.django_db
 def test_nothing_similar_is_taken() -> None:
-    taken = {(kind, name): str(model) for kind, name in STRANGERS if (model := model_of(kind, name))}
+    taken = {
+        (kind, name): str(model) for kind, name in STRANGERS if (model := model_of(kind, name))
+    }
     assert taken == {}
 
 
@@ -150,7 +154,14 @@ def test_suggestions_begin_with_what_is_called_so(lab: SmallLab) -> None:
 
 def test_an_own_model_is_matched_in_its_lab_alone(lab: SmallLab) -> None:
     other = small_lab(name="Other")
-    own = add_model(lab=lab.lab, kind="gpu", name="RTX 4090 D", aliases=["NVIDIA GeForce RTX 4090 D"], by=lab.owner, now=T0)
+    own = add_model(
+        lab=lab.lab,
+        kind="gpu",
+        name="RTX 4090 D",
+        aliases=["NVIDIA GeForce RTX 4090 D"],
+        by=lab.owner,
+        now=T0,
+    )
     assert model_of("gpu", "NVIDIA GeForce RTX 4090 D", lab.lab) == own
     assert model_of("gpu", "RTX 4090 D", lab.lab) == own
     assert model_of("gpu", "NVIDIA GeForce RTX 4090 D", other.lab) is None

@@ -1,4 +1,6 @@
-"""A lab's own models and figures: what is filled in, what is refused, superseding, documents, the audit log."""
+"""A lab's own models and figures: what is filled in, what is refused, superseding, documents,
+the audit log.
+"""
 
 from decimal import Decimal
 from typing import Any
@@ -27,7 +29,16 @@ def draft(**fields: Any) -> Draft:
 
 
 def own_model(lab: SmallLab, **fields: Any) -> HardwareModel:
-    return add_model(**{"lab": lab.lab, "kind": "server", "name": "Maker S1", "by": lab.owner, "now": T0, **fields})
+    return add_model(
+        **{
+            "lab": lab.lab,
+            "kind": "server",
+            "name": "Maker S1",
+            "by": lab.owner,
+            "now": T0,
+            **fields,
+        }
+    )
 
 
 def test_a_total_that_is_not_stated_is_the_sum_of_the_parts_that_are() -> None:
@@ -38,14 +49,19 @@ def test_a_total_that_is_not_stated_is_the_sum_of_the_parts_that_are() -> None:
 
 
 def test_a_part_that_is_not_stated_stays_unknown() -> None:
-    full = completed(draft(total_ug=90 * KG, manufacture_ug=80 * KG, low_ug=70 * KG, high_ug=100 * KG))
+    full = completed(
+        draft(total_ug=90 * KG, manufacture_ug=80 * KG, low_ug=70 * KG, high_ug=100 * KG)
+    )
     assert (full.transport_ug, full.end_of_life_ug, full.includes_end_of_life) == (None, None, None)
     assert full.note == ""
 
 
 @pytest.mark.parametrize("inside", [True, False, None])
 def test_whether_the_end_of_life_is_inside_is_kept_as_said(inside: bool | None) -> None:
-    assert completed(draft(total_ug=90 * KG, includes_end_of_life=inside)).includes_end_of_life is inside
+    assert (
+        completed(draft(total_ug=90 * KG, includes_end_of_life=inside)).includes_end_of_life
+        is inside
+    )
 
 
 @pytest.mark.parametrize(
@@ -54,15 +70,29 @@ def test_whether_the_end_of_life_is_inside_is_kept_as_said(inside: bool | None) 
         ({}, "The figure is missing"),
         ({"total_ug": 0}, "is out of range"),
         ({"total_ug": MOST_KG * KG + 1}, "is out of range"),
-        ({"total_ug": 10 * KG, "manufacture_ug": 11 * KG}, "The parts make 11 kg, more than the total of 10 kg"),
-        ({"total_ug": 100 * KG, "manufacture_ug": 90 * KG, "transport_ug": 12 * KG}, "more than the total"),
         (
-            {"total_ug": 100 * KG, "manufacture_ug": 90 * KG, "transport_ug": 0, "end_of_life_ug": KG},
+            {"total_ug": 10 * KG, "manufacture_ug": 11 * KG},
+            "The parts make 11 kg, more than the total of 10 kg",
+        ),
+        (
+            {"total_ug": 100 * KG, "manufacture_ug": 90 * KG, "transport_ug": 12 * KG},
+            "more than the total",
+        ),
+        (
+            {
+                "total_ug": 100 * KG,
+                "manufacture_ug": 90 * KG,
+                "transport_ug": 0,
+                "end_of_life_ug": KG,
+            },
             "The three parts make 91 kg, the total is 100 kg",
         ),
         ({"total_ug": 10 * KG, "low_ug": 11 * KG, "high_ug": 12 * KG}, "not a range around 10 kg"),
         ({"total_ug": 10 * KG, "low_ug": 9 * KG}, "not a range around"),
-        ({"total_ug": 10 * KG, "end_of_life_ug": KG, "includes_end_of_life": False}, "not included in the total"),
+        (
+            {"total_ug": 10 * KG, "end_of_life_ug": KG, "includes_end_of_life": False},
+            "not included in the total",
+        ),
     ],
 )
 def test_what_cannot_be_is_told(fields: dict[str, Any], words: str) -> None:
@@ -76,7 +106,9 @@ AMOUNT = st.integers(0, 10_000 * KG)
 
 
 @given(st.lists(st.none() | AMOUNT, min_size=3, max_size=3), st.none() | AMOUNT)
-def test_a_completed_figure_keeps_every_rule_of_the_database(parts: list[int | None], total: int | None) -> None:
+def test_a_completed_figure_keeps_every_rule_of_the_database(
+    parts: list[int | None], total: int | None
+) -> None:
     names = ("manufacture_ug", "transport_ug", "end_of_life_ug")
     asked = draft(total_ug=total, **dict(zip(names, parts, strict=True)))
     try:
@@ -104,18 +136,34 @@ def test_half_a_microgram_is_rounded_up() -> None:
 
 def test_an_own_figure_is_used_recorded_and_superseded_by_the_next(lab: SmallLab) -> None:
     model = own_model(lab)
-    first = add_figure(lab=lab.lab, model=model, draft=draft(total_ug=90 * KG), by=lab.owner, now=T0 + 1)
+    first = add_figure(
+        lab=lab.lab, model=model, draft=draft(total_ug=90 * KG), by=lab.owner, now=T0 + 1
+    )
     assert best_figure(model, lab.lab) == first
-    assert (first.licence, first.confidence, first.uploaded_by) == ("the lab's own", "stated", lab.owner)
-    second = add_figure(lab=lab.lab, model=model, draft=draft(total_ug=95 * KG), by=lab.owner, now=T0 + 2)
+    assert (first.licence, first.confidence, first.uploaded_by) == (
+        "the lab's own",
+        "stated",
+        lab.owner,
+    )
+    second = add_figure(
+        lab=lab.lab, model=model, draft=draft(total_ug=95 * KG), by=lab.owner, now=T0 + 2
+    )
     first.refresh_from_db()
-    assert (first.total_ug, first.superseded_us, first.superseded_by) == (90 * KG, T0 + 2, lab.owner)
+    assert (first.total_ug, first.superseded_us, first.superseded_by) == (
+        90 * KG,
+        T0 + 2,
+        lab.owner,
+    )
     assert best_figure(model, lab.lab) == second
-    other = add_figure(lab=lab.lab, model=model, draft=draft(method="lca", total_ug=KG), by=lab.owner, now=T0 + 3)
+    other = add_figure(
+        lab=lab.lab, model=model, draft=draft(method="lca", total_ug=KG), by=lab.owner, now=T0 + 3
+    )
     assert EmbodiedFigure.objects.filter(lab=lab.lab, superseded_us__isnull=True).count() == 2, (
         f"{other} is of another method"
     )
-    log = list(AuditEntry.objects.filter(lab=lab.lab, action="figure.uploaded").order_by("sequence"))
+    log = list(
+        AuditEntry.objects.filter(lab=lab.lab, action="figure.uploaded").order_by("sequence")
+    )
     assert [row.details["supersedes"] for row in log] == [None, first.pk, None]
     assert log[1].details["total_ug"] == 95 * KG
     assert audit.verify(lab.lab) is None
@@ -123,7 +171,9 @@ def test_an_own_figure_is_used_recorded_and_superseded_by_the_next(lab: SmallLab
 
 def test_a_withdrawn_figure_is_not_used_and_cannot_be_withdrawn_again(lab: SmallLab) -> None:
     model = own_model(lab)
-    figure = add_figure(lab=lab.lab, model=model, draft=draft(total_ug=90 * KG), by=lab.owner, now=T0)
+    figure = add_figure(
+        lab=lab.lab, model=model, draft=draft(total_ug=90 * KG), by=lab.owner, now=T0
+    )
     withdraw_figure(lab=lab.lab, figure=figure, by=lab.owner, now=T0 + 1)
     assert best_figure(model, lab.lab) is None
     with pytest.raises(Conflict):
@@ -197,7 +247,9 @@ def test_a_model_that_cannot_be_is_told(lab: SmallLab, fields: dict[str, Any], w
 def test_a_document_is_kept_to_the_byte(lab: SmallLab) -> None:
     model = own_model(lab)
     document = Document("C:\\papers\\Maker S1 PCF.PDF", PDF + bytes(range(256)))
-    figure = add_figure(lab=lab.lab, model=model, draft=draft(total_ug=KG), document=document, by=lab.owner, now=T0)
+    figure = add_figure(
+        lab=lab.lab, model=model, draft=draft(total_ug=KG), document=document, by=lab.owner, now=T0
+    )
     held = evidence_of(lab.lab, figure.pk)
     assert held is not None
     assert (held.file_name, held.size_bytes) == ("Maker S1 PCF.PDF", len(document.content))
@@ -219,15 +271,31 @@ def test_a_document_is_kept_to_the_byte(lab: SmallLab) -> None:
     ],
     ids=["program", "empty", "name", "not first", "large", "long name"],
 )
-def test_what_is_no_document_records_nothing(lab: SmallLab, document: Document, error: type[Exception]) -> None:
+def test_what_is_no_document_records_nothing(
+    lab: SmallLab, document: Document, error: type[Exception]
+) -> None:
     model = own_model(lab)
     with pytest.raises(error):
-        add_figure(lab=lab.lab, model=model, draft=draft(total_ug=KG), document=document, by=lab.owner, now=T0)
+        add_figure(
+            lab=lab.lab,
+            model=model,
+            draft=draft(total_ug=KG),
+            document=document,
+            by=lab.owner,
+            now=T0,
+        )
     assert not EmbodiedFigure.objects.filter(lab=lab.lab).exists()
     assert not Evidence.objects.exists()
 
 
 def test_the_largest_document_is_taken(lab: SmallLab) -> None:
     document = Document("a.pdf", PDF.ljust(MOST_EVIDENCE_BYTES))
-    add_figure(lab=lab.lab, model=own_model(lab), draft=draft(total_ug=KG), document=document, by=lab.owner, now=T0)
+    add_figure(
+        lab=lab.lab,
+        model=own_model(lab),
+        draft=draft(total_ug=KG),
+        document=document,
+        by=lab.owner,
+        now=T0,
+    )
     assert Evidence.objects.get().size_bytes == MOST_EVIDENCE_BYTES

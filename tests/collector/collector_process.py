@@ -40,7 +40,9 @@ class Collector:
     root: Path
     settings: dict[str, str] = field(default_factory=dict)
     daemon: subprocess.Popen[bytes] | None = None
-    node_id: str = field(default_factory=lambda: str(uuid.uuid4()))  # a simulated node: several run on this machine
+    node_id: str = field(
+        default_factory=lambda: str(uuid.uuid4())
+    )  # a simulated node: several run on this machine
 
     @property
     def socket(self) -> Path:
@@ -52,12 +54,20 @@ class Collector:
 
     @property
     def environ(self) -> dict[str, str]:
-        inherited = {name: value for name, value in os.environ.items() if not name.startswith("LABCARBON_")}
+        inherited = {
+            name: value for name, value in os.environ.items() if not name.startswith("LABCARBON_")
+        }
         return {
-            **inherited, "HOME": str(self.root / "home"), "XDG_CONFIG_HOME": str(self.root / "home" / ".config"),
-            "LABCARBON_DATA": str(self.root / "data"), "LABCARBON_SOCKET": str(self.socket),
-            "LABCARBON_SOURCES": "cpu_model", "LABCARBON_NODE_ID": self.node_id, **LONG_TIMEOUT, **self.settings,
-        }  # fmt: skip
+            **inherited,
+            "HOME": str(self.root / "home"),
+            "XDG_CONFIG_HOME": str(self.root / "home" / ".config"),
+            "LABCARBON_DATA": str(self.root / "data"),
+            "LABCARBON_SOCKET": str(self.socket),
+            "LABCARBON_SOURCES": "cpu_model",
+            "LABCARBON_NODE_ID": self.node_id,
+            **LONG_TIMEOUT,
+            **self.settings,
+        }
 
     def start(self, *arguments: str, until_ready: bool = True) -> subprocess.Popen[bytes]:
         log = (self.root / "daemon.log").open("ab")
@@ -91,7 +101,13 @@ class Collector:
 
     def call(self, *arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [*COMMAND, *arguments], env=self.environ, capture_output=True, text=True, timeout=60, check=False, **options
+            [*COMMAND, *arguments],
+            env=self.environ,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+            **options,
         )
 
     def popen(self, *arguments: str, **options: Any) -> subprocess.Popen[str]:
@@ -107,7 +123,9 @@ class Collector:
         folder = self.root / "home" / ".config" / "labcarbon"
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         path = folder / "login.json"
-        path.write_text(json.dumps({"url": url, "token": "lc_user_fake", "lab": "cells", "user": "ana"}))
+        path.write_text(
+            json.dumps({"url": url, "token": "lc_user_fake", "lab": "cells", "user": "ana"})
+        )
         path.chmod(0o600)
 
 

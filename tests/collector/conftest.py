@@ -30,8 +30,12 @@ def bench(tmp_path: Path, nvml_libraries: Path) -> Iterator[Callable[..., Bench]
     """
     with ExitStack() as stack:
 
-        def make(*profiles: str, opened: bool = True, with_v3: bool = True, **options: Any) -> Bench:
-            driver = FakeDriver(tmp_path, profiles or ("hopper",), with_v3=with_v3, libraries=nvml_libraries)
+        def make(
+            *profiles: str, opened: bool = True, with_v3: bool = True, **options: Any
+        ) -> Bench:
+            driver = FakeDriver(
+                tmp_path, profiles or ("hopper",), with_v3=with_v3, libraries=nvml_libraries
+            )
             stack.enter_context(driver.in_process())
             collector = Bench(driver, tmp_path / "sys", **options)
             stack.callback(lambda: collector.source.close())

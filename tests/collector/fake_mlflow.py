@@ -28,7 +28,7 @@ def resolve_tags(tags=None):
     if tags is not None:
         all_tags.update(tags)
     return all_tags
-""",
+""",  # noqa: E501
     "mlflow/tracking/fluent.py": """
 import json, threading
 from mlflow.tracking.context.registry import resolve_tags

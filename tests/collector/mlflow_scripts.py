@@ -46,7 +46,11 @@ class Scripts:
         return self.person.root / "work"
 
     def run(
-        self, body: str = ONE_RUN, *words: str, before: tuple[str, ...] = (), environ: dict[str, str] | None = None
+        self,
+        body: str = ONE_RUN,
+        *words: str,
+        before: tuple[str, ...] = (),
+        environ: dict[str, str] | None = None,
     ) -> Done:
         """Run ``python train.py --data cats …`` with this body."""
         self.folder.mkdir(exist_ok=True)
@@ -54,16 +58,27 @@ class Scripts:
             (self.folder / "cats").mkdir()
             (self.folder / "cats" / "1.png").write_bytes(b"cat")
         (self.folder / "train.py").write_text(f"import mlflow\n{body}\n")
-        return self.call([*before, sys.executable, "train.py", *DATA, *(words or WORDS)], environ or {})
+        return self.call(
+            [*before, sys.executable, "train.py", *DATA, *(words or WORDS)], environ or {}
+        )
 
     def call(self, command: list[str], environ: dict[str, str]) -> Done:
         libraries = write(self.person.root / "libraries")
         done = subprocess.run(
-            command, cwd=self.folder, env={**self.person.environ, "PYTHONPATH": _path(libraries), **environ},
-            capture_output=True, text=True, timeout=60, check=False,
-        )  # fmt: skip
+            command,
+            cwd=self.folder,
+            env={**self.person.environ, "PYTHONPATH": _path(libraries), **environ},
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
         lines = done.stdout.splitlines()
-        created = [json.loads(line.removeprefix("CREATED ")) for line in lines if line.startswith("CREATED ")]
+        created = [
+            json.loads(line.removeprefix("CREATED "))
+            for line in lines
+            if line.startswith("CREATED ")
+        ]
         rest = "\n".join(line for line in lines if not line.startswith("CREATED "))
         return Done(done.returncode, created, rest, done.stderr)
 

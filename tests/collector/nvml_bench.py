@@ -48,14 +48,22 @@ class Bench:
 
     def new_source(self, *, threaded: bool = False, **options: Any) -> NvmlSource:
         return NvmlSource(
-            "node", {}, now=self.clock, sys_root=str(self.sys_root), boot=BOOT, pause=lambda seconds: None,
-            threaded=threaded, **options,
-        )  # fmt: skip
+            "node",
+            {},
+            now=self.clock,
+            sys_root=str(self.sys_root),
+            boot=BOOT,
+            pause=lambda seconds: None,
+            threaded=threaded,
+            **options,
+        )
 
     def reload_driver(self) -> None:
         """Reload the kernel module: a new folder in sysfs, counters at zero."""
         module = self.sys_root / "module" / "nvidia"
-        module.rename(module.with_name(f"old{self.clock.monotonic_us}"))  # preserved, so that its inode is not reused
+        module.rename(
+            module.with_name(f"old{self.clock.monotonic_us}")
+        )  # preserved, so that its inode is not reused
         module.mkdir()
         self.driver.reload()
 

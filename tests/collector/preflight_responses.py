@@ -13,19 +13,33 @@ from tests.fakes import labcarbon_server as fakes
 UNTIL_RECEIVED = "import os, time\nwhile not os.path.exists('told'): time.sleep(0.05)\n"
 PREFLIGHT_ID = "22222222-2222-4222-8222-222222222222"
 MATCH = {
-    "run": "33333333-3333-4333-8333-333333333333", "url": "https://lab.example.org/runs/33333333-3333-4333-8333-333333333333/",
-    "who": "Ben", "started_at": "2026-11-02T14:03:00Z", "ended_at": "2026-11-02T18:20:00Z", "state": "finished",
+    "run": "33333333-3333-4333-8333-333333333333",
+    "url": "https://lab.example.org/runs/33333333-3333-4333-8333-333333333333/", "who": "Ben",
+    "started_at": "2026-11-02T14:03:00Z", "ended_at": "2026-11-02T18:20:00Z", "state": "finished",
     "project": "vision", "host": "gpu1", "energy_mj": 15_156_000_000, "emission_ug": 1_390_000_000,
     "metric": {"name": "val_acc", "value": 0.9134}, "differs": [], "weak": [], "failure": None,
 }  # fmt: skip
 DUPLICATE = {
-    "verdict": "duplicate", "certainty": "verified", "level": "loud", "asked": PREFLIGHT_ID, "matches": [MATCH],
+    "verdict": "duplicate",
+    "certainty": "verified",
+    "level": "loud",
+    "asked": PREFLIGHT_ID,
+    "matches": [MATCH],
     "message": "Ben did exactly this on 2 November.",
     "estimate": {
-        "runs": 3, "energy_mj": 15_156_000_000, "low_mj": 14_400_000_000, "high_mj": 16_200_000_000, "emission_ug": None
+        "runs": 3,
+        "energy_mj": 15_156_000_000,
+        "low_mj": 14_400_000_000,
+        "high_mj": 16_200_000_000,
+        "emission_ug": None,
     },
-}  # fmt: skip
-POSSIBLE = {**DUPLICATE, "certainty": "possible", "level": "warn", "matches": [{**MATCH, "weak": ["data"]}]}
+}
+POSSIBLE = {
+    **DUPLICATE,
+    "certainty": "possible",
+    "level": "warn",
+    "matches": [{**MATCH, "weak": ["data"]}],
+}
 
 
 def run_script(person: Collector, script: Path, *options: str) -> subprocess.CompletedProcess[str]:

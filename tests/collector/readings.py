@@ -21,22 +21,42 @@ def reading(at_s: float, counter_mj: int, **changes: Any) -> Reading:
     """Return a reading ``at_s`` seconds after T0. The monotonic clock is 1 000 s at T0."""
     at_us = round(at_s * SECOND)
     fields: dict[str, Any] = {
-        "device": GPU, "monotonic_us": 1000 * SECOND + at_us, "wall_us": T0 + at_us, "counter_mj": counter_mj,
-        "epoch": "e1", "measurement": "nvml_counter",
-    }  # fmt: skip
+        "device": GPU,
+        "monotonic_us": 1000 * SECOND + at_us,
+        "wall_us": T0 + at_us,
+        "counter_mj": counter_mj,
+        "epoch": "e1",
+        "measurement": "nvml_counter",
+    }
     return Reading(**{**fields, **changes})
 
 
-def window(seq: int = 0, *, start_s: float = 0, end_s: float = 60, energy_mj: int = 600, **changes: Any) -> Window:
-    """Return a window of the GPU. Its counter starts at the end of a neighbour of the same energy."""
+def window(
+    seq: int = 0, *, start_s: float = 0, end_s: float = 60, energy_mj: int = 600, **changes: Any
+) -> Window:
+    """Return a window of the GPU. Its counter starts at the end of a neighbour of the same
+    energy.
+    """
     fields: dict[str, Any] = {
-        "device": GPU, "epoch": "e1", "seq": seq, "start_us": T0 + round(start_s * SECOND),
-        "end_us": T0 + round(end_s * SECOND), "mono_start_us": 1000 * SECOND + round(start_s * SECOND),
-        "mono_end_us": 1000 * SECOND + round(end_s * SECOND), "counter_start_mj": 10_000 + seq * energy_mj,
-        "counter_end_mj": 10_000 + (seq + 1) * energy_mj, "energy_mj": energy_mj, "measurement": "nvml_counter", "flags": 0,
-        "util_mean_pm": 500, "util_max_pm": 900, "mem_mean_mib": 1000, "mem_max_mib": 2000, "processes": 1,
+        "device": GPU,
+        "epoch": "e1",
+        "seq": seq,
+        "start_us": T0 + round(start_s * SECOND),
+        "end_us": T0 + round(end_s * SECOND),
+        "mono_start_us": 1000 * SECOND + round(start_s * SECOND),
+        "mono_end_us": 1000 * SECOND + round(end_s * SECOND),
+        "counter_start_mj": 10_000 + seq * energy_mj,
+        "counter_end_mj": 10_000 + (seq + 1) * energy_mj,
+        "energy_mj": energy_mj,
+        "measurement": "nvml_counter",
+        "flags": 0,
+        "util_mean_pm": 500,
+        "util_max_pm": 900,
+        "mem_mean_mib": 1000,
+        "mem_max_mib": 2000,
+        "processes": 1,
         "shares": (("idle", energy_mj),) if energy_mj else (),
-    }  # fmt: skip
+    }
     return Window(**{**fields, **changes})
 
 

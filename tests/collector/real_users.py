@@ -23,7 +23,9 @@ SHELL_SPIN = "read go; i=0; while [ $i -lt 400000 ]; do i=$((i+1)); done; echo d
 @contextmanager
 def running(*command: str, uid: int | None = None) -> Iterator[subprocess.Popen[str]]:
     """Start a process and kill it at the end by its handle."""
-    child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, user=uid)
+    child = subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, user=uid
+    )
     try:
         yield child
     finally:
@@ -44,7 +46,10 @@ class Fork:
 
 @contextmanager
 def unprivileged(
-    uid: int, program: Callable[..., None], *arguments: Any, first: Callable[[], None] = lambda: None
+    uid: int,
+    program: Callable[..., None],
+    *arguments: Any,
+    first: Callable[[], None] = lambda: None,
 ) -> Iterator[Fork]:
     """Fork this process, switch to ``uid`` permanently, and run ``program(report, wait,
     *arguments)``.
@@ -63,7 +68,11 @@ def unprivileged(
         status = 1
         try:
             with os.fdopen(reports_out, "w", buffering=1) as reports:
-                program(lambda *words: print(*words, file=reports), lambda: os.read(signal_in, 1), *arguments)
+                program(
+                    lambda *words: print(*words, file=reports),
+                    lambda: os.read(signal_in, 1),
+                    *arguments,
+                )
             status = 0
         except BaseException:  # noqa: BLE001 - the fork must end here
             traceback.print_exc()

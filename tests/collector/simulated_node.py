@@ -37,10 +37,15 @@ class Machine:
     def now(self) -> Clock:
         return self.clock
 
-    def step(self, seconds: float = 1, *, gpu_mj: int = 0, cpu_mj: int = 0, wall_s: float | None = None) -> None:
+    def step(
+        self, seconds: float = 1, *, gpu_mj: int = 0, cpu_mj: int = 0, wall_s: float | None = None
+    ) -> None:
         """Advance time and energy."""
         wall_s = seconds if wall_s is None else wall_s
-        self.clock = Clock(self.clock.monotonic_us + round(seconds * SECOND), self.clock.wall_us + round(wall_s * SECOND))
+        self.clock = Clock(
+            self.clock.monotonic_us + round(seconds * SECOND),
+            self.clock.wall_us + round(wall_s * SECOND),
+        )
         self.gpu_mj += gpu_mj
         self.cpu_mj += cpu_mj
 
@@ -65,14 +70,25 @@ class MachineSource:
             raise SourceFailed("it fell off the bus")
         facts = {} if self.idle_mw is None else {"idle_mw": str(self.idle_mw)}
         devices = [DeviceInfo(GPU, "NVIDIA H100 80GB HBM3", "nvml_counter", facts)]
-        return [*devices, DeviceInfo(CPU, "AMD EPYC 9354", "cpu_model", facts)] if self.cpu else devices
+        return (
+            [*devices, DeviceInfo(CPU, "AMD EPYC 9354", "cpu_model", facts)]
+            if self.cpu
+            else devices
+        )
 
     def poll(self, now: Callable[[], Clock], *, with_processes: bool) -> Sequence[Reading]:
         if self.machine.is_lost:
             raise SourceFailed("it fell off the bus")
         machine, clock = self.machine, now()
-        gpu = Reading(GPU, clock.monotonic_us, clock.wall_us, machine.gpu_mj, machine.epoch, "nvml_counter",
-                      processes=machine.processes if with_processes else None)  # fmt: skip
+        gpu = Reading(
+            GPU,
+            clock.monotonic_us,
+            clock.wall_us,
+            machine.gpu_mj,
+            machine.epoch,
+            "nvml_counter",
+            processes=machine.processes if with_processes else None,
+        )
         cpu = Reading(CPU, clock.monotonic_us, clock.wall_us, machine.cpu_mj, "c1", "cpu_model")
         return [gpu, cpu] if self.cpu else [gpu]
 
@@ -113,7 +129,12 @@ class FakeConsumers:
 
 
 def node_monitor(
-    home: Path, machine: Machine, *, consumers: FakeConsumers | None = None, max_bytes: int = 200 << 20, **source: Any
+    home: Path,
+    machine: Machine,
+    *,
+    consumers: FakeConsumers | None = None,
+    max_bytes: int = 200 << 20,
+    **source: Any,
 ) -> NodeMonitor:
     """Return a monitor on ``home``, as after a start of the daemon."""
     spool = Spool(home, check=True)

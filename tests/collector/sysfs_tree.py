@@ -6,8 +6,16 @@ from pathlib import Path
 
 
 def disk(sys: Path, name: str, **texts: str) -> None:
-    defaults = {"size": "3907029168", "removable": "0", "queue/rotational": "0", "device/model": "Samsung SSD 990 PRO 2TB"}
-    for relative, text in {**defaults, **{name.replace("__", "/"): text for name, text in texts.items()}}.items():
+    defaults = {
+        "size": "3907029168",
+        "removable": "0",
+        "queue/rotational": "0",
+        "device/model": "Samsung SSD 990 PRO 2TB",
+    }
+    for relative, text in {
+        **defaults,
+        **{name.replace("__", "/"): text for name, text in texts.items()},
+    }.items():
         path = sys / "block" / name / relative
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text + "\n")

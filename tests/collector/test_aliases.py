@@ -1,4 +1,6 @@
-"""Former options and methods of run, check, import-sacct and track still work and print one deprecation line."""
+"""Former options and methods of run, check, import-sacct and track still work and print one
+deprecation line.
+"""
 
 import argparse
 import importlib
@@ -13,10 +15,10 @@ from tests.collector.test_tracking import track
 from tests.fakes import labcarbon_server as fakes
 
 OPTIONS = [
-    ("run", "--used", "--input", ["a"]), ("run", "--produced", "--output", ["a"]), ("run", "--local", "--standalone", []),
-    ("run", "--argv", "--full-command", []), ("run", "--start", "--checkpoint", ["a"]),
-    ("check", "--digest", "--hash-data", []), ("check", "--start", "--checkpoint", ["a"]),
-    ("import_sacct", "--again", "--restart", []),
+    ("run", "--used", "--input", ["a"]), ("run", "--produced", "--output", ["a"]),
+    ("run", "--local", "--standalone", []), ("run", "--argv", "--full-command", []),
+    ("run", "--start", "--checkpoint", ["a"]), ("check", "--digest", "--hash-data", []),
+    ("check", "--start", "--checkpoint", ["a"]), ("import_sacct", "--again", "--restart", []),
 ]  # fmt: skip
 
 
@@ -37,17 +39,21 @@ def test_a_former_option_is_a_hidden_alias(
 def test_former_methods_warn_a_single_time(person: Collector, server: fakes.FakeServer) -> None:
     server.preflight = DUPLICATE
     body = (
-        "open('a.txt', 'w').close()\nrun.used('a.txt'); run.used('a.txt'); run.produced('a.txt')\nprint(run.check().in_vain)"
+        "open('a.txt', 'w').close()\nrun.used('a.txt'); run.used('a.txt'); "
+        "run.produced('a.txt')\nprint(run.check().in_vain)"
     )
     done = track(person, body, settings="start='a.pt'")
     assert (done.returncode, done.stdout) == (0, "True\n")
     for line in (
-        "run.used is deprecated: use run.log_input", "run.produced is deprecated: use run.log_output",
+        "run.used is deprecated: use run.log_input",
+        "run.produced is deprecated: use run.log_output",
         "track(start=…) is deprecated: use track(checkpoint=…)",
-    ):  # fmt: skip
+    ):
         assert done.stderr.count(line) == 1
 
 
 def test_doctor_json_has_the_documented_keys(tmp_path: Path) -> None:
     done = Collector(tmp_path).call("doctor", "--json")
-    assert {tuple(check) for check in json.loads(done.stdout)} == {("name", "state", "what", "mend")}
+    assert {tuple(check) for check in json.loads(done.stdout)} == {
+        ("name", "state", "what", "mend")
+    }

@@ -19,10 +19,14 @@ ID = "4e5d" * 16
 UID = "0f3c9a51-7b1e-4c1a-9d7e-1234567890ab"
 POD_SLICE = "kubepods-burstable-pod" + UID.replace("-", "_") + ".slice"
 POD = f"0::/kubepods.slice/kubepods-burstable.slice/{POD_SLICE}/cri-containerd-{ID}.scope"
-ROOTLESS = f"0::/user.slice/user-1000.slice/user@1000.service/user.slice/libpod-{ID}.scope/container"
+ROOTLESS = (
+    f"0::/user.slice/user-1000.slice/user@1000.service/user.slice/libpod-{ID}.scope/container"
+)
 NAMES = {1000: "ana", 1001: "ben"}
 with Path(__file__).with_name("cgroup_paths.csv").open(encoding="utf-8", newline="") as table:
-    RECORDED = {origin: (path.replace("|", "\n"), key) for origin, path, key in list(csv.reader(table))[1:]}
+    RECORDED = {
+        origin: (path.replace("|", "\n"), key) for origin, path, key in list(csv.reader(table))[1:]
+    }
 
 
 @pytest.mark.parametrize("origin", RECORDED)
@@ -72,9 +76,14 @@ def test_names_that_may_be_peoples_follow_the_setting_and_the_namespace_stays(tm
     (tmp_path / f"vision_jupyter-ana_{UID}").mkdir()
     masked = users.public_name("ana")
     assert cgroup_consumer(POD, "hpc", str(tmp_path), users=users) == f"pod:hpc/vision/{UID}"
-    rootless = cgroup_consumer(ROOTLESS, "hpc", str(tmp_path), users=users, user_of=NAMES.__getitem__)
+    rootless = cgroup_consumer(
+        ROOTLESS, "hpc", str(tmp_path), users=users, user_of=NAMES.__getitem__
+    )
     assert rootless == f"container:{masked}/{ID}"
-    assert cgroup_consumer("0::/lxc.payload.ana", "hpc", str(tmp_path), users=users) == f"container:{masked}"
+    assert (
+        cgroup_consumer("0::/lxc.payload.ana", "hpc", str(tmp_path), users=users)
+        == f"container:{masked}"
+    )
 
 
 def test_process_in_a_pod_belongs_to_the_pod_for_any_user(tmp_path):
@@ -82,7 +91,9 @@ def test_process_in_a_pod_belongs_to_the_pod_for_any_user(tmp_path):
     tree = ProcTree(tmp_path / "proc")
     tree.put(50, uid=0, cgroup=POD)
     tree.put(51, ppid=50, uid=4_000_000, cgroup=POD + "/child")
-    resolver = ConsumerResolver(str(tree.root), cluster="hpc", pod_logs=str(tmp_path), now_ticks=lambda: 0)
+    resolver = ConsumerResolver(
+        str(tree.root), cluster="hpc", pod_logs=str(tmp_path), now_ticks=lambda: 0
+    )
     resolver.snapshot()
     assert {resolver.consumer_of(50), resolver.consumer_of(51)} == {"pod:hpc/vision/train-7"}
 

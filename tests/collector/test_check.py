@@ -14,7 +14,9 @@ from tests.collector.preflight_responses import DUPLICATE, POSSIBLE, outcomes, r
 from tests.fakes import labcarbon_server as fakes
 
 
-def test_check_answers_and_starts_nothing(person: Collector, script: Path, server: fakes.FakeServer) -> None:
+def test_check_answers_and_starts_nothing(
+    person: Collector, script: Path, server: fakes.FakeServer
+) -> None:
     server.preflight = POSSIBLE
     done = run_script(person, script, "check", "--project", "demo")
     assert done.returncode == 0
@@ -37,7 +39,12 @@ def test_check_answers_and_starts_nothing(person: Collector, script: Path, serve
     ],
 )
 def test_check_exits_with_3_only_for_a_certain_duplicate_with_enforce(
-    person: Collector, script: Path, server: fakes.FakeServer, answer: dict[str, Any], options: list[str], code: int
+    person: Collector,
+    script: Path,
+    server: fakes.FakeServer,
+    answer: dict[str, Any],
+    options: list[str],
+    code: int,
 ) -> None:
     server.preflight = answer
     assert run_script(person, script, "check", *options).returncode == code
@@ -48,7 +55,9 @@ def test_check_reports_that_no_similar_run_exists(person: Collector, script: Pat
     assert done.stdout.startswith("Nothing like it was run before.\n")
 
 
-def test_check_without_a_server_or_a_login_is_no_error(person: Collector, script: Path, server: fakes.FakeServer) -> None:
+def test_check_without_a_server_or_a_login_is_no_error(
+    person: Collector, script: Path, server: fakes.FakeServer
+) -> None:
     server.faults = [fakes.error_response(500)]
     done = run_script(person, script, "check", "--enforce")
     assert done.returncode == 0
@@ -67,7 +76,9 @@ def test_check_as_json(person: Collector, script: Path, server: fakes.FakeServer
     assert told["why"] == ""
 
 
-def test_check_hashes_all_data_first_on_request(person: Collector, script: Path, server: fakes.FakeServer) -> None:
+def test_check_hashes_all_data_first_on_request(
+    person: Collector, script: Path, server: fakes.FakeServer
+) -> None:
     data = script.parent / "cats"
     data.mkdir()
     with (data / "large").open("wb") as file:
@@ -77,7 +88,9 @@ def test_check_hashes_all_data_first_on_request(person: Collector, script: Path,
     assert "Data compared by name, size and time only. With --hash-data: by content" in weak.stdout
     sure = person.call("check", "--hash-data", *command, cwd=script.parent)
     assert "compared by name" not in sure.stdout
-    first, second = (request.body["fingerprint"]["data"] for request in server.sent("POST", "preflight/"))
+    first, second = (
+        request.body["fingerprint"]["data"] for request in server.sent("POST", "preflight/")
+    )
     assert "verified" not in first
     assert second["verified"]
 
@@ -90,9 +103,18 @@ def test_check_needs_a_command(person: Collector) -> None:
 
 @pytest.mark.parametrize(
     "body",
-    [None, [], "x", 3, {}, {"verdict": "none"}, {**DUPLICATE, "verdict": ["none"]}, {**DUPLICATE, "message": None},
-     {**DUPLICATE, "level": {}}],
-)  # fmt: skip
+    [
+        None,
+        [],
+        "x",
+        3,
+        {},
+        {"verdict": "none"},
+        {**DUPLICATE, "verdict": ["none"]},
+        {**DUPLICATE, "message": None},
+        {**DUPLICATE, "level": {}},
+    ],
+)
 def test_what_is_no_answer_is_none(body: Any) -> None:
     with pytest.raises(PreflightUnavailable):
         parse_response("http://server", body)

@@ -22,7 +22,9 @@ JOB = "0::/system.slice/slurmstepd.scope/job_17/step_0/user/task_0"
 def only_root_has_a_name(monkeypatch):
     """On a machine with any accounts: the other users of the fake /proc are numbers."""
     names = {0: SimpleNamespace(pw_name="root")}
-    monkeypatch.setattr("labcarbon_collect.pseudonyms.pwd", SimpleNamespace(getpwuid=names.__getitem__))
+    monkeypatch.setattr(
+        "labcarbon_collect.pseudonyms.pwd", SimpleNamespace(getpwuid=names.__getitem__)
+    )
 
 
 @pytest.fixture
@@ -110,7 +112,11 @@ def test_nested_run_has_its_own_processes(tree, resolver):
     resolver.register(OTHER_RUN, 51, 1000)
     tree.put(52, ppid=51)
     resolver.snapshot()
-    assert [resolver.consumer_of(pid) for pid in (50, 51, 52)] == [f"run:{RUN}", f"run:{OTHER_RUN}", f"run:{OTHER_RUN}"]
+    assert [resolver.consumer_of(pid) for pid in (50, 51, 52)] == [
+        f"run:{RUN}",
+        f"run:{OTHER_RUN}",
+        f"run:{OTHER_RUN}",
+    ]
 
 
 @pytest.mark.parametrize("shared", ["group", "session", "cgroup"])
@@ -123,7 +129,9 @@ def test_orphan_is_assigned_by_its_group(tree, resolver, shared):
     tree.put(71, ppid=1, uid=1001, **{shared: sign})
     resolver.snapshot()
     assert resolver.consumer_of(70) == f"run:{RUN}"
-    assert resolver.consumer_of(71) == "proc:1001/python3", "a process of another user is never assigned to the run"
+    assert resolver.consumer_of(71) == "proc:1001/python3", (
+        "a process of another user is never assigned to the run"
+    )
 
 
 def test_shared_group_assigns_nothing(tree, resolver):
@@ -271,7 +279,9 @@ def test_end_of_run_adds_time_of_short_processes(tree, resolver):
     tree.drop(50)
     tree.put(40, children=100)
     resolver.snapshot()
-    assert ticks(resolver, f"run:{RUN}") == 100, "the time by the wrapper's wait was already counted"
+    assert ticks(resolver, f"run:{RUN}") == 100, (
+        "the time by the wrapper's wait was already counted"
+    )
     assert ticks(resolver, "proc:1000/labcarbon-colle") == 0
 
 
@@ -303,7 +313,10 @@ def test_absent_consumer_is_forgotten_and_others_are_not(tree, resolver, monkeyp
 
 
 STEPS = st.lists(
-    st.tuples(st.sampled_from(["work", "fork", "exit", "end"]), st.integers(50, 58), st.integers(0, 300)), max_size=40
+    st.tuples(
+        st.sampled_from(["work", "fork", "exit", "end"]), st.integers(50, 58), st.integers(0, 300)
+    ),
+    max_size=40,
 )
 
 
@@ -348,7 +361,9 @@ def test_time_never_falls_and_nothing_is_counted_twice(tmp_path_factory, steps):
         assert all(after[key] >= used for key, used in before.items())
         before = after
     assert sum(before.values()) <= worked * tick_us()
-    assert sum(before.values()) == worked * tick_us(), "every process was observed, so nothing is missing"
+    assert sum(before.values()) == worked * tick_us(), (
+        "every process was observed, so nothing is missing"
+    )
 
 
 def test_prepaid_time_is_deducted_one_time():

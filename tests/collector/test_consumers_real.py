@@ -37,7 +37,9 @@ def cpu_us(resolver, key):
 def test_real_process_tree_is_followed_with_its_cpu_time():
     resolver = ConsumerResolver(cluster="here")
     resolver.snapshot()
-    with running("sh", "-c", f"read go; {sys.executable} -c '{SPIN.format(seconds=0.2)}' & wait; read stop") as child:
+    with running(
+        "sh", "-c", f"read go; {sys.executable} -c '{SPIN.format(seconds=0.2)}' & wait; read stop"
+    ) as child:
         resolver.register(RUN, child.pid, os.getuid())
         child.stdin.write("go\n")
         child.stdin.flush()
@@ -49,7 +51,11 @@ def test_real_process_tree_is_followed_with_its_cpu_time():
 def test_short_children_are_counted_at_their_parent():
     resolver = ConsumerResolver(cluster="here")
     resolver.snapshot()
-    with running("sh", "-c", f"read go; {sys.executable} -c '{SPIN.format(seconds=0.1)}'; echo done; read stop") as child:
+    with running(
+        "sh",
+        "-c",
+        f"read go; {sys.executable} -c '{SPIN.format(seconds=0.1)}'; echo done; read stop",
+    ) as child:
         resolver.register(RUN, child.pid, os.getuid())
         child.stdin.write("go\n")
         child.stdin.flush()
@@ -62,17 +68,21 @@ def test_snapshot_is_cheap_and_reads_no_environment():
     program = (
         "import sys\n"
         "opened = []\n"
-        "sys.addaudithook(lambda event, given: opened.append(str(given[0])) if event == 'open' else None)\n"
+        "sys.addaudithook(lambda event, given: opened.append(str(given[0])) if event == 'open' "
+        "else None)\n"
         "from labcarbon_collect.processes.consumers import ConsumerResolver\n"
         "import os\n"
         "who = ConsumerResolver()\n"
         "for _ in range(4): who.snapshot()\n"
         "who.register('r', os.getpid(), os.getuid())\n"
         "who.consumer_of(1)\n"
-        "print(sum(name.endswith('/stat') for name in opened), sum('environ' in name for name in opened),\n"
+        "print(sum(name.endswith('/stat') for name in opened), sum('environ' in name for name in "
+        "opened),\n"
         "      sum(name.endswith(('/cmdline', '/mem', '/maps')) for name in opened))\n"
     )
-    printed = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True).stdout.split()
+    printed = subprocess.run(
+        [sys.executable, "-c", program], check=True, capture_output=True, text=True
+    ).stdout.split()
     assert int(printed[0]) >= 4
     assert printed[1:] == ["0", "0"]
 
@@ -114,7 +124,9 @@ def run_daemon_work(report, wait, alice, bob):
 
 
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
-@pytest.mark.skipif(os.getuid() != 0, reason="only root can start processes of other users; CI runs as root too")
+@pytest.mark.skipif(
+    os.getuid() != 0, reason="only root can start processes of other users; CI runs as root too"
+)
 def test_an_unprivileged_daemon_and_two_other_users():
     """Daemon, Alice and Bob are three real uids. The daemon has no permission over the others and
     needs none.
@@ -143,7 +155,10 @@ def mount_hiding_proc(folder):
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.unshare(0x0002_0000):  # CLONE_NEWNS
         return
-    for options in (("--make-rprivate", "/"), ("-t", "proc", "-o", "hidepid=2", "proc", str(folder))):
+    for options in (
+        ("--make-rprivate", "/"),
+        ("-t", "proc", "-o", "hidepid=2", "proc", str(folder)),
+    ):
         if subprocess.run(["mount", *options], check=False, stderr=subprocess.DEVNULL).returncode:
             return
 
@@ -162,19 +177,31 @@ def run_daemon_with_hidepid(report, wait, folder, alice):
 
 
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
-@pytest.mark.skipif(os.getuid() != 0, reason="only root can mount a /proc with hidepid; CI runs as root too")
+@pytest.mark.skipif(
+    os.getuid() != 0, reason="only root can mount a /proc with hidepid; CI runs as root too"
+)
 def test_work_of_another_user_is_unknown_with_hidepid(tmp_path_factory):
     folder = tmp_path_factory.mktemp("proc")
     for place in (folder, *folder.parents):
         if place == Path(tempfile.gettempdir()):
             break
-        place.chmod(0o755)  # the daemon's user must reach it; with several test workers it is one folder deeper
+        place.chmod(
+            0o755
+        )  # the daemon's user must reach it; with several test workers it is one folder deeper
     with (
         running("/bin/sh", "-c", "read stop", uid=ALICE) as alice,
-        unprivileged(DAEMON, run_daemon_with_hidepid, folder, alice.pid, first=lambda: mount_hiding_proc(folder)) as daemon,
+        unprivileged(
+            DAEMON,
+            run_daemon_with_hidepid,
+            folder,
+            alice.pid,
+            first=lambda: mount_hiding_proc(folder),
+        ) as daemon,
     ):
         lines = daemon.reports.readlines()
     if lines == ["no mount\n"]:
-        pytest.skip("this machine lets nobody mount a /proc: the fake /proc shows the same in test_who.py")
+        pytest.skip(
+            "this machine lets nobody mount a /proc: the fake /proc shows the same in test_who.py"
+        )
     assert lines[0] == "unknown warn\n"
     assert "remount,hidepid=2,gid=labcarbon" in lines[1]

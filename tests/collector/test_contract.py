@@ -37,24 +37,51 @@ def recorded(name: str) -> Any:
 
 def batch() -> dict[str, Any]:
     """Two GPU windows, one of them recovered, a modelled CPU window, and a gap."""
-    gpu = minute(4, 18_000_000, epoch=EPOCH, shares=((f"run:{RUN}", 17_000_000), ("unknown", 1_000_000)))
+    gpu = minute(
+        4, 18_000_000, epoch=EPOCH, shares=((f"run:{RUN}", 17_000_000), ("unknown", 1_000_000))
+    )
     recovered = window(
-        5, start_s=300, end_s=1500, energy_mj=90_000_000, epoch=EPOCH, flags=2, util_mean_pm=None, util_max_pm=None,
-        mem_mean_mib=None, mem_max_mib=None, processes=0, shares=(("unknown", 90_000_000),),
-    )  # fmt: skip
+        5,
+        start_s=300,
+        end_s=1500,
+        energy_mj=90_000_000,
+        epoch=EPOCH,
+        flags=2,
+        util_mean_pm=None,
+        util_max_pm=None,
+        mem_mean_mib=None,
+        mem_max_mib=None,
+        processes=0,
+        shares=(("unknown", 90_000_000),),
+    )
     cpu = minute(
-        4, 90_001, device=CPU, epoch=f"{BOOT}/cpu_model:2x739-2239#a1b2c3d4", measurement="cpu_model", mem_mean_mib=None,
-        mem_max_mib=None, processes=0, shares=(("idle", 88_000), ("proc:ana/python", 2_001)),
-    )  # fmt: skip
+        4,
+        90_001,
+        device=CPU,
+        epoch=f"{BOOT}/cpu_model:2x739-2239#a1b2c3d4",
+        measurement="cpu_model",
+        mem_mean_mib=None,
+        mem_max_mib=None,
+        processes=0,
+        shares=(("idle", 88_000), ("proc:ana/python", 2_001)),
+    )
     return encode_batch(
-        batch="77777777-0000-4000-8000-000000000001", sent_at_us=T0 + 30 * MINUTE, node=NODE, boot=BOOT,
-        monotonic_us=1000 * SECOND + 30 * MINUTE, windows=[gpu, recovered, cpu],
+        batch="77777777-0000-4000-8000-000000000001",
+        sent_at_us=T0 + 30 * MINUTE,
+        node=NODE,
+        boot=BOOT,
+        monotonic_us=1000 * SECOND + 30 * MINUTE,
+        windows=[gpu, recovered, cpu],
         gaps=[Gap(GPU, f"{BOOT}/nvml.0#a1b2c3d4", T0 + MINUTE, T0 + 2 * MINUTE, "driver")],
-        health={"source": {"nvml": {"ok": 60, "failed": 0, "ms": 41}}, "spool": {"rows": 3, "bytes": 57344, "dead": 0}},
-        device_facts={
-            GPU: {"name": "NVIDIA H100 80GB HBM3", "tdp_w": "700"}, CPU: {"name": "AMD EPYC 9354", "threads": "2"},
+        health={
+            "source": {"nvml": {"ok": 60, "failed": 0, "ms": 41}},
+            "spool": {"rows": 3, "bytes": 57344, "dead": 0},
         },
-    )  # fmt: skip
+        device_facts={
+            GPU: {"name": "NVIDIA H100 80GB HBM3", "tdp_w": "700"},
+            CPU: {"name": "AMD EPYC 9354", "threads": "2"},
+        },
+    )
 
 
 @pytest.fixture
@@ -70,8 +97,12 @@ def test_a_batch_is_as_recorded() -> None:
 def test_response_to_a_batch_is_decoded() -> None:
     reply = recorded("ingest_reply.json")
     assert decode_results(reply, expected=5) == [
-        ("accepted", ""), ("duplicate", ""), ("quarantined", "overlap"), ("rejected", "energy_mj below zero"), ("retry", ""),
-    ]  # fmt: skip
+        ("accepted", ""),
+        ("duplicate", ""),
+        ("quarantined", "overlap"),
+        ("rejected", "energy_mj below zero"),
+        ("retry", ""),
+    ]
     assert server_time(reply) == T0 + 30 * MINUTE
     with pytest.raises(InvalidResponse):
         decode_results(reply, expected=4)
@@ -83,7 +114,10 @@ def test_error_shape_is_decoded() -> None:
 
 
 def test_enrolment_is_as_recorded(
-    server: fakes.FakeServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    server: fakes.FakeServer,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     from labcarbon_collect.cli import main
     from labcarbon_collect.commands import enrol
@@ -94,7 +128,14 @@ def test_enrolment_is_as_recorded(
     monkeypatch.setattr(enrol, "node_facts", lambda: expected["facts"])
     server.faults = [fakes.respond_with(201, recorded("enrol_reply.json"))]
     (tmp_path / "code").write_text(expected["code"] + "\n")
-    arguments = ["enrol", server.url, "--code-file", str(tmp_path / "code"), "--hostname", expected["hostname"]]
+    arguments = [
+        "enrol",
+        server.url,
+        "--code-file",
+        str(tmp_path / "code"),
+        "--hostname",
+        expected["hostname"],
+    ]
     assert main(arguments) == 0
     assert server.requests[0].body == expected
     stored = tmp_path / "collector" / "node-token"
@@ -103,7 +144,9 @@ def test_enrolment_is_as_recorded(
     assert recorded("enrol_reply.json")["token"] not in capsys.readouterr().err
 
 
-def test_login_is_as_recorded(server: fakes.FakeServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_login_is_as_recorded(
+    server: fakes.FakeServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from labcarbon_collect.cli import main
     from labcarbon_collect.config import read_login
 
@@ -126,15 +169,35 @@ def test_config_gives_the_figures_of_the_summary_line() -> None:
     assert emission_ug(3_600_000_000, recorded("config_reply_no_zone.json")) is None
 
 
-def test_a_run_is_as_recorded(server: fakes.FakeServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_is_as_recorded(
+    server: fakes.FakeServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     put, patch = recorded("run_put.json"), recorded("run_patch.json")
     monkeypatch.setattr(facts, "user_name", lambda: "ana")
     monkeypatch.setattr(facts.socket, "gethostname", lambda: "gpu-3")
-    command = ["/home/ana/.venv/bin/python", "-u", "/home/ana/secret/train.py", "--api-key", "hunter2"]
-    params = facts.parse_params(["lr=0.1", "epochs=3", "amp=true", "optimizer=adam", "wandb_token=abc"])
-    body = facts.start_facts(command=command, project="demo", name=None, params=params, node=NODE, started_us=T0 + 123_456)
+    command = [
+        "/home/ana/.venv/bin/python",
+        "-u",
+        "/home/ana/secret/train.py",
+        "--api-key",
+        "hunter2",
+    ]
+    params = facts.parse_params(
+        ["lr=0.1", "epochs=3", "amp=true", "optimizer=adam", "wandb_token=abc"]
+    )
+    body = facts.start_facts(
+        command=command,
+        project="demo",
+        name=None,
+        params=params,
+        node=NODE,
+        started_us=T0 + 123_456,
+    )
     assert body == put
-    assert facts.closing_facts(exit_code=0, killed=False, ended_us=T0 + MINUTE, energy_mj=18_000_000) == patch
+    assert (
+        facts.closing_facts(exit_code=0, killed=False, ended_us=T0 + MINUTE, energy_mj=18_000_000)
+        == patch
+    )
     spool = Spool(tmp_path)
     spool.runs.add_message(RUN, "PUT", body)
     spool.runs.add_message(RUN, "PATCH", patch)
@@ -143,7 +206,8 @@ def test_a_run_is_as_recorded(server: fakes.FakeServer, tmp_path: Path, monkeypa
     assert forward_runs(spool, transport) is None
     transport.close()
     assert [(request.method, request.path, request.body) for request in server.requests] == [
-        ("PUT", f"/api/v1/runs/{RUN}/", put), ("PATCH", f"/api/v1/runs/{RUN}/", patch),
-    ]  # fmt: skip
+        ("PUT", f"/api/v1/runs/{RUN}/", put),
+        ("PATCH", f"/api/v1/runs/{RUN}/", patch),
+    ]
     assert spool.get_value(f"warning:{RUN}") == recorded("run_put_reply.json")["warning"]
     spool.close()

@@ -12,15 +12,28 @@ from labcarbon_collect.sources.base import SourceAbsent, SourceFailed
 from labcarbon_collect.sources.cpu_model import CpuModel, modelled_idle_mw
 from labcarbon_collect.sources.cpu_power import identify, thread_power
 
-EPYC = {"vendor_id": "AuthenticAMD", "cpu family": "25", "model": "17", "stepping": "1", "model name": "AMD EPYC 9354"}
+EPYC = {
+    "vendor_id": "AuthenticAMD",
+    "cpu family": "25",
+    "model": "17",
+    "stepping": "1",
+    "model name": "AMD EPYC 9354",
+}
 NODE = "0e7b9c1a-0000-4000-8000-00000000000a"
 
 
-def machine(proc: Path, *, threads: int = 4, packages: int = 1, flags: str = "fpu", ticks: int = 0) -> Path:
+def machine(
+    proc: Path, *, threads: int = 4, packages: int = 1, flags: str = "fpu", ticks: int = 0
+) -> Path:
     """A /proc with ``ticks`` of user time on every thread."""
     blocks = []
     for cpu in range(threads):
-        block = {**EPYC, "processor": str(cpu), "physical id": str(cpu * packages // threads), "flags": flags}
+        block = {
+            **EPYC,
+            "processor": str(cpu),
+            "physical id": str(cpu * packages // threads),
+            "flags": flags,
+        }
         blocks.append("".join(f"{key}\t: {value}\n" for key, value in block.items()))
     (proc / "sys/kernel/random").mkdir(parents=True, exist_ok=True)
     (proc / "sys/kernel/random/boot_id").write_text("boot-1\n")
@@ -40,15 +53,23 @@ def now() -> Clock:
         (EPYC, "EPYC 4th Gen"),
         ({**EPYC, "model": "1"}, "EPYC 3rd Gen"),
         ({**EPYC, "cpu family": "26", "model": "2"}, "EPYC 5th Gen"),
-        ({"vendor_id": "GenuineIntel", "cpu family": "6", "model": "85", "stepping": "4"}, "Skylake"),
-        ({"vendor_id": "GenuineIntel", "cpu family": "6", "model": "85", "stepping": "7"}, "Cascade Lake"),
+        (
+            {"vendor_id": "GenuineIntel", "cpu family": "6", "model": "85", "stepping": "4"},
+            "Skylake",
+        ),
+        (
+            {"vendor_id": "GenuineIntel", "cpu family": "6", "model": "85", "stepping": "7"},
+            "Cascade Lake",
+        ),
         ({"vendor_id": "GenuineIntel", "cpu family": "6", "model": "143"}, "Sapphire Rapids"),
         ({"CPU implementer": "0x41", "CPU part": "0xd0c"}, "Graviton2"),
         ({"vendor_id": "GenuineIntel", "cpu family": "6", "model": "9999"}, None),
         ({}, None),
     ],
 )
-def test_processors_are_named_by_family_and_model(cpuinfo: dict[str, str], name: str | None) -> None:
+def test_processors_are_named_by_family_and_model(
+    cpuinfo: dict[str, str], name: str | None
+) -> None:
     assert identify(cpuinfo).microarchitecture == name
 
 
@@ -64,7 +85,11 @@ def test_energy_is_idle_time_and_busy_time_per_thread(tmp_path: Path) -> None:
     awake = [10_000_000]
     source = CpuModel(NODE, proc=machine(tmp_path), awake=lambda: awake[0])
     (info,) = source.open()
-    assert (info.key, info.facts["idle_mw"], info.facts["max_mw"]) == (f"cpu:{NODE}/0", "2956", "8956")
+    assert (info.key, info.facts["idle_mw"], info.facts["max_mw"]) == (
+        f"cpu:{NODE}/0",
+        "2956",
+        "8956",
+    )
     (before,) = source.poll(now, with_processes=False)
     awake[0] += 10_000_000
     machine(tmp_path, ticks=500)  # 5 s on each of 4 threads
@@ -92,7 +117,9 @@ def test_each_package_is_a_device_and_a_guest_is_marked(tmp_path: Path) -> None:
     assert {info.facts["virtual_machine"] for info in infos} == {"yes: host share unknown"}
 
 
-def test_a_tick_backwards_never_lowers_the_counter_and_a_lost_processor_fails(tmp_path: Path) -> None:
+def test_a_tick_backwards_never_lowers_the_counter_and_a_lost_processor_fails(
+    tmp_path: Path,
+) -> None:
     source = CpuModel(NODE, proc=machine(tmp_path, ticks=100), awake=lambda: 10_000_000)
     source.open()
     (before,) = source.poll(now, with_processes=False)
@@ -116,5 +143,9 @@ def test_the_collector_is_python_3_9() -> None:
     """Syntax only: a login node may have an old Python."""
     for path in Path(labcarbon_collect.__file__).parent.rglob("*.py"):
         tree = ast.parse(path.read_text(), feature_version=(3, 9))
-        future = [node for node in tree.body if isinstance(node, ast.ImportFrom) and node.module == "__future__"]
+        future = [
+            node
+            for node in tree.body
+            if isinstance(node, ast.ImportFrom) and node.module == "__future__"
+        ]
         assert future or len(tree.body) <= 3, path

@@ -20,7 +20,9 @@ from tests.fakes import labcarbon_server as fakes
 
 def test_second_daemon_on_node_is_refused(node: Collector, tmp_path: Path) -> None:
     node.start()
-    second = Collector(node.root, {"LABCARBON_SOCKET": str(tmp_path / "other.sock")}, node_id=node.node_id)
+    second = Collector(
+        node.root, {"LABCARBON_SOCKET": str(tmp_path / "other.sock")}, node_id=node.node_id
+    )
     done = second.call("daemon")
     assert done.returncode == 1
     assert "another labcarbon-collect daemon" in done.stderr
@@ -39,14 +41,18 @@ def test_second_daemon_on_machine_is_refused_for_any_folder(node: Collector) -> 
 
 def test_socket_in_use_is_not_replaced(node: Collector, tmp_path: Path) -> None:
     node.start()
-    other = Collector(node.root, {"LABCARBON_NODE_ID": str(uuid.uuid4()), "LABCARBON_DATA": str(tmp_path / "d2")})
+    other = Collector(
+        node.root, {"LABCARBON_NODE_ID": str(uuid.uuid4()), "LABCARBON_DATA": str(tmp_path / "d2")}
+    )
     done = other.call("daemon")
     assert done.returncode == 1
     assert "LABCARBON_SOCKET" in done.stderr
     assert node.status()
 
 
-def test_unenrolled_daemon_uploads_after_enrolment(node: Collector, server: fakes.FakeServer) -> None:
+def test_unenrolled_daemon_uploads_after_enrolment(
+    node: Collector, server: fakes.FakeServer
+) -> None:
     process = node.start()
     status = node.status()
     assert status is not None
@@ -83,8 +89,14 @@ def test_status_and_doctor_print_text_and_json(node: Collector) -> None:
 
 def test_error_messages_name_the_fix(node: Collector, server: fakes.FakeServer) -> None:
     assert "https://labs.example" in node.call("enrol", "http://labs.example", input="c\n").stderr
-    assert "check that the server is running" in node.call("enrol", "http://127.0.0.1:1", input="c\n").stderr
-    assert f"Copy it from {server.url}/nodes/enrol/" in node.call("enrol", server.url, input="\n").stderr
+    assert (
+        "check that the server is running"
+        in node.call("enrol", "http://127.0.0.1:1", input="c\n").stderr
+    )
+    assert (
+        f"Copy it from {server.url}/nodes/enrol/"
+        in node.call("enrol", server.url, input="\n").stderr
+    )
     server.faults = [fakes.error_response(400, "This code is not valid.")]
     done = node.call("enrol", server.url, input="wrong\n")
     assert done.returncode == 1
@@ -95,7 +107,9 @@ def test_error_messages_name_the_fix(node: Collector, server: fakes.FakeServer) 
     assert "labcarbon-collect enrol URL" in node.call("upload").stderr
 
 
-def test_upload_command_sends_the_rest_of_a_spool(node: Collector, server: fakes.FakeServer) -> None:
+def test_upload_command_sends_the_rest_of_a_spool(
+    node: Collector, server: fakes.FakeServer
+) -> None:
     node.start()
     time.sleep(0.3)
     node.stop()

@@ -17,23 +17,34 @@ from tests.collector.readings import GPU, check, write_trace
 from tests.fakes import labcarbon_server as fakes
 
 
-def test_fifteen_kills_lose_and_duplicate_nothing(node: Collector, server: fakes.FakeServer, tmp_path: Path) -> None:
+def test_fifteen_kills_lose_and_duplicate_nothing(
+    node: Collector, server: fakes.FakeServer, tmp_path: Path
+) -> None:
     seed = 20261121
     dice = random.Random(seed)
     counters = write_trace(tmp_path / "trace.jsonl", seconds=600, seed=seed)
     node.settings.update(
-        LABCARBON_SOURCES="replay", LABCARBON_REPLAY=str(tmp_path / "trace.jsonl"),
+        LABCARBON_SOURCES="replay",
+        LABCARBON_REPLAY=str(tmp_path / "trace.jsonl"),
         LABCARBON_REPLAY_START_US=str(time.time_ns() // 1000),
-    )  # fmt: skip
+    )
     node.start()
     node.stop(signal.SIGKILL)
     spool = Spool(node.home)
-    started = min([spool.anchors()[GPU].counter_mj, *(window.counter_start_mj for window in spool.windows())])
+    started = min(
+        [spool.anchors()[GPU].counter_mj, *(window.counter_start_mj for window in spool.windows())]
+    )
     spool.close()
     node.enrol(server.url)
     for _ in range(15):
         server.faults = dice.sample(
-            [fakes.drop_connection, fakes.store_and_drop_connection, fakes.truncate_response, fakes.error_response(503)], 2
+            [
+                fakes.drop_connection,
+                fakes.store_and_drop_connection,
+                fakes.truncate_response,
+                fakes.error_response(503),
+            ],
+            2,
         )
         node.start(until_ready=False)
         time.sleep(dice.uniform(0.05, 0.9))
@@ -91,7 +102,9 @@ def test_deleted_spool_loses_no_energy(node: Collector, lost: str) -> None:
 
 
 @pytest.mark.parametrize("unsafe", ["writable", "link", "token"])
-def test_unsafe_folders_and_tokens_are_refused_with_the_fix(node: Collector, server: fakes.FakeServer, unsafe: str) -> None:
+def test_unsafe_folders_and_tokens_are_refused_with_the_fix(
+    node: Collector, server: fakes.FakeServer, unsafe: str
+) -> None:
     node.enrol(server.url)
     if unsafe == "writable":
         node.home.chmod(0o777)

@@ -27,7 +27,9 @@ from tests.fakes.nvml_driver import FakeDriver, process
 
 RUN = str(uuid.uuid4())
 pytestmark = [
-    pytest.mark.skipif(os.getuid() != 0, reason="only root can start processes of other users; CI runs as root too"),
+    pytest.mark.skipif(
+        os.getuid() != 0, reason="only root can start processes of other users; CI runs as root too"
+    ),
     pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning"),
 ]
 
@@ -46,9 +48,11 @@ def place() -> Iterator[Path]:
 
 def environment(place: Path) -> dict[str, str]:
     return {
-        "LABCARBON_DATA": str(place / "daemon"), "LABCARBON_SOCKET": str(place / "run" / "daemon.sock"),
-        "LABCARBON_SOURCES": "nvml", "LABCARBON_NODE_ID": str(uuid.uuid5(uuid.NAMESPACE_URL, str(place))),
-    }  # fmt: skip
+        "LABCARBON_DATA": str(place / "daemon"),
+        "LABCARBON_SOCKET": str(place / "run" / "daemon.sock"),
+        "LABCARBON_SOURCES": "nvml",
+        "LABCARBON_NODE_ID": str(uuid.uuid5(uuid.NAMESPACE_URL, str(place))),
+    }
 
 
 def run_daemon(report, wait, place: Path) -> None:
@@ -104,7 +108,10 @@ def test_registered_run_gets_only_its_own_energy(place: Path) -> None:
         running("/bin/sh", "-c", "read stop", uid=ALICE) as alice,
         running("/bin/sh", "-c", "read stop", uid=BOB) as bob,
     ):
-        gpu.set_processes(process(alice.pid, sm_percent=75, memory_mib=900), process(bob.pid, sm_percent=25, memory_mib=10))
+        gpu.set_processes(
+            process(alice.pid, sm_percent=75, memory_mib=900),
+            process(bob.pid, sm_percent=25, memory_mib=10),
+        )
         gpu.set_power(400_000, util_percent=99)
         with unprivileged(DAEMON, run_daemon, place, first=import_late_modules) as daemon:
             register = {"op": "register", "run": RUN, "pid": alice.pid}
@@ -115,7 +122,9 @@ def test_registered_run_gets_only_its_own_energy(place: Path) -> None:
             time.sleep(2.5)
             ended_mj = gpu.counter_mj
             assert read_responses(BOB, place, {"op": "end", "run": RUN}) == ["unknown_run None"]
-            (reports,) = read_responses(ALICE, place, {"op": "end", "run": RUN, "children_cpu_us": 0})
+            (reports,) = read_responses(
+                ALICE, place, {"op": "end", "run": RUN, "children_cpu_us": 0}
+            )
             after_mj = gpu.counter_mj
             (status,) = read_responses(BOB, place, {"op": "status"})
             assert status == "ok None"

@@ -16,7 +16,16 @@ def sysfs(tmp_path):
 
 
 def test_every_question_is_registered_and_answers():
-    names = ["nvml", "gpu_processes", "persistence", "mig", "rapl", "hidepid", "pid_namespace", "cgroups"]
+    names = [
+        "nvml",
+        "gpu_processes",
+        "persistence",
+        "mig",
+        "rapl",
+        "hidepid",
+        "pid_namespace",
+        "cgroups",
+    ]
     assert [name for name in base.CHECKS if name in names] == names
     for name in names:
         assert base.CHECKS[name]().name == name
@@ -50,7 +59,11 @@ def test_good_gpus(bench, sysfs):
 def test_a_vgpu_beside_a_good_gpu(bench, sysfs):
     bench("hopper", "vgpu", opened=False)
     answer = meters.nvml_check(sysfs)
-    assert (answer.state, "GRID A100-10C" in answer.summary, bool(answer.fix)) == ("warn", True, True)
+    assert (answer.state, "GRID A100-10C" in answer.summary, bool(answer.fix)) == (
+        "warn",
+        True,
+        True,
+    )
 
 
 def test_a_driver_out_of_step(bench, sysfs):
@@ -108,7 +121,10 @@ def test_hidepid(tmp_path):
     (tmp_path / "1").mkdir()
     (tmp_path / "1/stat").write_text("1 (init) S 0 1 1 0 -1 64 1 2 3 4 5 6 7 8 20 0 1 0 2 1 1\n")
     answer = meters.hidepid_check(str(tmp_path))
-    assert (answer.state, answer.summary) == ("ok", "all processes are visible despite hidepid=invisible")
+    assert (answer.state, answer.summary) == (
+        "ok",
+        "all processes are visible despite hidepid=invisible",
+    )
 
 
 def test_pid_namespace(tmp_path):

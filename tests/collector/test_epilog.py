@@ -65,7 +65,10 @@ def epilog(**environ: str) -> tuple[int, str, str, float]:
     started_s = time.monotonic()
     allowed = {"PATH": os.environ["PATH"], "PYTHONPATH": f"{ROOT}/collector"}
     done = subprocess.run(
-        [sys.executable, "-m", "labcarbon_collect", "epilog"], env={**allowed, **environ}, capture_output=True, text=True
+        [sys.executable, "-m", "labcarbon_collect", "epilog"],
+        env={**allowed, **environ},
+        capture_output=True,
+        text=True,
     )
     return done.returncode, done.stdout, done.stderr, time.monotonic() - started_s
 
@@ -73,9 +76,13 @@ def epilog(**environ: str) -> tuple[int, str, str, float]:
 def test_summary_line(tmp_path: Path) -> None:
     requests: list[Any] = []
     figures = {
-        "ok": True, "energy_mj": 1_483_200_000, "by_quality": {"counter": 1_483_200_000}, "idle_mj": 0, "grams": 98.1,
+        "ok": True,
+        "energy_mj": 1_483_200_000,
+        "by_quality": {"counter": 1_483_200_000},
+        "idle_mj": 0,
+        "grams": 98.1,
         "url": "https://lab.example",
-    }  # fmt: skip
+    }
 
     def response(request: bytes) -> bytes:
         requests.append(json.loads(request))
@@ -97,16 +104,21 @@ def test_hanging_daemon_does_not_delay_the_job(tmp_path: Path) -> None:
     assert code == 0
     assert took_s < 15, "two seconds plus a slow start of Python"
     assert MAX_RUNTIME_S < 2
-    assert not output or "not measured on this node" in output, "a stopped process may end before it prints"
+    assert not output or "not measured on this node" in output, (
+        "a stopped process may end before it prints"
+    )
 
 
 def test_hanging_daemon_is_reported(tmp_path: Path) -> None:
     with hanging(tmp_path / "s"):
-        assert "was not measured on this node" in job_summary({**JOB, "LABCARBON_SOCKET": str(tmp_path / "s")})
+        assert "was not measured on this node" in job_summary(
+            {**JOB, "LABCARBON_SOCKET": str(tmp_path / "s")}
+        )
 
 
 @pytest.mark.parametrize(
-    "response", [b"", b"\xff\n", b"[]\n", b"{}\n", b'{"energy_mj": "x"}\n', b'{"error": {"message": "no"}}\n']
+    "response",
+    [b"", b"\xff\n", b"[]\n", b"{}\n", b'{"energy_mj": "x"}\n', b'{"error": {"message": "no"}}\n'],
 )
 def test_any_response_ends_with_exit_code_zero(tmp_path: Path, response: bytes) -> None:
     with answering(tmp_path / "s", lambda request: response):
@@ -119,7 +131,9 @@ def test_any_response_ends_with_exit_code_zero(tmp_path: Path, response: bytes) 
 def test_missing_daemon_or_job_is_reported(tmp_path: Path) -> None:
     nowhere = {"LABCARBON_SOCKET": str(tmp_path / "none")}
     assert "no daemon answers" in job_summary({**JOB, **nowhere})
-    assert "no Slurm job" in job_summary({**nowhere, "SLURM_JOB_ID": "x; rm", "SLURM_CLUSTER_NAME": "hpc"})
+    assert "no Slurm job" in job_summary(
+        {**nowhere, "SLURM_JOB_ID": "x; rm", "SLURM_CLUSTER_NAME": "hpc"}
+    )
     assert epilog(**nowhere)[0] == 0
 
 
@@ -132,14 +146,22 @@ def test_a_task_of_srun_is_silent() -> None:
 def jobs(tmp_path: Path) -> JobRegistry:
     machine = Machine()
     consumers = FakeConsumers(machine, {7: "job:hpc/981"})
-    return JobRegistry(node_monitor(tmp_path, machine, consumers=consumers), now=machine.now, config=lambda: None)
+    return JobRegistry(
+        node_monitor(tmp_path, machine, consumers=consumers), now=machine.now, config=lambda: None
+    )
 
 
 def test_a_jobs_figures_are_for_its_user_and_root(jobs: JobRegistry) -> None:
     jobs.update()
     assert jobs.job_figures(uid=1000, job="hpc/981")["ok"]
     assert jobs.job_figures(uid=0, job="hpc/981")["ok"]
-    for uid, job in ((1001, "hpc/981"), (1000, "hpc/982"), (0, "hpc/982"), (1000, None), (1000, {"a": 1})):
+    for uid, job in (
+        (1001, "hpc/981"),
+        (1000, "hpc/982"),
+        (0, "hpc/982"),
+        (1000, None),
+        (1000, {"a": 1}),
+    ):
         with pytest.raises(RequestError):
             jobs.job_figures(uid=uid, job=job)
 

@@ -24,9 +24,10 @@ def kills(cgroup: Path) -> OomKillCounter:
 @pytest.mark.parametrize(
     ("killed_by", "exit_code", "rises", "found"),
     [
-        (signal.SIGKILL, 137, True, "host_memory"), (0, 137, True, "host_memory"), (signal.SIGKILL, 137, False, ""),
-        (0, 1, True, ""), (signal.SIGTERM, 143, True, ""), (0, 0, False, ""),
-    ],
+    (signal.SIGKILL, 137, True, "host_memory"), (0, 137, True, "host_memory"),
+    (signal.SIGKILL, 137, False, ""), (0, 1, True, ""), (signal.SIGTERM, 143, True, ""),
+    (0, 0, False, ""),
+],
 )  # fmt: skip
 def test_the_kernels_counter_and_the_end_must_both_say_so(
     cgroup: Path, killed_by: int, exit_code: int, rises: bool, found: str

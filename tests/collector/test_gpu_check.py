@@ -27,10 +27,15 @@ def gpu_check():
 def test_energy_and_job_on_the_simulated_driver():
     """A real daemon, a real job, a counter that runs by the clock: from pynvml to the spool."""
     done = subprocess.run(
-        [sys.executable, str(SCRIPT), "--fake", "--idle", "3", "--job", "14"], check=False, capture_output=True, text=True
+        [sys.executable, str(SCRIPT), "--fake", "--idle", "3", "--job", "14"],
+        check=False,
+        capture_output=True,
+        text=True,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.startswith("on the simulated driver: NVIDIA H100 80GB HBM3, driver 570.86.15\n")
+    assert done.stdout.startswith(
+        "on the simulated driver: NVIDIA H100 80GB HBM3, driver 570.86.15\n"
+    )
     assert "exactly" in done.stdout
     assert "separated: {" in done.stdout
     assert done.stdout.endswith("passed on the simulated driver\n")
@@ -38,15 +43,35 @@ def test_energy_and_job_on_the_simulated_driver():
 
 def _window(seq, start_mj, end_mj, **shares):
     return Window(
-        "gpu:x", "e", seq, seq * 10, seq * 10 + 10, 0, 10, start_mj, end_mj, end_mj - start_mj, "nvml_counter", 0,
-        None, None, None, None, 0, tuple(shares.items()),
-    )  # fmt: skip
+        "gpu:x",
+        "e",
+        seq,
+        seq * 10,
+        seq * 10 + 10,
+        0,
+        10,
+        start_mj,
+        end_mj,
+        end_mj - start_mj,
+        "nvml_counter",
+        0,
+        None,
+        None,
+        None,
+        None,
+        0,
+        tuple(shares.items()),
+    )
 
 
-GOOD = [_window(0, 100, 200, idle=100), _window(1, 200, 1200, idle=200, **{"run:a": 800}), _window(2, 1200, 1300, idle=100)]
+GOOD = [
+    _window(0, 100, 200, idle=100),
+    _window(1, 200, 1200, idle=200, **{"run:a": 800}),
+    _window(2, 1200, 1300, idle=100),
+]
 AT = {
-    "before the daemon": 90, "daemon measures": 105, "job begins": 250, "job ended": 1100, "before the end": 1290,
-    "after the daemon": 1310,
+    "before the daemon": 90, "daemon measures": 105, "job begins": 250, "job ended": 1100,
+    "before the end": 1290, "after the daemon": 1310,
 }  # fmt: skip
 
 
@@ -84,7 +109,9 @@ def test_without_a_gpu_it_names_the_replay():
         "pynvml.CDLL = missing\n"
         f"sys.argv = ['gpu_check.py']; runpy.run_path({str(SCRIPT)!r}, run_name='__main__')\n"
     )
-    done = subprocess.run([sys.executable, "-c", program], check=False, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", program], check=False, capture_output=True, text=True
+    )
     assert done.returncode == 2
     assert "no GPU to check" in done.stdout
     assert "--fake" in done.stdout

@@ -19,8 +19,10 @@ def test_the_power_of_an_idle_minute() -> None:
 
 @pytest.mark.parametrize(
     "changes",
-    [{"shares": (("run:a", 1), ("idle", 4_199_999))}, {"shares": (("unknown", 4_200_000),)}, {"flags": FLAG_RECOVERED},
-     {"flags": FLAG_MERGED}],
+    [
+    {"shares": (("run:a", 1), ("idle", 4_199_999))}, {"shares": (("unknown", 4_200_000),)},
+    {"flags": FLAG_RECOVERED}, {"flags": FLAG_MERGED},
+],
 )  # fmt: skip
 def test_used_or_unusual_window_is_not_counted(changes: dict[str, object]) -> None:
     assert idle_bin(minute(0, 4_200_000, **changes)) is None

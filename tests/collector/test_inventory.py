@@ -13,7 +13,9 @@ from tests.collector.sysfs_tree import proc as cpu
 def test_disks_are_counted_by_model(tmp_path: Path) -> None:
     disk(tmp_path, "nvme0n1")
     disk(tmp_path, "nvme1n1")
-    disk(tmp_path, "sda", queue__rotational="1", device__model="ST16000NM001G-2K", size="31251759104")
+    disk(
+        tmp_path, "sda", queue__rotational="1", device__model="ST16000NM001G-2K", size="31251759104"
+    )
     disks = "1 × ST16000NM001G-2K (HDD, 16000 GB)", "2 × Samsung SSD 990 PRO 2TB (SSD, 2000 GB)"
     assert describe_disks(tmp_path) == "; ".join(disks)
 
@@ -54,7 +56,12 @@ def test_a_machine_names_its_product_and_serial(tmp_path: Path) -> None:
 
 def test_placeholders_of_a_board_are_left_out(tmp_path: Path) -> None:
     proc, sys = cpu(tmp_path / "proc"), tmp_path / "sys"
-    board(sys, sys_vendor="To Be Filled By O.E.M.", product_name="System Product Name", product_serial="Default string")
+    board(
+        sys,
+        sys_vendor="To Be Filled By O.E.M.",
+        product_name="System Product Name",
+        product_serial="Default string",
+    )
     assert {"product", "serial", "disks"}.isdisjoint(node_facts(proc, sys))
 
 

@@ -1,4 +1,6 @@
-"""Types, names, dropped parameters, seeds, batch sizes and sums: the pure part of the fingerprint."""
+"""Types, names, dropped parameters, seeds, batch sizes and sums: the pure part of the
+fingerprint.
+"""
 
 import math
 from typing import Any
@@ -10,7 +12,9 @@ from labcarbon_collect import lc1
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
+    lambda inner: (
+        st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4)
+    ),
     max_leaves=12,
 )
 NAMES = st.from_regex(r"[a-z]{1,6}(\.[a-z]{1,6}){0,2}", fullmatch=True)
@@ -19,12 +23,14 @@ NAMES = st.from_regex(r"[a-z]{1,6}(\.[a-z]{1,6}){0,2}", fullmatch=True)
 @pytest.mark.parametrize(
     ("text", "value"),
     [
-        ("0.10", 0.1), ("1e-1", 0.1), (".1", 0.1), ("3", 3), ("+3", 3), ("-0.5", -0.5), ("1E5", 1e5), (" 3 ", 3),
-        ("True", True), ("false", False), ("None", None), ("null", None), ("007", "007"), ("1_000", "1_000"), ("", ""),
-        ("[64, 64]", [64, 64]), ("(1, 2)", [1, 2]), ("[relu, 64]", ["relu", 64]), ("{'a': 1}", {"a": 1}),
-        ('{"a": true}', {"a": True}), ("[true, null]", [True, None]), ("'quoted'", "quoted"), ("[unclosed", "[unclosed"),
-        ("{not: closed]", "{not: closed]"), ("1e999x", "1e999x"), ("resnet50", "resnet50"), ("2024-01-02", "2024-01-02"),
-    ],
+    ("0.10", 0.1), ("1e-1", 0.1), (".1", 0.1), ("3", 3), ("+3", 3), ("-0.5", -0.5), ("1E5", 1e5),
+    (" 3 ", 3), ("True", True), ("false", False), ("None", None), ("null", None), ("007", "007"),
+    ("1_000", "1_000"), ("", ""), ("[64, 64]", [64, 64]), ("(1, 2)", [1, 2]),
+    ("[relu, 64]", ["relu", 64]), ("{'a': 1}", {"a": 1}), ('{"a": true}', {"a": True}),
+    ("[true, null]", [True, None]), ("'quoted'", "quoted"), ("[unclosed", "[unclosed"),
+    ("{not: closed]", "{not: closed]"), ("1e999x", "1e999x"), ("resnet50", "resnet50"),
+    ("2024-01-02", "2024-01-02"),
+],
 )  # fmt: skip
 def test_text_gets_its_type(text: str, value: Any) -> None:
     found = lc1.parse_value(text)
@@ -63,23 +69,28 @@ def test_the_order_of_keys_does_not_matter(params: dict[str, Any], random: Any) 
 
 
 @given(st.dictionaries(NAMES, st.integers(), min_size=1, max_size=8), st.data())
-def test_runs_that_differ_in_one_parameter_share_a_sum(params: dict[str, int], data: st.DataObject) -> None:
+def test_runs_that_differ_in_one_parameter_share_a_sum(
+    params: dict[str, int], data: st.DataObject
+) -> None:
     name = data.draw(st.sampled_from(sorted(params)))
     other = {**params, name: params[name] + 1}
     mine = {each: lc1.param_hash(each, value) for each, value in params.items()}
     theirs = {each: lc1.param_hash(each, value) for each, value in other.items()}
     assert lc1.recipe(mine.values()) != lc1.recipe(theirs.values())
-    shared = [each for each in mine if lc1.leave_one_out(mine)[each] == lc1.leave_one_out(theirs)[each]]
+    shared = [
+        each for each in mine if lc1.leave_one_out(mine)[each] == lc1.leave_one_out(theirs)[each]
+    ]
     assert shared == [name]
 
 
 @pytest.mark.parametrize(
     "name",
     [
-        "output_dir", "out", "--out-dir", "log_dir", "trainer.default_root_dir", "checkpoint_dir", "run_name", "name",
-        "port", "master_port", "local_rank", "log_every", "logging_steps", "save_freq", "print_freq", "num_workers",
-        "data.num_workers", "wandb_project", "timestamp", "gpu_id", "device", "hydra.run_dir", "save_total_limit", "verbose",
-    ],
+    "output_dir", "out", "--out-dir", "log_dir", "trainer.default_root_dir", "checkpoint_dir",
+    "run_name", "name", "port", "master_port", "local_rank", "log_every", "logging_steps",
+    "save_freq", "print_freq", "num_workers", "data.num_workers", "wandb_project", "timestamp",
+    "gpu_id", "device", "hydra.run_dir", "save_total_limit", "verbose",
+],
 )  # fmt: skip
 def test_what_cannot_change_a_result_is_dropped(name: str) -> None:
     found = lc1.sort_params({name: "x"})
@@ -89,16 +100,18 @@ def test_what_cannot_change_a_result_is_dropped(name: str) -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        "lr", "model.name", "dataset.name", "optimizer.name", "out_features", "gpus", "max_time", "save_best", "hosting",
-        "seedling", "warmup_steps", "eval_steps", "output_dim", "cache_size", "fold", "epoch_size", "ranking", "context",
-    ],
+    "lr", "model.name", "dataset.name", "optimizer.name", "out_features", "gpus", "max_time",
+    "save_best", "hosting", "seedling", "warmup_steps", "eval_steps", "output_dim", "cache_size",
+    "fold", "epoch_size", "ranking", "context",
+],
 )  # fmt: skip
 def test_what_may_change_a_result_counts(name: str) -> None:
     assert lc1.sort_params({name: "x"}).params == {name: "x"}
 
 
 @pytest.mark.parametrize(
-    "name", ["seed", "--seed", "random_state", "data.seed", "split_seed", "seed_everything", "rng-seed"]
+    "name",
+    ["seed", "--seed", "random_state", "data.seed", "split_seed", "seed_everything", "rng-seed"],
 )
 def test_seeds_are_separated(name: str) -> None:
     found = lc1.sort_params({name: "3"})
@@ -113,22 +126,33 @@ def test_aliases_are_one_name_unless_a_run_has_both() -> None:
 
 
 def test_nested_mappings_are_dotted_names() -> None:
-    assert lc1.sort_params({"optim": {"learning_rate": "0.1", "betas": [0.9, 0.99]}, "model/depth": 3}).params == {
-        "optim.lr": 0.1, "optim.betas": [0.9, 0.99], "model.depth": 3,
-    }  # fmt: skip
+    assert lc1.sort_params(
+        {"optim": {"learning_rate": "0.1", "betas": [0.9, 0.99]}, "model/depth": 3}
+    ).params == {
+        "optim.lr": 0.1,
+        "optim.betas": [0.9, 0.99],
+        "model.depth": 3,
+    }
 
 
 @pytest.mark.parametrize(
     ("given_", "world", "batch"),
     [
-        ({"per_device_train_batch_size": 8, "gradient_accumulation_steps": 4, "world_size": 2}, None, 64),
+        (
+            {"per_device_train_batch_size": 8, "gradient_accumulation_steps": 4, "world_size": 2},
+            None,
+            64,
+        ),
         ({"per_device_train_batch_size": 16, "gradient_accumulation_steps": 2}, 2, 64),
         ({"batch_size": 16, "accumulate_grad_batches": 4}, None, 64),
-        ({"batch_size": "64"}, 1, 64), ({"batch_size": 32}, 2, 64),
+        ({"batch_size": "64"}, 1, 64),
+        ({"batch_size": 32}, 2, 64),
         ({"global_batch_size": 64, "per_device_train_batch_size": 8, "grad_accum": 8}, None, 64),
     ],
-)  # fmt: skip
-def test_the_batch_as_a_whole_replaces_its_parts(given_: dict[str, Any], world: int | None, batch: int) -> None:
+)
+def test_the_batch_as_a_whole_replaces_its_parts(
+    given_: dict[str, Any], world: int | None, batch: int
+) -> None:
     assert lc1.sort_params(given_, world_size=world).params == {"global_batch_size": batch}
 
 

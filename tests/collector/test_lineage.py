@@ -1,4 +1,6 @@
-"""``run.used`` and ``run.produced``, and ``run --used --produced``: read beside the work, told once, never in its way."""
+"""``run.used`` and ``run.produced``, and ``run --used --produced``: read beside the work, told
+once, never in its way.
+"""
 
 from __future__ import annotations
 
@@ -54,32 +56,51 @@ def told(server: fakes.FakeServer) -> set[tuple[str, str]]:
     return {(role, server.artifacts[digest]["name"]) for _, role, digest in server.edges}
 
 
-def test_inputs_and_outputs_of_a_script_are_registered(person: Collector, server: fakes.FakeServer, work: Path) -> None:
+def test_inputs_and_outputs_of_a_script_are_registered(
+    person: Collector, server: fakes.FakeServer, work: Path
+) -> None:
     (work / "cats").mkdir()
     (work / "cats" / "a.jpg").write_bytes(b"cat")
     (work / "base.safetensors").write_bytes(safetensors())
     (work / "ckpt.bytes").write_bytes(torch())
     body = (
         "import os, pathlib\n"
-        "run.used('cats', name='all cats', kind='dataset')\nrun.initialised_from(pathlib.Path('base.safetensors'))\n"
+        "run.used('cats', name='all cats', kind='dataset')\n"
+        "run.initialised_from(pathlib.Path('base.safetensors'))\n"
         "run.distilled_from('base.safetensors')\nos.rename('ckpt.bytes', 'epoch=3.ckpt')\n"
-        "run.produced('epoch=3.ckpt', epoch=3, best=True, val_acc=0.5, api_token='x', licence='MIT')\n"
-        "os.mkdir('final')\nopen('final/w.bin', 'wb').write(b'w')\nrun.produced('final')\nprint('done')"
+        "run.produced('epoch=3.ckpt', epoch=3, best=True, val_acc=0.5, api_token='x', "
+        "licence='MIT')\n"
+        "os.mkdir('final')\nopen('final/w.bin', 'wb').write(b'w')\nrun.produced('final')\n"
+        "print('done')"
     )
     done = track(person, body)
-    assert (done.returncode, done.stdout, done.stderr.count("not recorded")) == (0, "done\n", 0), done.stderr
+    assert (done.returncode, done.stdout, done.stderr.count("not recorded")) == (0, "done\n", 0), (
+        done.stderr
+    )
     assert told(server) == {
-        ("used", "all cats"), ("initialised_from", "base.safetensors"), ("distilled_from", "base.safetensors"),
-        ("produced", "epoch=3.ckpt"), ("produced", "final"),
-    }  # fmt: skip
+        ("used", "all cats"),
+        ("initialised_from", "base.safetensors"),
+        ("distilled_from", "base.safetensors"),
+        ("produced", "epoch=3.ckpt"),
+        ("produced", "final"),
+    }
     rows = {row["name"]: row for row in server.artifacts.values()}
     for name, path in (("all cats", "cats"), ("epoch=3.ckpt", "epoch=3.ckpt"), ("final", "final")):
         form, expected, size, files = read_digest(work / path)
         row = rows[name]
-        assert (row["form"], row["digest"], row["bytes"], row["files"]) == (form, expected, size, files)
+        assert (row["form"], row["digest"], row["bytes"], row["files"]) == (
+            form,
+            expected,
+            size,
+            files,
+        )
         assert row["copies"][0]["path"] == str(work / path)
     checkpoint = rows["epoch=3.ckpt"]
-    assert (checkpoint["kind"], checkpoint["format"], checkpoint["licence"]) == ("checkpoint", "lightning", "MIT")
+    assert (checkpoint["kind"], checkpoint["format"], checkpoint["licence"]) == (
+        "checkpoint",
+        "lightning",
+        "MIT",
+    )
     assert checkpoint["facts"] == {"epoch": 3, "best": True, "val_acc": 0.5}
     assert rows["all cats"]["kind"] == "dataset"
     assert rows["base.safetensors"]["payload"] == digest(safetensors()[-32:])
@@ -89,7 +110,13 @@ def test_inputs_and_outputs_of_a_script_are_registered(person: Collector, server
 
 def test_an_artifact_by_its_digest(person: Collector, server: fakes.FakeServer) -> None:
     one = digest(b"known")
-    server.artifacts[one] = {"digest": one, "name": "base.pt", "bytes": 5, "form": "file", "files": 1}
+    server.artifacts[one] = {
+        "digest": one,
+        "name": "base.pt",
+        "bytes": 5,
+        "form": "file",
+        "files": 1,
+    }
     done = track(person, f"run.used('{one}')\nrun.initialised_from('{'0' * 64}')")
     assert told(server) == {("used", "base.pt")}
     assert "000000000000: the server has no artifact with this digest" in done.stderr
@@ -98,21 +125,36 @@ def test_an_artifact_by_its_digest(person: Collector, server: fakes.FakeServer) 
 @pytest.mark.parametrize(
     ("body", "words"),
     [
-        ("open('a.pt', 'wb').write(b'1')\nrun.produced('a.pt', step=1)\nopen('a.pt', 'wb').write(b'22')", "it changed"),
-        ("open('a.pt', 'wb').write(b'1')\nrun.produced('a.pt')\nimport os; os.unlink('a.pt')", "a.pt: it does not exist"),
+        (
+            (
+                "open('a.pt', 'wb').write(b'1')\nrun.produced('a.pt', step=1)\nopen('a.pt', "
+                "'wb').write(b'22')"
+            ),
+            "it changed",
+        ),
+        (
+            "open('a.pt', 'wb').write(b'1')\nrun.produced('a.pt')\nimport os; os.unlink('a.pt')",
+            "a.pt: it does not exist",
+        ),
         ("run.used('nowhere')", "nowhere: it does not exist"),
         ("import os; os.mkdir('e'); run.produced('e')", "e: the folder has no files to hash"),
         ("import os; os.mkfifo('f'); run.used('f')", "f: it is neither a file nor a folder"),
         ("run.used('/dev/zero')", "zero: it is neither a file nor a folder"),
         ("import os; os.symlink('l', 'l'); run.used('l')", "l: it cannot be read"),
-        ("open('a.safetensors', 'wb').write(b'x' * 20); run.produced('a.safetensors')", "a.safetensors: "),
-        ("open(b'\\xff.pt', 'wb').write(b'1'); run.produced('\\udcff.pt')", "its path is not UTF-8"),
+        (
+            "open('a.safetensors', 'wb').write(b'x' * 20); run.produced('a.safetensors')",
+            "a.safetensors: ",
+        ),
+        (
+            "open(b'\\xff.pt', 'wb').write(b'1'); run.produced('\\udcff.pt')",
+            "its path is not UTF-8",
+        ),
         ("run.used(7)", "7 not recorded: expected str, bytes or os.PathLike object, not int"),
         ("run.used('')", "'' not recorded: it is neither a path nor a digest"),
         ("run.used('a\\0b')", "a path cannot contain NUL"),
         ("run.used('x', kind='magic')", "'magic' is not a kind"),
     ],
-)  # fmt: skip
+)
 def test_an_invalid_declaration_prints_one_line(
     person: Collector, server: fakes.FakeServer, work: Path, body: str, words: str
 ) -> None:
@@ -123,9 +165,12 @@ def test_an_invalid_declaration_prints_one_line(
     assert server.artifacts == {}
 
 
-def test_outputs_of_a_killed_script_are_registered(person: Collector, server: fakes.FakeServer, work: Path) -> None:
+def test_outputs_of_a_killed_script_are_registered(
+    person: Collector, server: fakes.FakeServer, work: Path
+) -> None:
     body = (
-        "import os, time\nopen('a.pt', 'wb').write(b'1')\nrun.produced('a.pt')\nopen('pid', 'w').write(str(os.getpid()))\n"
+        "import os, time\nopen('a.pt', 'wb').write(b'1')\nrun.produced('a.pt')\nopen('pid', "
+        "'w').write(str(os.getpid()))\n"
         "time.sleep(30)"
     )
     script = threading.Thread(target=track, args=(person, body))
@@ -142,14 +187,17 @@ def test_a_server_that_hangs_delays_no_call_and_the_end_by_seconds(
 ) -> None:
     server.faults = [fakes.trickle_response] * 50
     body = (
-        "import time\nfor name in ('a.pt', 'b.pt', 'c.pt'):\n    open(name, 'wb').truncate(1 << 28)\n"
+        "import time\nfor name in ('a.pt', 'b.pt', 'c.pt'):\n    open(name, 'wb').truncate(1 << "
+        "28)\n"
         "    begun = time.monotonic()\n    run.produced(name)\n    print(time.monotonic() - begun)"
     )
     begun = time.monotonic()
     done = track(person, body, **DEFAULT_TIMEOUT)
     took_s = [float(line) for line in done.stdout.split()]
     assert max(took_s) < 8, "ten seconds if it waited for the server"
-    assert min(took_s) < 1, "more, each time, if it read the file at the pace of who reads beside the work"
+    assert min(took_s) < 1, (
+        "more, each time, if it read the file at the pace of who reads beside the work"
+    )
     assert time.monotonic() - begun < 25
     assert "3 artifacts of this run: still being processed" in done.stderr
     server.faults.clear()
@@ -160,14 +208,26 @@ def teller(server: fakes.FakeServer, node: str = "") -> Iterator[ServerReporter]
     transport = Transport(server.url, "t")
     made = ServerReporter(transport, "r", node)
     edge = {"run": "r", "role": "used"}
-    made.add({"digest": digest(b"1"), "name": "a.pt", "bytes": 1, "copies": [{"path": "/a.pt"}], "runs": [edge]})
+    made.add(
+        {
+            "digest": digest(b"1"),
+            "name": "a.pt",
+            "bytes": 1,
+            "copies": [{"path": "/a.pt"}],
+            "runs": [edge],
+        }
+    )
     yield made
     transport.close()
 
 
 def test_artifacts_wait_for_their_run(server: fakes.FakeServer) -> None:
     with teller(server) as made:
-        assert (made.send(5), made.pending_count, made.error) == (False, 1, "the server does not have this run")
+        assert (made.send(5), made.pending_count, made.error) == (
+            False,
+            1,
+            "the server does not have this run",
+        )
         server.runs["r"] = {}
         assert (made.send(5), made.pending_count, made.sent_count) == (True, 0, 1)
     assert server.edges == {("r", "used", digest(b"1"))}
@@ -193,10 +253,14 @@ def test_a_server_that_is_away_is_given_up_in_time(server: fakes.FakeServer) -> 
     assert made.failed == [("a.pt", f"{server.url} does not respond")]
 
 
-def test_no_process_of_ours_is_waited_for_in_its_place(person: Collector, server: fakes.FakeServer, work: Path) -> None:
+def test_no_process_of_ours_is_waited_for_in_its_place(
+    person: Collector, server: fakes.FakeServer, work: Path
+) -> None:
     body = (
-        "import os, time\nopen('a.pt', 'wb').write(b'1')\nrun.produced('a.pt')\ntime.sleep(3)\npid = os.fork()\n"
-        "if pid == 0:\n    run.produced('nothing-of-a-fork')\n    os._exit(0)\nassert os.wait()[0] == pid\n"
+        "import os, time\nopen('a.pt', 'wb').write(b'1')\nrun.produced('a.pt')\ntime.sleep(3)\n"
+        "pid = os.fork()\n"
+        "if pid == 0:\n    run.produced('nothing-of-a-fork')\n    os._exit(0)\nassert "
+        "os.wait()[0] == pid\n"
         "try:\n    os.wait()\nexcept ChildProcessError:\n    print('none')"
     )
     done = track(person, body)
@@ -204,13 +268,18 @@ def test_no_process_of_ours_is_waited_for_in_its_place(person: Collector, server
     assert told(server) == {("produced", "a.pt")}
 
 
-def test_other_ranks_and_processes_register_nothing(person: Collector, server: fakes.FakeServer, tmp_path: Path) -> None:
+def test_other_ranks_and_processes_register_nothing(
+    person: Collector, server: fakes.FakeServer, tmp_path: Path
+) -> None:
     body = "open('a.pt', 'wb').write(b'1')\nrun.produced('a.pt')\nrun.used('a.pt')\nprint('done')"
     assert track(person, body, RANK="3").stdout == "done\n"
     assert server.requests == []
     (tmp_path / "alone").mkdir()
     done = track(Collector(tmp_path / "alone"), body)
-    assert (done.stdout, done.stderr.count("you are not logged in, and no daemon answers")) == ("done\n", 1)
+    assert (done.stdout, done.stderr.count("you are not logged in, and no daemon answers")) == (
+        "done\n",
+        1,
+    )
 
 
 def test_without_a_login_the_daemon_forwards_artifacts_without_paths(
@@ -219,15 +288,27 @@ def test_without_a_login_the_daemon_forwards_artifacts_without_paths(
     person.enrol(server.url)
     person.start()
     try:
-        stranger = Collector(person.root, {"XDG_CONFIG_HOME": str(person.root / "nobody")}, node_id=person.node_id)
-        body = f"open('a.pt', 'wb').write(b'1')\nrun.produced('a.pt', step=3)\nrun.used('{'0' * 64}')\nrun.used('a.pt')"
+        stranger = Collector(
+            person.root, {"XDG_CONFIG_HOME": str(person.root / "nobody")}, node_id=person.node_id
+        )
+        body = (
+            "open('a.pt', 'wb').write(b'1')\nrun.produced('a.pt', step=3)\n"
+            f"run.used('{'0' * 64}')\nrun.used('a.pt')"
+        )
         done = track(stranger, body)
         assert done.returncode == 0
         assert "000000000000: a digest needs a personal login" in done.stderr
         wait_for(lambda: len(server.edges) == 2)
         assert told(server) == {("produced", "a.pt"), ("used", "a.pt")}
-        assert (server.copies, {request.token for request in server.sent("POST", "artifacts/")}) == ({}, {"lc_node_fake"})
-        rows = [row for request in server.sent("POST", "artifacts/") for row in request.body["artifacts"]]
+        assert (
+            server.copies,
+            {request.token for request in server.sent("POST", "artifacts/")},
+        ) == ({}, {"lc_node_fake"})
+        rows = [
+            row
+            for request in server.sent("POST", "artifacts/")
+            for row in request.body["artifacts"]
+        ]
         assert [row.get("facts") for row in rows] == [{"step": 3}, None]
         done = run_(stranger, work, "--output", "b.pt", script="echo 1 > b.pt; exit 4")
         assert done.returncode == 4
@@ -243,18 +324,30 @@ def test_a_daemon_refuses_what_are_no_artifacts(artifacts: Any) -> None:
 
 
 def test_a_daemon_forwards_of_ones_own_run_alone_and_no_place() -> None:
-    row = {"digest": "d", "copies": [{"path": "/x"}], "project": "p", "user": "u", "tags": {}, "name": "n",
-           "runs": [{"run": "other", "role": "used"}, {"run": "r", "role": "magic"}, {"role": []}, 7]}  # fmt: skip
+    row = {
+        "digest": "d",
+        "copies": [{"path": "/x"}],
+        "project": "p",
+        "user": "u",
+        "tags": {},
+        "name": "n",
+        "runs": [{"run": "other", "role": "used"}, {"run": "r", "role": "magic"}, {"role": []}, 7],
+    }
     assert forwardable_rows([row, {"runs": 7}], "r") == [
-        {"digest": "d", "name": "n", "runs": [{"run": "r", "role": "used"}]}, {"runs": []},
-    ]  # fmt: skip
+        {"digest": "d", "name": "n", "runs": [{"run": "r", "role": "used"}]},
+        {"runs": []},
+    ]
 
 
-def run_(person: Collector, work: Path, *options: str, script: str) -> subprocess.CompletedProcess[str]:
+def run_(
+    person: Collector, work: Path, *options: str, script: str
+) -> subprocess.CompletedProcess[str]:
     return person.call("run", "--name", "r", *options, "--", "sh", "-c", script, cwd=work)
 
 
-def test_the_command_names_what_it_reads_and_writes(person: Collector, server: fakes.FakeServer, work: Path) -> None:
+def test_the_command_names_what_it_reads_and_writes(
+    person: Collector, server: fakes.FakeServer, work: Path
+) -> None:
     (work / "cats.tar").write_bytes(b"cats")
     (work / "old.pt").write_bytes(b"old")
     os.utime(work / "cats.tar", (1, 1))
@@ -271,7 +364,12 @@ def test_the_command_names_what_it_reads_and_writes(person: Collector, server: f
         "--output",
         "old.pt",
     )
-    done = run_(person, work, *options, script="echo 1 > best.pt; mkdir out; echo 2 > out/a; echo 3 > written.txt; exit 7")
+    done = run_(
+        person,
+        work,
+        *options,
+        script="echo 1 > best.pt; mkdir out; echo 2 > out/a; echo 3 > written.txt; exit 7",
+    )
     assert done.returncode == 7
     assert told(server) == {("used", "cats.tar"), ("produced", "best.pt"), ("produced", "out")}
     assert "written.txt: it changed during the run" in done.stderr
@@ -287,10 +385,22 @@ def test_without_a_login_the_command_ends_as_it_ends(tmp_path: Path) -> None:
     assert "you are not logged in" in done.stderr
 
 
-def test_a_signal_ends_the_waiting_and_not_the_exit_code(person: Collector, server: fakes.FakeServer, work: Path) -> None:
+def test_a_signal_ends_the_waiting_and_not_the_exit_code(
+    person: Collector, server: fakes.FakeServer, work: Path
+) -> None:
     script = "echo 1 > best.pt; touch begun; while [ ! -e go ]; do sleep 0.05; done; exit 9"
     process = person.popen(
-        "run", "--name", "r", "--output", "best.pt", "--", "sh", "-c", script, cwd=work, stderr=subprocess.PIPE
+        "run",
+        "--name",
+        "r",
+        "--output",
+        "best.pt",
+        "--",
+        "sh",
+        "-c",
+        script,
+        cwd=work,
+        stderr=subprocess.PIPE,
     )
     wait_for(lambda: (work / "begun").exists() and server.sent("PUT", "runs/"))
     register, asked, over = server.register, [], threading.Event()
@@ -331,14 +441,21 @@ def test_what_leaves_is_what_the_page_lists(
 def test_what_is_declared_is_plain() -> None:
     assert declaration("used", "0" * 64) == {"role": "used", "name": "", "digest": "0" * 64}
     found = declaration(
-        "produced", "a/b.pt", name="n\nx\x1b[2J", facts={"a": float("nan"), "b": "x" * 400, "token": "t", "c": [1]}
+        "produced",
+        "a/b.pt",
+        name="n\nx\x1b[2J",
+        facts={"a": float("nan"), "b": "x" * 400, "token": "t", "c": [1]},
     )
     assert found["path"] == str(Path.cwd() / "a/b.pt")
     assert "\n" not in found["name"]
     assert "\x1b" not in found["name"]
     assert set(found["facts"]) == {"b"}
     assert json.loads(json.dumps(found)) == found
-    assert [title(each) for each in (found, {"path": "/"}, {"digest": "ab" * 32})] == [found["name"], "/", "ab" * 6]
+    assert [title(each) for each in (found, {"path": "/"}, {"digest": "ab" * 32})] == [
+        found["name"],
+        "/",
+        "ab" * 6,
+    ]
 
 
 def test_the_package_holds_all_its_folders() -> None:
@@ -353,35 +470,55 @@ def test_the_package_holds_all_its_folders() -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_the_real_server_is_told(live_server: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_real_server_is_told(
+    live_server: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     serialize_requests(monkeypatch)
     lab = small_lab()
     Client().get("/api/v1/preflight/")  # the first request of a process reads its code
     token = issue_user_token(lab=lab.lab, user=lab.owner, now=now_us())
-    machine = Collector(tmp_path, {"LABCARBON_URL": live_server.url, "LABCARBON_TOKEN": token}, node_id=str(lab.node.uuid))
+    machine = Collector(
+        tmp_path,
+        {"LABCARBON_URL": live_server.url, "LABCARBON_TOKEN": token},
+        node_id=str(lab.node.uuid),
+    )
     work = tmp_path / "work"
     work.mkdir()
     (work / "cats.npy").write_bytes(b"\x93NUMPY\x01\x00" + bytes(20))
     (work / "made").write_bytes(safetensors(7))
-    body = "import os\nrun.used('cats.npy')\nos.rename('made', 'best.safetensors')\nrun.produced('best.safetensors', step=9)"
+    body = (
+        "import os\nrun.used('cats.npy')\nos.rename('made', 'best.safetensors')\n"
+        "run.produced('best.safetensors', step=9)"
+    )
     done = track(machine, body)
     assert done.returncode == 0, done.stderr
     run = Run.objects.get()
     rows = LineageEdge.objects.values_list("run", "artifact__name", "role", "source")
-    assert set(rows) == {(run.pk, "cats.npy", "used", "told"), (run.pk, "best.safetensors", "produced", "told")}
+    assert set(rows) == {
+        (run.pk, "cats.npy", "used", "told"),
+        (run.pk, "best.safetensors", "produced", "told"),
+    }
     best = Artifact.objects.get(name="best.safetensors")
-    assert (best.format, best.facts["step"], best.project == run.charged_project) == ("safetensors", 9, True)
+    assert (best.format, best.facts["step"], best.project == run.charged_project) == (
+        "safetensors",
+        9,
+        True,
+    )
     copy = best.copies.get()
     assert (copy.path, copy.node) == (str(work / "best.safetensors"), lab.node)
     time.sleep(2.1)
-    assert "0 created, 2 changed, 0 unchanged" in machine.call("scan", str(work)).stdout  # whose they are
+    assert (
+        "0 created, 2 changed, 0 unchanged" in machine.call("scan", str(work)).stdout
+    )  # whose they are
     again = track(machine, f"run.initialised_from('{best.digest}')")
     assert again.returncode == 0, again.stderr
     assert best.run_edges.filter(role="initialised_from").exists()
     assert "not recorded" not in again.stderr
 
 
-def test_it_is_a_process_of_lowest_priority_and_ends(person: Collector, server: fakes.FakeServer, work: Path) -> None:
+def test_it_is_a_process_of_lowest_priority_and_ends(
+    person: Collector, server: fakes.FakeServer, work: Path
+) -> None:
     body = (
         "import os, time\nopen('a.pt', 'wb').write(b'1')\nrun.produced('a.pt')\n"
         "while not os.path.exists('stop'): time.sleep(0.05)"
@@ -400,11 +537,17 @@ def test_it_is_a_process_of_lowest_priority_and_ends(person: Collector, server: 
 
 
 def ours(work: Path) -> list[int]:
-    """The processes that read what is declared in a folder; the shell that starts one has its words, but is none."""
+    """The processes that read what is declared in a folder; the shell that starts one has its
+    words, but is none.
+    """
     found = []
     for each in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
             program, *words = (each / "cmdline").read_bytes().split(b"\0")
-            if program != b"sh" and b"labcarbon_collect.lineage.worker" in words and (each / "cwd").readlink() == work:
+            if (
+                program != b"sh"
+                and b"labcarbon_collect.lineage.worker" in words
+                and (each / "cwd").readlink() == work
+            ):
                 found.append(int(each.name))
     return found

@@ -30,7 +30,12 @@ from tests.services.process import free_port
     ],
 )
 def test_the_reported_end_of_a_script(
-    scripts: Scripts, server: fakes.FakeServer, body: str, state: str, code: int | None, failure: str | None
+    scripts: Scripts,
+    server: fakes.FakeServer,
+    body: str,
+    state: str,
+    code: int | None,
+    failure: str | None,
 ) -> None:
     done = scripts.run(f"mlflow.start_run()\n{body}")
     facts = server.runs[done.created[0][RUN]]
@@ -53,7 +58,9 @@ def test_the_digest_of_large_data_follows_and_the_script_has_no_child_of_ours(
     )
     with ThreadPoolExecutor() as beside:
         running = beside.submit(scripts.run, wait)
-        better = wait_for(lambda: [r.body for r in server.sent("PATCH", "runs/") if "fingerprint" in r.body])
+        better = wait_for(
+            lambda: [r.body for r in server.sent("PATCH", "runs/") if "fingerprint" in r.body]
+        )
         (scripts.folder / "stop").touch()
         done = running.result()
     assert done.output == "childless"
@@ -61,7 +68,9 @@ def test_the_digest_of_large_data_follows_and_the_script_has_no_child_of_ours(
     assert "verified" not in server.sent("PUT", "runs/")[0].body["fingerprint"]["data"]
 
 
-def test_with_a_daemon_the_energy_belongs_to_the_run_and_is_printed(scripts: Scripts, server: fakes.FakeServer) -> None:
+def test_with_a_daemon_the_energy_belongs_to_the_run_and_is_printed(
+    scripts: Scripts, server: fakes.FakeServer
+) -> None:
     person = scripts.person
     person.enrol(server.url)
     person.start()
@@ -72,14 +81,23 @@ def test_with_a_daemon_the_energy_belongs_to_the_run_and_is_printed(scripts: Scr
         assert facts["energy_mj"] > 100
         assert done.created[0]["labcarbon.node"] == facts["node"] == person.node_id
         assert "kWh" in done.messages
-        stranger = Scripts(Collector(person.root, {"XDG_CONFIG_HOME": str(person.root / "nobody")}, node_id=person.node_id))
+        stranger = Scripts(
+            Collector(
+                person.root,
+                {"XDG_CONFIG_HOME": str(person.root / "nobody")},
+                node_id=person.node_id,
+            )
+        )
         two = stranger.run("for number in range(2):\n    mlflow.start_run(); mlflow.end_run()")
         first, second = (reported_by_daemon(server, tags[RUN]) for tags in two.created)
         assert (first["state"], second["state"]) == ("finished", "finished")
         assert first["fingerprint"]["params"].keys() == {"lr"}
         assert "params" not in second["fingerprint"]
         assert [line for line in two.ours if SKIPPED_CHECK in line] == [
-            f"labcarbon: {SKIPPED_CHECK}: you are not logged in. Log in with: labcarbon-collect login {server.url}"
+            (
+                f"labcarbon: {SKIPPED_CHECK}: you are not logged in. Log in with: "
+                f"labcarbon-collect login {server.url}"
+            )
         ]
     finally:
         person.stop()
@@ -90,7 +108,8 @@ def test_a_python_that_starts_no_thread_at_its_end_leaves_it_to_the_daemon(
 ) -> None:
     """Python 3.12.0: no thread can be started any more."""
     late = (
-        "import os, threading, time\ndef none(self):\n    raise RuntimeError('no')\nmlflow.start_run()\n"
+        "import os, threading, time\ndef none(self):\n    raise RuntimeError('no')\n"
+        "mlflow.start_run()\n"
         "while not os.path.exists('heard'): time.sleep(0.01)\n"
         "threading._register_atexit(lambda: setattr(threading.Thread, 'start', none))"
     )
@@ -105,9 +124,14 @@ def test_a_python_that_starts_no_thread_at_its_end_leaves_it_to_the_daemon(
     server.faults = [hears] * 10
     alone = scripts.run(late)
     assert (alone.code, len(alone.ours)) == (0, 1)
-    assert wait_for(lambda: hung_up) == [False]  # an interpreter that ends during the work of a thread may crash
+    assert wait_for(lambda: hung_up) == [
+        False
+    ]  # an interpreter that ends during the work of a thread may crash
     server.faults = []
-    assert "The server does not know this run: this Python starts no thread at its end" in alone.messages
+    assert (
+        "The server does not know this run: this Python starts no thread at its end"
+        in alone.messages
+    )
     scripts.person.enrol(server.url)
     scripts.person.start()
     try:
@@ -124,7 +148,8 @@ def reported_by_daemon(server: fakes.FakeServer, run: str) -> dict[str, Any]:
 
 TIMED = (
     "import time\nbegun = time.monotonic()\nmlflow.start_run()\nprint(time.monotonic() - begun)\n"
-    "begun = time.monotonic()\nmlflow.end_run(); mlflow.start_run()\nprint(time.monotonic() - begun)"
+    "begun = time.monotonic()\nmlflow.end_run(); mlflow.start_run()\nprint(time.monotonic() - "
+    "begun)"
 )
 
 
@@ -148,7 +173,9 @@ def test_without_login_and_daemon_the_provider_is_inactive(tmp_path: Path) -> No
     assert (done.code, done.created, done.messages) == (0, [{}, {}], "")
 
 
-def test_a_login_readable_by_others_is_reported_a_single_time(scripts: Scripts, server: fakes.FakeServer) -> None:
+def test_a_login_readable_by_others_is_reported_a_single_time(
+    scripts: Scripts, server: fakes.FakeServer
+) -> None:
     (scripts.person.root / "home" / ".config" / "labcarbon" / "login.json").chmod(0o644)
     done = scripts.run(f"{ONE_RUN}\n{ONE_RUN}")
     assert (done.code, len(done.ours), server.requests) == (0, 1, [])
@@ -177,7 +204,11 @@ def test_the_run_begins_within_two_and_a_half_seconds_with_one_line(
     if callable(fault):
         server.faults = [fault] * 100
         address = server.url
-    environ = {"LABCARBON_URL": address, "LABCARBON_TOKEN": "lc_user_fake", "LABCARBON_ENFORCE": "1"}
+    environ = {
+        "LABCARBON_URL": address,
+        "LABCARBON_TOKEN": "lc_user_fake",
+        "LABCARBON_ENFORCE": "1",
+    }
     environ |= DEFAULT_TIMEOUT if "did not respond" in said else LONG_TIMEOUT
     first_s, second_s, done = waited(scripts, environ)
     listener.close()
@@ -200,7 +231,10 @@ def test_a_daemon_that_hangs_costs_no_more(scripts: Scripts) -> None:
 
 def test_whatever_is_wrong_with_us_the_run_begins(scripts: Scripts) -> None:
     """The working folder is deleted, the package is broken."""
-    gone = "import os, shutil\nos.makedirs('/proc/self/cwd/gone'); os.chdir('gone'); os.rmdir('../gone')\n"
+    gone = (
+        "import os, shutil\nos.makedirs('/proc/self/cwd/gone'); os.chdir('gone'); "
+        "os.rmdir('../gone')\n"
+    )
     assert scripts.run(f"{gone}{ONE_RUN}").output == "trained"
     broken = "import sys\nsys.modules['labcarbon_collect.mlflow.process'] = None\n"
     done = scripts.run(f"{broken}{ONE_RUN}")

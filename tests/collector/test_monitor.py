@@ -11,7 +11,12 @@ from pathlib import Path
 import pytest
 from labcarbon_collect.api.transport import Transport
 from labcarbon_collect.api.uploader import Uploader
-from labcarbon_collect.energy.attribution import cpu_time_since, device_weights, idle_energy_mj, processor_weights
+from labcarbon_collect.energy.attribution import (
+    cpu_time_since,
+    device_weights,
+    idle_energy_mj,
+    processor_weights,
+)
 from labcarbon_collect.sources.base import ProcessUse
 from labcarbon_collect.spool.capacity import release_ballast
 from labcarbon_collect.spool.schema import SpoolFull
@@ -21,7 +26,10 @@ from tests.collector.readings import GPU, MINUTE, check, total_mj
 from tests.collector.simulated_node import BOOT, CPU, NODE, FakeConsumers, Machine, node_monitor
 from tests.fakes import labcarbon_server as fakes
 
-RUN_A, RUN_B = "run:6a1f0f3e-0000-4000-8000-00000000000a", "run:6a1f0f3e-0000-4000-8000-00000000000b"
+RUN_A, RUN_B = (
+    "run:6a1f0f3e-0000-4000-8000-00000000000a",
+    "run:6a1f0f3e-0000-4000-8000-00000000000b",
+)
 
 
 @pytest.fixture
@@ -77,7 +85,12 @@ def test_processor_energy_follows_cpu_time_and_its_idle_part_stays_idle(home: Pa
         monitor.poll(with_processes=second % 5 == 0)
     monitor.flush()
     # 50 J: 2 W × 10 s are idle, the rest is divided 6 : 2 : 2.
-    assert shares_of(monitor.spool, CPU) == {"idle": 20_000, RUN_A: 18_000, "proc:ana/python": 6_000, "unknown": 6_000}
+    assert shares_of(monitor.spool, CPU) == {
+        "idle": 20_000,
+        RUN_A: 18_000,
+        "proc:ana/python": 6_000,
+        "unknown": 6_000,
+    }
     monitor.spool.close()
 
 
@@ -134,7 +147,8 @@ def test_full_spool_stops_sampling_and_the_counter_recovers_the_energy(home: Pat
     monitor.poll(with_processes=True)
     start_mj = machine.gpu_mj
     monitor.spool._database.execute(
-        f"PRAGMA max_page_count = {monitor.spool._database.execute('PRAGMA page_count').fetchone()[0]}"
+        "PRAGMA max_page_count = "
+        f"{monitor.spool._database.execute('PRAGMA page_count').fetchone()[0]}"
     )
     for _ in range(60 * 200):
         machine.step(gpu_mj=10)
@@ -168,7 +182,9 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", str(folder)], check=True)
 
 
-def test_a_disk_of_one_mebibyte_fills_and_drains_without_losing_a_millijoule(small_disk: Path) -> None:
+def test_a_disk_of_one_mebibyte_fills_and_drains_without_losing_a_millijoule(
+    small_disk: Path,
+) -> None:
     machine = Machine()
     monitor = node_monitor(small_disk, machine, cpu=False)
     monitor.poll(with_processes=True)
@@ -213,7 +229,9 @@ def test_oracle_over_kills_and_faults(home: Path, server: fakes.FakeServer, seed
     transport = Transport(server.url, "t")
 
     def push(spool: Spool) -> None:
-        Uploader(spool, transport, node=NODE, boot=BOOT, interval_us=MINUTE, now=machine.now).upload_batch()
+        Uploader(
+            spool, transport, node=NODE, boot=BOOT, interval_us=MINUTE, now=machine.now
+        ).upload_batch()
 
     monitor.poll(with_processes=True)
     kills = 0
@@ -234,7 +252,9 @@ def test_oracle_over_kills_and_faults(home: Path, server: fakes.FakeServer, seed
             server.faults = []
         kills += 1
         monitor.spool.close()  # no flush: the open windows in memory are lost
-        monitor = node_monitor(home, machine, consumers=FakeConsumers(machine, {7: RUN_A}), cpu=False)
+        monitor = node_monitor(
+            home, machine, consumers=FakeConsumers(machine, {7: RUN_A}), cpu=False
+        )
         monitor.poll(with_processes=True)
     machine.step(3600, gpu_mj=10**9)
     monitor.poll(with_processes=True)

@@ -54,14 +54,17 @@ def ipython(node: Collector, *cells: str, **environ: str) -> subprocess.Complete
     """Run cells one by one in a separate shell, as a user would."""
     settings = {**node.environ, "IPYTHONDIR": str(node.root / "ipython"), "TERM": "dumb", **environ}
     program = (
-        "import json, sys\nfrom IPython.terminal.interactiveshell import TerminalInteractiveShell as Shell\n"
+        "import json, sys\nfrom IPython.terminal.interactiveshell import TerminalInteractiveShell "
+        "as Shell\n"
         "shell = Shell.instance(colors='NoColor')\n"
         "for cell in json.loads(sys.argv[1]):\n"
         "    done = shell.run_cell(cell, store_history=False)\n"
         "    print('RAISED' if not done.success else 'ok', flush=True)\n"
     )
     command = [sys.executable, "-c", program, json.dumps(cells)]
-    return subprocess.run(command, env=settings, capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(
+        command, env=settings, capture_output=True, text=True, timeout=60, check=False
+    )
 
 
 def printed_lines(done: subprocess.CompletedProcess[str]) -> list[str]:
@@ -69,14 +72,23 @@ def printed_lines(done: subprocess.CompletedProcess[str]) -> list[str]:
     assert done.returncode == 0, done.stderr
     assert "RAISED" not in done.stdout, done.stdout
     assert "Traceback" not in done.stdout + done.stderr
-    return [line for line in (done.stdout + done.stderr).splitlines() if line.startswith("labcarbon: ")]
+    return [
+        line for line in (done.stdout + done.stderr).splitlines() if line.startswith("labcarbon: ")
+    ]
 
 
-def test_a_notebook_is_a_run_from_loading_to_the_kernels_end(node: Collector, server: fakes.FakeServer) -> None:
+def test_a_notebook_is_a_run_from_loading_to_the_kernels_end(
+    node: Collector, server: fakes.FakeServer
+) -> None:
     done = ipython(
-        node, LOAD, "%labcarbon project=demo name=ablation", BUSY, "time.sleep(6)", "%labcarbon",
+        node,
+        LOAD,
+        "%labcarbon project=demo name=ablation",
+        BUSY,
+        "time.sleep(6)",
+        "%labcarbon",
         JPY_SESSION_NAME="/home/ana/secret folder/first.ipynb",
-    )  # fmt: skip
+    )
     loaded, told, shown, closing = printed_lines(done)
     run = next(iter(server.runs))
     link = f"{server.url}/runs/{run}/"
@@ -117,7 +129,9 @@ def test_an_unknown_project_is_reported_and_the_notebook_continues(
     assert lines[1] == "labcarbon: notebook, project nosuch. There is no project 'nosuch'."
 
 
-def test_after_unloading_the_kernel_is_not_the_run_any_more(node: Collector, server: fakes.FakeServer) -> None:
+def test_after_unloading_the_kernel_is_not_the_run_any_more(
+    node: Collector, server: fakes.FakeServer
+) -> None:
     done = ipython(node, LOAD, UNLOAD, f"{BUSY}\ntime.sleep(6)", "%labcarbon")
     assert done.stdout.split().count("RAISED") == 1
     assert "UsageError: Line magic function `%labcarbon` not found" in done.stderr + done.stdout
@@ -127,18 +141,26 @@ def test_after_unloading_the_kernel_is_not_the_run_any_more(node: Collector, ser
     spool.close()
     by_run = {**server.shares, **spent}
     (run,) = server.runs
-    others = sum(mj for consumer, mj in by_run.items() if consumer.startswith("proc:") and "/python" in consumer)
+    others = sum(
+        mj
+        for consumer, mj in by_run.items()
+        if consumer.startswith("proc:") and "/python" in consumer
+    )
     assert by_run.get(f"run:{run}", 0) < others
 
 
-def test_loading_twice_is_one_run_and_reloading_begins_another(node: Collector, server: fakes.FakeServer) -> None:
+def test_loading_twice_is_one_run_and_reloading_begins_another(
+    node: Collector, server: fakes.FakeServer
+) -> None:
     printed_lines(ipython(node, LOAD, LOAD, "%labcarbon"))
     assert len(server.runs) == 1
     printed_lines(ipython(node, LOAD, "%reload_ext labcarbon_collect"))
     wait_for(lambda: len([run for run in server.runs.values() if "state" in run]) == 3)
 
 
-def test_a_fork_that_ends_does_not_end_the_notebook(node: Collector, server: fakes.FakeServer) -> None:
+def test_a_fork_that_ends_does_not_end_the_notebook(
+    node: Collector, server: fakes.FakeServer
+) -> None:
     fork = (
         "import os\nfrom labcarbon_collect import notebook\npid = os.fork()\n"
         "if pid == 0:\n    notebook._end_at_exit()\n    os._exit(0)\nos.waitpid(pid, 0);"
@@ -187,12 +209,22 @@ def test_an_unreachable_server_delays_little_and_the_daemon_reports_the_run(
     with fakes.running() as hanging:
         hanging.faults = [fakes.trickle_response] * 9
         begun = time.monotonic()
-        printed_lines(ipython(node, LOAD, LABCARBON_URL=hanging.url, LABCARBON_TOKEN="lc_user_fake", **DEFAULT_TIMEOUT))
+        printed_lines(
+            ipython(
+                node,
+                LOAD,
+                LABCARBON_URL=hanging.url,
+                LABCARBON_TOKEN="lc_user_fake",
+                **DEFAULT_TIMEOUT,
+            )
+        )
         assert time.monotonic() - begun < 25
     wait_for(lambda: any(run.get("state") == "finished" for run in server.runs.values()))
 
 
-def test_where_no_thread_can_start_the_daemon_reports_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_no_thread_can_start_the_daemon_reports_the_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """As at the shutdown of an interpreter since Python 3.12."""
     asked: list[dict[str, Any]] = []
 
@@ -224,7 +256,14 @@ def test_ipython_is_not_imported_by_anything_but_ipython() -> None:
         "import sys, pkgutil, importlib, labcarbon_collect\n"
         "for found in pkgutil.walk_packages(labcarbon_collect.__path__, 'labcarbon_collect.'):\n"
         "    if not found.name.endswith('__main__'): importlib.import_module(found.name)\n"
-        "print('labcarbon_collect.notebook' in sys.modules, any(name.startswith('IPython') for name in sys.modules))"
+        "print('labcarbon_collect.notebook' in sys.modules, any(name.startswith('IPython') for "
+        "name in sys.modules))"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, env=dict(os.environ))
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=dict(os.environ),
+    )
     assert done.stdout.split() == ["True", "False"]

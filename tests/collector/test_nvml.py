@@ -34,7 +34,9 @@ def test_device_facts(bench):
     assert hopper.facts["driver"] == "570.86.15"
     assert hopper.facts["persistence_mode"] == "on"
     assert hopper.facts["power_reading"] == "1 s average"
-    assert ampere.facts["power_reading"] == "as the driver reports it", "GA100 has no one-second average"
+    assert ampere.facts["power_reading"] == "as the driver reports it", (
+        "GA100 has no one-second average"
+    )
 
 
 @pytest.mark.parametrize("with_v3", [True, False], ids=["driver 570", "driver 470, without _v3"])
@@ -45,7 +47,10 @@ def test_processes_with_their_memory_and_use(bench, with_v3):
         process(77, sm_percent=5, memory_mib=20, graphics=True),
     )
     reading = machine.poll_one()
-    assert [(use.pid, use.sm_util_pm, use.memory_mib) for use in reading.processes] == [(77, 50, 20), (4242, 700, 1500)]
+    assert [(use.pid, use.sm_util_pm, use.memory_mib) for use in reading.processes] == [
+        (77, 50, 20),
+        (4242, 700, 1500),
+    ]
     assert reading.memory_mib == 1520
 
 
@@ -109,7 +114,9 @@ def test_each_utilisation_sample_counts_one_time(bench):
     machine = bench("hopper")
     machine.driver.gpus[0].set_processes(process(5, sm_percent=40, at_us=1_000))
     assert machine.poll_one().processes[0].sm_util_pm == 400
-    assert machine.poll_one().processes[0].sm_util_pm is None, "no sample since the last update: unknown, not zero"
+    assert machine.poll_one().processes[0].sm_util_pm is None, (
+        "no sample since the last update: unknown, not zero"
+    )
     machine.driver.gpus[0].set_processes(process(5, sm_percent=90, at_us=2_000))
     assert machine.poll_one().processes[0].sm_util_pm == 900
 
@@ -184,5 +191,7 @@ def test_mig_energy_is_shared_by_the_slices_in_use(bench):
     gpu = machine.driver.gpus[0]
     gpu.set_mig(3, 1)
     gpu.set_processes(process(31, instance=0), process(11, instance=1))
-    weights = device_weights(machine.poll_one().processes, lambda pid: f"pid:{pid}", energy_mj=1000, idle_mj=0)
+    weights = device_weights(
+        machine.poll_one().processes, lambda pid: f"pid:{pid}", energy_mj=1000, idle_mj=0
+    )
     assert weights["pid:31"] == 3 * weights["pid:11"] > 0

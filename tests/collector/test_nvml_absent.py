@@ -25,7 +25,9 @@ def test_missing_driver_names_the_package_to_install():
         "try: NvmlSource('node', {}).open()\n"
         "except SourceAbsent as absent: print(absent.reason, '|', absent.fix)\n"
     )
-    printed = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True).stdout
+    printed = subprocess.run(
+        [sys.executable, "-c", program], check=True, capture_output=True, text=True
+    ).stdout
     assert "libnvidia-ml.so.1 is missing | if there is an NVIDIA GPU, install its driver" in printed
 
 
@@ -45,7 +47,11 @@ def test_sleeping_gpu_is_never_queried(bench, tmp_path):
     assert machine.source.open() == ()
     assert machine.poll() == []
     output = meters.nvml_check(str(tmp_path / "sys"))
-    assert (output.state, "0000:01:00.0" in output.summary, "asleep" in output.summary) == ("ok", True, True)
+    assert (output.state, "0000:01:00.0" in output.summary, "asleep" in output.summary) == (
+        "ok",
+        True,
+        True,
+    )
     assert machine.driver.gpus[0].state.calls == 0
 
     (folder / "power/runtime_status").write_text("active\n")

@@ -45,7 +45,9 @@ def test_the_bound_is_one_and_a_half_times_the_limit_over_gap_and_refresh():
 def test_restart_time_is_derived_from_energy_and_power():
     assert since_restart_us(600_000, 60_000_000, 300_000) == 2_000_000
     assert since_restart_us(600_000, 1_000_000, 300_000) == 1_000_000
-    assert since_restart_us(600_000, 1_000_000, 0) == 1_000_000, "unknown power: anywhere in the gap"
+    assert since_restart_us(600_000, 1_000_000, 0) == 1_000_000, (
+        "unknown power: anywhere in the gap"
+    )
 
 
 def test_counter_fall_opens_an_epoch_and_is_bridged(bench):
@@ -62,7 +64,12 @@ def test_counter_fall_opens_an_epoch_and_is_bridged(bench):
     assert (after.counter_mj, after.flags) == (400_000, FLAG_BRIDGED)
     assert after.monotonic_us - began.monotonic_us == 2_000_000, "400 J at 200 W"
     (gap,) = machine.source.gaps()
-    assert (gap.epoch, gap.from_us, gap.to_us, gap.reason) == (before.epoch, before.wall_us, began.wall_us, "driver")
+    assert (gap.epoch, gap.from_us, gap.to_us, gap.reason) == (
+        before.epoch,
+        before.wall_us,
+        began.wall_us,
+        "driver",
+    )
     assert machine.source.gaps() == []
     machine.clock.step(1)
     assert machine.poll_one().epoch == after.epoch
@@ -73,7 +80,9 @@ def test_counter_fall_without_a_time_is_a_gap(bench):
     gpu = machine.driver.gpus[0]
     before = machine.poll_one()
     machine.clock.pass_by(1)
-    gpu.set_counter_mj(900_000_000)  # below the previous value, but above the possible energy since a restart from zero
+    gpu.set_counter_mj(
+        900_000_000
+    )  # below the previous value, but above the possible energy since a restart from zero
     after = machine.poll_one()
     assert (after.flags, after.epoch != before.epoch) == (0, True)
     (gap,) = machine.source.gaps()
@@ -147,7 +156,9 @@ def test_epoch_continues_over_a_restart_of_the_collector(bench):
     machine.source.close()
     machine.clock.step(3600)
     machine.source = machine.new_source()
-    machine.source.resume({last.device: Stored(last.epoch, last.counter_mj, last.monotonic_us, last.wall_us)})
+    machine.source.resume(
+        {last.device: Stored(last.epoch, last.counter_mj, last.monotonic_us, last.wall_us)}
+    )
     machine.source.open()
     second = machine.poll_one()
     assert (second.epoch, second.counter_mj - last.counter_mj) == (last.epoch, 3600 * 70_000)
@@ -166,11 +177,15 @@ def test_epoch_is_checked_after_a_restart(bench, case):
         gpu.add_mj(10**12)
     boot = "another" if case == "other boot" else BOOT
     machine.source = machine.new_source()
-    machine.source.resume({last.device: Stored(last.epoch, last.counter_mj, last.monotonic_us, last.wall_us, boot)})
+    machine.source.resume(
+        {last.device: Stored(last.epoch, last.counter_mj, last.monotonic_us, last.wall_us, boot)}
+    )
     machine.source.open()
     reading = machine.poll()[-1]
     if case == "other boot":
-        assert machine.source.gaps() == [], "the daemon declares the gap over a reboot from its stored anchor"
+        assert machine.source.gaps() == [], (
+            "the daemon declares the gap over a reboot from its stored anchor"
+        )
     else:
         assert reading.epoch != last.epoch
         assert len(machine.source.gaps()) == 1
@@ -186,7 +201,9 @@ counters = st.integers(0, 10**9)
 
 
 @given(
-    st.lists(st.tuples(counters, st.integers(1, 10**9), st.integers(0, 10**6)), min_size=1, max_size=30),
+    st.lists(
+        st.tuples(counters, st.integers(1, 10**9), st.integers(0, 10**6)), min_size=1, max_size=30
+    ),
     st.integers(0, 10**6),
 )
 def test_any_history_of_counters_gives_rising_epochs_within_what_is_possible(history, limit_mw):
@@ -197,7 +214,12 @@ def test_any_history_of_counters_gives_rising_epochs_within_what_is_possible(his
     for counter_mj, gap_us, power_mw in history:
         mono_us += gap_us
         step = place_reading(
-            before, counter_mj, Clock(mono_us, mono_us), load="boot.1", limit_mw=limit_mw, power_mw=power_mw
+            before,
+            counter_mj,
+            Clock(mono_us, mono_us),
+            load="boot.1",
+            limit_mw=limit_mw,
+            power_mw=power_mw,
         )
         for last, flags in step.readings:
             previous = last_by_epoch.get(last.epoch)
@@ -233,7 +255,9 @@ def _replay_events(machine, event) -> tuple[int, int]:
     gpu = machine.driver.gpus[0]
     start_mj = gpu.counter_mj
     if kind in ("fall", "reload") and start_mj <= 20 * 700_000:
-        kind = "work"  # a counter above its old value cannot be distinguished from one that continued
+        kind = (
+            "work"  # a counter above its old value cannot be distinguished from one that continued
+        )
     gpu.set_power(before_watts * 1000)
     machine.clock.step(before_s)
     gathered_mj = gpu.counter_mj - start_mj
@@ -279,7 +303,10 @@ def test_any_history_of_a_gpu_is_complete_except_for_declared_gaps(bench):
             assert all(gap.from_us < gap.to_us for gap in declared)
             reasons += [gap.reason for gap in declared]
             counted_mj, gaps = counted_mj + must_know_mj, gaps + must_declare
-        steps = [following.counter_mj - earlier.counter_mj for earlier, following in _within_epochs(readings)]
+        steps = [
+            following.counter_mj - earlier.counter_mj
+            for earlier, following in _within_epochs(readings)
+        ]
         assert min(steps, default=0) >= 0
         assert sum(steps) == counted_mj
         assert len({reading.epoch for reading in readings}) == gaps + 1
@@ -294,7 +321,9 @@ def test_any_history_of_a_gpu_is_complete_except_for_declared_gaps(bench):
 
 def _windows(readings):
     """Return the windows and gaps of the readings."""
-    builder = WindowBuilder(device=readings[0].device, boot=BOOT, grid_us=60_000_000, tolerance_us=1_500_000)
+    builder = WindowBuilder(
+        device=readings[0].device, boot=BOOT, grid_us=60_000_000, tolerance_us=1_500_000
+    )
     settled = [builder.add(reading, {"idle": 1}) for reading in readings] + [builder.flush()]
     return [window for reading in settled for window in reading.windows], [
         gap for reading in settled for gap in reading.gaps

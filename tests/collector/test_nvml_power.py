@@ -49,7 +49,12 @@ def test_long_interval_between_samples_is_a_gap_and_a_new_epoch(bench):
     assert after.epoch != before.epoch
     assert after.counter_mj == 0
     (gap,) = machine.source.gaps()
-    assert (gap.epoch, gap.from_us, gap.to_us, gap.reason) == (before.epoch, before.wall_us, after.wall_us, "lost")
+    assert (gap.epoch, gap.from_us, gap.to_us, gap.reason) == (
+        before.epoch,
+        before.wall_us,
+        after.wall_us,
+        "lost",
+    )
 
 
 def test_a_lost_card_is_a_failure_and_its_absence_a_gap(bench):
@@ -90,7 +95,11 @@ def test_only_cards_without_a_counter_are_sampled_and_by_one_thread(bench, monke
     assert "labcarbon-nvml-power" not in [thread.name for thread in threading.enumerate()]
 
 
-@given(st.lists(st.tuples(st.integers(1, MAX_SAMPLE_GAP_US), st.integers(0, 10**6)), min_size=1, max_size=60))
+@given(
+    st.lists(
+        st.tuples(st.integers(1, MAX_SAMPLE_GAP_US), st.integers(0, 10**6)), min_size=1, max_size=60
+    )
+)
 def test_integral_is_the_exact_trapezoid_floored_at_the_end(steps):
     integral, monotonic_us, doubled_nj, before_mw = PowerIntegral(), 1, 0, 5
     integral.add(Clock(1, 1), before_mw)
@@ -105,6 +114,11 @@ def test_integral_is_the_exact_trapezoid_floored_at_the_end(steps):
 
 def test_sample_out_of_order_is_ignored():
     integral = PowerIntegral()
-    for monotonic_us, power_mw in ((10, 1000), (1_000_010, 1000), (500_000, 9_000_000), (2_000_010, 1000)):
+    for monotonic_us, power_mw in (
+        (10, 1000),
+        (1_000_010, 1000),
+        (500_000, 9_000_000),
+        (2_000_010, 1000),
+    ):
         integral.add(Clock(monotonic_us, 0), power_mw)
     assert integral.total_mj == 2000

@@ -13,7 +13,9 @@ from tests.collector.preflight_responses import DUPLICATE, MATCH
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=200),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=10), inner, max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=10), inner, max_size=3)
+    ),
     max_leaves=8,
 )
 
@@ -24,14 +26,23 @@ def text(**changes: Any) -> str:
 
 @settings(max_examples=60, deadline=None)
 @given(
-    st.sampled_from(sorted(VERDICTS)), st.sampled_from(LEVELS), st.text(max_size=600),
+    st.sampled_from(sorted(VERDICTS)),
+    st.sampled_from(LEVELS),
+    st.text(max_size=600),
     st.lists(st.fixed_dictionaries({}, optional=dict.fromkeys(MATCH, JSON)), max_size=5),
     st.fixed_dictionaries({}, optional=dict.fromkeys(DUPLICATE["estimate"], JSON)),  # type: ignore[union-attr]
-)  # fmt: skip
+)
 def test_whatever_the_server_sends_is_printable_and_narrow(
     verdict: str, level: str, message: str, matches: list[Any], estimate: Any
 ) -> None:
-    body = {**DUPLICATE, "verdict": verdict, "level": level, "message": message, "matches": matches, "estimate": estimate}
+    body = {
+        **DUPLICATE,
+        "verdict": verdict,
+        "level": level,
+        "message": message,
+        "matches": matches,
+        "estimate": estimate,
+    }
     for line in format_response(parse_response("http://server", body)):
         assert line.isprintable()
         assert len(line) <= WIDTH or line.startswith("    ")  # an address is never divided
@@ -48,7 +59,7 @@ def test_differences_failures_and_uncertain_parts_are_printed() -> None:
         {"part": "params", "name": "lr", "here": 0.1, "there": 0.2},
         {"part": "code", "name": None, "here": None, "there": None},
         {"part": "params", "name": "depth", "here": 3, "there": None},
-    ]  # fmt: skip
+    ]
     found = text(
         matches=[
             {
@@ -65,7 +76,10 @@ def test_differences_failures_and_uncertain_parts_are_printed() -> None:
 
 
 def test_many_matches_are_counted_and_unknown_is_not_nought() -> None:
-    found = text(matches=[{**MATCH, "energy_mj": None, "emission_ug": None, "metric": None}] * 5, estimate=None)
+    found = text(
+        matches=[{**MATCH, "energy_mj": None, "emission_ug": None, "metric": None}] * 5,
+        estimate=None,
+    )
     assert found.count("energy not measured") == 3
     assert "and 2 similar runs" in found
     assert "kg" not in found
@@ -79,27 +93,34 @@ def test_colour_is_for_terminals_only() -> None:
 
 
 def test_a_name_cannot_repaint_the_terminal() -> None:
-    assert "\x1b" not in text(message="\x1b[2J" + "x", matches=[{**MATCH, "who": "\x1b]0;owned\x07", "host": "a\nb"}])
+    assert "\x1b" not in text(
+        message="\x1b[2J" + "x", matches=[{**MATCH, "who": "\x1b]0;owned\x07", "host": "a\nb"}]
+    )
 
 
 OFFER = {
-    "digest": "a" * 64, "name": "cats.safetensors", "url": "http://server/artifacts/aaaa/", "licence": "Apache-2.0",
-    "why": "data of a like name (cat)", "who": "ada", "bytes": 98_000_000, "metric": {"name": "val/acc", "value": 0.914},
-    "energy_mj": 7_200_000_000, "emission_ug": 5,
+    "digest": "a" * 64, "name": "cats.safetensors", "url": "http://server/artifacts/aaaa/",
+    "licence": "Apache-2.0", "why": "data of a like name (cat)", "who": "ada", "bytes": 98_000_000,
+    "metric": {"name": "val/acc", "value": 0.914}, "energy_mj": 7_200_000_000, "emission_ug": 5,
 }  # fmt: skip
 NONE = {"verdict": "none", "level": "silent", "message": "", "matches": [], "estimate": None}
 
 
 def test_fine_tuning_candidates_are_printed_with_their_savings() -> None:
     assert text(**NONE, reuse=[OFFER]).splitlines() == [
-        "labcarbon: No similar run exists, but you can fine-tune one of these models instead of training from",
+        (
+            "labcarbon: No similar run exists, but you can fine-tune one of these models instead "
+            "of training from"
+        ),
         "  scratch:",
         "  - cats.safetensors, 98 MB, Apache-2.0: data of a like name (cat)",
         "    val/acc 0.914 · created by ada",
         "    saves at most 2.00 kWh, less the cost of fine-tuning",
         "    http://server/artifacts/aaaa/",
     ]
-    unknown = text(**NONE, reuse=[{**OFFER, "energy_mj": None, "licence": None, "metric": None, "who": None}])
+    unknown = text(
+        **NONE, reuse=[{**OFFER, "energy_mj": None, "licence": None, "metric": None, "who": None}]
+    )
     assert "licence unknown" in unknown
     assert unknown.splitlines()[3] == "    energy not measured"
     assert text(**NONE) == ""
@@ -107,14 +128,42 @@ def test_fine_tuning_candidates_are_printed_with_their_savings() -> None:
 
 WH = 3_600_000
 ADAPTED = {
-    **OFFER, "energy_mj": 4_200 * WH, "adapted_unmeasured": 0,
-    "adapting": {"basis": "this", "runs": 3, "energy_mj": 90 * WH, "low_mj": 60 * WH, "high_mj": 200 * WH, "emission_ug": 1},
-    "saved": {"energy_mj": 4_110 * WH, "low_mj": 4_000 * WH, "high_mj": 4_140 * WH, "emission_ug": 1_500_000_000},
+    **OFFER,
+    "energy_mj": 4_200 * WH,
+    "adapted_unmeasured": 0,
+    "adapting": {
+        "basis": "this",
+        "runs": 3,
+        "energy_mj": 90 * WH,
+        "low_mj": 60 * WH,
+        "high_mj": 200 * WH,
+        "emission_ug": 1,
+    },
+    "saved": {
+        "energy_mj": 4_110 * WH,
+        "low_mj": 4_000 * WH,
+        "high_mj": 4_140 * WH,
+        "emission_ug": 1_500_000_000,
+    },
     "ways": [
-        {"way": "head", "runs": 2, "energy_mj": 60 * WH, "low_mj": 60 * WH, "high_mj": 90 * WH, "saved_mj": 4_140 * WH},
-        {"way": "all", "runs": 1, "energy_mj": 200 * WH, "low_mj": 200 * WH, "high_mj": 200 * WH, "saved_mj": 4_000 * WH},
+        {
+            "way": "head",
+            "runs": 2,
+            "energy_mj": 60 * WH,
+            "low_mj": 60 * WH,
+            "high_mj": 90 * WH,
+            "saved_mj": 4_140 * WH,
+        },
+        {
+            "way": "all",
+            "runs": 1,
+            "energy_mj": 200 * WH,
+            "low_mj": 200 * WH,
+            "high_mj": 200 * WH,
+            "saved_mj": 4_000 * WH,
+        },
     ],
-}  # fmt: skip
+}
 
 
 def saves(**changes: Any) -> str:
@@ -124,7 +173,10 @@ def saves(**changes: Any) -> str:
 
 def test_savings_of_fine_tuning_take_two_lines() -> None:
     assert text(**NONE, reuse=[ADAPTED]).splitlines()[4:7] == [
-        "    saves about 4.11 of the 4.20 kWh training cost, 1.50 kg CO2e (4.00 to 4.14; 3 runs of this lab",
+        (
+            "    saves about 4.11 of the 4.20 kWh training cost, 1.50 kg CO2e (4.00 to 4.14; 3 "
+            "runs of this lab"
+        ),
         "    started from it: a new head on a frozen body 60.00 Wh, fine-tuned 200 Wh)",
         "    http://server/artifacts/aaaa/",
     ]
@@ -141,19 +193,23 @@ def test_unknown_fine_tuning_figures_are_left_out() -> None:
         "saves at most 4.20 kWh: 2 runs of this lab fine-tuned it, but without a measurement"
     )
     assert saves(energy_mj=None, saved=None).startswith(
-        "training cost not measured; fine-tuning took 90.00 Wh (60.00 to 200; 3 runs of this lab started from it: a new"
+        "training cost not measured; fine-tuning took 90.00 Wh (60.00 to 200; 3 runs of this lab "
+        "started from it: a new"
     )
     assert saves(energy_mj=None, **unmeasured) == "energy not measured"
     not_told = [{**ADAPTED["ways"][0], "way": "not_told"}]  # type: ignore[index]
     assert saves(ways=not_told).endswith("(4.00 to 4.14; 3 runs of this lab started from it)")
     alike = {**ADAPTED["adapting"], "basis": "architecture", "runs": 1}  # type: ignore[dict-item]
-    assert saves(adapting=alike, ways=[]).endswith("1 run of this lab fine-tuned a model of the same architecture)")
+    assert saves(adapting=alike, ways=[]).endswith(
+        "1 run of this lab fine-tuned a model of the same architecture)"
+    )
 
 
 def test_fine_tuning_that_costs_more_than_training_saves_nothing() -> None:
     nothing = {"energy_mj": 0, "low_mj": 0, "high_mj": 0, "emission_ug": 0}
     assert saves(energy_mj=50 * WH, saved=nothing, ways=[]) == (
-        "saves nothing: fine-tuning took 90.00 Wh (60.00 to 200), training 50.00 Wh (3 runs of this lab started from it)"
+        "saves nothing: fine-tuning took 90.00 Wh (60.00 to 200), training 50.00 Wh (3 runs of "
+        "this lab started from it)"
     )
     assert saves(energy_mj=70 * WH, saved={**nothing, "high_mj": 10 * WH}).startswith(
         "saves nothing in most cases: fine-tuning took"
@@ -166,10 +222,17 @@ def test_an_older_server_and_invalid_figures_are_tolerated() -> None:
     assert at_most in text(**NONE, reuse=[older])
     took, saved = ADAPTED["adapting"], ADAPTED["saved"]
     for changes in (
-        {"saved": {**saved, "energy_mj": -1}}, {"saved": {**saved, "low_mj": 4_200 * WH}}, {"saved": [1]}, {"adapting": "x"},
-        {"saved": {**saved, "high_mj": 4_201 * WH}}, {"adapting": {**took, "runs": 0}}, {"adapting": {**took, "runs": True}},
-        {"adapting": {**took, "low_mj": None}}, {"adapting": None}, {"saved": {**saved, "energy_mj": 4_110.5 * WH}},
-    ):  # fmt: skip
+        {"saved": {**saved, "energy_mj": -1}},
+        {"saved": {**saved, "low_mj": 4_200 * WH}},
+        {"saved": [1]},
+        {"adapting": "x"},
+        {"saved": {**saved, "high_mj": 4_201 * WH}},
+        {"adapting": {**took, "runs": 0}},
+        {"adapting": {**took, "runs": True}},
+        {"adapting": {**took, "low_mj": None}},
+        {"adapting": None},
+        {"saved": {**saved, "energy_mj": 4_110.5 * WH}},
+    ):
         assert saves(**changes) == at_most, changes
     for ways in (
         None,
@@ -181,21 +244,41 @@ def test_an_older_server_and_invalid_figures_are_tolerated() -> None:
         [{"way": "head", "energy_mj": -1}],
     ):
         assert saves(ways=ways).endswith("3 runs of this lab started from it)"), ways
-    assert "3 runs of this lab fine-tuned such a model" in saves(adapting={**took, "basis": ["\x1b"]})
+    assert "3 runs of this lab fine-tuned such a model" in saves(
+        adapting={**took, "basis": ["\x1b"]}
+    )
 
 
 FIGURES = st.integers(-1, 10**14) | JSON
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.lists(st.fixed_dictionaries({}, optional={
-    **dict.fromkeys(ADAPTED, JSON), "energy_mj": FIGURES,
-    "adapting": JSON | st.fixed_dictionaries({}, optional=dict.fromkeys(ADAPTED["adapting"], FIGURES)),  # type: ignore[arg-type]
-    "saved": JSON | st.fixed_dictionaries({}, optional=dict.fromkeys(ADAPTED["saved"], FIGURES)),  # type: ignore[arg-type]
-    "ways": JSON | st.lists(st.fixed_dictionaries({}, optional={"way": JSON | st.just("head"), "energy_mj": FIGURES})),
-}), max_size=5))  # fmt: skip
+@given(
+    st.lists(
+        st.fixed_dictionaries(
+            {},
+            optional={
+                **dict.fromkeys(ADAPTED, JSON),
+                "energy_mj": FIGURES,
+                "adapting": JSON
+                | st.fixed_dictionaries({}, optional=dict.fromkeys(ADAPTED["adapting"], FIGURES)),  # type: ignore[arg-type]
+                "saved": JSON
+                | st.fixed_dictionaries({}, optional=dict.fromkeys(ADAPTED["saved"], FIGURES)),  # type: ignore[arg-type]
+                "ways": JSON
+                | st.lists(
+                    st.fixed_dictionaries(
+                        {}, optional={"way": JSON | st.just("head"), "energy_mj": FIGURES}
+                    )
+                ),
+            },
+        ),
+        max_size=5,
+    )
+)
 def test_whatever_is_offered_is_printable_and_narrow(offers: list[Any]) -> None:
-    for line in format_response(parse_response("http://server", {**DUPLICATE, **NONE, "reuse": offers})):
+    for line in format_response(
+        parse_response("http://server", {**DUPLICATE, **NONE, "reuse": offers})
+    ):
         assert line.isprintable()
         assert len(line) <= WIDTH or line.startswith("    ")
 
@@ -203,7 +286,13 @@ def test_whatever_is_offered_is_printable_and_narrow(offers: list[Any]) -> None:
 def test_small_figures_have_small_units_and_one_run_is_no_range() -> None:
     found = text(
         matches=[{**MATCH, "energy_mj": 4_428, "emission_ug": 1_460}],
-        estimate={"runs": 1, "energy_mj": 4_428_000, "low_mj": 4_428_000, "high_mj": 4_428_000, "emission_ug": 1_460_000},
+        estimate={
+            "runs": 1,
+            "energy_mj": 4_428_000,
+            "low_mj": 4_428_000,
+            "high_mj": 4_428_000,
+            "emission_ug": 1_460_000,
+        },
     )
     assert "1.23 mWh · 1.46 mg CO2e" in found
     assert "Estimate from 1 similar run: 1.23 Wh, 1.46 g CO2e." in " ".join(found.split())

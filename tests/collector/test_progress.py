@@ -22,7 +22,10 @@ def test_progress_on_a_terminal_and_elsewhere() -> None:
             bar.update(step * 1000, step / 120)
     for bar in bars:
         bar.update(60_000, 1.0, is_final=True)
-    assert "[########......................] 30,000 jobs, 2,000/s, 25 %, 45 s left" in screen.getvalue().split("\r")[30]
+    assert (
+        "[########......................] 30,000 jobs, 2,000/s, 25 %, 45 s left"
+        in screen.getvalue().split("\r")[30]
+    )
     assert screen.getvalue().rstrip().endswith("60,000 jobs, 2,000/s, 30 s")
     assert plain.getvalue().splitlines() == [
         "20,000 jobs, 2,000/s, 17 %, 50 s left",
@@ -52,4 +55,7 @@ def test_bytes_have_units() -> None:
     bar.update(2_500_000_000_000, 0.25)
     seconds[0] = 40
     bar.update(10**13, 1.0, is_final=True)
-    assert out.getvalue().splitlines() == ["2.5 TB read, 125 GB/s, 25 %", "10 TB read, 250 GB/s, 40 s"]
+    assert out.getvalue().splitlines() == [
+        "2.5 TB read, 125 GB/s, 25 %",
+        "10 TB read, 250 GB/s, 40 s",
+    ]

@@ -20,22 +20,35 @@ RUN = "0b1c7d60-0000-4000-8000-000000000001"
 def filled(home: Path) -> Spool:
     """A spool with the work of two people, with clear names in all places."""
     spool = Spool(home)
-    shares = (("proc:anabelle/python3", 7), ("proc:anabelle/anabelle-job", 2), ("proc:benedict/python3", 3), ("idle", 4))
+    shares = (
+        ("proc:anabelle/python3", 7),
+        ("proc:anabelle/anabelle-job", 2),
+        ("proc:benedict/python3", 3),
+        ("idle", 4),
+    )
     spool.append(
-        boot="b", windows=[minute(0, 16, shares=tuple(sorted(shares))), minute(1, 5, shares=(("proc:anabelle/vi", 5),))],
+        boot="b",
+        windows=[
+            minute(0, 16, shares=tuple(sorted(shares))),
+            minute(1, 5, shares=(("proc:anabelle/vi", 5),)),
+        ],
         anchors=[Anchor(GPU, "e", 2, T0, T0, 1, "b", "nvml_counter", sole="proc:anabelle/vi")],
-    )  # fmt: skip
+    )
     batch = spool.begin_batch(live_from_us=0, limit=1)
     assert batch is not None
     spool.end_batch(batch, [("rejected", "no")], now_us=T0)
     spool.append(boot="b", windows=[minute(2, 9, shares=(("container:anabelle/" + "a" * 64, 9),))])
-    spool.runs.add_message(RUN, "PUT", {"user": "anabelle", "name": "of anabelle", "params": {"d": "/home/benedict"}})
+    spool.runs.add_message(
+        RUN, "PUT", {"user": "anabelle", "name": "of anabelle", "params": {"d": "/home/benedict"}}
+    )
     spool.runs.add_message(RUN, "PATCH", {"state": "finished"})
     return spool
 
 
 @pytest.mark.parametrize("users", [HASHED, DROPPED])
-def test_existing_spool_is_rewritten_without_loss_of_energy(tmp_path: Path, users: UserNames) -> None:
+def test_existing_spool_is_rewritten_without_loss_of_energy(
+    tmp_path: Path, users: UserNames
+) -> None:
     spool = filled(tmp_path)
     before_mj, depth = spool.spooled_mj(), spool.depth()
     assert pseudonymise_spool(spool, users) == 5
@@ -81,11 +94,17 @@ def test_pseudonyms_are_not_hashed_again_and_can_be_dropped(tmp_path: Path) -> N
     ("key", "hashed"),
     [
         ("pod:hpc/vision/jupyter-ana", f"pod:hpc/vision/{HASHED.public_name('jupyter-ana')}"),
-        ("pod:hpc/vision/0f3c9a51-7b1e-4c1a-9d7e-1234567890ab", "pod:hpc/vision/0f3c9a51-7b1e-4c1a-9d7e-1234567890ab"),
+        (
+            "pod:hpc/vision/0f3c9a51-7b1e-4c1a-9d7e-1234567890ab",
+            "pod:hpc/vision/0f3c9a51-7b1e-4c1a-9d7e-1234567890ab",
+        ),
         ("container:ana-dev", f"container:{HASHED.public_name('ana-dev')}"),
         ("container:" + "4e" * 32, "container:" + "4e" * 32),
-        ("proc:-/python3", "proc:-/python3"), (f"run:{RUN}", f"run:{RUN}"), ("job:hpc/7", "job:hpc/7"), ("idle", "idle"),
+        ("proc:-/python3", "proc:-/python3"),
+        (f"run:{RUN}", f"run:{RUN}"),
+        ("job:hpc/7", "job:hpc/7"),
+        ("idle", "idle"),
     ],
-)  # fmt: skip
+)
 def test_each_kind_of_consumer_is_pseudonymised(key: str, hashed: str) -> None:
     assert pseudonymise_key(key, HASHED) == hashed

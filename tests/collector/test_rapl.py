@@ -39,12 +39,18 @@ class Machine:
 
     def new_source(self):
         return RaplSource(
-            "n1", {"LABCARBON_POWERCAP": str(self.tree.root)}, boot=BOOT, cpuinfo=str(self.cpuinfo),
+            "n1",
+            {"LABCARBON_POWERCAP": str(self.tree.root)},
+            boot=BOOT,
+            cpuinfo=str(self.cpuinfo),
             pause=lambda seconds: self.while_comparing(),
-        )  # fmt: skip
+        )
 
     def cpu(self, vendor, family, model, name):
-        block = f"processor\t: 0\nvendor_id\t: {vendor}\ncpu family\t: {family}\nmodel\t\t: {model}\nmodel name\t: {name}\n"
+        block = (
+            f"processor\t: 0\nvendor_id\t: {vendor}\ncpu family\t: {family}\nmodel\t\t: {model}\n"
+            f"model name\t: {name}\n"
+        )
         self.cpuinfo.write_text(block + "\n" + block.replace(": 0", ": 1"))
 
     def now(self):
@@ -52,7 +58,9 @@ class Machine:
 
     def poll(self, after_s=0.0):
         self.monotonic_us += round(after_s * 1_000_000)
-        return {reading.device: reading for reading in self.source.poll(self.now, with_processes=False)}
+        return {
+            reading.device: reading for reading in self.source.poll(self.now, with_processes=False)
+        }
 
     def one(self, after_s=0.0):
         (reading,) = self.poll(after_s).values()
@@ -87,7 +95,11 @@ def test_estimated_rapl_is_not_called_measured(machine, cpu, measurement):
     machine.cpu(*cpu)
     machine.tree.add(PACKAGE, "package-0")
     (info,) = machine.source.open()
-    assert (info.measurement, machine.one().measurement, info.name) == (measurement, measurement, cpu[3])
+    assert (info.measurement, machine.one().measurement, info.name) == (
+        measurement,
+        measurement,
+        cpu[3],
+    )
 
 
 def test_microjoules_are_floored_on_the_running_total(machine):
@@ -119,12 +131,19 @@ def test_gap_longer_than_a_wrap_is_unknown(machine):
     last = machine.one(RANGE_UJ / 1e6 / 300 + 1)  # 1.5 × 200 W
     (gap,) = machine.source.gaps()
     assert last.epoch != first.epoch
-    assert (gap.reason, gap.epoch, gap.from_us, gap.to_us) == ("wrap", first.epoch, first.wall_us, last.wall_us)
+    assert (gap.reason, gap.epoch, gap.from_us, gap.to_us) == (
+        "wrap",
+        first.epoch,
+        first.wall_us,
+        last.wall_us,
+    )
     assert machine.source.gaps() == []
 
 
 def test_counter_fall_is_no_wrap(machine):
-    """Some machines lose the counter in sleep. Read as a wrap, a fall would be 262 kJ in a second."""
+    """Some machines lose the counter in sleep. Read as a wrap, a fall would be 262 kJ in a
+    second.
+    """
     machine.tree.add(PACKAGE, "package-0", raw_uj=9_000_000_000)
     machine.source.open()
     first = machine.one()
@@ -161,7 +180,9 @@ def test_incomplete_package_is_excluded(machine):
         machine.source.open()
 
 
-@pytest.mark.parametrize("names", [("package-0", "package-1"), ("package-0-die-0", "package-0-die-1")])
+@pytest.mark.parametrize(
+    "names", [("package-0", "package-1"), ("package-0-die-0", "package-0-die-1")]
+)
 def test_mirrored_counter_counts_one_time(machine, names):
     machine.tree.add(PACKAGE, names[0], raw_uj=77)
     machine.tree.add("intel-rapl:1", names[1], raw_uj=77)
@@ -219,7 +240,8 @@ def test_removed_counter_is_a_failure_and_returns_complete(machine):
 
 
 @pytest.mark.parametrize(
-    ("away_s", "boot", "is_same_epoch"), [(30, BOOT, True), (2000, BOOT, False), (30, "another", False)]
+    ("away_s", "boot", "is_same_epoch"),
+    [(30, BOOT, True), (2000, BOOT, False), (30, "another", False)],
 )
 def test_epoch_continues_over_a_short_restart_with_a_wrap(machine, away_s, boot, is_same_epoch):
     machine.tree.add(PACKAGE, "package-0", raw_uj=RANGE_UJ - 1_234_567)
@@ -227,19 +249,26 @@ def test_epoch_continues_over_a_short_restart_with_a_wrap(machine, away_s, boot,
     first = machine.one()
     machine.tree.draw(PACKAGE, 3_000_000_999)
     machine.source = machine.new_source()
-    machine.source.resume({"cpu:n1/0": Stored(first.epoch, first.counter_mj, first.monotonic_us, boot=boot)})
+    machine.source.resume(
+        {"cpu:n1/0": Stored(first.epoch, first.counter_mj, first.monotonic_us, boot=boot)}
+    )
     machine.source.open()
     last = machine.one(away_s)
     assert (last.epoch == first.epoch) is is_same_epoch
     if is_same_epoch:
         start_uj = RANGE_UJ - 1_234_567
-        assert last.counter_mj - first.counter_mj == (start_uj + 3_000_000_999) // 1000 - start_uj // 1000
+        assert (
+            last.counter_mj - first.counter_mj
+            == (start_uj + 3_000_000_999) // 1000 - start_uj // 1000
+        )
 
 
 @settings(max_examples=80, deadline=None)
 @given(
     start_uj=st.integers(0, RANGE_UJ - 1),
-    steps=st.lists(st.tuples(st.integers(1, 800), st.integers(0, 200_000_000), st.booleans()), max_size=25),
+    steps=st.lists(
+        st.tuples(st.integers(1, 800), st.integers(0, 200_000_000), st.booleans()), max_size=25
+    ),
 )
 def test_any_history_telescopes_exactly(tmp_path_factory, start_uj, steps):
     """For any draws, wraps and restarts: last minus first counter = floor of the total energy, to
@@ -255,7 +284,9 @@ def test_any_history_telescopes_exactly(tmp_path_factory, start_uj, steps):
         drawn_uj += power_uw * seconds
         if restart:
             machine.source = machine.new_source()
-            machine.source.resume({"cpu:n1/0": Stored(last.epoch, last.counter_mj, last.monotonic_us)})
+            machine.source.resume(
+                {"cpu:n1/0": Stored(last.epoch, last.counter_mj, last.monotonic_us)}
+            )
             machine.source.open()
         last = machine.one(seconds)
     assert last.epoch == first.epoch

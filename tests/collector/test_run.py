@@ -22,9 +22,10 @@ from tests.collector.collector_process import DEFAULT_TIMEOUT, Collector, shell,
 from tests.fakes import labcarbon_server as fakes
 
 FACTOR = {
-    "server_time": 0, "site": {"name": "Room 1", "zone": "DE", "pue_ppm": 1_000_000},
+    "server_time": 0,
+    "site": {"name": "Room 1", "zone": "DE", "pue_ppm": 1_000_000},
     "factor": {"ug_per_kwh": 329_650_000, "zone": "DE", "year": 2025, "edition": 1, "source": "s"},
-}  # fmt: skip
+}
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +53,9 @@ def lone(tmp_path: Path) -> Collector:
     return Collector(tmp_path)
 
 
-def test_a_run_ends_with_kwh_kg_and_a_link_and_is_reported(node: Collector, server: fakes.FakeServer) -> None:
+def test_a_run_ends_with_kwh_kg_and_a_link_and_is_reported(
+    node: Collector, server: fakes.FakeServer
+) -> None:
     busy = "import time; t = time.process_time()\nwhile time.process_time() - t < 0.6: pass"
     done = node.call("run", "--project", "demo", "--param", "lr=0.1", "--", "python3", "-c", busy)
     assert done.returncode == 0
@@ -63,7 +66,12 @@ def test_a_run_ends_with_kwh_kg_and_a_link_and_is_reported(node: Collector, serv
     assert "modelled 100 %" in line
     assert " kg CO2e · idle " in line
     assert line.endswith(f"{server.url}/runs/{run}/")
-    assert (facts["state"], facts["exit_code"], facts["project"], facts["params"]) == ("finished", 0, "demo", {"lr": 0.1})
+    assert (facts["state"], facts["exit_code"], facts["project"], facts["params"]) == (
+        "finished",
+        0,
+        "demo",
+        {"lr": 0.1},
+    )
     assert facts["command"] == ["python3", "-c"]
     assert facts["energy_mj"] > 100
     assert facts["node"] == (node.status() or {})["node"]
@@ -76,7 +84,9 @@ def test_the_exit_code_is_the_works(lone: Collector, code: int) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGSEGV, signal.SIGINT])
-def test_work_killed_by_a_signal_gives_128_and_its_number(node: Collector, server: fakes.FakeServer, number: int) -> None:
+def test_work_killed_by_a_signal_gives_128_and_its_number(
+    node: Collector, server: fakes.FakeServer, number: int
+) -> None:
     done = node.call("run", "--name", f"killed-{number}", "--", *shell(f"kill -{int(number)} $$"))
     assert done.returncode == 128 + number
     facts = next(facts for facts in server.runs.values() if facts["name"] == f"killed-{number}")
@@ -85,8 +95,13 @@ def test_work_killed_by_a_signal_gives_128_and_its_number(node: Collector, serve
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGHUP])
 def test_signals_sent_to_run_reach_the_work(lone: Collector, number: signal.Signals) -> None:
-    script = f"trap 'echo caught; exit 9' {number.name.removeprefix('SIG')}; echo ready; while :; do sleep 0.05; done"
-    process = lone.popen("run", "--", "sh", "-c", script, stdout=subprocess.PIPE, start_new_session=True)
+    script = (
+        f"trap 'echo caught; exit 9' {number.name.removeprefix('SIG')}; echo ready; while :; do "
+        "sleep 0.05; done"
+    )
+    process = lone.popen(
+        "run", "--", "sh", "-c", script, stdout=subprocess.PIPE, start_new_session=True
+    )
     assert process.stdout is not None
     assert process.stdout.readline() == "ready\n"
     process.send_signal(number)
@@ -103,12 +118,18 @@ def test_standard_input_and_output_are_the_works(lone: Collector) -> None:
 def test_the_work_may_be_ended_by_a_closed_pipe(lone: Collector) -> None:
     done = subprocess.run(
         ["sh", "-c", '"$0" -m labcarbon_collect run -- yes | head -1; true', sys.executable],
-        env=lone.environ, capture_output=True, text=True, timeout=30, check=True,
-    )  # fmt: skip
+        env=lone.environ,
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=True,
+    )
     assert done.stdout == "y\n"
 
 
-def test_a_missing_command_is_127_and_one_without_permission_126(lone: Collector, tmp_path: Path) -> None:
+def test_a_missing_command_is_127_and_one_without_permission_126(
+    lone: Collector, tmp_path: Path
+) -> None:
     done = lone.call("run", "--", "no-such-command-here")
     assert done.returncode == 127
     assert "no-such-command-here: command not found" in done.stderr
@@ -117,7 +138,9 @@ def test_a_missing_command_is_127_and_one_without_permission_126(lone: Collector
     assert lone.call("run", "--", str(plain)).returncode == 126
 
 
-def test_a_folder_of_the_path_that_may_not_be_searched_hides_no_mistyped_name(tmp_path: Path) -> None:
+def test_a_folder_of_the_path_that_may_not_be_searched_hides_no_mistyped_name(
+    tmp_path: Path,
+) -> None:
     (tmp_path / "plain").write_text("x")
     denied = PermissionError(13, "Permission denied")
     path = f"/closed{os.pathsep}{tmp_path}"
@@ -127,7 +150,9 @@ def test_a_folder_of_the_path_that_may_not_be_searched_hides_no_mistyped_name(tm
 
 
 def test_a_daemon_that_talks_nonsense_disturbs_nothing(lone: Collector) -> None:
-    served = SocketServer(lone.socket, lambda request, uid: {"node": 5, "url": [], "energy_mj": "x", "by_quality": 7})
+    served = SocketServer(
+        lone.socket, lambda request, uid: {"node": 5, "url": [], "energy_mj": "x", "by_quality": 7}
+    )
     stop = threading.Event()
     thread = threading.Thread(target=lambda: [served.serve(0.05) for _ in iter(stop.is_set, True)])
     thread.start()
@@ -141,7 +166,9 @@ def test_a_daemon_that_talks_nonsense_disturbs_nothing(lone: Collector) -> None:
     assert "could not be closed" in done.stderr
 
 
-def test_without_a_daemon_the_command_starts_immediately_and_the_line_names_the_fix(lone: Collector) -> None:
+def test_without_a_daemon_the_command_starts_immediately_and_the_line_names_the_fix(
+    lone: Collector,
+) -> None:
     begun = time.monotonic()
     done = lone.call("run", "--", "true")
     assert time.monotonic() - begun < 15  # with a longer timeout
@@ -150,24 +177,40 @@ def test_without_a_daemon_the_command_starts_immediately_and_the_line_names_the_
     assert "run --standalone" in done.stderr
 
 
-def test_a_hanging_server_delays_nothing_and_the_daemon_reports_later(node: Collector, server: fakes.FakeServer) -> None:
+def test_a_hanging_server_delays_nothing_and_the_daemon_reports_later(
+    node: Collector, server: fakes.FakeServer
+) -> None:
     with fakes.running() as hanging:
         hanging.faults = [fakes.trickle_response] * 9
-        other = Collector(node.root, {"LABCARBON_URL": hanging.url, "LABCARBON_TOKEN": "lc_user_fake", **DEFAULT_TIMEOUT})
+        other = Collector(
+            node.root,
+            {"LABCARBON_URL": hanging.url, "LABCARBON_TOKEN": "lc_user_fake", **DEFAULT_TIMEOUT},
+        )
         begun = time.monotonic()
         done = other.call("run", "--name", "told-later", "--", "true")
         assert time.monotonic() - begun < 15  # a request may take 30
     assert done.returncode == 0
     assert "daemon forwards the run" in done.stderr
-    facts = wait_for(lambda: next((f for f in server.runs.values() if f.get("name") == "told-later" and "state" in f), None))
+    facts = wait_for(
+        lambda: next(
+            (f for f in server.runs.values() if f.get("name") == "told-later" and "state" in f),
+            None,
+        )
+    )
     assert facts["state"] == "finished"
 
 
-def test_without_a_login_the_daemon_reports_with_its_own_token(node: Collector, server: fakes.FakeServer) -> None:
+def test_without_a_login_the_daemon_reports_with_its_own_token(
+    node: Collector, server: fakes.FakeServer
+) -> None:
     stranger = Collector(node.root, {"XDG_CONFIG_HOME": str(node.root / "nobody")})
     done = stranger.call("run", "--name", "by-daemon", "--", *shell("exit 4"))
     assert done.returncode == 4
-    facts = wait_for(lambda: next((f for f in server.runs.values() if f.get("name") == "by-daemon" and "state" in f), None))
+    facts = wait_for(
+        lambda: next(
+            (f for f in server.runs.values() if f.get("name") == "by-daemon" and "state" in f), None
+        )
+    )
     assert (facts["state"], facts["exit_code"]) == ("failed", 4)
     run = next(run for run, each in server.runs.items() if each is facts)
     assert {request.token for request in server.requests if run in request.path} == {"lc_node_fake"}
@@ -179,14 +222,18 @@ def test_a_run_with_an_unknown_project_is_unattributed_with_a_warning(node: Coll
     assert "There is no project 'nosuch'" in done.stderr
 
 
-def test_without_a_login_an_unknown_project_is_reported_for_the_shortest_run(node: Collector) -> None:
+def test_without_a_login_an_unknown_project_is_reported_for_the_shortest_run(
+    node: Collector,
+) -> None:
     stranger = Collector(node.root, {"XDG_CONFIG_HOME": str(node.root / "nobody")})
     done = stranger.call("run", "--project", "nosuch", "--", "true")
     assert done.returncode == 0
     assert "There is no project 'nosuch'" in done.stderr
 
 
-def test_standalone_measures_without_daemon_and_server_and_stores_the_result(lone: Collector) -> None:
+def test_standalone_measures_without_daemon_and_server_and_stores_the_result(
+    lone: Collector,
+) -> None:
     busy = "import time; t = time.process_time()\nwhile time.process_time() - t < 0.4: pass"
     done = lone.call("run", "--standalone", "--", "python3", "-c", busy)
     assert done.returncode == 0
@@ -211,7 +258,10 @@ def test_run_needs_a_command(lone: Collector) -> None:
 @pytest.mark.parametrize(
     ("command", "reduced"),
     [
-        (["/opt/bin/python3.11", "-u", "/home/ana/x/train.py", "--token", "s"], ["python3.11", "train.py"]),
+        (
+            ["/opt/bin/python3.11", "-u", "/home/ana/x/train.py", "--token", "s"],
+            ["python3.11", "train.py"],
+        ),
         (["python", "-m", "pkg.train", "--key=s"], ["python", "-m", "pkg.train"]),
         (["python", "-c", "secret = 1"], ["python", "-c"]),
         (["/usr/bin/blender", "scene.blend"], ["blender"]),
@@ -219,30 +269,70 @@ def test_run_needs_a_command(lone: Collector) -> None:
         (["python"], ["python"]),
     ],
 )
-def test_only_executable_and_script_name_leave_the_machine(command: list[str], reduced: list[str]) -> None:
+def test_only_executable_and_script_name_leave_the_machine(
+    command: list[str], reduced: list[str]
+) -> None:
     assert run_facts.reduce_command(command) == reduced
 
 
 def test_params_are_typed_and_secrets_masked() -> None:
-    given = ["a=1", "b=-2.5e3", "c=true", "d=x=y", "e=", "api_key=1", "url=https://u:p@h/", "t=hf_abcdef"]
+    given = [
+        "a=1",
+        "b=-2.5e3",
+        "c=true",
+        "d=x=y",
+        "e=",
+        "api_key=1",
+        "url=https://u:p@h/",
+        "t=hf_abcdef",
+    ]
     assert run_facts.parse_params(given) == {
-        "a": 1, "b": -2500.0, "c": True, "d": "x=y", "e": "", "api_key": "(masked)", "url": "(masked)", "t": "(masked)",
-    }  # fmt: skip
+        "a": 1,
+        "b": -2500.0,
+        "c": True,
+        "d": "x=y",
+        "e": "",
+        "api_key": "(masked)",
+        "url": "(masked)",
+        "t": "(masked)",
+    }
 
 
 def test_the_closing_line_names_the_missing_step_for_kg() -> None:
-    reply = {"energy_mj": 44_280_000, "by_quality": {"modelled": 44_280_000}, "idle_mj": 6_038_182, "grams": 4.054695}
+    reply = {
+        "energy_mj": 44_280_000,
+        "by_quality": {"modelled": 44_280_000},
+        "idle_mj": 6_038_182,
+        "grams": 4.054695,
+    }
     assert summary_line(reply, link="https://a/runs/1/", server="https://a") == (
-        "labcarbon: 0.0123 kWh (counter 0 %, modelled 100 %) · 0.00405 kg CO2e · idle 12 % · https://a/runs/1/"
+        "labcarbon: 0.0123 kWh (counter 0 %, modelled 100 %) · 0.00405 kg CO2e · idle 12 % · "
+        "https://a/runs/1/"
     )
     assert "set the grid zone of this node's site at https://a/" in summary_line(
         {**reply, "grams": None}, link="", server="https://a"
     )
-    assert "labcarbon-collect enrol URL" in summary_line({**reply, "grams": None}, link="", server="")
+    assert "labcarbon-collect enrol URL" in summary_line(
+        {**reply, "grams": None}, link="", server=""
+    )
 
 
 def test_figures_are_readable() -> None:
-    assert [format_significant(value) for value in (0, 0.0000456, 0.0123, 4.214, 137.4, 12345.6)] == [
-        "0", "0.0000456", "0.0123", "4.21", "137", "12346",
-    ]  # fmt: skip
-    assert [percent(part, 1000) for part in (0, 1, 5, 10, 495, 1000)] == ["0", "<1", "<1", "1", "50", "100"]
+    assert [
+        format_significant(value) for value in (0, 0.0000456, 0.0123, 4.214, 137.4, 12345.6)
+    ] == [
+        "0",
+        "0.0000456",
+        "0.0123",
+        "4.21",
+        "137",
+        "12346",
+    ]
+    assert [percent(part, 1000) for part in (0, 1, 5, 10, 495, 1000)] == [
+        "0",
+        "<1",
+        "<1",
+        "1",
+        "50",
+        "100",
+    ]

@@ -14,8 +14,21 @@ from typing import Any
 import pytest
 from labcarbon_collect.runs.daemon_link import describe_gpus
 
-from tests.collector.collector_process import DEFAULT_TIMEOUT, LONG_TIMEOUT, Collector, shell, wait_for
-from tests.collector.preflight_responses import DUPLICATE, MATCH, POSSIBLE, UNTIL_RECEIVED, outcomes, run_script
+from tests.collector.collector_process import (
+    DEFAULT_TIMEOUT,
+    LONG_TIMEOUT,
+    Collector,
+    shell,
+    wait_for,
+)
+from tests.collector.preflight_responses import (
+    DUPLICATE,
+    MATCH,
+    POSSIBLE,
+    UNTIL_RECEIVED,
+    outcomes,
+    run_script,
+)
 from tests.fakes import labcarbon_server as fakes
 from tests.services.process import free_port
 
@@ -41,7 +54,11 @@ def test_the_response_is_printed_before_the_command_starts(
     assert asked.token == "lc_user_fake"
     assert asked.body["fingerprint"] == put.body["fingerprint"]
     assert asked.body["fingerprint"]["params"].keys() == {"lr"}
-    assert (asked.body["name"], asked.body["project"], asked.body["run"]) == ("train.py", "demo", put.path.split("/")[-2])
+    assert (asked.body["name"], asked.body["project"], asked.body["run"]) == (
+        "train.py",
+        "demo",
+        put.path.split("/")[-2],
+    )
     assert (put.body["intent"], put.body["name"]) == ("train", "train.py")
 
 
@@ -69,9 +86,14 @@ def test_enforce_stops_what_is_certain_to_be_in_vain_before_it_starts(
 
 @pytest.mark.parametrize(
     "answer",
-    [POSSIBLE, {**DUPLICATE, "verdict": "resume"}, {**DUPLICATE, "verdict": "near"}, {**DUPLICATE, "verdict": "same_run"},
-     fakes.NO_MATCH],
-)  # fmt: skip
+    [
+        POSSIBLE,
+        {**DUPLICATE, "verdict": "resume"},
+        {**DUPLICATE, "verdict": "near"},
+        {**DUPLICATE, "verdict": "same_run"},
+        fakes.NO_MATCH,
+    ],
+)
 def test_enforce_stops_nothing_that_is_less_than_certain(
     person: Collector, script: Path, server: fakes.FakeServer, answer: dict[str, Any]
 ) -> None:
@@ -80,7 +102,9 @@ def test_enforce_stops_nothing_that_is_less_than_certain(
     assert (done.returncode, done.stdout) == (0, "trained\n")
 
 
-def test_an_empty_response_prints_nothing(person: Collector, script: Path, server: fakes.FakeServer) -> None:
+def test_an_empty_response_prints_nothing(
+    person: Collector, script: Path, server: fakes.FakeServer
+) -> None:
     silent = {**DUPLICATE, "verdict": "replicate", "level": "silent"}
     for answer in (fakes.NO_MATCH, silent):
         server.preflight = answer
@@ -88,7 +112,9 @@ def test_an_empty_response_prints_nothing(person: Collector, script: Path, serve
         assert [line for line in done.stderr.splitlines() if "was not measured" not in line] == []
 
 
-def test_no_check_sends_no_preflight_but_the_fingerprint(person: Collector, script: Path, server: fakes.FakeServer) -> None:
+def test_no_check_sends_no_preflight_but_the_fingerprint(
+    person: Collector, script: Path, server: fakes.FakeServer
+) -> None:
     server.preflight = DUPLICATE
     done = run_script(person, script, "run", "--no-check", "--enforce")
     assert (done.returncode, done.stdout) == (0, "trained\n")
@@ -96,13 +122,24 @@ def test_no_check_sends_no_preflight_but_the_fingerprint(person: Collector, scri
     assert server.sent("PUT", "runs/")[0].body["fingerprint"]["code"]["state"] == "verified"
 
 
-def test_intent_sweep_and_parent_are_sent(person: Collector, script: Path, server: fakes.FakeServer) -> None:
+def test_intent_sweep_and_parent_are_sent(
+    person: Collector, script: Path, server: fakes.FakeServer
+) -> None:
     parent = "44444444-4444-4444-8444-444444444444"
-    run_script(person, script, "run", "--intent", "ablation", "--sweep", "grid-1", "--parent", parent)
+    run_script(
+        person, script, "run", "--intent", "ablation", "--sweep", "grid-1", "--parent", parent
+    )
     (put,) = server.sent("PUT", "runs/")
     (asked,) = server.sent("POST", "preflight/")
-    assert (put.body["intent"], put.body["sweep"], put.body["parent"]) == ("ablation", "grid-1", parent)
-    assert (asked.body["fingerprint"]["intent"], asked.body["fingerprint"]["sweep"]) == ("ablation", "grid-1")
+    assert (put.body["intent"], put.body["sweep"], put.body["parent"]) == (
+        "ablation",
+        "grid-1",
+        parent,
+    )
+    assert (asked.body["fingerprint"]["intent"], asked.body["fingerprint"]["sweep"]) == (
+        "ablation",
+        "grid-1",
+    )
     assert asked.body["parent"] == parent
     wrong = run_script(person, script, "run", "--parent", "mine")
     assert wrong.returncode == 1
@@ -128,7 +165,9 @@ def silent_address() -> tuple[socket.socket, str]:
 BEGAN = "import time; print(time.monotonic(), flush=True)"
 
 
-def waited(person: Collector, script: Path, *options: str) -> tuple[float, subprocess.CompletedProcess[str]]:
+def waited(
+    person: Collector, script: Path, *options: str
+) -> tuple[float, subprocess.CompletedProcess[str]]:
     """Return the seconds from the start of ``run`` to that of the command, less its own Python's.
     The best of three on a busy machine.
     """
@@ -138,7 +177,9 @@ def waited(person: Collector, script: Path, *options: str) -> tuple[float, subpr
         done = run_script(person, script, "run", *options)
         assert done.returncode == 0
         before = time.monotonic()
-        bare = subprocess.run([sys.executable, "-c", BEGAN], capture_output=True, text=True, check=True)
+        bare = subprocess.run(
+            [sys.executable, "-c", BEGAN], capture_output=True, text=True, check=True
+        )
         best_s = min(best_s, float(done.stdout) - begun - (float(bare.stdout) - before))
         if best_s < 2.5:
             break
@@ -176,7 +217,9 @@ def test_the_work_begins_within_two_and_a_half_seconds_with_one_line(
     else:
         server.faults = [fault] * 20
     patience = DEFAULT_TIMEOUT if "did not respond" in said else LONG_TIMEOUT
-    other = Collector(person.root, {"LABCARBON_URL": url, "LABCARBON_TOKEN": "lc_user_fake", **patience})
+    other = Collector(
+        person.root, {"LABCARBON_URL": url, "LABCARBON_TOKEN": "lc_user_fake", **patience}
+    )
     waited_s, done = waited(other, script, "--enforce")
     listener.close()
     assert waited_s < 2.5
@@ -185,13 +228,18 @@ def test_the_work_begins_within_two_and_a_half_seconds_with_one_line(
     assert said in lines[0]
 
 
-def test_a_name_service_and_a_daemon_that_hang_cost_no_more(person: Collector, script: Path) -> None:
+def test_a_name_service_and_a_daemon_that_hang_cost_no_more(
+    person: Collector, script: Path
+) -> None:
     hanging = socket.socket(socket.AF_UNIX)
     hanging.bind(str(person.socket))
     hanging.listen()
     listener, address = silent_address()
     script.write_text(BEGAN)
-    other = Collector(person.root, {"LABCARBON_URL": address, "LABCARBON_TOKEN": "lc_user_fake", **DEFAULT_TIMEOUT})
+    other = Collector(
+        person.root,
+        {"LABCARBON_URL": address, "LABCARBON_TOKEN": "lc_user_fake", **DEFAULT_TIMEOUT},
+    )
     waited_s, _ = waited(other, script)
     hanging.close()
     listener.close()
@@ -205,7 +253,13 @@ def test_a_signal_while_we_ask_ends_the_work_that_never_began(
     listener, address = silent_address()
     other = Collector(person.root, {"LABCARBON_URL": address, "LABCARBON_TOKEN": "lc_user_fake"})
     process = other.popen(
-        "run", "--", "python3", str(script), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True
+        "run",
+        "--",
+        "python3",
+        str(script),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
     )
     listener.settimeout(60)
     connection, _ = listener.accept()
@@ -221,23 +275,32 @@ def test_a_signal_while_we_ask_ends_the_work_that_never_began(
         assert (process.returncode, process.stdout.read()) == (128 + number, "")
 
 
-def test_exit_codes_pass_through_whatever_was_answered(person: Collector, server: fakes.FakeServer) -> None:
+def test_exit_codes_pass_through_whatever_was_answered(
+    person: Collector, server: fakes.FakeServer
+) -> None:
     server.preflight = DUPLICATE
     for code in (0, 3, 77):
         assert person.call("run", "--", *shell(f"exit {code}")).returncode == code
 
 
-def test_without_a_login_one_line_reports_the_skipped_check(tmp_path: Path, server: fakes.FakeServer, script: Path) -> None:
+def test_without_a_login_one_line_reports_the_skipped_check(
+    tmp_path: Path, server: fakes.FakeServer, script: Path
+) -> None:
     node = Collector(tmp_path)
     node.enrol(server.url)
     node.start()
     try:
         wait_for(lambda: (node.status() or {}).get("enrolled"))
         done = run_script(node, script, "run")
-        line = f"Duplicate check skipped: you are not logged in. Log in with: labcarbon-collect login {server.url}"
+        line = (
+            "Duplicate check skipped: you are not logged in. Log in with: labcarbon-collect "
+            f"login {server.url}"
+        )
         assert done.stderr.count("Duplicate check skipped") == 1
         assert line in done.stderr
-        facts = wait_for(lambda: next((f for f in server.runs.values() if f.get("name") == "train.py"), None))
+        facts = wait_for(
+            lambda: next((f for f in server.runs.values() if f.get("name") == "train.py"), None)
+        )
         assert facts["fingerprint"]["code"]["hash"]
         assert "shingles" not in facts["fingerprint"]["code"]
     finally:
@@ -253,18 +316,28 @@ def test_the_digest_of_large_data_follows_when_it_is_ready(
         file.truncate(70_000_000)
     script.write_text(UNTIL_RECEIVED)
     process = person.popen("run", "--", "python3", "train.py", "--data", "cats", cwd=script.parent)
-    wait_for(lambda: [request for request in server.sent("PATCH", "runs/") if "fingerprint" in request.body])
+    wait_for(
+        lambda: [
+            request for request in server.sent("PATCH", "runs/") if "fingerprint" in request.body
+        ]
+    )
     (script.parent / "told").touch()
     assert process.wait(60) == 0
     (put,) = server.sent("PUT", "runs/")
     assert "verified" not in put.body["fingerprint"]["data"]
-    patches = [request.body["fingerprint"] for request in server.sent("PATCH", "runs/") if "fingerprint" in request.body]
+    patches = [
+        request.body["fingerprint"]
+        for request in server.sent("PATCH", "runs/")
+        if "fingerprint" in request.body
+    ]
     assert [sorted(patch) for patch in patches] == [["data", "version"]]
     assert patches[0]["data"]["weak"] == put.body["fingerprint"]["data"]["weak"]
     assert patches[0]["data"]["items"][0]["state"] == "verified"
 
 
-def test_a_run_that_ends_first_stops_the_hashing_silently(person: Collector, script: Path, server: fakes.FakeServer) -> None:
+def test_a_run_that_ends_first_stops_the_hashing_silently(
+    person: Collector, script: Path, server: fakes.FakeServer
+) -> None:
     data = script.parent / "cats"
     data.mkdir()
     with (data / "large").open("wb") as file:
@@ -273,9 +346,15 @@ def test_a_run_that_ends_first_stops_the_hashing_silently(person: Collector, scr
     done = person.call("run", "--", "python3", "train.py", "--data", "cats", cwd=script.parent)
     assert time.monotonic() - begun < 20  # 50 GB take minutes
     assert (done.returncode, done.stdout) == (0, "trained\n")
-    assert [request for request in server.sent("PATCH", "runs/") if "fingerprint" in request.body] == []
+    assert [
+        request for request in server.sent("PATCH", "runs/") if "fingerprint" in request.body
+    ] == []
     assert "digest" not in done.stderr
-    left = [path for path in Path("/proc").glob("[0-9]*/cmdline") if str(person.root).encode() in environ_of(path)]
+    left = [
+        path
+        for path in Path("/proc").glob("[0-9]*/cmdline")
+        if str(person.root).encode() in environ_of(path)
+    ]
     assert left == []
 
 
@@ -290,10 +369,13 @@ def environ_of(cmdline: Path) -> bytes:
 @pytest.mark.parametrize(
     ("gpus", "visible", "said"),
     [
-        (("A", "A"), None, "2 × A"), (("B", "A"), None, "1 × A, 1 × B"), ((), None, ""), (("A", "A", "A"), "1,2", "2 × A"),
-        (("A", "B"), "0", ""), (("A", "A"), "", ""), (("A", "A"), "-1", ""), (("A",), "0,1", "1 × A"),
-    ],
+    (("A", "A"), None, "2 × A"), (("B", "A"), None, "1 × A, 1 × B"), ((), None, ""),
+    (("A", "A", "A"), "1,2", "2 × A"), (("A", "B"), "0", ""), (("A", "A"), "", ""),
+    (("A", "A"), "-1", ""), (("A",), "0,1", "1 × A"),
+],
 )  # fmt: skip
-def test_gpus_are_named_where_it_is_known_which(gpus: tuple[str, ...], visible: str | None, said: str) -> None:
+def test_gpus_are_named_where_it_is_known_which(
+    gpus: tuple[str, ...], visible: str | None, said: str
+) -> None:
     environ = {} if visible is None else {"CUDA_VISIBLE_DEVICES": visible}
     assert describe_gpus(gpus, environ) == said

@@ -32,8 +32,9 @@ PLANTED = "plumtreehunter"  # does not look like a secret: it is protected only 
 # The keys below these are variable names.
 VARYING = {
     "device_facts": "<device>", "health.source": "<source>", "params": "<name>",
-    "job.gpus": "<node>", "runs[].job.gpus": "<node>", "fingerprint.params": "<name>", "fingerprint.seeds": "<name>",
-    "fingerprint.told": "<name>", "fingerprint.environment": "<package>",
+    "job.gpus": "<node>", "runs[].job.gpus": "<node>", "fingerprint.params": "<name>",
+    "fingerprint.seeds": "<name>", "fingerprint.told": "<name>",
+    "fingerprint.environment": "<package>",
 }  # fmt: skip
 
 
@@ -41,7 +42,9 @@ def section(title: str) -> str:
     """Return the text under a heading, up to the next of the same or a higher level."""
     text = DOCS.read_text(encoding="utf-8")
     rank = title.split(" ")[0]
-    match = re.search(rf"^{re.escape(title)}$(.*?)(?=^#{{1,{len(rank)}}} |\Z)", text, re.MULTILINE | re.DOTALL)
+    match = re.search(
+        rf"^{re.escape(title)}$(.*?)(?=^#{{1,{len(rank)}}} |\Z)", text, re.MULTILINE | re.DOTALL
+    )
     assert match, f"docs/collector.md has no section {title!r}"
     return match.group(1)
 
@@ -84,14 +87,22 @@ def node(tmp_path_factory: pytest.TempPathFactory, server: fakes.FakeServer) -> 
     node = Collector(
         root,
         {
-            **driver.env, "LABCARBON_SOURCES": "nvml,cpu_model", "HOME": str(home), "SOME_VARIABLE": PLANTED,
-            "PLUM_TOKEN": PLANTED, "XDG_CONFIG_HOME": str(home / ".config"),
+            **driver.env,
+            "LABCARBON_SOURCES": "nvml,cpu_model",
+            "HOME": str(home),
+            "SOME_VARIABLE": PLANTED,
+            "PLUM_TOKEN": PLANTED,
+            "XDG_CONFIG_HOME": str(home / ".config"),
         },
-    )  # fmt: skip
+    )
     script = home / PLANTED / "train.py"
     script.write_text(f"import time  # {PLANTED}\npassword = '{PLANTED}'\ntime.sleep(0.3)\n")
     git_identity = ["-c", f"user.name={PLANTED}", "-c", f"user.email={PLANTED}@example.org"]
-    for words in (["init", "-q", "-b", PLANTED], ["add", "-A"], [*git_identity, "commit", "-q", "-m", PLANTED]):
+    for words in (
+        ["init", "-q", "-b", PLANTED],
+        ["add", "-A"],
+        [*git_identity, "commit", "-q", "-m", PLANTED],
+    ):
         subprocess.run(["git", *words], cwd=script.parent, env=node.environ, check=True)
     assert node.call("enrol", server.url, input="code\n").returncode == 0
     node.start()
@@ -111,7 +122,16 @@ def node(tmp_path_factory: pytest.TempPathFactory, server: fakes.FakeServer) -> 
         PLANTED,
     ]
     command = ["--", sys.executable, "-u", str(script), *words]
-    options = ["--param", "lr=0.1", "--param", f"api_key={PLANTED}", "--sweep", "grid", "--parent", node.node_id]
+    options = [
+        "--param",
+        "lr=0.1",
+        "--param",
+        f"api_key={PLANTED}",
+        "--sweep",
+        "grid",
+        "--parent",
+        node.node_id,
+    ]
     arguments = ["run", "--project", "demo", "--name", "first", *options, *command]
     assert node.call(*arguments, cwd=script.parent).returncode == 0
     assert node.call("login", server.url, input="code\n").returncode == 0
@@ -138,16 +158,23 @@ def requests(node: Collector, server: fakes.FakeServer) -> list[fakes.Request]:
 def of_kind(requests: list[fakes.Request], title: str) -> list[fakes.Request]:
     method, path = re.fullmatch(r"### `(\w+) ([^`]+)`", title).groups()  # type: ignore[union-attr]
     pattern = "/api/v1/" + path.replace("<uuid>", "[0-9a-f-]{36}").replace("<id>", "[0-9a-f-]{36}")
-    return [request for request in requests if request.method == method and re.fullmatch(pattern, request.path)]
+    return [
+        request
+        for request in requests
+        if request.method == method and re.fullmatch(pattern, request.path)
+    ]
 
 
 # Sent after large data is hashed (test_run_preflight.py), and after a kill by the kernel
 # (test_failure.py).
 LATER_REQUESTS = {
-    "failure.class", "failure.point", "fingerprint.version", *(f"fingerprint.data.{key}" for key in ("weak", "verified")),
+    "failure.class",
+    "failure.point",
+    "fingerprint.version",
+    *(f"fingerprint.data.{key}" for key in ("weak", "verified")),
     *(f"fingerprint.data.items[].{key}" for key in ("role", "name", "files", "bytes", "state")),
     *(f"fingerprint.start.{key}" for key in ("weak", "verified", "name")),
-}  # fmt: skip
+}
 KINDS = [
     "### `POST ingest/`",
     "### `PUT runs/<uuid>/`",
@@ -160,11 +187,15 @@ KINDS = [
 
 
 @pytest.mark.parametrize("title", KINDS)
-def test_documented_keys_equal_sent_keys(requests: list[fakes.Request], title: str, tmp_path: Path) -> None:
+def test_documented_keys_equal_sent_keys(
+    requests: list[fakes.Request], title: str, tmp_path: Path
+) -> None:
     sent = {key for request in of_kind(requests, title) for key in keys(request.body)}
     assert sent, f"nothing of {title} was sent"
     if title == "### `POST preflight/`":
-        assert {key for key in sent if key.startswith("fingerprint.")} <= documented("### `PUT runs/<uuid>/`")
+        assert {key for key in sent if key.startswith("fingerprint.")} <= documented(
+            "### `PUT runs/<uuid>/`"
+        )
         sent = {"fingerprint" if key.startswith("fingerprint.") else key for key in sent}
     assert sent <= documented(title)
     missing = {
@@ -177,14 +208,18 @@ def test_documented_keys_equal_sent_keys(requests: list[fakes.Request], title: s
     if title == "### `POST ingest/`":
         # Recorded: gaps. Other meters have their own test below. Notes exist after errors only.
         missing -= set(keys(json.loads((CONTRACT / "ingest_request.json").read_text())))
-        missing = {key for key in missing if not key.startswith("device_facts.")} - {"health.notes[]"}
+        missing = {key for key in missing if not key.startswith("device_facts.")} - {
+            "health.notes[]"
+        }
     if title == "### `PATCH runs/<uuid>/`":
         missing -= LATER_REQUESTS
     assert not missing, "the page names keys that are never sent"
 
 
 def test_all_requests_are_documented(requests: list[fakes.Request]) -> None:
-    documented_requests = [request for title in (*KINDS, "### `GET config/`") for request in of_kind(requests, title)]
+    documented_requests = [
+        request for title in (*KINDS, "### `GET config/`") for request in of_kind(requests, title)
+    ]
     assert len(documented_requests) == len(requests)
     assert all(not request.content for request in of_kind(requests, "### `GET config/`"))
 
@@ -198,10 +233,17 @@ def test_facts_of_all_meters_are_documented(bench: Any, tmp_path: Path) -> None:
     gpu_bench = bench("hopper", "pascal", "vgpu", opened=False)
     gpu_bench.driver.gpus[0].set_mig(3, 4)
     powercap = FakePowercap(tmp_path / "powercap")
-    for zone, name in (("intel-rapl:0", "package-0"), ("intel-rapl:0:0", "dram"), ("intel-rapl:1", "psys")):
+    for zone, name in (
+        ("intel-rapl:0", "package-0"),
+        ("intel-rapl:0:0", "dram"),
+        ("intel-rapl:1", "psys"),
+    ):
         powercap.add(zone, name)
     powercap.add("intel-rapl:2", "package-1", range_uj=None)
-    devices = [*gpu_bench.source.open(), *RaplSource("n", {"LABCARBON_POWERCAP": str(powercap.root)}).open()]
+    devices = [
+        *gpu_bench.source.open(),
+        *RaplSource("n", {"LABCARBON_POWERCAP": str(powercap.root)}).open(),
+    ]
     facts = {fact for info in devices for fact in info.facts}
     assert {"mig", "driver", "psys", "left_out"} <= facts
     assert {f"device_facts.<device>.{fact}" for fact in facts} <= documented("### `POST ingest/`")
@@ -216,7 +258,9 @@ def test_payload_of_a_tracked_script_is_documented(node: Collector) -> None:
             f"    run.check(); run.log(1, loss=2); raise ValueError('{PLANTED}')\n"
         )
         lone = Collector(node.root, environ)
-        subprocess.run([sys.executable, str(script)], env=lone.environ, capture_output=True, check=False)
+        subprocess.run(
+            [sys.executable, str(script)], env=lone.environ, capture_output=True, check=False
+        )
         for title in ("### `PUT runs/<uuid>/`", "### `PATCH runs/<uuid>/`"):
             sent = {key for request in of_kind(fake.requests, title) for key in keys(request.body)}
             assert sent
@@ -227,10 +271,24 @@ def test_payload_of_a_tracked_script_is_documented(node: Collector) -> None:
 
 
 JOB = JobFacts(
-    cluster="hpc", job_id="71", user="ana", account="vision", partition="gpu", name="train --token hunter2", exit="1:0",
-    slurm_state="FAILED", submitted_us=T0, started_us=T0, ended_us=T0, nodes="gpu[1-2]", array_job_id="70", array_task="1",
-    reserved_gpus=2, gpus={"gpu1": ["GPU-1"]}, consumed_energy_j=5,
-)  # fmt: skip
+    cluster="hpc",
+    job_id="71",
+    user="ana",
+    account="vision",
+    partition="gpu",
+    name="train --token hunter2",
+    exit="1:0",
+    slurm_state="FAILED",
+    submitted_us=T0,
+    started_us=T0,
+    ended_us=T0,
+    nodes="gpu[1-2]",
+    array_job_id="70",
+    array_task="1",
+    reserved_gpus=2,
+    gpus={"gpu1": ["GPU-1"]},
+    consumed_energy_j=5,
+)
 
 
 @pytest.mark.parametrize(
@@ -244,23 +302,34 @@ JOB = JobFacts(
 def test_payload_of_a_job_is_documented(title: str, body: Any) -> None:
     sent = set(keys(body))
     assert sent <= documented(title)
-    assert {key for key in documented(title) if "job." in key} <= sent, "the page names keys that are never sent"
+    assert {key for key in documented(title) if "job." in key} <= sent, (
+        "the page names keys that are never sent"
+    )
     assert "hunter2" not in json.dumps(body)
     assert all(dataclasses.asdict(JOB).values()), "an empty field would not be checked"
 
 
-def test_a_planted_secret_is_in_no_byte_that_was_sent(node: Collector, requests: list[fakes.Request]) -> None:
+def test_a_planted_secret_is_in_no_byte_that_was_sent(
+    node: Collector, requests: list[fakes.Request]
+) -> None:
     runs = [request.body for request in requests if request.method == "PUT"]
-    assert {tuple(body["command"]) for body in runs} == {(Path(sys.executable).name, "train.py"), ("python3", "-c")}
+    assert {tuple(body["command"]) for body in runs} == {
+        (Path(sys.executable).name, "train.py"),
+        ("python3", "-c"),
+    }
     assert {body["params"].get("api_key") for body in runs} == {"(masked)", None}
     for request in requests:
-        sent = b"\n".join([request.path.encode(), json.dumps(request.headers).encode(), request.content])
+        sent = b"\n".join(
+            [request.path.encode(), json.dumps(request.headers).encode(), request.content]
+        )
         assert PLANTED.encode() not in sent, request.path
         assert b"/home/" not in request.content
         assert str(node.root).encode() not in request.content
 
 
-def test_a_planted_secret_is_not_in_the_data_folder(node: Collector, requests: list[fakes.Request]) -> None:
+def test_a_planted_secret_is_not_in_the_data_folder(
+    node: Collector, requests: list[fakes.Request]
+) -> None:
     files = [path for path in (node.root / "data").rglob("*") if path.is_file()]
     assert any(path.name == "spool.db" for path in files)
     assert [path for path in files if PLANTED.encode() in path.read_bytes()] == []
@@ -270,8 +339,27 @@ def test_argv_is_sent_on_request_and_masked(requests: list[fakes.Request], node:
     with fakes.running() as fake:
         environ = {"LABCARBON_URL": fake.url, "LABCARBON_TOKEN": "lc_user_fake", **node.settings}
         lone = Collector(node.root, environ)
-        words = ["train.sh", "--lr", "0.1", "--password", PLANTED, f"--x=https://u:{PLANTED}@h/", "", "two words"]
+        words = [
+            "train.sh",
+            "--lr",
+            "0.1",
+            "--password",
+            PLANTED,
+            f"--x=https://u:{PLANTED}@h/",
+            "",
+            "two words",
+        ]
         assert lone.call("run", "--full-command", "--", "echo", *words).returncode == 0
         (put,) = fake.sent("PUT", "runs/")
-    expected = ["echo", "train.sh", "--lr", "0.1", "--password", "(masked)", "--x=https://(masked)@h/", "''", "two words"]
+    expected = [
+        "echo",
+        "train.sh",
+        "--lr",
+        "0.1",
+        "--password",
+        "(masked)",
+        "--x=https://(masked)@h/",
+        "''",
+        "two words",
+    ]
     assert put.body["command"] == expected

@@ -69,7 +69,9 @@ PARTS = st.lists(st.tuples(st.integers(0, 40), st.integers(1, 3), st.integers(1,
 def test_bytes_equal_those_of_a_plain_read(tmp_path_factory, parts, more, buffer):
     path = tmp_path_factory.getbasetemp() / "sparse"
     size = max([0, *((at + count) * BLOCK for at, count, _ in parts)]) + more
-    _create_file(path, [(at * BLOCK, bytes([byte]) * count * BLOCK) for at, count, byte in parts], size)
+    _create_file(
+        path, [(at * BLOCK, bytes([byte]) * count * BLOCK) for at, count, byte in parts], size
+    )
     assert _read(path, buffer) == path.read_bytes()
 
 
@@ -78,7 +80,12 @@ def test_bytes_equal_those_of_a_plain_read(tmp_path_factory, parts, more, buffer
     [
         pytest.param([(0, b"head")], 64 * MIB, MIB + BLOCK, id="a hole at the end"),
         pytest.param([(64 * MIB - 4, b"tail")], 64 * MIB, BLOCK, id="a hole at the beginning"),
-        pytest.param([(0, b"head"), (64 * MIB - 4, b"tail")], 64 * MIB, MIB + 2 * BLOCK, id="a hole in between"),
+        pytest.param(
+            [(0, b"head"), (64 * MIB - 4, b"tail")],
+            64 * MIB,
+            MIB + 2 * BLOCK,
+            id="a hole in between",
+        ),
         pytest.param([], 64 * MIB, 0, id="nothing but a hole"),
     ],
 )

@@ -10,7 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from labcarbon_collect.slurm.commands import new_delimiter
-from labcarbon_collect.slurm.jobs import JobFacts, bulk_row, current_job, exit_code, job_uuid, run_name, run_state
+from labcarbon_collect.slurm.jobs import (
+    JobFacts,
+    bulk_row,
+    current_job,
+    exit_code,
+    job_uuid,
+    run_name,
+    run_state,
+)
 from labcarbon_collect.slurm.parsers import (
     SacctFormatError,
     parse_gpu_indices,
@@ -40,19 +48,36 @@ def jobs() -> dict[str, JobFacts]:
 
 
 def test_steps_are_passed_over_and_nothing_is_invented(jobs: dict[str, JobFacts]) -> None:
-    assert sorted(jobs) == ["12", "14", "15", "16", "17", "18", "19", "21", "22", "23", "24", "25", "26"]
+    assert sorted(jobs) == [
+        "12",
+        "14",
+        "15",
+        "16",
+        "17",
+        "18",
+        "19",
+        "21",
+        "22",
+        "23",
+        "24",
+        "25",
+        "26",
+    ]
 
 
 @pytest.mark.parametrize(
     ("job_id", "state", "slurm_state", "code"),
     [
-        ("12", "finished", "COMPLETED", 0), ("14", "failed", "FAILED", 3), ("15", "killed", "TIMEOUT", 0),
-        ("16", "killed", "CANCELLED by 1004", 143), ("18", "failed", "NODE_FAIL", 1), ("19", "killed", "PREEMPTED", 0),
-        ("21", "failed", "OUT_OF_MEMORY", 253), ("22", "killed", "REQUEUED", 0), ("25", "killed", "DEADLINE", 0),
-        ("26", "failed", "BOOT_FAIL", 0),
-    ],
+    ("12", "finished", "COMPLETED", 0), ("14", "failed", "FAILED", 3),
+    ("15", "killed", "TIMEOUT", 0), ("16", "killed", "CANCELLED by 1004", 143),
+    ("18", "failed", "NODE_FAIL", 1), ("19", "killed", "PREEMPTED", 0),
+    ("21", "failed", "OUT_OF_MEMORY", 253), ("22", "killed", "REQUEUED", 0),
+    ("25", "killed", "DEADLINE", 0), ("26", "failed", "BOOT_FAIL", 0),
+],
 )  # fmt: skip
-def test_states_and_their_reasons(jobs: dict[str, JobFacts], job_id: str, state: str, slurm_state: str, code: int) -> None:
+def test_states_and_their_reasons(
+    jobs: dict[str, JobFacts], job_id: str, state: str, slurm_state: str, code: int
+) -> None:
     row = bulk_row(jobs[job_id])
     assert (row["state"], row["job"]["state"], row["exit_code"]) == (state, slurm_state, code)
 
@@ -66,7 +91,11 @@ def test_a_pending_job_has_no_start(jobs: dict[str, JobFacts]) -> None:
 
 def test_arrays_and_nodes(jobs: dict[str, JobFacts]) -> None:
     assert (jobs["14"].array_job_id, jobs["14"].array_task) == ("13", "0")
-    assert (jobs["15"].array_job_id, jobs["15"].array_task, jobs["15"].nodes) == ("13", "1", "gpu[1-2]")
+    assert (jobs["15"].array_job_id, jobs["15"].array_task, jobs["15"].nodes) == (
+        "13",
+        "1",
+        "gpu[1-2]",
+    )
     assert jobs["12"].array_job_id == ""
 
 
@@ -110,22 +139,38 @@ def squeued(mark: str, fields: list[str]) -> str:
     return re.sub(r"%[A-Za-z]", lambda found: next(asked), squeue_format(mark))
 
 
-@given(st.text(alphabet=st.characters(blacklist_categories=["Cs"], blacklist_characters="\r"), max_size=60))
+@given(
+    st.text(
+        alphabet=st.characters(blacklist_categories=["Cs"], blacklist_characters="\r"), max_size=60
+    )
+)
 def test_any_name_comes_back_as_it_was(name: str) -> None:
     mark = "|5f0c1e2d3a4b5c6d|"
-    row = mark.join(["7", "hpc", "7", "ada", "v", "gpu", "FAILED", "1:0", "1", "2", "3", "n1", "", "", name])
-    follows = mark.join(["8", "hpc", "8", "ben", "w", "gpu", "COMPLETED", "0:0", "1", "2", "3", "n1", "", "", "y"])
+    row = mark.join(
+        ["7", "hpc", "7", "ada", "v", "gpu", "FAILED", "1:0", "1", "2", "3", "n1", "", "", name]
+    )
+    follows = mark.join(
+        ["8", "hpc", "8", "ben", "w", "gpu", "COMPLETED", "0:0", "1", "2", "3", "n1", "", "", "y"]
+    )
     head = (FIXTURES / "sacct.txt").read_text(encoding="utf-8").split("\n")[0].replace("|", mark)
     found = history(f"{head}\n{row}\n{follows}")
     assert found["7"].name == name
     assert found["8"].account == "w"
-    record = squeued(mark, ["7", "7", "N/A", "ada", "", "gpu", "RUNNING", "1", "2", "3", "n1", name])
+    record = squeued(
+        mark, ["7", "7", "N/A", "ada", "", "gpu", "RUNNING", "1", "2", "3", "n1", name]
+    )
     assert parse_squeue_jobs(f"{record}\n{record}\n", mark, "hpc")["7"].name == name
 
 
 @pytest.mark.parametrize(
     "text",
-    ["", "hello\n", "JobID|State\n1|COMPLETED", "JobIDRaw|JobName|State|Start\n1|x|COMPLETED|1", "JobIDRaw|State|Start\n"],
+    [
+        "",
+        "hello\n",
+        "JobID|State\n1|COMPLETED",
+        "JobIDRaw|JobName|State|Start\n1|x|COMPLETED|1",
+        "JobIDRaw|State|Start\n",
+    ],
 )
 def test_other_input_than_sacct_is_rejected(text: str) -> None:
     with pytest.raises(SacctFormatError, match="--format=JobIDRaw,Cluster"):
@@ -135,12 +180,18 @@ def test_other_input_than_sacct_is_rejected(text: str) -> None:
 def test_an_invalid_row_is_reported_and_the_others_are_read() -> None:
     wrong: list[tuple[int, str]] = []
     lines = ["JobIDRaw|State|Start|JobName\n", "1|COMPLETED|yesterday|a\n", "2|COMPLETED|5|b\n"]
-    found = list(parse_sacct_jobs(lines, cluster="hpc", on_invalid_row=lambda number, why: wrong.append((number, why))))
+    found = list(
+        parse_sacct_jobs(
+            lines, cluster="hpc", on_invalid_row=lambda number, why: wrong.append((number, why))
+        )
+    )
     assert [job.job_id for job in found] == ["2"]
     assert wrong[0][0] == 2
     assert "yesterday" in wrong[0][1]
     nowhere: list[str] = []
-    assert not list(parse_sacct_jobs(lines[::2], on_invalid_row=lambda number, why: nowhere.append(why)))
+    assert not list(
+        parse_sacct_jobs(lines[::2], on_invalid_row=lambda number, why: nowhere.append(why))
+    )
     assert "--cluster" in nowhere[0]
 
 
@@ -172,8 +223,12 @@ def test_squeue() -> None:
     assert (job.array_job_id, job.array_task, job.account, job.state) == ("980", "1", "", "running")
     assert job.started_us == START_US
     assert job.ended_us is None, "the time limit of a job that runs is no end"
-    assert parse_squeue_closing("981".ljust(24) + "768".ljust(24) + "cpu=1,gres/gpu=4\n") == {"981": ("3:0", 4)}
-    assert parse_squeue_closing("982".ljust(24) + "15".ljust(24) + "N/A\n") == {"982": ("0:15", None)}
+    assert parse_squeue_closing("981".ljust(24) + "768".ljust(24) + "cpu=1,gres/gpu=4\n") == {
+        "981": ("3:0", 4)
+    }
+    assert parse_squeue_closing("982".ljust(24) + "15".ljust(24) + "N/A\n") == {
+        "982": ("0:15", None)
+    }
 
 
 def test_gpus_by_node_of_a_two_node_job() -> None:
@@ -184,12 +239,18 @@ def test_gpus_by_node_of_a_two_node_job() -> None:
 def test_gpus_forged_in_a_name_or_a_comment_are_not_believed() -> None:
     text = (FIXTURES / "scontrol_two_nodes.txt").read_text()
     name = "sweep\n     Nodes=gpu1 CPU_IDs=0 Mem=0 GRES=gpu:a100:1(IDX:7)"
-    assert parse_gpu_indices(text.replace("JobName=sweep", f"JobName={name}"), name)["gpu1"] == [0, 1, 2, 5]
+    assert parse_gpu_indices(text.replace("JobName=sweep", f"JobName={name}"), name)["gpu1"] == [
+        0,
+        1,
+        2,
+        5,
+    ]
     assert parse_gpu_indices(text, "another") == {}
 
 
 @pytest.mark.parametrize(
-    ("text", "code"), [("0:0", 0), ("3:0", 3), ("0:9", 137), ("1:15", 143), ("", None), ("x:1", None), ("2:", None)]
+    ("text", "code"),
+    [("0:0", 0), ("3:0", 3), ("0:9", 137), ("1:15", 143), ("", None), ("x:1", None), ("2:", None)],
 )
 def test_exit_codes(text: str, code: int | None) -> None:
     assert exit_code(text) == code
@@ -207,5 +268,7 @@ def test_the_uuid_of_a_job_is_the_servers() -> None:
 
 def test_a_processs_own_environment_names_its_job() -> None:
     assert current_job({}) is None
-    told = current_job({"SLURM_JOB_ID": "981", "SLURM_CLUSTER_NAME": "HPC", "SLURM_JOB_ACCOUNT": "vision"})
+    told = current_job(
+        {"SLURM_JOB_ID": "981", "SLURM_CLUSTER_NAME": "HPC", "SLURM_JOB_ACCOUNT": "vision"}
+    )
     assert told == {"scheduler": "slurm", "cluster": "hpc", "id": "981", "account": "vision"}

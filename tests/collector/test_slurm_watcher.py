@@ -43,13 +43,28 @@ class FakePrograms:
         if not ids:
             raise SlurmUnavailable("squeue: slurm_load_jobs error: Invalid job id specified")
         if "-O" in command:
-            return "".join(f"{i:24}{self.jobs[i].get('status', '0'):24}{self.jobs[i].get('tres', 'cpu=1')}\n" for i in ids)
+            return "".join(
+                f"{i:24}{self.jobs[i].get('status', '0'):24}{self.jobs[i].get('tres', 'cpu=1')}\n"
+                for i in ids
+            )
         return "".join(self._record(command[-1], i) + "\n" for i in ids)
 
     def _record(self, form: str, job_id: str) -> str:
-        job = {"%A": job_id, "%F": job_id, "%K": "N/A", "%u": "ada", "%a": "vision", "%P": "gpu", "%T": "RUNNING",
-               "%V": "1793606340", "%S": "1793606400", "%e": "1793606500", "%N": "gpu1", "%j": "sweep",
-               **self.jobs[job_id]}  # fmt: skip
+        job = {
+            "%A": job_id,
+            "%F": job_id,
+            "%K": "N/A",
+            "%u": "ada",
+            "%a": "vision",
+            "%P": "gpu",
+            "%T": "RUNNING",
+            "%V": "1793606340",
+            "%S": "1793606400",
+            "%e": "1793606500",
+            "%N": "gpu1",
+            "%j": "sweep",
+            **self.jobs[job_id],
+        }
         for letter in ("%A", "%F", "%K", "%u", "%a", "%P", "%T", "%V", "%S", "%e", "%N", "%j"):
             form = form.replace(letter, job[letter])
         return form
@@ -59,9 +74,20 @@ class FakePrograms:
 
     def sacct(self, command: list[str]) -> str:
         mark = next(word.partition("=")[2] for word in command if word.startswith("--delimiter"))
-        base = {"Cluster": "hpc", "User": "ada", "Account": "vision", "State": "COMPLETED", "ExitCode": "0:0",
-                "Start": "1793606400", "End": "1793606500", "JobName": "old"}  # fmt: skip
-        rows = [[{**base, "JobIDRaw": i, **self.query_sacct[i]}.get(name, "") for name in SACCT] for i in self.query_sacct]
+        base = {
+            "Cluster": "hpc",
+            "User": "ada",
+            "Account": "vision",
+            "State": "COMPLETED",
+            "ExitCode": "0:0",
+            "Start": "1793606400",
+            "End": "1793606500",
+            "JobName": "old",
+        }
+        rows = [
+            [{**base, "JobIDRaw": i, **self.query_sacct[i]}.get(name, "") for name in SACCT]
+            for i in self.query_sacct
+        ]
         return "\n".join([mark.join(SACCT), *(mark.join(row) for row in rows)]) + "\n"
 
 
@@ -81,9 +107,13 @@ class Bench:
         """Create the watcher, as after a start of the daemon."""
         self.spool = Spool(self.home)
         slurm = Slurm("hpc", run_command=self.programs)
-        self.watch = JobWatcher(self.spool, slurm, node="n-1", node_name="gpu1", gpu_uuids=lambda: self.gpus)
+        self.watch = JobWatcher(
+            self.spool, slurm, node="n-1", node_name="gpu1", gpu_uuids=lambda: self.gpus
+        )
 
-    def update(self, *job_ids: str, after_us: int = 5 * SECOND) -> list[tuple[str, str, dict[str, Any]]]:
+    def update(
+        self, *job_ids: str, after_us: int = 5 * SECOND
+    ) -> list[tuple[str, str, dict[str, Any]]]:
         """Update, wait for the round, update again. Return the new messages in the outbox: (verb,
         run, body).
         """
@@ -107,13 +137,17 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
 Messages = list[tuple[str, str, dict[str, Any]]]
 
 
-def until(bench: Bench, *job_ids: str, is_posted: Callable[[Messages], bool], rounds: int = 40) -> Messages:
+def until(
+    bench: Bench, *job_ids: str, is_posted: Callable[[Messages], bool], rounds: int = 40
+) -> Messages:
     """Update every five seconds until something is posted."""
     for _ in range(rounds):
         found = bench.update(*job_ids)
         if is_posted(found):
             return found
-    raise AssertionError(f"nothing posted in {rounds} rounds; {bench.watch.jobs} {bench.watch.error}")
+    raise AssertionError(
+        f"nothing posted in {rounds} rounds; {bench.watch.jobs} {bench.watch.error}"
+    )
 
 
 def test_a_job_is_posted_a_single_time_with_its_gpus_by_uuid(bench: Bench) -> None:
@@ -124,7 +158,9 @@ def test_a_job_is_posted_a_single_time_with_its_gpus_by_uuid(bench: Bench) -> No
     assert run == job_uuid("hpc", "981")
     assert (body["user"], body["node"], body["name"]) == ("ada", "n-1", "sweep")
     assert body["started_at"] == "2026-11-02T08:00:00.000000Z"
-    assert body["job"]["gpus"] == {"gpu1": ["GPU-0", "GPU-1", "GPU-2", "GPU-5"]}, "the other node names its own"
+    assert body["job"]["gpus"] == {"gpu1": ["GPU-0", "GPU-1", "GPU-2", "GPU-5"]}, (
+        "the other node names its own"
+    )
     assert told[1][2]["state"] == "running"
     calls = len(bench.programs.asked)
     for _ in range(20):
@@ -146,9 +182,11 @@ def test_the_end_of_a_job_is_posted_when_its_processes_vanish(bench: Bench) -> N
     ((verb, run, body),) = until(bench, is_posted=bool)
     assert (verb, run) == ("PATCH", job_uuid("hpc", "5"))
     assert body == {
-        "state": "failed", "exit_code": 3, "ended_at": "2026-11-02T08:01:40.000000Z",
+        "state": "failed",
+        "exit_code": 3,
+        "ended_at": "2026-11-02T08:01:40.000000Z",
         "job": {"state": "FAILED", "exit": "3:0"},
-    }  # fmt: skip
+    }
     assert bench.watch.jobs == {}
 
 
@@ -164,7 +202,10 @@ def test_a_job_purged_from_slurmctld_is_read_from_accounting(bench: Bench) -> No
     bench.programs.query_sacct["5"] = {"State": "TIMEOUT", "ExitCode": "0:15"}
     bench.update("5")
     told = until(bench, is_posted=bool)
-    assert [(verb, body.get("state")) for verb, _, body in told] == [("PUT", None), ("PATCH", "killed")]
+    assert [(verb, body.get("state")) for verb, _, body in told] == [
+        ("PUT", None),
+        ("PATCH", "killed"),
+    ]
     assert told[1][2]["job"] == {"state": "TIMEOUT", "exit": "0:15"}
 
 
@@ -229,7 +270,11 @@ def test_jobs_of_another_cluster_are_not_ours_to_ask_for(bench: Bench) -> None:
 
 def test_names_are_pseudonymised_as_configured() -> None:
     """A job's user, name and account are pseudonymised or dropped. Slurm's counts are unchanged."""
-    body = {"name": "ada-train", "user": "ada", "job": {"cluster": "hpc", "account": "vision", "id": "7"}}
+    body = {
+        "name": "ada-train",
+        "user": "ada",
+        "job": {"cluster": "hpc", "account": "vision", "id": "7"},
+    }
     hashed = UserNames("hash", b"k" * 32).mask_job(body, "ada")
     assert re.fullmatch(r"u-[0-9a-f]{12}", hashed["user"])
     assert hashed["name"] == f"{hashed['user']}-train"

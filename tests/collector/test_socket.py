@@ -54,12 +54,21 @@ def talk(served: SocketServer, content: bytes) -> bytes:
 
 
 def test_requests_are_answered_in_order_with_the_uid_of_the_kernel(served: SocketServer) -> None:
-    responses = [json.loads(line) for line in talk(served, b'{"op":"a"}\n{"op":"b"}\n').splitlines()]
+    responses = [
+        json.loads(line) for line in talk(served, b'{"op":"a"}\n{"op":"b"}\n').splitlines()
+    ]
     assert responses == [{"got": "a", "uid": os.geteuid()}, {"got": "b", "uid": os.geteuid()}]
     assert served.path.stat().st_mode & 0o777 == 0o666
 
 
-NONSENSE = [b"nonsense\n", b"[1]\n", b'{"op":\n', b"\xff\xfe\n", b"[" * 50_000 + b"\n", b'{"op":"deny"}\n']
+NONSENSE = [
+    b"nonsense\n",
+    b"[1]\n",
+    b'{"op":\n',
+    b"\xff\xfe\n",
+    b"[" * 50_000 + b"\n",
+    b'{"op":"deny"}\n',
+]
 
 
 @pytest.mark.parametrize("line", NONSENSE)
@@ -84,18 +93,33 @@ def test_a_file_in_the_way_is_not_removed(tmp_path: Path) -> None:
 
 def test_registration_is_for_own_running_processes(node: Collector) -> None:
     node.start()
-    run, child = str(uuid.uuid4()), subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    run, child = (
+        str(uuid.uuid4()),
+        subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE),
+    )
     try:
         registered = node.request({"op": "register", "run": run, "pid": child.pid})
-        assert registered == {"ok": True, "node": (node.status() or {})["node"], "url": "", "user": current_user_name()}
+        assert registered == {
+            "ok": True,
+            "node": (node.status() or {})["node"],
+            "url": "",
+            "user": current_user_name(),
+        }
         response = node.request({"op": "end", "run": run, "children_cpu_us": 0})
         assert response is not None
-        assert {"energy_mj", "provisional", "by_device", "idle_mj", "grams", "factor"} <= set(response)
+        assert {"energy_mj", "provisional", "by_device", "idle_mj", "grams", "factor"} <= set(
+            response
+        )
         for bad in (
-            {"op": "register", "run": "x", "pid": child.pid}, {"op": "register", "run": run, "pid": 2**22 + 5},
-            {"op": "register", "run": run, "pid": True}, {"op": "register", "run": run}, {"op": "end", "run": run},
-            {"op": "end", "run": str(uuid.uuid4())}, {"op": "fly"}, {},
-        ):  # fmt: skip
+            {"op": "register", "run": "x", "pid": child.pid},
+            {"op": "register", "run": run, "pid": 2**22 + 5},
+            {"op": "register", "run": run, "pid": True},
+            {"op": "register", "run": run},
+            {"op": "end", "run": run},
+            {"op": "end", "run": str(uuid.uuid4())},
+            {"op": "fly"},
+            {},
+        ):
             assert "error" in (node.request(bad) or {}), bad
     finally:
         child.communicate(b"\n")
@@ -111,11 +135,17 @@ def test_another_users_process_cannot_be_registered(tmp_path: Path) -> None:
             parent.chmod(parent.stat().st_mode | 0o011)
     request = json.dumps({"op": "register", "run": str(uuid.uuid4()), "pid": os.getpid()})
     script = (
-        "import os, socket, sys; os.setgroups([]); os.setgid(65534); os.setuid(65534); s = socket.socket(socket.AF_UNIX); "
-        "s.connect(sys.argv[1]); s.sendall(sys.argv[2].encode() + b'\\n'); print(s.recv(9999).decode())"
+        "import os, socket, sys; os.setgroups([]); os.setgid(65534); os.setuid(65534); s = "
+        "socket.socket(socket.AF_UNIX); "
+        "s.connect(sys.argv[1]); s.sendall(sys.argv[2].encode() + b'\\n'); "
+        "print(s.recv(9999).decode())"
     )
     done = subprocess.run(
-        [sys.executable, "-c", script, str(node.socket), request], capture_output=True, text=True, timeout=20, check=True
+        [sys.executable, "-c", script, str(node.socket), request],
+        capture_output=True,
+        text=True,
+        timeout=20,
+        check=True,
     )
     assert json.loads(done.stdout)["error"]["code"] == "not_yours"
     node.stop()

@@ -23,7 +23,9 @@ from labcarbon_collect.spool.store import Batch, Spool
 from tests.collector.readings import GPU, MINUTE, T0, check, minute, total_mj
 
 BOOT = "11111111-2222-4333-8444-555555555555"
-RESULTS = st.sampled_from(["accepted", "duplicate", "quarantined", "rejected", "retry", "something new"])
+RESULTS = st.sampled_from(
+    ["accepted", "duplicate", "quarantined", "rejected", "retry", "something new"]
+)
 
 
 def anchor(seq: int, counter_mj: int, wall_us: int = T0) -> Anchor:
@@ -51,15 +53,23 @@ class SpoolMachine(RuleBasedStateMachine):
     def append(self, energies: list[int]) -> None:
         windows = []
         for energy_mj in energies:
-            windows.append(minute(self.seq, energy_mj, counter_start_mj=self.appended_mj,
-                                  counter_end_mj=self.appended_mj + energy_mj))  # fmt: skip
+            windows.append(
+                minute(
+                    self.seq,
+                    energy_mj,
+                    counter_start_mj=self.appended_mj,
+                    counter_end_mj=self.appended_mj + energy_mj,
+                )
+            )
             self.seq += 1
             self.appended_mj += energy_mj
         self.spool.append(boot=BOOT, windows=windows, anchors=[anchor(self.seq, self.appended_mj)])
 
     @rule(limit=st.integers(1, 6), live=st.integers(0, 10))
     def save_message(self, limit: int, live: int) -> None:
-        self.batch = self.spool.begin_batch(live_from_us=T0 + (self.seq - live) * MINUTE, limit=limit)
+        self.batch = self.spool.begin_batch(
+            live_from_us=T0 + (self.seq - live) * MINUTE, limit=limit
+        )
         if self.batch:
             assert 0 < len(self.batch.ids) <= limit
 
@@ -68,7 +78,9 @@ class SpoolMachine(RuleBasedStateMachine):
     def answer(self, data: st.DataObject) -> None:
         assert self.batch is not None
         count = len(self.batch.ids)
-        results = data.draw(st.lists(st.tuples(RESULTS, st.just("why")), min_size=count, max_size=count))
+        results = data.draw(
+            st.lists(st.tuples(RESULTS, st.just("why")), min_size=count, max_size=count)
+        )
         self.spool.end_batch(self.batch, results, now_us=T0)
         self.batch = None
 
@@ -114,7 +126,11 @@ def home(tmp_path: Path) -> Path:
 
 def filled(home: Path, count: int = 20) -> Spool:
     spool = Spool(home)
-    spool.append(boot=BOOT, windows=[minute(seq) for seq in range(count)], anchors=[anchor(count, 10_000 + 600 * count)])
+    spool.append(
+        boot=BOOT,
+        windows=[minute(seq) for seq in range(count)],
+        anchors=[anchor(count, 10_000 + 600 * count)],
+    )
     return spool
 
 
@@ -156,8 +172,15 @@ def test_a_window_that_was_sent_is_never_merged(home: Path) -> None:
 
 
 def test_merging_weighs_means_by_time() -> None:
-    merged = merge_windows([minute(0, util_mean_pm=100), minute(1, util_mean_pm=None), minute(2, util_mean_pm=300)])
-    assert (merged.util_mean_pm, merged.util_max_pm, merged.seq, merged.energy_mj) == (200, 900, 0, 1800)
+    merged = merge_windows(
+        [minute(0, util_mean_pm=100), minute(1, util_mean_pm=None), minute(2, util_mean_pm=300)]
+    )
+    assert (merged.util_mean_pm, merged.util_max_pm, merged.seq, merged.energy_mj) == (
+        200,
+        900,
+        0,
+        1800,
+    )
 
 
 def test_spool_over_its_limit_merges_and_then_is_full(home: Path) -> None:
@@ -202,7 +225,11 @@ def test_damaged_spool_is_renamed_and_counters_recover_the_energy(home: Path, da
     assert (home / fresh.damaged_file).exists()
     assert recover_acknowledged(fresh, boot=BOOT) == 1
     recovered = fresh.anchors()[GPU]
-    assert (recovered.counter_mj, recovered.wall_us, recovered.seq) == (10_000 + 100 * 600, T0 + 100 * MINUTE, 0)
+    assert (recovered.counter_mj, recovered.wall_us, recovered.seq) == (
+        10_000 + 100 * 600,
+        T0 + 100 * MINUTE,
+        0,
+    )
 
 
 def test_empty_file_is_a_new_spool(home: Path) -> None:
@@ -242,11 +269,16 @@ def test_second_reader_does_not_remove_the_journal(home: Path) -> None:
     spool.
     """
     spool, second = filled(home, 1), Spool(home)
-    imports = "import sys; from pathlib import Path; from labcarbon_collect.spool.store import Spool"
+    imports = (
+        "import sys; from pathlib import Path; from labcarbon_collect.spool.store import Spool"
+    )
     script = f"{imports}; s = Spool(Path(sys.argv[1])); "
     command = [sys.executable, "-c", script + "print(s.depth().rows); s.close()", str(home)]
     for expected in (1, 2, 3):
-        assert int(subprocess.run(command, capture_output=True, text=True, check=True).stdout) == expected
+        assert (
+            int(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+            == expected
+        )
         spool.append(boot=BOOT, windows=[minute(expected)])
     spool.close()
     second.close()
@@ -263,7 +295,10 @@ def test_thirty_days_of_eight_gpus_fit_in_the_limit(home: Path) -> None:
     """A sample of 20 000 windows, scaled to 345 600: at most 200 MB."""
     spool = Spool(home)
     shares = tuple((f"run:00000000-0000-4000-8000-{n:012d}", 300_000) for n in range(2))
-    windows = [minute(seq, 600_000, counter_start_mj=10**12 + seq * 600_000, shares=shares) for seq in range(20_000)]
+    windows = [
+        minute(seq, 600_000, counter_start_mj=10**12 + seq * 600_000, shares=shares)
+        for seq in range(20_000)
+    ]
     spool.append(boot=BOOT, windows=windows)
     assert spool.used_bytes() / 20_000 * 345_600 < 200e6
     assert (home / FILE).stat().st_mode & 0o077 == 0

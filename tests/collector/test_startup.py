@@ -55,16 +55,28 @@ class Person:
         self.machine = Collector(root, {"LABCARBON_URL": url, "LABCARBON_TOKEN": token})
         self.work, self.data = root / "work", root / f"cats-of-{name}"
 
-    def run(self, *words: str, command: str = "run", options: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
+    def run(
+        self, *words: str, command: str = "run", options: tuple[str, ...] = ()
+    ) -> subprocess.CompletedProcess[str]:
         return self.machine.call(
-            command, *options, "--", "python3", "train.py", "--data", str(self.data), *words, cwd=self.work
+            command,
+            *options,
+            "--",
+            "python3",
+            "train.py",
+            "--data",
+            str(self.data),
+            *words,
+            cwd=self.work,
         )
 
     def warnings_before_start(self, *words: str, **said: Any) -> str:
         """Return what is printed before the script starts. The script runs."""
         done = self.run(*words, **said)
         assert (done.returncode, done.stdout[:7]) == (0, "trained"), done.stderr
-        return "\n".join(line for line in done.stderr.splitlines() if "was not measured" not in line)
+        return "\n".join(
+            line for line in done.stderr.splitlines() if "was not measured" not in line
+        )
 
 
 @pytest.fixture
@@ -78,15 +90,23 @@ def people(answering: threading.Lock, live_server: Any, tmp_path: Path) -> tuple
     ana = Person(tmp_path / "ana", small, live_server.url, "ana", "member")
     ben = Person(tmp_path / "ben", small, live_server.url, "ben", "admin")  # who may see names
     with suppress(HTTPError):
-        urlopen(f"{live_server.url}/api/v1/preflight/", timeout=60)  # the first request of a process loads its code
+        urlopen(
+            f"{live_server.url}/api/v1/preflight/", timeout=60
+        )  # the first request of a process loads its code
     ana.work.mkdir()
     (ana.work / "train.py").write_text(SCRIPT)
     ana.data.mkdir()
     for number in range(3):
         (ana.data / f"{number}.png").write_bytes(b"cat %d" % number)
-    for words in (["init", "-q"], ["add", "-A"], ["-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "x"]):
+    for words in (
+        ["init", "-q"],
+        ["add", "-A"],
+        ["-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "x"],
+    ):
         subprocess.run(["git", *words], cwd=ana.work, check=True, env=ana.machine.environ)
-    subprocess.run(["git", "clone", "-q", str(ana.work), str(ben.work)], check=True, env=ben.machine.environ)
+    subprocess.run(
+        ["git", "clone", "-q", str(ana.work), str(ben.work)], check=True, env=ben.machine.environ
+    )
     shutil.copytree(ana.data, ben.data, copy_function=shutil.copyfile)  # other mtimes
     return ana, ben
 
@@ -94,7 +114,9 @@ def people(answering: threading.Lock, live_server: Any, tmp_path: Path) -> tuple
 WORDS = ("--lr", "0.1", "--seed", "1", "--out", "runs/1")
 
 
-def test_the_second_run_names_the_first_and_is_blocked_with_enforce(people: tuple[Person, Person]) -> None:
+def test_the_second_run_names_the_first_and_is_blocked_with_enforce(
+    people: tuple[Person, Person],
+) -> None:
     ana, ben = people
     assert ana.warnings_before_start(*WORDS) == ""
     assert Fingerprint.objects.get().data
@@ -136,7 +158,9 @@ def test_large_data_is_a_possible_duplicate_until_it_is_hashed(
 
 
 @pytest.mark.parametrize("changed", ["byte", "seed", "line", "parameter"])
-def test_one_byte_seed_line_or_parameter_is_other_work(people: tuple[Person, Person], changed: str) -> None:
+def test_one_byte_seed_line_or_parameter_is_other_work(
+    people: tuple[Person, Person], changed: str
+) -> None:
     ana, ben = people
     ana.warnings_before_start(*WORDS)
     words = list(WORDS)
@@ -157,7 +181,9 @@ def test_three_seeds_and_a_sweep_are_silent(people: tuple[Person, Person]) -> No
     for seed in "123":
         assert ana.warnings_before_start("--lr", "0.1", "--seed", seed) == ""
     for lr in ("0.2", "0.3", "0.4", "0.5"):
-        assert ana.warnings_before_start("--lr", lr, "--seed", "1", options=("--sweep", "grid")) == ""
+        assert (
+            ana.warnings_before_start("--lr", lr, "--seed", "1", options=("--sweep", "grid")) == ""
+        )
 
 
 def test_a_tracked_script_and_its_metrics_reach_the_server(people: tuple[Person, Person]) -> None:
@@ -165,12 +191,25 @@ def test_a_tracked_script_and_its_metrics_reach_the_server(people: tuple[Person,
     (ana.work / "tracked.py").write_text(
         "import labcarbon_collect\n"
         "with labcarbon_collect.track(name='mine', params={'lr': 0.1}) as run:\n"
-        "    for step in range(3):\n        run.log(step, loss=1.0 / (step + 1), odd=float('nan'))\n"
+        "    for step in range(3):\n        run.log(step, loss=1.0 / (step + 1), "
+        "odd=float('nan'))\n"
         "    raise MemoryError\n"
     )
-    subprocess.run([sys.executable, "tracked.py"], cwd=ana.work, env=ana.machine.environ, check=False, capture_output=True)
+    subprocess.run(
+        [sys.executable, "tracked.py"],
+        cwd=ana.work,
+        env=ana.machine.environ,
+        check=False,
+        capture_output=True,
+    )
     run = Run.objects.get()
-    assert (run.name, run.state, run.failure, len(run.failure_point)) == ("mine", "failed", "host_memory", 64)
+    assert (run.name, run.state, run.failure, len(run.failure_point)) == (
+        "mine",
+        "failed",
+        "host_memory",
+        64,
+    )
     assert {metric.name: (metric.count, metric.last_value) for metric in Metric.objects.all()} == {
-        "loss": (3, pytest.approx(1 / 3)), "odd": (3, None),
-    }  # fmt: skip
+        "loss": (3, pytest.approx(1 / 3)),
+        "odd": (3, None),
+    }

@@ -26,7 +26,9 @@ def test_timeout_is_two_seconds_or_the_setting(text: str, seconds: float) -> Non
     assert read_startup_timeout({}) == (2.0, "")
 
 
-@pytest.mark.parametrize("text", ["0", "0.4", "-1", "61", "inf", "nan", "2 s", "2,5", " ", "x" * 9999])
+@pytest.mark.parametrize(
+    "text", ["0", "0.4", "-1", "61", "inf", "nan", "2 s", "2,5", " ", "x" * 9999]
+)
 def test_invalid_timeout_is_reported_and_two_seconds_apply(text: str) -> None:
     seconds, wrong = read_startup_timeout({"LABCARBON_STARTUP_TIMEOUT_S": text})
     assert seconds == 2.0
@@ -45,7 +47,11 @@ def test_former_variable_is_deprecated_and_still_applies() -> None:
 
 def test_silent_server_delays_by_the_set_timeout(person: Collector, script: Path) -> None:
     listener, address = silent_address()
-    settings = {"LABCARBON_URL": address, "LABCARBON_TOKEN": "lc_user_fake", "LABCARBON_STARTUP_TIMEOUT_S": "4"}
+    settings = {
+        "LABCARBON_URL": address,
+        "LABCARBON_TOKEN": "lc_user_fake",
+        "LABCARBON_STARTUP_TIMEOUT_S": "4",
+    }
     done = run_script(Collector(person.root, settings), script, "run")
     listener.close()
     (line,) = [line for line in done.stderr.splitlines() if SKIPPED_CHECK in line]
@@ -61,7 +67,13 @@ def test_invalid_timeout_is_reported_by_each_way_to_start_a_run(
     inner = "import labcarbon_collect\nwith labcarbon_collect.track(): pass"
     magic = "type('Shell', (), {'register_magic_function': print})()"
     loaded = f"from labcarbon_collect.notebook import load\nload({magic})"
-    output = subprocess.run([sys.executable, "-c", loaded], env=machine.environ, capture_output=True, text=True, check=True)
+    output = subprocess.run(
+        [sys.executable, "-c", loaded],
+        env=machine.environ,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     message = (
         run_script(machine, script, "run").stderr,
         track(person, "pass", **wrong).stderr,

@@ -44,12 +44,18 @@ def node(tmp_path: Path) -> Iterator[Collector]:
 class Terminal:
     """A pty that runs a program."""
 
-    def __init__(self, node: Collector, *arguments: str, rows: int = 24, width: int = 80, **environ: str) -> None:
+    def __init__(
+        self, node: Collector, *arguments: str, rows: int = 24, width: int = 80, **environ: str
+    ) -> None:
         self.controller, terminal_fd = pty.openpty()
         fcntl.ioctl(terminal_fd, termios.TIOCSWINSZ, struct.pack("HHHH", rows, width, 0, 0))
         self.before = termios.tcgetattr(terminal_fd)
         self.terminal = terminal_fd
-        settings = {name: value for name, value in node.environ.items() if name not in ("NO_COLOR", "COLUMNS", "LINES")}
+        settings = {
+            name: value
+            for name, value in node.environ.items()
+            if name not in ("NO_COLOR", "COLUMNS", "LINES")
+        }
         self.program = subprocess.Popen(
             [*COMMAND, "top", *arguments],
             env={**settings, "TERM": "xterm", **environ},
@@ -143,7 +149,9 @@ def test_daemon_stop_and_restart_are_displayed(node: Collector) -> None:
 
 
 @pytest.mark.parametrize("arguments", [[], ["--once"]])
-def test_one_plain_snapshot_is_printed_without_a_terminal(node: Collector, arguments: list[str]) -> None:
+def test_one_plain_snapshot_is_printed_without_a_terminal(
+    node: Collector, arguments: list[str]
+) -> None:
     done = node.call("top", *arguments)
     assert done.returncode == 0
     assert "\x1b" not in done.stdout
@@ -166,8 +174,17 @@ def test_json_is_for_programs(node: Collector) -> None:
     (device,) = [row for row in response["devices"] if row["device"].endswith("/0")]
     assert device["power_mw"] > 0
     assert set(device) == {
-        "device", "name", "measurement", "read_us", "power_mw", "util_pm", "memory_mib", "since_us", "energy_mj", "who",
-    }  # fmt: skip
+        "device",
+        "name",
+        "measurement",
+        "read_us",
+        "power_mw",
+        "util_pm",
+        "memory_mib",
+        "since_us",
+        "energy_mj",
+        "who",
+    }
 
 
 def test_missing_daemon_is_one_error_line(tmp_path: Path) -> None:
@@ -184,7 +201,8 @@ def test_missing_daemon_is_one_error_line(tmp_path: Path) -> None:
 # The socket, to several users
 
 QUERY = (
-    "import json, os, socket, sys; os.setgroups([]); os.setgid(int(sys.argv[2])); os.setuid(int(sys.argv[2])); "
+    "import json, os, socket, sys; os.setgroups([]); os.setgid(int(sys.argv[2])); "
+    "os.setuid(int(sys.argv[2])); "
     's = socket.socket(socket.AF_UNIX); s.connect(sys.argv[1]); s.sendall(b\'{"op":"top"}\\n\'); '
     "print(s.makefile().readline())"
 )
@@ -198,8 +216,13 @@ def test_two_users_on_one_gpu_do_not_see_each_other(tmp_path: Path) -> None:
     for folder in (tmp_path, *tmp_path.parents):
         if folder.stat().st_uid == 0 and folder != Path("/"):
             folder.chmod(folder.stat().st_mode | 0o011)
-    with running("/bin/sh", "-c", "read x", uid=ALICE) as alice, running("/bin/sh", "-c", "read x", uid=BOB) as bob:
-        driver.gpus[0].set_processes(process(alice.pid, sm_percent=75), process(bob.pid, sm_percent=25))
+    with (
+        running("/bin/sh", "-c", "read x", uid=ALICE) as alice,
+        running("/bin/sh", "-c", "read x", uid=BOB) as bob,
+    ):
+        driver.gpus[0].set_processes(
+            process(alice.pid, sm_percent=75), process(bob.pid, sm_percent=25)
+        )
         node.start()
         run = str(uuid.uuid4())
         assert (node.request({"op": "register", "run": run, "pid": alice.pid}) or {}).get("ok")
@@ -211,7 +234,9 @@ def test_two_users_on_one_gpu_do_not_see_each_other(tmp_path: Path) -> None:
             return {row["who"]: row for row in device["who"] if row["power_mw"]}
 
         # Root registered the run for Alice: it is root's run, and root sees all names.
-        wait_for(lambda: f"run:{run}" in rows_for(0) and f"proc:{BOB}/sh" in rows_for(0), seconds=15)
+        wait_for(
+            lambda: f"run:{run}" in rows_for(0) and f"proc:{BOB}/sh" in rows_for(0), seconds=15
+        )
         rows = rows_for(BOB)
         assert set(rows) == {f"proc:{BOB}/sh", "others' runs"}
         assert rows[f"proc:{BOB}/sh"]["yours"] is True

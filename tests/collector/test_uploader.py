@@ -14,7 +14,13 @@ from typing import Any
 
 import pytest
 from labcarbon_collect.api.backoff import full_jitter
-from labcarbon_collect.api.transport import MAX_RESPONSE_BYTES, InvalidUrlError, ServerUnavailable, Transport, retry_after
+from labcarbon_collect.api.transport import (
+    MAX_RESPONSE_BYTES,
+    InvalidUrlError,
+    ServerUnavailable,
+    Transport,
+    retry_after,
+)
 from labcarbon_collect.api.uploader import Uploader, UploadState, fetch_config, forward_runs
 from labcarbon_collect.clock import Clock
 from labcarbon_collect.spool.store import Spool
@@ -60,9 +66,15 @@ def spool(tmp_path: Path) -> Iterator[Spool]:
 def uploader_for(spool: Spool, url: str, **options: Any) -> Uploader:
     transport = connect(url, deadline_s=options.pop("deadline_s", 5.0))
     return Uploader(
-        spool, transport, node=NODE, boot=BOOT, interval_us=MINUTE, random_unit=lambda: 0.5,
-        now=lambda: Clock(5_000_000_000, T0 + COUNT * MINUTE), **options,
-    )  # fmt: skip
+        spool,
+        transport,
+        node=NODE,
+        boot=BOOT,
+        interval_us=MINUTE,
+        random_unit=lambda: 0.5,
+        now=lambda: Clock(5_000_000_000, T0 + COUNT * MINUTE),
+        **options,
+    )
 
 
 def upload_all(uploader: Uploader) -> UploadState:
@@ -85,11 +97,13 @@ def test_all_windows_arrive_one_time_and_leave_the_spool(server: FakeServer, spo
 @pytest.mark.parametrize(
     ("result", "remaining", "dead"),
     [
-        ("accepted", 0, 0), ("duplicate", 0, 0), ("quarantined", 0, 0), ("rejected", 0, COUNT), ("retry", COUNT, 0),
-        ("new", COUNT, 0),
-    ],
+    ("accepted", 0, 0), ("duplicate", 0, 0), ("quarantined", 0, 0), ("rejected", 0, COUNT),
+    ("retry", COUNT, 0), ("new", COUNT, 0),
+],
 )  # fmt: skip
-def test_each_result_follows_the_contract(server: FakeServer, spool: Spool, result: str, remaining: int, dead: int) -> None:
+def test_each_result_follows_the_contract(
+    server: FakeServer, spool: Spool, result: str, remaining: int, dead: int
+) -> None:
     server.window_result = lambda row, energy: [result, "because"]
     state = uploader_for(spool, server.url).upload_batch()
     assert (spool.depth().rows, spool.depth().dead) == (remaining, dead)
@@ -100,10 +114,15 @@ def test_each_result_follows_the_contract(server: FakeServer, spool: Spool, resu
 
 
 def test_rejected_window_does_not_block_others(server: FakeServer, spool: Spool) -> None:
-    server.window_result = lambda row, energy: ["rejected", "energy_mj below zero"] if row == 7 else ["accepted"]
+    server.window_result = lambda row, energy: (
+        ["rejected", "energy_mj below zero"] if row == 7 else ["accepted"]
+    )
     state = uploader_for(spool, server.url).upload_batch()
     assert (state.windows, spool.depth().rows, spool.depth().dead) == (COUNT, 0, 1)
-    assert spool.result_totals() == {"accepted": (COUNT - 1, (COUNT - 1) * 600), "rejected": (1, 600)}
+    assert spool.result_totals() == {
+        "accepted": (COUNT - 1, (COUNT - 1) * 600),
+        "rejected": (1, 600),
+    }
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 413, 426, 429, 500, 502, 503])
@@ -135,10 +154,14 @@ def test_redirect_is_not_followed_and_sends_no_token(server: FakeServer, spool: 
 
 
 @pytest.mark.parametrize("status", [429, 503])
-def test_retry_after_is_obeyed_as_seconds_and_as_date(server: FakeServer, spool: Spool, status: int) -> None:
+def test_retry_after_is_obeyed_as_seconds_and_as_date(
+    server: FakeServer, spool: Spool, status: int
+) -> None:
     server.faults = [fakes.error_response(status, Retry_After="120")]
     assert uploader_for(spool, server.url).upload_batch().wait_s == 120
-    server.faults = [fakes.error_response(status, Retry_After=formatdate(time.time() + 90, usegmt=True))]
+    server.faults = [
+        fakes.error_response(status, Retry_After=formatdate(time.time() + 90, usegmt=True))
+    ]
     assert 60 < uploader_for(spool, server.url).upload_batch().wait_s <= 90
 
 
@@ -156,8 +179,12 @@ def test_full_jitter_spreads_and_is_bounded() -> None:
     assert len({round(full_jitter(9), 6) for _ in range(50)}) > 40
 
 
-@pytest.mark.parametrize("fault", [fakes.drop_connection, fakes.store_and_drop_connection, fakes.truncate_response])
-def test_a_cut_connection_loses_nothing_and_counts_nothing_twice(server: FakeServer, spool: Spool, fault: Any) -> None:
+@pytest.mark.parametrize(
+    "fault", [fakes.drop_connection, fakes.store_and_drop_connection, fakes.truncate_response]
+)
+def test_a_cut_connection_loses_nothing_and_counts_nothing_twice(
+    server: FakeServer, spool: Spool, fault: Any
+) -> None:
     server.faults = [fault, fault]
     uploader = uploader_for(spool, server.url)
     assert not uploader.upload_batch().ok
@@ -211,7 +238,9 @@ def test_invalid_response_keeps_all_windows(server: FakeServer, spool: Spool, re
     assert spool.depth().rows == COUNT
 
 
-def test_a_batch_the_server_cannot_read_is_halved_until_the_good_part_passes(server: FakeServer, spool: Spool) -> None:
+def test_a_batch_the_server_cannot_read_is_halved_until_the_good_part_passes(
+    server: FakeServer, spool: Spool
+) -> None:
     server.faults = [fakes.error_response(400)] * 3
     uploader = uploader_for(spool, server.url)
     for _ in range(3):
@@ -221,12 +250,16 @@ def test_a_batch_the_server_cannot_read_is_halved_until_the_good_part_passes(ser
     assert server.stored_mj == COUNT * 600
 
 
-def test_unacceptable_window_does_not_block_others_for_ever(server: FakeServer, spool: Spool) -> None:
+def test_unacceptable_window_does_not_block_others_for_ever(
+    server: FakeServer, spool: Spool
+) -> None:
     def refuses_poison(handler: Any) -> None:
         poison = 0 in handler.body["windows"]["seq"]
-        (fakes.error_response(400, "unreadable") if poison else fakes.respond_with(200, server.ingest(handler.body)))(
-            handler
-        )
+        (
+            fakes.error_response(400, "unreadable")
+            if poison
+            else fakes.respond_with(200, server.ingest(handler.body))
+        )(handler)
 
     server.faults = [refuses_poison] * 200
     uploader = uploader_for(spool, server.url)
@@ -256,8 +289,11 @@ def test_backlog_is_sent_in_batches_of_five_hundred(server: FakeServer, tmp_path
 
 @pytest.mark.parametrize(
     "url",
-    ["http://labcarbon.example.org", "ftp://127.0.0.1", "labcarbon.example.org", "http://user@127.0.0.1", "https://a.example?x=1",
-     "http://127.0.0.1.evil.example", "http://0177.0.0.1"],
+    [
+    "http://labcarbon.example.org", "ftp://127.0.0.1", "labcarbon.example.org",
+    "http://user@127.0.0.1", "https://a.example?x=1", "http://127.0.0.1.evil.example",
+    "http://0177.0.0.1",
+],
 )  # fmt: skip
 def test_token_is_never_sent_over_http_to_another_machine(url: str) -> None:
     with pytest.raises(InvalidUrlError):
@@ -265,7 +301,13 @@ def test_token_is_never_sent_over_http_to_another_machine(url: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "url", ["http://127.0.0.1:8000", "http://localhost:8000/", "http://[::1]:8000", "https://a.example/labcarbon/"]
+    "url",
+    [
+        "http://127.0.0.1:8000",
+        "http://localhost:8000/",
+        "http://[::1]:8000",
+        "https://a.example/labcarbon/",
+    ],
 )
 def test_loopback_and_https_are_fine(url: str) -> None:
     Transport(url, "lc_node_secret")
@@ -280,7 +322,9 @@ def test_config_is_fetched_and_stored(server: FakeServer, spool: Spool) -> None:
     assert "later" in (fetch_config(spool, transport) or "")
 
 
-def test_run_messages_are_forwarded_in_order_and_a_rejected_one_does_not_block(server: FakeServer, spool: Spool) -> None:
+def test_run_messages_are_forwarded_in_order_and_a_rejected_one_does_not_block(
+    server: FakeServer, spool: Spool
+) -> None:
     for run in ("a", "b"):
         spool.runs.add_message(run, "PUT", {"project": "nosuch"})
         spool.runs.add_message(run, "PATCH", {"state": "finished"})
@@ -305,7 +349,9 @@ def test_codes_are_not_sent_twice(server: FakeServer) -> None:
     assert len(server.sent("POST", "enrol/")) == 1
 
 
-def test_interpreter_shutdown_prints_no_traceback(server: fakes.FakeServer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_interpreter_shutdown_prints_no_traceback(
+    server: fakes.FakeServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Since Python 3.12 a thread that sends during interpreter shutdown cannot start the timer of
     its deadline.
     """

@@ -22,8 +22,12 @@ from tests.collector.readings import GPU, MINUTE, SECOND, T0, check, reading, to
 RUN = {"run:6a1f0f3e-0000-4000-8000-000000000001": 1}
 
 
-def builder(anchor: Anchor | None = None, *, grid_us: int = MINUTE, boot: str = "boot-1") -> WindowBuilder:
-    return WindowBuilder(device=GPU, boot=boot, grid_us=grid_us, tolerance_us=1_500_000, anchor=anchor)
+def builder(
+    anchor: Anchor | None = None, *, grid_us: int = MINUTE, boot: str = "boot-1"
+) -> WindowBuilder:
+    return WindowBuilder(
+        device=GPU, boot=boot, grid_us=grid_us, tolerance_us=1_500_000, anchor=anchor
+    )
 
 
 @dataclass
@@ -52,8 +56,10 @@ def test_a_steady_minute_is_one_window_on_the_grid() -> None:
     disk = play([reading(second + 0.004, 10_000 + 50 * second) for second in range(125)])
     check(disk.windows)
     assert [(w.start_us - T0, w.end_us - T0, w.energy_mj) for w in disk.windows] == [
-        (4_000, MINUTE, 3000), (MINUTE, 2 * MINUTE, 3000), (2 * MINUTE, 2 * MINUTE + 4 * SECOND + 4_000, 200),
-    ]  # fmt: skip
+        (4_000, MINUTE, 3000),
+        (MINUTE, 2 * MINUTE, 3000),
+        (2 * MINUTE, 2 * MINUTE + 4 * SECOND + 4_000, 200),
+    ]
 
 
 def test_windows_are_cut_at_the_hour_whatever_the_grid() -> None:
@@ -82,7 +88,9 @@ def test_a_counter_that_falls_is_a_gap_never_negative_energy() -> None:
     disk = play([reading(0, 1000), reading(1, 1100), reading(2, 5), reading(3, 25)])
     check(disk.windows)
     assert [w.energy_mj for w in disk.windows] == [100, 20]
-    assert [(g.from_us, g.to_us, g.reason) for g in disk.gaps] == [(T0 + SECOND, T0 + 2 * SECOND, "lost")]
+    assert [(g.from_us, g.to_us, g.reason) for g in disk.gaps] == [
+        (T0 + SECOND, T0 + 2 * SECOND, "lost")
+    ]
 
 
 def test_new_epoch_closes_the_window_with_the_reason_of_the_source() -> None:
@@ -105,21 +113,28 @@ def test_recovered_window_after_a_kill_is_unattributed() -> None:
     assert recovered.flags == FLAG_RECOVERED
     assert recovered.energy_mj == 90_000 - before.windows[-1].counter_end_mj
     assert recovered.util_mean_pm is None
-    assert dict(recovered.shares) == dict.fromkeys(RUN, recovered.energy_mj)  # sole consumer before and after
+    assert dict(recovered.shares) == dict.fromkeys(
+        RUN, recovered.energy_mj
+    )  # sole consumer before and after
     idle = builder(before.anchor).add(reading(600, 90_000), {"idle": 1})
     assert dict(idle.windows[0].shares) == {"unknown": recovered.energy_mj}
 
 
 def test_gap_after_a_reboot_has_that_reason() -> None:
     before = play([reading(0, 0), reading(1, 10)])
-    settled = builder(before.anchor, boot="boot-2").add(reading(100, 3, epoch="e2", monotonic_us=5), RUN)
+    settled = builder(before.anchor, boot="boot-2").add(
+        reading(100, 3, epoch="e2", monotonic_us=5), RUN
+    )
     assert [g.reason for g in settled.gaps] == ["reboot"]
     assert not settled.windows
 
 
 def test_a_wall_clock_stepped_back_a_little_never_overlaps() -> None:
     readings = [reading(second, 10 * second) for second in range(90)]
-    readings += [replace(reading(second, 10 * second), wall_us=T0 + (second - 30) * SECOND) for second in range(90, 300)]
+    readings += [
+        replace(reading(second, 10 * second), wall_us=T0 + (second - 30) * SECOND)
+        for second in range(90, 300)
+    ]
     disk = play(readings)
     check(disk.windows)
     assert total_mj(disk.windows) == 10 * 299
@@ -130,7 +145,10 @@ def test_wall_clock_step_of_a_day_preserves_the_energy() -> None:
     for day in (-1, 1):
         step = day * 24 * HOUR_US
         readings = [reading(second, 10 * second) for second in range(90)]
-        readings += [replace(r, wall_us=r.wall_us + step) for r in (reading(s, 10 * s) for s in range(90, 200))]
+        readings += [
+            replace(r, wall_us=r.wall_us + step)
+            for r in (reading(s, 10 * s) for s in range(90, 200))
+        ]
         disk = play(readings)
         check(disk.windows)
         assert total_mj(disk.windows) == 10 * 199
@@ -177,7 +195,9 @@ STEPS = st.builds(
     weights=st.dictionaries(CONSUMERS, st.integers(0, 10**18), max_size=5),
     reset=st.integers(0, 19).map(lambda n: n == 0),
     killed=st.integers(0, 9).map(lambda n: n == 0),
-    wall_step_us=st.one_of(st.just(0), st.just(0), st.integers(-2 * 86_400, 2 * 86_400).map(lambda s: s * SECOND)),
+    wall_step_us=st.one_of(
+        st.just(0), st.just(0), st.integers(-2 * 86_400, 2 * 86_400).map(lambda s: s * SECOND)
+    ),
 )
 
 

@@ -21,8 +21,16 @@ STORED = {
 
 
 def test_the_table_has_exactly_the_measurements_of_the_server() -> None:
-    assert set(QUALITY_BY_MEASUREMENT) == {measurement.label for measurement in Measurement} == set(STORED)
-    assert set(QUALITY_BY_MEASUREMENT.values()) == set(QUALITIES) == {quality.label.lower() for quality in EnergyQuality}
+    assert (
+        set(QUALITY_BY_MEASUREMENT)
+        == {measurement.label for measurement in Measurement}
+        == set(STORED)
+    )
+    assert (
+        set(QUALITY_BY_MEASUREMENT.values())
+        == set(QUALITIES)
+        == {quality.label.lower() for quality in EnergyQuality}
+    )
 
 
 @pytest.mark.parametrize("name", sorted(STORED))

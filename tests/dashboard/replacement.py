@@ -1,4 +1,6 @@
-"""A card with a meter, used for some hours of each of the last days, for tests of replace-or-keep."""
+"""A card with a meter, used for some hours of each of the last days, for tests of
+replace-or-keep.
+"""
 
 from dataclasses import dataclass
 
@@ -31,10 +33,21 @@ class Worked:
 
 
 def worked(
-    lab: SmallLab, *, days: int = 10, used: int = 12, idle: int = 12, watts: int = 200, idle_watts: int = 20,
-    gpu: str = GPU, name: str = "Card 1", kg: int | None = 74, old: str = OLD,
-) -> Worked:  # fmt: skip
-    """Push whole hours, ``used`` and ``idle`` ones of each of the last days, and register the card with its meter."""
+    lab: SmallLab,
+    *,
+    days: int = 10,
+    used: int = 12,
+    idle: int = 12,
+    watts: int = 200,
+    idle_watts: int = 20,
+    gpu: str = GPU,
+    name: str = "Card 1",
+    kg: int | None = 74,
+    old: str = OLD,
+) -> Worked:
+    """Push whole hours, ``used`` and ``idle`` ones of each of the last days, and register the
+    card with its meter.
+    """
     end = now_us() // US_PER_HOUR
     first = end - days * 24
     windows = []
@@ -44,11 +57,21 @@ def worked(
             mj = (watts if busy else idle_watts) * 3_600_000
             start = (first + day * 24 + hour) * US_PER_HOUR
             share = (("proc:ada/train", mj),) if busy else (("idle", mj),)
-            windows.append(W(gpu, mj, start, start + US_PER_HOUR, day * 24 + hour, share, None, "nvml_power"))
+            windows.append(
+                W(gpu, mj, start, start + US_PER_HOUR, day * 24 + hour, share, None, "nvml_power")
+            )
     for i in range(0, len(windows), 900):
         push(lab.node, windows[i : i + 900])
     device = Device.objects.get(lab=lab.lab, key=gpu)
-    asset = bought(lab, at_us=first * US_PER_HOUR, device=device, name=name, kg=kg, model=model(old), now=now_us())
+    asset = bought(
+        lab,
+        at_us=first * US_PER_HOUR,
+        device=device,
+        name=name,
+        kg=kg,
+        model=model(old),
+        now=now_us(),
+    )
     use_all_job(str(lab.lab.pk))
     run_until_idle(worker="test")
     return Worked(asset, first)

@@ -21,7 +21,8 @@ HOSTILE = '<script>alert(1)</script>"><img src=x onerror=alert(2)>'
 _SPACES = re.compile(r"[ \t\n]+")
 _ATTRIBUTES = r"""(?:"[^"]*"|'[^']*'|[^>"'])*"""
 _BLOCKS = (
-    "html|head|title|body|header|main|nav|footer|section|div|p|h[1-6]|ul|ol|li|dl|dt|dd|table|caption|thead|tbody|tfoot|tr|th|td"
+    "html|head|title|body|header|main|nav|footer|section|div|p|h[1-6]|ul|ol|li|dl|dt|dd|table|"
+    "caption|thead|tbody|tfoot|tr|th|td"
     "|form|fieldset|legend|select|optgroup|option|datalist|details|summary|dialog|br|hr|meta|link"
 )
 _LAYOUT = re.compile(
@@ -99,7 +100,10 @@ def text_of(response: Any) -> str:
 
 def folded(page: str) -> str:
     """Return HTML without whitespace beside blocks; reduce other whitespace to one space."""
-    return _LAYOUT.sub(lambda match: match["typed"] or match["verbatim"] or _SPACES.sub(" ", match["tag"] or " "), page)
+    return _LAYOUT.sub(
+        lambda match: match["typed"] or match["verbatim"] or _SPACES.sub(" ", match["tag"] or " "),
+        page,
+    )
 
 
 def figures_on(page: str) -> list[tuple[str, int]]:

@@ -15,7 +15,9 @@ def section(page: str, title: str = TITLE) -> str:
 
 def test_others_are_told_with_why_and_what_they_took(lab: SmallLab, owner: Client) -> None:
     mine = trained_model(lab, "mine.pt", data="cats")
-    other = trained_model(lab, "other.pt", data="cats-2", metrics={"val_acc": 0.5}, licence="MIT", bytes=91_234_567)
+    other = trained_model(
+        lab, "other.pt", data="cats-2", metrics={"val_acc": 0.5}, licence="MIT", bytes=91_234_567
+    )
     run = other.run_edges.get().run
     push(lab.node, [W("gpu:GPU-1", 4_000_000, shares=((f"run:{run.uuid}", 4_000_000),))])
     run_jobs()
@@ -30,10 +32,14 @@ def test_others_are_told_with_why_and_what_they_took(lab: SmallLab, owner: Clien
 
 def test_what_is_not_known_is_said(lab: SmallLab, owner: Client) -> None:
     alone = trained_model(lab, "alone.pt")
-    assert "Data and purpose are unknown" in section(text_of(owner.get(f"/artifacts/{alone.digest}/")))
+    assert "Data and purpose are unknown" in section(
+        text_of(owner.get(f"/artifacts/{alone.digest}/"))
+    )
     cats = trained_model(lab, "cats.pt", data="cats")
     run_jobs()
-    assert "No other model with a present copy shares" in section(text_of(owner.get(f"/artifacts/{cats.digest}/")))
+    assert "No other model with a present copy shares" in section(
+        text_of(owner.get(f"/artifacts/{cats.digest}/"))
+    )
     trained_model(lab, "more.pt", data="cats-2")
     run_jobs()
     told = section(text_of(owner.get(f"/artifacts/{cats.digest}/")))
@@ -42,10 +48,15 @@ def test_what_is_not_known_is_said(lab: SmallLab, owner: Client) -> None:
 
 
 def test_data_have_models_and_logs_have_none(lab: SmallLab, owner: Client) -> None:
-    data, log = register_artifact(lab, "cat-photos", kind="dataset"), register_artifact(lab, "cat.log", kind="log")
+    data, log = (
+        register_artifact(lab, "cat-photos", kind="dataset"),
+        register_artifact(lab, "cat.log", kind="log"),
+    )
     trained_model(lab, "cats.pt", data="cats")
     run_jobs()
-    assert "cats.pt" in section(text_of(owner.get(f"/artifacts/{data.digest}/")), "Models trained on similar data")
+    assert "cats.pt" in section(
+        text_of(owner.get(f"/artifacts/{data.digest}/")), "Models trained on similar data"
+    )
     assert TITLE not in text_of(owner.get(f"/artifacts/{log.digest}/"))
 
 

@@ -1,4 +1,6 @@
-"""/artifacts/ looked through by architecture, base model, data, metric, size, licence, medium; /artifacts.csv the same."""
+"""/artifacts/ looked through by architecture, base model, data, metric, size, licence, medium;
+/artifacts.csv the same.
+"""
 
 import csv
 import io
@@ -23,19 +25,36 @@ def lines(client: Client, query: str) -> list[dict[str, str]]:
 @pytest.fixture
 def three(lab: SmallLab) -> None:
     trained_model(
-        lab, "a.pt", data="cats", metrics={"val_loss": -0.5}, bytes=100, licence="MIT", facts={"architecture": "vgg"}
+        lab,
+        "a.pt",
+        data="cats",
+        metrics={"val_loss": -0.5},
+        bytes=100,
+        licence="MIT",
+        facts={"architecture": "vgg"},
     )
-    trained_model(lab, "b.pt", data="dogs", metrics={"val_loss": 0.9}, bytes=2_000, licence="Apache-2.0")
-    trained_model(lab, "c.pt", data="cat-boxes", metrics={"val_loss": 0.8}, bytes=30_000, facts={"base_model": "bert"})
+    trained_model(
+        lab, "b.pt", data="dogs", metrics={"val_loss": 0.9}, bytes=2_000, licence="Apache-2.0"
+    )
+    trained_model(
+        lab,
+        "c.pt",
+        data="cat-boxes",
+        metrics={"val_loss": 0.8},
+        bytes=30_000,
+        facts={"base_model": "bert"},
+    )
     run_jobs()
 
 
 FILTERS = (
-        ("data=cats", ["c.pt", "a.pt"]), ("architecture=vgg", ["a.pt"]), ("base_model=BERT", ["c.pt"]),
-        ("licence=apache", ["b.pt"]), ("bytes_min=2 kB", ["c.pt", "b.pt"]), ("medium=ssd", []),
-        ("metric=val_loss", ["a.pt", "c.pt", "b.pt"]), ("metric=val_loss&sort=-metric", ["b.pt", "c.pt", "a.pt"]),
-        ("metric=val_loss&sort=-copies", ["c.pt", "b.pt", "a.pt"]), ("metric=val_loss&sort=name", ["a.pt", "b.pt", "c.pt"]),
-        ("metric=val_loss&metric_min=0.8&data=cats", ["c.pt"]),
+    ("data=cats", ["c.pt", "a.pt"]), ("architecture=vgg", ["a.pt"]), ("base_model=BERT", ["c.pt"]),
+    ("licence=apache", ["b.pt"]), ("bytes_min=2 kB", ["c.pt", "b.pt"]), ("medium=ssd", []),
+    ("metric=val_loss", ["a.pt", "c.pt", "b.pt"]),
+    ("metric=val_loss&sort=-metric", ["b.pt", "c.pt", "a.pt"]),
+    ("metric=val_loss&sort=-copies", ["c.pt", "b.pt", "a.pt"]),
+    ("metric=val_loss&sort=name", ["a.pt", "b.pt", "c.pt"]),
+    ("metric=val_loss&metric_min=0.8&data=cats", ["c.pt"]),
 )  # fmt: skip
 
 
@@ -57,18 +76,30 @@ def test_the_metric_has_a_column_and_a_way_round(three: None, owner: Client) -> 
 
 
 def test_the_form_keeps_what_was_asked(three: None, owner: Client) -> None:
-    query = "architecture=vgg&base_model=b&data=cats&metric=val_loss&metric_min=-1&metric_max=2&bytes_min=1+B&bytes_max=1+GB"
+    query = (
+        "architecture=vgg&base_model=b&data=cats&metric=val_loss&metric_min=-1&metric_max=2&"
+        "bytes_min=1+B&bytes_max=1+GB"
+    )
     page = text_of(owner.get(f"/artifacts/?{query}&licence=MIT&medium=hdd&sort=name"))
     for name, value in (
-        ("architecture", "vgg"), ("base_model", "b"), ("data", "cats"), ("metric", "val_loss"), ("metric_min", "-1"),
-        ("metric_max", "2"), ("bytes_min", "1 B"), ("bytes_max", "1 GB"), ("licence", "MIT"),
-    ):  # fmt: skip
+        ("architecture", "vgg"),
+        ("base_model", "b"),
+        ("data", "cats"),
+        ("metric", "val_loss"),
+        ("metric_min", "-1"),
+        ("metric_max", "2"),
+        ("bytes_min", "1 B"),
+        ("bytes_max", "1 GB"),
+        ("licence", "MIT"),
+    ):
         assert re.search(rf'name="{name}"[^>]* value="{re.escape(value)}"', page), name
     assert '<option value="hdd" selected>' in page
     assert '<input type="hidden" name="sort" value="name">' in page
     assert '<details class="more" open>' in page
     by_metric = text_of(owner.get("/artifacts/?metric=val_loss&sort=-metric"))
-    assert 'type="hidden" name="sort"' not in by_metric  # without the metric there would be nothing to sort by
+    assert (
+        'type="hidden" name="sort"' not in by_metric
+    )  # without the metric there would be nothing to sort by
 
 
 def test_the_empty_list_says_which_filter_to_drop(three: None, owner: Client) -> None:
@@ -103,7 +134,9 @@ def test_where_no_single_filter_is_to_blame_that_is_said(three: None, owner: Cli
         ("metric=a&metric_max=x", "is not a number"),
     ],
 )  # fmt: skip
-def test_bad_questions_are_refused_in_words(lab: SmallLab, owner: Client, query: str, words: str) -> None:
+def test_bad_questions_are_refused_in_words(
+    lab: SmallLab, owner: Client, query: str, words: str
+) -> None:
     for address in ("/artifacts/", "/artifacts.csv"):
         reply = owner.get(f"{address}?{query}")
         assert reply.status_code == 400
@@ -118,7 +151,14 @@ def test_hostile_words_are_shown_as_they_are(three: None, owner: Client) -> None
 
 
 def test_another_lab_finds_nothing(three: None, outsider: Client) -> None:
-    for query in ("data=cats", "architecture=vgg", "metric=val_loss", "licence=MIT", "base_model=bert", "medium=hdd"):
+    for query in (
+        "data=cats",
+        "architecture=vgg",
+        "metric=val_loss",
+        "licence=MIT",
+        "base_model=bert",
+        "medium=hdd",
+    ):
         assert names(text_of(outsider.get(f"/artifacts/?{query}"))) == []
         assert lines(outsider, query) == []
 

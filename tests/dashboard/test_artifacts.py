@@ -18,7 +18,15 @@ from apps.core.clock import now_us
 from apps.core.units import INT64_MAX
 from apps.dashboard.artifacts.artifacts_page import shorten_path
 from apps.fleet.services import set_pue
-from tests.artifacts.support import at_paths, create_run, digest, edge, register_artifact, register_rows, row
+from tests.artifacts.support import (
+    at_paths,
+    create_run,
+    digest,
+    edge,
+    register_artifact,
+    register_rows,
+    row,
+)
 from tests.builders import T0, SmallLab
 from tests.dashboard.support import HOSTILE, assert_needs_sign_in, assert_only, queries, text_of
 
@@ -42,9 +50,15 @@ def test_an_empty_lab_is_told_the_next_step(lab: SmallLab, owner: Client) -> Non
 
 def test_what_is_kept_and_what_that_takes(lab: SmallLab, owner: Client) -> None:
     set_pue(site=lab.site, pue_ppm=1_500_000, from_us=T0)
-    register_rows(lab, row("twice", bytes=TB, kind="model", project="demo", copies=at_paths("/a", "/b")))
-    register_rows(lab, row("once", bytes=2 * TB, kind="dataset", copies=at_paths("/c", medium="ssd")))
-    register_rows(lab, row("nowhere", bytes=5 * TB), row("lost", bytes=7 * TB, copies=at_paths("/lost")))
+    register_rows(
+        lab, row("twice", bytes=TB, kind="model", project="demo", copies=at_paths("/a", "/b"))
+    )
+    register_rows(
+        lab, row("once", bytes=2 * TB, kind="dataset", copies=at_paths("/c", medium="ssd"))
+    )
+    register_rows(
+        lab, row("nowhere", bytes=5 * TB), row("lost", bytes=7 * TB, copies=at_paths("/lost"))
+    )
     Copy.objects.filter(path="/lost").update(state="missing")
     page = text_of(owner.get("/artifacts/"))
     assert "2 artifacts · 3.00\xa0TB + 1.00\xa0TB in additional copies" in page
@@ -53,13 +67,25 @@ def test_what_is_kept_and_what_that_takes(lab: SmallLab, owner: Client) -> None:
     year = sum(storage_mj(size, HOURS_PER_YEAR, power.uwh, 1_500_000) for size, power in parts)
     assert f'title="{year:,} mJ exactly"'.replace(",", "\u202f") in page
     low, high = (
-        sum(storage_mj(size, HOURS_PER_YEAR, getattr(power, end), 1_500_000) for size, power in parts) / 3.6e9
+        sum(
+            storage_mj(size, HOURS_PER_YEAR, getattr(power, end), 1_500_000)
+            for size, power in parts
+        )
+        / 3.6e9
         for end in ("low_uwh", "high_uwh")
     )
     assert f"<span data-range>{low:.1f}–{high:.1f} kWh</span>" in page
     assert "not included" not in page
     data_table = page.split("Size in TB")[1].split("</table>")[0]
-    assert re.findall(r">([\d.]+)<", data_table) == ["2.00", "2.00", "1.00", "1.00", "1.00", "2.00", "3.00"]
+    assert re.findall(r">([\d.]+)<", data_table) == [
+        "2.00",
+        "2.00",
+        "1.00",
+        "1.00",
+        "1.00",
+        "2.00",
+        "3.00",
+    ]
 
 
 def test_what_is_not_known_is_said_and_in_no_sum(lab: SmallLab, owner: Client) -> None:
@@ -75,27 +101,56 @@ def test_what_is_not_known_is_said_and_in_no_sum(lab: SmallLab, owner: Client) -
 
 def test_sums_of_whatever_anybody_tells_fit(lab: SmallLab, owner: Client) -> None:
     for name in "abc":
-        register_rows(lab, row(name, bytes=INT64_MAX, copies=at_paths(f"/{name}", f"/{name}{name}")))
+        register_rows(
+            lab, row(name, bytes=INT64_MAX, copies=at_paths(f"/{name}", f"/{name}{name}"))
+        )
     page = text_of(owner.get("/artifacts/"))
     assert "3 artifacts · 27.7\xa0EB + 27.7\xa0EB in additional copies" in page
 
 
 FILTERS = (
-        ("", ["other", "data", "model"]), ("kind=model", ["model"]), ("state=registered", ["other"]),
-        ("project=demo", ["data"]),
-        ("project=~none", ["other", "model"]), ("format=torch", ["model"]), ("text=DAT", ["data"]), ("text=mit", ["model"]),
-        (f"text={digest('model')[:10]}", ["model"]), ("copies=twice", ["data"]), ("copies=missing", ["model"]),
-        ("copies=corrupt", []), ("pinned=1", ["model"]), ("sort=name", ["data", "model", "other"]),
-        ("sort=-bytes", ["data", "model", "other"]), ("sort=bytes", ["other", "model", "data"]),
-        ("sort=-copies", ["data", "model", "other"]), ("sort=registered", ["model", "data", "other"]), ("page=2", []),
-)  # fmt: skip
+    ("", ["other", "data", "model"]),
+    ("kind=model", ["model"]),
+    ("state=registered", ["other"]),
+    ("project=demo", ["data"]),
+    ("project=~none", ["other", "model"]),
+    ("format=torch", ["model"]),
+    ("text=DAT", ["data"]),
+    ("text=mit", ["model"]),
+    (f"text={digest('model')[:10]}", ["model"]),
+    ("copies=twice", ["data"]),
+    ("copies=missing", ["model"]),
+    ("copies=corrupt", []),
+    ("pinned=1", ["model"]),
+    ("sort=name", ["data", "model", "other"]),
+    ("sort=-bytes", ["data", "model", "other"]),
+    ("sort=bytes", ["other", "model", "data"]),
+    ("sort=-copies", ["data", "model", "other"]),
+    ("sort=registered", ["model", "data", "other"]),
+    ("page=2", []),
+)
 
 
-def test_filters_and_sorts_live_in_the_address(lab: SmallLab, owner: Client, subtests: pytest.Subtests) -> None:
+def test_filters_and_sorts_live_in_the_address(
+    lab: SmallLab, owner: Client, subtests: pytest.Subtests
+) -> None:
     register_rows(
-        lab, row("model", bytes=5, kind="model", format="torch", licence="MIT", copies=at_paths("/m", "/gone")), now=T0
+        lab,
+        row(
+            "model",
+            bytes=5,
+            kind="model",
+            format="torch",
+            licence="MIT",
+            copies=at_paths("/m", "/gone"),
+        ),
+        now=T0,
     )
-    register_rows(lab, row("data", bytes=9, kind="dataset", project="demo", copies=at_paths("/d", "/e")), now=T0 + 1)
+    register_rows(
+        lab,
+        row("data", bytes=9, kind="dataset", project="demo", copies=at_paths("/d", "/e")),
+        now=T0 + 1,
+    )
     register_rows(lab, row("other", bytes=1), now=T0 + 2)
     Copy.objects.filter(path="/gone").update(state="missing")
     pin(artifact=Artifact.objects.get(name="model"), reason="cited", by=lab.owner, now=T0)
@@ -103,7 +158,9 @@ def test_filters_and_sorts_live_in_the_address(lab: SmallLab, owner: Client, sub
         with subtests.test(query):
             assert names(text_of(owner.get(f"/artifacts/?{query}"))) == expected
             if not query.startswith("page"):
-                assert [line["name"] for line in lines(owner, f"/artifacts.csv?{query}")] == expected
+                assert [
+                    line["name"] for line in lines(owner, f"/artifacts.csv?{query}")
+                ] == expected
 
 
 def test_marks_have_a_word(lab: SmallLab, owner: Client) -> None:
@@ -116,22 +173,36 @@ def test_marks_have_a_word(lab: SmallLab, owner: Client) -> None:
     assert "✕ 1 corrupt" in page
     assert 'title="Cited in May">◆ pinned' in page
     (line,) = lines(owner)
-    assert [line[f"copies_{state}"] for state in ("present", "missing", "corrupt")] == ["1", "1", "1"]
+    assert [line[f"copies_{state}"] for state in ("present", "missing", "corrupt")] == [
+        "1",
+        "1",
+        "1",
+    ]
     assert line["pinned"] == "Cited in May"
 
 
 def test_things_of_one_name_are_told_apart_by_where_they_lie(lab: SmallLab, owner: Client) -> None:
     """Half of a lab's models are called weights.pt."""
     register_rows(
-        lab, row("gone", name="weights.pt", copies=at_paths("/data/a-lost/weights.pt", "/data/speech/b-there/weights.pt"))
+        lab,
+        row(
+            "gone",
+            name="weights.pt",
+            copies=at_paths("/data/a-lost/weights.pt", "/data/speech/b-there/weights.pt"),
+        ),
     )
     register_rows(
-        lab, row("lost", name="weights.pt", copies=at_paths("/data/lost/weights.pt")), row("nowhere", name="weights.pt")
+        lab,
+        row("lost", name="weights.pt", copies=at_paths("/data/lost/weights.pt")),
+        row("nowhere", name="weights.pt"),
     )
     Copy.objects.filter(path__contains="lost").update(state="missing")
     page = text_of(owner.get("/artifacts/")).replace("<wbr>", "")
     assert names(page) == ["weights.pt"] * 3
-    assert sorted(re.findall(r'<span class="where"[^>]*>\s*([^<]*?)\s*<', page)) == ["/data/lost", "/data/speech/b-there"]
+    assert sorted(re.findall(r'<span class="where"[^>]*>\s*([^<]*?)\s*<', page)) == [
+        "/data/lost",
+        "/data/speech/b-there",
+    ]
     assert 'title="/data/speech/b-there/weights.pt"' in page
     paths = ["", "/data/lost/weights.pt", "/data/speech/b-there/weights.pt"]
     assert sorted(line["path"] for line in lines(owner)) == paths
@@ -150,8 +221,9 @@ def test_the_end_of_a_path_is_short_and_true(path: str) -> None:
 
 
 @pytest.mark.parametrize(("path", "end"), [
-    ("/data/language/model-7", "/data/language/model-7"), ("s3://bucket/a", "s3://bucket/a"), ("", ""),
-    ("/scratch/shared/detector/2026-03/run-100", "…/detector/2026-03/run-100"), ("/" + "x" * 40, "…" + "x" * 28),
+    ("/data/language/model-7", "/data/language/model-7"), ("s3://bucket/a", "s3://bucket/a"),
+    ("", ""), ("/scratch/shared/detector/2026-03/run-100", "…/detector/2026-03/run-100"),
+    ("/" + "x" * 40, "…" + "x" * 28),
 ])  # fmt: skip
 def test_the_end_of_a_path_is_of_whole_names(path: str, end: str) -> None:
     assert shorten_path(path, 30) == end
@@ -181,13 +253,16 @@ def test_pages_of_fifty(lab: SmallLab, owner: Client) -> None:
 @pytest.mark.parametrize(
     ("query", "words"),
     [
-        ("kind=thing", "Unknown kind"), ("state=nice", "Unknown state"),
-        ("copies=many", "Unknown copies"),
-        ("sort=colour", "Unknown sort order"), ("page=0", "Invalid page number"), ("page=%C2%B2", "Invalid page number"),
-        ("text=%00", "Invalid character"), ("run=x", "Invalid UUID"), ("project=%00", "Invalid character"),
-    ],
+    ("kind=thing", "Unknown kind"), ("state=nice", "Unknown state"),
+    ("copies=many", "Unknown copies"), ("sort=colour", "Unknown sort order"),
+    ("page=0", "Invalid page number"), ("page=%C2%B2", "Invalid page number"),
+    ("text=%00", "Invalid character"), ("run=x", "Invalid UUID"),
+    ("project=%00", "Invalid character"),
+],
 )  # fmt: skip
-def test_bad_questions_are_refused_in_words(lab: SmallLab, owner: Client, query: str, words: str) -> None:
+def test_bad_questions_are_refused_in_words(
+    lab: SmallLab, owner: Client, query: str, words: str
+) -> None:
     for address in ("/artifacts/", "/artifacts.csv"):
         if address == "/artifacts.csv" and query.startswith("page"):
             continue
@@ -235,6 +310,9 @@ def test_queries_do_not_grow(lab: SmallLab, owner: Client) -> None:
         )
 
     more(0, 2)
-    before = {address: queries(owner, address) for address in ("/artifacts/", "/artifacts/?sort=-copies", "/artifacts.csv")}
+    before = {
+        address: queries(owner, address)
+        for address in ("/artifacts/", "/artifacts/?sort=-copies", "/artifacts.csv")
+    }
     more(2, 48)
     assert {address: queries(owner, address) for address in before} == before

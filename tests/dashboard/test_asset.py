@@ -1,4 +1,6 @@
-"""/assets/<id>/ : where a thing is in its life and who bore what; every entry is tried before it is kept, and reversed."""
+"""/assets/<id>/ : where a thing is in its life and who bore what; every entry is tried before it
+is kept, and reversed.
+"""
 
 import csv
 import io
@@ -17,19 +19,33 @@ from apps.core.units import US_PER_HOUR
 from apps.fleet.models import Device
 from tests.assets.support import KG, YEAR, bought
 from tests.builders import T0, SmallLab, W, push
-from tests.dashboard.support import assert_each_figure_explains_itself, fields_with_errors, queries, text_of
+from tests.dashboard.support import (
+    assert_each_figure_explains_itself,
+    fields_with_errors,
+    queries,
+    text_of,
+)
 from tests.dashboard.test_assets import amounts
 
 NOW = T0 + 2 * YEAR * US_PER_HOUR  # 2028-11-01
 DAY = {"from_day": "2027-11-02", "from_time": "09:00"}  # in Berlin 08:00 UTC: T0 + a year
 KINDS: list[tuple[str, dict[str, Any]]] = [
-    ("move", {"site": "+site"}), ("transfer", {"owner": "vision"}), ("repurpose", {"end_day": "2031-01-01"}),
-    ("repair", {"kg": "10", "source": "invoice"}), ("life_change", {"end_day": "2029-06-01"}),
-    ("lend", {"borrower": "vision"}), ("retire", {}), ("dispose", {"kg": "3", "counterpart": "Recycler"}),
-    ("upgrade", {"part_name": "Disk", "part_kind": "storage", "part_kg": "20", "part_source": "data sheet"}),
-    ("store", {"owner": "vision", "terabytes": "1.5"}), ("meter", {"meter": ""}),
+    ("move", {"site": "+site"}),
+    ("transfer", {"owner": "vision"}),
+    ("repurpose", {"end_day": "2031-01-01"}),
+    ("repair", {"kg": "10", "source": "invoice"}),
+    ("life_change", {"end_day": "2029-06-01"}),
+    ("lend", {"borrower": "vision"}),
+    ("retire", {}),
+    ("dispose", {"kg": "3", "counterpart": "Recycler"}),
+    (
+        "upgrade",
+        {"part_name": "Disk", "part_kind": "storage", "part_kg": "20", "part_source": "data sheet"},
+    ),
+    ("store", {"owner": "vision", "terabytes": "1.5"}),
+    ("meter", {"meter": ""}),
     ("opening", {"figure": "own", "kg": "200", "source": "PCF", "life_years": "4"}),
-]  # fmt: skip
+]
 
 
 @pytest.fixture(autouse=True)
@@ -49,10 +65,17 @@ def state() -> dict[str, Any]:
     """Return all that an entry may change."""
     return {
         "events": list(LifecycleEvent.objects.order_by("pk").values_list("pk", "kind", "hour")),
-        "charges": sorted(EmbodiedCharge.objects.values_list("asset", "from_hour", "to_hour", "kind", "amount_ug")),
-        "assets": list(Asset.objects.order_by("pk").values_list("name", "state", "owner", "parent", "site", "borrower")),
-        "meters": AssetMeter.objects.count(), "volumes": StoredVolume.objects.count(),
-    }  # fmt: skip
+        "charges": sorted(
+            EmbodiedCharge.objects.values_list("asset", "from_hour", "to_hour", "kind", "amount_ug")
+        ),
+        "assets": list(
+            Asset.objects.order_by("pk").values_list(
+                "name", "state", "owner", "parent", "site", "borrower"
+            )
+        ),
+        "meters": AssetMeter.objects.count(),
+        "volumes": StoredVolume.objects.count(),
+    }
 
 
 def test_it_tells_the_whole_and_its_parts_exactly(lab: SmallLab, viewer: Client) -> None:
@@ -61,13 +84,17 @@ def test_it_tells_the_whole_and_its_parts_exactly(lab: SmallLab, viewer: Client)
     group = page[page.index('aria-label="Book value"') :].split('<section class="card"')[0]
     charged, balance, off, whole = amounts(group)
     assert charged + balance + off == whole == 120 * KG
-    assert balance == 120 * KG - 120 * KG * (2 * YEAR + 1) // (4 * YEAR), "the hour at hand is charged"
+    assert balance == 120 * KG - 120 * KG * (2 * YEAR + 1) // (4 * YEAR), (
+        "the hour at hand is charged"
+    )
     assert f"{'120 000 000 000'.replace(' ', chr(0x202F))} µg CO₂e exactly" in group
     assert "planned end" in page
     assert "data-record" not in page
 
 
-def test_its_chart_its_table_and_its_csv_hold_the_same_integers(lab: SmallLab, owner: Client) -> None:
+def test_its_chart_its_table_and_its_csv_hold_the_same_integers(
+    lab: SmallLab, owner: Client
+) -> None:
     vision = create_project(lab=lab.lab, slug="vision", name="Vision <b>", now=T0)
     asset = bought(lab)
     record(asset=asset, entry=Entry("transfer", at(YEAR), project=vision), by=lab.owner, now=NOW)
@@ -83,19 +110,29 @@ def test_its_chart_its_table_and_its_csv_hold_the_same_integers(lab: SmallLab, o
     assert sum(told) == 120 * KG
     assert {line["why"] for line in lines} == {"held", "written_off", "book_value_at_end"}
     assert {line["borne_by"] for line in lines} == {"~lab", "vision", ""}
-    figure = json.loads(re.search(r'<script id="asset-life" type="application/json">(.*?)</script>', page)[1])  # type: ignore[index]
+    figure = json.loads(
+        re.search(r'<script id="asset-life" type="application/json">(.*?)</script>', page)[1]
+    )  # type: ignore[index]
     names = [trace["name"] for trace in figure["data"]]
     assert names == ["Book value", "As planned", "Entries", "Vision &lt;b&gt;", "The lab"]
     bars = sum(sum(trace["y"]) for trace in figure["data"] if trace["type"] == "bar")
     assert bars == pytest.approx((sums[0] + sums[1]) / KG)
     assert assert_each_figure_explains_itself(owner, page) > 8
-    assert '<p class="small" data-part="embodied">Book value of A100 no. 1 since 2 Nov 2026: 0 kg' in page
+    assert (
+        '<p class="small" data-part="embodied">Book value of A100 no. 1 since 2 Nov 2026: 0 kg'
+        in page
+    )
 
 
-def test_its_entries_say_what_each_did_and_the_reversed_are_struck_through(lab: SmallLab, owner: Client) -> None:
+def test_its_entries_say_what_each_did_and_the_reversed_are_struck_through(
+    lab: SmallLab, owner: Client
+) -> None:
     asset = bought(lab)
     gone = record(
-        asset=asset, entry=Entry("dispose", at(YEAR), evidence="WEEE 1", counterpart="Shop"), by=lab.owner, now=NOW
+        asset=asset,
+        entry=Entry("dispose", at(YEAR), evidence="WEEE 1", counterpart="Shop"),
+        by=lab.owner,
+        now=NOW,
     )
     entries = page_of(owner, asset)
     entries = entries[entries.index('id="entries"') :]
@@ -107,11 +144,15 @@ def test_its_entries_say_what_each_did_and_the_reversed_are_struck_through(lab: 
     entries = page_of(owner, asset)
     assert "<s>Disposed of to Shop</s>" in entries
     assert f"Reversed by {lab.owner.username}" in entries
-    assert f'href="/assets/{asset.pk}/?action=reverse&amp;entry={undone.pk}#effect">Restore' in entries
+    assert (
+        f'href="/assets/{asset.pk}/?action=reverse&amp;entry={undone.pk}#effect">Restore' in entries
+    )
 
 
 @pytest.mark.parametrize(("action", "more"), KINDS)
-def test_every_entry_is_tried_before_it_is_kept(lab: SmallLab, owner: Client, action: str, more: dict[str, Any]) -> None:
+def test_every_entry_is_tried_before_it_is_kept(
+    lab: SmallLab, owner: Client, action: str, more: dict[str, Any]
+) -> None:
     create_project(lab=lab.lab, slug="vision", name="Vision", now=T0)
     asset = bought(lab, kind="server")
     asked = {
@@ -125,7 +166,9 @@ def test_every_entry_is_tried_before_it_is_kept(lab: SmallLab, owner: Client, ac
     assert state() == before, "looking records nothing"
     effect = page[page.index('id="effect"') :].split("</form>")[0]
     hidden = dict(re.findall(r'<input type="hidden" name="(\w+)" value="([^"]*)">', effect))
-    assert {name: hidden[name] for name in asked} == {name: str(value) for name, value in asked.items()}
+    assert {name: hidden[name] for name in asked} == {
+        name: str(value) for name, value in asked.items()
+    }
     response = owner.post(f"/assets/{asset.pk}/", asked)
     assert response["Location"] == f"/assets/{asset.pk}/#entries"
     assert state() != before
@@ -137,21 +180,27 @@ def test_every_entry_is_tried_before_it_is_kept(lab: SmallLab, owner: Client, ac
         assert parts or not whole or whole == [group[0]]
 
 
-def test_a_preview_tells_what_is_written_off_and_who_bears_the_next_month(lab: SmallLab, owner: Client) -> None:
+def test_a_preview_tells_what_is_written_off_and_who_bears_the_next_month(
+    lab: SmallLab, owner: Client
+) -> None:
     create_project(lab=lab.lab, slug="vision", name="Vision", now=T0)
     asset = bought(lab)
     page = page_of(owner, asset, "?action=dispose&from_day=2027-11-02&from_time=09:00")
     effect = page[page.index('id="effect"') :].split("</section>")[0]
     assert amounts(effect)[0] == 90 * KG
     assert "data-written-off" in effect
-    page = page_of(owner, asset, "?action=transfer&owner=vision&from_day=2027-11-02&from_time=09:00")
+    page = page_of(
+        owner, asset, "?action=transfer&owner=vision&from_day=2027-11-02&from_time=09:00"
+    )
     effect = page[page.index('id="effect"') :].split("</section>")[0]
     assert "<td>Remaining</td>" not in effect, "a new owner changes no sum"
     month = 120 * KG * (2 * YEAR + 731) // (4 * YEAR) - 120 * KG * (2 * YEAR + 1) // (4 * YEAR)
     vision, labs = (amounts(row) for row in effect.split("<tr>")[2:])
     assert vision[2:] == [0, pytest.approx(month, abs=1)]
     assert labs[2:] == [pytest.approx(month, abs=1), 0]
-    assert sum(vision[1::2]) + sum(labs[1::2]) == pytest.approx(sum(vision[::2]) + sum(labs[::2]), abs=1)
+    assert sum(vision[1::2]) + sum(labs[1::2]) == pytest.approx(
+        sum(vision[::2]) + sum(labs[::2]), abs=1
+    )
 
 
 def test_reversal_and_its_undoing_are_tried_and_kept(lab: SmallLab, owner: Client) -> None:
@@ -175,9 +224,14 @@ def test_an_upgrade_takes_one_part_out_and_puts_one_in(lab: SmallLab, owner: Cli
     old = bought(lab, name="Old card")
     record(asset=old, entry=Entry("move", at(1), parent=server), by=lab.owner, now=NOW)
     asked: dict[str, Any] = {
-        "action": "upgrade", "out": old.pk, "part_name": "NVIDIA H100 SXM5 80GB", "part_kind": "gpu", "part_kg": "150",
-        "part_source": "NVIDIA PCF", **DAY,
-    }  # fmt: skip
+        "action": "upgrade",
+        "out": old.pk,
+        "part_name": "NVIDIA H100 SXM5 80GB",
+        "part_kind": "gpu",
+        "part_kg": "150",
+        "part_source": "NVIDIA PCF",
+        **DAY,
+    }
     page = text_of(owner.get(f"/assets/{server.pk}/", asked))
     effect = page[page.index('id="effect"') :].split("</section>")[0]
     assert amounts(effect)[0] == pytest.approx(90 * KG, abs=2), "the balance of the part that goes"
@@ -194,7 +248,11 @@ def test_an_upgrade_takes_one_part_out_and_puts_one_in(lab: SmallLab, owner: Cli
 def test_an_upgrade_is_written_whole_or_not_at_all(lab: SmallLab, owner: Client) -> None:
     server, loose = bought(lab, kind="server", name="gpu-01"), bought(lab)
     before = state()
-    for asked, field in (({"out": loose.pk}, "out"), ({}, "out"), ({"part_name": "x"}, "part_kind")):
+    for asked, field in (
+        ({"out": loose.pk}, "out"),
+        ({}, "out"),
+        ({"part_name": "x"}, "part_kind"),
+    ):
         response = owner.post(f"/assets/{server.pk}/", {"action": "upgrade", **asked, **DAY})
         assert response.status_code == 400
         assert fields_with_errors(text_of(response)) == [field]
@@ -226,12 +284,26 @@ def test_its_states_are_told(lab: SmallLab, owner: Client) -> None:
 def test_what_is_described_anew_changes_no_figure(lab: SmallLab, owner: Client) -> None:
     asset = bought(lab, serial="A", price_ucurrency=5_000_000, currency="EUR")
     charges = state()["charges"]
-    told = {"action": "describe", "name": "Renamed", "kind": "gpu", "serial": "B", "warranty": "2027-01-31", "price": "7.50"}
+    told = {
+        "action": "describe",
+        "name": "Renamed",
+        "kind": "gpu",
+        "serial": "B",
+        "warranty": "2027-01-31",
+        "price": "7.50",
+    }
     assert owner.post(f"/assets/{asset.pk}/", {**told, "currency": "eur"}).status_code == 302
     asset.refresh_from_db()
-    assert (asset.name, asset.serial, asset.price_ucurrency, asset.currency) == ("Renamed", "B", 7_500_000, "EUR")
+    assert (asset.name, asset.serial, asset.price_ucurrency, asset.currency) == (
+        "Renamed",
+        "B",
+        7_500_000,
+        "EUR",
+    )
     assert state()["charges"] == charges
-    response = owner.post(f"/assets/{asset.pk}/", {**told, "currency": "EUR", "model_name": "No such thing 9000"})
+    response = owner.post(
+        f"/assets/{asset.pk}/", {**told, "currency": "EUR", "model_name": "No such thing 9000"}
+    )
     assert fields_with_errors(text_of(response)) == ["model_name"]
     assert "No such thing 9000" in text_of(response)
 

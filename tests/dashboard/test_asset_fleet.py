@@ -1,4 +1,6 @@
-"""/assets/fleet/ : what is still there by the year it was bought, what is past its planned end, which lives end soon."""
+"""/assets/fleet/ : what is still there by the year it was bought, what is past its planned end,
+which lives end soon.
+"""
 
 import json
 import re
@@ -38,7 +40,9 @@ def test_sums_by_year_and_kind_are_the_whole(lab: SmallLab, owner: Client) -> No
     lead = page[page.index('class="lead"') :]
     assert amounts(lead)[0] == 70 * KG
     assert 'data-unknown-assets="1"' in page
-    figure = json.loads(re.search(r'<script id="fleet-age" type="application/json">(.*?)</script>', page)[1])  # type: ignore[index]
+    figure = json.loads(
+        re.search(r'<script id="fleet-age" type="application/json">(.*?)</script>', page)[1]
+    )  # type: ignore[index]
     assert {tuple(trace["x"]) for trace in figure["data"]} == {("2026", "2027")}
     counted = [sum(trace["y"]) for trace in figure["data"] if "yaxis" not in trace]
     assert counted == [3, 1]
@@ -60,7 +64,9 @@ def test_past_and_coming_ends(lab: SmallLab, owner: Client) -> None:
     assert "1.0 years ago" in over
 
 
-def test_queries_do_not_grow_and_who_may(lab: SmallLab, owner: Client, viewer: Client, outsider: Client) -> None:
+def test_queries_do_not_grow_and_who_may(
+    lab: SmallLab, owner: Client, viewer: Client, outsider: Client
+) -> None:
     bought(lab, name=HOSTILE, years=1)
     first = queries(owner, ADDRESS)
     for i in range(7):

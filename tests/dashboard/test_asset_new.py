@@ -1,4 +1,6 @@
-"""/assets/new/ : one thing by hand, with the catalogue's figure, a value, or nobody knows; new or second-hand."""
+"""/assets/new/ : one thing by hand, with the catalogue's figure, a value, or nobody knows; new
+or second-hand.
+"""
 
 import re
 from typing import Any
@@ -16,13 +18,20 @@ from apps.fleet.models import Device
 from tests.assets.support import KG, YEAR, borne, bought
 from tests.builders import T0, SmallLab, W, push, small_lab
 from tests.dashboard.conftest import client_of
-from tests.dashboard.support import HOSTILE, assert_needs_sign_in, assert_only, fields_with_errors, text_of
+from tests.dashboard.support import (
+    HOSTILE,
+    assert_needs_sign_in,
+    assert_only,
+    fields_with_errors,
+    text_of,
+)
 
 ADDRESS = "/assets/new/"
 NOW = T0 + 2 * YEAR * US_PER_HOUR
 TOLD = {
-    "action": "register", "kind": "gpu", "name": "Card 7", "from_day": "2026-11-02", "from_time": "09:00", "figure": "own",
-    "kg": "120", "low_kg": "90", "high_kg": "150", "source": "data sheet", "use": "same",
+    "action": "register", "kind": "gpu", "name": "Card 7", "from_day": "2026-11-02",
+    "from_time": "09:00", "figure": "own", "kg": "120", "low_kg": "90", "high_kg": "150",
+    "source": "data sheet", "use": "same",
 }  # fmt: skip
 
 
@@ -44,17 +53,37 @@ def first(asset: Asset) -> LifecycleEvent:
 def test_a_value_of_ones_own_is_charged_over_its_life(lab: SmallLab, owner: Client) -> None:
     vision = create_project(lab=lab.lab, slug="vision", name="Vision", now=T0)
     asset = registered(
-        owner, owner="vision", life_years="4", serial="S1", tag="T1", price="1 200.50".replace(" ", ""), currency="EUR",
-        site=lab.site.pk, amortisation="linear", warranty="2029-01-01",
-    )  # fmt: skip
+        owner,
+        owner="vision",
+        life_years="4",
+        serial="S1",
+        tag="T1",
+        price="1 200.50".replace(" ", ""),
+        currency="EUR",
+        site=lab.site.pk,
+        amortisation="linear",
+        warranty="2029-01-01",
+    )
     assert borne(asset) == {("vision", "held"): 120 * KG}
     event = first(asset)
-    assert (event.low_ug, event.high_ug, event.source, event.life_hours) == (90 * KG, 150 * KG, "data sheet", 4 * YEAR)
-    assert (asset.owner, asset.site, asset.price_ucurrency, asset.state) == (vision, lab.site, 1_200_500_000, "use")
+    assert (event.low_ug, event.high_ug, event.source, event.life_hours) == (
+        90 * KG,
+        150 * KG,
+        "data sheet",
+        4 * YEAR,
+    )
+    assert (asset.owner, asset.site, asset.price_ucurrency, asset.state) == (
+        vision,
+        lab.site,
+        1_200_500_000,
+        "use",
+    )
     assert AuditEntry.objects.filter(action="asset.added").count() == 1
 
 
-def test_the_catalogues_figure_is_offered_with_range_source_and_licence(lab: SmallLab, owner: Client) -> None:
+def test_the_catalogues_figure_is_offered_with_range_source_and_licence(
+    lab: SmallLab, owner: Client
+) -> None:
     page = text_of(owner.get(f"{ADDRESS}offers/?kind=laptop&search=Latitude+7"))
     assert "<html" not in page
     assert "ODbL" in page
@@ -71,16 +100,24 @@ def test_the_catalogues_figure_is_offered_with_range_source_and_licence(lab: Sma
     assert figure.licence in shown
 
 
-def test_without_a_script_the_search_is_a_button_that_keeps_what_was_typed(lab: SmallLab, owner: Client) -> None:
+def test_without_a_script_the_search_is_a_button_that_keeps_what_was_typed(
+    lab: SmallLab, owner: Client
+) -> None:
     page = text_of(owner.post(ADDRESS, {**TOLD, "action": "search", "search": "A100"}))
     assert "A100" in page
     assert 'value="Card 7"' in page
     assert not Asset.objects.exists()
-    assert 'data-empty="offers">No model matches zzzz' in text_of(owner.get(f"{ADDRESS}?search=zzzz"))
+    assert 'data-empty="offers">No model matches zzzz' in text_of(
+        owner.get(f"{ADDRESS}?search=zzzz")
+    )
 
 
 def test_a_figure_by_the_terabyte_asks_how_many(lab: SmallLab, owner: Client) -> None:
-    figure = EmbodiedFigure.objects.filter(unit="per_tb", model__kind="storage").select_related("model").first()
+    figure = (
+        EmbodiedFigure.objects.filter(unit="per_tb", model__kind="storage")
+        .select_related("model")
+        .first()
+    )
     assert figure is not None
     told = {"kind": "storage", "figure": "catalogue", "model": figure.model_id}
     response = owner.post(ADDRESS, {**TOLD, **told})
@@ -99,12 +136,15 @@ def test_nobody_knows_is_said_and_stays_unknown(lab: SmallLab, owner: Client) ->
 @pytest.mark.parametrize(
     ("told", "kg"),
     [
-        ({}, 0), ({"added_kg": "7.5"}, 7.5), ({"way": "remaining_life", "used_years": "1", "first_life_years": "4"}, 90),
-        ({"way": "remaining_life", "used_years": "9", "added_kg": "2"}, 2),
-        ({"way": "price", "paid": "250", "price_new": "1000"}, 30),
-    ],
+    ({}, 0), ({"added_kg": "7.5"}, 7.5),
+    ({"way": "remaining_life", "used_years": "1", "first_life_years": "4"}, 90),
+    ({"way": "remaining_life", "used_years": "9", "added_kg": "2"}, 2),
+    ({"way": "price", "paid": "250", "price_new": "1000"}, 30),
+],
 )  # fmt: skip
-def test_second_hand_brings_what_its_way_says(lab: SmallLab, owner: Client, told: dict[str, str], kg: float) -> None:
+def test_second_hand_brings_what_its_way_says(
+    lab: SmallLab, owner: Client, told: dict[str, str], kg: float
+) -> None:
     event = first(registered(owner, condition="used", **told))
     assert (event.kind, event.total_ug) == ("second_hand", int(kg * KG))
     assert "second-hand" in event.source
@@ -126,29 +166,55 @@ def test_built_into_a_machine_and_told_by_a_meter(lab: SmallLab, owner: Client) 
     asset = registered(owner, parent=server.pk, meter=f"device:{device.pk}")
     assert asset.parent == server
     assert AssetMeter.objects.get(asset=asset).device == device
-    assert f'value="device:{device.pk}"' not in text_of(owner.get(ADDRESS)), "each tells of one asset"
+    assert f'value="device:{device.pk}"' not in text_of(owner.get(ADDRESS)), (
+        "each tells of one asset"
+    )
 
 
 @pytest.mark.parametrize(
     ("told", "fields"),
     [
-        ({"name": " "}, {"name"}), ({"kind": "toaster"}, {"kind"}), ({"figure": ""}, {"figure"}),
-        ({"kg": "-3"}, {"kg"}), ({"kg": ""}, {"kg"}), ({"kg": "1e9"}, {"kg"}),
-        ({"low_kg": "200"}, {"kg"}), ({"source": ""}, {"source"}),
-        ({"figure": "catalogue"}, {"model"}), ({"figure": "catalogue", "model": "99999"}, {"model"}),
-        ({"end_of_life_kg": "200"}, {"kg"}), ({"life_years": "0"}, {"life_years"}),
-        ({"life_years": "abc"}, {"life_years"}), ({"from_day": ""}, {"from_day"}),
+        ({"name": " "}, {"name"}),
+        ({"kind": "toaster"}, {"kind"}),
+        ({"figure": ""}, {"figure"}),
+        ({"kg": "-3"}, {"kg"}),
+        ({"kg": ""}, {"kg"}),
+        ({"kg": "1e9"}, {"kg"}),
+        ({"low_kg": "200"}, {"kg"}),
+        ({"source": ""}, {"source"}),
+        ({"figure": "catalogue"}, {"model"}),
+        ({"figure": "catalogue", "model": "99999"}, {"model"}),
+        ({"end_of_life_kg": "200"}, {"kg"}),
+        ({"life_years": "0"}, {"life_years"}),
+        ({"life_years": "abc"}, {"life_years"}),
+        ({"from_day": ""}, {"from_day"}),
         ({"condition": "used", "way": "theft"}, {"way"}),
         ({"condition": "used", "way": "price", "paid": "5"}, {"price_new"}),
         ({"condition": "used", "way": "price", "paid": "5", "price_new": "0"}, {"price_new"}),
         ({"condition": "used", "way": "remaining_life"}, {"used_years"}),
-        ({"condition": "used", "figure": "unknown", "way": "price", "paid": "1", "price_new": "2"}, {"way"}),
-        ({"use": "other", "use_day": "2025-01-01"}, set()), ({"use": "other", "use_day": ""}, {"use_day"}),
-        ({"price": "5"}, {"currency"}), ({"meter": "node:77"}, {"meter"}), ({"parent": "77"}, {"parent"}),
-        ({"warranty": "soon"}, {"warranty"}), ({"from_day": "2050-01-01"}, {"from_day"}),
-        ({"name": "", "kg": "x", "source": "", "warranty": "soon"}, {"name", "kg", "source", "warranty"}),
+        (
+            {
+                "condition": "used",
+                "figure": "unknown",
+                "way": "price",
+                "paid": "1",
+                "price_new": "2",
+            },
+            {"way"},
+        ),
+        ({"use": "other", "use_day": "2025-01-01"}, set()),
+        ({"use": "other", "use_day": ""}, {"use_day"}),
+        ({"price": "5"}, {"currency"}),
+        ({"meter": "node:77"}, {"meter"}),
+        ({"parent": "77"}, {"parent"}),
+        ({"warranty": "soon"}, {"warranty"}),
+        ({"from_day": "2050-01-01"}, {"from_day"}),
+        (
+            {"name": "", "kg": "x", "source": "", "warranty": "soon"},
+            {"name", "kg", "source", "warranty"},
+        ),
     ],
-)  # fmt: skip
+)
 def test_what_cannot_be_is_told_and_what_was_typed_is_kept(
     lab: SmallLab, owner: Client, told: dict[str, str], fields: set[str]
 ) -> None:
@@ -163,7 +229,11 @@ def test_what_cannot_be_is_told_and_what_was_typed_is_kept(
 
 def test_who_may(lab: SmallLab, viewer: Client, owner: Client) -> None:
     assert_needs_sign_in(ADDRESS)
-    for response in (viewer.get(ADDRESS), viewer.post(ADDRESS, TOLD), viewer.get(f"{ADDRESS}offers/")):
+    for response in (
+        viewer.get(ADDRESS),
+        viewer.post(ADDRESS, TOLD),
+        viewer.get(f"{ADDRESS}offers/"),
+    ):
         assert response.status_code == 403
     assert_only(owner, ADDRESS, "GET", "POST")
     assert_only(owner, f"{ADDRESS}offers/", "GET")

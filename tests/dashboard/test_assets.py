@@ -1,4 +1,6 @@
-"""/assets/ : the list filtered, sorted and paged, whose totals are its headline, and what is done to many at once."""
+"""/assets/ : the list filtered, sorted and paged, whose totals are its headline, and what is
+done to many at once.
+"""
 
 import re
 
@@ -65,12 +67,15 @@ def test_another_labs_assets_are_in_no_sum(lab: SmallLab, outsider: Client) -> N
 @pytest.mark.parametrize(
     ("question", "left"),
     [
-        ("kind=server", ["gpu-01"]), ("state=stock", ["Spare"]), ("owner=vision", ["gpu-01"]),
-        ("owner=~lab&kind=gpu", ["A100 no. 1", "Spare"]), ("text=sn-7", ["Spare"]), ("text=INV", ["A100 no. 1"]),
-        ("text=a100 no", ["A100 no. 1"]), ("site=~none&kind=server", ["gpu-01"]), ("text=nothing like it", []),
-    ],
+    ("kind=server", ["gpu-01"]), ("state=stock", ["Spare"]), ("owner=vision", ["gpu-01"]),
+    ("owner=~lab&kind=gpu", ["A100 no. 1", "Spare"]), ("text=sn-7", ["Spare"]),
+    ("text=INV", ["A100 no. 1"]), ("text=a100 no", ["A100 no. 1"]),
+    ("site=~none&kind=server", ["gpu-01"]), ("text=nothing like it", []),
+],
 )  # fmt: skip
-def test_filters_live_in_the_address(lab: SmallLab, owner: Client, question: str, left: list[str]) -> None:
+def test_filters_live_in_the_address(
+    lab: SmallLab, owner: Client, question: str, left: list[str]
+) -> None:
     vision = create_project(lab=lab.lab, slug="vision", name="Vision", now=T0)
     bought(lab, tag="INV-1")
     bought(lab, name="Spare", deployed=False, serial="SN-7")
@@ -83,10 +88,11 @@ def test_filters_live_in_the_address(lab: SmallLab, owner: Client, question: str
 @pytest.mark.parametrize(
     ("sort", "order"),
     [
-        ("name", ["a", "b", "c", "x"]), ("-name", ["x", "c", "b", "a"]), ("embodied", ["b", "a", "c", "x"]),
-        ("-embodied", ["c", "a", "b", "x"]), ("-balance", ["c", "a", "b", "x"]), ("age", ["a", "b", "x", "c"]),
-        ("end", ["c", "a", "b", "x"]),
-    ],
+    ("name", ["a", "b", "c", "x"]), ("-name", ["x", "c", "b", "a"]),
+    ("embodied", ["b", "a", "c", "x"]), ("-embodied", ["c", "a", "b", "x"]),
+    ("-balance", ["c", "a", "b", "x"]), ("age", ["a", "b", "x", "c"]),
+    ("end", ["c", "a", "b", "x"]),
+],
 )  # fmt: skip
 def test_sorts_live_in_the_address_and_what_is_not_known_comes_last(
     lab: SmallLab, owner: Client, sort: str, order: list[str]
@@ -101,12 +107,16 @@ def test_sorts_live_in_the_address_and_what_is_not_known_comes_last(
 
 
 @pytest.mark.parametrize(
-    "question", ["kind=toaster", "state=broken", "site=x", "sort=colour", "page=0", "page=x", "text=%00"]
+    "question",
+    ["kind=toaster", "state=broken", "site=x", "sort=colour", "page=0", "page=x", "text=%00"],
 )
 def test_a_wrong_question_is_told_in_words(lab: SmallLab, owner: Client, question: str) -> None:
     response = owner.get(f"{ADDRESS}?{question}")
     assert response.status_code == 400
-    assert any(word in text_of(response) for word in ("Use one of", "Choose one", "count from 1", "Remove it"))
+    assert any(
+        word in text_of(response)
+        for word in ("Use one of", "Choose one", "count from 1", "Remove it")
+    )
 
 
 def _many(lab: SmallLab, number: int) -> None:
@@ -129,13 +139,17 @@ def test_it_is_paged_and_queries_do_not_grow(lab: SmallLab, owner: Client) -> No
 def test_ticked_ones_change_owner_at_once_and_back(lab: SmallLab, owner: Client) -> None:
     vision = create_project(lab=lab.lab, slug="vision", name="Vision", now=T0)
     ids = [bought(lab, name=name).pk for name in "ab"]
-    response = owner.post(f"{ADDRESS}?kind=gpu", {"item": ids, "action": "transfer", "owner": "vision", **DAY})
+    response = owner.post(
+        f"{ADDRESS}?kind=gpu", {"item": ids, "action": "transfer", "owner": "vision", **DAY}
+    )
     assert response.status_code == 302
     assert set(Asset.objects.values_list("owner", flat=True)) == {vision.pk}
     page = text_of(owner.get(response["Location"]))
     assert "2 assets changed owner" in page
     [entries] = re.findall(r'name="entries" value="([\d.]+)"', page)
-    assert owner.post(response["Location"], {"action": "undo", "entries": entries}).status_code == 302
+    assert (
+        owner.post(response["Location"], {"action": "undo", "entries": entries}).status_code == 302
+    )
     assert set(Asset.objects.values_list("owner", flat=True)) == {None}
 
 
@@ -167,16 +181,22 @@ def test_all_or_none_and_it_says_which_could_not(lab: SmallLab, owner: Client) -
 @pytest.mark.parametrize(
     ("told", "words"),
     [
-        ({"action": "retire"}, "Select at least one asset"), ({"action": "explode", "item": ["+"]}, "Unknown action"),
+        ({"action": "retire"}, "Select at least one asset"),
+        ({"action": "explode", "item": ["+"]}, "Unknown action"),
         ({"action": "transfer", "item": ["+"]}, "Choose a project or the lab"),
         ({"action": "move", "item": ["+"]}, "Choose a site, a machine, or both"),
         ({"action": "move", "item": ["+"], "site": "99999"}, "Site</a>: Not available in this lab"),
-        ({"action": "transfer", "item": ["+"], "owner": "nobody"}, "Owner</a>: Not available in this lab"),
+        (
+            {"action": "transfer", "item": ["+"], "owner": "nobody"},
+            "Owner</a>: Not available in this lab",
+        ),
         ({"action": "retire", "item": ["x"]}, "Select at least one asset"),
         ({"action": "labels", "item": ["1"] * 51}, "Select at most 50 assets"),
     ],
-)  # fmt: skip
-def test_what_cannot_be_done_is_told(lab: SmallLab, owner: Client, told: dict[str, object], words: str) -> None:
+)
+def test_what_cannot_be_done_is_told(
+    lab: SmallLab, owner: Client, told: dict[str, object], words: str
+) -> None:
     asset = bought(lab)
     lines = [str(asset.pk) if line == "+" else line for line in told.get("item", [])]  # type: ignore[attr-defined]
     response = owner.post(ADDRESS, {**DAY, **told, "item": lines})
@@ -194,7 +214,9 @@ def test_who_may(lab: SmallLab, viewer: Client, outsider: Client) -> None:
     assert response.status_code == 409
     event = LifecycleEvent.objects.filter(asset=asset).latest("pk")
     outsider.post(ADDRESS, {"action": "undo", "entries": str(event.pk)})
-    assert not LifecycleEvent.objects.filter(reverses=event).exists(), "another lab's entry is not there"
+    assert not LifecycleEvent.objects.filter(reverses=event).exists(), (
+        "another lab's entry is not there"
+    )
     assert_only(viewer, ADDRESS, "GET", "POST")
 
 
@@ -207,4 +229,7 @@ def test_another_labs_site_and_machine_are_unknown(lab: SmallLab, owner: Client)
     other = small_lab(name="Other")
     asset, theirs = bought(lab), bought(other, kind="server")
     for place in ({"site": other.site.pk}, {"parent": theirs.pk}):
-        assert owner.post(ADDRESS, {"item": [asset.pk], "action": "move", **place, **DAY}).status_code == 400
+        assert (
+            owner.post(ADDRESS, {"item": [asset.pk], "action": "move", **place, **DAY}).status_code
+            == 400
+        )

@@ -11,7 +11,14 @@ from apps.core.clock import now_us
 from apps.core.units import US_PER_HOUR, hour_of
 from tests.assets.support import bought
 from tests.builders import T0, SmallLab, W, push
-from tests.dashboard.support import HOSTILE, assert_needs_sign_in, assert_only, fields_with_errors, queries, text_of
+from tests.dashboard.support import (
+    HOSTILE,
+    assert_needs_sign_in,
+    assert_only,
+    fields_with_errors,
+    queries,
+    text_of,
+)
 
 
 @pytest.fixture
@@ -29,8 +36,17 @@ def seen(lab: SmallLab, number: int) -> None:
 
 def form(lab: SmallLab, **more: Any) -> dict[str, Any]:
     keys = [each.key for each in proposals(lab.lab)]
-    typed = {f"bought_on:{key}": "2024-03-01" for key in keys} | {f"life:{key}": "5" for key in keys}
-    return {"item": keys, "action": "confirm", "owner": "demo", **typed, **{f"as:{key}": "new" for key in keys}, **more}
+    typed = {f"bought_on:{key}": "2024-03-01" for key in keys} | {
+        f"life:{key}": "5" for key in keys
+    }
+    return {
+        "item": keys,
+        "action": "confirm",
+        "owner": "demo",
+        **typed,
+        **{f"as:{key}": "new" for key in keys},
+        **more,
+    }
 
 
 def test_ticked_lines_become_assets(lab: SmallLab, owner: Client) -> None:
@@ -38,7 +54,9 @@ def test_ticked_lines_become_assets(lab: SmallLab, owner: Client) -> None:
     assert 'data-discovered="2"' in page
     assert "NVIDIA A100-SXM4-80GB" in page
     assert "data-would" in page
-    assert 'value="2026-11-01"' in page, "bought on the day of enrolment, until somebody says better"
+    assert 'value="2026-11-01"' in page, (
+        "bought on the day of enrolment, until somebody says better"
+    )
     assert owner.post("/assets/discovered/", form(lab)).status_code == 302
     card = Asset.objects.get(kind="gpu")
     assert card.parent is not None
@@ -70,7 +88,11 @@ def test_board_and_disks_are_matched_to_the_catalogue(lab: SmallLab, owner: Clie
 
 
 def test_a_collector_cannot_forge_a_page_by_its_disks(lab: SmallLab, owner: Client) -> None:
-    lab.node.facts = {"disks": f"1 × {HOSTILE[:50]} (SSD, 1 GB); 99999 × x (SSD, 1 GB); 1 × y (SSD, 1{'0' * 30} GB)"}
+    lab.node.facts = {
+        "disks": (
+            f"1 × {HOSTILE[:50]} (SSD, 1 GB); 99999 × x (SSD, 1 GB); 1 × y (SSD, 1{'0' * 30} GB)"
+        )
+    }
     lab.node.save()
     page = text_of(owner.get("/assets/discovered/"))
     assert HOSTILE[:50] not in page
@@ -95,7 +117,12 @@ def test_what_may_be_in_the_register_already_has_to_be_chosen(lab: SmallLab, own
     answer = owner.post("/assets/discovered/", form(lab, item=[gpu], **{f"as:{gpu}": ""}))
     assert answer.status_code == 400
     assert fields_with_errors(text_of(answer)) == [f"as:{gpu}"]
-    assert owner.post("/assets/discovered/", form(lab, item=[gpu], **{f"as:{gpu}": str(card.pk)})).status_code == 302
+    assert (
+        owner.post(
+            "/assets/discovered/", form(lab, item=[gpu], **{f"as:{gpu}": str(card.pk)})
+        ).status_code
+        == 302
+    )
     assert Asset.objects.count() == 1
     assert card.meters.get().device is not None
 
@@ -103,13 +130,16 @@ def test_what_may_be_in_the_register_already_has_to_be_chosen(lab: SmallLab, own
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"item": []}, "Select at least one"), ({"action": "jump"}, "Unknown action"),
-        ({"owner": "nosuch"}, 'data-field-error="owner"'), ({"bought_on": "soon"}, 'data-field-error="bought_on:'),
-        ({"life": "0"}, 'data-field-error="life:'), ({"bought_on": "2999-01-01"}, "future"),
-        ({"as": "999999"}, 'data-field-error="as:'), ({"kind": "cpu"}, 'data-field-error="kind:'),
-    ],
+    ({"item": []}, "Select at least one"), ({"action": "jump"}, "Unknown action"),
+    ({"owner": "nosuch"}, 'data-field-error="owner"'),
+    ({"bought_on": "soon"}, 'data-field-error="bought_on:'),
+    ({"life": "0"}, 'data-field-error="life:'), ({"bought_on": "2999-01-01"}, "future"),
+    ({"as": "999999"}, 'data-field-error="as:'), ({"kind": "cpu"}, 'data-field-error="kind:'),
+],
 )  # fmt: skip
-def test_bad_input_is_told_and_writes_nothing(lab: SmallLab, owner: Client, change: dict[str, Any], words: str) -> None:
+def test_bad_input_is_told_and_writes_nothing(
+    lab: SmallLab, owner: Client, change: dict[str, Any], words: str
+) -> None:
     sent = form(lab)
     for name, value in change.items():
         if name in sent:
@@ -122,7 +152,9 @@ def test_bad_input_is_told_and_writes_nothing(lab: SmallLab, owner: Client, chan
     assert not Asset.objects.exists()
 
 
-def test_roles_methods_queries_other_labs(lab: SmallLab, owner: Client, viewer: Client, outsider: Client) -> None:
+def test_roles_methods_queries_other_labs(
+    lab: SmallLab, owner: Client, viewer: Client, outsider: Client
+) -> None:
     page = text_of(viewer.get("/assets/discovered/"))
     assert 'value="confirm"' not in page
     assert viewer.post("/assets/discovered/", form(lab)).status_code == 403

@@ -19,7 +19,9 @@ def brought(client: Client, lines: str, **more: str) -> str:
     return str(answer["Location"])
 
 
-def test_what_each_line_becomes_is_shown_and_confirming_writes_it(lab: SmallLab, owner: Client) -> None:
+def test_what_each_line_becomes_is_shown_and_confirming_writes_it(
+    lab: SmallLab, owner: Client
+) -> None:
     file = SimpleUploadedFile("gpus.csv", b"\xef\xbb\xbf" + own_csv().encode())
     address = owner.post("/assets/import/", {"file": file})["Location"]
     page = text_of(owner.get(address))
@@ -38,7 +40,9 @@ def test_what_each_line_becomes_is_shown_and_confirming_writes_it(lab: SmallLab,
     assert 'value="register"' not in again
 
 
-def test_wrong_lines_are_shown_with_their_column_and_nothing_can_be_written(lab: SmallLab, owner: Client) -> None:
+def test_wrong_lines_are_shown_with_their_column_and_nothing_can_be_written(
+    lab: SmallLab, owner: Client
+) -> None:
     address = brought(owner, "name,kind,bought_on\ngood,gpu,2024-03-01\nbad,gpu,soon\n")
     page = text_of(owner.get(address))
     assert 'data-wrong="1"' in page
@@ -68,20 +72,29 @@ def test_a_foreign_export_needs_the_currency_once(lab: SmallLab, owner: Client) 
 @pytest.mark.parametrize(
     ("sent", "status", "words"),
     [
-        ({"lines": ""}, 400, "The file is empty"), ({"lines": "colour\nred"}, 400, "no column that is known"),
-        ({"lines": "name,kind,bought_on\na,gpu,2024-01-01", "currency": "money"}, 400, "not a currency"),
+        ({"lines": ""}, 400, "The file is empty"),
+        ({"lines": "colour\nred"}, 400, "no column that is known"),
+        (
+            {"lines": "name,kind,bought_on\na,gpu,2024-01-01", "currency": "money"},
+            400,
+            "not a currency",
+        ),
         ({"file": SimpleUploadedFile("x.csv", b"name\n\xed\xa0\x80")}, 400, "UTF-8"),
         ({"file": SimpleUploadedFile("x.csv", b"\x89PNG\r\n\x1a\n\x00\xff")}, 400, "UTF-8"),
     ],
-)  # fmt: skip
-def test_a_wrong_file_is_told(lab: SmallLab, owner: Client, sent: dict[str, str], status: int, words: str) -> None:
+)
+def test_a_wrong_file_is_told(
+    lab: SmallLab, owner: Client, sent: dict[str, str], status: int, words: str
+) -> None:
     answer = owner.post("/assets/import/", sent)
     assert answer.status_code == status
     assert words in text_of(answer)
     assert not RegisterImport.objects.exists()
 
 
-def test_a_long_file_tells_its_progress(lab: SmallLab, owner: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_long_file_tells_its_progress(
+    lab: SmallLab, owner: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("apps.assets.services.csv_import.SYNCHRONOUS_LINES", 10)
     address = brought(owner, own_csv())
     page = text_of(owner.get(address))
@@ -97,7 +110,11 @@ def test_a_long_file_tells_its_progress(lab: SmallLab, owner: Client, monkeypatc
 
 def test_hostile_names_stay_text(lab: SmallLab, owner: Client) -> None:
     quoted = HOSTILE.replace('"', '""')
-    page = text_of(owner.get(brought(owner, f'name,kind,bought_on,model\n"{quoted}",gpu,2024-03-01,"{quoted}"\n')))
+    page = text_of(
+        owner.get(
+            brought(owner, f'name,kind,bought_on,model\n"{quoted}",gpu,2024-03-01,"{quoted}"\n')
+        )
+    )
     assert "<script>alert" not in page
     assert "onerror=alert(2)>" not in page.replace("&gt;", "")
 
@@ -108,7 +125,9 @@ def test_queries_do_not_grow_with_lines(lab: SmallLab, owner: Client) -> None:
     assert queries(owner, few) == queries(owner, many)
 
 
-def test_roles_methods_and_other_labs(lab: SmallLab, owner: Client, viewer: Client, outsider: Client) -> None:
+def test_roles_methods_and_other_labs(
+    lab: SmallLab, owner: Client, viewer: Client, outsider: Client
+) -> None:
     address = brought(owner, own_csv())
     for where in ("/assets/import/", address):
         assert viewer.get(where).status_code == 403

@@ -15,7 +15,9 @@ from tests.builders import SmallLab
 from tests.dashboard.support import HOSTILE, assert_needs_sign_in, assert_only, queries, text_of
 
 
-def test_the_register_as_csv_runs_in_no_spreadsheet(lab: SmallLab, owner: Client, viewer: Client) -> None:
+def test_the_register_as_csv_runs_in_no_spreadsheet(
+    lab: SmallLab, owner: Client, viewer: Client
+) -> None:
     bought(lab, name="=cmd|' /C calc'!A0", note="@SUM(1)", tag="INV-1", kg=120)
     bought(lab, name="'=1+1", kg=None)
     answer = viewer.get("/assets.csv")
@@ -23,12 +25,16 @@ def test_the_register_as_csv_runs_in_no_spreadsheet(lab: SmallLab, owner: Client
     first, second = csv.DictReader(text_of(answer).splitlines())
     assert tuple(first) == OWN
     assert (first["name"], first["note"]) == ("'=cmd|' /C calc'!A0", "'@SUM(1)")
-    assert second["name"] == "''=1+1", "what looks like an apostrophe of ours gets one too: it can be taken away again"
+    assert second["name"] == "''=1+1", (
+        "what looks like an apostrophe of ours gets one too: it can be taken away again"
+    )
     assert (first["embodied_kg"], second["embodied_kg"]) == ("120", "unknown")
     assert first["bought_on"] == "2026-11-02T08:00Z"
 
 
-@pytest.mark.parametrize("text", ["=1", "'=1", "''-1", " x", "' x", "plain", "'plain", "", "\t1", "'"])
+@pytest.mark.parametrize(
+    "text", ["=1", "'=1", "''-1", " x", "' x", "plain", "'plain", "", "\t1", "'"]
+)
 def test_what_a_cell_says_can_be_had_back(text: str) -> None:
     from apps.assets.spreadsheets.cells import unescaped
 

@@ -30,7 +30,9 @@ _NOV = {"when": "from", "from_day": "2026-11-02"}
 
 
 def _move(lab: SmallLab, owner: Client) -> object:
-    return owner.post(f"/nodes/{lab.node.uuid}/move/", {"action": "move", "site": lab.site.pk, **_NOV})
+    return owner.post(
+        f"/nodes/{lab.node.uuid}/move/", {"action": "move", "site": lab.site.pk, **_NOV}
+    )
 
 
 def _undo(lab: SmallLab, owner: Client) -> object:
@@ -52,24 +54,42 @@ def _delete(lab: SmallLab, owner: Client) -> object:
 
 ACTS: dict[str, Callable[[SmallLab, Client], object]] = {
     Act.PROJECT_CREATED: lambda lab, owner: owner.post("/projects/", {"name": "Cell Atlas"}),
-    Act.LAB_CHANGED: lambda lab, owner: owner.post("/settings/", {"lab": "A", "time_zone": "UTC", "person_view": "own"}),
+    Act.LAB_CHANGED: lambda lab, owner: owner.post(
+        "/settings/", {"lab": "A", "time_zone": "UTC", "person_view": "own"}
+    ),
     Act.INVITATION_CREATED: lambda lab, owner: owner.post("/people/", {"role": "viewer"}),
-    Act.TOKEN_CREATED: lambda lab, owner: owner.post("/tokens/", {"name": "x", "scopes": ["runs:read"]}),
-    Act.SITE_ZONE: lambda lab, owner: owner.post(_site(lab), {"action": "zone", "zone": "France", "when": "always"}),
-    Act.SITE_PUE: lambda lab, owner: owner.post(_site(lab), {"action": "pue", "pue": "1.4", **_NOV}),
-    Act.SITE_CREATED: lambda lab, owner: owner.post("/sites/", {"name": "Annex", "kind": "machine_room", "zone": "FR"}),
-    Act.SITE_RENAMED: lambda lab, owner: owner.post(_site(lab), {"action": "rename", "name": "Cellar"}),
+    Act.TOKEN_CREATED: lambda lab, owner: owner.post(
+        "/tokens/", {"name": "x", "scopes": ["runs:read"]}
+    ),
+    Act.SITE_ZONE: lambda lab, owner: owner.post(
+        _site(lab), {"action": "zone", "zone": "France", "when": "always"}
+    ),
+    Act.SITE_PUE: lambda lab, owner: owner.post(
+        _site(lab), {"action": "pue", "pue": "1.4", **_NOV}
+    ),
+    Act.SITE_CREATED: lambda lab, owner: owner.post(
+        "/sites/", {"name": "Annex", "kind": "machine_room", "zone": "FR"}
+    ),
+    Act.SITE_RENAMED: lambda lab, owner: owner.post(
+        _site(lab), {"action": "rename", "name": "Cellar"}
+    ),
     Act.SITE_DELETED: _delete,
-    Act.SITE_PRICE: lambda lab, owner: owner.post(_site(lab), {"action": "price", "price": "1", "currency": "EUR", **_NOV}),
+    Act.SITE_PRICE: lambda lab, owner: owner.post(
+        _site(lab), {"action": "price", "price": "1", "currency": "EUR", **_NOV}
+    ),
     Act.SITE_WITHDRAWN: _withdraw,
     Act.NODE_MOVED: _move,
     Act.NODE_MOVE_UNDONE: _undo,
-    Act.NODE_STATIC_POWER: lambda lab, owner: owner.post(f"/nodes/{lab.node.uuid}/", {"choice": "own", "watts": "45"}),
+    Act.NODE_STATIC_POWER: lambda lab, owner: owner.post(
+        f"/nodes/{lab.node.uuid}/", {"choice": "own", "watts": "45"}
+    ),
 }
 
 
 @pytest.mark.parametrize("action", ACTS)
-def test_what_a_page_does_is_recorded_with_who_did_it(lab: SmallLab, owner: Client, action: str) -> None:
+def test_what_a_page_does_is_recorded_with_who_did_it(
+    lab: SmallLab, owner: Client, action: str
+) -> None:
     before = AuditEntry.objects.filter(action=action).count()
     assert ACTS[action](lab, owner).status_code in {200, 302}  # type: ignore[attr-defined]
     rows = list(AuditEntry.objects.filter(lab=lab.lab, action=action))
@@ -87,7 +107,10 @@ def test_enrolment_and_a_terminals_login_are_recorded(lab: SmallLab, owner: Clie
     ):
         code = issue_code(purpose=purpose, now=now_us(), lab=lab.lab, user=lab.owner)
         assert Caller(None)("POST", path, {"code": code, **more}).status_code == 201
-    enrolled, made = AuditEntry.objects.get(action="node.enrolled"), AuditEntry.objects.get(action="token.made")
+    enrolled, made = (
+        AuditEntry.objects.get(action="node.enrolled"),
+        AuditEntry.objects.get(action="token.made"),
+    )
     assert (enrolled.subject, enrolled.actor) == ("gpu-9", lab.owner.username)
     assert (made.details["name"], made.actor) == ("terminal", lab.owner.username)
 
@@ -130,7 +153,8 @@ def test_no_act_of_a_kind(lab: SmallLab, owner: Client) -> None:
 
 
 @pytest.mark.parametrize(
-    "query", ["before=x", "before=-1", "before=" + "9" * 40, "before=²", "action=" + "x" * 65, "action=%00"]
+    "query",
+    ["before=x", "before=-1", "before=" + "9" * 40, "before=²", "action=" + "x" * 65, "action=%00"],
 )
 def test_bad_input(lab: SmallLab, owner: Client, query: str) -> None:
     assert owner.get(f"/audit/?{query}").status_code == 400
@@ -143,10 +167,16 @@ def test_the_csv_proves_itself(lab: SmallLab, owner: Client) -> None:
     previous = ""
     for row in rows:
         fields = {
-            "lab_id": lab.lab.pk, "sequence": int(row["sequence"]), "at_us": int(row["at_us"]), "actor": row["actor"],
-            "user_id": int(row["user_id"]) if row["user_id"] else None, "action": row["action"], "subject": row["subject"],
-            "details": json.loads(row["details"]), "previous": previous,
-        }  # fmt: skip
+            "lab_id": lab.lab.pk,
+            "sequence": int(row["sequence"]),
+            "at_us": int(row["at_us"]),
+            "actor": row["actor"],
+            "user_id": int(row["user_id"]) if row["user_id"] else None,
+            "action": row["action"],
+            "subject": row["subject"],
+            "details": json.loads(row["details"]),
+            "previous": previous,
+        }
         assert row["previous_sha256"] == previous
         assert entry_digest(fields) == row["sha256"]
         previous = row["sha256"]
@@ -160,7 +190,9 @@ def test_it_is_for_pis_and_admins(lab: SmallLab, viewer: Client) -> None:
         assert "/audit/" not in text_of(client.get("/people/"))
 
 
-def test_another_labs_acts_are_neither_shown_nor_counted(lab: SmallLab, owner: Client, outsider: Client) -> None:
+def test_another_labs_acts_are_neither_shown_nor_counted(
+    lab: SmallLab, owner: Client, outsider: Client
+) -> None:
     other = small_lab(name="Third Lab")
     newest = AuditEntry.objects.filter(lab=lab.lab).order_by("-sequence")[0].sequence
     record(lab=other.lab, by=other.owner, action="test.secret", subject="secret-thing", now=T0)
@@ -169,7 +201,9 @@ def test_another_labs_acts_are_neither_shown_nor_counted(lab: SmallLab, owner: C
         assert "secret" not in page
         assert "secret" not in text_of(client.get("/audit.csv"))
     record(lab=lab.lab, by=lab.owner, action="test.act", subject="ours", now=T0)
-    assert AuditEntry.objects.get(action="test.act").sequence == newest + 1, "numbers do not tell of other labs' acts"
+    assert AuditEntry.objects.get(action="test.act").sequence == newest + 1, (
+        "numbers do not tell of other labs' acts"
+    )
 
 
 def test_anonymous_and_wrong_method(lab: SmallLab, owner: Client) -> None:
@@ -186,7 +220,17 @@ def test_queries_do_not_grow_with_rows(lab: SmallLab, owner: Client) -> None:
 
 
 def test_hostile_names_are_text(lab: SmallLab, owner: Client) -> None:
-    record(lab=lab.lab, by=None, actor=HOSTILE, action="test.act", subject=HOSTILE, details={HOSTILE: HOSTILE}, now=T0)
+    record(
+        lab=lab.lab,
+        by=None,
+        actor=HOSTILE,
+        action="test.act",
+        subject=HOSTILE,
+        details={HOSTILE: HOSTILE},
+        now=T0,
+    )
     assert "<script>alert" not in text_of(owner.get("/audit/"))
-    record(lab=lab.lab, by=None, actor="=cmd|x", action="test.act", subject="=1+1", details={}, now=T0)
+    record(
+        lab=lab.lab, by=None, actor="=cmd|x", action="test.act", subject="=1+1", details={}, now=T0
+    )
     assert "'=1+1" in text_of(owner.get("/audit.csv"))

@@ -1,5 +1,5 @@
-"""From which chance of reuse on keeping pays: accounting's worked examples through services and pages; the same on the page
-of an artifact, in a plan, in its CSV and over the API."""
+"""From which chance of reuse on keeping pays: accounting's worked examples through services and
+pages; the same on the page of an artifact, in a plan, in its CSV and over the API."""
 
 import csv
 import io
@@ -17,7 +17,13 @@ from apps.artifacts.cleanup.plans import select_items
 from apps.artifacts.cleanup.totals import artifact_storage_mj, plan_totals
 from apps.artifacts.costs import retraining_costs
 from apps.artifacts.models import Artifact, CleanupPlan, Copy
-from apps.artifacts.storage_model import HOURS_PER_YEAR, MEDIUM_POWER, break_even, storage_mj, to_ppm
+from apps.artifacts.storage_model import (
+    HOURS_PER_YEAR,
+    MEDIUM_POWER,
+    break_even,
+    storage_mj,
+    to_ppm,
+)
 from apps.carbon.figures.energy import Figure
 from apps.carbon.services import apply_factors
 from apps.core.clock import now_us
@@ -43,7 +49,14 @@ def measured(lab: SmallLab, energy_mj: int, name: str, minutes: int = 1, seq: in
     run = create_run(lab, name)
     each, key = energy_mj // minutes, f"run:{run.uuid}"
     windows = [
-        W("gpu:GPU-1111", each, start_us=T0 + i * MINUTE, end_us=T0 + (i + 1) * MINUTE, seq=i, shares=((key, each),))
+        W(
+            "gpu:GPU-1111",
+            each,
+            start_us=T0 + i * MINUTE,
+            end_us=T0 + (i + 1) * MINUTE,
+            seq=i,
+            shares=((key, each),),
+        )
         for i in range(seq, seq + minutes)
     ]
     assert push(lab.node, windows) == [["accepted"]] * minutes
@@ -51,7 +64,9 @@ def measured(lab: SmallLab, energy_mj: int, name: str, minutes: int = 1, seq: in
     return run
 
 
-def model(name: str, run: Run | None, *copies: dict[str, str], size: int = BERT_BYTES) -> dict[str, Any]:
+def model(
+    name: str, run: Run | None, *copies: dict[str, str], size: int = BERT_BYTES
+) -> dict[str, Any]:
     return row(name, kind="model", bytes=size, copies=list(copies), runs=[edge(run)] if run else [])
 
 
@@ -72,7 +87,9 @@ def page_of(client: Client, plan: CleanupPlan) -> str:
 
 
 def csv_of(client: Client, plan: CleanupPlan) -> list[dict[str, str]]:
-    return list(csv.DictReader(io.StringIO(text_of(client.get(f"/artifacts/cleanup/{plan.uuid}.csv")))))
+    return list(
+        csv.DictReader(io.StringIO(text_of(client.get(f"/artifacts/cleanup/{plan.uuid}.csv"))))
+    )
 
 
 def api_of(lab: SmallLab, plan: CleanupPlan) -> dict[str, Any]:
@@ -92,7 +109,9 @@ def test_a_terabyte_on_a_disk_for_a_year(lab: SmallLab, owner: Client) -> None:
 
 
 def test_a_model_that_is_kept_three_times(lab: SmallLab, owner: Client) -> None:
-    """A BERT run of 0.63 kWh, 1.3 GB on three hard disks at PUE 1.4: 0.031 kWh a year, keep above a chance of 5 %."""
+    """A BERT run of 0.63 kWh, 1.3 GB on three hard disks at PUE 1.4: 0.031 kWh a year, keep
+    above a chance of 5 %.
+    """
     set_pue(site=lab.site, pue_ppm=1_400_000, from_us=T0)
     apply_factors(lab=lab.lab)
     run = measured(lab, BERT_MJ, "bert.py", minutes=126)  # 300 W for 2.1 hours
@@ -115,7 +134,10 @@ def test_a_model_that_is_kept_three_times(lab: SmallLab, owner: Client) -> None:
     assert page.count(exact(COPY_MJ)) == 3, "each line"
     assert page.count(exact(BERT_MJ)) == 3 + 1
     assert exact(year_mj) in page
-    assert re.findall(r'<span title="([^"]*)">([^<]*% a year)</span>', page) == [(SENTENCE, "4.93 % a year")] * 3
+    assert (
+        re.findall(r'<span title="([^"]*)">([^<]*% a year)</span>', page)
+        == [(SENTENCE, "4.93 % a year")] * 3
+    )
     assert page.count(SENTENCE) == 3 + 1, "and of the plan as a whole"
     assert "no copy remained" not in page
     assert "another copy remains" not in page
@@ -130,13 +152,23 @@ def test_a_model_that_is_kept_three_times(lab: SmallLab, owner: Client) -> None:
 
 def test_one_of_three_copies_stays(lab: SmallLab, owner: Client) -> None:
     register_rows(
-        lab, model("bert", measured(lab, BERT_MJ // 126, "bert.py"), *at_paths("/a/bert", "/b/bert", "/c/bert")), now=T0
+        lab,
+        model(
+            "bert",
+            measured(lab, BERT_MJ // 126, "bert.py"),
+            *at_paths("/a/bert", "/b/bert", "/c/bert"),
+        ),
+        now=T0,
     )
     plan = ticked(lab)
     last = plan.items.get(is_last_copy=True)
     select_items(plan=plan, selected=[], listed=[last.pk], by=lab.owner, now=now_us())
     page = page_of(owner, plan)
-    assert page.count("if no copy remained") == page.count('<span class="u">another copy remains</span>') == 2
+    assert (
+        page.count("if no copy remained")
+        == page.count('<span class="u">another copy remains</span>')
+        == 2
+    )
     assert 'data-one-of-several="2"' in page
     assert api_of(lab, plan)["sums"]["one_of_several"] == 2
 
@@ -157,9 +189,14 @@ def test_the_last_copy_of_it(lab: SmallLab, owner: Client) -> None:
 
 @pytest.mark.parametrize("what", ["medium", "making"])
 def test_what_is_not_known_is_no_chance(lab: SmallLab, owner: Client, what: str) -> None:
-    run = measured(lab, BERT_MJ // 126, "bert.py") if what == "medium" else create_run(lab, "bert.py")
+    run = (
+        measured(lab, BERT_MJ // 126, "bert.py") if what == "medium" else create_run(lab, "bert.py")
+    )
     Run.objects.update(state="finished", ended_us=T0 + MINUTE)
-    media = [*at_paths("/a/bert"), *at_paths("/b/bert", medium="unknown" if what == "medium" else "hdd")]
+    media = [
+        *at_paths("/a/bert"),
+        *at_paths("/b/bert", medium="unknown" if what == "medium" else "hdd"),
+    ]
     register_rows(lab, model("bert", run, *media), now=T0)
     own = text_of(owner.get(f"/artifacts/{digest('bert')}/"))
     assert "Storing it pays off" not in own
@@ -171,12 +208,18 @@ def test_what_is_not_known_is_no_chance(lab: SmallLab, owner: Client, what: str)
     assert "Storing it pays off" not in page
     assert [line["break_even_ppm_a_year"] for line in csv_of(owner, plan)] == ["", ""]
     found = api_of(lab, plan)
-    assert [each["break_even_ppm_a_year"] for each in (*found["lines"], found["sums"])] == [None] * 3
+    assert [each["break_even_ppm_a_year"] for each in (*found["lines"], found["sums"])] == [
+        None
+    ] * 3
 
 
 def test_what_takes_nothing_always_pays(lab: SmallLab, owner: Client) -> None:
     """A cartridge at rest: zero is known."""
-    register_rows(lab, model("bert", measured(lab, BERT_MJ // 126, "bert.py"), *at_paths("/t", medium="tape")), now=T0)
+    register_rows(
+        lab,
+        model("bert", measured(lab, BERT_MJ // 126, "bert.py"), *at_paths("/t", medium="tape")),
+        now=T0,
+    )
     plan = ticked(lab)
     page = page_of(owner, plan)
     assert ">always</span>" in page
@@ -184,13 +227,17 @@ def test_what_takes_nothing_always_pays(lab: SmallLab, owner: Client) -> None:
     assert [line["break_even_ppm_a_year"] for line in csv_of(owner, plan)] == ["0"]
 
 
-def test_of_several_runs_the_one_that_took_least_would_make_it_again(lab: SmallLab, owner: Client) -> None:
+def test_of_several_runs_the_one_that_took_least_would_make_it_again(
+    lab: SmallLab, owner: Client
+) -> None:
     first = measured(lab, 6_000_000, "first.py", seq=0)
     last = measured(lab, 18_000_000, "last.py", seq=1)
     Run.objects.filter(pk=last.pk).update(started_us=T0 + MINUTE)
     lost = create_run(lab, "not-measured.py")
     Run.objects.filter(pk=lost.pk).update(state="finished", ended_us=T0 + 9 * MINUTE)
-    register_rows(lab, model("m", first, *at_paths("/m")), model("m", last), model("m", lost), now=T0)
+    register_rows(
+        lab, model("m", first, *at_paths("/m")), model("m", last), model("m", lost), now=T0
+    )
     again = retraining_costs(lab.lab, Artifact.objects.values_list("pk", flat=True))
     assert [(each.run, each.energy_mj) for each in again.values()] == [(first, 6_000_000)]
     plan = ticked(lab)
@@ -203,20 +250,34 @@ def test_of_several_runs_the_one_that_took_least_would_make_it_again(lab: SmallL
     assert chance == to_ppm(Fraction(plan.items.get().storage_mj or 0, 6_000_000))
 
 
-def test_a_run_that_took_nothing_known_makes_nothing_again_for_less(lab: SmallLab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_that_took_nothing_known_makes_nothing_again_for_less(
+    lab: SmallLab, monkeypatch: pytest.MonkeyPatch
+) -> None:
     nothing, some = create_run(lab), create_run(lab)
-    register_rows(lab, model("m", nothing, *at_paths("/m")), model("m", some), model("n", nothing, *at_paths("/n")), now=T0)
+    register_rows(
+        lab,
+        model("m", nothing, *at_paths("/m")),
+        model("m", some),
+        model("n", nothing, *at_paths("/n")),
+        now=T0,
+    )
     spans = {nothing.uuid: (Figure(), 1, 2), some.uuid: (Figure(energy_mj=7), 1, 2)}
-    monkeypatch.setattr(costs, "spans_of_runs", lambda _lab, uuids: {uuid: spans[uuid] for uuid in uuids})
+    monkeypatch.setattr(
+        costs, "spans_of_runs", lambda _lab, uuids: {uuid: spans[uuid] for uuid in uuids}
+    )
     numbers = dict(Artifact.objects.values_list("name", "pk"))
     found = retraining_costs(lab.lab, numbers.values())
     assert (found[numbers["m"]].run, found[numbers["n"]].run) == (some, nothing)
     assert break_even(COPY_MJ, found[numbers["n"]].energy_mj) is None
 
 
-def test_a_run_is_in_the_sum_of_a_plan_once_and_each_artifact_with_all_its_copies(lab: SmallLab) -> None:
+def test_a_run_is_in_the_sum_of_a_plan_once_and_each_artifact_with_all_its_copies(
+    lab: SmallLab,
+) -> None:
     run = measured(lab, 6_000_000, "train.py")
-    register_rows(lab, model("m", run, *at_paths("/m", "/m2")), model("n", run, *at_paths("/n")), now=T0)
+    register_rows(
+        lab, model("m", run, *at_paths("/m", "/m2")), model("n", run, *at_paths("/n")), now=T0
+    )
     plan = ticked(lab)
     each = plan.items.first()
     assert each is not None
@@ -231,5 +292,7 @@ def test_a_run_is_in_the_sum_of_a_plan_once_and_each_artifact_with_all_its_copie
     assert plan_totals(plan).break_even == Fraction(3 * each.storage_mj, 6_000_000)
     plan.items.filter(artifact__name="m").update(selected=False)
     assert plan_totals(plan).break_even == Fraction(each.storage_mj, 6_000_000)
-    assert artifact_storage_mj(plan)[Artifact.objects.get(name="m").pk] == 2 * each.storage_mj, "ticked or not"
+    assert artifact_storage_mj(plan)[Artifact.objects.get(name="m").pk] == 2 * each.storage_mj, (
+        "ticked or not"
+    )
     assert Copy.objects.count() == 3

@@ -27,12 +27,21 @@ THIN = "\u202f"
 @pytest.mark.parametrize(
     ("value", "text"),
     [
-        ("0", "0"), ("1.2345", "1.23"), ("12.345", "12.3"), ("123.45", "123"), ("999.6", f"1{THIN}000"),
+        ("0", "0"),
+        ("1.2345", "1.23"),
+        ("12.345", "12.3"),
+        ("123.45", "123"),
+        ("999.6", f"1{THIN}000"),
         ("4212", f"4{THIN}212"),
-        ("9.999", "10.0"), ("99.99", "100"), ("0.01234", "0.0123"), ("0.0009", f"<{THIN}0.001"), ("-1.5", "−1.50"),
-        ("0.001", "0.00100"), ("-0.0001", f">{THIN}−0.001"),
+        ("9.999", "10.0"),
+        ("99.99", "100"),
+        ("0.01234", "0.0123"),
+        ("0.0009", f"<{THIN}0.001"),
+        ("-1.5", "−1.50"),
+        ("0.001", "0.00100"),
+        ("-0.0001", f">{THIN}−0.001"),
     ],
-)  # fmt: skip
+)
 def test_three_significant_digits(value: str, text: str) -> None:
     assert significant(Decimal(value)) == text
 
@@ -49,8 +58,8 @@ def test_a_number_is_never_off_by_more_than_half_of_its_last_digit(millis: int) 
 
 
 @pytest.mark.parametrize(("mj", "column", "unit"), [
-    (0, False, "mWh"), (3_599_999, False, "mWh"), (3_600_000, False, "Wh"), (3_599_999_999, False, "Wh"),
-    (3_600_000_000, False, "kWh"), (3_600_000_000_000, False, "MWh"),
+    (0, False, "mWh"), (3_599_999, False, "mWh"), (3_600_000, False, "Wh"),
+    (3_599_999_999, False, "Wh"), (3_600_000_000, False, "kWh"), (3_600_000_000_000, False, "MWh"),
     (3_600_000_000, True, "Wh"), (36_000_000_000, True, "kWh"), (3_600_000_000_000, True, "kWh"),
 ])  # fmt: skip
 def test_the_unit_suits_the_largest(mj: int, column: bool, unit: str) -> None:
@@ -58,7 +67,10 @@ def test_the_unit_suits_the_largest(mj: int, column: bool, unit: str) -> None:
 
 
 def test_the_unit_of_nothing_is_the_usual_one() -> None:
-    assert (unit_for("energy_mj", []).name, unit_for("emission_ug", [], column=True).name) == ("kWh", "kg CO₂e")
+    assert (unit_for("energy_mj", []).name, unit_for("emission_ug", [], column=True).name) == (
+        "kWh",
+        "kg CO₂e",
+    )
 
 
 def test_units_and_exact() -> None:
@@ -67,10 +79,21 @@ def test_units_and_exact() -> None:
     assert grouped(-1234) == f"−1{THIN}234"
 
 
-@pytest.mark.parametrize(("part", "whole", "text"), [
-    (0, 10, "0"), (10, 10, "100"), (0, 0, "–"), (964, 1000, "96.4"), (21, 1000, "2.1"), (145, 1000, "15"),
-    (1, 10**9, f"<{THIN}0.1"), (10**9 - 1, 10**9, f">{THIN}99.9"), (20, 1000, "2.0"), (200, 1000, "20"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("part", "whole", "text"),
+    [
+        (0, 10, "0"),
+        (10, 10, "100"),
+        (0, 0, "–"),
+        (964, 1000, "96.4"),
+        (21, 1000, "2.1"),
+        (145, 1000, "15"),
+        (1, 10**9, f"<{THIN}0.1"),
+        (10**9 - 1, 10**9, f">{THIN}99.9"),
+        (20, 1000, "2.0"),
+        (200, 1000, "20"),
+    ],
+)
 def test_percent(part: int, whole: int, text: str) -> None:
     assert percent(part, whole) == text
 

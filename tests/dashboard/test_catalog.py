@@ -26,7 +26,13 @@ from tests.dashboard.support import HOSTILE, assert_needs_sign_in, assert_only, 
 from tests.shipped_data import empty_catalogue
 
 PDF = b"%PDF-1.7\n%%EOF\n"
-UPLOAD = {"action": "upload", "method": "pcf", "unit": "item", "source": "Maker 2024", "total_kg": "90,5"}
+UPLOAD = {
+    "action": "upload",
+    "method": "pcf",
+    "unit": "item",
+    "source": "Maker 2024",
+    "total_kg": "90,5",
+}
 _EMBODIED = re.compile(r'data-embodied="(\d+)" data-value="(\d+)"')
 
 
@@ -50,7 +56,9 @@ def packs_of_figures_on(page: str) -> set[str]:
     return set(EmbodiedFigure.objects.filter(pk__in=shown).values_list("pack", flat=True)) - {""}
 
 
-def test_the_list_shows_what_is_known_and_by_what(lab: SmallLab, owner: Client, card: HardwareModel) -> None:
+def test_the_list_shows_what_is_known_and_by_what(
+    lab: SmallLab, owner: Client, card: HardwareModel
+) -> None:
     page = text_of(owner.get("/catalog/?kind=gpu&q=nvidia+l4"))
     assert 'data-count="3"' in page, "L4, L40 and L40S"
     best = best_figure(card, lab.lab)
@@ -63,7 +71,8 @@ def test_the_list_shows_what_is_known_and_by_what(lab: SmallLab, owner: Client, 
 @pytest.mark.django_db
 def test_models_are_counted_in_words(owner: Client) -> None:
     assert re.search(
-        r'<caption><span data-count="2\d{3}">2\u202f\d{3} models</span></caption>', text_of(owner.get("/catalog/"))
+        r'<caption><span data-count="2\d{3}">2\u202f\d{3} models</span></caption>',
+        text_of(owner.get("/catalog/")),
     )
     assert 'data-count="1">1 model</span></caption>' in text_of(owner.get("/catalog/?q=l40s"))
 
@@ -77,7 +86,15 @@ def test_what_is_not_known_is_said(owner: Client) -> None:
 @pytest.mark.django_db
 def test_every_page_with_a_figure_of_a_pack_carries_its_notice(owner: Client) -> None:
     met: set[str] = set()
-    for query in ("", "?kind=gpu", "?kind=laptop", "?kind=storage", "?kind=network", "?q=graviton", "?kind=monitor&page=2"):
+    for query in (
+        "",
+        "?kind=gpu",
+        "?kind=laptop",
+        "?kind=storage",
+        "?kind=network",
+        "?q=graviton",
+        "?kind=monitor&page=2",
+    ):
         page = text_of(owner.get(f"/catalog/{query}"))
         assert packs_of_figures_on(page) <= packs_on(page), query
         met |= packs_of_figures_on(page)
@@ -85,7 +102,9 @@ def test_every_page_with_a_figure_of_a_pack_carries_its_notice(owner: Client) ->
             assert pack_of(pack).notice.replace("'", "&#x27;") in page
             assert pack_of(pack).licence_url in page
     assert met == set(all_packs()), "each pack was looked at"
-    assert packs_on(text_of(owner.get("/catalog/?kind=network&q=switch"))) == set(), "no notice where none is due"
+    assert packs_on(text_of(owner.get("/catalog/?kind=network&q=switch"))) == set(), (
+        "no notice where none is due"
+    )
     for pack in all_packs():
         figures = EmbodiedFigure.objects.filter(pack=pack)
         for figure in (figures.earliest("pk"), figures.latest("pk")):
@@ -101,7 +120,11 @@ def test_the_csv_has_all_that_fit_exactly_and_the_notice(owner: Client) -> None:
     rows = list(csv.DictReader(io.StringIO(text_of(response))))
     assert len(rows) == HardwareModel.objects.filter(kind="gpu").count() > 100
     [l4] = [row for row in rows if row["name"] == "NVIDIA L4"]
-    assert (l4["total_ug_co2e"], l4["total_kg_co2e"], l4["end_of_life_ug_co2e"]) == ("57700000000", "57.7", "256000000")
+    assert (l4["total_ug_co2e"], l4["total_kg_co2e"], l4["end_of_life_ug_co2e"]) == (
+        "57700000000",
+        "57.7",
+        "256000000",
+    )
     assert l4["notice"] == pack_of("hubblo-cc-by-sa").notice
     unknown = [row for row in rows if not row["total_ug_co2e"]]
     assert unknown, "models without a figure are listed"
@@ -110,8 +133,12 @@ def test_the_csv_has_all_that_fit_exactly_and_the_notice(owner: Client) -> None:
         assert bool(row["notice"]) is bool(row["pack"])
 
 
-def test_every_amount_leads_to_its_entry_and_is_its_integer(owner: Client, card: HardwareModel) -> None:
-    """An amount of the catalogue is a link to the figure's own entry, where the same integer stands."""
+def test_every_amount_leads_to_its_entry_and_is_its_integer(
+    owner: Client, card: HardwareModel
+) -> None:
+    """An amount of the catalogue is a link to the figure's own entry, where the same integer
+    stands.
+    """
     linked = re.compile(r'data-embodied="(\d+)" data-value="(\d+)" href="([^"]+)"')
     listed = linked.findall(text_of(owner.get("/catalog/?kind=storage")))
     assert len(listed) > 60
@@ -163,7 +190,9 @@ def test_bad_questions_are_told(owner: Client, query: str, words: str) -> None:
         assert words in text_of(response)
 
 
-def test_a_model_tells_its_parts_and_why_its_figure_is_used(owner: Client, card: HardwareModel) -> None:
+def test_a_model_tells_its_parts_and_why_its_figure_is_used(
+    owner: Client, card: HardwareModel
+) -> None:
     page = text_of(owner.get(f"/catalog/{card.pk}/"))
     assert METHOD_REASONS[FigureMethod.LCA] in page
     assert ">used<" in page
@@ -187,16 +216,24 @@ def test_the_end_of_life_is_told_apart(owner: Client, kind: str, name: str, word
     assert words in text_of(owner.get(f"/catalog/{model.pk}/"))
 
 
-def test_a_figure_is_uploaded_with_its_document(lab: SmallLab, owner: Client, viewer: Client, outsider: Client) -> None:
+def test_a_figure_is_uploaded_with_its_document(
+    lab: SmallLab, owner: Client, viewer: Client, outsider: Client
+) -> None:
     empty_catalogue()
     model = own(lab)
     page = text_of(owner.get(f"/catalog/{model.pk}/"))
     assert "data-embodied-unknown" in page
     file = SimpleUploadedFile("Maker S1.pdf", PDF, "application/pdf")
-    response = owner.post(f"/catalog/{model.pk}/", {**UPLOAD, "end_of_life_kg": "1", "evidence": file})
+    response = owner.post(
+        f"/catalog/{model.pk}/", {**UPLOAD, "end_of_life_kg": "1", "evidence": file}
+    )
     assert response.status_code == 302, text_of(response)
     figure = EmbodiedFigure.objects.get(lab=lab.lab)
-    assert (figure.total_ug, figure.end_of_life_ug, figure.manufacture_ug) == (90_500_000_000, UG_PER_KG, None)
+    assert (figure.total_ug, figure.end_of_life_ug, figure.manufacture_ug) == (
+        90_500_000_000,
+        UG_PER_KG,
+        None,
+    )
     assert AuditEntry.objects.filter(lab=lab.lab, action="figure.uploaded").exists()
     page = text_of(viewer.get(f"/catalog/{model.pk}/"))
     assert "Maker S1.pdf" in page
@@ -273,7 +310,11 @@ def test_a_model_is_taken_off(lab: SmallLab, owner: Client) -> None:
         ({"manufacture_kg": "91"}, 400, "total_kg"),
         ({"lifetime_years": "400"}, 400, "lifetime_years"),
         ({"evidence": SimpleUploadedFile("a.pdf", b"<html>")}, 400, "evidence"),
-        ({"evidence": SimpleUploadedFile("a.pdf", PDF.ljust(MOST_EVIDENCE_BYTES + 1))}, 413, "evidence"),
+        (
+            {"evidence": SimpleUploadedFile("a.pdf", PDF.ljust(MOST_EVIDENCE_BYTES + 1))},
+            413,
+            "evidence",
+        ),
         ({"action": "dance"}, 400, ""),
         ({"action": "withdraw", "figure": "x"}, 404, ""),
         ({"action": "withdraw", "figure": "9" * 30}, 404, ""),
@@ -314,7 +355,9 @@ def test_a_new_model_is_added(lab: SmallLab, owner: Client, outsider: Client) ->
     assert again.status_code == 409
     assert f"/catalog/{model.pk}/" in text_of(again)
     assert 'value="Maker S2"' in text_of(again)
-    assert outsider.post("/catalog/new/", form).status_code == 302, "another lab may have its own of the same name"
+    assert outsider.post("/catalog/new/", form).status_code == 302, (
+        "another lab may have its own of the same name"
+    )
 
 
 @pytest.mark.parametrize(
@@ -328,7 +371,9 @@ def test_a_new_model_is_added(lab: SmallLab, owner: Client, outsider: Client) ->
         ({"name": "", "tdp_w": "hot", "release_year": "x"}, {"name", "tdp_w", "release_year"}),
     ],
 )
-def test_a_model_that_cannot_be_is_told(owner: Client, form: dict[str, str], fields: set[str]) -> None:
+def test_a_model_that_cannot_be_is_told(
+    owner: Client, form: dict[str, str], fields: set[str]
+) -> None:
     response = owner.post("/catalog/new/", {"kind": "server", "name": "S3", **form})
     assert response.status_code == 400
     assert set(re.findall(r'data-field-error="(\w+)"', text_of(response))) == fields
@@ -337,7 +382,13 @@ def test_a_model_that_cannot_be_is_told(owner: Client, form: dict[str, str], fie
 
 def test_who_may_not(lab: SmallLab, owner: Client, viewer: Client) -> None:
     model = own(lab)
-    figure = add_figure(lab=lab.lab, model=model, draft=Draft("pcf", "item", "s", total_ug=UG_PER_KG), by=lab.owner, now=T0)
+    figure = add_figure(
+        lab=lab.lab,
+        model=model,
+        draft=Draft("pcf", "item", "s", total_ug=UG_PER_KG),
+        by=lab.owner,
+        now=T0,
+    )
     pages = ("/catalog/", "/catalog.csv", f"/catalog/{model.pk}/", "/catalog/new/")
     for address in (*pages, f"/catalog/figures/{figure.pk}/evidence/"):
         assert_needs_sign_in(address)
@@ -350,7 +401,9 @@ def test_who_may_not(lab: SmallLab, owner: Client, viewer: Client) -> None:
         assert viewer.post(f"/catalog/{model.pk}/", form).status_code == 403
     assert viewer.get("/catalog/new/").status_code == 403
     assert viewer.post("/catalog/new/", {"kind": "gpu", "name": "x"}).status_code == 403
-    assert owner.get(f"/catalog/figures/{figure.pk}/evidence/").status_code == 404, "no document was uploaded"
+    assert owner.get(f"/catalog/figures/{figure.pk}/evidence/").status_code == 404, (
+        "no document was uploaded"
+    )
     for absent in ("/catalog/999999/", f"/catalog/{2**70}/", f"/catalog/figures/{2**70}/evidence/"):
         assert owner.get(absent).status_code == 404
     figure.refresh_from_db()

@@ -17,7 +17,13 @@ PAGE = "/trackers/codecarbon/"
 
 
 def _form(lab: SmallLab, **more: str) -> dict[str, str]:
-    return {"name": "notebooks", "project": "demo", "site": str(lab.site.pk), "client_pue": "1,2", **more}
+    return {
+        "name": "notebooks",
+        "project": "demo",
+        "site": str(lab.site.pk),
+        "client_pue": "1,2",
+        **more,
+    }
 
 
 def _token(page: str) -> str:
@@ -56,7 +62,9 @@ def test_of_a_machine(lab: SmallLab, owner: Client) -> None:
     assert "node-unknown" not in text_of(owner.get(PAGE))
 
 
-def test_without_a_machine_it_is_a_possible_double_count_and_no_machine_to_watch(lab: SmallLab, owner: Client) -> None:
+def test_without_a_machine_it_is_a_possible_double_count_and_no_machine_to_watch(
+    lab: SmallLab, owner: Client
+) -> None:
     tracker(lab)
     assert 'data-warning="node-unknown"' in text_of(owner.get(PAGE))
     assert Node.objects.count() == 2
@@ -66,7 +74,9 @@ def test_without_a_machine_it_is_a_possible_double_count_and_no_machine_to_watch
 
 def test_it_is_ended_on_tokens(lab: SmallLab, owner: Client) -> None:
     cc = tracker(lab)
-    assert owner.post(f"/tokens/{Token.objects.get(kind='cc').public_id}/revoke/").status_code == 302
+    assert (
+        owner.post(f"/tokens/{Token.objects.get(kind='cc').public_id}/revoke/").status_code == 302
+    )
     assert cc.post("/runs", HARDWARE).status_code == 401
     assert 'data-state="failed"' in text_of(owner.get(PAGE))
 

@@ -21,10 +21,19 @@ from tests.dashboard.support import (
 
 def _print(uuid: UUID, **parts: Any) -> None:
     known: dict[str, Any] = {
-        "code": "c" * 64, "commit": "ab12cd34ef" * 4, "dirty": False, "entry": "e" * 64, "entry_name": "train.py",
-        "params": {"lr": "1" * 32, "depth": "2" * 32}, "told": {"lr": 0.1}, "data": "d" * 64, "start": "0" * 64,
-        "start_name": "scratch", "seeds": {"seed": "3" * 32}, "data_items": [{"role": "data", "name": "cats"}],
-    }  # fmt: skip
+        "code": "c" * 64,
+        "commit": "ab12cd34ef" * 4,
+        "dirty": False,
+        "entry": "e" * 64,
+        "entry_name": "train.py",
+        "params": {"lr": "1" * 32, "depth": "2" * 32},
+        "told": {"lr": 0.1},
+        "data": "d" * 64,
+        "start": "0" * 64,
+        "start_name": "scratch",
+        "seeds": {"seed": "3" * 32},
+        "data_items": [{"role": "data", "name": "cats"}],
+    }
     Fingerprint.objects.create(run=Run.objects.get(uuid=uuid), **(known | parts))
 
 
@@ -40,7 +49,9 @@ def _two(lab: SmallLab, **parts: Any) -> tuple[UUID, UUID]:
 
 
 def test_what_differs_is_said_first(lab: SmallLab, owner: Client) -> None:
-    asked = _two(lab, params={"lr": "9" * 32, "depth": "2" * 32}, told={"lr": 0.2}, seeds={"seed": "4" * 32})
+    asked = _two(
+        lab, params={"lr": "9" * 32, "depth": "2" * 32}, told={"lr": 0.2}, seeds={"seed": "4" * 32}
+    )
     page = text_of(owner.get(_address(*asked)))
     assert "<h1>The two runs differ in lr and seed.</h1>" in page
     differs, same = page.split("data-same")
@@ -78,14 +89,18 @@ def test_unknown_is_not_the_same(lab: SmallLab, owner: Client) -> None:
     assert "Nothing to compare" in text_of(owner.get(_address(one, other)))
 
 
-def test_a_parameter_that_one_run_did_not_give_is_a_difference(lab: SmallLab, owner: Client) -> None:
+def test_a_parameter_that_one_run_did_not_give_is_a_difference(
+    lab: SmallLab, owner: Client
+) -> None:
     page = text_of(owner.get(_address(*_two(lab, params={"lr": "1" * 32}))))
     assert "The two runs differ in depth." in page
 
 
 def test_metrics_stand_side_by_side(lab: SmallLab, owner: Client) -> None:
     one, other = _two(lab)
-    Metric.objects.create(run=Run.objects.get(uuid=one), name="val_acc", count=1, last_value=0.91234567)
+    Metric.objects.create(
+        run=Run.objects.get(uuid=one), name="val_acc", count=1, last_value=0.91234567
+    )
     page = text_of(owner.get(_address(one, other)))
     assert ">0.9123</td>" in page
     assert '<span class="u">none</span>' in page
@@ -100,7 +115,9 @@ def test_csv(lab: SmallLab, owner: Client) -> None:
     assert "seeds,seed,differs,#333333,#444444" in lines
 
 
-@pytest.mark.parametrize("query", ["", "run=x", "run=1", "run={one}", "run={one}&run={one}", "&".join(["run={new}"] * 7)])
+@pytest.mark.parametrize(
+    "query", ["", "run=x", "run=1", "run={one}", "run={one}&run={one}", "&".join(["run={new}"] * 7)]
+)
 def test_bad_input_is_told_in_words(lab: SmallLab, owner: Client, query: str) -> None:
     one = use(lab)[0]
     asked = "&".join(part.format(one=one, new=uuid4()) for part in query.split("&"))
@@ -116,7 +133,9 @@ def test_another_labs_run_is_not_there(lab: SmallLab, owner: Client) -> None:
 
 
 def test_names_are_text(lab: SmallLab, owner: Client) -> None:
-    page = text_of(owner.get(_address(*_two(lab, params={HOSTILE: "1" * 32}, told={HOSTILE: HOSTILE}))))
+    page = text_of(
+        owner.get(_address(*_two(lab, params={HOSTILE: "1" * 32}, told={HOSTILE: HOSTILE})))
+    )
     assert HOSTILE not in page
 
 

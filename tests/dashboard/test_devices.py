@@ -27,7 +27,9 @@ from tests.dashboard.support import (
 
 @pytest.fixture
 def other(lab: SmallLab) -> Node:
-    return register_node(lab=lab.lab, uuid=uuid4(), hostname="gpu-01", facts={}, site=lab.site, now=T0)
+    return register_node(
+        lab=lab.lab, uuid=uuid4(), hostname="gpu-01", facts={}, site=lab.site, now=T0
+    )
 
 
 def _address(key: str) -> str:
@@ -51,7 +53,9 @@ def test_a_gpu_that_moved_and_came_back(lab: SmallLab, owner: Client, other: Nod
     page = text_of(owner.get(_address(gpu())))
     body, foot = page[page.index("<tbody>") : page.index("<tfoot>")], page[page.index("<tfoot>") :]
     rows = body.split("<tr>")[1:]
-    assert [figures_on(row)[0][1] for row in rows] == [1, 808, 606, 101], "newest first, the hour of the move by itself"
+    assert [figures_on(row)[0][1] for row in rows] == [1, 808, 606, 101], (
+        "newest first, the hour of the move by itself"
+    )
     assert "ws-1" in rows[0]
     assert "data-present" in rows[0]
     assert "gpu-01" in rows[1]
@@ -89,7 +93,9 @@ def test_the_rest_of_a_node_and_a_device_without_energy(lab: SmallLab, owner: Cl
     assert "data-unmeasured" in page
 
 
-def test_anonymous_wrong_method_outsider_and_viewer(lab: SmallLab, owner: Client, outsider: Client, viewer: Client) -> None:
+def test_anonymous_wrong_method_outsider_and_viewer(
+    lab: SmallLab, owner: Client, outsider: Client, viewer: Client
+) -> None:
     use(lab)
     assert_needs_sign_in(_address(gpu()))
     assert_only(owner, _address(gpu()), "GET")

@@ -31,14 +31,21 @@ from tests.preflight.test_ask import WEAK
 from tests.runs.fingerprints import hex64
 
 
-def repeats(lab: SmallLab, number: int = 1, *, first: int = 0, **facts: Any) -> list[DuplicateFinding]:
+def repeats(
+    lab: SmallLab, number: int = 1, *, first: int = 0, **facts: Any
+) -> list[DuplicateFinding]:
     """Make runs that each repeat one run before, with energy."""
     facts.setdefault("user", lab.owner)
-    wire = {"entry": hex64(f"entry {first}"), "code": {"hash": hex64(f"code {first}"), "normal": hex64(f"n {first}")}}
+    wire = {
+        "entry": hex64(f"entry {first}"),
+        "code": {"hash": hex64(f"code {first}"), "normal": hex64(f"n {first}")},
+    }
     stored(lab, minutes=first * 100, user=lab.owner, wire=wire, name=f"before-{first}.py")
     found = []
     for i in range(1, number + 1):
-        run = stored(lab, minutes=first * 100 + i, wire=wire, **{"name": f"again-{first}-{i}.py", **facts})
+        run = stored(
+            lab, minutes=first * 100 + i, wire=wire, **{"name": f"again-{first}-{i}.py", **facts}
+        )
         spend(lab, run, 6_000_001, minute=first * 100 + i)
         found.append(judged(run))
     return [each for each in found if each is not None]
@@ -49,7 +56,9 @@ def decided(client: Client, chosen: list[DuplicateFinding], action: str, reason:
     return client.post("/runs/duplicates/", content)
 
 
-def test_the_inbox_lists_repeats_and_its_figures_explain_themselves(lab: SmallLab, owner: Client) -> None:
+def test_the_inbox_lists_repeats_and_its_figures_explain_themselves(
+    lab: SmallLab, owner: Client
+) -> None:
     repeats(lab, 2)
     page = text_of(owner.get("/runs/duplicates/"))
     assert 'data-open="2"' in page
@@ -81,16 +90,26 @@ def test_filters_live_in_the_address(lab: SmallLab, owner: Client) -> None:
     stored(lab, minutes=500, wire={"data": WEAK, "seeds": seeds(9)})
     judged(stored(lab, minutes=501, wire={"data": WEAK, "seeds": seeds(9)}, name="possible.py"))
     assert "possible.py" not in text_of(owner.get("/runs/duplicates/?certainty=verified"))
-    only = text_of(owner.get("/runs/duplicates/?certainty=possible&verdict=duplicate&text=poss&project=~unattributed"))
+    only = text_of(
+        owner.get(
+            "/runs/duplicates/?certainty=possible&verdict=duplicate&text=poss&project=~unattributed"
+        )
+    )
     assert "possible.py" in only
     assert "again-0-1.py" not in only
     assert 'data-empty="findings"' in text_of(owner.get("/runs/duplicates/?verdict=near"))
     assert "again-0-1.py" not in text_of(owner.get("/runs/duplicates/?state=confirmed"))
 
 
-@pytest.mark.parametrize("query", ["state=x", "verdict=sweep", "certainty=x", "page=0", "page=x", "text=%00"])
+@pytest.mark.parametrize(
+    "query", ["state=x", "verdict=sweep", "certainty=x", "page=0", "page=x", "text=%00"]
+)
 def test_bad_filters_are_told_in_words(owner: Client, query: str) -> None:
-    for address in ("/runs/duplicates/", "/runs/duplicates.csv") if not query.startswith("page") else ("/runs/duplicates/",):
+    for address in (
+        ("/runs/duplicates/", "/runs/duplicates.csv")
+        if not query.startswith("page")
+        else ("/runs/duplicates/",)
+    ):
         response = owner.get(f"{address}?{query}")
         assert response.status_code == 400
         assert 'data-error="400"' in text_of(response)
@@ -102,10 +121,14 @@ def test_many_are_dismissed_at_once_with_a_reason_and_undone(lab: SmallLab, owne
     assert response.status_code == 400
     assert 'data-field-error="reason"' in text_of(response)
     assert decided(owner, chosen, "dismissed", "the loader draws at random").status_code == 302
-    assert set(DuplicateFinding.objects.values_list("state", "reason")) == {("dismissed", "the loader draws at random")}
+    assert set(DuplicateFinding.objects.values_list("state", "reason")) == {
+        ("dismissed", "the loader draws at random")
+    }
     assert 'data-open="0"' in text_of(owner.get("/runs/duplicates/"))
     content = {"item": [finding.pk for finding in chosen], "action": "undo"}
-    assert "3 findings are open again" in text_of(owner.post("/runs/duplicates/?state=dismissed", content, follow=True))
+    assert "3 findings are open again" in text_of(
+        owner.post("/runs/duplicates/?state=dismissed", content, follow=True)
+    )
     assert AuditEntry.objects.filter(lab=lab.lab, action__startswith="repeat.").count() == 2
 
 
@@ -139,7 +162,9 @@ def test_a_viewer_looks_and_does_not_decide(lab: SmallLab, viewer: Client) -> No
     page = text_of(viewer.get("/runs/duplicates/"))
     assert 'name="item"' not in page
     assert decided(viewer, chosen, "confirmed").status_code == 403
-    assert viewer.post(f"/runs/duplicates/{chosen[0].pk}/", {"action": "confirmed"}).status_code == 403
+    assert (
+        viewer.post(f"/runs/duplicates/{chosen[0].pk}/", {"action": "confirmed"}).status_code == 403
+    )
     assert DuplicateFinding.objects.get().state == FindingState.OPEN
 
 
@@ -162,7 +187,10 @@ def test_an_outsider_finds_nothing(lab: SmallLab, outsider: Client) -> None:
     assert text_of(outsider.get("/runs/duplicates.csv")).count("\n") == 1
     assert outsider.get(f"/runs/duplicates/{chosen[0].pk}/").status_code == 404
     assert decided(outsider, chosen, "confirmed").status_code == 404
-    assert outsider.post(f"/runs/duplicates/{chosen[0].pk}/", {"action": "confirmed"}).status_code == 404
+    assert (
+        outsider.post(f"/runs/duplicates/{chosen[0].pk}/", {"action": "confirmed"}).status_code
+        == 404
+    )
 
 
 def test_methods_and_sign_in(lab: SmallLab, owner: Client) -> None:
@@ -208,7 +236,9 @@ def test_a_near_one_shows_both_values(lab: SmallLab, owner: Client) -> None:
         return {"params": {"lr": param_hash("lr", value)}, "told": {"lr": value}}
 
     stored(lab, wire=lr(0.1))
-    found = judged(stored(lab, minutes=3, wire={**lr(0.10000000001), "hardware": {"gpus": "8 × V100"}}))
+    found = judged(
+        stored(lab, minutes=3, wire={**lr(0.10000000001), "hardware": {"gpus": "8 × V100"}})
+    )
     assert found is not None
     page = text_of(owner.get(f"/runs/duplicates/{found.pk}/"))
     assert 'data-verdict="near"' in page
@@ -219,7 +249,9 @@ def test_a_near_one_shows_both_values(lab: SmallLab, owner: Client) -> None:
 def test_decide_and_undo_on_the_finding(lab: SmallLab, owner: Client) -> None:
     (found,) = repeats(lab)
     address = f"/runs/duplicates/{found.pk}/"
-    page = text_of(owner.post(address, {"action": "intentional", "reason": "asked by a reviewer"}, follow=True))
+    page = text_of(
+        owner.post(address, {"action": "intentional", "reason": "asked by a reviewer"}, follow=True)
+    )
     assert "asked by a reviewer" in page
     assert 'data-state="intentional"' in page
     owner.post(address, {"action": "undo"})
@@ -250,8 +282,15 @@ def test_a_parameter_is_no_longer_counted_and_counted_again(lab: SmallLab, owner
 def test_a_member_does_not_change_what_counts(lab: SmallLab) -> None:
     user = User.objects.create_user(username="bob")
     Membership.objects.create(lab=lab.lab, user=user, role=Role.MEMBER)
-    (found,) = repeats(lab, user=user, charged_project=Project.objects.get(lab=lab.lab, slug="demo"))
-    assert client_of(user).post(f"/runs/duplicates/{found.pk}/", {"action": "ignore", "name": "epochs"}).status_code == 403
+    (found,) = repeats(
+        lab, user=user, charged_project=Project.objects.get(lab=lab.lab, slug="demo")
+    )
+    assert (
+        client_of(user)
+        .post(f"/runs/duplicates/{found.pk}/", {"action": "ignore", "name": "epochs"})
+        .status_code
+        == 403
+    )
 
 
 def test_avoided_counts_after_a_week_and_never_before(lab: SmallLab, owner: Client) -> None:
@@ -262,14 +301,25 @@ def test_avoided_counts_after_a_week_and_never_before(lab: SmallLab, owner: Clie
     now = now_us()
     for i, days in enumerate((8, 3)):
         asked = Preflight.objects.create(
-            lab=lab.lab, uuid=hex64(str(i))[:32], at_us=now, user=lab.owner, verdict="duplicate", certainty="verified",
-            level="warn", matches=[str(run.uuid)], outcome="stopped",
-        )  # fmt: skip
-        Avoided.objects.create(lab=lab.lab, preflight=asked, run=run, f1=1, at_us=now - days * 24 * US_PER_HOUR)
+            lab=lab.lab,
+            uuid=hex64(str(i))[:32],
+            at_us=now,
+            user=lab.owner,
+            verdict="duplicate",
+            certainty="verified",
+            level="warn",
+            matches=[str(run.uuid)],
+            outcome="stopped",
+        )
+        Avoided.objects.create(
+            lab=lab.lab, preflight=asked, run=run, f1=1, at_us=now - days * 24 * US_PER_HOUR
+        )
     page = text_of(owner.get("/runs/duplicates/"))
     assert 'data-avoided="counted"' in page
     assert 'data-avoided="waiting"' in page
-    assert [value for query, value in figures_on(page) if "runs%3A" in query and "energy_mj" in query] == [6_000_001]
+    assert [
+        value for query, value in figures_on(page) if "runs%3A" in query and "energy_mj" in query
+    ] == [6_000_001]
     assert assert_each_figure_explains_itself(owner, page) == 6
     Run.objects.filter(pk=run.pk).update(state=RunState.FAILED)
     page = text_of(owner.get("/runs/duplicates/"))
@@ -288,12 +338,22 @@ def test_hostile_names_stay_text(lab: SmallLab, owner: Client) -> None:
 
 
 def test_the_rail_shows_runs(owner: Client) -> None:
-    assert '<a href="/runs/" aria-current="page">Runs</a>' in text_of(owner.get("/runs/duplicates/"))
+    assert '<a href="/runs/" aria-current="page">Runs</a>' in text_of(
+        owner.get("/runs/duplicates/")
+    )
 
 
 def test_a_refused_decision_keeps_its_reason(lab: SmallLab, owner: Client) -> None:
-    page = text_of(owner.post("/runs/duplicates/", {"action": "dismissed", "reason": "the loader draws at random"}))
+    page = text_of(
+        owner.post(
+            "/runs/duplicates/", {"action": "dismissed", "reason": "the loader draws at random"}
+        )
+    )
     assert "Select at least one finding" in page
     assert repeats(lab)
-    page = text_of(owner.post("/runs/duplicates/", {"action": "dismissed", "reason": "the loader draws at random"}))
+    page = text_of(
+        owner.post(
+            "/runs/duplicates/", {"action": "dismissed", "reason": "the loader draws at random"}
+        )
+    )
     assert 'value="the loader draws at random"' in page

@@ -1,4 +1,6 @@
-"""/explain/ : the equation, the ledger, the windows of an hour, the reading, the factor, the citation."""
+"""/explain/ : the equation, the ledger, the windows of an hour, the reading, the factor, the
+citation.
+"""
 
 import re
 from itertools import product
@@ -52,27 +54,44 @@ def test_works(lab: SmallLab, owner: Client) -> None:
     assert assert_each_figure_explains_itself(owner, page) >= 3
 
 
-def test_the_headline_is_the_sum_of_its_ledger_csv(lab: SmallLab, owner: Client, subtests: pytest.Subtests) -> None:
+def test_the_headline_is_the_sum_of_its_ledger_csv(
+    lab: SmallLab, owner: Client, subtests: pytest.Subtests
+) -> None:
     set_static_power(node=lab.node, static_power_mw=45_000)
     correct_pue(site=lab.site, pue_ppm=1_371_113, by=lab.owner, now=T0)
     use(lab, runs=3)
     use(lab, runs=2, project=None, first=3)
-    columns = {"energy_mj": "energy_mj", "facility_energy_mj": "facility_energy_mj", "emission_ug": "emission_ug_co2e"}
+    columns = {
+        "energy_mj": "energy_mj",
+        "facility_energy_mj": "facility_energy_mj",
+        "emission_ug": "emission_ug_co2e",
+    }
     for metric, consumer in product(columns, ("", "idle", "overhead", "unattributed")):
         with subtests.test(metric=metric, consumer=consumer):
             asked = query(metric, consumer=consumer)
             found = figure(lab.lab, asked)
             assert found.entries
-            assert f'data-explain-value="{found.value(metric)}"' in text_of(owner.get(address(asked)))
+            assert f'data-explain-value="{found.value(metric)}"' in text_of(
+                owner.get(address(asked))
+            )
             lines = [
-                line.split(",") for line in text_of(owner.get(f"/explain/ledger.csv?{asked.to_query_string()}")).splitlines()
+                line.split(",")
+                for line in text_of(
+                    owner.get(f"/explain/ledger.csv?{asked.to_query_string()}")
+                ).splitlines()
             ]
             place = lines[0].index(columns[metric])
             assert sum(int(line[place]) for line in lines[1:]) == found.value(metric)
 
 
 def test_several_factors_are_a_table_whose_parts_add_up(lab: SmallLab, owner: Client) -> None:
-    push(lab.node, [W(gpu(), 1_000_003), W(gpu(), 2_000_005, start_us=T0 + 60 * MINUTE, end_us=T0 + 61 * MINUTE, seq=1)])
+    push(
+        lab.node,
+        [
+            W(gpu(), 1_000_003),
+            W(gpu(), 2_000_005, start_us=T0 + 60 * MINUTE, end_us=T0 + 61 * MINUTE, seq=1),
+        ],
+    )
     set_pue(site=lab.site, pue_ppm=1_400_000, from_us=T0 + 60 * MINUTE)
     from apps.core.jobs import run_until_idle
 
@@ -116,7 +135,9 @@ def test_without_a_factor_the_value_is_unknown_and_not_zero(db: None) -> None:
     assert "0 g CO₂e" not in page
 
 
-def test_facility_energy_without_a_pue_is_unknown_and_not_zero(lab: SmallLab, owner: Client) -> None:
+def test_facility_energy_without_a_pue_is_unknown_and_not_zero(
+    lab: SmallLab, owner: Client
+) -> None:
     use(lab)
     lab.node.applied_factors.all().delete()
     page = text_of(owner.get(address(query("facility_energy_mj"))))
@@ -155,26 +176,36 @@ def test_anonymous_and_wrong_method(lab: SmallLab, owner: Client) -> None:
 
 def test_an_outsider_gets_404_for_each_subject(lab: SmallLab, outsider: Client) -> None:
     run = use(lab)[0]
-    for kind, key in (("run", str(run)), ("node", str(lab.node.uuid)), ("device", gpu()), ("project", "nope")):
+    for kind, key in (
+        ("run", str(run)),
+        ("node", str(lab.node.uuid)),
+        ("device", gpu()),
+        ("project", "nope"),
+    ):
         response = outsider.get(address(query(subject_kind=kind, subject_key=key)))
         assert response.status_code == 404, kind
         assert 'data-error="404"' in text_of(response)
     # The lab is the outsider's own: it holds nothing of another's, nor do its drills.
     assert 'data-explain-value="0"' in text_of(outsider.get(address(query())))
-    assert outsider.get(address(query(), f"&hour=2026-11-02T08:00Z&device={gpu()}")).status_code == 404
+    assert (
+        outsider.get(address(query(), f"&hour=2026-11-02T08:00Z&device={gpu()}")).status_code == 404
+    )
 
 
 @pytest.mark.parametrize(
     "bad",
     [
-        "", "metric=mass&from=2026-11-01&to=2026-11-02", "metric=energy_mj&from=2026-11-02&to=2026-11-01",
-        "metric=energy_mj&from=2026-11-01&to=2026-11-02&subject=cow:1", "metric=energy_mj&from=x&to=2026-11-02",
-        "metric=energy_mj&from=2026-11-01&to=2026-11-02&accounting=market",
-        "metric=energy_mj&from=2026-11-01&to=2026-11-02&page=0", "metric=energy_mj&from=2026-11-01&to=2026-11-02&page=x",
-        "metric=energy_mj&from=2026-11-01&to=2026-11-02&hour=2026-11-01T00:00Z",
-        "metric=energy_mj&from=2026-11-01&to=2026-11-02&hour=noon&device=gpu:x",
-        "metric=energy_mj&from=2026-11-01&to=2026-11-02&unknown=1",
-    ],
+    "", "metric=mass&from=2026-11-01&to=2026-11-02",
+    "metric=energy_mj&from=2026-11-02&to=2026-11-01",
+    "metric=energy_mj&from=2026-11-01&to=2026-11-02&subject=cow:1",
+    "metric=energy_mj&from=x&to=2026-11-02",
+    "metric=energy_mj&from=2026-11-01&to=2026-11-02&accounting=market",
+    "metric=energy_mj&from=2026-11-01&to=2026-11-02&page=0",
+    "metric=energy_mj&from=2026-11-01&to=2026-11-02&page=x",
+    "metric=energy_mj&from=2026-11-01&to=2026-11-02&hour=2026-11-01T00:00Z",
+    "metric=energy_mj&from=2026-11-01&to=2026-11-02&hour=noon&device=gpu:x",
+    "metric=energy_mj&from=2026-11-01&to=2026-11-02&unknown=1",
+],
 )  # fmt: skip
 def test_bad_input_is_told_in_words(lab: SmallLab, owner: Client, bad: str) -> None:
     use(lab)
@@ -184,7 +215,9 @@ def test_bad_input_is_told_in_words(lab: SmallLab, owner: Client, bad: str) -> N
 
 
 def test_nul_in_a_key_is_not_found(lab: SmallLab, owner: Client) -> None:
-    assert owner.get(address(query(subject_kind="device", subject_key="gpu:\x00"))).status_code == 404
+    assert (
+        owner.get(address(query(subject_kind="device", subject_key="gpu:\x00"))).status_code == 404
+    )
 
 
 def test_hostile_names_are_text_and_csv_is_disarmed(lab: SmallLab, owner: Client) -> None:

@@ -1,4 +1,6 @@
-"""/explain/ of hardware: the sum of its charges, the piece of a life behind each, the figures it rests on, both ledgers."""
+"""/explain/ of hardware: the sum of its charges, the piece of a life behind each, the figures it
+rests on, both ledgers.
+"""
 
 import re
 from typing import Any
@@ -54,7 +56,12 @@ def server(lab: SmallLab) -> Asset:
 
 
 def parts_of(client: Client, asked: FigureQuery) -> int:
-    lines = [line.split(",") for line in text_of(client.get(f"/explain/charges.csv?{asked.to_query_string()}")).splitlines()]
+    lines = [
+        line.split(",")
+        for line in text_of(
+            client.get(f"/explain/charges.csv?{asked.to_query_string()}")
+        ).splitlines()
+    ]
     return sum(int(line[lines[0].index("in_period_ug_co2e")]) for line in lines[1:])
 
 
@@ -107,15 +114,35 @@ def test_down_to_the_device_days(lab: SmallLab, owner: Client) -> None:
     assert "<tr data-window>" in text_of(owner.get("/explain/" + drill[1].replace("&amp;", "&")))
 
 
-def test_the_catalogue_figure_stands_with_parts_source_licence_and_pack(lab: SmallLab, owner: Client) -> None:
-    model = HardwareModel.objects.create(kind="gpu", name="X100", match_key="x100", source="s", licence="l")
+def test_the_catalogue_figure_stands_with_parts_source_licence_and_pack(
+    lab: SmallLab, owner: Client
+) -> None:
+    model = HardwareModel.objects.create(
+        kind="gpu", name="X100", match_key="x100", source="s", licence="l"
+    )
     figure = EmbodiedFigure.objects.create(
-        model=model, method="lca", total_ug=120 * KG, low_ug=80 * KG, high_ug=200 * KG, manufacture_ug=100 * KG,
-        transport_ug=5 * KG, end_of_life_ug=15 * KG, includes_end_of_life=True, source="A study", licence="ODbL-1.0",
-        pack="boavizta-odbl", confidence="read", uploaded_us=T0,
-    )  # fmt: skip
+        model=model,
+        method="lca",
+        total_ug=120 * KG,
+        low_ug=80 * KG,
+        high_ug=200 * KG,
+        manufacture_ug=100 * KG,
+        transport_ug=5 * KG,
+        end_of_life_ug=15 * KG,
+        includes_end_of_life=True,
+        source="A study",
+        licence="ODbL-1.0",
+        pack="boavizta-odbl",
+        confidence="read",
+        uploaded_us=T0,
+    )
     entry = Entry("purchase", T0, embodied=Embodied.of(figure), life_hours=YEAR)
-    register(lab=lab.lab, draft=Draft(Facts("Card", "gpu", model=model), entry, deployed_us=T0), by=lab.owner, now=NOW)
+    register(
+        lab=lab.lab,
+        draft=Draft(Facts("Card", "gpu", model=model), entry, deployed_us=T0),
+        by=lab.owner,
+        now=NOW,
+    )
     page = text_of(owner.get(address(query())))
     for words in (
         "A study",
@@ -145,7 +172,9 @@ def test_without_any_asset_the_next_step_is_told(lab: SmallLab, owner: Client) -
     assert "/assets/discovered/" in page
 
 
-def test_use_and_hardware_together_are_two_figures_and_their_sum(lab: SmallLab, owner: Client) -> None:
+def test_use_and_hardware_together_are_two_figures_and_their_sum(
+    lab: SmallLab, owner: Client
+) -> None:
     use(lab)
     server(lab)
     page = text_of(owner.get(address(query(TOGETHER))))
@@ -195,14 +224,31 @@ def test_an_outsider_sees_nothing_of_it(lab: SmallLab, outsider: Client) -> None
 
 
 @pytest.mark.parametrize(
-    "more", ["&consumer=overhead", "&quality=COUNTER", "&os_user=ada", "&asset=x", "&page=0", "&scope=9", "&subject=run:1"]
+    "more",
+    [
+        "&consumer=overhead",
+        "&quality=COUNTER",
+        "&os_user=ada",
+        "&asset=x",
+        "&page=0",
+        "&scope=9",
+        "&subject=run:1",
+    ],
 )
 def test_bad_input_is_told_in_words(lab: SmallLab, owner: Client, more: str) -> None:
     response = owner.get(f"/explain/?metric=embodied_ug&from=2026-11-01&to=2026-11-09{more}")
     assert response.status_code == 400
     assert 'data-error="400"' in text_of(response)
-    assert owner.get("/explain/charges.csv?metric=energy_mj&from=2026-11-01&to=2026-11-09").status_code == 400
-    assert owner.get("/explain/ledger.csv?metric=embodied_ug&from=2026-11-01&to=2026-11-09").status_code == 400
+    assert (
+        owner.get("/explain/charges.csv?metric=energy_mj&from=2026-11-01&to=2026-11-09").status_code
+        == 400
+    )
+    assert (
+        owner.get(
+            "/explain/ledger.csv?metric=embodied_ug&from=2026-11-01&to=2026-11-09"
+        ).status_code
+        == 400
+    )
 
 
 def test_hostile_names_are_text(lab: SmallLab, owner: Client) -> None:
@@ -210,4 +256,6 @@ def test_hostile_names_are_text(lab: SmallLab, owner: Client) -> None:
     bought(lab, name="=HYPERLINK(1)", now=NOW)
     page = text_of(owner.get(address(query())))
     assert "<script>alert" not in page
-    assert "'=HYPERLINK(1)" in text_of(owner.get(f"/explain/charges.csv?{query().to_query_string()}"))
+    assert "'=HYPERLINK(1)" in text_of(
+        owner.get(f"/explain/charges.csv?{query().to_query_string()}")
+    )

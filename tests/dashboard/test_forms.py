@@ -1,4 +1,6 @@
-"""The base of the dashboard's forms: all errors at once and at their fields, roles, actions, services' errors."""
+"""The base of the dashboard's forms: all errors at once and at their fields, roles, actions,
+services' errors.
+"""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -103,7 +105,9 @@ def test_text_that_no_database_stores_is_refused(lab: SmallLab, text: str) -> No
 
 
 @pytest.mark.parametrize(("name", "field"), [("taken", "name"), ("elsewhere", "__all__")])
-def test_an_error_of_a_service_is_shown_where_it_belongs(lab: SmallLab, name: str, field: str) -> None:
+def test_an_error_of_a_service_is_shown_where_it_belongs(
+    lab: SmallLab, name: str, field: str
+) -> None:
     form = submitted(lab, action="power", name=name, power_w="1")
     assert not form.submit()
     assert set(form.errors) == {field}
@@ -154,21 +158,29 @@ class PlaceForm(PageForm, StartOrAlwaysFields):
 
 
 def placed(lab: SmallLab, **data: Any) -> PlaceForm:
-    return PlaceForm(visitor(lab), {"when": "from", "from_day": "2026-02-03", "site": str(lab.site.pk), **data})
+    return PlaceForm(
+        visitor(lab), {"when": "from", "from_day": "2026-02-03", "site": str(lab.site.pk), **data}
+    )
 
 
 def test_records_of_the_lab_are_chosen_by_number_uuid_and_slug(lab: SmallLab) -> None:
     project = Project.objects.create(lab=lab.lab, slug="vision", name="Vision", created_us=0)
     form = placed(lab, node=str(lab.node.uuid), project="vision")
     assert form.is_valid(), form.errors
-    assert [form.cleaned_data[name] for name in ("site", "node", "project")] == [lab.site, lab.node, project]
+    assert [form.cleaned_data[name] for name in ("site", "node", "project")] == [
+        lab.site,
+        lab.node,
+        project,
+    ]
 
 
 def test_records_of_another_lab_are_neither_offered_nor_accepted(lab: SmallLab) -> None:
     owner = User.objects.create_user(username="charlie")
     other = create_lab(name="Other Lab", time_zone="UTC", owner=owner, now=0)
     site = Site.objects.create(lab=other, name="Foreign site", kind="server_room")
-    project = Project.objects.create(lab=other, slug="foreign", name="Foreign project", created_us=0)
+    project = Project.objects.create(
+        lab=other, slug="foreign", name="Foreign project", created_us=0
+    )
     form = placed(lab, site=str(site.pk), project=project.slug)
     assert not form.is_valid()
     assert set(form.errors) == {"site", "project"}
@@ -184,7 +196,9 @@ def test_a_site_of_declared_use_holds_no_node(lab: SmallLab) -> None:
 
 @pytest.mark.parametrize("value", ["x", "-1", "1\x00", "\ud800", "9" * 30, "1.5", " "])
 @pytest.mark.parametrize("name", ["site", "node", "project"])
-def test_values_that_are_no_record_are_errors_of_the_field(lab: SmallLab, name: str, value: str) -> None:
+def test_values_that_are_no_record_are_errors_of_the_field(
+    lab: SmallLab, name: str, value: str
+) -> None:
     form = placed(lab, **{name: value})
     assert not form.is_valid()
     assert set(form.errors) == {name}

@@ -1,4 +1,6 @@
-"""Use and hardware on / and /projects/: tables whose sums are the headlines, nobody's charges apart, nothing twice."""
+"""Use and hardware on / and /projects/: tables whose sums are the headlines, nobody's charges
+apart, nothing twice.
+"""
 
 import re
 
@@ -59,7 +61,9 @@ def lab(db: None, request: pytest.FixtureRequest) -> SmallLab:
 
 @pytest.fixture
 def filled(lab: SmallLab) -> SmallLab:
-    """Two projects and nobody use a card; a file server, a thing that was thrown away, and one that nobody knows."""
+    """Two projects and nobody use a card; a file server, a thing that was thrown away, and one
+    that nobody knows.
+    """
     return lab
 
 
@@ -72,17 +76,35 @@ def table_of(page: str, start: str) -> tuple[list[list[tuple[str, int]]], list[t
 
 
 def column(rows: list[list[tuple[str, int]]], metric: str) -> list[int]:
-    return [value for row in rows for query, value in row if f"metric={metric}&" in query][: len(rows)]
+    return [value for row in rows for query, value in row if f"metric={metric}&" in query][
+        : len(rows)
+    ]
 
 
-@pytest.mark.parametrize(("address", "start"), [(HOME, 'id="projects"'), (LIST, 'aria-label="Projects"')])
-def test_the_columns_add_up_and_nobody_is_apart(filled: SmallLab, owner: Client, address: str, start: str) -> None:
+@pytest.mark.parametrize(
+    ("address", "start"), [(HOME, 'id="projects"'), (LIST, 'aria-label="Projects"')]
+)
+def test_the_columns_add_up_and_nobody_is_apart(
+    filled: SmallLab, owner: Client, address: str, start: str
+) -> None:
     page = text_of(owner.get(address))
     rows, foot = table_of(page, start)
     for metric in ("emission_ug", "embodied_ug", "carbon_ug"):
         whole = next(value for query, value in foot if f"metric={metric}&" in query)
-        assert sum(column(rows, metric)) == whole == answer(filled.lab, QUERY.replace(metric=metric), NOW).value, metric
-    for name in ("Demo", "Vision", "Idle", "Unattributed", "Held by the lab", "Off or not measured", "Written off"):
+        assert (
+            sum(column(rows, metric))
+            == whole
+            == answer(filled.lab, QUERY.replace(metric=metric), NOW).value
+        ), metric
+    for name in (
+        "Demo",
+        "Vision",
+        "Idle",
+        "Unattributed",
+        "Held by the lab",
+        "Off or not measured",
+        "Written off",
+    ):
         assert name in page, name
     assert "4 of 5 assets have a known figure" in page
     assert assert_each_figure_explains_itself(owner, page) > 20
@@ -100,11 +122,20 @@ def test_the_sentence_tells_use_and_hardware(filled: SmallLab, owner: Client) ->
     assert "(reported separately)" in page
 
 
-def test_what_an_asset_brought_and_who_bore_it_explain_themselves(filled: SmallLab, owner: Client) -> None:
+def test_what_an_asset_brought_and_who_bore_it_explain_themselves(
+    filled: SmallLab, owner: Client
+) -> None:
     for asset in filled.lab.assets.all():
-        assert assert_each_figure_explains_itself(owner, text_of(owner.get(f"/assets/{asset.pk}/?{PERIOD}"))) >= 0
+        assert (
+            assert_each_figure_explains_itself(
+                owner, text_of(owner.get(f"/assets/{asset.pk}/?{PERIOD}"))
+            )
+            >= 0
+        )
     told = text_of(owner.get(f"/assets/{filled.lab.assets.get(name='Old').pk}/"))
-    assert {query.split("consumer=")[1] for query, _ in figures_on(told) if "consumer=" in query} >= {"written_off"}
+    assert {
+        query.split("consumer=")[1] for query, _ in figures_on(told) if "consumer=" in query
+    } >= {"written_off"}
 
 
 def test_no_charge_stands_twice(filled: SmallLab, owner: Client) -> None:
@@ -138,7 +169,10 @@ def test_the_chart_has_a_table_that_adds_up(filled: SmallLab, owner: Client) -> 
     assert foot[-1][1] == sum(row[-1][1] for row in rows if row) == whole
     for i in range(len(foot) - 1):
         part = foot[i]
-        assert sum(value for row in rows for query, value in row[:-1] if _same(query, part[0])) == part[1]
+        assert (
+            sum(value for row in rows for query, value in row[:-1] if _same(query, part[0]))
+            == part[1]
+        )
 
 
 def _same(query: str, other: str) -> bool:
@@ -146,8 +180,12 @@ def _same(query: str, other: str) -> bool:
     return plain.sub("", query) == plain.sub("", other)
 
 
-def test_without_assets_nothing_changes_and_the_next_step_is_told(lab: SmallLab, owner: Client) -> None:
-    assert "No data in this period" in text_of(owner.get(HOME.replace("/?", "/overview/hardware/?")))
+def test_without_assets_nothing_changes_and_the_next_step_is_told(
+    lab: SmallLab, owner: Client
+) -> None:
+    assert "No data in this period" in text_of(
+        owner.get(HOME.replace("/?", "/overview/hardware/?"))
+    )
     use(lab)
     for address in (HOME, LIST):
         page = text_of(owner.get(address))

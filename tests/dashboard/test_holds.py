@@ -1,4 +1,6 @@
-"""/artifacts/holds/: holds are placed, lifted and listed, and shown on artifact, project and run."""
+"""/artifacts/holds/: holds are placed, lifted and listed, and shown on artifact, project and
+run.
+"""
 
 from typing import Any
 from uuid import uuid4
@@ -27,7 +29,9 @@ def run(lab: SmallLab) -> Run:
 
 @pytest.fixture
 def it(lab: SmallLab, run: Run) -> Artifact:
-    return register_artifact(lab, "best.pt", project="demo", kind="model", copies=[{"path": "/m"}], runs=[edge(run)])
+    return register_artifact(
+        lab, "best.pt", project="demo", kind="model", copies=[{"path": "/m"}], runs=[edge(run)]
+    )
 
 
 def _post(client: Client, status: int = 302, **data: Any) -> str:
@@ -40,7 +44,13 @@ def test_an_artifact_is_held_and_the_hold_lifted(it: Artifact, owner: Client) ->
     assert "No active holds" in text_of(owner.get(PAGE))
     assert f"{PAGE}?artifact={it.digest}" in text_of(owner.get(f"/artifacts/{it.digest}/"))
     assert "Hold best.pt" in text_of(owner.get(f"{PAGE}?artifact={it.digest}"))
-    page = _post(owner, action="place", artifact=it.digest, reason="paper under review", until_day="2099-03-31")
+    page = _post(
+        owner,
+        action="place",
+        artifact=it.digest,
+        reason="paper under review",
+        until_day="2099-03-31",
+    )
     assert "“paper under review”" in page
     assert "◆ held" in page
     hold = Hold.objects.get()
@@ -68,12 +78,17 @@ def test_a_project_and_a_run_are_held(lab: SmallLab, it: Artifact, run: Run, own
     assert f'Held with run <a href="/runs/{run.uuid}/">' in page
 
 
-def test_who_may(lab: SmallLab, it: Artifact, owner: Client, viewer: Client, member: Client, outsider: Client) -> None:
+def test_who_may(
+    lab: SmallLab, it: Artifact, owner: Client, viewer: Client, member: Client, outsider: Client
+) -> None:
     assert_needs_sign_in(PAGE)
     assert_only(owner, PAGE, "GET", "POST")
     assert viewer.get(f"{PAGE}?artifact={it.digest}").status_code == 200
     assert "data-place-hold" not in text_of(viewer.get(f"{PAGE}?artifact={it.digest}"))
-    assert viewer.post(PAGE, {"action": "place", "artifact": it.digest, "reason": "x"}).status_code == 403
+    assert (
+        viewer.post(PAGE, {"action": "place", "artifact": it.digest, "reason": "x"}).status_code
+        == 403
+    )
     Project.objects.create(lab=lab.lab, slug="ours-only", name="Ours", created_us=T0)
     for named in ({"artifact": it.digest}, {"project": "ours-only"}):
         assert outsider.get(PAGE, named).status_code == 404
@@ -91,7 +106,8 @@ def test_who_may(lab: SmallLab, it: Artifact, owner: Client, viewer: Client, mem
 @pytest.mark.parametrize(
     ("data", "status", "words"),
     [
-        ({}, 400, "Unknown action"), ({"action": "place", "reason": "x"}, 400, 'data-field-error="project"'),
+        ({}, 400, "Unknown action"),
+        ({"action": "place", "reason": "x"}, 400, 'data-field-error="project"'),
         ({"action": "place", "project": "demo", "reason": " "}, 400, 'data-field-error="reason"'),
         ({**PLACE, "until_day": "soon"}, 400, 'data-field-error="until_day"'),
         ({**PLACE, "until_day": "9999-12-31"}, 400, 'data-field-error="until_day"'),
@@ -100,10 +116,13 @@ def test_who_may(lab: SmallLab, it: Artifact, owner: Client, viewer: Client, mem
         ({"action": "place", "artifact": "zz", "reason": "x"}, 404, "No such artifact"),
         ({"action": "place", "run": "x", "reason": "x"}, 404, "No such run"),
         ({"action": "place", "run": str(uuid4()), "reason": "x"}, 404, "No such run"),
-        ({"action": "lift", "hold": "9"}, 404, "No such hold"), ({"action": "lift", "hold": "x"}, 404, "No such hold"),
+        ({"action": "lift", "hold": "9"}, 404, "No such hold"),
+        ({"action": "lift", "hold": "x"}, 404, "No such hold"),
     ],
-)  # fmt: skip
-def test_mistakes_are_told(lab: SmallLab, owner: Client, data: dict[str, str], status: int, words: str) -> None:
+)
+def test_mistakes_are_told(
+    lab: SmallLab, owner: Client, data: dict[str, str], status: int, words: str
+) -> None:
     assert words in _post(owner, status, **data)
     assert not Hold.objects.exists()
 
@@ -125,19 +144,33 @@ def test_reasons_are_nothing_but_words(lab: SmallLab, it: Artifact, owner: Clien
 
 def test_what_is_over_is_listed_apart(lab: SmallLab, it: Artifact, owner: Client) -> None:
     then = now_us() - 10 * US_PER_HOUR
-    place_hold(on=it, reason="long ago", until_hour=hour_of(then) + 2, by=lab.owner, is_manager=True, now=then)
+    place_hold(
+        on=it,
+        reason="long ago",
+        until_hour=hour_of(then) + 2,
+        by=lab.owner,
+        is_manager=True,
+        now=then,
+    )
     page = text_of(owner.get(PAGE))
     assert "No active holds" in page
     assert "long ago" in page
 
 
-def test_queries_do_not_grow_with_rows(lab: SmallLab, it: Artifact, run: Run, owner: Client) -> None:
+def test_queries_do_not_grow_with_rows(
+    lab: SmallLab, it: Artifact, run: Run, owner: Client
+) -> None:
     demo = Project.objects.get(lab=lab.lab, slug="demo")
 
     def some() -> list[int]:
         for on in (it, run, demo):
             for _ in range(3):
-                place_hold(on=on, reason="x", until_hour=None, by=lab.owner, is_manager=True, now=now_us())
-        return [queries(owner, path) for path in (PAGE, f"/artifacts/{it.digest}/", f"/runs/{run.uuid}/", "/projects/demo/")]
+                place_hold(
+                    on=on, reason="x", until_hour=None, by=lab.owner, is_manager=True, now=now_us()
+                )
+        return [
+            queries(owner, path)
+            for path in (PAGE, f"/artifacts/{it.digest}/", f"/runs/{run.uuid}/", "/projects/demo/")
+        ]
 
     assert some() == some()

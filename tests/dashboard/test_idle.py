@@ -32,7 +32,12 @@ def test_recording_spreads_and_withdrawing_shows_idle_again(lab: SmallLab, owner
     assert "Share of idle energy" in project
     assert assert_each_figure_explains_itself(owner, project) > 8
     row = IdlePolicy.objects.get()
-    assert owner.post("/settings/idle/", {"action": "withdraw", "from_hour": str(row.from_hour)}).status_code == 302
+    assert (
+        owner.post(
+            "/settings/idle/", {"action": "withdraw", "from_hour": str(row.from_hour)}
+        ).status_code
+        == 302
+    )
     assert figures_on(text_of(owner.get(f"/projects/?{PERIOD}"))) == before
 
 

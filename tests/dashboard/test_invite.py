@@ -18,7 +18,14 @@ NEW = {"username": "ada", "password": "correct horse battery"}
 
 @pytest.fixture
 def code(lab: SmallLab) -> str:
-    return invite(lab=lab.lab, role=Role.MEMBER, by=lab.owner, now=now_us(), email="ada@example.org", note="welcome")[1]
+    return invite(
+        lab=lab.lab,
+        role=Role.MEMBER,
+        by=lab.owner,
+        now=now_us(),
+        email="ada@example.org",
+        note="welcome",
+    )[1]
 
 
 def _open() -> bool:
@@ -41,10 +48,17 @@ def test_a_new_person_makes_an_account_and_joins(lab: SmallLab, code: str) -> No
     assert ada.check_password("correct horse battery")
     assert ada.email == "", "holding a link proves no address"
     assert Membership.objects.get(user=ada).role == Role.MEMBER
-    assert Client().post("/accounts/login/", {"login": "ada", "password": "correct horse battery"})["Location"] == "/"
+    assert (
+        Client().post("/accounts/login/", {"login": "ada", "password": "correct horse battery"})[
+            "Location"
+        ]
+        == "/"
+    )
 
 
-def test_a_person_with_an_account_joins_with_one_click_and_goes_on_there(lab: SmallLab, code: str) -> None:
+def test_a_person_with_an_account_joins_with_one_click_and_goes_on_there(
+    lab: SmallLab, code: str
+) -> None:
     other = small_lab(name="Other Lab")
     client = client_of(other.owner)
     page = text_of(client.get(f"/invite/?code={code}"))
@@ -58,7 +72,9 @@ def test_a_person_with_an_account_joins_with_one_click_and_goes_on_there(lab: Sm
 def test_sign_in_first_leads_back_to_the_invitation(lab: SmallLab, code: str) -> None:
     bob = User.objects.create_user("bob", password="correct horse battery")
     client = Client()
-    found = re.search(r'<a href="([^"]+)">Sign in first', text_of(client.get(f"/invite/?code={code}")))
+    found = re.search(
+        r'<a href="([^"]+)">Sign in first', text_of(client.get(f"/invite/?code={code}"))
+    )
     assert found is not None
     response = client.post(found[1], {"login": "bob", "password": "correct horse battery"})
     assert response["Location"] == f"/invite/?code={code}"
@@ -86,7 +102,9 @@ def test_somebody_without_a_lab_may_join(lab: SmallLab, code: str) -> None:
         ({"username": "", "password": ""}, ""),
     ],
 )
-def test_a_mistake_is_told_and_uses_nothing_up(lab: SmallLab, code: str, wrong: dict[str, str], text: str) -> None:
+def test_a_mistake_is_told_and_uses_nothing_up(
+    lab: SmallLab, code: str, wrong: dict[str, str], text: str
+) -> None:
     User.objects.create_user("taken")
     people = User.objects.count()
     response = Client().post("/invite/", {**NEW, "code": code, **wrong})
@@ -108,7 +126,11 @@ def test_wrong_used_expired_and_revoked_get_one_answer(lab: SmallLab, code: str)
 
     def answer(method: str, text: str) -> str:
         form = {**NEW, "username": "eve", "code": text}
-        response = Client().post("/invite/", form) if method == "post" else Client().get("/invite/", {"code": text})
+        response = (
+            Client().post("/invite/", form)
+            if method == "post"
+            else Client().get("/invite/", {"code": text})
+        )
         assert response.status_code == 400
         page = re.sub(r'name="csrfmiddlewaretoken" value="\w+"', "", text_of(response))
         assert page.count('role="alert"') == 1
@@ -116,11 +138,21 @@ def test_wrong_used_expired_and_revoked_get_one_answer(lab: SmallLab, code: str)
         return page
 
     for method in ("get", "post"):
-        assert len({answer(method, text) for text in (code, expired, revoked[1], "WRONG", HOSTILE, "\x00")}) == 1
+        assert (
+            len(
+                {
+                    answer(method, text)
+                    for text in (code, expired, revoked[1], "WRONG", HOSTILE, "\x00")
+                }
+            )
+            == 1
+        )
     assert User.objects.count() == people
 
 
-def test_a_member_hears_so_and_the_invitation_stays(lab: SmallLab, owner: Client, code: str) -> None:
+def test_a_member_hears_so_and_the_invitation_stays(
+    lab: SmallLab, owner: Client, code: str
+) -> None:
     response = owner.post("/invite/", {"code": code})
     assert response.status_code == 409
     assert 'data-form-errors="1"' in text_of(response)
@@ -135,7 +167,9 @@ def test_without_a_code_it_asks_for_one(lab: SmallLab) -> None:
 
 def test_wrong_method_and_csrf(lab: SmallLab, code: str) -> None:
     assert_only(Client(), "/invite/", "GET", "POST")
-    assert Client(enforce_csrf_checks=True).post("/invite/", {**NEW, "code": code}).status_code == 403
+    assert (
+        Client(enforce_csrf_checks=True).post("/invite/", {**NEW, "code": code}).status_code == 403
+    )
     signed_in = Client(enforce_csrf_checks=True)
     signed_in.force_login(User.objects.create_user("bob"))
     assert signed_in.post("/invite/", {"code": code}).status_code == 403

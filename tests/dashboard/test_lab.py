@@ -25,7 +25,12 @@ def test_each_change_is_made_and_dated(lab: SmallLab, owner: Client) -> None:
     changed = {"lab": " Atlas Lab ", "time_zone": "Asia/Kolkata", "person_view": "own"}
     assert owner.post("/settings/", changed)["Location"] == "/settings/"
     found = _lab(lab)
-    assert (found.name, found.time_zone, found.person_view, found.slug) == ("Atlas Lab", "Asia/Kolkata", "own", "cell-lab")
+    assert (found.name, found.time_zone, found.person_view, found.slug) == (
+        "Atlas Lab",
+        "Asia/Kolkata",
+        "own",
+        "cell-lab",
+    )
     row = AuditEntry.objects.get(action="lab.changed")
     assert row.at_us >= before
     assert row.details == {
@@ -83,7 +88,15 @@ def test_others_look(lab: SmallLab, role: Role) -> None:
 
 def test_read_only_fields_stay(lab: SmallLab, owner: Client) -> None:
     owner.post(
-        "/settings/", {**FORM, "lab": "New", "slug": "evil", "audit_sequence": "0", "audit_digest": "", "created_us": "1"}
+        "/settings/",
+        {
+            **FORM,
+            "lab": "New",
+            "slug": "evil",
+            "audit_sequence": "0",
+            "audit_digest": "",
+            "created_us": "1",
+        },
     )
     found = _lab(lab)
     assert (found.slug, found.created_us) == ("cell-lab", lab.lab.created_us)

@@ -18,7 +18,15 @@ from apps.runs.services.runs import RunFacts, put_run
 from tests.api.conftest import Caller
 from tests.builders import T0, SmallLab, small_lab
 from tests.dashboard.conftest import client_of
-from tests.dashboard.support import PERIOD, assert_needs_sign_in, assert_only, queries, text_of, use, without_secrets
+from tests.dashboard.support import (
+    PERIOD,
+    assert_needs_sign_in,
+    assert_only,
+    queries,
+    text_of,
+    use,
+    without_secrets,
+)
 
 
 @pytest.fixture
@@ -51,7 +59,9 @@ def test_who_has_one_lab_sees_no_switch(lab: SmallLab, owner: Client) -> None:
     assert "/labs/switch/" not in text_of(owner.get("/"))
 
 
-def test_switching_changes_lab_role_pages_and_api(lab: SmallLab, owner: Client, other: SmallLab) -> None:
+def test_switching_changes_lab_role_pages_and_api(
+    lab: SmallLab, owner: Client, other: SmallLab
+) -> None:
     ours, theirs = _run(lab), _run(other)
     assert _lab_at_hand(owner) == "Cell Lab"
     assert _runs(owner) == {ours}
@@ -60,7 +70,9 @@ def test_switching_changes_lab_role_pages_and_api(lab: SmallLab, owner: Client, 
     assert _runs(owner) == {theirs}
     assert owner.get(f"/runs/{theirs}/").status_code == 200
     assert owner.get(f"/runs/{ours}/").status_code == 404
-    assert owner.post("/projects/", {"name": "Mine"}).status_code == 403, "a viewer there, whatever they are elsewhere"
+    assert owner.post("/projects/", {"name": "Mine"}).status_code == 403, (
+        "a viewer there, whatever they are elsewhere"
+    )
     assert owner.get("/audit/").status_code == 403
     owner.post("/labs/switch/", {"lab": "cell-lab"})
     assert _lab_at_hand(owner) == "Cell Lab"
@@ -76,7 +88,9 @@ def test_a_lab_of_others_is_no_lab(lab: SmallLab, owner: Client, wanted: str) ->
     assert _lab_at_hand(owner) == "Cell Lab"
 
 
-def test_who_left_the_lab_at_hand_falls_back_to_another_then_to_none(lab: SmallLab, owner: Client, other: SmallLab) -> None:
+def test_who_left_the_lab_at_hand_falls_back_to_another_then_to_none(
+    lab: SmallLab, owner: Client, other: SmallLab
+) -> None:
     owner.post("/labs/switch/", {"lab": "other-lab"})
     Membership.objects.filter(lab=other.lab, user=lab.owner).delete()
     assert _lab_at_hand(owner) == "Cell Lab"
@@ -99,13 +113,22 @@ def test_a_form_of_the_lab_before_does_not_land_in_this_one(lab: SmallLab, other
 
     tab = token("/projects/")
     client.post("/labs/switch/", {"lab": "other-lab", "csrfmiddlewaretoken": token("/")})
-    assert client.post("/projects/", {"name": "Ours", "csrfmiddlewaretoken": tab}).status_code == 403
+    assert (
+        client.post("/projects/", {"name": "Ours", "csrfmiddlewaretoken": tab}).status_code == 403
+    )
     assert not Project.objects.filter(name="Ours").exists()
-    assert client.post("/projects/", {"name": "Theirs", "csrfmiddlewaretoken": token("/projects/")}).status_code == 302
+    assert (
+        client.post(
+            "/projects/", {"name": "Theirs", "csrfmiddlewaretoken": token("/projects/")}
+        ).status_code
+        == 302
+    )
     assert Project.objects.get(name="Theirs").lab == other.lab
 
 
-def test_switching_needs_a_csrf_token_and_a_session(lab: SmallLab, owner: Client, other: SmallLab) -> None:
+def test_switching_needs_a_csrf_token_and_a_session(
+    lab: SmallLab, owner: Client, other: SmallLab
+) -> None:
     client = Client(enforce_csrf_checks=True)
     client.force_login(lab.owner)
     assert client.post("/labs/switch/", {"lab": "other-lab"}).status_code == 403
@@ -114,7 +137,9 @@ def test_switching_needs_a_csrf_token_and_a_session(lab: SmallLab, owner: Client
     assert_only(owner, "/labs/switch/", "POST")
 
 
-def test_a_token_stays_in_its_lab_whatever_the_session_holds(lab: SmallLab, owner: Client, other: SmallLab) -> None:
+def test_a_token_stays_in_its_lab_whatever_the_session_holds(
+    lab: SmallLab, owner: Client, other: SmallLab
+) -> None:
     ours = _run(lab)
     _run(other)
     token = Caller(issue_user_token(lab=lab.lab, user=lab.owner, now=now_us()))
@@ -130,16 +155,34 @@ def test_a_sign_in_link_leads_to_its_lab(lab: SmallLab, other: SmallLab) -> None
 
 
 PAGES = (
-    f"/?{PERIOD}", "/overview/table/?" + PERIOD, "/overview/hardware/?" + PERIOD, "/overview.csv?" + PERIOD,
-    "/projects/?" + PERIOD, "/runs/", "/runs.csv",
-    "/nodes/?" + PERIOD, "/people/", "/tokens/", "/settings/", "/audit/", "/audit.csv", "/api/v1/runs/",
-    "/api/v1/figures/?metric=energy_mj&from=2026-11-01T00:00Z&to=2026-11-10T00:00Z&group_by=project",
-)  # fmt: skip
+    f"/?{PERIOD}",
+    "/overview/table/?" + PERIOD,
+    "/overview/hardware/?" + PERIOD,
+    "/overview.csv?" + PERIOD,
+    "/projects/?" + PERIOD,
+    "/runs/",
+    "/runs.csv",
+    "/nodes/?" + PERIOD,
+    "/people/",
+    "/tokens/",
+    "/settings/",
+    "/audit/",
+    "/audit.csv",
+    "/api/v1/runs/",
+    (
+        "/api/v1/figures/?metric=energy_mj&from=2026-11-01T00:00Z&to=2026-11-10T00:00Z&"
+        "group_by=project"
+    ),
+)
 
 
 @pytest.mark.usefixtures("still")
-def test_two_labs_see_nothing_of_each_other_counts_included(lab: SmallLab, owner: Client, subtests: pytest.Subtests) -> None:
-    """Whatever a lab does, no answer to another one changes by a letter (but for what is drawn anew for each answer)."""
+def test_two_labs_see_nothing_of_each_other_counts_included(
+    lab: SmallLab, owner: Client, subtests: pytest.Subtests
+) -> None:
+    """Whatever a lab does, no answer to another one changes by a letter (but for what is drawn
+    anew for each answer).
+    """
     use(lab, runs=2)
 
     def answer(address: str) -> str:
@@ -179,7 +222,9 @@ def test_queries_do_not_grow_with_labs(lab: SmallLab, owner: Client, other: Smal
 
 def _command(**options: object) -> str:
     out = StringIO()
-    call_command("create_lab", stdout=out, **{"name": "New Lab", "user": "ada", "zone": "FR", **options})
+    call_command(
+        "create_lab", stdout=out, **{"name": "New Lab", "user": "ada", "zone": "FR", **options}
+    )
     return out.getvalue()
 
 
@@ -211,7 +256,9 @@ def test_the_command_makes_an_account_and_a_link_that_signs_it_in(lab: SmallLab)
         ({"user": "taken", "new_account": True}, "already exists"),
     ],
 )
-def test_the_command_tells_mistakes_and_makes_nothing(lab: SmallLab, options: dict[str, object], words: str) -> None:
+def test_the_command_tells_mistakes_and_makes_nothing(
+    lab: SmallLab, options: dict[str, object], words: str
+) -> None:
     User.objects.create_user("taken")
     before = (Lab.objects.count(), User.objects.count())
     with pytest.raises(CommandError, match=words):
@@ -228,7 +275,13 @@ def test_one_uuid_in_two_labs_is_two_runs(lab: SmallLab, other: SmallLab) -> Non
     """A run's UUID is a client's word: two labs may hold the same, each its own."""
     uuid: UUID = uuid4()
     for small, name in ((lab, "ours.py"), (other, "theirs.py")):
-        put_run(lab=small.lab, uuid=uuid, facts=RunFacts(name=name, started_us=T0), by=None, bound_node=None)
+        put_run(
+            lab=small.lab,
+            uuid=uuid,
+            facts=RunFacts(name=name, started_us=T0),
+            by=None,
+            bound_node=None,
+        )
     client = client_of(lab.owner)
     assert "ours.py" in text_of(client.get(f"/runs/{uuid}/"))
     client.post("/labs/switch/", {"lab": "other-lab"})

@@ -1,4 +1,6 @@
-"""Other people's names: shown to PIs, or to all, as the lab settled; else 'someone in your lab' on every page and call."""
+"""Other people's names: shown to PIs, or to all, as the lab settled; else 'someone in your lab'
+on every page and call.
+"""
 
 from uuid import uuid4
 
@@ -23,10 +25,22 @@ def pages(lab: SmallLab) -> list[str]:
     figure = "metric=energy_mj&subject=lab&from=2026-11-01T00:00Z&to=2026-11-10T00:00Z"
     drill = f"{figure}&hour=2026-11-02T08:00Z&device={gpu()}"
     return [
-        f"/?{PERIOD}", f"/projects/?{PERIOD}", f"/projects/demo/?{PERIOD}", "/runs/", f"/runs/{RUN}/", "/runs.csv",
-        f"/explain/?{figure}", f"/explain/?{drill}", f"/explain/ledger.csv?{figure}", f"/unattributed/?{PERIOD}", "/nodes/",
-        f"/nodes/{lab.node.uuid}/", "/api/v1/runs/", f"/api/v1/runs/{RUN}/", f"/api/v1/explain/?{figure}",
-    ]  # fmt: skip
+        f"/?{PERIOD}",
+        f"/projects/?{PERIOD}",
+        f"/projects/demo/?{PERIOD}",
+        "/runs/",
+        f"/runs/{RUN}/",
+        "/runs.csv",
+        f"/explain/?{figure}",
+        f"/explain/?{drill}",
+        f"/explain/ledger.csv?{figure}",
+        f"/unattributed/?{PERIOD}",
+        "/nodes/",
+        f"/nodes/{lab.node.uuid}/",
+        "/api/v1/runs/",
+        f"/api/v1/runs/{RUN}/",
+        f"/api/v1/explain/?{figure}",
+    ]
 
 
 @pytest.fixture
@@ -44,9 +58,10 @@ def _person(lab: SmallLab, role: Role) -> Client:
 
 
 VIEWS = (
-        (PersonView.OWN, Role.MEMBER, False), (PersonView.OWN, Role.PI, False), (PersonView.OWN, Role.ADMIN, False),
-        (PersonView.PI, Role.VIEWER, False), (PersonView.PI, Role.MEMBER, False), (PersonView.PI, Role.PI, True),
-        (PersonView.LAB, Role.VIEWER, True),
+    (PersonView.OWN, Role.MEMBER, False), (PersonView.OWN, Role.PI, False),
+    (PersonView.OWN, Role.ADMIN, False), (PersonView.PI, Role.VIEWER, False),
+    (PersonView.PI, Role.MEMBER, False), (PersonView.PI, Role.PI, True),
+    (PersonView.LAB, Role.VIEWER, True),
 )  # fmt: skip
 
 
@@ -78,6 +93,8 @@ def test_a_member_sees_their_own_run_by_token(filled: SmallLab) -> None:
     mine = uuid4()
     facts = RunFacts(name="mine", started_us=T0, os_user="mylogin")
     put_run(lab=filled.lab, uuid=mine, facts=facts, by=user, bound_node=None)
-    bearer = {"Authorization": f"Bearer {issue_user_token(lab=filled.lab, user=user, now=now_us())}"}
+    bearer = {
+        "Authorization": f"Bearer {issue_user_token(lab=filled.lab, user=user, now=now_us())}"
+    }
     assert Client().get(f"/api/v1/runs/{mine}/", headers=bearer).json()["os_user"] == "mylogin"
     assert Client().get(f"/api/v1/runs/{RUN}/", headers=bearer).json()["os_user"] is None

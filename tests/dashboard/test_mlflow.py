@@ -33,12 +33,25 @@ def fake() -> Iterator[FakeMlflow]:
 
 
 def _form(lab: SmallLab, at: str, **more: str) -> dict[str, str]:
-    told = {"name": "Our MLflow", "address": at, "sign_in": "none", "user": "", "secret": "", "patterns": "",
-            "project": "demo", "node": "", "site": str(lab.site.pk), "writes_verdicts": "on", **more}  # fmt: skip
+    told = {
+        "name": "Our MLflow",
+        "address": at,
+        "sign_in": "none",
+        "user": "",
+        "secret": "",
+        "patterns": "",
+        "project": "demo",
+        "node": "",
+        "site": str(lab.site.pk),
+        "writes_verdicts": "on",
+        **more,
+    }
     return {name: value for name, value in told.items() if value is not None}
 
 
-def test_a_server_is_added_and_tried_at_once(lab: SmallLab, owner: Client, fake: FakeMlflow) -> None:
+def test_a_server_is_added_and_tried_at_once(
+    lab: SmallLab, owner: Client, fake: FakeMlflow
+) -> None:
     fake.experiments = {str(i): f"e{i}" for i in range(12)}
     page = text_of(owner.post(PAGE, _form(lab, fake.address), follow=True))
     assert "Reached, MLflow 3.4.0, 12 experiments." in page
@@ -56,11 +69,18 @@ def test_what_it_says_of_a_server_that_is_wrong(lab: SmallLab, owner: Client) ->
     assert "127.0.0.1:1 refused the connection: is the server running?" in page
 
 
-def test_a_password_is_sealed_and_never_shown(lab: SmallLab, owner: Client, fake: FakeMlflow) -> None:
+def test_a_password_is_sealed_and_never_shown(
+    lab: SmallLab, owner: Client, fake: FakeMlflow
+) -> None:
     told = _form(lab, fake.address, sign_in="password", user="ada", secret="hunter2-hunter2")
     page = text_of(owner.post(PAGE, told, follow=True))
     source = MlflowSource.objects.get()
-    for text in (page, text_of(owner.get(PAGE)), source.secret, str(list(AuditEntry.objects.values()))):
+    for text in (
+        page,
+        text_of(owner.get(PAGE)),
+        source.secret,
+        str(list(AuditEntry.objects.values())),
+    ):
         assert "hunter2" not in text
     assert fake.received_headers[-1]["Authorization"].startswith("Basic ")
     # an error shows what was typed, but not the password
@@ -76,7 +96,11 @@ def test_a_password_is_sealed_and_never_shown(lab: SmallLab, owner: Client, fake
 def test_experiments_by_name(lab: SmallLab, owner: Client, fake: FakeMlflow) -> None:
     Project.objects.create(lab=lab.lab, slug="nlp", name="NLP", created_us=T0)
     page = text_of(
-        owner.post(PAGE, _form(lab, fake.address, patterns="vision-* = demo\n\n a=b = nlp\n", project=""), follow=True)
+        owner.post(
+            PAGE,
+            _form(lab, fake.address, patterns="vision-* = demo\n\n a=b = nlp\n", project=""),
+            follow=True,
+        )
     )
     assert "vision-* = demo\na=b = nlp" in page
     source = MlflowSource.objects.get()
@@ -118,7 +142,9 @@ def test_a_wrong_value_is_shown_at_its_field_and_adds_nothing(
 
 
 def test_each_wrong_line_of_the_experiments_is_named(lab: SmallLab, owner: Client) -> None:
-    page = text_of(owner.post(PAGE, _form(lab, "http://127.0.0.1:1", patterns="vision\na = demo\nb = nope")))
+    page = text_of(
+        owner.post(PAGE, _form(lab, "http://127.0.0.1:1", patterns="vision\na = demo\nb = nope"))
+    )
     assert "Line 1" in page
     assert "Line 2" not in page
     assert "Line 3" in page
@@ -178,7 +204,9 @@ def test_an_unknown_act_is_told(lab: SmallLab, owner: Client, fake: FakeMlflow) 
     assert (response.status_code, "Unknown action" in text_of(response)) == (400, True)
 
 
-def test_viewers_and_members_look_and_change_nothing(lab: SmallLab, viewer: Client, fake: FakeMlflow) -> None:
+def test_viewers_and_members_look_and_change_nothing(
+    lab: SmallLab, viewer: Client, fake: FakeMlflow
+) -> None:
     source = source_at(fake, lab)
     member = Client()
     user = User.objects.create_user(username="member")
@@ -189,21 +217,36 @@ def test_viewers_and_members_look_and_change_nothing(lab: SmallLab, viewer: Clie
             page = without_secrets(text_of(client.get(address)))
             assert 'name="action"' not in page
             assert "data-form" not in page
-            assert client.post(address, {**_form(lab, "http://127.0.0.1:1"), "action": "remove"}).status_code == 403
+            assert (
+                client.post(
+                    address, {**_form(lab, "http://127.0.0.1:1"), "action": "remove"}
+                ).status_code
+                == 403
+            )
     assert MlflowSource.objects.filter(removed_us=None).count() == 1
 
 
-def test_another_labs_server_is_not_there(lab: SmallLab, outsider: Client, fake: FakeMlflow) -> None:
+def test_another_labs_server_is_not_there(
+    lab: SmallLab, outsider: Client, fake: FakeMlflow
+) -> None:
     source = source_at(fake, lab, name="our secret server")
     assert "our secret server" not in text_of(outsider.get(PAGE))
     assert outsider.get(f"{PAGE}{source.pk}/").status_code == 404
     assert outsider.post(f"{PAGE}{source.pk}/", {"action": "remove"}).status_code == 404
     for choice in ({"node": str(lab.node.uuid)}, {"site": str(lab.site.pk)}):
-        told = {**_form(lab, "http://127.0.0.1:1"), "project": "", "patterns": "x = default", "site": "", **choice}
+        told = {
+            **_form(lab, "http://127.0.0.1:1"),
+            "project": "",
+            "patterns": "x = default",
+            "site": "",
+            **choice,
+        }
         assert outsider.post(PAGE, told).status_code == 400
 
 
-def test_it_needs_a_session_and_answers_get_and_post(lab: SmallLab, owner: Client, fake: FakeMlflow) -> None:
+def test_it_needs_a_session_and_answers_get_and_post(
+    lab: SmallLab, owner: Client, fake: FakeMlflow
+) -> None:
     here = f"{PAGE}{source_at(fake, lab).pk}/"
     for address in (PAGE, here):
         assert_needs_sign_in(address)
@@ -234,7 +277,9 @@ def test_a_runs_page_says_what_mlflow_told(lab: SmallLab, owner: Client, fake: F
     assert "6,000,000" in page or "1.67" in page
 
 
-def test_a_server_that_stays_away_stands_on_the_overview(lab: SmallLab, owner: Client, fake: FakeMlflow) -> None:
+def test_a_server_that_stays_away_stands_on_the_overview(
+    lab: SmallLab, owner: Client, fake: FakeMlflow
+) -> None:
     source = source_at(fake, lab)
     fake.faults["*"] = (500, {}, b"")
     for failures in (1, 2, 3):

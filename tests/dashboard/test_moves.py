@@ -1,4 +1,6 @@
-"""/nodes/<uuid>/move/ : a look at what a move changes, the move, its undoing; and enrolment at a site."""
+"""/nodes/<uuid>/move/ : a look at what a move changes, the move, its undoing; and enrolment at a
+site.
+"""
 
 import re
 from uuid import uuid4
@@ -15,7 +17,14 @@ from apps.core.units import US_PER_HOUR
 from apps.fleet.choices import SiteKind
 from apps.fleet.models import ACTIVE, Placement, Site
 from apps.fleet.selectors import stays_of
-from apps.fleet.services import create_site, delete_site, enrol_node, move_node, register_node, set_static_power
+from apps.fleet.services import (
+    create_site,
+    delete_site,
+    enrol_node,
+    move_node,
+    register_node,
+    set_static_power,
+)
 from tests.builders import MINUTE, T0, SmallLab, W, push, small_lab
 from tests.dashboard.support import (
     HOSTILE,
@@ -36,7 +45,9 @@ NOON_HOUR = HOUR + 3
 
 @pytest.fixture
 def paris(lab: SmallLab) -> Site:
-    return create_site(lab=lab.lab, name="Paris", kind=SiteKind.MACHINE_ROOM, zone="FR", pue_ppm=1_250_000)
+    return create_site(
+        lab=lab.lab, name="Paris", kind=SiteKind.MACHINE_ROOM, zone="FR", pue_ppm=1_250_000
+    )
 
 
 def _address(lab: SmallLab) -> str:
@@ -45,7 +56,10 @@ def _address(lab: SmallLab) -> str:
 
 def _use(lab: SmallLab) -> None:
     later = T0 + 4 * US_PER_HOUR
-    push(lab.node, [W(gpu(), 3_000_001), W(gpu(), 5_000_003, start_us=later, end_us=later + MINUTE, seq=1)])
+    push(
+        lab.node,
+        [W(gpu(), 3_000_001), W(gpu(), 5_000_003, start_us=later, end_us=later + MINUTE, seq=1)],
+    )
 
 
 def _stays(lab: SmallLab) -> list[tuple[int, str]]:
@@ -53,7 +67,9 @@ def _stays(lab: SmallLab) -> list[tuple[int, str]]:
 
 
 def _told(page: str) -> int:
-    found = re.search(r"would change from .*?class=\"would\" data-would title=\"([\d\u202f]+)", page, re.DOTALL)
+    found = re.search(
+        r"would change from .*?class=\"would\" data-would title=\"([\d\u202f]+)", page, re.DOTALL
+    )
     assert found
     return int(found[1].replace("\u202f", ""))
 
@@ -97,7 +113,12 @@ def test_always_there_is_a_correction(lab: SmallLab, owner: Client, paris: Site)
     assert owner.post(_address(lab), form).status_code == 302
     run_until_idle(worker="test")
     assert _stays(lab) == [(0, "Paris")]
-    assert _told(page) == figure(lab.lab, FigureQuery(metric="emission_ug", from_hour=0, to_hour=HOUR + 9)).emission_ug
+    assert (
+        _told(page)
+        == figure(
+            lab.lab, FigureQuery(metric="emission_ug", from_hour=0, to_hour=HOUR + 9)
+        ).emission_ug
+    )
 
 
 def test_the_rest_of_a_node_is_in_the_preview(lab: SmallLab, owner: Client, paris: Site) -> None:
@@ -108,7 +129,10 @@ def test_the_rest_of_a_node_is_in_the_preview(lab: SmallLab, owner: Client, pari
     owner.post(_address(lab), form)
     run_until_idle(worker="test")
     assert (
-        _told(page) == figure(lab.lab, FigureQuery(metric="emission_ug", from_hour=NOON_HOUR, to_hour=HOUR + 9)).emission_ug
+        _told(page)
+        == figure(
+            lab.lab, FigureQuery(metric="emission_ug", from_hour=NOON_HOUR, to_hour=HOUR + 9)
+        ).emission_ug
     )
 
 
@@ -149,7 +173,9 @@ def test_a_move_to_come_and_a_move_to_the_same_grid_change_no_figure_of_today(
         ({}, 400, "Unknown action"),
     ],
 )
-def test_bad_input_is_told(lab: SmallLab, owner: Client, paris: Site, form: dict[str, str], status: int, words: str) -> None:
+def test_bad_input_is_told(
+    lab: SmallLab, owner: Client, paris: Site, form: dict[str, str], status: int, words: str
+) -> None:
     filled = {"site": str(paris.pk), **form} if form else form
     response = owner.post(_address(lab), filled)
     assert response.status_code == status
@@ -162,7 +188,9 @@ def test_bad_input_is_told(lab: SmallLab, owner: Client, paris: Site, form: dict
 def test_a_site_of_another_lab_is_no_choice(lab: SmallLab, owner: Client) -> None:
     theirs = small_lab(name="Theirs")
     assert owner.post(_address(lab), {**NOON, "site": str(theirs.site.pk)}).status_code == 400
-    assert owner.post("/nodes/enrol/", {"site": str(theirs.site.pk)}).status_code == 200, "one site: no choice is asked"
+    assert owner.post("/nodes/enrol/", {"site": str(theirs.site.pk)}).status_code == 200, (
+        "one site: no choice is asked"
+    )
     create_site(lab=lab.lab, name="Room 2", kind=SiteKind.WORKSTATION, zone="DE")
     assert owner.post("/nodes/enrol/", {"site": str(theirs.site.pk)}).status_code == 400
 
@@ -212,7 +240,9 @@ def test_hostile_names_are_text(lab: SmallLab, owner: Client, paris: Site) -> No
     assert "<img src=x" not in page
 
 
-def test_a_machine_is_enrolled_at_the_site_of_its_code(lab: SmallLab, owner: Client, paris: Site) -> None:
+def test_a_machine_is_enrolled_at_the_site_of_its_code(
+    lab: SmallLab, owner: Client, paris: Site
+) -> None:
     assert '<select name="site"' in text_of(owner.get("/nodes/enrol/"))
     page = text_of(owner.post("/nodes/enrol/", {"site": str(paris.pk)}))
     assert f'data-site="{paris.pk}"' in page
@@ -226,7 +256,9 @@ def test_a_machine_is_enrolled_at_the_site_of_its_code(lab: SmallLab, owner: Cli
     assert FIELD_ERROR.format("site") in text_of(response)
 
 
-def test_a_code_for_a_place_that_is_gone_enrols_nowhere(lab: SmallLab, owner: Client, paris: Site) -> None:
+def test_a_code_for_a_place_that_is_gone_enrols_nowhere(
+    lab: SmallLab, owner: Client, paris: Site
+) -> None:
     owner.post("/nodes/enrol/", {"site": str(paris.pk)})
     delete_site(site=paris, by=lab.owner, now=T0)
     assert OneTimeCode.objects.count() == 0

@@ -32,8 +32,15 @@ LIST = f"/nodes/?{PERIOD}"
 
 
 def _node(lab: SmallLab, i: int, *, settle: bool = True) -> Node:
-    node = register_node(lab=lab.lab, uuid=uuid4(), hostname=f"gpu-{i:02d}", facts={}, site=lab.site, now=T0)
-    push(node, [W(gpu(i), 50_000 + i)], settle=settle, health={"source": {"nvml": {"ok": 60, "failed": 2, "ms": 4}}})
+    node = register_node(
+        lab=lab.lab, uuid=uuid4(), hostname=f"gpu-{i:02d}", facts={}, site=lab.site, now=T0
+    )
+    push(
+        node,
+        [W(gpu(i), 50_000 + i)],
+        settle=settle,
+        health={"source": {"nvml": {"ok": 60, "failed": 2, "ms": 4}}},
+    )
     return node
 
 
@@ -52,7 +59,9 @@ def test_list_works_and_adds_up(lab: SmallLab, owner: Client) -> None:
 
 
 def test_health_in_another_form_is_left_out(lab: SmallLab, owner: Client) -> None:
-    Node.objects.filter(pk=lab.node.pk).update(health={"source": {"nvml": "fine", "x": {"ok": HOSTILE}}})
+    Node.objects.filter(pk=lab.node.pk).update(
+        health={"source": {"nvml": "fine", "x": {"ok": HOSTILE}}}
+    )
     assert owner.get(LIST).status_code == 200
     Node.objects.filter(pk=lab.node.pk).update(health=[1, 2])
     assert owner.get(LIST).status_code == 200
@@ -87,7 +96,9 @@ def test_a_device_that_moved_says_so(lab: SmallLab, owner: Client) -> None:
         ({"choice": "unknown"}, None),
     ],
 )
-def test_the_rest_of_a_node(lab: SmallLab, owner: Client, form: dict[str, str], milliwatts: int | None) -> None:
+def test_the_rest_of_a_node(
+    lab: SmallLab, owner: Client, form: dict[str, str], milliwatts: int | None
+) -> None:
     use(lab)
     response = owner.post(f"/nodes/{lab.node.uuid}/", form)
     assert response["Location"] == f"/nodes/{lab.node.uuid}/#overhead"
@@ -130,7 +141,9 @@ def test_a_viewer_may_look_only(lab: SmallLab, viewer: Client) -> None:
     assert OneTimeCode.objects.count() == 0
 
 
-def test_declared_use_is_not_silent_and_has_no_collector_to_mend(lab: SmallLab, owner: Client) -> None:
+def test_declared_use_is_not_silent_and_has_no_collector_to_mend(
+    lab: SmallLab, owner: Client
+) -> None:
     site = create_site(lab=lab.lab, name="Elsewhere", kind=SiteKind.DECLARED, zone="FR")
     node = register_node(lab=lab.lab, uuid=uuid4(), hostname="cloud", facts={}, site=site, now=T0)
     page = text_of(owner.get("/nodes/"))
@@ -142,7 +155,9 @@ def test_declared_use_is_not_silent_and_has_no_collector_to_mend(lab: SmallLab, 
     assert "cloud" not in text_of(owner.get("/"))
 
 
-def test_anonymous_wrong_method_and_outsider(lab: SmallLab, owner: Client, outsider: Client) -> None:
+def test_anonymous_wrong_method_and_outsider(
+    lab: SmallLab, owner: Client, outsider: Client
+) -> None:
     own = f"/nodes/{lab.node.uuid}/"
     for address in ("/nodes/", own, "/nodes/enrol/"):
         assert_needs_sign_in(address)

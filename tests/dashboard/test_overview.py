@@ -46,7 +46,8 @@ def test_the_table_adds_up_to_the_headline(lab: SmallLab, owner: Client) -> None
     table = page[page.index('id="projects"') :]
     body, foot = table[: table.index("<tfoot>")], table[table.index("<tfoot>") :]
     for metric in ("energy_mj", "emission_ug"):
-        # The first figure of a metric in a row is its amount; the share in percent repeats the energy.
+        # The first figure of a metric in a row is its amount; the share in percent repeats the
+        # energy.
         rows = [figures_on(row) for row in body.split("<tr>")[2:]]
         amounts = [next(value for query, value in row if metric in query) for row in rows]
         headline = next(value for query, value in figures_on(foot) if metric in query)
@@ -76,7 +77,9 @@ def test_wrong_method(owner: Client) -> None:
     assert_only(owner, "/", "GET")
 
 
-@pytest.mark.parametrize("query", ["from=x&to=y", "from=2026-11-02", "period=eon", "first_day=2026-11-01"])
+@pytest.mark.parametrize(
+    "query", ["from=x&to=y", "from=2026-11-02", "period=eon", "first_day=2026-11-01"]
+)
 def test_bad_input_is_told_in_words(owner: Client, query: str) -> None:
     response = owner.get(f"/?{query}")
     assert response.status_code == 400
@@ -124,7 +127,9 @@ def test_partly_known_carbon_is_marked_as_at_least(lab: SmallLab, owner: Client)
     from apps.fleet.services import register_node
 
     elsewhere = create_site(lab=lab.lab, name="Nowhere", kind=SiteKind.MACHINE_ROOM, zone="")
-    other = register_node(lab=lab.lab, uuid=uuid4(), hostname="far", facts={}, site=elsewhere, now=T0)
+    other = register_node(
+        lab=lab.lab, uuid=uuid4(), hostname="far", facts={}, site=elsewhere, now=T0
+    )
     use(lab)
     push(other, [W(gpu(7), 3_600_000)])
     page = text_of(owner.get(PAGE))
@@ -139,7 +144,12 @@ def test_action_needed(lab: SmallLab, owner: Client) -> None:
     push(lab.node, [W(gpu(), 78, start_us=T0 + 30 * MINUTE, end_us=T0 + 31 * MINUTE, seq=30)])
     page = text_of(owner.get(PAGE))
     needs = page[page.index('id="action-needed"') : page.index('id="projects"')]
-    assert re.findall(r'data-alert="(\w+)"', needs) == ["silent", "unattributed", "quarantined", "overhead"]
+    assert re.findall(r'data-alert="(\w+)"', needs) == [
+        "silent",
+        "unattributed",
+        "quarantined",
+        "overhead",
+    ]
     assert "Node overhead unknown for ws-1" in needs
 
 
@@ -151,7 +161,9 @@ def test_hostile_names_are_text(lab: SmallLab, owner: Client) -> None:
     page = text_of(owner.get(PAGE))
     assert "<script>alert" not in page
     assert "<img src=x" not in page
-    found = re.search(r'<script id="energy-by-project" type="application/json">(.*?)</script>', page, re.DOTALL)
+    found = re.search(
+        r'<script id="energy-by-project" type="application/json">(.*?)</script>', page, re.DOTALL
+    )
     assert found
     names = {trace["name"] for trace in json.loads(found[1])["data"]}
     assert any(name.startswith("&lt;script&gt;") for name in names)
@@ -183,7 +195,9 @@ def test_csv_names_units_and_disarms_formulas(lab: SmallLab, owner: Client) -> N
     lab.lab.projects.filter(slug="demo").update(name="=cmd()|calc")
     use(lab)
     response = owner.get(f"/overview.csv?{PERIOD}")
-    assert response["Content-Disposition"] == 'attachment; filename="cell-lab-energy-by-project.csv"'
+    assert (
+        response["Content-Disposition"] == 'attachment; filename="cell-lab-energy-by-project.csv"'
+    )
     lines = text_of(response).splitlines()
     assert lines[0].startswith("hour_utc,charged_to,charge_key,energy_quality,energy_mj,energy_kwh")
     assert any("'=cmd()|calc" in line for line in lines[1:])
@@ -196,7 +210,9 @@ def test_the_policy_refuses_other_origins(owner: Client) -> None:
     assert "script-src 'self'" in policy
     assert "default-src 'none'" in policy
     assert not re.search(r'(src|href)="https?://', text_of(response))
-    assert " on" not in " ".join(re.findall(r"<[a-z]+ ([^>]*)>", text_of(response))).replace(" once", "")
+    assert " on" not in " ".join(re.findall(r"<[a-z]+ ([^>]*)>", text_of(response))).replace(
+        " once", ""
+    )
 
 
 def _day_of_use(lab: SmallLab, day: int, energy_mj: int, hours: int = 24) -> None:
@@ -218,7 +234,9 @@ def _day_of_use(lab: SmallLab, day: int, energy_mj: int, hours: int = 24) -> Non
 SECOND_DAY = "/?from=2026-11-03T08:00Z&to=2026-11-04T08:00Z"
 
 
-def test_a_change_is_told_with_the_period_before_as_its_figure(lab: SmallLab, owner: Client) -> None:
+def test_a_change_is_told_with_the_period_before_as_its_figure(
+    lab: SmallLab, owner: Client
+) -> None:
     _day_of_use(lab, 0, 1_000_000)
     _day_of_use(lab, 1, 750_000)
     page = text_of(owner.get(SECOND_DAY))

@@ -31,7 +31,9 @@ def _role(lab: SmallLab, user: User) -> str | None:
     return Membership.objects.filter(lab=lab.lab, user=user).values_list("role", flat=True).first()
 
 
-def test_everybody_sees_who_is_there(lab: SmallLab, owner: Client, viewer: Client, member: User) -> None:
+def test_everybody_sees_who_is_there(
+    lab: SmallLab, owner: Client, viewer: Client, member: User
+) -> None:
     for client in (owner, viewer):
         page = text_of(client.get("/people/"))
         assert lab.owner.username in page
@@ -58,7 +60,9 @@ def test_an_admin_changes_a_role(lab: SmallLab, owner: Client, member: User) -> 
     assert (row.actor, row.subject) == (lab.owner.username, member.username)
     assert row.details == {"role": {"from": "member", "to": "pi"}, "invitations_ended": 0}
     owner.post(f"/people/{member.pk}/role/", {"role": "pi"})
-    assert AuditEntry.objects.filter(action="member.role").count() == 1, "what changes nothing is no act"
+    assert AuditEntry.objects.filter(action="member.role").count() == 1, (
+        "what changes nothing is no act"
+    )
 
 
 @pytest.mark.parametrize("role", ["", "owner", "Admin", "x" * 500, "\x00"])
@@ -71,7 +75,9 @@ def test_no_such_role(lab: SmallLab, owner: Client, member: User, role: str) -> 
 
 @pytest.mark.parametrize("own", [Role.VIEWER, Role.MEMBER, Role.PI])
 def test_nobody_but_an_admin_makes_an_admin(lab: SmallLab, own: Role) -> None:
-    """Of themselves neither: by the role form, by an invitation, by more fields than the form has."""
+    """Of themselves neither: by the role form, by an invitation, by more fields than the form
+    has.
+    """
     person = add_person(lab, own)
     client = client_of(person)
     for address, form in (
@@ -89,20 +95,33 @@ def test_nobody_but_an_admin_makes_an_admin(lab: SmallLab, own: Role) -> None:
 
 
 def test_read_only_fields_stay(lab: SmallLab, owner: Client, member: User) -> None:
-    forged = {"role": "viewer", "user": lab.owner.pk, "lab": 99, "joined_us": 1, "is_superuser": "1", "username": "root"}
+    forged = {
+        "role": "viewer",
+        "user": lab.owner.pk,
+        "lab": 99,
+        "joined_us": 1,
+        "is_superuser": "1",
+        "username": "root",
+    }
     owner.post(f"/people/{member.pk}/role/", forged)
     found = Membership.objects.get(user=member)
     assert (found.lab, found.role, found.joined_us) == (lab.lab, Role.VIEWER, None)
     member.refresh_from_db()
     assert not member.is_superuser
-    owner.post("/people/", {"role": "viewer", "by": member.pk, "expires_us": 2**60, "accepted_us": 1, "digest": "0"})
+    owner.post(
+        "/people/",
+        {"role": "viewer", "by": member.pk, "expires_us": 2**60, "accepted_us": 1, "digest": "0"},
+    )
     made = Invitation.objects.get()
     assert (made.by, made.accepted_us) == (lab.owner, None)
     assert made.expires_us < now_us() + 15 * 86_400_000_000
 
 
 def test_removal_ends_everything_at_once(lab: SmallLab, owner: Client, member: User) -> None:
-    theirs, token = client_of(member), Caller(issue_user_token(lab=lab.lab, user=member, now=now_us()))
+    theirs, token = (
+        client_of(member),
+        Caller(issue_user_token(lab=lab.lab, user=member, now=now_us())),
+    )
     login = issue_code(purpose=CodePurpose.LOGIN, now=now_us(), lab=lab.lab, user=member)
     enrol = issue_code(purpose=CodePurpose.ENROL, now=now_us(), lab=lab.lab, user=member)
     assert theirs.get("/").status_code == 200
@@ -116,12 +135,18 @@ def test_removal_ends_everything_at_once(lab: SmallLab, owner: Client, member: U
     assert 'href="/invite/"' in text_of(refused), "the next step"
     assert theirs.get("/api/v1/runs/").status_code == 403
     for path, code in (("login/", login), ("enrol/", enrol)):
-        body = {"code": code, "node": str(lab.node.uuid), "hostname": "x"} if path == "enrol/" else {"code": code}
+        body = (
+            {"code": code, "node": str(lab.node.uuid), "hostname": "x"}
+            if path == "enrol/"
+            else {"code": code}
+        )
         assert Caller(None)("POST", path, body).status_code == 400
     assert Token.objects.get(user=member).revoked_us is not None
     assert AuditEntry.objects.get(action="member.removed").details == {
-        "role": "member", "tokens_ended": 1, "invitations_ended": 0,
-    }  # fmt: skip
+        "role": "member",
+        "tokens_ended": 1,
+        "invitations_ended": 0,
+    }
     Membership.objects.create(lab=lab.lab, user=member, role=Role.MEMBER)
     assert token("GET", "runs/").status_code == 401, "coming back does not bring old tokens back"
 
@@ -146,7 +171,9 @@ def test_the_last_admin_stays(lab: SmallLab, owner: Client, act: str) -> None:
 
 
 def test_a_pi_invites_and_the_link_is_shown_once(lab: SmallLab, pi: Client) -> None:
-    page = text_of(pi.post("/people/", {"role": "member", "email": "Ada@example.org", "note": "Ada"}))
+    page = text_of(
+        pi.post("/people/", {"role": "member", "email": "Ada@example.org", "note": "Ada"})
+    )
     found = re.search(r"/invite/\?code=([A-Z0-9-]{23})<", page)
     assert found is not None
     again = text_of(pi.get("/people/"))
@@ -155,12 +182,16 @@ def test_a_pi_invites_and_the_link_is_shown_once(lab: SmallLab, pi: Client) -> N
     assert Client().get(f"/invite/?code={found[1]}").status_code == 200
 
 
-def test_open_invitations_are_for_those_who_invite(lab: SmallLab, owner: Client, viewer: Client, pi: Client) -> None:
+def test_open_invitations_are_for_those_who_invite(
+    lab: SmallLab, owner: Client, viewer: Client, pi: Client
+) -> None:
     invite(lab=lab.lab, role=Role.PI, by=lab.owner, now=now_us(), email="secret@example.org")
     assert "secret@example.org" in text_of(owner.get("/people/"))
     page = text_of(pi.get("/people/"))
     assert "secret@example.org" in page
-    assert "Revoke" not in page.split("Open invitations")[1].split("</thead>")[1], "a PI does not revoke a PI's invitation"
+    assert "Revoke" not in page.split("Open invitations")[1].split("</thead>")[1], (
+        "a PI does not revoke a PI's invitation"
+    )
     assert "secret@example.org" not in text_of(viewer.get("/people/"))
 
 
@@ -176,7 +207,11 @@ def test_revoking(lab: SmallLab, owner: Client, viewer: Client, outsider: Client
 
 @pytest.mark.parametrize(
     ("form", "field"),
-    [({"role": "owner"}, "role"), ({"role": ""}, "role"), ({"role": "viewer", "email": "ada"}, "email")],
+    [
+        ({"role": "owner"}, "role"),
+        ({"role": ""}, "role"),
+        ({"role": "viewer", "email": "ada"}, "email"),
+    ],
 )
 def test_a_bad_invitation_shows_its_field_and_keeps_the_input(
     lab: SmallLab, owner: Client, form: dict[str, str], field: str
@@ -187,13 +222,18 @@ def test_a_bad_invitation_shows_its_field_and_keeps_the_input(
     assert 'value="for Ada"' in text_of(response)
 
 
-def test_anonymous_wrong_method_and_outsider(lab: SmallLab, owner: Client, outsider: Client, member: User) -> None:
+def test_anonymous_wrong_method_and_outsider(
+    lab: SmallLab, owner: Client, outsider: Client, member: User
+) -> None:
     assert_needs_sign_in("/people/")
     assert_only(owner, "/people/", "GET", "POST")
     for act in ("role", "remove"):
         assert_only(owner, f"/people/{member.pk}/{act}/", "POST")
         assert outsider.post(f"/people/{member.pk}/{act}/", {"role": "viewer"}).status_code == 404
-        assert owner.post(f"/people/99999999999999999999999/{act}/", {"role": "viewer"}).status_code == 404
+        assert (
+            owner.post(f"/people/99999999999999999999999/{act}/", {"role": "viewer"}).status_code
+            == 404
+        )
         theirs = User.objects.get(username="charlie")
         assert owner.post(f"/people/{theirs.pk}/{act}/", {"role": "viewer"}).status_code == 404
     assert member.username not in text_of(outsider.get("/people/"))
@@ -205,8 +245,11 @@ def test_each_form_needs_a_csrf_token(lab: SmallLab, member: User) -> None:
     client = Client(enforce_csrf_checks=True)
     client.force_login(lab.owner)
     for address in (
-        "/people/", f"/people/{member.pk}/role/", f"/people/{member.pk}/remove/", f"/invitations/{made.pk}/revoke/",
-    ):  # fmt: skip
+        "/people/",
+        f"/people/{member.pk}/role/",
+        f"/people/{member.pk}/remove/",
+        f"/invitations/{made.pk}/revoke/",
+    ):
         assert client.post(address, {"role": "admin"}).status_code == 403, address
     assert _role(lab, member) == Role.MEMBER
     assert Invitation.objects.filter(revoked_us=None).count() == 1

@@ -18,9 +18,14 @@ NOW = int(datetime(2026, 11, 21, 10, 30, tzinfo=UTC).timestamp()) * 1_000_000
 
 def test_default_is_thirty_days_of_the_lab_and_ends_with_this_hour() -> None:
     period = parse_period({}, zone=BERLIN, now=NOW)
-    assert (period.first_day.isoformat(), period.last_day.isoformat()) == ("2026-10-23", "2026-11-21")
+    assert (period.first_day.isoformat(), period.last_day.isoformat()) == (
+        "2026-10-23",
+        "2026-11-21",
+    )
     assert period.to_hour == NOW // 3_600_000_000 + 1
-    assert period.query == "period=30d"  # said always: a young lab shows 24 hours where nothing is said
+    assert (
+        period.query == "period=30d"
+    )  # said always: a young lab shows 24 hours where nothing is said
     assert len(period.buckets()) == 30
 
 
@@ -28,7 +33,9 @@ def test_days_begin_at_midnight_of_the_zone_on_a_whole_utc_hour() -> None:
     period = parse_period({"from": "2026-11-01", "to": "2026-11-02"}, zone=BERLIN, now=NOW)
     assert period.query == "from=2026-10-31T23%3A00Z&to=2026-11-01T23%3A00Z"
     day = datetime(2026, 11, 1, tzinfo=UTC).date()
-    assert midnight_hour(day, KOLKATA) * 3600 == int(datetime(2026, 10, 31, 19, tzinfo=UTC).timestamp())
+    assert midnight_hour(day, KOLKATA) * 3600 == int(
+        datetime(2026, 10, 31, 19, tzinfo=UTC).timestamp()
+    )
 
 
 def test_the_day_the_clock_goes_back_has_25_hours() -> None:
@@ -36,7 +43,9 @@ def test_the_day_the_clock_goes_back_has_25_hours() -> None:
     assert period.hours == 25
 
 
-@pytest.mark.parametrize(("days", "grain"), [(1, "hour"), (3, "hour"), (4, "day"), (60, "day"), (62, "week")])
+@pytest.mark.parametrize(
+    ("days", "grain"), [(1, "hour"), (3, "hour"), (4, "day"), (60, "day"), (62, "week")]
+)
 def test_grain(days: int, grain: str) -> None:
     assert Period(480_000, 480_000 + 24 * days, BERLIN).grain == grain
 
@@ -44,9 +53,13 @@ def test_grain(days: int, grain: str) -> None:
 @given(
     st.integers(min_value=400_000, max_value=600_000),
     st.integers(min_value=1, max_value=24 * 400),
-    st.sampled_from([BERLIN, KOLKATA, UTC_ZONE, ZoneInfo("America/St_Johns"), ZoneInfo("Pacific/Apia")]),
+    st.sampled_from(
+        [BERLIN, KOLKATA, UTC_ZONE, ZoneInfo("America/St_Johns"), ZoneInfo("Pacific/Apia")]
+    ),
 )
-def test_buckets_are_the_period_without_gap_or_overlap(start: int, hours: int, zone: ZoneInfo) -> None:
+def test_buckets_are_the_period_without_gap_or_overlap(
+    start: int, hours: int, zone: ZoneInfo
+) -> None:
     buckets = Period(start, start + hours, zone).buckets()
     assert buckets[0].from_hour == start
     assert buckets[-1].to_hour == start + hours

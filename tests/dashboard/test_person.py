@@ -8,7 +8,13 @@ from apps.attribution.services.rules import Criteria, drafted_rule, make_rule
 from apps.core.jobs import run_until_idle
 from tests.builders import T0, SmallLab
 from tests.dashboard.conftest import client_of
-from tests.dashboard.support import PERIOD, assert_each_figure_explains_itself, assert_needs_sign_in, assert_only, text_of
+from tests.dashboard.support import (
+    PERIOD,
+    assert_each_figure_explains_itself,
+    assert_needs_sign_in,
+    assert_only,
+    text_of,
+)
 from tests.dashboard.test_unattributed import used
 
 
@@ -16,7 +22,9 @@ def _ada(lab: SmallLab) -> tuple[User, Client]:
     ada = User.objects.create_user(username="ada.lovelace")
     Membership.objects.create(lab=lab.lab, user=ada, role=Role.MEMBER)
     for project, os_user in ((None, "ada"), (lab.lab.projects.get(), "ada2")):
-        rule = drafted_rule(lab=lab.lab, criteria=Criteria(os_user=os_user), project=project, person=ada, from_us=0)
+        rule = drafted_rule(
+            lab=lab.lab, criteria=Criteria(os_user=os_user), project=project, person=ada, from_us=0
+        )
         make_rule(rule=rule, by=lab.owner, now=T0)
     run_until_idle(worker="test")
     return ada, client_of(ada)
@@ -37,7 +45,9 @@ def test_energy_by_project_that_explains_itself(lab: SmallLab, owner: Client) ->
     assert "ada, ada2" in listed
 
 
-def test_others_are_not_shown(lab: SmallLab, owner: Client, viewer: Client, outsider: Client) -> None:
+def test_others_are_not_shown(
+    lab: SmallLab, owner: Client, viewer: Client, outsider: Client
+) -> None:
     ada, own = _ada(lab)
     used(lab, ["proc:ada/x"])
     assert viewer.get(f"/people/{ada.pk}/").status_code == 403

@@ -26,7 +26,9 @@ def test_readyz_with_a_migration_waiting_names_the_command(db: None) -> None:
     class Step:
         app_label, name = "core", "0099_later"
 
-    with patch("apps.dashboard.setup.views.MigrationExecutor.migration_plan", return_value=[(Step, False)]):
+    with patch(
+        "apps.dashboard.setup.views.MigrationExecutor.migration_plan", return_value=[(Step, False)]
+    ):
         response = Client().get("/readyz")
     assert response.status_code == 503
     assert "manage.py migrate" in response.json()["message"]
@@ -34,7 +36,10 @@ def test_readyz_with_a_migration_waiting_names_the_command(db: None) -> None:
 
 
 def test_readyz_without_a_database(db: None) -> None:
-    with patch("apps.dashboard.setup.views.MigrationExecutor", side_effect=OperationalError("gone away at 10.0.0.1")):
+    with patch(
+        "apps.dashboard.setup.views.MigrationExecutor",
+        side_effect=OperationalError("gone away at 10.0.0.1"),
+    ):
         response = Client().get("/readyz")
     assert response.status_code == 503
     assert "10.0.0.1" not in text_of(response)

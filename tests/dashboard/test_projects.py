@@ -24,7 +24,10 @@ LIST, DEMO = f"/projects/?{PERIOD}", f"/projects/demo/?{PERIOD}"
 
 
 def _amounts(page: str, metric: str) -> tuple[list[int], int]:
-    body, foot = page[page.rindex("<tbody>") : page.rindex("<tfoot>")], page[page.rindex("<tfoot>") :]
+    body, foot = (
+        page[page.rindex("<tbody>") : page.rindex("<tfoot>")],
+        page[page.rindex("<tfoot>") :],
+    )
     rows = [figures_on(row) for row in body.split("<tr>")[1:]]
     found = [next(value for query, value in row if metric in query) for row in rows if row]
     return found, next(value for query, value in figures_on(foot) if metric in query)
@@ -64,11 +67,18 @@ def test_data_table_and_csv(lab: SmallLab, owner: Client) -> None:
     page = text_of(owner.get(f"/projects/demo/table/?{PERIOD}"))
     assert_each_figure_explains_itself(owner, page)
     response = owner.get(f"/projects/demo/energy.csv?{PERIOD}")
-    assert sum(int(line.split(",")[2]) for line in text_of(response).splitlines()[1:]) == 2 * 6_000_001
+    assert (
+        sum(int(line.split(",")[2]) for line in text_of(response).splitlines()[1:]) == 2 * 6_000_001
+    )
 
 
 def test_anonymous_and_wrong_method(lab: SmallLab, owner: Client) -> None:
-    for address in ("/projects/", "/projects/demo/", "/projects/demo/table/", "/projects/demo/energy.csv"):
+    for address in (
+        "/projects/",
+        "/projects/demo/",
+        "/projects/demo/table/",
+        "/projects/demo/energy.csv",
+    ):
         assert_needs_sign_in(address)
     assert_only(owner, "/projects/", "GET", "POST")
     assert_only(owner, "/projects/demo/", "GET")
@@ -103,7 +113,9 @@ def test_create(lab: SmallLab, owner: Client) -> None:
         ("Demo again", "demo", 409, {"slug"}),
     ],
 )
-def test_create_with_bad_input(lab: SmallLab, owner: Client, name: str, slug: str, status: int, fields: set[str]) -> None:
+def test_create_with_bad_input(
+    lab: SmallLab, owner: Client, name: str, slug: str, status: int, fields: set[str]
+) -> None:
     response = owner.post("/projects/", {"name": name, "slug": slug})
     assert response.status_code == status
     page = text_of(response)

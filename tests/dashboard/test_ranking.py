@@ -53,7 +53,16 @@ def _rows(client: Client) -> list[dict[str, str]]:
 
 def test_the_worst_come_first_with_what_explains_them(lab: SmallLab, owner: Client) -> None:
     worked(lab, days=4, used=20, idle=4, gpu="gpu:GPU-0000-0001", name="Busy")
-    worked(lab, days=4, used=1, idle=23, watts=30, idle_watts=30, gpu="gpu:GPU-0000-0002", name="Mostly idle")
+    worked(
+        lab,
+        days=4,
+        used=1,
+        idle=23,
+        watts=30,
+        idle_watts=30,
+        gpu="gpu:GPU-0000-0002",
+        name="Mostly idle",
+    )
     worked(lab, days=4, used=0, idle=24, gpu="gpu:GPU-0000-0003", name="Never used")
     page = text_of(owner.get(ADDRESS))
     assert _names(page) == ["Never used", "Mostly idle", "Busy"]
@@ -74,9 +83,13 @@ def test_each_row_is_use_and_making_over_hours(lab: SmallLab, owner: Client) -> 
     assert row["energy_mj"] == str(4 * (12 * 200 + 6 * 20) * 3_600_000)
     assert row["idle_energy_mj"] == str(4 * 6 * 20 * 3_600_000)
     assert int(row["ug_co2e_per_used_hour"]) == (use + embodied + hours // 2) // hours
-    told = ranking(lab=lab.lab, from_hour=hour_of(now_us()) - 29 * 24, to_hour=hour_of(now_us()) + 1)
+    told = ranking(
+        lab=lab.lab, from_hour=hour_of(now_us()) - 29 * 24, to_hour=hour_of(now_us()) + 1
+    )
     found = [
-        Charge(each.from_hour, each.to_hour, each.amount_ug, None, each.kind).within(told.from_hour, told.to_hour)
+        Charge(each.from_hour, each.to_hour, each.amount_ug, None, each.kind).within(
+            told.from_hour, told.to_hour
+        )
         for each in EmbodiedCharge.objects.filter(asset=card.asset)
     ]
     assert embodied == sum(found) > 0
@@ -86,7 +99,9 @@ def test_a_dirtier_grid_makes_worse_and_is_told(lab: SmallLab, owner: Client) ->
     worked(lab, days=3, gpu="gpu:GPU-0000-0001", name="Here")
     worked(lab, days=3, gpu="gpu:GPU-0000-0004", name="Here, too")
     coal = create_site(lab=lab.lab, name="Coal", kind="workstation", zone="PL")  # type: ignore[arg-type]
-    far = register_node(lab=lab.lab, uuid=uuid.uuid4(), hostname="far", facts={}, site=coal, now=now_us())
+    far = register_node(
+        lab=lab.lab, uuid=uuid.uuid4(), hostname="far", facts={}, site=coal, now=now_us()
+    )
     worked(SmallLab(lab.lab, lab.owner, coal, far), days=3, gpu="gpu:GPU-0000-0002", name="There")
     page = text_of(owner.get(ADDRESS))
     assert _names(page)[0] == "There"
@@ -96,8 +111,15 @@ def test_a_dirtier_grid_makes_worse_and_is_told(lab: SmallLab, owner: Client) ->
 def test_the_unknown_stand_apart_and_are_not_zero(lab: SmallLab, owner: Client) -> None:
     worked(lab, days=2, gpu="gpu:GPU-0000-0001", name="Making unknown", kg=None)
     nowhere = create_site(lab=lab.lab, name="No zone", kind="workstation", zone="")  # type: ignore[arg-type]
-    node = register_node(lab=lab.lab, uuid=uuid.uuid4(), hostname="n", facts={}, site=nowhere, now=now_us())
-    worked(SmallLab(lab.lab, lab.owner, nowhere, node), days=2, gpu="gpu:GPU-0000-0002", name="Grid unknown")
+    node = register_node(
+        lab=lab.lab, uuid=uuid.uuid4(), hostname="n", facts={}, site=nowhere, now=now_us()
+    )
+    worked(
+        SmallLab(lab.lab, lab.owner, nowhere, node),
+        days=2,
+        gpu="gpu:GPU-0000-0002",
+        name="Grid unknown",
+    )
     worked(lab, days=2, gpu="gpu:GPU-0000-0003", name="Known")
     bought(lab, name="Without a meter", now=now_us())
     page = text_of(owner.get(ADDRESS))
@@ -117,17 +139,22 @@ def test_a_card_that_changed_its_meter_has_a_figure_of_each(lab: SmallLab, owner
     worked(lab, days=4, used=20, idle=0, gpu="gpu:GPU-0000-0002", name="Other")
     later = Device.objects.get(key="gpu:GPU-0000-0002")
     change = first.from_hour + 48
-    set_meter(asset=first.asset, device=later, from_us=change * US_PER_HOUR, by=lab.owner, now=now_us())
+    set_meter(
+        asset=first.asset, device=later, from_us=change * US_PER_HOUR, by=lab.owner, now=now_us()
+    )
     row = next(row for row in _rows(owner) if row["name"] == "Changed")
     assert row["energy_mj"] == str((2 * 10 + 2 * 20) * 200 * 3_600_000)
     page = text_of(owner.get(ADDRESS))
     line = next(part for part in page.split("<tr>") if ">Changed</a>" in part)
     assert [value for _, value in figures_on(line)] == [
-        figure(lab.lab, FigureQuery("emission_ug", low, high, "device", key, basis=lab.lab.basis)).emission_ug
+        figure(
+            lab.lab, FigureQuery("emission_ug", low, high, "device", key, basis=lab.lab.basis)
+        ).emission_ug
         for key, low, high in (
-            ("gpu:GPU-0000-0001", first.from_hour - 24 * 40, change), ("gpu:GPU-0000-0002", change, change + 24 * 40),
+            ("gpu:GPU-0000-0001", first.from_hour - 24 * 40, change),
+            ("gpu:GPU-0000-0002", change, change + 24 * 40),
         )
-    ]  # fmt: skip
+    ]
 
 
 def test_a_machine_is_ranked_by_its_node(lab: SmallLab, owner: Client) -> None:
@@ -138,21 +165,29 @@ def test_a_machine_is_ranked_by_its_node(lab: SmallLab, owner: Client) -> None:
     rows = {row["name"]: row for row in _rows(owner)}
     assert rows["Server"]["use_emission_ug_co2e"] == rows["Card"]["use_emission_ug_co2e"]
     assert rows["Server"]["used_hours"] == rows["Card"]["used_hours"] == "20.000"
-    assert int(rows["Server"]["embodied_charge_ug_co2e"]) > int(rows["Card"]["embodied_charge_ug_co2e"])
+    assert int(rows["Server"]["embodied_charge_ug_co2e"]) > int(
+        rows["Card"]["embodied_charge_ug_co2e"]
+    )
 
 
-def test_idle_energy_that_is_spread_over_projects_stays_with_the_card(lab: SmallLab, owner: Client) -> None:
+def test_idle_energy_that_is_spread_over_projects_stays_with_the_card(
+    lab: SmallLab, owner: Client
+) -> None:
     worked(lab, days=3, used=12, idle=12)
     before = _rows(owner)
     used = Consumer.objects.get(lab=lab.lab, key="proc:ada/train")
     create_project(lab=lab.lab, slug="a", name="A", now=T0)
     whole = [ConsumerSpan(used.pk, None, 0, 3_000_000)]
     claim(lab=lab.lab, spans=whole, project=Project.objects.get(slug="a"), by=None, now=now_us())
-    set_idle_policy(lab=lab.lab, policy="by_energy", from_us=T0 - 40 * 24 * US_PER_HOUR, by=None, now=now_us())
+    set_idle_policy(
+        lab=lab.lab, policy="by_energy", from_us=T0 - 40 * 24 * US_PER_HOUR, by=None, now=now_us()
+    )
     run_until_idle(worker="test")
     assert IdleShare.objects.exists(), "nothing was spread: the test looks at nothing"
     assert [row["energy_mj"] for row in _rows(owner)] == [row["energy_mj"] for row in before]
-    assert [row["idle_energy_mj"] for row in _rows(owner)] == [row["idle_energy_mj"] for row in before]
+    assert [row["idle_energy_mj"] for row in _rows(owner)] == [
+        row["idle_energy_mj"] for row in before
+    ]
 
 
 def test_a_period_before_all_use_has_nothing_measured(lab: SmallLab, owner: Client) -> None:
@@ -174,7 +209,9 @@ def test_a_bad_period_is_told_plainly(lab: SmallLab, owner: Client) -> None:
         assert "is not a period" in text_of(response)
 
 
-def test_who_may_look_and_how(lab: SmallLab, owner: Client, viewer: Client, outsider: Client) -> None:
+def test_who_may_look_and_how(
+    lab: SmallLab, owner: Client, viewer: Client, outsider: Client
+) -> None:
     worked(lab, days=1, name="Ours alone")
     for address in ("/assets/ranking/", "/assets/ranking.csv"):
         assert_needs_sign_in(address)

@@ -11,7 +11,15 @@ from apps.accounts.services.labs import create_project
 from apps.attribution.models import AttributionRule
 from apps.core.jobs import run_until_idle
 from tests.builders import MINUTE, T0, SmallLab, W, push
-from tests.dashboard.support import HOUR, assert_needs_sign_in, assert_only, gpu, queries, text_of, without_secrets
+from tests.dashboard.support import (
+    HOUR,
+    assert_needs_sign_in,
+    assert_only,
+    gpu,
+    queries,
+    text_of,
+    without_secrets,
+)
 from tests.dashboard.test_unattributed import by_charge, used
 
 FORM = {"os_user": "ada", "project": "demo", "from_day": "2026-11-01"}
@@ -72,11 +80,15 @@ def test_ending_changes_no_past(lab: SmallLab, owner: Client) -> None:
     assert "already ended" in text_of(owner.post(f"/rules/{rule.pk}/", {"action": "end"}))
 
 
-def test_a_person_who_goes_to_another_project_takes_no_past_along(lab: SmallLab, owner: Client) -> None:
+def test_a_person_who_goes_to_another_project_takes_no_past_along(
+    lab: SmallLab, owner: Client
+) -> None:
     create_project(lab=lab.lab, slug="other", name="Other", now=T0)
     used(lab, ["proc:ada/python3"])
     owner.post("/rules/", {**FORM, "action": "create"})
-    owner.post("/rules/", {**FORM, "project": "other", "from_day": "2026-11-03", "action": "create"})
+    owner.post(
+        "/rules/", {**FORM, "project": "other", "from_day": "2026-11-03", "action": "create"}
+    )
     later = T0 + 30 * 60 * MINUTE
     push(lab.node, [W(gpu(), 777, later, later + MINUTE, 50, (("proc:ada/python3", 777),))])
     assert by_charge(lab)["demo", HOUR].energy_mj == 3_000_000
@@ -100,7 +112,9 @@ def test_a_person_who_goes_to_another_project_takes_no_past_along(lab: SmallLab,
         ({"os_user": "a\x00b"}, 'data-field-error="os_user"'),
     ],
 )
-def test_mistakes_are_told_and_make_nothing(lab: SmallLab, owner: Client, wrong: dict[str, str], words: str) -> None:
+def test_mistakes_are_told_and_make_nothing(
+    lab: SmallLab, owner: Client, wrong: dict[str, str], words: str
+) -> None:
     answer = owner.post("/rules/", {**FORM, **wrong, "action": "create"})
     assert answer.status_code == 400
     assert words in text_of(answer)
@@ -113,7 +127,9 @@ def test_the_same_rule_twice_is_a_conflict(lab: SmallLab, owner: Client) -> None
     assert AttributionRule.objects.count() == 1
 
 
-def test_viewers_read_outsiders_see_nothing(lab: SmallLab, owner: Client, viewer: Client, outsider: Client) -> None:
+def test_viewers_read_outsiders_see_nothing(
+    lab: SmallLab, owner: Client, viewer: Client, outsider: Client
+) -> None:
     used(lab, ["proc:ada/python3"])
     owner.post("/rules/", {**FORM, "action": "create"})
     run_until_idle(worker="test")
@@ -127,13 +143,18 @@ def test_viewers_read_outsiders_see_nothing(lab: SmallLab, owner: Client, viewer
     assert outsider.get(f"/rules/{rule.pk}/").status_code == 404
     assert outsider.post(f"/rules/{rule.pk}/", {"action": "withdraw"}).status_code == 404
     assert "ada" not in without_secrets(text_of(outsider.get("/rules/")))
-    answer = outsider.post("/rules/", {"os_user": "x", "node": str(lab.node.uuid), "project": "demo", "action": "create"})
+    answer = outsider.post(
+        "/rules/",
+        {"os_user": "x", "node": str(lab.node.uuid), "project": "demo", "action": "create"},
+    )
     assert answer.status_code == 400
     rule.refresh_from_db()
     assert rule.withdrawn_us is None
 
 
-def test_where_only_their_own_is_shown_a_preview_tells_no_amounts_of_one_user(lab: SmallLab, owner: Client) -> None:
+def test_where_only_their_own_is_shown_a_preview_tells_no_amounts_of_one_user(
+    lab: SmallLab, owner: Client
+) -> None:
     Lab.objects.filter(pk=lab.lab.pk).update(person_view=PersonView.OWN)
     used(lab, ["proc:ada/python3"])
     lines = {"lines": "os_user,project,from_day\nada,demo,2026-11-01\n"}
@@ -161,6 +182,13 @@ def test_each_act_is_in_the_audit_log(lab: SmallLab, owner: Client) -> None:
     for action in ("withdraw", "restore", "end"):
         owner.post(f"/rules/{rule.pk}/", {"action": action})
     run_until_idle(worker="test")
-    acts = list(AuditEntry.objects.filter(lab=lab.lab, action__startswith="rule.").values_list("action", "user"))
-    assert acts == [(act, lab.owner.pk) for act in ("rule.made", "rule.withdrawn", "rule.restored", "rule.ended")]
+    acts = list(
+        AuditEntry.objects.filter(lab=lab.lab, action__startswith="rule.").values_list(
+            "action", "user"
+        )
+    )
+    assert acts == [
+        (act, lab.owner.pk)
+        for act in ("rule.made", "rule.withdrawn", "rule.restored", "rule.ended")
+    ]
     assert AuditEntry.objects.get(action="rule.made").details["os_user"] == "ada"

@@ -29,7 +29,9 @@ def test_reading_previews_and_making_writes_all(lab: SmallLab, owner: Client) ->
 
 def test_a_file_is_read_too(lab: SmallLab, owner: Client) -> None:
     file = SimpleUploadedFile("rules.csv", b"\xef\xbb\xbf" + GOOD.encode())
-    assert 'data-lines="2" data-line-errors="0"' in text_of(owner.post("/rules/import/", {"file": file}))
+    assert 'data-lines="2" data-line-errors="0"' in text_of(
+        owner.post("/rules/import/", {"file": file})
+    )
 
 
 @pytest.mark.parametrize(
@@ -59,7 +61,9 @@ def test_a_wrong_file_is_told(lab: SmallLab, owner: Client, lines: str, words: s
         ("zoe,,,", "project"),
     ],
 )
-def test_one_wrong_line_writes_nothing_and_is_named(lab: SmallLab, owner: Client, line: str, column: str) -> None:
+def test_one_wrong_line_writes_nothing_and_is_named(
+    lab: SmallLab, owner: Client, line: str, column: str
+) -> None:
     page = text_of(owner.post("/rules/import/", {"lines": GOOD + line, "action": "create"}))
     assert f'data-error-columns="{column}"' in page
     assert 'data-line-errors="1"' in page
@@ -67,7 +71,10 @@ def test_one_wrong_line_writes_nothing_and_is_named(lab: SmallLab, owner: Client
 
 
 def test_a_rule_that_is_there_already_stops_all(lab: SmallLab, owner: Client) -> None:
-    owner.post("/rules/import/", {"lines": "os_user,project,from_day\nada,demo,2026-11-01", "action": "create"})
+    owner.post(
+        "/rules/import/",
+        {"lines": "os_user,project,from_day\nada,demo,2026-11-01", "action": "create"},
+    )
     assert owner.post("/rules/import/", {"lines": GOOD, "action": "create"}).status_code == 409
     assert AttributionRule.objects.count() == 1
 

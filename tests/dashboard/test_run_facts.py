@@ -22,17 +22,35 @@ def _run(uuid: UUID) -> Run:
 def test_parts_and_how_well_they_are_known(lab: SmallLab, owner: Client) -> None:
     uuid = use(lab)[0]
     Fingerprint.objects.create(
-        run=_run(uuid), entry_name="train.py", code="c" * 64, commit="ab12cd34ef99", dirty=True,
-        params={"lr": "1" * 32, "depth": "2" * 32}, told={"lr": 0.1, "on": True}, dropped=["out_dir"], seeds={},
-        data_weak="d" * 64, data_items=[{"role": "data", "name": "cats", "files": 812, "bytes": 91_234_567}],
-        start="0" * 64, start_name="scratch", environment={"python": "3.11.7"}, hardware={"gpus": "2 × NVIDIA A100"},
-    )  # fmt: skip
+        run=_run(uuid),
+        entry_name="train.py",
+        code="c" * 64,
+        commit="ab12cd34ef99",
+        dirty=True,
+        params={"lr": "1" * 32, "depth": "2" * 32},
+        told={"lr": 0.1, "on": True},
+        dropped=["out_dir"],
+        seeds={},
+        data_weak="d" * 64,
+        data_items=[{"role": "data", "name": "cats", "files": 812, "bytes": 91_234_567}],
+        start="0" * 64,
+        start_name="scratch",
+        environment={"python": "3.11.7"},
+        hardware={"gpus": "2 × NVIDIA A100"},
+    )
     page = text_of(owner.get(f"/runs/{uuid}/"))
     for words in (
-        "ab12cd34ef with changes", "data cats (812 files, 91.2 MB)", "by names, sizes and times", "scratch", "unset",
-        "<dt>lr</dt><dd>0.1</dd>", "<dt>depth</dt><dd>#222222</dd>", "comparisons: out_dir", "3.11.7",
+        "ab12cd34ef with changes",
+        "data cats (812 files, 91.2 MB)",
+        "by names, sizes and times",
+        "scratch",
+        "unset",
+        "<dt>lr</dt><dd>0.1</dd>",
+        "<dt>depth</dt><dd>#222222</dd>",
+        "comparisons: out_dir",
+        "3.11.7",
         "2 × NVIDIA A100",
-    ):  # fmt: skip
+    ):
         assert words in page, words
 
 
@@ -48,16 +66,25 @@ def test_metrics_tellers_and_parts(lab: SmallLab, owner: Client) -> None:
     uuid, part = use(lab, runs=2)
     run = _run(uuid)
     Run.objects.filter(uuid=part).update(parent=run)
-    Run.objects.filter(uuid=uuid).update(reported_by="mlflow", intent="benchmark", failure="cuda_memory", sweep="lr-sweep")
+    Run.objects.filter(uuid=uuid).update(
+        reported_by="mlflow", intent="benchmark", failure="cuda_memory", sweep="lr-sweep"
+    )
     ExternalId.objects.create(lab=lab.lab, run=run, tool="mlflow", value="ab12")
-    Metric.objects.create(run=run, name="val_acc", count=3, last_value=0.91234, min_value=0.1, max_value=0.95)
+    Metric.objects.create(
+        run=run, name="val_acc", count=3, last_value=0.91234, min_value=0.1, max_value=0.95
+    )
     Metric.objects.create(run=run, name="loss", count=1)
     page = text_of(owner.get(f"/runs/{uuid}/"))
     for words in (
-        'data-source="mlflow">MLflow</dd>', "<dt>MLflow</dt><dd><code>ab12</code></dd>",
-        'data-intent="benchmark"', "gpu memory", "lr-sweep", 'data-children="1"',
-        ">0.9123</td>", "not a number",
-    ):  # fmt: skip
+        'data-source="mlflow">MLflow</dd>',
+        "<dt>MLflow</dt><dd><code>ab12</code></dd>",
+        'data-intent="benchmark"',
+        "gpu memory",
+        "lr-sweep",
+        'data-children="1"',
+        ">0.9123</td>",
+        "not a number",
+    ):
         assert words in page, words
     assert f'<a href="/runs/{uuid}/">train.py</a>' in text_of(owner.get(f"/runs/{part}/"))
 
@@ -65,7 +92,12 @@ def test_metrics_tellers_and_parts(lab: SmallLab, owner: Client) -> None:
 def test_a_finding_leads_to_both_side_by_side(lab: SmallLab, owner: Client) -> None:
     first, second = use(lab, runs=2)
     found = DuplicateFinding.objects.create(
-        lab=lab.lab, run=_run(second), original=_run(first), verdict="duplicate", certainty="possible", detected_us=1
+        lab=lab.lab,
+        run=_run(second),
+        original=_run(first),
+        verdict="duplicate",
+        certainty="possible",
+        detected_us=1,
     )
     Fingerprint.objects.create(run=_run(second))
     page = text_of(owner.get(f"/runs/{second}/"))
@@ -80,9 +112,15 @@ def test_words_of_others_are_text(lab: SmallLab, owner: Client) -> None:
     uuid = use(lab)[0]
     run = _run(uuid)
     Fingerprint.objects.create(
-        run=run, entry_name=HOSTILE, params={HOSTILE: "1" * 32}, told={HOSTILE: HOSTILE}, dropped=[HOSTILE],
-        data="d" * 64, data_items=[{"role": HOSTILE, "name": HOSTILE}], environment={HOSTILE: HOSTILE},
-    )  # fmt: skip
+        run=run,
+        entry_name=HOSTILE,
+        params={HOSTILE: "1" * 32},
+        told={HOSTILE: HOSTILE},
+        dropped=[HOSTILE],
+        data="d" * 64,
+        data_items=[{"role": HOSTILE, "name": HOSTILE}],
+        environment={HOSTILE: HOSTILE},
+    )
     Metric.objects.create(run=run, name=HOSTILE)
     assert HOSTILE not in text_of(owner.get(f"/runs/{uuid}/"))
 
@@ -105,9 +143,13 @@ def test_a_curve_of_the_metric_people_look_at_or_ask_for(lab: SmallLab, owner: C
             run=run, name=name, count=3, last_step=2, last_value=0.5, min_value=0.1, max_value=0.5
         )
         for step, value in enumerate((0.1, None, 0.5)):
-            MetricPoint.objects.create(metric=metric, step=step, at_us=0, value=value, special_value="" if value else "NaN")
+            MetricPoint.objects.create(
+                metric=metric, step=step, at_us=0, value=value, special_value="" if value else "NaN"
+            )
     page = text_of(owner.get(f"/runs/{uuid}/"))
-    found = re.search(r'<script id="run-metric" type="application/json">(.*?)</script>', page, re.DOTALL)
+    found = re.search(
+        r'<script id="run-metric" type="application/json">(.*?)</script>', page, re.DOTALL
+    )
     assert found
     assert json.loads(found[1])["data"][0]["y"] == [0.1, None, 0.5]
     assert "val_acc over 3 steps, from 0.1 to 0.5." in page
@@ -120,11 +162,17 @@ def test_other_runs_of_the_same_work_are_counted(lab: SmallLab, owner: Client) -
     parts = {"code": "c" * 64, "data": "d" * 64, "start": "0" * 64, "entry": "e" * 64}
     for seed, uuid in enumerate(asked):
         keys = Parts(**parts, recipe="1" * 32, seeds=str(min(seed, 1)) * 64)
-        rows = [TierKey(lab=lab.lab, run=_run(uuid), tier=tier, key=key) for tier, key in tier_keys(keys)]
+        rows = [
+            TierKey(lab=lab.lab, run=_run(uuid), tier=tier, key=key)
+            for tier, key in tier_keys(keys)
+        ]
         TierKey.objects.bulk_create(rows)
         Fingerprint.objects.create(run=_run(uuid))
     page = text_of(owner.get(f"/runs/{asked[2]}/"))
-    assert re.findall(r'data-siblings="(\d+)" data-verified="(\d+)"', page) == [("1", "1"), ("2", "2")]
+    assert re.findall(r'data-siblings="(\d+)" data-verified="(\d+)"', page) == [
+        ("1", "1"),
+        ("2", "2"),
+    ]
     assert "1 other run with the same work." in page
     assert "with the same work" not in text_of(owner.get(f"/runs/{asked[0]}/"))
 

@@ -25,7 +25,9 @@ from tests.dashboard.support import (
 )
 
 
-def _end(lab: SmallLab, uuid: object, minutes: int = 1, state: RunState = RunState.FINISHED) -> None:
+def _end(
+    lab: SmallLab, uuid: object, minutes: int = 1, state: RunState = RunState.FINISHED
+) -> None:
     change_run(
         lab=lab.lab,
         uuid=uuid,
@@ -62,12 +64,22 @@ def test_filters_and_sort_live_in_the_address(lab: SmallLab, owner: Client) -> N
 def test_more_filters(lab: SmallLab, owner: Client) -> None:
     one, other = use(lab, runs=2)
     Run.objects.filter(uuid=one).update(intent="sweep", sweep="lr", host="gpu-7", name="alpha")
-    Run.objects.filter(uuid=other).update(name="beta", started_us=T0 + 3 * 24 * 60 * MINUTE, user=None, charged_person=None)
+    Run.objects.filter(uuid=other).update(
+        name="beta", started_us=T0 + 3 * 24 * 60 * MINUTE, user=None, charged_person=None
+    )
     told = fingerprint_from_params({"lr": 0.1, "seed": 3})
     put_fingerprint(run=Run.objects.get(uuid=one), payload=told)
-    for query in ("intent=sweep", "sweep=lr", "host=gpu-7", "params=lr%3D0.10", "params=lr%3D1e-1%2C+seed%3D3", "mine=1",
-                  "to=2026-11-02",
-                  "from=2026-11-01T00:00Z&to=2026-11-03T00:00Z", "from=2026-11-01&to=2026-11-03"):  # fmt: skip
+    for query in (
+        "intent=sweep",
+        "sweep=lr",
+        "host=gpu-7",
+        "params=lr%3D0.10",
+        "params=lr%3D1e-1%2C+seed%3D3",
+        "mine=1",
+        "to=2026-11-02",
+        "from=2026-11-01T00:00Z&to=2026-11-03T00:00Z",
+        "from=2026-11-01&to=2026-11-03",
+    ):
         page = text_of(owner.get(f"/runs/?{query}"))
         assert ("alpha</a>" in page, "beta</a>" in page) == (True, False), query
     assert 'data-empty="runs"' in text_of(owner.get("/runs/?params=lr%3D0.2"))
@@ -79,7 +91,12 @@ def test_chosen_columns_show_parameters_and_metrics(lab: SmallLab, owner: Client
     put_fingerprint(run=run, payload=fingerprint_from_params({"lr": 0.1}))
     Metric.objects.create(run=run, name="val_acc", count=1, last_value=0.9123456)
     page = text_of(owner.get("/runs/?columns=lr,+val_acc,+depth"))
-    for words in (">lr</th>", ">0.1</td>", ">0.912346</td>", '<td class="num"><span class="u">–</span></td>'):
+    for words in (
+        ">lr</th>",
+        ">0.1</td>",
+        ">0.912346</td>",
+        '<td class="num"><span class="u">–</span></td>',
+    ):
         assert words in page
     lines = text_of(owner.get("/runs.csv?columns=lr,val_acc,depth")).splitlines()
     assert lines[0].endswith("emission_kg_co2e,lr,val_acc,depth")
@@ -124,17 +141,32 @@ def test_bad_input_is_told_in_words(owner: Client, query: str) -> None:
 def test_csv(lab: SmallLab, owner: Client) -> None:
     use(lab, name="=cmd()|calc")
     lines = text_of(owner.get("/runs.csv")).splitlines()
-    assert lines[0].split(",")[9:] == ["energy_mj", "energy_kwh", "emission_ug_co2e", "emission_kg_co2e"]
+    assert lines[0].split(",")[9:] == [
+        "energy_mj",
+        "energy_kwh",
+        "emission_ug_co2e",
+        "emission_kg_co2e",
+    ]
     assert "'=cmd()|calc" in lines[1]
     assert ",6000001," in lines[1]
 
 
 def test_one_run(lab: SmallLab, owner: Client) -> None:
     uuid = use(lab)[0]
-    Run.objects.filter(uuid=uuid).update(command=["python", "train.py", "--lr", "0.1"], params={"lr": 0.1})
+    Run.objects.filter(uuid=uuid).update(
+        command=["python", "train.py", "--lr", "0.1"], params={"lr": 0.1}
+    )
     _end(lab, uuid)
     page = text_of(owner.get(f"/runs/{uuid}/"))
-    for words in ("Demo", "ada", "ws-1", "python train.py --lr 0.1", "Finished", "counter", "was idle"):
+    for words in (
+        "Demo",
+        "ada",
+        "ws-1",
+        "python train.py --lr 0.1",
+        "Finished",
+        "counter",
+        "was idle",
+    ):
         assert words in page
     assert assert_each_figure_explains_itself(owner, page) >= 5
 
@@ -143,38 +175,64 @@ def test_power_is_energy_over_time_and_a_gap_stays_one(lab: SmallLab, owner: Cli
     uuid = use(lab)[0]
     push(
         lab.node,
-        [W(gpu(), 60_000, start_us=T0 + 30 * MINUTE, end_us=T0 + 31 * MINUTE, seq=30, shares=((f"run:{uuid}", 60_000),))],
+        [
+            W(
+                gpu(),
+                60_000,
+                start_us=T0 + 30 * MINUTE,
+                end_us=T0 + 31 * MINUTE,
+                seq=30,
+                shares=((f"run:{uuid}", 60_000),),
+            )
+        ],
     )
     page = text_of(owner.get(f"/runs/{uuid}/"))
-    found = re.search(r'<script id="run-power" type="application/json">(.*?)</script>', page, re.DOTALL)
+    found = re.search(
+        r'<script id="run-power" type="application/json">(.*?)</script>', page, re.DOTALL
+    )
     assert found
     trace = json.loads(found[1])["data"][0]
     assert trace["y"] == [100.0, 100.0, None, 1.0, 1.0]
 
 
-def test_a_run_over_many_hours_has_no_more_points_than_a_screen(lab: SmallLab, owner: Client) -> None:
+def test_a_run_over_many_hours_has_no_more_points_than_a_screen(
+    lab: SmallLab, owner: Client
+) -> None:
     uuid = use(lab)[0]
     windows = [
-        W(gpu(), 60_000, start_us=T0 + i * MINUTE, end_us=T0 + (i + 1) * MINUTE, seq=i, shares=((f"run:{uuid}", 60_000),))
+        W(
+            gpu(),
+            60_000,
+            start_us=T0 + i * MINUTE,
+            end_us=T0 + (i + 1) * MINUTE,
+            seq=i,
+            shares=((f"run:{uuid}", 60_000),),
+        )
         for i in range(1, 900)
     ]
     push(lab.node, windows)
     found = re.search(
-        r'id="run-power" type="application/json">(.*?)</script>', text_of(owner.get(f"/runs/{uuid}/")), re.DOTALL
+        r'id="run-power" type="application/json">(.*?)</script>',
+        text_of(owner.get(f"/runs/{uuid}/")),
+        re.DOTALL,
     )
     assert found
     assert len(json.loads(found[1])["data"][0]["x"]) <= 1000
 
 
 def test_a_run_without_readings_is_unknown_and_not_zero(lab: SmallLab, owner: Client) -> None:
-    run = Run.objects.create(lab=lab.lab, uuid=uuid4(), name="quiet", started_us=T0, ended_us=T0 + 1, state="finished")
+    run = Run.objects.create(
+        lab=lab.lab, uuid=uuid4(), name="quiet", started_us=T0, ended_us=T0 + 1, state="finished"
+    )
     page = text_of(owner.get(f"/runs/{run.uuid}/"))
     assert "data-unmeasured" in page
     assert "data-figure" not in page
     assert "not measured" in text_of(owner.get("/runs/"))
 
 
-def test_anonymous_wrong_method_and_outsider(lab: SmallLab, owner: Client, outsider: Client) -> None:
+def test_anonymous_wrong_method_and_outsider(
+    lab: SmallLab, owner: Client, outsider: Client
+) -> None:
     uuid = use(lab)[0]
     for address in ("/runs/", "/runs.csv", f"/runs/{uuid}/"):
         assert_needs_sign_in(address)
@@ -194,7 +252,14 @@ def test_queries_do_not_grow_with_rows(lab: SmallLab, owner: Client) -> None:
     push(
         lab.node,
         [
-            W(gpu(3), 50, start_us=T0 + i * MINUTE, end_us=T0 + (i + 1) * MINUTE, seq=i, shares=((f"run:{uuid}", 50),))
+            W(
+                gpu(3),
+                50,
+                start_us=T0 + i * MINUTE,
+                end_us=T0 + (i + 1) * MINUTE,
+                seq=i,
+                shares=((f"run:{uuid}", 50),),
+            )
             for i in range(50)
         ],
     )
@@ -203,7 +268,9 @@ def test_queries_do_not_grow_with_rows(lab: SmallLab, owner: Client) -> None:
 
 def test_hostile_names_are_text(lab: SmallLab, owner: Client) -> None:
     uuid = use(lab, name=HOSTILE)[0]
-    Run.objects.filter(uuid=uuid).update(os_user=HOSTILE[:100], host=HOSTILE, command=[HOSTILE], params={HOSTILE: HOSTILE})
+    Run.objects.filter(uuid=uuid).update(
+        os_user=HOSTILE[:100], host=HOSTILE, command=[HOSTILE], params={HOSTILE: HOSTILE}
+    )
     for address in ("/runs/", f"/runs/{uuid}/"):
         page = text_of(owner.get(address))
         assert "<script>alert" not in page

@@ -1,4 +1,6 @@
-"""/scopes/ and /scopes.csv: the table of each profile, the same kWh and grand total under both, whose electricity."""
+"""/scopes/ and /scopes.csv: the table of each profile, the same kWh and grand total under both,
+whose electricity.
+"""
 
 import csv
 import io
@@ -51,13 +53,19 @@ def _filled() -> SmallLab:
     for i, control in enumerate((Control.CLOUD, Control.INSIDE_BOUNDARY, Control.OUTSIDE_BOUNDARY)):
         site = create_site(lab=lab.lab, name=f"Site {control}", kind="machine_room", zone="FR")  # type: ignore[arg-type]
         set_control(site=site, control=control, by=lab.owner, now=T0)
-        node = register_node(lab=lab.lab, uuid=uuid.uuid4(), hostname=f"n-{i}", facts={}, site=site, now=T0)
+        node = register_node(
+            lab=lab.lab, uuid=uuid.uuid4(), hostname=f"n-{i}", facts={}, site=site, now=T0
+        )
         push(node, [W(f"gpu:GPU-{i}-far", 3_000_000 + i)])
     apply_factors(lab=lab.lab)
     bought(lab, kg=4 * YEAR, now=NOW)
     gone = bought(lab, kg=10, name="Old", now=NOW)
     LifecycleEvent.objects.filter(asset=gone, kind="purchase").update(includes_end_of_life=False)
-    end = Entry("dispose", T0 + 5 * US_PER_HOUR, embodied=Embodied(3 * KG, source="the disposer's certificate"))
+    end = Entry(
+        "dispose",
+        T0 + 5 * US_PER_HOUR,
+        embodied=Embodied(3 * KG, source="the disposer's certificate"),
+    )
     record(asset=gone, entry=end, by=lab.owner, now=NOW)
     run_until_idle(worker="test")
     return lab
@@ -71,17 +79,19 @@ def lab(db: None, request: pytest.FixtureRequest) -> SmallLab:
 
 @pytest.fixture
 def filled(lab: SmallLab) -> SmallLab:
-    """A workstation, a cloud node and a cluster; hardware that is used, and a thing whose end of life was worse."""
+    """A workstation, a cloud node and a cluster; hardware that is used, and a thing whose end of
+    life was worse.
+    """
     return lab
 
 
 @pytest.mark.parametrize(
     ("role", "control", "ghg", "lesson"),
     [
-        ("operation", "own", "2", "2"), ("operation", "inside_boundary", "2", "2"),
-        ("operation", "outside_boundary", "3.1", "2"), ("operation", "cloud", "3.1", "2"),
-        ("embodied", "own", "3.2", "3"), ("waste", "own", "3.5", "3"), ("upstream", "own", "3.3", "3"),
-    ],
+    ("operation", "own", "2", "2"), ("operation", "inside_boundary", "2", "2"),
+    ("operation", "outside_boundary", "3.1", "2"), ("operation", "cloud", "3.1", "2"),
+    ("embodied", "own", "3.2", "3"), ("waste", "own", "3.5", "3"), ("upstream", "own", "3.3", "3"),
+],
 )  # fmt: skip
 def test_the_table_of_the_design(role: str, control: str, ghg: str, lesson: str) -> None:
     assert scope_of("ghg_protocol", role, control) == ghg
@@ -104,14 +114,18 @@ def value(lab: SmallLab, **changes: str) -> int:
     return answer(lab.lab, QUERY.replace(**changes), NOW).value
 
 
-@pytest.mark.parametrize("metric", ["energy_mj", "emission_ug", "embodied_ug", "embodied_inventory_ug", "carbon_ug"])
+@pytest.mark.parametrize(
+    "metric", ["energy_mj", "emission_ug", "embodied_ug", "embodied_inventory_ug", "carbon_ug"]
+)
 def test_scopes_add_up_to_the_same_total_under_both_profiles(filled: SmallLab, metric: str) -> None:
     whole = value(filled, metric=metric)
     assert whole > 0
     for profile in PROFILES:
         parts = [value(filled, metric=metric, profile=profile, scope=scope) for scope in ("2", "3")]
         assert sum(parts) == whole == value(filled, metric=metric, profile=profile)
-    categories = [value(filled, metric=metric, scope=scope) for scope in ("3.1", "3.2", "3.3", "3.5")]
+    categories = [
+        value(filled, metric=metric, scope=scope) for scope in ("3.1", "3.2", "3.3", "3.5")
+    ]
     assert sum(categories) == value(filled, metric=metric, scope="3")
 
 
@@ -124,7 +138,10 @@ def test_electricity_of_others_is_category_1_by_the_ghg_protocol_alone(filled: S
 
 def test_the_scope_follows_the_node_to_its_site(filled: SmallLab) -> None:
     cloud = Site.objects.get(lab=filled.lab, control="cloud")
-    push(filled.node, [W("gpu:GPU-0000-0000", 77, start_us=T0 + 600 * MINUTE, end_us=T0 + 601 * MINUTE, seq=90)])
+    push(
+        filled.node,
+        [W("gpu:GPU-0000-0000", 77, start_us=T0 + 600 * MINUTE, end_us=T0 + 601 * MINUTE, seq=90)],
+    )
     before = value(filled, scope="3.1")
     move_node(node=filled.node, site=cloud, from_us=T0 + 10 * US_PER_HOUR, by=filled.owner, now=NOW)
     assert value(filled, scope="3.1") == before + 77
@@ -140,7 +157,9 @@ def test_works(filled: SmallLab, owner: Client) -> None:
 
 
 @pytest.mark.parametrize("ledger", ["embodied_ug", "embodied_inventory_ug"])
-def test_both_profiles_show_the_same_energy_and_total(filled: SmallLab, owner: Client, ledger: str) -> None:
+def test_both_profiles_show_the_same_energy_and_total(
+    filled: SmallLab, owner: Client, ledger: str
+) -> None:
     page = text_of(owner.get(f"{PAGE}&both=1&ledger={ledger}"))
     feet = [figures_on(foot) for foot in re.findall(r"<tr data-total>.*?</tr>", page, re.DOTALL)]
     assert len(feet) == 2
@@ -169,7 +188,9 @@ def test_csv_holds_both_profiles(filled: SmallLab, owner: Client) -> None:
             assert sum(parts) == int(own[-1][column]) > 0
 
 
-def test_who_controls_the_electricity_is_recorded(filled: SmallLab, owner: Client, viewer: Client) -> None:
+def test_who_controls_the_electricity_is_recorded(
+    filled: SmallLab, owner: Client, viewer: Client
+) -> None:
     before = value(filled, metric="carbon_ug")
     answered = owner.post(PAGE, {"site": filled.site.pk, "control": "outside_boundary"})
     assert answered["Location"] == PAGE
@@ -185,7 +206,12 @@ def test_who_controls_the_electricity_is_recorded(filled: SmallLab, owner: Clien
     assert viewer.post(PAGE, {"site": filled.site.pk, "control": "cloud"}).status_code == 403
     for wrong in ({"site": "x", "control": "own"}, {"site": filled.site.pk, "control": "mine"}, {}):
         assert owner.post(PAGE, wrong).status_code == 400
-    assert owner.post(f"/sites/{filled.site.pk}/", {"action": "control", "control": "mine"}).status_code == 400
+    assert (
+        owner.post(
+            f"/sites/{filled.site.pk}/", {"action": "control", "control": "mine"}
+        ).status_code
+        == 400
+    )
 
 
 def test_the_control_of_a_site_of_declared_use_is_recorded(filled: SmallLab, owner: Client) -> None:
@@ -196,7 +222,12 @@ def test_the_control_of_a_site_of_declared_use_is_recorded(filled: SmallLab, own
 
 
 def test_the_labs_profile_is_a_setting_with_audit(filled: SmallLab, owner: Client) -> None:
-    form = {"lab": "Cell Lab", "time_zone": "Europe/Berlin", "person_view": "pi", "profile": "lesson"}
+    form = {
+        "lab": "Cell Lab",
+        "time_zone": "Europe/Berlin",
+        "person_view": "pi",
+        "profile": "lesson",
+    }
     assert owner.post("/settings/", form).status_code == 302
     filled.lab.refresh_from_db()
     assert filled.lab.profile == "lesson"

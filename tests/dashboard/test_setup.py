@@ -18,8 +18,8 @@ from tests.builders import T0, SmallLab
 from tests.dashboard.support import HOUR, assert_only, text_of
 
 GOOD = {
-    "lab": "Cell Atlas Lab", "username": "ada", "password": "", "zone": "Germany (DE)", "site_kind": "workstation",
-    "time_zone": "Europe/Berlin",
+    "lab": "Cell Atlas Lab", "username": "ada", "password": "", "zone": "Germany (DE)",
+    "site_kind": "workstation", "time_zone": "Europe/Berlin",
 }  # fmt: skip
 
 
@@ -43,7 +43,11 @@ def test_works(code: str) -> None:
     assert response["Location"] == "/"
     assert _left() == 0
     lab = Lab.objects.get()
-    assert (lab.name, lab.time_zone, lab.projects.get().slug) == ("Cell Atlas Lab", "Europe/Berlin", "demo")
+    assert (lab.name, lab.time_zone, lab.projects.get().slug) == (
+        "Cell Atlas Lab",
+        "Europe/Berlin",
+        "demo",
+    )
     assert zone_at(Site.objects.get(), HOUR) == "DE"
     assert Membership.objects.get().role == Role.ADMIN
     assert not User.objects.get().has_usable_password()
@@ -55,7 +59,9 @@ def test_works(code: str) -> None:
 def test_a_password_signs_in(code: str) -> None:
     Client().post("/setup/", {**GOOD, "code": code, "password": "correct horse battery"})
     client = Client()
-    response = client.post("/accounts/login/", {"login": "ada", "password": "correct horse battery"})
+    response = client.post(
+        "/accounts/login/", {"login": "ada", "password": "correct horse battery"}
+    )
     assert response["Location"] == "/"
 
 
@@ -83,7 +89,9 @@ def test_not_now_leaves_carbon_unknown(code: str) -> None:
         ({"lab": "", "zone": "Germny", "time_zone": "Berlin"}, "Did you mean Germany (DE)"),
     ],
 )
-def test_a_mistake_is_shown_at_its_field_and_spends_nothing(code: str, wrong: dict[str, str], text: str) -> None:
+def test_a_mistake_is_shown_at_its_field_and_spends_nothing(
+    code: str, wrong: dict[str, str], text: str
+) -> None:
     response = Client().post("/setup/", {**GOOD, "code": code, **wrong})
     assert response.status_code == 400
     page = text_of(response)
@@ -113,23 +121,38 @@ def test_another_purpose_is_refused(code: str) -> None:
 
 def test_wrong_method_and_csrf(code: str) -> None:
     assert_only(Client(), "/setup/", "GET", "POST")
-    assert Client(enforce_csrf_checks=True).post("/setup/", {**GOOD, "code": code}).status_code == 403
+    assert (
+        Client(enforce_csrf_checks=True).post("/setup/", {**GOOD, "code": code}).status_code == 403
+    )
     assert not Lab.objects.exists()
 
 
 def test_hostile_typing_is_text(code: str) -> None:
-    page = text_of(Client().post("/setup/", {**GOOD, "code": code, "lab": '"><script>x</script>', "zone": "<b>"}))
+    page = text_of(
+        Client().post(
+            "/setup/", {**GOOD, "code": code, "lab": '"><script>x</script>', "zone": "<b>"}
+        )
+    )
     assert "<script>x" not in page
     assert "<b>" not in page
 
 
 def test_sign_in_page_before_set_up_names_the_link(db: None) -> None:
-    assert "setup link that <code>make run</code> printed" in text_of(Client().get("/accounts/login/"))
+    assert "setup link that <code>make run</code> printed" in text_of(
+        Client().get("/accounts/login/")
+    )
 
 
 def _command(**options: str) -> str:
     out = StringIO()
-    arguments = {"lab": "Cell Lab", "user": "ada", "zone": "DE", "site_kind": "workstation", "time_zone": "UTC", **options}
+    arguments = {
+        "lab": "Cell Lab",
+        "user": "ada",
+        "zone": "DE",
+        "site_kind": "workstation",
+        "time_zone": "UTC",
+        **options,
+    }
     call_command("setup_lab", stdout=out, **arguments)
     return out.getvalue()
 

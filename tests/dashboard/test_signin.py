@@ -33,10 +33,9 @@ def test_looking_spends_nothing_the_button_does(lab: SmallLab) -> None:
 @pytest.mark.parametrize(
     ("wanted", "location"),
     [
-        ("/runs/?text=a", "/runs/?text=a"), ("https://evil.example/", "/"), ("//evil.example/", "/"),
-        ("javascript:alert(1)", "/"),
-        ("/\\evil.example", "/"), ("", "/"),
-    ],
+    ("/runs/?text=a", "/runs/?text=a"), ("https://evil.example/", "/"), ("//evil.example/", "/"),
+    ("javascript:alert(1)", "/"), ("/\\evil.example", "/"), ("", "/"),
+],
 )  # fmt: skip
 def test_no_way_leads_off_this_site(lab: SmallLab, wanted: str, location: str) -> None:
     assert Client().post("/signin/", {"code": _code(lab), "next": wanted})["Location"] == location

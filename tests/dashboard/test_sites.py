@@ -1,4 +1,6 @@
-"""/sites/ and /sites/<id>/ : zone, PUE and price as dated histories; a change and a correction are told apart."""
+"""/sites/ and /sites/<id>/ : zone, PUE and price as dated histories; a change and a correction
+are told apart.
+"""
 
 import re
 from datetime import date
@@ -58,9 +60,12 @@ def test_choosing_the_first_zone_prices_the_past(db: None, typed: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("typed", "words"), [("Germny", "Did you mean Germany (DE)"), ("", 'data-field-error="zone"'), ("????", "Germany")]
+    ("typed", "words"),
+    [("Germny", "Did you mean Germany (DE)"), ("", 'data-field-error="zone"'), ("????", "Germany")],
 )
-def test_an_unknown_zone_is_told_its_neighbours(lab: SmallLab, owner: Client, typed: str, words: str) -> None:
+def test_an_unknown_zone_is_told_its_neighbours(
+    lab: SmallLab, owner: Client, typed: str, words: str
+) -> None:
     response = owner.post(f"/sites/{lab.site.pk}/", {**ALWAYS, "zone": typed})
     assert response.status_code == 400
     assert words in text_of(response)
@@ -69,10 +74,15 @@ def test_an_unknown_zone_is_told_its_neighbours(lab: SmallLab, owner: Client, ty
 
 def _used_before_and_after_noon(lab: SmallLab) -> None:
     later = T0 + 4 * US_PER_HOUR
-    push(lab.node, [W(gpu(), 3_000_001), W(gpu(), 5_000_003, start_us=later, end_us=later + MINUTE, seq=1)])
+    push(
+        lab.node,
+        [W(gpu(), 3_000_001), W(gpu(), 5_000_003, start_us=later, end_us=later + MINUTE, seq=1)],
+    )
 
 
-def test_a_change_of_zone_shows_what_it_changes_before_it_is_recorded(lab: SmallLab, owner: Client) -> None:
+def test_a_change_of_zone_shows_what_it_changes_before_it_is_recorded(
+    lab: SmallLab, owner: Client
+) -> None:
     _used_before_and_after_noon(lab)
     address = f"/sites/{lab.site.pk}/"
     asked = {"action": "zone", "zone": "France", **NOON}
@@ -82,7 +92,9 @@ def test_a_change_of_zone_shows_what_it_changes_before_it_is_recorded(lab: Small
     assert "would use France 2025, 41.4 g/kWh, PUE 1.000 instead of Germany 2025" in words
     assert "2 Nov 2026 12:00" in words
     [before] = [value for query, value in figures_on(page) if "subject=node" in query]
-    told = re.search(r"would change from .*?class=\"would\" data-would title=\"([\d\u202f]+)", page, re.DOTALL)
+    told = re.search(
+        r"would change from .*?class=\"would\" data-would title=\"([\d\u202f]+)", page, re.DOTALL
+    )
     assert told
     form = page[page.index('id="effect"') :].split("</form>")[0]
     hidden = dict(re.findall(r'<input type="hidden" name="(\w+)" value="([^"]*)">', form))
@@ -105,25 +117,39 @@ def test_a_correction_replaces_the_history_and_says_so(lab: SmallLab, owner: Cli
     owner.post(address, {**ALWAYS, "zone": "NO"})
     assert facts(lab) == [(0, "NO")]
     assert zone_at(lab.site, 0) == "NO"
-    assert SiteZone.objects.filter(site=lab.site).count() == 3, "what stood before is kept as withdrawn"
+    assert SiteZone.objects.filter(site=lab.site).count() == 3, (
+        "what stood before is kept as withdrawn"
+    )
 
 
 def test_since_when_is_never_guessed(lab: SmallLab, owner: Client) -> None:
     for when in ({}, {"when": "sometimes"}):
-        response = owner.post(f"/sites/{lab.site.pk}/", {"action": "zone", "zone": "FR", "from_day": "2026-11-02", **when})
+        response = owner.post(
+            f"/sites/{lab.site.pk}/",
+            {"action": "zone", "zone": "FR", "from_day": "2026-11-02", **when},
+        )
         assert response.status_code == 400
         assert 'data-field-error="when"' in text_of(response)
     assert facts(lab) == [(0, "DE")]
 
 
 def test_a_pue_holds_from_its_day_on(lab: SmallLab, owner: Client) -> None:
-    form = {"action": "pue", "pue": "1,4", "when": "from", "from_day": "2026-11-02", "note": "measured"}
+    form = {
+        "action": "pue",
+        "pue": "1,4",
+        "when": "from",
+        "from_day": "2026-11-02",
+        "note": "measured",
+    }
     assert owner.post(f"/sites/{lab.site.pk}/", form).status_code == 302
     row = lab.site.pues.order_by("-from_hour").first()
     assert row is not None
     assert (row.pue_ppm, row.note, row.recorded_by) == (1_400_000, "measured", lab.owner)
     # Midnight of Berlin is 23 UTC of the day before.
-    assert row.from_hour * 3600 == int((date(2026, 11, 1) - date(1970, 1, 1)).total_seconds()) + 23 * 3600
+    assert (
+        row.from_hour * 3600
+        == int((date(2026, 11, 1) - date(1970, 1, 1)).total_seconds()) + 23 * 3600
+    )
     page = text_of(owner.get(f"/sites/{lab.site.pk}/"))
     assert "1.400" in page
     assert lab.owner.username in page
@@ -132,7 +158,9 @@ def test_a_pue_holds_from_its_day_on(lab: SmallLab, owner: Client) -> None:
 
 def test_the_latest_pue_is_withdrawn_after_a_look(lab: SmallLab, owner: Client) -> None:
     _used_before_and_after_noon(lab)
-    fact = set_pue(site=lab.site, pue_ppm=1_400_000, from_us=NOON_HOUR * US_PER_HOUR, by=lab.owner, now=T0)
+    fact = set_pue(
+        site=lab.site, pue_ppm=1_400_000, from_us=NOON_HOUR * US_PER_HOUR, by=lab.owner, now=T0
+    )
     run_until_idle(worker="test")
     address = f"/sites/{lab.site.pk}/"
     page = text_of(owner.get(address))
@@ -155,12 +183,16 @@ def test_a_price_is_a_history_of_its_own(lab: SmallLab, owner: Client) -> None:
     assert (price.ucurrency_per_kwh, price.currency) == (314_000, "EUR")
     assert "0.314 EUR per kWh" in text_of(owner.get(address))
     assert "0.314 EUR per kWh" in text_of(owner.get("/sites/"))
-    page = text_of(owner.get(address, {"action": "withdraw", "kind": "price", "fact": str(price.pk)}))
+    page = text_of(
+        owner.get(address, {"action": "withdraw", "kind": "price", "fact": str(price.pk)})
+    )
     assert 'data-change="none"' in page
 
 
 def test_a_price_to_come_is_not_the_price_of_today(lab: SmallLab, owner: Client) -> None:
-    set_price(site=lab.site, ucurrency_per_kwh=1, currency="EUR", from_us=2**51, by=lab.owner, now=T0)
+    set_price(
+        site=lab.site, ucurrency_per_kwh=1, currency="EUR", from_us=2**51, by=lab.owner, now=T0
+    )
     assert 'data-price="none"' in text_of(owner.get("/sites/"))
 
 
@@ -170,15 +202,36 @@ def test_a_price_to_come_is_not_the_price_of_today(lab: SmallLab, owner: Client)
         ({"action": "pue", "pue": "0.9", **NOON}, FIELD_ERROR.format("pue")),
         ({"action": "pue", "pue": "NaN", **NOON}, FIELD_ERROR.format("pue")),
         ({"action": "pue", "pue": "", **NOON}, FIELD_ERROR.format("pue")),
-        ({"action": "pue", "pue": "1.2", "when": "from", "from_day": ""}, FIELD_ERROR.format("from_day")),
-        ({"action": "pue", "pue": "1.2", "when": "from", "from_day": "2026-13-40"}, FIELD_ERROR.format("from_day")),
         (
-            {"action": "pue", "pue": "1.2", "when": "from", "from_day": "2026-11-02", "from_time": "25:00"},
+            {"action": "pue", "pue": "1.2", "when": "from", "from_day": ""},
+            FIELD_ERROR.format("from_day"),
+        ),
+        (
+            {"action": "pue", "pue": "1.2", "when": "from", "from_day": "2026-13-40"},
+            FIELD_ERROR.format("from_day"),
+        ),
+        (
+            {
+                "action": "pue",
+                "pue": "1.2",
+                "when": "from",
+                "from_day": "2026-11-02",
+                "from_time": "25:00",
+            },
             FIELD_ERROR.format("from_time"),
         ),
-        ({"action": "pue", "pue": "1.2", "when": "from", "from_day": "1960-01-01"}, FIELD_ERROR.format("from_day")),
-        ({"action": "price", "price": "-1", "currency": "EUR", **NOON}, FIELD_ERROR.format("price")),
-        ({"action": "price", "price": "1", "currency": "XXX", **NOON}, FIELD_ERROR.format("currency")),
+        (
+            {"action": "pue", "pue": "1.2", "when": "from", "from_day": "1960-01-01"},
+            FIELD_ERROR.format("from_day"),
+        ),
+        (
+            {"action": "price", "price": "-1", "currency": "EUR", **NOON},
+            FIELD_ERROR.format("price"),
+        ),
+        (
+            {"action": "price", "price": "1", "currency": "XXX", **NOON},
+            FIELD_ERROR.format("currency"),
+        ),
         ({"action": "withdraw", "kind": "pue", "fact": "x"}, "No such entry"),
         ({"action": "withdraw", "kind": "lab", "fact": "1"}, "No such entry"),
         ({"action": "rename", "name": " "}, FIELD_ERROR.format("name")),
@@ -196,7 +249,12 @@ def test_bad_input_is_told(lab: SmallLab, owner: Client, form: dict[str, str], w
 
 
 def test_make_rename_and_delete(lab: SmallLab, owner: Client) -> None:
-    assert owner.post("/sites/", {"name": "Annex", "kind": "machine_room", "zone": "France"}).status_code == 302
+    assert (
+        owner.post(
+            "/sites/", {"name": "Annex", "kind": "machine_room", "zone": "France"}
+        ).status_code
+        == 302
+    )
     made = Site.objects.get(name="Annex")
     assert (zone_at(made, 0), made.pues.get().pue_ppm) == ("FR", 1_560_000)
     address = f"/sites/{made.pk}/"
@@ -220,7 +278,9 @@ def test_make_rename_and_delete(lab: SmallLab, owner: Client) -> None:
         ({"name": "X", "kind": "workstation", "zone": "Germny"}, 400, "Did you mean"),
     ],
 )
-def test_a_site_that_cannot_be_made(lab: SmallLab, owner: Client, form: dict[str, str], status: int, words: str) -> None:
+def test_a_site_that_cannot_be_made(
+    lab: SmallLab, owner: Client, form: dict[str, str], status: int, words: str
+) -> None:
     response = owner.post("/sites/", form)
     assert response.status_code == status
     assert words in text_of(response)
@@ -238,7 +298,9 @@ def test_nodes_now_before_and_to_come(lab: SmallLab, owner: Client) -> None:
     assert 'data-nodes="future"' in text_of(owner.get(f"/sites/{lab.site.pk}/"))
 
 
-def test_anonymous_wrong_method_outsider_and_viewer(lab: SmallLab, owner: Client, outsider: Client, viewer: Client) -> None:
+def test_anonymous_wrong_method_outsider_and_viewer(
+    lab: SmallLab, owner: Client, outsider: Client, viewer: Client
+) -> None:
     address = f"/sites/{lab.site.pk}/"
     form = {**ALWAYS, "zone": "FR"}
     for page in ("/sites/", address):
@@ -271,9 +333,13 @@ def test_queries_do_not_grow_with_rows(lab: SmallLab, owner: Client) -> None:
     preview = f"{address}?action=pue&pue=1.5&when=always"
     first = [queries(owner, page) for page in ("/sites/", address, preview)]
     for i in range(20):
-        node = register_node(lab=lab.lab, uuid=uuid4(), hostname=f"gpu-{i}", facts={}, site=lab.site, now=T0)
+        node = register_node(
+            lab=lab.lab, uuid=uuid4(), hostname=f"gpu-{i}", facts={}, site=lab.site, now=T0
+        )
         push(node, [W(gpu(i + 10), 50_000)], settle=False)
-        set_pue(site=lab.site, pue_ppm=1_200_000, from_us=T0 + i * US_PER_HOUR, by=lab.owner, now=T0)
+        set_pue(
+            site=lab.site, pue_ppm=1_200_000, from_us=T0 + i * US_PER_HOUR, by=lab.owner, now=T0
+        )
         create_site(lab=lab.lab, name=f"Room {i + 2}", kind=SiteKind.WORKSTATION, zone="FR")
     run_until_idle(worker="test")
     assert [queries(owner, page) for page in ("/sites/", address, preview)] == first

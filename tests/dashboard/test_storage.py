@@ -34,7 +34,10 @@ def exactly(page: str, title: str) -> list[tuple[str, ...]]:
     """Return the exact integers in the rows of the table under a heading, the total last."""
     table = page.split(f">{title}</h2>")[1].split("</table>")[0]
     rows = re.findall(r"<tr>(.*?)</tr>", table.split("<tbody>")[1], re.DOTALL)
-    return [tuple(re.sub(r"\D", "", value) for value in re.findall(r'title="([^"]*) exactly"', each)) for each in rows]
+    return [
+        tuple(re.sub(r"\D", "", value) for value in re.findall(r'title="([^"]*) exactly"', each))
+        for each in rows
+    ]
 
 
 def some(lab: SmallLab) -> None:
@@ -60,7 +63,9 @@ def test_each_table_sums_to_the_headline(lab: SmallLab, owner: Client) -> None:
     whole = total_storage_cost(storage_lots(lab.lab, hour_of(now_us())))
     page = text_of(owner.get(PATH))
     heading = re.sub(r"<[^>]*>", "", page.split("<h1>")[1].split("</h1>")[0])
-    assert re.fullmatch(r"Storage of 7\.00\xa0TB: [\d.]+\xa0kWh a year · [\d.]+\xa0kg CO₂e", heading), heading
+    assert re.fullmatch(
+        r"Storage of 7\.00\xa0TB: [\d.]+\xa0kWh a year · [\d.]+\xa0kg CO₂e", heading
+    ), heading
     total = (str(whole.energy.energy_mj), str(whole.emission_ug))
     for title in ("By project", "By medium", "By site"):
         *parts, last = exactly(page, title)
@@ -94,9 +99,17 @@ def test_what_has_no_medium_has_no_invented_power(lab: SmallLab, owner: Client) 
     assert "labcarbon-collect scan --medium ssd" in page
     assert exactly(page, "By medium") == [(), ()]
     (line,) = lines(owner)
-    assert (line["medium"], line["bytes"], line["energy_mj_a_year"], line["emission_ug_co2e_a_year"]) == (
-        "unknown", str(TB), "", "",
-    )  # fmt: skip
+    assert (
+        line["medium"],
+        line["bytes"],
+        line["energy_mj_a_year"],
+        line["emission_ug_co2e_a_year"],
+    ) == (
+        "unknown",
+        str(TB),
+        "",
+        "",
+    )
     register_rows(lab, row("k", bytes=TB, copies=at_paths("/k")))
     apply_factors(lab=lab.lab)
     assert re.search(r"data-would[^>]*>≥", text_of(owner.get(PATH)).split("</h1>")[0])
@@ -104,10 +117,14 @@ def test_what_has_no_medium_has_no_invented_power(lab: SmallLab, owner: Client) 
     assert "--medium" not in text_of(owner.get(PATH))
 
 
-def test_an_unknown_zone_leaves_carbon_unknown_and_says_what_to_do(lab: SmallLab, owner: Client) -> None:
+def test_an_unknown_zone_leaves_carbon_unknown_and_says_what_to_do(
+    lab: SmallLab, owner: Client
+) -> None:
     site = create_site(lab=lab.lab, name="Cellar", kind=SiteKind.MACHINE_ROOM, zone="")
     node = register_node(lab=lab.lab, uuid=uuid4(), hostname="nas", facts={}, site=site, now=T0)
-    register_rows(SmallLab(lab.lab, lab.owner, site, node), row("n", bytes=TB, copies=at_paths("/n")))
+    register_rows(
+        SmallLab(lab.lab, lab.owner, site, node), row("n", bytes=TB, copies=at_paths("/n"))
+    )
     apply_factors(lab=lab.lab)
     page = text_of(owner.get(PATH))
     assert "kg CO₂e" not in page.split("<h1>")[1].split("</h1>")[0]
@@ -129,9 +146,13 @@ def test_an_address_lies_at_no_site(lab: SmallLab, owner: Client) -> None:
 def test_lines_hold_every_project_and_medium(lab: SmallLab, owner: Client) -> None:
     some(lab)
     found = lines(owner)
-    assert {(line["project"], line["medium"]): (line["copies"], line["bytes"]) for line in found} == {
-        ("demo", "hdd"): ("2", str(2 * TB)), ("demo", "ssd"): ("1", str(2 * TB)), ("", "hdd"): ("1", str(3 * TB)),
-    }  # fmt: skip
+    assert {
+        (line["project"], line["medium"]): (line["copies"], line["bytes"]) for line in found
+    } == {
+        ("demo", "hdd"): ("2", str(2 * TB)),
+        ("demo", "ssd"): ("1", str(2 * TB)),
+        ("", "hdd"): ("1", str(3 * TB)),
+    }
     whole = total_storage_cost(storage_lots(lab.lab, hour_of(now_us())))
     assert sum(int(line["energy_mj_a_year"]) for line in found) == whole.energy.energy_mj
     assert sum(int(line["emission_ug_co2e_a_year"]) for line in found) == whole.emission_ug
@@ -141,11 +162,22 @@ def test_the_chart_stacks_media_and_hatches_the_unknown(lab: SmallLab, owner: Cl
     some(lab)
     for i in range(10):
         Project.objects.create(lab=lab.lab, slug=f"p{i}", name=f"P {i}", created_us=T0)
-        register_rows(lab, row(f"x{i}", bytes=10**9 + i, project=f"p{i}", copies=at_paths(f"/x{i}", medium="unknown")))
+        register_rows(
+            lab,
+            row(
+                f"x{i}",
+                bytes=10**9 + i,
+                project=f"p{i}",
+                copies=at_paths(f"/x{i}", medium="unknown"),
+            ),
+        )
     page = text_of(owner.get(PATH))
     assert "4 more projects" in page
     assert '"shape": "/"' in page.split('id="storage"')[1]
-    assert 'aria-label="Bytes of all copies by project, stacked by medium, TB. Largest project: ' in page
+    assert (
+        'aria-label="Bytes of all copies by project, stacked by medium, TB. Largest project: '
+        in page
+    )
 
 
 def test_hostile_names_are_shown_as_they_are(lab: SmallLab, owner: Client) -> None:
@@ -172,9 +204,17 @@ def test_queries_do_not_grow(lab: SmallLab, owner: Client) -> None:
     for i in range(20):
         Project.objects.create(lab=lab.lab, slug=f"p{i}", name=f"P {i}", created_us=T0)
         site = create_site(lab=lab.lab, name=f"S {i}", kind=SiteKind.MACHINE_ROOM, zone="FR")
-        node = register_node(lab=lab.lab, uuid=uuid4(), hostname=f"n{i}", facts={}, site=site, now=T0)
+        node = register_node(
+            lab=lab.lab, uuid=uuid4(), hostname=f"n{i}", facts={}, site=site, now=T0
+        )
         here = SmallLab(lab.lab, lab.owner, site, node)
         register_rows(
-            here, row(f"x{i}", bytes=5, project=f"p{i}", copies=at_paths(f"/x{i}", medium=("hdd", "ssd", "tape")[i % 3]))
+            here,
+            row(
+                f"x{i}",
+                bytes=5,
+                project=f"p{i}",
+                copies=at_paths(f"/x{i}", medium=("hdd", "ssd", "tape")[i % 3]),
+            ),
         )
     assert {address: queries(owner, address) for address in (PATH, CSV)} == before

@@ -30,7 +30,13 @@ def _shown(page: str) -> str:
 
 
 def _service(lab: SmallLab, **more: object) -> Caller:
-    kept = {"name": "tracker", "scopes": ["runs:read", "runs:write"], "expires_us": None, "by": lab.owner, "now": now_us()}
+    kept = {
+        "name": "tracker",
+        "scopes": ["runs:read", "runs:write"],
+        "expires_us": None,
+        "by": lab.owner,
+        "now": now_us(),
+    }
     return Caller(create_token(lab=lab.lab, kind=TokenKind.SERVICE, **{**kept, **more})[1])  # type: ignore[arg-type]
 
 
@@ -58,7 +64,12 @@ def test_it_does_only_what_was_chosen(lab: SmallLab, owner: Client) -> None:
     token = Caller(_shown(text_of(owner.post("/tokens/", {**FORM, "scopes": ["runs:read"]}))))
     assert token("GET", "runs/").status_code == 200
     assert token("PUT", f"runs/{RUN}/", FACTS).status_code == 403
-    assert token("GET", "figures/?metric=energy_mj&from=2026-11-01T00:00Z&to=2026-11-02T00:00Z").status_code == 403
+    assert (
+        token(
+            "GET", "figures/?metric=energy_mj&from=2026-11-01T00:00Z&to=2026-11-02T00:00Z"
+        ).status_code
+        == 403
+    )
 
 
 def test_it_ends_on_its_day(lab: SmallLab, owner: Client) -> None:
@@ -100,10 +111,15 @@ def test_a_permission_beyond_the_role_is_refused(lab: SmallLab, owner: Client) -
     assert not Token.objects.exists()
 
 
-def test_a_viewer_makes_no_token_that_writes_and_none_for_a_service(lab: SmallLab, viewer: Client) -> None:
+def test_a_viewer_makes_no_token_that_writes_and_none_for_a_service(
+    lab: SmallLab, viewer: Client
+) -> None:
     assert 'name="kind"' not in text_of(viewer.get("/tokens/"))
     assert viewer.post("/tokens/", FORM).status_code == 403
-    assert viewer.post("/tokens/", {**FORM, "scopes": ["runs:read"], "kind": "service"}).status_code == 403
+    assert (
+        viewer.post("/tokens/", {**FORM, "scopes": ["runs:read"], "kind": "service"}).status_code
+        == 403
+    )
     assert not Token.objects.exists()
     assert viewer.post("/tokens/", {**FORM, "scopes": ["runs:read"]}).status_code == 200
 
@@ -147,7 +163,9 @@ def test_a_service_follows_its_makers_present_role(lab: SmallLab) -> None:
 
 def test_a_service_ends_when_its_maker_leaves(lab: SmallLab) -> None:
     service, other = _service(lab), add_person(lab, Role.ADMIN)
-    node = Caller(issue_node_token(lab=lab.lab, node_uuid=lab.node.uuid, now=now_us(), by=lab.owner))
+    node = Caller(
+        issue_node_token(lab=lab.lab, node_uuid=lab.node.uuid, now=now_us(), by=lab.owner)
+    )
     remove_member(lab=lab.lab, person=lab.owner, by=other, now=now_us())
     assert service("GET", "runs/").status_code == 401
     assert node("GET", "config/").status_code == 200, "a machine goes on measuring"
@@ -175,7 +193,9 @@ def test_ending_ones_own(lab: SmallLab, owner: Client) -> None:
     assert AuditEntry.objects.filter(action="token.revoked").count() == 1
 
 
-def test_others_tokens_are_an_admins_to_see_and_end(lab: SmallLab, owner: Client, viewer: Client) -> None:
+def test_others_tokens_are_an_admins_to_see_and_end(
+    lab: SmallLab, owner: Client, viewer: Client
+) -> None:
     person = add_person(lab, Role.MEMBER)
     token = Caller(issue_user_token(lab=lab.lab, user=person, now=now_us(), name="theirs-only"))
     made = Token.objects.get()
@@ -193,11 +213,15 @@ def test_a_nodes_token_is_listed_and_ended(lab: SmallLab, owner: Client, viewer:
     assert lab.node.hostname in text_of(owner.get("/tokens/"))
     assert lab.node.hostname not in text_of(viewer.get("/tokens/"))
     owner.post(f"/tokens/{Token.objects.get().public_id}/revoke/")
-    forget_tokens()  # after the commit, which a test's transaction does not reach; other processes: within ten seconds
+    # after the commit, which a test's transaction does not reach; other processes: within ten
+    # seconds
+    forget_tokens()
     assert node("GET", "config/").status_code == 401
 
 
-def test_anonymous_wrong_method_and_outsider(lab: SmallLab, owner: Client, outsider: Client) -> None:
+def test_anonymous_wrong_method_and_outsider(
+    lab: SmallLab, owner: Client, outsider: Client
+) -> None:
     assert_needs_sign_in("/tokens/")
     assert_only(owner, "/tokens/", "GET", "POST")
     owner.post("/tokens/", {**FORM, "name": "ours alone"})
@@ -213,7 +237,9 @@ def test_anonymous_wrong_method_and_outsider(lab: SmallLab, owner: Client, outsi
     assert made.revoked_us is None
 
 
-def test_a_token_of_one_lab_shows_nothing_of_another_of_the_same_person(lab: SmallLab, owner: Client) -> None:
+def test_a_token_of_one_lab_shows_nothing_of_another_of_the_same_person(
+    lab: SmallLab, owner: Client
+) -> None:
     other = small_lab(name="Other Lab")
     Membership.objects.create(lab=other.lab, user=lab.owner, role=Role.ADMIN)
     create_token(

@@ -39,7 +39,14 @@ def used(lab: SmallLab, who: list[str], *, first: int = 0) -> None:
     push(
         lab.node,
         [
-            W(gpu(), 3_600_000, T0 + i * MINUTE, T0 + (i + 1) * MINUTE, i, ((key, 3_000_000), ("idle", 600_000)))
+            W(
+                gpu(),
+                3_600_000,
+                T0 + i * MINUTE,
+                T0 + (i + 1) * MINUTE,
+                i,
+                ((key, 3_000_000), ("idle", 600_000)),
+            )
             for i, key in enumerate(who, start=first)
         ],
     )
@@ -56,22 +63,31 @@ def member(lab: SmallLab, name: str, role: Role) -> tuple[User, Client]:
     return user, client_of(user)
 
 
-def test_lines_by_user_and_program_sum_to_the_headline_and_explain_themselves(lab: SmallLab, owner: Client) -> None:
-    used(lab, ["proc:ada/python3", "proc:ada/python3", "proc:ben/python3", "proc:ada/ffmpeg", "unknown"])
+def test_lines_by_user_and_program_sum_to_the_headline_and_explain_themselves(
+    lab: SmallLab, owner: Client
+) -> None:
+    used(
+        lab,
+        ["proc:ada/python3", "proc:ada/python3", "proc:ben/python3", "proc:ada/ffmpeg", "unknown"],
+    )
     page = text_of(owner.get(ADDRESS))
     assert page.count('name="item"') == 4
     assert "<title>Unattributed energy" in page
     assert assert_each_figure_explains_itself(owner, page) >= 14
     values = [
         int(v)
-        for q, v in re.findall(r'data-figure="([^"]*metric=energy_mj[^"]*)" data-value="(\d+)"', page)
+        for q, v in re.findall(
+            r'data-figure="([^"]*metric=energy_mj[^"]*)" data-value="(\d+)"', page
+        )
         if "os_user" in q
     ]
     assert sorted(set(values)) == [3_000_000, 6_000_000]
     assert sum(values) // 2 == 15_000_000  # each line: its energy, and its share
 
 
-def test_claiming_moves_exactly_that_and_undo_gives_identical_integers(lab: SmallLab, owner: Client) -> None:
+def test_claiming_moves_exactly_that_and_undo_gives_identical_integers(
+    lab: SmallLab, owner: Client
+) -> None:
     used(lab, ["proc:ada/python3", "proc:ben/python3"])
     before = by_charge(lab)
     answer = owner.post(ADDRESS, {"item": ["ada\tpython3"], "project": "demo"})
@@ -91,19 +107,29 @@ def test_claiming_moves_exactly_that_and_undo_gives_identical_integers(lab: Smal
 
 
 def test_nodes_of_the_same_name_are_both_counted(lab: SmallLab, owner: Client) -> None:
-    twin = register_node(lab=lab.lab, uuid=uuid4(), hostname=lab.node.hostname, facts={}, site=lab.site, now=T0)
+    twin = register_node(
+        lab=lab.lab, uuid=uuid4(), hostname=lab.node.hostname, facts={}, site=lab.site, now=T0
+    )
     used(lab, ["proc:ada/python3"])
     push(twin, [W("gpu:GPU-9", 50_000, T0, T0 + MINUTE, 0, (("proc:ada/python3", 50_000),))])
     run_until_idle(worker="test")
     page = text_of(owner.get(ADDRESS))
     assert page.count('name="item"') == 1
-    (energy,) = set(re.findall(r'data-figure="[^"]*metric=energy_mj[^"]*os_user=ada[^"]*" data-value="(\d+)"', page))
+    (energy,) = set(
+        re.findall(
+            r'data-figure="[^"]*metric=energy_mj[^"]*os_user=ada[^"]*" data-value="(\d+)"', page
+        )
+    )
     assert int(energy) == 3_050_000
 
 
 def test_a_claim_takes_only_what_nobody_had(lab: SmallLab, owner: Client) -> None:
-    """A rule knows ada on one machine and not on the other: claiming her line leaves the rule's hours where they were."""
-    other = register_node(lab=lab.lab, uuid=uuid4(), hostname="ws-2", facts={}, site=lab.site, now=T0)
+    """A rule knows ada on one machine and not on the other: claiming her line leaves the rule's
+    hours where they were.
+    """
+    other = register_node(
+        lab=lab.lab, uuid=uuid4(), hostname="ws-2", facts={}, site=lab.site, now=T0
+    )
     create_project(lab=lab.lab, slug="vision", name="Vision", now=T0)
     used(lab, ["proc:ada/python3"])
     push(other, [W("gpu:GPU-9", 50_000, T0, T0 + MINUTE, 0, (("proc:ada/python3", 50_000),))])
@@ -151,7 +177,9 @@ def test_a_viewer_reads_and_cannot_claim(lab: SmallLab, viewer: Client) -> None:
 def test_a_member_sees_and_claims_only_their_own(lab: SmallLab, owner: Client) -> None:
     ada, client = member(lab, "ada", Role.MEMBER)
     used(lab, ["proc:ada/python3", "proc:ben/secret"])
-    rule = drafted_rule(lab=lab.lab, criteria=Criteria(os_user="ada"), project=None, person=ada, from_us=0)
+    rule = drafted_rule(
+        lab=lab.lab, criteria=Criteria(os_user="ada"), project=None, person=ada, from_us=0
+    )
     make_rule(rule=rule, by=lab.owner, now=T0)
     run_until_idle(worker="test")
     page = without_secrets(text_of(client.get(ADDRESS)))
@@ -171,11 +199,13 @@ def test_a_member_sees_and_claims_only_their_own(lab: SmallLab, owner: Client) -
 @pytest.mark.parametrize(
     ("policy", "role", "seen"),
     [
-        ("own", Role.ADMIN, False), ("own", Role.PI, False), ("pi", Role.PI, True), ("pi", Role.MEMBER, False),
-        ("lab", Role.MEMBER, True), ("lab", Role.VIEWER, True),
-    ],
+    ("own", Role.ADMIN, False), ("own", Role.PI, False), ("pi", Role.PI, True),
+    ("pi", Role.MEMBER, False), ("lab", Role.MEMBER, True), ("lab", Role.VIEWER, True),
+],
 )  # fmt: skip
-def test_the_labs_policy_says_who_sees_others(lab: SmallLab, policy: str, role: Role, seen: bool) -> None:
+def test_the_labs_policy_says_who_sees_others(
+    lab: SmallLab, policy: str, role: Role, seen: bool
+) -> None:
     Lab.objects.filter(pk=lab.lab.pk).update(person_view=policy)
     _, client = member(lab, "asker", role)
     used(lab, ["proc:ben/secret"])
@@ -196,7 +226,9 @@ def test_only_who_claimed_it_or_a_pi_may_undo(lab: SmallLab, owner: Client) -> N
     assert Claim.objects.get().undone_us is not None
 
 
-def test_outsiders_methods_and_the_empty_state(lab: SmallLab, owner: Client, outsider: Client) -> None:
+def test_outsiders_methods_and_the_empty_state(
+    lab: SmallLab, owner: Client, outsider: Client
+) -> None:
     assert 'data-unattributed="0"' in text_of(owner.get(ADDRESS))
     used(lab, ["proc:ada/python3"])
     owner.post(ADDRESS, {"item": ["ada\tpython3"], "project": "demo"})

@@ -1,4 +1,6 @@
-"""The scripts folder is no package: its modules are imported the way its commands import each other."""
+"""The scripts folder is no package: its modules are imported the way its commands import each
+other.
+"""
 
 import sys
 from pathlib import Path

@@ -51,8 +51,11 @@ def test_a_default_in_compose_is_the_one_of_the_example() -> None:
 def test_the_services_and_their_roles() -> None:
     assert set(SERVICES) == {*OURS, "postgres", "redis"}
     assert {name: SERVICES[name]["command"] for name in OURS} == {
-        "migrate": ["migrate"], "web": ["web"], "worker": ["celery"], "beat": ["beat"],
-    }  # fmt: skip
+        "migrate": ["migrate"],
+        "web": ["web"],
+        "worker": ["celery"],
+        "beat": ["beat"],
+    }
     assert SERVICES["postgres"]["image"] == "postgres:15"
     assert SERVICES["redis"]["image"] == "redis:7"
 
@@ -72,7 +75,9 @@ def test_nothing_is_reachable_from_other_machines() -> None:
 
 def test_web_and_workers_wait_for_the_migration_and_beat_is_one() -> None:
     for name in ("web", "worker", "beat"):
-        assert SERVICES[name]["depends_on"]["migrate"] == {"condition": "service_completed_successfully"}
+        assert SERVICES[name]["depends_on"]["migrate"] == {
+            "condition": "service_completed_successfully"
+        }
     assert "deploy" not in SERVICES["beat"]
 
 

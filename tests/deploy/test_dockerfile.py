@@ -1,4 +1,6 @@
-"""The Dockerfile by its text: stages, user, and nothing private in a layer. What it builds is tried by test_image.py."""
+"""The Dockerfile by its text: stages, user, and nothing private in a layer. What it builds is
+tried by test_image.py.
+"""
 
 import re
 from pathlib import Path
@@ -6,7 +8,9 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-LINES = re.sub(r"\\\n", " ", re.sub(r"(?m)^#.*\n", "", (ROOT / "Dockerfile").read_text(encoding="utf-8"))).splitlines()
+LINES = re.sub(
+    r"\\\n", " ", re.sub(r"(?m)^#.*\n", "", (ROOT / "Dockerfile").read_text(encoding="utf-8"))
+).splitlines()
 INSTRUCTIONS = [(line.split(None, 1)[0], line.split(None, 1)[1]) for line in LINES if line.strip()]
 
 
@@ -46,7 +50,9 @@ def test_it_runs_as_a_fixed_user_that_is_not_root() -> None:
 
 def test_python_packages_are_installed_by_hash_and_never_built() -> None:
     installs = [
-        rest for word, rest in INSTRUCTIONS if word == "RUN" and "pip" in rest and " install " in rest and "-r " in rest
+        rest
+        for word, rest in INSTRUCTIONS
+        if word == "RUN" and "pip" in rest and " install " in rest and "-r " in rest
     ]
     assert len(installs) == 1
     assert "--require-hashes" in installs[0]
@@ -61,7 +67,9 @@ def test_no_build_argument_or_remote_file_can_carry_something_in(instruction: st
 def test_no_secret_in_the_environment_or_written_out() -> None:
     for word, rest in INSTRUCTIONS:
         if word in {"ENV", "LABEL"}:
-            assert not re.search(r"SECRET|PEPPER|PASSWORD|TOKEN|PIP_|proxy", rest, re.IGNORECASE), rest
+            assert not re.search(r"SECRET|PEPPER|PASSWORD|TOKEN|PIP_|proxy", rest, re.IGNORECASE), (
+                rest
+            )
         assert not re.search(r"(SECRET_KEY|PEPPERS)=(?!\$\(random\)|1:\$\(random\))", rest), rest
 
 
@@ -85,9 +93,25 @@ def test_the_health_check_and_the_entry_point_exist() -> None:
 
 
 def test_the_context_is_a_list_of_what_belongs_to_the_program() -> None:
-    lines = [line for line in (ROOT / ".dockerignore").read_text().splitlines() if line and not line.startswith("#")]
+    lines = [
+        line
+        for line in (ROOT / ".dockerignore").read_text().splitlines()
+        if line and not line.startswith("#")
+    ]
     assert lines[0] == "*"
     let_in = {line[1:] for line in lines if line.startswith("!")}
-    shared = {"collector/labcarbon_collect/__init__.py", "collector/labcarbon_collect/lc1"}  # what the server imports of it
-    assert let_in == {"requirements.txt", "manage.py", "labcarbon", "apps", "templates", "static", "docker", *shared}
+    shared = {
+        "collector/labcarbon_collect/__init__.py",
+        "collector/labcarbon_collect/lc1",
+    }  # what the server imports of it
+    assert let_in == {
+        "requirements.txt",
+        "manage.py",
+        "labcarbon",
+        "apps",
+        "templates",
+        "static",
+        "docker",
+        *shared,
+    }
     assert all((ROOT / name).exists() for name in let_in)

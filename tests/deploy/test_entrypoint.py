@@ -1,4 +1,6 @@
-"""The image's start script and its question for health, run as they are with programs that only say how they were called."""
+"""The image's start script and its question for health, run as they are with programs that only
+say how they were called.
+"""
 
 import http.server
 import importlib.util
@@ -17,19 +19,29 @@ DOCKER = Path(__file__).resolve().parent.parent.parent / "docker"
 
 @pytest.fixture
 def programs(tmp_path: Path) -> Path:
-    """A folder with a python, gunicorn and celery that print their arguments; FAIL makes python fail as a check does."""
+    """A folder with a python, gunicorn and celery that print their arguments; FAIL makes python
+    fail as a check does.
+    """
     for name in ("python", "gunicorn", "celery"):
         program = tmp_path / name
-        program.write_text(f'#!/bin/sh\n[ "{name}" != python ] || [ -z "${{FAIL:-}}" ] || exit 1\necho {name} "$@"\n')
+        program.write_text(
+            f'#!/bin/sh\n[ "{name}" != python ] || [ -z "${{FAIL:-}}" ] || exit 1\necho {name} '
+            '"$@"\n'
+        )
         program.chmod(0o755)
     return tmp_path
 
 
-def start(programs: Path, role: list[str], environ: Mapping[str, str] = {}) -> "subprocess.CompletedProcess[str]":
+def start(
+    programs: Path, role: list[str], environ: Mapping[str, str] = {}
+) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(
         [str(DOCKER / "entrypoint.sh"), *role],
-        env={"PATH": f"{programs}:/usr/bin:/bin", **environ}, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        env={"PATH": f"{programs}:/usr/bin:/bin", **environ},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
 
 
 def test_web_is_one_process_on_sqlite(programs: Path) -> None:
@@ -38,7 +50,11 @@ def test_web_is_one_process_on_sqlite(programs: Path) -> None:
 
 
 def test_web_is_several_on_postgresql(programs: Path) -> None:
-    environ = {"LABCARBON_DATABASE_URL": "postgres://db/x", "LABCARBON_WEB_PROCESSES": "8", "LABCARBON_PORT": "9000"}
+    environ = {
+        "LABCARBON_DATABASE_URL": "postgres://db/x",
+        "LABCARBON_WEB_PROCESSES": "8",
+        "LABCARBON_PORT": "9000",
+    }
     said = start(programs, ["web"], {**environ, "LABCARBON_BIND": "127.0.0.1"}).stdout
     assert "--bind 127.0.0.1:9000 --workers 8 " in said
 
@@ -60,14 +76,18 @@ def test_celery_without_redis_names_the_variable(programs: Path, role: str) -> N
 
 def test_celery_and_beat_are_ours(programs: Path) -> None:
     redis = {"LABCARBON_REDIS_URL": "redis://r"}
-    assert start(programs, ["celery", "-c", "3"], redis).stdout.strip() == "celery -A labcarbon worker --loglevel INFO -c 3"
+    assert (
+        start(programs, ["celery", "-c", "3"], redis).stdout.strip()
+        == "celery -A labcarbon worker --loglevel INFO -c 3"
+    )
     assert start(programs, ["beat"], redis).stdout.startswith("celery -A labcarbon beat ")
 
 
 def test_migrate_loads_the_shipped_tables_too(programs: Path) -> None:
     assert start(programs, ["migrate"]).stdout.splitlines() == [
-        "python manage.py migrate --noinput", "python manage.py load_data",
-    ]  # fmt: skip
+        "python manage.py migrate --noinput",
+        "python manage.py load_data",
+    ]
 
 
 def test_manage_passes_arguments_through_whole(programs: Path) -> None:
@@ -130,7 +150,10 @@ def test_any_other_answer_is_ill(status: int) -> None:
 def test_no_response_fails_the_health_check() -> None:
     ended = subprocess.run(
         ["python3", str(DOCKER / "healthcheck.py")],
-        env={**os.environ, "LABCARBON_PORT": "1"}, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        env={**os.environ, "LABCARBON_PORT": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert ended.returncode == 1
     assert "no answer on port 1" in ended.stderr

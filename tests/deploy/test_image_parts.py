@@ -30,38 +30,51 @@ def test_apt_targets_are_reduced_to_main_updates_and_security() -> None:
 
 def test_a_missing_release_is_reported_with_the_option(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("LABCARBON_DEBIAN_MIRROR", raising=False)
-    monkeypatch.setattr(image_host, "_output", lambda command: "http://mirror.example/debian trixie main\n")
+    monkeypatch.setattr(
+        image_host, "_output", lambda command: "http://mirror.example/debian trixie main\n"
+    )
     with pytest.raises(image_host.Missing, match="LABCARBON_DEBIAN_MIRROR=http"):
         image_host.apt_sources()
 
 
 def test_a_given_mirror_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LABCARBON_DEBIAN_MIRROR", "http://near.example/debian")
-    assert [source.line() for source in image_host.apt_sources()] == ["deb http://near.example/debian bookworm main"]
+    assert [source.line() for source in image_host.apt_sources()] == [
+        "deb http://near.example/debian bookworm main"
+    ]
 
 
 def test_pip_variables_override_its_files_and_unknown_keys_are_dropped() -> None:
     settings = parse_pip_config(
-        ":env:.find-links='/from/environment'\n:env:.default-timeout='180'\nglobal.find-links='/from/file'\n"
-        "global.extra-index-url='http://a.example/simple http://b.example/simple'\ninstall.no-binary='x'\nglobal.cert='/ca'\n"
+        ":env:.find-links='/from/environment'\n:env:.default-timeout='180'\n"
+        "global.find-links='/from/file'\n"
+        "global.extra-index-url='http://a.example/simple http://b.example/simple'\n"
+        "install.no-binary='x'\nglobal.cert='/ca'\n"
     )
     assert settings == {
-        "find-links": "/from/environment", "timeout": "180",
+        "find-links": "/from/environment",
+        "timeout": "180",
         "extra-index-url": "http://a.example/simple http://b.example/simple",
-    }  # fmt: skip
+    }
 
 
 def test_pip_conf_separates_several_values(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(image_host, "ca_bundle", lambda: Path("/ca.crt"))
     text = pip_conf({"extra-index-url": "http://a.example http://b.example"})
-    assert text == "[global]\nextra-index-url = http://a.example\n    http://b.example\ncert = /run/secrets/ca-bundle\n"
+    assert (
+        text == "[global]\nextra-index-url = http://a.example\n    http://b.example\ncert = "
+        "/run/secrets/ca-bundle\n"
+    )
 
 
 def test_folders_of_pip_are_mounted(tmp_path: Path) -> None:
     index, wheels = tmp_path / "pypi" / "simple", tmp_path / "wheels"
     index.mkdir(parents=True)
     wheels.mkdir()
-    settings = {"extra-index-url": f"file://{index} https://x.example/simple", "find-links": f"/nowhere {index}"}
+    settings = {
+        "extra-index-url": f"file://{index} https://x.example/simple",
+        "find-links": f"/nowhere {index}",
+    }
     assert local_folders(settings) == [tmp_path / "pypi"]
 
 
@@ -74,7 +87,9 @@ def image(tmp_path: Path) -> Path:
 
 
 def found(image: Path, config: dict[str, Any] = CONFIG, told: tuple[str, ...] = ()) -> list[str]:
-    """Return what is wrong, leaving aside that an ordinary user's test files belong to that user."""
+    """Return what is wrong, leaving aside that an ordinary user's test files belong to that
+    user.
+    """
     return [line for line in findings(image, config, told) if "change its own program" not in line]
 
 
@@ -88,7 +103,9 @@ def test_a_build_tool_is_reported(image: Path, path: str) -> None:
     assert found(image) == [f"build tool in the image: /{path}"]
 
 
-@pytest.mark.parametrize("path", ["srv/labcarbon/.env", "opt/labcarbon/pip.conf", "usr/bin/secret_key"])
+@pytest.mark.parametrize(
+    "path", ["srv/labcarbon/.env", "opt/labcarbon/pip.conf", "usr/bin/secret_key"]
+)
 def test_a_secret_file_is_reported(image: Path, path: str) -> None:
     (image / path).touch()
     assert found(image) == [f"a secret's file in the image: /{path}"]
@@ -97,7 +114,9 @@ def test_a_secret_file_is_reported(image: Path, path: str) -> None:
 def test_a_world_writable_program_is_reported(image: Path) -> None:
     (image / "srv/labcarbon/manage.py").touch()
     (image / "srv/labcarbon/manage.py").chmod(0o666)
-    assert "the server could change its own program: /srv/labcarbon/manage.py" in findings(image, CONFIG, ())
+    assert "the server could change its own program: /srv/labcarbon/manage.py" in findings(
+        image, CONFIG, ()
+    )
 
 
 @pytest.mark.parametrize("user", ["", "0", "root", "0:0"])

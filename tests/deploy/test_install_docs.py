@@ -15,7 +15,9 @@ NAME = re.compile(r"LABCARBON_[A-Z_]+")
 def read_by_python(path: Path) -> set[str]:
     """Return every string in the code that is the name of a variable."""
     constants = (
-        node.value for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if isinstance(node, ast.Constant)
+        node.value
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Constant)
     )
     return {value for value in constants if isinstance(value, str) and NAME.fullmatch(value)}
 

@@ -1,4 +1,6 @@
-"""The mail server: what LABCARBON_EMAIL_URL may say, and a mail that goes through a real conversation on loopback."""
+"""The mail server: what LABCARBON_EMAIL_URL may say, and a mail that goes through a real
+conversation on loopback.
+"""
 
 import socketserver
 import threading
@@ -17,8 +19,14 @@ FROM = "LabCarbon <labcarbon@example.org>"
     ("url", "expected"),
     [
         ("smtp://mail.example.org", ("mail.example.org", 587, "", "", "starttls")),
-        ("smtps://ada:p%40ss%2F@mail.example.org", ("mail.example.org", 465, "ada", "p@ss/", "implicit")),
-        ("smtp://ada%40example.org:x@mail.example.org:25", ("mail.example.org", 25, "ada@example.org", "x", "starttls")),
+        (
+            "smtps://ada:p%40ss%2F@mail.example.org",
+            ("mail.example.org", 465, "ada", "p@ss/", "implicit"),
+        ),
+        (
+            "smtp://ada%40example.org:x@mail.example.org:25",
+            ("mail.example.org", 25, "ada@example.org", "x", "starttls"),
+        ),
         ("smtp://127.0.0.1:25", ("127.0.0.1", 25, "", "", "none")),
         ("smtp://[::1]:25", ("::1", 25, "", "", "none")),
     ],
@@ -38,12 +46,15 @@ def test_none_is_set() -> None:
 @pytest.mark.parametrize(
     ("url", "sender", "words"),
     [
-        ("mail.example.org", FROM, "must have the form"), ("http://mail.example.org", FROM, "must have the form"),
-        ("smtp://", FROM, "must have the form"), ("smtp://u:sec/ret@host", FROM, "EMAIL_URL"),
-        ("smtp://host/x", FROM, "must end with the port"), ("smtp://host?tls=no", FROM, "must end with the port"),
-        ("smtp://host:0x", FROM, "port"), ("smtp://host", "", "EMAIL_FROM"), ("smtp://host", "nobody", "EMAIL_FROM"),
-        ("smtp://host", "a@example.org\nBcc: b@example.org", "EMAIL_FROM"), ("", FROM, "must have the form"),
-    ],
+    ("mail.example.org", FROM, "must have the form"),
+    ("http://mail.example.org", FROM, "must have the form"),
+    ("smtp://", FROM, "must have the form"), ("smtp://u:sec/ret@host", FROM, "EMAIL_URL"),
+    ("smtp://host/x", FROM, "must end with the port"),
+    ("smtp://host?tls=no", FROM, "must end with the port"), ("smtp://host:0x", FROM, "port"),
+    ("smtp://host", "", "EMAIL_FROM"), ("smtp://host", "nobody", "EMAIL_FROM"),
+    ("smtp://host", "a@example.org\nBcc: b@example.org", "EMAIL_FROM"),
+    ("", FROM, "must have the form"),
+],
 )  # fmt: skip
 def test_an_invalid_url_is_reported_without_its_password(url: str, sender: str, words: str) -> None:
     with pytest.raises(ValueError, match=words) as told:
@@ -102,10 +113,16 @@ def server() -> Iterator[socketserver.TCPServer]:
 def test_a_mail_is_sent_to_the_configured_server(server: Any, settings: Any) -> None:
     found = parse_mail_url(f"smtp://127.0.0.1:{server.server_address[1]}", FROM)
     settings.EMAIL_BACKEND = "django.core.mail.backends.smtp.EmailBackend"
-    settings.EMAIL_HOST, settings.EMAIL_PORT, settings.EMAIL_USE_TLS = found.host, found.port, found.tls == "starttls"
+    settings.EMAIL_HOST, settings.EMAIL_PORT, settings.EMAIL_USE_TLS = (
+        found.host,
+        found.port,
+        found.tls == "starttls",
+    )
     assert EmailMessage("A plan", "Two artifacts", found.sender, ["ana@example.org"]).send() == 1
     said = server.said
-    assert any("<labcarbon@example.org>" in line and line.lower().startswith("mail from:") for line in said)
+    assert any(
+        "<labcarbon@example.org>" in line and line.lower().startswith("mail from:") for line in said
+    )
     assert "rcpt TO:<ana@example.org>" in said
     assert "Subject: A plan" in said
     assert "From: LabCarbon <labcarbon@example.org>" in said

@@ -71,7 +71,15 @@ def test_what_was_lost_or_not_finished_is_collected_again(
 def test_what_no_page_uses_is_left_out(tmp_path: Path, settings: Any) -> None:
     settings.STATIC_ROOT = str(tmp_path / "root")
     call_command("collectstatic", interactive=False, verbosity=0)
-    found = {str(path.relative_to(tmp_path / "root")) for path in (tmp_path / "root").rglob("*") if path.is_file()}
-    assert {"plotly/plotly.min.js", "labcarbon/app.css", "drf_spectacular_sidecar/swagger-ui-dist/swagger-ui.css"} <= found
+    found = {
+        str(path.relative_to(tmp_path / "root"))
+        for path in (tmp_path / "root").rglob("*")
+        if path.is_file()
+    }
+    assert {
+        "plotly/plotly.min.js",
+        "labcarbon/app.css",
+        "drf_spectacular_sidecar/swagger-ui-dist/swagger-ui.css",
+    } <= found
     assert any(path.startswith("django_htmx/") for path in found)
     assert not [path for path in found if {"redoc", "rest_framework", "ext"} & set(path.split("/"))]

@@ -1,4 +1,6 @@
-"""The shipped systemd units: understood by systemd, closed as far as measuring allows, and the RAPL rule does its work."""
+"""The shipped systemd units: understood by systemd, closed as far as measuring allows, and the
+RAPL rule does its work.
+"""
 
 import os
 import re
@@ -14,9 +16,12 @@ SERVER = DEPLOY / "labcarbon@.service"
 RULE = DEPLOY / "labcarbon.tmpfiles.conf"
 
 systemd = pytest.mark.skipif(
-    shutil.which("systemd-analyze") is None, reason="left out: systemd is not installed (apt-get install systemd)"
+    shutil.which("systemd-analyze") is None,
+    reason="left out: systemd is not installed (apt-get install systemd)",
 )
-as_root = pytest.mark.skipif(os.geteuid() != 0, reason="left out: only root can give files to a group")
+as_root = pytest.mark.skipif(
+    os.geteuid() != 0, reason="left out: only root can give files to a group"
+)
 
 
 def settings(unit: Path) -> dict[str, list[str]]:
@@ -31,8 +36,15 @@ def verify(unit: Path, folder: Path) -> str:
     text = re.sub(r"(?m)^(ExecStart=)\S+", r"\1/bin/true", unit.read_text(encoding="utf-8"))
     copy = folder / unit.name.replace("@", "@web")
     copy.write_text(text, encoding="utf-8")
-    ended = subprocess.run(["systemd-analyze", "verify", "--man=no", str(copy)], capture_output=True, text=True, check=False)
-    return "\n".join(line for line in (ended.stdout + ended.stderr).splitlines() if copy.name in line)
+    ended = subprocess.run(
+        ["systemd-analyze", "verify", "--man=no", str(copy)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return "\n".join(
+        line for line in (ended.stdout + ended.stderr).splitlines() if copy.name in line
+    )
 
 
 @systemd
@@ -45,15 +57,27 @@ def test_systemd_understands_every_line(unit: Path, tmp_path: Path) -> None:
 def test_a_misspelt_line_is_detected(tmp_path: Path) -> None:
     wrong = tmp_path / "wrong" / "labcarbon-collect.service"
     wrong.parent.mkdir()
-    wrong.write_text(COLLECT.read_text(encoding="utf-8").replace("ProtectSystem=", "ProtectSytem="), encoding="utf-8")
+    wrong.write_text(
+        COLLECT.read_text(encoding="utf-8").replace("ProtectSystem=", "ProtectSytem="),
+        encoding="utf-8",
+    )
     assert "ProtectSytem" in verify(wrong, tmp_path)
 
 
 @systemd
-@pytest.mark.parametrize(("unit", "threshold"), [(COLLECT, 20), (SERVER, 15)], ids=["collector", "server"])
+@pytest.mark.parametrize(
+    ("unit", "threshold"), [(COLLECT, 20), (SERVER, 15)], ids=["collector", "server"]
+)
 def test_the_exposure_stays_low(unit: Path, threshold: int) -> None:
     """systemd's own score, in tenths; 0 is closed, an ordinary service has 96."""
-    command = ["systemd-analyze", "security", "--no-pager", "--offline=yes", f"--threshold={threshold}", str(unit)]
+    command = [
+        "systemd-analyze",
+        "security",
+        "--no-pager",
+        "--offline=yes",
+        f"--threshold={threshold}",
+        str(unit),
+    ]
     ended = subprocess.run(command, capture_output=True, text=True, check=False)
     assert ended.returncode == 0, ended.stdout[-2000:] + ended.stderr
 
@@ -70,7 +94,9 @@ def test_the_collector_has_no_privilege() -> None:
 
 
 def test_the_watchdog_waits_longer_than_the_daemon_is_silent() -> None:
-    daemon = (DEPLOY.parent / "collector" / "labcarbon_collect" / "daemon" / "daemon.py").read_text(encoding="utf-8")
+    daemon = (DEPLOY.parent / "collector" / "labcarbon_collect" / "daemon" / "daemon.py").read_text(
+        encoding="utf-8"
+    )
     assert "WATCHDOG=1" in daemon
     assert "READY=1" in daemon
     assert settings(COLLECT)["Type"] == ["notify"]
@@ -78,7 +104,11 @@ def test_the_watchdog_waits_longer_than_the_daemon_is_silent() -> None:
 
 
 def test_the_rule_is_one_line_in_tmpfiles_form() -> None:
-    lines = [line for line in RULE.read_text(encoding="utf-8").splitlines() if line and not line.startswith("#")]
+    lines = [
+        line
+        for line in RULE.read_text(encoding="utf-8").splitlines()
+        if line and not line.startswith("#")
+    ]
     assert lines == ["m /sys/class/powercap/*/energy_uj 0440 root labcarbon - -"]
 
 
@@ -97,8 +127,16 @@ def test_group_and_rule_let_the_group_alone_read_the_counters(tmp_path: Path) ->
     shutil.copy(RULE, tmp_path / "etc/tmpfiles.d/labcarbon.conf")
     shutil.copy(DEPLOY / "labcarbon.sysusers.conf", tmp_path / "etc/sysusers.d/labcarbon.conf")
 
-    subprocess.run(["systemd-sysusers", f"--root={tmp_path}", "labcarbon.conf"], check=True, capture_output=True)
-    subprocess.run(["systemd-tmpfiles", "--create", f"--root={tmp_path}", "labcarbon.conf"], check=True, capture_output=True)
+    subprocess.run(
+        ["systemd-sysusers", f"--root={tmp_path}", "labcarbon.conf"],
+        check=True,
+        capture_output=True,
+    )
+    subprocess.run(
+        ["systemd-tmpfiles", "--create", f"--root={tmp_path}", "labcarbon.conf"],
+        check=True,
+        capture_output=True,
+    )
 
     group = re.search(r"(?m)^labcarbon:[^:]*:(\d+):", (tmp_path / "etc/group").read_text())
     assert group is not None
@@ -107,9 +145,9 @@ def test_group_and_rule_let_the_group_alone_read_the_counters(tmp_path: Path) ->
 
 
 def test_the_readme_installs_every_file_of_the_folder() -> None:
-    told = (DEPLOY / "README.md").read_text(encoding="utf-8") + (DEPLOY.parent / "docs" / "install.md").read_text(
-        encoding="utf-8"
-    )
+    told = (DEPLOY / "README.md").read_text(encoding="utf-8") + (
+        DEPLOY.parent / "docs" / "install.md"
+    ).read_text(encoding="utf-8")
     for path in DEPLOY.iterdir():
         if path.name != "README.md":
             assert f"deploy/{path.name}" in told, path.name

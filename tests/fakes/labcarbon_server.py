@@ -18,8 +18,9 @@ from typing import Any
 
 Fault = Callable[["_Handler"], None]
 NO_MATCH = {
-    "verdict": "none", "certainty": "possible", "level": "silent", "message": "Nothing like it was run before.",
-    "asked": "11111111-1111-4111-8111-111111111111", "matches": [], "estimate": None,
+    "verdict": "none", "certainty": "possible", "level": "silent",
+    "message": "Nothing like it was run before.", "asked": "11111111-1111-4111-8111-111111111111",
+    "matches": [], "estimate": None,
 }  # fmt: skip
 
 
@@ -47,13 +48,19 @@ class FakeServer:
     windows: dict[tuple[str, str, int], int] = field(default_factory=dict)  # identity → mJ
     shares: dict[str, int] = field(default_factory=dict)  # consumer → mJ
     runs: dict[str, dict[str, Any]] = field(default_factory=dict)
-    window_result: Callable[[int, int], list[str]] | None = None  # (row, energy) → result, instead of storing
+    window_result: Callable[[int, int], list[str]] | None = (
+        None  # (row, energy) → result, instead of storing
+    )
     config: dict[str, Any] = field(default_factory=dict)
     projects: tuple[str, ...] = ("demo",)
-    artifacts: dict[str, dict[str, Any]] = field(default_factory=dict)  # digest → last registered row
+    artifacts: dict[str, dict[str, Any]] = field(
+        default_factory=dict
+    )  # digest → last registered row
     edges: set[tuple[str, str, str]] = field(default_factory=set)  # (run, role, digest)
     nodes: tuple[str, ...] | None = None  # allowed nodes of artifacts; None: any
-    copies: dict[tuple[str, str], tuple[str, str]] = field(default_factory=dict)  # (node, path) → (digest, state)
+    copies: dict[tuple[str, str], tuple[str, str]] = field(
+        default_factory=dict
+    )  # (node, path) → (digest, state)
     preflight: dict[str, Any] = field(default_factory=lambda: dict(NO_MATCH))
     lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -64,11 +71,17 @@ class FakeServer:
 
     def sent(self, method: str, path: str) -> list[Request]:
         """Return the requests of one kind."""
-        return [request for request in self.requests if request.method == method and path in request.path]
+        return [
+            request
+            for request in self.requests
+            if request.method == method and path in request.path
+        ]
 
     def present(self) -> dict[str, str]:
         """Return the digests of present copies by path."""
-        return {path: digest for (_, path), (digest, state) in self.copies.items() if state == "present"}
+        return {
+            path: digest for (_, path), (digest, state) in self.copies.items() if state == "present"
+        }
 
     def register(self, body: dict[str, Any]) -> dict[str, Any]:
         """Register artifacts with their copies. Each row gets a result."""
@@ -76,21 +89,37 @@ class FakeServer:
         for row in body["artifacts"]:
             registered = self.artifacts.get(row["digest"])
             if registered is not None and registered["bytes"] != row["bytes"]:
-                results.append(["refused", f"This digest is known as a file of {registered['bytes']} bytes."])
+                results.append(
+                    ["refused", f"This digest is known as a file of {registered['bytes']} bytes."]
+                )
                 continue
             copies = row.get("copies", [])
-            locations = {("" if "://" in copy["path"] else body.get("node", ""), copy["path"]) for copy in copies}
-            moved = any(self.copies.get(location) != (row["digest"], "present") for location in locations)
+            locations = {
+                ("" if "://" in copy["path"] else body.get("node", ""), copy["path"])
+                for copy in copies
+            }
+            moved = any(
+                self.copies.get(location) != (row["digest"], "present") for location in locations
+            )
             self.copies.update(dict.fromkeys(locations, (row["digest"], "present")))
             self.artifacts[row["digest"]] = row
             project = row.get("project")
-            notes = [] if project is None or project in self.projects else [f"There is no project {project!r}."]
+            notes = (
+                []
+                if project is None or project in self.projects
+                else [f"There is no project {project!r}."]
+            )
             for edge in row.get("runs", []):
                 if edge["run"] in self.runs:
                     self.edges.add((edge["run"], edge["role"], row["digest"]))
                 else:
-                    notes.append(f"There is no run {edge['run']} in this lab: tell of the run first, then of this again.")
-            results.append(["created" if registered is None else "changed" if moved else "unchanged", *notes])
+                    notes.append(
+                        f"There is no run {edge['run']} in this lab: tell of the run first, then "
+                        "of this again."
+                    )
+            results.append(
+                ["created" if registered is None else "changed" if moved else "unchanged", *notes]
+            )
         return {"results": results}
 
     def note_copies(self, body: dict[str, Any]) -> dict[str, Any]:
@@ -111,7 +140,11 @@ class FakeServer:
                 results.append(self.window_result(row, energy_mj))
                 if results[-1][0] not in ("accepted", "quarantined"):
                     continue
-            identity = (body["devices"][columns["device"][row]], columns["epoch"][row], columns["seq"][row])
+            identity = (
+                body["devices"][columns["device"][row]],
+                columns["epoch"][row],
+                columns["seq"][row],
+            )
             if identity in self.windows:
                 same = self.windows[identity] == energy_mj
                 results.append(["duplicate"] if same else ["quarantined", "conflict"])
@@ -119,7 +152,9 @@ class FakeServer:
             self.windows[identity] = energy_mj
             if self.window_result is None:
                 results.append(["accepted"])
-            for window, consumer, part in zip(shares["window"], shares["consumer"], shares["energy_mj"]):
+            for window, consumer, part in zip(
+                shares["window"], shares["consumer"], shares["energy_mj"]
+            ):
                 if window == row:
                     key = body["consumers"][consumer]
                     self.shares[key] = self.shares.get(key, 0) + part
@@ -141,7 +176,9 @@ class _Handler(BaseHTTPRequestHandler):
         fake = self.server.fake
         token = (self.headers.get("Authorization") or "").removeprefix("Bearer ")
         with fake.lock:
-            fake.requests.append(Request(self.command, self.path, token, self.body, dict(self.headers), content))
+            fake.requests.append(
+                Request(self.command, self.path, token, self.body, dict(self.headers), content)
+            )
             fault = fake.faults.pop(0) if fake.faults else None
         if fault is not None:
             fault(self)
@@ -166,9 +203,18 @@ class _Handler(BaseHTTPRequestHandler):
             return 200, fake.preflight
         if path.startswith("preflight/"):
             return 200, {}
-        if path == "artifacts/" and fake.nodes is not None and self.body.get("node", "") not in ("", *fake.nodes):
+        if (
+            path == "artifacts/"
+            and fake.nodes is not None
+            and self.body.get("node", "") not in ("", *fake.nodes)
+        ):
             return 400, {
-                "error": {"code": "x", "message": "There is no such node in this lab.", "field": "node", "hint": ""}
+                "error": {
+                    "code": "x",
+                    "message": "There is no such node in this lab.",
+                    "field": "node",
+                    "hint": "",
+                }
             }
         if path == "artifacts/":
             return 200, fake.register(self.body)
@@ -176,7 +222,14 @@ class _Handler(BaseHTTPRequestHandler):
             return 200, fake.note_copies(self.body)
         if path.startswith("artifacts/"):
             registered = fake.artifacts.get(path.split("/")[1])
-            error = {"error": {"code": "not_found", "message": "There is no such artifact.", "field": None, "hint": ""}}
+            error = {
+                "error": {
+                    "code": "not_found",
+                    "message": "There is no such artifact.",
+                    "field": None,
+                    "hint": "",
+                }
+            }
             return (200, {"form": "file", "files": 1, **registered}) if registered else (404, error)
         if path.endswith("/metrics/"):
             return 200, {"points": len(self.body["points"])}
@@ -276,7 +329,9 @@ def running(port: int = 0) -> Iterator[FakeServer]:
     """Run a server on loopback."""
     server = _Server(("127.0.0.1", port), _Handler)
     fake = server.fake = FakeServer(url=f"http://127.0.0.1:{server.server_address[1]}")
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
+    thread = threading.Thread(
+        target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True
+    )
     thread.start()
     try:
         yield fake

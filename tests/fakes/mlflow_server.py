@@ -39,27 +39,42 @@ class FakeRun:
 
     def to_json(self) -> dict[str, Any]:
         info = {
-            "run_id": self.run_id, "run_uuid": self.run_id, "run_name": self.name, "experiment_id": self.experiment_id,
-            "status": self.status, "start_time": self.start_ms, "lifecycle_stage": "active", "user_id": "",
+            "run_id": self.run_id,
+            "run_uuid": self.run_id,
+            "run_name": self.name,
+            "experiment_id": self.experiment_id,
+            "status": self.status,
+            "start_time": self.start_ms,
+            "lifecycle_stage": "active",
+            "user_id": "",
             **({"end_time": self.end_ms} if self.end_ms else {}),
-        }  # fmt: skip
+        }
         latest = {name: max(points) for name, points in self.metrics.items() if points}
         return {
             "info": info,
             "data": {
-                "metrics": [{"key": k, "value": v, "timestamp": t, "step": s} for k, (t, s, v) in latest.items()],
+                "metrics": [
+                    {"key": k, "value": v, "timestamp": t, "step": s}
+                    for k, (t, s, v) in latest.items()
+                ],
                 "params": [{"key": k, "value": v} for k, v in self.params.items()],
                 "tags": [{"key": k, "value": v} for k, v in self.tags.items()],
             },
             "inputs": {
                 "dataset_inputs": [
-                    {"dataset": {"name": name, "digest": digest}, "tags": [{"key": "mlflow.data.context", "value": role}]}
+                    {
+                        "dataset": {"name": name, "digest": digest},
+                        "tags": [{"key": "mlflow.data.context", "value": role}],
+                    }
                     for role, name, digest in self.datasets
                 ],
                 "model_inputs": [{"model_id": model} for model in self.read],
             },
             "outputs": {
-                "model_outputs": [{"model_id": model, "step": str(step)} for step, model in enumerate(self.logged_models)]
+                "model_outputs": [
+                    {"model_id": model, "step": str(step)}
+                    for step, model in enumerate(self.logged_models)
+                ]
             },
         }
 
@@ -87,21 +102,43 @@ class FakeMlflow:
 
     def respond(self, path: str, body: dict[str, Any], query: dict[str, str]) -> Any:
         if path == "/experiments/search":
-            return {"experiments": [{"experiment_id": i, "name": name} for i, name in self.experiments.items()]}
+            return {
+                "experiments": [
+                    {"experiment_id": i, "name": name} for i, name in self.experiments.items()
+                ]
+            }
         if path == "/runs/search":
-            matches = [run.to_json() for run in sorted(self.runs.values(), key=lambda run: (run.start_ms, run.run_id))
-                     if run.experiment_id in body["experiment_ids"] and _fits(run, body["filter"])]  # fmt: skip
-            return self._paged("runs", matches, body.get("page_token", ""), min(self.page, int(body["max_results"])))
+            matches = [
+                run.to_json()
+                for run in sorted(self.runs.values(), key=lambda run: (run.start_ms, run.run_id))
+                if run.experiment_id in body["experiment_ids"] and _fits(run, body["filter"])
+            ]
+            return self._paged(
+                "runs",
+                matches,
+                body.get("page_token", ""),
+                min(self.page, int(body["max_results"])),
+            )
         if path == "/metrics/get-history":
             points = sorted(self.runs[query["run_id"]].metrics[query["metric_key"]])
-            rows = [{"key": query["metric_key"], "value": v, "timestamp": t, "step": s} for t, s, v in points]
-            return self._paged("metrics", rows, query.get("page_token", ""), min(self.page, int(query["max_results"])))
+            rows = [
+                {"key": query["metric_key"], "value": v, "timestamp": t, "step": s}
+                for t, s, v in points
+            ]
+            return self._paged(
+                "metrics",
+                rows,
+                query.get("page_token", ""),
+                min(self.page, int(query["max_results"])),
+            )
         if path == "/runs/get":
             return {"run": self.runs[query["run_id"]].to_json()}
         if path == "/artifacts/list":
             run = self.runs[query["run_id"]]
-            return {"root_uri": run.root or f"mlflow-artifacts:/1/{run.run_id}/artifacts",
-                    "files": _in_folder(run.files, query.get("path", ""))}  # fmt: skip
+            return {
+                "root_uri": run.root or f"mlflow-artifacts:/1/{run.run_id}/artifacts",
+                "files": _in_folder(run.files, query.get("path", "")),
+            }
         if path.startswith("/logged-models/"):
             model = path.split("/")[2]
             files = _in_folder(self.models[model], query.get("artifact_directory_path", ""))
@@ -113,10 +150,16 @@ class FakeMlflow:
 
     def content(self, path: str) -> bytes | None:
         """Return a downloadable file by its path below the proxy."""
-        matches = re.fullmatch(r"1/(?:models/(?P<model>[^/]+)|(?P<run>[^/]+))/artifacts/(?P<path>.+)", path)
+        matches = re.fullmatch(
+            r"1/(?:models/(?P<model>[^/]+)|(?P<run>[^/]+))/artifacts/(?P<path>.+)", path
+        )
         if matches is None:
             return None
-        files = self.models.get(matches["model"], {}) if matches["model"] else self.runs[matches["run"]].files
+        files = (
+            self.models.get(matches["model"], {})
+            if matches["model"]
+            else self.runs[matches["run"]].files
+        )
         return files.get(matches["path"])
 
     def _paged(self, name: str, rows: list[Any], token: str, size: int) -> dict[str, Any]:
@@ -157,7 +200,9 @@ class _Door(BaseHTTPRequestHandler):
 
     def _read_body(self, body: dict[str, Any]) -> None:
         address = urlsplit(self.path)
-        path = address.path.removeprefix(API) if address.path.startswith(f"{API}/") else address.path
+        path = (
+            address.path.removeprefix(API) if address.path.startswith(f"{API}/") else address.path
+        )
         self.fake.requested_paths.append(path)
         self.fake.received_headers.append(dict(self.headers))
         wrong = self.fake.faults.get(path, self.fake.faults.get("*"))
@@ -176,7 +221,11 @@ class _Door(BaseHTTPRequestHandler):
             query = {name: values[0] for name, values in parse_qs(address.query).items()}
             matches = self.fake.respond(path, body, query)
             missing = {"error_code": "RESOURCE_DOES_NOT_EXIST", "message": "Not found"}
-            self._send(200 if matches is not None else 404, {}, json.dumps(missing if matches is None else matches).encode())
+            self._send(
+                200 if matches is not None else 404,
+                {},
+                json.dumps(missing if matches is None else matches).encode(),
+            )
 
     def _send(self, status: int, headers: dict[str, str], body: bytes) -> None:
         self.send_response(status)
@@ -229,7 +278,9 @@ def fake_mlflow() -> Iterator[FakeMlflow]:
     fake = FakeMlflow()
     server = ThreadingHTTPServer(("127.0.0.1", 0), type("Door", (_Door,), {"fake": fake}))
     server.daemon_threads = True
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
+    thread = threading.Thread(
+        target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True
+    )
     thread.start()
     fake.address = f"http://127.0.0.1:{server.server_address[1]}"
     try:

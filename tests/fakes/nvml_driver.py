@@ -25,7 +25,7 @@ from tests.fakes.nvml_state import (
     GpuState,
     InstanceState,
     ProcessState,
-)  # fmt: skip
+)
 
 SOURCE = Path(__file__).parent / "nvml" / "fake_nvml.c"
 GPU_IS_LOST, LIB_RM_VERSION_MISMATCH, DRIVER_NOT_LOADED, NO_PERMISSION = 15, 18, 9, 4
@@ -41,10 +41,24 @@ def build(folder: Path, *, with_v3: bool = True) -> Path:
         fresh = library.with_suffix(f".{os.getpid()}")
         options = [] if with_v3 else ["-DWITHOUT_V3"]
         subprocess.run(
-            ["gcc", "-std=c11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror", "-O1", "-fPIC", "-shared", *options,
-             "-Wl,-soname,libnvidia-ml.so.1", "-o", str(fresh), str(SOURCE)],
+            [
+                "gcc",
+                "-std=c11",
+                "-D_GNU_SOURCE",
+                "-Wall",
+                "-Wextra",
+                "-Werror",
+                "-O1",
+                "-fPIC",
+                "-shared",
+                *options,
+                "-Wl,-soname,libnvidia-ml.so.1",
+                "-o",
+                str(fresh),
+                str(SOURCE),
+            ],
             check=True,
-        )  # fmt: skip
+        )
         fresh.replace(library)
     return library
 
@@ -112,7 +126,12 @@ class FakeGpu:
             for slot in range(MAX_INSTANCES):
                 size = slices[slot] if slot < len(slices) else 0
                 self.state.instances[slot] = InstanceState(
-                    f"MIG-{self._index}{slot}-{self.uuid[4:]}".encode(), size * (10 << 30), slot + 3, size, size > 0, 0
+                    f"MIG-{self._index}{slot}-{self.uuid[4:]}".encode(),
+                    size * (10 << 30),
+                    slot + 3,
+                    size,
+                    size > 0,
+                    0,
                 )
             self.state.mig_enabled = bool(slices)
 
@@ -124,21 +143,34 @@ class FakeGpu:
 
 
 def process(
-    pid: int, *, sm_percent: int = 0, memory_mib: int = 0, instance: int = -1, graphics: bool = False, at_us: int = 0
+    pid: int,
+    *,
+    sm_percent: int = 0,
+    memory_mib: int = 0,
+    instance: int = -1,
+    graphics: bool = False,
+    at_us: int = 0,
 ) -> ProcessState:
     """Return a process for :meth:`FakeGpu.set_processes`. ``at_us``: time of its utilisation sample
     (0: now).
     """
-    return ProcessState(pid, sm_percent, memory_mib << 20, at_us or time.time_ns() // 1000, instance, graphics)
+    return ProcessState(
+        pid, sm_percent, memory_mib << 20, at_us or time.time_ns() // 1000, instance, graphics
+    )
 
 
 class FakeDriver:
     """The machine's driver: GPUs by profile name, in a state file under ``folder``."""
 
     def __init__(
-        self, folder: Path, profiles: Sequence[str] = ("hopper",), *, with_v3: bool = True, live: bool = False,
+        self,
+        folder: Path,
+        profiles: Sequence[str] = ("hopper",),
+        *,
+        with_v3: bool = True,
+        live: bool = False,
         libraries: Path | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.library = build(libraries or folder, with_v3=with_v3)
         self.path = folder / "nvml.state"
         self.path.write_bytes(bytes(ctypes.sizeof(DriverState)))
@@ -204,13 +236,17 @@ class FakeDriver:
 
     @contextmanager
     def in_process(self) -> Iterator[FakeDriver]:
-        """Let this process's ``pynvml`` load the stub: dlopen finds a loaded library by its soname."""
+        """Let this process's ``pynvml`` load the stub: dlopen finds a loaded library by its
+        soname.
+        """
         import pynvml
 
         _forget(pynvml)
         loaded = ctypes.CDLL(str(self.library))
         loaded.fake_state_size.restype = ctypes.c_size_t
-        assert loaded.fake_state_size() == ctypes.sizeof(DriverState), "state.h and nvml_state.py differ"
+        assert loaded.fake_state_size() == ctypes.sizeof(DriverState), (
+            "state.h and nvml_state.py differ"
+        )
         os.environ["LABCARBON_FAKE_NVML"] = str(self.path)
         try:
             yield self
@@ -218,7 +254,9 @@ class FakeDriver:
             del os.environ["LABCARBON_FAKE_NVML"]
             _forget(pynvml)
             _ctypes.dlclose(loaded._handle)
-            assert str(self.library) not in Path("/proc/self/maps").read_text(), "the stub is still loaded"
+            assert str(self.library) not in Path("/proc/self/maps").read_text(), (
+                "the stub is still loaded"
+            )
 
 
 def _forget(pynvml: object) -> None:

@@ -11,7 +11,13 @@ MAGIC = 0x4C434E56
 MAX_GPUS, MAX_PROCESSES, MAX_INSTANCES = 8, 16, 7
 
 CAN_COUNTER, CAN_POWER, CAN_FIELD_INSTANT, CAN_FIELD_AVERAGE = 1, 2, 4, 8
-CAN_PROCESS_USE, CAN_MIG, ROOT_FOR_PROCESS_USE, CAN_PROCESS_LIST, ZERO_COUNTER = 16, 32, 64, 128, 256
+CAN_PROCESS_USE, CAN_MIG, ROOT_FOR_PROCESS_USE, CAN_PROCESS_LIST, ZERO_COUNTER = (
+    16,
+    32,
+    64,
+    128,
+    256,
+)
 
 
 class ProcessState(ctypes.Structure):
@@ -95,9 +101,19 @@ PROFILES = {
         81_559,
     ),
     # GA100 has no one-second average: field 185 is refused.
-    "ampere": Profile("NVIDIA A100-SXM4-80GB", _LISTS | CAN_COUNTER | CAN_FIELD_INSTANT | CAN_MIG, 400_000, 55_000, 81_920),
-    "volta": Profile("Tesla V100-SXM2-16GB", _LISTS | CAN_COUNTER | CAN_FIELD_INSTANT, 300_000, 40_000, 16_384),
-    "pascal": Profile("NVIDIA GeForce GTX 1080 Ti", _LISTS | CAN_FIELD_INSTANT, 250_000, 12_000, 11_264),
+    "ampere": Profile(
+        "NVIDIA A100-SXM4-80GB",
+        _LISTS | CAN_COUNTER | CAN_FIELD_INSTANT | CAN_MIG,
+        400_000,
+        55_000,
+        81_920,
+    ),
+    "volta": Profile(
+        "Tesla V100-SXM2-16GB", _LISTS | CAN_COUNTER | CAN_FIELD_INSTANT, 300_000, 40_000, 16_384
+    ),
+    "pascal": Profile(
+        "NVIDIA GeForce GTX 1080 Ti", _LISTS | CAN_FIELD_INSTANT, 250_000, 12_000, 11_264
+    ),
     "vgpu": Profile("GRID A100-10C", CAN_PROCESS_LIST, 0, 0, 10_240),
     # Some vGPU hosts report a successful counter of zero beside a valid power.
     "vgpu_zero": Profile("NVIDIA A40-24Q", _LISTS | ZERO_COUNTER, 300_000, 30_000, 24_576),

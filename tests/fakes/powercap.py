@@ -1,4 +1,6 @@
-"""A fake powercap tree: RAPL domains with counters that wrap, mirror each other or cannot be read."""
+"""A fake powercap tree: RAPL domains with counters that wrap, mirror each other or cannot be
+read.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,13 @@ class FakePowercap:
         self._range_uj: dict[str, int] = {}
 
     def add(
-        self, zone: str, name: str, *, raw_uj: int = 1_000_000, range_uj: int | None = RANGE_UJ, limit_w: int = 200
+        self,
+        zone: str,
+        name: str,
+        *,
+        raw_uj: int = 1_000_000,
+        range_uj: int | None = RANGE_UJ,
+        limit_w: int = 200,
     ) -> None:
         """Add a domain. ``range_uj=None``: its range cannot be read."""
         folder = self.root / zone

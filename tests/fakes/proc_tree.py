@@ -19,15 +19,24 @@ class ProcTree:
         kernel.
         """
         plain = {
-            "ppid": 1, "comm": "python3", "start": pid * 10, "uid": 1000, "cgroup": "0::/user.slice", "cpu": 0,
-            "children": 0, "group": pid, "session": pid, "kernel": False,
-        }  # fmt: skip
+            "ppid": 1,
+            "comm": "python3",
+            "start": pid * 10,
+            "uid": 1000,
+            "cgroup": "0::/user.slice",
+            "cpu": 0,
+            "children": 0,
+            "group": pid,
+            "session": pid,
+            "kernel": False,
+        }
         now = self._facts[pid] = {**plain, **self._facts.get(pid, {}), **facts}
         folder = self.root / str(pid)
         folder.mkdir(exist_ok=True)
         flags = 0x200040 if now["kernel"] else 0x400100
         (folder / "stat").write_text(
-            f"{pid} ({now['comm']}) S {now['ppid']} {now['group']} {now['session']} 0 -1 {flags} 1 2 3 4 "
+            f"{pid} ({now['comm']}) S {now['ppid']} {now['group']} {now['session']} 0 -1 {flags} "
+            "1 2 3 4 "
             f"{now['cpu']} 0 {now['children']} 0 20 0 1 0 {now['start']} 1 2 3\n"
         )
         (folder / "status").write_text(f"Name:\t{now['comm']}\nUid:\t{now['uid']}\t0\t0\t0\n")

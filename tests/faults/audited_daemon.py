@@ -1,4 +1,6 @@
-"""The daemon, with a list of everything that Python opened: ``python audited_daemon.py LIST SECONDS_PER_WINDOW``."""
+"""The daemon, with a list of everything that Python opened: ``python audited_daemon.py LIST
+SECONDS_PER_WINDOW``.
+"""
 
 import os
 import sys

@@ -13,9 +13,9 @@ STEP_S = 0.05
 # Maximum step if the thread was delayed; a real board has a maximum power, too.
 LONGEST_S = 0.25
 POWER_W = (40, 250)
-# A reset is invisible to a collector if the counter exceeds the last reading before the next one. So a
-# counter is reset only above a value that takes more than 20 s at the highest power, which is longer than
-# any downtime in these tests.
+# A reset is invisible to a collector if the counter exceeds the last reading before the next one.
+# So a counter is reset only above a value that takes more than 20 s at the highest power, which is
+# longer than any downtime in these tests.
 UNMISTAKABLE_MJ = 5_000_000
 FULL_MJ = 4 * UNMISTAKABLE_MJ
 
@@ -66,7 +66,11 @@ class Record:
         A collector may place a restart earlier than it was, because it knows the power and not the
         time. Time alone would be wrong.
         """
-        candidates = [falls for falls, period in enumerate(self.periods) if readings_mj <= set(period.values_mj)]
+        candidates = [
+            falls
+            for falls, period in enumerate(self.periods)
+            if readings_mj <= set(period.values_mj)
+        ]
         assert candidates, f"the counter never showed {sorted(readings_mj)} without a fall between"
         by_time = sum(1 for period in self.periods if 0 < period.fell_us < wall_us)
         return min(candidates, key=lambda falls: abs(falls - by_time))
@@ -117,4 +121,9 @@ class CounterSimulator:
         gpu.add_mj(drawn_mj)
         if self._rng.random() < 0.05:
             here = self._rng.sample(self._pids, self._rng.randint(0, len(self._pids)))
-            gpu.set_processes(*(process(pid, sm_percent=self._rng.randint(0, 100), memory_mib=100) for pid in here))
+            gpu.set_processes(
+                *(
+                    process(pid, sm_percent=self._rng.randint(0, 100), memory_mib=100)
+                    for pid in here
+                )
+            )

@@ -35,7 +35,7 @@ if lab is None:
     lab = create_lab(name="Fault Lab", time_zone="UTC", owner=User.objects.create_user("owner"), now=now_us())
     create_site(lab=lab, name="Here", kind="workstation", zone=sys.argv[2])
 print(json.dumps([issue_code(purpose=CodePurpose.ENROL, now=now_us(), lab=lab) for _ in range(int(sys.argv[1]))]))
-"""
+"""  # noqa: E501
 
 
 def plain_environ() -> dict[str, str]:
@@ -64,11 +64,18 @@ class Installation:
         own = {"LABCARBON_DATA": str(self.data_dir), "LABCARBON_PORT": str(self.port)}
         if self.database_url:
             own["LABCARBON_DATABASE_URL"] = self.database_url
-        return {**plain_environ(), **own, "DJANGO_SETTINGS_MODULE": "labcarbon.settings", "PYTHONPATH": str(ROOT)}
+        return {
+            **plain_environ(),
+            **own,
+            "DJANGO_SETTINGS_MODULE": "labcarbon.settings",
+            "PYTHONPATH": str(ROOT),
+        }
 
     def command(self, name: str) -> list[str]:
         """Return the command by which `make run` starts "web server", "worker" or "collector"."""
-        (process,) = (child for child in create_processes(self.data_dir, self.port) if child.name == name)
+        (process,) = (
+            child for child in create_processes(self.data_dir, self.port) if child.name == name
+        )
         return list(process.command)
 
     def manage(self, *arguments: str) -> str:
@@ -94,7 +101,12 @@ class Installation:
 
     def _python(self, *arguments: str) -> str:
         done = subprocess.run(
-            [sys.executable, *arguments], cwd=ROOT, env=self.environ, capture_output=True, text=True, timeout=120
+            [sys.executable, *arguments],
+            cwd=ROOT,
+            env=self.environ,
+            capture_output=True,
+            text=True,
+            timeout=120,
         )
         assert done.returncode == 0, f"{arguments}: {done.stdout}{done.stderr}"
         return done.stdout
@@ -132,7 +144,11 @@ class Machine:
         return self.data_dir / "collector"
 
     def collect(
-        self, *arguments: str, stdin: str = "", environ: dict[str, str] | None = None, timeout_s: float = 60.0
+        self,
+        *arguments: str,
+        stdin: str = "",
+        environ: dict[str, str] | None = None,
+        timeout_s: float = 60.0,
     ) -> subprocess.CompletedProcess[str]:
         """Run ``labcarbon-collect`` with ``arguments``. ``stdin`` is its input."""
         return subprocess.run(

@@ -43,16 +43,20 @@ class LedgerDatabase:
 
     def accepted(self, node: str) -> list[CountedWindow]:
         sql = (
-            "SELECT d.key, e.key, w.sequence, w.start_us, w.end_us, w.counter_start, w.counter_end, w.energy_mj"
-            " FROM ingest_energywindow w JOIN ingest_epoch e ON e.id = w.epoch_id JOIN fleet_device d ON d.id = w.device_id"
+            "SELECT d.key, e.key, w.sequence, w.start_us, w.end_us, w.counter_start, "
+            "w.counter_end, w.energy_mj"
+            " FROM ingest_energywindow w JOIN ingest_epoch e ON e.id = w.epoch_id JOIN "
+            "fleet_device d ON d.id = w.device_id"
             " JOIN fleet_node n ON n.id = w.node_id WHERE n.hostname = ?"
         )
         return [CountedWindow(*row) for row in self.rows(sql, node)]
 
     def quarantined(self, node: str) -> list[tuple[CountedWindow, str]]:
         sql = (
-            "SELECT d.key, q.epoch_key, q.sequence, q.content, q.energy_mj, q.reason FROM ingest_quarantinedwindow q"
-            " JOIN fleet_device d ON d.id = q.device_id JOIN fleet_node n ON n.id = q.node_id WHERE n.hostname = ?"
+            "SELECT d.key, q.epoch_key, q.sequence, q.content, q.energy_mj, q.reason FROM "
+            "ingest_quarantinedwindow q"
+            " JOIN fleet_device d ON d.id = q.device_id JOIN fleet_node n ON n.id = q.node_id "
+            "WHERE n.hostname = ?"
         )
         windows = []
         for device, epoch, seq, content, energy_mj, reason in self.rows(sql, node):
@@ -70,7 +74,8 @@ class LedgerDatabase:
         """Return (device, epoch, from, to) of the gaps that a node declared."""
         sql = (
             "SELECT d.key, g.epoch_key, g.from_us, g.to_us FROM ingest_declaredgap g"
-            " JOIN fleet_device d ON d.id = g.device_id JOIN fleet_node n ON n.id = d.node_id WHERE n.hostname = ?"
+            " JOIN fleet_device d ON d.id = g.device_id JOIN fleet_node n ON n.id = d.node_id "
+            "WHERE n.hostname = ?"
         )
         return [(row[0], row[1], row[2], row[3]) for row in self.rows(sql, node)]
 
@@ -86,9 +91,11 @@ class LedgerDatabase:
     def shares_that_differ(self) -> list[tuple[Any, ...]]:
         """Return windows whose shares do not sum to their energy."""
         sql = (
-            "SELECT w.epoch_id, w.sequence, w.energy_mj, SUM(s.energy_mj) FROM ingest_energywindow w LEFT JOIN"
+            "SELECT w.epoch_id, w.sequence, w.energy_mj, SUM(s.energy_mj) FROM "
+            "ingest_energywindow w LEFT JOIN"
             " ingest_windowshare s ON s.epoch_id = w.epoch_id AND s.sequence = w.sequence"
-            " GROUP BY w.epoch_id, w.sequence, w.energy_mj HAVING COALESCE(SUM(s.energy_mj), 0) <> w.energy_mj"
+            " GROUP BY w.epoch_id, w.sequence, w.energy_mj HAVING COALESCE(SUM(s.energy_mj), 0) "
+            "<> w.energy_mj"
         )
         return self.rows(sql)
 
@@ -96,16 +103,23 @@ class LedgerDatabase:
         """Return pending jobs except those scheduled for a later hour, which change no figure."""
         return self.rows(
             "SELECT kind, key, leased_by, leased_until_us, last_error FROM core_job "
-            "WHERE done < requested AND kind NOT IN ('carbon.roll_up', 'carbon.day_over') ORDER BY id"
+            "WHERE done < requested AND kind NOT IN ('carbon.roll_up', 'carbon.day_over') ORDER "
+            "BY id"
         )
 
     def request_settling(self) -> None:
         """Request a completed settling job again, as an upload would. It changes no figure, but a
         worker must run it.
         """
-        sql = "UPDATE core_job SET requested = requested + 1 WHERE kind = 'energy.settle' AND done = requested"
+        sql = (
+            "UPDATE core_job SET requested = requested + 1 WHERE kind = 'energy.settle' AND done "
+            "= requested"
+        )
         if self.place.startswith("postgres"):
-            with suppress(psycopg.OperationalError), psycopg.connect(self.place, autocommit=True) as server:
+            with (
+                suppress(psycopg.OperationalError),
+                psycopg.connect(self.place, autocommit=True) as server,
+            ):
                 server.execute(sql)
             return
         with closing(sqlite3.connect(self.place, timeout=20)) as file:
@@ -115,7 +129,9 @@ class LedgerDatabase:
     def leased_by(self, pid: int) -> bool:
         """Return whether a worker with this process id has run a job."""
         try:
-            return bool(self.rows("SELECT 1 FROM core_job WHERE leased_by LIKE ? LIMIT 1", f"%:{pid}"))
+            return bool(
+                self.rows("SELECT 1 FROM core_job WHERE leased_by LIKE ? LIMIT 1", f"%:{pid}")
+            )
         except psycopg.OperationalError:  # PostgreSQL is recovering
             return False
 

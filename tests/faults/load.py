@@ -64,7 +64,14 @@ class Load:
         assert login is not None
         spool = Spool(home)
         transport = Transport(login.url, login.token, deadline_s=20.0)
-        pusher = Uploader(spool, transport, node=self._machine.node, boot=self._boot, interval_us=SECOND_US, now=read_clock)
+        pusher = Uploader(
+            spool,
+            transport,
+            node=self._machine.node,
+            boot=self._boot,
+            interval_us=SECOND_US,
+            now=read_clock,
+        )
         while not self._given_up.is_set() and (not self._stop.is_set() or spool.depth().rows):
             if not self._stop.is_set() and spool.depth().rows < 5 * BATCH:
                 spool.append(boot=self._boot, windows=[self._window() for _ in range(BATCH)])
@@ -85,12 +92,25 @@ class Load:
         monotonic_us = start_us % (1 << 40)
         part_mj = self._rng.randint(0, energy_mj)
         return Window(
-            device=self.device, epoch="load", seq=self._seq, start_us=start_us, end_us=self._at_us,
-            mono_start_us=monotonic_us, mono_end_us=monotonic_us + SECOND_US,
-            counter_start_mj=start_mj, counter_end_mj=self._counter_mj, energy_mj=energy_mj,
-            measurement="nvml_counter", flags=0, util_mean_pm=None, util_max_pm=None, mem_mean_mib=None,
-            mem_max_mib=None, processes=1, shares=(("idle", energy_mj - part_mj), ("proc:someone/python3", part_mj)),
-        )  # fmt: skip
+            device=self.device,
+            epoch="load",
+            seq=self._seq,
+            start_us=start_us,
+            end_us=self._at_us,
+            mono_start_us=monotonic_us,
+            mono_end_us=monotonic_us + SECOND_US,
+            counter_start_mj=start_mj,
+            counter_end_mj=self._counter_mj,
+            energy_mj=energy_mj,
+            measurement="nvml_counter",
+            flags=0,
+            util_mean_pm=None,
+            util_max_pm=None,
+            mem_mean_mib=None,
+            mem_max_mib=None,
+            processes=1,
+            shares=(("idle", energy_mj - part_mj), ("proc:someone/python3", part_mj)),
+        )
 
 
 def spool_of(machine: Machine) -> Path:

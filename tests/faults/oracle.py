@@ -31,16 +31,24 @@ class Spooled:
 
 def _counted(window: Window) -> CountedWindow:
     return CountedWindow(
-        window.device, window.epoch, window.seq, window.start_us, window.end_us,
-        window.counter_start_mj, window.counter_end_mj, window.energy_mj,
-    )  # fmt: skip
+        window.device,
+        window.epoch,
+        window.seq,
+        window.start_us,
+        window.end_us,
+        window.counter_start_mj,
+        window.counter_end_mj,
+        window.energy_mj,
+    )
 
 
 def read_spool(path: Path) -> Spooled:
     """Read a spool file directly."""
     with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=20)) as file:
         names = dict(file.execute("SELECT id, text FROM name").fetchall())
-        rows = file.execute("SELECT device, epoch, seq, start_us, end_us, energy_mj, body FROM window").fetchall()
+        rows = file.execute(
+            "SELECT device, epoch, seq, start_us, end_us, energy_mj, body FROM window"
+        ).fetchall()
         dead = file.execute("SELECT window, reason FROM dead").fetchall()
         gaps = file.execute("SELECT device, epoch, from_us, to_us FROM gap").fetchall()
     return Spooled(
@@ -66,7 +74,9 @@ class Account:
         return self.accepted_mj + self.quarantined_mj + self.dead_mj + self.spooled_mj + self.gap_mj
 
 
-def audit(books: LedgerDatabase, node: str, spool: Spooled, records: dict[str, Record]) -> dict[str, Account]:
+def audit(
+    books: LedgerDatabase, node: str, spool: Spooled, records: dict[str, Record]
+) -> dict[str, Account]:
     """Check every window of ``node`` against the GPU records. Returns the totals of each device.
     Raises AssertionError.
     """
@@ -75,15 +85,27 @@ def audit(books: LedgerDatabase, node: str, spool: Spooled, records: dict[str, R
     dead = [window for window, _ in spool.dead]
     # A window that was accepted but not deleted before a kill is in both places. It counts once.
     known = {(window.device, window.epoch, window.seq) for window in [*accepted, *quarantined]}
-    spooled = [window for window in spool.windows if (window.device, window.epoch, window.seq) not in known]
-    gaps = {(device, epoch, from_us) for device, epoch, from_us, _ in [*books.gaps(node), *spool.gaps]}
+    spooled = [
+        window for window in spool.windows if (window.device, window.epoch, window.seq) not in known
+    ]
+    gaps = {
+        (device, epoch, from_us) for device, epoch, from_us, _ in [*books.gaps(node), *spool.gaps]
+    }
     accounts = {}
     for device, record in records.items():
         windows_by_state = {
             name: [window for window in windows if window.device == device]
-            for name, windows in (("accepted", accepted), ("quarantined", quarantined), ("dead", dead), ("spooled", spooled))
+            for name, windows in (
+                ("accepted", accepted),
+                ("quarantined", quarantined),
+                ("dead", dead),
+                ("spooled", spooled),
+            )
         }
-        sums = {f"{name}_mj": sum(window.energy_mj for window in windows) for name, windows in windows_by_state.items()}
+        sums = {
+            f"{name}_mj": sum(window.energy_mj for window in windows)
+            for name, windows in windows_by_state.items()
+        }
         everything = [window for windows in windows_by_state.values() for window in windows]
         gap_mj = _gap_mj(device, _chains(everything), record, gaps)
         accounts[device] = Account(**sums, gap_mj=gap_mj, counted_mj=record.total_mj)
@@ -102,7 +124,9 @@ def _chains(windows: Sequence[CountedWindow]) -> list[list[CountedWindow]]:
         for window in chain:
             assert window.energy_mj == window.counter_end_mj - window.counter_start_mj >= 0, window
         for before, after in pairwise(chain):
-            assert before.counter_end_mj == after.counter_start_mj, f"lost or counted twice between {before} and {after}"
+            assert before.counter_end_mj == after.counter_start_mj, (
+                f"lost or counted twice between {before} and {after}"
+            )
     return sorted(epochs.values(), key=lambda chain: chain[0].start_us)
 
 
@@ -111,7 +135,12 @@ def _edges(chain: list[CountedWindow]) -> set[int]:
     return {edge for window in chain for edge in (window.counter_start_mj, window.counter_end_mj)}
 
 
-def _gap_mj(device: str, chains: list[list[CountedWindow]], record: Record, declared: set[tuple[str, str, int]]) -> int:
+def _gap_mj(
+    device: str,
+    chains: list[list[CountedWindow]],
+    record: Record,
+    declared: set[tuple[str, str, int]],
+) -> int:
     """Return the energy between epochs by the GPU's record. Each such interval must have been
     declared as a gap.
     """
@@ -121,8 +150,12 @@ def _gap_mj(device: str, chains: list[list[CountedWindow]], record: Record, decl
     total_mj = 0
     for (before, falls_before), (after, falls_after) in pairwise(zip(chains, falls, strict=True)):
         last, first = before[-1], after[0]
-        assert first.seq == last.seq + 1, f"windows between {last} and {first} are missing"  # an epoch goes on counting
-        assert (device, last.epoch, last.end_us) in declared, f"no gap declared after {last}, before {first}"
+        assert first.seq == last.seq + 1, (
+            f"windows between {last} and {first} are missing"
+        )  # an epoch goes on counting
+        assert (device, last.epoch, last.end_us) in declared, (
+            f"no gap declared after {last}, before {first}"
+        )
         ended_mj = record.at(last.counter_end_mj, falls_before)
         began_mj = record.at(first.counter_start_mj, falls_after)
         assert began_mj >= ended_mj, f"{first} counts again what {last} had"

@@ -16,7 +16,15 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import urlsplit
 
-PASS, REFUSED, BUSY_503, BUSY_429, HUNG, CUT, NOISY = "pass", "refused", "503", "429", "hung", "cut", "noisy"
+PASS, REFUSED, BUSY_503, BUSY_429, HUNG, CUT, NOISY = (
+    "pass",
+    "refused",
+    "503",
+    "429",
+    "hung",
+    "cut",
+    "noisy",
+)
 RETRY_AFTER_S = 120
 DATE_AFTER_S = 200
 
@@ -90,18 +98,29 @@ class _Handler(BaseHTTPRequestHandler):
         """Say nothing."""
 
     def _serve(self) -> None:
-        gate, content = self.server.gate, self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        gate, content = (
+            self.server.gate,
+            self.rfile.read(int(self.headers.get("Content-Length") or 0)),
+        )
         headers = {
-            name: self.headers[name] for name in ("Authorization", "Content-Type", "Content-Encoding") if self.headers[name]
+            name: self.headers[name]
+            for name in ("Authorization", "Content-Type", "Content-Encoding")
+            if self.headers[name]
         }
         delivery, mode = Delivery(self.command, self.path, headers, content), gate.mode
         if self.path.endswith("/ingest/"):
-            body = json.loads(gzip.decompress(content) if headers.get("Content-Encoding") == "gzip" else content)
+            body = json.loads(
+                gzip.decompress(content) if headers.get("Content-Encoding") == "gzip" else content
+            )
             gate.arrivals.append(Arrival(mode, gate.now_s(), body["windows"]["end"]))
         if mode == BUSY_503:
             self._reply(503, b"{}", ("Retry-After", str(RETRY_AFTER_S)))
         elif mode == BUSY_429:
-            self._reply(429, b"{}", ("Retry-After", email.utils.formatdate(time.time() + DATE_AFTER_S, usegmt=True)))
+            self._reply(
+                429,
+                b"{}",
+                ("Retry-After", email.utils.formatdate(time.time() + DATE_AFTER_S, usegmt=True)),
+            )
         elif mode == HUNG:
             gate.released.wait(10)
             self.close_connection = True
@@ -114,7 +133,9 @@ class _Handler(BaseHTTPRequestHandler):
 
     do_GET = do_POST = do_PUT = do_PATCH = _serve  # noqa: N815 - the names that http.server calls
 
-    def _reply(self, status: int, answer: bytes, *headers: tuple[str, str], cut: bool = False) -> None:
+    def _reply(
+        self, status: int, answer: bytes, *headers: tuple[str, str], cut: bool = False
+    ) -> None:
         self.send_response(status)
         for name, value in headers:
             self.send_header(name, value)
@@ -138,7 +159,9 @@ def standing(gate: FaultProxy, port: int) -> Iterator[None]:
     """Let the gate listen at a loopback port; outside of this, connections are refused."""
     server = _Server(("127.0.0.1", port), _Handler)
     server.gate = gate
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
+    thread = threading.Thread(
+        target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True
+    )
     thread.start()
     try:
         yield

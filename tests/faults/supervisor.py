@@ -102,7 +102,12 @@ class Supervisor:
         self._stop = threading.Event()
         self._failed: BaseException | None = None
         self._threads = [
-            threading.Thread(target=self._run, args=(supervised,), name=f"supervisor of the {supervised.name}", daemon=True)
+            threading.Thread(
+                target=self._run,
+                args=(supervised,),
+                name=f"supervisor of the {supervised.name}",
+                daemon=True,
+            )
             for supervised in self.processes
         ]
 
@@ -141,7 +146,11 @@ class Supervisor:
             if self._failed is not None:
                 raise self._failed
             if time.monotonic() > until:
-                late = [supervised.log_tail() for supervised in self.processes if supervised.since is not None]
+                late = [
+                    supervised.log_tail()
+                    for supervised in self.processes
+                    if supervised.since is not None
+                ]
                 raise AssertionError(f"not back after {seconds:.0f} s:\n" + "\n".join(late))
             time.sleep(0.02)
 
@@ -161,7 +170,9 @@ class Supervisor:
             for pid in inner:
                 if Path(f"/proc/{pid}").exists():
                     os.kill(pid, signal.SIGKILL)
-            raise AssertionError(f"did not end on SIGTERM within {_END_S:.0f} s: {supervised.log_tail()}") from None
+            raise AssertionError(
+                f"did not end on SIGTERM within {_END_S:.0f} s: {supervised.log_tail()}"
+            ) from None
 
     def _run(self, supervised: SupervisedProcess) -> None:
         late_s = 0.0

@@ -1,6 +1,8 @@
-"""Seeded SIGKILLs of collector, web server and worker under load; then not a millijoule may be missing or double.
+"""Seeded SIGKILLs of collector, web server and worker under load; then not a millijoule may be
+missing or double.
 
-``LABCARBON_KILLS`` (50) says how many, ``LABCARBON_SEED`` repeats a run: the seed is printed with every result.
+``LABCARBON_KILLS`` (50) says how many, ``LABCARBON_SEED`` repeats a run: the seed is printed with
+every result.
 """
 
 from __future__ import annotations
@@ -81,7 +83,9 @@ def _measures(machine: Machine) -> Callable[[int], bool]:
 
 
 def _works(books: LedgerDatabase) -> Callable[[int], bool]:
-    """Return whether the worker that was started last takes jobs, whether or not anybody can push new ones now."""
+    """Return whether the worker that was started last takes jobs, whether or not anybody can
+    push new ones now.
+    """
     asked_s = 0.0
 
     def ready(pid: int) -> bool:
@@ -134,11 +138,20 @@ def _scene(stack: ExitStack, folder: Path, rng: random.Random, books: str = "") 
     loaded = Machine(folder / "load", name="load")
     books_ = LedgerDatabase(books or str(server.data_dir / "labcarbon.sqlite3"))
     logs = server.data_dir / "logs"
-    web = SupervisedProcess("web", server.command("web server"), server.environ, logs / "web.log", _answers(server.url))
-    worker = SupervisedProcess("worker", server.command("worker"), server.environ, logs / "worker.log", _works(books_))
+    web = SupervisedProcess(
+        "web", server.command("web server"), server.environ, logs / "web.log", _answers(server.url)
+    )
+    worker = SupervisedProcess(
+        "worker", server.command("worker"), server.environ, logs / "worker.log", _works(books_)
+    )
     daemon = [sys.executable, "-m", "tests.faults.quick_daemon", str(WINDOW_S)]
-    collector = SupervisedProcess("collector", daemon, machine.environ, logs / "collector.log", _measures(machine))
-    feeder, load = CounterSimulator(driver, rng, [*_children(stack, 3), 4_000_000]), Load(loaded, rng)
+    collector = SupervisedProcess(
+        "collector", daemon, machine.environ, logs / "collector.log", _measures(machine)
+    )
+    feeder, load = (
+        CounterSimulator(driver, rng, [*_children(stack, 3), 4_000_000]),
+        Load(loaded, rng),
+    )
     machine.data_dir.mkdir(exist_ok=True)
     supervisor = stack.enter_context(Supervisor([web, worker, collector]))
     wait_until(lambda: web.since is None, what="the web server's first answer")
@@ -150,7 +163,9 @@ def _scene(stack: ExitStack, folder: Path, rng: random.Random, books: str = "") 
     load.start()
     stack.callback(load.give_up)
     supervisor.wait_until_back(START_S)
-    return Scene(rng, server, machine, driver, feeder, load, books_, supervisor, web, worker, collector)
+    return Scene(
+        rng, server, machine, driver, feeder, load, books_, supervisor, web, worker, collector
+    )
 
 
 def _kill(scene: Scene, kills: int, also: Callable[[], None] | None = None) -> dict[str, int]:
@@ -159,7 +174,9 @@ def _kill(scene: Scene, kills: int, also: Callable[[], None] | None = None) -> d
     done = {each.name: 0 for each in scene.supervisor.processes}
     while sum(done.values()) < kills:
         time.sleep(scene.rng.uniform(*PAUSE_S))
-        each = scene.rng.choice([scene.collector, scene.collector, scene.web, scene.web, scene.worker])
+        each = scene.rng.choice(
+            [scene.collector, scene.collector, scene.web, scene.web, scene.worker]
+        )
         victim = scene.rng.choice(scene.victims(each))
         if not scene.supervisor.kill(each, victim):
             continue
@@ -175,37 +192,55 @@ def _kill(scene: Scene, kills: int, also: Callable[[], None] | None = None) -> d
 
 
 def _settle(scene: Scene) -> None:
-    """Nobody kills any more, nobody helps: the spools empty themselves and the worker's jobs are done."""
+    """Nobody kills any more, nobody helps: the spools empty themselves and the worker's jobs are
+    done.
+    """
     scene.load.finish(120)
     scene.feeder.freeze()
     time.sleep(1.5)  # the daemon polls once more: the last word of the counters
     scene.supervisor.end(scene.collector)
     left = scene.machine.collect("upload")
     assert left.returncode == 0, left.stderr
-    wait_until(lambda: not scene.books.jobs_waiting(), what=f"the end of {scene.books.jobs_waiting()}")
+    wait_until(
+        lambda: not scene.books.jobs_waiting(), what=f"the end of {scene.books.jobs_waiting()}"
+    )
 
 
 def _balance(scene: Scene, told: str) -> str:
     """Compare the books with the counters; return what was found, as text."""
-    accounts = audit(scene.books, "measured", read_spool(spool_of(scene.machine)), scene.feeder.records)
+    accounts = audit(
+        scene.books, "measured", read_spool(spool_of(scene.machine)), scene.feeder.records
+    )
     ledger = scene.books.ledger("measured")
     for device, account in accounts.items():
         assert account.accounted_mj == account.counted_mj, f"{told}: {device}: {account}"
-        assert account.spooled_mj == account.dead_mj == account.quarantined_mj == 0, f"{told}: {device}: {account}"
-        assert ledger[device] == account.accepted_mj, f"{told}: {device}: ledger {ledger[device]}, {account}"
-    assert sum(window.energy_mj for window in scene.books.accepted("load")) == scene.load.sent_mj, told
+        assert account.spooled_mj == account.dead_mj == account.quarantined_mj == 0, (
+            f"{told}: {device}: {account}"
+        )
+        assert ledger[device] == account.accepted_mj, (
+            f"{told}: {device}: ledger {ledger[device]}, {account}"
+        )
+    assert sum(window.energy_mj for window in scene.books.accepted("load")) == scene.load.sent_mj, (
+        told
+    )
     assert scene.books.ledger("load") == {scene.load.device: scene.load.sent_mj}, told
     assert scene.books.shares_that_differ() == [], told
     windows = len(scene.books.accepted("measured"))
     gap_mj = sum(account.gap_mj for account in accounts.values())
     counted_mj = sum(account.counted_mj for account in accounts.values())
-    return f"{len(accounts)} GPUs, {windows} windows, {counted_mj} mJ counted, {gap_mj} mJ of it in declared gaps"
+    return (
+        f"{len(accounts)} GPUs, {windows} windows, {counted_mj} mJ counted, {gap_mj} mJ of it in "
+        "declared gaps"
+    )
 
 
 def _assert_a_missing_window_is_detected(scene: Scene, folder: Path) -> None:
     """The oracle is no rubber stamp: without any one window it does not balance."""
     copy = folder / "tampered.sqlite3"
-    with closing(sqlite3.connect(scene.books.place)) as file, closing(sqlite3.connect(copy)) as tampered:
+    with (
+        closing(sqlite3.connect(scene.books.place)) as file,
+        closing(sqlite3.connect(copy)) as tampered,
+    ):
         file.backup(tampered)
         measured = "SELECT id FROM fleet_node WHERE hostname = 'measured'"
         rows = tampered.execute(
@@ -225,8 +260,9 @@ def _assert_a_missing_window_is_detected(scene: Scene, folder: Path) -> None:
 def _back(scene: Scene, told: str, limit_s: float = BACK_S) -> str:
     """Every kill was followed by a return within ``limit_s``; return the slowest of each.
 
-    The server's parts load Django first: where even the median return takes longer than a quarter of the limit, the
-    machine is busy with other things, and they get four times that median. The collector gets no such grace.
+    The server's parts load Django first: where even the median return takes longer than a quarter
+    of the limit, the machine is busy with other things, and they get four times that median. The
+    collector gets no such grace.
     """
     slowest = {each.name: max(each.back_s[1:], default=0.0) for each in scene.supervisor.processes}
     for each in scene.supervisor.processes:
@@ -259,11 +295,19 @@ def test_kills_on_sqlite_lose_nothing_and_count_nothing_twice(
         _assert_a_missing_window_is_detected(scene, tmp_path)
         assert integrity(spool_of(scene.machine)) == ["ok"], told
     with capsys.disabled():
-        print(f"{told}: killed {done}; slowest back: {back}; {found}; {time.monotonic() - begun:.0f} s", flush=True)
+        print(
+            (
+                f"{told}: killed {done}; slowest back: {back}; {found}; "
+                f"{time.monotonic() - begun:.0f} s"
+            ),
+            flush=True,
+        )
 
 
 def _client_backends(postmaster: int) -> list[int]:
-    """Return the processes that serve a connection; to kill the one that recovers would end PostgreSQL for good."""
+    """Return the processes that serve a connection; to kill the one that recovers would end
+    PostgreSQL for good.
+    """
     found = []
     for pid in children_of(postmaster):
         with suppress(OSError):
@@ -272,7 +316,9 @@ def _client_backends(postmaster: int) -> list[int]:
     return found
 
 
-@pytest.mark.skipif(programs() is None, reason="PostgreSQL is not installed (apt-get install postgresql)")
+@pytest.mark.skipif(
+    programs() is None, reason="PostgreSQL is not installed (apt-get install postgresql)"
+)
 def test_kills_on_postgres_of_its_backends_too(
     tmp_path: Path, rng: random.Random, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -287,7 +333,9 @@ def test_kills_on_postgres_of_its_backends_too(
             """SIGKILL of one backend: PostgreSQL ends all connections and recovers."""
             if rng.random() < 0.5 and (living := _client_backends(database.pid)):
                 victim = rng.choice(living)
-                with suppress(ProcessLookupError):  # its client was killed just before, and it went by itself
+                with suppress(
+                    ProcessLookupError
+                ):  # its client was killed just before, and it went by itself
                     os.kill(victim, 9)
                     backends.append(victim)
 
@@ -296,4 +344,10 @@ def test_kills_on_postgres_of_its_backends_too(
         _settle(scene)
         found = _balance(scene, told)
     with capsys.disabled():
-        print(f"{told}: killed {done} and {len(backends)} backends of PostgreSQL; slowest back: {back}; {found}", flush=True)
+        print(
+            (
+                f"{told}: killed {done} and {len(backends)} backends of PostgreSQL; slowest back: "
+                f"{back}; {found}"
+            ),
+            flush=True,
+        )

@@ -1,4 +1,6 @@
-"""The path of `make run`: ready, enrolled, measuring, stopped and started again, killed without leaving anybody behind."""
+"""The path of `make run`: ready, enrolled, measuring, stopped and started again, killed without
+leaving anybody behind.
+"""
 
 from __future__ import annotations
 
@@ -26,8 +28,11 @@ pytestmark = pytest.mark.faults
 
 READY_S = 120.0
 ENERGY_S = 180.0
-# What Python prints of an interrupt that came within a weakref's callback or a __del__, instead of passing it on.
-_SWALLOWED = re.compile(r"^Exception ignored .*\nTraceback .*\n(?: .*\n)*KeyboardInterrupt.*$", re.MULTILINE)
+# What Python prints of an interrupt that came within a weakref's callback or a __del__, instead of
+# passing it on.
+_SWALLOWED = re.compile(
+    r"^Exception ignored .*\nTraceback .*\n(?: .*\n)*KeyboardInterrupt.*$", re.MULTILINE
+)
 
 
 def family(pid: int) -> list[int]:
@@ -110,11 +115,17 @@ def environ(place: Installation, tmp_path_factory: pytest.TempPathFactory) -> di
         "LABCARBON_STATIC": str(tmp_path_factory.getbasetemp() / "static"),
         "LABCARBON_SOCKET": str(place.data_dir / "collect.sock"),
         "LABCARBON_SOURCES": "cpu_model",
-        "LABCARBON_NODE_ID": str(uuid.uuid4()),  # the machine the tests run on may have a collector of its own
+        "LABCARBON_NODE_ID": str(
+            uuid.uuid4()
+        ),  # the machine the tests run on may have a collector of its own
         "LABCARBON_INTERVAL_S": "10",
         "PYTHONUNBUFFERED": "1",
     }
-    plain = {name: value for name, value in os.environ.items() if not name.startswith(("LABCARBON_", "DJANGO_"))}
+    plain = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("LABCARBON_", "DJANGO_"))
+    }
     return {**plain, **own}
 
 
@@ -124,7 +135,9 @@ def launch(environ: dict[str, str]) -> Iterator[Callable[[], Launcher]]:
 
         def make() -> Launcher:
             launcher = Launcher(environ)
-            stack.callback(lambda: launcher.process.poll() is not None or launcher.end(signal.SIGTERM))
+            stack.callback(
+                lambda: launcher.process.poll() is not None or launcher.end(signal.SIGTERM)
+            )
             return launcher
 
         yield make
@@ -135,7 +148,11 @@ def _names(pids: list[int]) -> dict[str, int]:
     found = {}
     for pid in pids:
         command = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode()
-        for name, mark in (("web server", "gunicorn"), ("worker", "manage.py worker"), ("collector", "labcarbon-collect")):
+        for name, mark in (
+            ("web server", "gunicorn"),
+            ("worker", "manage.py worker"),
+            ("collector", "labcarbon-collect"),
+        ):
             if mark in command:
                 found[name] = pid
     return found
@@ -146,16 +163,22 @@ def _energy_mj(place: Installation) -> int:
     return int(books.rows("SELECT COALESCE(SUM(energy_mj), 0) FROM energy_ledgerentry")[0][0])
 
 
-def test_from_nothing_to_energy_in_the_ledger(place: Installation, launch: Callable[[], Launcher]) -> None:
+def test_from_nothing_to_energy_in_the_ledger(
+    place: Installation, launch: Callable[[], Launcher]
+) -> None:
     launcher = launch()
     launcher.wait_for("LabCarbon is ready at")
     assert launcher.lines[-1] == f"LabCarbon is ready at {place.url}"
     assert f"{place.url}/setup/?code=" in launcher.lines[-2]
     place.manage(*SET_UP)
     begun = time.monotonic()
-    wait_until(lambda: _energy_mj(place) > 0, what="energy in the ledger", seconds=ENERGY_S, every=0.5)
+    wait_until(
+        lambda: _energy_mj(place) > 0, what="energy in the ledger", seconds=ENERGY_S, every=0.5
+    )
     assert time.monotonic() - begun < ENERGY_S
-    assert not [line for line in launcher.lines if "ended" in line or "could not" in line], launcher.lines
+    assert not [line for line in launcher.lines if "ended" in line or "could not" in line], (
+        launcher.lines
+    )
     everybody = launcher.family()
     assert set(_names(children_of(launcher.process.pid))) == {"web server", "worker", "collector"}
     assert launcher.end(signal.SIGINT) == 0
@@ -172,7 +195,9 @@ def test_a_lab_just_starts_and_what_dies_is_started_again(
     launcher = launch()
     launcher.wait_for("LabCarbon is ready at")
     assert f"{place.url}/signin/?code=" in launcher.lines[-2]
-    wait_until(lambda: _energy_mj(place) > 0, what="energy in the ledger", seconds=ENERGY_S, every=0.5)
+    wait_until(
+        lambda: _energy_mj(place) > 0, what="energy in the ledger", seconds=ENERGY_S, every=0.5
+    )
     before_mj = _energy_mj(place)
     refused = Launcher({**environ, "LABCARBON_PORT": str(free_port())})
     assert refused.end(0) == 1
@@ -186,7 +211,12 @@ def test_a_lab_just_starts_and_what_dies_is_started_again(
             return _names(children_of(launcher.process.pid)).get(name, killed) != killed
 
         wait_until(is_back, what=f"the new {name}")
-    wait_until(lambda: _energy_mj(place) > before_mj, what="more energy in the ledger", seconds=ENERGY_S, every=0.5)
+    wait_until(
+        lambda: _energy_mj(place) > before_mj,
+        what="more energy in the ledger",
+        seconds=ENERGY_S,
+        every=0.5,
+    )
     everybody = launcher.family()
     assert len(everybody) >= 4
     launcher.end(signal.SIGKILL)
@@ -199,18 +229,28 @@ def test_a_lab_just_starts_and_what_dies_is_started_again(
 
 
 def test_ctrl_c_while_it_prepares_is_no_accident(tmp_path: Path, environ: dict[str, str]) -> None:
-    launcher = Launcher({**environ, "LABCARBON_DATA": str(tmp_path / "data"), "LABCARBON_PORT": str(free_port())})
+    launcher = Launcher(
+        {**environ, "LABCARBON_DATA": str(tmp_path / "data"), "LABCARBON_PORT": str(free_port())}
+    )
     launcher.wait_for("Preparing the database")
     launcher.process.send_signal(signal.SIGINT)
-    wait_until(lambda: launcher.process.poll() is not None or bool(_SWALLOWED.search(launcher.said())), what="the end")
-    code = launcher.end(signal.SIGINT)  # once more where Python kept the first to itself; who has ended hears nothing
-    # A shell says 130 either way. Python dies of the signal itself where it came while code was made from text, as that of
-    # dataclasses is, whoever caught it (CPython notes such an interrupt as unhandled, Python/pythonrun.c).
+    wait_until(
+        lambda: launcher.process.poll() is not None or bool(_SWALLOWED.search(launcher.said())),
+        what="the end",
+    )
+    code = launcher.end(
+        signal.SIGINT
+    )  # once more where Python kept the first to itself; who has ended hears nothing
+    # A shell says 130 either way. Python dies of the signal itself where it came while code was
+    # made from text, as that of dataclasses is, whoever caught it (CPython notes such an interrupt
+    # as unhandled, Python/pythonrun.c).
     assert code in {130, -signal.SIGINT}
     assert "Traceback" not in _SWALLOWED.sub("", launcher.said())
 
 
-def test_an_enrolment_that_failed_is_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_enrolment_that_failed_is_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     stop, tries = threading.Event(), iter([False, False, True])
     tried = []
 

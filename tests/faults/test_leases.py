@@ -27,7 +27,15 @@ def _leased_by(worker: str) -> Job:
 
 
 @pytest.mark.parametrize(
-    ("worker", "taken"), [("here:41", 1), ("here:42", 0), ("there:41", 0), ("here.too:41", 0), ("celery", 0), ("here:x", 0)]
+    ("worker", "taken"),
+    [
+        ("here:41", 1),
+        ("here:42", 0),
+        ("there:41", 0),
+        ("here.too:41", 0),
+        ("celery", 0),
+        ("here:x", 0),
+    ],
 )
 def test_only_the_leases_of_this_hosts_dead_end(worker: str, taken: int) -> None:
     _leased_by(worker)
@@ -62,7 +70,9 @@ def _run_until_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.django_db(transaction=True)  # the worker closes its connection
-def test_a_worker_outlives_its_databases_absence(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_worker_outlives_its_databases_absence(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     calls = []
 
     def work(**options: object) -> int:

@@ -1,4 +1,6 @@
-"""The oracle of the fault tests is judged by hand-made histories: what it must accept, and what it must not."""
+"""The oracle of the fault tests is judged by hand-made histories: what it must accept, and what
+it must not.
+"""
 
 import pytest
 
@@ -9,9 +11,13 @@ from tests.faults.oracle import _gap_mj
 DEVICE = "gpu:0"
 
 
-def window(epoch: str, seq: int, seconds: tuple[float, float], counter_mj: tuple[int, int]) -> CountedWindow:
+def window(
+    epoch: str, seq: int, seconds: tuple[float, float], counter_mj: tuple[int, int]
+) -> CountedWindow:
     start_us, end_us = (round(each * 1_000_000) for each in seconds)
-    return CountedWindow(DEVICE, epoch, seq, start_us, end_us, *counter_mj, energy_mj=counter_mj[1] - counter_mj[0])
+    return CountedWindow(
+        DEVICE, epoch, seq, start_us, end_us, *counter_mj, energy_mj=counter_mj[1] - counter_mj[0]
+    )
 
 
 def fallen() -> Record:
@@ -51,7 +57,9 @@ def test_an_impossible_reading_is_detected() -> None:
 
 
 def test_a_lost_window_behind_a_declared_gap_is_detected() -> None:
-    """The first of an epoch, or the only one: what it counted would pass for energy of the stretch before it."""
+    """The first of an epoch, or the only one: what it counted would pass for energy of the
+    stretch before it.
+    """
     after = [window("b", 2, (44.1, 46), (0, 59_760))]
     with pytest.raises(AssertionError, match="are missing"):
         _gap_mj(DEVICE, [BEFORE, after], fallen(), {(DEVICE, "a", 42_000_000)})

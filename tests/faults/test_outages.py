@@ -1,4 +1,6 @@
-"""The server is away for an hour, in every way that a server can be away; and a network delivers what it likes."""
+"""The server is away for an hour, in every way that a server can be away; and a network delivers
+what it likes.
+"""
 
 from __future__ import annotations
 
@@ -51,17 +53,21 @@ pytestmark = [pytest.mark.faults, pytest.mark.django_db(transaction=True)]
 
 SECOND_US = 1_000_000
 GRID_S = 10
-LATE_S = 40  # the clock is stepped so that the server is back when it is as late as the server's own clock
+# the clock is stepped so that the server is back when it is as late as the server's own clock
+LATE_S = 40
 # How long the server is away in each way: an hour in all.
 AWAY = ((REFUSED, 900), (BUSY_503, 900), (BUSY_429, 900), (HUNG, 770), (CUT, 130))
 HUNG_S = 0.3  # of patience with a server that says nothing; really waited for
-# The first part of the jitter only: at most 121 s between two tries, so that each way of being away is met.
+# The first part of the jitter only: at most 121 s between two tries, so that each way of being away
+# is met.
 SHARE_OF_JITTER = 0.4
 
 
 @dataclass
 class Collector:
-    """The daemon's loop on a stepped clock: polls each second, pushes when the push thread would."""
+    """The daemon's loop on a stepped clock: polls each second, pushes when the push thread
+    would.
+    """
 
     home: Path
     url: str
@@ -78,7 +84,9 @@ class Collector:
         self.monitor = NodeMonitor(
             spool=self.spool,
             capacity=SpoolCapacity(self.spool),
-            sources=SourcePoller([("machine", MachineSource(self.machine, cpu=False))], now=self.machine.now),
+            sources=SourcePoller(
+                [("machine", MachineSource(self.machine, cpu=False))], now=self.machine.now
+            ),
             consumers=FakeConsumers(self.machine),
             boot=boot_id(),
             grid_us=GRID_S * SECOND_US,
@@ -87,9 +95,14 @@ class Collector:
         )
         self.transport = Transport(self.url, self.token, deadline_s=20.0)
         self.pusher = Uploader(
-            self.spool, self.transport, node=str(self.node.uuid), boot=boot_id(), interval_us=GRID_S * SECOND_US,
-            now=self.machine.now, random_unit=lambda: self.rng.random() * SHARE_OF_JITTER,
-        )  # fmt: skip
+            self.spool,
+            self.transport,
+            node=str(self.node.uuid),
+            boot=boot_id(),
+            interval_us=GRID_S * SECOND_US,
+            now=self.machine.now,
+            random_unit=lambda: self.rng.random() * SHARE_OF_JITTER,
+        )
         self.monitor.poll(with_processes=True)
 
     def close(self) -> None:
@@ -121,8 +134,17 @@ def enrolled() -> tuple[Node, str]:
 @pytest.fixture
 def collector(tmp_path: Path, enrolled: tuple[Node, str]) -> Iterator[Collector]:
     node, token = enrolled
-    started = Clock(5000 * SECOND_US, now_us() - (sum(seconds for _, seconds in AWAY) + LATE_S) * SECOND_US)
-    made = Collector(tmp_path, f"http://127.0.0.1:{free_port()}", token, node, Machine(clock=started), random.Random(SEED))
+    started = Clock(
+        5000 * SECOND_US, now_us() - (sum(seconds for _, seconds in AWAY) + LATE_S) * SECOND_US
+    )
+    made = Collector(
+        tmp_path,
+        f"http://127.0.0.1:{free_port()}",
+        token,
+        node,
+        Machine(clock=started),
+        random.Random(SEED),
+    )
     yield made
     made.close()
 
@@ -145,10 +167,16 @@ def _away(collector: Collector, gate: FaultProxy) -> None:
 
 def _waits_s(gate: FaultProxy, mode: str) -> list[float]:
     """Return the seconds between arrivals, counted from each arrival in ``mode``."""
-    return [after.at_s - before.at_s for before, after in itertools.pairwise(gate.arrivals) if before.mode == mode]
+    return [
+        after.at_s - before.at_s
+        for before, after in itertools.pairwise(gate.arrivals)
+        if before.mode == mode
+    ]
 
 
-def test_an_hour_away_loses_nothing_and_doubles_nothing(collector: Collector, live_server: object) -> None:
+def test_an_hour_away_loses_nothing_and_doubles_nothing(
+    collector: Collector, live_server: object
+) -> None:
     gate = FaultProxy(str(getattr(live_server, "url")), now_s=collector.now_s)  # noqa: B009 - pytest-django does not type it
     begun_mj = collector.machine.gpu_mj
     _away(collector, gate)
@@ -202,12 +230,27 @@ def _window(rng: random.Random, device: str, seq: int, start_us: int) -> Window:
     energy_mj, idle_mj = rng.randint(1, 400_000), 0
     idle_mj = rng.randint(0, energy_mj)
     return Window(
-        device=device, epoch="e", seq=seq, start_us=start_us, end_us=start_us + SECOND_US, mono_start_us=seq * SECOND_US,
-        mono_end_us=(seq + 1) * SECOND_US, counter_start_mj=seq * 500_000, counter_end_mj=seq * 500_000 + energy_mj,
-        energy_mj=energy_mj, measurement="nvml_counter", flags=0, util_mean_pm=None, util_max_pm=None,
-        mem_mean_mib=None, mem_max_mib=None, processes=1,
-        shares=tuple(sorted({"idle": idle_mj, f"proc:user{seq % 3}/python": energy_mj - idle_mj}.items())),
-    )  # fmt: skip
+        device=device,
+        epoch="e",
+        seq=seq,
+        start_us=start_us,
+        end_us=start_us + SECOND_US,
+        mono_start_us=seq * SECOND_US,
+        mono_end_us=(seq + 1) * SECOND_US,
+        counter_start_mj=seq * 500_000,
+        counter_end_mj=seq * 500_000 + energy_mj,
+        energy_mj=energy_mj,
+        measurement="nvml_counter",
+        flags=0,
+        util_mean_pm=None,
+        util_max_pm=None,
+        mem_mean_mib=None,
+        mem_max_mib=None,
+        processes=1,
+        shares=tuple(
+            sorted({"idle": idle_mj, f"proc:user{seq % 3}/python": energy_mj - idle_mj}.items())
+        ),
+    )
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -219,12 +262,21 @@ def test_requests_delivered_one_to_five_times_in_any_order(
     devices, spool = [GPU, f"gpu:GPU-{uuid.UUID(int=seed)}"], Spool(tmp_path)
     transport = Transport(f"http://127.0.0.1:{port}", token, deadline_s=20)
     clock = Clock(10**12, now_us())
-    pusher = Uploader(spool, transport, node=str(node.uuid), boot=boot_id(), interval_us=SECOND_US, now=lambda: clock)
+    pusher = Uploader(
+        spool,
+        transport,
+        node=str(node.uuid),
+        boot=boot_id(),
+        interval_us=SECOND_US,
+        now=lambda: clock,
+    )
     begun_us, sent_mj, windows = clock.wall_us - 7200 * SECOND_US, defaultdict(int), 0
     with standing(gate, port):
         for seq in itertools.count():
             if seq < 300:
-                fresh = [_window(rng, device, seq, begun_us + seq * SECOND_US) for device in devices]
+                fresh = [
+                    _window(rng, device, seq, begun_us + seq * SECOND_US) for device in devices
+                ]
                 spool.append(boot=boot_id(), windows=fresh)
                 windows += len(fresh)
                 for window in fresh:

@@ -1,4 +1,6 @@
-"""Moving a node: one place for every hour, whatever is recorded in whatever order; the past keeps its zone and PUE."""
+"""Moving a node: one place for every hour, whatever is recorded in whatever order; the past
+keeps its zone and PUE.
+"""
 
 from uuid import uuid4
 
@@ -31,7 +33,9 @@ def lab() -> SmallLab:
 
 @pytest.fixture
 def paris(lab: SmallLab) -> Site:
-    return create_site(lab=lab.lab, name="Paris", kind=SiteKind.MACHINE_ROOM, zone="FR", pue_ppm=1_250_000)
+    return create_site(
+        lab=lab.lab, name="Paris", kind=SiteKind.MACHINE_ROOM, zone="FR", pue_ppm=1_250_000
+    )
 
 
 @pytest.fixture
@@ -50,18 +54,29 @@ def where(lab: SmallLab) -> list[tuple[int, int | None, str]]:
 def rows(lab: SmallLab) -> list[tuple[int, int, int | None, int | None]]:
     """Return (hour, mJ, PUE, µg) of every ledger entry."""
     query = FigureQuery(metric="emission_ug", from_hour=0, to_hour=HOUR + 1000)
-    return sorted((row["hour"], row["energy_mj"], row["pue_ppm"], row["emission_ug"]) for row in entries(lab.lab, query))
+    return sorted(
+        (row["hour"], row["energy_mj"], row["pue_ppm"], row["emission_ug"])
+        for row in entries(lab.lab, query)
+    )
 
 
 def use(lab: SmallLab, hours: int) -> None:
     windows = [
-        W(GPU, 3_600_000 + i, start_us=T0 + i * US_PER_HOUR, end_us=T0 + i * US_PER_HOUR + 60_000_000, seq=i)
+        W(
+            GPU,
+            3_600_000 + i,
+            start_us=T0 + i * US_PER_HOUR,
+            end_us=T0 + i * US_PER_HOUR + 60_000_000,
+            seq=i,
+        )
         for i in range(hours)
     ]
     push(lab.node, windows, sent_at=T0 + hours * US_PER_HOUR)
 
 
-def test_energy_before_a_move_keeps_its_zone_and_pue_and_energy_after_has_the_new(lab: SmallLab, paris: Site) -> None:
+def test_energy_before_a_move_keeps_its_zone_and_pue_and_energy_after_has_the_new(
+    lab: SmallLab, paris: Site
+) -> None:
     use(lab, 4)
     before = rows(lab)
     move(lab, paris, HOUR + 2)
@@ -75,28 +90,50 @@ def test_energy_before_a_move_keeps_its_zone_and_pue_and_energy_after_has_the_ne
     assert after[2][3] == emission_ug(3_600_002, 1_250_000, FRANCE_2025)
 
 
-def test_a_move_within_an_hour_counts_from_the_whole_hour_that_holds_it(lab: SmallLab, paris: Site) -> None:
-    moved = move_node(node=lab.node, site=paris, from_us=(HOUR + 1) * US_PER_HOUR + 1_799_000_000, by=lab.owner, now=T0)
+def test_a_move_within_an_hour_counts_from_the_whole_hour_that_holds_it(
+    lab: SmallLab, paris: Site
+) -> None:
+    moved = move_node(
+        node=lab.node,
+        site=paris,
+        from_us=(HOUR + 1) * US_PER_HOUR + 1_799_000_000,
+        by=lab.owner,
+        now=T0,
+    )
     assert moved.from_hour == HOUR + 1
     assert (moved.recorded_by, moved.recorded_us) == (lab.owner, T0)
     assert where(lab) == [(0, HOUR + 1, "Room 1"), (HOUR + 1, None, "Paris")]
 
 
-def test_moving_back_and_moving_in_the_past_leave_no_gap(lab: SmallLab, paris: Site, oslo: Site) -> None:
+def test_moving_back_and_moving_in_the_past_leave_no_gap(
+    lab: SmallLab, paris: Site, oslo: Site
+) -> None:
     move(lab, paris, HOUR)
     move(lab, lab.site, HOUR + 10)
     move(lab, oslo, HOUR + 5)
-    expected = [(0, HOUR, "Room 1"), (HOUR, HOUR + 5, "Paris"), (HOUR + 5, HOUR + 10, "Oslo"), (HOUR + 10, None, "Room 1")]
+    expected = [
+        (0, HOUR, "Room 1"),
+        (HOUR, HOUR + 5, "Paris"),
+        (HOUR + 5, HOUR + 10, "Oslo"),
+        (HOUR + 10, None, "Room 1"),
+    ]
     assert where(lab) == expected
     for hour in range(HOUR - 2, HOUR + 12):
-        [name] = [name for start, end, name in expected if start <= hour and (end is None or hour < end)]
+        [name] = [
+            name for start, end, name in expected if start <= hour and (end is None or hour < end)
+        ]
         found = placement_of(lab.node, hour)
         assert found is not None
         assert found.site.name == name
-    assert [(stay.from_hour, stay.to_hour) for stay in stays_at(lab.site)] == [(0, HOUR), (HOUR + 10, None)]
+    assert [(stay.from_hour, stay.to_hour) for stay in stays_at(lab.site)] == [
+        (0, HOUR),
+        (HOUR + 10, None),
+    ]
 
 
-def test_undo_gives_the_same_integers_as_if_it_had_never_moved(lab: SmallLab, paris: Site, oslo: Site) -> None:
+def test_undo_gives_the_same_integers_as_if_it_had_never_moved(
+    lab: SmallLab, paris: Site, oslo: Site
+) -> None:
     use(lab, 4)
     before = rows(lab)
     move(lab, paris, HOUR + 1)
@@ -111,7 +148,9 @@ def test_undo_gives_the_same_integers_as_if_it_had_never_moved(lab: SmallLab, pa
     run_until_idle(worker="test")
     assert rows(lab) == before
     first.refresh_from_db()
-    assert (first.withdrawn_by, first.withdrawn_us) == (lab.owner, T0), "what was recorded stays told"
+    assert (first.withdrawn_by, first.withdrawn_us) == (lab.owner, T0), (
+        "what was recorded stays told"
+    )
     move(lab, oslo, HOUR + 1)
     assert where(lab)[-1] == (HOUR + 1, None, "Oslo"), "the hour is free again"
 
@@ -156,7 +195,9 @@ def test_a_site_of_another_lab_does_not_exist(lab: SmallLab) -> None:
 
 def test_declared_use_is_not_moved_and_no_machine_moves_there(lab: SmallLab, paris: Site) -> None:
     elsewhere = create_site(lab=lab.lab, name="Declared, FR", kind=SiteKind.DECLARED, zone="FR")
-    cloud = register_node(lab=lab.lab, uuid=uuid4(), hostname="cloud", facts={}, site=elsewhere, now=T0)
+    cloud = register_node(
+        lab=lab.lab, uuid=uuid4(), hostname="cloud", facts={}, site=elsewhere, now=T0
+    )
     with pytest.raises(Conflict):
         move(lab, elsewhere, HOUR)
     with pytest.raises(Conflict):
@@ -178,7 +219,9 @@ def test_enrolling_again_does_not_move(lab: SmallLab, paris: Site, oslo: Site) -
     assert where(lab) == [(0, HOUR, "Room 1"), (HOUR, None, "Paris")]
 
 
-def test_the_database_forbids_two_places_in_one_hour_and_time_before_time(lab: SmallLab, paris: Site) -> None:
+def test_the_database_forbids_two_places_in_one_hour_and_time_before_time(
+    lab: SmallLab, paris: Site
+) -> None:
     move(lab, paris, HOUR)
     for hour in (0, HOUR, -1):
         with pytest.raises(IntegrityError), transaction.atomic():

@@ -1,4 +1,6 @@
-"""Facts about sites: dated, never rewritten; a change leaves the past, a correction prices it again."""
+"""Facts about sites: dated, never rewritten; a change leaves the past, a correction prices it
+again.
+"""
 
 from collections.abc import Callable
 from typing import Any
@@ -49,8 +51,17 @@ def test_a_change_of_zone_leaves_the_past_and_a_correction_does_not(lab: SmallLa
     run_until_idle(worker="test")
     changed = rows(lab)
     assert changed[:2] == germany[:2]
-    assert all(new[3] < old[3] for new, old in zip(changed[2:], germany[2:], strict=True) if new[3] and old[3])
-    assert [zone_at(lab.site, hour) for hour in (0, HOUR + 1, HOUR + 2, HOUR + 9)] == ["DE", "DE", "FR", "FR"]
+    assert all(
+        new[3] < old[3]
+        for new, old in zip(changed[2:], germany[2:], strict=True)
+        if new[3] and old[3]
+    )
+    assert [zone_at(lab.site, hour) for hour in (0, HOUR + 1, HOUR + 2, HOUR + 9)] == [
+        "DE",
+        "DE",
+        "FR",
+        "FR",
+    ]
     assert zones_at(lab.lab, HOUR + 1) == {lab.site.pk: "DE"}
     correct_zone(site=lab.site, zone="FR", by=lab.owner, now=T0)
     run_until_idle(worker="test")
@@ -100,11 +111,27 @@ def test_only_the_latest_is_withdrawn_and_never_the_first(lab: SmallLab) -> None
 def test_nothing_is_rewritten_silently(lab: SmallLab) -> None:
     set_pue(site=lab.site, pue_ppm=1_700_000, from_us=at(HOUR), by=lab.owner, now=T0)
     set_zone(site=lab.site, zone="FR", from_us=at(HOUR), by=lab.owner, now=T0)
-    set_price(site=lab.site, ucurrency_per_kwh=310_000, currency="EUR", from_us=at(HOUR), by=lab.owner, now=T0)
+    set_price(
+        site=lab.site,
+        ucurrency_per_kwh=310_000,
+        currency="EUR",
+        from_us=at(HOUR),
+        by=lab.owner,
+        now=T0,
+    )
     again: list[Callable[[], Any]] = [
-        lambda: set_pue(site=lab.site, pue_ppm=1_200_000, from_us=at(HOUR) + 5, by=lab.owner, now=T0),
+        lambda: set_pue(
+            site=lab.site, pue_ppm=1_200_000, from_us=at(HOUR) + 5, by=lab.owner, now=T0
+        ),
         lambda: set_zone(site=lab.site, zone="NO", from_us=at(HOUR) + 5, by=lab.owner, now=T0),
-        lambda: set_price(site=lab.site, ucurrency_per_kwh=1, currency="EUR", from_us=at(HOUR) + 5, by=lab.owner, now=T0),
+        lambda: set_price(
+            site=lab.site,
+            ucurrency_per_kwh=1,
+            currency="EUR",
+            from_us=at(HOUR) + 5,
+            by=lab.owner,
+            now=T0,
+        ),
     ]
     for record in again:
         with pytest.raises(Conflict, match="already recorded for this hour"):
@@ -125,7 +152,14 @@ def test_a_pue_that_was_always_so(lab: SmallLab) -> None:
 
 def test_prices_are_a_history_and_may_all_be_withdrawn(lab: SmallLab) -> None:
     for hour, price in ((HOUR, 310_000), (HOUR + 5, 290_000)):
-        set_price(site=lab.site, ucurrency_per_kwh=price, currency="EUR", from_us=at(hour), by=lab.owner, now=T0)
+        set_price(
+            site=lab.site,
+            ucurrency_per_kwh=price,
+            currency="EUR",
+            from_us=at(hour),
+            by=lab.owner,
+            now=T0,
+        )
     for wrong, field in (({"currency": "EURO"}, "currency"), ({"ucurrency_per_kwh": -1}, "price")):
         asked: dict[str, Any] = {"ucurrency_per_kwh": 1, "currency": "EUR", **wrong}
         with pytest.raises(InvalidInput) as refused:
@@ -146,7 +180,10 @@ def test_names_are_one_per_lab(lab: SmallLab) -> None:
             create_site(lab=lab.lab, name=name, kind=SiteKind.WORKSTATION, zone="")
     rename_site(site=lab.site, name="Room 1", by=lab.owner, now=T0)
     rename_site(site=other, name="Cellar", by=lab.owner, now=T0)
-    assert sorted(Site.objects.filter(lab=lab.lab).values_list("name", flat=True)) == ["Cellar", "Room 1"]
+    assert sorted(Site.objects.filter(lab=lab.lab).values_list("name", flat=True)) == [
+        "Cellar",
+        "Room 1",
+    ]
     assert small_lab(name="Theirs").site.name == "Room 1", "another lab has its own names"
 
 
@@ -172,10 +209,21 @@ def test_the_database_forbids_the_impossible(lab: SmallLab) -> None:
         lambda: SitePue.objects.create(site=lab.site, from_hour=0, pue_ppm=1_200_000),
         lambda: SitePue.objects.create(site=lab.site, from_hour=5, pue_ppm=999_999),
         lambda: SitePue.objects.create(site=lab.site, from_hour=-1, pue_ppm=1_200_000),
-        lambda: SitePrice.objects.create(site=lab.site, from_hour=5, ucurrency_per_kwh=-1, currency="EUR"),
-        lambda: SitePrice.objects.create(site=lab.site, from_hour=5, ucurrency_per_kwh=1, currency=""),
-        lambda: SitePrice.objects.create(site=lab.site, from_hour=-1, ucurrency_per_kwh=1, currency="EUR"),
-        lambda: [SitePrice.objects.create(site=lab.site, from_hour=5, ucurrency_per_kwh=1, currency="EUR") for _ in "ab"],
+        lambda: SitePrice.objects.create(
+            site=lab.site, from_hour=5, ucurrency_per_kwh=-1, currency="EUR"
+        ),
+        lambda: SitePrice.objects.create(
+            site=lab.site, from_hour=5, ucurrency_per_kwh=1, currency=""
+        ),
+        lambda: SitePrice.objects.create(
+            site=lab.site, from_hour=-1, ucurrency_per_kwh=1, currency="EUR"
+        ),
+        lambda: [
+            SitePrice.objects.create(
+                site=lab.site, from_hour=5, ucurrency_per_kwh=1, currency="EUR"
+            )
+            for _ in "ab"
+        ],
     ]
     for record in told:
         with pytest.raises(IntegrityError), transaction.atomic():

@@ -29,7 +29,7 @@ from tests.builders import MINUTE, T0, W, push, small_lab
 small = small_lab()
 windows = [W("gpu:GPU-1", 70, start_us=T0 + i * MINUTE, end_us=T0 + (i + 1) * MINUTE, seq=i) for i in range(3)]
 push(small.node, windows, settle=False)
-"""
+"""  # noqa: E501
 SEND = "from labcarbon.celery import app; app.send_task('labcarbon.work_on_jobs')"
 
 
@@ -43,19 +43,37 @@ class Installation:
 
     @property
     def environment(self) -> dict[str, str]:
-        kept = {name: value for name, value in os.environ.items() if not name.startswith("LABCARBON_")}
-        own = {**installation_environment(str(self.directory)), "LABCARBON_REDIS_URL": self.broker.url}
+        kept = {
+            name: value for name, value in os.environ.items() if not name.startswith("LABCARBON_")
+        }
+        own = {
+            **installation_environment(str(self.directory)),
+            "LABCARBON_REDIS_URL": self.broker.url,
+        }
         return {**kept, **own, "DJANGO_SETTINGS_MODULE": "labcarbon.settings"}
 
     def python(self, *arguments: str) -> str:
         """Run Python in the installation and return what it said."""
         command = [sys.executable, *arguments]
-        told = subprocess.run(command, cwd=ROOT, env=self.environment, capture_output=True, text=True, timeout=90)
+        told = subprocess.run(
+            command, cwd=ROOT, env=self.environment, capture_output=True, text=True, timeout=90
+        )
         assert told.returncode == 0, told.stderr
         return told.stdout
 
     def start_worker(self) -> None:
-        command = [sys.executable, "-m", "celery", "-A", "labcarbon", "worker", "--pool", "solo", "--loglevel", "INFO"]
+        command = [
+            sys.executable,
+            "-m",
+            "celery",
+            "-A",
+            "labcarbon",
+            "worker",
+            "--pool",
+            "solo",
+            "--loglevel",
+            "INFO",
+        ]
         with (self.directory / "worker.log").open("ab") as log:
             self.worker = subprocess.Popen(
                 end_with_parent([*command, "--without-gossip", "--without-mingle"]),
@@ -78,7 +96,9 @@ class Installation:
 
     def undone(self) -> int:
         """Return how many jobs are due."""
-        return self.one(f"SELECT COUNT(*) FROM core_job WHERE done < requested AND due_us <= {now_us()}")
+        return self.one(
+            f"SELECT COUNT(*) FROM core_job WHERE done < requested AND due_us <= {now_us()}"
+        )
 
     def ledger_mj(self) -> int:
         return self.one("SELECT SUM(energy_mj) FROM energy_ledgerentry")
@@ -98,7 +118,9 @@ def installation(tmp_path: Path) -> Iterator[Installation]:
         broker.close()
 
 
-def test_the_task_wakes_the_worker_and_losing_redis_changes_no_figure(installation: Installation) -> None:
+def test_the_task_wakes_the_worker_and_losing_redis_changes_no_figure(
+    installation: Installation,
+) -> None:
     installation.start_worker()
     assert installation.undone() > 0
     assert installation.ledger_mj() == 0
@@ -107,7 +129,9 @@ def test_the_task_wakes_the_worker_and_losing_redis_changes_no_figure(installati
     assert installation.ledger_mj() == 210
     # Redis dies with what it held. What arrives is stored, and done by whoever looks; once.
     installation.broker.kill()
-    installation.python("-c", PREPARE.replace("70,", "30,").replace("small_lab()", "small_lab(name='Second')"))
+    installation.python(
+        "-c", PREPARE.replace("70,", "30,").replace("small_lab()", "small_lab(name='Second')")
+    )
     assert installation.ledger_mj() == 210
     assert "3 jobs done" in installation.python("manage.py", "worker", "--once")
     assert "0 jobs done" in installation.python("manage.py", "worker", "--once")
@@ -115,7 +139,10 @@ def test_the_task_wakes_the_worker_and_losing_redis_changes_no_figure(installati
     # It comes back empty; the same message twice does the work no second time.
     installation.broker.start()
     installation.python("-c", SEND + ";" + SEND)
-    wait_until(lambda: installation.log.count("work_on_jobs") >= 4, what="the messages after Redis came back")
+    wait_until(
+        lambda: installation.log.count("work_on_jobs") >= 4,
+        what="the messages after Redis came back",
+    )
     assert (installation.undone(), installation.ledger_mj()) == (0, 300)
 
 
@@ -128,7 +155,14 @@ def _envelope(task: str, body: bytes, content_type: str, encoding: str) -> str:
             "body": base64.b64encode(body).decode(),
             "content-encoding": encoding,
             "content-type": content_type,
-            "headers": {"lang": "py", "task": task, "id": tag, "root_id": tag, "parent_id": None, "retries": 0},
+            "headers": {
+                "lang": "py",
+                "task": task,
+                "id": tag,
+                "root_id": tag,
+                "parent_id": None,
+                "retries": 0,
+            },
             "properties": {
                 "correlation_id": tag,
                 "delivery_mode": 2,
@@ -151,12 +185,19 @@ class _Touch:
         return os.mkdir, (self.path,)
 
 
-def test_pickles_and_unknown_tasks_pushed_into_redis_are_refused(installation: Installation) -> None:
+def test_pickles_and_unknown_tasks_pushed_into_redis_are_refused(
+    installation: Installation,
+) -> None:
     trace = installation.directory / "unpickled"
     broker = redis_client.Redis.from_url(installation.broker.url)
     pickled = pickle.dumps(((_Touch(str(trace)),), {}, {}))
-    broker.lpush("celery", _envelope("labcarbon.work_on_jobs", pickled, "application/x-python-serialize", "binary"))
-    unknown = json.dumps([[], {}, {"callbacks": None, "errbacks": None, "chain": None, "chord": None}]).encode()
+    broker.lpush(
+        "celery",
+        _envelope("labcarbon.work_on_jobs", pickled, "application/x-python-serialize", "binary"),
+    )
+    unknown = json.dumps(
+        [[], {}, {"callbacks": None, "errbacks": None, "chain": None, "chord": None}]
+    ).encode()
     broker.lpush("celery", _envelope("os.system", unknown, "application/json", "utf-8"))
     broker.close()
     installation.start_worker()

@@ -123,7 +123,10 @@ def test_a_job_that_enqueues_itself_waits_until_due(handle: Handle) -> None:
         with time_machine.travel((T0 + later * SECOND) / 1e6, tick=False):
             run_until_idle(worker="w")
     assert done == [T0, T0 + 5 * SECOND, T0 + 10 * SECOND]
-    assert dict(Job.objects.values_list("key", "due_us")) == {"a": T0 + 15 * SECOND, "other": T0 + 99 * SECOND}
+    assert dict(Job.objects.values_list("key", "due_us")) == {
+        "a": T0 + 15 * SECOND,
+        "other": T0 + 99 * SECOND,
+    }
 
 
 @pytest.mark.django_db
@@ -133,7 +136,9 @@ def test_a_request_of_others_is_not_delayed(handle: Handle) -> None:
     def work(key: str) -> None:
         done.append(key)
         if len(done) < 2:
-            Job.objects.filter(key=key).update(requested=F("requested") + 1)  # as another process asks
+            Job.objects.filter(key=key).update(
+                requested=F("requested") + 1
+            )  # as another process asks
             enqueue(kind="test", key=key, due_us=now_us() + 10**9)
 
     handle(work)
@@ -177,7 +182,11 @@ def test_a_failing_job_is_tried_again_later_each_time_later(handle: Handle) -> N
         with time_machine.travel(now / 1e6, tick=False):
             assert run_until_idle(worker="w") == 0
             job = Job.objects.get()
-            assert (job.attempts, job.last_error, job.leased_until_us) == (attempt, "ValueError: no a", 0)
+            assert (job.attempts, job.last_error, job.leased_until_us) == (
+                attempt,
+                "ValueError: no a",
+                0,
+            )
             waits.append(job.due_us - now)
             assert acquire_next(worker="w", now=job.due_us - 1) is None
             now = job.due_us
@@ -257,7 +266,9 @@ def test_a_constraint_bounds_completed_by_requested() -> None:
 
 
 @pytest.mark.django_db
-def test_any_sequence_of_requests_runs_and_failures_processes_the_last_request(handle: Handle) -> None:
+def test_any_sequence_of_requests_runs_and_failures_processes_the_last_request(
+    handle: Handle,
+) -> None:
     @settings(max_examples=60)
     @given(st.lists(st.sampled_from(("ask", "work", "fail", "die")), max_size=12))
     def check(steps: list[str]) -> None:

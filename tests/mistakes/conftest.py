@@ -36,7 +36,11 @@ def serving(server: Installation) -> Iterator[str]:
     """Run the web server of an installation."""
     with server.log("web").open("ab") as log:
         web = subprocess.Popen(
-            end_with_parent(server.command("web server")), env=server.environ, cwd=ROOT, stdout=log, stderr=log
+            end_with_parent(server.command("web server")),
+            env=server.environ,
+            cwd=ROOT,
+            stdout=log,
+            stderr=log,
         )
     try:
         wait_until(lambda: answers(server.url), what="the web server's first answer")
@@ -51,7 +55,9 @@ def measuring(machine: Machine, *, window_s: int = 1) -> Iterator[None]:
     machine.data_dir.mkdir(parents=True, exist_ok=True)
     command = [sys.executable, "-m", "tests.faults.quick_daemon", str(window_s)]
     with (machine.data_dir / "daemon.log").open("ab") as log:
-        daemon = subprocess.Popen(end_with_parent(command), env=machine.environ, cwd=ROOT, stdout=log, stderr=log)
+        daemon = subprocess.Popen(
+            end_with_parent(command), env=machine.environ, cwd=ROOT, stdout=log, stderr=log
+        )
 
     def listening() -> bool:
         assert daemon.poll() is None, (machine.data_dir / "daemon.log").read_text()

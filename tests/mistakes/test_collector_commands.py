@@ -1,4 +1,6 @@
-"""Mistakes of a researcher at ``labcarbon-collect run``: the work goes on, one line says what is missing."""
+"""Mistakes of a researcher at ``labcarbon-collect run``: the work goes on, one line says what is
+missing.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ def _pushed(node: Machine) -> bool:
     return "last success never" not in node.collect("status").stdout
 
 
-def test_a_missing_zone_is_reported_with_its_page(server: Installation, machine: Callable[..., Machine]) -> None:
+def test_a_missing_zone_is_reported_with_its_page(
+    server: Installation, machine: Callable[..., Machine]
+) -> None:
     node = machine()
     node.enrol(server.url, *server.codes(1))
     with measuring(node):
@@ -42,9 +46,13 @@ def test_a_machine_that_is_not_enrolled_prints_the_command(machine: Callable[...
     assert "labcarbon-collect enrol URL" in done.stderr
 
 
-def test_an_unknown_project_is_reported_and_the_run_continues(server: Installation, machine: Callable[..., Machine]) -> None:
+def test_an_unknown_project_is_reported_and_the_run_continues(
+    server: Installation, machine: Callable[..., Machine]
+) -> None:
     login = {"LABCARBON_TOKEN": server.shell(_USER_TOKEN), "LABCARBON_URL": server.url}
-    done = machine().collect("run", "--project", "nosuch", "--", "sh", "-c", "sleep 0.5; exit 3", environ=login)
+    done = machine().collect(
+        "run", "--project", "nosuch", "--", "sh", "-c", "sleep 0.5; exit 3", environ=login
+    )
     assert done.returncode == 3
     assert "'nosuch'" in done.stderr
     assert "--project demo" in done.stderr
@@ -65,13 +73,22 @@ def test_the_server_away_costs_the_run_one_line(machine: Callable[..., Machine])
 def test_status_prints_the_start_of_an_outage(
     server: Installation, machine: Callable[..., Machine], stack: ExitStack
 ) -> None:
-    node, other = machine(), Installation(server.data_dir)  # the same lab on a port of its own, which will go away
+    node, other = (
+        machine(),
+        Installation(server.data_dir),
+    )  # the same lab on a port of its own, which will go away
     with measuring(node):
         with serving(other):
             node.enrol(other.url, *server.codes(1))
             wait_until(lambda: _pushed(node), what="the first push", every=0.5)
-        wait_until(lambda: "connection refused" in node.collect("status").stdout, what="the failed push", every=0.5)
-        (upload,) = [line for line in node.collect("status").stdout.splitlines() if line.startswith("upload")]
+        wait_until(
+            lambda: "connection refused" in node.collect("status").stdout,
+            what="the failed push",
+            every=0.5,
+        )
+        (upload,) = [
+            line for line in node.collect("status").stdout.splitlines() if line.startswith("upload")
+        ]
         doctor = node.collect("doctor").stdout
     assert " s ago; " in upload
     assert f"{other.url}: connection refused" in upload

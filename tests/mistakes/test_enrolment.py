@@ -13,7 +13,9 @@ def _mends(text: str, url: str) -> bool:
     return f"labcarbon-collect enrol {url}" in text
 
 
-def test_a_wrong_code_is_reported_with_the_page_for_a_new_one(server: Installation, machine: Callable[..., Machine]) -> None:
+def test_a_wrong_code_is_reported_with_the_page_for_a_new_one(
+    server: Installation, machine: Callable[..., Machine]
+) -> None:
     done = machine().collect("enrol", server.url, stdin="AAAA-BBBB-CCCC\n")
     assert done.returncode == 1
     assert _mends(done.stderr, server.url)
@@ -37,7 +39,10 @@ def test_a_used_up_code(server: Installation, machine: Callable[..., Machine]) -
 def test_a_code_for_a_server_that_is_down(machine: Callable[..., Machine]) -> None:
     done = machine().collect("enrol", "http://127.0.0.1:9", stdin="CODE\n")
     assert done.returncode == 1
-    assert "connection refused: check that the server is running and that the port is right" in done.stderr
+    assert (
+        "connection refused: check that the server is running and that the port is right"
+        in done.stderr
+    )
     assert "The code is still valid: try again" in done.stderr
 
 
@@ -49,16 +54,24 @@ def test_a_token_is_never_sent_by_http_to_another_machine(machine: Callable[...,
 
 def _status_and_doctor(server: Installation, node: Machine) -> tuple[str, str]:
     with measuring(node):
-        wait_until(lambda: "401" in node.collect("status").stdout or "refuses" in node.collect("status").stdout,
-                   what="the server's refusal in status", every=0.5)  # fmt: skip
+        wait_until(
+            lambda: (
+                "401" in node.collect("status").stdout or "refuses" in node.collect("status").stdout
+            ),
+            what="the server's refusal in status",
+            every=0.5,
+        )
         return node.collect("status").stdout, node.collect("doctor").stdout
 
 
-def test_status_and_doctor_report_an_expired_token(server: Installation, machine: Callable[..., Machine]) -> None:
+def test_status_and_doctor_report_an_expired_token(
+    server: Installation, machine: Callable[..., Machine]
+) -> None:
     node = machine()
     node.enrol(server.url, *server.codes(1))
     server.shell(
-        f"from apps.accounts.models import Token\nToken.objects.filter(node_uuid='{node.node}').update(expires_us=1)"
+        "from apps.accounts.models import Token\n"
+        f"Token.objects.filter(node_uuid='{node.node}').update(expires_us=1)"
     )
     status, doctor = _status_and_doctor(server, node)
     assert _mends(status, server.url), status
@@ -66,11 +79,14 @@ def test_status_and_doctor_report_an_expired_token(server: Installation, machine
     assert _mends(doctor, server.url), doctor
 
 
-def test_status_and_doctor_report_a_revoked_token(server: Installation, machine: Callable[..., Machine]) -> None:
+def test_status_and_doctor_report_a_revoked_token(
+    server: Installation, machine: Callable[..., Machine]
+) -> None:
     node = machine()
     node.enrol(server.url, *server.codes(1))
     server.shell(
-        f"from apps.accounts.models import Token\nToken.objects.filter(node_uuid='{node.node}').update(revoked_us=1)"
+        "from apps.accounts.models import Token\n"
+        f"Token.objects.filter(node_uuid='{node.node}').update(revoked_us=1)"
     )
     status, doctor = _status_and_doctor(server, node)
     assert _mends(status, server.url), status

@@ -21,8 +21,12 @@ def _check(said: str, name: str) -> str:
     return "\n".join(lines[at : at + 2])
 
 
-@pytest.mark.parametrize(("error", "mend"), [(DRIVER_NOT_LOADED, "modprobe nvidia"), (LIB_RM_VERSION_MISMATCH, "reboot")])
-def test_a_driver_that_does_not_start(tmp_path: Path, machine: Callable[..., Machine], error: int, mend: str) -> None:
+@pytest.mark.parametrize(
+    ("error", "mend"), [(DRIVER_NOT_LOADED, "modprobe nvidia"), (LIB_RM_VERSION_MISMATCH, "reboot")]
+)
+def test_a_driver_that_does_not_start(
+    tmp_path: Path, machine: Callable[..., Machine], error: int, mend: str
+) -> None:
     driver = FakeDriver(tmp_path)
     driver.set(init_error=error)
     done = machine(**driver.env).collect("doctor")
@@ -30,7 +34,9 @@ def test_a_driver_that_does_not_start(tmp_path: Path, machine: Callable[..., Mac
     assert f"→ {mend}" in _check(done.stdout, "nvml")
 
 
-@pytest.mark.skipif(ctypes.util.find_library("nvidia-ml") is not None, reason="this machine has an NVIDIA driver")
+@pytest.mark.skipif(
+    ctypes.util.find_library("nvidia-ml") is not None, reason="this machine has an NVIDIA driver"
+)
 def test_no_driver_at_all(machine: Callable[..., Machine]) -> None:
     assert "apt-get install nvidia-driver" in _check(machine().collect("doctor").stdout, "nvml")
 
@@ -56,7 +62,9 @@ def test_a_second_daemon(machine: Callable[..., Machine]) -> None:
 
 
 @pytest.mark.parametrize("command", [("daemon",), ("enrol", "http://127.0.0.1:9")])
-def test_a_data_folder_that_cannot_be_written(machine: Callable[..., Machine], command: tuple[str, ...]) -> None:
+def test_a_data_folder_that_cannot_be_written(
+    machine: Callable[..., Machine], command: tuple[str, ...]
+) -> None:
     node = machine(LABCARBON_DATA="/proc/nowhere")
     done = node.collect(*command, stdin="CODE\n")
     assert done.returncode == 1

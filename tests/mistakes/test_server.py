@@ -68,16 +68,23 @@ def test_a_data_folder_that_cannot_be_created(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("settings", "mend"),
     [
-        ({"LABCARBON_SITE_URL": "https://lab.example.org", "LABCARBON_DEBUG": "1"}, "Unset LABCARBON_DEBUG"),
+        (
+            {"LABCARBON_SITE_URL": "https://lab.example.org", "LABCARBON_DEBUG": "1"},
+            "Unset LABCARBON_DEBUG",
+        ),
         ({"LABCARBON_SITE_URL": "http://lab.example.org"}, "LABCARBON_SITE_URL=https://"),
         ({"LABCARBON_SECRET_KEY": "short"}, "LABCARBON_SECRET_KEY"),
         ({"LABCARBON_TOKEN_PEPPERS": "1:nothex"}, "LABCARBON_TOKEN_PEPPERS"),
         ({"LABCARBON_DEBUG": "maybe"}, "LABCARBON_DEBUG"),
     ],
 )
-def test_settings_that_would_expose_the_lab(tmp_path: Path, settings: dict[str, str], mend: str) -> None:
+def test_settings_that_would_expose_the_lab(
+    tmp_path: Path, settings: dict[str, str], mend: str
+) -> None:
     done = _launch(tmp_path / "data", LABCARBON_PORT="1", **settings)
-    if "LABCARBON_PORT" in done.stderr:  # an ordinary user cannot have port 1; root gets as far as the checks
+    if (
+        "LABCARBON_PORT" in done.stderr
+    ):  # an ordinary user cannot have port 1; root gets as far as the checks
         done = _launch(tmp_path / "data", **settings)
     assert done.returncode == 1
     assert mend in done.stderr
@@ -88,7 +95,10 @@ def test_a_database_from_before_version_1(tmp_path: Path) -> None:
     data_dir = tmp_path / "data"
     prepare_data_dir(data_dir)
     with closing(sqlite3.connect(data_dir / "labcarbon.sqlite3")) as database, database:
-        database.execute("DELETE FROM django_migrations WHERE name IN ('0001_v1', '0007_left_out_keys_side_by_side')")
+        database.execute(
+            "DELETE FROM django_migrations WHERE name IN ('0001_v1', "
+            "'0007_left_out_keys_side_by_side')"
+        )
     done = _launch(data_dir)
     assert done.returncode == 1
     assert "runs: 0007_left_out_keys_side_by_side" in done.stderr
@@ -99,12 +109,17 @@ def test_a_database_from_before_version_1(tmp_path: Path) -> None:
 def test_a_network_file_system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     mounts = tmp_path / "mounts"
     mounts.write_text(
-        "/dev/sda1 / ext4 rw 0 0\nserver:/export /home nfs4 rw,vers=4.2 0 0\n/dev/sdb1 /home/local ext4 rw 0 0\n"
+        "/dev/sda1 / ext4 rw 0 0\nserver:/export /home nfs4 rw,vers=4.2 0 0\n/dev/sdb1 "
+        "/home/local ext4 rw 0 0\n"
     )
     monkeypatch.setattr(checks, "Path", lambda _: mounts)
-    assert [checks.file_system_type(path) for path in ("/home/ann/var", "/home/local/var", "/homework")] == [
-        "nfs4", "ext4", "ext4",
-    ]  # fmt: skip
+    assert [
+        checks.file_system_type(path) for path in ("/home/ann/var", "/home/local/var", "/homework")
+    ] == [
+        "nfs4",
+        "ext4",
+        "ext4",
+    ]
     with override_settings(DATA_DIR=Path("/home/ann/var")):
         found = checks.check_database_location(None)
     if os.environ.get("LABCARBON_DATABASE_URL"):
@@ -146,8 +161,10 @@ def test_a_missing_python(tmp_path: Path) -> None:
 
 def test_a_python_that_cannot_make_environments(tmp_path: Path) -> None:
     bare = tmp_path / "python3"
-    bare.write_text(f'#!/bin/sh\ncase "$1$2" in -mvenv) echo "No module named venv" >&2; exit 1 ;; esac\n'
-                    f'exec {sys.executable} "$@"\n')  # fmt: skip
+    bare.write_text(
+        f'#!/bin/sh\ncase "$1$2" in -mvenv) echo "No module named venv" >&2; exit 1 ;; esac\n'
+        f'exec {sys.executable} "$@"\n'
+    )
     bare.chmod(0o755)
     done = _make_venv(tmp_path, str(bare))
     assert done.returncode == 1
@@ -158,7 +175,14 @@ def setup(data_dir: Path, *words: str) -> subprocess.CompletedProcess[str]:
     """Run `make setup` with the virtual environment at hand."""
     bin_dir = Path(sys.executable).parent
     return subprocess.run(
-        ["make", "--old-file", f"{bin_dir.parent}/.installed", "setup", f"VENV={bin_dir.parent}", *words],
+        [
+            "make",
+            "--old-file",
+            f"{bin_dir.parent}/.installed",
+            "setup",
+            f"VENV={bin_dir.parent}",
+            *words,
+        ],
         cwd=ROOT,
         env={**plain_environ(), "LABCARBON_DATA": str(data_dir)},
         capture_output=True,

@@ -8,7 +8,11 @@ from apps.preflight.similarity import Part, PastRun, Question
 from tests.preflight.works import argv, digest, hashed, part, past, question, run_uuid, weak, work
 
 Case = tuple[str, Question, list[PastRun], str, str, str]
-FAILED: dict[str, Any] = {"state": "failed", "failure": "user_error", "failure_point": digest("line 7")}
+FAILED: dict[str, Any] = {
+    "state": "failed",
+    "failure": "user_error",
+    "failure_point": digest("line 7"),
+}
 UNSEEDED = work(argv(seed=None))
 POSSIBLE_DATA = work(data=weak("cats"))
 NORMAL = work(code="b", normal="a")  # other text, the same but for comments and format

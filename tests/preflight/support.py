@@ -43,7 +43,14 @@ def stored(
 def spend(small: SmallLab, run: Run, energy_mj: int, *, minute: int = 0) -> None:
     """Push a minute of energy of a run."""
     start = T0 + minute * MINUTE
-    window = W(GPU, energy_mj, start_us=start, end_us=start + MINUTE, seq=minute, shares=((f"run:{run.uuid}", energy_mj),))
+    window = W(
+        GPU,
+        energy_mj,
+        start_us=start,
+        end_us=start + MINUTE,
+        seq=minute,
+        shares=((f"run:{run.uuid}", energy_mj),),
+    )
     push(small.node, [window])
 
 
@@ -54,7 +61,12 @@ def metric(run: Run, name: str, value: float, **facts: Any) -> Metric:
 
 def body(*, run: UUID | None = None, project: str | None = None, **wire: Any) -> dict[str, Any]:
     """Return a question over the wire."""
-    return {"fingerprint": told(**wire), "project": project, "name": "train.py", "run": str(run) if run else None}
+    return {
+        "fingerprint": told(**wire),
+        "project": project,
+        "name": "train.py",
+        "run": str(run) if run else None,
+    }
 
 
 def judged(run: Run, now: int = T0) -> DuplicateFinding | None:

@@ -46,15 +46,22 @@ def test_a_duplicate_is_told_with_who_when_how_much_and_how_it_went(labs: Labs) 
     assert "1 Wh" in said["message"]
     assert "val/acc 0.914" in said["message"]
     assert said["estimate"] == {
-        "runs": 1, "energy_mj": 3_600_000, "low_mj": 3_600_000, "high_mj": 3_600_000,
+        "runs": 1,
+        "energy_mj": 3_600_000,
+        "low_mj": 3_600_000,
+        "high_mj": 3_600_000,
         "emission_ug": match["emission_ug"],
-    }  # fmt: skip
+    }
 
 
 def test_an_unmodified_script_is_possible_at_first_and_sure_with_the_digest(labs: Labs) -> None:
     stored(labs.ours, wire={"data": WEAK})
     said = asked(labs.member, body(data=WEAK))
-    assert (said["verdict"], said["certainty"], said["level"]) == ("duplicate", "possible", "inform")
+    assert (said["verdict"], said["certainty"], said["level"]) == (
+        "duplicate",
+        "possible",
+        "inform",
+    )
     assert said["matches"][0]["weak"] == ["data"]
     assert "Compared by names, sizes and times only: data" in said["message"]
     stored(labs.ours, minutes=5)
@@ -92,14 +99,19 @@ def test_a_number_within_the_tolerance_is_found_in_a_large_family(labs: Labs) ->
     from labcarbon_collect.lc1 import param_hash
 
     def params(lr: float, epochs: int = 10) -> dict[str, Any]:
-        return {"params": {"lr": param_hash("lr", lr), "epochs": param_hash("epochs", epochs)}, "told": {"lr": lr}}
+        return {
+            "params": {"lr": param_hash("lr", lr), "epochs": param_hash("epochs", epochs)},
+            "told": {"lr": lr},
+        }
 
     near = stored(labs.ours, wire=params(0.1))
     for i in range(60):
         stored(labs.ours, minutes=2, wire=params(1.0, epochs=100 + i))
     said = asked(labs.member, body(**params(0.10000000001)))
     assert (said["verdict"], said["matches"][0]["run"]) == ("near", str(near.uuid))
-    assert said["matches"][0]["differs"] == [{"part": "params", "name": "lr", "here": 0.10000000001, "there": 0.1}]
+    assert said["matches"][0]["differs"] == [
+        {"part": "params", "name": "lr", "here": 0.10000000001, "there": 0.1}
+    ]
 
 
 def test_a_running_one_is_told_loudest(labs: Labs) -> None:
@@ -111,7 +123,12 @@ def test_a_running_one_is_told_loudest(labs: Labs) -> None:
 
 
 def test_what_failed_in_the_code_is_told_with_its_last_line(labs: Labs) -> None:
-    stored(labs.ours, state=RunState.FAILED, failure="user_error", failure_text="Traceback\nValueError: shapes")
+    stored(
+        labs.ours,
+        state=RunState.FAILED,
+        failure="user_error",
+        failure_text="Traceback\nValueError: shapes",
+    )
     said = asked(labs.member, body())
     assert said["verdict"] == "will_fail"
     assert said["matches"][0]["failure"] == {"class": "user_error", "text": "ValueError: shapes"}
@@ -121,7 +138,11 @@ def test_the_same_id_of_a_tracker_is_the_same_run(labs: Labs) -> None:
     run = stored(labs.ours)
     ExternalId.objects.create(lab=labs.ours.lab, run=run, tool="mlflow", value="r-1")
     said = asked(labs.member, {**body(), "external": {"tool": "mlflow", "value": "r-1"}})
-    assert (said["verdict"], said["level"], said["matches"][0]["run"]) == ("same_run", "silent", str(run.uuid))
+    assert (said["verdict"], said["level"], said["matches"][0]["run"]) == (
+        "same_run",
+        "silent",
+        str(run.uuid),
+    )
 
 
 def test_the_run_itself_is_no_repeat(labs: Labs) -> None:
@@ -168,7 +189,9 @@ def test_a_node_is_told_that_but_not_which_and_whose(labs: Labs) -> None:
 def test_other_labs_never_change_an_answer(labs: Labs) -> None:
     theirs = stored(labs.theirs)
     ExternalId.objects.create(lab=labs.theirs.lab, run=theirs, tool="mlflow", value="r-1")
-    said = asked(labs.member, {**body(run=theirs.uuid), "external": {"tool": "mlflow", "value": "r-1"}})
+    said = asked(
+        labs.member, {**body(run=theirs.uuid), "external": {"tool": "mlflow", "value": "r-1"}}
+    )
     assert (said["verdict"], said["matches"], said["estimate"]) == ("none", [], None)
     assert asked(labs.outsider, body())["verdict"] == "duplicate"
 
@@ -216,7 +239,9 @@ def test_wrong_method(labs: Labs, refused: Refused) -> None:
         ({"external": {"tool": "mlflow"}}, "external.value"),
     ],
 )
-def test_bad_input_is_told_in_words(labs: Labs, refused: Refused, change: dict[str, Any], field: str) -> None:
+def test_bad_input_is_told_in_words(
+    labs: Labs, refused: Refused, change: dict[str, Any], field: str
+) -> None:
     assert refused(labs.member("POST", "preflight/", {**body(), **change}), 400)["field"] == field
     assert not Preflight.objects.exists()
 
@@ -236,10 +261,17 @@ def test_the_collector_asks_so_and_understands_the_answer(labs: Labs) -> None:
     from tests.runs.fingerprints import told
 
     stored(labs.ours)
-    question = PreflightRequest(fingerprint=told(), name="train.py", project="demo", run=str(uuid.uuid4()))
+    question = PreflightRequest(
+        fingerprint=told(), name="train.py", project="demo", run=str(uuid.uuid4())
+    )
     answer = parse_response("http://here", asked(labs.member, question.body()))
     assert (answer.verdict, answer.is_blocking, answer.is_notable) == ("duplicate", True, True)
-    assert labs.member("POST", f"preflight/{answer.preflight_id}/outcome/", {"outcome": "stopped"}).status_code == 200
+    assert (
+        labs.member(
+            "POST", f"preflight/{answer.preflight_id}/outcome/", {"outcome": "stopped"}
+        ).status_code
+        == 200
+    )
     other_seed = PreflightRequest(fingerprint=told(seeds=seeds(5)), name="")
     silent = parse_response("http://here", asked(labs.member, other_seed.body()))
     assert (silent.verdict, silent.is_notable) == ("replicate", False)

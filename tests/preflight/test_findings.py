@@ -30,7 +30,11 @@ def _two(lab: SmallLab, **facts: Any) -> DuplicateFinding:
 
 
 def _decide(
-    lab: SmallLab, repeat: DuplicateFinding, state: FindingState, reason: str = "because", **facts: Any
+    lab: SmallLab,
+    repeat: DuplicateFinding,
+    state: FindingState,
+    reason: str = "because",
+    **facts: Any,
 ) -> list[DuplicateFinding]:
     facts = {"by": lab.owner, "is_manager": True, "now": T0 + 1, **facts}
     return decide(lab=lab.lab, finding_ids=[repeat.pk], state=state, reason=reason, **facts)
@@ -58,7 +62,9 @@ def test_an_open_finding_goes_when_contents_differ(lab: SmallLab) -> None:
     stored(lab)
     second = stored(lab, minutes=5, wire={"data": WEAK})
     assert judged(second) is not None
-    put_fingerprint(run=second, payload=parsed(data={"weak": hex64("stat"), "verified": hex64("a byte")}))
+    put_fingerprint(
+        run=second, payload=parsed(data={"weak": hex64("stat"), "verified": hex64("a byte")})
+    )
     assert judged(second) is None
     assert not DuplicateFinding.objects.exists()
 
@@ -69,13 +75,17 @@ def test_what_a_person_decided_stays(lab: SmallLab) -> None:
     found = judged(second)
     assert found is not None
     _decide(lab, found, FindingState.INTENTIONAL)
-    put_fingerprint(run=second, payload=parsed(data={"weak": hex64("stat"), "verified": hex64("a byte")}))
+    put_fingerprint(
+        run=second, payload=parsed(data={"weak": hex64("stat"), "verified": hex64("a byte")})
+    )
     kept = judged(second)
     assert kept is not None
     assert (kept.state, kept.certainty) == ("intentional", "possible")
 
 
-def test_a_running_one_becomes_a_duplicate_when_it_ends_well_and_nothing_when_the_machine_fails(lab: SmallLab) -> None:
+def test_a_running_one_becomes_a_duplicate_when_it_ends_well_and_nothing_when_the_machine_fails(
+    lab: SmallLab,
+) -> None:
     first = stored(lab, state=RunState.RUNNING)
     second = stored(lab, minutes=5, state=RunState.RUNNING)
     found = judged(second)
@@ -91,15 +101,24 @@ def test_a_running_one_becomes_a_duplicate_when_it_ends_well_and_nothing_when_th
 
 @pytest.mark.parametrize(
     ("state", "point", "kept"),
-    [("running", "", True), ("failed", "p1", True), ("failed", "p2", False), ("finished", "", False)],
+    [
+        ("running", "", True),
+        ("failed", "p1", True),
+        ("failed", "p2", False),
+        ("finished", "", False),
+    ],
 )
-def test_will_fail_is_kept_only_of_what_failed_there(lab: SmallLab, state: str, point: str, kept: bool) -> None:
+def test_will_fail_is_kept_only_of_what_failed_there(
+    lab: SmallLab, state: str, point: str, kept: bool
+) -> None:
     stored(lab, state=RunState.FAILED, failure="user_error", failure_point="p1")
     second = stored(lab, minutes=5, state=RunState(state), failure_point=point)
     assert (judged(second) is not None) is kept
 
 
-def test_the_same_run_told_by_two_trackers_is_no_repeat_and_a_later_one_with_the_same_curves_is(lab: SmallLab) -> None:
+def test_the_same_run_told_by_two_trackers_is_no_repeat_and_a_later_one_with_the_same_curves_is(
+    lab: SmallLab,
+) -> None:
     first, told_twice, later = stored(lab), stored(lab, minutes=1), stored(lab, minutes=30)
     for run in (first, told_twice, later):
         metric(run, "loss", 0.25)
@@ -139,7 +158,9 @@ def test_what_is_told_of_runs_judges_them_and_those_that_repeat_them(lab: SmallL
     first.save()
     run_until_idle(worker="test")
     assert DuplicateFinding.objects.get().verdict == "duplicate"
-    put_fingerprint(run=first, payload=parsed(data={"weak": hex64("other"), "verified": hex64("other")}))
+    put_fingerprint(
+        run=first, payload=parsed(data={"weak": hex64("other"), "verified": hex64("other")})
+    )
     run_until_idle(worker="test")
     assert not DuplicateFinding.objects.exists()
 
@@ -151,7 +172,12 @@ def test_decide_and_undo_are_recorded(lab: SmallLab) -> None:
     assert (found.state, found.decided_by, found.decided_us) == ("dismissed", lab.owner, T0 + 1)
     reopen(lab=lab.lab, finding_ids=[found.pk], by=lab.owner, is_manager=True, now=T0 + 2)
     found.refresh_from_db()
-    assert (found.state, found.decided_by, found.decided_us, found.reason) == ("open", None, None, "")
+    assert (found.state, found.decided_by, found.decided_us, found.reason) == (
+        "open",
+        None,
+        None,
+        "",
+    )
     acts = AuditEntry.objects.filter(lab=lab.lab, action__startswith="repeat.").order_by("sequence")
     assert [row.action for row in acts] == ["repeat.decided", "repeat.reopened"]
     assert acts[0].details["reason"] == "the data loader was fixed outside"
@@ -166,7 +192,15 @@ def test_decisions_are_refused_in_words(lab: SmallLab) -> None:
     with pytest.raises(InvalidInput, match="400"):
         _decide(lab, found, FindingState.CONFIRMED, reason="x" * 401)
     with pytest.raises(InvalidInput, match="No findings selected"):
-        decide(lab=lab.lab, finding_ids=[], state=FindingState.CONFIRMED, reason="", by=lab.owner, is_manager=True, now=T0)
+        decide(
+            lab=lab.lab,
+            finding_ids=[],
+            state=FindingState.CONFIRMED,
+            reason="",
+            by=lab.owner,
+            is_manager=True,
+            now=T0,
+        )
     with pytest.raises(NotFound):
         _decide(small_lab(name="Theirs"), found, FindingState.CONFIRMED)
     _decide(lab, found, FindingState.CONFIRMED)

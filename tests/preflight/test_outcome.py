@@ -54,7 +54,9 @@ def test_a_stop_because_of_a_verified_duplicate_is_counted_once(labs: Labs) -> N
         ({}, {"data": {"weak": "", "verified": hex64("other")}}),
     ],
 )
-def test_what_is_not_sure_avoids_nothing(labs: Labs, there: dict[str, Any], here: dict[str, Any]) -> None:
+def test_what_is_not_sure_avoids_nothing(
+    labs: Labs, there: dict[str, Any], here: dict[str, Any]
+) -> None:
     stored(labs.ours, wire=there)
     _stop(labs.member, **here)
     assert not Avoided.objects.exists()
@@ -80,7 +82,9 @@ def test_both_words_for_proceeding_are_accepted(labs: Labs, outcome: str) -> Non
 def test_the_same_work_run_within_a_week_takes_it_back(labs: Labs) -> None:
     stored(labs.ours)
     _stop(labs.member)
-    other = stored(labs.ours, minutes=_minutes_from_now(10), state=RunState.RUNNING, wire={"seeds": seeds(2)})
+    other = stored(
+        labs.ours, minutes=_minutes_from_now(10), state=RunState.RUNNING, wire={"seeds": seeds(2)}
+    )
     judged(other)
     assert Avoided.objects.get().withdrawn_us is None
     again = stored(labs.ours, minutes=_minutes_from_now(20), state=RunState.RUNNING)
@@ -93,7 +97,11 @@ def test_the_same_work_run_within_a_week_takes_it_back(labs: Labs) -> None:
 def test_run_with_the_data_known_by_names_only_takes_it_back_too(labs: Labs) -> None:
     stored(labs.ours)
     _stop(labs.member)
-    judged(stored(labs.ours, minutes=_minutes_from_now(20), state=RunState.RUNNING, wire={"data": WEAK}))
+    judged(
+        stored(
+            labs.ours, minutes=_minutes_from_now(20), state=RunState.RUNNING, wire={"data": WEAK}
+        )
+    )
     assert Avoided.objects.get().withdrawn_us is not None
 
 
@@ -126,7 +134,9 @@ def test_a_node_says_what_became_of_its_question(labs: Labs) -> None:
     assert Avoided.objects.count() == 1
 
 
-@pytest.mark.parametrize("content", [{}, {"outcome": "ran"}, {"outcome": "stopped", "more": 1}, [], None])
+@pytest.mark.parametrize(
+    "content", [{}, {"outcome": "ran"}, {"outcome": "stopped", "more": 1}, [], None]
+)
 def test_bad_input_is_told_in_words(labs: Labs, refused: Refused, content: Any) -> None:
     asked_id = str(asked(labs.member, body())["asked"])
     refused(labs.member("POST", f"preflight/{asked_id}/outcome/", content), 400)

@@ -1,4 +1,6 @@
-"""Before a cat-box detector is trained, last year's cat classifier is offered, with what adapting it spares."""
+"""Before a cat-box detector is trained, last year's cat classifier is offered, with what
+adapting it spares.
+"""
 
 from typing import Any
 from uuid import uuid4
@@ -33,7 +35,12 @@ def _data(name: str) -> dict[str, Any]:
 
 
 def _detector(**more: Any) -> dict[str, Any]:
-    return body(data=_data("cat-boxes"), entry=hex64("detect.py"), code={"hash": hex64("d"), "normal": hex64("d")}, **more)
+    return body(
+        data=_data("cat-boxes"),
+        entry=hex64("detect.py"),
+        code={"hash": hex64("d"), "normal": hex64("d")},
+        **more,
+    )
 
 
 @pytest.fixture
@@ -43,9 +50,14 @@ def classifier(labs: Labs) -> Run:
     spend(labs.ours, run, 3_600_000)
     metric(run, "val/acc", 0.914)
     register_artifact(
-        labs.ours, "cats.safetensors", kind="model", licence="Apache-2.0", copies=[{"path": "/m/cats"}], runs=[edge(run)],
+        labs.ours,
+        "cats.safetensors",
+        kind="model",
+        licence="Apache-2.0",
+        copies=[{"path": "/m/cats"}],
+        runs=[edge(run)],
         bytes=98_000_000,
-    )  # fmt: skip
+    )
     Job.objects.update(due_us=0)
     run_until_idle(worker="test")
     return run
@@ -56,18 +68,29 @@ def test_what_is_there_is_offered(labs: Labs, classifier: Run) -> None:
     assert (said["verdict"], said["level"]) == ("none", "silent")
     (offer,) = said["reuse"]
     assert offer == {
-        "digest": digest("cats.safetensors"), "name": "cats.safetensors", "licence": "Apache-2.0", "bytes": 98_000_000,
-        "url": f"http://127.0.0.1:8000/artifacts/{digest('cats.safetensors')}/", "who": "you",
-        "why": "the same architecture, data of a like name (cat)", "metric": {"name": "val/acc", "value": 0.914},
-        "energy_mj": 3_600_000, "emission_ug": offer["emission_ug"],
-        "adapting": None, "adapted_unmeasured": 0, "saved": None, "ways": [],
-    }  # fmt: skip
+        "digest": digest("cats.safetensors"),
+        "name": "cats.safetensors",
+        "licence": "Apache-2.0",
+        "bytes": 98_000_000,
+        "url": f"http://127.0.0.1:8000/artifacts/{digest('cats.safetensors')}/",
+        "who": "you",
+        "why": "the same architecture, data of a like name (cat)",
+        "metric": {"name": "val/acc", "value": 0.914},
+        "energy_mj": 3_600_000,
+        "emission_ug": offer["emission_ug"],
+        "adapting": None,
+        "adapted_unmeasured": 0,
+        "saved": None,
+        "ways": [],
+    }
     assert offer["emission_ug"] > 0
 
 
 def test_not_where_it_was_done_already_or_adapts_already(labs: Labs, classifier: Run) -> None:
     assert asked(labs.admin, body(data=_data("cats")))["reuse"] == []
-    assert asked(labs.admin, body(data=_data("cats"), seeds=seeds(7)))["reuse"] == [], "another seed of it"
+    assert asked(labs.admin, body(data=_data("cats"), seeds=seeds(7)))["reuse"] == [], (
+        "another seed of it"
+    )
     start = {"weak": hex64("w"), "verified": hex64("w"), "name": "cats.safetensors"}
     assert asked(labs.admin, _detector(start=start))["reuse"] == []
 
@@ -80,7 +103,9 @@ def test_who_may_not_read_is_told_nothing(labs: Labs, classifier: Run) -> None:
 
 
 def test_unknown_is_null(labs: Labs) -> None:
-    register_artifact(labs.ours, "found.pt", kind="model", tags={"task": "cat"}, copies=[{"path": "/f"}])
+    register_artifact(
+        labs.ours, "found.pt", kind="model", tags={"task": "cat"}, copies=[{"path": "/f"}]
+    )
     Job.objects.update(due_us=0)
     run_until_idle(worker="test")
     (offer,) = asked(labs.member, _detector())["reuse"]
@@ -93,9 +118,17 @@ def _params(**more: Any) -> dict[str, Any]:
 
 
 def _adapted(
-    small: SmallLab, energy_mj: int | None, *, minute: int, data: str = "boxes", start: str = CATS, made: str = "model",
-    state: RunState = RunState.FINISHED, intent: Intent = Intent.TRAIN, **params: Any,
-) -> Run:  # fmt: skip
+    small: SmallLab,
+    energy_mj: int | None,
+    *,
+    minute: int,
+    data: str = "boxes",
+    start: str = CATS,
+    made: str = "model",
+    state: RunState = RunState.FINISHED,
+    intent: Intent = Intent.TRAIN,
+    **params: Any,
+) -> Run:
     """A run that began from a model and made another on other data."""
     wire = {"data": _data(data), **_params(**params)}
     run = stored(small, minutes=minute, wire=wire, user=small.owner, state=state, intent=intent)
@@ -108,13 +141,18 @@ def _adapted(
 
 def _told(small: SmallLab, name: str, **more: Any) -> None:
     bytes_ = 98_000_000 if name == CATS else 1
-    assert register_rows(small, row(name, **{"kind": "model", "bytes": bytes_, **more}))[0][0] != "refused"
+    assert (
+        register_rows(small, row(name, **{"kind": "model", "bytes": bytes_, **more}))[0][0]
+        != "refused"
+    )
 
 
 def _settled(labs: Labs, **more: Any) -> dict[str, Any]:
     Job.objects.update(due_us=0)
     run_until_idle(worker="test")
-    (offer,) = [each for each in asked(labs.admin, _detector(**more))["reuse"] if each["name"] == CATS]
+    (offer,) = [
+        each for each in asked(labs.admin, _detector(**more))["reuse"] if each["name"] == CATS
+    ]
     return dict(offer)
 
 
@@ -124,14 +162,37 @@ def test_what_adapting_saves_is_told_by_runs_that_did(labs: Labs, classifier: Ru
     _adapted(labs.ours, 90_000, minute=12, **{"model.freeze_backbone": True})
     offer = _settled(labs)
     emitted = offer["adapting"].pop("emission_ug")
-    assert offer["adapting"] == {"basis": "this", "runs": 3, "energy_mj": 90_000, "low_mj": 60_000, "high_mj": 200_000}
+    assert offer["adapting"] == {
+        "basis": "this",
+        "runs": 3,
+        "energy_mj": 90_000,
+        "low_mj": 60_000,
+        "high_mj": 200_000,
+    }
     assert offer["saved"] == {
-        "energy_mj": 3_510_000, "low_mj": 3_400_000, "high_mj": 3_540_000, "emission_ug": offer["emission_ug"] - emitted,
-    }  # fmt: skip
+        "energy_mj": 3_510_000,
+        "low_mj": 3_400_000,
+        "high_mj": 3_540_000,
+        "emission_ug": offer["emission_ug"] - emitted,
+    }
     assert emitted > 0
     assert offer["ways"] == [
-        {"way": "head", "runs": 2, "energy_mj": 60_000, "low_mj": 60_000, "high_mj": 90_000, "saved_mj": 3_540_000},
-        {"way": "all", "runs": 1, "energy_mj": 200_000, "low_mj": 200_000, "high_mj": 200_000, "saved_mj": 3_400_000},
+        {
+            "way": "head",
+            "runs": 2,
+            "energy_mj": 60_000,
+            "low_mj": 60_000,
+            "high_mj": 90_000,
+            "saved_mj": 3_540_000,
+        },
+        {
+            "way": "all",
+            "runs": 1,
+            "energy_mj": 200_000,
+            "low_mj": 200_000,
+            "high_mj": 200_000,
+            "saved_mj": 3_400_000,
+        },
     ]
     assert offer["adapted_unmeasured"] == 0
 
@@ -141,7 +202,11 @@ def test_the_collector_says_so(labs: Labs, classifier: Run) -> None:
     run_until_idle(worker="test")
 
     def said() -> str:
-        return " ".join(" ".join(format_response(parse_response("http://here", asked(labs.admin, _detector())))).split())
+        return " ".join(
+            " ".join(
+                format_response(parse_response("http://here", asked(labs.admin, _detector())))
+            ).split()
+        )
 
     assert "saves at most 1.00 Wh: no run of this lab has fine-tuned such a model yet" in said()
     _adapted(labs.ours, 60_000, minute=10, freeze_backbone=True)
@@ -159,14 +224,21 @@ def test_of_those_equally_like_what_saves_more_comes_first(labs: Labs, classifie
         _told(labs.ours, name, copies=[{"path": f"/m/{name}"}])
     found = asked(labs.admin, _detector())["reuse"]
     assert [(each["name"], each["saved"]["energy_mj"]) for each in found] == [
-        (CATS, 3_540_000), ("made 11", 30_000), ("made 10", 0),
-    ]  # fmt: skip
+        (CATS, 3_540_000),
+        ("made 11", 30_000),
+        ("made 10", 0),
+    ]
 
 
 def test_what_was_not_measured_is_counted_and_in_no_figure(labs: Labs, classifier: Run) -> None:
     _adapted(labs.ours, None, minute=10, freeze=True)
     offer = _settled(labs)
-    assert (offer["adapting"], offer["saved"], offer["ways"], offer["adapted_unmeasured"]) == (None, None, [], 1)
+    assert (offer["adapting"], offer["saved"], offer["ways"], offer["adapted_unmeasured"]) == (
+        None,
+        None,
+        [],
+        1,
+    )
     _adapted(labs.ours, 60_000, minute=11)
     offer = _settled(labs)
     assert (offer["adapting"]["runs"], offer["adapted_unmeasured"]) == (1, 1)
@@ -176,9 +248,9 @@ def test_what_was_not_measured_is_counted_and_in_no_figure(labs: Labs, classifie
 def test_what_took_more_than_making_saves_nothing(labs: Labs, classifier: Run) -> None:
     _adapted(labs.ours, 5_000_000, minute=10)
     offer = _settled(labs)
-    assert {name: offer["saved"][name] for name in ("energy_mj", "low_mj", "high_mj")} == dict.fromkeys(
-        ("energy_mj", "low_mj", "high_mj"), 0
-    )
+    assert {
+        name: offer["saved"][name] for name in ("energy_mj", "low_mj", "high_mj")
+    } == dict.fromkeys(("energy_mj", "low_mj", "high_mj"), 0)
     assert offer["saved"]["emission_ug"] == 0
     assert offer["ways"][0]["saved_mj"] == 0
 
@@ -195,13 +267,21 @@ def test_only_who_finished_a_model_of_it_adapted_it(labs: Labs, classifier: Run)
     assert (offer["adapting"]["runs"], [each["way"] for each in offer["ways"]]) == (1, ["adapters"])
 
 
-def test_runs_of_the_same_architecture_tell_where_none_adapted_this_one(labs: Labs, classifier: Run) -> None:
+def test_runs_of_the_same_architecture_tell_where_none_adapted_this_one(
+    labs: Labs, classifier: Run
+) -> None:
     _adapted(labs.ours, 70_000, minute=10, start="resnet18 of elsewhere")
     _adapted(labs.ours, 80_000, minute=11, start="vit of elsewhere", arch="vit")
     offer = _settled(labs)
-    assert (offer["adapting"]["basis"], offer["adapting"]["runs"], offer["adapting"]["energy_mj"]) == (
-        "architecture", 1, 70_000,
-    )  # fmt: skip
+    assert (
+        offer["adapting"]["basis"],
+        offer["adapting"]["runs"],
+        offer["adapting"]["energy_mj"],
+    ) == (
+        "architecture",
+        1,
+        70_000,
+    )
     _adapted(labs.ours, None, minute=12)
     assert _settled(labs)["adapting"]["basis"] == "architecture", "of this one nothing was measured"
     _adapted(labs.ours, 90_000, minute=13)
@@ -216,9 +296,15 @@ def test_runs_of_the_same_base_model_tell_after_that(labs: Labs, classifier: Run
     _adapted(labs.ours, 70_000, minute=10, start="felidae of elsewhere", arch="other")
     _adapted(labs.ours, 80_000, minute=11, start="others", arch="other")
     offer = _settled(labs)
-    assert (offer["adapting"]["basis"], offer["adapting"]["runs"], offer["adapting"]["energy_mj"]) == (
-        "base_model", 1, 70_000,
-    )  # fmt: skip
+    assert (
+        offer["adapting"]["basis"],
+        offer["adapting"]["runs"],
+        offer["adapting"]["energy_mj"],
+    ) == (
+        "base_model",
+        1,
+        70_000,
+    )
 
 
 def test_another_lab_tells_nothing(labs: Labs, classifier: Run) -> None:
@@ -231,11 +317,19 @@ def test_emissions_of_which_one_is_unknown_are_not_told(labs: Labs, classifier: 
     _adapted(labs.ours, 60_000, minute=10)
     assert _settled(labs)["saved"]["emission_ug"] is not None
     far = _adapted(labs.ours, None, minute=11)
-    site = create_site(lab=labs.ours.lab, name="Zone not chosen", kind=SiteKind.WORKSTATION, zone="")
-    nowhere = register_node(lab=labs.ours.lab, uuid=uuid4(), hostname="ws-2", facts={}, site=site, now=T0)
+    site = create_site(
+        lab=labs.ours.lab, name="Zone not chosen", kind=SiteKind.WORKSTATION, zone=""
+    )
+    nowhere = register_node(
+        lab=labs.ours.lab, uuid=uuid4(), hostname="ws-2", facts={}, site=site, now=T0
+    )
     push(nowhere, [W("gpu:GPU-0000-8888", 70_000, shares=((f"run:{far.uuid}", 70_000),))])
     offer = _settled(labs)
-    assert (offer["adapting"]["runs"], offer["adapting"]["energy_mj"], offer["saved"]["energy_mj"]) == (2, 60_000, 3_540_000)
+    assert (
+        offer["adapting"]["runs"],
+        offer["adapting"]["energy_mj"],
+        offer["saved"]["energy_mj"],
+    ) == (2, 60_000, 3_540_000)
     assert (offer["adapting"]["emission_ug"], offer["saved"]["emission_ug"]) == (None, None)
     assert offer["emission_ug"] > 0
 
@@ -250,7 +344,9 @@ def test_names_of_who_adapted_it_are_not_told(labs: Labs, classifier: Run) -> No
 
 
 def test_tags_of_the_question_find_what_is_for_the_same(labs: Labs) -> None:
-    register_artifact(labs.ours, "found.pt", kind="model", tags={"task": "weather"}, copies=[{"path": "/f"}])
+    register_artifact(
+        labs.ours, "found.pt", kind="model", tags={"task": "weather"}, copies=[{"path": "/f"}]
+    )
     Job.objects.update(due_us=0)
     run_until_idle(worker="test")
     assert asked(labs.admin, _detector())["reuse"] == []

@@ -24,7 +24,11 @@ def test_the_table_is_large_and_has_both_sides() -> None:
 def test_case(case: Case) -> None:
     _, asked, past_runs, verdict, level, certainty = case
     found = judge(asked, past_runs)
-    assert (found.verdict.value, found.level.value, found.certainty.value) == (verdict, level, certainty)
+    assert (found.verdict.value, found.level.value, found.certainty.value) == (
+        verdict,
+        level,
+        certainty,
+    )
 
 
 RUNS: list[PastRun] = [each for _, _, past_runs, *_ in CASES for each in past_runs]
@@ -45,7 +49,10 @@ def test_a_run_with_unknown_data_or_start_changes_no_answer(data: st.DataObject)
     )
     unknown = past("unknown", work=work(data=part("", weak="")))
     unknown = PastRun(
-        **{**unknown.__dict__, "work": type(unknown.work)(entry=unknown.work.entry, params=unknown.work.params)}
+        **{
+            **unknown.__dict__,
+            "work": type(unknown.work)(entry=unknown.work.entry, params=unknown.work.params),
+        }
     )
     assert judge(asked, [*past_runs, unknown]) == judge(asked, past_runs)
 
@@ -71,8 +78,13 @@ def test_matches_name_what_differs_with_its_values() -> None:
 
 def test_parts_that_differ_are_named_and_unknown_ones_are_not() -> None:
     other = work(code="b", data=part("dogs"))
-    assert [(each.part, each.name) for each in differences(work(), other)] == [("code", "logic"), ("data", "data")]
-    assert [(each.part, each.name) for each in differences(work(), work(code="b", normal="a"))] == [("code", "format")]
+    assert [(each.part, each.name) for each in differences(work(), other)] == [
+        ("code", "logic"),
+        ("data", "data"),
+    ]
+    assert [(each.part, each.name) for each in differences(work(), work(code="b", normal="a"))] == [
+        ("code", "format")
+    ]
     unknown = type(other)()
     assert differences(unknown, unknown) == []
     assert differences(work(), unknown) == []
@@ -80,8 +92,14 @@ def test_parts_that_differ_are_named_and_unknown_ones_are_not() -> None:
 
 @pytest.mark.parametrize(
     ("here", "there", "close"),
-    [(0.1, 0.10000000001, True), (1, 2, False), (True, 1.0, False), ("a", "a", False), (0.0, 1e-30, False)],
-)  # fmt: skip
+    [
+        (0.1, 0.10000000001, True),
+        (1, 2, False),
+        (True, 1.0, False),
+        ("a", "a", False),
+        (0.0, 1e-30, False),
+    ],
+)
 def test_nearly(here: object, there: object, close: bool) -> None:
     assert is_nearly_equal(here, there) is close
 
@@ -93,4 +111,7 @@ def test_what_such_a_run_needs_is_told_by_finished_runs_of_the_recipe() -> None:
         past("failed", state="failed"),
         past("other", work=work(argv(lr="3"))),
     ]
-    assert {match.past.uuid for match in judge(question(), runs).alike} == {runs[0].uuid, runs[1].uuid}
+    assert {match.past.uuid for match in judge(question(), runs).alike} == {
+        runs[0].uuid,
+        runs[1].uuid,
+    }

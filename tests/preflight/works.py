@@ -39,7 +39,9 @@ def hashed(argv: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def work(argv: dict[str, Any] | None = None, *, code: str = "a", normal: str | None = None, **parts: Any) -> Work:
+def work(
+    argv: dict[str, Any] | None = None, *, code: str = "a", normal: str | None = None, **parts: Any
+) -> Work:
     """Return a fully known work. ``code``: name of its code state. ``argv``: its parameters."""
     told = hashed(ARGV if argv is None else argv)
     whole = Work(
@@ -61,7 +63,14 @@ def argv(**changed: Any) -> dict[str, Any]:
     return {name: value for name, value in given.items() if value is not None}
 
 
-def past(name: str = "first", *, hours_ago: float = 50, state: str = "finished", hours: float = 2, **facts: Any) -> PastRun:
+def past(
+    name: str = "first",
+    *,
+    hours_ago: float = 50,
+    state: str = "finished",
+    hours: float = 2,
+    **facts: Any,
+) -> PastRun:
     """Return a run that started ``hours_ago``. Running and lost runs have no end."""
     started = NOW - int(hours_ago * US_PER_HOUR)
     ended = None if state in ("running", "lost") else started + int(hours * US_PER_HOUR)

@@ -1,4 +1,6 @@
-"""Made-up histories of meters, and an independent, slow, obvious computation of the ledger they must give."""
+"""Made-up histories of meters, and an independent, slow, obvious computation of the ledger they
+must give.
+"""
 
 import uuid
 from collections import Counter
@@ -17,7 +19,15 @@ from tests.builders import BOOT, MINUTE, T0, W
 HOUR_US = 60 * MINUTE
 GPUS = ("gpu:GPU-aaaa", "gpu:GPU-bbbb", "gpu:GPU-cccc")
 RUNS = tuple(f"run:{uuid.UUID(int=number)}" for number in (1, 2))
-CONSUMERS = (*RUNS, "job:c/17", "pod:c/ns/p", "container:0a1b", "proc:ada/python", "idle", "unknown")
+CONSUMERS = (
+    *RUNS,
+    "job:c/17",
+    "pod:c/ns/p",
+    "container:0a1b",
+    "proc:ada/python",
+    "idle",
+    "unknown",
+)
 # The end of every history: batches are sent then, so that the clock rule moves nothing.
 SENT = T0 + 40 * 24 * HOUR_US
 
@@ -44,16 +54,25 @@ def undone() -> Iterator[None]:
 def shares(draw: st.DrawFn, energy_mj: int) -> tuple[tuple[str, int], ...]:
     """Divide a window's energy among any consumers, at any cuts (also nothing for some)."""
     keys = draw(st.lists(st.sampled_from(CONSUMERS), min_size=1, max_size=4, unique=True))
-    cuts = sorted(draw(st.lists(st.integers(0, energy_mj), min_size=len(keys) - 1, max_size=len(keys) - 1)))
+    cuts = sorted(
+        draw(st.lists(st.integers(0, energy_mj), min_size=len(keys) - 1, max_size=len(keys) - 1))
+    )
     edges = [0, *cuts, energy_mj]
     return tuple((key, high - low) for key, low, high in zip(keys, edges, edges[1:], strict=False))
 
 
 @st.composite
 def timelines(draw: st.DrawFn, device: str, nodes: int) -> list[Sent]:
-    """One device's life: windows of any length (some over hours), gaps, counters that restart, moves between nodes."""
+    """One device's life: windows of any length (some over hours), gaps, counters that restart,
+    moves between nodes.
+    """
     at = T0 + draw(st.integers(-3 * HOUR_US, 3 * HOUR_US))
-    epoch, sequence, counter, node = 1, 0, draw(st.integers(0, 2**50)), draw(st.integers(0, nodes - 1))
+    epoch, sequence, counter, node = (
+        1,
+        0,
+        draw(st.integers(0, 2**50)),
+        draw(st.integers(0, nodes - 1)),
+    )
     found: list[Sent] = []
     for _ in range(draw(st.integers(1, 8))):
         step = draw(st.sampled_from(("window", "window", "window", "gap", "reset", "move")))
@@ -64,7 +83,11 @@ def timelines(draw: st.DrawFn, device: str, nodes: int) -> list[Sent]:
         elif step == "move":
             node = draw(st.integers(0, nodes - 1))
         else:
-            length = draw(st.one_of(st.just(MINUTE), st.integers(1, 2 * MINUTE), st.integers(HOUR_US, 7 * HOUR_US)))
+            length = draw(
+                st.one_of(
+                    st.just(MINUTE), st.integers(1, 2 * MINUTE), st.integers(HOUR_US, 7 * HOUR_US)
+                )
+            )
             energy_mj = draw(st.integers(0, 2 * length))
             window = W(
                 device,
@@ -91,7 +114,9 @@ def histories(draw: st.DrawFn, nodes: int = 1) -> list[Sent]:
 
 @st.composite
 def deliveries(draw: st.DrawFn, sent: list[Sent]) -> list[tuple[int, list[W]]]:
-    """Any way to deliver windows: reordered, cut into batches anywhere, windows and whole batches repeated."""
+    """Any way to deliver windows: reordered, cut into batches anywhere, windows and whole
+    batches repeated.
+    """
     twice = draw(st.lists(st.sampled_from(sent), max_size=3)) if sent else []
     order = draw(st.permutations([*sent, *twice]))
     batches: list[tuple[int, list[W]]] = []
@@ -105,10 +130,15 @@ def deliveries(draw: st.DrawFn, sent: list[Sent]) -> list[tuple[int, list[W]]]:
 
 
 def _by_hour(energy_mj: int, start_us: int, end_us: int) -> dict[int, int]:
-    """Divide by duration with exact fractions; what is left goes to the largest fractions, earlier hours first."""
+    """Divide by duration with exact fractions; what is left goes to the largest fractions,
+    earlier hours first.
+    """
     hours = range(start_us // HOUR_US, (end_us - 1) // HOUR_US + 1)
     exact = {
-        hour: Fraction(energy_mj * (min(end_us, (hour + 1) * HOUR_US) - max(start_us, hour * HOUR_US)), end_us - start_us)
+        hour: Fraction(
+            energy_mj * (min(end_us, (hour + 1) * HOUR_US) - max(start_us, hour * HOUR_US)),
+            end_us - start_us,
+        )
         for hour in hours
     }
     parts = {hour: value.__floor__() for hour, value in exact.items()}
@@ -122,7 +152,9 @@ Row = tuple[str, int, int, str, int, int, int]
 
 
 def expected_ledger(sent: list[Sent]) -> dict[Row, int]:
-    """Return {(device, hour, node number, consumer, energy, share, placement quality): mJ}, without zero entries."""
+    """Return {(device, hour, node number, consumer, energy, share, placement quality): mJ},
+    without zero entries.
+    """
     ledger: Counter[Row] = Counter()
     for one in sent:
         window = one.window
@@ -137,21 +169,40 @@ def expected_ledger(sent: list[Sent]) -> dict[Row, int]:
 
 
 def kept_ledger(nodes: list[int]) -> dict[Row, int]:
-    """Return the ledger as the database holds it, in the same form, without the server's own overhead and zeros."""
+    """Return the ledger as the database holds it, in the same form, without the server's own
+    overhead and zeros.
+    """
     fields = (
-        "device__key", "hour", "node_id", "consumer__key", "energy_quality", "share_quality", "placement_quality",
+        "device__key",
+        "hour",
+        "node_id",
+        "consumer__key",
+        "energy_quality",
+        "share_quality",
+        "placement_quality",
         "energy_mj",
-    )  # fmt: skip
-    found = LedgerEntry.objects.exclude(device__kind="host").exclude(energy_mj=0).values_list(*fields)
+    )
+    found = (
+        LedgerEntry.objects.exclude(device__kind="host").exclude(energy_mj=0).values_list(*fields)
+    )
     return {(row[0], row[1], nodes.index(row[2]), *row[3:7]): row[7] for row in found}
 
 
 def all_rows() -> tuple[list[tuple[object, ...]], list[tuple[object, ...]]]:
     """Return every ledger entry and device-hour, without their ids."""
     entries = LedgerEntry.objects.values_list(
-        "device_id", "hour", "node_id", "consumer_id", "energy_quality", "share_quality", "placement_quality", "energy_mj"
+        "device_id",
+        "hour",
+        "node_id",
+        "consumer_id",
+        "energy_quality",
+        "share_quality",
+        "placement_quality",
+        "energy_mj",
     )
-    hours = DeviceHour.objects.values_list("device_id", "hour", "node_id", "covered_us", "windows", "energy_mj")
+    hours = DeviceHour.objects.values_list(
+        "device_id", "hour", "node_id", "covered_us", "windows", "energy_mj"
+    )
     return sorted(entries), sorted(hours)
 
 
@@ -161,11 +212,17 @@ def conserved() -> bool:
     for device, energy_mj in EnergyWindow.objects.values_list("device_id", "energy_mj"):
         windows[device] += energy_mj
     ledger: Counter[int] = Counter()
-    for device, energy_mj in LedgerEntry.objects.exclude(device__kind="host").values_list("device_id", "energy_mj"):
+    for device, energy_mj in LedgerEntry.objects.exclude(device__kind="host").values_list(
+        "device_id", "energy_mj"
+    ):
         ledger[device] += energy_mj
     return +windows == +ledger
 
 
 def other_content(window: W, extra_mj: int) -> W:
     """Return a window of the same key that says something else."""
-    return replace(window, energy_mj=window.energy_mj + extra_mj, shares=((*CONSUMERS[:1], window.energy_mj + extra_mj),))
+    return replace(
+        window,
+        energy_mj=window.energy_mj + extra_mj,
+        shares=((*CONSUMERS[:1], window.energy_mj + extra_mj),),
+    )

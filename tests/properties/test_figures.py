@@ -41,24 +41,47 @@ def test_parts_and_entries_sum_to_the_figure(zone: str) -> None:
     def check(sent: list[Sent], period: tuple[int, int]) -> None:
         with undone():
             push(small.node, [one.window for one in sent], sent_at=SENT)
-            query = FigureQuery(metric="emission_ug", from_hour=period[0], to_hour=period[0] + period[1])
+            query = FigureQuery(
+                metric="emission_ug", from_hour=period[0], to_hour=period[0] + period[1]
+            )
             whole = figure(small.lab, query)
             listed = list(entries(small.lab, query))
-            paged = [row for offset in range(0, len(listed), 7) for row in entries(small.lab, query, limit=7, offset=offset)]
+            paged = [
+                row
+                for offset in range(0, len(listed), 7)
+                for row in entries(small.lab, query, limit=7, offset=offset)
+            ]
             assert paged == listed
             priced = [row for row in listed if row["factor_ug_per_kwh"] is not None]
             assert whole.energy_mj == sum(row["energy_mj"] for row in listed)
-            assert whole.facility_energy_mj == sum(facility_mj(row["energy_mj"], row["pue_ppm"]) for row in listed)
-            assert whole.emission_ug == sum(
-                emission_ug(row["energy_mj"], row["pue_ppm"], row["factor_ug_per_kwh"]) for row in priced
+            assert whole.facility_energy_mj == sum(
+                facility_mj(row["energy_mj"], row["pue_ppm"]) for row in listed
             )
-            assert whole.without_factor_mj == whole.energy_mj - sum(row["energy_mj"] for row in priced)
+            assert whole.emission_ug == sum(
+                emission_ug(row["energy_mj"], row["pue_ppm"], row["factor_ug_per_kwh"])
+                for row in priced
+            )
+            assert whole.without_factor_mj == whole.energy_mj - sum(
+                row["energy_mj"] for row in priced
+            )
             assert (whole.emission_ug == 0) or zone
             for name in GROUPS:
                 parts = figures_by(small.lab, query, [name]).values()
-                for metric in ("energy_mj", "facility_energy_mj", "emission_ug", "without_factor_mj", "entries"):
-                    assert sum(getattr(part, metric) for part in parts) == getattr(whole, metric), (name, metric)
-            assert sum(part.emission_ug for _, _, part in factors_used(small.lab, query)) == whole.emission_ug
+                for metric in (
+                    "energy_mj",
+                    "facility_energy_mj",
+                    "emission_ug",
+                    "without_factor_mj",
+                    "entries",
+                ):
+                    assert sum(getattr(part, metric) for part in parts) == getattr(whole, metric), (
+                        name,
+                        metric,
+                    )
+            assert (
+                sum(part.emission_ug for _, _, part in factors_used(small.lab, query))
+                == whole.emission_ug
+            )
             charged = figures_by(small.lab, query, ["charge"])
             for (charge,), part in charged.items():
                 narrow = (

@@ -1,5 +1,6 @@
-"""Replace or keep, the formula: more use or a dirtier grid never lengthens the break-even, more embodied carbon never
-shortens it, the range holds the value, and what never pays is said to never pay."""
+"""Replace or keep, the formula: more use or a dirtier grid never lengthens the break-even, more
+embodied carbon never shortens it, the range holds the value, and what never pays is said to
+never pay."""
 
 from dataclasses import fields, replace
 from fractions import Fraction
@@ -10,7 +11,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from apps.core.units import PPM, UG_PER_G, UG_PER_KG
-from apps.replacement.payback import HOURS_PER_YEAR, Inputs, Known, Payback, middle, payback, ways, work_ratio
+from apps.replacement.payback import (
+    HOURS_PER_YEAR,
+    Inputs,
+    Known,
+    Payback,
+    middle,
+    payback,
+    ways,
+    work_ratio,
+)
 
 MANY = 10**9
 
@@ -53,12 +63,16 @@ more = st.fractions(1, 5)
 
 
 @given(inputs(), more, st.sampled_from(["hours", "ci_ug_per_kwh", "pue_ppm", "old_mw"]))
-def test_more_use_a_dirtier_grid_or_a_hungrier_old_card_never_lengthens(found: Inputs, factor: Fraction, name: str) -> None:
+def test_more_use_a_dirtier_grid_or_a_hungrier_old_card_never_lengthens(
+    found: Inputs, factor: Fraction, name: str
+) -> None:
     assert _length(payback(_more(found, name, factor))) <= _length(payback(found))
 
 
 @given(inputs(), more, st.sampled_from(["te_ug", "new_mw"]))
-def test_more_embodied_carbon_or_a_hungrier_new_card_never_shortens(found: Inputs, factor: Fraction, name: str) -> None:
+def test_more_embodied_carbon_or_a_hungrier_new_card_never_shortens(
+    found: Inputs, factor: Fraction, name: str
+) -> None:
     assert _length(payback(_more(found, name, factor))) >= _length(payback(found))
 
 
@@ -111,24 +125,34 @@ def test_exact_inputs_have_no_range() -> None:
     [(6000, 700, Fraction(5, 42)), (6000, 20, Fraction(25, 6)), (0, 700, None)],
 )
 def test_a_worked_example(hours: int, grams: int, years: Fraction | None) -> None:
-    """100 kg; 300 W against 400 W for a quarter of the time: 200 W saved; in 6 000 h 1 200 kWh: 840 kg at 700 g/kWh."""
+    """100 kg; 300 W against 400 W for a quarter of the time: 200 W saved; in 6 000 h 1 200 kWh:
+    840 kg at 700 g/kWh.
+    """
     found = Inputs(
-        te_ug=Known.exact(100 * UG_PER_KG), old_mw=Known.exact(300_000), new_mw=Known.exact(400_000),
-        ratio_ppm=Known.exact(250_000), hours=Known.exact(hours), pue_ppm=Known.exact(PPM),
+        te_ug=Known.exact(100 * UG_PER_KG),
+        old_mw=Known.exact(300_000),
+        new_mw=Known.exact(400_000),
+        ratio_ppm=Known.exact(250_000),
+        hours=Known.exact(hours),
+        pue_ppm=Known.exact(PPM),
         ci_ug_per_kwh=Known.exact(grams * UG_PER_G),
-    )  # fmt: skip
+    )
     assert payback(found).years == years
 
 
 @given(inputs(), st.integers(1, 20), st.integers(1, 10))
-def test_the_ways_begin_together_and_cross_at_the_break_even(found: Inputs, horizon: int, wait: int) -> None:
+def test_the_ways_begin_together_and_cross_at_the_break_even(
+    found: Inputs, horizon: int, wait: int
+) -> None:
     told = ways(found, horizon, wait)
     at = middle(found)
     assert (told[0].keep_ug, told[0].replace_ug, told[0].wait_ug) == (0, at.te_ug, 0)
     years = payback(found).years
     for way in told:
         if years is not None and way.year:
-            assert (way.replace_ug <= way.keep_ug + 1) == (way.year >= years) or abs(way.replace_ug - way.keep_ug) <= 1
+            assert (way.replace_ug <= way.keep_ug + 1) == (way.year >= years) or abs(
+                way.replace_ug - way.keep_ug
+            ) <= 1
         if way.year < wait:
             assert way.wait_ug == way.keep_ug
     for before, after in zip(told, told[1:], strict=False):  # noqa: RUF007

@@ -30,10 +30,14 @@ pytestmark = pytest.mark.django_db
 
 
 def _second_node(small: SmallLab) -> Node:
-    return register_node(lab=small.lab, uuid=uuid.uuid4(), hostname="ws-2", facts={}, site=small.site, now=T0)
+    return register_node(
+        lab=small.lab, uuid=uuid.uuid4(), hostname="ws-2", facts={}, site=small.site, now=T0
+    )
 
 
-def _deliver(nodes: list[Node], batches: list[tuple[int, list[object]]], settle: list[bool]) -> list[list[str]]:
+def _deliver(
+    nodes: list[Node], batches: list[tuple[int, list[object]]], settle: list[bool]
+) -> list[list[str]]:
     answers: list[list[str]] = []
     for i, (node, windows) in enumerate(batches):
         answers += push(nodes[node], windows, sent_at=SENT, settle=settle[i % len(settle)])  # type: ignore[arg-type]
@@ -42,7 +46,9 @@ def _deliver(nodes: list[Node], batches: list[tuple[int, list[object]]], settle:
 
 
 @st.composite
-def _delivered(draw: st.DrawFn, nodes: int = 1) -> tuple[list[Sent], list[tuple[int, list[object]]], list[bool]]:
+def _delivered(
+    draw: st.DrawFn, nodes: int = 1
+) -> tuple[list[Sent], list[tuple[int, list[object]]], list[bool]]:
     sent = draw(histories(nodes))
     return sent, draw(deliveries(sent)), draw(st.lists(st.booleans(), min_size=1, max_size=6))  # type: ignore[return-value]
 
@@ -75,7 +81,9 @@ def test_every_accepted_window_is_the_sum_of_its_shares() -> None:
         with undone():
             _deliver([small.node], case[1], case[2])
             parts: dict[tuple[int, int], int] = {}
-            for epoch, sequence, energy_mj in WindowShare.objects.values_list("epoch_id", "sequence", "energy_mj"):
+            for epoch, sequence, energy_mj in WindowShare.objects.values_list(
+                "epoch_id", "sequence", "energy_mj"
+            ):
                 parts[epoch, sequence] = parts.get((epoch, sequence), 0) + energy_mj
             windows = EnergyWindow.objects.values_list("epoch_id", "sequence", "energy_mj")
             assert parts == {(epoch, sequence): energy_mj for epoch, sequence, energy_mj in windows}
@@ -116,14 +124,26 @@ def test_the_order_of_arrival_does_not_matter() -> None:
     for node in nodes:
         set_static_power(node=node, static_power_mw=90_000)
     run_until_idle(worker="test")
-    fields = ("device__key", "hour", "node_id", "consumer__key", "energy_quality", "share_quality", "placement_quality")
+    fields = (
+        "device__key",
+        "hour",
+        "node_id",
+        "consumer__key",
+        "energy_quality",
+        "share_quality",
+        "placement_quality",
+    )
 
-    def outcome(batches: list[tuple[int, list[object]]], settle: list[bool]) -> list[tuple[object, ...]]:
+    def outcome(
+        batches: list[tuple[int, list[object]]], settle: list[bool]
+    ) -> list[tuple[object, ...]]:
         with undone():
             _deliver(nodes, batches, settle)
             entries = sorted(LedgerEntry.objects.values_list(*fields, "energy_mj"))
             hours = sorted(
-                DeviceHour.objects.values_list("device__key", "hour", "node_id", "covered_us", "windows", "energy_mj")
+                DeviceHour.objects.values_list(
+                    "device__key", "hour", "node_id", "covered_us", "windows", "energy_mj"
+                )
             )
             return [*entries, *hours]
 
@@ -140,7 +160,13 @@ def test_the_order_of_arrival_does_not_matter() -> None:
 
 def test_a_meter_around_others_is_not_counted_beside_them() -> None:
     small = small_lab()
-    meter = W(f"meter:{small.node.uuid}/bmc", 100, measurement="node_meter", counter_start=None, shares=(("unknown", 100),))
+    meter = W(
+        f"meter:{small.node.uuid}/bmc",
+        100,
+        measurement="node_meter",
+        counter_start=None,
+        shares=(("unknown", 100),),
+    )
     assert push(small.node, [meter, W("gpu:GPU-aaaa", 60)]) == [["accepted"], ["accepted"]]
     assert sum(LedgerEntry.objects.values_list("energy_mj", flat=True)) == 60
     assert EnergyWindow.objects.count() == 2, "it is stored, with its readings"

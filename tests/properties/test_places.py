@@ -1,4 +1,6 @@
-"""Any history of energy, moves, zones and PUE: dated facts change no hour before them, and their order does not matter."""
+"""Any history of energy, moves, zones and PUE: dated facts change no hour before them, and their
+order does not matter.
+"""
 
 import itertools
 import uuid
@@ -41,7 +43,9 @@ ZONES = ("DE", "FR", "NO", "PL")
 
 @dataclass(frozen=True)
 class Fact:
-    """A dated fact: a node moves, or a site changes its zone or PUE. ``subject`` numbers the node or the site."""
+    """A dated fact: a node moves, or a site changes its zone or PUE. ``subject`` numbers the
+    node or the site.
+    """
 
     kind: str
     subject: int
@@ -59,9 +63,27 @@ class World:
 
 
 FACTS = st.one_of(
-    st.builds(Fact, st.just("move"), st.integers(0, 1), st.integers(HOUR - 5, HOUR + 60), st.integers(0, 2)),
-    st.builds(Fact, st.just("zone"), st.integers(0, 1), st.integers(HOUR - 5, HOUR + 60), st.integers(0, 3)),
-    st.builds(Fact, st.just("pue"), st.integers(0, 2), st.integers(HOUR - 5, HOUR + 60), st.integers(10**6, 3 * 10**6)),
+    st.builds(
+        Fact,
+        st.just("move"),
+        st.integers(0, 1),
+        st.integers(HOUR - 5, HOUR + 60),
+        st.integers(0, 2),
+    ),
+    st.builds(
+        Fact,
+        st.just("zone"),
+        st.integers(0, 1),
+        st.integers(HOUR - 5, HOUR + 60),
+        st.integers(0, 3),
+    ),
+    st.builds(
+        Fact,
+        st.just("pue"),
+        st.integers(0, 2),
+        st.integers(HOUR - 5, HOUR + 60),
+        st.integers(10**6, 3 * 10**6),
+    ),
 )
 # One fact for each thing and hour: two at once contradict each other, and the second is refused.
 HISTORIES = st.lists(FACTS, max_size=8, unique_by=lambda fact: (fact.kind, fact.subject, fact.hour))
@@ -69,8 +91,12 @@ HISTORIES = st.lists(FACTS, max_size=8, unique_by=lambda fact: (fact.kind, fact.
 
 def world() -> World:
     small = small_lab()
-    other = register_node(lab=small.lab, uuid=uuid.uuid4(), hostname="ws-2", facts={}, site=small.site, now=T0)
-    room = create_site(lab=small.lab, name="Room 2", kind=SiteKind.MACHINE_ROOM, zone="FR", pue_ppm=1_333_333)
+    other = register_node(
+        lab=small.lab, uuid=uuid.uuid4(), hostname="ws-2", facts={}, site=small.site, now=T0
+    )
+    room = create_site(
+        lab=small.lab, name="Room 2", kind=SiteKind.MACHINE_ROOM, zone="FR", pue_ppm=1_333_333
+    )
     nowhere = create_site(lab=small.lab, name="Nowhere", kind=SiteKind.MACHINE_ROOM, zone="")
     set_static_power(node=small.node, static_power_mw=77_777)
     run_until_idle(worker="test")
@@ -98,15 +124,24 @@ Priced = tuple[int, str, str, str, int, int, int, int | None, int | None]
 
 
 def priced(there: World) -> list[Priced]:
-    """Return every ledger entry as a figure sums it: hour, node, device, consumer, qualities, mJ, facility mJ, µg."""
+    """Return every ledger entry as a figure sums it: hour, node, device, consumer, qualities,
+    mJ, facility mJ, µg.
+    """
     query = FigureQuery(metric="emission_ug", from_hour=0, to_hour=HOUR + 2000)
     found = [
         (
-            row["hour"], row["hostname"], row["device"], row["consumer"], row["share_quality"], row["placement_quality"],
-            row["energy_mj"], row["facility_energy_mj"], row["emission_ug"],
+            row["hour"],
+            row["hostname"],
+            row["device"],
+            row["consumer"],
+            row["share_quality"],
+            row["placement_quality"],
+            row["energy_mj"],
+            row["facility_energy_mj"],
+            row["emission_ug"],
         )
         for row in entries(there.small.lab, query)
-    ]  # fmt: skip
+    ]
     return sorted(found, key=lambda row: row[:7])
 
 
@@ -116,7 +151,11 @@ def expected(there: World, facts: list[Fact], row: Priced) -> tuple[int, int | N
     number = [node.hostname for node in there.nodes].index(row[1])
 
     def latest(kind: str, subject: int, first: int | None) -> int | None:
-        begun = [fact for fact in facts if (fact.kind, fact.subject) == (kind, subject) and fact.hour <= hour]
+        begun = [
+            fact
+            for fact in facts
+            if (fact.kind, fact.subject) == (kind, subject) and fact.hour <= hour
+        ]
         return max(begun, key=lambda fact: fact.hour).value if begun else first
 
     site = latest("move", number, 0)
@@ -147,7 +186,9 @@ def test_every_entry_is_priced_by_what_held_at_its_node_in_its_hour() -> None:
             for node in there.nodes:
                 stays = stays_of(node)
                 assert (stays[0].from_hour, stays[-1].to_hour) == (0, None)
-                assert all(one.to_hour == other.from_hour for one, other in itertools.pairwise(stays))
+                assert all(
+                    one.to_hour == other.from_hour for one, other in itertools.pairwise(stays)
+                )
 
     check()
 
@@ -170,10 +211,16 @@ def test_a_dated_fact_changes_no_figure_of_an_hour_before_it() -> None:
                 return
             run_until_idle(worker="test")
             after = priced(there)
-            assert [row[:7] for row in after] == [row[:7] for row in before], "energy is never touched"
-            assert [row for row in after if row[0] < last.hour] == [row for row in before if row[0] < last.hour]
+            assert [row[:7] for row in after] == [row[:7] for row in before], (
+                "energy is never touched"
+            )
+            assert [row for row in after if row[0] < last.hour] == [
+                row for row in before if row[0] < last.hour
+            ]
             later = [
-                fact for fact in facts if (fact.kind, fact.subject) == (last.kind, last.subject) and fact.hour > last.hour
+                fact
+                for fact in facts
+                if (fact.kind, fact.subject) == (last.kind, last.subject) and fact.hour > last.hour
             ]
             if not later:  # it is the latest: withdrawing it gives everything back
                 if isinstance(made, Placement):
@@ -195,15 +242,26 @@ def test_the_order_of_entering_does_not_matter_and_a_rebuild_changes_nothing() -
                 if isinstance(step, Fact):
                     record(there, step)
                 else:
-                    push(there.nodes[step.node], [step.window], sent_at=SENT, settle=settle[i % len(settle)])
+                    push(
+                        there.nodes[step.node],
+                        [step.window],
+                        sent_at=SENT,
+                        settle=settle[i % len(settle)],
+                    )
             run_until_idle(worker="test")
             found, remaining_energy = priced(there), all_rows()
-            derived = sorted(AppliedFactor.objects.values_list("node_id", "from_hour", "to_hour", "pue_ppm", "factor_id"))
+            derived = sorted(
+                AppliedFactor.objects.values_list(
+                    "node_id", "from_hour", "to_hour", "pue_ppm", "factor_id"
+                )
+            )
             rebuild_ledger(lab=there.small.lab)
             run_until_idle(worker="test")
             apply_factors(lab=there.small.lab)
             assert (priced(there), all_rows()) == (found, remaining_energy)
-            again = AppliedFactor.objects.values_list("node_id", "from_hour", "to_hour", "pue_ppm", "factor_id")
+            again = AppliedFactor.objects.values_list(
+                "node_id", "from_hour", "to_hour", "pue_ppm", "factor_id"
+            )
             assert sorted(again) == derived
             return found
 
@@ -240,13 +298,17 @@ def test_what_would_be_is_what_comes_out() -> None:
             except Conflict:
                 return
             assert priced(there) == before
-            spans = spans_by_node(places, year_factors(lab, places), [node.pk for node in there.nodes], END_HOUR)
+            spans = spans_by_node(
+                places, year_factors(lab, places), [node.pk for node in there.nodes], END_HOUR
+            )
             told = priced_with(lab, spans, HOUR, HOUR + 500)
             record(there, last)
             run_until_idle(worker="test")
             query = FigureQuery(metric="emission_ug", from_hour=HOUR, to_hour=HOUR + 500)
             found = {key: part for (key,), part in figures_by(lab, query, ["node"]).items()}
-            assert {str(node.uuid): told[node.pk] for node in there.nodes if node.pk in told} == found
+            assert {
+                str(node.uuid): told[node.pk] for node in there.nodes if node.pk in told
+            } == found
             assert sum(part.emission_ug for part in told.values()) == figure(lab, query).emission_ug
 
     check()

@@ -1,4 +1,6 @@
-"""Any history of entries and reversals through the services: conserved, the same from nothing, and the past stays."""
+"""Any history of entries and reversals through the services: conserved, the same from nothing,
+and the past stays.
+"""
 
 from typing import Any
 
@@ -57,11 +59,22 @@ def balanced(asset: Asset) -> None:
 
 
 class TestRegister(TestCase):
-    @given(history=st.lists(entries, max_size=9), part=st.one_of(st.none(), st.integers(0, 10**9)), at_once=st.booleans())
-    @settings(max_examples=examples(40), deadline=None, suppress_health_check=[HealthCheck.too_slow])
-    def test_any_history(self, history: list[tuple[str, int, Any]], part: int | None, at_once: bool) -> None:
+    @given(
+        history=st.lists(entries, max_size=9),
+        part=st.one_of(st.none(), st.integers(0, 10**9)),
+        at_once=st.booleans(),
+    )
+    @settings(
+        max_examples=examples(40), deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    )
+    def test_any_history(
+        self, history: list[tuple[str, int, Any]], part: int | None, at_once: bool
+    ) -> None:
         lab = small_lab()
-        projects = {slug: create_project(lab=lab.lab, slug=slug, name=slug, now=T0) for slug in ("vision", "nlp")}
+        projects = {
+            slug: create_project(lab=lab.lab, slug=slug, name=slug, now=T0)
+            for slug in ("vision", "nlp")
+        }
         asset = bought(lab, years=1, now=NOW, deployed=at_once)
         if part is not None:
             LifecycleEvent.objects.filter(asset=asset, kind="purchase").update(
@@ -78,13 +91,21 @@ class TestRegister(TestCase):
                     written.append(reverse(event=written[number % len(written)], by=None, now=NOW))
                     continue
                 written.append(
-                    record(asset=asset, entry=entry_of(kind, T0 + number * US_PER_HOUR, what, projects), by=None, now=NOW)
+                    record(
+                        asset=asset,
+                        entry=entry_of(kind, T0 + number * US_PER_HOUR, what, projects),
+                        by=None,
+                        now=NOW,
+                    )
                 )
             except LabCarbonError:
                 assert borne(asset, 0, hour) == before
             after = borne(asset, 0, hour)
             later = any(event.hour > hour for event in events_of([asset.pk])[asset.pk])
-            # An entry changes nothing before its hour; squeezed in before another one, it may cut a row: 1 µg of rounding.
-            assert all(abs(after.get(key, 0) - before.get(key, 0)) <= later for key in {*after, *before})
+            # An entry changes nothing before its hour; squeezed in before another one, it may cut a
+            # row: 1 µg of rounding.
+            assert all(
+                abs(after.get(key, 0) - before.get(key, 0)) <= later for key in {*after, *before}
+            )
             balanced(asset)
         balanced(asset)

@@ -24,14 +24,28 @@ def told(**changes: Any) -> dict[str, Any]:
         "version": "lc1",
         "entry": hex64("train.py"),
         "entry_name": "train.py",
-        "code": {"state": "verified", "hash": hex64("code"), "normal": hex64("normal"), "commit": "a" * 40, "dirty": False},
+        "code": {
+            "state": "verified",
+            "hash": hex64("code"),
+            "normal": hex64("normal"),
+            "commit": "a" * 40,
+            "dirty": False,
+        },
         "params": {name: param_hash(name, value) for name, value in values.items()},
         "told": {"lr": 0.1},
         "dropped": ["output_dir"],
         "data": {
             "weak": hex64("stat"),
             "verified": hex64("content"),
-            "items": [{"role": "data", "name": "cats", "files": 812, "bytes": 91234567, "state": "verified"}],
+            "items": [
+                {
+                    "role": "data",
+                    "name": "cats",
+                    "files": 812,
+                    "bytes": 91234567,
+                    "state": "verified",
+                }
+            ],
         },
         "start": {"weak": hex64("scratch"), "verified": hex64("scratch"), "name": "scratch"},
         "seeds": {"seed": param_hash("seed", 1)},
@@ -50,4 +64,6 @@ def parsed(**changes: Any) -> FingerprintIn:
 
 def a_run(lab: Lab, **facts: Any) -> Run:
     """Store a run."""
-    return Run.objects.create(lab=lab, uuid=uuid.uuid4(), **{"name": "train.py", "started_us": T0, **facts})
+    return Run.objects.create(
+        lab=lab, uuid=uuid.uuid4(), **{"name": "train.py", "started_us": T0, **facts}
+    )

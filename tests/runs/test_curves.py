@@ -8,7 +8,9 @@ from hypothesis import strategies as st
 from apps.runs.metric_parsing import Point, as_points
 from apps.runs.metric_summary import downsample
 
-curves = st.lists(st.floats(), max_size=400).map(lambda values: as_points((i, 0, each) for i, each in enumerate(values)))
+curves = st.lists(st.floats(), max_size=400).map(
+    lambda values: as_points((i, 0, each) for i, each in enumerate(values))
+)
 
 
 @given(curves, st.integers(5, 60))

@@ -1,4 +1,6 @@
-"""A fingerprint as it comes over the wire: what is taken, and one sentence for each thing that is wrong."""
+"""A fingerprint as it comes over the wire: what is taken, and one sentence for each thing that
+is wrong.
+"""
 
 from typing import Any
 
@@ -19,7 +21,13 @@ def test_everything_that_the_contract_names_is_taken() -> None:
 
 def test_all_but_the_version_may_be_left_out() -> None:
     found = parse_fingerprint({"version": "lc1"})
-    assert (found.entry, found.code, found.params, found.seeds, found.data) == ("", None, None, None, None)
+    assert (found.entry, found.code, found.params, found.seeds, found.data) == (
+        "",
+        None,
+        None,
+        None,
+        None,
+    )
 
 
 def test_no_seeds_are_unset_and_not_unknown() -> None:
@@ -44,7 +52,11 @@ def test_code_that_is_called_weak_is_never_taken_for_verified() -> None:
         ({"code": {"state": "verified"}}, "code.hash", "no 'hash'"),
         ({"code": {"state": "weak"}}, "code.weak", "no 'weak'"),
         ({"code": {"state": "unknown", "hash": hex64("a")}}, "code.state", "there is a hash"),
-        ({"code": {"state": "sure", "hash": hex64("a")}}, "code.state", "verified, weak or unknown"),
+        (
+            {"code": {"state": "sure", "hash": hex64("a")}},
+            "code.state",
+            "verified, weak or unknown",
+        ),
         ({"code": {"commit": "main"}}, "code.commit", "40 or 64 hex"),
         ({"code": {"shingles": ["xyz"]}}, "code.shingles[0]", "8 hex digits"),
         ({"code": {"shingles": ["00000000"] * 20_001}}, "code.shingles", "20000"),

@@ -7,7 +7,13 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from apps.runs.choices import Tier
-from apps.runs.code_similarity import bands_of, jaccard, minimum_similarity, pack_lines, unpack_lines
+from apps.runs.code_similarity import (
+    bands_of,
+    jaccard,
+    minimum_similarity,
+    pack_lines,
+    unpack_lines,
+)
 from apps.runs.match_keys import tier_keys
 from apps.runs.models import CodeState, Fingerprint, IgnoredParameter, MinHashBand, TierKey
 from apps.runs.selectors import find_similar_code_runs
@@ -26,7 +32,9 @@ def test_all_keys_are_stored_and_found_again() -> None:
     run = a_run(small_lab().lab)
     row = put_fingerprint(run=run, payload=parsed())
     fresh = Fingerprint.objects.get(run=run)
-    assert stored(run) == {(tier.value, key) for tier, key in tier_keys(parts_of(fresh, ignored=()))}
+    assert stored(run) == {
+        (tier.value, key) for tier, key in tier_keys(parts_of(fresh, ignored=()))
+    }
     assert len(stored(run)) == 10 + 2 * 4  # three parameters, and all of them
     assert row.recipe == fresh.recipe != ""
 
@@ -43,7 +51,9 @@ def test_what_was_known_stays_known() -> None:
     run = a_run(small_lab().lab)
     put_fingerprint(run=run, payload=parsed())
     before = stored(run)
-    put_fingerprint(run=run, payload=parsed(code=None, params=None, data=None, start=None, seeds=None, entry=""))
+    put_fingerprint(
+        run=run, payload=parsed(code=None, params=None, data=None, start=None, seeds=None, entry="")
+    )
     assert stored(run) == before
 
 
@@ -83,7 +93,9 @@ def test_no_seed_and_not_known_are_two_things() -> None:
 
 
 def test_parameters_of_the_api_are_the_recipe_and_nothing_else() -> None:
-    found = fingerprint_from_params({"--learning-rate": "1e-1", "seed": 3, "output_dir": "/tmp/x", "epochs": 10})
+    found = fingerprint_from_params(
+        {"--learning-rate": "1e-1", "seed": 3, "output_dir": "/tmp/x", "epochs": 10}
+    )
     same = fingerprint_from_params({"lr": 0.1, "random_state": "3", "num_epochs": "10"})
     assert found.params == same.params
     assert found.seeds == same.seeds
@@ -114,7 +126,9 @@ def test_each_code_text_is_kept_once_with_its_bands() -> None:
         put_fingerprint(run=a_run(lab), payload=parsed(code=code))
     text = CodeState.objects.get()
     assert unpack_lines(text.shingles) == {int(each, 16) for each in lines(50)}
-    assert list(MinHashBand.objects.order_by("pk").values_list("band", flat=True)) == bands_of(unpack_lines(text.shingles))
+    assert list(MinHashBand.objects.order_by("pk").values_list("band", flat=True)) == bands_of(
+        unpack_lines(text.shingles)
+    )
 
 
 def test_code_without_lines_is_like_nothing() -> None:
@@ -133,7 +147,9 @@ def test_alike_texts_share_a_band_and_others_do_not() -> None:
 
 
 def test_bands_do_not_change_with_the_library() -> None:
-    """Stored bands are compared with new ones: if these numbers change, all of them have to be written again."""
+    """Stored bands are compared with new ones: if these numbers change, all of them have to be
+    written again.
+    """
     assert bands_of([1, 2, 3])[:2] == [8954718408814420681, 3824077539532603858]
 
 
@@ -143,7 +159,9 @@ def test_the_cost_does_not_depend_on_how_many_parameters_there_are() -> None:
     def statements(count: int) -> int:
         run = a_run(lab)
         with CaptureQueriesContext(connection) as counted:
-            put_fingerprint(run=run, payload=fingerprint_from_params({f"p{i}": i for i in range(count)}))
+            put_fingerprint(
+                run=run, payload=fingerprint_from_params({f"p{i}": i for i in range(count)})
+            )
         return len(counted)
 
     assert statements(2) == statements(50)
@@ -159,9 +177,13 @@ def test_code_that_is_nearly_the_same_is_found_in_the_family() -> None:
     ours, near, far, other = (a_run(lab) for _ in range(4))
     put_fingerprint(run=ours, payload=parsed(code=_code("a", all_lines)))
     put_fingerprint(run=near, payload=parsed(code=_code("b", [*all_lines[:-4], *lines(4, seed=9)])))
-    put_fingerprint(run=far, payload=parsed(code=_code("c", [*all_lines[:300], *lines(100, seed=8)])))
+    put_fingerprint(
+        run=far, payload=parsed(code=_code("c", [*all_lines[:300], *lines(100, seed=8)]))
+    )
     put_fingerprint(run=other, payload=parsed(code=_code("b", []), entry=hex64("eval.py")))
-    put_fingerprint(run=a_run(elsewhere), payload=parsed(code=_code("b", [*all_lines[:-4], *lines(4, seed=9)])))
+    put_fingerprint(
+        run=a_run(elsewhere), payload=parsed(code=_code("b", [*all_lines[:-4], *lines(4, seed=9)]))
+    )
     found = find_similar_code_runs(ours, hex64("a normal"))
     assert found is not None
     assert (found.runs, found.newest) == (1, near.uuid)

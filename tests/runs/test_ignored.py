@@ -29,7 +29,11 @@ def keys(run: Run) -> set[tuple[int, int]]:
 def test_runs_that_differ_in_what_is_ignored_become_the_same() -> None:
     small = small_lab()
     project = small.lab.projects.get(slug="demo")
-    one, other, elsewhere = a_run(small.lab, project=project), a_run(small.lab, project=project), a_run(small.lab)
+    one, other, elsewhere = (
+        a_run(small.lab, project=project),
+        a_run(small.lab, project=project),
+        a_run(small.lab),
+    )
     for run, value in ((one, 1), (other, 2), (elsewhere, 1)):
         keyed(run, params=fingerprint_from_params({"lr": 0.1, "note-style": value}).params)
     before = keys(elsewhere), keys(one)
@@ -67,6 +71,12 @@ def test_a_run_that_moves_to_another_project_is_compared_as_there() -> None:
     run = a_run(small.lab)
     recipes = []
     for slug in ("demo", "other"):
-        put_run(lab=small.lab, uuid=run.uuid, facts=RunFacts(project=slug, **facts), by=None, bound_node=None)
+        put_run(
+            lab=small.lab,
+            uuid=run.uuid,
+            facts=RunFacts(project=slug, **facts),
+            by=None,
+            bound_node=None,
+        )
         recipes.append(Fingerprint.objects.get(run=run).recipe)
     assert recipes[0] != recipes[1]

@@ -24,7 +24,9 @@ GPU = "gpu:GPU-1"
 
 def running(small: SmallLab, *, node: bool = True, now: int = T0) -> Run:
     facts = RunFacts(name="train.py", started_us=T0, node_uuid=small.node.uuid if node else None)
-    run, _ = put_run(lab=small.lab, uuid=uuid.uuid4(), facts=facts, by=None, bound_node=None, now=now)
+    run, _ = put_run(
+        lab=small.lab, uuid=uuid.uuid4(), facts=facts, by=None, bound_node=None, now=now
+    )
     return run
 
 
@@ -32,7 +34,14 @@ def shown(small: SmallLab, run: Run | None, *minutes: int) -> None:
     """Push windows of minutes in which the run computed (None: nobody did)."""
     consumer = f"run:{run.uuid}" if run else "idle"
     windows = [
-        W(GPU, 100, start_us=T0 + i * MINUTE, end_us=T0 + (i + 1) * MINUTE, seq=i, shares=((consumer, 100),))
+        W(
+            GPU,
+            100,
+            start_us=T0 + i * MINUTE,
+            end_us=T0 + (i + 1) * MINUTE,
+            seq=i,
+            shares=((consumer, 100),),
+        )
         for i in minutes
     ]
     push(small.node, windows, settle=False)
@@ -118,8 +127,16 @@ def test_any_word_revives_it(word: str) -> None:
         facts = RunFacts(name="train.py", started_us=T0)
         put_run(lab=small.lab, uuid=run.uuid, facts=facts, by=None, bound_node=None, now=at(30))
     elif word == "patch":
-        change_run(lab=small.lab, uuid=run.uuid, state=RunState.RUNNING, ended_us=None, exit_code=None,
-                   reported_energy_mj=None, bound_node=None, now=at(30))  # fmt: skip
+        change_run(
+            lab=small.lab,
+            uuid=run.uuid,
+            state=RunState.RUNNING,
+            ended_us=None,
+            exit_code=None,
+            reported_energy_mj=None,
+            bound_node=None,
+            now=at(30),
+        )
     else:
         points = {"loss": as_points([(0, T0, 1.0)])}
         add_points(lab=small.lab, uuid=run.uuid, points=points, bound_node=None, now=at(30))
@@ -130,8 +147,12 @@ def test_a_late_word_of_its_going_on_does_not_undo_its_end() -> None:
     small = small_lab()
     run = running(small)
     end = {"exit_code": 0, "reported_energy_mj": None, "bound_node": None}
-    change_run(lab=small.lab, uuid=run.uuid, state=RunState.FINISHED, ended_us=at(5), now=at(5), **end)
-    change_run(lab=small.lab, uuid=run.uuid, state=RunState.RUNNING, ended_us=None, now=at(6), **end)
+    change_run(
+        lab=small.lab, uuid=run.uuid, state=RunState.FINISHED, ended_us=at(5), now=at(5), **end
+    )
+    change_run(
+        lab=small.lab, uuid=run.uuid, state=RunState.RUNNING, ended_us=None, now=at(6), **end
+    )
     assert state(run) == RunState.FINISHED
 
 
@@ -154,7 +175,13 @@ def test_without_a_node_windows_of_any_node_keep_it() -> None:
 
 def test_a_record_of_the_past_is_not_watched() -> None:
     small = small_lab()
-    put_run(lab=small.lab, uuid=uuid.uuid4(), facts=RunFacts(name="r", started_us=T0), by=None, bound_node=None)
+    put_run(
+        lab=small.lab,
+        uuid=uuid.uuid4(),
+        facts=RunFacts(name="r", started_us=T0),
+        by=None,
+        bound_node=None,
+    )
     assert not Job.objects.filter(kind__startswith="runs.").exists()
 
 

@@ -28,7 +28,11 @@ def test_two_who_make_a_run_at_once_make_one(monkeypatch: pytest.MonkeyPatch) ->
     def too_early(*args: Any) -> tuple[Run, bool]:
         """Look for the run before the other one has stored it, the first time."""
         looked.append(True)
-        return (Run(lab=lab, uuid=run, name="train.py", started_us=T0), True) if len(looked) == 1 else real(*args)
+        return (
+            (Run(lab=lab, uuid=run, name="train.py", started_us=T0), True)
+            if len(looked) == 1
+            else real(*args)
+        )
 
     monkeypatch.setattr(runs, "_locked", too_early)
     other = RunFacts(name="told at the same moment", started_us=T0)
@@ -42,11 +46,23 @@ def test_a_new_run_with_a_fingerprint_costs_few_statements() -> None:
     small = small_lab()
 
     def put() -> int:
-        facts = RunFacts(name="train.py", started_us=T0, project="demo", known=RunUpdate(fingerprint=parsed()))
+        facts = RunFacts(
+            name="train.py", started_us=T0, project="demo", known=RunUpdate(fingerprint=parsed())
+        )
         with CaptureQueriesContext(connection) as counted:
-            put_run(lab=small.lab, uuid=uuid.uuid4(), facts=facts, by=small.owner, bound_node=None, now=T0)
-        return len([each for each in counted if "runs_" in each["sql"]])  # who listens to runs counts its own
+            put_run(
+                lab=small.lab,
+                uuid=uuid.uuid4(),
+                facts=facts,
+                by=small.owner,
+                bound_node=None,
+                now=T0,
+            )
+        return len(
+            [each for each in counted if "runs_" in each["sql"]]
+        )  # who listens to runs counts its own
 
     put()
-    # Looked for, stored, with its fingerprint and keys; what its project ignores, and who waits for it as a parent.
+    # Looked for, stored, with its fingerprint and keys; what its project ignores, and who waits for
+    # it as a parent.
     assert put() <= 8

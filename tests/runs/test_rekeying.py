@@ -1,4 +1,6 @@
-"""Keys that an older rule made are made anew after an upgrade, by a job, for every run and with what its project ignores."""
+"""Keys that an older rule made are made anew after an upgrade, by a job, for every run and with
+what its project ignores.
+"""
 
 import pytest
 from pytest_django.fixtures import DjangoAssertNumQueries
@@ -33,7 +35,9 @@ def made_old() -> None:
     """Give the runs keys as they were: other numbers, each anywhere."""
     for row in TierKey.objects.filter(tier__in=LEFT_OUT):
         TierKey.objects.filter(pk=row.pk).delete()
-        TierKey.objects.create(lab_id=row.lab_id, run_id=row.run_id, tier=row.tier - 5, key=row.key * 31 % 2**63)
+        TierKey.objects.create(
+            lab_id=row.lab_id, run_id=row.run_id, tier=row.tier - 5, key=row.key * 31 % 2**63
+        )
 
 
 def rekeyed(small: SmallLab) -> None:
@@ -77,7 +81,9 @@ def test_what_has_no_fingerprint_any_more_only_loses_its_old_keys() -> None:
     assert not ignored_params.rebuild_old_keys(lab=small.lab)
 
 
-def test_where_nothing_is_old_two_queries_say_so(django_assert_num_queries: DjangoAssertNumQueries) -> None:
+def test_where_nothing_is_old_two_queries_say_so(
+    django_assert_num_queries: DjangoAssertNumQueries,
+) -> None:
     small = small_lab()
     filled(small, 2)
     with django_assert_num_queries(2):
@@ -90,4 +96,6 @@ def test_no_other_lab_is_touched() -> None:
     filled(other, 1)
     made_old()
     ignored_params.rebuild_old_keys(lab=small.lab)
-    assert set(TierKey.objects.filter(tier__in=ignored_params._OLD_TIERS).values_list("lab_id", flat=True)) == {other.lab.pk}
+    assert set(
+        TierKey.objects.filter(tier__in=ignored_params._OLD_TIERS).values_list("lab_id", flat=True)
+    ) == {other.lab.pk}

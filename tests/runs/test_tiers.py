@@ -17,7 +17,9 @@ WEAK = {tier for tier in Tier if tier % 5 == 1}
 
 def keys(**changes: Any) -> dict[Tier, set[int]]:
     found: dict[Tier, set[int]] = {}
-    for tier, key in tier_keys(parts_from_payload(parsed(**changes), ignored=changes.pop("ignored", ()))):
+    for tier, key in tier_keys(
+        parts_from_payload(parsed(**changes), ignored=changes.pop("ignored", ()))
+    ):
         found.setdefault(tier, set()).add(key)
     return found
 
@@ -36,7 +38,14 @@ def test_keys_fit_the_database() -> None:
 
 def test_another_seed_leaves_the_recipe() -> None:
     other = keys(seeds={"seed": param_hash("seed", 2)})
-    assert shared(keys(), other) == {Tier.F2, Tier.F2_WEAK, Tier.F3, Tier.F3_WEAK, Tier.F4, Tier.F4_WEAK}
+    assert shared(keys(), other) == {
+        Tier.F2,
+        Tier.F2_WEAK,
+        Tier.F3,
+        Tier.F3_WEAK,
+        Tier.F4,
+        Tier.F4_WEAK,
+    }
 
 
 def test_unset_seeds_match_unset_seeds_and_unknown_ones_nothing() -> None:
@@ -59,7 +68,9 @@ def test_comments_leave_the_normal_form() -> None:
 
 def test_code_told_by_its_commit_alone_is_the_same_only_possibly() -> None:
     commit = {"weak": hex64("commit")}
-    assert shared(keys(code=commit), keys(code=commit)) & {Tier.F1, Tier.F1_WEAK, Tier.F2} == {Tier.F1_WEAK}
+    assert shared(keys(code=commit), keys(code=commit)) & {Tier.F1, Tier.F1_WEAK, Tier.F2} == {
+        Tier.F1_WEAK
+    }
 
 
 def test_data_known_by_names_and_sizes_is_the_same_only_possibly() -> None:
@@ -84,8 +95,13 @@ def test_unknown_parts_match_nothing() -> None:
     assert keys(start=None) == {}
     assert set(keys(params=None)) == {Tier.F4, Tier.F4_WEAK}
     assert set(keys(code=None)) == {
-        Tier.F3, Tier.F3_WEAK, Tier.F4, Tier.F4_WEAK, Tier.LEFT_OUT, Tier.LEFT_OUT_WEAK,
-    }  # fmt: skip
+        Tier.F3,
+        Tier.F3_WEAK,
+        Tier.F4,
+        Tier.F4_WEAK,
+        Tier.LEFT_OUT,
+        Tier.LEFT_OUT_WEAK,
+    }
     assert not {Tier.F4, Tier.LEFT_OUT} & set(keys(entry=""))
 
 
@@ -98,9 +114,12 @@ def hashes(given_: dict[str, Any]) -> dict[str, str]:
 
 
 @given(params, params)
-def test_left_out_keys_meet_exactly_where_one_parameter_differs_at_most(one: dict[str, Any], other: dict[str, Any]) -> None:
-    """Also where one run has a parameter more. Two that have each one parameter that the other has not differ in two names,
-    and are found as well: what is found is looked at whole."""
+def test_left_out_keys_meet_exactly_where_one_parameter_differs_at_most(
+    one: dict[str, Any], other: dict[str, Any]
+) -> None:
+    """Also where one run has a parameter more. Two that have each one parameter that the other
+    has not differ in two names, and are found as well: what is found is looked at whole.
+    """
     a, b = hashes(one), hashes(other)
     only_a, only_b = set(a.items()) - set(b.items()), set(b.items()) - set(a.items())
     meet = Tier.LEFT_OUT in shared(keys(params=a), keys(params=b))
@@ -108,7 +127,10 @@ def test_left_out_keys_meet_exactly_where_one_parameter_differs_at_most(one: dic
 
 
 def test_an_ignored_parameter_is_no_difference() -> None:
-    one, other = parsed(params=hashes({"lr": 1, "note": 1})), parsed(params=hashes({"lr": 1, "note": 2}))
+    one, other = (
+        parsed(params=hashes({"lr": 1, "note": 1})),
+        parsed(params=hashes({"lr": 1, "note": 2})),
+    )
     assert not shared_f1(one, other, ())
     assert shared_f1(one, other, {"note"})
 
@@ -119,9 +141,13 @@ def shared_f1(one: Any, other: Any, ignored: Any) -> bool:
 
 
 def test_the_left_out_keys_of_a_family_lie_side_by_side() -> None:
-    """31 bits are the family's: what is registered touches a page of the index for a family, not one for each parameter."""
+    """31 bits are the family's: what is registered touches a page of the index for a family, not
+    one for each parameter.
+    """
     many = keys(params=hashes({f"p{i}": i for i in range(20)}))[Tier.LEFT_OUT]
     assert len(many) == 21
     assert len({key >> 32 for key in many}) == 1
-    of_another_seed = keys(params=hashes({"a": 1}), seeds={"seed": param_hash("seed", 2)})[Tier.LEFT_OUT]
+    of_another_seed = keys(params=hashes({"a": 1}), seeds={"seed": param_hash("seed", 2)})[
+        Tier.LEFT_OUT
+    ]
     assert {key >> 32 for key in many}.isdisjoint({key >> 32 for key in of_another_seed})

@@ -1,1 +1,3 @@
-"""Private PostgreSQL, Redis, Slurm and Chromium for the suite: started by it, seen by nobody else, gone with it."""
+"""Private PostgreSQL, Redis, Slurm and Chromium for the suite: started by it, seen by nobody
+else, gone with it.
+"""

@@ -29,7 +29,7 @@ tracker.stop()
 told = tracker.final_emissions_data
 print(json.dumps({"cpu": told.cpu_energy, "gpu": told.gpu_energy, "ram": told.ram_energy, "kg": told.emissions,
                   "duration": told.duration}))
-"""
+"""  # noqa: E501
 
 
 def missing() -> str:
@@ -42,7 +42,11 @@ def environ(home: Path, **settings: str) -> dict[str, str]:
     client would look up its location).
     """
     inherited = {name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ}
-    blocked = {"http_proxy": "http://127.0.0.1:9", "https_proxy": "http://127.0.0.1:9", "no_proxy": "127.0.0.1"}
+    blocked = {
+        "http_proxy": "http://127.0.0.1:9",
+        "https_proxy": "http://127.0.0.1:9",
+        "no_proxy": "127.0.0.1",
+    }
     variables = {f"CODECARBON_{name.upper()}": value for name, value in settings.items()}
     return {**inherited, **blocked, "HOME": str(home), **variables}
 
@@ -64,7 +68,11 @@ def begin(home: Path, *, seconds: float, **settings: str) -> Client:
     output, log = home / "said", home / "log"
     with output.open("wb") as out, log.open("wb") as err:
         return Client(
-            subprocess.Popen(command, env=environ(home, **settings), cwd=home, stdout=out, stderr=err), output, log
+            subprocess.Popen(
+                command, env=environ(home, **settings), cwd=home, stdout=out, stderr=err
+            ),
+            output,
+            log,
         )
 
 

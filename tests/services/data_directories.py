@@ -20,7 +20,10 @@ _MIGRATE = ("migrate", "--no-input", "--verbosity", "0")
 _LOAD = ("load_data",)
 COMMANDS = (_MIGRATE, _LOAD)
 MIGRATED = "migrated"  # the database that postgres() creates
-_COLLECT = "import django; django.setup(); from labcarbon.static_collection import collect_static; collect_static()"
+_COLLECT = (
+    "import django; django.setup(); from labcarbon.static_collection import collect_static; "
+    "collect_static()"
+)
 _DATABASE = "labcarbon.sqlite3"
 
 
@@ -85,7 +88,9 @@ def _create_static(folder: Path) -> None:
 
 
 def _create_shared(name: str, make: Callable[[Path], None]) -> Path:
-    """Return a directory that is shared by the test run. The first caller creates it; others wait."""
+    """Return a directory that is shared by the test run. The first caller creates it; others
+    wait.
+    """
     shared = Path(os.environ["LABCARBON_TEST_SHARED"])
     created, folder = shared / name, shared / f"{name}.making"
     with (shared / f"{name}.lock").open("w") as lock:
@@ -103,11 +108,21 @@ def _manage(data_dir: Path, *arguments: str, database_url: str = "") -> None:
 
 
 def _python(data_dir: Path, *arguments: str, database_url: str = "") -> str:
-    inherited = {name: value for name, value in os.environ.items() if not name.startswith("LABCARBON_")}
-    own = {**installation_environment(str(data_dir)), **({"LABCARBON_DATABASE_URL": database_url} if database_url else {})}
+    inherited = {
+        name: value for name, value in os.environ.items() if not name.startswith("LABCARBON_")
+    }
+    own = {
+        **installation_environment(str(data_dir)),
+        **({"LABCARBON_DATABASE_URL": database_url} if database_url else {}),
+    }
     environ = {**inherited, **own, "DJANGO_SETTINGS_MODULE": "labcarbon.settings"}
     result = subprocess.run(
-        [sys.executable, *arguments], cwd=ROOT, env=environ, capture_output=True, text=True, timeout=180
-    )  # fmt: skip
+        [sys.executable, *arguments],
+        cwd=ROOT,
+        env=environ,
+        capture_output=True,
+        text=True,
+        timeout=180,
+    )
     assert result.returncode == 0, result.stderr
     return result.stdout

@@ -1,4 +1,6 @@
-"""Unmodified MLflow server and client in their own virtual environment, which `make test` creates."""
+"""Unmodified MLflow server and client in their own virtual environment, which `make test`
+creates.
+"""
 
 import json
 import os
@@ -46,14 +48,20 @@ class Server:
 
     def runs(self, experiment: str = "0") -> list[dict[str, Any]]:
         """Return the runs of an experiment, oldest first, with tags and parameters as dicts."""
-        query = {"experiment_ids": [experiment], "order_by": ["attributes.start_time ASC"], "max_results": 1000}
+        query = {
+            "experiment_ids": [experiment],
+            "order_by": ["attributes.start_time ASC"],
+            "max_results": 1000,
+        }
         runs = self.post("runs/search", **query).get("runs", [])
         return [_plain(run) for run in runs]
 
     def _call(self, method: str, path: str, body: bytes) -> dict[str, Any]:
         connection = HTTPConnection("127.0.0.1", self.port, timeout=60)
         try:
-            connection.request(method, f"/api/2.0/mlflow/{path}", body, {"Content-Type": "application/json"})
+            connection.request(
+                method, f"/api/2.0/mlflow/{path}", body, {"Content-Type": "application/json"}
+            )
             response = connection.getresponse()
             content = response.read()
         finally:
@@ -111,9 +119,20 @@ def environ(home: Path, **more: str) -> dict[str, str]:
     network access to loopback only.
     """
     inherited = {name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ}
-    blocked = {"http_proxy": "http://127.0.0.1:9", "https_proxy": "http://127.0.0.1:9", "no_proxy": "127.0.0.1,localhost"}
-    quiet = {"MLFLOW_DISABLE_TELEMETRY": "true", "DO_NOT_TRACK": "true", "GIT_PYTHON_REFRESH": "quiet"}
-    nobody = {"LABCARBON_DATA": str(home / "collector"), "LABCARBON_SOCKET": str(home / "collect.sock")}
+    blocked = {
+        "http_proxy": "http://127.0.0.1:9",
+        "https_proxy": "http://127.0.0.1:9",
+        "no_proxy": "127.0.0.1,localhost",
+    }
+    quiet = {
+        "MLFLOW_DISABLE_TELEMETRY": "true",
+        "DO_NOT_TRACK": "true",
+        "GIT_PYTHON_REFRESH": "quiet",
+    }
+    nobody = {
+        "LABCARBON_DATA": str(home / "collector"),
+        "LABCARBON_SOCKET": str(home / "collect.sock"),
+    }
     return {**inherited, **blocked, **quiet, **nobody, "HOME": str(home), **more}
 
 
@@ -147,7 +166,10 @@ def collector_wheel(folder: Path) -> Path:
 
 def _plain(run: dict[str, Any]) -> dict[str, Any]:
     data = run.get("data", {})
-    named = {part: {entry["key"]: entry["value"] for entry in data.get(part, [])} for part in ("tags", "params", "metrics")}
+    named = {
+        part: {entry["key"]: entry["value"] for entry in data.get(part, [])}
+        for part in ("tags", "params", "metrics")
+    }
     return {**run["info"], **named}
 
 

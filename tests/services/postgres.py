@@ -1,4 +1,6 @@
-"""A private PostgreSQL: a cluster of its own in a temporary directory, reached by a Unix socket only, never run as root."""
+"""A private PostgreSQL: a cluster of its own in a temporary directory, reached by a Unix socket
+only, never run as root.
+"""
 
 import os
 import pwd
@@ -16,19 +18,34 @@ from tests.services.process import ServiceError, end_process, wait_until
 
 _INSTALLED = Path("/usr/lib/postgresql")
 _QUICK = (
-    "fsync=off", "synchronous_commit=off", "full_page_writes=off", "wal_level=minimal", "max_wal_senders=0",
-    "checkpoint_timeout=1h", "max_wal_size=1GB", "autovacuum=off", "jit=off",
-    "track_counts=off", "track_activities=off", "update_process_title=off", "max_parallel_workers_per_gather=0",
+    "fsync=off",
+    "synchronous_commit=off",
+    "full_page_writes=off",
+    "wal_level=minimal",
+    "max_wal_senders=0",
+    "checkpoint_timeout=1h",
+    "max_wal_size=1GB",
+    "autovacuum=off",
+    "jit=off",
+    "track_counts=off",
+    "track_activities=off",
+    "update_process_title=off",
+    "max_parallel_workers_per_gather=0",
     # Tables of tests are small: looking for the best order of joins takes longer than any.
-    "join_collapse_limit=1", "from_collapse_limit=1",
-)  # fmt: skip
+    "join_collapse_limit=1",
+    "from_collapse_limit=1",
+)
 
 _ROOM_BYTES = 4 << 30
 
 
 def programs() -> Path | None:
     """Return the directory with PostgreSQL's programs (the newest of Debian's), or None."""
-    found = [path.parent for path in _INSTALLED.glob("*/bin/initdb") if (path.parent / "postgres").is_file()]
+    found = [
+        path.parent
+        for path in _INSTALLED.glob("*/bin/initdb")
+        if (path.parent / "postgres").is_file()
+    ]
     if found:
         return max(found, key=lambda path: float(path.parent.name))
     on_path = shutil.which("initdb")
@@ -36,8 +53,9 @@ def programs() -> Path | None:
 
 
 def _quick_place() -> str | None:
-    """Return a folder in memory, if there is one with room enough: emptying hundreds of tables makes and removes a thousand
-    files."""
+    """Return a folder in memory, if there is one with room enough: emptying hundreds of tables
+    makes and removes a thousand files.
+    """
     memory = Path("/dev/shm")
     try:
         roomy = os.access(memory, os.W_OK) and shutil.disk_usage(memory).free > _ROOM_BYTES
@@ -54,13 +72,16 @@ def _owner() -> str | None:
         with suppress(KeyError):
             pwd.getpwnam(name)
             return name
-    raise ServiceError("PostgreSQL never runs as root, and there is neither a user 'postgres' nor 'nobody'.")
+    raise ServiceError(
+        "PostgreSQL never runs as root, and there is neither a user 'postgres' nor 'nobody'."
+    )
 
 
 @dataclass
 class Postgres:
-    """A running private server. ``durable``: as in production (for tests that kill it); else quick. ``like``: the files of
-    a server that was stopped, of which it is a copy."""
+    """A running private server. ``durable``: as in production (for tests that kill it); else
+    quick. ``like``: the files of a server that was stopped, of which it is a copy.
+    """
 
     durable: bool = False
     like: Path | None = None
@@ -71,7 +92,9 @@ class Postgres:
             raise ServiceError("PostgreSQL is not installed: apt-get install postgresql")
         self._bin = found
         self._user = _owner()
-        self.directory = Path(tempfile.mkdtemp(prefix="labcarbon-pg-", dir=None if self.durable else _quick_place()))
+        self.directory = Path(
+            tempfile.mkdtemp(prefix="labcarbon-pg-", dir=None if self.durable else _quick_place())
+        )
         self._process: subprocess.Popen[bytes] | None = None
         if self._user:
             account = pwd.getpwnam(self._user)
@@ -94,17 +117,33 @@ class Postgres:
 
     def _as_owner(self, command: list[str]) -> list[str]:
         if not self._user:
-            return ["setpriv", "--pdeathsig", "INT", *command] if shutil.which("setpriv") else command
+            return (
+                ["setpriv", "--pdeathsig", "INT", *command] if shutil.which("setpriv") else command
+            )
         group = str(pwd.getpwnam(self._user).pw_gid)
-        return ["setpriv", "--pdeathsig", "INT", "--reuid", self._user, "--regid", group, "--clear-groups", *command]
+        return [
+            "setpriv",
+            "--pdeathsig",
+            "INT",
+            "--reuid",
+            self._user,
+            "--regid",
+            group,
+            "--clear-groups",
+            *command,
+        ]
 
     def _initialise(self) -> None:
         if self.like:
-            subprocess.run(["cp", "--archive", str(self.like), str(self.directory / "data")], check=True)
+            subprocess.run(
+                ["cp", "--archive", str(self.like), str(self.directory / "data")], check=True
+            )
             return
         options = ["-U", "labcarbon", "-A", "trust", "-E", "UTF8", "--locale=C.UTF-8", "--no-sync"]
         made = subprocess.run(
-            self._as_owner([str(self._bin / "initdb"), "-D", str(self.directory / "data"), *options]),
+            self._as_owner(
+                [str(self._bin / "initdb"), "-D", str(self.directory / "data"), *options]
+            ),
             capture_output=True,
             text=True,
             cwd="/",
@@ -114,12 +153,18 @@ class Postgres:
 
     def start(self) -> None:
         """Start the server (again) and wait until it answers."""
-        options = ["listen_addresses=", f"unix_socket_directories={self.directory}", "max_connections=60"]
+        options = [
+            "listen_addresses=",
+            f"unix_socket_directories={self.directory}",
+            "max_connections=60",
+        ]
         options += ["log_min_messages=warning"] + ([] if self.durable else list(_QUICK))
         flags = [part for option in options for part in ("-c", option)]
         with (self.directory / "log").open("ab") as log:
             self._process = subprocess.Popen(
-                self._as_owner([str(self._bin / "postgres"), "-D", str(self.directory / "data"), *flags]),
+                self._as_owner(
+                    [str(self._bin / "postgres"), "-D", str(self.directory / "data"), *flags]
+                ),
                 stdout=log,
                 stderr=log,
                 cwd="/",
@@ -131,7 +176,16 @@ class Postgres:
         assert self._process is not None
         if self._process.poll() is not None:
             raise ServiceError((self.directory / "log").read_text(errors="replace")[-2000:])
-        ready = [str(self._bin / "pg_isready"), "-q", "-h", str(self.directory), "-U", "labcarbon", "-d", "postgres"]
+        ready = [
+            str(self._bin / "pg_isready"),
+            "-q",
+            "-h",
+            str(self.directory),
+            "-U",
+            "labcarbon",
+            "-d",
+            "postgres",
+        ]
         return subprocess.run(ready, cwd="/").returncode == 0
 
     @property

@@ -90,7 +90,9 @@ def end_with_parent(command: list[str]) -> list[str]:
     return [setpriv, "--pdeathsig", "TERM", *command] if setpriv else command
 
 
-def wait_until(ready: Callable[[], bool], *, what: str, seconds: float = 120.0, every: float = 0.05) -> None:
+def wait_until(
+    ready: Callable[[], bool], *, what: str, seconds: float = 120.0, every: float = 0.05
+) -> None:
     """Return once ``ready()`` is true. Raises ServiceError after a timeout."""
     deadline = time.monotonic() + seconds
     while not ready():
@@ -99,7 +101,9 @@ def wait_until(ready: Callable[[], bool], *, what: str, seconds: float = 120.0, 
         time.sleep(every)
 
 
-def end_process(process: subprocess.Popen[bytes], number: int = signal.SIGTERM, seconds: float = 15.0) -> None:
+def end_process(
+    process: subprocess.Popen[bytes], number: int = signal.SIGTERM, seconds: float = 15.0
+) -> None:
     """End a process: by a signal, then by SIGKILL after a timeout."""
     if process.poll() is None:
         process.send_signal(number)

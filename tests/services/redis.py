@@ -34,12 +34,15 @@ class Redis:
         """Start the server (again) and wait until it answers."""
         settings = self._directory / "redis.conf"
         settings.write_text(
-            f'port {self.port}\nbind 127.0.0.1\nrequirepass {self._password}\nsave ""\nappendonly no\n'
+            f'port {self.port}\nbind 127.0.0.1\nrequirepass {self._password}\nsave ""\nappendonly '
+            "no\n"
             f"dir {self._directory}\nloglevel warning\n",
             encoding="ascii",
         )
         with (self._directory / "log").open("ab") as log:
-            self._process = subprocess.Popen(end_with_parent([self._program, str(settings)]), stdout=log, stderr=log)
+            self._process = subprocess.Popen(
+                end_with_parent([self._program, str(settings)]), stdout=log, stderr=log
+            )
         wait_until(self._answers, what="Redis's first answer")
 
     def _answers(self) -> bool:

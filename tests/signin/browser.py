@@ -1,4 +1,6 @@
-"""A person at a browser: a cookie jar over real HTTP, one step at a time so that a test can meddle between them."""
+"""A person at a browser: a cookie jar over real HTTP, one step at a time so that a test can
+meddle between them.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ _ADDRESSES = itertools.count(2)
 
 
 class _From(HTTPAdapter):
-    """Comes from an address of its own (all of 127.0.0.0/8 is this machine), as people at different desks do."""
+    """Comes from an address of its own (all of 127.0.0.0/8 is this machine), as people at
+    different desks do.
+    """
 
     def __init__(self, address: str) -> None:
         self.address = address
@@ -47,18 +51,31 @@ class Browser:
         return self.web.get(urljoin(self.url, address), allow_redirects=follow, timeout=30)
 
     def send(self, page: requests.Response, action: str, **fields: str) -> requests.Response:
-        """Send the form of a page whose action begins with ``action``, its hidden fields included."""
-        forms = [(dict(_ATTRIBUTE.findall(head)).get("action", ""), body) for head, body in _FORM.findall(page.text)]
+        """Send the form of a page whose action begins with ``action``, its hidden fields
+        included.
+        """
+        forms = [
+            (dict(_ATTRIBUTE.findall(head)).get("action", ""), body)
+            for head, body in _FORM.findall(page.text)
+        ]
         found = [(where, body) for where, body in forms if unescape(where).startswith(action)]
         assert found, (action, page.text)
         inputs = [dict(_ATTRIBUTE.findall(text)) for text in _INPUT.findall(found[0][1])]
-        hidden = {one["name"]: unescape(one.get("value", "")) for one in inputs if one.get("type") == "hidden"}
+        hidden = {
+            one["name"]: unescape(one.get("value", ""))
+            for one in inputs
+            if one.get("type") == "hidden"
+        }
         target = urljoin(page.url, unescape(found[0][0]) or page.url)
-        return self.web.post(target, {**hidden, **fields}, headers={"Referer": page.url}, timeout=30)
+        return self.web.post(
+            target, {**hidden, **fields}, headers={"Referer": page.url}, timeout=30
+        )
 
     def password(self, name: str, password: str) -> requests.Response:
         """Sign in with a password of LabCarbon."""
-        return self.send(self.get("/accounts/login/"), "/accounts/login/", login=name, password=password)
+        return self.send(
+            self.get("/accounts/login/"), "/accounts/login/", login=name, password=password
+        )
 
     def to_provider(self, page: str = "/accounts/login/") -> str:
         """Press the button for the provider; return the address at the provider."""

@@ -20,7 +20,13 @@ from tests.signin.browser import Browser
 from tests.signin.go_between import GoBetween
 from tests.signin.provider.people import CLIENT_ID, CLIENT_SECRET
 
-_OVER_HTTP = ("test_at_once.py", "test_oidc.py", "test_oidc_lies.py", "test_pages.py", "test_served.py")
+_OVER_HTTP = (
+    "test_at_once.py",
+    "test_oidc.py",
+    "test_oidc_lies.py",
+    "test_pages.py",
+    "test_served.py",
+)
 
 _PEOPLE_HERE = """
 from apps.accounts.models import Membership, User
@@ -42,7 +48,7 @@ for name in ("ada", "bob", "cleo", "dan", "hal", "iris", "jon"):
         invite(lab=lab, role="viewer", by=user, now=now_us(), email="kim@lab.example")
     if name in ("dan", "jon"):
         TOTP.activate(user, "JBSWY3DPEHPK3PXPJBSWY3DPEHPK3PXP")
-"""
+"""  # noqa: E501
 
 
 @pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups
@@ -75,11 +81,18 @@ class SignIn(Installation):
 
     def accounts(self) -> list[tuple[Any, ...]]:
         """Return (table, number of rows) of all tables that a sign-in writes."""
-        tables = ("accounts_user", "socialaccount_socialaccount", "account_emailaddress", "accounts_membership")
+        tables = (
+            "accounts_user",
+            "socialaccount_socialaccount",
+            "account_emailaddress",
+            "accounts_membership",
+        )
         return [(table, self.rows(f"SELECT count(*) FROM {table}")[0][0]) for table in tables]
 
 
-def serve(module: str, port: int, environ: dict[str, str], log: Path, *more: str) -> subprocess.Popen[bytes]:
+def serve(
+    module: str, port: int, environ: dict[str, str], log: Path, *more: str
+) -> subprocess.Popen[bytes]:
     command = [
         sys.executable,
         "-m",
@@ -92,7 +105,9 @@ def serve(module: str, port: int, environ: dict[str, str], log: Path, *more: str
         "--no-control-socket",
     ]
     with log.open("wb") as said:
-        return subprocess.Popen(end_with_parent([*command, *more]), cwd=ROOT, env=environ, stdout=said, stderr=said)
+        return subprocess.Popen(
+            end_with_parent([*command, *more]), cwd=ROOT, env=environ, stdout=said, stderr=said
+        )
 
 
 @pytest.fixture(scope="session")
@@ -101,7 +116,9 @@ def provider_key() -> rsa.RSAPrivateKey:
 
 
 @pytest.fixture(scope="session")
-def here(tmp_path_factory: pytest.TempPathFactory, provider_key: rsa.RSAPrivateKey) -> Iterator[tuple[SignIn, GoBetween]]:
+def here(
+    tmp_path_factory: pytest.TempPathFactory, provider_key: rsa.RSAPrivateKey
+) -> Iterator[tuple[SignIn, GoBetween]]:
     """Return the installation with a running server, and the proxy of its provider."""
     provider_port = free_port()
     go_between = GoBetween(provider_port)
@@ -119,27 +136,39 @@ def here(tmp_path_factory: pytest.TempPathFactory, provider_key: rsa.RSAPrivateK
     )
     (home / "key.pem").write_bytes(pem)
     environ = {
-        **plain_environ(), "PROVIDER_HOME": str(home), "PROVIDER_ISSUER": go_between.issuer,
-        "DJANGO_SETTINGS_MODULE": "tests.signin.provider.settings", "PYTHONPATH": str(ROOT),
-    }  # fmt: skip
+        **plain_environ(),
+        "PROVIDER_HOME": str(home),
+        "PROVIDER_ISSUER": go_between.issuer,
+        "DJANGO_SETTINGS_MODULE": "tests.signin.provider.settings",
+        "PYTHONPATH": str(ROOT),
+    }
     callback = f"{ours.url}/accounts/oidc/callback/"
     done = subprocess.run(
         [sys.executable, "-m", "tests.signin.provider", callback],
-        cwd=ROOT, env=environ, capture_output=True, text=True, timeout=120,
-    )  # fmt: skip
+        cwd=ROOT,
+        env=environ,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
     assert done.returncode == 0, done.stderr
     ours.prepare()
     ours.shell(_PEOPLE_HERE)
     running = [
         serve("tests.signin.provider.wsgi", provider_port, environ, home / "provider.log"),
-        serve("tests.signin.patient_wsgi", ours.port, ours.environ, ours.data_dir / "logs" / "web.log"),
+        serve(
+            "tests.signin.patient_wsgi", ours.port, ours.environ, ours.data_dir / "logs" / "web.log"
+        ),
     ]
     try:
-        wait_until(lambda: answers(f"{ours.url}/readyz"), what="the web server's first answer", seconds=60)
+        wait_until(
+            lambda: answers(f"{ours.url}/readyz"), what="the web server's first answer", seconds=60
+        )
         wait_until(
             lambda: answers(f"{go_between.issuer}/.well-known/openid-configuration"),
-            what="the provider's first answer", seconds=60,
-        )  # fmt: skip
+            what="the provider's first answer",
+            seconds=60,
+        )
         yield ours, go_between
     finally:
         for process in running:

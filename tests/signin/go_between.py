@@ -11,7 +11,14 @@ from threading import Thread
 from typing import Any
 
 Lie = Callable[[bytes], bytes]  # maps a body of the provider to a forged one
-_NOT_PASSED_ON = {"connection", "transfer-encoding", "content-length", "keep-alive", "server", "date"}
+_NOT_PASSED_ON = {
+    "connection",
+    "transfer-encoding",
+    "content-length",
+    "keep-alive",
+    "server",
+    "date",
+}
 
 
 class GoBetween:
@@ -80,7 +87,11 @@ def _handler(go_between: GoBetween, provider_port: int) -> type[BaseHTTPRequestH
             answer = behind.getresponse()
             said, lie = answer.read(), go_between.lies.get(path)
             behind.close()
-            self._answer(answer.status, answer.getheaders(), lie(said) if lie and answer.status == 200 else said)
+            self._answer(
+                answer.status,
+                answer.getheaders(),
+                lie(said) if lie and answer.status == 200 else said,
+            )
 
         def _answer(self, status: int, headers: list[tuple[str, str]], body: bytes) -> None:
             self.send_response(status)

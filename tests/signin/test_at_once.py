@@ -1,4 +1,6 @@
-"""What is good once is good once however many ask at the same moment: a real server on SQLite, over HTTP."""
+"""What is good once is good once however many ask at the same moment: a real server on SQLite,
+over HTTP.
+"""
 
 from __future__ import annotations
 
@@ -16,14 +18,16 @@ from apps.accounts.models import Lab, User
 from apps.accounts.services.labs import issue_code
 from apps.core.clock import now_us
 print(issue_code(purpose=CodePurpose.LOGIN, now=now_us(), lab=Lab.objects.get(), user=User.objects.get(username="ada")))
-"""
+"""  # noqa: E501
 
 
 def test_of_twenty_with_one_login_code_one_gets_the_token(ours: SignIn) -> None:
     code = ours.shell(_CODE)
 
     def trade(_: int) -> int:
-        return requests.post(f"{ours.url}/api/v1/login/", json={"code": code}, timeout=60).status_code
+        return requests.post(
+            f"{ours.url}/api/v1/login/", json={"code": code}, timeout=60
+        ).status_code
 
     with ThreadPoolExecutor(20) as pool:
         assert sorted(pool.map(trade, range(20))) == [201] + [400] * 19

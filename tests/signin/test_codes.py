@@ -1,4 +1,6 @@
-"""Login codes and one-time links: worth one token for one person, and nothing to anybody who reads the database."""
+"""Login codes and one-time links: worth one token for one person, and nothing to anybody who
+reads the database.
+"""
 
 import re
 import threading
@@ -26,7 +28,8 @@ def _trade(code: str) -> Any:
     return Client().post("/api/v1/login/", {"code": code}, content_type="application/json")
 
 
-@pytest.mark.postgres  # on SQLite: test_at_once.py, since a database in memory has other locks than a file
+# on SQLite: test_at_once.py, since a database in memory has other locks than a file
+@pytest.mark.postgres
 @pytest.mark.django_db(transaction=True)
 def test_twenty_at_once_get_one_token() -> None:
     lab = small_lab()
@@ -55,7 +58,9 @@ def test_it_ends_after_ten_minutes(db: None) -> None:
         assert _trade(codes[1]).status_code == 400
 
 
-@pytest.mark.parametrize("purpose", [purpose for purpose in CodePurpose if purpose != CodePurpose.LOGIN])
+@pytest.mark.parametrize(
+    "purpose", [purpose for purpose in CodePurpose if purpose != CodePurpose.LOGIN]
+)
 def test_a_code_of_another_kind_is_no_login_code(db: None, purpose: CodePurpose) -> None:
     assert _trade(_code(small_lab(), purpose)).status_code == 400
 
@@ -96,7 +101,9 @@ def test_the_token_of_a_closed_account_is_worth_nothing(db: None) -> None:
     User.objects.filter(pk=lab.owner.pk).update(is_active=False)
     reply = _trade(code)
     token = reply.json().get("token", "")
-    assert Client(headers={"Authorization": f"Bearer {token}"}).get("/api/v1/runs/").status_code == 401
+    assert (
+        Client(headers={"Authorization": f"Bearer {token}"}).get("/api/v1/runs/").status_code == 401
+    )
 
 
 def test_the_page_with_the_code_is_kept_by_no_cache(db: None) -> None:

@@ -1,4 +1,6 @@
-"""Set whole or not at all: what a half-set or careless configuration is told, and that nothing is promised without one."""
+"""Set whole or not at all: what a half-set or careless configuration is told, and that nothing
+is promised without one.
+"""
 
 import re
 from dataclasses import replace
@@ -12,7 +14,12 @@ from apps.accounts.oidc.id_token import InvalidIdToken
 from labcarbon.checks import check_oidc
 from labcarbon.env import ConfigurationError, Oidc, read_environment
 
-GOOD = Oidc(issuer="https://id.example.org/realms/lab", client_id="labcarbon", client_secret="s", name="Example")
+GOOD = Oidc(
+    issuer="https://id.example.org/realms/lab",
+    client_id="labcarbon",
+    client_secret="s",
+    name="Example",
+)
 
 
 def _told(settings: Any, oidc: Oidc) -> list[str]:
@@ -20,7 +27,9 @@ def _told(settings: Any, oidc: Oidc) -> list[str]:
     return [f"{problem.id} {problem.msg} {problem.hint}" for problem in check_oidc(None)]
 
 
-@pytest.mark.parametrize("oidc", [Oidc(), GOOD, replace(GOOD, name=""), replace(GOOD, issuer="http://127.0.0.1:9000/o")])
+@pytest.mark.parametrize(
+    "oidc", [Oidc(), GOOD, replace(GOOD, name=""), replace(GOOD, issuer="http://127.0.0.1:9000/o")]
+)
 def test_none_and_a_whole_one_are_well(settings: Any, oidc: Oidc) -> None:
     assert _told(settings, oidc) == []
 
@@ -31,10 +40,15 @@ def test_none_and_a_whole_one_are_well(settings: Any, oidc: Oidc) -> None:
         (replace(GOOD, issuer=""), ["LABCARBON_OIDC_ISSUER"]),
         (replace(GOOD, client_id=""), ["LABCARBON_OIDC_CLIENT_ID"]),
         (replace(GOOD, client_secret=""), ["LABCARBON_OIDC_CLIENT_SECRET"]),
-        (Oidc(name="Example"), ["LABCARBON_OIDC_ISSUER", "LABCARBON_OIDC_CLIENT_ID", "LABCARBON_OIDC_CLIENT_SECRET"]),
+        (
+            Oidc(name="Example"),
+            ["LABCARBON_OIDC_ISSUER", "LABCARBON_OIDC_CLIENT_ID", "LABCARBON_OIDC_CLIENT_SECRET"],
+        ),
     ],
 )
-def test_a_half_set_one_is_told_what_is_missing(settings: Any, oidc: Oidc, missing: list[str]) -> None:
+def test_a_half_set_one_is_told_what_is_missing(
+    settings: Any, oidc: Oidc, missing: list[str]
+) -> None:
     (told,) = _told(settings, oidc)
     assert told.startswith("labcarbon.E006")
     assert f"{' and '.join(missing)} missing" in told
@@ -44,10 +58,11 @@ def test_a_half_set_one_is_told_what_is_missing(settings: Any, oidc: Oidc, missi
 @pytest.mark.parametrize(
     "issuer",
     [
-        "http://id.example.org", "http://127.0.0.1.evil.example", "id.example.org", "ftp://id.example.org", "https://",
-        "https://id.example.org/?tenant=1", "https://id.example.org/.well-known/openid-configuration",
-        "https://id.example.org/" + "x" * 200,
-    ],
+    "http://id.example.org", "http://127.0.0.1.evil.example", "id.example.org",
+    "ftp://id.example.org", "https://", "https://id.example.org/?tenant=1",
+    "https://id.example.org/.well-known/openid-configuration",
+    "https://id.example.org/" + "x" * 200,
+],
 )  # fmt: skip
 def test_an_issuer_that_cannot_be_used_is_told(settings: Any, issuer: str) -> None:
     (told,) = _told(settings, replace(GOOD, issuer=issuer))
@@ -62,7 +77,11 @@ def test_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Non
     monkeypatch.setenv("LABCARBON_OIDC_CLIENT_ID", "labcarbon")
     monkeypatch.setenv("LABCARBON_OIDC_CLIENT_SECRET_FILE", str(secret))
     oidc = read_environment().oidc
-    assert (oidc.issuer, oidc.client_secret, oidc.is_enabled) == ("https://id.example.org", "kept in a file", True)
+    assert (oidc.issuer, oidc.client_secret, oidc.is_enabled) == (
+        "https://id.example.org",
+        "kept in a file",
+        True,
+    )
     assert "kept in a file" not in repr(oidc)
     monkeypatch.setenv("LABCARBON_OIDC_CLIENT_SECRET", "given")
     assert read_environment().oidc.client_secret == "given"
@@ -81,7 +100,10 @@ def test_without_a_provider_nothing_is_promised(db: None) -> None:
 
 
 def test_with_one_the_button_says_its_name(db: None, settings: Any) -> None:
-    for oidc, name in ((replace(GOOD, name="A <b>"), "A &lt;b&gt;"), (replace(GOOD, name=""), "id.example.org")):
+    for oidc, name in (
+        (replace(GOOD, name="A <b>"), "A &lt;b&gt;"),
+        (replace(GOOD, name=""), "id.example.org"),
+    ):
         settings.ENVIRONMENT = replace(settings.ENVIRONMENT, oidc=oidc)
         page = Client().get("/accounts/login/").content.decode()
         assert re.findall(r"Sign in with ([^<]*?)\s*</button>", page) == [name]

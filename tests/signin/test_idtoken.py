@@ -1,4 +1,6 @@
-"""What must hold of an ID token, without a provider: who signed it, for whom, for which sign-in, until when."""
+"""What must hold of an ID token, without a provider: who signed it, for whom, for which sign-in,
+until when.
+"""
 
 import json
 from collections.abc import Iterator
@@ -13,7 +15,9 @@ from apps.accounts.oidc.id_token import Expected, InvalidIdToken, verified_claim
 
 KEY = rsa.generate_private_key(public_exponent=65537, key_size=2048)
 CURVE = ec.generate_private_key(ec.SECP256R1())
-EXPECTED = Expected(issuer="https://id.example.org/realms/lab", client_id="labcarbon", nonce="n-0S6_WzA2Mj")
+EXPECTED = Expected(
+    issuer="https://id.example.org/realms/lab", client_id="labcarbon", nonce="n-0S6_WzA2Mj"
+)
 
 
 NOW = 1_793_534_400
@@ -31,11 +35,25 @@ def _public(key: Any, algorithm: Any, **more: str) -> dict[str, Any]:
 
 RSA = _public(KEY, jwt.algorithms.RSAAlgorithm, kid="r")
 EC = _public(CURVE, jwt.algorithms.ECAlgorithm, kid="e")
-KEYS = {"keys": [RSA, EC, {**RSA, "kid": "for-encryption", "use": "enc"}, {"kty": "unheard of", "kid": "u"}, 5]}
+KEYS = {
+    "keys": [
+        RSA,
+        EC,
+        {**RSA, "kid": "for-encryption", "use": "enc"},
+        {"kty": "unheard of", "kid": "u"},
+        5,
+    ]
+}
 
 
 def _claims(**changes: Any) -> dict[str, Any]:
-    usual = {"iss": EXPECTED.issuer, "sub": "248289761001", "aud": "labcarbon", "exp": NOW + 300, "iat": NOW}
+    usual = {
+        "iss": EXPECTED.issuer,
+        "sub": "248289761001",
+        "aud": "labcarbon",
+        "exp": NOW + 300,
+        "iat": NOW,
+    }
     return {**usual, "nonce": EXPECTED.nonce, **changes}
 
 
@@ -46,10 +64,10 @@ def _token(claims: dict[str, Any], key: Any = KEY, algorithm: str = "RS256", **h
 @pytest.mark.parametrize(
     "token",
     [
-        _token(_claims()), _token(_claims(), algorithm="PS256"), _token(_claims(), CURVE, "ES256", kid="e"),
-        _token(_claims(aud=["labcarbon"])), _token(_claims(aud=["labcarbon", "other"], azp="labcarbon")),
-        _token(_claims(exp=NOW - 30)),
-    ],
+    _token(_claims()), _token(_claims(), algorithm="PS256"),
+    _token(_claims(), CURVE, "ES256", kid="e"), _token(_claims(aud=["labcarbon"])),
+    _token(_claims(aud=["labcarbon", "other"], azp="labcarbon")), _token(_claims(exp=NOW - 30)),
+],
     ids=["RS256", "PS256", "ES256", "list", "azp", "a clock that is half a minute off"],
 )  # fmt: skip
 def test_a_good_token_is_believed(token: str) -> None:
@@ -59,23 +77,21 @@ def test_a_good_token_is_believed(token: str) -> None:
 @pytest.mark.parametrize(
     ("token", "why"),
     [
-        (_token(_claims(), kid="for-encryption"), "a key that the provider publishes"),
-        (_token(_claims(), kid="e"), "a key that the provider publishes"),
-        (_token(_claims(), kid="u"), "a key that the provider publishes"),
-        (_token(_claims(), kid="nowhere"), "a key that the provider publishes"),
-        (_token(_claims(), "k" * 64, "HS256"), "not accepted"),
-        (_token(_claims(azp="other")), "another application"),
-        (_token(_claims(aud=[])), "cannot be read"),
-        (_token(_claims(aud=7)), "another application"),
-        (_token(_claims(exp=NOW - 61)), "has expired"),
-        (_token(_claims(exp="soon")), "cannot be read"),
-        (_token(_claims(sub="a\x00b")), "no valid subject"),
-        (_token(_claims(nonce=None)), "another sign-in"),
-        (_token(_claims(nonce=["n-0S6_WzA2Mj"])), "another sign-in"),
-        (_token(_claims(iss=EXPECTED.issuer + "/")), "another provider"),
-        ("", "sent no identity token"), (None, "sent no identity token"), (7, "sent no identity token"),
-        ("a.b.c", "cannot be read"), ("é" * 50, "cannot be read"),
-    ],
+    (_token(_claims(), kid="for-encryption"), "a key that the provider publishes"),
+    (_token(_claims(), kid="e"), "a key that the provider publishes"),
+    (_token(_claims(), kid="u"), "a key that the provider publishes"),
+    (_token(_claims(), kid="nowhere"), "a key that the provider publishes"),
+    (_token(_claims(), "k" * 64, "HS256"), "not accepted"),
+    (_token(_claims(azp="other")), "another application"),
+    (_token(_claims(aud=[])), "cannot be read"), (_token(_claims(aud=7)), "another application"),
+    (_token(_claims(exp=NOW - 61)), "has expired"), (_token(_claims(exp="soon")), "cannot be read"),
+    (_token(_claims(sub="a\x00b")), "no valid subject"),
+    (_token(_claims(nonce=None)), "another sign-in"),
+    (_token(_claims(nonce=["n-0S6_WzA2Mj"])), "another sign-in"),
+    (_token(_claims(iss=EXPECTED.issuer + "/")), "another provider"),
+    ("", "sent no identity token"), (None, "sent no identity token"), (7, "sent no identity token"),
+    ("a.b.c", "cannot be read"), ("é" * 50, "cannot be read"),
+],
     ids=[f"token {i}" for i in range(19)],  # each worker signs them anew
 )  # fmt: skip
 def test_anything_else_is_refused_with_the_reason(token: object, why: str) -> None:
@@ -85,7 +101,14 @@ def test_anything_else_is_refused_with_the_reason(token: object, why: str) -> No
 
 @pytest.mark.parametrize(
     "keys",
-    [{}, {"keys": 5}, {"keys": []}, {"keys": [None, "r"]}, {"keys": [RSA, RSA]}, {"keys": [{"kty": "RSA", "kid": "r"}]}],
+    [
+        {},
+        {"keys": 5},
+        {"keys": []},
+        {"keys": [None, "r"]},
+        {"keys": [RSA, RSA]},
+        {"keys": [{"kty": "RSA", "kid": "r"}]},
+    ],
 )
 def test_odd_keys_break_nothing(keys: dict[str, Any]) -> None:
     with pytest.raises(InvalidIdToken, match=r"publishes|cannot be read"):
@@ -103,4 +126,6 @@ def test_a_token_without_a_key_id_takes_the_only_key() -> None:
 
 def test_a_token_without_a_key_id_is_refused_where_two_keys_fit() -> None:
     with pytest.raises(InvalidIdToken, match="publishes"):
-        verified_claims(jwt.encode(_claims(), KEY, "RS256"), {"keys": [RSA, {**RSA, "kid": "r2"}]}, EXPECTED)
+        verified_claims(
+            jwt.encode(_claims(), KEY, "RS256"), {"keys": [RSA, {**RSA, "kid": "r2"}]}, EXPECTED
+        )

@@ -52,7 +52,12 @@ def _come(**facts: Any) -> User:
     request = _request()
     with request_context(request):
         provider = StrictProvider(request, app=configured_app())
-        usual = {"sub": "u-1", "email": "New@Lab.Example", "email_verified": True, "preferred_username": "new"}
+        usual = {
+            "sub": "u-1",
+            "email": "New@Lab.Example",
+            "email_verified": True,
+            "preferred_username": "new",
+        }
         login = provider.sociallogin_from_response(request, {**usual, **facts})
         login.state = {"process": "login"}
         login.lookup()
@@ -88,7 +93,9 @@ def test_it_is_in_the_log_of_the_lab_and_works_once(lab: SmallLab) -> None:
     user = _come()
     entry = AuditEntry.objects.get(action="invitation.accepted")
     assert (entry.user_id, entry.actor) == (user.pk, user.username)
-    assert "ask an admin to invite second@lab.example" in _refusal(sub="u-2", email="second@lab.example")
+    assert "ask an admin to invite second@lab.example" in _refusal(
+        sub="u-2", email="second@lab.example"
+    )
 
 
 def test_a_revoked_invitation_lets_nobody_in(lab: SmallLab) -> None:
@@ -106,7 +113,9 @@ def test_a_user_name_that_is_taken_takes_nobody_elses_account(lab: SmallLab) -> 
     assert user.username != lab.owner.username
 
 
-@pytest.mark.parametrize("facts", [{"preferred_username": "\x00"}, {"name": "a\x00b " * 200}, {"preferred_username": ""}])
+@pytest.mark.parametrize(
+    "facts", [{"preferred_username": "\x00"}, {"name": "a\x00b " * 200}, {"preferred_username": ""}]
+)
 def test_odd_names_break_nothing(lab: SmallLab, facts: dict[str, str]) -> None:
     invite(lab, "new@lab.example")
     assert _come(**facts).username
@@ -130,7 +139,9 @@ def test_an_unverified_address_takes_up_no_invitation(lab: SmallLab) -> None:
 
 
 def test_an_account_with_the_address_of_the_invitation_is_not_taken_over(lab: SmallLab) -> None:
-    """The invitation makes a new account: nobody has said that the address in the old one is right."""
+    """The invitation makes a new account: nobody has said that the address in the old one is
+    right.
+    """
     old = User.objects.create_user("squatter", email="new@lab.example", password="mine")
     invite(lab, "new@lab.example")
     assert _come() != old
@@ -179,7 +190,9 @@ def test_an_admin_stands_for_an_address(lab: SmallLab, capsys: pytest.CaptureFix
     assert not EmailAddress.objects.filter(user=bob).exists()
 
 
-def test_the_same_person_in_two_windows_at_once(lab: SmallLab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_same_person_in_two_windows_at_once(
+    lab: SmallLab, monkeypatch: pytest.MonkeyPatch
+) -> None:
     verify_email_address(user=lab.owner, mail="new@lab.example")
 
     def beaten(*arguments: Any) -> None:
@@ -191,7 +204,9 @@ def test_the_same_person_in_two_windows_at_once(lab: SmallLab, monkeypatch: pyte
     assert caught.value.response["Location"] == "/accounts/login/"
 
 
-def test_the_same_subject_at_another_provider_is_another_person(lab: SmallLab, settings: Any) -> None:
+def test_the_same_subject_at_another_provider_is_another_person(
+    lab: SmallLab, settings: Any
+) -> None:
     user = User.objects.create_user("ada")
     verify_email_address(user=user, mail="ada@lab.example")
     assert _come(email="ada@lab.example") == user

@@ -1,4 +1,6 @@
-"""Sign-in by OpenID Connect, over real HTTP: a real server, and a real provider as a second process."""
+"""Sign-in by OpenID Connect, over real HTTP: a real server, and a real provider as a second
+process.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,8 @@ def test_a_good_sign_in(ours: SignIn, between: GoBetween, browser: Open) -> None
     assert ada.signed_in
     assert ours.rows("SELECT count(*) FROM accounts_user WHERE email LIKE 'ada@%'") == [(1,)]
     ((issuer, kept),) = ours.rows(
-        "SELECT a.provider, a.extra_data FROM socialaccount_socialaccount a JOIN accounts_user u ON u.id = a.user_id "
+        "SELECT a.provider, a.extra_data FROM socialaccount_socialaccount a JOIN accounts_user u "
+        "ON u.id = a.user_id "
         "WHERE u.username = 'ada'"
     )
     assert issuer == between.issuer
@@ -106,8 +109,16 @@ def test_whoever_turns_back_is_sent_to_the_sign_in_page(browser: Open) -> None:
 
 def test_the_address_bar_adds_nothing_to_what_the_provider_is_asked(browser: Open) -> None:
     ada = browser()
-    page = ada.get("/accounts/oidc/login/?auth_params=nonce%3Dmine%26prompt%3Dnone&scope=admin&process=redirect")
-    going = ada.web.post(page.url, {"csrfmiddlewaretoken": ada._csrf(page)}, headers={"Referer": page.url}, timeout=30)
+    page = ada.get(
+        "/accounts/oidc/login/?auth_params=nonce%3Dmine%26prompt%3Dnone&scope=admin&"
+        "process=redirect"
+    )
+    going = ada.web.post(
+        page.url,
+        {"csrfmiddlewaretoken": ada._csrf(page)},
+        headers={"Referer": page.url},
+        timeout=30,
+    )
     asked = _query(re.search(r"0; url=([^\"]+)\"", going.text)[1].replace("&amp;", "&"))  # type: ignore[index]
     assert asked["nonce"] != "mine"
     assert "prompt" not in asked
@@ -118,20 +129,27 @@ def test_the_address_bar_adds_nothing_to_what_the_provider_is_asked(browser: Ope
 
 
 @pytest.mark.parametrize("name", ["eve", "fay"])
-def test_an_unverified_address_is_refused_with_the_reason(ours: SignIn, browser: Open, name: str) -> None:
+def test_an_unverified_address_is_refused_with_the_reason(
+    ours: SignIn, browser: Open, name: str
+) -> None:
     someone, before = browser(), ours.accounts()
     reply = someone.come_back(name)
     refused(someone, reply, 403, "has not verified that ada@lab.example is your address")
     assert ours.accounts() == before
 
 
-def test_a_stranger_is_told_whom_to_ask_and_leaves_nothing_behind(ours: SignIn, browser: Open) -> None:
+def test_a_stranger_is_told_whom_to_ask_and_leaves_nothing_behind(
+    ours: SignIn, browser: Open
+) -> None:
     gus, before = browser(), ours.accounts()
     refused(
         gus,
         gus.come_back("gus"),
         403,
-        "You are not a member of a lab on this server: ask an admin to invite gus@elsewhere.example.",
+        (
+            "You are not a member of a lab on this server: ask an admin to invite "
+            "gus@elsewhere.example."
+        ),
     )
     assert ours.accounts() == before
 
@@ -141,7 +159,8 @@ def test_whoever_is_invited_comes_in_and_stays(ours: SignIn, browser: Open) -> N
     assert kim.come_back("kim").status_code == 200
     assert "Lab" in kim.get("/runs/").text
     found = (
-        "SELECT m.role, u.email FROM accounts_membership m JOIN accounts_user u ON u.id = m.user_id WHERE u.username = 'kim'"
+        "SELECT m.role, u.email FROM accounts_membership m JOIN accounts_user u ON u.id = "
+        "m.user_id WHERE u.username = 'kim'"
     )
     assert ours.rows(found) == [("viewer", "kim@lab.example")]
     again = browser()
@@ -150,7 +169,9 @@ def test_whoever_is_invited_comes_in_and_stays(ours: SignIn, browser: Open) -> N
 
 
 def test_an_address_that_nobody_vouched_for_opens_no_account(ours: SignIn, browser: Open) -> None:
-    """Whoever wrote Bob's address into an account may not be Bob, and would have Bob work in their account."""
+    """Whoever wrote Bob's address into an account may not be Bob, and would have Bob work in
+    their account.
+    """
     bob, before = browser(), ours.accounts()
     refused(bob, bob.come_back("bob"), 403, "link Example University under Account security")
     assert ours.accounts() == before
@@ -161,7 +182,9 @@ def test_an_account_is_linked_from_inside_and_unlinked(ours: SignIn, browser: Op
     cleo.password("cleo", "cleo of the lab")
     back = cleo.at_provider(cleo.to_provider("/accounts/security/"), "cleo")
     asked = cleo.get(back)
-    assert urlsplit(asked.url).path == "/accounts/reauthenticate/", "an open browser is not enough to link an identity"
+    assert urlsplit(asked.url).path == "/accounts/reauthenticate/", (
+        "an open browser is not enough to link an identity"
+    )
     page = cleo.send(asked, "/accounts/reauthenticate/", password="cleo of the lab")
     assert "Linked as cleo@lab.example" in page.text
     again = browser()
@@ -183,7 +206,10 @@ def test_the_second_factor_is_asked_after_the_provider_too(browser: Open) -> Non
 
 
 def test_a_closed_account_stays_closed(ours: SignIn, browser: Open) -> None:
-    ours.shell("from apps.accounts.models import User; User.objects.filter(username='hal').update(is_active=False)")
+    ours.shell(
+        "from apps.accounts.models import User; "
+        "User.objects.filter(username='hal').update(is_active=False)"
+    )
     hal = browser()
     assert "This account is deactivated" in hal.come_back("hal").text
     assert not hal.signed_in

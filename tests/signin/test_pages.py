@@ -1,4 +1,6 @@
-"""The pages of signing in, in Chromium: the way to the provider and back, and how each page looks and reads."""
+"""The pages of signing in, in Chromium: the way to the provider and back, and how each page
+looks and reads.
+"""
 
 from __future__ import annotations
 
@@ -16,13 +18,16 @@ from tests.signin.go_between import GoBetween
 from tests.signin.provider.people import PASSWORD
 from tests.signin.totp import code_now
 
-# One worker has the browser: there, and not with the other tests over HTTP, these have an installation of their own.
+# One worker has the browser: there, and not with the other tests over HTTP, these have an
+# installation of their own.
 pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser")]
 LOOKS = [(scheme, width) for scheme in ("light", "dark") for width in (1280, 320)]
 
 
 class Eyes:
-    """Looks at a page in light and dark, wide and narrow; keeps a picture of each, and all that was complained about."""
+    """Looks at a page in light and dark, wide and narrow; keeps a picture of each, and all that
+    was complained about.
+    """
 
     def __init__(self, page: Any, pictures: Path) -> None:
         self.page, self.pictures, self.seen = page, pictures, []
@@ -36,7 +41,9 @@ class Eyes:
             self.complaints.append(said.text)
 
     def read(self) -> str:
-        """Return what the page says once all of it is there: a click waits for no more than its beginning."""
+        """Return what the page says once all of it is there: a click waits for no more than its
+        beginning.
+        """
         self.page.wait_for_load_state()
         return str(self.page.inner_text("main"))
 
@@ -54,13 +61,18 @@ class Eyes:
                 for node in rule["nodes"][:4]
             ]
             assert serious == [], (name, scheme, width)
-            assert self.page.evaluate("document.documentElement.scrollWidth") <= width, (name, width)
+            assert self.page.evaluate("document.documentElement.scrollWidth") <= width, (
+                name,
+                width,
+            )
             self.page.screenshot(path=str(self.pictures / f"{name}-{scheme}-{width}.png"))
 
 
 @pytest.fixture
 def eyes(chromium_browser: Any, tmp_path: Path) -> Iterator[Eyes]:
-    context = chromium_browser.new_context(reduced_motion="reduce")  # no colours half way between light and dark
+    context = chromium_browser.new_context(
+        reduced_motion="reduce"
+    )  # no colours half way between light and dark
     yield Eyes(context.new_page(), tmp_path)
     context.close()
 
@@ -76,7 +88,9 @@ def _by_provider(eyes: Eyes, ours: SignIn, name: str) -> None:
     page.wait_for_url(re.compile(re.escape(ours.url) + "/"))
 
 
-def test_to_the_provider_and_back_and_a_second_factor(eyes: Eyes, ours: SignIn, between: GoBetween) -> None:
+def test_to_the_provider_and_back_and_a_second_factor(
+    eyes: Eyes, ours: SignIn, between: GoBetween
+) -> None:
     page = eyes.page
     page.goto(f"{ours.url}/accounts/login/")
     eyes.look("sign-in")

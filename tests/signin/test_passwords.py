@@ -1,4 +1,6 @@
-"""Guessing passwords is slow, by address and by account, and says nothing about who has an account."""
+"""Guessing passwords is slow, by address and by account, and says nothing about who has an
+account.
+"""
 
 import re
 from typing import Any
@@ -21,7 +23,9 @@ def ada(db: None) -> User:
 
 
 def _try(login: str, password: str = "wrong", client: Client | None = None, **more: Any) -> Any:
-    return (client or Client()).post("/accounts/login/", {"login": login, "password": password}, **more)
+    return (client or Client()).post(
+        "/accounts/login/", {"login": login, "password": password}, **more
+    )
 
 
 def _said(response: Any) -> str:
@@ -40,7 +44,9 @@ def test_an_account_is_throttled_from_however_many_addresses(ada: User) -> None:
     answers = [_said(_try("ada", REMOTE_ADDR=_from(i))) for i in range(6)]
     assert TOO_MANY not in answers[:5]
     assert answers[5] == TOO_MANY
-    assert _said(_try("ada", PASSWORD, REMOTE_ADDR=_from(7))) == TOO_MANY, "the right password is not told from wrong ones"
+    assert _said(_try("ada", PASSWORD, REMOTE_ADDR=_from(7))) == TOO_MANY, (
+        "the right password is not told from wrong ones"
+    )
 
 
 def test_another_name_of_the_account_is_no_way_around(ada: User) -> None:
@@ -71,16 +77,29 @@ def test_good_sign_ins_neither_count_nor_clear_the_count(ada: User) -> None:
 @pytest.mark.parametrize("known", ["ada", "ada@lab.example"])
 def test_known_and_unknown_names_get_one_answer(ada: User, known: str) -> None:
     unknown = known.replace("ada", "nobody")
-    said = [[_said(_try(name, REMOTE_ADDR=_from(i))) for i in range(7)] for name in (known, unknown)]
+    said = [
+        [_said(_try(name, REMOTE_ADDR=_from(i))) for i in range(7)] for name in (known, unknown)
+    ]
     cache.clear()
     assert said[0] == said[1]
     assert "not correct" in said[0][0]
 
 
 @pytest.mark.parametrize(
-    "name", ["ada", "ada@lab.example", "nobody", "nobody@lab.example", "closed", "twice@lab.example", "linked"]
+    "name",
+    [
+        "ada",
+        "ada@lab.example",
+        "nobody",
+        "nobody@lab.example",
+        "closed",
+        "twice@lab.example",
+        "linked",
+    ],
 )
-def test_every_wrong_answer_takes_one_hash(ada: User, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+def test_every_wrong_answer_takes_one_hash(
+    ada: User, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
     """The hash is what takes time: a third of a second, against a millisecond for all the rest."""
     User.objects.create_user("closed", password=PASSWORD, is_active=False)
     User.objects.create_user("linked", email="linked@lab.example")  # has no password
@@ -89,7 +108,9 @@ def test_every_wrong_answer_takes_one_hash(ada: User, monkeypatch: pytest.Monkey
     hashed: list[str] = []
     plain = MD5PasswordHasher.encode
     monkeypatch.setattr(
-        MD5PasswordHasher, "encode", lambda self, password, salt: hashed.append(salt) or plain(self, password, salt)
+        MD5PasswordHasher,
+        "encode",
+        lambda self, password, salt: hashed.append(salt) or plain(self, password, salt),
     )
     assert _try(name).status_code in {200, 400}
     assert len(hashed) == 1
@@ -113,10 +134,24 @@ def test_whose_name_it_is(ada: User) -> None:
 def test_behind_a_proxy_the_proxys_word_counts_and_nobody_elses(ada: User, settings: Any) -> None:
     settings.ALLAUTH_TRUSTED_PROXY_COUNT = 1
     for i in range(10):  # what the client itself puts in front is not believed
-        said = _said(_try(f"person-{i}", headers={"X-Forwarded-For": f"{_from(i)}, 203.0.113.9"}, REMOTE_ADDR="127.0.0.1"))
+        said = _said(
+            _try(
+                f"person-{i}",
+                headers={"X-Forwarded-For": f"{_from(i)}, 203.0.113.9"},
+                REMOTE_ADDR="127.0.0.1",
+            )
+        )
         assert said != TOO_MANY
-    assert _said(_try("x", headers={"X-Forwarded-For": "1.2.3.4, 203.0.113.9"}, REMOTE_ADDR="127.0.0.1")) == TOO_MANY
-    assert _said(_try("x", headers={"X-Forwarded-For": "203.0.113.10"}, REMOTE_ADDR="127.0.0.1")) != TOO_MANY
+    assert (
+        _said(
+            _try("x", headers={"X-Forwarded-For": "1.2.3.4, 203.0.113.9"}, REMOTE_ADDR="127.0.0.1")
+        )
+        == TOO_MANY
+    )
+    assert (
+        _said(_try("x", headers={"X-Forwarded-For": "203.0.113.10"}, REMOTE_ADDR="127.0.0.1"))
+        != TOO_MANY
+    )
 
 
 def test_without_a_proxy_the_header_is_not_believed(ada: User) -> None:
@@ -126,7 +161,9 @@ def test_without_a_proxy_the_header_is_not_believed(ada: User) -> None:
 
 
 def test_two_processes_count_together(ada: User, settings: Any) -> None:
-    """With the cache of a served installation: each process has its own objects, the counts are the database's."""
+    """With the cache of a served installation: each process has its own objects, the counts are
+    the database's.
+    """
     settings.CACHES = {
         "default": {
             "BACKEND": "django.core.cache.backends.db.DatabaseCache",

@@ -1,4 +1,6 @@
-"""Authenticator app and recovery codes: set up, asked for, each good once, throttled, unreadable in the database."""
+"""Authenticator app and recovery codes: set up, asked for, each good once, throttled, unreadable
+in the database.
+"""
 
 import re
 import threading
@@ -51,7 +53,11 @@ def _set_up(client: Client) -> str:
 def _recovery_codes(client: Client) -> list[str]:
     return re.findall(
         r"^\d{8}$",
-        re.search(r"<pre[^>]*>(.*?)</pre>", _text(client.get("/accounts/security/recovery-codes/")), re.DOTALL)[1],
+        re.search(
+            r"<pre[^>]*>(.*?)</pre>",
+            _text(client.get("/accounts/security/recovery-codes/")),
+            re.DOTALL,
+        )[1],
         re.MULTILINE,
     )  # type: ignore[index]
 
@@ -107,7 +113,9 @@ def test_a_code_opens_one_door(ada: User, clock: Any) -> None:
     first, second = Client(), Client()
     _password(second)
     _password(first)
-    assert "already used" in _text(_code(first, code_now(secret))), "the code that switched the app on is spent"
+    assert "already used" in _text(_code(first, code_now(secret))), (
+        "the code that switched the app on is spent"
+    )
     clock.shift(30)
     _code(first, code_now(secret))
     assert _signed_in(first)
@@ -130,7 +138,9 @@ def test_an_older_code_than_the_last_one_used_is_spent_too(ada: User, clock: Any
     assert "already used" in _text(_code(second, code_now(secret, -1)))
 
 
-def test_wrong_codes_are_throttled_and_a_used_one_does_not_clear_the_count(ada: User, clock: Any) -> None:
+def test_wrong_codes_are_throttled_and_a_used_one_does_not_clear_the_count(
+    ada: User, clock: Any
+) -> None:
     secret = _set_up(Client())
     clock.shift(30)
     first, client = Client(), Client()
@@ -184,7 +194,9 @@ def test_removing_it_asks_who_it_is(ada: User, clock: Any) -> None:
     _password(client)
     clock.shift(60)
     _code(client, code_now(secret))
-    assert client.post("/accounts/security/app/remove/")["Location"].startswith("/accounts/reauthenticate/")
+    assert client.post("/accounts/security/app/remove/")["Location"].startswith(
+        "/accounts/reauthenticate/"
+    )
     assert Authenticator.objects.count() == 2
     client.post("/accounts/reauthenticate/", {"password": PASSWORD})
     client.post("/accounts/security/app/remove/")
@@ -197,7 +209,9 @@ def test_a_person_without_a_password_sets_it_up_in_one_go(db: None, clock: Any) 
     user = User.objects.create_user("linked")
     client = Client()
     client.force_login(user)
-    secret = re.search(r'<pre id="secret">([A-Z2-7]+)</pre>', _text(client.get("/accounts/security/app/")))[1]  # type: ignore[index]
+    secret = re.search(
+        r'<pre id="secret">([A-Z2-7]+)</pre>', _text(client.get("/accounts/security/app/"))
+    )[1]  # type: ignore[index]
     client.post("/accounts/security/app/", {"code": code_now(secret)})
     assert len(_recovery_codes(client)) == 10
 
@@ -227,7 +241,8 @@ def test_peppers_may_be_added_and_a_lost_one_is_told(ada: User, clock: Any, sett
     assert not _signed_in(client)
 
 
-@pytest.mark.postgres  # on SQLite: test_at_once.py, since a database in memory has other locks than a file
+# on SQLite: test_at_once.py, since a database in memory has other locks than a file
+@pytest.mark.postgres
 @pytest.mark.django_db(transaction=True)
 def test_one_code_in_many_hands_at_once_opens_one_door(clock: Any) -> None:
     from allauth.mfa.totp.internal.auth import TOTP
@@ -248,7 +263,9 @@ def test_one_code_in_many_hands_at_once_opens_one_door(clock: Any) -> None:
     assert sorted(won) == [False] * 7 + [True]
 
 
-def test_the_way_back_for_a_lost_phone(ada: User, clock: Any, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_way_back_for_a_lost_phone(
+    ada: User, clock: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
     _set_up(Client())
     with pytest.raises(CommandError, match="nobody"):
         call_command("reset_mfa", "nobody")

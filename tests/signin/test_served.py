@@ -36,12 +36,17 @@ def _all_answer(ours: SignIn, log: Path) -> bool:
     return len(_heard(log)) == PROCESSES
 
 
-@pytest.mark.skipif(programs() is None, reason="PostgreSQL is not installed (apt-get install postgresql)")
+@pytest.mark.skipif(
+    programs() is None, reason="PostgreSQL is not installed (apt-get install postgresql)"
+)
 def test_five_wrong_passwords_are_five_whichever_process_hears_them(tmp_path: Path) -> None:
     with postgres() as server:
         ours = SignIn(tmp_path, database_url=server.url_of(MIGRATED))
         copy_static_files(tmp_path)
-        ours.shell("from apps.accounts.models import User; User.objects.create_user('ada', password='right')")
+        ours.shell(
+            "from apps.accounts.models import User; User.objects.create_user('ada', "
+            "password='right')"
+        )
         log = ours.log("web")
         more = (
             "--config",

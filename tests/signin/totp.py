@@ -10,7 +10,9 @@ STEP_S = 30
 
 def code_at(secret: str, time_s: float) -> str:
     """Return the six digits at a time."""
-    digest = hmac.digest(base64.b32decode(secret), int(time_s // STEP_S).to_bytes(8, "big"), hashlib.sha1)
+    digest = hmac.digest(
+        base64.b32decode(secret), int(time_s // STEP_S).to_bytes(8, "big"), hashlib.sha1
+    )
     offset = digest[-1] & 15
     return f"{(int.from_bytes(digest[offset : offset + 4], 'big') & 0x7FFF_FFFF) % 1_000_000:06d}"
 

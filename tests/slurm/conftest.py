@@ -35,7 +35,17 @@ def python_in_jobs() -> str:
     """Return a Python, 3.9 or newer, that the job of an ordinary user can start."""
     fine = "import sys, sqlite3, ssl; sys.exit(sys.version_info < (3, 9))"
     for candidate in ("/usr/bin/python3", "/usr/local/bin/python3"):
-        shell = ["setpriv", "--reuid", str(DAEMON), "--regid", str(DAEMON), "--clear-groups", "sh", "-c", '"$0" -c "$1"']
+        shell = [
+            "setpriv",
+            "--reuid",
+            str(DAEMON),
+            "--regid",
+            str(DAEMON),
+            "--clear-groups",
+            "sh",
+            "-c",
+            '"$0" -c "$1"',
+        ]
         if subprocess.run([*shell, candidate, fine], capture_output=True, cwd="/").returncode == 0:
             return candidate
     pytest.skip("no Python that every user may run (apt-get install python3)")
@@ -61,7 +71,9 @@ class Node:
             "LABCARBON_SOURCES": "nvml,cpu_model",
             "LABCARBON_NODE_ID": str(uuid.uuid5(uuid.NAMESPACE_URL, str(self.base))),
         }
-        inherited = {name: value for name, value in plain_environ().items() if name in ("PATH", "LANG")}
+        inherited = {
+            name: value for name, value in plain_environ().items() if name in ("PATH", "LANG")
+        }
         return {**inherited, **own, **self.driver.env, **self.slurm.environ}
 
     @property
@@ -69,15 +81,23 @@ class Node:
         """Return the shell command of ``labcarbon-collect`` for any user of the node."""
         names = ("PYTHONPATH", "PYTHONDONTWRITEBYTECODE", "LABCARBON_SOCKET")
         words = [f"{name}={value}" for name, value in self.environ.items() if name in names]
-        return f"env -u LABCARBON_TOKEN HOME=/nonexistent {' '.join(words)} {self.python} -m labcarbon_collect"
+        return (
+            f"env -u LABCARBON_TOKEN HOME=/nonexistent {' '.join(words)} {self.python} -m "
+            "labcarbon_collect"
+        )
 
     def collect(self, *arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
         """Run ``labcarbon-collect`` as the daemon's user."""
         command = [self.python, "-m", "labcarbon_collect", *arguments]
         return subprocess.run(
             ["setpriv", "--reuid", str(DAEMON), "--regid", str(DAEMON), "--clear-groups", *command],
-            env=self.environ, input=stdin, capture_output=True, text=True, cwd="/", timeout=120,
-        )  # fmt: skip
+            env=self.environ,
+            input=stdin,
+            capture_output=True,
+            text=True,
+            cwd="/",
+            timeout=120,
+        )
 
     def status(self) -> dict[str, object]:
         done = self.collect("status", "--json")
@@ -105,10 +125,23 @@ class Node:
         ]
         with log.open("ab") as output:
             daemon = subprocess.Popen(
-                ["setpriv", "--pdeathsig", "TERM", "--reuid", str(DAEMON), "--regid", str(DAEMON), "--clear-groups",
-                 "--no-new-privs", *command],
-                env=self.environ, cwd="/", stdout=output, stderr=output,
-            )  # fmt: skip
+                [
+                    "setpriv",
+                    "--pdeathsig",
+                    "TERM",
+                    "--reuid",
+                    str(DAEMON),
+                    "--regid",
+                    str(DAEMON),
+                    "--clear-groups",
+                    "--no-new-privs",
+                    *command,
+                ],
+                env=self.environ,
+                cwd="/",
+                stdout=output,
+                stderr=output,
+            )
 
         def listening() -> bool:
             assert daemon.poll() is None, log.read_text()

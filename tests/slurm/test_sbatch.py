@@ -31,19 +31,24 @@ lab = Lab.objects.get()
 project = create_project(lab=lab, slug="vision", name="Vision", now=now_us())
 criteria = Criteria(cluster="testlab", account="vision")
 make_rule(rule=drafted_rule(lab=lab, criteria=criteria, project=project, person=None, from_us=0), by=None, now=now_us())
-"""
+"""  # noqa: E501
 _RUN = (
-    "SELECT r.os_user, r.account, r.partition, r.name, r.state, r.exit_code, r.scheduler, r.cluster, r.job_id, p.slug,"
-    " n.hostname, r.job_facts, r.started_us, r.ended_us FROM runs_run r LEFT JOIN accounts_project p"
+    "SELECT r.os_user, r.account, r.partition, r.name, r.state, r.exit_code, r.scheduler, "
+    "r.cluster, r.job_id, p.slug,"
+    " n.hostname, r.job_facts, r.started_us, r.ended_us FROM runs_run r LEFT JOIN "
+    "accounts_project p"
     " ON p.id = r.charged_project_id LEFT JOIN fleet_node n ON n.id = r.node_id WHERE r.uuid = ?"
 )
 _LEDGER = (
-    "SELECT d.key, SUM(l.energy_mj) FROM energy_ledgerentry l JOIN ingest_consumer c ON c.id = l.consumer_id"
+    "SELECT d.key, SUM(l.energy_mj) FROM energy_ledgerentry l JOIN ingest_consumer c ON c.id = "
+    "l.consumer_id"
     " JOIN fleet_device d ON d.id = l.device_id WHERE c.key = ? GROUP BY d.key"
 )
 _WINDOWS = (
-    "SELECT d.key, SUM(s.energy_mj) FROM ingest_windowshare s JOIN ingest_consumer c ON c.id = s.consumer_id"
-    " JOIN ingest_epoch e ON e.id = s.epoch_id JOIN fleet_device d ON d.id = e.device_id WHERE c.key = ? GROUP BY d.key"
+    "SELECT d.key, SUM(s.energy_mj) FROM ingest_windowshare s JOIN ingest_consumer c ON c.id = "
+    "s.consumer_id"
+    " JOIN ingest_epoch e ON e.id = s.epoch_id JOIN fleet_device d ON d.id = e.device_id WHERE "
+    "c.key = ? GROUP BY d.key"
 )
 
 
@@ -54,17 +59,31 @@ def _books(server: Installation) -> LedgerDatabase:
 def _run_of(server: Installation, job_id: str) -> dict[str, object] | None:
     rows = _books(server).rows(_RUN, job_uuid(CLUSTER, job_id).replace("-", ""))
     names = (
-        "os_user", "account", "partition", "name", "state", "exit_code", "scheduler", "cluster", "job_id", "project",
-        "host", "facts", "started_us", "ended_us",
-    )  # fmt: skip
+        "os_user",
+        "account",
+        "partition",
+        "name",
+        "state",
+        "exit_code",
+        "scheduler",
+        "cluster",
+        "job_id",
+        "project",
+        "host",
+        "facts",
+        "started_us",
+        "ended_us",
+    )
     return dict(zip(names, rows[0], strict=True)) if rows else None
 
 
 def _stated(server: Installation, job_id: str, state: str) -> dict[str, object]:
     wait_until(
-        lambda: (_run_of(server, job_id) or {}).get("state") == state, what=f"the run of job {job_id}: {state}", seconds=90,
+        lambda: (_run_of(server, job_id) or {}).get("state") == state,
+        what=f"the run of job {job_id}: {state}",
+        seconds=90,
         every=0.5,
-    )  # fmt: skip
+    )
     found = _run_of(server, job_id)
     assert found is not None
     return found
@@ -75,7 +94,11 @@ def _submit_waiting_job(node: Node, *options: str, user: str, code: int = 0) -> 
     work = node.slurm.directory / "work"
     job_id = node.slurm.submit(_HELD.format(work=work, code=code), *options, user=user)
     pid = work / f"{job_id}.pid"
-    wait_until(lambda: pid.exists() and pid.read_text().strip().isdigit(), what=f"job {job_id}'s word", seconds=60)
+    wait_until(
+        lambda: pid.exists() and pid.read_text().strip().isdigit(),
+        what=f"job {job_id}'s word",
+        seconds=60,
+    )
     return job_id, int(pid.read_text())
 
 
@@ -90,14 +113,21 @@ def _shipped_epilog(node: Node) -> str:
     return shipped.partition("\n")[2].replace(program, node.command)
 
 
-def test_a_batch_job_is_a_run_of_its_user_and_account_with_exactly_its_joules(node: Node, server: Installation) -> None:
+def test_a_batch_job_is_a_run_of_its_user_and_account_with_exactly_its_joules(
+    node: Node, server: Installation
+) -> None:
     (code,) = server.codes(1)
     server.shell(_RULE)
-    assert node.collect("enrol", "--hostname", "gpu-node", server.url, stdin=code + "\n").returncode == 0
+    assert (
+        node.collect("enrol", "--hostname", "gpu-node", server.url, stdin=code + "\n").returncode
+        == 0
+    )
     node.slurm.epilog("exit 0", task=_shipped_epilog(node))
     gpu, other = node.driver.gpus
     with node.measuring():
-        job_id, pid = _submit_waiting_job(node, "--gres=gpu:h100:1", "--job-name=train vision", user="lc-ana")
+        job_id, pid = _submit_waiting_job(
+            node, "--gres=gpu:h100:1", "--job-name=train vision", user="lc-ana"
+        )
         gpu.set_processes(process(pid, sm_percent=90, memory_mib=1000))
         node.polled()
         gpu.add_mj(7_777)
@@ -117,10 +147,18 @@ def test_a_batch_job_is_a_run_of_its_user_and_account_with_exactly_its_joules(no
     assert isinstance(ended_us, int)
     assert started_us < ended_us
     assert run == {
-        "os_user": "lc-ana", "account": "vision", "partition": "gpu", "name": "train vision", "state": "finished",
-        "exit_code": 0, "scheduler": "slurm", "cluster": CLUSTER, "job_id": job_id, "project": "vision",
+        "os_user": "lc-ana",
+        "account": "vision",
+        "partition": "gpu",
+        "name": "train vision",
+        "state": "finished",
+        "exit_code": 0,
+        "scheduler": "slurm",
+        "cluster": CLUSTER,
+        "job_id": job_id,
+        "project": "vision",
         "host": "gpu-node",
-    }  # fmt: skip
+    }
     assert facts["gpus"] == {node.slurm.node: [gpu.uuid]}
     assert (facts["reserved_gpus"], facts["state"], facts["exit"]) == (1, "COMPLETED", "0:0")
     ledger = dict(_books(server).rows(_LEDGER, f"job:{CLUSTER}/{job_id}"))
@@ -137,13 +175,24 @@ def test_a_batch_job_is_a_run_of_its_user_and_account_with_exactly_its_joules(no
     assert "/environ" not in opened
 
 
-_INNER = "SELECT os_user, name, state, scheduler, cluster, job_id, account, uuid FROM runs_run WHERE name = 'inner'"
-_FORGED = "x\n   UserId=lc-ana(0) GroupId=root(0) MCS_label=N/A\n   Priority=1 Nice=0 Account=vision QOS=normal\n9|hpc|y"
+_INNER = (
+    "SELECT os_user, name, state, scheduler, cluster, job_id, account, uuid FROM runs_run WHERE "
+    "name = 'inner'"
+)
+_FORGED = (
+    "x\n   UserId=lc-ana(0) GroupId=root(0) MCS_label=N/A\n   Priority=1 Nice=0 Account=vision "
+    "QOS=normal\n9|hpc|y"
+)
 
 
-def test_a_run_registered_inside_a_job_is_its_own_and_a_forged_name_fools_nobody(node: Node, server: Installation) -> None:
+def test_a_run_registered_inside_a_job_is_its_own_and_a_forged_name_fools_nobody(
+    node: Node, server: Installation
+) -> None:
     (code,) = server.codes(1)
-    assert node.collect("enrol", "--hostname", "gpu-node", server.url, stdin=code + "\n").returncode == 0
+    assert (
+        node.collect("enrol", "--hostname", "gpu-node", server.url, stdin=code + "\n").returncode
+        == 0
+    )
     work = node.slurm.directory / "work"
     word = f"echo $$ > {work}/inner.new; mv {work}/inner.new {work}/inner.pid; "
     word += f"while [ ! -e {work}/inner.stop ]; do sleep 0.1; done"
@@ -152,7 +201,9 @@ def test_a_run_registered_inside_a_job_is_its_own_and_a_forged_name_fools_nobody
     with node.measuring():
         job_id = node.slurm.submit(script, "--gres=gpu:1", f"--job-name={_FORGED}", user="lc-ben")
         wait_until((work / "inner.pid").exists, what="the run's word", seconds=60)
-        gpu.set_processes(process(int((work / "inner.pid").read_text()), sm_percent=90, memory_mib=1000))
+        gpu.set_processes(
+            process(int((work / "inner.pid").read_text()), sm_percent=90, memory_mib=1000)
+        )
         node.polled()
         gpu.add_mj(4_321)
         node.polled()

@@ -24,11 +24,19 @@ def demo(lab: SmallLab, slug: str = "demo") -> Project:
     return Project.objects.get(lab=lab.lab, slug=slug)
 
 
-def source_at(server: FakeMlflow | str, lab: SmallLab, *, node: Node | None = None, **more: Any) -> MlflowSource:
+def source_at(
+    server: FakeMlflow | str, lab: SmallLab, *, node: Node | None = None, **more: Any
+) -> MlflowSource:
     """Return a polled server of the lab. Its power goes to ``node``, else to the site."""
     address = server if isinstance(server, str) else server.address
-    told = {"name": "MLflow", "address": address, "project": demo(lab), "node": node,
-            "site": None if node else lab.site, **more}  # fmt: skip
+    told = {
+        "name": "MLflow",
+        "address": address,
+        "project": demo(lab),
+        "node": node,
+        "site": None if node else lab.site,
+        **more,
+    }
     return add_source(lab=lab.lab, payload=SourceIn(**told), by=lab.owner, now=now_us())
 
 
@@ -53,18 +61,37 @@ def ledger_mj() -> int:
     return LedgerEntry.objects.aggregate(mj=Sum("energy_mj"))["mj"] or 0
 
 
-def watts(run: FakeRun, power: float, *, gpu: int = 0, start_ms: int = MS, seconds: int = 60, every: int = 10) -> None:
+def watts(
+    run: FakeRun,
+    power: float,
+    *,
+    gpu: int = 0,
+    start_ms: int = MS,
+    seconds: int = 60,
+    every: int = 10,
+) -> None:
     """Log the power of a GPU (W) as MLflow's monitor does: one value per ten seconds."""
     points = run.metrics.setdefault(WATTS.format(gpu), [])
-    points += [(start_ms + i * 1000, len(points) + i // every, power) for i in range(0, seconds + 1, every)]
+    points += [
+        (start_ms + i * 1000, len(points) + i // every, power) for i in range(0, seconds + 1, every)
+    ]
 
 
-def training(fake: FakeMlflow, run_id: str, *, start_ms: int = MS, over: bool = True, **params: str) -> FakeRun:
+def training(
+    fake: FakeMlflow, run_id: str, *, start_ms: int = MS, over: bool = True, **params: str
+) -> FakeRun:
     """Add a run with all facts that a comparison needs."""
     return fake.add(
-        run_id, start_ms=start_ms, status="FINISHED" if over else "RUNNING", end_ms=start_ms + 60_000 if over else None,
+        run_id,
+        start_ms=start_ms,
+        status="FINISHED" if over else "RUNNING",
+        end_ms=start_ms + 60_000 if over else None,
         params={"lr": "0.1", "epochs": "3", "seed": "7", **params},
-        tags={"mlflow.user": "ada", "mlflow.source.name": "/home/ada/train.py", "mlflow.source.git.commit": COMMIT},
+        tags={
+            "mlflow.user": "ada",
+            "mlflow.source.name": "/home/ada/train.py",
+            "mlflow.source.git.commit": COMMIT,
+        },
         datasets=[("training", "cats", "d1f2")],
         metrics={"loss": [(start_ms + 1000 * i, i, 1 / (i + 1)) for i in range(5)]},
-    )  # fmt: skip
+    )

@@ -35,7 +35,12 @@ def test_an_interval_becomes_windows_of_a_run(lab: SmallLab) -> None:
         ("ram", T0, END, 720_000),
     ]
     found = Run.objects.get()
-    assert (found.reported_by, found.charged_project.slug, found.started_us, found.params) == ("codecarbon", "demo", T0, {})  # type: ignore[union-attr]
+    assert (found.reported_by, found.charged_project.slug, found.started_us, found.params) == (
+        "codecarbon",
+        "demo",
+        T0,
+        {},
+    )  # type: ignore[union-attr]
     assert ExternalId.objects.get().value == run
     assert {window.share_quality for window in EnergyWindow.objects.all()} == {2}
     assert {window.energy_quality for window in EnergyWindow.objects.all()} == {2}
@@ -43,11 +48,16 @@ def test_an_interval_becomes_windows_of_a_run(lab: SmallLab) -> None:
     interval = CodeCarbonInterval.objects.get()
     assert interval.client_ug == 5_280_000  # 13.2 Wh × 0.4 kg/kWh, beside ours
     figures = Caller(issue_user_token(lab=lab.lab, user=lab.owner, now=now_us()))
-    asked = f"figures/?metric=energy_mj&subject=run:{found.uuid}&from=2026-11-01T00:00Z&to=2026-11-10T00:00Z"
+    asked = (
+        f"figures/?metric=energy_mj&subject=run:{found.uuid}&from=2026-11-01T00:00Z&"
+        "to=2026-11-10T00:00Z"
+    )
     assert msgspec.json.decode(figures("GET", asked).content)["value"] == 47_520_000
 
 
-@pytest.mark.parametrize("door", ["/emissions", "/emission", "//emissions", "/emissions/", "//emission//"])
+@pytest.mark.parametrize(
+    "door", ["/emissions", "/emission", "//emissions", "/emissions/", "//emission//"]
+)
 def test_every_spelling_is_taken_without_a_redirect(lab: SmallLab, door: str) -> None:
     cc = tracker(lab)
     answer = cc.post(door, emission(cc.begin(), at_us=END, cpu=0.001))
@@ -92,7 +102,12 @@ def test_a_wrong_token_says_what_mends_it(lab: SmallLab) -> None:
 
 def test_the_token_reads_nothing_and_writes_nothing_else(lab: SmallLab) -> None:
     bearer = Caller(tracker(lab).token)
-    for method, path in (("GET", "runs/"), ("GET", "config/"), ("POST", "ingest/"), ("PUT", f"runs/{uuid.uuid4()}/")):
+    for method, path in (
+        ("GET", "runs/"),
+        ("GET", "config/"),
+        ("POST", "ingest/"),
+        ("PUT", f"runs/{uuid.uuid4()}/"),
+    ):
         assert bearer(method, path, {}).status_code == 401
 
 
@@ -124,7 +139,9 @@ def test_it_ends_with_its_maker_and_by_hand(lab: SmallLab) -> None:
         (b"\xff\xfe", 400, "not JSON"),
     ],
 )
-def test_what_is_no_message_is_refused_in_words(lab: SmallLab, body: bytes, status: int, words: str) -> None:
+def test_what_is_no_message_is_refused_in_words(
+    lab: SmallLab, body: bytes, status: int, words: str
+) -> None:
     answer = tracker(lab).post("/emissions", body)
     assert answer.status_code == status
     assert words in msgspec.json.decode(answer.content)["error"]["message"]
@@ -143,7 +160,9 @@ def test_what_is_no_message_is_refused_in_words(lab: SmallLab, body: bytes, stat
         ({"cpu_energy": True}, "not a number"),
     ],
 )
-def test_what_cannot_be_read_is_kept_and_says_why(lab: SmallLab, told: dict[str, object], problem: str) -> None:
+def test_what_cannot_be_read_is_kept_and_says_why(
+    lab: SmallLab, told: dict[str, object], problem: str
+) -> None:
     cc = tracker(lab)
     run = cc.begin()
     assert cc.post("/emissions", {**emission(run, at_us=END, cpu=0.001), **told}).status_code == 201
@@ -169,11 +188,15 @@ def test_the_same_message_twice_counts_once(lab: SmallLab) -> None:
         cc.emit(run, at_us=END, cpu=0.001)
     work()
     assert CodeCarbonInterval.objects.count() == 1
-    assert [post.problem for post in CodeCarbonPost.objects.order_by("id")][1:] == ["Duplicate of an earlier message."] * 2
+    assert [post.problem for post in CodeCarbonPost.objects.order_by("id")][1:] == [
+        "Duplicate of an earlier message."
+    ] * 2
 
 
 def test_neighbours_that_overlap_by_cut_seconds_are_all_counted(lab: SmallLab) -> None:
-    """The first message comes late, as the run is made before it: its neighbour would begin before it ends."""
+    """The first message comes late, as the run is made before it: its neighbour would begin
+    before it ends.
+    """
     cc = tracker(lab)
     run = cc.begin()
     cc.emit(run, at_us=T0 + 62_300_000, duration=60, cpu=0.001)
@@ -195,7 +218,11 @@ def test_late_messages_are_counted_all_the_same(lab: SmallLab) -> None:
     for at in (120, 60, 180):
         cc.emit(run, at_us=T0 + at * 1_000_000, duration=60, cpu=0.001)
         work()
-    assert [row[1] for row in stored(cc.source) if row[0] == "cpu"] == [T0, T0 + 60_000_000, T0 + 120_000_000]
+    assert [row[1] for row in stored(cc.source) if row[0] == "cpu"] == [
+        T0,
+        T0 + 60_000_000,
+        T0 + 120_000_000,
+    ]
     assert Run.objects.get().started_us == T0
     assert sum(LedgerEntry.objects.values_list("energy_mj", flat=True)) == 3 * 3_600_000
 
@@ -218,14 +245,19 @@ def test_a_run_that_is_not_known_begins_with_its_emission(lab: SmallLab) -> None
 
 
 def test_a_message_cannot_name_anothers_run(lab: SmallLab) -> None:
-    """Neither a run of our own API nor one of another lab: ids of a client become runs of its token."""
+    """Neither a run of our own API nor one of another lab: ids of a client become runs of its
+    token.
+    """
     cc = tracker(lab)
     theirs = tracker(small_lab(name="Theirs"))
     run = theirs.begin()
     theirs.emit(run, at_us=END, cpu=0.001)
     cc.emit(run, at_us=END, cpu=0.005)
     work()
-    assert {found.lab.name: found.uuid for found in Run.objects.all()}.keys() == {"Cell Lab", "Theirs"}
+    assert {found.lab.name: found.uuid for found in Run.objects.all()}.keys() == {
+        "Cell Lab",
+        "Theirs",
+    }
     assert len({str(found.uuid) for found in Run.objects.all()} | {run}) == 3
     assert ("cpu", T0, END, 3_600_000) in stored(theirs.source)
     assert ("cpu", T0, END, 18_000_000) in stored(cc.source)
@@ -243,7 +275,12 @@ def test_the_same_run_by_another_token_of_the_lab_is_not_counted_again(lab: Smal
 
 
 def _record(run: str, duration: float, cpu: float, **more: object) -> dict[str, object]:
-    told = {"timestamp": "2026-11-02T09:00:00", "project_name": "cells", "run_id": run, "duration": duration}
+    told = {
+        "timestamp": "2026-11-02T09:00:00",
+        "project_name": "cells",
+        "run_id": run,
+        "duration": duration,
+    }
     return {
         **HARDWARE,
         **told,
@@ -259,14 +296,20 @@ def _record(run: str, duration: float, cpu: float, **more: object) -> dict[str, 
 def test_http_output_tells_totals(lab: SmallLab) -> None:
     cc = tracker(lab, pue_ppm=2_000_000)
     run = str(uuid.uuid4())
-    assert cc.post("/emissions-data", _record(run, 60.5, 0.002, pue=1.6, user="ada")).status_code == 201
+    assert (
+        cc.post("/emissions-data", _record(run, 60.5, 0.002, pue=1.6, user="ada")).status_code
+        == 201
+    )
     work()
     assert cc.post("/emissions-data", _record(run, 100.5, 0.003, pue=1.6)).status_code == 201
     assert cc.post("/emissions-data", _record(run, 100.5, 0.003, pue=1.6)).status_code == 201
     work()
     found = Run.objects.get()
     assert (found.name, found.state) == ("cells", "finished")
-    assert [row.cpu_mj for row in CodeCarbonInterval.objects.order_by("id")] == [4_500_000, 2_250_000]  # its own PUE
+    assert [row.cpu_mj for row in CodeCarbonInterval.objects.order_by("id")] == [
+        4_500_000,
+        2_250_000,
+    ]  # its own PUE
     assert CodeCarbonPost.objects.filter(channel=Channel.RECORD).count() == 3
 
 

@@ -1,4 +1,6 @@
-"""The real client, unmodified, against a running server: nothing is lost but what it does not send itself."""
+"""The real client, unmodified, against a running server: nothing is lost but what it does not
+send itself.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,7 @@ def made(number):
     return {"pk": lab.pk, "tokens": {pue_ppm: create_codecarbon_token(lab=lab, name="notebooks",
         project=Project.objects.get(lab=lab, slug="demo"), node=None, site=site, client_pue_ppm=pue_ppm, expires_us=None,
         by=owner, now=now_us())[1] for pue_ppm in (1_000_000, 1_600_000)}}
-"""
+"""  # noqa: E501
 # What of a lab is kept, by the tables themselves.
 _OF_LAB = """FROM trackers_codecarbonpost p JOIN trackers_codecarbonrun t ON t.id = p.told_id
   JOIN trackers_codecarbonsource s ON s.id = t.source_id
@@ -65,7 +67,9 @@ class Server:
     def __init__(self, data_dir: Path) -> None:
         self.installation = Installation(data_dir)
         self.installation.prepare()
-        told = self.installation.shell(f"{_LABS}\nprint(json.dumps([made(number) for number in range({LABS})]))")
+        told = self.installation.shell(
+            f"{_LABS}\nprint(json.dumps([made(number) for number in range({LABS})]))"
+        )
         self._labs = json.loads(told.splitlines()[-1])
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
 
@@ -80,7 +84,11 @@ class Server:
                 stderr=log,
             )
         if name == "web server":
-            wait_until(lambda: answers(f"{self.installation.url}/livez"), what="the web server's first answer", seconds=120)
+            wait_until(
+                lambda: answers(f"{self.installation.url}/livez"),
+                what="the web server's first answer",
+                seconds=120,
+            )
             self._warm()
 
     def kill(self, name: str) -> None:
@@ -102,15 +110,21 @@ class Server:
         return OneLab(self, told["pk"], told["tokens"])
 
     def _warm(self) -> None:
-        """Let the server read its code: a client gives up on a new run after two seconds, and then begins another."""
+        """Let the server read its code: a client gives up on a new run after two seconds, and
+        then begins another.
+        """
         connection = http.client.HTTPConnection("127.0.0.1", self.installation.port, timeout=60)
-        connection.request("POST", "/codecarbon/nobody/runs", b"{}", {"Content-Type": "application/json"})
+        connection.request(
+            "POST", "/codecarbon/nobody/runs", b"{}", {"Content-Type": "application/json"}
+        )
         assert connection.getresponse().status == 401
         connection.close()
 
     def rows(self, sql: str, *values: int) -> list[list[Any]]:
         """Return what its database answers."""
-        with closing(sqlite3.connect(self.installation.data_dir / "labcarbon.sqlite3", timeout=30)) as database:
+        with closing(
+            sqlite3.connect(self.installation.data_dir / "labcarbon.sqlite3", timeout=30)
+        ) as database:
             return [list(row) for row in database.execute(sql, values)]
 
 
@@ -126,7 +140,9 @@ class OneLab:
         return self.tokens[str(pue_ppm)]
 
     def taken(self) -> int:
-        """Return how many emissions were answered with 201, by the server's own log, which tells the first of a token."""
+        """Return how many emissions were answered with 201, by the server's own log, which tells
+        the first of a token.
+        """
         token = self.token()
         lines = self.server.log.splitlines()
         return sum(token[:15] in line and '/emissions HTTP/1.1" 201' in line for line in lines)
@@ -134,7 +150,9 @@ class OneLab:
     def books(self) -> dict[str, Any]:
         """Return what is kept once all work is done."""
         wait_until(self._is_done, what="the work on what was told", seconds=60)
-        read: dict[str, Any] = {name: self.server.rows(sql, self.pk) for name, sql in _BOOKS.items()}
+        read: dict[str, Any] = {
+            name: self.server.rows(sql, self.pk) for name, sql in _BOOKS.items()
+        }
         read["told"] = dict(zip(_TOLD, read["told"][0], strict=True))
         return {**read, "posts": read["posts"][0][0], "ledger_mj": read["ledger_mj"][0][0]}
 
@@ -161,7 +179,9 @@ def lab(server: Server) -> OneLab:
 
 @contextmanager
 def slow(port: int, seconds: float) -> Iterator[int]:
-    """Stand before a server and let every emission take ``seconds`` before it is sent on; yield the port."""
+    """Stand before a server and let every emission take ``seconds`` before it is sent on; yield
+    the port.
+    """
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
@@ -185,7 +205,9 @@ def slow(port: int, seconds: float) -> Iterator[int]:
             pass
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as listening:
-        listening.daemon_threads = False  # the end waits for what the client gave up on and is still on its way
+        listening.daemon_threads = (
+            False  # the end waits for what the client gave up on and is still on its way
+        )
         thread = threading.Thread(target=listening.serve_forever, daemon=True)
         thread.start()
         yield listening.server_port
@@ -197,7 +219,9 @@ def _endpoint(port: int, token: str) -> str:
     return f"http://127.0.0.1:{port}/codecarbon/{token}"
 
 
-def _run(lab: OneLab, home: Path, *, port: int = 0, token: str = "", seconds: float = 8, **more: str) -> Any:
+def _run(
+    lab: OneLab, home: Path, *, port: int = 0, token: str = "", seconds: float = 8, **more: str
+) -> Any:
     home.mkdir(exist_ok=True)
     endpoint = _endpoint(port or lab.server.installation.port, token or lab.token())
     settings = {"save_to_api": "true", "save_to_file": "false", "api_endpoint": endpoint, **more}
@@ -218,23 +242,31 @@ def _wait_for(words: str, client: codecarbon.Client, *, times: int = 1) -> None:
 def _missing_j(told: dict[str, Any], books: dict[str, Any], pue: float = 1.0) -> float:
     """Return how many joules the client measured by its own books that we were not told of."""
     measured = sum(told[name] for name in ("cpu", "gpu", "ram")) / pue * MJ_PER_KWH
-    return float(measured - sum(books["told"][f"{name}_mj"] for name in ("cpu", "gpu", "ram"))) / 1000
+    return (
+        float(measured - sum(books["told"][f"{name}_mj"] for name in ("cpu", "gpu", "ram"))) / 1000
+    )
 
 
 def _rounded_j(books: dict[str, Any]) -> float:
-    """Return at most how many joules came or went since each of three meters is kept in whole mJ, post by post."""
+    """Return at most how many joules came or went since each of three meters is kept in whole
+    mJ, post by post.
+    """
     return float(books["posts"]) * 3 * 0.0005
 
 
 def _not_sent_j(log: str) -> int:
-    """Return at most how many joules the client kept to itself: it drops each interval below a second (110 W here), of which
-    there are several where its posts were held up. It reads the clock after the meter: on a busy machine that may lag."""
+    """Return at most how many joules the client kept to itself: it drops each interval below a
+    second (110 W here), of which there are several where its posts were held up. It reads the
+    clock after the meter: on a busy machine that may lag.
+    """
     lag_s = 0.25
     return int(110 * (1 + lag_s) * log.count("duration smaller than 1"))
 
 
 def test_all_that_the_client_sends_is_counted(lab: OneLab, tmp_path: Path) -> None:
-    """The client sends no interval below a second: at its 110 W (times its PUE) that is the most that may miss."""
+    """The client sends no interval below a second: at its 110 W (times its PUE) that is the most
+    that may miss.
+    """
     client = _run(lab, tmp_path / "home", token=lab.token(1_600_000), seconds=300, pue="1.6")
     _wait_for("Successful upload emission", client, times=3)
     (tmp_path / "home" / "stop").touch()
@@ -255,13 +287,19 @@ def test_all_that_the_client_sends_is_counted(lab: OneLab, tmp_path: Path) -> No
 def test_http_output_and_a_doubled_slash(lab: OneLab, tmp_path: Path) -> None:
     token = lab.token()
     at = f"http://127.0.0.1:{lab.server.installation.port}/codecarbon/{token}//emissions-data"
-    told, _ = codecarbon.end(_run(lab, tmp_path / "home", save_to_api="false", emissions_endpoint=at, project_name="cells"))
+    told, _ = codecarbon.end(
+        _run(
+            lab, tmp_path / "home", save_to_api="false", emissions_endpoint=at, project_name="cells"
+        )
+    )
     books = lab.books()
     assert books["runs"] == [["cells", "finished", "codecarbon"]]
     assert abs(_missing_j(told, books)) < 0.01  # it tells its total
 
 
-def test_a_server_that_takes_longer_than_the_client_waits_loses_nothing(lab: OneLab, tmp_path: Path) -> None:
+def test_a_server_that_takes_longer_than_the_client_waits_loses_nothing(
+    lab: OneLab, tmp_path: Path
+) -> None:
     with slow(lab.server.installation.port, 2.5) as port:
         client = _run(lab, tmp_path / "home", port=port, seconds=300)
         _wait_for("Read timed out", client)
@@ -276,7 +314,9 @@ def test_a_server_that_takes_longer_than_the_client_waits_loses_nothing(lab: One
 
 
 def test_a_server_that_was_killed_goes_on_with_the_same_run(lab: OneLab, tmp_path: Path) -> None:
-    """What the client was told 201 for is kept; what it could not deliver it does not send again, and says so."""
+    """What the client was told 201 for is kept; what it could not deliver it does not send
+    again, and says so.
+    """
     client = _run(lab, tmp_path / "home", seconds=300)
     wait_until(lambda: lab.taken() >= 1, what="the first emission", seconds=90)
     lab.server.kill("web server")
@@ -288,8 +328,12 @@ def test_a_server_that_was_killed_goes_on_with_the_same_run(lab: OneLab, tmp_pat
     _, log = codecarbon.end(client)
     books = lab.books()
     delivered = log.count("Successful upload emission")
-    assert books["posts"] >= 3  # of one before, whose answer the kill may have cut off, and two after
-    assert delivered <= books["posts"] <= delivered + 1 + log.count("Read timed out")  # kept, and not answered in time
+    assert (
+        books["posts"] >= 3
+    )  # of one before, whose answer the kill may have cut off, and two after
+    assert (
+        delivered <= books["posts"] <= delivered + 1 + log.count("Read timed out")
+    )  # kept, and not answered in time
     assert books["runs"] == [["notebooks", "running", "codecarbon"]]
     assert books["problems"] == []
     assert "Connection refused" in log

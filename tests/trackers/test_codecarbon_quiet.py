@@ -1,4 +1,6 @@
-"""A run of which nothing is heard any more is lost after a while; until then nobody is kept busy waiting for that."""
+"""A run of which nothing is heard any more is lost after a while; until then nobody is kept busy
+waiting for that.
+"""
 
 import pytest
 import time_machine
@@ -63,7 +65,9 @@ def test_who_speaks_seldom_is_waited_for_longer(lab: SmallLab) -> None:
     cc, run = _begun(lab)
     _told(cc, run, 20, 20)
     _worked(20)
-    assert sum(_worked(minute) for minute in range(21, 80)) < 40, "what waits is not asked again and again"
+    assert sum(_worked(minute) for minute in range(21, 80)) < 40, (
+        "what waits is not asked again and again"
+    )
     assert _state() == ("running", None)
     _worked(81)
     assert _state() == ("lost", T0 + 20 * MINUTE)

@@ -15,17 +15,25 @@ from tests.builders import T0, SmallLab, small_lab
 from tests.trackers.support import stored, tracker, work
 
 HEAD = (
-    "timestamp,project_name,run_id,experiment_id,duration,emissions,emissions_rate,cpu_power,gpu_power,ram_power,cpu_energy,"
-    "gpu_energy,ram_energy,energy_consumed,country_iso_code,os,cpu_count,cpu_model,gpu_count,gpu_model,ram_total_size,pue"
+    "timestamp,project_name,run_id,experiment_id,duration,emissions,emissions_rate,cpu_power,"
+    "gpu_power,ram_power,cpu_energy,"
+    "gpu_energy,ram_energy,energy_consumed,country_iso_code,os,cpu_count,cpu_model,gpu_count,"
+    "gpu_model,ram_total_size,pue"
 )
 RUN = "7f1d3b52-2222-4333-8444-555566667777"
 
 
 def _line(
-    run: str = RUN, *, at: str = "2026-11-02T09:00:00", duration: str = "3600.5", cpu: str = "0.05", pue: str = "1.25"
+    run: str = RUN,
+    *,
+    at: str = "2026-11-02T09:00:00",
+    duration: str = "3600.5",
+    cpu: str = "0.05",
+    pue: str = "1.25",
 ) -> str:
     return (
-        f"{at},cells,{run},5b0f,{duration},0.0123,1e-6,50.0,0.0,5.0,{cpu},0.0,0.0025,0.0525,DEU,Linux,16,EPYC,,,64.0,{pue}"
+        f"{at},cells,{run},5b0f,{duration},0.0123,1e-6,50.0,0.0,5.0,{cpu},0.0,0.0025,0.0525,DEU,"
+        f"Linux,16,EPYC,,,64.0,{pue}"
     )
 
 
@@ -43,10 +51,13 @@ def _import(path: Path, **options: Any) -> str:
 
 
 def test_rows_become_finished_runs(lab: SmallLab, tmp_path: Path) -> None:
-    said = _import(_file(tmp_path, _line(), _line(str(uuid.uuid4()), at="2026-11-02T12:00:00")), node="ws-1")
+    said = _import(
+        _file(tmp_path, _line(), _line(str(uuid.uuid4()), at="2026-11-02T12:00:00")), node="ws-1"
+    )
     assert "2 rows of 2 runs, 0.084 kWh: 2 imported" in said
     run = Run.objects.order_by("started_us")[0]
-    # 9:00 in Berlin, where the lab is, is 8:00 UTC; the PUE is divided out; a run without a GPU has no GPU window.
+    # 9:00 in Berlin, where the lab is, is 8:00 UTC; the PUE is divided out; a run without a GPU has
+    # no GPU window.
     assert run.ended_us == T0
     assert (run.name, run.state, run.reported_by, run.ended_us - run.started_us) == (
         "cells",
@@ -55,7 +66,12 @@ def test_rows_become_finished_runs(lab: SmallLab, tmp_path: Path) -> None:
         3_600_500_000,
     )
     first = CodeCarbonInterval.objects.order_by("start_us")[0]
-    assert (first.cpu_mj, first.ram_mj, first.gpu_mj, first.client_ug) == (144_000_000, 7_200_000, 0, 12_300_000)
+    assert (first.cpu_mj, first.ram_mj, first.gpu_mj, first.client_ug) == (
+        144_000_000,
+        7_200_000,
+        0,
+        12_300_000,
+    )
     assert sum(LedgerEntry.objects.values_list("energy_mj", flat=True)) == 2 * 151_200_000
 
 
@@ -72,18 +88,29 @@ def test_rows_of_one_run_are_its_total_so_far(lab: SmallLab, tmp_path: Path) -> 
     _import(_file(tmp_path, first))
     said = _import(_file(tmp_path, _line(), first))
     assert "1 imported, 1 there before" in said
-    assert [row.cpu_mj for row in CodeCarbonInterval.objects.order_by("end_us")] == [57_600_000, 86_400_000]
+    assert [row.cpu_mj for row in CodeCarbonInterval.objects.order_by("end_us")] == [
+        57_600_000,
+        86_400_000,
+    ]
     assert Run.objects.count() == 1
 
 
 def test_a_dry_run_writes_nothing(lab: SmallLab, tmp_path: Path) -> None:
-    assert "1 rows of 1 runs, 0.042 kWh would be imported" in _import(_file(tmp_path, _line()), dry_run=True)
+    assert "1 rows of 1 runs, 0.042 kWh would be imported" in _import(
+        _file(tmp_path, _line()), dry_run=True
+    )
     assert Run.objects.count() == 0
 
 
 def test_a_run_that_a_token_told_of_is_not_imported(lab: SmallLab, tmp_path: Path) -> None:
     cc = tracker(lab)
-    record = {"timestamp": "2026-11-02T09:00:00", "run_id": RUN, "duration": 60, "cpu_energy": 0.01, "ram_energy": 0}
+    record = {
+        "timestamp": "2026-11-02T09:00:00",
+        "run_id": RUN,
+        "duration": 60,
+        "cpu_energy": 0.01,
+        "ram_energy": 0,
+    }
     assert cc.post("/emissions-data", record).status_code == 201
     work()
     assert "1 there before" in _import(_file(tmp_path, _line()))
@@ -100,7 +127,9 @@ def test_a_run_that_a_token_told_of_is_not_imported(lab: SmallLab, tmp_path: Pat
         (_line(pue="0.5"), "line 3: pue is 0.5"),
     ],
 )
-def test_one_bad_row_and_nothing_is_imported(lab: SmallLab, tmp_path: Path, line: str, words: str) -> None:
+def test_one_bad_row_and_nothing_is_imported(
+    lab: SmallLab, tmp_path: Path, line: str, words: str
+) -> None:
     with pytest.raises(CommandError) as told:
         _import(_file(tmp_path, _line(), line))
     assert words in str(told.value)
@@ -118,7 +147,9 @@ def test_one_bad_row_and_nothing_is_imported(lab: SmallLab, tmp_path: Path, line
         ({"lab": "nope"}, "Name the lab with --lab. Known: cell-lab"),
     ],
 )
-def test_what_is_asked_wrongly_is_told(lab: SmallLab, tmp_path: Path, options: dict[str, Any], words: str) -> None:
+def test_what_is_asked_wrongly_is_told(
+    lab: SmallLab, tmp_path: Path, options: dict[str, Any], words: str
+) -> None:
     with pytest.raises(CommandError, match=words):
         _import(_file(tmp_path, _line()), **options)
 

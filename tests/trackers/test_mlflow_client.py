@@ -91,19 +91,31 @@ class Person:
     def train(self, *words: str, **environ: str) -> subprocess.CompletedProcess[str]:
         told = {"MLFLOW_TRACKING_URI": self.tracking.url, "MLFLOW_EXPERIMENT_NAME": self.experiment}
         return subprocess.run(
-            [str(mlflow.PYTHON), "train.py", *(words or WORDS)], cwd=self.work,
-            env={**mlflow.environ(self.home, **told), **self.settings, **environ}, capture_output=True, text=True,
+            [str(mlflow.PYTHON), "train.py", *(words or WORDS)],
+            cwd=self.work,
+            env={**mlflow.environ(self.home, **told), **self.settings, **environ},
+            capture_output=True,
+            text=True,
             timeout=120,
-        )  # fmt: skip
+        )
 
     def runs(self) -> list[dict[str, Any]]:
         """The runs that MLflow's server knows of the experiment."""
-        asked = self.tracking.post("experiments/search", max_results=1000, filter=f"name = '{self.experiment}'")
+        asked = self.tracking.post(
+            "experiments/search", max_results=1000, filter=f"name = '{self.experiment}'"
+        )
         return self.tracking.runs(asked["experiments"][0]["experiment_id"])
 
 
-def person(home: Path, tracking: mlflow.Server, experiment: str, wheel: Path, url: str, token: str) -> Person:
-    ours = {"PYTHONPATH": str(wheel), "LABCARBON_URL": url, "LABCARBON_TOKEN": token, **LONG_TIMEOUT}
+def person(
+    home: Path, tracking: mlflow.Server, experiment: str, wheel: Path, url: str, token: str
+) -> Person:
+    ours = {
+        "PYTHONPATH": str(wheel),
+        "LABCARBON_URL": url,
+        "LABCARBON_TOKEN": token,
+        **LONG_TIMEOUT,
+    }
     return Person(home, tracking, experiment, ours)
 
 
@@ -114,7 +126,13 @@ def server() -> Iterator[fakes.FakeServer]:
 
 
 @pytest.fixture
-def ana(tmp_path: Path, mlflow_server: mlflow.Server, experiment: str, wheel: Path, server: fakes.FakeServer) -> Person:
+def ana(
+    tmp_path: Path,
+    mlflow_server: mlflow.Server,
+    experiment: str,
+    wheel: Path,
+    server: fakes.FakeServer,
+) -> Person:
     return person(tmp_path / "ana", mlflow_server, experiment, wheel, server.url, "lc_user_fake")
 
 
@@ -171,7 +189,9 @@ def test_the_second_is_told_who_did_it_and_stops_if_that_is_asked(
     serialize_requests(monkeypatch)
     lab = small_lab()
     with suppress(HTTPError):
-        urlopen(f"{live_server.url}/api/v1/preflight/", timeout=60)  # the first request of a process reads its code
+        urlopen(
+            f"{live_server.url}/api/v1/preflight/", timeout=60
+        )  # the first request of a process reads its code
     at = (mlflow_server, experiment, wheel, live_server.url)
     ana = person(tmp_path / "ana", *at, token_of(lab, "ana", Role.MEMBER)).write()
     ben = person(tmp_path / "ben", *at, token_of(lab, "ben", Role.ADMIN))
@@ -193,17 +213,29 @@ def test_the_second_is_told_who_did_it_and_stops_if_that_is_asked(
 
 
 def test_nested_runs_and_later_ranks_are_quiet(ana: Person, server: fakes.FakeServer) -> None:
-    ana.write("import mlflow\nwith mlflow.start_run():\n    with mlflow.start_run(nested=True):\n        pass\n")
+    ana.write(
+        "import mlflow\nwith mlflow.start_run():\n    with mlflow.start_run(nested=True):\n       "
+        " pass\n"
+    )
     done = ana.train()
     assert (done.returncode, ours(done)) == (0, [])
-    outer, inner = sorted((run["tags"] for run in ana.runs()), key=lambda tags: "mlflow.parentRunId" in tags)
+    outer, inner = sorted(
+        (run["tags"] for run in ana.runs()), key=lambda tags: "mlflow.parentRunId" in tags
+    )
     assert inner["labcarbon.part_of"] == outer["labcarbon.run_uuid"]
     assert (questions(server), list(server.runs)) == (1, [outer["labcarbon.run_uuid"]])
     second_rank = ana.train(RANK="1")
-    assert (second_rank.returncode, ours(second_rank), questions(server), len(server.runs)) == (0, [], 1, 1)
+    assert (second_rank.returncode, ours(second_rank), questions(server), len(server.runs)) == (
+        0,
+        [],
+        1,
+        1,
+    )
 
 
-def test_autologging_asks_once_and_what_is_no_run_asks_nothing(ana: Person, server: fakes.FakeServer) -> None:
+def test_autologging_asks_once_and_what_is_no_run_asks_nothing(
+    ana: Person, server: fakes.FakeServer
+) -> None:
     ana.write("""\
 import mlflow
 from sklearn.linear_model import LinearRegression
@@ -225,21 +257,37 @@ LinearRegression().fit([[0], [1]], [0, 1])
     assert "labcarbon" not in done.stderr
 
 
-def test_with_labcarbon_away_slow_or_silly_the_run_goes_on(ana: Person, server: fakes.FakeServer) -> None:
-    """One line says why nobody was asked; what the run waits is our 2.5 s beyond what it waits without us."""
+def test_with_labcarbon_away_slow_or_silly_the_run_goes_on(
+    ana: Person, server: fakes.FakeServer
+) -> None:
+    """One line says why nobody was asked; what the run waits is our 2.5 s beyond what it waits
+    without us.
+    """
     ana.write()
     bare_s = waited(ana.train(LABCARBON_MLFLOW="off"))
     server.faults = [fakes.respond_with(200, b"<html>no</html>")] * 20
     with socket.create_server(("127.0.0.1", 0)) as silent:
         ways = (
-            (f"http://127.0.0.1:{silent.getsockname()[1]}", DEFAULT_TIMEOUT, "did not respond within"),
+            (
+                f"http://127.0.0.1:{silent.getsockname()[1]}",
+                DEFAULT_TIMEOUT,
+                "did not respond within",
+            ),
             (f"http://127.0.0.1:{free_port()}", LONG_TIMEOUT, "connection refused"),
             (server.url, LONG_TIMEOUT, "unknown format"),
         )
         for url, patience, why in ways:
-            done = best_of_three(ana, LATE_S + max(1.0, 2 * bare_s), LABCARBON_URL=url, LABCARBON_ENFORCE="1", **patience)
+            done = best_of_three(
+                ana,
+                LATE_S + max(1.0, 2 * bare_s),
+                LABCARBON_URL=url,
+                LABCARBON_ENFORCE="1",
+                **patience,
+            )
             assert len([line for line in ours(done) if "Duplicate check skipped" in line]) == 1
             assert why in done.stderr
     first, *rest = ana.runs()
     assert "labcarbon.verdict_at_start" not in first["tags"]
-    assert {(run["tags"]["labcarbon.verdict_at_start"], run["status"]) for run in rest} == {("not_asked", "FINISHED")}
+    assert {(run["tags"]["labcarbon.verdict_at_start"], run["status"]) for run in rest} == {
+        ("not_asked", "FINISHED")
+    }

@@ -1,4 +1,6 @@
-"""MLflow away, refusing, lying, slow: told in plain words, asked again later, nothing lost and nothing doubled."""
+"""MLflow away, refusing, lying, slow: told in plain words, asked again later, nothing lost and
+nothing doubled.
+"""
 
 import base64
 import time
@@ -13,7 +15,13 @@ from apps.runs.models import MetricPoint, Run
 from apps.trackers.mlflow import client as asking
 from apps.trackers.mlflow.choices import SignIn
 from apps.trackers.mlflow.models import MlflowRun, MlflowSource
-from apps.trackers.mlflow.services.servers import SourceIn, change_source, remove_source, switch_source, try_source
+from apps.trackers.mlflow.services.servers import (
+    SourceIn,
+    change_source,
+    remove_source,
+    switch_source,
+    try_source,
+)
 from tests.builders import SmallLab
 from tests.fakes.mlflow_server import FakeMlflow
 from tests.trackers.mlflow_support import MS, demo, poll, source_at, training
@@ -29,7 +37,10 @@ HTML = b"<!DOCTYPE html><html><body>Sign in</body></html>"
         ((403, {}, b"Invalid Host header"), "--allowed-hosts"),
         ((404, {}, b"nothing"), "no MLflow API under this address"),
         ((500, {}, b'{"message": "boom <script>"}'), "answers 500, “boom <script>”"),
-        ((302, {"Location": "https://other.example/in?x=y"}, b""), "sends on to https://other.example. Redirects are not"),
+        (
+            (302, {"Location": "https://other.example/in?x=y"}, b""),
+            "sends on to https://other.example. Redirects are not",
+        ),
         ((200, {}, HTML), "web page, not with MLflow's API"),
         ((200, {}, b"hello"), "not JSON"),
         ((200, {}, b"[1]"), "not JSON"),
@@ -39,8 +50,10 @@ HTML = b"<!DOCTYPE html><html><body>Sign in</body></html>"
         ("half", "was truncated"),
         ("huge", "returned more than 8 MiB"),
     ],
-)  # fmt: skip
-def test_what_goes_wrong_is_told_and_mends_itself(fake: FakeMlflow, source: MlflowSource, wrong: Any, words: str) -> None:
+)
+def test_what_goes_wrong_is_told_and_mends_itself(
+    fake: FakeMlflow, source: MlflowSource, wrong: Any, words: str
+) -> None:
     training(fake, "a1")
     fake.faults["/runs/search"] = wrong
     assert words in poll(source).problem
@@ -61,7 +74,9 @@ def test_a_server_that_is_away(fake: FakeMlflow, source: MlflowSource) -> None:
     assert "is unknown" in poll(source).problem
 
 
-def test_patience_doubles_up_to_an_hour_and_retry_after_holds(fake: FakeMlflow, source: MlflowSource) -> None:
+def test_patience_doubles_up_to_an_hour_and_retry_after_holds(
+    fake: FakeMlflow, source: MlflowSource
+) -> None:
     waits = []
     fake.faults["*"] = (500, {}, b"")
     for _ in range(8):
@@ -85,7 +100,9 @@ def test_a_server_that_drips_is_given_up_in_time(
     assert time.monotonic() - begun < 60  # it would drip for ever
 
 
-def test_pages_that_are_too_large_are_asked_for_in_smaller_ones(fake: FakeMlflow, source: MlflowSource) -> None:
+def test_pages_that_are_too_large_are_asked_for_in_smaller_ones(
+    fake: FakeMlflow, source: MlflowSource
+) -> None:
     for i in range(25):
         training(fake, f"r{i:02}", start_ms=MS + i)
     fake.faults["/runs/search"] = "huge_pages"
@@ -111,7 +128,11 @@ def test_one_run_that_cannot_be_read_holds_up_nobody(
     respond = fake.respond
     bad = {"r0"}
     monkeypatch.setattr(
-        fake, "respond", lambda path, body, query: None if query.get("run_id") in bad else respond(path, body, query)
+        fake,
+        "respond",
+        lambda path, body, query: (
+            None if query.get("run_id") in bad else respond(path, body, query)
+        ),
     )
     for status in (404, 404):  # again and again
         assert poll(source).problem == "", status
@@ -123,13 +144,19 @@ def test_one_run_that_cannot_be_read_holds_up_nobody(
     assert MlflowRun.objects.get(mlflow_id="r0").problem == ""
 
 
-def test_pages_that_go_round_in_circles(fake: FakeMlflow, source: MlflowSource, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fake, "_paged", lambda name, rows, token, size: {name: rows, "next_page_token": "x"})
+def test_pages_that_go_round_in_circles(
+    fake: FakeMlflow, source: MlflowSource, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        fake, "_paged", lambda name, rows, token, size: {name: rows, "next_page_token": "x"}
+    )
     training(fake, "a1")
     assert "repeats the same page token" in poll(source).problem
 
 
-def test_what_is_no_run_is_passed_over(fake: FakeMlflow, source: MlflowSource, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_no_run_is_passed_over(
+    fake: FakeMlflow, source: MlflowSource, monkeypatch: pytest.MonkeyPatch
+) -> None:
     training(fake, "a1")
     respond = fake.respond
 
@@ -164,7 +191,9 @@ def test_a_run_with_too_much_of_everything(fake: FakeMlflow, source: MlflowSourc
     assert stored.fingerprint.params is None  # a part of them would match what differs
 
 
-def test_its_clock_is_compared(fake: FakeMlflow, source: MlflowSource, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_its_clock_is_compared(
+    fake: FakeMlflow, source: MlflowSource, monkeypatch: pytest.MonkeyPatch
+) -> None:
     poll(source)
     source.refresh_from_db()
     assert source.skew_us is not None
@@ -178,12 +207,16 @@ def test_user_and_password_or_a_token_go_along(fake: FakeMlflow, lab: SmallLab) 
     fake.password = "Bearer tok"
     good, words = try_source(source)
     assert (good, "wrong or has ended (401)" in words) == (False, True)
-    told = SourceIn(name="MLflow", address=fake.address, project=demo(lab), sign_in=SignIn.TOKEN, secret="tok")
+    told = SourceIn(
+        name="MLflow", address=fake.address, project=demo(lab), sign_in=SignIn.TOKEN, secret="tok"
+    )
     source = change_source(source=source, payload=told, by=lab.owner, now=now_us())
     assert try_source(source)[0]
 
 
-def test_a_password_whose_pepper_is_gone_is_told(fake: FakeMlflow, lab: SmallLab, settings: Any) -> None:
+def test_a_password_whose_pepper_is_gone_is_told(
+    fake: FakeMlflow, lab: SmallLab, settings: Any
+) -> None:
     source = source_at(fake, lab, sign_in=SignIn.TOKEN, secret="tok")
     settings.TOKEN_PEPPERS = {2: b"another pepper of 32 bytes, at least"}
     assert "Enter it again" in poll(source).problem
@@ -205,7 +238,10 @@ def test_it_is_asked_every_minute_until_it_is_switched_off_or_removed(
     run_until_idle(worker="test")
     assert fake.requested_paths == []
     assert (
-        not Job.objects.filter(kind__startswith="trackers.mlflow", requested__gt=0).exclude(done=1).exclude(done=2).exists()
+        not Job.objects.filter(kind__startswith="trackers.mlflow", requested__gt=0)
+        .exclude(done=1)
+        .exclude(done=2)
+        .exists()
     )
     switch_source(source=source, enabled=True, by=lab.owner, now=now_us())
     run_until_idle(worker="test")

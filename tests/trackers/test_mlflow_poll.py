@@ -1,4 +1,6 @@
-"""What an MLflow server tells becomes runs, metrics and energy: once, whole, and in whatever parts it is read."""
+"""What an MLflow server tells becomes runs, metrics and energy: once, whole, and in whatever
+parts it is read.
+"""
 
 import pytest
 
@@ -11,24 +13,53 @@ from apps.trackers.mlflow.models import MlflowRun, MlflowSource
 from apps.trackers.mlflow.services import poller
 from tests.builders import MINUTE, T0, SmallLab, W, push
 from tests.fakes.mlflow_server import FakeMlflow
-from tests.trackers.mlflow_support import MS, demo, ledger_mj, poll, settle, source_at, training, watts
+from tests.trackers.mlflow_support import (
+    MS,
+    demo,
+    ledger_mj,
+    poll,
+    settle,
+    source_at,
+    training,
+    watts,
+)
 
 
-def test_a_run_with_all_that_is_told_of_it(fake: FakeMlflow, source: MlflowSource, lab: SmallLab) -> None:
-    run_ = training(fake, "a1", optimizer="None", shuffle="True", layers="[1, 2]", width="0x10", big="1e999")
+def test_a_run_with_all_that_is_told_of_it(
+    fake: FakeMlflow, source: MlflowSource, lab: SmallLab
+) -> None:
+    run_ = training(
+        fake, "a1", optimizer="None", shuffle="True", layers="[1, 2]", width="0x10", big="1e999"
+    )
     run_.tags["team"] = "vision"
     assert poll(source).problem == ""
     run = Run.objects.get()
-    assert (run.name, run.state, run.reported_by, run.os_user) == ("kind-ant-7", "finished", "mlflow", "ada")
+    assert (run.name, run.state, run.reported_by, run.os_user) == (
+        "kind-ant-7",
+        "finished",
+        "mlflow",
+        "ada",
+    )
     assert (run.started_us, run.ended_us) == (T0, T0 + MINUTE)
     assert run.charged_project == demo(lab)
-    expected = {"lr": 0.1, "epochs": 3, "seed": 7, "optimizer": None, "shuffle": True, "layers": "[1, 2]", "width": "0x10",
-                "big": "1e999"}  # fmt: skip
+    expected = {
+        "lr": 0.1,
+        "epochs": 3,
+        "seed": 7,
+        "optimizer": None,
+        "shuffle": True,
+        "layers": "[1, 2]",
+        "width": "0x10",
+        "big": "1e999",
+    }
     assert run.params == expected
     assert [type(run.params[name]) for name in ("lr", "epochs", "shuffle")] == [float, int, bool]
     assert run.tags == {"team": "vision", "mlflow.experiment": "vision"}
     assert ExternalId.objects.get().value == "a1"
-    assert [(row.step, row.value) for row in MetricPoint.objects.order_by("step")][:2] == [(0, 1.0), (1, 0.5)]
+    assert [(row.step, row.value) for row in MetricPoint.objects.order_by("step")][:2] == [
+        (0, 1.0),
+        (1, 0.5),
+    ]
     row = Fingerprint.objects.get()
     assert (row.code, row.data, row.start) == ("", "", "")
     assert all((row.code_weak, row.data_weak, row.start_weak))
@@ -49,11 +80,19 @@ def test_unknown_stays_unknown(fake: FakeMlflow, source: MlflowSource) -> None:
     training(fake, "a2", init_from="last.ckpt")
     poll(source)
     bare = Fingerprint.objects.get(run__external_ids__value="a1")
-    assert (bare.params, bare.seeds, bare.code_weak, bare.data_weak, bare.start_weak) == (None, None, "", "", "")
+    assert (bare.params, bare.seeds, bare.code_weak, bare.data_weak, bare.start_weak) == (
+        None,
+        None,
+        "",
+        "",
+        "",
+    )
     assert Fingerprint.objects.get(run__external_ids__value="a2").start_weak == ""
 
 
-def test_reading_again_changes_nothing_and_asks_for_no_history(fake: FakeMlflow, source: MlflowSource) -> None:
+def test_reading_again_changes_nothing_and_asks_for_no_history(
+    fake: FakeMlflow, source: MlflowSource
+) -> None:
     run = training(fake, "a1")
     watts(run, 100.0)
     poll(source)
@@ -79,13 +118,18 @@ def test_watts_become_energy_to_the_millijoule(fake: FakeMlflow, source: MlflowS
     assert ledger_mj() == 90 * (100_000 + 61_300)
     window = EnergyWindow.objects.order_by("start_us", "pk").first()
     assert window is not None
-    assert (window.get_energy_quality_display(), window.get_share_quality_display()) == ("SAMPLED", "SPLIT")
+    assert (window.get_energy_quality_display(), window.get_share_quality_display()) == (
+        "SAMPLED",
+        "SPLIT",
+    )
     assert EnergyWindow.objects.count() == 4  # two minutes of two cards
     settled = Run.objects.get()
     assert set(LedgerEntry.objects.values_list("consumer__run_uuid", flat=True)) == {settled.uuid}
 
 
-def test_a_history_that_grows_is_extended_and_never_counted_twice(fake: FakeMlflow, source: MlflowSource) -> None:
+def test_a_history_that_grows_is_extended_and_never_counted_twice(
+    fake: FakeMlflow, source: MlflowSource
+) -> None:
     fake.page = 4
     run = training(fake, "a1", over=False)
     watts(run, 100.0, seconds=30)
@@ -103,18 +147,26 @@ def test_a_history_that_grows_is_extended_and_never_counted_twice(fake: FakeMlfl
     assert Run.objects.get().state == RunState.FINISHED
 
 
-def test_a_curve_without_steps_is_numbered_and_late_points_find_their_place(fake: FakeMlflow, source: MlflowSource) -> None:
+def test_a_curve_without_steps_is_numbered_and_late_points_find_their_place(
+    fake: FakeMlflow, source: MlflowSource
+) -> None:
     fake.page = 2
-    run = fake.add("a1", start_ms=MS, metrics={"acc": [(MS + i * 1000, 0, float(i)) for i in (0, 1, 3)]})
+    run = fake.add(
+        "a1", start_ms=MS, metrics={"acc": [(MS + i * 1000, 0, float(i)) for i in (0, 1, 3)]}
+    )
     poll(source)
     run.metrics["acc"].append((MS + 2000, 0, 2.0))
     run.status, run.end_ms = "FINISHED", MS + 9000
     poll(source)
-    assert list(MetricPoint.objects.order_by("step").values_list("step", "value")) == [(i, float(i)) for i in range(4)]
+    assert list(MetricPoint.objects.order_by("step").values_list("step", "value")) == [
+        (i, float(i)) for i in range(4)
+    ]
 
 
 def test_values_that_are_no_numbers(fake: FakeMlflow, source: MlflowSource) -> None:
-    fake.add("a1", start_ms=MS, metrics={"loss": [(MS, 1, "NaN"), (MS, 2, "Infinity"), (MS, 3, 0.5)]})
+    fake.add(
+        "a1", start_ms=MS, metrics={"loss": [(MS, 1, "NaN"), (MS, 2, "Infinity"), (MS, 3, 0.5)]}
+    )
     poll(source)
     assert list(MetricPoint.objects.order_by("step").values_list("special_value", "value")) == [
         ("NaN", None),
@@ -124,7 +176,8 @@ def test_values_that_are_no_numbers(fake: FakeMlflow, source: MlflowSource) -> N
 
 
 @pytest.mark.parametrize(
-    ("told", "ours"), [("FINISHED", "finished"), ("FAILED", "failed"), ("KILLED", "killed"), ("RUNNING", "running")]
+    ("told", "ours"),
+    [("FINISHED", "finished"), ("FAILED", "failed"), ("KILLED", "killed"), ("RUNNING", "running")],
 )
 def test_states(fake: FakeMlflow, source: MlflowSource, told: str, ours: str) -> None:
     fake.add("a1", start_ms=MS, status=told, end_ms=None if told == "RUNNING" else MS + 1)
@@ -154,7 +207,11 @@ def test_experiments_are_charged_as_their_names_say(fake: FakeMlflow, lab: Small
         fake.add(f"r{number}", experiment_id=number, start_ms=MS)
     source = source_at(fake, lab, project=None, patterns=(("vision-*", demo(lab)), ("nlp", other)))
     poll(source)
-    charged = {run.tags["mlflow.experiment"]: run.charged_project.slug for run in Run.objects.all() if run.charged_project}
+    charged = {
+        run.tags["mlflow.experiment"]: run.charged_project.slug
+        for run in Run.objects.all()
+        if run.charged_project
+    }
     assert charged == {"vision-a": "demo", "nlp": "nlp"}
     source.refresh_from_db()
     assert (source.experiments, source.experiments_imported) == (3, 2)
@@ -170,7 +227,9 @@ def test_a_slice_that_ends_early_is_taken_up_again(
     while done.more:
         slices += 1
         clock = iter([0.0, *[0.0] * 7])  # seven questions, then the time is over
-        monkeypatch.setattr("apps.trackers.mlflow.client.time.monotonic", lambda clock=clock: next(clock, 1e9))
+        monkeypatch.setattr(
+            "apps.trackers.mlflow.client.time.monotonic", lambda clock=clock: next(clock, 1e9)
+        )
         done = poll(source)
         assert slices < 60
     assert slices > 2
@@ -180,7 +239,9 @@ def test_a_slice_that_ends_early_is_taken_up_again(
     assert not MlflowRun.objects.filter(is_open=True).exists()
 
 
-def test_a_run_deleted_there_stays_here_and_is_asked_for_no_more(fake: FakeMlflow, source: MlflowSource) -> None:
+def test_a_run_deleted_there_stays_here_and_is_asked_for_no_more(
+    fake: FakeMlflow, source: MlflowSource
+) -> None:
     training(fake, "a1", over=False)
     poll(source)
     del fake.runs["a1"]
@@ -199,7 +260,11 @@ def test_no_heartbeat_a_silent_run_is_lost_after_a_day_and_not_revived_by_being_
     source = source_at(fake, lab, node=lab.node)
     training(fake, "a1", over=False)
     poll(source)
-    push(lab.node, [W("gpu:GPU-1", 1000, start_us=T0 + 60 * MINUTE, end_us=T0 + 61 * MINUTE)], received_us=T0 + 61 * MINUTE)
+    push(
+        lab.node,
+        [W("gpu:GPU-1", 1000, start_us=T0 + 60 * MINUTE, end_us=T0 + 61 * MINUTE)],
+        received_us=T0 + 61 * MINUTE,
+    )
     detect_lost_runs(lab=lab.lab, now=T0 + 62 * MINUTE)
     assert Run.objects.get().state == "running"  # its machine's collector says nothing of it
     detect_lost_runs(lab=lab.lab, now=T0 + 25 * 60 * MINUTE)
@@ -226,7 +291,9 @@ def test_a_run_that_cannot_be_placed_in_time_is_told(
     assert Run.objects.get().external_ids.get().value == "a2"
 
 
-def test_questions_to_the_database_do_not_grow_with_runs_that_are_known(fake: FakeMlflow, source: MlflowSource) -> None:
+def test_questions_to_the_database_do_not_grow_with_runs_that_are_known(
+    fake: FakeMlflow, source: MlflowSource
+) -> None:
     from django.db import connection
     from django.test.utils import CaptureQueriesContext
 
@@ -246,7 +313,9 @@ def test_questions_to_the_database_do_not_grow_with_runs_that_are_known(fake: Fa
 
 
 def test_two_that_read_at_once_count_nothing_twice(fake: FakeMlflow, source: MlflowSource) -> None:
-    """One stands still between asking for a page and storing it; the other reads on to the end meanwhile."""
+    """One stands still between asking for a page and storing it; the other reads on to the end
+    meanwhile.
+    """
     from apps.trackers.mlflow.client import Server
 
     run = training(fake, "a1", over=False)

@@ -1,4 +1,6 @@
-"""The real MLflow server, polled, and its unmodified client: what was logged is here to the millijoule, a repeat is told."""
+"""The real MLflow server, polled, and its unmodified client: what was logged is here to the
+millijoule, a repeat is told.
+"""
 
 from __future__ import annotations
 
@@ -29,8 +31,8 @@ from tests.trackers.mlflow_support import demo, ledger_mj, poll, source_at
 # The database is the fake servers' matter (both passes): here it is the real server that counts.
 pytestmark = [pytest.mark.mlflow, pytest.mark.sqlite, pytest.mark.xdist_group("mlflow")]
 
-# A training as MLflow's documentation shows it, twice; then parts of it. The watts are logged under the names that MLflow's
-# own monitor uses, with moments of a minute that has passed.
+# A training as MLflow's documentation shows it, twice; then parts of it. The watts are logged under
+# the names that MLflow's own monitor uses, with moments of a minute that has passed.
 SCRIPT = """
 import sys, time, json
 import mlflow
@@ -73,19 +75,25 @@ for turn in (0, 1):
         made.append(run.info.run_id)
 going_on = MlflowClient().create_run(run.info.experiment_id, run_name="going-on").info.run_id
 print(json.dumps([*made, going_on]))
-"""
+"""  # noqa: E501
 
 
 @pytest.fixture(scope="module")
-def served(mlflow_server: mlflow.Server, tmp_path_factory: pytest.TempPathFactory) -> tuple[mlflow.Server, list[str]]:
+def served(
+    mlflow_server: mlflow.Server, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[mlflow.Server, list[str]]:
     return mlflow_server, _train(tmp_path_factory.mktemp("mlflow"), mlflow_server.url)
 
 
 def _train(home: Path, url: str) -> list[str]:
     told = subprocess.run(
-        end_with_parent([str(mlflow.PYTHON), "-c", SCRIPT]), env=mlflow.environ(home, MLFLOW_TRACKING_URI=url), cwd=home,
-        capture_output=True, text=True, timeout=180,
-    )  # fmt: skip
+        end_with_parent([str(mlflow.PYTHON), "-c", SCRIPT]),
+        env=mlflow.environ(home, MLFLOW_TRACKING_URI=url),
+        cwd=home,
+        capture_output=True,
+        text=True,
+        timeout=180,
+    )
     assert told.returncode == 0, told.stderr
     ids: list[str] = json.loads(told.stdout.splitlines()[-1])
     return ids
@@ -108,10 +116,15 @@ def _source(server: mlflow.Server, lab: SmallLab) -> MlflowSource:
 
 
 def _all() -> list[list[Any]]:
-    return [list(model.objects.order_by("pk").values()) for model in (Run, Fingerprint, Metric, MetricPoint, EnergyWindow)]
+    return [
+        list(model.objects.order_by("pk").values())
+        for model in (Run, Fingerprint, Metric, MetricPoint, EnergyWindow)
+    ]
 
 
-def test_what_was_logged_is_here_and_a_repeat_is_told_there(served: tuple[mlflow.Server, list[str]], lab: SmallLab) -> None:
+def test_what_was_logged_is_here_and_a_repeat_is_told_there(
+    served: tuple[mlflow.Server, list[str]], lab: SmallLab
+) -> None:
     server, (first, second, going_on) = served
     source = _source(server, lab)
     good, words = try_source(source)
@@ -120,19 +133,33 @@ def test_what_was_logged_is_here_and_a_repeat_is_told_there(served: tuple[mlflow
     assert re.search(r"\b[2-9] experiments\.$", words)  # Default, this, and those of other tests
     assert poll(source).problem == ""
 
-    runs = {row.mlflow_id: row.run for row in MlflowRun.objects.select_related("run", "run__parent")}
+    runs = {
+        row.mlflow_id: row.run for row in MlflowRun.objects.select_related("run", "run__parent")
+    }
     assert {run.name: run.state for run in runs.values() if run} == {
-        "train-0": "finished", "train-1": "finished", "fold": "finished", "going-on": "running",
-    }  # fmt: skip
+        "train-0": "finished",
+        "train-1": "finished",
+        "fold": "finished",
+        "going-on": "running",
+    }
     one = runs[first]
     assert one is not None
-    assert one.params == {"lr": 0.1, "epochs": 3, "seed": 7, "optimizer": None, "shuffle": True, "layers": "[1, 2]"}
+    assert one.params == {
+        "lr": 0.1,
+        "epochs": 3,
+        "seed": 7,
+        "optimizer": None,
+        "shuffle": True,
+        "layers": "[1, 2]",
+    }
     [fold] = [run for run in runs.values() if run and run.name == "fold"]
     assert fold.parent == one
     assert abs(one.started_us - time.time() * 1e6) < 300e6
     curve = MetricPoint.objects.filter(metric__run=one, metric__name="loss").order_by("step")
     assert list(curve.values_list("step", "value")) == [(i, 1 / (i + 1)) for i in range(6)]
-    assert list(one.metrics.get(name="accuracy").points.order_by("step").values_list("step", "value")) == [
+    assert list(
+        one.metrics.get(name="accuracy").points.order_by("step").values_list("step", "value")
+    ) == [
         (0, 0.5),
         (1, 0.75),
     ]
@@ -156,14 +183,18 @@ def test_what_was_logged_is_here_and_a_repeat_is_told_there(served: tuple[mlflow
         "possible duplicate: This may have been done already: someone in your"
     )
     assert tags[second]["labcarbon.link"] == f"http://127.0.0.1:8000/runs/{again.uuid}/"
-    assert [name for run in (first, going_on) for name in tags[run] if name.startswith("labcarbon.")] == []
+    assert [
+        name for run in (first, going_on) for name in tags[run] if name.startswith("labcarbon.")
+    ] == []
 
     before = _all()
     done = poll(source)
     assert (done.runs, done.problem, _all() == before) == (0, "", True)
 
 
-def test_what_its_runs_made_is_known_by_its_content(served: tuple[mlflow.Server, list[str]], lab: SmallLab) -> None:
+def test_what_its_runs_made_is_known_by_its_content(
+    served: tuple[mlflow.Server, list[str]], lab: SmallLab
+) -> None:
     server, (first, second, _) = served
     assert poll(_source(server, lab)).problem == ""
     found = {each.name: (each.digest, each.bytes, each.kind) for each in Artifact.objects.all()}
@@ -174,19 +205,31 @@ def test_what_its_runs_made_is_known_by_its_content(served: tuple[mlflow.Server,
     assert Artifact.objects.get(name="model.pth").facts == {"step": 5}
     rows = LineageEdge.objects.values_list("run__external_ids__value", "artifact__name", "role")
     assert set(rows) == {
-        (first, "epoch=1.ckpt", "produced"), (first, "model.pth", "produced"), (second, "model.pth", "used")
-    }  # fmt: skip
+        (first, "epoch=1.ckpt", "produced"),
+        (first, "model.pth", "produced"),
+        (second, "model.pth", "used"),
+    }
     assert dict(MlflowFile.objects.values_list("path", "outcome")) == {
-        "check points/ü/epoch=1.ckpt": "taken", "data/model.pth": "taken",
-    }  # fmt: skip
+        "check points/ü/epoch=1.ckpt": "taken",
+        "data/model.pth": "taken",
+    }
     assert MlflowRun.objects.get(mlflow_id=first).files_left == 1
 
 
-def test_a_run_that_ends_is_read_to_its_end(served: tuple[mlflow.Server, list[str]], lab: SmallLab) -> None:
+def test_a_run_that_ends_is_read_to_its_end(
+    served: tuple[mlflow.Server, list[str]], lab: SmallLab
+) -> None:
     server, (_, _, going_on) = served
     source = _source(server, lab)
     poll(source)
-    server.post("runs/log-metric", run_id=going_on, key="loss", value=0.5, timestamp=int(time.time() * 1000), step=1)
+    server.post(
+        "runs/log-metric",
+        run_id=going_on,
+        key="loss",
+        value=0.5,
+        timestamp=int(time.time() * 1000),
+        step=1,
+    )
     poll(source)
     run = Run.objects.get(name="going-on")
     assert run.metrics.get().points.get().value == 0.5

@@ -1,4 +1,6 @@
-"""A repeat is told in MLflow as a tag: when it is found, when it changes, and again later where that failed."""
+"""A repeat is told in MLflow as a tag: when it is found, when it changes, and again later where
+that failed.
+"""
 
 from uuid import uuid4
 
@@ -31,7 +33,9 @@ def test_a_repeat_is_told_with_a_link_and_no_name(fake: FakeMlflow, source: Mlfl
     _two(fake, source)
     tags = fake.runs["a2"].tags
     run = Run.objects.get(external_ids__value="a2")
-    assert tags["labcarbon.verdict"].startswith("possible duplicate: This may have been done already: someone in your lab, ")
+    assert tags["labcarbon.verdict"].startswith(
+        "possible duplicate: This may have been done already: someone in your lab, "
+    )
     assert "1.67 Wh" in tags["labcarbon.verdict"]
     assert "ada" not in tags["labcarbon.verdict"]
     assert tags["labcarbon.link"] == f"http://127.0.0.1:8000/runs/{run.uuid}/"
@@ -40,29 +44,45 @@ def test_a_repeat_is_told_with_a_link_and_no_name(fake: FakeMlflow, source: Mlfl
 
 
 def _asked_before_its_start(lab: SmallLab, started_us: int) -> Run:
-    """Store a run as MLflow's client with the collector tells it: all is known but the parameters that it will log."""
+    """Store a run as MLflow's client with the collector tells it: all is known but the
+    parameters that it will log.
+    """
     known = RunUpdate(fingerprint=parsed(params=None, told=None, dropped=None))
-    facts = RunFacts(name="train.py", started_us=started_us, project="demo", node_uuid=lab.node.uuid, known=known)
-    run, _ = put_run(lab=lab.lab, uuid=uuid4(), facts=facts, by=lab.owner, bound_node=None, now=now_us())
+    facts = RunFacts(
+        name="train.py", started_us=started_us, project="demo", node_uuid=lab.node.uuid, known=known
+    )
+    run, _ = put_run(
+        lab=lab.lab, uuid=uuid4(), facts=facts, by=lab.owner, bound_node=None, now=now_us()
+    )
     return run
 
 
-@pytest.mark.parametrize(("lr", "told"), [("0.10", "duplicate: This was done already: "), ("0.2", None)])
+@pytest.mark.parametrize(
+    ("lr", "told"), [("0.10", "duplicate: This was done already: "), ("0.2", None)]
+)
 def test_with_the_collector_beside_the_client_it_is_certain(
     fake: FakeMlflow, source: MlflowSource, lab: SmallLab, lr: str, told: str | None
 ) -> None:
-    """Its parameters are known with the first that were logged, and complete what its client told at the start."""
+    """Its parameters are known with the first that were logged, and complete what its client
+    told at the start.
+    """
     for name, at_ms, rate in (("a1", MS - 2 * HOUR_MS, "1e-1"), ("a2", MS, lr)):
         run = _asked_before_its_start(lab, at_ms * 1000)
         fake.add(
-            name, start_ms=at_ms, status="FINISHED" if name == "a1" else "RUNNING", params={"lr": rate, "epochs": "3"},
-            end_ms=at_ms + 60_000 if name == "a1" else None, tags={"labcarbon.run_uuid": str(run.uuid)},
-        )  # fmt: skip
+            name,
+            start_ms=at_ms,
+            status="FINISHED" if name == "a1" else "RUNNING",
+            params={"lr": rate, "epochs": "3"},
+            end_ms=at_ms + 60_000 if name == "a1" else None,
+            tags={"labcarbon.run_uuid": str(run.uuid)},
+        )
     poll(source)
     assert Run.objects.count() == 2
     said = fake.runs["a2"].tags.get("labcarbon.verdict")
     assert said is None if told is None else (said or "").startswith(told)
-    assert [repeat.certainty for repeat in DuplicateFinding.objects.all()] == (["verified"] if told else [])
+    assert [repeat.certainty for repeat in DuplicateFinding.objects.all()] == (
+        ["verified"] if told else []
+    )
 
 
 def test_what_is_new_is_not_told(fake: FakeMlflow, source: MlflowSource) -> None:
@@ -89,7 +109,9 @@ def test_parameters_that_come_later_change_it(fake: FakeMlflow, source: MlflowSo
     assert not DuplicateFinding.objects.exists()
 
 
-def test_what_a_person_decided_is_told(fake: FakeMlflow, source: MlflowSource, lab: SmallLab) -> None:
+def test_what_a_person_decided_is_told(
+    fake: FakeMlflow, source: MlflowSource, lab: SmallLab
+) -> None:
     _two(fake, source)
     told = {
         "lab": lab.lab,
@@ -106,7 +128,10 @@ def test_what_a_person_decided_is_told(fake: FakeMlflow, source: MlflowSource, l
 def test_nested_runs_and_parts_are_quiet(fake: FakeMlflow, source: MlflowSource) -> None:
     training(fake, "a1", start_ms=MS - HOUR_MS)
     for i, (name, tag, value) in enumerate(
-        (("n1", "mlflow.parentRunId", "zz"), ("n2", "labcarbon.part_of", "7f1d3b52-2222-4333-8444-555566667777"))
+        (
+            ("n1", "mlflow.parentRunId", "zz"),
+            ("n2", "labcarbon.part_of", "7f1d3b52-2222-4333-8444-555566667777"),
+        )
     ):
         training(fake, name, start_ms=MS + i * 120_000).tags[tag] = value
     poll(source)
@@ -141,7 +166,9 @@ def test_a_server_that_lets_nobody_write_is_read_all_the_same_and_asked_again(
     assert fake.runs["a2"].tags["labcarbon.verdict"] == row.verdict
 
 
-def test_a_lost_verdict_waits_for_a_server_that_is_away(fake: FakeMlflow, source: MlflowSource) -> None:
+def test_a_lost_verdict_waits_for_a_server_that_is_away(
+    fake: FakeMlflow, source: MlflowSource
+) -> None:
     _two(fake, source)
     MlflowRun.objects.update(written_verdict="")
     fake.runs["a2"].tags.pop("labcarbon.verdict")

@@ -1,4 +1,6 @@
-"""Ranks of one job, each with a tracker of its own, each told of the whole machine: found, told, and nothing taken away."""
+"""Ranks of one job, each with a tracker of its own, each told of the whole machine: found, told,
+and nothing taken away.
+"""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -20,8 +22,12 @@ from tests.trackers.support import Tracker, tracker, work
 S = 1_000_000
 
 
-def _train(cc: Tracker, ranks: int, *, each: list[float] | None = None, rounds: int = 2, **facts: object) -> list[str]:
-    """Let ranks tell of one machine, each some tenths of a second after the other, with readings that differ by 0.1 %."""
+def _train(
+    cc: Tracker, ranks: int, *, each: list[float] | None = None, rounds: int = 2, **facts: object
+) -> list[str]:
+    """Let ranks tell of one machine, each some tenths of a second after the other, with readings
+    that differ by 0.1 %.
+    """
     runs = [cc.begin(**facts) for _ in range(ranks)]
     for turn in range(1, rounds + 1):
         for rank, run in enumerate(runs):
@@ -83,7 +89,13 @@ def test_what_a_run_was_told_is_shown_beside_what_counts(lab: SmallLab) -> None:
     _train(cc, 1)
     told = codecarbon_figures(Run.objects.get())
     assert told is not None
-    assert (told.energy_mj, told.superseded_mj, told.counted, told.not_counted, told.bound) == (88_560_000, 0, 2, 0, False)
+    assert (told.energy_mj, told.superseded_mj, told.counted, told.not_counted, told.bound) == (
+        88_560_000,
+        0,
+        2,
+        0,
+        False,
+    )
     assert told.client_ug == 88_560_000 * 400_000_000 // 3_600_000_000
     [source] = possible_double_counts(lab.lab)
     assert (source.energy_mj, source.run_count) == (88_560_000, 1)  # type: ignore[attr-defined]
@@ -93,8 +105,12 @@ def test_what_a_run_was_told_is_shown_beside_what_counts(lab: SmallLab) -> None:
 
 STRETCHES = st.builds(
     lambda a, n, g, c, r: Interval(a, a + n, g, c, r),
-    st.integers(0, 10**9), st.integers(1, 10**9), st.integers(0, 10**12), st.integers(0, 10**12), st.integers(0, 10**12),
-)  # fmt: skip
+    st.integers(0, 10**9),
+    st.integers(1, 10**9),
+    st.integers(0, 10**12),
+    st.integers(0, 10**12),
+    st.integers(0, 10**12),
+)
 
 
 @given(one=STRETCHES, other=STRETCHES)

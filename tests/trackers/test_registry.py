@@ -1,4 +1,6 @@
-"""The registry of trackers: one folder and one registration per tracker, and no other place names a tracker."""
+"""The registry of trackers: one folder and one registration per tracker, and no other place
+names a tracker.
+"""
 
 import re
 from pathlib import Path
@@ -23,10 +25,13 @@ SUFFIXES = {".py", ".html", ".js", ".css", ".svg", ".md", ".csv", ".txt", ".json
 
 
 def _is_own(path: str, name: str) -> bool:
-    """Return whether a file is in the tracker's folder, is named after it in an area of trackers, or is a migration."""
+    """Return whether a file is in the tracker's folder, is named after it in an area of
+    trackers, or is a migration.
+    """
     own = re.compile(
         rf"apps/trackers/{name}/|apps/trackers/management/commands/\w+_{name}\.py"
-        rf"|apps/dashboard/trackers/{name}\w*(\.py|/)|templates/dashboard/trackers/{name}\w*(\.html|/)|apps/\w+/migrations/"
+        rf"|apps/dashboard/trackers/{name}\w*(\.py|/)|templates/dashboard/trackers/"
+        rf"{name}\w*(\.html|/)|apps/\w+/migrations/"
     )
     return own.match(path) is not None
 
@@ -39,7 +44,9 @@ def test_a_tracker_is_named_in_its_own_files_only() -> None:
             if file.suffix not in SUFFIXES or path in EXCEPTIONS or not file.is_file():
                 continue
             text = file.read_text(encoding="utf-8").lower()
-            elsewhere += [f"{path}: {name}" for name in NAMES if name in text and not _is_own(path, name)]
+            elsewhere += [
+                f"{path}: {name}" for name in NAMES if name in text and not _is_own(path, name)
+            ]
     assert not elsewhere
 
 
@@ -65,7 +72,9 @@ def test_folders_of_trackers_are_registered() -> None:
 
 
 def test_parts_are_imported_by_convention() -> None:
-    assert {"codecarbon", "mlflow"} <= {module.__name__.split(".")[2] for module in import_parts("models")}
+    assert {"codecarbon", "mlflow"} <= {
+        module.__name__.split(".")[2] for module in import_parts("models")
+    }
     urls = {module.__name__ for module in import_parts("urls")}
     assert "apps.trackers.codecarbon.urls" in urls
     assert "apps.trackers.mlflow.urls" not in urls  # it has none

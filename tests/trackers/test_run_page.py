@@ -61,7 +61,9 @@ def test_a_second_rank_is_a_warning(lab: SmallLab) -> None:
 
 
 def test_a_run_of_a_collector_has_no_panel(lab: SmallLab) -> None:
-    run = Run.objects.create(lab=lab.lab, uuid="0b6f0c1e-1111-4222-8333-444455556667", name="x", started_us=T0)
+    run = Run.objects.create(
+        lab=lab.lab, uuid="0b6f0c1e-1111-4222-8333-444455556667", name="x", started_us=T0
+    )
     assert "data-tracker" not in _page(lab, run)
 
 

@@ -32,7 +32,15 @@ class Migration(migrations.Migration):
                 migrations.CreateModel(
                     name="Lab",
                     fields=[
-                        ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                        (
+                            "id",
+                            models.BigAutoField(
+                                auto_created=True,
+                                primary_key=True,
+                                serialize=False,
+                                verbose_name="ID",
+                            ),
+                        ),
                         (
                             "slug",
                             models.CharField(
@@ -59,13 +67,19 @@ class Migration(migrations.Migration):
                         (
                             "profile",
                             models.CharField(
-                                choices=[("ghg_protocol", "GHG Protocol"), ("lesson", "Course scheme")],
+                                choices=[
+                                    ("ghg_protocol", "GHG Protocol"),
+                                    ("lesson", "Course scheme"),
+                                ],
                                 default="ghg_protocol",
                                 max_length=16,
                             ),
                         ),
                         ("created_us", models.BigIntegerField()),
-                        ("audit_digest", models.CharField(blank=True, default="", editable=False, max_length=64)),
+                        (
+                            "audit_digest",
+                            models.CharField(blank=True, default="", editable=False, max_length=64),
+                        ),
                         ("audit_sequence", models.BigIntegerField(default=0, editable=False)),
                         (
                             "person_view",
@@ -84,9 +98,20 @@ class Migration(migrations.Migration):
                 migrations.CreateModel(
                     name="User",
                     fields=[
-                        ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                        (
+                            "id",
+                            models.BigAutoField(
+                                auto_created=True,
+                                primary_key=True,
+                                serialize=False,
+                                verbose_name="ID",
+                            ),
+                        ),
                         ("password", models.CharField(max_length=128, verbose_name="password")),
-                        ("last_login", models.DateTimeField(blank=True, null=True, verbose_name="last login")),
+                        (
+                            "last_login",
+                            models.DateTimeField(blank=True, null=True, verbose_name="last login"),
+                        ),
                         (
                             "is_superuser",
                             models.BooleanField(
@@ -98,17 +123,32 @@ class Migration(migrations.Migration):
                         (
                             "username",
                             models.CharField(
-                                error_messages={"unique": "A user with that username already exists."},
+                                error_messages={
+                                    "unique": "A user with that username already exists."
+                                },
                                 help_text="Required. 150 characters or fewer. Letters, digits and @/./+/-/_ only.",
                                 max_length=150,
                                 unique=True,
-                                validators=[django.contrib.auth.validators.UnicodeUsernameValidator()],
+                                validators=[
+                                    django.contrib.auth.validators.UnicodeUsernameValidator()
+                                ],
                                 verbose_name="username",
                             ),
                         ),
-                        ("first_name", models.CharField(blank=True, max_length=150, verbose_name="first name")),
-                        ("last_name", models.CharField(blank=True, max_length=150, verbose_name="last name")),
-                        ("email", models.EmailField(blank=True, max_length=254, verbose_name="email address")),
+                        (
+                            "first_name",
+                            models.CharField(blank=True, max_length=150, verbose_name="first name"),
+                        ),
+                        (
+                            "last_name",
+                            models.CharField(blank=True, max_length=150, verbose_name="last name"),
+                        ),
+                        (
+                            "email",
+                            models.EmailField(
+                                blank=True, max_length=254, verbose_name="email address"
+                            ),
+                        ),
                         (
                             "is_staff",
                             models.BooleanField(
@@ -125,7 +165,12 @@ class Migration(migrations.Migration):
                                 verbose_name="active",
                             ),
                         ),
-                        ("date_joined", models.DateTimeField(default=django.utils.timezone.now, verbose_name="date joined")),
+                        (
+                            "date_joined",
+                            models.DateTimeField(
+                                default=django.utils.timezone.now, verbose_name="date joined"
+                            ),
+                        ),
                         (
                             "groups",
                             models.ManyToManyField(
@@ -161,7 +206,15 @@ class Migration(migrations.Migration):
                 migrations.CreateModel(
                     name="OneTimeCode",
                     fields=[
-                        ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                        (
+                            "id",
+                            models.BigAutoField(
+                                auto_created=True,
+                                primary_key=True,
+                                serialize=False,
+                                verbose_name="ID",
+                            ),
+                        ),
                         (
                             "purpose",
                             models.CharField(
@@ -181,7 +234,10 @@ class Migration(migrations.Migration):
                         (
                             "lab",
                             models.ForeignKey(
-                                blank=True, null=True, on_delete=django.db.models.deletion.CASCADE, to="accounts.lab"
+                                blank=True,
+                                null=True,
+                                on_delete=django.db.models.deletion.CASCADE,
+                                to="accounts.lab",
                             ),
                         ),
                         (
@@ -198,7 +254,15 @@ class Migration(migrations.Migration):
                 migrations.CreateModel(
                     name="Project",
                     fields=[
-                        ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                        (
+                            "id",
+                            models.BigAutoField(
+                                auto_created=True,
+                                primary_key=True,
+                                serialize=False,
+                                verbose_name="ID",
+                            ),
+                        ),
                         (
                             "slug",
                             models.CharField(
@@ -216,30 +280,51 @@ class Migration(migrations.Migration):
                         (
                             "lab",
                             models.ForeignKey(
-                                on_delete=django.db.models.deletion.PROTECT, related_name="projects", to="accounts.lab"
+                                on_delete=django.db.models.deletion.PROTECT,
+                                related_name="projects",
+                                to="accounts.lab",
                             ),
                         ),
                     ],
                     options={
                         "ordering": ["name", "id"],
-                        "constraints": [models.UniqueConstraint(fields=("lab", "slug"), name="project_slug_once_per_lab")],
+                        "constraints": [
+                            models.UniqueConstraint(
+                                fields=("lab", "slug"), name="project_slug_once_per_lab"
+                            )
+                        ],
                     },
                 ),
                 migrations.CreateModel(
                     name="Membership",
                     fields=[
-                        ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                        (
+                            "id",
+                            models.BigAutoField(
+                                auto_created=True,
+                                primary_key=True,
+                                serialize=False,
+                                verbose_name="ID",
+                            ),
+                        ),
                         (
                             "role",
                             models.CharField(
-                                choices=[("viewer", "Viewer"), ("member", "Member"), ("pi", "PI"), ("admin", "Admin")],
+                                choices=[
+                                    ("viewer", "Viewer"),
+                                    ("member", "Member"),
+                                    ("pi", "PI"),
+                                    ("admin", "Admin"),
+                                ],
                                 max_length=16,
                             ),
                         ),
                         (
                             "lab",
                             models.ForeignKey(
-                                on_delete=django.db.models.deletion.CASCADE, related_name="memberships", to="accounts.lab"
+                                on_delete=django.db.models.deletion.CASCADE,
+                                related_name="memberships",
+                                to="accounts.lab",
                             ),
                         ),
                         (
@@ -253,13 +338,23 @@ class Migration(migrations.Migration):
                         ("joined_us", models.BigIntegerField(blank=True, null=True)),
                     ],
                     options={
-                        "constraints": [models.UniqueConstraint(fields=("lab", "user"), name="membership_once")],
+                        "constraints": [
+                            models.UniqueConstraint(fields=("lab", "user"), name="membership_once")
+                        ],
                     },
                 ),
                 migrations.CreateModel(
                     name="AuditEntry",
                     fields=[
-                        ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                        (
+                            "id",
+                            models.BigAutoField(
+                                auto_created=True,
+                                primary_key=True,
+                                serialize=False,
+                                verbose_name="ID",
+                            ),
+                        ),
                         ("sequence", models.BigIntegerField()),
                         ("at_us", models.BigIntegerField()),
                         ("actor", models.CharField(max_length=200)),
@@ -271,7 +366,9 @@ class Migration(migrations.Migration):
                         (
                             "lab",
                             models.ForeignKey(
-                                on_delete=django.db.models.deletion.PROTECT, related_name="audit", to="accounts.lab"
+                                on_delete=django.db.models.deletion.PROTECT,
+                                related_name="audit",
+                                to="accounts.lab",
                             ),
                         ),
                         (
@@ -288,19 +385,34 @@ class Migration(migrations.Migration):
                     options={
                         "ordering": ["lab", "sequence"],
                         "constraints": [
-                            models.UniqueConstraint(fields=("lab", "sequence"), name="audit_sequence_once_per_lab")
+                            models.UniqueConstraint(
+                                fields=("lab", "sequence"), name="audit_sequence_once_per_lab"
+                            )
                         ],
                     },
                 ),
                 migrations.CreateModel(
                     name="Invitation",
                     fields=[
-                        ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                        (
+                            "id",
+                            models.BigAutoField(
+                                auto_created=True,
+                                primary_key=True,
+                                serialize=False,
+                                verbose_name="ID",
+                            ),
+                        ),
                         ("email", models.CharField(blank=True, default="", max_length=254)),
                         (
                             "role",
                             models.CharField(
-                                choices=[("viewer", "Viewer"), ("member", "Member"), ("pi", "PI"), ("admin", "Admin")],
+                                choices=[
+                                    ("viewer", "Viewer"),
+                                    ("member", "Member"),
+                                    ("pi", "PI"),
+                                    ("admin", "Admin"),
+                                ],
                                 max_length=16,
                             ),
                         ),
@@ -332,7 +444,9 @@ class Migration(migrations.Migration):
                         (
                             "lab",
                             models.ForeignKey(
-                                on_delete=django.db.models.deletion.CASCADE, related_name="invitations", to="accounts.lab"
+                                on_delete=django.db.models.deletion.CASCADE,
+                                related_name="invitations",
+                                to="accounts.lab",
                             ),
                         ),
                     ],
@@ -345,13 +459,17 @@ class Migration(migrations.Migration):
                             ),
                             models.CheckConstraint(
                                 condition=models.Q(
-                                    ("accepted_us__isnull", True), ("revoked_us__isnull", True), _connector="OR"
+                                    ("accepted_us__isnull", True),
+                                    ("revoked_us__isnull", True),
+                                    _connector="OR",
                                 ),
                                 name="invitation_ends_one_way",
                             ),
                             models.CheckConstraint(
                                 condition=models.Q(
-                                    ("accepted_by__isnull", True), ("accepted_us__isnull", False), _connector="OR"
+                                    ("accepted_by__isnull", True),
+                                    ("accepted_us__isnull", False),
+                                    _connector="OR",
                                 ),
                                 name="invitation_accepted_at_a_time",
                             ),
@@ -361,11 +479,24 @@ class Migration(migrations.Migration):
                 migrations.CreateModel(
                     name="Token",
                     fields=[
-                        ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                        (
+                            "id",
+                            models.BigAutoField(
+                                auto_created=True,
+                                primary_key=True,
+                                serialize=False,
+                                verbose_name="ID",
+                            ),
+                        ),
                         (
                             "kind",
                             models.CharField(
-                                choices=[("node", "Node"), ("user", "Person"), ("service", "Service"), ("cc", "Tracker")],
+                                choices=[
+                                    ("node", "Node"),
+                                    ("user", "Person"),
+                                    ("service", "Service"),
+                                    ("cc", "Tracker"),
+                                ],
                                 max_length=16,
                             ),
                         ),
@@ -381,7 +512,9 @@ class Migration(migrations.Migration):
                         (
                             "lab",
                             models.ForeignKey(
-                                on_delete=django.db.models.deletion.CASCADE, related_name="tokens", to="accounts.lab"
+                                on_delete=django.db.models.deletion.CASCADE,
+                                related_name="tokens",
+                                to="accounts.lab",
                             ),
                         ),
                         (

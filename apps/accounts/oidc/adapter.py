@@ -1,4 +1,6 @@
-"""Access by OpenID Connect (docs/sign-in.md): by a linked identity, a verified e-mail address, or an invitation."""
+"""Access by OpenID Connect (docs/sign-in.md): by a linked identity, a verified e-mail address,
+or an invitation.
+"""
 
 import logging
 from typing import Any
@@ -29,8 +31,14 @@ log = logging.getLogger(__name__)
 
 
 def user_with_verified_email(mail: str) -> User | None:
-    """Return the user with this confirmed address. Unconfirmed addresses give no access (docs/sign-in.md)."""
-    address = EmailAddress.objects.select_related("user").filter(email=mail.lower(), verified=True).first()
+    """Return the user with this confirmed address. Unconfirmed addresses give no access
+    (docs/sign-in.md).
+    """
+    address = (
+        EmailAddress.objects.select_related("user")
+        .filter(email=mail.lower(), verified=True)
+        .first()
+    )
     return address.user if address else None
 
 
@@ -38,8 +46,8 @@ def user_with_verified_email(mail: str) -> User | None:
 def verify_email_address(*, user: User, mail: str) -> None:
     """Record ``mail`` as a verified address of this person, which permits sign-in as them.
 
-    Only for addresses that a provider or an admin verified, never for one that the person entered. Raises Conflict for
-    an address of another person.
+    Only for addresses that a provider or an admin verified, never for one that the person entered.
+    Raises Conflict for an address of another person.
     """
     address = mail.strip().lower()
     holder = user_with_verified_email(address)
@@ -49,7 +57,9 @@ def verify_email_address(*, user: User, mail: str) -> None:
             hint="Use an address that no other person has.",
         )
     first = not EmailAddress.objects.filter(user=user, primary=True).exists()
-    record, _ = EmailAddress.objects.get_or_create(user=user, email=address, defaults={"primary": first})
+    record, _ = EmailAddress.objects.get_or_create(
+        user=user, email=address, defaults={"primary": first}
+    )
     record.verified = True
     record.save()
     if not user.email:
@@ -65,11 +75,17 @@ def _refuse(request: HttpRequest, title: str, message: str, hint: str) -> HttpRe
 class Identities(DefaultSocialAccountAdapter):
     """The provider of the environment and the rules of access for its people."""
 
-    def get_provider(self, request: HttpRequest, provider: str, client_id: str | None = None) -> StrictProvider:
+    def get_provider(
+        self, request: HttpRequest, provider: str, client_id: str | None = None
+    ) -> StrictProvider:
         return StrictProvider(request, app=configured_app())
 
     def list_providers(self, request: HttpRequest) -> list[StrictProvider]:
-        return [StrictProvider(request, app=configured_app())] if settings.ENVIRONMENT.oidc.is_enabled else []
+        return (
+            [StrictProvider(request, app=configured_app())]
+            if settings.ENVIRONMENT.oidc.is_enabled
+            else []
+        )
 
     def get_requests_session(self) -> requests.Session:
         return CarefulSession()
@@ -81,23 +97,36 @@ class Identities(DefaultSocialAccountAdapter):
         return reverse("mfa_index")
 
     def on_authentication_error(
-        self, request: HttpRequest, provider: Any, error: Any = None, exception: Any = None, extra_context: Any = None
+        self,
+        request: HttpRequest,
+        provider: Any,
+        error: Any = None,
+        exception: Any = None,
+        extra_context: Any = None,
     ) -> None:
         """Log the reason. After a cancelled sign-in, redirect to the sign-in page."""
-        log.warning("Sign-in by OpenID Connect failed: %s", exception if isinstance(exception, InvalidIdToken) else error)
+        log.warning(
+            "Sign-in by OpenID Connect failed: %s",
+            exception if isinstance(exception, InvalidIdToken) else error,
+        )
         if error == AuthError.CANCELLED:
             messages.info(request, f"Sign-in at {provider.name} was cancelled.")
             raise ImmediateHttpResponse(HttpResponseRedirect(reverse("account_login")))
 
     def pre_social_login(self, request: HttpRequest, sociallogin: SocialLogin) -> None:
-        """Permit sign-in by a linked identity, a verified e-mail address, or an invitation. Refuse all others."""
+        """Permit sign-in by a linked identity, a verified e-mail address, or an invitation.
+        Refuse all others.
+        """
         mail = _verified_mail(request, sociallogin)
         if sociallogin.state.get("process") == AuthProcess.CONNECT:
             return
         try:
             with transaction.atomic():
                 _admit(request, sociallogin, mail)
-        except (IntegrityError, Conflict):  # the same person in two windows: the other one created the link
+        except (
+            IntegrityError,
+            Conflict,
+        ):  # the same person in two windows: the other one created the link
             messages.info(request, "Two sign-ins collided. Please try again.")
             raise ImmediateHttpResponse(HttpResponseRedirect(reverse("account_login"))) from None
 
@@ -121,9 +150,13 @@ def _verified_mail(request: HttpRequest, sociallogin: SocialLogin) -> str:
 
 
 def _new_person(sociallogin: SocialLogin, mail: str) -> User:
-    """Create the account of an invited person, without a password, with the name from the provider."""
+    """Create the account of an invited person, without a password, with the name from the
+    provider.
+    """
     suggested = sociallogin.user
-    username = account_adapter().generate_unique_username([replace_unstorable(suggested.username), mail, "person"])
+    username = account_adapter().generate_unique_username(
+        [replace_unstorable(suggested.username), mail, "person"]
+    )
     person = User(username=username, email=mail)
     person.first_name, person.last_name = (
         replace_unstorable(suggested.first_name)[:150],
@@ -143,7 +176,9 @@ def _accept_invitations(person: User, mail: str) -> bool:
 
 
 def _admit(request: HttpRequest, sociallogin: SocialLogin, mail: str) -> None:
-    """Link the sign-in to a person with access, or raise. Runs in a transaction, so that a refusal leaves no records."""
+    """Link the sign-in to a person with access, or raise. Runs in a transaction, so that a
+    refusal leaves no records.
+    """
     known = sociallogin.user if sociallogin.is_existing else user_with_verified_email(mail)
     person = known or _new_person(sociallogin, mail)
     in_a_lab = _accept_invitations(person, mail)
@@ -151,7 +186,10 @@ def _admit(request: HttpRequest, sociallogin: SocialLogin, mail: str) -> None:
         log.warning("Sign-in by OpenID Connect refused: not a member of a lab")
         message = f"You are not a member of a lab on this server: ask an admin to invite {mail}."
         name = sociallogin.provider.name
-        hint = f"If you have an account here, sign in with your password and link {name} under Account security."
+        hint = (
+            f"If you have an account here, sign in with your password and link {name} under "
+            "Account security."
+        )
         raise ImmediateHttpResponse(_refuse(request, "No membership yet", message, hint))
     if not sociallogin.is_existing:
         sociallogin.connect(request, person)

@@ -13,7 +13,8 @@ from allauth.socialaccount.providers.oauth2.client import OAuth2Error
 
 from apps.core.text import is_unstorable
 
-# Public keys only: never "none", never a secret that both sides know. By algorithm: the kind of key it takes.
+# Public keys only: never "none", never a secret that both sides know. By algorithm: the kind of key
+# it takes.
 SIGNED_WITH = {
     **dict.fromkeys(("RS256", "RS384", "RS512", "PS256", "PS384", "PS512"), "RSA"),
     **dict.fromkeys(("ES256", "ES384", "ES512"), "EC"),
@@ -50,13 +51,17 @@ class Expected:
 
 
 def _key(keys: Mapping[str, Any], kid: object, kind: str) -> Any:
-    """Return the provider's public key of this kind and id; without an id, its only signing key of the kind."""
+    """Return the provider's public key of this kind and id; without an id, its only signing key
+    of the kind.
+    """
     listed = keys.get("keys")
     usable = [one for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
     signing = [one for one in usable if one.get("use", "sig") == "sig" and one.get("kty") == kind]
     named = [one for one in signing if kid is None or one.get("kid") == kid]
     if len(named) != 1:
-        raise InvalidIdToken("The identity token is not signed with a key that the provider publishes.")
+        raise InvalidIdToken(
+            "The identity token is not signed with a key that the provider publishes."
+        )
     return jwt.PyJWK.from_dict(named[0]).key
 
 
@@ -64,7 +69,9 @@ def _decoded(token: str, keys: Mapping[str, Any], expected: Expected) -> dict[st
     header = jwt.get_unverified_header(token)
     algorithm = str(header.get("alg"))
     if algorithm not in SIGNED_WITH:
-        raise InvalidIdToken(f"The identity token is signed with {algorithm[:20]!r}, which is not accepted.")
+        raise InvalidIdToken(
+            f"The identity token is signed with {algorithm[:20]!r}, which is not accepted."
+        )
     claims: dict[str, Any] = jwt.decode(
         token,
         key=_key(keys, header.get("kid"), SIGNED_WITH[algorithm]),
@@ -88,15 +95,27 @@ def verified_claims(token: object, keys: Mapping[str, Any], expected: Expected) 
         TypeError,
         ValueError,
     ) as error:  # the last two: raised by the library for unusual keys and texts
-        message = next((text for kind, text in _MESSAGES.items() if isinstance(error, kind)), "cannot be read")
+        message = next(
+            (text for kind, text in _MESSAGES.items() if isinstance(error, kind)), "cannot be read"
+        )
         raise InvalidIdToken(f"The provider's identity token {message}.") from error
     audience = claims["aud"]
     shared = isinstance(audience, list) and len(audience) > 1
     if (shared or "azp" in claims) and claims.get("azp") != expected.client_id:
         raise InvalidIdToken("The provider's identity token was made for another application.")
-    if not expected.nonce or not hmac.compare_digest(str(claims.get("nonce", "")).encode(), expected.nonce.encode()):
-        raise InvalidIdToken("The provider's identity token belongs to another sign-in than this one.")
+    if not expected.nonce or not hmac.compare_digest(
+        str(claims.get("nonce", "")).encode(), expected.nonce.encode()
+    ):
+        raise InvalidIdToken(
+            "The provider's identity token belongs to another sign-in than this one."
+        )
     subject = claims["sub"]
-    if not isinstance(subject, str) or not 0 < len(subject) <= SUBJECT_LENGTH or is_unstorable(subject):
-        raise InvalidIdToken("The provider's identity token has no valid subject (claim sub is empty or too long).")
+    if (
+        not isinstance(subject, str)
+        or not 0 < len(subject) <= SUBJECT_LENGTH
+        or is_unstorable(subject)
+    ):
+        raise InvalidIdToken(
+            "The provider's identity token has no valid subject (claim sub is empty or too long)."
+        )
     return claims

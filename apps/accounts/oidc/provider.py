@@ -1,4 +1,5 @@
-"""Sign-in by OpenID Connect: allauth's flow, with checks that the standard requires and allauth lacks.
+"""Sign-in by OpenID Connect: allauth's flow, with checks that the standard requires and allauth
+lacks.
 
 allauth stores the state in the session, does PKCE and exchanges the code. By default it
 
@@ -50,7 +51,9 @@ _KEPT = ("email", "name", "preferred_username")  # stored claims: they identify 
 
 
 def configured_app() -> SocialApp:
-    """Return the provider of the environment. Links are bound to its issuer, because a `sub` is unique only there."""
+    """Return the provider of the environment. Links are bound to its issuer, because a `sub` is
+    unique only there.
+    """
     oidc = settings.ENVIRONMENT.oidc
     if not oidc.is_enabled:
         raise SocialApp.DoesNotExist
@@ -67,7 +70,9 @@ def configured_app() -> SocialApp:
 class CarefulSession(requests.Session):
     """Sends requests to the provider: short timeout, no redirects, responses of at most 1 MiB."""
 
-    def request(self, method: str | bytes, url: str | bytes, *args: Any, **kwargs: Any) -> requests.Response:
+    def request(
+        self, method: str | bytes, url: str | bytes, *args: Any, **kwargs: Any
+    ) -> requests.Response:
         kwargs.update(timeout=TIMEOUT_S, allow_redirects=False, stream=True)
         response = super().request(method, url, *args, **kwargs)
         with response:
@@ -90,13 +95,17 @@ def _fetch_json(url: str, **headers: str) -> dict[str, Any]:
         log.warning("The identity provider is not reachable at %s: %s", url, error)
         raise InvalidIdToken("The identity provider is not reachable.") from error
     if not isinstance(document, dict):
-        log.warning("The identity provider returned %s at %s, not a JSON object", response.status_code, url)
+        log.warning(
+            "The identity provider returned %s at %s, not a JSON object", response.status_code, url
+        )
         raise InvalidIdToken("The response of the identity provider is invalid.")
     return document
 
 
 def _checked_config(config: dict[str, Any], issuer: str) -> dict[str, Any]:
-    """Return the discovery document. It must be that of the issuer, with endpoints as secure as the issuer's URL."""
+    """Return the discovery document. It must be that of the issuer, with endpoints as secure as
+    the issuer's URL.
+    """
     if str(config.get("issuer", "")).rstrip("/") != issuer.rstrip("/"):
         raise InvalidIdToken("The issuer of the provider differs from LABCARBON_OIDC_ISSUER.")
     for name in ("authorization_endpoint", "token_endpoint", "jwks_uri", "userinfo_endpoint"):
@@ -120,13 +129,17 @@ class StrictOidc(OpenIDConnectOAuth2Adapter):
     def openid_config(self) -> dict[str, Any]:
         if not hasattr(self, "_openid_config"):
             issuer = self.app.provider_id
-            self._openid_config = _checked_config(_fetch_json(issuer.rstrip("/") + DISCOVERY), issuer)
+            self._openid_config = _checked_config(
+                _fetch_json(issuer.rstrip("/") + DISCOVERY), issuer
+            )
         return self._openid_config
 
     @property
     def basic_auth(self) -> bool:
         """Whether the client secret is sent in a header, which is the default of the standard."""
-        methods = self.openid_config.get("token_endpoint_auth_methods_supported", ["client_secret_basic"])
+        methods = self.openid_config.get(
+            "token_endpoint_auth_methods_supported", ["client_secret_basic"]
+        )
         return "client_secret_basic" in methods and "client_secret_post" not in methods
 
     def get_callback_url(self, request: HttpRequest, app: SocialApp) -> str:
@@ -134,19 +147,38 @@ class StrictOidc(OpenIDConnectOAuth2Adapter):
         return str(settings.SITE_URL) + reverse("oidc_callback")
 
     def get_access_token_data(
-        self, request: HttpRequest, app: SocialApp, client: OAuth2Client, pkce_code_verifier: str | None = None
+        self,
+        request: HttpRequest,
+        app: SocialApp,
+        client: OAuth2Client,
+        pkce_code_verifier: str | None = None,
     ) -> dict[str, Any]:
-        """Exchange the code for tokens. Error details of the provider are kept out of pages and logs."""
+        """Exchange the code for tokens. Error details of the provider are kept out of pages and
+        logs.
+        """
         try:
             answer = super().get_access_token_data(request, app, client, pkce_code_verifier)
             return {"access_token": str(answer["access_token"]), "id_token": answer.get("id_token")}
-        except (OAuth2Error, requests.RequestException, KeyError, TypeError, ValueError, AttributeError) as error:
-            raise InvalidIdToken("The provider rejected the code: it was already used or has expired.") from error
+        except (
+            OAuth2Error,
+            requests.RequestException,
+            KeyError,
+            TypeError,
+            ValueError,
+            AttributeError,
+        ) as error:
+            raise InvalidIdToken(
+                "The provider rejected the code: it was already used or has expired."
+            ) from error
 
-    def complete_login(self, request: HttpRequest, app: SocialApp, token: SocialToken, **kwargs: Any) -> SocialLogin:
+    def complete_login(
+        self, request: HttpRequest, app: SocialApp, token: SocialToken, **kwargs: Any
+    ) -> SocialLogin:
         config = self.openid_config
         expected = Expected(issuer=config["issuer"], client_id=app.client_id, nonce=self.nonce)
-        claims = verified_claims(kwargs["response"]["id_token"], _fetch_json(config["jwks_uri"]), expected)
+        claims = verified_claims(
+            kwargs["response"]["id_token"], _fetch_json(config["jwks_uri"]), expected
+        )
         facts = claims
         if not {"email", "email_verified"} <= claims.keys() and "userinfo_endpoint" in config:
             facts = _fetch_json(config["userinfo_endpoint"], Authorization=f"Bearer {token.token}")
@@ -165,32 +197,53 @@ class StrictProvider(OpenIDConnectProvider):
         return reverse("oidc_login")
 
     def get_redirect_from_request_kwargs(self, request: HttpRequest) -> dict[str, Any]:
-        """Return the next URL and a new nonce. Other query parameters are not sent to the provider."""
+        """Return the next URL and a new nonce. Other query parameters are not sent to the
+        provider.
+        """
         redirect_options = Provider.get_redirect_from_request_kwargs(self, request)
-        process = AuthProcess.CONNECT if redirect_options.pop("process") == AuthProcess.CONNECT else AuthProcess.LOGIN
+        process = (
+            AuthProcess.CONNECT
+            if redirect_options.pop("process") == AuthProcess.CONNECT
+            else AuthProcess.LOGIN
+        )
         nonce = secrets.token_urlsafe(32)
-        return {**redirect_options, "process": process, "nonce": nonce, "auth_params": {"nonce": nonce}}
+        return {
+            **redirect_options,
+            "process": process,
+            "nonce": nonce,
+            "auth_params": {"nonce": nonce},
+        }
 
     def extract_uid(self, data: Mapping[str, Any]) -> str:
         return str(data["sub"])
 
     def extract_extra_data(self, data: Mapping[str, Any]) -> dict[str, str]:
-        return {name: replace_unstorable(data[name])[:200] for name in _KEPT if isinstance(data.get(name), str)}
+        return {
+            name: replace_unstorable(data[name])[:200]
+            for name in _KEPT
+            if isinstance(data.get(name), str)
+        }
 
     def extract_common_fields(self, data: Mapping[str, Any]) -> dict[str, Any]:
         fields: dict[str, Any] = super().extract_common_fields(data)
         return {name: value for name, value in fields.items() if isinstance(value, str)}
 
     def extract_email_addresses(self, data: Mapping[str, Any]) -> list[EmailAddress]:
-        """Return the e-mail address. Verified is true or (with some providers) the text "true", nothing else."""
+        """Return the e-mail address. Verified is true or (with some providers) the text "true",
+        nothing else.
+        """
         mail, verified = data.get("email"), data.get("email_verified")
         if not isinstance(mail, str):
             return []
-        return [EmailAddress(email=mail, verified=verified is True or verified == "true", primary=True)]
+        return [
+            EmailAddress(email=mail, verified=verified is True or verified == "true", primary=True)
+        ]
 
 
 class _Callback(OAuth2CallbackView):
-    def _get_state(self, request: HttpRequest, provider: StrictProvider) -> tuple[Any, HttpResponse | None]:
+    def _get_state(
+        self, request: HttpRequest, provider: StrictProvider
+    ) -> tuple[Any, HttpResponse | None]:
         state, response = super()._get_state(request, provider)
         self.adapter.nonce = (state or {}).get("nonce", "")
         return state, response
@@ -198,7 +251,9 @@ class _Callback(OAuth2CallbackView):
 
 @never_cache
 def login(request: HttpRequest) -> HttpResponse:
-    """Confirm (GET) or start the sign-in (POST). A page redirects to the provider: the CSP permits no form to."""
+    """Confirm (GET) or start the sign-in (POST). A page redirects to the provider: the CSP
+    permits no form to.
+    """
     limited: HttpResponse | None = ratelimit.consume_or_429(
         request, action="login"
     )  # each attempt sends a request to the provider
@@ -212,7 +267,11 @@ def login(request: HttpRequest) -> HttpResponse:
         provider = get_adapter(request).get_provider(request, OpenIDConnectProvider.id)
         response = render_authentication_error(request, provider, exception=error)
     if isinstance(response, HttpResponseRedirect):
-        return render(request, "socialaccount/redirect.html", {"url": response.url, "name": configured_app().name})
+        return render(
+            request,
+            "socialaccount/redirect.html",
+            {"url": response.url, "name": configured_app().name},
+        )
     return response
 
 
@@ -239,5 +298,11 @@ def unlink(request: HttpRequest) -> HttpResponse:
         links.delete()
         messages.success(request, "Account unlinked. Sign in with your password from now on.")
     else:
-        messages.error(request, "Not unlinked: without a password this is your only sign-in method. Set a password first.")
+        messages.error(
+            request,
+            (
+                "Not unlinked: without a password this is your only sign-in method. Set a "
+                "password first."
+            ),
+        )
     return HttpResponseRedirect(reverse("mfa_index"))

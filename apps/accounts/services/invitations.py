@@ -1,6 +1,7 @@
 """Invitations to join a lab in a role, accepted once, by link or by a verified e-mail address.
 
-LabCarbon sends no e-mail for them. An invitation is valid only while its author is still permitted to make it.
+LabCarbon sends no e-mail for them. An invitation is valid only while its author is still permitted
+to make it.
 """
 
 from django.db import IntegrityError, transaction
@@ -24,7 +25,13 @@ def normalise_email(text: str) -> str:
 
 def _checked_email(text: str) -> str:
     email = normalise_email(replace_unstorable(text))
-    if email and (len(email) > 254 or email.count("@") != 1 or email[0] == "@" or email[-1] == "@" or " " in email):
+    if email and (
+        len(email) > 254
+        or email.count("@") != 1
+        or email[0] == "@"
+        or email[-1] == "@"
+        or " " in email
+    ):
         raise InvalidInput(
             f"{text[:60]!r} is not an e-mail address.",
             field="email",
@@ -34,17 +41,27 @@ def _checked_email(text: str) -> str:
 
 
 @transaction.atomic
-def invite(*, lab: Lab, role: str, by: User, now: int, email: str = "", note: str = "") -> tuple[Invitation, str]:
+def invite(
+    *, lab: Lab, role: str, by: User, now: int, email: str = "", note: str = ""
+) -> tuple[Invitation, str]:
     """Create an invitation for 14 days. Return it and its one-time code, which is not stored."""
     own = Membership.objects.filter(lab=lab, user=by).values_list("role", flat=True).first()
     if not MAY_GRANT.get(own or "", ()):
-        raise Forbidden("Your role does not permit invitations.", hint="Ask a PI or an admin of your lab.")
+        raise Forbidden(
+            "Your role does not permit invitations.", hint="Ask a PI or an admin of your lab."
+        )
     if role not in Role.values:
-        raise InvalidInput(f"{role[:40]!r} is not a role.", field="role", hint=f"Use one of {', '.join(Role.values)}.")
+        raise InvalidInput(
+            f"{role[:40]!r} is not a role.",
+            field="role",
+            hint=f"Use one of {', '.join(Role.values)}.",
+        )
     if role not in MAY_GRANT[own or ""]:
         permitted = " or ".join(MAY_GRANT[own or ""])
         raise Forbidden(
-            f"Your role permits invitations as {permitted}, not as {role}.", field="role", hint="Ask an admin of your lab."
+            f"Your role permits invitations as {permitted}, not as {role}.",
+            field="role",
+            hint="Ask an admin of your lab.",
         )
     code, digest = new_code()
     invitation = Invitation.objects.create(
@@ -57,16 +74,28 @@ def invite(*, lab: Lab, role: str, by: User, now: int, email: str = "", note: st
         created_us=now,
         expires_us=now + LIFE_US,
     )
-    details = {"role": role, "email": invitation.email, "note": invitation.note, "expires_us": invitation.expires_us}
+    details = {
+        "role": role,
+        "email": invitation.email,
+        "note": invitation.note,
+        "expires_us": invitation.expires_us,
+    }
     audit.record(
-        lab=lab, by=by, action=Act.INVITATION_CREATED, subject=f"invitation {invitation.pk}", details=details, now=now
+        lab=lab,
+        by=by,
+        action=Act.INVITATION_CREATED,
+        subject=f"invitation {invitation.pk}",
+        details=details,
+        now=now,
     )
     return invitation, code
 
 
 def open_invitations(now: int) -> QuerySet[Invitation]:
     """Return invitations that are not accepted, revoked or expired."""
-    return Invitation.objects.filter(accepted_us__isnull=True, revoked_us__isnull=True, expires_us__gt=now)
+    return Invitation.objects.filter(
+        accepted_us__isnull=True, revoked_us__isnull=True, expires_us__gt=now
+    )
 
 
 def _is_valid(invitation: Invitation) -> bool:
@@ -77,8 +106,15 @@ def _is_valid(invitation: Invitation) -> bool:
 
 
 def invitation_by_code(code: str, now: int) -> Invitation:
-    """Return the open invitation of a code. Wrong, used, expired and revoked codes get the same error."""
-    invitation = open_invitations(now).select_related("lab", "by").filter(digest__in=code_digests(code)).first()
+    """Return the open invitation of a code. Wrong, used, expired and revoked codes get the same
+    error.
+    """
+    invitation = (
+        open_invitations(now)
+        .select_related("lab", "by")
+        .filter(digest__in=code_digests(code))
+        .first()
+    )
     if invitation is None or not _is_valid(invitation):
         raise _invalid_invitation_error()
     return invitation
@@ -88,7 +124,10 @@ def _invalid_invitation_error() -> InvalidInput:
     return InvalidInput(
         "This invitation is not valid: its code is wrong, used, expired or revoked.",
         field="code",
-        hint=f"Ask the sender for a new invitation. If you already joined, sign in at {reverse('account_login')}.",
+        hint=(
+            "Ask the sender for a new invitation. If you already joined, sign in at "
+            f"{reverse('account_login')}."
+        ),
         code="bad_invitation",
     )
 
@@ -96,16 +135,31 @@ def _invalid_invitation_error() -> InvalidInput:
 def _add_member(invitation: Invitation, user: User, now: int) -> Membership | None:
     """Accept the invitation and create the membership. Return None if it was already accepted."""
     audit.hold(invitation.lab)
-    if open_invitations(now).filter(pk=invitation.pk).update(accepted_us=now, accepted_by=user) == 0:
+    if (
+        open_invitations(now).filter(pk=invitation.pk).update(accepted_us=now, accepted_by=user)
+        == 0
+    ):
         return None
     try:
         with transaction.atomic():
-            joined = Membership.objects.create(lab=invitation.lab, user=user, role=invitation.role, joined_us=now)
+            joined = Membership.objects.create(
+                lab=invitation.lab, user=user, role=invitation.role, joined_us=now
+            )
     except IntegrityError as error:
         raise _already_member_error(invitation.lab) from error
-    details = {"role": invitation.role, "invited_by": invitation.by.get_username() if invitation.by else ""}
+    details = {
+        "role": invitation.role,
+        "invited_by": invitation.by.get_username() if invitation.by else "",
+    }
     subject = f"invitation {invitation.pk}"
-    audit.record(lab=invitation.lab, by=user, action=Act.INVITATION_ACCEPTED, subject=subject, details=details, now=now)
+    audit.record(
+        lab=invitation.lab,
+        by=user,
+        action=Act.INVITATION_ACCEPTED,
+        subject=subject,
+        details=details,
+        now=now,
+    )
     return joined
 
 
@@ -118,7 +172,9 @@ def _already_member_error(lab: Lab) -> Conflict:
 
 @transaction.atomic
 def accept_invitation(*, code: str, user: User, now: int) -> Membership:
-    """Join the lab of a code. Of two concurrent calls one succeeds; the other gets the error of a used code."""
+    """Join the lab of a code. Of two concurrent calls one succeeds; the other gets the error of
+    a used code.
+    """
     invitation = invitation_by_code(code, now)
     if Membership.objects.filter(lab=invitation.lab, user=user).exists():
         raise _already_member_error(invitation.lab)
@@ -133,20 +189,27 @@ def invitations_for_email(email: str, *, now: int) -> list[Invitation]:
     address = normalise_email(email)
     if not address or is_unstorable(address):
         return []
-    invitations = open_invitations(now).select_related("lab", "by").filter(email=address).order_by("id")
+    invitations = (
+        open_invitations(now).select_related("lab", "by").filter(email=address).order_by("id")
+    )
     return [invitation for invitation in invitations if _is_valid(invitation)]
 
 
 @transaction.atomic
 def accept_by_email(*, user: User, verified_email: str, now: int) -> list[Membership]:
-    """Join every lab that invited ``verified_email``. The caller must have verified that the person owns the address.
+    """Join every lab that invited ``verified_email``. The caller must have verified that the person
+    owns the address.
 
-    Labs of which the person is a member are skipped. Of several invitations of one lab the first is used.
+    Labs of which the person is a member are skipped. Of several invitations of one lab the first is
+    used.
     """
     joined: list[Membership] = []
     own_lab_ids = set(Membership.objects.filter(user=user).values_list("lab_id", flat=True))
     for invitation in invitations_for_email(verified_email, now=now):
-        if invitation.lab_id not in own_lab_ids and (membership := _add_member(invitation, user, now)) is not None:
+        if (
+            invitation.lab_id not in own_lab_ids
+            and (membership := _add_member(invitation, user, now)) is not None
+        ):
             joined.append(membership)
             own_lab_ids.add(invitation.lab_id)
     return joined
@@ -157,12 +220,27 @@ def revoke_invitation(*, lab: Lab, pk: int, by: User, now: int) -> None:
     """Revoke an open invitation of the lab, by a person who is permitted to make it."""
     invitation = Invitation.objects.filter(lab=lab, pk=pk).first()
     if invitation is None:
-        raise NotFound("No such invitation in your lab.", hint=f"Open invitations are listed at {reverse('people')}.")
+        raise NotFound(
+            "No such invitation in your lab.",
+            hint=f"Open invitations are listed at {reverse('people')}.",
+        )
     own = Membership.objects.filter(lab=lab, user=by).values_list("role", flat=True).first()
     if invitation.role not in MAY_GRANT.get(own or "", ()):
-        raise Forbidden("Your role does not permit revoking this invitation.", hint="Ask an admin of your lab.")
+        raise Forbidden(
+            "Your role does not permit revoking this invitation.", hint="Ask an admin of your lab."
+        )
     audit.hold(lab)
     if open_invitations(now).filter(pk=pk).update(revoked_us=now) == 0:
-        raise Conflict("This invitation is no longer open.", hint=f"Open invitations are listed at {reverse('people')}.")
+        raise Conflict(
+            "This invitation is no longer open.",
+            hint=f"Open invitations are listed at {reverse('people')}.",
+        )
     details = {"role": invitation.role, "email": invitation.email}
-    audit.record(lab=lab, by=by, action=Act.INVITATION_REVOKED, subject=f"invitation {pk}", details=details, now=now)
+    audit.record(
+        lab=lab,
+        by=by,
+        action=Act.INVITATION_REVOKED,
+        subject=f"invitation {pk}",
+        details=details,
+        now=now,
+    )

@@ -13,7 +13,16 @@ from django.urls import reverse
 from django.utils.text import slugify
 
 from apps.accounts import audit, credentials
-from apps.accounts.choices import SCOPES_OF_NODE, SCOPES_OF_ROLE, Act, CodePurpose, PersonView, Profile, Role, TokenKind
+from apps.accounts.choices import (
+    SCOPES_OF_NODE,
+    SCOPES_OF_ROLE,
+    Act,
+    CodePurpose,
+    PersonView,
+    Profile,
+    Role,
+    TokenKind,
+)
 from apps.accounts.models import Lab, Membership, OneTimeCode, Project, Token, User
 from apps.core.errors import Conflict, Forbidden, InvalidInput
 from apps.core.text import replace_unstorable
@@ -33,13 +42,17 @@ def _signing_pepper() -> tuple[int, bytes]:
 
 
 def checked_time_zone(text: str) -> str:
-    """Return the name of a time zone, UTC for ''. The error for an unknown name suggests similar ones."""
+    """Return the name of a time zone, UTC for ''. The error for an unknown name suggests similar
+    ones.
+    """
     name = text.strip() or "UTC"
     known = available_timezones()
     if name in known:
         return name
     near = get_close_matches(name, known, n=4, cutoff=0.5)
-    hint = f"Did you mean {', '.join(near)}?" if near else "Enter a name such as Europe/Berlin or UTC."
+    hint = (
+        f"Did you mean {', '.join(near)}?" if near else "Enter a name such as Europe/Berlin or UTC."
+    )
     raise InvalidInput(f"{name[:60]!r} is not a time zone.", field="time_zone", hint=hint)
 
 
@@ -47,18 +60,26 @@ def checked_lab_name(text: str) -> str:
     """Return the name of a lab as it is stored."""
     name = str(replace_unstorable(text)).strip()
     if not name:
-        raise InvalidInput("The lab has no name.", field="lab", hint="Enter a name, e.g. Cell Atlas Lab.")
+        raise InvalidInput(
+            "The lab has no name.", field="lab", hint="Enter a name, e.g. Cell Atlas Lab."
+        )
     if len(name) > 200:
-        raise InvalidInput("The name is longer than 200 characters.", field="lab", hint="Shorten it.")
+        raise InvalidInput(
+            "The name is longer than 200 characters.", field="lab", hint="Shorten it."
+        )
     return name
 
 
 def _free_slug(name: str) -> str:
-    """Return a short name that no other lab of this server has. Names of labs need not be unique."""
+    """Return a short name that no other lab of this server has. Names of labs need not be
+    unique.
+    """
     slug = slugify(name)[:50].strip("-") or "lab"
     existing_slugs = set(Lab.objects.filter(slug__startswith=slug).values_list("slug", flat=True))
     return next(
-        free for i in range(len(existing_slugs) + 1) if (free := f"{slug}-{i + 1}" if i else slug) not in existing_slugs
+        free
+        for i in range(len(existing_slugs) + 1)
+        if (free := f"{slug}-{i + 1}" if i else slug) not in existing_slugs
     )
 
 
@@ -74,16 +95,31 @@ def create_lab(*, name: str, time_zone: str, owner: User, now: int) -> Lab:
 
 
 @transaction.atomic
-def change_lab(*, lab: Lab, by: User, name: str, time_zone: str, person_view: str, now: int, profile: str = "") -> list[str]:
-    """Change the name, time zone, visibility and scope profile ('': unchanged) of a lab. Return the names of changed fields.
-    The audit log records the change."""
+def change_lab(
+    *, lab: Lab, by: User, name: str, time_zone: str, person_view: str, now: int, profile: str = ""
+) -> list[str]:
+    """Change the name, time zone, visibility and scope profile ('': unchanged) of a lab. Return
+    the names of changed fields. The audit log records the change.
+    """
     if person_view not in PersonView.values:
         choices = ", ".join(PersonView.values)
-        raise InvalidInput(f"{person_view[:40]!r} is not a visibility.", field="person_view", hint=f"Use one of {choices}.")
+        raise InvalidInput(
+            f"{person_view[:40]!r} is not a visibility.",
+            field="person_view",
+            hint=f"Use one of {choices}.",
+        )
     if profile and profile not in Profile.values:
         choices = ", ".join(Profile.values)
-        raise InvalidInput(f"{profile[:40]!r} is not a scope profile.", field="profile", hint=f"Use one of {choices}.")
-    new_values = {"name": checked_lab_name(name), "time_zone": checked_time_zone(time_zone), "person_view": person_view}
+        raise InvalidInput(
+            f"{profile[:40]!r} is not a scope profile.",
+            field="profile",
+            hint=f"Use one of {choices}.",
+        )
+    new_values = {
+        "name": checked_lab_name(name),
+        "time_zone": checked_time_zone(time_zone),
+        "person_view": person_view,
+    }
     new_values |= {"profile": profile} if profile else {}
     locked_lab = audit.hold(lab)
     changed = {
@@ -93,7 +129,14 @@ def change_lab(*, lab: Lab, by: User, name: str, time_zone: str, person_view: st
     }
     if changed:
         Lab.objects.filter(pk=lab.pk).update(**new_values)
-        audit.record(lab=lab, by=by, action=Act.LAB_CHANGED, subject=new_values["name"], details=changed, now=now)
+        audit.record(
+            lab=lab,
+            by=by,
+            action=Act.LAB_CHANGED,
+            subject=new_values["name"],
+            details=changed,
+            now=now,
+        )
     return list(changed)
 
 
@@ -102,19 +145,38 @@ def create_project(*, lab: Lab, slug: str, name: str, now: int, by: User | None 
     """Create a project; its slug is unique in the lab."""
     if slug != slugify(slug) or not slug:
         raise InvalidInput(
-            f"{slug!r} is not a valid short name.", field="slug", hint="Use lower-case letters, digits and hyphens."
+            f"{slug!r} is not a valid short name.",
+            field="slug",
+            hint="Use lower-case letters, digits and hyphens.",
         )
     if Project.objects.filter(lab=lab, slug=slug).exists():
-        raise Conflict(f"The lab already has a project {slug!r}.", field="slug", hint="Choose another short name.")
+        raise Conflict(
+            f"The lab already has a project {slug!r}.",
+            field="slug",
+            hint="Choose another short name.",
+        )
     project = Project.objects.create(lab=lab, slug=slug, name=name.strip() or slug, created_us=now)
-    audit.record(lab=lab, by=by, action=Act.PROJECT_CREATED, subject=slug, details={"name": project.name}, now=now)
+    audit.record(
+        lab=lab,
+        by=by,
+        action=Act.PROJECT_CREATED,
+        subject=slug,
+        details={"name": project.name},
+        now=now,
+    )
     return project
 
 
-def new_token(*, kind: str, lab: Lab, scopes: tuple[str, ...], now: int, **bound: Any) -> tuple[Token, str]:
-    """Return a new token and its text, of which only a keyed digest is stored. ``bound``: node_uuid, user, name, …"""
+def new_token(
+    *, kind: str, lab: Lab, scopes: tuple[str, ...], now: int, **bound: Any
+) -> tuple[Token, str]:
+    """Return a new token and its text, of which only a keyed digest is stored. ``bound``:
+    node_uuid, user, name, …
+    """
     text = credentials.compose_token(
-        kind, secrets.randbelow(62**credentials.ID_LENGTH), secrets.randbelow(62**credentials.SECRET_LENGTH)
+        kind,
+        secrets.randbelow(62**credentials.ID_LENGTH),
+        secrets.randbelow(62**credentials.SECRET_LENGTH),
     )
     number, pepper = _signing_pepper()
     parts = credentials.parse_token(text)
@@ -134,10 +196,19 @@ def new_token(*, kind: str, lab: Lab, scopes: tuple[str, ...], now: int, **bound
 
 @transaction.atomic
 def issue_node_token(*, lab: Lab, node_uuid: UUID, now: int, by: User | None = None) -> str:
-    """Return a new token that uploads for one node and has no read access. Earlier tokens of the node are revoked."""
-    Token.objects.filter(lab=lab, node_uuid=node_uuid, revoked_us__isnull=True).update(revoked_us=now)
+    """Return a new token that uploads for one node and has no read access. Earlier tokens of the
+    node are revoked.
+    """
+    Token.objects.filter(lab=lab, node_uuid=node_uuid, revoked_us__isnull=True).update(
+        revoked_us=now
+    )
     _, text = new_token(
-        kind=TokenKind.NODE, lab=lab, scopes=tuple(SCOPES_OF_NODE), now=now, node_uuid=node_uuid, created_by=by
+        kind=TokenKind.NODE,
+        lab=lab,
+        scopes=tuple(SCOPES_OF_NODE),
+        now=now,
+        node_uuid=node_uuid,
+        created_by=by,
     )
     return text
 
@@ -147,12 +218,27 @@ def issue_user_token(*, lab: Lab, user: User, now: int, name: str = "") -> str:
     """Return a new token for a terminal, with all permissions of its owner's role."""
     role = Membership.objects.filter(lab=lab, user=user).values_list("role", flat=True).first()
     if role is None:
-        raise Forbidden("You are no longer a member of this lab.", hint="Ask an admin of your lab to add you.")
+        raise Forbidden(
+            "You are no longer a member of this lab.", hint="Ask an admin of your lab to add you."
+        )
     token, text = new_token(
-        kind=TokenKind.USER, lab=lab, scopes=SCOPES_OF_ROLE[role], now=now, user=user, name=name, created_by=user
+        kind=TokenKind.USER,
+        lab=lab,
+        scopes=SCOPES_OF_ROLE[role],
+        now=now,
+        user=user,
+        name=name,
+        created_by=user,
     )
     details = {"kind": token.kind, "name": name, "scopes": token.scopes, "expires_us": None}
-    audit.record(lab=lab, by=user, action=Act.TOKEN_CREATED, subject=token.public_id, details=details, now=now)
+    audit.record(
+        lab=lab,
+        by=user,
+        action=Act.TOKEN_CREATED,
+        subject=token.public_id,
+        details=details,
+        now=now,
+    )
     return text
 
 
@@ -166,11 +252,19 @@ def new_code() -> tuple[str, str]:
 def code_digests(code: str) -> list[str]:
     """Return the keyed digests of a typed code, one for each pepper."""
     return [
-        credentials.keyed_digest(pepper, credentials.normalised_code(code)) for pepper in settings.TOKEN_PEPPERS.values()
+        credentials.keyed_digest(pepper, credentials.normalised_code(code))
+        for pepper in settings.TOKEN_PEPPERS.values()
     ]
 
 
-def issue_code(*, purpose: CodePurpose, now: int, lab: Lab | None = None, user: User | None = None, uses: int = 1) -> str:
+def issue_code(
+    *,
+    purpose: CodePurpose,
+    now: int,
+    lab: Lab | None = None,
+    user: User | None = None,
+    uses: int = 1,
+) -> str:
     """Return a new one-time code; only its keyed digest is stored."""
     code, digest = new_code()
     OneTimeCode.objects.create(
@@ -191,15 +285,32 @@ def _hint(purpose: CodePurpose) -> str:
     return {
         CodePurpose.SETUP: "Restart `make run`: it prints a new setup link.",
         CodePurpose.SIGN_IN: "Restart `make run`: it prints a new sign-in link.",
-        CodePurpose.ENROL: f"Create a new code at {site}{reverse('node-enrol')} and run `labcarbon-collect enrol {site}`.",
-        CodePurpose.LOGIN: f"Create a new code at {site}{reverse('login-code')} and run `labcarbon-collect login {site}`.",
+        CodePurpose.ENROL: (
+            f"Create a new code at {site}{reverse('node-enrol')} and run `labcarbon-collect "
+            f"enrol {site}`."
+        ),
+        CodePurpose.LOGIN: (
+            f"Create a new code at {site}{reverse('login-code')} and run `labcarbon-collect "
+            f"login {site}`."
+        ),
     }[purpose]
 
 
 def spend_code(*, purpose: CodePurpose, code: str, now: int) -> OneTimeCode:
-    """Use up one use of a code. Of two concurrent calls one succeeds. Unknown, used and expired codes get the same error."""
+    """Use up one use of a code. Of two concurrent calls one succeeds. Unknown, used and expired
+    codes get the same error.
+    """
     digests = code_digests(code)
-    candidates = OneTimeCode.objects.filter(purpose=purpose, digest__in=digests, expires_us__gt=now, uses_left__gt=0)
+    candidates = OneTimeCode.objects.filter(
+        purpose=purpose, digest__in=digests, expires_us__gt=now, uses_left__gt=0
+    )
     if candidates.update(uses_left=F("uses_left") - 1) == 0:
-        raise InvalidInput("This code is wrong, used up or expired.", field="code", hint=_hint(purpose), code="bad_code")
-    return OneTimeCode.objects.select_related("lab", "user").get(purpose=purpose, digest__in=digests)
+        raise InvalidInput(
+            "This code is wrong, used up or expired.",
+            field="code",
+            hint=_hint(purpose),
+            code="bad_code",
+        )
+    return OneTimeCode.objects.select_related("lab", "user").get(
+        purpose=purpose, digest__in=digests
+    )

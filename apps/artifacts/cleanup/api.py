@@ -64,8 +64,14 @@ class PlanView(APIView):
         others.
         """
         plan, now = _plan_or_404(caller(request), uuid), now_us()
-        results, totals, storage_mj = check_plan(plan, now), plan_totals(plan), artifact_storage_mj(plan)
-        holds = effective_holds(plan.lab, {result.item.artifact_id: result.item.artifact for result in results}, now)
+        results, totals, storage_mj = (
+            check_plan(plan, now),
+            plan_totals(plan),
+            artifact_storage_mj(plan),
+        )
+        holds = effective_holds(
+            plan.lab, {result.item.artifact_id: result.item.artifact for result in results}, now
+        )
         return Response(
             {
                 "plan": str(plan.uuid),
@@ -76,14 +82,23 @@ class PlanView(APIView):
                 "trash_days": plan.trash_days,
                 "approved_at": utc(plan.approved_us).isoformat() if plan.approved_us else None,
                 "approved_by": plan.approved_by.username if plan.approved_by else None,
-                "grace_until": utc(plan.grace_until_us).isoformat() if plan.grace_until_us else None,
-                "told": [_notification_row(notification) for notification in plan.notifications.order_by("name", "pk")],
+                "grace_until": utc(plan.grace_until_us).isoformat()
+                if plan.grace_until_us
+                else None,
+                "told": [
+                    _notification_row(notification)
+                    for notification in plan.notifications.order_by("name", "pk")
+                ],
                 "untold": [result.user.get_username() for result in not_notified(plan)]
                 if plan.state == PlanState.NOTIFIED
                 else [],
                 "sums": {**asdict(totals), "break_even_ppm_a_year": to_ppm(totals.break_even)},
                 "lines": [
-                    _item_row(result, holds.get(result.item.artifact_id), item_break_even(result.item, storage_mj))
+                    _item_row(
+                        result,
+                        holds.get(result.item.artifact_id),
+                        item_break_even(result.item, storage_mj),
+                    )
                     for result in results
                 ],
             }
@@ -107,18 +122,27 @@ class OutcomesView(APIView):
             payload = _BODY.decode(body or b"")
         except msgspec.ValidationError as error:
             text, _, where = str(error).partition(" - at `$.")
-            raise InvalidInput(f"{text}.", field=where.strip("`") or "lines", hint=_SHAPE) from error
+            raise InvalidInput(
+                f"{text}.", field=where.strip("`") or "lines", hint=_SHAPE
+            ) from error
         except (msgspec.DecodeError, RecursionError) as error:
             raise InvalidInput("The body must be JSON.", code="parse_error", hint=_SHAPE) from error
-        outcomes = [Outcome(row.line, row.outcome, replace_unstorable(row.word)) for row in payload.lines]
-        changed = record_outcomes(plan=_plan_or_404(api_caller, uuid), outcomes=outcomes, by=api_caller.user, now=now_us())
+        outcomes = [
+            Outcome(row.line, row.outcome, replace_unstorable(row.word)) for row in payload.lines
+        ]
+        changed = record_outcomes(
+            plan=_plan_or_404(api_caller, uuid), outcomes=outcomes, by=api_caller.user, now=now_us()
+        )
         return Response({"changed": changed})
 
 
 def _plan_or_404(api_caller: Caller, uuid: UUID) -> CleanupPlan:
     plan = plan_by_uuid(api_caller.lab, uuid)
     if plan is None:
-        raise NotFound("There is no such plan in this lab.", hint=f"See the list at {reverse('cleanup-plans')}.")
+        raise NotFound(
+            "There is no such plan in this lab.",
+            hint=f"See the list at {reverse('cleanup-plans')}.",
+        )
     return plan
 
 

@@ -59,7 +59,11 @@ class PendingDeletion:
 
 def items_by_owner(plan: CleanupPlan) -> dict[int | None, int]:
     """Return {primary key of the owner, None if unknown: selected items that were not moved}."""
-    rows = plan.items.filter(selected=True, outcome="").values("artifact__owner").annotate(many=Count("pk"))
+    rows = (
+        plan.items.filter(selected=True, outcome="")
+        .values("artifact__owner")
+        .annotate(many=Count("pk"))
+    )
     return {row["artifact__owner"]: row["many"] for row in rows.order_by("artifact__owner")}
 
 
@@ -73,14 +77,21 @@ def find_recipients(plan: CleanupPlan, counts: Mapping[int | None, int]) -> list
     former_owner_items = sum(count for owner, count in counts.items() if owner not in members)
     deputies = _deputies(members.values()) if former_owner_items else set()
     recipients = [
-        Recipient(recipient.user, counts.get(user, 0), former_owner_items if user in deputies else 0)
+        Recipient(
+            recipient.user, counts.get(user, 0), former_owner_items if user in deputies else 0
+        )
         for user, recipient in members.items()
         if user in counts or user in deputies
     ]
-    return sorted(recipients, key=lambda recipient: (recipient.user.get_username().casefold(), recipient.user.pk))
+    return sorted(
+        recipients,
+        key=lambda recipient: (recipient.user.get_username().casefold(), recipient.user.pk),
+    )
 
 
-def not_notified(plan: CleanupPlan, counts: Mapping[int | None, int] | None = None) -> list[Recipient]:
+def not_notified(
+    plan: CleanupPlan, counts: Mapping[int | None, int] | None = None
+) -> list[Recipient]:
     """Return the recipients of a plan who were not notified: new ones, or stand-ins for former
     ones.
 
@@ -89,13 +100,16 @@ def not_notified(plan: CleanupPlan, counts: Mapping[int | None, int] | None = No
     notified = {notification.user_id: notification for notification in plan.notifications.all()}
     recipients = find_recipients(plan, items_by_owner(plan) if counts is None else counts)
     is_covered = any(
-        recipient.other_items and recipient.user.pk in notified and notified[recipient.user.pk].other_items
+        recipient.other_items
+        and recipient.user.pk in notified
+        and notified[recipient.user.pk].other_items
         for recipient in recipients
     )
     return [
         recipient
         for recipient in recipients
-        if (recipient.own_items and recipient.user.pk not in notified) or (recipient.other_items and not is_covered)
+        if (recipient.own_items and recipient.user.pk not in notified)
+        or (recipient.other_items and not is_covered)
     ]
 
 
@@ -105,8 +119,12 @@ def former_owners(plan: CleanupPlan, counts: Mapping[int | None, int]) -> Former
     """
     members = _active_memberships(plan.lab)
     former = {owner: count for owner, count in counts.items() if owner not in members}
-    names = User.objects.filter(pk__in=[owner for owner in former if owner is not None]).order_by("username")
-    return FormerOwners(list(names.values_list("username", flat=True)), sum(former.values()), former.get(None, 0))
+    names = User.objects.filter(pk__in=[owner for owner in former if owner is not None]).order_by(
+        "username"
+    )
+    return FormerOwners(
+        list(names.values_list("username", flat=True)), sum(former.values()), former.get(None, 0)
+    )
 
 
 def notified_items(notification: Notification) -> Q:
@@ -133,16 +151,30 @@ def pending_deletions(lab: Lab, user: User) -> list[PendingDeletion]:
     pending = list[PendingDeletion]()
     if not notifications.exists():
         return pending
-    for notification in notifications.select_related("plan__node", "plan__lab").order_by("plan__grace_until_us", "pk"):
-        items = CleanupItem.objects.filter(notified_items(notification), plan=notification.plan, selected=True, outcome="")
-        counts = items.aggregate(all=Count("pk"), own_items=Count("pk", filter=Q(artifact__owner=user)))
+    for notification in notifications.select_related("plan__node", "plan__lab").order_by(
+        "plan__grace_until_us", "pk"
+    ):
+        items = CleanupItem.objects.filter(
+            notified_items(notification), plan=notification.plan, selected=True, outcome=""
+        )
+        counts = items.aggregate(
+            all=Count("pk"), own_items=Count("pk", filter=Q(artifact__owner=user))
+        )
         if counts["all"]:
-            pending.append(PendingDeletion(notification.plan, counts["own_items"], counts["all"] - counts["own_items"]))
+            pending.append(
+                PendingDeletion(
+                    notification.plan, counts["own_items"], counts["all"] - counts["own_items"]
+                )
+            )
     return pending
 
 
 def _active_memberships(lab: Lab) -> dict[int, Membership]:
-    memberships = Membership.objects.filter(lab=lab, user__is_active=True).select_related("user").order_by("pk")
+    memberships = (
+        Membership.objects.filter(lab=lab, user__is_active=True)
+        .select_related("user")
+        .order_by("pk")
+    )
     return {membership.user_id: membership for membership in memberships}
 
 
@@ -208,7 +240,9 @@ def send_mail(*, pk: int, now: int) -> None:
     A temporary refusal of the mail server is raised again, so that the job is retried. Permanent
     refusals and obsolete mails are recorded.
     """
-    notification = Notification.objects.select_related("user", "plan__node", "plan__lab").filter(pk=pk).first()
+    notification = (
+        Notification.objects.select_related("user", "plan__node", "plan__lab").filter(pk=pk).first()
+    )
     if notification is None or notification.mail not in (MailState.WAITING, MailState.SENDING):
         return
     if notification.mail == MailState.SENDING:
@@ -217,7 +251,9 @@ def send_mail(*, pk: int, now: int) -> None:
     if reason := _obsolete_reason(notification, now):
         _set_mail_state(notification, MailState.FAILED, reason)
         return
-    if not Notification.objects.filter(pk=pk, mail=MailState.WAITING).update(mail=MailState.SENDING):
+    if not Notification.objects.filter(pk=pk, mail=MailState.WAITING).update(
+        mail=MailState.SENDING
+    ):
         return
     try:
         compose_mail(notification).send()
@@ -243,23 +279,45 @@ def compose_mail(notification: Notification) -> EmailMessage:
     ]
     remainder = [f"- and {number - MAX_NAMED} more"] if number > MAX_NAMED else []
     without_owner = " Some of them have no owner in the lab." if notification.other_items else ""
-    text = "\n".join([
-        f"A cleanup plan lists {count_text} to delete from {host} ({format_bytes(bytes_)} in total):", "", *listed,
-        *remainder, "",
-        f"You were notified because you own them or stand in for their owners.{without_owner}",
-        f"You can object until {deadline}. The remaining files can then be approved for deletion.",
-        f"They are moved to a trash folder first and deleted {plan.trash_days} day{plural} later at the earliest.",
-        "", "Review them and object:",
-        f"{settings.SITE_URL}{reverse('cleanup-plan', args=[plan.uuid])}?mine=1",
-        "", f"LabCarbon, lab {one_line(plan.lab.name)}. You receive one mail per plan.",
-    ])  # fmt: skip
+    text = "\n".join(
+        [
+            (
+                f"A cleanup plan lists {count_text} to delete from {host} ({format_bytes(bytes_)} "
+                "in total):"
+            ),
+            "",
+            *listed,
+            *remainder,
+            "",
+            f"You were notified because you own them or stand in for their owners.{without_owner}",
+            (
+                f"You can object until {deadline}. The remaining files can then be approved for "
+                "deletion."
+            ),
+            (
+                f"They are moved to a trash folder first and deleted {plan.trash_days} "
+                f"day{plural} later at the earliest."
+            ),
+            "",
+            "Review them and object:",
+            f"{settings.SITE_URL}{reverse('cleanup-plan', args=[plan.uuid])}?mine=1",
+            "",
+            f"LabCarbon, lab {one_line(plan.lab.name)}. You receive one mail per plan.",
+        ]
+    )
     subject = f"LabCarbon: {count_text} can be deleted from {host} after {deadline}"
     host_of_id = urlsplit(settings.SITE_URL).hostname or "localhost"
     return EmailMessage(
-        subject, text, settings.DEFAULT_FROM_EMAIL, [notification.user.email],
-        headers={"Message-ID": f"<plan-{plan.uuid}-{notification.pk}@{host_of_id}>", "Auto-Submitted": "auto-generated",
-                 "Date": formatdate()},
-    )  # fmt: skip
+        subject,
+        text,
+        settings.DEFAULT_FROM_EMAIL,
+        [notification.user.email],
+        headers={
+            "Message-ID": f"<plan-{plan.uuid}-{notification.pk}@{host_of_id}>",
+            "Auto-Submitted": "auto-generated",
+            "Date": formatdate(),
+        },
+    )
 
 
 def one_line(text: str) -> str:
@@ -269,7 +327,9 @@ def one_line(text: str) -> str:
 
 
 def _remaining_items(notification: Notification) -> QuerySet[CleanupItem]:
-    return CleanupItem.objects.filter(notified_items(notification), plan=notification.plan, selected=True, outcome="")
+    return CleanupItem.objects.filter(
+        notified_items(notification), plan=notification.plan, selected=True, outcome=""
+    )
 
 
 def _obsolete_reason(notification: Notification, now: int) -> str:
@@ -278,12 +338,21 @@ def _obsolete_reason(notification: Notification, now: int) -> str:
     if plan.state not in (PlanState.NOTIFIED, PlanState.APPROVED):
         return f"the plan was {plan.get_state_display().lower()} before the mail was sent"
     if plan.grace_until_us is None or now >= plan.grace_until_us:
-        return "; ".join(filter(None, ["the grace period ended before the mail was sent", notification.message]))[:300]
-    if user is None or not Membership.objects.filter(lab=plan.lab, user=user, user__is_active=True).exists():
+        return "; ".join(
+            filter(None, ["the grace period ended before the mail was sent", notification.message])
+        )[:300]
+    if (
+        user is None
+        or not Membership.objects.filter(lab=plan.lab, user=user, user__is_active=True).exists()
+    ):
         return "the person left the lab before the mail was sent"
     if not is_address(user.email):
         return "the address was removed before the mail was sent"
-    return "" if _remaining_items(notification).exists() else "no item of this person is left in the plan"
+    return (
+        ""
+        if _remaining_items(notification).exists()
+        else "no item of this person is left in the plan"
+    )
 
 
 def _record_refusal(notification: Notification, error: Exception) -> None:
@@ -291,7 +360,11 @@ def _record_refusal(notification: Notification, error: Exception) -> None:
     code = error.smtp_code if isinstance(error, smtplib.SMTPResponseException) else 0
     if isinstance(error, smtplib.SMTPRecipientsRefused):
         code = min((int(response[0]) for response in error.recipients.values()), default=0)
-    message = f"the mail server responded with {code}" if code else f"mail server error: {type(error).__name__}"
+    message = (
+        f"the mail server responded with {code}"
+        if code
+        else f"mail server error: {type(error).__name__}"
+    )
     if isinstance(error, smtplib.SMTPRecipientsRefused) and code >= 500:
         _set_mail_state(notification, MailState.FAILED, f"{message} and rejected this address")
         return

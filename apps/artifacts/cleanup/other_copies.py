@@ -38,7 +38,9 @@ class OtherCopies:
         for artifact_copies in by_artifact.values():
             removed = {copy.pk for copy in artifact_copies}
             last_copies |= {copy.pk for copy in artifact_copies if self.is_last(copy)}
-            last_copies |= {copy.pk for copy in artifact_copies[-1:] if self._others(copy) <= removed}
+            last_copies |= {
+                copy.pk for copy in artifact_copies[-1:] if self._others(copy) <= removed
+            }
         return last_copies
 
     def _others(self, copy: Copy) -> set[int]:
@@ -71,6 +73,8 @@ def fully_selected(plan: CleanupPlan, artifacts: Iterable[int]) -> set[int]:
     artifact_ids, selected_ids = sorted(set(artifacts)), set[int]()
     for start in range(0, len(artifact_ids), _BATCH_SIZE):
         selected_ids.update(
-            last_items.filter(artifact__in=artifact_ids[start : start + _BATCH_SIZE]).values_list("artifact_id", flat=True)
+            last_items.filter(artifact__in=artifact_ids[start : start + _BATCH_SIZE]).values_list(
+                "artifact_id", flat=True
+            )
         )
     return selected_ids

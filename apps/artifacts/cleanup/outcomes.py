@@ -6,15 +6,24 @@ from dataclasses import dataclass
 from django.db import transaction
 
 from apps.accounts.models import User
-from apps.artifacts.choices import ArtifactState, AuditAction, CopyState, Form, ItemOutcome, PlanState
+from apps.artifacts.choices import (
+    ArtifactState,
+    AuditAction,
+    CopyState,
+    Form,
+    ItemOutcome,
+    PlanState,
+)
 from apps.artifacts.cleanup.plans import close_if_complete, lock_plan, record_action, restore_state
 from apps.artifacts.models import Artifact, CleanupItem, CleanupPlan, Copy
 from apps.core.errors import InvalidInput
 
 _BATCH_SIZE = 500
 _COPY_AFTER = {
-    ItemOutcome.TRASHED: CopyState.TRASHED, ItemOutcome.RESTORED: CopyState.PRESENT, ItemOutcome.DELETED: CopyState.DELETED,
-}  # fmt: skip
+    ItemOutcome.TRASHED: CopyState.TRASHED,
+    ItemOutcome.RESTORED: CopyState.PRESENT,
+    ItemOutcome.DELETED: CopyState.DELETED,
+}
 
 
 @dataclass(frozen=True)
@@ -27,7 +36,9 @@ class Outcome:
 
 
 @transaction.atomic
-def record_outcomes(*, plan: CleanupPlan, outcomes: Sequence[Outcome], by: User | None, now: int) -> int:
+def record_outcomes(
+    *, plan: CleanupPlan, outcomes: Sequence[Outcome], by: User | None, now: int
+) -> int:
     """Record the outcomes of ``apply-plan``; return the number of changed items. Idempotent.
 
     The contents of a folder are trashed, restored and purged with it. The plan is closed once no
@@ -42,8 +53,12 @@ def record_outcomes(*, plan: CleanupPlan, outcomes: Sequence[Outcome], by: User 
         .filter(pk__in=outcomes_by_item)
         .order_by("pk")
     )
-    if len(items) != len(outcomes_by_item) or any(not item.selected and item.outcome == "" for item in items):
-        raise InvalidInput("An item is not selected in this plan.", field="lines", hint="Load the plan again.")
+    if len(items) != len(outcomes_by_item) or any(
+        not item.selected and item.outcome == "" for item in items
+    ):
+        raise InvalidInput(
+            "An item is not selected in this plan.", field="lines", hint="Load the plan again."
+        )
     changed = [item for item in items if _is_change(item, outcomes_by_item[item.pk])]
     for item in changed:
         _apply(item, outcomes_by_item[item.pk], now)
@@ -74,21 +89,32 @@ def _apply(item: CleanupItem, outcome: Outcome, now: int) -> None:
     item.outcome, item.message, item.outcome_us = outcome.outcome, outcome.message[:300], now
 
 
-def _apply_to_contents(plan: CleanupPlan, changed: Sequence[CleanupItem], now: int) -> list[CleanupItem]:
+def _apply_to_contents(
+    plan: CleanupPlan, changed: Sequence[CleanupItem], now: int
+) -> list[CleanupItem]:
     """Apply the outcomes of folders to the items inside them; return these items."""
     folders = {
-        item.copy.path: item for item in changed if item.artifact.form == Form.FOLDER and item.outcome in _COPY_AFTER
-    }  # fmt: skip
+        item.copy.path: item
+        for item in changed
+        if item.artifact.form == Form.FOLDER and item.outcome in _COPY_AFTER
+    }
     if not folders:
         return []
     changed_items = {item.pk: item for item in changed}
     contents = []
     selected_items = plan.items.select_for_update(of=("self",)).select_related("copy", "artifact")
-    for item in (changed_items.get(row.pk, row) for row in selected_items.filter(selected=True).order_by("pk")):
+    for item in (
+        changed_items.get(row.pk, row)
+        for row in selected_items.filter(selected=True).order_by("pk")
+    ):
         folder = _enclosing_folder(item.copy.path, folders)
         if folder is None or not _follows_folder(item, folder):
             continue
-        _apply(item, Outcome(item.pk, ItemOutcome(folder.outcome), f"with its folder {folder.copy.path}"), now)
+        _apply(
+            item,
+            Outcome(item.pk, ItemOutcome(folder.outcome), f"with its folder {folder.copy.path}"),
+            now,
+        )
         item.parent_item = folder
         contents += [] if item.pk in changed_items else [item]
     return contents
@@ -104,7 +130,9 @@ def _follows_folder(item: CleanupItem, folder: CleanupItem) -> bool:
 
 
 def _enclosing_folder(path: str, folders: Mapping[str, CleanupItem]) -> CleanupItem | None:
-    """Return the outermost of ``folders`` that contains a path: its outcome applies to all others."""
+    """Return the outermost of ``folders`` that contains a path: its outcome applies to all
+    others.
+    """
     parts = path.split("/")
     above = ("/".join(parts[:end]) for end in range(1, len(parts)))
     return next((folders[folder] for folder in above if folder in folders), None)
@@ -129,7 +157,11 @@ def _update_copies(items: Sequence[CleanupItem]) -> None:
     again since it was trashed. ``items`` have the new outcomes, the database has the old ones.
     """
     new_outcomes = {item.pk: ItemOutcome(item.outcome) for item in items}
-    rows = CleanupItem.objects.select_for_update(of=("copy",)).select_related("copy").filter(pk__in=new_outcomes)
+    rows = (
+        CleanupItem.objects.select_for_update(of=("copy",))
+        .select_related("copy")
+        .filter(pk__in=new_outcomes)
+    )
     changed_copies = []
     for row in rows.order_by("copy_id"):
         new_state = _COPY_AFTER.get(new_outcomes[row.pk])
@@ -149,15 +181,21 @@ def _update_artifacts(items: Sequence[CleanupItem]) -> None:
     returns to its previous state.
     """
     deleted = {item.artifact_id for item in items if item.outcome == ItemOutcome.DELETED}
-    remaining_copies = Copy.objects.filter(artifact__in=deleted, state__in=(CopyState.PRESENT, CopyState.TRASHED))
+    remaining_copies = Copy.objects.filter(
+        artifact__in=deleted, state__in=(CopyState.PRESENT, CopyState.TRASHED)
+    )
     with_copies = set(remaining_copies.values_list("artifact", flat=True))
     Artifact.objects.filter(pk__in=deleted - with_copies).update(state=ArtifactState.TOMBSTONE)
     returned = (ItemOutcome.REFUSED, ItemOutcome.RESTORED)
-    restore_state([item for item in items if item.outcome in returned or item.artifact_id in with_copies])
+    restore_state(
+        [item for item in items if item.outcome in returned or item.artifact_id in with_copies]
+    )
 
 
 def _counts(items: Sequence[CleanupItem]) -> dict[str, int | str]:
     names = sorted({str(item.outcome) for item in items})
-    counts: dict[str, int | str] = {name: sum(item.outcome == name for item in items) for name in names}
+    counts: dict[str, int | str] = {
+        name: sum(item.outcome == name for item in items) for name in names
+    }
     with_folder = sum(item.parent_item_id is not None for item in items)
     return {**counts, **({"with_folder": with_folder} if with_folder else {})}

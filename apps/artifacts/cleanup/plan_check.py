@@ -44,7 +44,9 @@ def check_items(plan: CleanupPlan, items: Iterable[CleanupItem], now: int) -> li
     results = _check_individually(plan, items, protected, now)
     blocked = _blocking_paths(plan, results, protected, now)
     return [
-        Eligibility(result.item, f"it contains {blocked[result.item.copy.path]}, which is not deleted")
+        Eligibility(
+            result.item, f"it contains {blocked[result.item.copy.path]}, which is not deleted"
+        )
         if not result.blocked_reason and result.item.copy.path in blocked
         else result
         for result in results
@@ -58,9 +60,13 @@ def _check_individually(
     listed_items = list(items)
     if not listed_items:
         return []
-    reasons = protection_reasons(plan.lab, {item.artifact_id: item.artifact for item in listed_items}, now, protected)
+    reasons = protection_reasons(
+        plan.lab, {item.artifact_id: item.artifact for item in listed_items}, now, protected
+    )
     copies = load_other_copies(item.artifact_id for item in listed_items)
-    unsafe_candidates = [item for item in listed_items if not item.is_last_copy and copies.is_last(item.copy)]
+    unsafe_candidates = [
+        item for item in listed_items if not item.is_last_copy and copies.is_last(item.copy)
+    ]
     fully_selected_ids = fully_selected(plan, (item.artifact_id for item in unsafe_candidates))
     unsafe = {item.pk for item in unsafe_candidates if item.artifact_id not in fully_selected_ids}
     results = []
@@ -89,42 +95,64 @@ def _blocking_paths(
     blocked.
     """
     folders = {
-        result.item.copy.path for result in results if not result.blocked_reason and result.item.artifact.form == Form.FOLDER
+        result.item.copy.path
+        for result in results
+        if not result.blocked_reason and result.item.artifact.form == Form.FOLDER
     }
     if not folders:
         return {}
     blocked: dict[str, str] = {}
     is_eligible = {result.item.copy_id: not result.blocked_reason for result in results}
     present = Copy.objects.filter(node=plan.node, state=CopyState.PRESENT)
-    inside = list(_filter_inside(present, folders, "path").order_by("-pk").values_list("pk", "path"))
+    inside = list(
+        _filter_inside(present, folders, "path").order_by("-pk").values_list("pk", "path")
+    )
     for start in range(0, len(inside), _BATCH_SIZE):
         batch = [
-            (pk, path) for pk, path in inside[start : start + _BATCH_SIZE] if _unblocked_folders(path, folders, blocked)
+            (pk, path)
+            for pk, path in inside[start : start + _BATCH_SIZE]
+            if _unblocked_folders(path, folders, blocked)
         ]
-        is_eligible |= _eligible_copies(plan, [pk for pk, _ in batch if pk not in is_eligible], protected, now)
+        is_eligible |= _eligible_copies(
+            plan, [pk for pk, _ in batch if pk not in is_eligible], protected, now
+        )
         for pk, path in batch:
             if not is_eligible.get(pk):
                 blocked.update(dict.fromkeys(_unblocked_folders(path, folders, blocked), path))
     contents = _filter_inside(plan.items.filter(parent_item__isnull=False), folders, "copy__path")
-    for result in _check_individually(plan, contents.select_related("artifact", "copy").order_by("-pk"), protected, now):
+    for result in _check_individually(
+        plan, contents.select_related("artifact", "copy").order_by("-pk"), protected, now
+    ):
         if result.blocked_reason:
-            blocked.update(dict.fromkeys(_unblocked_folders(result.item.copy.path, folders, blocked), result.item.copy.path))
+            blocked.update(
+                dict.fromkeys(
+                    _unblocked_folders(result.item.copy.path, folders, blocked),
+                    result.item.copy.path,
+                )
+            )
     return blocked
 
 
-def _eligible_copies(plan: CleanupPlan, copies: Collection[int], protected: ProtectedIds, now: int) -> dict[int, bool]:
+def _eligible_copies(
+    plan: CleanupPlan, copies: Collection[int], protected: ProtectedIds, now: int
+) -> dict[int, bool]:
     """Return which copies are eligible individually. Copies without an item in the plan are left
     out.
     """
     if not copies:
         return {}
     items = plan.items.filter(copy__in=copies, selected=True).select_related("artifact", "copy")
-    return {result.item.copy_id: not result.blocked_reason for result in _check_individually(plan, items, protected, now)}
+    return {
+        result.item.copy_id: not result.blocked_reason
+        for result in _check_individually(plan, items, protected, now)
+    }
 
 
 def _unblocked_folders(path: str, folders: Collection[str], blocked: Mapping[str, str]) -> set[str]:
     """Return the folders that contain a path and are not blocked yet."""
-    return {folder for folder in _parent_folders(path) if folder in folders and folder not in blocked}
+    return {
+        folder for folder in _parent_folders(path) if folder in folders and folder not in blocked
+    }
 
 
 def _filter_inside(rows: QuerySet[Any], folders: Collection[str], path: str) -> QuerySet[Any]:
@@ -141,9 +169,15 @@ def _filter_inside(rows: QuerySet[Any], folders: Collection[str], path: str) -> 
     conditions = (Q(**{f"first_{length}__in": prefixes}) for length, prefixes in by_length.items())
     shortest = min(by_length)  # this one comparison decides for most paths
     coarse = Q(
-        **{f"first_{shortest}__in": sorted({prefix[:shortest] for prefixes in by_length.values() for prefix in prefixes})}
+        **{
+            f"first_{shortest}__in": sorted(
+                {prefix[:shortest] for prefixes in by_length.values() for prefix in prefixes}
+            )
+        }
     )
-    narrowed: QuerySet[Any] = rows.alias(**prefixes_by_length).filter(coarse).filter(reduce(or_, conditions))
+    narrowed: QuerySet[Any] = (
+        rows.alias(**prefixes_by_length).filter(coarse).filter(reduce(or_, conditions))
+    )
     return narrowed
 
 

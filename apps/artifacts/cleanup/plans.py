@@ -14,10 +14,20 @@ from django.db.models import Q
 from apps.accounts import audit
 from apps.accounts.models import Lab, Project, User
 from apps.artifacts.choices import OPEN_PLANS, ArtifactState, AuditAction, ItemOutcome, PlanState
-from apps.artifacts.cleanup.notifications import find_recipients, items_by_owner, not_notified, notify
+from apps.artifacts.cleanup.notifications import (
+    find_recipients,
+    items_by_owner,
+    not_notified,
+    notify,
+)
 from apps.artifacts.cleanup.other_copies import load_other_copies
 from apps.artifacts.cleanup.plan_check import check_items
-from apps.artifacts.cleanup.proposals import Proposal, next_due_us, propose_copies, protection_reasons
+from apps.artifacts.cleanup.proposals import (
+    Proposal,
+    next_due_us,
+    propose_copies,
+    protection_reasons,
+)
 from apps.artifacts.cleanup.retention import DAY_US
 from apps.artifacts.models import Artifact, CleanupItem, CleanupPlan
 from apps.artifacts.services.owners import assign_owners
@@ -35,18 +45,31 @@ def lock_plan(plan: CleanupPlan, *states: PlanState) -> CleanupPlan:
     Conflict.
     """
     audit.hold(plan.lab)
-    locked = CleanupPlan.objects.select_for_update(of=("self",)).select_related("lab", "node").get(pk=plan.pk)
+    locked = (
+        CleanupPlan.objects.select_for_update(of=("self",))
+        .select_related("lab", "node")
+        .get(pk=plan.pk)
+    )
     if locked.state not in states:
         raise Conflict(f"This plan is {locked.get_state_display().lower()}.", hint=_RELOAD_HINT)
     return locked
 
 
 def record_action(
-    plan: CleanupPlan, action: AuditAction, by: User | None, now: int, details: Mapping[str, int | str]
+    plan: CleanupPlan,
+    action: AuditAction,
+    by: User | None,
+    now: int,
+    details: Mapping[str, int | str],
 ) -> None:
     """Add an action on a plan to the audit log."""
     audit.record(
-        lab=plan.lab, by=by, action=action, subject=plan.node.hostname, details={"plan": str(plan.uuid), **details}, now=now
+        lab=plan.lab,
+        by=by,
+        action=action,
+        subject=plan.node.hostname,
+        details={"plan": str(plan.uuid), **details},
+        now=now,
     )
 
 
@@ -56,11 +79,21 @@ def exclude_items(*, lab: Lab, condition: Q, reason: str, by: User, now: int) ->
 
     Within the caller's transaction, which has locked the lab.
     """
-    open_items = CleanupItem.objects.filter(condition, plan__lab=lab, plan__state__in=OPEN_PLANS, selected=True, outcome="")
+    open_items = CleanupItem.objects.filter(
+        condition, plan__lab=lab, plan__state__in=OPEN_PLANS, selected=True, outcome=""
+    )
     items_by_plan: dict[int, list[CleanupItem]] = defaultdict(list)
-    for item in CleanupItem.objects.select_for_update(of=("self",)).filter(pk__in=open_items.values("pk")).order_by("pk"):
+    for item in (
+        CleanupItem.objects.select_for_update(of=("self",))
+        .filter(pk__in=open_items.values("pk"))
+        .order_by("pk")
+    ):
         items_by_plan[item.plan_id].append(item)
-    for plan in CleanupPlan.objects.filter(pk__in=items_by_plan).select_related("lab", "node").order_by("pk"):
+    for plan in (
+        CleanupPlan.objects.filter(pk__in=items_by_plan)
+        .select_related("lab", "node")
+        .order_by("pk")
+    ):
         deselect(items_by_plan[plan.pk], reason, by)
         record_action(
             plan,
@@ -86,7 +119,9 @@ def deselect_protected(plan: CleanupPlan, items: Sequence[CleanupItem], now: int
     number.
     """
     reasons = protection_reasons(plan.lab, {item.artifact_id: item.artifact for item in items}, now)
-    return _deselect_each((item, reasons[item.artifact_id]) for item in items if item.artifact_id in reasons)
+    return _deselect_each(
+        (item, reasons[item.artifact_id]) for item in items if item.artifact_id in reasons
+    )
 
 
 def _deselect_each(items: Iterable[tuple[CleanupItem, str]]) -> int:
@@ -132,7 +167,12 @@ def _open_items(plan: CleanupPlan) -> Iterator[list[CleanupItem]]:
     """Yield the selected items that were not moved, in batches: the first eligible one ends the
     search.
     """
-    open_items, last = plan.items.filter(selected=True, outcome="").select_related("artifact", "copy").order_by("pk"), 0
+    open_items, last = (
+        plan.items.filter(selected=True, outcome="")
+        .select_related("artifact", "copy")
+        .order_by("pk"),
+        0,
+    )
     while batch := list(open_items.filter(pk__gt=last)[:_BATCH_SIZE]):
         yield batch
         last = batch[-1].pk
@@ -142,13 +182,17 @@ def restore_state(items: Sequence[CleanupItem]) -> None:
     """Return artifacts to the state before the plan."""
     for state in sorted({item.previous_state for item in items if item.previous_state}):
         artifact_ids = [item.artifact_id for item in items if item.previous_state == state]
-        Artifact.objects.filter(pk__in=artifact_ids, state=ArtifactState.SCHEDULED).update(state=state)
+        Artifact.objects.filter(pk__in=artifact_ids, state=ArtifactState.SCHEDULED).update(
+            state=state
+        )
 
 
 MIN_DAYS, MAX_DAYS = 1, 365
 
 
-def create_plan(*, lab: Lab, node: Node, project: Project | None, by: User, now: int) -> CleanupPlan:
+def create_plan(
+    *, lab: Lab, node: Node, project: Project | None, by: User, now: int
+) -> CleanupPlan:
     """Create a plan with the copies that are due on a node (of a project).
 
     An approved plan of the node without eligible items is closed before. Raises InvalidInput if
@@ -167,7 +211,9 @@ def _close_plan_of(node: Node, by: User, now: int) -> None:
 
 
 @transaction.atomic
-def _create_plan(*, lab: Lab, node: Node, project: Project | None, by: User, now: int) -> CleanupPlan:
+def _create_plan(
+    *, lab: Lab, node: Node, project: Project | None, by: User, now: int
+) -> CleanupPlan:
     Lab.objects.select_for_update().get(pk=lab.pk)
     if CleanupPlan.objects.filter(node=node, state__in=OPEN_PLANS).exists():
         raise Conflict("This node has an open plan.", hint="Complete or withdraw it first.")
@@ -177,10 +223,16 @@ def _create_plan(*, lab: Lab, node: Node, project: Project | None, by: User, now
         hint = _next_due_hint(next_due_us(lab, node, project=project, now=now))
         raise InvalidInput("No artifact on this node is due.", field="node", hint=hint)
     try:
-        plan = CleanupPlan.objects.create(lab=lab, node=node, project=project, created_by=by, created_us=now)
+        plan = CleanupPlan.objects.create(
+            lab=lab, node=node, project=project, created_by=by, created_us=now
+        )
     except IntegrityError as error:
-        raise Conflict("This node has an open plan.", hint="Complete or withdraw it first.") from error
-    CleanupItem.objects.bulk_create([_new_item(plan, proposal) for proposal in candidates], batch_size=500)
+        raise Conflict(
+            "This node has an open plan.", hint="Complete or withdraw it first."
+        ) from error
+    CleanupItem.objects.bulk_create(
+        [_new_item(plan, proposal) for proposal in candidates], batch_size=500
+    )
     record_action(plan, AuditAction.PLAN_CREATED, by, now, {"lines": len(candidates)})
     return plan
 
@@ -204,14 +256,21 @@ def _new_item(plan: CleanupPlan, proposal: Proposal) -> CleanupItem:
 
 
 @transaction.atomic
-def select_items(*, plan: CleanupPlan, selected: Collection[int], listed: Collection[int], by: User, now: int) -> int:
+def select_items(
+    *, plan: CleanupPlan, selected: Collection[int], listed: Collection[int], by: User, now: int
+) -> int:
     """Select the items ``selected`` of those that were ``listed``; return the number of changes.
 
     Other items are unchanged. Items protected by now are not selected, and carry the reason.
     """
     plan = lock_plan(plan, PlanState.DRAFT)
     changed_count, newly_selected, selected_ids = 0, [], set(selected)
-    for item in plan.items.select_for_update(of=("self",)).filter(pk__in=listed).select_related("artifact").order_by("pk"):
+    for item in (
+        plan.items.select_for_update(of=("self",))
+        .filter(pk__in=listed)
+        .select_related("artifact")
+        .order_by("pk")
+    ):
         if item.selected != (item.pk in selected_ids):
             item.selected, item.objection, item.objected_by = item.pk in selected_ids, "", None
             item.save(update_fields=["selected", "objection", "objected_by"])
@@ -254,25 +313,42 @@ def notify_owners(
     protected_count = deselect_protected(plan, items, now)
     items = [item for item in items if item.selected]
     if not items:
-        raise InvalidInput("No eligible item is selected.", field="item", hint="Select items, or withdraw the plan.")
+        raise InvalidInput(
+            "No eligible item is selected.",
+            field="item",
+            hint="Select items, or withdraw the plan.",
+        )
     _schedule(items)
-    plan.state, plan.grace_until_us, plan.trash_days = PlanState.NOTIFIED, now + grace_days * DAY_US, trash_days
+    plan.state, plan.grace_until_us, plan.trash_days = (
+        PlanState.NOTIFIED,
+        now + grace_days * DAY_US,
+        trash_days,
+    )
     plan.save()
     people = notify(plan=plan, recipients=find_recipients(plan, items_by_owner(plan)), now=now)
-    details = {"lines": len(items), "stay": protected_count, "people": people, "grace_days": grace_days}
+    details = {
+        "lines": len(items),
+        "stay": protected_count,
+        "people": people,
+        "grace_days": grace_days,
+    }
     record_action(plan, AuditAction.PLAN_NOTIFIED, by, now, details)
     return plan
 
 
 def _schedule(items: Sequence[CleanupItem]) -> None:
     """Record which items are the last copies, and the previous states of their artifacts."""
-    last_copies = load_other_copies(item.artifact_id for item in items).select_last(item.copy for item in items)
+    last_copies = load_other_copies(item.artifact_id for item in items).select_last(
+        item.copy for item in items
+    )
     for item in items:
         item.previous_state, item.is_last_copy = item.artifact.state, item.copy_id in last_copies
     CleanupItem.objects.bulk_update(items, ["previous_state", "is_last_copy"], batch_size=500)
     artifact_ids = [item.artifact_id for item in items if item.is_last_copy]
     for start in range(0, len(artifact_ids), 500):
-        Artifact.objects.filter(pk__in=artifact_ids[start : start + 500]).update(state=ArtifactState.SCHEDULED)
+        Artifact.objects.filter(pk__in=artifact_ids[start : start + 500]).update(
+            state=ArtifactState.SCHEDULED
+        )
 
 
 @transaction.atomic
@@ -290,7 +366,9 @@ def notify_remaining(*, plan: CleanupPlan, grace_days: int, by: User, now: int) 
         raise Conflict("All people are notified already.", hint=_RELOAD_HINT)
     plan.grace_until_us = max(plan.grace_until_us or 0, now + grace_days * DAY_US)
     plan.save(update_fields=["grace_until_us"])
-    record_action(plan, AuditAction.PLAN_NOTIFIED, by, now, {"people": people, "grace_days": grace_days})
+    record_action(
+        plan, AuditAction.PLAN_NOTIFIED, by, now, {"people": people, "grace_days": grace_days}
+    )
     return people
 
 
@@ -300,7 +378,9 @@ def _check_days(name: str, days: int) -> None:
 
 
 @transaction.atomic
-def object_to_items(*, plan: CleanupPlan, items: Collection[int], reason: str, by: User, now: int) -> int:
+def object_to_items(
+    *, plan: CleanupPlan, items: Collection[int], reason: str, by: User, now: int
+) -> int:
     """Exclude items from a plan with a reason, also refused ones that would be retried; return
     their number.
 
@@ -310,12 +390,16 @@ def object_to_items(*, plan: CleanupPlan, items: Collection[int], reason: str, b
     if not reason:
         raise InvalidInput("Enter a reason.", field="reason")
     plan = lock_plan(plan, PlanState.NOTIFIED, PlanState.APPROVED)
-    open_items = plan.items.select_for_update().filter(pk__in=items, selected=True, outcome__in=("", ItemOutcome.REFUSED))
+    open_items = plan.items.select_for_update().filter(
+        pk__in=items, selected=True, outcome__in=("", ItemOutcome.REFUSED)
+    )
     objected = list(open_items.order_by("pk"))
     if not objected:
         raise _too_late(plan, items)
     deselect(objected, reason, by)
-    record_action(plan, AuditAction.PLAN_OBJECTION, by, now, {"lines": len(objected), "reason": reason[:300]})
+    record_action(
+        plan, AuditAction.PLAN_OBJECTION, by, now, {"lines": len(objected), "reason": reason[:300]}
+    )
     close_and_record(plan, by, now)
     return len(objected)
 
@@ -324,11 +408,15 @@ def _too_late(plan: CleanupPlan, item_ids: Collection[int]) -> Conflict:
     """Return the Conflict for ``item_ids`` that cannot be excluded. Contents of a trashed folder
     are restored with it.
     """
-    trashed = plan.items.filter(pk__in=item_ids, outcome=ItemOutcome.TRASHED).values_list("parent_item", "pk")
+    trashed = plan.items.filter(pk__in=item_ids, outcome=ItemOutcome.TRASHED).values_list(
+        "parent_item", "pk"
+    )
     if numbers := sorted({parent or pk for parent, pk in trashed}):
         arguments = " ".join(map(str, numbers))
         command = f"labcarbon-collect apply-plan {plan.uuid} --restore {arguments}"
-        return Conflict("Too late to object: the files are in the trash.", hint=f"To restore them: {command}")
+        return Conflict(
+            "Too late to object: the files are in the trash.", hint=f"To restore them: {command}"
+        )
     return Conflict("None of these items can be excluded any more.", hint=_RELOAD_HINT)
 
 
@@ -349,10 +437,15 @@ def approve(*, plan: CleanupPlan, by: User, now: int) -> CleanupPlan:
         raise Conflict("No eligible item is left.", hint="Withdraw the plan.")
     if unnotified := not_notified(plan):
         names = ", ".join(recipient.user.get_username() for recipient in unnotified[:3])
-        raise Conflict(f"Not notified yet: {names}.", hint="Notify the remaining people. Their grace period starts then.")
+        raise Conflict(
+            f"Not notified yet: {names}.",
+            hint="Notify the remaining people. Their grace period starts then.",
+        )
     plan.state, plan.approved_by, plan.approved_us = PlanState.APPROVED, by, now
     plan.save()
-    record_action(plan, AuditAction.PLAN_APPROVED, by, now, {"lines": count, "stay": protected_count})
+    record_action(
+        plan, AuditAction.PLAN_APPROVED, by, now, {"lines": count, "stay": protected_count}
+    )
     return plan
 
 
@@ -365,7 +458,8 @@ def withdraw(*, plan: CleanupPlan, by: User, now: int) -> CleanupPlan:
     plan = lock_plan(plan, *OPEN_PLANS)
     if plan.items.filter(outcome__in=(ItemOutcome.TRASHED, ItemOutcome.DELETED)).exists():
         raise Conflict(
-            "Files of this plan were moved already.", hint="Restore them: labcarbon-collect apply-plan … --restore"
+            "Files of this plan were moved already.",
+            hint="Restore them: labcarbon-collect apply-plan … --restore",
         )
     restore_state(list(plan.items.filter(selected=True)))
     plan.state, plan.ended_us = PlanState.WITHDRAWN, now

@@ -11,7 +11,14 @@ from typing import TypeVar
 from django.db.models import Q
 
 from apps.accounts.models import AuditEntry, Lab, Project
-from apps.artifacts.choices import INPUTS, MODELS, ArtifactState, AuditAction, CopyState, LineageRole
+from apps.artifacts.choices import (
+    INPUTS,
+    MODELS,
+    ArtifactState,
+    AuditAction,
+    CopyState,
+    LineageRole,
+)
 from apps.artifacts.cleanup.other_copies import load_other_copies
 from apps.artifacts.cleanup.retention import (
     DEFAULT_DAYS,
@@ -26,7 +33,13 @@ from apps.artifacts.cleanup.retention import (
     due_us,
     winning_runs,
 )
-from apps.artifacts.costs import RetrainingCost, YearlyCost, node_rates, retraining_costs, yearly_storage_cost
+from apps.artifacts.costs import (
+    RetrainingCost,
+    YearlyCost,
+    node_rates,
+    retraining_costs,
+    yearly_storage_cost,
+)
 from apps.artifacts.holds import effective_holds
 from apps.artifacts.models import Artifact, Copy, LineageEdge, Pin, RetentionPeriod
 from apps.artifacts.selectors import ancestor_ids
@@ -63,12 +76,16 @@ def own_periods(lab: Lab, project: Project | None) -> dict[RetentionClass, int |
     """Return the retention periods set for a project, or for the lab. Classes without one are left
     out.
     """
-    rows = RetentionPeriod.objects.filter(lab=lab, project=project).values_list("retention_class", "days")
+    rows = RetentionPeriod.objects.filter(lab=lab, project=project).values_list(
+        "retention_class", "days"
+    )
     return {RetentionClass(name): days for name, days in rows}
 
 
 def effective_periods(lab: Lab, project: Project | None) -> dict[RetentionClass, int | None]:
-    """Return the retention period of each class: the project's, else the lab's, else the default."""
+    """Return the retention period of each class: the project's, else the lab's, else the
+    default.
+    """
     periods: dict[RetentionClass, int | None] = dict(DEFAULT_DAYS)
     rows = (
         RetentionPeriod.objects.filter(Q(project=None) | Q(project=project), lab=lab)
@@ -80,7 +97,9 @@ def effective_periods(lab: Lab, project: Project | None) -> dict[RetentionClass,
     return periods
 
 
-def propose_copies(lab: Lab, node: Node, *, project: Project | None = None, now: int) -> list[Proposal]:
+def propose_copies(
+    lab: Lab, node: Node, *, project: Project | None = None, now: int
+) -> list[Proposal]:
     """Return the copies on a node (of a project) that are due, the largest first."""
     due = [dated for dated in _with_due_dates(lab, node, project, now) if dated[2] <= now]
     return _with_costs(lab, node, due, now)
@@ -88,12 +107,19 @@ def propose_copies(lab: Lab, node: Node, *, project: Project | None = None, now:
 
 def next_due_us(lab: Lab, node: Node, *, project: Project | None = None, now: int) -> int | None:
     """Return when the next copy on a node (of a project) is due, µs UTC; None if there is none."""
-    return min((at_us for _, _, at_us in _with_due_dates(lab, node, project, now) if at_us > now), default=None)
+    return min(
+        (at_us for _, _, at_us in _with_due_dates(lab, node, project, now) if at_us > now),
+        default=None,
+    )
 
 
-def _with_due_dates(lab: Lab, node: Node, project: Project | None, now: int) -> list[tuple[Copy, RetentionClass, int]]:
+def _with_due_dates(
+    lab: Lab, node: Node, project: Project | None, now: int
+) -> list[tuple[Copy, RetentionClass, int]]:
     """Return the copies on a node that become due, with class and due time, µs UTC."""
-    copies = Copy.objects.filter(lab=lab, node=node, state=CopyState.PRESENT).select_related("artifact__project", "node")
+    copies = Copy.objects.filter(lab=lab, node=node, state=CopyState.PRESENT).select_related(
+        "artifact__project", "node"
+    )
     if project is not None:
         copies = copies.filter(artifact__project=project)
     copy_list = list(copies.order_by("pk"))
@@ -103,9 +129,13 @@ def _with_due_dates(lab: Lab, node: Node, project: Project | None, now: int) -> 
     dated = []
     for copy in copy_list:
         project_of_copy = copy.artifact.project
-        periods = periods_by_project.get(copy.artifact.project_id) or effective_periods(lab, project_of_copy)
+        periods = periods_by_project.get(copy.artifact.project_id) or effective_periods(
+            lab, project_of_copy
+        )
         periods_by_project[copy.artifact.project_id] = periods
-        last_us = max(copy.modified_us or 0, copy.first_observed_us, archived_us.get(copy.artifact.digest, 0))
+        last_us = max(
+            copy.modified_us or 0, copy.first_observed_us, archived_us.get(copy.artifact.digest, 0)
+        )
         at_us = due_us(classes[copy.artifact_id], periods, last_us)
         if at_us is not None:
             dated.append((copy, classes[copy.artifact_id], at_us))
@@ -118,7 +148,9 @@ def _archived_times_us(lab: Lab) -> dict[str, int]:
     return dict(entries.values_list("subject", "at_us"))
 
 
-def retention_classes(lab: Lab, artifacts: Mapping[int, Artifact], now: int) -> dict[int, RetentionClass]:
+def retention_classes(
+    lab: Lab, artifacts: Mapping[int, Artifact], now: int
+) -> dict[int, RetentionClass]:
     """Return the retention class of each artifact (by primary key) at ``now``. Queries are in
     batches of hundreds.
     """
@@ -137,8 +169,12 @@ class ProtectedIds:
 
 def protected_ids(lab: Lab) -> ProtectedIds:
     """Return the protected artifacts of a lab."""
-    pinned = set(Pin.objects.filter(artifact__lab=lab, ended_us=None).values_list("artifact_id", flat=True))
-    promoted = set(Artifact.objects.filter(lab=lab, state=ArtifactState.PROMOTED).values_list("pk", flat=True))
+    pinned = set(
+        Pin.objects.filter(artifact__lab=lab, ended_us=None).values_list("artifact_id", flat=True)
+    )
+    promoted = set(
+        Artifact.objects.filter(lab=lab, state=ArtifactState.PROMOTED).values_list("pk", flat=True)
+    )
     return ProtectedIds(pinned, ancestor_ids(pinned | promoted))
 
 
@@ -153,22 +189,34 @@ def protection_reasons(
     holds = effective_holds(lab, artifacts, now)
     classes = _classes(lab, artifacts, holds, protected or protected_ids(lab))
     archived = _archived_without_period(
-        lab, [artifacts[pk] for pk, retention_class in classes.items() if retention_class == RetentionClass.ARCHIVED]
+        lab,
+        [
+            artifacts[pk]
+            for pk, retention_class in classes.items()
+            if retention_class == RetentionClass.ARCHIVED
+        ],
     )
     return {
-        pk: holds[pk].description if retention_class == RetentionClass.ON_HOLD else str(retention_class.label)
-        for pk, retention_class in classes.items() if retention_class in PROTECTED_CLASSES or pk in archived
-    }  # fmt: skip
+        pk: holds[pk].description
+        if retention_class == RetentionClass.ON_HOLD
+        else str(retention_class.label)
+        for pk, retention_class in classes.items()
+        if retention_class in PROTECTED_CLASSES or pk in archived
+    }
 
 
 def _archived_without_period(lab: Lab, archived: Sequence[Artifact]) -> set[int]:
     """Return the archived artifacts without a retention period: they are protected."""
     if not archived:
         return set()
-    rows = RetentionPeriod.objects.filter(lab=lab, retention_class=RetentionClass.ARCHIVED).values_list("project_id", "days")
+    rows = RetentionPeriod.objects.filter(
+        lab=lab, retention_class=RetentionClass.ARCHIVED
+    ).values_list("project_id", "days")
     periods: dict[int | None, int | None] = dict(rows)
     lab_period = periods.get(None, DEFAULT_DAYS[RetentionClass.ARCHIVED])
-    return {artifact.pk for artifact in archived if periods.get(artifact.project_id, lab_period) is None}
+    return {
+        artifact.pk for artifact in archived if periods.get(artifact.project_id, lab_period) is None
+    }
 
 
 def _classes(
@@ -198,11 +246,17 @@ def _classes_by_run(lab: Lab, artifacts: Mapping[int, Artifact]) -> dict[int, li
     runs: set[int] = set()
     for batch in _batches(artifacts):
         runs.update(
-            LineageEdge.objects.filter(artifact__in=batch, role=LineageRole.PRODUCED).values_list("run_id", flat=True)
+            LineageEdge.objects.filter(artifact__in=batch, role=LineageRole.PRODUCED).values_list(
+                "run_id", flat=True
+            )
         )
     edges: list[tuple[int, Artifact]] = []
     for batch in _batches(runs):
-        rows = LineageEdge.objects.filter(run__in=batch, role=LineageRole.PRODUCED).select_related("artifact").order_by("pk")
+        rows = (
+            LineageEdge.objects.filter(run__in=batch, role=LineageRole.PRODUCED)
+            .select_related("artifact")
+            .order_by("pk")
+        )
         edges.extend((row.run_id, row.artifact) for row in rows)
     runs_by_pk = _producing_runs(lab, runs)
     outputs_by_run: dict[int, list[RunOutput]] = defaultdict(list)
@@ -217,9 +271,24 @@ def _classes_by_run(lab: Lab, artifacts: Mapping[int, Artifact]) -> dict[int, li
 
 
 def _run_output(artifact: Artifact) -> RunOutput:
-    progress = next((artifact.facts.get(name) for name in ("step", "global_step", "epoch") if name in artifact.facts), None)
-    step = float(progress) if isinstance(progress, (int, float)) and not isinstance(progress, bool) else -1.0
-    best = artifact.state in _BEST_STATES or artifact.facts.get("best") is True or bool(_BEST.search(artifact.name.lower()))
+    progress = next(
+        (
+            artifact.facts.get(name)
+            for name in ("step", "global_step", "epoch")
+            if name in artifact.facts
+        ),
+        None,
+    )
+    step = (
+        float(progress)
+        if isinstance(progress, (int, float)) and not isinstance(progress, bool)
+        else -1.0
+    )
+    best = (
+        artifact.state in _BEST_STATES
+        or artifact.facts.get("best") is True
+        or bool(_BEST.search(artifact.name.lower()))
+    )
     return RunOutput(artifact.pk, (step, artifact.registered_us), best)
 
 
@@ -238,10 +307,14 @@ def _winning_runs(lab: Lab, sweeps: set[str]) -> dict[int, bool]:
     """
     rows: list[tuple[int, str, int | None]] = []
     for batch in _batches(sweeps):
-        rows += Run.objects.filter(lab=lab, sweep__in=batch).values_list("pk", "sweep", "project_id")
+        rows += Run.objects.filter(lab=lab, sweep__in=batch).values_list(
+            "pk", "sweep", "project_id"
+        )
     best_runs: set[int] = set()
     for run_ids in _batches(pk for pk, _, _ in rows):
-        outputs = LineageEdge.objects.filter(run__in=run_ids, role=LineageRole.PRODUCED, artifact__state__in=_BEST_STATES)
+        outputs = LineageEdge.objects.filter(
+            run__in=run_ids, role=LineageRole.PRODUCED, artifact__state__in=_BEST_STATES
+        )
         best_runs.update(outputs.values_list("run_id", flat=True))
     return winning_runs((pk, f"{project}/{sweep}", pk in best_runs) for pk, sweep, project in rows)
 
@@ -250,16 +323,24 @@ def _referenced(artifacts: Iterable[int]) -> set[int]:
     """Return the artifacts that were inputs of runs other than their own."""
     referenced: set[int] = set()
     for batch in _batches(artifacts):
-        edges = LineageEdge.objects.filter(artifact__in=batch).values_list("artifact_id", "run_id", "role")
+        edges = LineageEdge.objects.filter(artifact__in=batch).values_list(
+            "artifact_id", "run_id", "role"
+        )
         edge_rows = list(edges)
-        produced = {(artifact, run) for artifact, run, role in edge_rows if role == LineageRole.PRODUCED}
+        produced = {
+            (artifact, run) for artifact, run, role in edge_rows if role == LineageRole.PRODUCED
+        }
         referenced.update(
-            artifact for artifact, run, role in edge_rows if role in INPUTS and (artifact, run) not in produced
+            artifact
+            for artifact, run, role in edge_rows
+            if role in INPUTS and (artifact, run) not in produced
         )
     return referenced
 
 
-def _with_costs(lab: Lab, node: Node, due: Sequence[tuple[Copy, RetentionClass, int]], now: int) -> list[Proposal]:
+def _with_costs(
+    lab: Lab, node: Node, due: Sequence[tuple[Copy, RetentionClass, int]], now: int
+) -> list[Proposal]:
     artifacts = {copy.artifact_id for copy, _, _ in due}
     rates, retraining = node_rates(lab, node, now), retraining_costs(lab, artifacts)
     last_copies = load_other_copies(artifacts).select_last(copy for copy, _, _ in due)
@@ -274,7 +355,9 @@ def _with_costs(lab: Lab, node: Node, due: Sequence[tuple[Copy, RetentionClass, 
         )
         for copy, retention_class, at_us in due
     ]
-    return sorted(candidates, key=lambda proposal: (-proposal.copy.artifact.bytes, proposal.copy.pk))
+    return sorted(
+        candidates, key=lambda proposal: (-proposal.copy.artifact.bytes, proposal.copy.pk)
+    )
 
 
 def _batches(values: Iterable[T]) -> Iterator[list[T]]:

@@ -48,8 +48,9 @@ PROTECTED_CLASSES = frozenset(
         RetentionClass.RUNNING,
     }
 )
-# Days since a copy was last written or first observed, or archived if that is later. None: never proposed,
-# unless a lab or project sets a period. Reviewed classes are listed, but only a person selects them.
+# Days since a copy was last written or first observed, or archived if that is later. None: never
+# proposed, unless a lab or project sets a period. Reviewed classes are listed, but only a person
+# selects them.
 DEFAULT_DAYS: Mapping[RetentionClass, int | None] = {
     RetentionClass.ARCHIVED: None,
     RetentionClass.FINAL: 180,
@@ -96,16 +97,19 @@ class ArtifactFacts:
     is_on_hold: bool = False
 
 
-def classify_run_outputs(outputs: Sequence[RunOutput], run: ProducingRun) -> dict[int, RetentionClass]:
+def classify_run_outputs(
+    outputs: Sequence[RunOutput], run: ProducingRun
+) -> dict[int, RetentionClass]:
     """Return the class of each output of a run."""
     if run.sweep and run.is_winner is False and run.state != RunState.RUNNING:
         return {output.artifact: RetentionClass.SWEEP for output in outputs}
     ordered = sorted(outputs, key=lambda output: (output.order, output.artifact))
     retained_count = RETAINED_WHILE_RUNNING if run.state == RunState.RUNNING else 1
     last = {output.artifact for output in ordered[-retained_count:]}
-    last_class = {RunState.RUNNING: RetentionClass.RUNNING, RunState.FINISHED: RetentionClass.FINAL}.get(
-        RunState(run.state), RetentionClass.CRASHED
-    )
+    last_class = {
+        RunState.RUNNING: RetentionClass.RUNNING,
+        RunState.FINISHED: RetentionClass.FINAL,
+    }.get(RunState(run.state), RetentionClass.CRASHED)
     best_class = RetentionClass.RUNNING if run.state == RunState.RUNNING else RetentionClass.FINAL
     return {
         output.artifact: best_class
@@ -140,7 +144,9 @@ def classify(facts: ArtifactFacts, run_classes: Collection[RetentionClass]) -> R
     return min(classes, key=_PRECEDENCE.__getitem__)
 
 
-def due_us(retention_class: RetentionClass, days: Mapping[RetentionClass, int | None], last_us: int) -> int | None:
+def due_us(
+    retention_class: RetentionClass, days: Mapping[RetentionClass, int | None], last_us: int
+) -> int | None:
     """Return when an artifact of a class is due, µs UTC; None: never. ``last_us``: start of the
     period.
     """

@@ -17,12 +17,18 @@ NEVER = "never"
 
 
 @transaction.atomic
-def set_retention_periods(*, lab: Lab, project: Project | None, days: Mapping[str, str], by: User, now: int) -> None:
+def set_retention_periods(
+    *, lab: Lab, project: Project | None, days: Mapping[str, str], by: User, now: int
+) -> None:
     """Set periods by class: a number of days, ``never``, or '' for the inherited period. Raises
     InvalidInput.
     """
     periods = {_parse_class(name): parse_period(text) for name, text in days.items()}
-    before = dict(RetentionPeriod.objects.filter(lab=lab, project=project).values_list("retention_class", "days"))
+    before = dict(
+        RetentionPeriod.objects.filter(lab=lab, project=project).values_list(
+            "retention_class", "days"
+        )
+    )
     RetentionPeriod.objects.filter(lab=lab, project=project, retention_class__in=periods).delete()
     new_rows = [
         RetentionPeriod(lab=lab, project=project, retention_class=retention_class, days=value[0])
@@ -31,15 +37,27 @@ def set_retention_periods(*, lab: Lab, project: Project | None, days: Mapping[st
     ]
     RetentionPeriod.objects.bulk_create(new_rows)
     after = {
-        **{retention_class: value for retention_class, value in before.items() if retention_class not in periods},
+        **{
+            retention_class: value
+            for retention_class, value in before.items()
+            if retention_class not in periods
+        },
         **{row.retention_class: row.days for row in new_rows},
     }
     if before != after:
         details = {
-            str(retention_class): NEVER if value is None else value for retention_class, value in sorted(after.items())
+            str(retention_class): NEVER if value is None else value
+            for retention_class, value in sorted(after.items())
         }
         subject = project.slug if project else lab.name
-        audit.record(lab=lab, by=by, action=AuditAction.RETENTION_SET, subject=subject, details=details, now=now)
+        audit.record(
+            lab=lab,
+            by=by,
+            action=AuditAction.RETENTION_SET,
+            subject=subject,
+            details=details,
+            now=now,
+        )
 
 
 def _parse_class(name: str) -> RetentionClass:
@@ -49,7 +67,9 @@ def _parse_class(name: str) -> RetentionClass:
 
 
 def parse_period(text: str) -> tuple[int | None] | None:
-    """Return (days,), (None,) for ``never``, None for '' (the inherited period). Raises InvalidInput."""
+    """Return (days,), (None,) for ``never``, None for '' (the inherited period). Raises
+    InvalidInput.
+    """
     text = text.strip().lower()
     if not text:
         return None
@@ -57,7 +77,9 @@ def parse_period(text: str) -> tuple[int | None] | None:
         return (None,)
     days = parse_record_number(text)
     if days is None or not 1 <= days <= MAX_DAYS:
-        hint = f"Enter 1 to {MAX_DAYS} days or “{NEVER}”, or leave it empty for the inherited period."
+        hint = (
+            f"Enter 1 to {MAX_DAYS} days or “{NEVER}”, or leave it empty for the inherited period."
+        )
         raise InvalidInput(f"{text[:40]!r} is not a retention period.", hint=hint)
     return (days,)
 

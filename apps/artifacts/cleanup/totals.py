@@ -37,27 +37,44 @@ class PlanTotals:
     @property
     def break_even(self) -> Fraction | None:
         """Return the break-even reuse probability of all items; None if part of it is unknown."""
-        return None if self.unknown_medium or self.unmeasured else break_even(self.storage_mj, self.retrain_mj)
+        return (
+            None
+            if self.unknown_medium or self.unmeasured
+            else break_even(self.storage_mj, self.retrain_mj)
+        )
 
 
 def plan_totals(plan: CleanupPlan) -> PlanTotals:
     """Return the totals of the selected items. Three queries at most."""
     selected = plan.items.filter(selected=True)
     item_sums = selected.aggregate(
-        lines=Count("pk"), bytes=Sum("artifact__bytes"), mj=Sum("storage_mj"), ug=Sum("storage_ug"),
+        lines=Count("pk"),
+        bytes=Sum("artifact__bytes"),
+        mj=Sum("storage_mj"),
+        ug=Sum("storage_ug"),
         unknown=Count("pk", filter=Q(storage_mj=None)),
         unpriced=Count("pk", filter=Q(storage_mj__isnull=False, storage_ug=None)),
         unmeasured=Count("pk", filter=Q(retrain_mj=None)),
         several=Count("pk", filter=Q(is_last_copy=False)),
-    )  # fmt: skip
+    )
     # Several artifacts of one run are reproduced by one run.
-    runs = selected.filter(retrain_mj__isnull=False).order_by().values("retrain_run", "retrain_mj", "retrain_ug").distinct()
+    runs = (
+        selected.filter(retrain_mj__isnull=False)
+        .order_by()
+        .values("retrain_run", "retrain_mj", "retrain_ug")
+        .distinct()
+    )
     run_sums = runs.aggregate(
-        runs=Count("retrain_mj"), mj=Sum("retrain_mj"), ug=Sum("retrain_ug"), priced=Count("retrain_ug")
-    )  # fmt: skip
+        runs=Count("retrain_mj"),
+        mj=Sum("retrain_mj"),
+        ug=Sum("retrain_ug"),
+        priced=Count("retrain_ug"),
+    )
     if item_sums["several"]:  # without those whose other copies are all selected
         fully_selected = selected.filter(is_last_copy=True).values("artifact")
-        item_sums["several"] = selected.filter(is_last_copy=False).exclude(artifact__in=fully_selected).count()
+        item_sums["several"] = (
+            selected.filter(is_last_copy=False).exclude(artifact__in=fully_selected).count()
+        )
     return PlanTotals(
         item_sums["lines"],
         int(item_sums["bytes"] or 0),
@@ -74,7 +91,9 @@ def plan_totals(plan: CleanupPlan) -> PlanTotals:
     )
 
 
-def artifact_storage_mj(plan: CleanupPlan, artifacts: Collection[int] | None = None) -> dict[int, int | None]:
+def artifact_storage_mj(
+    plan: CleanupPlan, artifacts: Collection[int] | None = None
+) -> dict[int, int | None]:
     """Return the yearly storage energy, mJ, of each artifact of a plan (or some): all its copies in
     the plan.
 
@@ -83,7 +102,10 @@ def artifact_storage_mj(plan: CleanupPlan, artifacts: Collection[int] | None = N
     items = plan.items.all() if artifacts is None else plan.items.filter(artifact__in=artifacts)
     unknown = Count("pk", filter=Q(storage_mj=None))
     rows = items.order_by().values_list("artifact").annotate(mj=Sum("storage_mj"), many=unknown)
-    return {artifact: None if unknown_count else _int_or_none(mj) for artifact, mj, unknown_count in rows}
+    return {
+        artifact: None if unknown_count else _int_or_none(mj)
+        for artifact, mj, unknown_count in rows
+    }
 
 
 def item_break_even(item: CleanupItem, storage_mj: Mapping[int, int | None]) -> Fraction | None:

@@ -33,9 +33,22 @@ class Migration(migrations.Migration):
                 migrations.CreateModel(
                     name="Artifact",
                     fields=[
-                        ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                        (
+                            "id",
+                            models.BigAutoField(
+                                auto_created=True,
+                                primary_key=True,
+                                serialize=False,
+                                verbose_name="ID",
+                            ),
+                        ),
                         ("digest", models.CharField(max_length=64)),
-                        ("form", models.CharField(choices=[("file", "File"), ("folder", "Folder")], max_length=8)),
+                        (
+                            "form",
+                            models.CharField(
+                                choices=[("file", "File"), ("folder", "Folder")], max_length=8
+                            ),
+                        ),
                         ("bytes", models.BigIntegerField()),
                         ("files", models.IntegerField(default=1)),
                         (
@@ -82,7 +95,9 @@ class Migration(migrations.Migration):
                         (
                             "lab",
                             models.ForeignKey(
-                                on_delete=django.db.models.deletion.CASCADE, related_name="artifacts", to="accounts.lab"
+                                on_delete=django.db.models.deletion.CASCADE,
+                                related_name="artifacts",
+                                to="accounts.lab",
                             ),
                         ),
                         (
@@ -108,7 +123,9 @@ class Migration(migrations.Migration):
                     ],
                     options={
                         "indexes": [
-                            models.Index(fields=["lab", "kind", "-registered_us"], name="artifact_by_kind"),
+                            models.Index(
+                                fields=["lab", "kind", "-registered_us"], name="artifact_by_kind"
+                            ),
                             models.Index(fields=["lab", "start_key"], name="artifact_by_start"),
                             models.Index(fields=["lab", "data_key"], name="artifact_by_data"),
                             models.Index(
@@ -117,18 +134,28 @@ class Migration(migrations.Migration):
                                 name="artifact_by_payload",
                             ),
                             models.Index(
-                                condition=models.Q(("is_linked", False)), fields=["lab", "id"], name="artifact_to_join"
+                                condition=models.Q(("is_linked", False)),
+                                fields=["lab", "id"],
+                                name="artifact_to_join",
                             ),
-                            models.Index(fields=["lab", "registered_us", "id"], name="artifact_by_registration"),
+                            models.Index(
+                                fields=["lab", "registered_us", "id"],
+                                name="artifact_by_registration",
+                            ),
                             models.Index(fields=["lab", "name", "id"], name="artifact_by_name"),
                             models.Index(
-                                condition=models.Q(("state", "promoted")), fields=["lab"], name="artifact_promoted"
+                                condition=models.Q(("state", "promoted")),
+                                fields=["lab"],
+                                name="artifact_promoted",
                             ),
                         ],
                         "constraints": [
-                            models.UniqueConstraint(fields=("lab", "digest"), name="artifact_once_per_lab"),
+                            models.UniqueConstraint(
+                                fields=("lab", "digest"), name="artifact_once_per_lab"
+                            ),
                             models.CheckConstraint(
-                                condition=models.Q(("bytes__gte", 0), ("files__gte", 0)), name="artifact_not_below_zero"
+                                condition=models.Q(("bytes__gte", 0), ("files__gte", 0)),
+                                name="artifact_not_below_zero",
                             ),
                         ],
                     },
@@ -136,26 +163,51 @@ class Migration(migrations.Migration):
                 migrations.CreateModel(
                     name="Alias",
                     fields=[
-                        ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
-                        ("algorithm", models.CharField(choices=[("md5", "MD5"), ("xxh128", "XXH3-128")], max_length=8)),
+                        (
+                            "id",
+                            models.BigAutoField(
+                                auto_created=True,
+                                primary_key=True,
+                                serialize=False,
+                                verbose_name="ID",
+                            ),
+                        ),
+                        (
+                            "algorithm",
+                            models.CharField(
+                                choices=[("md5", "MD5"), ("xxh128", "XXH3-128")], max_length=8
+                            ),
+                        ),
                         ("value", models.CharField(db_index=True, max_length=64)),
                         (
                             "artifact",
                             models.ForeignKey(
-                                on_delete=django.db.models.deletion.CASCADE, related_name="aliases", to="artifacts.artifact"
+                                on_delete=django.db.models.deletion.CASCADE,
+                                related_name="aliases",
+                                to="artifacts.artifact",
                             ),
                         ),
                     ],
                     options={
                         "constraints": [
-                            models.UniqueConstraint(fields=("artifact", "algorithm"), name="alias_once_per_algorithm")
+                            models.UniqueConstraint(
+                                fields=("artifact", "algorithm"), name="alias_once_per_algorithm"
+                            )
                         ],
                     },
                 ),
                 migrations.CreateModel(
                     name="Copy",
                     fields=[
-                        ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                        (
+                            "id",
+                            models.BigAutoField(
+                                auto_created=True,
+                                primary_key=True,
+                                serialize=False,
+                                verbose_name="ID",
+                            ),
+                        ),
                         ("path", models.TextField()),
                         ("location_key", models.CharField(db_column="place", max_length=64)),
                         (
@@ -193,13 +245,17 @@ class Migration(migrations.Migration):
                         (
                             "artifact",
                             models.ForeignKey(
-                                on_delete=django.db.models.deletion.CASCADE, related_name="copies", to="artifacts.artifact"
+                                on_delete=django.db.models.deletion.CASCADE,
+                                related_name="copies",
+                                to="artifacts.artifact",
                             ),
                         ),
                         (
                             "lab",
                             models.ForeignKey(
-                                on_delete=django.db.models.deletion.CASCADE, related_name="+", to="accounts.lab"
+                                on_delete=django.db.models.deletion.CASCADE,
+                                related_name="+",
+                                to="accounts.lab",
                             ),
                         ),
                         (
@@ -215,17 +271,30 @@ class Migration(migrations.Migration):
                     ],
                     options={
                         "indexes": [
-                            models.Index(fields=["lab", "state", "artifact", "medium", "node"], name="copy_by_state")
+                            models.Index(
+                                fields=["lab", "state", "artifact", "medium", "node"],
+                                name="copy_by_state",
+                            )
                         ],
                         "constraints": [
-                            models.UniqueConstraint(fields=("lab", "location_key"), name="one_artifact_at_a_place")
+                            models.UniqueConstraint(
+                                fields=("lab", "location_key"), name="one_artifact_at_a_place"
+                            )
                         ],
                     },
                 ),
                 migrations.CreateModel(
                     name="LineageEdge",
                     fields=[
-                        ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                        (
+                            "id",
+                            models.BigAutoField(
+                                auto_created=True,
+                                primary_key=True,
+                                serialize=False,
+                                verbose_name="ID",
+                            ),
+                        ),
                         (
                             "role",
                             models.CharField(
@@ -241,7 +310,10 @@ class Migration(migrations.Migration):
                         (
                             "source",
                             models.CharField(
-                                choices=[("told", "reported by the run"), ("fingerprint", "from the fingerprint")],
+                                choices=[
+                                    ("told", "reported by the run"),
+                                    ("fingerprint", "from the fingerprint"),
+                                ],
                                 db_column="way",
                                 default="told",
                                 max_length=12,
@@ -259,33 +331,49 @@ class Migration(migrations.Migration):
                         (
                             "lab",
                             models.ForeignKey(
-                                on_delete=django.db.models.deletion.CASCADE, related_name="+", to="accounts.lab"
+                                on_delete=django.db.models.deletion.CASCADE,
+                                related_name="+",
+                                to="accounts.lab",
                             ),
                         ),
                         (
                             "run",
                             models.ForeignKey(
-                                on_delete=django.db.models.deletion.CASCADE, related_name="artifact_edges", to="runs.run"
+                                on_delete=django.db.models.deletion.CASCADE,
+                                related_name="artifact_edges",
+                                to="runs.run",
                             ),
                         ),
                     ],
                     options={
                         "constraints": [
-                            models.UniqueConstraint(fields=("run", "artifact", "role"), name="lineage_edge_once")
+                            models.UniqueConstraint(
+                                fields=("run", "artifact", "role"), name="lineage_edge_once"
+                            )
                         ],
                     },
                 ),
                 migrations.CreateModel(
                     name="Pin",
                     fields=[
-                        ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                        (
+                            "id",
+                            models.BigAutoField(
+                                auto_created=True,
+                                primary_key=True,
+                                serialize=False,
+                                verbose_name="ID",
+                            ),
+                        ),
                         ("reason", models.CharField(max_length=300)),
                         ("from_us", models.BigIntegerField()),
                         ("ended_us", models.BigIntegerField(blank=True, null=True)),
                         (
                             "artifact",
                             models.ForeignKey(
-                                on_delete=django.db.models.deletion.CASCADE, related_name="pins", to="artifacts.artifact"
+                                on_delete=django.db.models.deletion.CASCADE,
+                                related_name="pins",
+                                to="artifacts.artifact",
                             ),
                         ),
                         (
@@ -321,7 +409,15 @@ class Migration(migrations.Migration):
                 migrations.CreateModel(
                     name="CleanupPlan",
                     fields=[
-                        ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                        (
+                            "id",
+                            models.BigAutoField(
+                                auto_created=True,
+                                primary_key=True,
+                                serialize=False,
+                                verbose_name="ID",
+                            ),
+                        ),
                         ("uuid", models.UUIDField(default=uuid.uuid4, unique=True)),
                         (
                             "state",
@@ -355,7 +451,9 @@ class Migration(migrations.Migration):
                         (
                             "lab",
                             models.ForeignKey(
-                                on_delete=django.db.models.deletion.CASCADE, related_name="cleanup_plans", to="accounts.lab"
+                                on_delete=django.db.models.deletion.CASCADE,
+                                related_name="cleanup_plans",
+                                to="accounts.lab",
                             ),
                         ),
                         (
@@ -371,7 +469,9 @@ class Migration(migrations.Migration):
                         (
                             "node",
                             models.ForeignKey(
-                                on_delete=django.db.models.deletion.CASCADE, related_name="cleanup_plans", to="fleet.node"
+                                on_delete=django.db.models.deletion.CASCADE,
+                                related_name="cleanup_plans",
+                                to="fleet.node",
                             ),
                         ),
                         (
@@ -394,7 +494,8 @@ class Migration(migrations.Migration):
                                 name="one_open_plan_per_node",
                             ),
                             models.CheckConstraint(
-                                condition=models.Q(("trash_days__gte", 1)), name="plan_a_day_in_the_trash"
+                                condition=models.Q(("trash_days__gte", 1)),
+                                name="plan_a_day_in_the_trash",
                             ),
                         ],
                     },
@@ -402,7 +503,15 @@ class Migration(migrations.Migration):
                 migrations.CreateModel(
                     name="CleanupItem",
                     fields=[
-                        ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                        (
+                            "id",
+                            models.BigAutoField(
+                                auto_created=True,
+                                primary_key=True,
+                                serialize=False,
+                                verbose_name="ID",
+                            ),
+                        ),
                         (
                             "retention_class",
                             models.CharField(
@@ -463,7 +572,12 @@ class Migration(migrations.Migration):
                                 max_length=8,
                             ),
                         ),
-                        ("message", models.CharField(blank=True, db_column="word", default="", max_length=300)),
+                        (
+                            "message",
+                            models.CharField(
+                                blank=True, db_column="word", default="", max_length=300
+                            ),
+                        ),
                         ("outcome_us", models.BigIntegerField(blank=True, null=True)),
                         (
                             "artifact",
@@ -494,7 +608,9 @@ class Migration(migrations.Migration):
                         (
                             "plan",
                             models.ForeignKey(
-                                on_delete=django.db.models.deletion.CASCADE, related_name="items", to="artifacts.cleanupplan"
+                                on_delete=django.db.models.deletion.CASCADE,
+                                related_name="items",
+                                to="artifacts.cleanupplan",
                             ),
                         ),
                         (
@@ -523,13 +639,25 @@ class Migration(migrations.Migration):
                     ],
                     options={
                         "db_table": "artifacts_planline",
-                        "constraints": [models.UniqueConstraint(fields=("plan", "copy"), name="copy_once_per_plan")],
+                        "constraints": [
+                            models.UniqueConstraint(
+                                fields=("plan", "copy"), name="copy_once_per_plan"
+                            )
+                        ],
                     },
                 ),
                 migrations.CreateModel(
                     name="RetentionPeriod",
                     fields=[
-                        ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                        (
+                            "id",
+                            models.BigAutoField(
+                                auto_created=True,
+                                primary_key=True,
+                                serialize=False,
+                                verbose_name="ID",
+                            ),
+                        ),
                         (
                             "retention_class",
                             models.CharField(
@@ -586,7 +714,9 @@ class Migration(migrations.Migration):
                                 name="retention_once_per_lab",
                             ),
                             models.CheckConstraint(
-                                condition=models.Q(("days__isnull", True), ("days__gte", 1), _connector="OR"),
+                                condition=models.Q(
+                                    ("days__isnull", True), ("days__gte", 1), _connector="OR"
+                                ),
                                 name="retention_a_day_at_least",
                             ),
                         ],
@@ -643,7 +773,15 @@ class Migration(migrations.Migration):
                 migrations.CreateModel(
                     name="Hold",
                     fields=[
-                        ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                        (
+                            "id",
+                            models.BigAutoField(
+                                auto_created=True,
+                                primary_key=True,
+                                serialize=False,
+                                verbose_name="ID",
+                            ),
+                        ),
                         ("reason", models.CharField(max_length=300)),
                         ("from_hour", models.BigIntegerField()),
                         ("until_hour", models.BigIntegerField(blank=True, null=True)),
@@ -671,7 +809,9 @@ class Migration(migrations.Migration):
                         (
                             "lab",
                             models.ForeignKey(
-                                on_delete=django.db.models.deletion.CASCADE, related_name="holds", to="accounts.lab"
+                                on_delete=django.db.models.deletion.CASCADE,
+                                related_name="holds",
+                                to="accounts.lab",
                             ),
                         ),
                         (
@@ -716,16 +856,30 @@ class Migration(migrations.Migration):
                         "constraints": [
                             models.CheckConstraint(
                                 condition=models.Q(
-                                    models.Q(("artifact__isnull", False), ("project__isnull", True), ("run__isnull", True)),
-                                    models.Q(("artifact__isnull", True), ("project__isnull", False), ("run__isnull", True)),
-                                    models.Q(("artifact__isnull", True), ("project__isnull", True), ("run__isnull", False)),
+                                    models.Q(
+                                        ("artifact__isnull", False),
+                                        ("project__isnull", True),
+                                        ("run__isnull", True),
+                                    ),
+                                    models.Q(
+                                        ("artifact__isnull", True),
+                                        ("project__isnull", False),
+                                        ("run__isnull", True),
+                                    ),
+                                    models.Q(
+                                        ("artifact__isnull", True),
+                                        ("project__isnull", True),
+                                        ("run__isnull", False),
+                                    ),
                                     _connector="OR",
                                 ),
                                 name="hold_names_one_thing",
                             ),
                             models.CheckConstraint(
                                 condition=models.Q(
-                                    ("until_hour__isnull", True), ("until_hour__gt", models.F("from_hour")), _connector="OR"
+                                    ("until_hour__isnull", True),
+                                    ("until_hour__gt", models.F("from_hour")),
+                                    _connector="OR",
                                 ),
                                 name="hold_ends_after_it_begins",
                             ),
@@ -735,7 +889,15 @@ class Migration(migrations.Migration):
                 migrations.CreateModel(
                     name="Notification",
                     fields=[
-                        ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                        (
+                            "id",
+                            models.BigAutoField(
+                                auto_created=True,
+                                primary_key=True,
+                                serialize=False,
+                                verbose_name="ID",
+                            ),
+                        ),
                         ("name", models.CharField(max_length=150)),
                         ("own_items", models.IntegerField(db_column="own")),
                         ("other_items", models.IntegerField(db_column="others")),
@@ -755,7 +917,12 @@ class Migration(migrations.Migration):
                             ),
                         ),
                         ("mailed_us", models.BigIntegerField(blank=True, null=True)),
-                        ("message", models.CharField(blank=True, db_column="word", default="", max_length=300)),
+                        (
+                            "message",
+                            models.CharField(
+                                blank=True, db_column="word", default="", max_length=300
+                            ),
+                        ),
                         (
                             "plan",
                             models.ForeignKey(
@@ -776,7 +943,11 @@ class Migration(migrations.Migration):
                     ],
                     options={
                         "db_table": "artifacts_notice",
-                        "constraints": [models.UniqueConstraint(fields=("plan", "user"), name="told_once_of_a_plan")],
+                        "constraints": [
+                            models.UniqueConstraint(
+                                fields=("plan", "user"), name="told_once_of_a_plan"
+                            )
+                        ],
                     },
                 ),
             ]

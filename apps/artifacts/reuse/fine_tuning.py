@@ -26,23 +26,42 @@ _METHOD_WORDS = {
     "full": FineTuningMethod.ALL,
 }
 # Values whose hashes are compared.
-COMPARED_VALUES = (True, False, None, 0, 1, "all", *_METHOD_WORDS, *(word.upper() for word in _METHOD_WORDS))
+COMPARED_VALUES = (
+    True,
+    False,
+    None,
+    0,
+    1,
+    "all",
+    *_METHOD_WORDS,
+    *(word.upper() for word in _METHOD_WORDS),
+)
 # True: the body is frozen and the head is trained. False: nothing is frozen.
 _BODY = frozenset((
-    "freeze_backbone", "freeze_encoder", "freeze_body", "freeze_base", "freeze_base_model", "frozen_backbone",
-    "frozen_encoder", "frozen_body", "frozen_base", "train_head_only", "head_only", "linear_probe", "linear_probing",
+    "freeze_backbone", "freeze_encoder", "freeze_body", "freeze_base", "freeze_base_model",
+    "frozen_backbone", "frozen_encoder", "frozen_body", "frozen_base", "train_head_only",
+    "head_only", "linear_probe", "linear_probing",
 ))  # fmt: skip
 # True or 'all' as above; a number or a list of layers: some are frozen.
-_LAYERS = frozenset(("freeze", "frozen", "freeze_layers", "frozen_layers", "num_frozen_layers", "freeze_n_layers"))
+_LAYERS = frozenset(
+    ("freeze", "frozen", "freeze_layers", "frozen_layers", "num_frozen_layers", "freeze_n_layers")
+)
 _RANKS = frozenset(("lora_r", "lora_rank", "lora_dim"))
 _ADAPTERS = frozenset(("lora", "use_lora", "qlora", "use_qlora"))
-_METHODS = frozenset(("peft", "peft_type", "peft_method", "adapter", "adapter_type", "finetuning_type"))
+_METHODS = frozenset(
+    ("peft", "peft_type", "peft_method", "adapter", "adapter_type", "finetuning_type")
+)
 _ALL = frozenset(("full_finetune", "full_finetuning", "full_fine_tuning", "finetune_all"))
 # An 'r' is a rank beside one of these, or in a group called so.
 _BESIDE = frozenset(("lora_alpha", "use_peft")) | _METHODS | _ADAPTERS
 _GROUPS = frozenset(("lora", "peft", "lora_config", "peft_config"))
 PARAMETER_NAMES = _BODY | _LAYERS | _RANKS | _ADAPTERS | _METHODS | _ALL | _BESIDE | {"r"}
-_STRONGEST_FIRST = (FineTuningMethod.ADAPTERS, FineTuningMethod.HEAD, FineTuningMethod.PART, FineTuningMethod.ALL)
+_STRONGEST_FIRST = (
+    FineTuningMethod.ADAPTERS,
+    FineTuningMethod.HEAD,
+    FineTuningMethod.PART,
+    FineTuningMethod.ALL,
+)
 
 
 def last_part(name: str) -> str:
@@ -55,7 +74,10 @@ def detect_method(params: Mapping[str, Any]) -> FineTuningMethod:
     that trains least.
     """
     parts = {last_part(name) for name in params}
-    methods = {_parameter_method(name, value, beside=bool(parts & _BESIDE)) for name, value in params.items()}
+    methods = {
+        _parameter_method(name, value, beside=bool(parts & _BESIDE))
+        for name, value in params.items()
+    }
     return next((way for way in _STRONGEST_FIRST if way in methods), FineTuningMethod.UNKNOWN)
 
 
@@ -77,7 +99,11 @@ def _freezing_method(last: str, value: Any) -> FineTuningMethod | None:
         return FineTuningMethod.HEAD
     if value == 0 or value == []:  # and false
         return FineTuningMethod.ALL
-    return FineTuningMethod.PART if last in _LAYERS and (_is_count(value) or isinstance(value, list)) else None
+    return (
+        FineTuningMethod.PART
+        if last in _LAYERS and (_is_count(value) or isinstance(value, list))
+        else None
+    )
 
 
 def _is_on(value: Any) -> bool:
@@ -139,12 +165,16 @@ def find_fine_tuning_runs(
             continue
         for pk, basis in _evidence_for(run, own, similar):
             maker = own[pk]
-            if len(result[pk][basis]) < MAX_RUNS_PER_BASIS and (maker is None or maker.pk != run_id):
+            if len(result[pk][basis]) < MAX_RUNS_PER_BASIS and (
+                maker is None or maker.pk != run_id
+            ):
                 result[pk][basis].append(FineTuningRun(run.uuid, methods[run_id]))
     return result
 
 
-def _evidence_for(run: _DerivedRun, own: Collection[int], similar: _SimilarModels) -> list[tuple[int, SimilarityBasis]]:
+def _evidence_for(
+    run: _DerivedRun, own: Collection[int], similar: _SimilarModels
+) -> list[tuple[int, SimilarityBasis]]:
     """Return the models for which a run is evidence, each once, by the closest basis."""
     evidence = {(pk, SimilarityBasis.THIS) for pk in run.starts if pk in own}
     for other in run.starts | run.models:
@@ -166,8 +196,12 @@ def _similar_models(lab: Lab, models: Sequence[Artifact]) -> _SimilarModels:
     for term, pk in named.values_list("term", "artifact_id"):
         terms[term].add(pk)
     if terms:
-        matching_terms = ReuseTerm.objects.filter(lab=lab, kind=TermKind.SAME_ARCHITECTURE, term__in=list(terms))
-        for term, other in matching_terms.order_by("-artifact_id").values_list("term", "artifact_id")[:_MAX_SIMILAR]:
+        matching_terms = ReuseTerm.objects.filter(
+            lab=lab, kind=TermKind.SAME_ARCHITECTURE, term__in=list(terms)
+        )
+        for term, other in matching_terms.order_by("-artifact_id").values_list(
+            "term", "artifact_id"
+        )[:_MAX_SIMILAR]:
             similar[other] |= {(pk, SimilarityBasis.ARCHITECTURE) for pk in terms[term]}
     bases: dict[str, set[int]] = defaultdict(set)
     for model in models:
@@ -176,9 +210,15 @@ def _similar_models(lab: Lab, models: Sequence[Artifact]) -> _SimilarModels:
             bases[base].add(model.pk)
     if bases:
         longest = {max(significant_words(base), key=len) for base in bases}
-        matching_terms = ReuseTerm.objects.filter(lab=lab, kind=TermKind.MODEL_WORD, term__in=longest)
-        same = matching_terms.filter(artifact__facts__base_model__in=list(bases)).order_by("-artifact_id")
-        for other, base in same.values_list("artifact_id", "artifact__facts__base_model")[:_MAX_SIMILAR]:
+        matching_terms = ReuseTerm.objects.filter(
+            lab=lab, kind=TermKind.MODEL_WORD, term__in=longest
+        )
+        same = matching_terms.filter(artifact__facts__base_model__in=list(bases)).order_by(
+            "-artifact_id"
+        )
+        for other, base in same.values_list("artifact_id", "artifact__facts__base_model")[
+            :_MAX_SIMILAR
+        ]:
             similar[other] |= {(pk, SimilarityBasis.BASE_MODEL) for pk in bases[base]}
     return similar
 
@@ -194,17 +234,28 @@ def _derived_runs(lab: Lab, own: Iterable[int], models: Iterable[int]) -> dict[i
     related = LineageEdge.objects.filter(
         artifact__in=list(models), role__in=(LineageRole.INITIALISED_FROM, LineageRole.PRODUCED)
     )
-    runs = Run.objects.filter(lab=lab, pk__in=related.values("run"), state=RunState.FINISHED).exclude(
-        intent__in=_EXCLUDED_INTENTS
+    runs = Run.objects.filter(
+        lab=lab, pk__in=related.values("run"), state=RunState.FINISHED
+    ).exclude(intent__in=_EXCLUDED_INTENTS)
+    runs = runs.filter(
+        Exists(starts), Exists(edges.filter(role=LineageRole.PRODUCED, artifact__kind__in=MODELS))
     )
-    runs = runs.filter(Exists(starts), Exists(edges.filter(role=LineageRole.PRODUCED, artifact__kind__in=MODELS)))
-    newest = runs.annotate(is_own=Exists(starts.filter(artifact__in=list(own)))).order_by("-is_own", "-started_us", "-pk")
+    newest = runs.annotate(is_own=Exists(starts.filter(artifact__in=list(own)))).order_by(
+        "-is_own", "-started_us", "-pk"
+    )
     derived = {pk: _DerivedRun(uuid) for pk, uuid in newest.values_list("pk", "uuid")[:_MAX_RUNS]}
     edges_of_runs = LineageEdge.objects.filter(run__in=list(derived)).filter(
-        Q(role=LineageRole.INITIALISED_FROM) | Q(role=LineageRole.PRODUCED, artifact__kind__in=MODELS)
+        Q(role=LineageRole.INITIALISED_FROM)
+        | Q(role=LineageRole.PRODUCED, artifact__kind__in=MODELS)
     )
-    for run_id, artifact, role in edges_of_runs.values_list("run_id", "artifact_id", "role") if derived else ():
-        (derived[run_id].starts if role == LineageRole.INITIALISED_FROM else derived[run_id].models).add(artifact)
+    for run_id, artifact, role in (
+        edges_of_runs.values_list("run_id", "artifact_id", "role") if derived else ()
+    ):
+        (
+            derived[run_id].starts
+            if role == LineageRole.INITIALISED_FROM
+            else derived[run_id].models
+        ).add(artifact)
     for run in derived.values():
         run.starts -= run.models  # the run resumed from its own checkpoint
     return {pk: run for pk, run in derived.items() if run.starts and run.models}
@@ -216,17 +267,25 @@ def _methods_by_run(derived: dict[int, _DerivedRun]) -> dict[int, FineTuningMeth
         return {}
     starts = {start for run in derived.values() for start in run.starts}
     producers: dict[int, set[_TrainingKey]] = defaultdict(set)
-    produced = LineageEdge.objects.filter(artifact__in=starts, role=LineageRole.PRODUCED, run__fingerprint__isnull=False)
+    produced = LineageEdge.objects.filter(
+        artifact__in=starts, role=LineageRole.PRODUCED, run__fingerprint__isnull=False
+    )
     parts = ("run__fingerprint__entry", "run__fingerprint__data", "run__fingerprint__data_weak")
     for artifact, *work in produced.values_list("artifact_id", *parts):
         producers[artifact].add((work[0], work[1], work[2]))
-    prints = Fingerprint.objects.filter(run__in=list(derived)).only("params", "told", "entry", "data", "data_weak")
+    prints = Fingerprint.objects.filter(run__in=list(derived)).only(
+        "params", "told", "entry", "data", "data_weak"
+    )
     rows = {row.run_id: row for row in prints}
     methods = {}
     for run_id, run in derived.items():
         row = rows.get(run_id)
         params = (
-            {} if row is None else resolve_param_values(row, PARAMETER_NAMES, among=COMPARED_VALUES, otherwise=HASH_ONLY)
+            {}
+            if row is None
+            else resolve_param_values(
+                row, PARAMETER_NAMES, among=COMPARED_VALUES, otherwise=HASH_ONLY
+            )
         )
         methods[run_id] = detect_method(params)
         if row is not None and methods[run_id] in (FineTuningMethod.ALL, FineTuningMethod.UNKNOWN):

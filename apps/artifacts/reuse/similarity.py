@@ -18,18 +18,22 @@ _WORD = re.compile(r"[^\W\d_]+|\d+", re.UNICODE)
 _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 # Parameters (by their names in fingerprints) whose value names an architecture.
 ARCHITECTURE = (
-    "arch", "architecture", "model", "model_name", "model_type", "backbone", "base_model", "encoder", "network", "net",
+    "arch", "architecture", "model", "model_name", "model_type", "backbone", "base_model",
+    "encoder", "network", "net",
 )  # fmt: skip
 # Tags and facts that contain a model's purpose and its kind.
 PURPOSE = ("task", "family", "pipeline_tag", "domain")
 KIND_OF_MODEL = ("architecture", "architectures", "model_type", "base_model", "backbone")
 # Words without meaning: of files, splits, versions, training.
 _STOP_WORDS = frozenset(
-    ("the", "and", "for", "with", "data", "dataset", "datasets", "train", "training", "test", "val", "valid", "validation",
-     "eval", "full", "new", "old", "final", "best", "last", "latest", "raw", "clean", "processed", "split", "shard", "part",
-     "images", "image", "img", "labels", "files", "file", "input", "inputs", "output", "outputs", "tmp", "temp", "model",
-     "models", "checkpoint", "checkpoints", "ckpt", "weights", "epoch", "step", "run", "exp", "csv", "json", "jsonl",
-     "parquet", "tar", "zip", "npz", "npy", "txt", "bin", "version", "copy", "true", "false", "none")
+    (
+    "the", "and", "for", "with", "data", "dataset", "datasets", "train", "training", "test", "val",
+    "valid", "validation", "eval", "full", "new", "old", "final", "best", "last", "latest", "raw",
+    "clean", "processed", "split", "shard", "part", "images", "image", "img", "labels", "files",
+    "file", "input", "inputs", "output", "outputs", "tmp", "temp", "model", "models", "checkpoint",
+    "checkpoints", "ckpt", "weights", "epoch", "step", "run", "exp", "csv", "json", "jsonl",
+    "parquet", "tar", "zip", "npz", "npy", "txt", "bin", "version", "copy", "true", "false", "none",
+)
 )  # fmt: skip
 
 
@@ -42,8 +46,8 @@ class TermKind(IntegerChoices):
 
 
 WEIGHT = {
-    TermKind.SAME_DATA: 6, TermKind.SAME_ARCHITECTURE: 4, TermKind.DATA_WORD: 3, TermKind.PURPOSE_WORD: 3,
-    TermKind.MODEL_WORD: 2,
+    TermKind.SAME_DATA: 6, TermKind.SAME_ARCHITECTURE: 4, TermKind.DATA_WORD: 3,
+    TermKind.PURPOSE_WORD: 3, TermKind.MODEL_WORD: 2,
 }  # fmt: skip
 # One of these must be shared: an architecture alone is not enough.
 _SUBJECT = frozenset({TermKind.SAME_DATA, TermKind.DATA_WORD, TermKind.PURPOSE_WORD})
@@ -70,16 +74,31 @@ def significant_words(text: str) -> list[str]:
     result = []
     for word in _WORD.findall(_CAMEL.sub(" ", text)):
         small = _singular(word.lower())
-        if len(small) >= 3 and not small.isdecimal() and small not in _STOP_WORDS and word.lower() not in _STOP_WORDS:
+        if (
+            len(small) >= 3
+            and not small.isdecimal()
+            and small not in _STOP_WORDS
+            and word.lower() not in _STOP_WORDS
+        ):
             result.append(small[:_MAX_TERM_LENGTH])
     return list(dict.fromkeys(result))
 
 
 def _singular(word: str) -> str:
-    for end, instead in (("ies", "y"), ("xes", "x"), ("ches", "ch"), ("shes", "sh"), ("sses", "ss")):
+    for end, instead in (
+        ("ies", "y"),
+        ("xes", "x"),
+        ("ches", "ch"),
+        ("shes", "sh"),
+        ("sses", "ss"),
+    ):
         if word.endswith(end) and len(word) > len(end) + 1:
             return word[: -len(end)] + instead
-    return word[:-1] if word.endswith("s") and not word.endswith(("ss", "us", "is")) and len(word) > 3 else word
+    return (
+        word[:-1]
+        if word.endswith("s") and not word.endswith(("ss", "us", "is")) and len(word) > 3
+        else word
+    )
 
 
 def data_term(data: str) -> str:
@@ -107,27 +126,43 @@ def terms_of_work(
     """
     terms: list[Term] = [(TermKind.SAME_DATA, data_term(data))] if data else []
     terms += [(TermKind.DATA_WORD, word) for name in data_names for word in significant_words(name)]
-    terms += [(TermKind.SAME_ARCHITECTURE, architecture_term(name, params[name])) for name in ARCHITECTURE if name in params]
+    terms += [
+        (TermKind.SAME_ARCHITECTURE, architecture_term(name, params[name]))
+        for name in ARCHITECTURE
+        if name in params
+    ]
     terms += _model_words(values, ARCHITECTURE) + _purpose_words(tags)
     return list(dict.fromkeys(terms))[:MAX_TERMS]
 
 
 def terms_of_model(*, facts: Mapping[str, object], tags: Mapping[str, object]) -> list[Term]:
     """Return the terms of an artifact's own facts and tags."""
-    return list(dict.fromkeys(_model_words({**tags, **facts}, KIND_OF_MODEL) + _purpose_words({**facts, **tags})))[
-        :MAX_TERMS
-    ]
+    return list(
+        dict.fromkeys(
+            _model_words({**tags, **facts}, KIND_OF_MODEL) + _purpose_words({**facts, **tags})
+        )
+    )[:MAX_TERMS]
 
 
 def _model_words(values: Mapping[str, object], names: Sequence[str]) -> list[Term]:
-    return [(TermKind.MODEL_WORD, word) for name in names for word in significant_words(str(values.get(name) or ""))]
+    return [
+        (TermKind.MODEL_WORD, word)
+        for name in names
+        for word in significant_words(str(values.get(name) or ""))
+    ]
 
 
 def _purpose_words(values: Mapping[str, object]) -> list[Term]:
-    return [(TermKind.PURPOSE_WORD, word) for name in PURPOSE for word in significant_words(str(values.get(name) or ""))]
+    return [
+        (TermKind.PURPOSE_WORD, word)
+        for name in PURPOSE
+        for word in significant_words(str(values.get(name) or ""))
+    ]
 
 
-def rank_similar(shared: Iterable[tuple[int, int, str]], common: Mapping[Term, int]) -> list[Similarity]:
+def rank_similar(
+    shared: Iterable[tuple[int, int, str]], common: Mapping[Term, int]
+) -> list[Similarity]:
     """Return artifacts by shared terms, the highest score first.
 
     ``shared``: (artifact, kind, term) of each term in common. ``common``: number of models with a
@@ -141,11 +176,17 @@ def rank_similar(shared: Iterable[tuple[int, int, str]], common: Mapping[Term, i
         kinds = {TermKind(kind) for kind, _ in terms}
         if kinds & _SUBJECT:
             score = sum(
-                (Fraction(WEIGHT[TermKind(kind)], 1 + (common.get((kind, term), 1) // 20)) for kind, term in terms),
+                (
+                    Fraction(WEIGHT[TermKind(kind)], 1 + (common.get((kind, term), 1) // 20))
+                    for kind, term in terms
+                ),
                 Fraction(),
             )
             ordered_kinds = tuple(sorted(kinds, key=lambda kind: -WEIGHT[kind]))
-            reason_kinds = set(ordered_kinds[:MAX_REASONS]) - {TermKind.SAME_DATA, TermKind.SAME_ARCHITECTURE}
+            reason_kinds = set(ordered_kinds[:MAX_REASONS]) - {
+                TermKind.SAME_DATA,
+                TermKind.SAME_ARCHITECTURE,
+            }
             named = tuple(dict.fromkeys(term for kind, term in terms if kind in reason_kinds))
             similarities.append(Similarity(artifact, score, ordered_kinds, named))
     return sorted(similarities, key=lambda each: (-each.score, each.artifact))

@@ -34,11 +34,20 @@ def location_key(node: Node | None, path: str) -> str:
 class CopyRecorder:
     """Collects and stores the copies of one request."""
 
-    def __init__(self, *, lab: Lab, node: Node | None, rows: Sequence[ArtifactRow], now: int) -> None:
+    def __init__(
+        self, *, lab: Lab, node: Node | None, rows: Sequence[ArtifactRow], now: int
+    ) -> None:
         self._lab, self._node, self._now = lab, node, now
         places = {location_key(node, copy.path) for row in rows for copy in row.copies}
-        known_copies = Copy.objects.filter(lab=lab, location_key__in=places).select_related("artifact").order_by("pk")
-        self._before = {copy.location_key: (copy.artifact.digest, copy.state, copy.medium) for copy in known_copies}
+        known_copies = (
+            Copy.objects.filter(lab=lab, location_key__in=places)
+            .select_related("artifact")
+            .order_by("pk")
+        )
+        self._before = {
+            copy.location_key: (copy.artifact.digest, copy.state, copy.medium)
+            for copy in known_copies
+        }
         self._first = {
             (copy.location_key, copy.artifact.digest): copy.first_observed_us
             for copy in known_copies
@@ -101,13 +110,17 @@ class CopyRecorder:
 
 
 @transaction.atomic
-def record_copy_states(*, lab: Lab, node: Node | None, rows: Sequence[CopyStateRow], now: int) -> int:
+def record_copy_states(
+    *, lab: Lab, node: Node | None, rows: Sequence[CopyStateRow], now: int
+) -> int:
     """Record copies as missing, corrupt or present again; return the number of changes. Unknown
     paths are ignored.
     """
     states = {location_key(node, row.path): row.state for row in rows}
     changed_copies = []
-    for copy in Copy.objects.select_for_update().filter(lab=lab, location_key__in=states).order_by("pk"):
+    for copy in (
+        Copy.objects.select_for_update().filter(lab=lab, location_key__in=states).order_by("pk")
+    ):
         state = states[copy.location_key]
         if copy.state in _REMOVED_STATES or copy.state == state:
             continue

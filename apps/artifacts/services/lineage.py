@@ -24,17 +24,23 @@ def link_new_artifacts(*, lab: Lab, now: int) -> int:
     once.
     """
     count = 0
-    while batch := list(Artifact.objects.filter(lab=lab, is_linked=False).order_by("pk")[:_BATCH_SIZE]):
+    while batch := list(
+        Artifact.objects.filter(lab=lab, is_linked=False).order_by("pk")[:_BATCH_SIZE]
+    ):
         starts, data = (
             {artifact.start_key: artifact.pk for artifact in batch},
             {artifact.data_key: artifact.pk for artifact in batch},
         )
-        fingerprints = Fingerprint.objects.filter(Q(start__in=starts) | Q(data__in=data), run__lab=lab)
+        fingerprints = Fingerprint.objects.filter(
+            Q(start__in=starts) | Q(data__in=data), run__lab=lab
+        )
         edges = list(_edges(fingerprints.values_list("run_id", "start", "data"), starts, data))
         with transaction.atomic():
             save_edges(lab=lab, edges=edges, now=now)
             save_terms(lab, batch)
-            Artifact.objects.filter(pk__in=[artifact.pk for artifact in batch]).update(is_linked=True)
+            Artifact.objects.filter(pk__in=[artifact.pk for artifact in batch]).update(
+                is_linked=True
+            )
         count += len(edges)
     return count
 
@@ -46,11 +52,17 @@ def link_run(*, run: Run, now: int) -> None:
     fingerprint = Fingerprint.objects.filter(run=run).only("start", "data").first()
     if fingerprint is None or not (fingerprint.start or fingerprint.data):
         return
-    query = "SELECT id, start_key, data_key FROM artifacts_artifact WHERE lab_id = %s AND {0} = %s AND {0} <> ''"
+    query = (
+        "SELECT id, start_key, data_key FROM artifacts_artifact WHERE lab_id = %s AND {0} = %s "
+        "AND {0} <> ''"
+    )
     params = [run.lab_id, fingerprint.start, run.lab_id, fingerprint.data]
     rows = list(fetch_rows(f"{query.format('start_key')} UNION {query.format('data_key')}", params))
     if rows:
-        starts, data = {row["start_key"]: row["id"] for row in rows}, {row["data_key"]: row["id"] for row in rows}
+        starts, data = (
+            {row["start_key"]: row["id"] for row in rows},
+            {row["data_key"]: row["id"] for row in rows},
+        )
         edges = _edges([(run.pk, fingerprint.start, fingerprint.data)], starts, data)
         save_edges(lab=run.lab, edges=edges, now=now)
 
@@ -60,6 +72,11 @@ def _edges(
 ) -> Iterator[tuple[int, int, str, str]]:
     for run_id, start, read in runs:
         if start in starts:
-            yield run_id, starts[start], LineageRole.INITIALISED_FROM.value, LineageSource.FINGERPRINT.value
+            yield (
+                run_id,
+                starts[start],
+                LineageRole.INITIALISED_FROM.value,
+                LineageSource.FINGERPRINT.value,
+            )
         if read in data:
             yield run_id, data[read], LineageRole.USED.value, LineageSource.FINGERPRINT.value

@@ -21,7 +21,18 @@ from apps.runs.models import Run
 LINK_JOB = "artifacts.join"
 LINK_DELAY_US = 2_000_000  # collects several requests
 RowResult = list[str]
-_UPDATED_FIELDS = ("kind", "format", "payload", "licence", "tags", "facts", "state", "project", "owner", "os_user")
+_UPDATED_FIELDS = (
+    "kind",
+    "format",
+    "payload",
+    "licence",
+    "tags",
+    "facts",
+    "state",
+    "project",
+    "owner",
+    "os_user",
+)
 
 
 def register(
@@ -56,11 +67,17 @@ def resolve_node(lab: Lab, node_uuid: UUID | None, bound_node: UUID | None) -> N
     Raises Forbidden if a node's token names another node, InvalidInput for an unknown node.
     """
     if bound_node is not None and node_uuid not in (None, bound_node):
-        raise Forbidden("This token is limited to its own node.", hint="Omit 'node', or use a personal token.")
+        raise Forbidden(
+            "This token is limited to its own node.", hint="Omit 'node', or use a personal token."
+        )
     uuid = bound_node or node_uuid
     node = node_of(lab, uuid) if uuid else None
     if uuid and node is None:
-        raise InvalidInput("There is no such node in this lab.", field="node", hint="Enrol it first, or omit 'node'.")
+        raise InvalidInput(
+            "There is no such node in this lab.",
+            field="node",
+            hint="Enrol it first, or omit 'node'.",
+        )
     return node
 
 
@@ -69,7 +86,9 @@ def save_edges(*, lab: Lab, edges: Iterable[tuple[int, int, str, str]], now: int
     edges are unchanged.
     """
     rows = [
-        LineageEdge(lab=lab, run_id=run, artifact_id=artifact, role=role, source=source, recorded_us=now)
+        LineageEdge(
+            lab=lab, run_id=run, artifact_id=artifact, role=role, source=source, recorded_us=now
+        )
         for run, artifact, role, source in edges
     ]
     LineageEdge.objects.bulk_create(rows, ignore_conflicts=True, batch_size=500)
@@ -86,11 +105,23 @@ class _Pending:
 class _Registration:
     """One request, in a fixed number of statements."""
 
-    def __init__(self, lab: Lab, node: Node | None, rows: Sequence[ArtifactRow | str], by: User | None, now: int) -> None:
+    def __init__(
+        self,
+        lab: Lab,
+        node: Node | None,
+        rows: Sequence[ArtifactRow | str],
+        by: User | None,
+        now: int,
+    ) -> None:
         self._lab, self._node, self._rows, self._by, self._now = lab, node, rows, by, now
         valid = [row for row in rows if not isinstance(row, str)]
-        known = Artifact.objects.select_for_update(of=("self",)).filter(lab=lab, digest__in={row.digest for row in valid})
-        self._known = {artifact.digest: _Pending(artifact, _field_values(artifact)) for artifact in known.order_by("pk")}
+        known = Artifact.objects.select_for_update(of=("self",)).filter(
+            lab=lab, digest__in={row.digest for row in valid}
+        )
+        self._known = {
+            artifact.digest: _Pending(artifact, _field_values(artifact))
+            for artifact in known.order_by("pk")
+        }
         self._projects = {artifact.slug: artifact for artifact in lab.projects.all()}
         self._runs = self._load_runs(valid)
         self._copies = CopyRecorder(lab=lab, node=node, rows=valid, now=now)
@@ -104,7 +135,9 @@ class _Registration:
 
     def _load_runs(self, rows: Sequence[ArtifactRow]) -> dict[UUID, Run]:
         run_ids = {edge.run for row in rows for edge in row.runs}
-        runs = Run.objects.filter(lab=self._lab, uuid__in=run_ids).select_related("charged_project", "user")
+        runs = Run.objects.filter(lab=self._lab, uuid__in=run_ids).select_related(
+            "charged_project", "user"
+        )
         return {run.uuid: run for run in runs} if run_ids else {}
 
     def _register_row(self, row: ArtifactRow | str) -> RowResult:
@@ -131,8 +164,14 @@ class _Registration:
 
     def _problem(self, row: ArtifactRow) -> str:
         pending = self._known.get(row.digest)
-        if pending is not None and (pending.artifact.bytes, pending.artifact.form) != (row.bytes, row.form):
-            return f"This digest is registered as a {pending.artifact.form} of {pending.artifact.bytes} bytes."
+        if pending is not None and (pending.artifact.bytes, pending.artifact.form) != (
+            row.bytes,
+            row.form,
+        ):
+            return (
+                f"This digest is registered as a {pending.artifact.form} of "
+                f"{pending.artifact.bytes} bytes."
+            )
         if self._node is None and not all(is_address(copy.path) for copy in row.copies):
             return "A path needs its node. Add 'node'."
         return ""
@@ -157,13 +196,28 @@ class _Registration:
         named = self._projects.get(row.project)
         if row.project and named is None:
             slugs = ", ".join(sorted(self._projects)[:10])
-            notes.append(f"There is no project {row.project!r} (projects: {slugs}). Registered without a project.")
-        producer = next((self._runs.get(edge.run) for edge in row.runs if edge.role == LineageRole.PRODUCED), None)
-        artifact.project = artifact.project or named or (producer.charged_project if producer else None)
-        artifact.owner = artifact.owner or (producer.user if producer else None) or (self._by if row.own else None)
+            notes.append(
+                f"There is no project {row.project!r} (projects: {slugs}). Registered without a "
+                "project."
+            )
+        producer = next(
+            (self._runs.get(edge.run) for edge in row.runs if edge.role == LineageRole.PRODUCED),
+            None,
+        )
+        artifact.project = (
+            artifact.project or named or (producer.charged_project if producer else None)
+        )
+        artifact.owner = (
+            artifact.owner
+            or (producer.user if producer else None)
+            or (self._by if row.own else None)
+        )
         unknown = next((edge.run for edge in row.runs if edge.run not in self._runs), None)
         if unknown is not None:
-            notes.append(f"There is no run {unknown} in this lab. Report the run, then register the artifact again.")
+            notes.append(
+                f"There is no run {unknown} in this lab. Report the run, then register the "
+                "artifact again."
+            )
         return notes
 
     def _store(self) -> None:
@@ -185,13 +239,15 @@ class _Registration:
         Alias.objects.bulk_create(aliases, ignore_conflicts=True)
         edges = [
             (self._runs[edge.run].pk, artifact.pk, edge.role.value, LineageSource.REPORTED.value)
-            for row, artifact in accepted for edge in row.runs if edge.run in self._runs
-        ]  # fmt: skip
+            for row, artifact in accepted
+            for edge in row.runs
+            if edge.run in self._runs
+        ]
         save_edges(lab=self._lab, edges=edges, now=self._now)
         if self._updated:
-            Artifact.objects.filter(pk__in=[artifact.pk for artifact in self._updated], is_linked=True).update(
-                is_linked=False
-            )
+            Artifact.objects.filter(
+                pk__in=[artifact.pk for artifact in self._updated], is_linked=True
+            ).update(is_linked=False)
             enqueue(kind=LINK_JOB, key=str(self._lab.pk), due_us=self._now + LINK_DELAY_US)
 
 
@@ -209,4 +265,7 @@ def _merge(artifact: Artifact, row: ArtifactRow) -> None:
 
 
 def _field_values(artifact: Artifact) -> tuple[object, ...]:
-    return tuple(dict(value) if isinstance(value := getattr(artifact, name), dict) else value for name in _UPDATED_FIELDS)
+    return tuple(
+        dict(value) if isinstance(value := getattr(artifact, name), dict) else value
+        for name in _UPDATED_FIELDS
+    )

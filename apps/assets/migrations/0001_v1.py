@@ -31,7 +31,15 @@ class Migration(migrations.Migration):
                 migrations.CreateModel(
                     name="Asset",
                     fields=[
-                        ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                        (
+                            "id",
+                            models.BigAutoField(
+                                auto_created=True,
+                                primary_key=True,
+                                serialize=False,
+                                verbose_name="ID",
+                            ),
+                        ),
                         ("name", models.CharField(max_length=200)),
                         (
                             "kind",
@@ -95,7 +103,9 @@ class Migration(migrations.Migration):
                         (
                             "lab",
                             models.ForeignKey(
-                                on_delete=django.db.models.deletion.CASCADE, related_name="assets", to="accounts.lab"
+                                on_delete=django.db.models.deletion.CASCADE,
+                                related_name="assets",
+                                to="accounts.lab",
                             ),
                         ),
                         (
@@ -138,10 +148,22 @@ class Migration(migrations.Migration):
                                 to="fleet.site",
                             ),
                         ),
-                        ("embodied_total_ug", models.BigIntegerField(blank=True, db_column="brought_ug", null=True)),
-                        ("embodied_low_ug", models.BigIntegerField(db_column="brought_low_ug", default=0)),
-                        ("embodied_high_ug", models.BigIntegerField(db_column="brought_high_ug", default=0)),
-                        ("embodied_at_least", models.BooleanField(db_column="brought_at_least", default=False)),
+                        (
+                            "embodied_total_ug",
+                            models.BigIntegerField(blank=True, db_column="brought_ug", null=True),
+                        ),
+                        (
+                            "embodied_low_ug",
+                            models.BigIntegerField(db_column="brought_low_ug", default=0),
+                        ),
+                        (
+                            "embodied_high_ug",
+                            models.BigIntegerField(db_column="brought_high_ug", default=0),
+                        ),
+                        (
+                            "embodied_at_least",
+                            models.BooleanField(db_column="brought_at_least", default=False),
+                        ),
                         (
                             "figure",
                             models.ForeignKey(
@@ -155,19 +177,34 @@ class Migration(migrations.Migration):
                         ("bought_hour", models.BigIntegerField(blank=True, null=True)),
                         ("in_use_hour", models.BigIntegerField(blank=True, null=True)),
                         ("life_end_hour", models.BigIntegerField(blank=True, null=True)),
-                        ("disposed_hour", models.BigIntegerField(blank=True, db_column="gone_hour", null=True)),
-                        ("complete_until_hour", models.BigIntegerField(db_column="told_to_hour", default=0)),
+                        (
+                            "disposed_hour",
+                            models.BigIntegerField(blank=True, db_column="gone_hour", null=True),
+                        ),
+                        (
+                            "complete_until_hour",
+                            models.BigIntegerField(db_column="told_to_hour", default=0),
+                        ),
                         ("settled_hour", models.BigIntegerField(default=0)),
                         ("settled_ug", models.BigIntegerField(default=0)),
-                        ("written_off_to_date_ug", models.BigIntegerField(db_column="settled_off_ug", default=0)),
+                        (
+                            "written_off_to_date_ug",
+                            models.BigIntegerField(db_column="settled_off_ug", default=0),
+                        ),
                     ],
                     options={
                         "constraints": [
-                            models.CheckConstraint(condition=models.Q(("name", ""), _negated=True), name="asset_has_a_name"),
+                            models.CheckConstraint(
+                                condition=models.Q(("name", ""), _negated=True),
+                                name="asset_has_a_name",
+                            ),
                             models.CheckConstraint(
                                 condition=models.Q(
                                     ("price_ucurrency__isnull", True),
-                                    models.Q(("price_ucurrency__gte", 0), models.Q(("currency", ""), _negated=True)),
+                                    models.Q(
+                                        ("price_ucurrency__gte", 0),
+                                        models.Q(("currency", ""), _negated=True),
+                                    ),
                                     _connector="OR",
                                 ),
                                 name="asset_price_has_a_currency",
@@ -191,7 +228,15 @@ class Migration(migrations.Migration):
                 migrations.CreateModel(
                     name="DeviceDay",
                     fields=[
-                        ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                        (
+                            "id",
+                            models.BigAutoField(
+                                auto_created=True,
+                                primary_key=True,
+                                serialize=False,
+                                verbose_name="ID",
+                            ),
+                        ),
                         ("from_hour", models.BigIntegerField()),
                         ("to_hour", models.BigIntegerField()),
                         ("measured_ms", models.BigIntegerField()),
@@ -199,31 +244,53 @@ class Migration(migrations.Migration):
                         (
                             "device",
                             models.ForeignKey(
-                                db_index=False, on_delete=django.db.models.deletion.CASCADE, to="fleet.device"
+                                db_index=False,
+                                on_delete=django.db.models.deletion.CASCADE,
+                                to="fleet.device",
                             ),
                         ),
                         (
                             "lab",
                             models.ForeignKey(
-                                db_index=False, on_delete=django.db.models.deletion.CASCADE, to="accounts.lab"
+                                db_index=False,
+                                on_delete=django.db.models.deletion.CASCADE,
+                                to="accounts.lab",
                             ),
                         ),
-                        ("node", models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, to="fleet.node")),
+                        (
+                            "node",
+                            models.ForeignKey(
+                                on_delete=django.db.models.deletion.CASCADE, to="fleet.node"
+                            ),
+                        ),
                     ],
                     options={
                         "constraints": [
-                            models.UniqueConstraint(fields=("device", "node", "from_hour"), name="device_day_once"),
+                            models.UniqueConstraint(
+                                fields=("device", "node", "from_hour"), name="device_day_once"
+                            ),
                             models.CheckConstraint(
-                                condition=models.Q(("to_hour__gt", models.F("from_hour"))), name="device_day_not_empty"
+                                condition=models.Q(("to_hour__gt", models.F("from_hour"))),
+                                name="device_day_not_empty",
                             ),
                         ],
-                        "indexes": [models.Index(fields=["lab", "from_hour"], name="device_days_of_lab")],
+                        "indexes": [
+                            models.Index(fields=["lab", "from_hour"], name="device_days_of_lab")
+                        ],
                     },
                 ),
                 migrations.CreateModel(
                     name="StoredVolume",
                     fields=[
-                        ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                        (
+                            "id",
+                            models.BigAutoField(
+                                auto_created=True,
+                                primary_key=True,
+                                serialize=False,
+                                verbose_name="ID",
+                            ),
+                        ),
                         ("from_hour", models.BigIntegerField()),
                         ("recorded_us", models.BigIntegerField(blank=True, null=True)),
                         ("withdrawn_us", models.BigIntegerField(blank=True, null=True)),
@@ -231,7 +298,9 @@ class Migration(migrations.Migration):
                         (
                             "asset",
                             models.ForeignKey(
-                                on_delete=django.db.models.deletion.CASCADE, related_name="volumes", to="assets.asset"
+                                on_delete=django.db.models.deletion.CASCADE,
+                                related_name="volumes",
+                                to="assets.asset",
                             ),
                         ),
                         (
@@ -273,15 +342,29 @@ class Migration(migrations.Migration):
                                 name="volume_once_per_hour",
                                 nulls_distinct=False,
                             ),
-                            models.CheckConstraint(condition=models.Q(("gigabytes__gte", 0)), name="volume_not_negative"),
-                            models.CheckConstraint(condition=models.Q(("from_hour__gte", 0)), name="volume_not_before_time"),
+                            models.CheckConstraint(
+                                condition=models.Q(("gigabytes__gte", 0)),
+                                name="volume_not_negative",
+                            ),
+                            models.CheckConstraint(
+                                condition=models.Q(("from_hour__gte", 0)),
+                                name="volume_not_before_time",
+                            ),
                         ],
                     },
                 ),
                 migrations.CreateModel(
                     name="DismissedProposal",
                     fields=[
-                        ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                        (
+                            "id",
+                            models.BigAutoField(
+                                auto_created=True,
+                                primary_key=True,
+                                serialize=False,
+                                verbose_name="ID",
+                            ),
+                        ),
                         ("dismissed_us", models.BigIntegerField()),
                         (
                             "device",
@@ -305,7 +388,9 @@ class Migration(migrations.Migration):
                         (
                             "lab",
                             models.ForeignKey(
-                                on_delete=django.db.models.deletion.CASCADE, related_name="+", to="accounts.lab"
+                                on_delete=django.db.models.deletion.CASCADE,
+                                related_name="+",
+                                to="accounts.lab",
                             ),
                         ),
                         (
@@ -335,7 +420,15 @@ class Migration(migrations.Migration):
                 migrations.CreateModel(
                     name="RegisterImport",
                     fields=[
-                        ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                        (
+                            "id",
+                            models.BigAutoField(
+                                auto_created=True,
+                                primary_key=True,
+                                serialize=False,
+                                verbose_name="ID",
+                            ),
+                        ),
                         ("uuid", models.UUIDField(default=uuid.uuid4, unique=True)),
                         ("file_name", models.CharField(max_length=200)),
                         ("content", models.TextField()),
@@ -361,7 +454,9 @@ class Migration(migrations.Migration):
                         (
                             "lab",
                             models.ForeignKey(
-                                on_delete=django.db.models.deletion.CASCADE, related_name="+", to="accounts.lab"
+                                on_delete=django.db.models.deletion.CASCADE,
+                                related_name="+",
+                                to="accounts.lab",
                             ),
                         ),
                         (
@@ -376,16 +471,28 @@ class Migration(migrations.Migration):
                         ),
                     ],
                     options={
-                        "indexes": [models.Index(fields=["lab", "created_us"], name="imports_of_lab")],
+                        "indexes": [
+                            models.Index(fields=["lab", "created_us"], name="imports_of_lab")
+                        ],
                         "constraints": [
-                            models.CheckConstraint(condition=models.Q(("lines__gte", 0)), name="import_has_lines")
+                            models.CheckConstraint(
+                                condition=models.Q(("lines__gte", 0)), name="import_has_lines"
+                            )
                         ],
                     },
                 ),
                 migrations.CreateModel(
                     name="EmbodiedCharge",
                     fields=[
-                        ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                        (
+                            "id",
+                            models.BigAutoField(
+                                auto_created=True,
+                                primary_key=True,
+                                serialize=False,
+                                verbose_name="ID",
+                            ),
+                        ),
                         ("from_hour", models.BigIntegerField()),
                         ("to_hour", models.BigIntegerField()),
                         (
@@ -408,13 +515,17 @@ class Migration(migrations.Migration):
                         (
                             "asset",
                             models.ForeignKey(
-                                on_delete=django.db.models.deletion.CASCADE, related_name="charges", to="assets.asset"
+                                on_delete=django.db.models.deletion.CASCADE,
+                                related_name="charges",
+                                to="assets.asset",
                             ),
                         ),
                         (
                             "lab",
                             models.ForeignKey(
-                                db_index=False, on_delete=django.db.models.deletion.CASCADE, to="accounts.lab"
+                                db_index=False,
+                                on_delete=django.db.models.deletion.CASCADE,
+                                to="accounts.lab",
                             ),
                         ),
                         (
@@ -436,16 +547,30 @@ class Migration(migrations.Migration):
                                 nulls_distinct=False,
                             ),
                             models.CheckConstraint(
-                                condition=models.Q(("to_hour__gt", models.F("from_hour"))), name="embodied_charge_not_empty"
+                                condition=models.Q(("to_hour__gt", models.F("from_hour"))),
+                                name="embodied_charge_not_empty",
                             ),
                         ],
-                        "indexes": [models.Index(fields=["lab", "to_hour", "from_hour"], name="embodied_charges_of_lab")],
+                        "indexes": [
+                            models.Index(
+                                fields=["lab", "to_hour", "from_hour"],
+                                name="embodied_charges_of_lab",
+                            )
+                        ],
                     },
                 ),
                 migrations.CreateModel(
                     name="LifecycleEvent",
                     fields=[
-                        ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                        (
+                            "id",
+                            models.BigAutoField(
+                                auto_created=True,
+                                primary_key=True,
+                                serialize=False,
+                                verbose_name="ID",
+                            ),
+                        ),
                         (
                             "kind",
                             models.CharField(
@@ -498,7 +623,9 @@ class Migration(migrations.Migration):
                         (
                             "asset",
                             models.ForeignKey(
-                                on_delete=django.db.models.deletion.CASCADE, related_name="events", to="assets.asset"
+                                on_delete=django.db.models.deletion.CASCADE,
+                                related_name="events",
+                                to="assets.asset",
                             ),
                         ),
                         (
@@ -563,34 +690,51 @@ class Migration(migrations.Migration):
                     ],
                     options={
                         "constraints": [
-                            models.CheckConstraint(condition=models.Q(("hour__gte", 0)), name="event_not_before_time"),
                             models.CheckConstraint(
-                                condition=models.Q(("total_ug__isnull", True), ("total_ug__gte", 0), _connector="OR"),
+                                condition=models.Q(("hour__gte", 0)), name="event_not_before_time"
+                            ),
+                            models.CheckConstraint(
+                                condition=models.Q(
+                                    ("total_ug__isnull", True),
+                                    ("total_ug__gte", 0),
+                                    _connector="OR",
+                                ),
                                 name="event_total_not_negative",
                             ),
                             models.CheckConstraint(
                                 condition=models.Q(
-                                    ("end_of_life_ug__isnull", True), ("total_ug__isnull", False), _connector="OR"
+                                    ("end_of_life_ug__isnull", True),
+                                    ("total_ug__isnull", False),
+                                    _connector="OR",
                                 ),
                                 name="event_part_has_a_whole",
                             ),
                             models.CheckConstraint(
                                 condition=models.Q(
                                     models.Q(("kind", "reversal"), ("reverses__isnull", False)),
-                                    models.Q(models.Q(("kind", "reversal"), _negated=True), ("reverses__isnull", True)),
+                                    models.Q(
+                                        models.Q(("kind", "reversal"), _negated=True),
+                                        ("reverses__isnull", True),
+                                    ),
                                     _connector="OR",
                                 ),
                                 name="event_reverses_if_reversal",
                             ),
                             models.CheckConstraint(
-                                condition=models.Q(("life_hours__isnull", True), ("life_hours__gt", 0), _connector="OR"),
+                                condition=models.Q(
+                                    ("life_hours__isnull", True),
+                                    ("life_hours__gt", 0),
+                                    _connector="OR",
+                                ),
                                 name="event_life_not_empty",
                             ),
                         ],
                         "indexes": [
                             models.Index(fields=["asset", "hour"], name="events_of_asset"),
                             models.Index(
-                                condition=models.Q(("total_ug__isnull", False)), fields=["hour"], name="events_that_bring"
+                                condition=models.Q(("total_ug__isnull", False)),
+                                fields=["hour"],
+                                name="events_that_bring",
                             ),
                         ],
                     },
@@ -598,14 +742,24 @@ class Migration(migrations.Migration):
                 migrations.CreateModel(
                     name="AssetMeter",
                     fields=[
-                        ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                        (
+                            "id",
+                            models.BigAutoField(
+                                auto_created=True,
+                                primary_key=True,
+                                serialize=False,
+                                verbose_name="ID",
+                            ),
+                        ),
                         ("from_hour", models.BigIntegerField()),
                         ("recorded_us", models.BigIntegerField(blank=True, null=True)),
                         ("withdrawn_us", models.BigIntegerField(blank=True, null=True)),
                         (
                             "asset",
                             models.ForeignKey(
-                                on_delete=django.db.models.deletion.CASCADE, related_name="meters", to="assets.asset"
+                                on_delete=django.db.models.deletion.CASCADE,
+                                related_name="meters",
+                                to="assets.asset",
                             ),
                         ),
                         (
@@ -657,11 +811,16 @@ class Migration(migrations.Migration):
                                 name="asset_meter_once_per_hour",
                             ),
                             models.CheckConstraint(
-                                condition=models.Q(("device__isnull", True), ("node__isnull", True), _connector="OR"),
+                                condition=models.Q(
+                                    ("device__isnull", True),
+                                    ("node__isnull", True),
+                                    _connector="OR",
+                                ),
                                 name="asset_meter_is_one",
                             ),
                             models.CheckConstraint(
-                                condition=models.Q(("from_hour__gte", 0)), name="asset_meter_not_before_time"
+                                condition=models.Q(("from_hour__gte", 0)),
+                                name="asset_meter_not_before_time",
                             ),
                         ],
                     },

@@ -7,6 +7,7 @@ from apps.assets.services.upgrade import upgrade
 from apps.assets.services.validation import Draft, Embodied, Entry, Facts, default_life_hours
 
 __all__ = [
-    "Draft", "Embodied", "Entry", "Facts", "correct_opening", "default_life_hours", "describe", "record", "register",
-    "register_many", "reverse", "set_meter", "standing_rows", "store", "upgrade",
+    "Draft", "Embodied", "Entry", "Facts", "correct_opening", "default_life_hours", "describe",
+    "record", "register", "register_many", "reverse", "set_meter", "standing_rows", "store",
+    "upgrade",
 ]  # fmt: skip

@@ -1,7 +1,7 @@
 """Totals of past charges, stored with each asset. A book adds only later charges.
 
-``settled_ug`` and ``written_off_to_date_ug`` of an asset are the sums of its charges that end by its
-``settled_hour``, the written-off ones separately. They are exact at all times: every writer of
+``settled_ug`` and ``written_off_to_date_ug`` of an asset are the sums of its charges that end by
+its ``settled_hour``, the written-off ones separately. They are exact at all times: every writer of
 charges calls :func:`settle` in the same transaction.
 """
 
@@ -17,7 +17,9 @@ from apps.core.sql import as_int, fetch_rows
 from apps.core.units import hour_of
 
 EVERY_HOURS = 24  # settled_hour advances once a day: few charges end in between
-_UPDATE = "UPDATE assets_asset SET settled_ug = %s, settled_off_ug = %s, settled_hour = %s WHERE id = %s"
+_UPDATE = (
+    "UPDATE assets_asset SET settled_ug = %s, settled_off_ug = %s, settled_hour = %s WHERE id = %s"
+)
 
 Turned = Mapping[int, tuple[Collection[Charge], Collection[Charge]]]
 
@@ -29,7 +31,9 @@ def settle(locked_assets: Sequence[Asset], turned: Turned) -> None:
     """
     changed = {asset.pk: asset for asset in locked_assets if _turn(asset, *turned[asset.pk])}
     hour = hour_of(now_us())
-    behind = {asset.pk: asset for asset in locked_assets if hour >= asset.settled_hour + EVERY_HOURS}
+    behind = {
+        asset.pk: asset for asset in locked_assets if hour >= asset.settled_hour + EVERY_HOURS
+    }
     for pk, charged_ug, off_ug in _ended(behind, hour):
         behind[pk].settled_ug += charged_ug
         behind[pk].written_off_to_date_ug += off_ug
@@ -41,7 +45,8 @@ def settle(locked_assets: Sequence[Asset], turned: Turned) -> None:
         Asset.objects.filter(pk__in=still).update(settled_hour=hour)
     if changed:
         totals = [
-            (asset.settled_ug, asset.written_off_to_date_ug, asset.settled_hour, asset.pk) for asset in changed.values()
+            (asset.settled_ug, asset.written_off_to_date_ug, asset.settled_hour, asset.pk)
+            for asset in changed.values()
         ]
         with connection.cursor() as cursor:
             cursor.executemany(_UPDATE, totals)
@@ -69,7 +74,9 @@ def settled_sums(asset_ids: Collection[int]) -> dict[int, tuple[int, int]]:
 
     Assets without such charges are left out. One query.
     """
-    return {pk: (charged, off) for pk, charged, off in _sums(asset_ids, "c.to_hour <= a.settled_hour")}
+    return {
+        pk: (charged, off) for pk, charged, off in _sums(asset_ids, "c.to_hour <= a.settled_hour")
+    }
 
 
 def _sums(asset_ids: Collection[int], which: str) -> list[tuple[int, int, int]]:
@@ -77,7 +84,8 @@ def _sums(asset_ids: Collection[int], which: str) -> list[tuple[int, int, int]]:
         return []
     ids = ", ".join(str(int(pk)) for pk in asset_ids)
     rows = fetch_rows(
-        "SELECT c.asset_id, SUM(CASE WHEN c.kind = 'written_off' THEN 0 ELSE c.amount_ug END) AS charged_ug, "
+        "SELECT c.asset_id, SUM(CASE WHEN c.kind = 'written_off' THEN 0 ELSE c.amount_ug END) AS "
+        "charged_ug, "
         "SUM(CASE WHEN c.kind = 'written_off' THEN c.amount_ug ELSE 0 END) AS off_ug "
         "FROM assets_embodiedcharge c JOIN assets_asset a ON a.id = c.asset_id "
         f"WHERE a.id IN ({ids}) AND {which} GROUP BY c.asset_id",

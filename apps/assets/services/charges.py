@@ -15,7 +15,14 @@ from apps.assets.amortisation import Charge, Spread, Use
 from apps.assets.choices import Amortisation
 from apps.assets.device_usage import MS_PER_HOUR
 from apps.assets.lifecycle import Event, active_events
-from apps.assets.models import Asset, AssetMeter, DeviceDay, EmbodiedCharge, LifecycleEvent, StoredVolume
+from apps.assets.models import (
+    Asset,
+    AssetMeter,
+    DeviceDay,
+    EmbodiedCharge,
+    LifecycleEvent,
+    StoredVolume,
+)
 from apps.assets.services.charge_totals import settle
 from apps.assets.signals import charged
 from apps.core.clock import now_us
@@ -31,18 +38,29 @@ def as_event(row: LifecycleEvent) -> tuple[Event, int | None]:
     """Return an event as input of the calculation, and the id of the event that it reverses."""
     return (
         Event(
-            id=row.pk, hour=row.hour, kind=row.kind, total_ug=row.total_ug, end_of_life_ug=row.end_of_life_ug,
-            includes_end_of_life=row.includes_end_of_life, life_hours=row.life_hours, life_end_hour=row.life_end_hour,
-            amortisation=row.amortisation, project_id=row.project_id, low_ug=row.low_ug, high_ug=row.high_ug,
+            id=row.pk,
+            hour=row.hour,
+            kind=row.kind,
+            total_ug=row.total_ug,
+            end_of_life_ug=row.end_of_life_ug,
+            includes_end_of_life=row.includes_end_of_life,
+            life_hours=row.life_hours,
+            life_end_hour=row.life_end_hour,
+            amortisation=row.amortisation,
+            project_id=row.project_id,
+            low_ug=row.low_ug,
+            high_ug=row.high_ug,
             figure_id=row.figure_id,
         ),
         row.reverses_id,
-    )  # fmt: skip
+    )
 
 
 def events_of(asset_ids: Sequence[int]) -> dict[int, list[Event]]:
     """Return the active events of assets, in order. One query."""
-    events_by_asset: dict[int, list[tuple[Event, int | None]]] = {asset_id: [] for asset_id in asset_ids}
+    events_by_asset: dict[int, list[tuple[Event, int | None]]] = {
+        asset_id: [] for asset_id in asset_ids
+    }
     for row in LifecycleEvent.objects.filter(asset_id__in=asset_ids):
         events_by_asset[row.asset_id].append(as_event(row))
     return {asset_id: active_events(events) for asset_id, events in events_by_asset.items()}
@@ -55,16 +73,25 @@ def recharge(*, lab: Lab, asset_ids: Sequence[int], since: int = 0) -> int:
     The number of queries is fixed. ``since``: nothing changed before this hour, so only rows that
     end later are read and written.
     """
-    locked_assets = list(Asset.objects.select_for_update(no_key=True).filter(lab=lab, pk__in=asset_ids).order_by("pk"))
+    locked_assets = list(
+        Asset.objects.select_for_update(no_key=True)
+        .filter(lab=lab, pk__in=asset_ids)
+        .order_by("pk")
+    )
     ids = [asset.pk for asset in locked_assets]
     events, spreads = events_of(ids), _spreads(lab)
-    if any(event.amortisation == Amortisation.SCI for asset_events in events.values() for event in asset_events):
+    if any(
+        event.amortisation == Amortisation.SCI
+        for asset_events in events.values()
+        for event in asset_events
+    ):
         since = 0  # the amount for unused time is still to be charged
     stored_charges: dict[int, dict[Charge, int]] = {asset_id: {} for asset_id in ids}
     for row in EmbodiedCharge.objects.filter(asset_id__in=ids, to_hour__gt=since):
         stored_charges[row.asset_id][as_charge(row)] = row.pk
     begins = {  # no row crosses these hours
-        asset_id: min((since, *(charge.from_hour for charge in rows))) for asset_id, rows in stored_charges.items()
+        asset_id: min((since, *(charge.from_hour for charge in rows)))
+        for asset_id, rows in stored_charges.items()
     }
     metered = _metered(lab, ids, min(begins.values(), default=0))
     uses = _stored(ids) | metered
@@ -75,7 +102,11 @@ def recharge(*, lab: Lab, asset_ids: Sequence[int], since: int = 0) -> int:
     differing = 0
     for asset_id in ids:
         new_charges = amortisation.charges(
-            events[asset_id], uses.get(asset_id, []), spreads, metered=asset_id in metered, since=begins[asset_id]
+            events[asset_id],
+            uses.get(asset_id, []),
+            spreads,
+            metered=asset_id in metered,
+            since=begins[asset_id],
         )
         old, now = stored_charges[asset_id], set(new_charges)
         turned[asset_id] = old.keys() - now, now - old.keys()
@@ -88,7 +119,12 @@ def recharge(*, lab: Lab, asset_ids: Sequence[int], since: int = 0) -> int:
     EmbodiedCharge.objects.bulk_create(new, batch_size=500)
     settle(locked_assets, turned)
     if changed:
-        charged.send(sender=EmbodiedCharge, lab=lab, from_hour=min(changed)[0], to_hour=max(end for _, end in changed))
+        charged.send(
+            sender=EmbodiedCharge,
+            lab=lab,
+            from_hour=min(changed)[0],
+            to_hour=max(end for _, end in changed),
+        )
     return differing
 
 
@@ -99,21 +135,33 @@ def as_charge(row: EmbodiedCharge) -> Charge:
 
 def _row(lab: Lab, asset_id: int, charge: Charge) -> EmbodiedCharge:
     return EmbodiedCharge(
-        lab=lab, asset_id=asset_id, from_hour=charge.from_hour, to_hour=charge.to_hour, project_id=charge.project_id,
-        kind=charge.kind, amount_ug=charge.amount_ug,
-    )  # fmt: skip
+        lab=lab,
+        asset_id=asset_id,
+        from_hour=charge.from_hour,
+        to_hour=charge.to_hour,
+        project_id=charge.project_id,
+        kind=charge.kind,
+        amount_ug=charge.amount_ug,
+    )
 
 
 def recharge_lab(*, lab: Lab) -> int:
     """Derive all charges of a lab again, in chunks. Return the number of changed assets."""
     ids = list(Asset.objects.filter(lab=lab).order_by("pk").values_list("pk", flat=True))
-    return sum(recharge(lab=lab, asset_ids=ids[start : start + CHUNK]) for start in range(0, len(ids), CHUNK))
+    return sum(
+        recharge(lab=lab, asset_ids=ids[start : start + CHUNK])
+        for start in range(0, len(ids), CHUNK)
+    )
 
 
 def assets_metered_by(lab: Lab, device_ids: Iterable[int]) -> list[int]:
     """Return the assets metered by one of these devices, or by a node that measured one of them."""
     requested_ids = set(device_ids)
-    nodes = DeviceDay.objects.filter(lab=lab, device_id__in=requested_ids).values_list("node_id", flat=True).distinct()
+    nodes = (
+        DeviceDay.objects.filter(lab=lab, device_id__in=requested_ids)
+        .values_list("node_id", flat=True)
+        .distinct()
+    )
     homes = Device.objects.filter(pk__in=requested_ids).values_list("node_id", flat=True)
     meters = AssetMeter.objects.filter(ACTIVE, asset__lab=lab)
     by_device = meters.filter(device_id__in=requested_ids).values_list("asset_id", flat=True)
@@ -124,8 +172,15 @@ def assets_metered_by(lab: Lab, device_ids: Iterable[int]) -> list[int]:
 def _spreads(lab: Lab) -> list[Spread]:
     shares = IdleShare.objects.filter(lab=lab).order_by("from_hour", "low")
     return [
-        Spread(from_hour, to_hour, tuple((each.project_id, each.low, each.high) for each in part), part[0].total)
-        for (from_hour, to_hour), rows in groupby(shares, key=lambda share: (share.from_hour, share.to_hour))
+        Spread(
+            from_hour,
+            to_hour,
+            tuple((each.project_id, each.low, each.high) for each in part),
+            part[0].total,
+        )
+        for (from_hour, to_hour), rows in groupby(
+            shares, key=lambda share: (share.from_hour, share.to_hour)
+        )
         if (part := list(rows))
     ]
 
@@ -137,12 +192,21 @@ def _metered(lab: Lab, asset_ids: Sequence[int], since: int) -> dict[int, list[U
     for row in AssetMeter.objects.filter(ACTIVE, asset_id__in=asset_ids):
         meters[row.asset_id].append((row.from_hour, (row.device_id, row.node_id)))
     places = [place for history in meters.values() for _, place in history]
-    devices, nodes = {device for device, _ in places if device}, {node for _, node in places if node}
+    devices, nodes = (
+        {device for device, _ in places if device},
+        {node for _, node in places if node},
+    )
     by_device, by_node = _days_of(lab, devices, nodes, since)
     for asset_id, history in meters.items():
         days: list[Use] = []
         for start, end, (device_id, node_id) in dated_intervals(history):
-            meter_uses = by_device.get(device_id, []) if device_id else by_node.get(node_id, []) if node_id else []
+            meter_uses = (
+                by_device.get(device_id, [])
+                if device_id
+                else by_node.get(node_id, [])
+                if node_id
+                else []
+            )
             days += _clipped(meter_uses, start, END_HOUR if end is None else end)
         uses[asset_id] = days
     return uses
@@ -156,20 +220,36 @@ def _clipped(uses: Iterable[Use], start: int, end: int) -> list[Use]:
     ]
 
 
-def _days_of(lab: Lab, devices: set[int], nodes: set[int], since: int) -> tuple[dict[int, list[Use]], dict[int, list[Use]]]:
+def _days_of(
+    lab: Lab, devices: set[int], nodes: set[int], since: int
+) -> tuple[dict[int, list[Use]], dict[int, list[Use]]]:
     """Return the days of use by device and by node.
 
     The use of a node is that of its GPUs, or of its processors if it has no GPU.
     """
-    of_device: dict[int, dict[tuple[int, int], list[DeviceDay]]] = defaultdict(lambda: defaultdict(list))
-    of_node: dict[int, dict[tuple[int, int], list[DeviceDay]]] = defaultdict(lambda: defaultdict(list))
-    rows = DeviceDay.objects.filter(lab=lab, to_hour__gt=since).select_related("device").order_by("from_hour", "pk")
+    of_device: dict[int, dict[tuple[int, int], list[DeviceDay]]] = defaultdict(
+        lambda: defaultdict(list)
+    )
+    of_node: dict[int, dict[tuple[int, int], list[DeviceDay]]] = defaultdict(
+        lambda: defaultdict(list)
+    )
+    rows = (
+        DeviceDay.objects.filter(lab=lab, to_hour__gt=since)
+        .select_related("device")
+        .order_by("from_hour", "pk")
+    )
     for row in rows.filter(device_id__in=devices) if devices else ():
         of_device[row.device_id][row.from_hour, row.to_hour].append(row)
     for row in rows.filter(node_id__in=nodes, device__kind__in=("gpu", "cpu")) if nodes else ():
         of_node[row.node_id][row.from_hour, row.to_hour].append(row)
-    by_device = {key: [_use(span, device_days, 1) for span, device_days in days.items()] for key, days in of_device.items()}
-    by_node = {key: [_use_of_node(span, device_days) for span, device_days in days.items()] for key, days in of_node.items()}
+    by_device = {
+        key: [_use(span, device_days, 1) for span, device_days in days.items()]
+        for key, days in of_device.items()
+    }
+    by_node = {
+        key: [_use_of_node(span, device_days) for span, device_days in days.items()]
+        for key, days in of_node.items()
+    }
     return by_device, by_node
 
 
@@ -189,14 +269,18 @@ def _use(span: tuple[int, int], device_days: list[DeviceDay], devices: int) -> U
         for project_id, used_ms in row.parts:
             parts[project_id] += used_ms
     capacity = max(1, min(span[1], hour_of(now_us()) + 1) - span[0]) * MS_PER_HOUR * devices
-    return Use(*span, capacity, sum(row.measured_ms for row in device_days), tuple(sorted(parts.items())))
+    return Use(
+        *span, capacity, sum(row.measured_ms for row in device_days), tuple(sorted(parts.items()))
+    )
 
 
 def _stored(asset_ids: Sequence[int]) -> dict[int, list[Use]]:
     """Return the use of file servers by stored volume, divided at each change of a volume."""
     volumes: dict[int, dict[int, list[tuple[int, int]]]] = defaultdict(lambda: defaultdict(list))
     for row in StoredVolume.objects.filter(ACTIVE, asset_id__in=asset_ids):
-        volumes[row.asset_id][row.project_id or amortisation.NOBODY_KNOWN].append((row.from_hour, row.gigabytes))
+        volumes[row.asset_id][row.project_id or amortisation.NOBODY_KNOWN].append(
+            (row.from_hour, row.gigabytes)
+        )
     return {asset_id: _volumes(asset_volumes) for asset_id, asset_volumes in volumes.items()}
 
 

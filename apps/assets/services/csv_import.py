@@ -1,4 +1,6 @@
-"""Import of assets from a file: upload, preview, and confirmation, which registers all rows or none."""
+"""Import of assets from a file: upload, preview, and confirmation, which registers all rows or
+none.
+"""
 
 import hashlib
 from collections import Counter
@@ -41,9 +43,13 @@ class FileRefused(InvalidInput):
         first = rows[0]
         lines = f"{number} line{'' if number == 1 else 's'}"
         super().__init__(
-            f"{lines} with errors. Nothing was registered. Line {first['line']}: {first['message']}", field="file",
+            (
+                f"{lines} with errors. Nothing was registered. Line {first['line']}: "
+                f"{first['message']}"
+            ),
+            field="file",
             hint=first["hint"] or "Correct these lines and upload the file again.",
-        )  # fmt: skip
+        )
         self.rows = rows
 
 
@@ -52,7 +58,9 @@ def checked_options(options: Options) -> Options:
     currency = options.currency.strip().upper()
     if currency and currency not in CURRENCIES:
         raise InvalidInput(
-            f"{currency[:10]!r} is not a currency.", field="currency", hint="Enter three letters such as EUR."
+            f"{currency[:10]!r} is not a currency.",
+            field="currency",
+            hint="Enter three letters such as EUR.",
         )
     bought_on = options.bought_on.strip()
     if bought_on:
@@ -63,16 +71,23 @@ def checked_options(options: Options) -> Options:
 @transaction.atomic
 def upload(
     *, lab: Lab, file_name: str, content: bytes, options: Options, by: User | None, now: int
-) -> RegisterImport:  # fmt: skip
-    """Save a file. Read a short file immediately, else enqueue a job. Raises InvalidInput, TooLarge."""
+) -> RegisterImport:
+    """Save a file. Read a short file immediately, else enqueue a job. Raises InvalidInput,
+    TooLarge.
+    """
     options = checked_options(options)
     text = decoded(content)
     lines = sum(1 for _ in read_lines(text)[1])
     RegisterImport.objects.filter(lab=lab, created_us__lt=now - EXPIRY_US).delete()
     row = RegisterImport.objects.create(
-        lab=lab, file_name=cells.file_name(file_name), content=text, options=asdict(options), lines=lines, created_us=now,
+        lab=lab,
+        file_name=cells.file_name(file_name),
+        content=text,
+        options=asdict(options),
+        lines=lines,
+        created_us=now,
         created_by=by,
-    )  # fmt: skip
+    )
     if lines <= SYNCHRONOUS_LINES:
         read(row=row, now=now)
     else:
@@ -91,7 +106,9 @@ def read(*, row: RegisterImport, now: int) -> None:
 
 
 def _previewed(row: RegisterImport, now: int) -> tuple[list[Row], dict[str, Any]]:
-    """Return the rows of a file and its summary. Raises InvalidInput for an error of the whole file."""
+    """Return the rows of a file and its summary. Raises InvalidInput for an error of the whole
+    file.
+    """
     rows: list[Row] = []
     reading = Reading(row.lab, row.content, Options(**row.options), now)
     for row_ in reading.rows():
@@ -112,7 +129,11 @@ def _keep(row: RegisterImport, state: ImportState, summary: dict[str, Any]) -> N
 
 def _summary(rows: Sequence[Row]) -> dict[str, Any]:
     new = [row for row in rows if row.outcome == NEW]
-    known = [row.known.embodied for row in new if row.known is not None and row.known.embodied is not None]
+    known = [
+        row.known.embodied
+        for row in new
+        if row.known is not None and row.known.embodied is not None
+    ]
     return {
         "counts": dict(Counter(row.outcome for row in rows)),
         "by": dict(Counter((row.known.by if row.known else "") or "unknown" for row in new)),
@@ -120,7 +141,10 @@ def _summary(rows: Sequence[Row]) -> dict[str, Any]:
         "unmarked": sum(row.unmarked for row in new),
         "elsewhere": sorted({row.elsewhere for row in new if row.elsewhere})[:20],
         "rows": [row_payload(row) for row in rows[:PREVIEW_LINES]],
-        "wrong": [row_payload(row) for row in islice((row for row in rows if row.outcome == WRONG), PREVIEW_LINES)],
+        "wrong": [
+            row_payload(row)
+            for row in islice((row for row in rows if row.outcome == WRONG), PREVIEW_LINES)
+        ],
     }
 
 
@@ -129,39 +153,61 @@ def row_payload(row: Row) -> dict[str, Any]:
     draft, known = row.draft, row.known
     embodied = known.embodied if known else None
     return {
-        "line": row.line, "outcome": row.outcome, "name": row.name, "kind": draft.facts.kind if draft else "",
-        "model": known.model.name if known and known.model else "", "by": known.by if known else "",
-        "embodied_ug": embodied.total_ug if embodied else None, "low_ug": embodied.low_ug if embodied else None,
-        "high_ug": embodied.high_ug if embodied else None, "why": known.why if known else "", "asset": row.asset_id,
-        "built_into_line": row.parent_line, "message": row.message, "field": row.field, "hint": row.hint,
-    }  # fmt: skip
+        "line": row.line,
+        "outcome": row.outcome,
+        "name": row.name,
+        "kind": draft.facts.kind if draft else "",
+        "model": known.model.name if known and known.model else "",
+        "by": known.by if known else "",
+        "embodied_ug": embodied.total_ug if embodied else None,
+        "low_ug": embodied.low_ug if embodied else None,
+        "high_ug": embodied.high_ug if embodied else None,
+        "why": known.why if known else "",
+        "asset": row.asset_id,
+        "built_into_line": row.parent_line,
+        "message": row.message,
+        "field": row.field,
+        "hint": row.hint,
+    }
 
 
 def import_of(lab: Lab, uuid: UUID) -> RegisterImport:
     """Return a lab's import. Raises NotFound."""
-    row = RegisterImport.objects.filter(lab=lab, uuid=uuid).select_related("lab", "created_by").first()
+    row = (
+        RegisterImport.objects.filter(lab=lab, uuid=uuid)
+        .select_related("lab", "created_by")
+        .first()
+    )
     if row is None:
-        raise NotFound("No such import in your lab.", hint=f"Upload the file again at {reverse('asset-imports')}.")
+        raise NotFound(
+            "No such import in your lab.",
+            hint=f"Upload the file again at {reverse('asset-imports')}.",
+        )
     return row
 
 
 def confirm(*, row: RegisterImport, by: User | None, now: int) -> None:
     """Register a short import immediately, else enqueue a job. Raises Conflict, FileRefused."""
     if row.state != ImportState.READ:
-        raise Conflict(f"This import is in state {row.get_state_display().lower()}.", hint="Reload the page.")
+        raise Conflict(
+            f"This import is in state {row.get_state_display().lower()}.", hint="Reload the page."
+        )
     if row.summary["counts"].get(WRONG):
         raise FileRefused(row.summary["wrong"], row.summary["counts"][WRONG])
     if row.lines <= SYNCHRONOUS_LINES:
         write(row=row, by=by, now=now)
         return
     with transaction.atomic():
-        if RegisterImport.objects.filter(pk=row.pk, state=ImportState.READ).update(state=ImportState.WRITING, lines_done=0):
+        if RegisterImport.objects.filter(pk=row.pk, state=ImportState.READ).update(
+            state=ImportState.WRITING, lines_done=0
+        ):
             enqueue(kind="assets.import_write", key=f"{row.uuid}:{by.pk if by else ''}")
     row.state = ImportState.WRITING
 
 
 def write(*, row: RegisterImport, by: User | None, now: int) -> int:
-    """Read the file again and register all new rows or none. Return their number. Raises FileRefused, InvalidInput.
+    """Read the file again and register all new rows or none. Return their number. Raises
+    FileRefused, InvalidInput.
 
     Reading and validation precede the transaction, to keep its locks short.
     """
@@ -175,9 +221,21 @@ def write(*, row: RegisterImport, by: User | None, now: int) -> int:
             raise Conflict("This import is already registered.", hint="Reload the page.")
         number = _written(row.lab, rows, by, now)
         digest = hashlib.sha256(locked_import.content.encode()).hexdigest()
-        details = {"assets": number, "file": row.file_name, "sha256": digest, "origin": summary["origin"]}
+        details = {
+            "assets": number,
+            "file": row.file_name,
+            "sha256": digest,
+            "origin": summary["origin"],
+        }
         subject = f"{number} asset{'' if number == 1 else 's'}"
-        audit.record(lab=row.lab, by=by, action=Act.ASSETS_IMPORTED, subject=subject, details=details, now=now)
+        audit.record(
+            lab=row.lab,
+            by=by,
+            action=Act.ASSETS_IMPORTED,
+            subject=subject,
+            details=details,
+            now=now,
+        )
         enqueue(kind="assets.charge", key=str(row.lab_id))
         row.state, row.summary, row.content = ImportState.DONE, summary, ""
         row.save(update_fields=["state", "summary", "content"])
@@ -188,14 +246,22 @@ def _written(lab: Lab, rows: Sequence[Row], by: User | None, now: int) -> int:
     levels = generations(rows)
     parents = {row.parent_line for row in rows if row.parent_line is not None}
     here: dict[int, Asset] = {}
-    existing_parents = {row.line: row.asset_id for row in rows if row.outcome == KNOWN and row.line in parents}
+    existing_parents = {
+        row.line: row.asset_id for row in rows if row.outcome == KNOWN and row.line in parents
+    }
     for asset in Asset.objects.filter(lab=lab, pk__in=set(existing_parents.values())):
         here.update({line: asset for line, pk in existing_parents.items() if pk == asset.pk})
     for level in levels:
         for start in range(0, len(level), CHUNK):
             part = level[start : start + CHUNK]
             written = write_drafts(lab, [_built_in(row, here) for row in part], by, now)
-            here.update({row.line: asset for row, asset in zip(part, written, strict=True) if row.line in parents})
+            here.update(
+                {
+                    row.line: asset
+                    for row, asset in zip(part, written, strict=True)
+                    if row.line in parents
+                }
+            )
     return sum(len(level) for level in levels)
 
 

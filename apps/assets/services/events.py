@@ -18,16 +18,28 @@ from apps.core.errors import Conflict, InvalidInput
 
 
 def note_act(asset: Asset, by: User | None, action: Act, details: dict[str, Any], now: int) -> None:
-    audit.record(lab=asset.lab, by=by, action=action, subject=asset.name, details={"asset": asset.pk, **details}, now=now)
+    audit.record(
+        lab=asset.lab,
+        by=by,
+        action=action,
+        subject=asset.name,
+        details={"asset": asset.pk, **details},
+        now=now,
+    )
 
 
 def standing_rows(asset: Asset) -> list[LifecycleEvent]:
     """Return the active events of an asset in order of time."""
     rows = {
         row.pk: row
-        for row in LifecycleEvent.objects.filter(asset=asset).select_related("project", "parent", "site", "figure")
+        for row in LifecycleEvent.objects.filter(asset=asset).select_related(
+            "project", "parent", "site", "figure"
+        )
     }
-    return [rows[event.id] for event in lifecycle.active_events([as_event(row) for row in rows.values()])]
+    return [
+        rows[event.id]
+        for event in lifecycle.active_events([as_event(row) for row in rows.values()])
+    ]
 
 
 def refresh(asset: Asset, rows: Sequence[LifecycleEvent]) -> None:
@@ -40,7 +52,9 @@ def refresh(asset: Asset, rows: Sequence[LifecycleEvent]) -> None:
     for row in rows:
         if row.kind in (*OPENING, EventKind.TRANSFER):
             asset.owner = row.project
-        if row.kind in (*OPENING, EventKind.DEPLOY, EventKind.MOVE) and (row.parent_id or row.site_id or row.kind == "move"):
+        if row.kind in (*OPENING, EventKind.DEPLOY, EventKind.MOVE) and (
+            row.parent_id or row.site_id or row.kind == "move"
+        ):
             asset.parent, asset.site = row.parent, row.site
         if row.kind in (EventKind.LEND, EventKind.RETURN):
             asset.borrower = row.project
@@ -56,8 +70,13 @@ def record(*, asset: Asset, entry: Entry, by: User | None, now: int) -> Lifecycl
     """
     asset = locked_asset(asset)
     entry = checked_entry(asset.lab, entry, now)
-    if entry.parent is not None and asset.pk in {entry.parent.pk, *(each.pk for each in _above(entry.parent))}:
-        raise InvalidInput("An asset cannot be part of itself.", field="parent", hint="Choose another machine.")
+    if entry.parent is not None and asset.pk in {
+        entry.parent.pk,
+        *(each.pk for each in _above(entry.parent)),
+    }:
+        raise InvalidInput(
+            "An asset cannot be part of itself.", field="parent", hint="Choose another machine."
+        )
     row = event_row(asset, entry, by, now)
     row.save(force_insert=True)
     _follow(asset)
@@ -78,7 +97,9 @@ def locked_asset(asset: Asset) -> Asset:
 
 
 def _follow(asset: Asset) -> None:
-    """Update the values derived from an asset's events. Raises Conflict if the events are inconsistent."""
+    """Update the values derived from an asset's events. Raises Conflict if the events are
+    inconsistent.
+    """
     rows = standing_rows(asset)
     reason = lifecycle.wrong([as_event(row)[0] for row in rows])
     if reason:
@@ -107,7 +128,13 @@ def reverse(*, event: LifecycleEvent, by: User | None, now: int, note: str = "")
         recorded_by=by,
     )
     _follow(asset)
-    note_act(asset, by, Act.ASSET_REVERSED, {"event": event.pk, "kind": event.kind, "hour": event.hour}, now)
+    note_act(
+        asset,
+        by,
+        Act.ASSET_REVERSED,
+        {"event": event.pk, "kind": event.kind, "hour": event.hour},
+        now,
+    )
     return row
 
 
@@ -116,14 +143,27 @@ def correct_opening(*, asset: Asset, entry: Entry, by: User | None, now: int) ->
     """Reverse the purchase of an asset and record it again. All charges are recalculated."""
     asset = locked_asset(asset)
     if entry.kind not in OPENING:
-        raise InvalidInput("The first event must be a purchase.", field="kind", hint="Use purchase or second_hand.")
+        raise InvalidInput(
+            "The first event must be a purchase.", field="kind", hint="Use purchase or second_hand."
+        )
     entry = checked_entry(asset.lab, entry, now)
     first = standing_rows(asset)[0]
     LifecycleEvent.objects.create(
-        asset=asset, kind=EventKind.REVERSAL, hour=first.hour, reverses=first, recorded_us=now, recorded_by=by
+        asset=asset,
+        kind=EventKind.REVERSAL,
+        hour=first.hour,
+        reverses=first,
+        recorded_us=now,
+        recorded_by=by,
     )
     row = event_row(asset, entry, by, now)
     row.save(force_insert=True)
     _follow(asset)
-    note_act(asset, by, Act.ASSET_EVENT, {"event": row.pk, "kind": row.kind, "hour": row.hour, "corrects": first.pk}, now)
+    note_act(
+        asset,
+        by,
+        Act.ASSET_EVENT,
+        {"event": row.pk, "kind": row.kind, "hour": row.hour, "corrects": first.pk},
+        now,
+    )
     return row

@@ -23,8 +23,13 @@ def differing(*, lab: Lab, repair: bool) -> list[int]:
 
 @transaction.atomic
 def _differing(asset_ids: Sequence[int], repair: bool) -> list[int]:
-    locked_assets = list(Asset.objects.select_for_update(no_key=True).filter(pk__in=asset_ids).order_by("pk"))
-    events, settled = events_of([asset.pk for asset in locked_assets]), settled_sums([asset.pk for asset in locked_assets])
+    locked_assets = list(
+        Asset.objects.select_for_update(no_key=True).filter(pk__in=asset_ids).order_by("pk")
+    )
+    events, settled = (
+        events_of([asset.pk for asset in locked_assets]),
+        settled_sums([asset.pk for asset in locked_assets]),
+    )
     wrong = []
     for asset in locked_assets:
         charged_ug, off_ug = settled.get(asset.pk, (0, 0))

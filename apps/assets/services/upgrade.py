@@ -15,31 +15,52 @@ from apps.core.errors import InvalidInput
 
 @transaction.atomic
 def upgrade(
-    *, asset: Asset, out: Asset | None, new: Draft | None, at_us: int, by: User | None, now: int, evidence: str = "",
+    *,
+    asset: Asset,
+    out: Asset | None,
+    new: Draft | None,
+    at_us: int,
+    by: User | None,
+    now: int,
+    evidence: str = "",
     note: str = "",
-) -> LifecycleEvent:  # fmt: skip
+) -> LifecycleEvent:
     """Record an upgrade of ``asset``.
 
     ``out``, a part of it, is disposed of, and its balance is written off to its owner. ``new`` is
     registered as a part, in use at once. Raises InvalidInput naming the field, Conflict.
     """
     if out is None and new is None:
-        raise InvalidInput("No part is selected.", field="out", hint="Choose a part to remove, enter a new part, or both.")
+        raise InvalidInput(
+            "No part is selected.",
+            field="out",
+            hint="Choose a part to remove, enter a new part, or both.",
+        )
     if out is not None and out.parent_id != asset.pk:
         raise InvalidInput("Not a part of this asset.", field="out", hint="Choose a current part.")
     description = f"{out.name if out else 'nothing'} out, {new.facts.name if new else 'nothing'} in"
     row = record(
         asset=asset,
-        entry=Entry(EventKind.UPGRADE, at_us, evidence=evidence, note=f"{description}. {note}".strip()),
+        entry=Entry(
+            EventKind.UPGRADE, at_us, evidence=evidence, note=f"{description}. {note}".strip()
+        ),
         by=by,
         now=now,
     )
     if out is not None:
-        disposal = Entry(EventKind.DISPOSE, at_us, evidence=evidence, note=f"Taken out of {asset.name}"[:500])
+        disposal = Entry(
+            EventKind.DISPOSE, at_us, evidence=evidence, note=f"Taken out of {asset.name}"[:500]
+        )
         record(asset=out, entry=disposal, by=by, now=now)
     if new is not None:
         if new.opening.kind not in OPENING:
-            raise InvalidInput("The first event must be a purchase.", field="kind", hint="Use purchase or second_hand.")
+            raise InvalidInput(
+                "The first event must be a purchase.",
+                field="kind",
+                hint="Use purchase or second_hand.",
+            )
         opening = replace(new.opening, at_us=at_us, parent=asset, site=asset.site)
-        register(lab=asset.lab, draft=replace(new, opening=opening, deployed_us=at_us), by=by, now=now)
+        register(
+            lab=asset.lab, draft=replace(new, opening=opening, deployed_us=at_us), by=by, now=now
+        )
     return row

@@ -20,8 +20,9 @@ MOST_UG = 10**15  # 1 000 t
 LONGEST_LIFE_HOURS = 100 * HOURS_PER_YEAR
 # Default planned life in years, by kind (see docs/assets.md).
 LIFE_YEARS = {
-    HardwareKind.GPU: 4, HardwareKind.CPU: 5, HardwareKind.SERVER: 5, HardwareKind.WORKSTATION: 5, HardwareKind.LAPTOP: 4,
-    HardwareKind.STORAGE: 5, HardwareKind.NETWORK: 6, HardwareKind.MONITOR: 6, HardwareKind.OTHER: 5,
+    HardwareKind.GPU: 4, HardwareKind.CPU: 5, HardwareKind.SERVER: 5, HardwareKind.WORKSTATION: 5,
+    HardwareKind.LAPTOP: 4, HardwareKind.STORAGE: 5, HardwareKind.NETWORK: 6,
+    HardwareKind.MONITOR: 6, HardwareKind.OTHER: 5,
 }  # fmt: skip
 
 
@@ -44,7 +45,9 @@ class Facts:
 
 @dataclass(frozen=True)
 class Embodied:
-    """Embodied carbon of an event, µg CO2e, with its range and the parts that are stated separately."""
+    """Embodied carbon of an event, µg CO2e, with its range and the parts that are stated
+    separately.
+    """
 
     total_ug: int
     low_ug: int | None = None
@@ -64,14 +67,23 @@ class Embodied:
             return None if value is None else value * times
 
         return cls(
-            figure.total_ug * times, scaled(figure.low_ug), scaled(figure.high_ug), scaled(figure.manufacture_ug),
-            scaled(figure.transport_ug), scaled(figure.end_of_life_ug), figure.includes_end_of_life, figure, figure.source,
-        )  # fmt: skip
+            figure.total_ug * times,
+            scaled(figure.low_ug),
+            scaled(figure.high_ug),
+            scaled(figure.manufacture_ug),
+            scaled(figure.transport_ug),
+            scaled(figure.end_of_life_ug),
+            figure.includes_end_of_life,
+            figure,
+            figure.source,
+        )
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A lifecycle event to record. Values that its kind does not have stay empty (see docs/assets.md)."""
+    """A lifecycle event to record. Values that its kind does not have stay empty (see
+    docs/assets.md).
+    """
 
     kind: str
     at_us: int
@@ -89,7 +101,9 @@ class Entry:
 
 @dataclass(frozen=True)
 class Draft:
-    """An asset to register: facts, purchase, start of use (None: in stock), and its meter (a device, a node, or none)."""
+    """An asset to register: facts, purchase, start of use (None: in stock), and its meter (a
+    device, a node, or none).
+    """
 
     facts: Facts
     opening: Entry
@@ -100,8 +114,24 @@ class Draft:
 
 
 FIELDS_OF_KIND = {
-    EventKind.PURCHASE: {"embodied", "life_hours", "amortisation", "project", "parent", "site", "counterpart"},
-    EventKind.SECOND_HAND: {"embodied", "life_hours", "amortisation", "project", "parent", "site", "counterpart"},
+    EventKind.PURCHASE: {
+        "embodied",
+        "life_hours",
+        "amortisation",
+        "project",
+        "parent",
+        "site",
+        "counterpart",
+    },
+    EventKind.SECOND_HAND: {
+        "embodied",
+        "life_hours",
+        "amortisation",
+        "project",
+        "parent",
+        "site",
+        "counterpart",
+    },
     EventKind.DEPLOY: {"parent", "site"},
     EventKind.MOVE: {"parent", "site"},
     EventKind.TRANSFER: {"project"},
@@ -128,43 +158,80 @@ def checked_facts(lab: Lab, facts: Facts) -> Facts:
         text = getattr(facts, name)
         if len(text) > limit or is_unstorable(text):
             raise InvalidInput(
-                f"Invalid text {text[:40]!r}.", field=name, hint=f"Use at most {limit} characters, without NUL."
+                f"Invalid text {text[:40]!r}.",
+                field=name,
+                hint=f"Use at most {limit} characters, without NUL.",
             )
     if not facts.name:
-        raise InvalidInput("An asset needs a name.", field="name", hint="Enter a name, such as model and number.")
+        raise InvalidInput(
+            "An asset needs a name.", field="name", hint="Enter a name, such as model and number."
+        )
     if facts.kind not in HardwareKind.values:
         raise InvalidInput(
-            f"Unknown kind {facts.kind[:40]!r}.", field="kind", hint=f"Use one of {', '.join(HardwareKind.values)}."
+            f"Unknown kind {facts.kind[:40]!r}.",
+            field="kind",
+            hint=f"Use one of {', '.join(HardwareKind.values)}.",
         )
     if facts.model is not None and facts.model.lab_id not in (None, lab.pk):
-        raise InvalidInput("No such model in this lab.", field="model", hint=f"See {reverse('catalog')}.")
+        raise InvalidInput(
+            "No such model in this lab.", field="model", hint=f"See {reverse('catalog')}."
+        )
     if facts.price_ucurrency is not None:
         if not 0 <= facts.price_ucurrency < INT64_MAX:
-            raise InvalidInput("This price is out of range.", field="price", hint="Leave it empty if it is unknown.")
+            raise InvalidInput(
+                "This price is out of range.",
+                field="price",
+                hint="Leave it empty if it is unknown.",
+            )
         if len(facts.currency) != 3 or not facts.currency.isascii() or not facts.currency.isalpha():
-            raise InvalidInput("A price needs a currency.", field="currency", hint="Enter three letters such as EUR.")
-    return replace(facts, currency=facts.currency.upper() if facts.price_ucurrency is not None else "")
+            raise InvalidInput(
+                "A price needs a currency.",
+                field="currency",
+                hint="Enter three letters such as EUR.",
+            )
+    return replace(
+        facts, currency=facts.currency.upper() if facts.price_ucurrency is not None else ""
+    )
 
 
 def checked_entry(lab: Lab, entry: Entry, now: int) -> Entry:
     """Return a valid entry. Raises InvalidInput with the field."""
     if entry.kind not in FIELDS_OF_KIND:
         raise InvalidInput(
-            f"Unknown kind of event {entry.kind[:40]!r}.", field="kind", hint=f"Use {', '.join(FIELDS_OF_KIND)}."
+            f"Unknown kind of event {entry.kind[:40]!r}.",
+            field="kind",
+            hint=f"Use {', '.join(FIELDS_OF_KIND)}.",
         )
     allowed_fields = FIELDS_OF_KIND[EventKind(entry.kind)]
-    for name in ("embodied", "life_hours", "life_end_us", "amortisation", "project", "parent", "site", "counterpart"):
+    for name in (
+        "embodied",
+        "life_hours",
+        "life_end_us",
+        "amortisation",
+        "project",
+        "parent",
+        "site",
+        "counterpart",
+    ):
         if getattr(entry, name) and name not in allowed_fields:
             raise InvalidInput(
-                f"An event {EventKind(entry.kind).label!r} has no {name}.", field=name, hint="Leave it empty."
+                f"An event {EventKind(entry.kind).label!r} has no {name}.",
+                field=name,
+                hint="Leave it empty.",
             )
     if not 0 <= hour_of(entry.at_us) < END_HOUR or entry.at_us > now + US_PER_HOUR:
-        raise InvalidInput("The date is in the future or before 1970.", field="at", hint="Choose a day up to today.")
+        raise InvalidInput(
+            "The date is in the future or before 1970.",
+            field="at",
+            hint="Choose a day up to today.",
+        )
     for name, limit in (("counterpart", 200), ("evidence", 300), ("note", 500)):
         text = getattr(entry, name)
         if len(text) > limit or is_unstorable(text):
             raise InvalidInput(
-                f"Invalid text {text[:40]!r}.", field=name, hint=f"Use at most {limit} characters, without NUL."
+                f"Invalid text {text[:40]!r}.",
+                field=name,
+                hint=f"Use at most {limit} characters, without NUL.",
             )
     for name in ("project", "parent", "site"):
         value = getattr(entry, name)
@@ -181,26 +248,44 @@ def _check_meaning(entry: Entry) -> None:
         raise InvalidInput("Unknown amortisation.", field="amortisation", hint="Use linear or sci.")
     if entry.kind in OPENING and not 0 < (entry.life_hours or 0) <= LONGEST_LIFE_HOURS:
         raise InvalidInput(
-            "Invalid planned life.", field="life", hint="Enter more than 0 and at most 100 years. Four years are usual."
+            "Invalid planned life.",
+            field="life",
+            hint="Enter more than 0 and at most 100 years. Four years are usual.",
         )
     if entry.kind == EventKind.LIFE_CHANGE and not (entry.life_end_us or entry.amortisation):
-        raise InvalidInput("No change.", field="life_end", hint="Enter a new planned end or another amortisation.")
+        raise InvalidInput(
+            "No change.", field="life_end", hint="Enter a new planned end or another amortisation."
+        )
     if entry.kind == EventKind.LEND and entry.project is None and not entry.counterpart:
         raise InvalidInput(
-            "The borrower is missing.", field="project", hint="Choose a project, or enter a borrower outside the lab."
+            "The borrower is missing.",
+            field="project",
+            hint="Choose a project, or enter a borrower outside the lab.",
         )
 
 
 def _check_embodied(what: Embodied) -> None:
     if not 0 <= what.total_ug <= MOST_UG:
-        raise InvalidInput("Embodied carbon out of range.", field="embodied", hint="Enter 0 to 1 000 000 kg.")
+        raise InvalidInput(
+            "Embodied carbon out of range.", field="embodied", hint="Enter 0 to 1 000 000 kg."
+        )
     low, high = what.low_ug, what.high_ug
     if (low is not None and low > what.total_ug) or (high is not None and high < what.total_ug):
-        raise InvalidInput("The value is outside its own range.", field="embodied", hint="Use low ≤ value ≤ high.")
-    parts = [part for part in (what.manufacture_ug, what.transport_ug, what.end_of_life_ug) if part is not None]
+        raise InvalidInput(
+            "The value is outside its own range.", field="embodied", hint="Use low ≤ value ≤ high."
+        )
+    parts = [
+        part
+        for part in (what.manufacture_ug, what.transport_ug, what.end_of_life_ug)
+        if part is not None
+    ]
     # Parts in the catalogue can be separate medians, which need not add up.
-    if any(not 0 <= part <= what.total_ug for part in parts) or (what.figure is None and sum(parts) > what.total_ug):
-        raise InvalidInput("The parts exceed the total.", field="embodied", hint="Leave unknown parts empty.")
+    if any(not 0 <= part <= what.total_ug for part in parts) or (
+        what.figure is None and sum(parts) > what.total_ug
+    ):
+        raise InvalidInput(
+            "The parts exceed the total.", field="embodied", hint="Leave unknown parts empty."
+        )
     if what.end_of_life_ug is not None and not what.includes_end_of_life:
         raise InvalidInput(
             "A separate end of life is always part of the total.",
@@ -211,16 +296,38 @@ def _check_embodied(what: Embodied) -> None:
 
 def event_row(asset: Asset, entry: Entry, by: User | None, now: int) -> LifecycleEvent:
     what = entry.embodied
-    columns = {
-        name: getattr(what, name)
-        for name in (
-            "total_ug", "low_ug", "high_ug", "manufacture_ug", "transport_ug", "end_of_life_ug", "includes_end_of_life",
-            "figure", "source",
-        )
-    } if what else {}  # fmt: skip
+    columns = (
+        {
+            name: getattr(what, name)
+            for name in (
+                "total_ug",
+                "low_ug",
+                "high_ug",
+                "manufacture_ug",
+                "transport_ug",
+                "end_of_life_ug",
+                "includes_end_of_life",
+                "figure",
+                "source",
+            )
+        }
+        if what
+        else {}
+    )
     return LifecycleEvent(
-        asset=asset, kind=entry.kind, hour=hour_of(entry.at_us), life_hours=entry.life_hours,
-        life_end_hour=None if entry.life_end_us is None else hour_of(entry.life_end_us), amortisation=entry.amortisation,
-        project=entry.project, parent=entry.parent, site=entry.site, counterpart=entry.counterpart, evidence=entry.evidence,
-        note=entry.note, recorded_us=now, recorded_by=by, **columns,
-    )  # fmt: skip
+        asset=asset,
+        kind=entry.kind,
+        hour=hour_of(entry.at_us),
+        life_hours=entry.life_hours,
+        life_end_hour=None if entry.life_end_us is None else hour_of(entry.life_end_us),
+        amortisation=entry.amortisation,
+        project=entry.project,
+        parent=entry.parent,
+        site=entry.site,
+        counterpart=entry.counterpart,
+        evidence=entry.evidence,
+        note=entry.note,
+        recorded_us=now,
+        recorded_by=by,
+        **columns,
+    )

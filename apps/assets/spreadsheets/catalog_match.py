@@ -11,8 +11,8 @@ from apps.catalog.selectors import Match, match, model_of, suggest
 
 # For a model without a kind: the first kind that has a model of this name.
 _ORDER = (
-    HardwareKind.GPU, HardwareKind.SERVER, HardwareKind.WORKSTATION, HardwareKind.LAPTOP, HardwareKind.STORAGE,
-    HardwareKind.NETWORK, HardwareKind.MONITOR, HardwareKind.CPU,
+    HardwareKind.GPU, HardwareKind.SERVER, HardwareKind.WORKSTATION, HardwareKind.LAPTOP,
+    HardwareKind.STORAGE, HardwareKind.NETWORK, HardwareKind.MONITOR, HardwareKind.CPU,
 )  # fmt: skip
 MOST_HINTS = 50
 
@@ -46,10 +46,15 @@ def embodied_of(figure: EmbodiedFigure, capacity_gb: int | None) -> Embodied | N
 
     source = f"{figure.source[:460]} (× {capacity_gb / per:g} {figure.get_unit_display()})"
     return replace(
-        Embodied.of(figure), total_ug=figure.total_ug * capacity_gb // per, low_ug=scaled(figure.low_ug),
-        high_ug=scaled(figure.high_ug), manufacture_ug=scaled(figure.manufacture_ug),
-        transport_ug=scaled(figure.transport_ug), end_of_life_ug=scaled(figure.end_of_life_ug), source=source,
-    )  # fmt: skip
+        Embodied.of(figure),
+        total_ug=figure.total_ug * capacity_gb // per,
+        low_ug=scaled(figure.low_ug),
+        high_ug=scaled(figure.high_ug),
+        manufacture_ug=scaled(figure.manufacture_ug),
+        transport_ug=scaled(figure.transport_ug),
+        end_of_life_ug=scaled(figure.end_of_life_ug),
+        source=source,
+    )
 
 
 class Matcher:
@@ -65,22 +70,34 @@ class Matcher:
         """Return the kind of the first of ``names`` that is a model, '' if none is."""
         for name in names:
             if name not in self._kinds:
-                self._kinds[name] = next((kind for kind in _ORDER if model_of(kind, name, self._lab)), "")
+                self._kinds[name] = next(
+                    (kind for kind in _ORDER if model_of(kind, name, self._lab)), ""
+                )
             if self._kinds[name]:
                 return self._kinds[name]
         return ""
 
-    def known(self, kind: str, names: tuple[str, ...], category: str, capacity_gb: int | None) -> Known:
+    def known(
+        self, kind: str, names: tuple[str, ...], category: str, capacity_gb: int | None
+    ) -> Known:
         """Return the match of ``names``, the most likely name first."""
-        best = next((match for name in names if (match := self._match(kind, name, category)).model), None)
+        best = next(
+            (match for name in names if (match := self._match(kind, name, category)).model), None
+        )
         best = best or self._match(kind, names[0] if names else "", category)
         if best.figure is None:
-            return Known(best.model, None, "", f"there is no figure for a {HardwareKind(kind).label.lower()}")
-        capacity = capacity_gb or next((size for name in names if (size := capacity_in(name))), None)
+            return Known(
+                best.model, None, "", f"there is no figure for a {HardwareKind(kind).label.lower()}"
+            )
+        capacity = capacity_gb or next(
+            (size for name in names if (size := capacity_in(name))), None
+        )
         embodied = embodied_of(best.figure, capacity)
         if embodied is None:
             unit = best.figure.get_unit_display()
-            return Known(best.model, None, "", f"its figure is per {unit}, and capacity_tb is missing")
+            return Known(
+                best.model, None, "", f"its figure is per {unit}, and capacity_tb is missing"
+            )
         return Known(best.model, embodied, best.by, self._why(kind, names, best))
 
     def _match(self, kind: str, name: str, category: str) -> Match:
@@ -96,7 +113,9 @@ class Matcher:
             return figure.get_method_display()
         reason = f"stands for its kind: {figure.model.name}"
         hint = "" if match.model else self._hint(kind, names)
-        return f"{reason}{hint}" if not match.model else f"{match.model.name} has no figure; {reason}"
+        return (
+            f"{reason}{hint}" if not match.model else f"{match.model.name} has no figure; {reason}"
+        )
 
     def _hint(self, kind: str, names: tuple[str, ...]) -> str:
         """Return a question with similar models, since a name like "V100" is ambiguous."""
@@ -112,6 +131,10 @@ class Matcher:
 
 def names_of(kind: str, model: str, manufacturer: str) -> tuple[str, ...]:
     """Return possible catalogue names of a model, most likely first."""
-    both = f"{manufacturer} {model}" if manufacturer and not model.lower().startswith(manufacturer.lower()) else ""
+    both = (
+        f"{manufacturer} {model}"
+        if manufacturer and not model.lower().startswith(manufacturer.lower())
+        else ""
+    )
     more = f"GeForce {model}" if kind == HardwareKind.GPU and model else ""
     return tuple(dict.fromkeys(name for name in (model, both, more) if name))

@@ -80,7 +80,9 @@ def _money(text: str, field: str) -> str:
     bare = re.sub(r"[^\d.,-]", "", text)
     signs = re.findall("[.,]", bare)
     if len(signs) == 1 and re.fullmatch(r"\d{1,3}[.,]\d{3}", bare):
-        raise InvalidInput(f"{text[:30]!r} can be read two ways.", field=field, hint="Write 1500.00 or 1.50.")
+        raise InvalidInput(
+            f"{text[:30]!r} can be read two ways.", field=field, hint="Write 1500.00 or 1.50."
+        )
     if not signs:
         return bare
     last = signs[-1]
@@ -104,9 +106,13 @@ def ug_of(text: str, field: str) -> int:
 
 def life_hours(text: str, field: str) -> int:
     """Return years (of 8 760 h) in hours."""
-    hours = round(_decimal(text, field, "a number of years", "Write years, as 4 or 4.5.") * HOURS_PER_YEAR)
+    hours = round(
+        _decimal(text, field, "a number of years", "Write years, as 4 or 4.5.") * HOURS_PER_YEAR
+    )
     if not hours:
-        raise InvalidInput("The planned life is 0.", field=field, hint="Enter years above 0, such as 4 or 4.5.")
+        raise InvalidInput(
+            "The planned life is 0.", field=field, hint="Enter years above 0, such as 4 or 4.5."
+        )
     return hours
 
 
@@ -130,7 +136,16 @@ def capacity_in(text: str) -> int | None:
     return round(Decimal(number) * (1000 if unit == "TB" else 1))
 
 
-_YES_NO = {"yes": True, "y": True, "true": True, "1": True, "no": False, "n": False, "false": False, "0": False}
+_YES_NO = {
+    "yes": True,
+    "y": True,
+    "true": True,
+    "1": True,
+    "no": False,
+    "n": False,
+    "false": False,
+    "0": False,
+}
 
 
 def yes_no(text: str, field: str) -> bool | None:
@@ -138,7 +153,11 @@ def yes_no(text: str, field: str) -> bool | None:
     if not text:
         return None
     if text.lower() not in _YES_NO:
-        raise InvalidInput(f"{text[:30]!r} is neither yes nor no.", field=field, hint="Write yes, no, or leave it empty.")
+        raise InvalidInput(
+            f"{text[:30]!r} is neither yes nor no.",
+            field=field,
+            hint="Write yes, no, or leave it empty.",
+        )
     return _YES_NO[text.lower()]
 
 
@@ -146,7 +165,9 @@ def months_after(begin: date, text: str, field: str) -> date:
     """Return the day ``text`` months ("36", "36 months") after ``begin``."""
     number = re.fullmatch(r"(\d{1,3})(\s*months?)?", text.strip().lower())
     if number is None:
-        raise InvalidInput(f"{text[:30]!r} is not a number of months.", field=field, hint="Write 36.")
+        raise InvalidInput(
+            f"{text[:30]!r} is not a number of months.", field=field, hint="Write 36."
+        )
     total = begin.year * 12 + begin.month - 1 + int(number[1])
     year, month = divmod(total, 12)
     last = (date(year + month // 11, (month + 1) % 12 + 1, 1) - date(year, month + 1, 1)).days
@@ -160,4 +181,7 @@ def no_months(text: str) -> bool:
 
 def file_name(text: str) -> str:
     """Return the last part of a file name, as stored and displayed."""
-    return re.split(r"[/\\]", re.sub(r"[\x00-\x1f\x7f\ud800-\udfff]", "", text))[-1][:200] or "file.csv"
+    return (
+        re.split(r"[/\\]", re.sub(r"[\x00-\x1f\x7f\ud800-\udfff]", "", text))[-1][:200]
+        or "file.csv"
+    )

@@ -32,11 +32,17 @@ def decoded(content: bytes) -> str:
     try:
         text = content.decode(encoding)
     except UnicodeDecodeError as error:
-        raise InvalidInput("The file is not UTF-8 text.", field="file", hint="Save it as CSV, UTF-8.") from error
+        raise InvalidInput(
+            "The file is not UTF-8 text.", field="file", hint="Save it as CSV, UTF-8."
+        ) from error
     if is_unstorable(text):
-        raise InvalidInput("The file contains an invalid character.", field="file", hint="Save it as CSV, UTF-8.")
+        raise InvalidInput(
+            "The file contains an invalid character.", field="file", hint="Save it as CSV, UTF-8."
+        )
     if not text.strip():
-        raise InvalidInput("The file is empty.", field="file", hint="Its first line must name the columns.")
+        raise InvalidInput(
+            "The file is empty.", field="file", hint="Its first line must name the columns."
+        )
     return text
 
 
@@ -78,7 +84,9 @@ def _lines(reader: Iterator[list[str]], header: Header) -> Iterator[Line]:
             continue
         count += 1
         if count > MAX_ROWS:
-            raise TooLarge(f"The file has more than {MAX_ROWS} rows.", field="file", hint="Split it.")
+            raise TooLarge(
+                f"The file has more than {MAX_ROWS} rows.", field="file", hint="Split it."
+            )
         yield _line(number, cells, header)
     if not count:
         raise InvalidInput("The file has no rows.", field="file", hint="Add a line for each asset.")

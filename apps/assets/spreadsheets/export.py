@@ -43,20 +43,30 @@ def _events_by_asset(ids: Iterable[int]) -> dict[int, list[LifecycleEvent]]:
     for row in LifecycleEvent.objects.filter(asset_id__in=list(asset_events)):
         asset_events[row.asset_id][row.pk] = row
     return {
-        asset_id: [events[event.id] for event in active_events([as_event(row) for row in events.values()])]
+        asset_id: [
+            events[event.id] for event in active_events([as_event(row) for row in events.values()])
+        ]
         for asset_id, events in asset_events.items()
     }
 
 
 def _asset_cells(asset: Asset, life: list[LifecycleEvent]) -> dict[str, str]:
     asset_cells = {
-        "name": asset.name, "kind": asset.kind, "model": asset.model.name if asset.model else "", "serial": asset.serial,
-        "tag": asset.tag, "supplier": asset.supplier, "currency": asset.currency, "location": asset.location,
-        "note": asset.note, "owner": asset.owner.slug if asset.owner else "", "site": asset.site.name if asset.site else "",
+        "name": asset.name,
+        "kind": asset.kind,
+        "model": asset.model.name if asset.model else "",
+        "serial": asset.serial,
+        "tag": asset.tag,
+        "supplier": asset.supplier,
+        "currency": asset.currency,
+        "location": asset.location,
+        "note": asset.note,
+        "owner": asset.owner.slug if asset.owner else "",
+        "site": asset.site.name if asset.site else "",
         "parent": (asset.parent.tag or asset.parent.name) if asset.parent else "",
         "warranty_until": asset.warranty_until.isoformat() if asset.warranty_until else "",
         "price": _plain(asset.price_ucurrency, MILLION),
-    }  # fmt: skip
+    }
     for event in life:
         asset_cells |= _of_event(event)
     return asset_cells
@@ -65,10 +75,17 @@ def _asset_cells(asset: Asset, life: list[LifecycleEvent]) -> dict[str, str]:
 def _of_event(event: LifecycleEvent) -> dict[str, str]:
     if event.kind in OPENING:
         return {
-            "bought_on": _utc(event.hour), "life_years": _years(event.life_hours), "amortisation": event.amortisation,
-            "second_hand": "yes" if event.kind == EventKind.SECOND_HAND else "", **_embodied(event),
-        }  # fmt: skip
-    names = {EventKind.DEPLOY: "in_use_since", EventKind.RETIRE: "retired_on", EventKind.DISPOSE: "disposed_on"}
+            "bought_on": _utc(event.hour),
+            "life_years": _years(event.life_hours),
+            "amortisation": event.amortisation,
+            "second_hand": "yes" if event.kind == EventKind.SECOND_HAND else "",
+            **_embodied(event),
+        }
+    names = {
+        EventKind.DEPLOY: "in_use_since",
+        EventKind.RETIRE: "retired_on",
+        EventKind.DISPOSE: "disposed_on",
+    }
     name = names.get(EventKind(event.kind))
     return {name: _utc(event.hour)} if name else {}
 
@@ -78,10 +95,13 @@ def _embodied(event: LifecycleEvent) -> dict[str, str]:
         return {"embodied_kg": UNKNOWN}
     parts = ("low", "high", "manufacture", "transport", "end_of_life")
     return {
-        "embodied_kg": _plain(event.total_ug, UG_PER_KG), "embodied_source": event.source,
+        "embodied_kg": _plain(event.total_ug, UG_PER_KG),
+        "embodied_source": event.source,
         "embodied_includes_end_of_life": _YES_NO[event.includes_end_of_life],
-        **{f"embodied_{part}_kg": _plain(getattr(event, f"{part}_ug"), UG_PER_KG) for part in parts},
-    }  # fmt: skip
+        **{
+            f"embodied_{part}_kg": _plain(getattr(event, f"{part}_ug"), UG_PER_KG) for part in parts
+        },
+    }
 
 
 def _plain(value: int | None, per: int) -> str:

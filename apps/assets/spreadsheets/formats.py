@@ -12,27 +12,31 @@ from dataclasses import dataclass
 from apps.core.errors import InvalidInput
 
 OWN = (
-    "name", "kind", "model", "serial", "tag", "supplier", "price", "currency", "bought_on", "in_use_since", "life_years",
-    "owner", "site", "parent", "warranty_until", "location", "note", "capacity_tb", "embodied_kg", "embodied_low_kg",
-    "embodied_high_kg", "embodied_source", "embodied_manufacture_kg", "embodied_transport_kg", "embodied_end_of_life_kg",
+    "name", "kind", "model", "serial", "tag", "supplier", "price", "currency", "bought_on",
+    "in_use_since", "life_years", "owner", "site", "parent", "warranty_until", "location", "note",
+    "capacity_tb", "embodied_kg", "embodied_low_kg", "embodied_high_kg", "embodied_source",
+    "embodied_manufacture_kg", "embodied_transport_kg", "embodied_end_of_life_kg",
     "embodied_includes_end_of_life", "second_hand", "amortisation", "retired_on", "disposed_on",
 )  # fmt: skip
 _NETBOX = {
     "name": "name", "status": "status", "site": "site", "location": "location", "rack": "rack",
-    "manufacturer": "manufacturer", "device_type": "model", "type": "model", "serial": "serial", "serial_number": "serial",
-    "asset_tag": "tag", "role": "category", "device_role": "category", "parent": "parent", "parent_device": "parent",
-    "comments": "note", "description": "note",
+    "manufacturer": "manufacturer", "device_type": "model", "type": "model", "serial": "serial",
+    "serial_number": "serial", "asset_tag": "tag", "role": "category", "device_role": "category",
+    "parent": "parent", "parent_device": "parent", "comments": "note", "description": "note",
 }  # fmt: skip
 _SNIPE_IT = {
-    "asset_name": "name", "item_name": "name", "name": "name", "asset_tag": "tag", "serial": "serial",
-    "serial_number": "serial", "model": "model", "model_name": "model", "category": "category", "status": "status",
-    "manufacturer": "manufacturer", "purchase_date": "bought_on", "purchased": "bought_on", "purchase_cost": "price",
+    "asset_name": "name", "item_name": "name", "name": "name", "asset_tag": "tag",
+    "serial": "serial", "serial_number": "serial", "model": "model", "model_name": "model",
+    "category": "category", "status": "status", "manufacturer": "manufacturer",
+    "purchase_date": "bought_on", "purchased": "bought_on", "purchase_cost": "price",
     "cost": "price", "supplier": "supplier", "location": "location", "default_location": "location",
-    "warranty": "warranty_months", "warranty_months": "warranty_months", "warranty_expires": "warranty_until",
-    "notes": "note", "asset_notes": "note",
+    "warranty": "warranty_months", "warranty_months": "warranty_months",
+    "warranty_expires": "warranty_until", "notes": "note", "asset_notes": "note",
 }  # fmt: skip
 _OWN_ALONE = frozenset(OWN) - set(_NETBOX) - set(_SNIPE_IT)
-_SIGN_OF_SNIPE_IT = frozenset({"asset_name", "item_name", "purchase_cost", "purchase_date", "model_no", "checked_out_to"})
+_SIGN_OF_SNIPE_IT = frozenset(
+    {"asset_name", "item_name", "purchase_cost", "purchase_date", "model_no", "checked_out_to"}
+)
 _SIGN_OF_NETBOX = frozenset({"device_type", "device_role", "role", "serial_number", "rack", "type"})
 
 
@@ -61,11 +65,25 @@ def recognise(cells: Sequence[str]) -> Header:
     """
     names = [_plain(cell) for cell in cells]
     present = set(names) - {""}
-    if not present & {"name", "asset_name", "item_name", "model", "model_name", "device_type", "type", "asset_tag", "tag"}:
+    if not present & {
+        "name",
+        "asset_name",
+        "item_name",
+        "model",
+        "model_name",
+        "device_type",
+        "type",
+        "asset_tag",
+        "tag",
+    }:
         raise InvalidInput(
-            "The first line names no column that is known here.", field="file",
-            hint=f"It names columns out of: {', '.join(OWN)}; or is an export of NetBox's devices or Snipe-IT's assets.",
-        )  # fmt: skip
+            "The first line names no column that is known here.",
+            field="file",
+            hint=(
+                f"It names columns out of: {', '.join(OWN)}; or is an export of NetBox's "
+                "devices or Snipe-IT's assets."
+            ),
+        )
     if not present & _OWN_ALONE:
         if present & _SIGN_OF_SNIPE_IT or {"model", "category"} <= present:
             return _foreign("Snipe-IT", cells, names, _SNIPE_IT)
@@ -74,8 +92,14 @@ def recognise(cells: Sequence[str]) -> Header:
     return _own(cells, names)
 
 
-def _foreign(origin: str, cells: Sequence[str], names: Sequence[str], known: dict[str, str]) -> Header:
-    ignored = tuple(cell.strip()[:60] for cell, name in zip(cells, names, strict=True) if name not in known and cell.strip())
+def _foreign(
+    origin: str, cells: Sequence[str], names: Sequence[str], known: dict[str, str]
+) -> Header:
+    ignored = tuple(
+        cell.strip()[:60]
+        for cell, name in zip(cells, names, strict=True)
+        if name not in known and cell.strip()
+    )
     return Header(origin, tuple(known.get(name, "") for name in names), ignored)
 
 
@@ -83,11 +107,14 @@ def _own(cells: Sequence[str], names: Sequence[str]) -> Header:
     for cell, name in zip(cells, names, strict=True):
         if name not in OWN:
             raise InvalidInput(
-                f"Unknown column {cell.strip()[:40]!r}.", field="file", hint=f"The first line names columns out of: "
-                f"{', '.join(OWN)}.",
-            )  # fmt: skip
+                f"Unknown column {cell.strip()[:40]!r}.",
+                field="file",
+                hint=f"The first line names columns out of: {', '.join(OWN)}.",
+            )
         if names.count(name) > 1:
-            raise InvalidInput(f"The column {name!r} is there twice.", field="file", hint="Take one of them out.")
+            raise InvalidInput(
+                f"The column {name!r} is there twice.", field="file", hint="Take one of them out."
+            )
     return Header("LabCarbon", tuple(names), ())
 
 
@@ -119,7 +146,9 @@ def kind_of(words: str) -> str:
 def category_of(kind: str, words: str) -> str:
     """Return the category of the catalogue's defaults, '' if none is recognised."""
     text = words.lower()
-    return next((word for of, word, sign in _CATEGORIES if of == kind and re.search(sign, text)), "")
+    return next(
+        (word for of, word, sign in _CATEGORIES if of == kind and re.search(sign, text)), ""
+    )
 
 
 IN_USE = frozenset({"active", "deployed", "in use", "deployable (deployed)"})
@@ -132,7 +161,11 @@ def state_of(status: str) -> str:
     A status can contain more text ("Deployed to …").
     """
     text = re.sub(r"[^a-z]+", " ", status.lower()).strip()
-    if any(text == word or text.startswith(f"{word} ") for word in OVER) or text.endswith("archived"):
+    if any(text == word or text.startswith(f"{word} ") for word in OVER) or text.endswith(
+        "archived"
+    ):
         return "over"
-    in_use = any(text == word or text.startswith(f"{word} ") for word in IN_USE) or text.endswith("deployed")
+    in_use = any(text == word or text.startswith(f"{word} ") for word in IN_USE) or text.endswith(
+        "deployed"
+    )
     return "use" if in_use else "stock"

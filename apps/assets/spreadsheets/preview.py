@@ -58,8 +58,12 @@ class Reading:
         self._lab, self._text, self._now = lab, text, now
         self.header: Header = read_lines(text)[0]
         self._drafter = Drafter(lab, options, foreign=self.header.foreign)
-        self._tags: dict[str, int] = dict(Asset.objects.filter(lab=lab).exclude(tag="").values_list("tag", "pk"))
-        self._serials: dict[str, int] = dict(Asset.objects.filter(lab=lab).exclude(serial="").values_list("serial", "pk"))
+        self._tags: dict[str, int] = dict(
+            Asset.objects.filter(lab=lab).exclude(tag="").values_list("tag", "pk")
+        )
+        self._serials: dict[str, int] = dict(
+            Asset.objects.filter(lab=lab).exclude(serial="").values_list("serial", "pk")
+        )
         self._lines_by_key: dict[tuple[str, str], int] = {}
         self._named: dict[str, list[int]] = {}
         self._parents: dict[str, Asset | None] = {}
@@ -79,28 +83,49 @@ class Reading:
 
     def _row(self, line: Line) -> Row:
         cells = line.cells
-        name = cells.get("name") or cells.get("model") or cells.get("tag") or cells.get("serial", "")
+        name = (
+            cells.get("name") or cells.get("model") or cells.get("tag") or cells.get("serial", "")
+        )
         name = name[:200]
         if line.wrong:
-            return Row(line.number, WRONG, name, message=line.wrong, hint="Save the file as CSV again.")
-        asset_id = self._tags.get(cells.get("tag", "")) or self._serials.get(cells.get("serial", ""))
+            return Row(
+                line.number, WRONG, name, message=line.wrong, hint="Save the file as CSV again."
+            )
+        asset_id = self._tags.get(cells.get("tag", "")) or self._serials.get(
+            cells.get("serial", "")
+        )
         if asset_id is not None:
-            return Row(line.number, KNOWN, name, asset_id=asset_id, message="already registered, unchanged")
+            return Row(
+                line.number, KNOWN, name, asset_id=asset_id, message="already registered, unchanged"
+            )
         if self.header.foreign and state_of(cells.get("status", "")) == "over":
-            message = f"skipped: status is {cells['status'][:40]!r}, and the file has no date for it"
+            message = (
+                f"skipped: status is {cells['status'][:40]!r}, and the file has no date for it"
+            )
             return Row(line.number, LEFT_OUT, name, message=message)
         twice = self._twice(line)
         if twice:
-            return Row(line.number, WRONG, name, message=twice, field="tag", hint="Use one line per asset.")
+            return Row(
+                line.number, WRONG, name, message=twice, field="tag", hint="Use one line per asset."
+            )
         try:
             return self._drafted(line, name)
         except LabCarbonError as error:
-            return Row(line.number, WRONG, name, message=error.message, field=error.field or "", hint=error.hint)
+            return Row(
+                line.number,
+                WRONG,
+                name,
+                message=error.message,
+                field=error.field or "",
+                hint=error.hint,
+            )
 
     def _twice(self, line: Line) -> str:
         for field in ("tag", "serial"):
             text = line.cells.get(field, "")
-            first = self._lines_by_key.setdefault((field, text), line.number) if text else line.number
+            first = (
+                self._lines_by_key.setdefault((field, text), line.number) if text else line.number
+            )
             if first != line.number:
                 return f"The {field} {text[:60]!r} stands on line {first} already."
         return ""
@@ -116,12 +141,20 @@ class Reading:
                 return Row(line.number, WRONG, name, message=ref, field="parent", hint=hint)
             parent_line = ref.line
             if ref.asset_id is not None:
-                parent = self._parents.setdefault(parent_text, Asset.objects.filter(lab=self._lab, pk=ref.asset_id).first())
+                parent = self._parents.setdefault(
+                    parent_text, Asset.objects.filter(lab=self._lab, pk=ref.asset_id).first()
+                )
                 draft = replace(draft, opening=replace(draft.opening, parent=parent))
         drafted_rows(self._lab, draft, None, self._now)
         return Row(
-            line.number, NEW, draft.facts.name, draft, asset_input.known, parent_line, elsewhere=asset_input.elsewhere
-        )  # fmt: skip
+            line.number,
+            NEW,
+            draft.facts.name,
+            draft,
+            asset_input.known,
+            parent_line,
+            elsewhere=asset_input.elsewhere,
+        )
 
     def _parent(self, text: str, number: int) -> Ref | str:
         """Return the machine that a parent names, or the error."""
@@ -131,7 +164,10 @@ class Reading:
         if lines == [number]:
             return "A thing is not built into itself."
         if len(lines) > 1:
-            return f"Which {text[:60]!r}? Lines {', '.join(str(line) for line in lines[:5])} are called so."
+            return (
+                f"Which {text[:60]!r}? Lines {', '.join(str(line) for line in lines[:5])} are "
+                "called so."
+            )
         if lines:
             return Ref(line=lines[0])
         if text not in self._parents:
@@ -140,7 +176,11 @@ class Reading:
                 return f"Which {text[:60]!r}? Several things of the register are called so."
             self._parents[text] = parents[0] if parents else None
         parent = self._parents[text]
-        return Ref(asset_id=parent.pk) if parent is not None else f"There is no {text[:60]!r} to be built into."
+        return (
+            Ref(asset_id=parent.pk)
+            if parent is not None
+            else f"There is no {text[:60]!r} to be built into."
+        )
 
 
 def settled(rows: Sequence[Row]) -> list[Row]:
@@ -166,7 +206,14 @@ def _settled(row: Row, by_line: dict[int, Row]) -> Row:
 
 
 def _wrong(row: Row, message: str) -> Row:
-    return replace(row, outcome=WRONG, draft=None, message=message, field="parent", hint="Correct the column parent.")
+    return replace(
+        row,
+        outcome=WRONG,
+        draft=None,
+        message=message,
+        field="parent",
+        hint="Correct the column parent.",
+    )
 
 
 def generations(rows: Sequence[Row]) -> list[list[Row]]:

@@ -43,7 +43,9 @@ class Drafter:
         self._lab, self._options, self._foreign = lab, options, foreign
         self._zone = ZoneInfo(lab.time_zone)
         self._matcher = Matcher(lab)
-        self._projects: dict[str, Project] = {project.slug: project for project in lab.projects.all()}
+        self._projects: dict[str, Project] = {
+            project.slug: project for project in lab.projects.all()
+        }
         self._sites: dict[str, Site] = {site.name: site for site in lab.sites.all()}
 
     def drafted(self, row: dict[str, str]) -> Drafted:
@@ -51,19 +53,34 @@ class Drafter:
         model, words = row.get("model", ""), row.get("category", "")
         kind = self._kind(row, words)
         names = names_of(kind, model, row.get("manufacturer", ""))
-        capacity = cells.gigabytes_of(row["capacity_tb"], "capacity_tb") if "capacity_tb" in row else None
-        known = self._matcher.known(kind, names, category_of(kind, f"{words} {model} {row.get('name', '')}"), capacity)
+        capacity = (
+            cells.gigabytes_of(row["capacity_tb"], "capacity_tb") if "capacity_tb" in row else None
+        )
+        known = self._matcher.known(
+            kind, names, category_of(kind, f"{words} {model} {row.get('name', '')}"), capacity
+        )
         bought_us = self._parse_purchase(row)
         known = self._embodied(row, known)
         site, elsewhere = self._site(row)
         opening = Entry(
-            EventKind.SECOND_HAND if self._parse_bool(row, "second_hand") else EventKind.PURCHASE, bought_us,
-            embodied=known.embodied, life_hours=self._life(row, kind), amortisation=row.get("amortisation", ""),
-            project=self._owner(row), site=site,
-        )  # fmt: skip
+            EventKind.SECOND_HAND if self._parse_bool(row, "second_hand") else EventKind.PURCHASE,
+            bought_us,
+            embodied=known.embodied,
+            life_hours=self._life(row, kind),
+            amortisation=row.get("amortisation", ""),
+            project=self._owner(row),
+            site=site,
+        )
         facts = self._facts(row, kind, known, bought_us, elsewhere)
         return Drafted(
-            Draft(facts, opening, self._parse_first_use(row, bought_us), entries=self._parse_disposal(row)), known, elsewhere
+            Draft(
+                facts,
+                opening,
+                self._parse_first_use(row, bought_us),
+                entries=self._parse_disposal(row),
+            ),
+            known,
+            elsewhere,
         )
 
     def _kind(self, row: dict[str, str], words: str) -> str:
@@ -72,7 +89,11 @@ class Drafter:
             hint = f"Use one of {', '.join(HardwareKind.values)}."
             raise InvalidInput(f"{kind[:40]!r} is not a kind of asset.", field="kind", hint=hint)
         model = row.get("model", "")
-        guess = kind or kind_of(words) or self._matcher.kind(names_of(HardwareKind.GPU, model, row.get("manufacturer", "")))
+        guess = (
+            kind
+            or kind_of(words)
+            or self._matcher.kind(names_of(HardwareKind.GPU, model, row.get("manufacturer", "")))
+        )
         return guess or HardwareKind.OTHER
 
     def _parse_purchase(self, row: dict[str, str]) -> int:
@@ -90,10 +111,18 @@ class Drafter:
 
     def _parse_disposal(self, row: dict[str, str]) -> tuple[Entry, ...]:
         ends = (("retired_on", EventKind.RETIRE), ("disposed_on", EventKind.DISPOSE))
-        return tuple(Entry(kind, cells.moment_us(row[name], name, self._zone)) for name, kind in ends if name in row)
+        return tuple(
+            Entry(kind, cells.moment_us(row[name], name, self._zone))
+            for name, kind in ends
+            if name in row
+        )
 
     def _life(self, row: dict[str, str], kind: str) -> int:
-        return cells.life_hours(row["life_years"], "life_years") if "life_years" in row else default_life_hours(kind)
+        return (
+            cells.life_hours(row["life_years"], "life_years")
+            if "life_years" in row
+            else default_life_hours(kind)
+        )
 
     def _parse_bool(self, row: dict[str, str], field: str) -> bool | None:
         return cells.yes_no(row.get(field, ""), field)
@@ -101,7 +130,9 @@ class Drafter:
     def _owner(self, row: dict[str, str]) -> Project | None:
         slug = row.get("owner", "")
         if slug and slug not in self._projects:
-            hint = f"A project's short name: {', '.join(list(self._projects)[:20])}. Empty: the lab."
+            hint = (
+                f"A project's short name: {', '.join(list(self._projects)[:20])}. Empty: the lab."
+            )
             raise InvalidInput(f"No project {slug[:60]!r} in this lab.", field="owner", hint=hint)
         return self._projects[slug] if slug else None
 
@@ -114,21 +145,34 @@ class Drafter:
         hint = f"Create sites at {reverse('sites')}. Known: {', '.join(list(self._sites)[:20])}."
         raise InvalidInput(f"No site {name[:60]!r} in this lab.", field="site", hint=hint)
 
-    def _facts(self, row: dict[str, str], kind: str, known: Known, bought_us: int, elsewhere: str) -> Facts:
+    def _facts(
+        self, row: dict[str, str], kind: str, known: Known, bought_us: int, elsewhere: str
+    ) -> Facts:
         name = row.get("name", "")
         if not name and self._foreign:
-            name = " ".join(part for part in (row.get("model", ""), row.get("tag") or row.get("serial", "")) if part)
+            name = " ".join(
+                part
+                for part in (row.get("model", ""), row.get("tag") or row.get("serial", ""))
+                if part
+            )
         price, currency = self._price(row)
         model = row.get("model", "")
         note = row.get("note", "")
         if model and known.model is None:  # keep the unmatched text
             note = f"{note} (model: {model})" if note else f"Model: {model}"
         return Facts(
-            name=name, kind=kind, model=known.model, serial=row.get("serial", ""), tag=row.get("tag", ""),
-            supplier=row.get("supplier", ""), price_ucurrency=price, currency=currency,
-            warranty_until=self._warranty(row, bought_us), note=note,
+            name=name,
+            kind=kind,
+            model=known.model,
+            serial=row.get("serial", ""),
+            tag=row.get("tag", ""),
+            supplier=row.get("supplier", ""),
+            price_ucurrency=price,
+            currency=currency,
+            warranty_until=self._warranty(row, bought_us),
+            note=note,
             location=", ".join(part for part in (elsewhere, row.get("location", "")) if part),
-        )  # fmt: skip
+        )
 
     def _price(self, row: dict[str, str]) -> tuple[int | None, str]:
         text = row.get("price", "")
@@ -158,19 +202,33 @@ class Drafter:
             return Known(known.model, None, "", "the file says that it is not known")
         if not text:
             if any(name.startswith("embodied_") for name in row):
-                raise InvalidInput("A range or part needs a total.", field="embodied_kg", hint="Fill in embodied_kg.")
+                raise InvalidInput(
+                    "A range or part needs a total.",
+                    field="embodied_kg",
+                    hint="Fill in embodied_kg.",
+                )
             if self._parse_bool(row, "second_hand"):
                 source = "Second-hand, cut-off: its making stays with its first owner"
-                return Known(known.model, Embodied(0, source=source), "file", "second-hand: nothing of its first life")
+                return Known(
+                    known.model,
+                    Embodied(0, source=source),
+                    "file",
+                    "second-hand: nothing of its first life",
+                )
             return known
         stated = Embodied(
-            total_ug=cells.ug_of(text, "embodied_kg"), low_ug=self._ug(row, "low"), high_ug=self._ug(row, "high"),
-            manufacture_ug=self._ug(row, "manufacture"), transport_ug=self._ug(row, "transport"),
+            total_ug=cells.ug_of(text, "embodied_kg"),
+            low_ug=self._ug(row, "low"),
+            high_ug=self._ug(row, "high"),
+            manufacture_ug=self._ug(row, "manufacture"),
+            transport_ug=self._ug(row, "transport"),
             end_of_life_ug=self._ug(row, "end_of_life"),
             includes_end_of_life=self._parse_bool(row, "embodied_includes_end_of_life"),
             source=row.get("embodied_source", "")[:500] or "From the imported file",
-        )  # fmt: skip
-        if known.embodied is not None and _without_figure(known.embodied) == _without_figure(stated):
+        )
+        if known.embodied is not None and _without_figure(known.embodied) == _without_figure(
+            stated
+        ):
             return Known(known.model, known.embodied, "model", known.why)
         return Known(known.model, stated, "file", stated.source)
 
@@ -181,6 +239,12 @@ class Drafter:
 
 def _without_figure(what: Embodied) -> tuple[object, ...]:
     return (
-        what.total_ug, what.low_ug, what.high_ug, what.manufacture_ug, what.transport_ug, what.end_of_life_ug,
-        what.includes_end_of_life, what.source,
-    )  # fmt: skip
+        what.total_ug,
+        what.low_ug,
+        what.high_ug,
+        what.manufacture_ug,
+        what.transport_ug,
+        what.end_of_life_ug,
+        what.includes_end_of_life,
+        what.source,
+    )

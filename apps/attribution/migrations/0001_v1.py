@@ -27,7 +27,15 @@ class Migration(migrations.Migration):
                 migrations.CreateModel(
                     name="AttributionRule",
                     fields=[
-                        ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                        (
+                            "id",
+                            models.BigAutoField(
+                                auto_created=True,
+                                primary_key=True,
+                                serialize=False,
+                                verbose_name="ID",
+                            ),
+                        ),
                         ("os_user", models.CharField(blank=True, default="", max_length=100)),
                         ("cluster", models.CharField(blank=True, default="", max_length=100)),
                         ("account", models.CharField(blank=True, default="", max_length=100)),
@@ -41,7 +49,9 @@ class Migration(migrations.Migration):
                         (
                             "lab",
                             models.ForeignKey(
-                                on_delete=django.db.models.deletion.CASCADE, related_name="rules", to="accounts.lab"
+                                on_delete=django.db.models.deletion.CASCADE,
+                                related_name="rules",
+                                to="accounts.lab",
                             ),
                         ),
                         (
@@ -57,7 +67,10 @@ class Migration(migrations.Migration):
                         (
                             "node",
                             models.ForeignKey(
-                                blank=True, null=True, on_delete=django.db.models.deletion.PROTECT, to="fleet.node"
+                                blank=True,
+                                null=True,
+                                on_delete=django.db.models.deletion.PROTECT,
+                                to="fleet.node",
                             ),
                         ),
                         (
@@ -83,7 +96,10 @@ class Migration(migrations.Migration):
                         (
                             "site",
                             models.ForeignKey(
-                                blank=True, null=True, on_delete=django.db.models.deletion.PROTECT, to="fleet.site"
+                                blank=True,
+                                null=True,
+                                on_delete=django.db.models.deletion.PROTECT,
+                                to="fleet.site",
                             ),
                         ),
                     ],
@@ -91,12 +107,18 @@ class Migration(migrations.Migration):
                         "constraints": [
                             models.CheckConstraint(
                                 condition=models.Q(
-                                    ("to_hour__isnull", True), ("to_hour__gt", models.F("from_hour")), _connector="OR"
+                                    ("to_hour__isnull", True),
+                                    ("to_hour__gt", models.F("from_hour")),
+                                    _connector="OR",
                                 ),
                                 name="rule_not_empty",
                             ),
                             models.CheckConstraint(
-                                condition=models.Q(("project__isnull", False), ("person__isnull", False), _connector="OR"),
+                                condition=models.Q(
+                                    ("project__isnull", False),
+                                    ("person__isnull", False),
+                                    _connector="OR",
+                                ),
                                 name="rule_has_a_target",
                             ),
                             models.CheckConstraint(
@@ -112,7 +134,12 @@ class Migration(migrations.Migration):
                                 name="rule_asks_for_something",
                             ),
                             models.CheckConstraint(
-                                condition=models.Q(("account", ""), ("cluster__gt", ""), ("namespace", ""), _negated=True),
+                                condition=models.Q(
+                                    ("account", ""),
+                                    ("cluster__gt", ""),
+                                    ("namespace", ""),
+                                    _negated=True,
+                                ),
                                 name="cluster_with_account",
                             ),
                         ],
@@ -121,7 +148,15 @@ class Migration(migrations.Migration):
                 migrations.CreateModel(
                     name="Claim",
                     fields=[
-                        ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                        (
+                            "id",
+                            models.BigAutoField(
+                                auto_created=True,
+                                primary_key=True,
+                                serialize=False,
+                                verbose_name="ID",
+                            ),
+                        ),
                         ("act", models.UUIDField(db_index=True)),
                         ("from_hour", models.BigIntegerField()),
                         ("to_hour", models.BigIntegerField()),
@@ -130,13 +165,17 @@ class Migration(migrations.Migration):
                         (
                             "consumer",
                             models.ForeignKey(
-                                on_delete=django.db.models.deletion.CASCADE, related_name="claims", to="ingest.consumer"
+                                on_delete=django.db.models.deletion.CASCADE,
+                                related_name="claims",
+                                to="ingest.consumer",
                             ),
                         ),
                         (
                             "lab",
                             models.ForeignKey(
-                                on_delete=django.db.models.deletion.CASCADE, related_name="claims", to="accounts.lab"
+                                on_delete=django.db.models.deletion.CASCADE,
+                                related_name="claims",
+                                to="accounts.lab",
                             ),
                         ),
                         (
@@ -152,13 +191,18 @@ class Migration(migrations.Migration):
                         (
                             "node",
                             models.ForeignKey(
-                                blank=True, null=True, on_delete=django.db.models.deletion.CASCADE, to="fleet.node"
+                                blank=True,
+                                null=True,
+                                on_delete=django.db.models.deletion.CASCADE,
+                                to="fleet.node",
                             ),
                         ),
                         (
                             "project",
                             models.ForeignKey(
-                                on_delete=django.db.models.deletion.PROTECT, related_name="claims", to="accounts.project"
+                                on_delete=django.db.models.deletion.PROTECT,
+                                related_name="claims",
+                                to="accounts.project",
                             ),
                         ),
                         (
@@ -174,7 +218,8 @@ class Migration(migrations.Migration):
                     options={
                         "constraints": [
                             models.CheckConstraint(
-                                condition=models.Q(("to_hour__gt", models.F("from_hour"))), name="claim_not_empty"
+                                condition=models.Q(("to_hour__gt", models.F("from_hour"))),
+                                name="claim_not_empty",
                             ),
                             models.UniqueConstraint(
                                 fields=("act", "consumer", "node", "from_hour"),
@@ -187,7 +232,15 @@ class Migration(migrations.Migration):
                 migrations.CreateModel(
                     name="Attribution",
                     fields=[
-                        ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                        (
+                            "id",
+                            models.BigAutoField(
+                                auto_created=True,
+                                primary_key=True,
+                                serialize=False,
+                                verbose_name="ID",
+                            ),
+                        ),
                         ("from_hour", models.BigIntegerField()),
                         ("to_hour", models.BigIntegerField()),
                         (
@@ -219,7 +272,9 @@ class Migration(migrations.Migration):
                         (
                             "node",
                             models.ForeignKey(
-                                on_delete=django.db.models.deletion.CASCADE, related_name="attributions", to="fleet.node"
+                                on_delete=django.db.models.deletion.CASCADE,
+                                related_name="attributions",
+                                to="fleet.node",
                             ),
                         ),
                         (
@@ -254,15 +309,21 @@ class Migration(migrations.Migration):
                         (
                             "claim",
                             models.ForeignKey(
-                                blank=True, null=True, on_delete=django.db.models.deletion.CASCADE, to="attribution.claim"
+                                blank=True,
+                                null=True,
+                                on_delete=django.db.models.deletion.CASCADE,
+                                to="attribution.claim",
                             ),
                         ),
                     ],
                     options={
                         "constraints": [
-                            models.UniqueConstraint(fields=("consumer", "node", "from_hour"), name="attribution_once"),
+                            models.UniqueConstraint(
+                                fields=("consumer", "node", "from_hour"), name="attribution_once"
+                            ),
                             models.CheckConstraint(
-                                condition=models.Q(("to_hour__gt", models.F("from_hour"))), name="attribution_not_empty"
+                                condition=models.Q(("to_hour__gt", models.F("from_hour"))),
+                                name="attribution_not_empty",
                             ),
                         ],
                     },

@@ -24,12 +24,20 @@ CHUNK = 500  # pairs per transaction: some tens of milliseconds on SQLite
 
 
 def attribute_new(*, lab: Lab, node_id: int, consumer_ids: Iterable[int]) -> None:
-    """Derive the attributions of new consumers on a node, in the transaction that settles their energy."""
+    """Derive the attributions of new consumers on a node, in the transaction that settles their
+    energy.
+    """
     lock_shared(ATTRIBUTION, lab.pk)
     requested_ids = set(consumer_ids)
-    known = Attribution.objects.filter(node_id=node_id, consumer_id__in=requested_ids).values_list("consumer_id", flat=True)
+    known = Attribution.objects.filter(node_id=node_id, consumer_id__in=requested_ids).values_list(
+        "consumer_id", flat=True
+    )
     missing = sorted(requested_ids - set(known))
-    uses, _ = selectors.uses(lab, [(consumer_id, node_id) for consumer_id in missing]) if missing else ({}, {})
+    uses, _ = (
+        selectors.uses(lab, [(consumer_id, node_id) for consumer_id in missing])
+        if missing
+        else ({}, {})
+    )
     if uses:
         _write(_derive(uses, rules_now(lab)))
 
@@ -40,7 +48,9 @@ def rules_now(lab: Lab) -> list[Rule]:
 
 
 def derive(lab: Lab, pairs: Iterable[Pair], rules: list[Rule]) -> dict[Pair, list[Span]]:
-    """Return the attribution spans of each pair under ``rules`` and active claims. A fixed number of queries."""
+    """Return the attribution spans of each pair under ``rules`` and active claims. A fixed
+    number of queries.
+    """
     return _derive(selectors.uses(lab, pairs)[0], rules)
 
 
@@ -50,7 +60,10 @@ def _derive(uses: dict[Pair, Use], rules: list[Rule]) -> dict[Pair, list[Span]]:
     by_user = _Rules(rules)
     return {
         (consumer_id, node_id): spans(
-            use, rules=by_user.of(use), claims=claims.get(consumer_id, []), placements=placements.get(node_id, [])
+            use,
+            rules=by_user.of(use),
+            claims=claims.get(consumer_id, []),
+            placements=placements.get(node_id, []),
         )
         for (consumer_id, node_id), use in uses.items()
     }
@@ -98,17 +111,24 @@ def _write(derived: dict[Pair, list[Span]]) -> None:
 def as_span(row: Attribution) -> Span:
     """Return an attribution as a span."""
     return Span(
-        row.from_hour, row.to_hour, row.project_id, row.person_id, row.way, row.rule_id, row.claim_id,
-        row.os_user, row.program,
-    )  # fmt: skip
+        row.from_hour,
+        row.to_hour,
+        row.project_id,
+        row.person_id,
+        row.way,
+        row.rule_id,
+        row.claim_id,
+        row.os_user,
+        row.program,
+    )
 
 
 def _as_spans(lab: Lab, pairs: list[Pair]) -> dict[Pair, list[Span]]:
     requested_pairs = set(pairs)
     stored_spans: dict[Pair, list[Span]] = {pair: [] for pair in requested_pairs}
-    rows = Attribution.objects.filter(consumer_id__in={consumer_id for consumer_id, _ in requested_pairs}).order_by(
-        "from_hour"
-    )
+    rows = Attribution.objects.filter(
+        consumer_id__in={consumer_id for consumer_id, _ in requested_pairs}
+    ).order_by("from_hour")
     for row in rows:
         if (row.consumer_id, row.node_id) in requested_pairs:
             span = as_span(row)
@@ -137,18 +157,29 @@ def reattribute(*, lab: Lab, pairs: list[Pair]) -> int:
     return len(changed)
 
 
-def _notify_changes(lab: Lab, before: dict[Pair, list[Span]], after: dict[Pair, list[Span]]) -> None:
+def _notify_changes(
+    lab: Lab, before: dict[Pair, list[Span]], after: dict[Pair, list[Span]]
+) -> None:
     """Send the signal with the consumers and hours whose charge changed."""
     span = hull(
-        changed_span(_charged_history(before[pair]), _charged_history(pair_spans)) for pair, pair_spans in after.items()
+        changed_span(_charged_history(before[pair]), _charged_history(pair_spans))
+        for pair, pair_spans in after.items()
     )
     if span is not None:
         consumer_ids = {consumer_id for consumer_id, _ in after}
-        attribution_changed.send(sender=Attribution, lab=lab, consumer_ids=consumer_ids, from_hour=span[0], to_hour=span[1])
+        attribution_changed.send(
+            sender=Attribution,
+            lab=lab,
+            consumer_ids=consumer_ids,
+            from_hour=span[0],
+            to_hour=span[1],
+        )
 
 
 def _charged_history(spans_: list[Span]) -> list[tuple[int, int, object]]:
-    return [(s.from_hour, s.to_hour, (s.project_id, s.person_id, s.os_user, s.program)) for s in spans_]
+    return [
+        (s.from_hour, s.to_hour, (s.project_id, s.person_id, s.os_user, s.program)) for s in spans_
+    ]
 
 
 def reattribute_lab(*, lab: Lab) -> int:
@@ -179,7 +210,9 @@ def reattribute_rule(*, rule: AttributionRule) -> int:
 
 @dataclass(frozen=True)
 class Move:
-    """A span of a consumer on a node that would be charged to another project. None: unattributed."""
+    """A span of a consumer on a node that would be charged to another project. None:
+    unattributed.
+    """
 
     consumer_id: int
     node_id: int
@@ -190,18 +223,28 @@ class Move:
 
 
 def moves(*, lab: Lab, rules: list[AttributionRule], without: bool = False) -> list[Move]:
-    """Return the changes of charge if rules were saved, or with ``without`` if they were removed. Writes nothing."""
+    """Return the changes of charge if rules were saved, or with ``without`` if they were
+    removed. Writes nothing.
+    """
     rule_ids = {row.pk for row in rules if row.pk is not None}
     others = [row for row in rules_now(lab) if row.id not in rule_ids]
-    drafts = [replace(selectors.as_rule(row), id=row.pk or 2**62 + i) for i, row in enumerate(rules)]
-    pairs = sorted({pair for row in rules for pair in _pairs(selectors.attributed_by_rule(lab, row)[0])})
+    drafts = [
+        replace(selectors.as_rule(row), id=row.pk or 2**62 + i) for i, row in enumerate(rules)
+    ]
+    pairs = sorted(
+        {pair for row in rules for pair in _pairs(selectors.attributed_by_rule(lab, row)[0])}
+    )
     moves_: list[Move] = []
     for start in range(0, len(pairs), CHUNK):
         part = pairs[start : start + CHUNK]
         stored_spans = _as_spans(lab, part)
         for pair, after in derive(lab, part, others if without else [*others, *drafts]).items():
-            for from_hour, to_hour, project_before, project_after in differences(stored_spans[pair], after):
-                moves_.append(Move(pair[0], pair[1], from_hour, to_hour, project_before, project_after))
+            for from_hour, to_hour, project_before, project_after in differences(
+                stored_spans[pair], after
+            ):
+                moves_.append(
+                    Move(pair[0], pair[1], from_hour, to_hour, project_before, project_after)
+                )
     return moves_
 
 
@@ -212,7 +255,9 @@ def _pairs(rows: QuerySet[Attribution], limit: int | None = None) -> list[Pair]:
 
 def reattribute_run(*, lab: Lab, run: Run) -> None:
     """Derive the attribution of a new or changed run."""
-    consumers = list(Consumer.objects.filter(lab=lab, run_uuid=run.uuid).values_list("pk", flat=True))
+    consumers = list(
+        Consumer.objects.filter(lab=lab, run_uuid=run.uuid).values_list("pk", flat=True)
+    )
     pairs = _pairs(Attribution.objects.filter(consumer_id__in=consumers))
     if pairs:
         reattribute(lab=lab, pairs=pairs)
@@ -229,15 +274,21 @@ def reattribute_consumers(*, lab: Lab, consumer_ids: Iterable[int]) -> None:
 
 def _at_start(run: Run, pair_spans: list[Span]) -> Span:
     hour = max(0, hour_of(run.started_us))
-    return next((span for span in pair_spans if span.from_hour <= hour < span.to_hour), pair_spans[-1])
+    return next(
+        (span for span in pair_spans if span.from_hour <= hour < span.to_hour), pair_spans[-1]
+    )
 
 
 def _charge_runs(runs: Mapping[int, Run], derived: dict[Pair, list[Span]]) -> None:
-    """Store on runs the attribution at their start. With several nodes: that of the run's node, else of the first."""
+    """Store on runs the attribution at their start. With several nodes: that of the run's node,
+    else of the first.
+    """
     changed = []
     for (consumer_id, node_id), pair_spans in sorted(derived.items()):
         run = runs.get(consumer_id)
-        if run is not None and (run.node_id in (None, node_id) or not _is_on_own_node(run, consumer_id, derived)):
+        if run is not None and (
+            run.node_id in (None, node_id) or not _is_on_own_node(run, consumer_id, derived)
+        ):
             changed += _charged(run, _at_start(run, pair_spans))
     _save_charges(changed)
 
@@ -245,8 +296,14 @@ def _charge_runs(runs: Mapping[int, Run], derived: dict[Pair, list[Span]]) -> No
 def _save_charges(changed: list[Run]) -> None:
     with connection.cursor() as cursor:  # bulk_update would write a CASE for each row
         cursor.executemany(
-            "UPDATE runs_run SET charged_project_id = %s, charged_person_id = %s, charge_way = %s WHERE id = %s",
-            [(run.charged_project_id, run.charged_person_id, run.attributed_by, run.pk) for run in changed],
+            (
+                "UPDATE runs_run SET charged_project_id = %s, charged_person_id = %s, charge_way "
+                "= %s WHERE id = %s"
+            ),
+            [
+                (run.charged_project_id, run.charged_person_id, run.attributed_by, run.pk)
+                for run in changed
+            ],
         )
     recompute_charged_runs(changed)
 
@@ -264,11 +321,15 @@ def _charged(run: Run, span: Span) -> list[Run]:
 
 
 def charge_unmeasured(*, lab: Lab, among: QuerySet[Run] | None = None) -> None:
-    """Store the attribution on runs without measured energy: imported history and jobs that just started."""
+    """Store the attribution on runs without measured energy: imported history and jobs that just
+    started.
+    """
     measured_runs = Consumer.objects.filter(lab=lab, run_uuid__isnull=False).values("run_uuid")
     rows = Run.objects.filter(lab=lab) if among is None else among
     last = 0
-    while runs := list(rows.filter(pk__gt=last).exclude(uuid__in=measured_runs).order_by("pk")[:CHUNK]):
+    while runs := list(
+        rows.filter(pk__gt=last).exclude(uuid__in=measured_runs).order_by("pk")[:CHUNK]
+    ):
         _charge_unmeasured(lab, runs)
         last = runs[-1].pk
 
@@ -280,6 +341,8 @@ def _charge_unmeasured(lab: Lab, runs: list[Run]) -> None:
     changed = []
     for run in runs:
         use = selectors.use_of_run(run, run.node_id or 0)
-        pair_spans = spans(use, rules=rules.of(use), claims=[], placements=places.get(run.node_id or 0, []))
+        pair_spans = spans(
+            use, rules=rules.of(use), claims=[], placements=places.get(run.node_id or 0, [])
+        )
         changed += _charged(run, _at_start(run, pair_spans))
     _save_charges(changed)

@@ -38,47 +38,77 @@ class Criteria:
 
     def texts(self) -> dict[str, str]:
         """Return the text criteria."""
-        return {name: getattr(self, name) for name in ("os_user", "cluster", "account", "namespace", "path_prefix")}
+        return {
+            name: getattr(self, name)
+            for name in ("os_user", "cluster", "account", "namespace", "path_prefix")
+        }
 
 
 def drafted_rule(
-    *, lab: Lab, criteria: Criteria, project: Project | None, person: User | None, from_us: int, to_us: int | None = None
+    *,
+    lab: Lab,
+    criteria: Criteria,
+    project: Project | None,
+    person: User | None,
+    from_us: int,
+    to_us: int | None = None,
 ) -> AttributionRule:
-    """Return a rule that is not saved. It is valid from the hour of ``from_us`` until before the hour of ``to_us``. Raises
-    InvalidInput with the field."""
+    """Return a rule that is not saved. It is valid from the hour of ``from_us`` until before the
+    hour of ``to_us``. Raises InvalidInput with the field.
+    """
     texts = {name: text.strip() for name, text in criteria.texts().items()}
     for name, text in texts.items():
         limit = 256 if name == "path_prefix" else 100
         if len(text) > limit or is_unstorable(text):
             raise InvalidInput(
-                f"Invalid value {text[:40]!r}.", field=name, hint=f"Enter at most {limit} characters, without NUL."
+                f"Invalid value {text[:40]!r}.",
+                field=name,
+                hint=f"Enter at most {limit} characters, without NUL.",
             )
     if criteria.node is None and criteria.site is None and not any(texts.values()):
         raise InvalidInput(
-            "A rule needs at least one criterion.", field="os_user", hint="Enter a user, an account, a node or a site."
+            "A rule needs at least one criterion.",
+            field="os_user",
+            hint="Enter a user, an account, a node or a site.",
         )
     if texts["cluster"] and not (texts["account"] or texts["namespace"]):
         raise InvalidInput(
-            "A cluster needs an account or a namespace.", field="cluster", hint="Enter the Slurm account or the namespace."
+            "A cluster needs an account or a namespace.",
+            field="cluster",
+            hint="Enter the Slurm account or the namespace.",
         )
     if project is None and person is None:
-        raise InvalidInput("A rule needs a project or a person.", field="project", hint="Choose one.")
+        raise InvalidInput(
+            "A rule needs a project or a person.", field="project", hint="Choose one."
+        )
     _of_this_lab(lab, criteria, project, person)
     from_hour, to_hour = max(0, hour_of(from_us)), None if to_us is None else hour_of(to_us)
     if from_hour >= END_HOUR or (to_hour is not None and to_hour <= from_hour):
-        raise InvalidInput("The end of the rule is before its start.", field="to_day", hint="Choose a later end.")
+        raise InvalidInput(
+            "The end of the rule is before its start.", field="to_day", hint="Choose a later end."
+        )
     return AttributionRule(
-        lab=lab, node=criteria.node, site=criteria.site, project=project, person=person, from_hour=from_hour,
-        to_hour=to_hour, **texts,
-    )  # fmt: skip
+        lab=lab,
+        node=criteria.node,
+        site=criteria.site,
+        project=project,
+        person=person,
+        from_hour=from_hour,
+        to_hour=to_hour,
+        **texts,
+    )
 
 
-def _of_this_lab(lab: Lab, criteria: Criteria, project: Project | None, person: User | None) -> None:
+def _of_this_lab(
+    lab: Lab, criteria: Criteria, project: Project | None, person: User | None
+) -> None:
     for field, target in (("node", criteria.node), ("site", criteria.site), ("project", project)):
         if target is not None and target.lab_id != lab.pk:
             raise InvalidInput(f"No such {field} in this lab.", field=field)
     if person is not None and not Membership.objects.filter(lab=lab, user=person).exists():
-        raise InvalidInput("This person is not a member of the lab.", field="person", hint="Invite them first.")
+        raise InvalidInput(
+            "This person is not a member of the lab.", field="person", hint="Invite them first."
+        )
 
 
 @transaction.atomic
@@ -87,10 +117,20 @@ def make_rule(*, rule: AttributionRule, by: User | None, now: int) -> Attributio
     same = {
         name: getattr(rule, name)
         for name in (
-            "lab", "node", "site", "os_user", "cluster", "account", "namespace", "path_prefix", "project", "person",
-            "from_hour", "to_hour",
+            "lab",
+            "node",
+            "site",
+            "os_user",
+            "cluster",
+            "account",
+            "namespace",
+            "path_prefix",
+            "project",
+            "person",
+            "from_hour",
+            "to_hour",
         )
-    }  # fmt: skip
+    }
     if AttributionRule.objects.filter(**same, withdrawn_us__isnull=True).exists():
         raise Conflict("The same rule already exists.", hint=f"See {reverse('attribution-rules')}.")
     rule.created_by, rule.created_us = by, now
@@ -108,13 +148,22 @@ def make_rules(*, rules: Sequence[AttributionRule], by: User | None, now: int) -
 
 
 def _note(rule: AttributionRule, by: User | None, action: str, now: int) -> None:
-    details: dict[str, Any] = {name: getattr(rule, name) for name in Criteria().texts() if getattr(rule, name)}
+    details: dict[str, Any] = {
+        name: getattr(rule, name) for name in Criteria().texts() if getattr(rule, name)
+    }
     details |= {"node": rule.node.hostname} if rule.node else {}
     details |= {"site": rule.site.name} if rule.site else {}
     details |= {"person": rule.person.get_username()} if rule.person else {}
     details |= {"from_hour": rule.from_hour, "to_hour": rule.to_hour}
     subject = rule.project.slug if rule.project else "no project"
-    audit.record(lab=rule.lab, by=by, action=action, subject=f"rule {rule.pk}: {subject}", details=details, now=now)
+    audit.record(
+        lab=rule.lab,
+        by=by,
+        action=action,
+        subject=f"rule {rule.pk}: {subject}",
+        details=details,
+        now=now,
+    )
 
 
 @transaction.atomic
@@ -125,7 +174,9 @@ def end_rule(*, rule: AttributionRule, at_us: int, by: User | None, now: int) ->
         raise Conflict("This rule has already ended.", hint=f"See {reverse('attribution-rules')}.")
     if hour <= rule.from_hour:
         raise InvalidInput(
-            "The end of the rule is before its start.", field="at", hint="To undo the rule completely, withdraw it."
+            "The end of the rule is before its start.",
+            field="at",
+            hint="To undo the rule completely, withdraw it.",
         )
     rule.to_hour = hour
     rule.save(update_fields=["to_hour"])
@@ -167,35 +218,54 @@ def at_most_claimed(number: int) -> None:
 
 
 @transaction.atomic
-def claim(*, lab: Lab, spans: Sequence[ConsumerSpan], project: Project, by: User | None, now: int) -> UUID:
-    """Claim the energy of ``spans`` for ``project``. Claims take precedence over rules, not over projects named by runs.
+def claim(
+    *, lab: Lab, spans: Sequence[ConsumerSpan], project: Project, by: User | None, now: int
+) -> UUID:
+    """Claim the energy of ``spans`` for ``project``. Claims take precedence over rules, not over
+    projects named by runs.
 
     Return the UUID of the claim, for ``undo_claim``. Figures are up to date afterwards.
     """
     if not spans:
-        raise InvalidInput("No unattributed energy selected.", field="consumer", hint="Select at least one row.")
+        raise InvalidInput(
+            "No unattributed energy selected.", field="consumer", hint="Select at least one row."
+        )
     consumer_ids = {span.consumer_id for span in spans}
     at_most_claimed(len(spans))
     if any(span.to_hour <= span.from_hour for span in spans):
         raise InvalidInput("The period is empty.", field="to", hint="'to' is after 'from'.")
-    if project.lab_id != lab.pk or Consumer.objects.filter(pk__in=consumer_ids).exclude(lab=lab).exists():
+    if (
+        project.lab_id != lab.pk
+        or Consumer.objects.filter(pk__in=consumer_ids).exclude(lab=lab).exists()
+    ):
         raise InvalidInput("No such project in this lab.", field="project")
     act = uuid4()
     Claim.objects.bulk_create(
         [
             Claim(
-                lab=lab, act=act, consumer_id=span.consumer_id, node_id=span.node_id, from_hour=span.from_hour,
-                to_hour=span.to_hour, project=project, created_by=by, created_us=now,
+                lab=lab,
+                act=act,
+                consumer_id=span.consumer_id,
+                node_id=span.node_id,
+                from_hour=span.from_hour,
+                to_hour=span.to_hour,
+                project=project,
+                created_by=by,
+                created_us=now,
             )
             for span in spans
         ],
         batch_size=500,
-    )  # fmt: skip
+    )
     details = {
-        "consumers": len(consumer_ids), "from_hour": min(span.from_hour for span in spans),
-        "to_hour": max(span.to_hour for span in spans), "act": str(act),
-    }  # fmt: skip
-    audit.record(lab=lab, by=by, action=Act.CLAIM_CREATED, subject=project.slug, details=details, now=now)
+        "consumers": len(consumer_ids),
+        "from_hour": min(span.from_hour for span in spans),
+        "to_hour": max(span.to_hour for span in spans),
+        "act": str(act),
+    }
+    audit.record(
+        lab=lab, by=by, action=Act.CLAIM_CREATED, subject=project.slug, details=details, now=now
+    )
     reattribute_consumers(lab=lab, consumer_ids=consumer_ids)
     return act
 
@@ -214,7 +284,9 @@ def undo_claim(*, lab: Lab, act: UUID, by: User | None, now: int) -> int:
 def _note_claim(lab: Lab, rows: list[Claim], by: User | None, action: str, now: int) -> None:
     if rows:
         details = {"consumers": len({row.consumer_id for row in rows}), "act": str(rows[0].act)}
-        audit.record(lab=lab, by=by, action=action, subject=rows[0].project.slug, details=details, now=now)
+        audit.record(
+            lab=lab, by=by, action=action, subject=rows[0].project.slug, details=details, now=now
+        )
 
 
 @transaction.atomic

@@ -7,7 +7,13 @@ from apps.accounts.models import Lab
 from apps.carbon.figures.embodied import GROUPS as HARDWARE_GROUPS
 from apps.carbon.figures.embodied import Coverage, Embodied, coverage, embodied, embodied_by
 from apps.carbon.figures.energy import PUBLIC_GROUPS, Figure, figure, figures_by
-from apps.carbon.figures.figure_query import HARDWARE_CONSUMERS, HARDWARE_METRICS, HARDWARE_OF, USE_CONSUMERS, FigureQuery
+from apps.carbon.figures.figure_query import (
+    HARDWARE_CONSUMERS,
+    HARDWARE_METRICS,
+    HARDWARE_OF,
+    USE_CONSUMERS,
+    FigureQuery,
+)
 from apps.core.errors import InvalidInput
 
 TOGETHER_GROUPS = frozenset({"charge", "project"})
@@ -40,7 +46,9 @@ class CombinedFigure:
     @property
     def without_factor_mj(self) -> int:
         """Return the energy without an emission factor, if the query is for emissions."""
-        return self.use.without_factor_mj if self.query.metric in ("emission_ug", *HARDWARE_OF) else 0
+        return (
+            self.use.without_factor_mj if self.query.metric in ("emission_ug", *HARDWARE_OF) else 0
+        )
 
 
 def split_query(query: FigureQuery) -> tuple[FigureQuery | None, FigureQuery | None]:
@@ -82,7 +90,11 @@ def group_figures(lab: Lab, query: FigureQuery, group: str, now: int) -> dict[An
     """
     known = groups_of(query.metric)
     if group not in known:
-        raise InvalidInput(f"{group!r} is no group.", field="group_by", hint=f"Use one of {', '.join(sorted(known))}.")
+        raise InvalidInput(
+            f"{group!r} is no group.",
+            field="group_by",
+            hint=f"Use one of {', '.join(sorted(known))}.",
+        )
     use, hardware = split_query(query)
     found: dict[Any, int] = {}
     if use:

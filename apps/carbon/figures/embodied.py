@@ -24,20 +24,24 @@ _OPENINGS = ", ".join(f"'{kind.value}'" for kind in OPENING)
 # Reversed events: those with an odd chain of reversals.
 _UNDONE = """
 WITH RECURSIVE chain(event_id, tip_id, depth) AS (
-  SELECT r.reverses_id, r.id, 1 FROM assets_lifecycleevent r JOIN assets_asset v ON v.id = r.asset_id
+  SELECT r.reverses_id, r.id, 1 FROM assets_lifecycleevent r JOIN assets_asset v
+    ON v.id = r.asset_id
   WHERE v.lab_id = %s AND r.reverses_id IS NOT NULL
   UNION ALL
-  SELECT c.event_id, r.id, c.depth + 1 FROM chain c JOIN assets_lifecycleevent r ON r.reverses_id = c.tip_id
+  SELECT c.event_id, r.id, c.depth + 1 FROM chain c JOIN assets_lifecycleevent r
+    ON r.reverses_id = c.tip_id
 ), undone AS (SELECT event_id FROM chain GROUP BY event_id HAVING MAX(depth) %% 2 = 1)
 """
 _HOLDS = "{0}.kind <> 'reversal' AND {0}.id NOT IN (SELECT event_id FROM undone)"
-# Amount of an event as in apps.assets.amortisation.embodied_total_ug. At disposal: the actual end-of-life
-# amount less the modelled part.
+# Amount of an event as in apps.assets.amortisation.embodied_total_ug. At disposal: the actual
+# end-of-life amount less the modelled part.
 _EMBODIED_TOTAL = f"""
 CASE WHEN e.kind <> '{EventKind.DISPOSE.value}' THEN e.total_ug ELSE (
-  SELECT CASE WHEN o.includes_end_of_life IS NULL OR (o.includes_end_of_life AND COALESCE(o.end_of_life_ug, 0) = 0) THEN 0
+  SELECT CASE WHEN o.includes_end_of_life IS NULL OR (o.includes_end_of_life
+    AND COALESCE(o.end_of_life_ug, 0) = 0) THEN 0
     ELSE e.total_ug - COALESCE(o.end_of_life_ug, 0) END
-  FROM assets_lifecycleevent o WHERE o.asset_id = e.asset_id AND o.kind IN ({_OPENINGS}) AND {_HOLDS.format("o")}) END
+  FROM assets_lifecycleevent o WHERE o.asset_id = e.asset_id AND o.kind IN ({_OPENINGS})
+    AND {_HOLDS.format("o")}) END
 """
 _OWNER = f"""
 (SELECT t.project_id FROM assets_lifecycleevent t WHERE t.asset_id = e.asset_id
@@ -48,7 +52,9 @@ _OWNER = f"""
 _CHARGE = (
     "CASE WHEN p.id IS NOT NULL THEN p.slug WHEN x.kind = 'used' THEN '~unattributed' "
     "WHEN x.kind IN ({events}) THEN '~lab' ELSE '~' || x.kind END"
-).format(events=", ".join(f"'{kind.value}'" for kind in (*OPENING, EventKind.REPAIR, EventKind.DISPOSE)))
+).format(
+    events=", ".join(f"'{kind.value}'" for kind in (*OPENING, EventKind.REPAIR, EventKind.DISPOSE))
+)
 GROUPS = {"charge": _CHARGE, "project": "p.slug", "asset": "x.asset_id", "kind": "x.kind"}
 
 
@@ -82,40 +88,54 @@ def end_hour(query: FigureQuery, now: int) -> int:
     return max(query.from_hour, min(query.to_hour, hour_of(now) + 1))
 
 
-def _allocation(lab: Lab, query: FigureQuery, now: int, places: Sequence[AssetStay] | None) -> tuple[str, list[Any]]:
+def _allocation(
+    lab: Lab, query: FigureQuery, now: int, places: Sequence[AssetStay] | None
+) -> tuple[str, list[Any]]:
     """Return SQL for the charges of a period, and its parameters.
 
     Columns: id, asset_id, kind, project_id, from_hour, to_hour, amount_ug, part_ug.
     """
     start, end = str(query.from_hour), str(end_hour(query, now))
     lasting = "SELECT c.id, c.asset_id, c.kind, c.project_id, c.from_hour, c.to_hour, c.amount_ug, "
-    where = f"FROM assets_embodiedcharge c {{}} WHERE c.lab_id = %s AND c.from_hour < {end} AND c.to_hour > {start}"
+    where = (
+        f"FROM assets_embodiedcharge c {{}} WHERE c.lab_id = %s AND c.from_hour < {end} AND "
+        f"c.to_hour > {start}"
+    )
     if places is None:
         part = prorated_inline_sql("c.amount_ug", "c.from_hour", "c.to_hour", start, end)
         return f"{lasting}{part} AS part_ug {where.format('')}", [lab.pk]
     clipped = [place.within(query.from_hour, end_hour(query, now)) for place in places]
-    listed = ", ".join(f"({int(s.asset_id)}, {int(s.from_hour)}, {int(s.to_hour)})" for s in clipped if s is not None)
+    listed = ", ".join(
+        f"({int(s.asset_id)}, {int(s.from_hour)}, {int(s.to_hour)})"
+        for s in clipped
+        if s is not None
+    )
     joined = f"JOIN (VALUES {listed or '(0, 0, 0)'}) s ON s.column1 = c.asset_id"
     part = prorated_inline_sql("c.amount_ug", "c.from_hour", "c.to_hour", "s.column2", "s.column3")
     overlap = "AND c.from_hour < s.column3 AND c.to_hour > s.column2"
     return f"{lasting}{part} AS part_ug {where.format(joined)} {overlap}", [lab.pk]
 
 
-def _inventory(lab: Lab, query: FigureQuery, now: int, places: Sequence[AssetStay] | None) -> tuple[str, list[Any]]:
+def _inventory(
+    lab: Lab, query: FigureQuery, now: int, places: Sequence[AssetStay] | None
+) -> tuple[str, list[Any]]:
     """Return SQL for lifecycle events with embodied carbon in a period, and its parameters.
 
     Columns are those of :func:`_allocation`. Each event counts in full in its hour.
     """
     at = ""
     if places is not None:
-        listed = ", ".join(f"({int(s.asset_id)}, {int(s.from_hour)}, {int(s.to_hour)})" for s in places)
+        listed = ", ".join(
+            f"({int(s.asset_id)}, {int(s.from_hour)}, {int(s.to_hour)})" for s in places
+        )
         at = (
             f"AND EXISTS (SELECT 1 FROM (VALUES {listed or '(0, 0, 0)'}) s "
             "WHERE s.column1 = e.asset_id AND s.column2 <= e.hour AND e.hour < s.column3)"
         )
     bringing = f"{_OPENINGS}, '{EventKind.REPAIR.value}', '{EventKind.DISPOSE.value}'"
     sql = (
-        f"SELECT e.id, e.asset_id, e.kind, {_OWNER} AS project_id, e.hour AS from_hour, e.hour + 1 AS to_hour, "
+        f"SELECT e.id, e.asset_id, e.kind, {_OWNER} AS project_id, e.hour AS from_hour, e.hour + "
+        "1 AS to_hour, "
         f"{_EMBODIED_TOTAL} AS amount_ug, {_EMBODIED_TOTAL} AS part_ug "
         "FROM assets_lifecycleevent e JOIN assets_asset v ON v.id = e.asset_id "
         f"WHERE v.lab_id = %s AND e.hour >= {query.from_hour} AND e.hour < {end_hour(query, now)} "
@@ -126,7 +146,11 @@ def _inventory(lab: Lab, query: FigureQuery, now: int, places: Sequence[AssetSta
 
 def _from(lab: Lab, query: FigureQuery, now: int) -> tuple[str, str, list[Any]]:
     """Return SQL before SELECT, SQL of rows with assets and projects, and all parameters."""
-    places = asset_stays(lab, query.subject_kind, query.subject_key) if query.subject_kind in {"node", "device"} else None
+    places = (
+        asset_stays(lab, query.subject_kind, query.subject_key)
+        if query.subject_kind in {"node", "device"}
+        else None
+    )
     inventory = query.metric == INVENTORY
     inner, params = (_inventory if inventory else _allocation)(lab, query, now, places)
     where, more = _where(query)
@@ -169,11 +193,18 @@ def embodied(lab: Lab, query: FigureQuery, now: int) -> Embodied:
     """Return the sum of ``query`` from the ledger of its metric."""
     before, source, params = _from(lab, query, now)
     return _embodied(
-        next(fetch_rows(f"{before} SELECT SUM(x.part_ug) AS embodied_ug, COUNT(*) AS entries {source}", params))
+        next(
+            fetch_rows(
+                f"{before} SELECT SUM(x.part_ug) AS embodied_ug, COUNT(*) AS entries {source}",
+                params,
+            )
+        )
     )
 
 
-def embodied_by(lab: Lab, query: FigureQuery, group_by: Sequence[str], now: int) -> dict[tuple[Any, ...], Embodied]:
+def embodied_by(
+    lab: Lab, query: FigureQuery, group_by: Sequence[str], now: int
+) -> dict[tuple[Any, ...], Embodied]:
     """Return the sums of ``query`` per group (names of GROUPS).
 
     They add up to :func:`embodied` exactly. Values of group charge: a project's slug,
@@ -205,7 +236,8 @@ def embodied_in(
     before, source, params = embodied_source(lab, sorted(set(ended)))
     where, more = _where(query)
     rows = fetch_rows(
-        f"{before} SELECT x.from_hour, {GROUPS[by]} AS group_key, SUM(x.part_ug) AS embodied_ug, SUM(x.entries) AS entries "
+        f"{before} SELECT x.from_hour, {GROUPS[by]} AS group_key, SUM(x.part_ug) AS embodied_ug, "
+        "SUM(x.entries) AS entries "
         f"FROM ({source}) x LEFT JOIN accounts_project p ON p.id = x.project_id "
         f"WHERE {where} GROUP BY x.from_hour, {GROUPS[by]}",
         [*params, *more],
@@ -223,7 +255,8 @@ def charge_rows(
     before, source, params = _from(lab, query, now)
     page = f" LIMIT {int(limit)} OFFSET {int(offset)}" if limit is not None else ""
     yield from fetch_rows(
-        f"{before} SELECT x.id, x.asset_id, a.name AS asset, a.kind AS asset_kind, x.kind, p.slug AS project, x.from_hour, "
+        f"{before} SELECT x.id, x.asset_id, a.name AS asset, a.kind AS asset_kind, x.kind, p.slug "
+        "AS project, x.from_hour, "
         f"x.to_hour, x.amount_ug, x.part_ug {source} "
         f"ORDER BY x.from_hour DESC, a.name, x.asset_id, x.kind, p.id, x.id, x.part_ug{page}",
         params,

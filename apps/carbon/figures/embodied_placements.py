@@ -54,7 +54,11 @@ def asset_stays(lab: Lab, kind: str, key: str) -> list[AssetStay]:
             stop = END_HOUR if end is None else end
             if device_id or by_node:
                 metered[asset_id].append((start, stop))
-            spans = [(0, END_HOUR)] if by_node is not None and by_node == node_id else at.get(device_id or 0, [])
+            spans = (
+                [(0, END_HOUR)]
+                if by_node is not None and by_node == node_id
+                else at.get(device_id or 0, [])
+            )
             stays = (AssetStay(asset_id, low, high).within(start, stop) for low, high in spans)
             found += [stay for stay in stays if stay is not None]
     return _join_stays([*found, *_parts(lab, found, metered)])
@@ -67,22 +71,34 @@ def _node_spans(lab: Lab, node_id: int) -> dict[int, list[tuple[int, int]]]:
     unmeasured device is in its current node.
     """
     seen = DeviceDay.objects.filter(lab=lab, node_id=node_id).values("device_id")
-    days = DeviceDay.objects.filter(lab=lab, device_id__in=seen).order_by("device_id", "from_hour", "node_id")
+    days = DeviceDay.objects.filter(lab=lab, device_id__in=seen).order_by(
+        "device_id", "from_hour", "node_id"
+    )
     found: dict[int, list[tuple[int, int]]] = {}
-    for device_id, device_rows in groupby(days.values_list("device_id", "from_hour", "node_id"), key=lambda row: row[0]):
+    for device_id, device_rows in groupby(
+        days.values_list("device_id", "from_hour", "node_id"), key=lambda row: row[0]
+    ):
         history: list[tuple[int, int]] = []
         for hour, same in groupby(device_rows, key=lambda row: row[1]):
             nodes = [row[2] for row in same]
             last = history[-1][1] if history else None
-            new = next((node for node in nodes if node != last), nodes[0])  # day of a move: new node
+            new = next(
+                (node for node in nodes if node != last), nodes[0]
+            )  # day of a move: new node
             if new != last:
                 history.append((hour, new))
-        found[device_id] = [(s, END_HOUR if e is None else e) for s, e, node in dated_intervals(history) if node == node_id]
+        found[device_id] = [
+            (s, END_HOUR if e is None else e)
+            for s, e, node in dated_intervals(history)
+            if node == node_id
+        ]
     unseen = Device.objects.filter(lab=lab, node_id=node_id).exclude(pk__in=found)
     return found | {pk: [(0, END_HOUR)] for pk in unseen.values_list("pk", flat=True)}
 
 
-def _parts(lab: Lab, machines: Sequence[AssetStay], metered: dict[int, list[tuple[int, int]]]) -> Iterable[AssetStay]:
+def _parts(
+    lab: Lab, machines: Sequence[AssetStay], metered: dict[int, list[tuple[int, int]]]
+) -> Iterable[AssetStay]:
     """Yield the intervals in which assets without their own meter were parts of these machines."""
     inside = LifecycleEvent.objects.filter(asset__lab=lab, parent__isnull=False).values("asset_id")
     built: dict[int, list[LifecycleEvent]] = defaultdict(list)
@@ -119,10 +135,16 @@ def _built_into(rows: Sequence[LifecycleEvent]) -> list[tuple[int, int, int]]:
         elif row.kind == EventKind.DISPOSE:
             stays.append((row.hour, None))
     ends = [hour for hour, _ in stays[1:]] + [END_HOUR]
-    return [(start, end, parent) for (start, parent), end in zip(stays, ends, strict=True) if parent and start < end]
+    return [
+        (start, end, parent)
+        for (start, parent), end in zip(stays, ends, strict=True)
+        if parent and start < end
+    ]
 
 
-def _subtract_interval(start: int, end: int, taken: Sequence[tuple[int, int]]) -> Iterable[tuple[int, int]]:
+def _subtract_interval(
+    start: int, end: int, taken: Sequence[tuple[int, int]]
+) -> Iterable[tuple[int, int]]:
     """Yield the parts of ``[start, end)`` outside the disjoint intervals ``taken``."""
     for low, high in sorted(taken):
         if start < min(low, end):

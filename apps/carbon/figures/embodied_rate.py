@@ -45,12 +45,18 @@ def rate_at(events: Sequence[Event], charges: Iterable[Charge], hour: int) -> Ra
             linear = event.amortisation != Amortisation.SCI if event.amortisation else linear
             life_end_hour = event.life_end_hour or end_hour
             if anchor is None:
-                life_hours = max(1, life_end_hour - event.hour) if event.life_end_hour else life_hours
+                life_hours = (
+                    max(1, life_end_hour - event.hour) if event.life_end_hour else life_hours
+                )
             elif life_end_hour > event.hour:
                 anchor, end_hour = event, life_end_hour
             elif end_hour > event.hour and linear:
                 anchor = event  # a past end changes no end, but restarts the spread of the balance
-        elif anchor is not None and end_hour > event.hour and (linear or event.kind == EventKind.REPAIR):
+        elif (
+            anchor is not None
+            and end_hour > event.hour
+            and (linear or event.kind == EventKind.REPAIR)
+        ):
             anchor = event  # linear: each event restarts the spread of the balance
     if anchor is None or hour >= end_hour:
         return None

@@ -1,4 +1,6 @@
-"""Figures: energy, facility energy and emissions of a subject over a period, in set-based SQL over the ledger."""
+"""Figures: energy, facility energy and emissions of a subject over a period, in set-based SQL
+over the ledger.
+"""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields
@@ -9,7 +11,15 @@ from apps.accounts.models import Lab
 from apps.accounts.selectors import project_by_slug
 from apps.carbon.figures.figure_query import FigureQuery
 from apps.carbon.figures.scopes import controlled_sql
-from apps.carbon.figures.sql import CHARGED, KIND, PROJECT, charge_sql, metrics_sql, narrowed_sql, sums_sql
+from apps.carbon.figures.sql import (
+    CHARGED,
+    KIND,
+    PROJECT,
+    charge_sql,
+    metrics_sql,
+    narrowed_sql,
+    sums_sql,
+)
 from apps.carbon.models import AppliedFactor, EmissionFactor
 from apps.carbon.rollups import reader
 from apps.core.errors import NotFound
@@ -50,7 +60,9 @@ PUBLIC_GROUPS = frozenset(GROUPS) - {"person", "os_user", "program", "stretch"}
 
 @dataclass(frozen=True)
 class Figure:
-    """The sums of a set of ledger entries. ``without_factor_mj`` is energy without an emission factor."""
+    """The sums of a set of ledger entries. ``without_factor_mj`` is energy without an emission
+    factor.
+    """
 
     energy_mj: int = 0
     facility_energy_mj: int = 0
@@ -59,7 +71,9 @@ class Figure:
     entries: int = 0
 
     def __add__(self, other: "Figure") -> "Figure":
-        return Figure(*(getattr(self, field.name) + getattr(other, field.name) for field in fields(self)))
+        return Figure(
+            *(getattr(self, field.name) + getattr(other, field.name) for field in fields(self))
+        )
 
     def value(self, metric: str) -> int:
         """Return the sum of one metric."""
@@ -69,7 +83,12 @@ class Figure:
 def _where(lab: Lab, query: FigureQuery, within: str = "") -> tuple[str, list[Any]]:
     clauses = ["e.lab_id = %s", "e.hour >= %s", "e.hour < %s"]
     params: list[Any] = [query.basis, lab.pk, query.from_hour, query.to_hour]
-    by_subject = {"project": "p.slug = %s", "run": "r.uuid = %s", "node": "n.uuid = %s", "device": "d.key = %s"}
+    by_subject = {
+        "project": "p.slug = %s",
+        "run": "r.uuid = %s",
+        "node": "n.uuid = %s",
+        "device": "d.key = %s",
+    }
     by_subject["person"] = "t.person_id = %s"
     if query.subject_kind in by_subject:
         clauses.append(by_subject[query.subject_kind])
@@ -113,9 +132,14 @@ def require_subject(lab: Lab, query: FigureQuery) -> None:
         "device": lambda: Device.objects.filter(lab=lab, key=key).exists(),
         "asset": lambda: lab.assets.filter(pk=int(key)).exists(),
     }
-    if is_unstorable(f"{key}{query.project}{query.os_user}{query.program}{query.use}") or not exists[query.subject_kind]():
+    if (
+        is_unstorable(f"{key}{query.project}{query.os_user}{query.program}{query.use}")
+        or not exists[query.subject_kind]()
+    ):
         raise NotFound(
-            f"There is no such {query.subject_kind} in this lab.", field="subject", hint="Ask for subject=lab with group_by."
+            f"There is no such {query.subject_kind} in this lab.",
+            field="subject",
+            hint="Ask for subject=lab with group_by.",
         )
 
 
@@ -124,7 +148,9 @@ def figure(lab: Lab, query: FigureQuery) -> Figure:
     return figures_by(lab, query, [])[()]
 
 
-def figures_by(lab: Lab, query: FigureQuery, group_by: Sequence[str]) -> dict[tuple[Any, ...], Figure]:
+def figures_by(
+    lab: Lab, query: FigureQuery, group_by: Sequence[str]
+) -> dict[tuple[Any, ...], Figure]:
     """Return the sums of ``query`` per group (names of GROUPS).
 
     They add up to :func:`figure` exactly. Without groups there is one sum. Daily rollups are used
@@ -142,15 +168,21 @@ def figures_by(lab: Lab, query: FigureQuery, group_by: Sequence[str]) -> dict[tu
         where, params = _where(lab, query, within)
         ordered = f"GROUP BY {columns} ORDER BY {columns}" if columns else ""
         rows = fetch_rows(f"SELECT {', '.join(selected)} {_FROM} WHERE {where} {ordered}", params)
-    return {tuple(normal(row[f"g{i}"], name) for i, name in enumerate(group_by)): figure_of(row) for row in rows}
+    return {
+        tuple(normal(row[f"g{i}"], name) for i, name in enumerate(group_by)): figure_of(row)
+        for row in rows
+    }
 
 
-def hours_of_consumers(lab: Lab, basis: str, consumer_ids: Sequence[int]) -> Iterator[tuple[int, int, int, Figure]]:
+def hours_of_consumers(
+    lab: Lab, basis: str, consumer_ids: Sequence[int]
+) -> Iterator[tuple[int, int, int, Figure]]:
     """Yield (consumer id, node id, hour, figure) of all ledger entries of consumers."""
     for start in range(0, len(consumer_ids), 500):
         part = consumer_ids[start : start + 500]
         rows = fetch_rows(
-            f"SELECT e.consumer_id, e.node_id, e.hour, {sums_sql()} {_FROM} WHERE e.lab_id = %s AND e.consumer_id IN "
+            f"SELECT e.consumer_id, e.node_id, e.hour, {sums_sql()} {_FROM} WHERE e.lab_id = %s "
+            "AND e.consumer_id IN "
             f"({', '.join(['%s'] * len(part))}) GROUP BY e.consumer_id, e.node_id, e.hour",
             [basis, lab.pk, *part],
         )
@@ -172,7 +204,9 @@ def spans_of_runs(lab: Lab, uuids: Sequence[UUID]) -> dict[UUID, tuple[Figure, i
     spans: dict[UUID, tuple[Figure, int, int]] = {}
     if not uuids:
         return spans
-    consumers = Consumer.objects.filter(lab=lab, run_uuid__in=list(uuids)).values_list("pk", "run_uuid")
+    consumers = Consumer.objects.filter(lab=lab, run_uuid__in=list(uuids)).values_list(
+        "pk", "run_uuid"
+    )
     runs = {pk: uuid for pk, uuid in consumers if uuid is not None}
     for consumer, _, hour, part in hours_of_consumers(lab, lab.basis, sorted(runs)):
         figure, start, end = spans.get(runs[consumer], (Figure(), hour, hour + 1))
@@ -180,7 +214,9 @@ def spans_of_runs(lab: Lab, uuids: Sequence[UUID]) -> dict[UUID, tuple[Figure, i
     return spans
 
 
-def figures_of_meters(lab: Lab, column: str, spans: Sequence[tuple[int, int, int]]) -> dict[int, tuple[Figure, int]]:
+def figures_of_meters(
+    lab: Lab, column: str, spans: Sequence[tuple[int, int, int]]
+) -> dict[int, tuple[Figure, int]]:
     """Return {index in ``spans``: (figure, idle energy in mJ)}.
 
     ``spans`` are (device or node id, from hour, to hour) and may overlap. ``column`` is device_id
@@ -205,26 +241,34 @@ def normal(value: Any, group: str) -> Any:
 _LOOK_HOURS = 24
 
 
-def entries(lab: Lab, query: FigureQuery, *, limit: int | None = None, offset: int = 0) -> Iterator[dict[str, Any]]:
+def entries(
+    lab: Lab, query: FigureQuery, *, limit: int | None = None, offset: int = 0
+) -> Iterator[dict[str, Any]]:
     """Yield the ledger entries of a figure, newest first. Their sums are the figure.
 
     Each has its own facility energy, emission, PUE and factor. With a ``limit`` the last day is
     read first: a page has few rows, its period may have millions.
     """
     if limit is not None and query.to_hour - query.from_hour > _LOOK_HOURS:
-        last = list(_entries(lab, query.replace(from_hour=query.to_hour - _LOOK_HOURS), limit, offset))
+        last = list(
+            _entries(lab, query.replace(from_hour=query.to_hour - _LOOK_HOURS), limit, offset)
+        )
         if len(last) == limit:
             yield from last
             return
     yield from _entries(lab, query, limit, offset)
 
 
-def _entries(lab: Lab, query: FigureQuery, limit: int | None, offset: int) -> Iterator[dict[str, Any]]:
+def _entries(
+    lab: Lab, query: FigureQuery, limit: int | None, offset: int
+) -> Iterator[dict[str, Any]]:
     where, params = _where(lab, query)
     page = f" LIMIT {int(limit)} OFFSET {int(offset)}" if limit is not None else ""
     yield from fetch_rows(
-        "SELECT e.id, e.hour, e.device_id, d.key AS device, d.name AS device_name, n.uuid AS node, n.hostname, "
-        "c.key AS consumer, r.uuid AS run, r.name AS run_name, p.slug AS project, e.energy_quality, e.share_quality, "
+        "SELECT e.id, e.hour, e.device_id, d.key AS device, d.name AS device_name, n.uuid AS "
+        "node, n.hostname, "
+        "c.key AS consumer, r.uuid AS run, r.name AS run_name, p.slug AS project, "
+        "e.energy_quality, e.share_quality, "
         "e.placement_quality, a.pue_ppm, f.id AS factor_id, f.ug_per_kwh AS factor_ug_per_kwh, "
         f"{', '.join(f'{sql} AS {name}' for name, sql in metrics_sql().items())} "
         f"{_FROM} WHERE {where} ORDER BY e.hour DESC, d.key, c.key, e.id, p.id{page}",
@@ -251,7 +295,9 @@ def applied_factors(lab: Lab, basis: str, hour: int) -> dict[int, AppliedFactor]
     return {row.node_id: row for row in rows}
 
 
-def factors_used(lab: Lab, query: FigureQuery) -> list[tuple[EmissionFactor | None, int | None, Figure]]:
+def factors_used(
+    lab: Lab, query: FigureQuery
+) -> list[tuple[EmissionFactor | None, int | None, Figure]]:
     """Return factor, PUE and partial figure of each pair, largest energy first.
 
     Factor None: the emissions are unknown.
@@ -276,5 +322,7 @@ def earlier_edition(factor: EmissionFactor) -> EmissionFactor | None:
 
 def zones() -> list[tuple[str, str]]:
     """Return the zones with a shipped factor as (code, name), by name."""
-    names = EmissionFactor.objects.filter(lab__isnull=True, superseded_us__isnull=True).values_list("zone", "zone_name")
+    names = EmissionFactor.objects.filter(lab__isnull=True, superseded_us__isnull=True).values_list(
+        "zone", "zone_name"
+    )
     return sorted(set(names), key=lambda pair: pair[1])

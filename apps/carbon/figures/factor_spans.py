@@ -61,15 +61,25 @@ def spans(
     on), empty for an unknown zone. The last value at or before an hour applies. Before the first
     value, the first applies. Adjacent intervals with equal PUE and factor are merged.
     """
-    years = {factor.year for _, year_factors in factors for factor in year_factors}  # between them nothing changes
-    cuts = {from_hour, to_hour} | {hour for hour, _ in (*pues, *factors)} | {year_start_hour(year) for year in years}
+    years = {
+        factor.year for _, year_factors in factors for factor in year_factors
+    }  # between them nothing changes
+    cuts = (
+        {from_hour, to_hour}
+        | {hour for hour, _ in (*pues, *factors)}
+        | {year_start_hour(year) for year in years}
+    )
     edges = sorted(cut for cut in cuts if from_hour <= cut <= to_hour)
     result: list[Span] = []
     for start, end in pairwise(edges):
         pue_ppm = value_at(pues, start)
         if pue_ppm is None:
-            raise ValueError("A site without a PUE: it is made with one, and the last is never withdrawn.")
-        factor = factor_for_year(value_at(factors, start) or (), datetime.fromtimestamp(start * 3600, tz=UTC).year)
+            raise ValueError(
+                "A site without a PUE: it is made with one, and the last is never withdrawn."
+            )
+        factor = factor_for_year(
+            value_at(factors, start) or (), datetime.fromtimestamp(start * 3600, tz=UTC).year
+        )
         span = Span(start, end, pue_ppm, factor.factor_id if factor else None)
         last = result[-1] if result else None
         if last and last.priced == span.priced:
@@ -80,7 +90,10 @@ def spans(
 
 
 def spans_by_node(
-    places: SiteFacts, factors: Mapping[str, Sequence[YearFactor]], node_ids: Iterable[int], until: int
+    places: SiteFacts,
+    factors: Mapping[str, Sequence[YearFactor]],
+    node_ids: Iterable[int],
+    until: int,
 ) -> dict[int, list[Span]]:
     """Return the spans of nodes over ``[0, until)`` by their sites. ``factors`` are by zone."""
     of_site: dict[int, list[Span]] = {}
@@ -90,7 +103,9 @@ def spans_by_node(
         for start, end, site_id in dated_intervals(places.placements[node_id]):
             if site_id not in of_site:
                 zones = [(hour, factors[zone]) for hour, zone in places.zones.get(site_id, ())]
-                of_site[site_id] = spans(from_hour=0, to_hour=until, pues=places.pues[site_id], factors=zones)
+                of_site[site_id] = spans(
+                    from_hour=0, to_hour=until, pues=places.pues[site_id], factors=zones
+                )
             result[node_id] += clipped(of_site[site_id], start, until if end is None else end)
     return result
 
@@ -119,10 +134,16 @@ def changes(before: Sequence[Span], after: Sequence[Span]) -> list[Change]:
 
     Equal adjacent differences are merged.
     """
-    cuts = sorted({span.from_hour for span in (*before, *after)} | {span.to_hour for span in (*before, *after)})
+    cuts = sorted(
+        {span.from_hour for span in (*before, *after)}
+        | {span.to_hour for span in (*before, *after)}
+    )
     result: list[Change] = []
     for start, end in pairwise(cuts):
-        old, new = (next(span for span in side if span.from_hour <= start < span.to_hour) for side in (before, after))
+        old, new = (
+            next(span for span in side if span.from_hour <= start < span.to_hour)
+            for side in (before, after)
+        )
         if old.priced == new.priced:
             continue
         last = result[-1] if result else None

@@ -9,7 +9,10 @@ from apps.core.units import US_PER_HOUR
 
 ENERGY_METRICS = ("energy_mj", "facility_energy_mj")
 USE_METRICS = (*ENERGY_METRICS, "emission_ug")  # sums of the energy ledger
-ALLOCATION, INVENTORY = "embodied_ug", "embodied_inventory_ug"  # the two ledgers of hardware: never added to each other
+ALLOCATION, INVENTORY = (
+    "embodied_ug",
+    "embodied_inventory_ug",
+)  # the two ledgers of hardware: never added to each other
 HARDWARE_METRICS = (ALLOCATION, INVENTORY)
 TOGETHER, TOGETHER_INVENTORY = "carbon_ug", "carbon_inventory_ug"  # emission_ug + one of the two
 HARDWARE_OF = {TOGETHER: ALLOCATION, TOGETHER_INVENTORY: INVENTORY}
@@ -19,7 +22,8 @@ MOST_RUNS = 50  # per query
 QUALITIES = ("COUNTER", "SAMPLED", "MODELLED", "DECLARED")
 USE_CONSUMERS = ("idle", "idle_share", "overhead", "unattributed")
 HARDWARE_CONSUMERS = (
-    "used", "idle", "idle_share", "unmeasured", "held", "lent", "end_of_life", "written_off", "unattributed",
+    "used", "idle", "idle_share", "unmeasured", "held", "lent", "end_of_life", "written_off",
+    "unattributed",
 )  # fmt: skip
 CONSUMERS = tuple(dict.fromkeys((*USE_CONSUMERS, *HARDWARE_CONSUMERS)))
 FILTERS = ("quality", "consumer", "project", "os_user", "program", "use", "scope")
@@ -59,7 +63,11 @@ class FigureQuery:
 
     @property
     def subject(self) -> str:
-        return self.subject_kind if self.subject_kind == "lab" else f"{self.subject_kind}:{self.subject_key}"
+        return (
+            self.subject_kind
+            if self.subject_kind == "lab"
+            else f"{self.subject_kind}:{self.subject_key}"
+        )
 
     @property
     def hours(self) -> tuple[int, int]:
@@ -69,7 +77,9 @@ class FigureQuery:
     def personal(self) -> bool:
         """Return whether the query is about one person."""
         return (
-            self.subject_kind == "person" or self.os_user not in ("", HIDDEN) or self.use.startswith(("proc:", "container:"))
+            self.subject_kind == "person"
+            or self.os_user not in ("", HIDDEN)
+            or self.use.startswith(("proc:", "container:"))
         )
 
     def to_query_string(self) -> str:

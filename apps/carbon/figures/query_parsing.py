@@ -27,24 +27,32 @@ def _hour(text: str, field: str, *, up: bool) -> int:
         moment = datetime.fromisoformat(text)
     except ValueError as error:
         raise InvalidInput(
-            f"{text!r} is not a time.", field=field, hint="Write UTC as 2026-11-01T00:00Z or 2026-11-01."
+            f"{text!r} is not a time.",
+            field=field,
+            hint="Write UTC as 2026-11-01T00:00Z or 2026-11-01.",
         ) from error
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
     seconds = int((moment - datetime(1970, 1, 1, tzinfo=UTC)).total_seconds())
     hour = -(-seconds // 3600) if up else seconds // 3600
     if not 0 <= hour < 3_000_000:
-        raise InvalidInput(f"{text!r} is out of range.", field=field, hint="Choose a year between 1970 and 2300.")
+        raise InvalidInput(
+            f"{text!r} is out of range.", field=field, hint="Choose a year between 1970 and 2300."
+        )
     return hour
 
 
 def _one_of(value: str, allowed: Sequence[str], field: str) -> str:
     if value not in allowed:
-        raise InvalidInput(f"{value!r} is not a {field}.", field=field, hint=f"Use one of {', '.join(allowed)}.")
+        raise InvalidInput(
+            f"{value!r} is not a {field}.", field=field, hint=f"Use one of {', '.join(allowed)}."
+        )
     return value
 
 
-def parse_query(params: Mapping[str, str], *, basis: str, profile: str = "ghg_protocol") -> FigureQuery:
+def parse_query(
+    params: Mapping[str, str], *, basis: str, profile: str = "ghg_protocol"
+) -> FigureQuery:
     """Return the query of ``params``. Raises InvalidInput with the field and its valid values.
 
     ``basis`` must be the lab's basis: another one is refused, not replaced. The default ``profile``
@@ -52,21 +60,34 @@ def parse_query(params: Mapping[str, str], *, basis: str, profile: str = "ghg_pr
     """
     for name in ("metric", "from", "to"):
         if not params.get(name):
-            raise InvalidInput(f"{name!r} is missing.", field=name, hint="Needed: metric, from, to.")
+            raise InvalidInput(
+                f"{name!r} is missing.", field=name, hint="Needed: metric, from, to."
+            )
     kind, _, key = params.get("subject", "lab").partition(":")
     _one_of(kind, SUBJECTS, "subject")
     if (kind == "lab") == bool(key):
-        raise InvalidInput("A subject is lab, or kind:key.", field="subject", hint="For example project:demo.")
+        raise InvalidInput(
+            "A subject is lab, or kind:key.", field="subject", hint="For example project:demo."
+        )
     if kind in {"person", "asset"} and parse_record_number(key) is None:
-        raise InvalidInput(f"{key[:40]!r} is not the number of a {kind}.", field="subject", hint=f"Write {kind}:<number>.")
+        raise InvalidInput(
+            f"{key[:40]!r} is not the number of a {kind}.",
+            field="subject",
+            hint=f"Write {kind}:<number>.",
+        )
     if kind in {"run", "node"}:
         try:
             key = str(UUID(key))
         except ValueError as error:
-            raise InvalidInput(f"{key!r} is not a UUID.", field="subject", hint=f"Write {kind}:<uuid>.") from error
+            raise InvalidInput(
+                f"{key!r} is not a UUID.", field="subject", hint=f"Write {kind}:<uuid>."
+            ) from error
     if params.get("accounting", "location") == "market":
         raise InvalidInput(
-            "There is no market-based figure: no certificate, contract or residual mix can be recorded yet.",
+            (
+                "There is no market-based figure: no certificate, contract or residual mix can be "
+                "recorded yet."
+            ),
             field="accounting",
             hint="Use accounting=location.",
         )
@@ -74,13 +95,19 @@ def parse_query(params: Mapping[str, str], *, basis: str, profile: str = "ghg_pr
         key = _runs(key)
     from_hour, to_hour = _hour(params["from"], "from", up=False), _hour(params["to"], "to", up=True)
     if to_hour <= from_hour:
-        raise InvalidInput("The period is empty.", field="to", hint="'to' is after 'from'; it is not included.")
+        raise InvalidInput(
+            "The period is empty.", field="to", hint="'to' is after 'from'; it is not included."
+        )
     if to_hour - from_hour > 100 * 366 * 24:
-        raise InvalidInput("The period is longer than 100 years.", field="to", hint="Choose a shorter one.")
+        raise InvalidInput(
+            "The period is longer than 100 years.", field="to", hint="Choose a shorter one."
+        )
     basis_param = params.get("basis", basis)
     if basis_param != basis:
         raise InvalidInput(
-            f"This lab reports on the {basis} basis.", field="basis", hint=f"Use basis={basis}, or leave it out."
+            f"This lab reports on the {basis} basis.",
+            field="basis",
+            hint=f"Use basis={basis}, or leave it out.",
         )
     quality, consumer, scope = (params.get(name, "") for name in ("quality", "consumer", "scope"))
     profile_param = _one_of(params.get("profile") or profile, PROFILES, "profile")
@@ -109,11 +136,15 @@ def _runs(text: str) -> str:
     """Return the distinct UUIDs of runs."""
     parts = text.split(",")
     if len(parts) > MOST_RUNS:
-        raise InvalidInput(f"{len(parts)} runs are more than {MOST_RUNS}.", field="subject", hint="Ask in parts.")
+        raise InvalidInput(
+            f"{len(parts)} runs are more than {MOST_RUNS}.", field="subject", hint="Ask in parts."
+        )
     try:
         return ",".join(dict.fromkeys(str(UUID(part)) for part in parts))
     except ValueError as error:
-        raise InvalidInput("One of the runs is no UUID.", field="subject", hint="Write runs:<uuid>,<uuid>.") from error
+        raise InvalidInput(
+            "One of the runs is no UUID.", field="subject", hint="Write runs:<uuid>,<uuid>."
+        ) from error
 
 
 _OF_USE = ("quality", "os_user", "program", "use")
@@ -123,17 +154,26 @@ def _check(query: FigureQuery) -> None:
     """Raise InvalidInput for a query that its metric does not support."""
     of_use, together = query.metric in USE_METRICS, query.metric in HARDWARE_OF
     if of_use and query.subject_kind == "asset":
-        raise InvalidInput("Energy is measured by devices, not by assets.", field="subject", hint="Ask for device:<key>.")
+        raise InvalidInput(
+            "Energy is measured by devices, not by assets.",
+            field="subject",
+            hint="Ask for device:<key>.",
+        )
     if not of_use and query.subject_kind in {"run", "runs", "person"}:
         raise InvalidInput(
-            f"Hardware is charged to projects: what a {query.subject_kind} bears of it is not known.",
+            (
+                f"Hardware is charged to projects: what a {query.subject_kind} bears of it is not "
+                "known."
+            ),
             field="subject",
             hint="Ask for subject=project:<slug>.",
         )
     narrowed = [] if of_use else [name for name in _OF_USE if getattr(query, name)]
     if narrowed:
         raise InvalidInput(
-            f"Hardware has no filter {narrowed[0]}.", field=narrowed[0], hint=f"Leave {narrowed[0]} out of this figure."
+            f"Hardware has no filter {narrowed[0]}.",
+            field=narrowed[0],
+            hint=f"Leave {narrowed[0]} out of this figure.",
         )
     if INVENTORY in (query.metric, HARDWARE_OF.get(query.metric)) and query.consumer:
         raise InvalidInput(
@@ -145,5 +185,7 @@ def _check(query: FigureQuery) -> None:
     if query.consumer and query.consumer not in known:
         other = "hardware" if of_use else "energy"
         raise InvalidInput(
-            f"{query.consumer!r} is available for {other} only.", field="consumer", hint=f"Use one of {', '.join(known)}."
+            f"{query.consumer!r} is available for {other} only.",
+            field="consumer",
+            hint=f"Use one of {', '.join(known)}.",
         )

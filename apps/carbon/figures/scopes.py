@@ -59,17 +59,27 @@ def beyond_the_lesson(role: str) -> bool:
 
 def within(scope: str, requested_scope: str) -> bool:
     """Return whether a scope is the requested scope or a category of it. '' contains all scopes."""
-    return not requested_scope or scope == requested_scope or scope.startswith(f"{requested_scope}.")
+    return (
+        not requested_scope or scope == requested_scope or scope.startswith(f"{requested_scope}.")
+    )
 
 
 def roles_within(profile: str, requested_scope: str, roles: Iterable[str] = ROLES) -> set[str]:
     """Return the roles of a scope, without operation."""
-    return {role for role in roles if role != OPERATION and within(scope_of(profile, role), requested_scope)}
+    return {
+        role
+        for role in roles
+        if role != OPERATION and within(scope_of(profile, role), requested_scope)
+    }
 
 
 def controls_within(profile: str, requested_scope: str) -> set[str]:
     """Return the control types of sites whose electricity is in a scope."""
-    return {control for control in CONTROLS if within(scope_of(profile, OPERATION, control), requested_scope)}
+    return {
+        control
+        for control in CONTROLS
+        if within(scope_of(profile, OPERATION, control), requested_scope)
+    }
 
 
 def controlled_sql(lab: Lab, query: FigureQuery) -> str:

@@ -18,7 +18,8 @@ LEFT JOIN carbon_emissionfactor f ON f.id = a.factor_id
 # … → the project and person charged, and the project's share of spread idle energy.
 CHARGED = f"""{PRICED}
 LEFT JOIN attribution_attribution t
-  ON t.consumer_id = e.consumer_id AND t.node_id = e.node_id AND t.from_hour <= e.hour AND e.hour < t.to_hour
+  ON t.consumer_id = e.consumer_id AND t.node_id = e.node_id AND t.from_hour <= e.hour
+    AND e.hour < t.to_hour
 LEFT JOIN energy_idleshare s
   ON c.kind = 'idle' AND s.lab_id = e.lab_id AND s.from_hour <= e.hour AND e.hour < s.to_hour
 """
@@ -33,14 +34,18 @@ KIND = (
 def charge_sql(kind: str, project: str = "p") -> str:
     """Return SQL for the charged party: a project slug, '~idle', '~overhead', '~unattributed'."""
     return (
-        f"CASE {kind} WHEN '{UseKind.IDLE.value}' THEN '~idle' WHEN '{UseKind.OVERHEAD.value}' THEN '~overhead' "
+        f"CASE {kind} WHEN '{UseKind.IDLE.value}' THEN '~idle' WHEN '{UseKind.OVERHEAD.value}' "
+        "THEN '~overhead' "
         f"ELSE CASE WHEN {project}.id IS NULL THEN '~unattributed' ELSE {project}.slug END END"
     )
 
 
 def _part(value: str) -> str:
     """Return SQL for an entry's value, or for the project's part of spread idle energy."""
-    return f"CASE WHEN s.id IS NULL THEN {value} ELSE {split_sql(value, 's.low', 's.high', 's.total')} END"
+    return (
+        f"CASE WHEN s.id IS NULL THEN {value} ELSE "
+        f"{split_sql(value, 's.low', 's.high', 's.total')} END"
+    )
 
 
 def metrics_sql() -> dict[str, str]:
@@ -57,12 +62,15 @@ def sums_sql() -> str:
     metrics = metrics_sql()
     return (
         "".join(f"SUM({sql}) AS {name}, " for name, sql in metrics.items())
-        + f"SUM(CASE WHEN f.id IS NULL THEN {metrics['energy_mj']} ELSE 0 END) AS without_factor_mj, "
+        + f"SUM(CASE WHEN f.id IS NULL THEN {metrics['energy_mj']} ELSE 0 END) AS "
+        "without_factor_mj, "
         "COUNT(*) AS entries"
     )
 
 
-def narrowed_sql(query: FigureQuery, groups: Mapping[str, str], *, idle_share: str) -> tuple[list[str], list[Any]]:
+def narrowed_sql(
+    query: FigureQuery, groups: Mapping[str, str], *, idle_share: str
+) -> tuple[list[str], list[Any]]:
     """Return SQL conditions for the filters of a query other than its subject, and parameters.
 
     They use the columns of ``groups``.

@@ -38,7 +38,11 @@ class Visibility:
 
     def consumer(self, key: str) -> str:
         """Return a consumer's key. User and program are anonymised if the user is not visible."""
-        return key if self.of_os_user(user_and_program(key)[0]) else f"{key.partition(':')[0]}:{ANONYMISED}"
+        return (
+            key
+            if self.of_os_user(user_and_program(key)[0])
+            else f"{key.partition(':')[0]}:{ANONYMISED}"
+        )
 
     def check(self, query: FigureQuery) -> None:
         """Raise Forbidden if a query names a person or OS user that is not visible."""
@@ -46,7 +50,8 @@ class Visibility:
         seen = seen and self.of_os_user(user_and_program(query.use)[0])
         if not seen or (query.os_user != HIDDEN and not self.of_os_user(query.os_user)):
             raise Forbidden(
-                "What single persons used is shown to themselves, and to others as the lab has settled "
+                "What single persons used is shown to themselves, and to others as the lab has "
+                "settled "
                 f"(see {reverse('people')}).",
                 hint="Ask for your own figures, or for a project's.",
             )
@@ -62,4 +67,6 @@ def visibility_for(lab: Lab, user: User | None) -> Visibility:
     if may_see_person(role_in(lab, user), lab.person_view, own=False):
         return Visibility(True, user.pk, frozenset())
     rules = AttributionRule.objects.filter(lab=lab, person=user, withdrawn_us__isnull=True)
-    return Visibility(False, user.pk, frozenset(rules.exclude(os_user="").values_list("os_user", flat=True)))
+    return Visibility(
+        False, user.pk, frozenset(rules.exclude(os_user="").values_list("os_user", flat=True))
+    )

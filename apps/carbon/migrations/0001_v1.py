@@ -26,12 +26,23 @@ class Migration(migrations.Migration):
                 migrations.CreateModel(
                     name="EmissionFactor",
                     fields=[
-                        ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                        (
+                            "id",
+                            models.BigAutoField(
+                                auto_created=True,
+                                primary_key=True,
+                                serialize=False,
+                                verbose_name="ID",
+                            ),
+                        ),
                         ("zone", models.CharField(max_length=80)),
                         ("zone_name", models.CharField(max_length=120)),
                         (
                             "basis",
-                            models.CharField(choices=[("lifecycle", "Lifecycle"), ("direct", "Direct")], max_length=16),
+                            models.CharField(
+                                choices=[("lifecycle", "Lifecycle"), ("direct", "Direct")],
+                                max_length=16,
+                            ),
                         ),
                         ("resolution", models.CharField(max_length=32)),
                         ("year", models.IntegerField()),
@@ -46,34 +57,55 @@ class Migration(migrations.Migration):
                         (
                             "lab",
                             models.ForeignKey(
-                                blank=True, null=True, on_delete=django.db.models.deletion.CASCADE, to="accounts.lab"
+                                blank=True,
+                                null=True,
+                                on_delete=django.db.models.deletion.CASCADE,
+                                to="accounts.lab",
                             ),
                         ),
                     ],
                     options={
                         "constraints": [
                             models.UniqueConstraint(
-                                fields=("zone", "basis", "resolution", "year", "edition"), name="factor_edition_once"
+                                fields=("zone", "basis", "resolution", "year", "edition"),
+                                name="factor_edition_once",
                             ),
-                            models.CheckConstraint(condition=models.Q(("ug_per_kwh__gt", 0)), name="factor_not_zero"),
+                            models.CheckConstraint(
+                                condition=models.Q(("ug_per_kwh__gt", 0)), name="factor_not_zero"
+                            ),
                         ],
                     },
                 ),
                 migrations.CreateModel(
                     name="RolledDay",
                     fields=[
-                        ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                        (
+                            "id",
+                            models.BigAutoField(
+                                auto_created=True,
+                                primary_key=True,
+                                serialize=False,
+                                verbose_name="ID",
+                            ),
+                        ),
                         (
                             "what",
                             models.CharField(
-                                choices=[("use", "Energy and device time"), ("hardware", "Embodied carbon")], max_length=8
+                                choices=[
+                                    ("use", "Energy and device time"),
+                                    ("hardware", "Embodied carbon"),
+                                ],
+                                max_length=8,
                             ),
                         ),
                         ("from_hour", models.BigIntegerField()),
                         ("to_hour", models.BigIntegerField()),
                         (
                             "basis",
-                            models.CharField(choices=[("lifecycle", "Lifecycle"), ("direct", "Direct")], max_length=16),
+                            models.CharField(
+                                choices=[("lifecycle", "Lifecycle"), ("direct", "Direct")],
+                                max_length=16,
+                            ),
                         ),
                         ("time_zone", models.CharField(max_length=64)),
                         (
@@ -89,9 +121,12 @@ class Migration(migrations.Migration):
                     ],
                     options={
                         "constraints": [
-                            models.UniqueConstraint(fields=("lab", "what", "from_hour"), name="rolled_day_once"),
+                            models.UniqueConstraint(
+                                fields=("lab", "what", "from_hour"), name="rolled_day_once"
+                            ),
                             models.CheckConstraint(
-                                condition=models.Q(("to_hour__gt", models.F("from_hour"))), name="rolled_day_not_empty"
+                                condition=models.Q(("to_hour__gt", models.F("from_hour"))),
+                                name="rolled_day_not_empty",
                             ),
                         ],
                     },
@@ -99,7 +134,15 @@ class Migration(migrations.Migration):
                 migrations.CreateModel(
                     name="MeterDay",
                     fields=[
-                        ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                        (
+                            "id",
+                            models.BigAutoField(
+                                auto_created=True,
+                                primary_key=True,
+                                serialize=False,
+                                verbose_name="ID",
+                            ),
+                        ),
                         ("device_id", models.BigIntegerField()),
                         ("node_id", models.BigIntegerField()),
                         ("covered_us", models.BigIntegerField()),
@@ -129,7 +172,15 @@ class Migration(migrations.Migration):
                 migrations.CreateModel(
                     name="EmbodiedDay",
                     fields=[
-                        ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                        (
+                            "id",
+                            models.BigAutoField(
+                                auto_created=True,
+                                primary_key=True,
+                                serialize=False,
+                                verbose_name="ID",
+                            ),
+                        ),
                         (
                             "kind",
                             models.CharField(
@@ -163,11 +214,23 @@ class Migration(migrations.Migration):
                 migrations.CreateModel(
                     name="StaleSpan",
                     fields=[
-                        ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                        (
+                            "id",
+                            models.BigAutoField(
+                                auto_created=True,
+                                primary_key=True,
+                                serialize=False,
+                                verbose_name="ID",
+                            ),
+                        ),
                         (
                             "what",
                             models.CharField(
-                                choices=[("use", "Energy and device time"), ("hardware", "Embodied carbon")], max_length=8
+                                choices=[
+                                    ("use", "Energy and device time"),
+                                    ("hardware", "Embodied carbon"),
+                                ],
+                                max_length=8,
                             ),
                         ),
                         ("from_hour", models.BigIntegerField()),
@@ -184,13 +247,25 @@ class Migration(migrations.Migration):
                         ),
                     ],
                     options={
-                        "indexes": [models.Index(fields=["lab", "what", "from_hour"], name="stale_spans_of_lab")],
+                        "indexes": [
+                            models.Index(
+                                fields=["lab", "what", "from_hour"], name="stale_spans_of_lab"
+                            )
+                        ],
                     },
                 ),
                 migrations.CreateModel(
                     name="UseDay",
                     fields=[
-                        ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                        (
+                            "id",
+                            models.BigAutoField(
+                                auto_created=True,
+                                primary_key=True,
+                                serialize=False,
+                                verbose_name="ID",
+                            ),
+                        ),
                         ("node_id", models.BigIntegerField()),
                         ("consumer_id", models.BigIntegerField()),
                         ("project_id", models.BigIntegerField(null=True)),
@@ -212,7 +287,12 @@ class Migration(migrations.Migration):
                         (
                             "energy_quality",
                             models.SmallIntegerField(
-                                choices=[(1, "COUNTER"), (2, "SAMPLED"), (3, "MODELLED"), (4, "DECLARED")]
+                                choices=[
+                                    (1, "COUNTER"),
+                                    (2, "SAMPLED"),
+                                    (3, "MODELLED"),
+                                    (4, "DECLARED"),
+                                ]
                             ),
                         ),
                         ("factor_id", models.BigIntegerField(null=True)),
@@ -236,18 +316,31 @@ class Migration(migrations.Migration):
                 migrations.CreateModel(
                     name="AppliedFactor",
                     fields=[
-                        ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                        (
+                            "id",
+                            models.BigAutoField(
+                                auto_created=True,
+                                primary_key=True,
+                                serialize=False,
+                                verbose_name="ID",
+                            ),
+                        ),
                         ("from_hour", models.BigIntegerField()),
                         ("to_hour", models.BigIntegerField()),
                         (
                             "basis",
-                            models.CharField(choices=[("lifecycle", "Lifecycle"), ("direct", "Direct")], max_length=16),
+                            models.CharField(
+                                choices=[("lifecycle", "Lifecycle"), ("direct", "Direct")],
+                                max_length=16,
+                            ),
                         ),
                         ("pue_ppm", models.BigIntegerField()),
                         (
                             "node",
                             models.ForeignKey(
-                                on_delete=django.db.models.deletion.CASCADE, related_name="applied_factors", to="fleet.node"
+                                on_delete=django.db.models.deletion.CASCADE,
+                                related_name="applied_factors",
+                                to="fleet.node",
                             ),
                         ),
                         (
@@ -262,9 +355,12 @@ class Migration(migrations.Migration):
                     ],
                     options={
                         "constraints": [
-                            models.UniqueConstraint(fields=("node", "basis", "from_hour"), name="applied_factor_once"),
+                            models.UniqueConstraint(
+                                fields=("node", "basis", "from_hour"), name="applied_factor_once"
+                            ),
                             models.CheckConstraint(
-                                condition=models.Q(("to_hour__gt", models.F("from_hour"))), name="applied_factor_not_empty"
+                                condition=models.Q(("to_hour__gt", models.F("from_hour"))),
+                                name="applied_factor_not_empty",
                             ),
                         ],
                     },

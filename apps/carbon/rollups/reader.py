@@ -11,7 +11,15 @@ from typing import Any
 from apps.accounts.models import Lab
 from apps.carbon.choices import RollupKind
 from apps.carbon.figures.figure_query import FigureQuery
-from apps.carbon.figures.sql import CHARGED, KIND, PRICED, PROJECT, charge_sql, metrics_sql, narrowed_sql
+from apps.carbon.figures.sql import (
+    CHARGED,
+    KIND,
+    PRICED,
+    PROJECT,
+    charge_sql,
+    metrics_sql,
+    narrowed_sql,
+)
 from apps.core.sql import (
     emission_sql,
     facility_sql,
@@ -38,15 +46,22 @@ GROUPS = {
     "stretch": "x.from_hour",
 }
 _SUBJECTS = {
-    "project": "x.project_id = (SELECT id FROM accounts_project WHERE lab_id = {lab} AND slug = %s)",
+    "project": (
+        "x.project_id = (SELECT id FROM accounts_project WHERE lab_id = {lab} AND slug = %s)"
+    ),
     "node": "x.node_id = (SELECT id FROM fleet_node WHERE lab_id = {lab} AND uuid = %s)",
     "person": "x.person_id = %s",
 }
-KEYS = "node_id, consumer_id, project_id, person_id, os_user, program, kind, energy_quality, factor_id, pue_ppm"
+KEYS = (
+    "node_id, consumer_id, project_id, person_id, os_user, program, kind, energy_quality, "
+    "factor_id, pue_ppm"
+)
 SUMS = ("energy_mj", "facility_energy_mj", "emission_ug", "without_factor_mj", "entries")
 
 
-def spans_sql(lab: Lab, what: RollupKind, from_hour: int, to_hour: int, cuts: str = "") -> tuple[str, list[Any]]:
+def spans_sql(
+    lab: Lab, what: RollupKind, from_hour: int, to_hour: int, cuts: str = ""
+) -> tuple[str, list[Any]]:
     """Return a WITH clause and its parameters.
 
     ``b`` (id, from_hour, to_hour) are the valid rollups in the period. ``g`` (from_hour, to_hour)
@@ -58,13 +73,15 @@ def spans_sql(lab: Lab, what: RollupKind, from_hour: int, to_hour: int, cuts: st
     sql = f"""
 WITH b AS (
   SELECT d.id, d.from_hour, d.to_hour FROM carbon_rolledday d
-  WHERE d.lab_id = %s AND d.what = %s AND d.basis = %s AND d.time_zone = %s AND d.from_hour >= {start} AND d.to_hour <= {end}
+  WHERE d.lab_id = %s AND d.what = %s AND d.basis = %s AND d.time_zone = %s
+    AND d.from_hour >= {start} AND d.to_hour <= {end}
     AND NOT EXISTS (SELECT 1 FROM carbon_stalespan z WHERE z.lab_id = d.lab_id AND z.what = d.what
       AND z.from_hour < d.to_hour AND z.to_hour > d.from_hour)
     {f"AND NOT EXISTS {over}" if cuts else ""}
 ), g AS (
   SELECT from_hour, to_hour FROM (
-    SELECT COALESCE(LAG(to_hour) OVER (ORDER BY from_hour), {start}) AS from_hour, from_hour AS to_hour FROM b
+    SELECT COALESCE(LAG(to_hour) OVER (ORDER BY from_hour), {start}) AS from_hour,
+      from_hour AS to_hour FROM b
     UNION ALL SELECT COALESCE(MAX(to_hour), {start}), {end} FROM b
   ) q WHERE from_hour < to_hour
 )"""
@@ -82,7 +99,8 @@ def use_sql(span: str, first: str) -> str:
         f"SELECT {first}, e.node_id, e.consumer_id, {PROJECT} AS project_id, t.person_id, "
         "COALESCE(t.os_user, '') AS os_user, COALESCE(t.program, '') AS program, "
         f"{KIND} AS kind, e.energy_quality, f.id AS factor_id, a.pue_ppm, {columns}, "
-        f"CASE WHEN f.id IS NULL THEN {metrics['energy_mj']} ELSE 0 END AS without_factor_mj, 1 AS entries "
+        f"CASE WHEN f.id IS NULL THEN {metrics['energy_mj']} ELSE 0 END AS without_factor_mj, 1 "
+        "AS entries "
         f"FROM {span} g CROSS JOIN energy_ledgerentry e {CHARGED} "
         "WHERE e.lab_id = %s AND e.hour >= g.from_hour AND e.hour < g.to_hour"
     )
@@ -105,7 +123,9 @@ def _where(lab: Lab, query: FigureQuery) -> tuple[str, list[Any]]:
     clauses, params = ["1 = 1"], list[Any]()
     if query.subject_kind in _SUBJECTS:
         clauses.append(_SUBJECTS[query.subject_kind].format(lab=int(lab.pk)))
-        params.append(uuid_param(query.subject_key) if query.subject_kind == "node" else query.subject_key)
+        params.append(
+            uuid_param(query.subject_key) if query.subject_kind == "node" else query.subject_key
+        )
         if query.subject_kind == "person":
             params[-1] = int(query.subject_key)
     more, values = narrowed_sql(query, GROUPS, idle_share="x.kind = 'idle_share'")
@@ -119,13 +139,17 @@ def use_by(lab: Lab, query: FigureQuery, group_by: Sequence[str]) -> Iterator[di
     """
     spans, params = spans_sql(lab, RollupKind.USE, query.from_hour, query.to_hour)
     columns = ", ".join(GROUPS[name] for name in group_by)
-    selected = [f"{GROUPS[name]} AS g{i}" for i, name in enumerate(group_by)] + [f"SUM(x.{name}) AS {name}" for name in SUMS]
+    selected = [f"{GROUPS[name]} AS g{i}" for i, name in enumerate(group_by)] + [
+        f"SUM(x.{name}) AS {name}" for name in SUMS
+    ]
     where, more = _where(lab, query)
     yield from fetch_rows(
         f"{spans} SELECT {', '.join(selected)} FROM ("
-        f"SELECT b.from_hour, {KEYS}, {', '.join(SUMS)} FROM b CROSS JOIN carbon_useday u WHERE u.day_id = b.id "
+        f"SELECT b.from_hour, {KEYS}, {', '.join(SUMS)} FROM b CROSS JOIN carbon_useday u WHERE "
+        "u.day_id = b.id "
         f"UNION ALL {use_sql('g', 'e.hour AS from_hour')}) x "
-        "LEFT JOIN accounts_project p ON p.id = x.project_id LEFT JOIN fleet_node n ON n.id = x.node_id "
+        "LEFT JOIN accounts_project p ON p.id = x.project_id LEFT JOIN fleet_node n ON n.id = "
+        "x.node_id "
         "LEFT JOIN ingest_consumer c ON c.id = x.consumer_id "
         f"LEFT JOIN runs_run r ON r.uuid = c.run_uuid AND r.lab_id = {int(lab.pk)} "
         f"WHERE {where}" + (f" GROUP BY {columns} ORDER BY {columns}" if columns else ""),
@@ -143,7 +167,8 @@ def cover_sql(span: str, first: str) -> str:
         "CASE WHEN h.quality <= 2 THEN h.covered_us ELSE 0 END AS measured_us, "
         "CASE WHEN h.quality > 2 THEN h.covered_us ELSE 0 END AS estimated_us FROM ("
         "SELECT g.*, w.device_id, w.node_id, w.hour, w.covered_us, (SELECT MAX(e.energy_quality) "
-        "FROM energy_ledgerentry e WHERE e.device_id = w.device_id AND e.hour = w.hour AND e.node_id = w.node_id) "
+        "FROM energy_ledgerentry e WHERE e.device_id = w.device_id AND e.hour = w.hour AND "
+        "e.node_id = w.node_id) "
         f"AS quality FROM {span} g CROSS JOIN energy_devicehour w "
         "WHERE w.lab_id = %s AND w.hour >= g.from_hour AND w.hour < g.to_hour) h"
     )
@@ -157,7 +182,8 @@ def meter_sums() -> str:
     return (
         "SUM(e.energy_mj) AS energy_mj, "
         f"COALESCE(SUM({facility_sql('e.energy_mj', 'a.pue_ppm')}), 0) AS facility_energy_mj, "
-        f"COALESCE(SUM({emission_sql('e.energy_mj', 'a.pue_ppm', 'f.ug_per_kwh')}), 0) AS emission_ug, "
+        f"COALESCE(SUM({emission_sql('e.energy_mj', 'a.pue_ppm', 'f.ug_per_kwh')}), 0) AS "
+        "emission_ug, "
         "SUM(CASE WHEN f.id IS NULL THEN e.energy_mj ELSE 0 END) AS without_factor_mj, "
         "SUM(CASE WHEN c.kind = 'idle' THEN e.energy_mj ELSE 0 END) AS idle_mj, COUNT(*) AS entries"
     )
@@ -176,13 +202,17 @@ def cover_source(lab: Lab, from_hour: int, to_hour: int) -> tuple[str, str, list
     return spans, f"{rolled} UNION ALL {cover_sql('g', 'h.hour AS from_hour')}", [*params, lab.pk]
 
 
-def meters_by_place(lab: Lab, column: str, spans: Sequence[tuple[int, int, int, int]]) -> Iterator[dict[str, Any]]:
+def meters_by_place(
+    lab: Lab, column: str, spans: Sequence[tuple[int, int, int, int]]
+) -> Iterator[dict[str, Any]]:
     """Yield a row of (place, columns of :func:`meter_sums`) for each span with any use.
 
     Spans are (place, device or node id, from hour, to hour). Whole days inside a span are read from
     rollups, the rest from the ledger.
     """
-    rows_sql = spans_sql(lab, RollupKind.USE, min(span[2] for span in spans), max(span[3] for span in spans))
+    rows_sql = spans_sql(
+        lab, RollupKind.USE, min(span[2] for span in spans), max(span[3] for span in spans)
+    )
     values = ", ".join(f"({int(a)}, {int(b)}, {int(c)}, {int(d)})" for a, b, c, d in spans)
     sums = ", ".join(f"SUM(x.{name}) AS {name}" for name in (*SUMS, "idle_mj"))
     names = ", ".join(f"u.{name}" for name in (*SUMS, "idle_mj"))
@@ -190,16 +220,21 @@ def meters_by_place(lab: Lab, column: str, spans: Sequence[tuple[int, int, int, 
         f"{rows_sql[0]}, m(place, of_id, from_hour, to_hour) AS (VALUES {values}), l AS ("
         f"SELECT m.place, m.of_id, {greatest_sql('m.from_hour', 's.from_hour')} AS from_hour, "
         f"{least_sql('m.to_hour', 's.to_hour')} AS to_hour FROM m CROSS JOIN ("
-        "SELECT from_hour, to_hour, 0 AS whole FROM g UNION ALL SELECT from_hour, to_hour, 1 FROM b) s "
+        "SELECT from_hour, to_hour, 0 AS whole FROM g UNION ALL SELECT from_hour, to_hour, 1 FROM "
+        "b) s "
         "WHERE s.from_hour < m.to_hour AND s.to_hour > m.from_hour "
         "AND (s.whole = 0 OR s.from_hour < m.from_hour OR s.to_hour > m.to_hour)) "
-        f"SELECT x.place, {sums} FROM (SELECT m.place, {names} FROM m CROSS JOIN b CROSS JOIN carbon_meterday u "
-        f"WHERE u.day_id = b.id AND u.{column} = m.of_id AND b.from_hour >= m.from_hour AND b.to_hour <= m.to_hour "
+        f"SELECT x.place, {sums} FROM (SELECT m.place, {names} FROM m CROSS JOIN b CROSS JOIN "
+        "carbon_meterday u "
+        f"WHERE u.day_id = b.id AND u.{column} = m.of_id AND b.from_hour >= m.from_hour AND "
+        "b.to_hour <= m.to_hour "
         f"UNION ALL SELECT q.place, {', '.join(f'q.{name}' for name in (*SUMS, 'idle_mj'))} FROM ("
         f"SELECT l.place, {meter_sums()} FROM l CROSS JOIN energy_ledgerentry e {PRICED} "
-        # The plus keeps SQLite from walking all entries of the lab for each span; the two bounds that do not depend on the
-        # span let PostgreSQL look at the end of a device's entries only, where the gap usually is.
-        f"WHERE e.{column} = l.of_id AND e.hour >= l.from_hour AND e.hour < l.to_hour AND +e.lab_id = %s "
+        # The plus keeps SQLite from walking all entries of the lab for each span; the two bounds
+        # that do not depend on the span let PostgreSQL look at the end of a device's entries only,
+        # where the gap usually is.
+        f"WHERE e.{column} = l.of_id AND e.hour >= l.from_hour AND e.hour < l.to_hour AND "
+        "+e.lab_id = %s "
         "AND e.hour >= (SELECT MIN(from_hour) FROM l) AND e.hour < (SELECT MAX(to_hour) FROM l) "
         "GROUP BY l.place) q) x GROUP BY x.place",
         [*rows_sql[1], lab.basis, lab.pk],
@@ -211,7 +246,9 @@ def embodied_sql(span: str, first: str) -> str:
 
     Columns: ``first`` and those of :class:`EmbodiedDay`. Parameter: lab.
     """
-    part = prorated_inline_sql("c.amount_ug", "c.from_hour", "c.to_hour", "g.from_hour", "g.to_hour")
+    part = prorated_inline_sql(
+        "c.amount_ug", "c.from_hour", "c.to_hour", "g.from_hour", "g.to_hour"
+    )
     return (
         f"SELECT {first}, c.kind, c.project_id, {part} AS part_ug, 1 AS entries "
         f"FROM {span} g CROSS JOIN assets_embodiedcharge c "
@@ -225,7 +262,9 @@ def embodied_source(lab: Lab, edges: Sequence[int]) -> tuple[str, str, list[Any]
     Columns: from_hour, kind, project_id, part_ug, entries. ``edges`` are ascending hours.
     ``from_hour`` is the edge at or before the row. No row crosses the next edge.
     """
-    cuts = "(VALUES " + ", ".join(f"({int(low)}, {int(high)})" for low, high in pairwise(edges)) + ")"
+    cuts = (
+        "(VALUES " + ", ".join(f"({int(low)}, {int(high)})" for low, high in pairwise(edges)) + ")"
+    )
     spans, params = spans_sql(lab, RollupKind.HARDWARE, edges[0], edges[-1], cuts)
     pieces = (
         f"(SELECT v.column1 AS edge, {greatest_sql('g.from_hour', 'v.column1')} AS from_hour, "
@@ -237,4 +276,8 @@ def embodied_source(lab: Lab, edges: Sequence[int]) -> tuple[str, str, list[Any]
         f"FROM b CROSS JOIN {cuts} v CROSS JOIN carbon_embodiedday u "
         "WHERE u.day_id = b.id AND v.column1 <= b.from_hour AND b.from_hour < v.column2"
     )
-    return spans, f"{rolled} UNION ALL {embodied_sql(pieces, 'g.edge AS from_hour')}", [*params, lab.pk]
+    return (
+        spans,
+        f"{rolled} UNION ALL {embodied_sql(pieces, 'g.edge AS from_hour')}",
+        [*params, lab.pk],
+    )

@@ -46,7 +46,9 @@ def mark_stale(*, lab: Lab, what: RollupKind, from_hour: int, to_hour: int) -> N
         return
     lock_shared(ROLLUPS, lab.pk)
     now = now_us()
-    touched = RolledDay.objects.filter(lab=lab, what=what, from_hour__lt=to_hour, to_hour__gt=from_hour).exists()
+    touched = RolledDay.objects.filter(
+        lab=lab, what=what, from_hour__lt=to_hour, to_hour__gt=from_hour
+    ).exists()
     if touched:
         StaleSpan.objects.create(lab=lab, what=what, from_hour=from_hour, to_hour=to_hour)
     if touched or from_hour < _today(lab, now)[0]:
@@ -57,7 +59,9 @@ def mark_stale(*, lab: Lab, what: RollupKind, from_hour: int, to_hour: int) -> N
 
 def ask_for_tomorrow(*, lab: Lab, now: int) -> None:
     """Enqueue the rollup of the lab's current day for its end."""
-    enqueue(kind=DAY_OVER, key=str(lab.pk), due_us=_today(lab, now)[1] * US_PER_HOUR + AFTER_MIDNIGHT_US)
+    enqueue(
+        kind=DAY_OVER, key=str(lab.pk), due_us=_today(lab, now)[1] * US_PER_HOUR + AFTER_MIDNIGHT_US
+    )
 
 
 def _today(lab: Lab, now: int) -> tuple[int, int]:
@@ -88,7 +92,11 @@ def _roll_up(lab: Lab, what: RollupKind, now: int, until: float) -> bool:
         started_s = time.monotonic()
         with_exclusive_lock(lab, lambda part=part: _sum(lab, what, part))
         done += len(part)
-        size = min(_MOST_DAYS, size * 2) if time.monotonic() - started_s < _LONG_S else max(1, size // 2)
+        size = (
+            min(_MOST_DAYS, size * 2)
+            if time.monotonic() - started_s < _LONG_S
+            else max(1, size // 2)
+        )
     return done >= len(waiting)
 
 
@@ -107,7 +115,9 @@ def with_exclusive_lock(lab: Lab, work: Any) -> None:
 
 
 def _forget_what_is_stale(lab: Lab, what: RollupKind) -> None:
-    spans = list(StaleSpan.objects.filter(lab=lab, what=what).values_list("pk", "from_hour", "to_hour"))
+    spans = list(
+        StaleSpan.objects.filter(lab=lab, what=what).values_list("pk", "from_hour", "to_hour")
+    )
     touched = Q(pk__in=[]) | ~Q(basis=lab.basis, time_zone=lab.time_zone)
     for _, from_hour, to_hour in spans:
         touched |= Q(from_hour__lt=to_hour, to_hour__gt=from_hour)
@@ -127,28 +137,44 @@ def _missing(lab: Lab, what: RollupKind, now: int) -> list[tuple[int, int]]:
     end_hour = moving.aggregate(first=Min("from_hour"))["first"] or end_hour
     if first is None or first >= end_hour:
         return []
-    existing_hours = set(RolledDay.objects.filter(lab=lab, what=what).values_list("from_hour", flat=True))
+    existing_hours = set(
+        RolledDay.objects.filter(lab=lab, what=what).values_list("from_hour", flat=True)
+    )
     edges = day_edges(first, end_hour, ZoneInfo(lab.time_zone))
     return [
-        (start, end) for start, end in reversed(list(pairwise(edges))) if end <= end_hour and start not in existing_hours
+        (start, end)
+        for start, end in reversed(list(pairwise(edges)))
+        if end <= end_hour and start not in existing_hours
     ]
 
 
 def _first_hour(lab: Lab, what: RollupKind) -> int | None:
     if what == RollupKind.HARDWARE:
         return EmbodiedCharge.objects.filter(lab=lab).aggregate(first=Min("from_hour"))["first"]  # type: ignore[no-any-return]
-    firsts = [rows.objects.filter(lab=lab).aggregate(first=Min("hour"))["first"] for rows in (LedgerEntry, DeviceHour)]
+    firsts = [
+        rows.objects.filter(lab=lab).aggregate(first=Min("hour"))["first"]
+        for rows in (LedgerEntry, DeviceHour)
+    ]
     return min((first for first in firsts if first is not None), default=None)
 
 
 def _sum(lab: Lab, what: RollupKind, days: Days) -> None:
     RolledDay.objects.bulk_create(
         [
-            RolledDay(lab=lab, what=what, from_hour=start, to_hour=end, basis=lab.basis, time_zone=lab.time_zone)
+            RolledDay(
+                lab=lab,
+                what=what,
+                from_hour=start,
+                to_hour=end,
+                basis=lab.basis,
+                time_zone=lab.time_zone,
+            )
             for start, end in days
         ]
     )
-    rolled_days = RolledDay.objects.filter(lab=lab, what=what, from_hour__in=[start for start, _ in days])
+    rolled_days = RolledDay.objects.filter(
+        lab=lab, what=what, from_hour__in=[start for start, _ in days]
+    )
     ids = ", ".join(str(int(pk)) for pk in rolled_days.values_list("pk", flat=True))
     span = f"(SELECT id, from_hour, to_hour FROM carbon_rolledday WHERE id IN ({ids}))"
     with connection.cursor() as cursor:
@@ -156,7 +182,8 @@ def _sum(lab: Lab, what: RollupKind, days: Days) -> None:
             cursor.execute(
                 "INSERT INTO carbon_embodiedday (day_id, kind, project_id, embodied_ug, entries) "
                 "SELECT day_id, kind, project_id, SUM(part_ug), SUM(entries) "
-                f"FROM ({embodied_sql(span, 'g.id AS day_id')}) x WHERE part_ug <> 0 GROUP BY day_id, kind, project_id",
+                f"FROM ({embodied_sql(span, 'g.id AS day_id')}) x WHERE part_ug <> 0 GROUP BY "
+                "day_id, kind, project_id",
                 [lab.pk],
             )
             return
@@ -171,9 +198,11 @@ def _sum(lab: Lab, what: RollupKind, days: Days) -> None:
         columns = ("covered_us", "measured_us", "estimated_us", *used)
         cursor.execute(
             f"INSERT INTO carbon_meterday (day_id, device_id, node_id, {', '.join(columns)}) "
-            f"SELECT day_id, device_id, node_id, {', '.join(f'SUM({name})' for name in columns)} FROM ("
+            f"SELECT day_id, device_id, node_id, {', '.join(f'SUM({name})' for name in columns)} "
+            "FROM ("
             f"SELECT x.*, {nothing} FROM ({cover_sql(span, 'h.id AS day_id')}) x UNION ALL "
-            f"SELECT q.day_id, q.device_id, q.node_id, 0, 0, 0, {', '.join(f'q.{name}' for name in used)} FROM ("
+            "SELECT q.day_id, q.device_id, q.node_id, 0, 0, 0, "
+            f"{', '.join(f'q.{name}' for name in used)} FROM ("
             f"SELECT g.id AS day_id, e.device_id, e.node_id, {meter_sums()} "
             f"FROM {span} g CROSS JOIN energy_ledgerentry e {PRICED} "
             "WHERE e.lab_id = %s AND e.hour >= g.from_hour AND e.hour < g.to_hour "

@@ -26,7 +26,15 @@ class Migration(migrations.Migration):
                 migrations.CreateModel(
                     name="HardwareModel",
                     fields=[
-                        ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                        (
+                            "id",
+                            models.BigAutoField(
+                                auto_created=True,
+                                primary_key=True,
+                                serialize=False,
+                                verbose_name="ID",
+                            ),
+                        ),
                         (
                             "kind",
                             models.CharField(
@@ -83,23 +91,32 @@ class Migration(migrations.Migration):
                     options={
                         "constraints": [
                             models.UniqueConstraint(
-                                condition=models.Q(("lab__isnull", True)), fields=("kind", "name"), name="shipped_model_once"
+                                condition=models.Q(("lab__isnull", True)),
+                                fields=("kind", "name"),
+                                name="shipped_model_once",
                             ),
                             models.UniqueConstraint(
                                 condition=models.Q(
-                                    models.Q(("lab__isnull", True), _negated=True), ("retired_us__isnull", True)
+                                    models.Q(("lab__isnull", True), _negated=True),
+                                    ("retired_us__isnull", True),
                                 ),
                                 fields=("lab", "kind", "name"),
                                 name="own_model_once_per_lab",
                             ),
-                            models.CheckConstraint(condition=models.Q(("name", ""), _negated=True), name="model_has_a_name"),
                             models.CheckConstraint(
-                                condition=models.Q(("lab__isnull", True), ("pack", ""), _connector="OR"),
+                                condition=models.Q(("name", ""), _negated=True),
+                                name="model_has_a_name",
+                            ),
+                            models.CheckConstraint(
+                                condition=models.Q(
+                                    ("lab__isnull", True), ("pack", ""), _connector="OR"
+                                ),
                                 name="own_model_in_no_pack",
                             ),
                             models.CheckConstraint(
                                 condition=models.Q(
-                                    models.Q(("source", ""), _negated=True), models.Q(("licence", ""), _negated=True)
+                                    models.Q(("source", ""), _negated=True),
+                                    models.Q(("licence", ""), _negated=True),
                                 ),
                                 name="model_has_source_and_licence",
                             ),
@@ -109,7 +126,15 @@ class Migration(migrations.Migration):
                 migrations.CreateModel(
                     name="EmbodiedFigure",
                     fields=[
-                        ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                        (
+                            "id",
+                            models.BigAutoField(
+                                auto_created=True,
+                                primary_key=True,
+                                serialize=False,
+                                verbose_name="ID",
+                            ),
+                        ),
                         (
                             "method",
                             models.CharField(
@@ -146,7 +171,9 @@ class Migration(migrations.Migration):
                         ("includes_end_of_life", models.BooleanField(blank=True, null=True)),
                         (
                             "lifetime_years_typical",
-                            models.DecimalField(blank=True, decimal_places=1, max_digits=4, null=True),
+                            models.DecimalField(
+                                blank=True, decimal_places=1, max_digits=4, null=True
+                            ),
                         ),
                         ("source", models.CharField(max_length=500)),
                         ("source_year", models.IntegerField(blank=True, null=True)),
@@ -218,19 +245,25 @@ class Migration(migrations.Migration):
                             ),
                             models.CheckConstraint(
                                 condition=models.Q(
-                                    ("manufacture_ug__isnull", True), ("manufacture_ug__gte", 0), _connector="OR"
+                                    ("manufacture_ug__isnull", True),
+                                    ("manufacture_ug__gte", 0),
+                                    _connector="OR",
                                 ),
                                 name="figure_manufacture_ug_not_negative",
                             ),
                             models.CheckConstraint(
                                 condition=models.Q(
-                                    ("transport_ug__isnull", True), ("transport_ug__gte", 0), _connector="OR"
+                                    ("transport_ug__isnull", True),
+                                    ("transport_ug__gte", 0),
+                                    _connector="OR",
                                 ),
                                 name="figure_transport_ug_not_negative",
                             ),
                             models.CheckConstraint(
                                 condition=models.Q(
-                                    ("end_of_life_ug__isnull", True), ("end_of_life_ug__gte", 0), _connector="OR"
+                                    ("end_of_life_ug__isnull", True),
+                                    ("end_of_life_ug__gte", 0),
+                                    _connector="OR",
                                 ),
                                 name="figure_end_of_life_ug_not_negative",
                             ),
@@ -261,31 +294,40 @@ class Migration(migrations.Migration):
                             models.CheckConstraint(
                                 condition=models.Q(
                                     ("end_of_life_ug__isnull", True),
-                                    models.Q(("includes_end_of_life", True), ("includes_end_of_life__isnull", False)),
+                                    models.Q(
+                                        ("includes_end_of_life", True),
+                                        ("includes_end_of_life__isnull", False),
+                                    ),
                                     _connector="OR",
                                 ),
                                 name="end_of_life_part_is_inside",
                             ),
                             models.CheckConstraint(
                                 condition=models.Q(
-                                    models.Q(("source", ""), _negated=True), models.Q(("licence", ""), _negated=True)
+                                    models.Q(("source", ""), _negated=True),
+                                    models.Q(("licence", ""), _negated=True),
                                 ),
                                 name="figure_has_source_and_licence",
                             ),
                             models.UniqueConstraint(
-                                condition=models.Q(("lab__isnull", True), ("superseded_us__isnull", True)),
+                                condition=models.Q(
+                                    ("lab__isnull", True), ("superseded_us__isnull", True)
+                                ),
                                 fields=("model", "pack", "method", "unit"),
                                 name="shipped_figure_once",
                             ),
                             models.UniqueConstraint(
                                 condition=models.Q(
-                                    models.Q(("lab__isnull", True), _negated=True), ("superseded_us__isnull", True)
+                                    models.Q(("lab__isnull", True), _negated=True),
+                                    ("superseded_us__isnull", True),
                                 ),
                                 fields=("lab", "model", "method", "unit"),
                                 name="own_figure_once_per_lab",
                             ),
                             models.CheckConstraint(
-                                condition=models.Q(("lab__isnull", True), ("pack", ""), _connector="OR"),
+                                condition=models.Q(
+                                    ("lab__isnull", True), ("pack", ""), _connector="OR"
+                                ),
                                 name="own_figure_in_no_pack",
                             ),
                         ],
@@ -301,7 +343,15 @@ class Migration(migrations.Migration):
                 migrations.CreateModel(
                     name="Evidence",
                     fields=[
-                        ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                        (
+                            "id",
+                            models.BigAutoField(
+                                auto_created=True,
+                                primary_key=True,
+                                serialize=False,
+                                verbose_name="ID",
+                            ),
+                        ),
                         ("file_name", models.CharField(max_length=200)),
                         ("size_bytes", models.IntegerField()),
                         ("sha256", models.CharField(max_length=64)),
@@ -317,14 +367,24 @@ class Migration(migrations.Migration):
                     ],
                     options={
                         "constraints": [
-                            models.CheckConstraint(condition=models.Q(("size_bytes__gt", 0)), name="evidence_not_empty")
+                            models.CheckConstraint(
+                                condition=models.Q(("size_bytes__gt", 0)), name="evidence_not_empty"
+                            )
                         ],
                     },
                 ),
                 migrations.CreateModel(
                     name="HardwareAlias",
                     fields=[
-                        ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                        (
+                            "id",
+                            models.BigAutoField(
+                                auto_created=True,
+                                primary_key=True,
+                                serialize=False,
+                                verbose_name="ID",
+                            ),
+                        ),
                         ("match_key", models.CharField(db_index=True, max_length=200)),
                         (
                             "model",
@@ -336,7 +396,11 @@ class Migration(migrations.Migration):
                         ),
                     ],
                     options={
-                        "constraints": [models.UniqueConstraint(fields=("model", "match_key"), name="alias_once_per_model")],
+                        "constraints": [
+                            models.UniqueConstraint(
+                                fields=("model", "match_key"), name="alias_once_per_model"
+                            )
+                        ],
                     },
                 ),
             ]

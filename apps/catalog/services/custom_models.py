@@ -34,7 +34,11 @@ class Document:
 def _text(value: str, field: str, most: int, *, needed: str = "") -> str:
     text = " ".join(value.split())
     if is_unstorable(text) or len(text) > most:
-        raise InvalidInput(f"Invalid {field}: too long, or with a NUL.", field=field, hint=f"At most {most} characters.")
+        raise InvalidInput(
+            f"Invalid {field}: too long, or with a NUL.",
+            field=field,
+            hint=f"At most {most} characters.",
+        )
     if needed and not text:
         raise InvalidInput(f"Missing {field}.", field=field, hint=needed)
     return text
@@ -42,7 +46,11 @@ def _text(value: str, field: str, most: int, *, needed: str = "") -> str:
 
 def _year(year: int | None, field: str) -> int | None:
     if year is not None and year not in _YEARS:
-        raise InvalidInput(f"Invalid year {year}.", field=field, hint="Enter a year such as 2024, or leave the field empty.")
+        raise InvalidInput(
+            f"Invalid year {year}.",
+            field=field,
+            hint="Enter a year such as 2024, or leave the field empty.",
+        )
     return year
 
 
@@ -66,11 +74,19 @@ def add_model(
     """
     if kind not in HardwareKind.values:
         kinds = ", ".join(HardwareKind.values)
-        raise InvalidInput(f"{kind[:40]!r} is not a kind of hardware.", field="kind", hint=f"Use one of {kinds}.")
-    name = _text(name, "name", 200, needed="Write it as on the invoice, for example Dell PowerEdge R760.")
+        raise InvalidInput(
+            f"{kind[:40]!r} is not a kind of hardware.", field="kind", hint=f"Use one of {kinds}."
+        )
+    name = _text(
+        name, "name", 200, needed="Write it as on the invoice, for example Dell PowerEdge R760."
+    )
     others = [_text(alias, "aliases", 200) for alias in aliases if alias.strip()]
     if len(others) > MOST_ALIASES:
-        raise InvalidInput(f"Too many other names: {len(others)}.", field="aliases", hint=f"At most {MOST_ALIASES}.")
+        raise InvalidInput(
+            f"Too many other names: {len(others)}.",
+            field="aliases",
+            hint=f"At most {MOST_ALIASES}.",
+        )
     audit.hold(lab)  # serialises additions of the same name
     for text in (name, *others):
         _free(lab, kind, text)
@@ -96,7 +112,11 @@ def add_model(
 
 def _free(lab: Lab, kind: str, name: str) -> None:
     if not match_key(name):
-        raise InvalidInput(f"{name!r} is not the name of a model.", field="name", hint="Enter more than the vendor.")
+        raise InvalidInput(
+            f"{name!r} is not the name of a model.",
+            field="name",
+            hint="Enter more than the vendor.",
+        )
     known = model_of(kind, name, lab)
     if known:
         raise Conflict(
@@ -108,7 +128,13 @@ def _free(lab: Lab, kind: str, name: str) -> None:
 
 @transaction.atomic
 def add_figure(
-    *, lab: Lab, model: HardwareModel, draft: Draft, by: User, now: int, document: Document | None = None
+    *,
+    lab: Lab,
+    model: HardwareModel,
+    draft: Draft,
+    by: User,
+    now: int,
+    document: Document | None = None,
 ) -> EmbodiedFigure:
     """Record a figure that only this lab sees.
 
@@ -119,24 +145,40 @@ def add_figure(
     if model.lab_id not in (None, lab.pk):
         raise NotFound("There is no such model in this lab.")
     if model.retired_us is not None:
-        raise Conflict(f"{model.name} was removed from the catalogue.", hint="Add it as a model of your lab.")
+        raise Conflict(
+            f"{model.name} was removed from the catalogue.", hint="Add it as a model of your lab."
+        )
     if draft.method not in FigureMethod.values or draft.unit not in FigureUnit.values:
-        raise InvalidInput("Unknown method or unit.", field="method", hint=f"Methods: {', '.join(FigureMethod.values)}.")
+        raise InvalidInput(
+            "Unknown method or unit.",
+            field="method",
+            hint=f"Methods: {', '.join(FigureMethod.values)}.",
+        )
     full = completed(draft)
     evidence = _evidence(document)
     audit.hold(lab)
-    former = EmbodiedFigure.objects.filter(CURRENT, lab=lab, model=model, method=full.method, unit=full.unit).first()
+    former = EmbodiedFigure.objects.filter(
+        CURRENT, lab=lab, model=model, method=full.method, unit=full.unit
+    ).first()
     if former:
         _supersede(former, by, now)
-    figure = EmbodiedFigure.objects.create(lab=lab, model=model, uploaded_by=by, uploaded_us=now, **_fields(full))
+    figure = EmbodiedFigure.objects.create(
+        lab=lab, model=model, uploaded_by=by, uploaded_us=now, **_fields(full)
+    )
     if evidence:
         evidence.figure = figure
         evidence.save()
     details = {
-        "total_ug": figure.total_ug, "unit": figure.unit, "method": figure.method, "source": figure.source,
-        "supersedes": former.pk if former else None, "evidence_sha256": evidence.sha256 if evidence else "",
-    }  # fmt: skip
-    audit.record(lab=lab, by=by, action=Act.FIGURE_UPLOADED, subject=model.name, details=details, now=now)
+        "total_ug": figure.total_ug,
+        "unit": figure.unit,
+        "method": figure.method,
+        "source": figure.source,
+        "supersedes": former.pk if former else None,
+        "evidence_sha256": evidence.sha256 if evidence else "",
+    }
+    audit.record(
+        lab=lab, by=by, action=Act.FIGURE_UPLOADED, subject=model.name, details=details, now=now
+    )
     return figure
 
 
@@ -167,11 +209,15 @@ def _evidence(document: Document | None) -> Evidence | None:
     size = len(document.content)
     if size > MOST_EVIDENCE_BYTES:
         raise TooLarge(
-            f"{document.name[:100]} has {size:,} bytes.", field="evidence", hint="At most 5 MiB (5,242,880 bytes)."
+            f"{document.name[:100]} has {size:,} bytes.",
+            field="evidence",
+            hint="At most 5 MiB (5,242,880 bytes).",
         )
     if not document.content.startswith(b"%PDF-") or not document.name.lower().endswith(".pdf"):
         raise InvalidInput(
-            f"{document.name[:100]!r} is not a PDF.", field="evidence", hint="Save the page as PDF and upload that file."
+            f"{document.name[:100]!r} is not a PDF.",
+            field="evidence",
+            hint="Save the page as PDF and upload that file.",
         )
     name = document.name.replace("\\", "/").rpartition("/")[2]
     return Evidence(
@@ -196,7 +242,14 @@ def withdraw_figure(*, lab: Lab, figure: EmbodiedFigure, by: User, now: int) -> 
         raise Conflict("This figure is already superseded.", hint="Reload the page.")
     _supersede(figure, by, now)
     details = {"total_ug": figure.total_ug, "method": figure.method, "figure": figure.pk}
-    audit.record(lab=lab, by=by, action=Act.FIGURE_WITHDRAWN, subject=figure.model.name, details=details, now=now)
+    audit.record(
+        lab=lab,
+        by=by,
+        action=Act.FIGURE_WITHDRAWN,
+        subject=figure.model.name,
+        details=details,
+        now=now,
+    )
 
 
 @transaction.atomic
@@ -208,6 +261,17 @@ def retire_model(*, lab: Lab, model: HardwareModel, by: User, now: int) -> None:
     if model.lab_id != lab.pk:
         raise NotFound("There is no such model of this lab's own.")
     audit.hold(lab)
-    if not HardwareModel.objects.filter(pk=model.pk, retired_us__isnull=True).update(retired_us=now):
-        raise Conflict(f"{model.name} is already removed from the catalogue.", hint="Reload the page.")
-    audit.record(lab=lab, by=by, action=Act.MODEL_RETIRED, subject=model.name, details={"kind": model.kind}, now=now)
+    if not HardwareModel.objects.filter(pk=model.pk, retired_us__isnull=True).update(
+        retired_us=now
+    ):
+        raise Conflict(
+            f"{model.name} is already removed from the catalogue.", hint="Reload the page."
+        )
+    audit.record(
+        lab=lab,
+        by=by,
+        action=Act.MODEL_RETIRED,
+        subject=model.name,
+        details={"kind": model.kind},
+        now=now,
+    )

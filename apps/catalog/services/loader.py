@@ -6,12 +6,13 @@ from apps.catalog.data_files import Key, Shipped
 from apps.catalog.models import CURRENT, SHIPPED, EmbodiedFigure, HardwareAlias, HardwareModel
 
 _SPECIFICATION = (
-    "category", "match_key", "vendor", "architecture", "release_year", "tdp_mw", "memory_mib", "cores", "threads", "source",
-    "licence", "pack", "retired_us",
+    "category", "match_key", "vendor", "architecture", "release_year", "tdp_mw", "memory_mib",
+    "cores", "threads", "source", "licence", "pack", "retired_us",
 )  # fmt: skip
 _CONTENT = (
-    "manufacture_ug", "transport_ug", "end_of_life_ug", "total_ug", "low_ug", "high_ug", "includes_end_of_life",
-    "lifetime_years_typical", "source", "source_year", "licence", "confidence", "note",
+    "manufacture_ug", "transport_ug", "end_of_life_ug", "total_ug", "low_ug", "high_ug",
+    "includes_end_of_life", "lifetime_years_typical", "source", "source_year", "licence",
+    "confidence", "note",
 )  # fmt: skip
 
 
@@ -39,24 +40,37 @@ def _load_models(shipped: Shipped, now: int) -> dict[Key, int]:
         if old and any(getattr(old, part) != getattr(model, part) for part in _SPECIFICATION):
             model.pk = old.pk
             changed.append(model)
-    stale_ids = [model.pk for key, model in known.items() if key not in shipped.models and model.retired_us is None]
+    stale_ids = [
+        model.pk
+        for key, model in known.items()
+        if key not in shipped.models and model.retired_us is None
+    ]
     HardwareModel.objects.bulk_create(new, batch_size=200, ignore_conflicts=True)
     HardwareModel.objects.bulk_update(changed, _SPECIFICATION, batch_size=50)
     HardwareModel.objects.filter(pk__in=stale_ids).update(retired_us=now)
-    rows = HardwareModel.objects.filter(SHIPPED, retired_us__isnull=True).values_list("kind", "name", "pk")
+    rows = HardwareModel.objects.filter(SHIPPED, retired_us__isnull=True).values_list(
+        "kind", "name", "pk"
+    )
     return {(kind, name): pk for kind, name, pk in rows}
 
 
 def _load_aliases(shipped: Shipped, ids: dict[Key, int]) -> None:
-    alias_pairs = {(ids[key], alias) for key, aliases in shipped.aliases.items() for alias in aliases}
+    alias_pairs = {
+        (ids[key], alias) for key, aliases in shipped.aliases.items() for alias in aliases
+    }
     known = {
         (model_id, key): pk
         for pk, model_id, key in HardwareAlias.objects.filter(model__lab__isnull=True).values_list(
             "pk", "model_id", "match_key"
         )
     }
-    HardwareAlias.objects.filter(pk__in=[pk for pair, pk in known.items() if pair not in alias_pairs]).delete()
-    new = [HardwareAlias(model_id=model_id, match_key=key) for model_id, key in sorted(alias_pairs - known.keys())]
+    HardwareAlias.objects.filter(
+        pk__in=[pk for pair, pk in known.items() if pair not in alias_pairs]
+    ).delete()
+    new = [
+        HardwareAlias(model_id=model_id, match_key=key)
+        for model_id, key in sorted(alias_pairs - known.keys())
+    ]
     HardwareAlias.objects.bulk_create(new, batch_size=200, ignore_conflicts=True)
 
 

@@ -27,7 +27,12 @@ class Migration(migrations.Migration):
         migrations.CreateModel(
             name="Job",
             fields=[
-                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
                 ("kind", models.CharField(max_length=64)),
                 ("key", models.CharField(max_length=200)),
                 ("requested", models.BigIntegerField(default=1)),
@@ -40,12 +45,17 @@ class Migration(migrations.Migration):
             ],
             options={
                 "indexes": [
-                    models.Index(condition=models.Q(("done__lt", models.F("requested"))), fields=["due_us"], name="job_due")
+                    models.Index(
+                        condition=models.Q(("done__lt", models.F("requested"))),
+                        fields=["due_us"],
+                        name="job_due",
+                    )
                 ],
                 "constraints": [
                     models.UniqueConstraint(fields=("kind", "key"), name="job_kind_key_once"),
                     models.CheckConstraint(
-                        condition=models.Q(("done__lte", models.F("requested"))), name="job_done_at_most_requested"
+                        condition=models.Q(("done__lte", models.F("requested"))),
+                        name="job_done_at_most_requested",
                     ),
                 ],
             },

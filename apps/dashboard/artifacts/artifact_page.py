@@ -16,7 +16,12 @@ from apps.artifacts.storage_model import storage_energy, total_storage_energy
 from apps.core.units import hour_of
 from apps.dashboard.artifacts.artifact_runs import RunRows, run_rows, visible_edges
 from apps.dashboard.artifacts.lineage_graph import Graph, build_graph
-from apps.dashboard.artifacts.model_footprint import Footprint, lineage_footprint, load_spans, run_query
+from apps.dashboard.artifacts.model_footprint import (
+    Footprint,
+    lineage_footprint,
+    load_spans,
+    run_query,
+)
 from apps.dashboard.artifacts.storage_cost import (
     MediumRow,
     StorageEnergyText,
@@ -59,7 +64,8 @@ def candidate_rows(artifact: Artifact) -> CandidateRows | None:
     result = find_candidates(artifact, limit=MAX_CANDIDATES)
     units = column_units(each.span[0] for each in result.candidates if each.span)
     rows = [
-        CandidateRow(each, size(each.model.artifact.bytes), _energy(artifact, each, units)) for each in result.candidates
+        CandidateRow(each, size(each.model.artifact.bytes), _energy(artifact, each, units))
+        for each in result.candidates
     ]
     return CandidateRows(rows, units, result.is_known, artifact.kind == Kind.DATASET)
 
@@ -67,7 +73,11 @@ def candidate_rows(artifact: Artifact) -> CandidateRows | None:
 def _energy(artifact: Artifact, each: Candidate, units: Units) -> Quantity | None:
     if each.span is None or each.model.producing_run is None:
         return None
-    return quantity(run_query(artifact.lab, each.model.producing_run.uuid, each.span), each.span[0], units.energy)
+    return quantity(
+        run_query(artifact.lab, each.model.producing_run.uuid, each.span),
+        each.span[0],
+        units.energy,
+    )
 
 
 MAX_COPIES = 100
@@ -134,7 +144,9 @@ def artifact_page(*, lab: Lab, artifact: Artifact, done: int | None, now: int) -
     lineage = load_lineage(artifact)
     edges, number = visible_edges(artifact)
     producers = [lineage.runs[pk] for pk in lineage.producing_runs]
-    spans = load_spans(lab, list({run.uuid: run for run in (*producers, *(edge.run for edge in edges))}.values()))
+    spans = load_spans(
+        lab, list({run.uuid: run for run in (*producers, *(edge.run for edge in edges))}.values())
+    )
     own = {edge.run_id for edge in edges if edge.role == LineageRole.PRODUCED}
     copies, present, energy = _copies(artifact, hour_of(now))
     retraining = _retraining_row(lab, artifact)
@@ -142,7 +154,9 @@ def artifact_page(*, lab: Lab, artifact: Artifact, done: int | None, now: int) -
         artifact=artifact,
         size=size(artifact.bytes),
         aliases=_aliases(artifact),
-        facts=[(name.replace("_", " "), _fact(value)) for name, value in sorted(artifact.facts.items())],
+        facts=[
+            (name.replace("_", " "), _fact(value)) for name, value in sorted(artifact.facts.items())
+        ],
         tags=sorted((str(name), str(value)) for name, value in artifact.tags.items()),
         has_producer=bool(own) and artifact.kind in MODELS,
         pin=artifact.pins.filter(ended_us=None).select_related("by").first(),
@@ -169,7 +183,10 @@ def _aliases(artifact: Artifact) -> list[tuple[str, str, str]]:
     """Return the digests with label and element id."""
     own = "SHA-256" if artifact.form == "file" else "SHA-256 of the folder manifest"
     payload = [("SHA-256 of the weights", artifact.payload)] if artifact.payload else []
-    others = [(str(each.get_algorithm_display()), each.value) for each in artifact.aliases.order_by("algorithm")]
+    others = [
+        (str(each.get_algorithm_display()), each.value)
+        for each in artifact.aliases.order_by("algorithm")
+    ]
     listed = [(own, artifact.digest), *payload, *others]
     return [(label, f"digest-{i}", value) for i, (label, value) in enumerate(listed)]
 
@@ -177,21 +194,31 @@ def _aliases(artifact: Artifact) -> list[tuple[str, str, str]]:
 def _fact(value: Any) -> str:
     if isinstance(value, bool) or value is None:
         return {True: "yes", False: "no", None: "unknown"}[value]
-    return grouped(value) if isinstance(value, int) else f"{value:.6g}" if isinstance(value, float) else str(value)
+    return (
+        grouped(value)
+        if isinstance(value, int)
+        else f"{value:.6g}"
+        if isinstance(value, float)
+        else str(value)
+    )
 
 
 def _copies(artifact: Artifact, hour: int) -> tuple[list[CopyDetail], int, Any]:
     """Return the copies, present ones first, the number of present ones, and the sum of their
     storage energy.
     """
-    listed = list(Copy.objects.filter(artifact=artifact).select_related("node").order_by("path", "pk"))
+    listed = list(
+        Copy.objects.filter(artifact=artifact).select_related("node").order_by("path", "pk")
+    )
     listed.sort(key=lambda copy: copy.state != CopyState.PRESENT)
     lots = stored_copies(artifact, listed, hour)
     lines = []
     for copy, lot in zip(listed, lots, strict=True):
         year = storage_energy(lot) if lot else None
         energy = estimated(year.energy_mj) if year is not None and year.is_known else None
-        lines.append(CopyDetail(copy, energy, pue(lot.pue_ppm) if lot and lot.pue_ppm is not None else ""))
+        lines.append(
+            CopyDetail(copy, energy, pue(lot.pue_ppm) if lot and lot.pue_ppm is not None else "")
+        )
     present = [lot for lot in lots if lot is not None]
     return lines, len(present), total_storage_energy(present)
 
@@ -203,12 +230,19 @@ def _retraining_row(lab: Lab, artifact: Artifact) -> RetrainingRow | None:
         return None
     artifact_count = LineageEdge.objects.filter(run=cost.run, role=LineageRole.PRODUCED).count()
     return RetrainingRow(
-        cost.run, quantity(run_query(lab, cost.run.uuid, cost.span), cost.span[0]), cost.energy_mj, artifact_count
+        cost.run,
+        quantity(run_query(lab, cost.run.uuid, cost.span), cost.span[0]),
+        cost.energy_mj,
+        artifact_count,
     )
 
 
 def _undo_entry(artifact: Artifact, done: int | None) -> AuditEntry | None:
     if done is None:
         return None
-    conditions: Mapping[str, Any] = {"lab": artifact.lab, "action": AuditAction.DESCRIBED, "subject": artifact.digest}
+    conditions: Mapping[str, Any] = {
+        "lab": artifact.lab,
+        "action": AuditAction.DESCRIBED,
+        "subject": artifact.digest,
+    }
     return AuditEntry.objects.filter(pk=done, **conditions).first()

@@ -14,7 +14,14 @@ from django.urls import reverse
 from apps.accounts.models import Lab
 from apps.artifacts.choices import ArtifactState, CopyState, Kind, Medium
 from apps.artifacts.models import Artifact, Copy, Pin
-from apps.artifacts.search import SEARCH_FIELDS, Search, metric_values, parse_search, rank_by_metric, search_artifacts
+from apps.artifacts.search import (
+    SEARCH_FIELDS,
+    Search,
+    metric_values,
+    parse_search,
+    rank_by_metric,
+    search_artifacts,
+)
 from apps.artifacts.selectors import ArtifactFilter
 from apps.core.clock import utc
 from apps.core.errors import InvalidInput
@@ -25,7 +32,13 @@ from apps.dashboard.runs.runs_page import Sort
 from apps.runs.metric_summary import is_lower_better
 
 FILTERS = ("text", "kind", "state", "project", "format", "copies", "pinned", "run", *SEARCH_FIELDS)
-SORTS = {"registered": "registered_us", "name": "name", "bytes": "bytes", "copies": "present", "metric": ""}
+SORTS = {
+    "registered": "registered_us",
+    "name": "name",
+    "bytes": "bytes",
+    "copies": "present",
+    "metric": "",
+}
 LATEST = "-registered"
 BEST = "metric"  # the best first, whether the highest or the lowest
 COPIES = {
@@ -35,10 +48,15 @@ COPIES = {
 # Filters that depend on another filter are removed with it.
 _DEPENDENT_FILTERS = {"metric": ("metric_min", "metric_max")}
 _FILTER_LABELS = {
-    "text": "name, licence or digest", "pinned": "pinned only", "run": "of one run", "base_model": "base model",
-    "metric_min": "metric from", "metric_max": "metric to", "bytes_min": "size from", "bytes_max": "size to",
+    "text": "name, licence or digest", "pinned": "pinned only", "run": "of one run",
+    "base_model": "base model", "metric_min": "metric from", "metric_max": "metric to",
+    "bytes_min": "size from", "bytes_max": "size to",
 }  # fmt: skip
-_CHOICES: dict[str, list[str]] = {"kind": Kind.values, "state": ArtifactState.values, "copies": list(COPIES)}
+_CHOICES: dict[str, list[str]] = {
+    "kind": Kind.values,
+    "state": ArtifactState.values,
+    "copies": list(COPIES),
+}
 
 
 @dataclass(frozen=True)
@@ -53,7 +71,11 @@ class ArtifactQuery:
     def active_params(self) -> dict[str, str]:
         """Return the parameters of the list's address."""
         usual = self.usual_sort
-        return {name: value for name, value in self.filters.items() if value and (name, value) != ("sort", usual)}
+        return {
+            name: value
+            for name, value in self.filters.items()
+            if value and (name, value) != ("sort", usual)
+        }
 
     @property
     def usual_sort(self) -> str:
@@ -77,7 +99,9 @@ def parse_query(lab: Lab, params: Mapping[str, str]) -> ArtifactQuery:
     """Return the artifacts that match ``params``, with the parsed filters. Raises InvalidInput."""
     filters = {name: params.get(name, "").strip() for name in FILTERS}
     if is_unstorable("".join(filters.values())):
-        raise InvalidInput("Invalid character in filter.", field="text", hint="Remove it and try again.")
+        raise InvalidInput(
+            "Invalid character in filter.", field="text", hint="Remove it and try again."
+        )
     for name, values in _CHOICES.items():
         if filters[name] and filters[name] not in values:
             hint = f"Use one of {', '.join(values)}."
@@ -86,14 +110,22 @@ def parse_query(lab: Lab, params: Mapping[str, str]) -> ArtifactQuery:
     sort = params.get("sort") or (BEST if search.metric else LATEST)
     _check_sort(sort, search)
     artifact_filter = ArtifactFilter(
-        text=filters["text"], kind=filters["kind"], state=filters["state"], format=filters["format"],
-        project=filters["project"], copies=filters["copies"], run=_run(filters["run"]), pinned=bool(filters["pinned"]),
-    )  # fmt: skip
+        text=filters["text"],
+        kind=filters["kind"],
+        state=filters["state"],
+        format=filters["format"],
+        project=filters["project"],
+        copies=filters["copies"],
+        run=_run(filters["run"]),
+        pinned=bool(filters["pinned"]),
+    )
     column, descending = sort.removeprefix("-"), sort.startswith("-")
     if column == "metric":
         artifacts = rank_by_metric(lab, artifact_filter, search, best_first=not descending)
     else:
-        artifacts = _sorted(search_artifacts(lab, artifact_filter, search), column, "-" if descending else "")
+        artifacts = _sorted(
+            search_artifacts(lab, artifact_filter, search), column, "-" if descending else ""
+        )
     return ArtifactQuery(artifacts, {**filters, "sort": sort}, search)
 
 
@@ -103,7 +135,11 @@ def _check_sort(sort: str, search: Search) -> None:
         hint = f"Use one of {', '.join(SORTS)}, with - for the reverse order."
         raise InvalidInput(f"Unknown sort order {sort[:40]!r}.", field="sort", hint=hint)
     if column == "metric" and not search.metric:
-        raise InvalidInput("Sorting by metric needs a metric.", field="sort", hint="Add one, for example metric=val_acc.")
+        raise InvalidInput(
+            "Sorting by metric needs a metric.",
+            field="sort",
+            hint="Add one, for example metric=val_acc.",
+        )
 
 
 def _run(text: str) -> str:
@@ -111,7 +147,9 @@ def _run(text: str) -> str:
         return str(UUID(text)) if text else ""
     except ValueError as error:
         raise InvalidInput(
-            "Invalid UUID of a run.", field="run", hint="Open a run and follow the link to its artifacts."
+            "Invalid UUID of a run.",
+            field="run",
+            hint="Open a run and follow the link to its artifacts.",
         ) from error
 
 
@@ -119,8 +157,11 @@ def _sorted(artifacts: QuerySet[Artifact], column: str, sign: str) -> QuerySet[A
     if column == "copies":
         counted: QuerySet[Copy, Any] = (
             Copy.objects.filter(artifact=OuterRef("pk"), state=CopyState.PRESENT)
-            .order_by().values("artifact").annotate(many=Count("pk")).values("many")
-        )  # fmt: skip
+            .order_by()
+            .values("artifact")
+            .annotate(many=Count("pk"))
+            .values("many")
+        )
         artifacts = artifacts.annotate(present=Coalesce(Subquery(counted), 0))
     return artifacts.order_by(f"{sign}{SORTS[column]}", f"{sign}pk")
 
@@ -130,10 +171,13 @@ def removable_filters(lab: Lab, query: ArtifactQuery) -> list[RemovableFilter]:
     active = [name for name in FILTERS if query.filters[name]]
     return [
         RemovableFilter(
-            _FILTER_LABELS.get(name, name), "" if name == "pinned" else query.filters[name], "?" + urlencode(left)
+            _FILTER_LABELS.get(name, name),
+            "" if name == "pinned" else query.filters[name],
+            "?" + urlencode(left),
         )
         for name in active
-        if (left := _without(query.active_params, name)) and parse_query(lab, left).artifacts.exists()
+        if (left := _without(query.active_params, name))
+        and parse_query(lab, left).artifacts.exists()
     ]
 
 
@@ -148,8 +192,8 @@ def _without(params: Mapping[str, str], dropped: str) -> dict[str, str]:
 PAGE_ROWS = 50
 # Filters that the form collapses.
 ADVANCED_FILTERS = (
-    "architecture", "base_model", "data", "metric", "metric_min", "metric_max", "bytes_min", "bytes_max", "licence",
-    "medium", "format", "copies", "pinned",
+    "architecture", "base_model", "data", "metric", "metric_min", "metric_max", "bytes_min",
+    "bytes_max", "licence", "medium", "format", "copies", "pinned",
 )  # fmt: skip
 BATCH_SIZE = 2000
 _COUNTED_STATES = (CopyState.PRESENT, CopyState.MISSING, CopyState.CORRUPT)  # columns of the CSV
@@ -188,7 +232,9 @@ class ArtifactRow:
 
 @dataclass(frozen=True)
 class ArtifactsPage:
-    """The page. ``summary`` is None if filters or a sort are active: then only the list is shown."""
+    """The page. ``summary`` is None if filters or a sort are active: then only the list is
+    shown.
+    """
 
     summary: StorageSummary | None
     rows: list[ArtifactRow]
@@ -229,7 +275,9 @@ def artifacts_page(*, lab: Lab, params: Mapping[str, str], now: int) -> Artifact
 
     projects = list(lab.projects.order_by("name", "pk"))
     return ArtifactsPage(
-        summary=None if query.is_narrowed or page > 1 or filters["sort"] != LATEST else storage_summary(lab, projects, now),
+        summary=None
+        if query.is_narrowed or page > 1 or filters["sort"] != LATEST
+        else storage_summary(lab, projects, now),
         rows=rows,
         number=number,
         first=start + 1,
@@ -239,7 +287,9 @@ def artifacts_page(*, lab: Lab, params: Mapping[str, str], now: int) -> Artifact
         narrowed=query.is_narrowed,
         more=any(filters[name] for name in ADVANCED_FILTERS),
         removable_filters=removable,
-        no_single_cause=not number and not removable and sum(bool(filters[name]) for name in FILTERS) > 1,
+        no_single_cause=not number
+        and not removable
+        and sum(bool(filters[name]) for name in FILTERS) > 1,
         media=list(Medium.choices),
         kinds=list(Kind.choices),
         states=list(ArtifactState.choices),
@@ -266,19 +316,32 @@ def _page_ids(query: ArtifactQuery, start: int) -> tuple[list[int], int]:
 
 
 def _load_artifacts(numbers: Sequence[int]) -> list[Artifact]:
-    """Return artifacts in the order of ``numbers``. Sorting only primary keys is much faster than sorting rows."""
-    by_pk = Artifact.objects.select_related("project", "owner").defer("facts", "tags", "note").in_bulk(numbers)
+    """Return artifacts in the order of ``numbers``. Sorting only primary keys is much faster
+    than sorting rows.
+    """
+    by_pk = (
+        Artifact.objects.select_related("project", "owner")
+        .defer("facts", "tags", "note")
+        .in_bulk(numbers)
+    )
     return [by_pk[number] for number in numbers if number in by_pk]
 
 
 def _page_number(text: str) -> int:
     if not (text.isascii() and text.isdecimal()) or not 1 <= int(text) <= 10**7:
-        raise InvalidInput(f"Invalid page number {text[:20]!r}.", field="page", hint="The first page is 1.")
+        raise InvalidInput(
+            f"Invalid page number {text[:20]!r}.", field="page", hint="The first page is 1."
+        )
     return int(text)
 
 
 def _formats(lab: Lab) -> list[str]:
-    listed = Artifact.objects.filter(lab=lab).exclude(format="").order_by().values_list("format", flat=True)
+    listed = (
+        Artifact.objects.filter(lab=lab)
+        .exclude(format="")
+        .order_by()
+        .values_list("format", flat=True)
+    )
     return sorted(listed.distinct())
 
 
@@ -287,25 +350,35 @@ def _sort(name: str, query: ArtifactQuery, address: Any) -> Sort:
     first = name if name in ("name", "metric") else f"-{name}"
     other = {"descending": name, "ascending": f"-{name}"}.get(direction, first)
     if name == "metric" and query.search.metric and not is_lower_better(query.search.metric):
-        direction = {"ascending": "descending", "descending": "ascending"}.get(direction, "")  # a higher value is better
+        direction = {"ascending": "descending", "descending": "ascending"}.get(
+            direction, ""
+        )  # a higher value is better
     return Sort(address(sort=other), direction)
 
 
-def artifact_rows(artifacts: Sequence[Artifact], values: Mapping[int, float] | None = None) -> list[ArtifactRow]:
+def artifact_rows(
+    artifacts: Sequence[Artifact], values: Mapping[int, float] | None = None
+) -> list[ArtifactRow]:
     """Return artifacts as rows, with ``values`` of the searched metric. Two queries."""
     facts = _copy_facts([each.pk for each in artifacts])
     metric_values_by_pk = values or {}
     return [
         ArtifactRow(
-            each, size(each.bytes), facts.copies[each.pk], facts.paths.get(each.pk, ""), facts.pins.get(each.pk, ""),
+            each,
+            size(each.bytes),
+            facts.copies[each.pk],
+            facts.paths.get(each.pk, ""),
+            facts.pins.get(each.pk, ""),
             metric_values_by_pk.get(each.pk),
         )
         for each in artifacts
-    ]  # fmt: skip
+    ]
 
 
 def shorten_path(path: str, longest: int = 44) -> str:
-    """Return the end of a path in whole names: models called ``weights.pt`` differ by their folder."""
+    """Return the end of a path in whole names: models called ``weights.pt`` differ by their
+    folder.
+    """
     if len(path) <= longest:
         return path
     tail = path[-longest + 2 :]
@@ -333,17 +406,20 @@ def _copy_facts(numbers: Sequence[int]) -> _CopyFacts:
         copies[artifact][state] = number
         if state == CopyState.PRESENT or artifact not in paths:
             paths[artifact] = path
-    pins = dict(Pin.objects.filter(artifact__in=numbers, ended_us=None).values_list("artifact", "reason"))
+    pins = dict(
+        Pin.objects.filter(artifact__in=numbers, ended_us=None).values_list("artifact", "reason")
+    )
     return _CopyFacts(copies, paths, pins)
 
 
 CSV_COLUMNS = (
-    "digest", "name", "kind", "form", "format", "bytes", "files", "state", "project", "owner", "licence", "copies_present",
-    "copies_missing", "copies_corrupt", "path", "pinned", "registered_utc", "metric", "metric_value",
+    "digest", "name", "kind", "form", "format", "bytes", "files", "state", "project", "owner",
+    "licence", "copies_present", "copies_missing", "copies_corrupt", "path", "pinned",
+    "registered_utc", "metric", "metric_value",
 )  # fmt: skip
 _COLUMNS = (
-    "pk", "digest", "name", "kind", "form", "format", "bytes", "files", "state", "project__slug", "owner__username",
-    "licence", "registered_us",
+    "pk", "digest", "name", "kind", "form", "format", "bytes", "files", "state", "project__slug",
+    "owner__username", "licence", "registered_us",
 )  # fmt: skip
 
 
@@ -353,7 +429,9 @@ def artifact_csv_rows(query: ArtifactQuery) -> Iterator[tuple[Any, ...]]:
     metric = query.search.metric
     for start in range(0, len(numbers), BATCH_SIZE):
         part = numbers[start : start + BATCH_SIZE]
-        by_pk = {row[0]: row[1:] for row in Artifact.objects.filter(pk__in=part).values_list(*_COLUMNS)}
+        by_pk = {
+            row[0]: row[1:] for row in Artifact.objects.filter(pk__in=part).values_list(*_COLUMNS)
+        }
         facts = _copy_facts(part)
         values = metric_values(part, query.search)
         for pk in part:
@@ -361,4 +439,11 @@ def artifact_csv_rows(query: ArtifactQuery) -> Iterator[tuple[Any, ...]]:
                 *columns, registered_us = by_pk[pk]
                 counted = (facts.copies[pk][state] for state in _COUNTED_STATES)
                 beside = facts.paths.get(pk, ""), facts.pins.get(pk, "")
-                yield (*columns, *counted, *beside, utc(registered_us).isoformat(), metric, values.get(pk, ""))
+                yield (
+                    *columns,
+                    *counted,
+                    *beside,
+                    utc(registered_us).isoformat(),
+                    metric,
+                    values.get(pk, ""),
+                )

@@ -24,7 +24,12 @@ from apps.artifacts.cleanup.plan_check import check_items
 from apps.artifacts.cleanup.proposals import own_periods
 from apps.artifacts.cleanup.retention import DEFAULT_DAYS, REVIEWED_CLASSES, RetentionClass
 from apps.artifacts.cleanup.retention_settings import format_period
-from apps.artifacts.cleanup.totals import PlanTotals, artifact_storage_mj, item_break_even, plan_totals
+from apps.artifacts.cleanup.totals import (
+    PlanTotals,
+    artifact_storage_mj,
+    item_break_even,
+    plan_totals,
+)
 from apps.artifacts.models import CleanupItem, CleanupPlan, Copy, Notification
 from apps.artifacts.storage_model import to_ppm
 from apps.core.errors import InvalidInput
@@ -61,12 +66,18 @@ class NotificationPart:
 
 
 def cost_quantities(
-    energy_mj: int | None, emission_ug: int | None, *, at_least: bool = False, factorless: bool = False
+    energy_mj: int | None,
+    emission_ug: int | None,
+    *,
+    at_least: bool = False,
+    factorless: bool = False,
 ) -> CostQuantities:
     """Return energy and emissions as quantities. ``at_least``: some energy is in neither sum."""
     return CostQuantities(
         None if energy_mj is None else estimated(energy_mj, at_least=at_least),
-        None if emission_ug is None else estimated(emission_ug, "emission_ug", at_least=at_least or factorless),
+        None
+        if emission_ug is None
+        else estimated(emission_ug, "emission_ug", at_least=at_least or factorless),
         factorless or (energy_mj is not None and emission_ug is None),
     )
 
@@ -91,9 +102,9 @@ def notification_part(plan: CleanupPlan) -> NotificationPart:
 
 PAGE_ROWS = 50
 CSV_COLUMNS = (
-    "artifact", "digest", "path", "bytes", "why", "last_copy", "owner", "due_at_us", "storage_mj_a_year",
-    "storage_ug_a_year", "retrain_mj", "retrain_ug", "break_even_ppm_a_year", "goes", "stays", "objection", "outcome",
-    "word",
+    "artifact", "digest", "path", "bytes", "why", "last_copy", "owner", "due_at_us",
+    "storage_mj_a_year", "storage_ug_a_year", "retrain_mj", "retrain_ug", "break_even_ppm_a_year",
+    "goes", "stays", "objection", "outcome", "word",
 )  # fmt: skip
 
 
@@ -133,12 +144,28 @@ class PlansPage:
 
 def plans_page(lab: Lab, *, project: Project | None) -> PlansPage:
     """Return the page. ``project``: whose periods are listed; None: the lab's."""
-    plans = list(lab.cleanup_plans.select_related("node", "project", "created_by").order_by("-created_us", "-pk")[:200])
+    plans = list(
+        lab.cleanup_plans.select_related("node", "project", "created_by").order_by(
+            "-created_us", "-pk"
+        )[:200]
+    )
     totals = _selected_totals(plans)
-    rows = [PlanRow(plan, lines, size(byte_count)) for plan in plans for lines, byte_count in [totals.get(plan.pk, (0, 0))]]
+    rows = [
+        PlanRow(plan, lines, size(byte_count))
+        for plan in plans
+        for lines, byte_count in [totals.get(plan.pk, (0, 0))]
+    ]
     return PlansPage(
-        [row for row in rows if row.plan.state in (PlanState.DRAFT, PlanState.NOTIFIED, PlanState.APPROVED)],
-        [row for row in rows if row.plan.state not in (PlanState.DRAFT, PlanState.NOTIFIED, PlanState.APPROVED)],
+        [
+            row
+            for row in rows
+            if row.plan.state in (PlanState.DRAFT, PlanState.NOTIFIED, PlanState.APPROVED)
+        ],
+        [
+            row
+            for row in rows
+            if row.plan.state not in (PlanState.DRAFT, PlanState.NOTIFIED, PlanState.APPROVED)
+        ],
         Copy.objects.filter(lab=lab, node__isnull=False).exists(),
         _period_rows(lab, project),
         project,
@@ -175,9 +202,9 @@ def _period_rows(lab: Lab, project: Project | None) -> list[PeriodRow]:
 class ItemRow:
     """An item. ``storage``: a year of storage; ``retrain``: retraining; both with emissions.
 
-    ``pays``: break-even reuse probability, short and as a sentence, '' if unknown. ``blocked_reason``:
-    why a selected item is not eligible. ``copy_stays``: another copy remains. ``is_ticked``: the
-    checkbox is checked.
+    ``pays``: break-even reuse probability, short and as a sentence, '' if unknown.
+    ``blocked_reason``: why a selected item is not eligible. ``copy_stays``: another copy remains.
+    ``is_ticked``: the checkbox is checked.
     """
 
     item: CleanupItem
@@ -228,7 +255,9 @@ class PlanPage:
         return dict(self.outcomes).get(ItemOutcome.TRASHED, 0)
 
 
-def plan_page(*, plan: CleanupPlan, params: Mapping[str, str], user: User, now: int, ticks: Mapping[str, bool]) -> PlanPage:
+def plan_page(
+    *, plan: CleanupPlan, params: Mapping[str, str], user: User, now: int, ticks: Mapping[str, bool]
+) -> PlanPage:
     """Return a page of a plan's items, the largest first. ``ticks``: posted checkboxes that were
     not saved.
 
@@ -236,8 +265,12 @@ def plan_page(*, plan: CleanupPlan, params: Mapping[str, str], user: User, now: 
     """
     start = _parse_page(params.get("page", ""))
     mine = _own_items_condition(plan, user)
-    items = plan.items.select_related("artifact__owner", "artifact__project", "copy", "objected_by", "retrain_run")
-    own_counts = plan.items.filter(mine).aggregate(all=Count("pk"), ticked=Count("pk", filter=Q(selected=True)))
+    items = plan.items.select_related(
+        "artifact__owner", "artifact__project", "copy", "objected_by", "retrain_run"
+    )
+    own_counts = plan.items.filter(mine).aggregate(
+        all=Count("pk"), ticked=Count("pk", filter=Q(selected=True))
+    )
     if params.get("mine") == "1":
         items, number = items.filter(mine), own_counts["all"]
     else:
@@ -269,14 +302,21 @@ def plan_page(*, plan: CleanupPlan, params: Mapping[str, str], user: User, now: 
         plan.grace_until_us is not None and now >= plan.grace_until_us,
         _href(params, start - PAGE_ROWS) if start else "",
         _href(params, start + PAGE_ROWS) if start + PAGE_ROWS < number else "",
-        f"labcarbon-collect apply-plan {settings.SITE_URL}{reverse('cleanup-plan', args=[plan.uuid])}",
+        (
+            "labcarbon-collect apply-plan "
+            f"{settings.SITE_URL}{reverse('cleanup-plan', args=[plan.uuid])}"
+        ),
         _outcomes(plan),
     )
 
 
 def _largest_items(items: QuerySet[CleanupItem], start: int) -> list[CleanupItem]:
     """Return a page of items. Sorting only primary keys is much faster than sorting whole rows."""
-    numbers = list(items.order_by("-artifact__bytes", "pk").values_list("pk", flat=True)[start : start + PAGE_ROWS])
+    numbers = list(
+        items.order_by("-artifact__bytes", "pk").values_list("pk", flat=True)[
+            start : start + PAGE_ROWS
+        ]
+    )
     by_pk = items.in_bulk(numbers)
     return [by_pk[number] for number in numbers if number in by_pk]
 
@@ -287,11 +327,19 @@ def _own_items_condition(plan: CleanupPlan, user: User) -> Q:
     return notified_items(notification) if notification else Q(artifact__owner=user)
 
 
-def _rows(plan: CleanupPlan, items: Sequence[CleanupItem], user: User, now: int, ticks: Mapping[str, bool]) -> list[ItemRow]:
+def _rows(
+    plan: CleanupPlan, items: Sequence[CleanupItem], user: User, now: int, ticks: Mapping[str, bool]
+) -> list[ItemRow]:
     reasons = _blocked_reasons(plan, items, now)
     artifacts = [item.artifact_id for item in items]
-    storage_mj, fully_selected_ids = artifact_storage_mj(plan, artifacts), fully_selected(plan, artifacts)
-    return [_row(item, item_break_even(item, storage_mj), reasons, fully_selected_ids, user, ticks) for item in items]
+    storage_mj, fully_selected_ids = (
+        artifact_storage_mj(plan, artifacts),
+        fully_selected(plan, artifacts),
+    )
+    return [
+        _row(item, item_break_even(item, storage_mj), reasons, fully_selected_ids, user, ticks)
+        for item in items
+    ]
 
 
 def _blocked_reasons(plan: CleanupPlan, items: Sequence[CleanupItem], now: int) -> dict[int, str]:
@@ -299,7 +347,8 @@ def _blocked_reasons(plan: CleanupPlan, items: Sequence[CleanupItem], now: int) 
     if plan.state != PlanState.APPROVED:
         return {}
     return {
-        result.item.pk: result.blocked_reason for result in check_items(plan, [item for item in items if item.selected], now)
+        result.item.pk: result.blocked_reason
+        for result in check_items(plan, [item for item in items if item.selected], now)
     }
 
 
@@ -317,7 +366,9 @@ def _row(
         size(item.artifact.bytes),
         cost_quantities(item.storage_mj, item.storage_ug),
         cost_quantities(item.retrain_mj, item.retrain_ug),
-        ("", "") if break_even is None else (break_even_cell(break_even), break_even_sentence(break_even)),
+        ("", "")
+        if break_even is None
+        else (break_even_cell(break_even), break_even_sentence(break_even)),
         reasons.get(item.pk, ""),
         not item.is_last_copy and item.artifact_id not in fully_selected_ids,
         item.artifact.owner_id == user.pk,
@@ -326,7 +377,12 @@ def _row(
 
 
 def _outcomes(plan: CleanupPlan) -> list[tuple[ItemOutcome, int]]:
-    rows = plan.items.exclude(outcome="").values("outcome").annotate(many=Count("pk")).order_by("outcome")
+    rows = (
+        plan.items.exclude(outcome="")
+        .values("outcome")
+        .annotate(many=Count("pk"))
+        .order_by("outcome")
+    )
     return [(ItemOutcome(row["outcome"]), row["many"]) for row in rows]
 
 
@@ -334,7 +390,9 @@ def _parse_page(text: str) -> int:
     if not text:
         return 0
     if not (text.isascii() and text.isdecimal()) or not 1 <= int(text[:9]) <= 10**7:
-        raise InvalidInput(f"Invalid page number {text[:40]!r}.", field="page", hint="The first page is 1.")
+        raise InvalidInput(
+            f"Invalid page number {text[:40]!r}.", field="page", hint="The first page is 1."
+        )
     return (int(text[:9]) - 1) * PAGE_ROWS
 
 
@@ -345,7 +403,9 @@ def _href(params: Mapping[str, str], start: int) -> str:
 
 def plan_csv_rows(plan: CleanupPlan, now: int) -> Sequence[tuple[object, ...]]:
     """Return all items as rows of the CSV, with eligibility as on the page. Empty: unknown."""
-    items = list(plan.items.select_related("artifact__owner", "copy").order_by("-artifact__bytes", "pk"))
+    items = list(
+        plan.items.select_related("artifact__owner", "copy").order_by("-artifact__bytes", "pk")
+    )
     storage_mj, reasons = artifact_storage_mj(plan), _blocked_reasons(plan, items, now)
     return [
         (

@@ -50,7 +50,10 @@ def plans(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
     context = {
         "page": listed,
         "forms": forms,
-        "periods": [(row, forms["retention"][f"{PERIOD_PREFIX}{row.retention_class.value}"]) for row in listed.periods],
+        "periods": [
+            (row, forms["retention"][f"{PERIOD_PREFIX}{row.retention_class.value}"])
+            for row in listed.periods
+        ],
         "scope": ScopeForm(visitor, initial={"project": project}),
     }
     return render(request, "dashboard/artifacts/cleanup_plans.html", context, status=forms.status)
@@ -60,7 +63,9 @@ def _scope(request: HttpRequest, visitor: Visitor) -> Project | None:
     """Return the project in the address whose retention periods are listed. Raises InvalidInput."""
     scope = ScopeForm(visitor, request.GET)
     if not scope.is_valid():
-        raise InvalidInput("There is no such project in this lab.", field="project", hint="Choose one of the list.")
+        raise InvalidInput(
+            "There is no such project in this lab.", field="project", hint="Choose one of the list."
+        )
     project: Project | None = scope.cleaned_data["project"]
     return project
 
@@ -68,7 +73,9 @@ def _scope(request: HttpRequest, visitor: Visitor) -> Project | None:
 @page("GET", "POST")
 def plan(request: HttpRequest, visitor: Visitor, uuid: UUID) -> HttpResponseBase:
     """Show a plan; POST selects items, notifies owners, objects, approves or withdraws."""
-    plan: CleanupPlan = or_not_found(plan_by_uuid(visitor.lab, uuid), "plan", reverse("cleanup-plans"))
+    plan: CleanupPlan = or_not_found(
+        plan_by_uuid(visitor.lab, uuid), "plan", reverse("cleanup-plans")
+    )
     days = {name: request.GET.get(name, DEFAULT_PLAN_DAYS) for name in ("grace_days", "trash_days")}
     forms = PageForms(request, visitor, PLAN_FORMS, initial={"notify": days}, plan=plan)
     submitted = cast("PlanForm", forms.submitted) if request.method == "POST" else None
@@ -77,9 +84,13 @@ def plan(request: HttpRequest, visitor: Visitor, uuid: UUID) -> HttpResponseBase
         return HttpResponseRedirect(_next_address(request, submitted))
     ticks = submitted.ticks if submitted else {}
     context = {
-        "page": plan_page(plan=plan, params=request.GET.dict(), user=visitor.user, now=visitor.now, ticks=ticks),
+        "page": plan_page(
+            plan=plan, params=request.GET.dict(), user=visitor.user, now=visitor.now, ticks=ticks
+        ),
         "forms": forms,
-        "draft": submitted if isinstance(submitted, (SelectItemsForm, NotifyOwnersForm)) else forms["notify"],
+        "draft": submitted
+        if isinstance(submitted, (SelectItemsForm, NotifyOwnersForm))
+        else forms["notify"],
         "confirms_withdrawal": request.GET.get("withdraw") == "1",
     }
     return render(request, "dashboard/artifacts/cleanup_plan.html", context, status=forms.status)
@@ -98,5 +109,7 @@ def _next_address(request: HttpRequest, form: PlanForm) -> str:
 @page()
 def plan_csv(request: HttpRequest, visitor: Visitor, uuid: UUID) -> HttpResponseBase:
     """Download all items of a plan."""
-    plan: CleanupPlan = or_not_found(plan_by_uuid(visitor.lab, uuid), "plan", reverse("cleanup-plans"))
+    plan: CleanupPlan = or_not_found(
+        plan_by_uuid(visitor.lab, uuid), "plan", reverse("cleanup-plans")
+    )
     return csv_response(f"{visitor.lab.slug}-plan", CSV_COLUMNS, plan_csv_rows(plan, visitor.now))

@@ -34,7 +34,9 @@ def parse_tags(text: str) -> dict[str, str]:
         if name and equals:
             tags[name] = value
         else:
-            errors.append(f"{line[:40]!r} is not a tag. Enter one tag per line, for example task=cats.")
+            errors.append(
+                f"{line[:40]!r} is not a tag. Enter one tag per line, for example task=cats."
+            )
     if errors:
         raise forms.ValidationError(errors, code="invalid")
     return tags
@@ -109,7 +111,10 @@ class ArchiveForm(ArtifactForm):
 
     def save(self) -> str:
         curation.archive(**self.service_arguments())
-        return "Archived. Cleanup plans exclude it unless a retention period is set for archived artifacts."
+        return (
+            "Archived. Cleanup plans exclude it unless a retention period is set for archived "
+            "artifacts."
+        )
 
 
 class UnarchiveForm(ArtifactForm):
@@ -123,10 +128,13 @@ class UnarchiveForm(ArtifactForm):
 class DescribeForm(ArtifactForm):
     action = "describe"
     kind = forms.ChoiceField(
-        choices=Kind.choices, error_messages={"invalid_choice": "Unknown kind. Choose one of the list."}
+        choices=Kind.choices,
+        error_messages={"invalid_choice": "Unknown kind. Choose one of the list."},
     )
     project = ProjectField(required=False, empty_label="None")
-    licence = TextField(required=False, max_length=100, widget=forms.TextInput({"placeholder": "apache-2.0"}))
+    licence = TextField(
+        required=False, max_length=100, widget=forms.TextInput({"placeholder": "apache-2.0"})
+    )
     note = TextField(required=False, max_length=1000, widget=forms.Textarea({"rows": 3}))
     tags = TagsField(
         required=False,
@@ -135,7 +143,9 @@ class DescribeForm(ArtifactForm):
     )
 
     def save(self) -> str:
-        entry = curation.describe(description=curation.Description(**self.cleaned_data), **self.service_arguments())
+        entry = curation.describe(
+            description=curation.Description(**self.cleaned_data), **self.service_arguments()
+        )
         if entry is None:
             return "No changes."
         self.query = f"?done={entry.pk}"
@@ -161,7 +171,11 @@ class RestoreForm(ArtifactForm):
 
     def save(self) -> str:
         number = parse_record_number(self.cleaned_data["entry"])
-        entry = AuditEntry.objects.filter(lab=self.visitor.lab, pk=number).first() if number is not None else None
+        entry = (
+            AuditEntry.objects.filter(lab=self.visitor.lab, pk=number).first()
+            if number is not None
+            else None
+        )
         if entry is None:
             raise NotFound("There is no such entry in the audit log.", hint="Load the page again.")
         curation.restore_description(entry=entry, **self.service_arguments())
@@ -169,6 +183,6 @@ class RestoreForm(ArtifactForm):
 
 
 ARTIFACT_FORMS = (
-    PinForm, UnpinForm, MarkCandidateForm, UnmarkCandidateForm, PromoteForm, DemoteForm, ArchiveForm, UnarchiveForm,
-    DescribeForm, RestoreForm,
+    PinForm, UnpinForm, MarkCandidateForm, UnmarkCandidateForm, PromoteForm, DemoteForm,
+    ArchiveForm, UnarchiveForm, DescribeForm, RestoreForm,
 )  # fmt: skip

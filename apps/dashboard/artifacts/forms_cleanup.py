@@ -11,7 +11,11 @@ from apps.accounts.models import Project
 from apps.artifacts.cleanup import plans
 from apps.artifacts.cleanup.proposals import own_periods
 from apps.artifacts.cleanup.retention import DEFAULT_DAYS
-from apps.artifacts.cleanup.retention_settings import format_period, parse_period, set_retention_periods
+from apps.artifacts.cleanup.retention_settings import (
+    format_period,
+    parse_period,
+    set_retention_periods,
+)
 from apps.artifacts.models import CleanupPlan, Copy
 from apps.core.errors import InvalidInput
 from apps.core.text import parse_record_number
@@ -36,9 +40,13 @@ class PlansForm(PageForm):
 
 class CreatePlanForm(PlansForm):
     action = "create"
-    node = NodeField(empty_label="Choose …", error_messages={
-        "required": "Choose a node.", "invalid_choice": "No such node in this lab. Choose one of the list.",
-    })  # fmt: skip
+    node = NodeField(
+        empty_label="Choose …",
+        error_messages={
+            "required": "Choose a node.",
+            "invalid_choice": "No such node in this lab. Choose one of the list.",
+        },
+    )
     project = ProjectField(required=False, empty_label="All projects")
 
     def __init__(self, visitor: Visitor, *args: Any, **options: Any) -> None:
@@ -68,7 +76,9 @@ class PeriodField(TextField):
         try:
             parse_period(str(value))
         except InvalidInput as error:
-            raise forms.ValidationError(f"{error.message} {error.hint}".strip(), code="invalid") from error
+            raise forms.ValidationError(
+                f"{error.message} {error.hint}".strip(), code="invalid"
+            ) from error
 
 
 class RetentionForm(PlansForm):
@@ -82,13 +92,18 @@ class RetentionForm(PlansForm):
         super().__init__(visitor, *args, **options)
         for retention_class in DEFAULT_DAYS:
             field = PeriodField(label=str(retention_class.label).capitalize(), required=False)
-            field.widget.attrs.update({"size": "6", "aria-describedby": f"inherited-{retention_class.value}"})
+            field.widget.attrs.update(
+                {"size": "6", "aria-describedby": f"inherited-{retention_class.value}"}
+            )
             self.fields[f"{PERIOD_PREFIX}{retention_class.value}"] = field
 
     def clean(self) -> dict[str, Any]:
         for name in self.data:
             if name.startswith(PERIOD_PREFIX) and name not in self.fields:
-                message = f"{name.removeprefix(PERIOD_PREFIX)[:40]!r} is not a class with a retention period."
+                message = (
+                    f"{name.removeprefix(PERIOD_PREFIX)[:40]!r} is not a class with a retention "
+                    "period."
+                )
                 self.add_error(None, message)
         for error in self.errors.get("project", ()):  # the field is hidden
             self.add_error(None, str(error))
@@ -101,8 +116,16 @@ class RetentionForm(PlansForm):
             for name in self.fields
             if name.startswith(PERIOD_PREFIX) and name in self.data
         }
-        set_retention_periods(lab=self.visitor.lab, project=project, days=days, by=self.visitor.user, now=self.visitor.now)
-        self.next_address = reverse("cleanup-plans") + (f"?project={project.slug}" if project else "")
+        set_retention_periods(
+            lab=self.visitor.lab,
+            project=project,
+            days=days,
+            by=self.visitor.user,
+            now=self.visitor.now,
+        )
+        self.next_address = reverse("cleanup-plans") + (
+            f"?project={project.slug}" if project else ""
+        )
         return f"Retention periods of {project.name if project else 'the lab'} saved."
 
 
@@ -110,7 +133,8 @@ def period_values(visitor: Visitor, project: Project | None) -> dict[str, Any]:
     """Return the periods of a project, or of the lab, as initial values of RetentionForm."""
     periods = own_periods(visitor.lab, project)
     return {"project": project} | {
-        f"{PERIOD_PREFIX}{retention_class.value}": format_period(days) for retention_class, days in periods.items()
+        f"{PERIOD_PREFIX}{retention_class.value}": format_period(days)
+        for retention_class, days in periods.items()
     }
 
 
@@ -128,7 +152,9 @@ class ItemsField(forms.Field):
 
     def to_python(self, value: Any) -> list[int]:
         texts = list(value or [])
-        numbers = [number for text in texts if (number := parse_record_number(str(text))) is not None]
+        numbers = [
+            number for text in texts if (number := parse_record_number(str(text))) is not None
+        ]
         if len(numbers) < len(texts):
             raise forms.ValidationError("No such item. Load the page again.", code="invalid")
         return numbers
@@ -147,7 +173,10 @@ class PlanForm(PageForm):
     def ticks(self) -> dict[str, bool]:
         """Return for each posted item whether its checkbox was checked."""
         data = self.data if isinstance(self.data, QueryDict) else QueryDict()
-        return {**dict.fromkeys(data.getlist("listed"), False), **dict.fromkeys(data.getlist("item"), True)}
+        return {
+            **dict.fromkeys(data.getlist("listed"), False),
+            **dict.fromkeys(data.getlist("item"), True),
+        }
 
 
 class DaysField(forms.IntegerField):
@@ -157,12 +186,18 @@ class DaysField(forms.IntegerField):
         widget = forms.TextInput({"size": "4", "inputmode": "numeric"})
         messages = {"required": "Enter a number of days.", "invalid": "Enter a number of days."}
         super().__init__(
-            min_value=plans.MIN_DAYS, max_value=plans.MAX_DAYS, widget=widget, error_messages=messages, **options
+            min_value=plans.MIN_DAYS,
+            max_value=plans.MAX_DAYS,
+            widget=widget,
+            error_messages=messages,
+            **options,
         )
 
 
 class SelectItemsForm(PlanForm):
-    """Selection of items of a draft. ``listed``: the items on the page. The days are only kept for the next page."""
+    """Selection of items of a draft. ``listed``: the items on the page. The days are only kept
+    for the next page.
+    """
 
     action = "select"
     item = ItemsField(label="Items", required=False)
@@ -179,7 +214,9 @@ class SelectItemsForm(PlanForm):
     def changed_days(self) -> dict[str, str]:
         """Return the days that differ from the default."""
         days = {name: self.cleaned_data[name] for name in ("grace_days", "trash_days")}
-        return {name: text for name, text in days.items() if text not in ("", str(DEFAULT_PLAN_DAYS))}
+        return {
+            name: text for name, text in days.items() if text not in ("", str(DEFAULT_PLAN_DAYS))
+        }
 
 
 class NotifyOwnersForm(PlanForm):
@@ -201,7 +238,10 @@ class NotifyOwnersForm(PlanForm):
             **self.service_arguments(),
         )
         number = plan.items.filter(selected=True).count()
-        return f"Owners of {number} item{'s' if number != 1 else ''} notified. They can object during the grace period."
+        return (
+            f"Owners of {number} item{'s' if number != 1 else ''} notified. They can object "
+            "during the grace period."
+        )
 
 
 class NotifyRemainingForm(PlanForm):
@@ -210,7 +250,9 @@ class NotifyRemainingForm(PlanForm):
     grace_days = DaysField(label="Grace period (days)", initial=DEFAULT_PLAN_DAYS)
 
     def save(self) -> str:
-        number = plans.notify_remaining(grace_days=self.cleaned_data["grace_days"], **self.service_arguments())
+        number = plans.notify_remaining(
+            grace_days=self.cleaned_data["grace_days"], **self.service_arguments()
+        )
         return f"{number} more {'people' if number != 1 else 'person'} notified."
 
 
@@ -218,7 +260,8 @@ class ObjectForm(PlanForm):
     action = "object"
     item = ItemsField(label="Items", error_messages={"required": "Select the items to exclude."})
     reason = TextField(
-        max_length=300, error_messages={"required": "Enter a short reason, for example “needed for a paper”."}
+        max_length=300,
+        error_messages={"required": "Enter a short reason, for example “needed for a paper”."},
     )
 
     def clean_item(self) -> list[int]:
@@ -231,7 +274,9 @@ class ObjectForm(PlanForm):
 
     def save(self) -> str:
         items = self.cleaned_data["item"]
-        number = plans.object_to_items(items=items, reason=self.cleaned_data["reason"], **self.service_arguments())
+        number = plans.object_to_items(
+            items=items, reason=self.cleaned_data["reason"], **self.service_arguments()
+        )
         late = len(set(items)) - number
         rest = f" {late} {'were' if late != 1 else 'was'} moved or excluded before." if late else ""
         return f"{number} item{'s' if number != 1 else ''} excluded.{rest}"
@@ -255,4 +300,11 @@ class WithdrawForm(PlanForm):
 
 
 PLANS_FORMS = (CreatePlanForm, RetentionForm)
-PLAN_FORMS = (SelectItemsForm, NotifyOwnersForm, NotifyRemainingForm, ObjectForm, ApproveForm, WithdrawForm)
+PLAN_FORMS = (
+    SelectItemsForm,
+    NotifyOwnersForm,
+    NotifyRemainingForm,
+    ObjectForm,
+    ApproveForm,
+    WithdrawForm,
+)

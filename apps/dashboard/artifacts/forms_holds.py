@@ -24,7 +24,9 @@ SUBJECT_FIELDS = ("artifact", "project", "run")
 
 
 def find_subject(values: Mapping[str, Any], visitor: Visitor) -> Holdable | None:
-    """Return the subject of a hold named in a form or address. Raises NotFound if the lab has none such."""
+    """Return the subject of a hold named in a form or address. Raises NotFound if the lab has
+    none such.
+    """
     named = [(name, str(values[name])) for name in SUBJECT_FIELDS if values.get(name)]
     if not named:
         return None
@@ -52,7 +54,9 @@ class HoldForm(PageForm):
 
 
 class PlaceHoldForm(HoldForm):
-    """A new hold. Its subject is given by the address, or selected among the lab's projects by a manager."""
+    """A new hold. Its subject is given by the address, or selected among the lab's projects by a
+    manager.
+    """
 
     action = "place"
     artifact = TextField(required=False, widget=forms.HiddenInput)
@@ -68,7 +72,10 @@ class PlaceHoldForm(HoldForm):
         required=False,
         input_formats=["%Y-%m-%d"],
         widget=forms.DateInput({"type": "date"}),
-        help_text="The hold ends at the end of this day (whole UTC hours). Leave empty to hold until lifted.",
+        help_text=(
+            "The hold ends at the end of this day (whole UTC hours). Leave empty to hold "
+            "until lifted."
+        ),
         error_messages={"invalid": "Enter a day as 2026-01-31."},
     )
 
@@ -86,7 +93,10 @@ class PlaceHoldForm(HoldForm):
     @property
     def is_available(self) -> bool:
         """Return whether there is anything to hold."""
-        return self.subject is not None or len(getattr(self.fields["project"].widget, "choices", ())) > 1
+        return (
+            self.subject is not None
+            or len(getattr(self.fields["project"].widget, "choices", ())) > 1
+        )
 
     def clean_until_day(self) -> int | None:
         """Return the UTC hour at which the day ends in the lab's time zone; None without a day."""
@@ -101,7 +111,9 @@ class PlaceHoldForm(HoldForm):
     def clean(self) -> dict[str, Any]:
         if self.subject is None:
             field = None if self.fields["project"].widget.is_hidden else "project"
-            self.add_error(field, "Choose a project, or open the page of an artifact or run to hold it.")
+            self.add_error(
+                field, "Choose a project, or open the page of an artifact or run to hold it."
+            )
         return super().clean() or self.cleaned_data
 
     def save(self) -> str:
@@ -125,7 +137,12 @@ class LiftHoldForm(HoldForm):
     def save(self) -> str:
         number = parse_record_number(self.cleaned_data["hold"])
         hold = or_not_found(hold_by_pk(self.visitor.lab, number), "hold", reverse("holds"))
-        lift_hold(hold=hold, by=self.visitor.user, is_manager=self.visitor.can_manage, now=self.visitor.now)
+        lift_hold(
+            hold=hold,
+            by=self.visitor.user,
+            is_manager=self.visitor.can_manage,
+            now=self.visitor.now,
+        )
         self.next_address = reverse("holds")
         return "Hold lifted. Artifacts that it excluded from open plans stay excluded."
 

@@ -18,7 +18,9 @@ def holds(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
     if request.method == "POST":
         visitor.require_role(WRITERS)
     named = {name: request.GET[name] for name in SUBJECT_FIELDS if name in request.GET}
-    forms = PageForms(request, visitor, HOLD_FORMS, initial={"place": named} if request.method == "GET" else None)
+    forms = PageForms(
+        request, visitor, HOLD_FORMS, initial={"place": named} if request.method == "GET" else None
+    )
     if request.method == "POST":
         form = cast("HoldForm", forms.submitted)
         if form.submit():
@@ -26,8 +28,12 @@ def holds(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
             return HttpResponseRedirect(form.next_address)
     place = cast("PlaceHoldForm", forms["place"])
     page_data = holds_page(
-        lab=visitor.lab, on=place.subject, user=visitor.user, can_write=visitor.can_write,
-        can_manage=visitor.can_manage, now=visitor.now,
-    )  # fmt: skip
+        lab=visitor.lab,
+        on=place.subject,
+        user=visitor.user,
+        can_write=visitor.can_write,
+        can_manage=visitor.can_manage,
+        now=visitor.now,
+    )
     context = {"page": page_data, "forms": forms}
     return render(request, "dashboard/artifacts/holds.html", context, status=forms.status)

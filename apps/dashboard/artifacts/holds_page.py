@@ -38,7 +38,9 @@ class HoldSubject:
 
 @dataclass(frozen=True)
 class HoldsPage:
-    """All holds. ``ended``: the latest MAX_ENDED ended ones. ``subject`` None: no subject selected."""
+    """All holds. ``ended``: the latest MAX_ENDED ended ones. ``subject`` None: no subject
+    selected.
+    """
 
     rows: list[HoldRow]
     ended: list[HoldRow]
@@ -46,7 +48,9 @@ class HoldsPage:
     subject: HoldSubject | None
 
 
-def holds_page(*, lab: Lab, on: Holdable | None, user: User, can_write: bool, can_manage: bool, now: int) -> HoldsPage:
+def holds_page(
+    *, lab: Lab, on: Holdable | None, user: User, can_write: bool, can_manage: bool, now: int
+) -> HoldsPage:
     """Return the page. Three queries."""
 
     def row(hold: Hold, *, is_over: bool = False) -> HoldRow:
@@ -55,23 +59,44 @@ def holds_page(*, lab: Lab, on: Holdable | None, user: User, can_write: bool, ca
         return HoldRow(hold, subject.name, subject.kind, subject.href, may)
 
     listed = sorted(
-        active_holds(lab, now), key=lambda hold: (END_HOUR if hold.until_hour is None else hold.until_hour, hold.pk)
+        active_holds(lab, now),
+        key=lambda hold: (END_HOUR if hold.until_hour is None else hold.until_hour, hold.pk),
     )
-    ended = Hold.objects.filter(Q(lifted_us__isnull=False) | Q(until_hour__lte=hour_of(now)), lab=lab)
+    ended = Hold.objects.filter(
+        Q(lifted_us__isnull=False) | Q(until_hour__lte=hour_of(now)), lab=lab
+    )
     over = list(
-        ended.select_related("artifact", "project", "run", "by", "lifted_by").order_by("-placed_us", "-pk")[: MAX_ENDED + 1]
+        ended.select_related("artifact", "project", "run", "by", "lifted_by").order_by(
+            "-placed_us", "-pk"
+        )[: MAX_ENDED + 1]
     )
     return HoldsPage(
-        [row(hold) for hold in listed], [row(hold, is_over=True) for hold in over[:MAX_ENDED]], len(over) > MAX_ENDED,
+        [row(hold) for hold in listed],
+        [row(hold, is_over=True) for hold in over[:MAX_ENDED]],
+        len(over) > MAX_ENDED,
         hold_subject(on) if on is not None else None,
-    )  # fmt: skip
+    )
 
 
 def hold_subject(on: Holdable | None) -> HoldSubject:
     """Return the subject of a hold with name and address."""
     assert on is not None, "every hold has a subject"
     if isinstance(on, Artifact):
-        return HoldSubject(on.name, "artifact", "artifact", on.digest, reverse("artifact", args=[on.digest]))
+        return HoldSubject(
+            on.name, "artifact", "artifact", on.digest, reverse("artifact", args=[on.digest])
+        )
     if isinstance(on, Project):
-        return HoldSubject(on.name, "all artifacts of a project", "project", on.slug, reverse("project", args=[on.slug]))
-    return HoldSubject(on.name, "all inputs and outputs of a run", "run", str(on.uuid), reverse("run", args=[on.uuid]))
+        return HoldSubject(
+            on.name,
+            "all artifacts of a project",
+            "project",
+            on.slug,
+            reverse("project", args=[on.slug]),
+        )
+    return HoldSubject(
+        on.name,
+        "all inputs and outputs of a run",
+        "run",
+        str(on.uuid),
+        reverse("run", args=[on.uuid]),
+    )

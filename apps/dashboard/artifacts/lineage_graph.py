@@ -85,7 +85,11 @@ def build_graph(artifact: Artifact, lineage: Lineage) -> Graph | None:
     tallest = max(map(len, steps))
     placed = {
         key: _graph_node(
-            lineage, key, key == start, 1 + COLUMN_WIDTH * i, 1 + ROW_HEIGHT * j + ROW_HEIGHT * (tallest - len(step)) // 2
+            lineage,
+            key,
+            key == start,
+            1 + COLUMN_WIDTH * i,
+            1 + ROW_HEIGHT * j + ROW_HEIGHT * (tallest - len(step)) // 2,
         )
         for i, step in enumerate(steps)
         for j, key in enumerate(step)
@@ -124,7 +128,9 @@ def _levels(start: Key, nexts: Mapping[Key, list[Key]]) -> dict[Key, int]:
     the shortest.
     """
     near = _visible_distances(start, nexts)
-    drawn = {key: [each for each in nexts.get(key, []) if each in near and each != start] for key in near}
+    drawn = {
+        key: [each for each in nexts.get(key, []) if each in near and each != start] for key in near
+    }
     waiting = Counter(each for listed in drawn.values() for each in listed)
     levels, queue = {start: 0}, [start]
     while queue:
@@ -138,10 +144,14 @@ def _levels(start: Key, nexts: Mapping[Key, list[Key]]) -> dict[Key, int]:
 
 
 def _visible_distances(start: Key, nexts: Mapping[Key, list[Key]]) -> dict[Key, int]:
-    """Return the distance of visible nodes: a few of each generation, those with successors first."""
+    """Return the distance of visible nodes: a few of each generation, those with successors
+    first.
+    """
     near, wave = {start: 0}, [start]
     for distance in range(1, MAX_GENERATIONS + 1):
-        fresh = dict.fromkeys(each for key in wave for each in nexts.get(key, []) if each not in near)
+        fresh = dict.fromkeys(
+            each for key in wave for each in nexts.get(key, []) if each not in near
+        )
         wave = sorted(fresh, key=lambda each: not nexts.get(each))[:MAX_PER_GENERATION]
         near.update(dict.fromkeys(wave, distance))
     return near
@@ -152,11 +162,22 @@ def _graph_node(lineage: Lineage, key: Key, is_it: bool, x: int, y: int) -> Grap
     if kind == "run":
         run = lineage.runs[number]
         return GraphNode(
-            kind, reverse("run", args=[run.uuid]), run.name, f"run, {run.get_state_display().lower()}", x, y, is_it
+            kind,
+            reverse("run", args=[run.uuid]),
+            run.name,
+            f"run, {run.get_state_display().lower()}",
+            x,
+            y,
+            is_it,
         )
     artifact = lineage.artifacts[number]
-    label = f"{artifact.get_kind_display().lower()}{', promoted' if artifact.state == 'promoted' else ''}"
-    return GraphNode(kind, reverse("artifact", args=[artifact.digest]), artifact.name, label, x, y, is_it)
+    label = (
+        f"{artifact.get_kind_display().lower()}"
+        f"{', promoted' if artifact.state == 'promoted' else ''}"
+    )
+    return GraphNode(
+        kind, reverse("artifact", args=[artifact.digest]), artifact.name, label, x, y, is_it
+    )
 
 
 def _graph_edge(edge: LineageEdge, placed: Mapping[Key, GraphNode]) -> GraphEdge | None:
@@ -173,8 +194,8 @@ def _graph_edge(edge: LineageEdge, placed: Mapping[Key, GraphNode]) -> GraphEdge
 
 
 LINEAGE_COLUMNS = (
-    "run", "run_name", "run_state", "role", "known", "artifact", "artifact_name", "artifact_kind", "artifact_bytes",
-    "led_to_it", "energy_mj", "emission_ug_co2e", "whole_lineage",
+    "run", "run_name", "run_state", "role", "known", "artifact", "artifact_name", "artifact_kind",
+    "artifact_bytes", "led_to_it", "energy_mj", "emission_ug_co2e", "whole_lineage",
 )  # fmt: skip
 
 
@@ -190,9 +211,23 @@ def lineage_csv_rows(lab: Lab, artifact: Artifact) -> Iterator[tuple[Any, ...]]:
         run, end = lineage.runs[edge.run_id], lineage.artifacts[edge.artifact_id]
         span = spans.get(run.uuid)
         figure = span[0] if span else None
-        emission = None if figure is None or (figure.without_factor_mj and not figure.emission_ug) else figure.emission_ug
+        emission = (
+            None
+            if figure is None or (figure.without_factor_mj and not figure.emission_ug)
+            else figure.emission_ug
+        )
         yield (
-            run.uuid, run.name, run.state, edge.role, edge.source, end.digest, end.name, end.kind, end.bytes,
-            "yes" if run.pk in lineage.producing_runs else "no", figure.energy_mj if figure else None, emission,
+            run.uuid,
+            run.name,
+            run.state,
+            edge.role,
+            edge.source,
+            end.digest,
+            end.name,
+            end.kind,
+            end.bytes,
+            "yes" if run.pk in lineage.producing_runs else "no",
+            figure.energy_mj if figure else None,
+            emission,
             "no" if lineage.is_cut else "yes",
-        )  # fmt: skip
+        )

@@ -8,7 +8,15 @@ from apps.accounts.models import Lab
 from apps.artifacts.selectors import Lineage
 from apps.carbon.figures.energy import Figure, spans_of_runs
 from apps.carbon.figures.figure_query import MOST_RUNS, FigureQuery
-from apps.dashboard.figures import EnergyAndEmissions, Projected, Units, column_units, energy_and_emissions, projected, total
+from apps.dashboard.figures import (
+    EnergyAndEmissions,
+    Projected,
+    Units,
+    column_units,
+    energy_and_emissions,
+    projected,
+    total,
+)
 from apps.dashboard.formatting import unit_for
 from apps.runs.models import Run
 
@@ -55,7 +63,9 @@ def run_query(lab: Lab, uuid: UUID, span: tuple[Figure, int, int]) -> FigureQuer
     """Return the figure query of a run's total use."""
     _, start, end = span
     key = str(uuid)
-    return FigureQuery("energy_mj", start, end, subject_kind="run", subject_key=key, basis=lab.basis)
+    return FigureQuery(
+        "energy_mj", start, end, subject_kind="run", subject_key=key, basis=lab.basis
+    )
 
 
 def lineage_footprint(lab: Lab, lineage: Lineage, own: set[int], spans: Spans) -> Footprint:
@@ -73,7 +83,9 @@ def lineage_footprint(lab: Lab, lineage: Lineage, own: set[int], spans: Spans) -
         runs=len(producers),
         unmeasured=len(producers) - len(measured),
         more=len(producers) - len(visible),
-        total=energy_and_emissions(joint_query(lab, measured, spans), total(_figures(measured, spans)))
+        total=energy_and_emissions(
+            joint_query(lab, measured, spans), total(_figures(measured, spans))
+        )
         if measured and fits_one_query
         else None,
         summed=None if fits_one_query else _sum_pair(measured, spans),
@@ -94,7 +106,9 @@ def _figures(runs: Sequence[Run], spans: Spans) -> list[Figure]:
 def _row(lab: Lab, run: Run, is_producer: bool, spans: Spans, units: Units) -> FootprintRow:
     span = spans.get(run.uuid)
     return FootprintRow(
-        run, is_producer, energy_and_emissions(run_query(lab, run.uuid, span), span[0], units) if span else None
+        run,
+        is_producer,
+        energy_and_emissions(run_query(lab, run.uuid, span), span[0], units) if span else None,
     )
 
 
@@ -103,7 +117,9 @@ def joint_query(lab: Lab, runs: Sequence[Run], spans: Spans) -> FigureQuery:
     run_spans = [spans[run.uuid] for run in runs]
     start, end = min(start for _, start, _ in run_spans), max(end for _, _, end in run_spans)
     key = ",".join(sorted(str(run.uuid) for run in runs))
-    return FigureQuery("energy_mj", start, end, subject_kind="runs", subject_key=key, basis=lab.basis)
+    return FigureQuery(
+        "energy_mj", start, end, subject_kind="runs", subject_key=key, basis=lab.basis
+    )
 
 
 def _sum_pair(runs: Sequence[Run], spans: Spans, units: Units | None = None) -> ProjectedPair:
@@ -111,4 +127,7 @@ def _sum_pair(runs: Sequence[Run], spans: Spans, units: Units | None = None) -> 
     query = FigureQuery("energy_mj", 0, 1)
     energy = units.energy if units else unit_for("energy_mj", [whole.energy_mj])
     emission = units.emission if units else unit_for("emission_ug", [whole.emission_ug])
-    return ProjectedPair(projected(query, whole, energy), projected(query.replace(metric="emission_ug"), whole, emission))
+    return ProjectedPair(
+        projected(query, whole, energy),
+        projected(query.replace(metric="emission_ug"), whole, emission),
+    )

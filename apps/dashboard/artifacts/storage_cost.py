@@ -38,7 +38,12 @@ def media_rows() -> list[MediumRow]:
         return significant(Decimal(uwh) / 10**6)
 
     return [
-        MediumRow(str(medium.label), format_wh(it.uwh), f"{format_wh(it.low_uwh)} – {format_wh(it.high_uwh)}", it.source)
+        MediumRow(
+            str(medium.label),
+            format_wh(it.uwh),
+            f"{format_wh(it.low_uwh)} – {format_wh(it.high_uwh)}",
+            it.source,
+        )
         for medium, it in MEDIUM_POWER.items()
     ]
 
@@ -57,7 +62,8 @@ def absence_text(states: Sequence[str]) -> str:
     if set(counts) == {CopyState.DELETED}:
         return f"none: {'copy' if len(states) == 1 else 'all copies'} deleted"
     many = {state: f"{grouped(counts[state])} " if len(states) > 1 else "" for state in counts}
-    return f"not included: {', '.join(f'{many[state]}{text}' for state, text in _STATE_TEXTS.items() if state in counts)}"
+    parts = [many[state] + text for state, text in _STATE_TEXTS.items() if state in counts]
+    return f"not included: {', '.join(parts)}"
 
 
 def storage_energy_text(it: StorageEnergy) -> StorageEnergyText:
@@ -66,7 +72,9 @@ def storage_energy_text(it: StorageEnergy) -> StorageEnergyText:
     if it.unknown_bytes:
         excluded.append(f"{size(it.unknown_bytes)} on unknown medium, not included")
     if it.without_pue_bytes:
-        excluded.append(f"{size(it.without_pue_bytes)} without a PUE, included without building overhead")
+        excluded.append(
+            f"{size(it.without_pue_bytes)} without a PUE, included without building overhead"
+        )
     if not it.is_known:
         return StorageEnergyText(None, "", excluded)
     unit = unit_for("energy_mj", [it.high_mj])
@@ -80,7 +88,9 @@ def storage_energy_text(it: StorageEnergy) -> StorageEnergyText:
 def energy_quantity(it: StorageCost, unit: Unit | None = None) -> Projected | None:
     """Return the energy of a year, None if unknown."""
     lacking = bool(it.energy.unknown_bytes or it.energy.without_pue_bytes)
-    return estimated(it.energy.energy_mj, unit=unit, at_least=lacking) if it.energy.is_known else None
+    return (
+        estimated(it.energy.energy_mj, unit=unit, at_least=lacking) if it.energy.is_known else None
+    )
 
 
 def emission_quantity(it: StorageCost, unit: Unit | None = None) -> Projected | None:
@@ -91,7 +101,9 @@ def emission_quantity(it: StorageCost, unit: Unit | None = None) -> Projected | 
 
 
 def break_even_text(year: StorageEnergy, retrain_mj: int) -> str:
-    """Return the break-even reuse probability as text, '' if retraining takes no measured energy."""
+    """Return the break-even reuse probability as text, '' if retraining takes no measured
+    energy.
+    """
     if year.unknown_bytes:
         return "Break-even reuse probability: unknown, because the medium of a copy is unknown."
     chance = break_even(year.energy_mj, retrain_mj)
@@ -102,13 +114,17 @@ def break_even_sentence(chance: Fraction) -> str:
     """Return the break-even reuse probability as a sentence."""
     if chance > 1:
         return (
-            f"Storing it for a year takes {_plain(chance)} times the energy of retraining. Keep it only for other reasons."
+            f"Storing it for a year takes {_plain(chance)} times the energy of retraining. Keep "
+            "it only for other reasons."
         )
     if chance == 0:
         return "Storing it takes no energy, so it always pays off."
     if chance < Fraction(1, 1000):
         return "Storing it pays off even if the chance of needing it again is only 0.1 % a year."
-    return f"Storing it pays off if the chance of needing it again is above {_plain(chance * 100)} % a year."
+    return (
+        f"Storing it pays off if the chance of needing it again is above {_plain(chance * 100)} "
+        "% a year."
+    )
 
 
 def break_even_cell(chance: Fraction) -> str:
@@ -117,7 +133,9 @@ def break_even_cell(chance: Fraction) -> str:
         return f"never: {_plain(chance)} × retraining"
     if chance == 0:
         return "always"
-    return "below 0.1 % a year" if chance < Fraction(1, 1000) else f"{_plain(chance * 100)} % a year"
+    return (
+        "below 0.1 % a year" if chance < Fraction(1, 1000) else f"{_plain(chance * 100)} % a year"
+    )
 
 
 def _plain(value: Fraction) -> str:

@@ -29,12 +29,26 @@ from apps.dashboard.artifacts.storage_cost import (
 from apps.dashboard.artifacts.storage_summary import NO_PROJECT
 from apps.dashboard.charts import Chart
 from apps.dashboard.figures import Projected
-from apps.dashboard.formatting import Unit, format_value, grams_per_kwh, pue, size, size_unit, unit_for
+from apps.dashboard.formatting import (
+    Unit,
+    format_value,
+    grams_per_kwh,
+    pue,
+    size,
+    size_unit,
+    unit_for,
+)
 from apps.fleet.models import Site
 from apps.fleet.selectors import placements_at
 
 MAX_BARS = 8
-_COLOURS = {Medium.HDD: "s1", Medium.SSD: "s2", Medium.OBJECT: "s3", Medium.TAPE: "s4", Medium.UNKNOWN: "s-off"}
+_COLOURS = {
+    Medium.HDD: "s1",
+    Medium.SSD: "s2",
+    Medium.OBJECT: "s3",
+    Medium.TAPE: "s4",
+    Medium.UNKNOWN: "s-off",
+}
 
 
 def storage_chart(projects: Sequence[tuple[str, int | None]], lots: Sequence[StorageLot]) -> Chart:
@@ -50,19 +64,32 @@ def storage_chart(projects: Sequence[tuple[str, int | None]], lots: Sequence[Sto
     sums: Counter[tuple[str, int]] = Counter()
     for lot in lots:
         sums[lot.medium, place.get(lot.project_id, len(place))] += lot.bytes
-    unit = size_unit([sum(each for (_, row), each in sums.items() if row == position) for position in range(len(names))])
+    unit = size_unit(
+        [
+            sum(each for (_, row), each in sums.items() if row == position)
+            for position in range(len(names))
+        ]
+    )
     media_rows = [medium for medium in Medium if any(key[0] == medium for key in sums)]
-    summary = f"Bytes of all copies by project, stacked by medium, {unit.name}. Largest project: {names[0]}."
+    summary = (
+        f"Bytes of all copies by project, stacked by medium, {unit.name}. Largest project: "
+        f"{names[0]}."
+    )
     return stacked_bytes_chart(
-        name="storage", summary=summary, kinds=names, projects=[_bar(each, sums, len(names), unit) for each in media_rows],
+        name="storage",
+        summary=summary,
+        kinds=names,
+        projects=[_bar(each, sums, len(names), unit) for each in media_rows],
         unit=unit.name,
-    )  # fmt: skip
+    )
 
 
 def _bar(medium: Medium, sums: Counter[tuple[str, int]], rows: int, unit: Unit) -> BarSeries:
     href = f"{reverse('artifacts')}?" + urlencode({"medium": medium.value})
     values = [sums[medium, row] / unit.divisor for row in range(rows)]
-    return BarSeries(str(medium.label), _COLOURS[medium], href, values, is_hatched=medium == Medium.UNKNOWN)
+    return BarSeries(
+        str(medium.label), _COLOURS[medium], href, values, is_hatched=medium == Medium.UNKNOWN
+    )
 
 
 AT_ADDRESS, NO_SITE = "Object addresses", "Nodes without a site"
@@ -87,7 +114,9 @@ class SiteCost:
     missing_href: str
 
 
-def site_rows(lab: Lab, lots: Sequence[StorageLot], hour: int, energy: Unit, emission: Unit) -> list[SiteCost]:
+def site_rows(
+    lab: Lab, lots: Sequence[StorageLot], hour: int, energy: Unit, emission: Unit
+) -> list[SiteCost]:
     """Return the sites of lots in a UTC hour, the largest first, in the units of the page. Two
     queries.
     """
@@ -99,7 +128,9 @@ def site_rows(lab: Lab, lots: Sequence[StorageLot], hour: int, energy: Unit, emi
     pues: dict[int | str, int | None] = {}
     for lot in lots:
         placement = placements.get(lot.node_id) if lot.node_id is not None else None
-        key: int | str = placement.site_id if placement else AT_ADDRESS if lot.node_id is None else NO_SITE
+        key: int | str = (
+            placement.site_id if placement else AT_ADDRESS if lot.node_id is None else NO_SITE
+        )
         if placement:
             sites[key] = placement.site
         applied_factor = applied.get(lot.node_id) if lot.node_id is not None else None
@@ -107,13 +138,21 @@ def site_rows(lab: Lab, lots: Sequence[StorageLot], hour: int, energy: Unit, emi
         pues[key] = lot.pue_ppm
         sums[key] = sums.get(key, StorageCost()) + storage_cost(lot)
     ordered = sorted(sums, key=lambda key: (-sums[key].bytes, str(key)))
-    return [_site_cost(key, sites.get(key), sums[key], factors[key], pues[key], energy, emission) for key in ordered]
+    return [
+        _site_cost(key, sites.get(key), sums[key], factors[key], pues[key], energy, emission)
+        for key in ordered
+    ]
 
 
 def _site_cost(
-    key: int | str, site: Site | None, it: StorageCost, factor: EmissionFactor | None, pue_ppm: int | None, energy: Unit,
+    key: int | str,
+    site: Site | None,
+    it: StorageCost,
+    factor: EmissionFactor | None,
+    pue_ppm: int | None,
+    energy: Unit,
     emission: Unit,
-) -> SiteCost:  # fmt: skip
+) -> SiteCost:
     missing, missing_href = _missing_data(key, site, factor, pue_ppm)
     return SiteCost(
         name=site.name if site else str(key),
@@ -121,7 +160,9 @@ def _site_cost(
         size=size(it.bytes),
         pue=pue(pue_ppm) if pue_ppm is not None else "",
         factor=f"{grams_per_kwh(factor.ug_per_kwh)} g/kWh" if factor else "",
-        source=f"{factor.zone_name} {factor.year}, edition {factor.edition}: {factor.source}" if factor else "",
+        source=f"{factor.zone_name} {factor.year}, edition {factor.edition}: {factor.source}"
+        if factor
+        else "",
         energy=energy_quantity(it, energy),
         emission=emission_quantity(it, emission),
         missing=missing,
@@ -129,7 +170,9 @@ def _site_cost(
     )
 
 
-def _missing_data(key: int | str, site: Site | None, factor: EmissionFactor | None, pue_ppm: int | None) -> tuple[str, str]:
+def _missing_data(
+    key: int | str, site: Site | None, factor: EmissionFactor | None, pue_ppm: int | None
+) -> tuple[str, str]:
     if site is None:
         if key == AT_ADDRESS:
             return "grid factor and PUE unknown", ""
@@ -208,12 +251,18 @@ def storage_page(*, lab: Lab, now: int) -> StoragePage:
         unpriced=_unpriced(whole),
         total=_row("Total", "", whole, units),
         projects=[
-            _row(_name(projects, pk), _href("project", _slug(projects, pk)), each, units) for pk, each in by_size(by_project)
+            _row(_name(projects, pk), _href("project", _slug(projects, pk)), each, units)
+            for pk, each in by_size(by_project)
         ],
-        media=[_row(str(Medium(medium).label), _href("medium", medium), each, units) for medium, each in by_size(by_medium)],
+        media=[
+            _row(str(Medium(medium).label), _href("medium", medium), each, units)
+            for medium, each in by_size(by_medium)
+        ],
         sites=site_rows(lab, lots, hour_of(now), units.energy, units.emission),
         units=units,
-        chart=storage_chart([(_name(projects, pk), pk) for pk, _ in by_size(by_project)], lots) if whole.bytes else None,
+        chart=storage_chart([(_name(projects, pk), pk) for pk, _ in by_size(by_project)], lots)
+        if whole.bytes
+        else None,
         powers=media_rows(),
     )
 
@@ -234,9 +283,14 @@ def by_size(sums: Mapping[K, StorageCost]) -> list[tuple[K, StorageCost]]:
 def _row(name: str, href: str, it: StorageCost, units: Units) -> CostRow:
     energy = energy_quantity(it, units.energy)
     spread = (
-        f"{format_value(it.energy.low_mj, units.energy)}–{format_value(it.energy.high_mj, units.energy)}" if energy else ""
+        f"{format_value(it.energy.low_mj, units.energy)}–"
+        f"{format_value(it.energy.high_mj, units.energy)}"
+        if energy
+        else ""
     )
-    return CostRow(name, href, size(it.bytes), it.copies, energy, spread, emission_quantity(it, units.emission))
+    return CostRow(
+        name, href, size(it.bytes), it.copies, energy, spread, emission_quantity(it, units.emission)
+    )
 
 
 def _emission_range(it: StorageCost) -> str:
@@ -266,9 +320,9 @@ def _href(name: str, value: str) -> str:
 
 
 STORAGE_COLUMNS = (
-    "project", "medium", "copies", "bytes", "energy_mj_a_year", "low_energy_mj_a_year", "high_energy_mj_a_year",
-    "bytes_without_pue", "emission_ug_co2e_a_year", "low_emission_ug_co2e_a_year", "high_emission_ug_co2e_a_year",
-    "bytes_without_factor",
+    "project", "medium", "copies", "bytes", "energy_mj_a_year", "low_energy_mj_a_year",
+    "high_energy_mj_a_year", "bytes_without_pue", "emission_ug_co2e_a_year",
+    "low_emission_ug_co2e_a_year", "high_emission_ug_co2e_a_year", "bytes_without_factor",
 )  # fmt: skip
 
 
@@ -276,10 +330,22 @@ def storage_csv_rows(lab: Lab, now: int) -> Iterator[tuple[Any, ...]]:
     """Yield a row for each project and medium. Unknown values and no project are empty."""
     projects = {each.pk: each for each in lab.projects.all()}
     lots = storage_lots(lab, hour_of(now))
-    for (pk, medium), it in by_size(grouped_costs({lot: (lot.project_id, lot.medium) for lot in lots})):
-        energy = (it.energy.energy_mj, it.energy.low_mj, it.energy.high_mj) if it.energy.is_known else (None,) * 3
+    for (pk, medium), it in by_size(
+        grouped_costs({lot: (lot.project_id, lot.medium) for lot in lots})
+    ):
+        energy = (
+            (it.energy.energy_mj, it.energy.low_mj, it.energy.high_mj)
+            if it.energy.is_known
+            else (None,) * 3
+        )
         carbon = (it.emission_ug, it.low_ug, it.high_ug) if it.is_emission_known else (None,) * 3
         yield (
-            projects[pk].slug if pk is not None else None, medium, it.copies, it.bytes, *energy,
-            it.energy.without_pue_bytes, *carbon, it.bytes - it.priced_bytes,
-        )  # fmt: skip
+            projects[pk].slug if pk is not None else None,
+            medium,
+            it.copies,
+            it.bytes,
+            *energy,
+            it.energy.without_pue_bytes,
+            *carbon,
+            it.bytes - it.priced_bytes,
+        )

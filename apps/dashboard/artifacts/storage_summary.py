@@ -50,7 +50,10 @@ class StorageSummary:
 def storage_summary(lab: Lab, projects: Sequence[Project], now: int) -> StorageSummary:
     """Return the stored artifacts of a lab. Seven queries."""
     parts = totals_by_kind(lab)
-    whole, cost = sum(part.bytes for part in parts), total_storage_cost(storage_lots(lab, hour_of(now)))
+    whole, cost = (
+        sum(part.bytes for part in parts),
+        total_storage_cost(storage_lots(lab, hour_of(now))),
+    )
     unit = size_unit([whole])
     by_project = _by_project(parts, projects)
     kinds = [kind for kind in Kind if any(kind in cells for _, _, cells in by_project)]
@@ -64,12 +67,16 @@ def storage_summary(lab: Lab, projects: Sequence[Project], now: int) -> StorageS
         chart=_chart(by_project, kinds, unit) if whole else None,
         table_heads=[kind.label for kind in kinds],
         data_table=[_table_row(name, cells, kinds, unit) for name, _, cells in by_project],
-        table_total=_table_row("Total", sum((cells for _, _, cells in by_project), Counter()), kinds, unit),
+        table_total=_table_row(
+            "Total", sum((cells for _, _, cells in by_project), Counter()), kinds, unit
+        ),
         unit=unit,
     )
 
 
-def _by_project(parts: Iterable[KindTotal], projects: Sequence[Project]) -> list[tuple[str, str, Counter[str]]]:
+def _by_project(
+    parts: Iterable[KindTotal], projects: Sequence[Project]
+) -> list[tuple[str, str, Counter[str]]]:
     """Return (name, slug, bytes by kind) of each project with stored artifacts, the largest first;
     '~none' for none.
     """
@@ -78,7 +85,10 @@ def _by_project(parts: Iterable[KindTotal], projects: Sequence[Project]) -> list
     for part in parts:
         key = (NO_PROJECT, "~none") if part.project_id is None else named[part.project_id]
         sums[key][part.kind] += part.bytes
-    return sorted(((name, slug, cells) for (name, slug), cells in sums.items()), key=lambda row: (-row[2].total(), row[1]))
+    return sorted(
+        ((name, slug, cells) for (name, slug), cells in sums.items()),
+        key=lambda row: (-row[2].total(), row[1]),
+    )
 
 
 def _table_row(name: str, cells: Counter[str], kinds: Sequence[Kind], unit: Unit) -> TableRow:
@@ -86,7 +96,9 @@ def _table_row(name: str, cells: Counter[str], kinds: Sequence[Kind], unit: Unit
     return TableRow(name, texts, format_size(cells.total(), unit))
 
 
-def _chart(by_project: list[tuple[str, str, Counter[str]]], kinds: Sequence[Kind], unit: Unit) -> Chart:
+def _chart(
+    by_project: list[tuple[str, str, Counter[str]]], kinds: Sequence[Kind], unit: Unit
+) -> Chart:
     named = [row for row in by_project if row[1] != "~none"]
     bars = [
         _bar(name, colour, slug, cells, kinds, unit)
@@ -95,14 +107,26 @@ def _chart(by_project: list[tuple[str, str, Counter[str]]], kinds: Sequence[Kind
     if rest := named[len(COLOURS) :]:
         cells = sum((each for _, _, each in rest), Counter[str]())
         bars.append(_bar(f"{len(rest)} more projects", "s-more", "", cells, kinds, unit))
-    bars += [_bar(name, "s-unattributed", slug, cells, kinds, unit) for name, slug, cells in by_project if slug == "~none"]
+    bars += [
+        _bar(name, "s-unattributed", slug, cells, kinds, unit)
+        for name, slug, cells in by_project
+        if slug == "~none"
+    ]
     largest = max(kinds, key=lambda kind: sum(cells[kind] for _, _, cells in by_project))
-    summary = f"Size by kind, stacked by project, {unit.name}. Largest kind: {largest.label.lower()}."
+    summary = (
+        f"Size by kind, stacked by project, {unit.name}. Largest kind: {largest.label.lower()}."
+    )
     return stacked_bytes_chart(
-        name="artifacts-kept", summary=summary, kinds=[kind.label for kind in kinds], projects=bars, unit=unit.name
+        name="artifacts-kept",
+        summary=summary,
+        kinds=[kind.label for kind in kinds],
+        projects=bars,
+        unit=unit.name,
     )
 
 
-def _bar(name: str, colour: str, slug: str, cells: Counter[str], kinds: Sequence[Kind], unit: Unit) -> BarSeries:
+def _bar(
+    name: str, colour: str, slug: str, cells: Counter[str], kinds: Sequence[Kind], unit: Unit
+) -> BarSeries:
     href = f"{reverse('artifacts')}?{urlencode({'project': slug})}" if slug else ""
     return BarSeries(name, colour, href, [cells[kind] / unit.divisor for kind in kinds])

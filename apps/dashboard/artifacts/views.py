@@ -1,4 +1,6 @@
-"""Views of artifacts: list, one artifact and its actions, CSV files, model card and storage cost."""
+"""Views of artifacts: list, one artifact and its actions, CSV files, model card and storage
+cost.
+"""
 
 import re
 from collections.abc import Iterator
@@ -13,7 +15,12 @@ from apps.artifacts.models import Artifact
 from apps.artifacts.selectors import artifact_by_digest
 from apps.core.text import parse_record_number
 from apps.dashboard.artifacts.artifact_page import artifact_page
-from apps.dashboard.artifacts.artifacts_page import CSV_COLUMNS, artifact_csv_rows, artifacts_page, parse_query
+from apps.dashboard.artifacts.artifacts_page import (
+    CSV_COLUMNS,
+    artifact_csv_rows,
+    artifacts_page,
+    parse_query,
+)
 from apps.dashboard.artifacts.forms import ARTIFACT_FORMS, ArtifactForm, description_values
 from apps.dashboard.artifacts.lineage_graph import LINEAGE_COLUMNS, lineage_csv_rows
 from apps.dashboard.artifacts.model_card import build_card
@@ -38,7 +45,9 @@ def artifacts_csv(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
 
 
 def _artifact_or_404(visitor: Visitor, digest: str) -> Artifact:
-    artifact: Artifact = or_not_found(artifact_by_digest(visitor.lab, digest), "artifact", reverse("artifacts"))
+    artifact: Artifact = or_not_found(
+        artifact_by_digest(visitor.lab, digest), "artifact", reverse("artifacts")
+    )
     return artifact
 
 
@@ -48,7 +57,13 @@ def artifact(request: HttpRequest, visitor: Visitor, digest: str) -> HttpRespons
     target = _artifact_or_404(visitor, digest)
     if request.method == "POST":
         visitor.require_role(WRITERS)
-    forms = PageForms(request, visitor, ARTIFACT_FORMS, initial={"describe": description_values(target)}, artifact=target)
+    forms = PageForms(
+        request,
+        visitor,
+        ARTIFACT_FORMS,
+        initial={"describe": description_values(target)},
+        artifact=target,
+    )
     if request.method == "POST":
         form = cast("ArtifactForm", forms.submitted)
         if form.submit():
@@ -56,7 +71,10 @@ def artifact(request: HttpRequest, visitor: Visitor, digest: str) -> HttpRespons
             return HttpResponseRedirect(f"{reverse('artifact', args=[target.digest])}{form.query}")
         target = _artifact_or_404(visitor, digest)
     done = parse_record_number(request.GET.get("done", ""))
-    context = {"page": artifact_page(lab=visitor.lab, artifact=target, done=done, now=visitor.now), "forms": forms}
+    context = {
+        "page": artifact_page(lab=visitor.lab, artifact=target, done=done, now=visitor.now),
+        "forms": forms,
+    }
     return render(request, "dashboard/artifacts/artifact.html", context, status=forms.status)
 
 
@@ -68,14 +86,18 @@ def lineage_csv(request: HttpRequest, visitor: Visitor, digest: str) -> HttpResp
     def lines() -> Iterator[tuple[Any, ...]]:
         yield from lineage_csv_rows(visitor.lab, target)
 
-    return csv_response(f"{visitor.lab.slug}-lineage-{target.digest[:12]}", LINEAGE_COLUMNS, lines())
+    return csv_response(
+        f"{visitor.lab.slug}-lineage-{target.digest[:12]}", LINEAGE_COLUMNS, lines()
+    )
 
 
 @page()
 def card(request: HttpRequest, visitor: Visitor, digest: str) -> HttpResponseBase:
     """Download the model card of an artifact."""
     target = _artifact_or_404(visitor, digest)
-    response = HttpResponse(build_card(lab=visitor.lab, artifact=target), content_type="text/markdown; charset=utf-8")
+    response = HttpResponse(
+        build_card(lab=visitor.lab, artifact=target), content_type="text/markdown; charset=utf-8"
+    )
     name = re.sub(r"[^A-Za-z0-9.\-]+", "-", target.name).strip("-.")[:80] or "artifact"
     response["Content-Disposition"] = f'attachment; filename="{name}-card.md"'
     return response
@@ -84,10 +106,16 @@ def card(request: HttpRequest, visitor: Visitor, digest: str) -> HttpResponseBas
 @page()
 def storage(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
     """Show the yearly cost of storage."""
-    return render(request, "dashboard/artifacts/storage.html", {"page": storage_page(lab=visitor.lab, now=visitor.now)})
+    return render(
+        request,
+        "dashboard/artifacts/storage.html",
+        {"page": storage_page(lab=visitor.lab, now=visitor.now)},
+    )
 
 
 @page()
 def storage_csv(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
     """Download the storage cost by project and medium."""
-    return csv_response(f"{visitor.lab.slug}-storage", STORAGE_COLUMNS, storage_csv_rows(visitor.lab, visitor.now))
+    return csv_response(
+        f"{visitor.lab.slug}-storage", STORAGE_COLUMNS, storage_csv_rows(visitor.lab, visitor.now)
+    )

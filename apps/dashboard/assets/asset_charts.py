@@ -48,33 +48,75 @@ def life(
     figure = new_figure(barmode="stack")
     for xs, ys, dash, text in ((*past, "solid", "Book value"), (*ahead, "dash", "As planned")):
         figure.add_scatter(
-            x=list(xs), y=list(ys), yaxis="y2", name=text, mode="lines", line={"width": 2, "color": ACCENT, "dash": dash},
+            x=list(xs),
+            y=list(ys),
+            yaxis="y2",
+            name=text,
+            mode="lines",
+            line={"width": 2, "color": ACCENT, "dash": dash},
             hovertemplate=f"%{{x|%-d %b %Y}}<br>{text}: %{{y:.3~g}} {unit}<extra></extra>",
-        )  # fmt: skip
+        )
     figure.add_scatter(
-        x=[mark.x for mark in marks], y=[mark.y for mark in marks], yaxis="y2", name="Entries", mode="markers",
+        x=[mark.x for mark in marks],
+        y=[mark.y for mark in marks],
+        yaxis="y2",
+        name="Entries",
+        mode="markers",
         cliponaxis=False,
-        marker={"size": 10, "color": ACCENT, "symbol": "diamond", "line": {"width": 1.5, "color": "#ffffff"}},
+        marker={
+            "size": 10,
+            "color": ACCENT,
+            "symbol": "diamond",
+            "line": {"width": 1.5, "color": "#ffffff"},
+        },
         customdata=[escape(mark.text) for mark in marks],
         hovertemplate="%{x|%-d %b %Y}<br>%{customdata}<extra></extra>",
-    )  # fmt: skip
+    )
     for part in bars:
         figure.add_bar(
-            x=[start for start, _, _ in months], y=list(part.values), width=[length * 0.86 for _, length, _ in months],
-            offset=0, name=label(part.name), meta=part.href,
+            x=[start for start, _, _ in months],
+            y=list(part.values),
+            width=[length * 0.86 for _, length, _ in months],
+            offset=0,
+            name=label(part.name),
+            meta=part.href,
             marker={"color": SERIES[part.colour], "line": {"width": 0}},
             customdata=[escape(month_name) for _, _, month_name in months],
-            hovertemplate=f"%{{customdata}}<br>%{{fullData.name}}: %{{y:.3~g}} {unit}<extra></extra>",
-        )  # fmt: skip
+            hovertemplate=(
+                f"%{{customdata}}<br>%{{fullData.name}}: %{{y:.3~g}} {unit}<extra></extra>"
+            ),
+        )
     figure.update_layout(
         xaxis={"type": "date", "nticks": 8, "fixedrange": True, "anchor": "y"},
-        yaxis={"domain": [0, 0.34], "visible": bool(bars), "rangemode": "tozero", "nticks": 4, "exponentformat": "none"},
-        yaxis2={"domain": [0.46 if bars else 0, 1], "rangemode": "tozero", "nticks": 5, "zeroline": True, "fixedrange": True,
-                "exponentformat": "none"},
-        dragmode=False, showlegend=False, hovermode="closest", margin={"l": 52, "r": 14, "t": 14, "b": 30},
+        yaxis={
+            "domain": [0, 0.34],
+            "visible": bool(bars),
+            "rangemode": "tozero",
+            "nticks": 4,
+            "exponentformat": "none",
+        },
+        yaxis2={
+            "domain": [0.46 if bars else 0, 1],
+            "rangemode": "tozero",
+            "nticks": 5,
+            "zeroline": True,
+            "fixedrange": True,
+            "exponentformat": "none",
+        },
+        dragmode=False,
+        showlegend=False,
+        hovermode="closest",
+        margin={"l": 52, "r": 14, "t": 14, "b": 30},
         annotations=_flags(marks, [*past[0], *ahead[0]]),
-    )  # fmt: skip
-    return Chart(name, summary, figure_as_json(figure), [(part.colour, part.name) for part in bars], False, unit)
+    )
+    return Chart(
+        name,
+        summary,
+        figure_as_json(figure),
+        [(part.colour, part.name) for part in bars],
+        False,
+        unit,
+    )
 
 
 def _flags(marks: Sequence[Mark], xs: Sequence[str]) -> list[dict[str, object]]:
@@ -92,17 +134,28 @@ def _flags(marks: Sequence[Mark], xs: Sequence[str]) -> list[dict[str, object]]:
         next_free = at + room
         annotations.append(
             {
-                "x": mark.x, "y": mark.y, "xref": "x", "yref": "y2", "text": label(mark.flag, 20), "showarrow": False,
-                "xanchor": "left", "yanchor": "bottom", "yshift": 6, "xshift": 2, "font": {"size": 11},
+                "x": mark.x,
+                "y": mark.y,
+                "xref": "x",
+                "yref": "y2",
+                "text": label(mark.flag, 20),
+                "showarrow": False,
+                "xanchor": "left",
+                "yanchor": "bottom",
+                "yshift": 6,
+                "xshift": 2,
+                "font": {"size": 11},
             }
-        )  # fmt: skip
+        )
     return annotations
 
 
 KindOfYear = tuple[str, str, Sequence[float], Sequence[int]]
 
 
-def fleet(*, name: str, summary: str, unit: str, years: Sequence[str], series: Sequence[KindOfYear]) -> Chart:
+def fleet(
+    *, name: str, summary: str, unit: str, years: Sequence[str], series: Sequence[KindOfYear]
+) -> Chart:
     """Return embodied carbon by purchase year, stacked by kind, above the number of assets.
 
     ``series`` are (kind, colour, embodied carbon per year, number per year).
@@ -111,9 +164,13 @@ def fleet(*, name: str, summary: str, unit: str, years: Sequence[str], series: S
     for kind, colour, carbon, number in series:
         marker = {"color": SERIES[colour], "line": {"width": 0}}
         figure.add_bar(
-            x=list(years), y=list(carbon), yaxis="y2", name=label(kind), marker=marker,
+            x=list(years),
+            y=list(carbon),
+            yaxis="y2",
+            name=label(kind),
+            marker=marker,
             hovertemplate=f"bought %{{x}}<br>%{{fullData.name}}: %{{y:.3~g}} {unit}<extra></extra>",
-        )  # fmt: skip
+        )
         figure.add_bar(
             x=list(years),
             y=list(number),
@@ -124,8 +181,23 @@ def fleet(*, name: str, summary: str, unit: str, years: Sequence[str], series: S
     figure.update_layout(
         xaxis={"type": "category", "fixedrange": True, "anchor": "y"},
         yaxis={"domain": [0, 0.3], "rangemode": "tozero", "nticks": 4},
-        yaxis2={"domain": [0.42, 1], "rangemode": "tozero", "nticks": 5, "zeroline": True, "fixedrange": True,
-                "exponentformat": "none"},
-        dragmode=False, showlegend=False, margin={"l": 52, "r": 14, "t": 10, "b": 30},
-    )  # fmt: skip
-    return Chart(name, summary, figure_as_json(figure), [(colour, kind) for kind, colour, _, _ in series], False, unit)
+        yaxis2={
+            "domain": [0.42, 1],
+            "rangemode": "tozero",
+            "nticks": 5,
+            "zeroline": True,
+            "fixedrange": True,
+            "exponentformat": "none",
+        },
+        dragmode=False,
+        showlegend=False,
+        margin={"l": 52, "r": 14, "t": 10, "b": 30},
+    )
+    return Chart(
+        name,
+        summary,
+        figure_as_json(figure),
+        [(colour, kind) for kind, colour, _, _ in series],
+        False,
+        unit,
+    )

@@ -12,7 +12,18 @@ from apps.accounts.models import Lab
 from apps.assets.balances import COLUMNS
 from apps.assets.choices import AssetState
 from apps.assets.models import Asset
-from apps.assets.selectors import LAB_ITSELF, NOWHERE, Book, Books, Filters, Sums, assets_of, books_of, matching, through
+from apps.assets.selectors import (
+    LAB_ITSELF,
+    NOWHERE,
+    Book,
+    Books,
+    Filters,
+    Sums,
+    assets_of,
+    books_of,
+    matching,
+    through,
+)
 from apps.catalog.choices import HardwareKind
 from apps.core.errors import InvalidInput
 from apps.dashboard.embodied_format import Amount, amount, column_unit, hour_to_us, years
@@ -78,7 +89,9 @@ class AssetsPage:
 
 def _page_number(text: str) -> int:
     if not (text.isascii() and text.isdecimal()) or not 1 <= int(text[:9]) <= 10**7:
-        raise InvalidInput(f"{text[:20]!r} is not a page.", field="page", hint="Pages count from 1.")
+        raise InvalidInput(
+            f"{text[:20]!r} is not a page.", field="page", hint="Pages count from 1."
+        )
     return int(text)
 
 
@@ -87,13 +100,20 @@ def _known_sort(sort: str) -> str:
     column = sort.removeprefix("-")
     if column not in SORTS:
         known = ", ".join(SORTS)
-        raise InvalidInput(f"{sort[:40]!r} is not a sort.", field="sort", hint=f"Use one of {known}, with - for descending.")
+        raise InvalidInput(
+            f"{sort[:40]!r} is not a sort.",
+            field="sort",
+            hint=f"Use one of {known}, with - for descending.",
+        )
     return column
 
 
 def _by_text(assets: QuerySet[Asset], column: str, *, falling: bool) -> list[int]:
     """Return all ids in the order of a text, ignoring case."""
-    keys = [((text or "").casefold(), pk) for pk, text in assets.order_by().values_list("pk", BY_COLUMN[column])]
+    keys = [
+        ((text or "").casefold(), pk)
+        for pk, text in assets.order_by().values_list("pk", BY_COLUMN[column])
+    ]
     return [pk for _, pk in sorted(keys, reverse=falling)]
 
 
@@ -112,7 +132,9 @@ def totals_of(sums: Sums, spread: tuple[int, int], unit: Unit | None = None) -> 
 
 def assets_page(*, lab: Lab, params: Mapping[str, str], now: int) -> AssetsPage:
     """Return a page of assets. The number of queries does not depend on the number of rows."""
-    filters = Filters(**{name: params.get(name, "").strip() for name in Filters.__dataclass_fields__})
+    filters = Filters(
+        **{name: params.get(name, "").strip() for name in Filters.__dataclass_fields__}
+    )
     sort, hour = params.get("sort", DEFAULT_SORT), through(now)
     number = _page_number(params.get("page", "1"))
     column, before = _known_sort(sort), (number - 1) * PAGE_ROWS
@@ -120,9 +142,13 @@ def assets_page(*, lab: Lab, params: Mapping[str, str], now: int) -> AssetsPage:
     every = Books(lab, assets, hour)
     sums, spread = every.whole(), every.spread()
     if column in COLUMNS:
-        page_ids = every.sorted(column, falling=sort.startswith("-"), limit=PAGE_ROWS, offset=before)
+        page_ids = every.sorted(
+            column, falling=sort.startswith("-"), limit=PAGE_ROWS, offset=before
+        )
     else:
-        page_ids = _by_text(assets, column, falling=sort.startswith("-"))[before : before + PAGE_ROWS]
+        page_ids = _by_text(assets, column, falling=sort.startswith("-"))[
+            before : before + PAGE_ROWS
+        ]
     by_id = assets_of(lab).select_related("model", "owner", "site", "parent").in_bulk(page_ids)
     books = books_of(assets_of(lab).filter(pk__in=page_ids), hour)
     unit = column_unit(book.total_ug or 0 for book in books.values())
@@ -166,8 +192,12 @@ def _row(asset: Asset, book: Book, unit: Any, hour: int) -> AssetRow:
     end = book.life_end_hour
     return AssetRow(
         asset=asset,
-        age="" if book.bought_hour is None else years((book.disposed_hour or hour) - book.bought_hour),
-        total=amount(book.total_ug, unit, low=book.low_ug, high=book.high_ug, at_least=book.at_least),
+        age=""
+        if book.bought_hour is None
+        else years((book.disposed_hour or hour) - book.bought_hour),
+        total=amount(
+            book.total_ug, unit, low=book.low_ug, high=book.high_ug, at_least=book.at_least
+        ),
         charged=amount(book.charged_ug, unit) if known else None,
         balance=amount(book.balance_ug, unit) if known else None,
         life_end_us=None if book.disposed_hour is not None else hour_to_us(end),

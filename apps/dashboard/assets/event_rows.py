@@ -1,4 +1,6 @@
-"""Lifecycle events of an asset: details, effect on the books, author, and whether they are reversed; effect of a change."""
+"""Lifecycle events of an asset: details, effect on the books, author, and whether they are
+reversed; effect of a change.
+"""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
@@ -29,8 +31,9 @@ class Effect:
 
 @dataclass(frozen=True)
 class EntryRow:
-    """A lifecycle event. ``active``: it is not reversed. ``toggle``: the event whose reversal reverses or restores this one
-    (0: the purchase, which is corrected instead)."""
+    """A lifecycle event. ``active``: it is not reversed. ``toggle``: the event whose reversal
+    reverses or restores this one (0: the purchase, which is corrected instead).
+    """
 
     entry: LifecycleEvent
     name: str
@@ -54,7 +57,9 @@ class EntryRow:
         return self.entry.recorded_by
 
 
-def entry_rows(entries: Sequence[LifecycleEvent], charges: Iterable[Charge], life: Life, known: bool) -> list[EntryRow]:
+def entry_rows(
+    entries: Sequence[LifecycleEvent], charges: Iterable[Charge], life: Life, known: bool
+) -> list[EntryRow]:
     """Return the events, newest first. A reversal is shown with the event that it reverses."""
     reversal_of = {entry.reverses_id: entry for entry in entries if entry.reverses_id is not None}
     immediate: dict[tuple[int, str], int] = {}
@@ -92,15 +97,26 @@ def _details(entry: LifecycleEvent) -> str:
     match entry.kind:
         case EventKind.PURCHASE | EventKind.SECOND_HAND:
             parts = [f"from {who}"] if who else []
-            return ", ".join([*parts, f"for {owner or 'the lab'}", f"planned life {years(entry.life_hours or 0)} years"])
+            return ", ".join(
+                [
+                    *parts,
+                    f"for {owner or 'the lab'}",
+                    f"planned life {years(entry.life_hours or 0)} years",
+                ]
+            )
         case EventKind.TRANSFER:
             return f"to {owner or 'the lab'}"
         case EventKind.LEND:
             return f"to {owner or who}" + (f" ({who})" if owner and who else "")
         case EventKind.MOVE | EventKind.DEPLOY:
-            places = [entry.parent.name if entry.parent else "", entry.site.name if entry.site else ""]
+            places = [
+                entry.parent.name if entry.parent else "",
+                entry.site.name if entry.site else "",
+            ]
             named = ", ".join(place for place in places if place)
-            return f"to {named}" if named else "to no location" if entry.kind == EventKind.MOVE else ""
+            return (
+                f"to {named}" if named else "to no location" if entry.kind == EventKind.MOVE else ""
+            )
         case EventKind.REPAIR:
             return f"by {who}" if who else ""
         case EventKind.DISPOSE:
@@ -108,16 +124,29 @@ def _details(entry: LifecycleEvent) -> str:
     return ""
 
 
-def _effects(entry: LifecycleEvent, immediate: dict[tuple[int, str], int], active: bool) -> list[Effect]:
+def _effects(
+    entry: LifecycleEvent, immediate: dict[tuple[int, str], int], active: bool
+) -> list[Effect]:
     effects = []
     if entry.kind in (*OPENING, EventKind.REPAIR):
-        total = amount(entry.total_ug, low=entry.low_ug or entry.total_ug or 0, high=entry.high_ug or entry.total_ug or 0)
+        total = amount(
+            entry.total_ug,
+            low=entry.low_ug or entry.total_ug or 0,
+            high=entry.high_ug or entry.total_ug or 0,
+        )
         if entry.total_ug is not None or entry.kind in OPENING:
             effects.append(Effect("embodied carbon", total))
     if entry.amortisation:
-        effects.append(Effect(f"amortisation {Amortisation(entry.amortisation).label.lower().replace('sci', 'SCI')}"))
+        effects.append(
+            Effect(
+                "amortisation "
+                f"{Amortisation(entry.amortisation).label.lower().replace('sci', 'SCI')}"
+            )
+        )
     if entry.kind == EventKind.DISPOSE and active:
-        effects.append(Effect("written off", amount(immediate.get((entry.hour, ChargeKind.WRITTEN_OFF), 0))))
+        effects.append(
+            Effect("written off", amount(immediate.get((entry.hour, ChargeKind.WRITTEN_OFF), 0)))
+        )
         effects += _end_of_life(entry, immediate.get((entry.hour, ChargeKind.END_OF_LIFE)))
     return effects
 
@@ -136,7 +165,9 @@ MONTH_HOURS = 730  # a twelfth of 8 760
 
 @dataclass(frozen=True)
 class _Snapshot:
-    """Assets at one time: their books, and µg by party: charged to date, and due in the next month."""
+    """Assets at one time: their books, and µg by party: charged to date, and due in the next
+    month.
+    """
 
     books: dict[int, Book]
     charged: dict[str, int]
@@ -167,7 +198,9 @@ class ChargedLine:
 
 @dataclass(frozen=True)
 class LifeEffect:
-    """Effect of a change, empty if no figure changes. ``ends``: planned end before and after, µs."""
+    """Effect of a change, empty if no figure changes. ``ends``: planned end before and after,
+    µs.
+    """
 
     lines: list[Line]
     charged_parties: list[ChargedLine]
@@ -192,10 +225,16 @@ def _snapshot(lab: Lab, ids: Iterable[int], hour: int) -> _Snapshot:
     return _Snapshot(books_of(concerned, hour), charged, coming, frozenset(projects))
 
 
-def effect_of(*, lab: Lab, assets: Iterable[Asset], change: Callable[[], object], now: int) -> LifeEffect:
-    """Return the effect of ``change`` on ``assets`` and their parts. Raises its errors. Nothing is saved."""
+def effect_of(
+    *, lab: Lab, assets: Iterable[Asset], change: Callable[[], object], now: int
+) -> LifeEffect:
+    """Return the effect of ``change`` on ``assets`` and their parts. Raises its errors. Nothing
+    is saved.
+    """
     ids, hour = {asset.pk for asset in assets}, through(now)
-    ids |= set(assets_of(lab).filter(parent_id__in=ids).values_list("pk", flat=True))  # includes a removed part
+    ids |= set(
+        assets_of(lab).filter(parent_id__in=ids).values_list("pk", flat=True)
+    )  # includes a removed part
     with transaction.atomic():
         before = _snapshot(lab, ids, hour)
         change()
@@ -230,14 +269,22 @@ def _line(name: str, before: int, after: int, unit: Unit) -> Line:
 
 
 def _charged_lines(before: _Snapshot, after: _Snapshot) -> list[ChargedLine]:
-    sums = {key: before.charged.get(key, 0) + after.charged.get(key, 0) for key in {*before.charged, *after.charged}}
+    sums = {
+        key: before.charged.get(key, 0) + after.charged.get(key, 0)
+        for key in {*before.charged, *after.charged}
+    }
     sums |= {key: sums.get(key, 0) for key in {*before.coming, *after.coming}}
     unit = unit_for(METRIC, sums.values())
-    month = unit_for(METRIC, [max(abs(value) for value in (*before.coming.values(), *after.coming.values(), UG_PER_G))])
+    month = unit_for(
+        METRIC,
+        [max(abs(value) for value in (*before.coming.values(), *after.coming.values(), UG_PER_G))],
+    )
     rows = []
     for party in charged_parties_of(sums, before.projects | after.projects):
         charged = (before.charged.get(party.key, 0), after.charged.get(party.key, 0))
         coming = (before.coming.get(party.key, 0), after.coming.get(party.key, 0))
         if charged[0] != charged[1] or coming[0] != coming[1]:
-            rows.append(ChargedLine(party.name, _line("", *charged, unit), _line("", *coming, month)))
+            rows.append(
+                ChargedLine(party.name, _line("", *charged, unit), _line("", *coming, month))
+            )
     return rows

@@ -1,4 +1,6 @@
-"""The fleet by age: year of purchase, assets past their planned end, and planned ends in the next months."""
+"""The fleet by age: year of purchase, assets past their planned end, and planned ends in the
+next months.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,7 +23,11 @@ from apps.dashboard.periods import local
 
 MAX_ENDS = 50
 COLOURS = dict(
-    zip(HardwareKind.values, ("s1", "s2", "s3", "s4", "s5", "s6", "s-unattributed", "s-overhead", "s-idle"), strict=True)
+    zip(
+        HardwareKind.values,
+        ("s1", "s2", "s3", "s4", "s5", "s6", "s-unattributed", "s-overhead", "s-idle"),
+        strict=True,
+    )
 )
 
 
@@ -75,7 +81,11 @@ def fleet_page(*, lab: Lab, now: int) -> FleetPage:
     every = Books(lab, assets_of(lab).exclude(state=AssetState.DISPOSED), hour)
     names, starts = _years(lab, every)
     sums_by_cell = every.by_kind_and_year(starts)
-    cells = {(names[place], kind): sums for (kind, place), sums in sums_by_cell.items() if place is not None}
+    cells = {
+        (names[place], kind): sums
+        for (kind, place), sums in sums_by_cell.items()
+        if place is not None
+    }
     present = [kind for kind in HardwareKind if kind in {kind for kind, _ in sums_by_cell}]
     whole = sum(sums_by_cell.values(), Sums())
     unit = column_unit([whole.largest_ug])
@@ -107,19 +117,26 @@ Cells = dict[tuple[str, str], Sums]
 
 
 def _years(lab: Lab, every: Books) -> tuple[list[str], list[int]]:
-    """Return all years from the first purchase to the last, and the first hour of each but the first."""
+    """Return all years from the first purchase to the last, and the first hour of each but the
+    first.
+    """
     zone = ZoneInfo(lab.time_zone)
     bounds = every.bought()
     if bounds is None:
         return [], []
     first, last = (local(hour, zone).year for hour in bounds)
-    starts = [-(-datetime_to_us(datetime(year, 1, 1, tzinfo=zone)) // US_PER_HOUR) for year in range(first + 1, last + 1)]
+    starts = [
+        -(-datetime_to_us(datetime(year, 1, 1, tzinfo=zone)) // US_PER_HOUR)
+        for year in range(first + 1, last + 1)
+    ]
     return [str(year) for year in range(first, last + 1)], starts
 
 
 def _together(cells: Cells, *, years: Sequence[str] = (), kinds: Sequence[str] = ()) -> Sums:
     """Return the sum of the cells of these years or kinds."""
-    return sum((part for (year, kind), part in cells.items() if year in years or kind in kinds), Sums())
+    return sum(
+        (part for (year, kind), part in cells.items() if year in years or kind in kinds), Sums()
+    )
 
 
 def _cell(sums: Sums, unit: Unit) -> tuple[int, Amount | None]:
@@ -131,7 +148,9 @@ def _cell(sums: Sums, unit: Unit) -> tuple[int, Amount | None]:
 def _year(year: str, present: list[HardwareKind], cells: Cells, unit: Unit) -> YearRow:
     every = _together(cells, years=[year])
     row_cells = [_cell(cells.get((year, kind), Sums()), unit) for kind in present]
-    return YearRow(year, row_cells, every.assets, every.assets - every.known, amount(every.total_ug, unit))
+    return YearRow(
+        year, row_cells, every.assets, every.assets - every.known, amount(every.total_ug, unit)
+    )
 
 
 def _chart(years_: list[str], present: list[HardwareKind], cells: Cells) -> Chart:
@@ -144,16 +163,19 @@ def _chart(years_: list[str], present: list[HardwareKind], cells: Cells) -> Char
     sizes = {kind: sum(total(year, kind) for year in years_) for kind in present}
     top = max(present, key=lambda kind: sizes[kind])
     summary = (
-        f"Embodied carbon of the fleet by year of purchase: {amount(sum(heights)).text} total, the largest part purchased "
+        f"Embodied carbon of the fleet by year of purchase: {amount(sum(heights)).text} total, "
+        "the largest part purchased "
         f"in {most}, {amount(sizes[top]).text} in the largest kind ({top.label})."
     )
     series = [
         (
-            kind.label, COLOURS[kind], [total(year, kind) / unit.divisor for year in years_],
+            kind.label,
+            COLOURS[kind],
+            [total(year, kind) / unit.divisor for year in years_],
             [cells.get((year, kind), Sums()).assets for year in years_],
         )
         for kind in present
-    ]  # fmt: skip
+    ]
     return fleet(name="fleet-age", summary=summary, unit=unit.name, years=years_, series=series)
 
 
@@ -166,7 +188,9 @@ def _days(hours: int) -> str:
     return f"{days} day{'' if days == 1 else 's'}"
 
 
-def _ends(listed: list[int], assets_by_id: dict[int, Asset], books: dict[int, Book], hour: int) -> list[EndRow]:
+def _ends(
+    listed: list[int], assets_by_id: dict[int, Asset], books: dict[int, Book], hour: int
+) -> list[EndRow]:
     rows = []
     for pk in listed:
         end = books[pk].life_end_hour if pk in books else None

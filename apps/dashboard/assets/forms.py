@@ -45,7 +45,9 @@ class NumberField(DecimalField):
 
     def __init__(self, **options: Any) -> None:
         messages = {"invalid": "Enter a number such as 1234.5, without thousands separators."}
-        super().__init__(**{"min_value": 0, "required": False, "error_messages": messages, **options})
+        super().__init__(
+            **{"min_value": 0, "required": False, "error_messages": messages, **options}
+        )
 
 
 class KilogramField(NumberField):
@@ -104,7 +106,10 @@ class LabRecordChoiceField(forms.ChoiceField):
         listed = getattr(options, self.source)
         self.records = {option.value: option.record for option in listed}
         empty = [] if self.empty_label is None else [("", self.empty_label)]
-        self.choices = [*empty, *((option.value, truncatechars(option.label, 48)) for option in listed)]
+        self.choices = [
+            *empty,
+            *((option.value, truncatechars(option.label, 48)) for option in listed),
+        ]
 
     def clean(self, value: Any) -> Any:
         return self.records.get(super().clean(value))
@@ -127,9 +132,16 @@ def owner_field(label: str = "Owner", **options: Any) -> LabRecordChoiceField:
 
 def meter_field() -> LabRecordChoiceField:
     """Return the field for the device or node that measures the use of an asset."""
-    messages = {"invalid_choice": "This meter does not exist or measures another asset. Choose one of the list."}
+    messages = {
+        "invalid_choice": (
+            "This meter does not exist or measures another asset. Choose one of the list."
+        )
+    }
     return LabRecordChoiceField(
-        "meters", label="Meter", empty_label="None (charged to the owner by time)", error_messages=messages
+        "meters",
+        label="Meter",
+        empty_label="None (charged to the owner by time)",
+        error_messages=messages,
     )
 
 
@@ -167,7 +179,9 @@ class AssetForm(PageForm):
         super().add_service_error(error)
 
     def ignore_fields(self, *names: str) -> None:
-        """Drop the values and errors of fields that the chosen options do not use. Call it in ``clean``."""
+        """Drop the values and errors of fields that the chosen options do not use. Call it in
+        ``clean``.
+        """
         for name in names:
             self.errors.pop(name, None)
             self.cleaned_data[name] = "" if isinstance(self.fields[name], forms.CharField) else None
@@ -182,14 +196,20 @@ class AssetForm(PageForm):
 class ReasonFields(forms.Form):
     """Evidence and note of a lifecycle event; inherited by page forms."""
 
-    evidence = TextField(label="Evidence", required=False, max_length=300, help_text="A document number or a link.")
+    evidence = TextField(
+        label="Evidence", required=False, max_length=300, help_text="A document number or a link."
+    )
     note = TextField(label="Note", required=False, max_length=500)
 
 
 class FactsFields(forms.Form):
     """Facts about an asset; inherited by page forms. ``facts`` reads them."""
 
-    name = TextField(label="Name", max_length=200, error_messages={"required": "Enter a name, such as model and number."})
+    name = TextField(
+        label="Name",
+        max_length=200,
+        error_messages={"required": "Enter a name, such as model and number."},
+    )
     kind = forms.ChoiceField(
         label="Kind",
         choices=HardwareKind.choices,
@@ -198,9 +218,16 @@ class FactsFields(forms.Form):
     serial = TextField(label="Serial number", required=False, max_length=120)
     tag = TextField(label="Inventory number", required=False, max_length=60)
     supplier = TextField(label="Supplier", required=False, max_length=200)
-    location = TextField(label="Location", required=False, max_length=200, help_text="Room or rack.")
+    location = TextField(
+        label="Location", required=False, max_length=200, help_text="Room or rack."
+    )
     price = NumberField(label="Price", max_value=MAX_PRICE)
-    currency = TextField(label="Currency", required=False, max_length=3, widget=forms.TextInput({"placeholder": "EUR"}))
+    currency = TextField(
+        label="Currency",
+        required=False,
+        max_length=3,
+        widget=forms.TextInput({"placeholder": "EUR"}),
+    )
     warranty = DayField(label="Warranty until")
     about = TextField(label="Note", required=False, max_length=1000)
 
@@ -224,15 +251,23 @@ class FactsFields(forms.Form):
 
 
 def named_model(form: AssetForm, kind: str) -> HardwareModel | None:
-    """Return the catalogue's model that the field ``model_name`` names; add an error to the field if there is none."""
+    """Return the catalogue's model that the field ``model_name`` names; add an error to the
+    field if there is none.
+    """
     name = form.cleaned_data.get("model_name", "")
     if not name:
         return None
     model = model_of(kind, name, form.visitor.lab)
     if model is None:
         similar = ", ".join(each.name for each in suggest(kind, name, 3, form.visitor.lab))
-        hint = f"Similar models: {similar}." if similar else "Enter another name or leave the field empty."
-        form.add_error("model_name", f"The catalogue has no model {name[:60]!r} of this kind. {hint}")
+        hint = (
+            f"Similar models: {similar}."
+            if similar
+            else "Enter another name or leave the field empty."
+        )
+        form.add_error(
+            "model_name", f"The catalogue has no model {name[:60]!r} of this kind. {hint}"
+        )
     return model
 
 
@@ -241,9 +276,16 @@ class PurchaseFields(AssetForm, StartFields, ReasonFields):
 
     figure = forms.ChoiceField(
         label="Embodied carbon",
-        choices=[("catalogue", "Figure of the catalogue"), ("own", "Your own value"), ("unknown", "Unknown (not zero)")],
+        choices=[
+            ("catalogue", "Figure of the catalogue"),
+            ("own", "Your own value"),
+            ("unknown", "Unknown (not zero)"),
+        ],
         widget=forms.RadioSelect,
-        error_messages={"required": "Choose one of the options.", "invalid_choice": "Choose one of the options."},
+        error_messages={
+            "required": "Choose one of the options.",
+            "invalid_choice": "Choose one of the options.",
+        },
         initial="catalogue",
     )
     units = forms.IntegerField(
@@ -265,9 +307,13 @@ class PurchaseFields(AssetForm, StartFields, ReasonFields):
         widget=forms.TextInput({"placeholder": "Data sheet, study, estimate"}),
     )
     holds_end_of_life = forms.ChoiceField(
-        label="Includes end of life", choices=[("", "Unknown"), ("yes", "Yes"), ("no", "No")], required=False
+        label="Includes end of life",
+        choices=[("", "Unknown"), ("yes", "Yes"), ("no", "No")],
+        required=False,
     )
-    end_of_life_kg = KilogramField(label="End of life (kg CO₂e)", help_text="Part of the total, if stated separately.")
+    end_of_life_kg = KilogramField(
+        label="End of life (kg CO₂e)", help_text="Part of the total, if stated separately."
+    )
     condition = forms.ChoiceField(
         label="Condition",
         choices=[("new", "New"), ("used", "Second-hand")],
@@ -285,17 +331,28 @@ class PurchaseFields(AssetForm, StartFields, ReasonFields):
     added_kg = KilogramField(label="Refurbishment, transport (kg CO₂e)")
     used_years = NumberField(label="Years used before", max_value=MAX_YEARS)
     first_life_years = NumberField(
-        label="Full service life (years)", max_value=MAX_YEARS, help_text="Empty: usual value of the kind."
+        label="Full service life (years)",
+        max_value=MAX_YEARS,
+        help_text="Empty: usual value of the kind.",
     )
     paid = NumberField(label="Price paid", max_value=MAX_PRICE)
-    price_new = NumberField(label="Price when new", max_value=MAX_PRICE, help_text="In the same currency.")
-    life_years = NumberField(label="Planned life (years)", max_value=MAX_YEARS, help_text="Empty: usual value of the kind.")
+    price_new = NumberField(
+        label="Price when new", max_value=MAX_PRICE, help_text="In the same currency."
+    )
+    life_years = NumberField(
+        label="Planned life (years)",
+        max_value=MAX_YEARS,
+        help_text="Empty: usual value of the kind.",
+    )
     amortisation = forms.ChoiceField(
         label="Amortisation",
         choices=Amortisation.choices,
         required=False,
         initial=Amortisation.LINEAR,
-        help_text="By time: idle time is charged as it passes. By use: the unused rest is charged at the end of life.",
+        help_text=(
+            "By time: idle time is charged as it passes. By use: the unused rest is charged "
+            "at the end of life."
+        ),
     )
     owner = owner_field(help_text="Charged for time without use.")
     parent = parent_field()
@@ -327,7 +384,12 @@ class PurchaseFields(AssetForm, StartFields, ReasonFields):
             self.ignore_fields("units")
         self.embodied: Embodied | None = None
         if way == "own":
-            self.require_fields({"kg": "Enter a value.", "source": "Enter the source, such as a data sheet or an estimate."})
+            self.require_fields(
+                {
+                    "kg": "Enter a value.",
+                    "source": "Enter the source, such as a data sheet or an estimate.",
+                }
+            )
             if not any(name in self.errors for name in own_fields):
                 self.embodied = self._own_value()
         elif way == "catalogue" and self.hardware_kind():
@@ -336,7 +398,9 @@ class PurchaseFields(AssetForm, StartFields, ReasonFields):
     def _own_value(self) -> Embodied:
         data = self.cleaned_data
         part = data["end_of_life_kg"]
-        includes = True if part is not None else {"yes": True, "no": False}.get(data["holds_end_of_life"])
+        includes = (
+            True if part is not None else {"yes": True, "no": False}.get(data["holds_end_of_life"])
+        )
         return Embodied(
             data["kg"],
             data["low_kg"],
@@ -353,13 +417,16 @@ class PurchaseFields(AssetForm, StartFields, ReasonFields):
         figure = best_figure(model, self.visitor.lab) if model else None
         if figure is None:
             self.add_error(
-                self.model_field, "No figure of the catalogue. Choose a model that has one, or enter your own value."
+                self.model_field,
+                "No figure of the catalogue. Choose a model that has one, or enter your own value.",
             )
             return
         if figure.unit == "item":
             self.ignore_fields("units")
         else:
-            self.require_fields({"units": f"The figure is per {figure.get_unit_display()}. Enter a whole number."})
+            self.require_fields(
+                {"units": f"The figure is per {figure.get_unit_display()}. Enter a whole number."}
+            )
         if "units" not in self.errors:
             self.embodied = Embodied.of(figure, self.cleaned_data["units"] or 1)
 
@@ -374,11 +441,19 @@ class PurchaseFields(AssetForm, StartFields, ReasonFields):
         if self.cleaned_data.get("condition") != "used" or "way" in self.errors:
             return
         if way != "cut_off" and self.cleaned_data.get("figure") == "unknown":
-            self.add_error("way", "A share of an unknown value is unknown. Enter the value when new, or use the cut-off.")
+            self.add_error(
+                "way",
+                (
+                    "A share of an unknown value is unknown. Enter the value when new, or use the "
+                    "cut-off."
+                ),
+            )
         if way == "remaining_life":
             self.require_fields({"used_years": "Enter the years of use before the purchase."})
         if way == "price":
-            self.require_fields({"paid": "Enter the price paid.", "price_new": "Enter the price when new."})
+            self.require_fields(
+                {"paid": "Enter the price paid.", "price_new": "Enter the price when new."}
+            )
             if self.cleaned_data.get("price_new") == 0:
                 self.add_error("price_new", "Enter a price above 0, or use the cut-off.")
 
@@ -388,7 +463,9 @@ class PurchaseFields(AssetForm, StartFields, ReasonFields):
         way, added = data["way"] or "cut_off", data["added_kg"] or 0
         if way == "cut_off" or new is None:
             source = "second-hand, cut-off: refurbishment and transport alone"
-            return Embodied(added, includes_end_of_life=False, source=source, figure=new.figure if new else None)
+            return Embodied(
+                added, includes_end_of_life=False, source=source, figure=new.figure if new else None
+            )
 
         def share(value: int) -> int:
             return second_hand_ug(
@@ -412,7 +489,11 @@ class PurchaseFields(AssetForm, StartFields, ReasonFields):
 
     def _life_hours(self, name: str) -> int:
         years: Decimal | None = self.cleaned_data[name]
-        return default_life_hours(self.hardware_kind()) if years is None else int(years * HOURS_PER_YEAR)
+        return (
+            default_life_hours(self.hardware_kind())
+            if years is None
+            else int(years * HOURS_PER_YEAR)
+        )
 
     def opening(self) -> Entry:
         """Return the first lifecycle event that a valid form describes."""
@@ -421,7 +502,9 @@ class PurchaseFields(AssetForm, StartFields, ReasonFields):
         return Entry(
             EventKind.SECOND_HAND if is_used else EventKind.PURCHASE,
             self.start_us(),
-            embodied=self._second_hand(self._life_hours("first_life_years")) if is_used else self.embodied,
+            embodied=self._second_hand(self._life_hours("first_life_years"))
+            if is_used
+            else self.embodied,
             life_hours=self._life_hours("life_years"),
             amortisation=data["amortisation"],
             project=data["owner"],
@@ -438,12 +521,18 @@ class NewAssetForm(PurchaseFields, FactsFields):
 
     action = "register"
     created: Asset
-    search = TextField(label="Model", required=False, max_length=200, help_text="Search the catalogue.")
+    search = TextField(
+        label="Model", required=False, max_length=200, help_text="Search the catalogue."
+    )
     model = forms.CharField(label="Model of the catalogue", required=False)
     meter = meter_field()
     use = forms.ChoiceField(
         label="In use since",
-        choices=[("same", "Purchase"), ("other", "Another day"), ("stock", "Not yet (in stock, nothing is charged)")],
+        choices=[
+            ("same", "Purchase"),
+            ("other", "Another day"),
+            ("stock", "Not yet (in stock, nothing is charged)"),
+        ],
         widget=forms.RadioSelect,
         required=False,
         initial="same",
@@ -472,16 +561,24 @@ class NewAssetForm(PurchaseFields, FactsFields):
         )
 
     @classmethod
-    def from_request(cls, request: HttpRequest, visitor: Visitor, *, prefill: bool = True, **options: Any) -> Self:
-        """Return the form: bound if it is submitted, else with initial values, also those of a search without scripts."""
+    def from_request(
+        cls, request: HttpRequest, visitor: Visitor, *, prefill: bool = True, **options: Any
+    ) -> Self:
+        """Return the form: bound if it is submitted, else with initial values, also those of a
+        search without scripts.
+        """
         if request.method == "POST" and request.POST.get(ACTION) == "search":
-            initial = {name: value for name, value in request.POST.items() if name in cls.base_fields}
+            initial = {
+                name: value for name, value in request.POST.items() if name in cls.base_fields
+            }
             return cls(visitor, initial=initial, **options)
         return super().from_request(request, visitor, prefill=prefill, **options)
 
     def offers(self) -> Offers:
         """Return the models of the catalogue that match the search text."""
-        kind, text, selected = (str(self[name].value() or "") for name in ("kind", "search", "model"))
+        kind, text, selected = (
+            str(self[name].value() or "") for name in ("kind", "search", "model")
+        )
         return offers(lab=self.visitor.lab, kind=kind, name=text[:200], selected=selected)
 
     def hardware_kind(self) -> str:
@@ -525,18 +622,25 @@ class NewAssetForm(PurchaseFields, FactsFields):
             device=device,
             node=node,
         )
-        self.created = register(lab=self.visitor.lab, draft=draft, by=self.visitor.user, now=self.visitor.now)
+        self.created = register(
+            lab=self.visitor.lab, draft=draft, by=self.visitor.user, now=self.visitor.now
+        )
         return f"{self.created.name} is registered."
 
 
 def day_start_us(form: PageForm, name: str) -> int:
-    """Return the start (µs) of a day in the lab's time zone: the first whole UTC hour. ``name``: its field."""
+    """Return the start (µs) of a day in the lab's time zone: the first whole UTC hour. ``name``:
+    its field.
+    """
     return midnight_hour(form.cleaned_data[name], form.visitor.zone) * US_PER_HOUR
 
 
 def meter_parts(meter: Device | Node | None) -> tuple[Device | None, Node | None]:
     """Return a meter as device and node, one of which is None."""
-    return (meter if isinstance(meter, Device) else None, meter if isinstance(meter, Node) else None)
+    return (
+        meter if isinstance(meter, Device) else None,
+        meter if isinstance(meter, Node) else None,
+    )
 
 
 def owner_name(project: Project | None) -> str:

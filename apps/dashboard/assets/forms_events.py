@@ -85,11 +85,18 @@ class ChangeForm(AssetForm):
         return change.message
 
     def preview(self) -> LifeEffect | None:
-        """Return the effect of the change on the books; None if the form has errors. Nothing is recorded."""
+        """Return the effect of the change on the books; None if the form has errors. Nothing is
+        recorded.
+        """
         if not self.is_valid():
             return None
         try:
-            return effect_of(lab=self.visitor.lab, assets=[self.asset], change=self.change().make, now=self.visitor.now)
+            return effect_of(
+                lab=self.visitor.lab,
+                assets=[self.asset],
+                change=self.change().make,
+                now=self.visitor.now,
+            )
         except LabCarbonError as error:
             self.add_service_error(error)
             return None
@@ -108,8 +115,12 @@ class EventForm(ChangeForm, StartFields, ReasonFields):
 
     def change(self) -> Change:
         kind, data = EventKind(self.action), self.cleaned_data
-        entry = Entry(kind, self.start_us(), evidence=data["evidence"], note=data["note"], **self.details())
-        make = partial(record, asset=self.asset, entry=entry, by=self.visitor.user, now=self.visitor.now)
+        entry = Entry(
+            kind, self.start_us(), evidence=data["evidence"], note=data["note"], **self.details()
+        )
+        make = partial(
+            record, asset=self.asset, entry=entry, by=self.visitor.user, now=self.visitor.now
+        )
         return Change(make, f"{self.asset.name}: {kind.label.lower()}.")
 
 
@@ -142,7 +153,10 @@ class TransferForm(EventForm):
 class RepurposeForm(EventForm):
     action = EventKind.REPURPOSE
     title = "Repurpose"
-    description = "From this date the asset serves another purpose. Amortisation continues with the remaining balance."
+    description = (
+        "From this date the asset serves another purpose. Amortisation continues with the "
+        "remaining balance."
+    )
     end_day = DayField(label="New planned end", help_text="Empty: unchanged.")
     field_order: tuple[str, ...] = ("end_day", *_DAYS, *_REASON)
 
@@ -154,7 +168,9 @@ class RepurposeForm(EventForm):
 class LifeChangeForm(RepurposeForm):
     action = EventKind.LIFE_CHANGE
     title = "Change planned life"
-    description = "The remaining balance is spread over the new remaining life. Past charges do not change."
+    description = (
+        "The remaining balance is spread over the new remaining life. Past charges do not change."
+    )
     day_label = "Decided"
     amortisation = forms.ChoiceField(
         label="Amortisation", choices=[("", "Unchanged"), *Amortisation.choices], required=False
@@ -197,7 +213,10 @@ class LendForm(EventForm):
     field_order = ("borrower", "counterpart", *_DAYS, *_REASON)
 
     def details(self) -> dict[str, Any]:
-        return {"project": self.cleaned_data["borrower"], "counterpart": self.cleaned_data["counterpart"]}
+        return {
+            "project": self.cleaned_data["borrower"],
+            "counterpart": self.cleaned_data["counterpart"],
+        }
 
 
 class ReturnForm(EventForm):
@@ -216,9 +235,15 @@ class DisposeForm(EventForm):
     title = "Dispose"
     description = "Parts keep their own books. Dispose of each part, or move it to another machine."
     counterpart = TextField(
-        label="Recipient", required=False, max_length=200, widget=forms.TextInput({"placeholder": "Recycler, buyer"})
+        label="Recipient",
+        required=False,
+        max_length=200,
+        widget=forms.TextInput({"placeholder": "Recycler, buyer"}),
     )
-    kg = KilogramField(label="End-of-life emissions (kg CO₂e)", help_text="Treatment and transport. Empty: unknown.")
+    kg = KilogramField(
+        label="End-of-life emissions (kg CO₂e)",
+        help_text="Treatment and transport. Empty: unknown.",
+    )
     field_order = ("counterpart", "kg", *_DAYS, *_REASON)
 
     def details(self) -> dict[str, Any]:
@@ -243,11 +268,14 @@ class UpgradeForm(ChangeForm, StartFields, ReasonFields):
     part_name = TextField(label="New part", required=False, max_length=200, help_text="Model name.")
     part_kind = forms.ChoiceField(label="Kind", choices=HardwareKind.choices, required=False)
     part_serial = TextField(label="Serial number", required=False, max_length=120)
-    part_kg = KilogramField(label="Embodied carbon (kg CO₂e)", help_text="Empty: figure of the catalogue, if any.")
+    part_kg = KilogramField(
+        label="Embodied carbon (kg CO₂e)", help_text="Empty: figure of the catalogue, if any."
+    )
     part_source = TextField(label="Source", required=False, max_length=500)
     part_years = NumberField(label="Planned life (years)", max_value=100)
     field_order = (
-        "out", "part_name", "part_kind", "part_serial", "part_kg", "part_source", "part_years", *_DAYS, *_REASON,
+        "out", "part_name", "part_kind", "part_serial", "part_kg", "part_source", "part_years",
+        *_DAYS, *_REASON,
     )  # fmt: skip
 
     def clean(self) -> dict[str, Any]:
@@ -276,7 +304,9 @@ class UpgradeForm(ChangeForm, StartFields, ReasonFields):
         return Change(make, f"{self.asset.name}: part swapped.")
 
     def _new_part(self) -> Draft | None:
-        """Return the new part. Its figure is the entered value, else that of the catalogue's model."""
+        """Return the new part. Its figure is the entered value, else that of the catalogue's
+        model.
+        """
         data = self.cleaned_data
         name, kind, ug = data["part_name"], data["part_kind"], data["part_kg"]
         if not name:
@@ -329,7 +359,9 @@ class StoreForm(ChangeForm, StartFields):
     title = "Set stored volume"
     description = "A file server is charged to projects by the volume that they store."
     owner = owner_field("Project")
-    terabytes = NumberField(label="Volume (TB)", max_value=10**9, required=True, help_text="0: no longer stored.")
+    terabytes = NumberField(
+        label="Volume (TB)", max_value=10**9, required=True, help_text="0: no longer stored."
+    )
     field_order = ("owner", "terabytes", *_DAYS)
 
     def change(self) -> Change:
@@ -357,10 +389,22 @@ class ReverseForm(ChangeForm):
         number = parse_record_number(self.cleaned_data["entry"]) or 0
         event = LifecycleEvent.objects.filter(asset=self.asset, pk=number).first()
         if event is None:
-            raise Conflict("This event does not exist.", hint="Reload the page to see the current events.")
+            raise Conflict(
+                "This event does not exist.", hint="Reload the page to see the current events."
+            )
         is_restored = event.reverses_id is not None
-        message = "Event restored." if is_restored else f"Event reversed: {event.get_kind_display().lower()}."
-        make = partial(reverse, event=event, note=self.cleaned_data["note"], by=self.visitor.user, now=self.visitor.now)
+        message = (
+            "Event restored."
+            if is_restored
+            else f"Event reversed: {event.get_kind_display().lower()}."
+        )
+        make = partial(
+            reverse,
+            event=event,
+            note=self.cleaned_data["note"],
+            by=self.visitor.user,
+            now=self.visitor.now,
+        )
         return Change(make, message)
 
 
@@ -385,7 +429,13 @@ class OpeningForm(PurchaseFields, ChangeForm):
         return self.cleaned_data
 
     def change(self) -> Change:
-        make = partial(correct_opening, asset=self.asset, entry=self.opening(), by=self.visitor.user, now=self.visitor.now)
+        make = partial(
+            correct_opening,
+            asset=self.asset,
+            entry=self.opening(),
+            by=self.visitor.user,
+            now=self.visitor.now,
+        )
         return Change(make, f"Purchase of {self.asset.name} corrected.")
 
 
@@ -397,7 +447,8 @@ class DescribeForm(ChangeForm, FactsFields):
     description = "This changes no figure."
     model_name = TextField(label="Model of the catalogue", required=False, max_length=200)
     field_order = (
-        "name", "kind", "model_name", "serial", "tag", "supplier", "location", "price", "currency", "warranty", "about",
+        "name", "kind", "model_name", "serial", "tag", "supplier", "location", "price", "currency",
+        "warranty", "about",
     )  # fmt: skip
 
     def clean(self) -> dict[str, Any]:
@@ -407,13 +458,15 @@ class DescribeForm(ChangeForm, FactsFields):
 
     def change(self) -> Change:
         facts = self.facts(self.selected_model)
-        make = partial(describe, asset=self.asset, facts=facts, by=self.visitor.user, now=self.visitor.now)
+        make = partial(
+            describe, asset=self.asset, facts=facts, by=self.visitor.user, now=self.visitor.now
+        )
         return Change(make, f"Details of {facts.name} saved.")
 
 
 EVENT_FORMS: tuple[type[ChangeForm], ...] = (
-    DeployForm, MoveForm, TransferForm, LifeChangeForm, RepurposeForm, RepairForm, UpgradeForm, ReturnForm, LendForm,
-    MeterForm, StoreForm, RetireForm, DisposeForm,
+    DeployForm, MoveForm, TransferForm, LifeChangeForm, RepurposeForm, RepairForm, UpgradeForm,
+    ReturnForm, LendForm, MeterForm, StoreForm, RetireForm, DisposeForm,
 )  # fmt: skip
 CHANGE_FORMS: tuple[type[ChangeForm], ...] = (*EVENT_FORMS, ReverseForm, OpeningForm, DescribeForm)
 
@@ -440,7 +493,9 @@ def initial_values(asset: Asset) -> dict[str, dict[str, Any]]:
 
 
 def offered_forms(page_forms: PageForms, asset: Asset, *, has_volumes: bool) -> list[ChangeForm]:
-    """Return the forms for events that are possible in the state of an asset, in the order of the page."""
+    """Return the forms for events that are possible in the state of an asset, in the order of
+    the page.
+    """
     if asset.state == AssetState.DISPOSED:
         return []
     hidden: set[str] = set()
@@ -452,4 +507,8 @@ def offered_forms(page_forms: PageForms, asset: Asset, *, has_volumes: bool) -> 
     if asset.kind not in {HardwareKind.STORAGE, HardwareKind.SERVER} and not has_volumes:
         hidden.add(StoreForm.action)
     forms_of_page = (page_forms[form_class.action] for form_class in EVENT_FORMS)
-    return [form for form in forms_of_page if isinstance(form, ChangeForm) and (form.action not in hidden or form.is_bound)]
+    return [
+        form
+        for form in forms_of_page
+        if isinstance(form, ChangeForm) and (form.action not in hidden or form.is_bound)
+    ]

@@ -8,7 +8,12 @@ from django import forms
 from apps.assets.choices import ImportState
 from apps.assets.discovery import MACHINES, Proposal
 from apps.assets.models import Asset, RegisterImport
-from apps.assets.services.confirm_discovered import Selection, confirm_discovered, dismiss, propose_again
+from apps.assets.services.confirm_discovered import (
+    Selection,
+    confirm_discovered,
+    dismiss,
+    propose_again,
+)
 from apps.assets.services.csv_import import confirm, upload
 from apps.assets.services.validation import HOURS_PER_YEAR
 from apps.assets.spreadsheets import cells
@@ -60,13 +65,17 @@ class ImportForm(PageForm):
         label="Currency",
         required=False,
         help_text="For prices without a currency.",
-        widget=forms.TextInput({"maxlength": "3", "size": "4", "autocomplete": "off", "placeholder": "EUR"}),
+        widget=forms.TextInput(
+            {"maxlength": "3", "size": "4", "autocomplete": "off", "placeholder": "EUR"}
+        ),
     )
 
     def save(self) -> str:
         data, file = self.cleaned_data, self.cleaned_data["file"]
         if file and (file.size or 0) > MAX_BYTES:
-            raise TooLarge(f"The file is larger than {MAX_BYTES >> 20} MiB.", field="file", hint="Split it.")
+            raise TooLarge(
+                f"The file is larger than {MAX_BYTES >> 20} MiB.", field="file", hint="Split it."
+            )
         name, content = "pasted.csv", data["lines"].encode("utf-8", "surrogatepass")
         if file:
             name, content = file.name or "", file.read()
@@ -132,10 +141,16 @@ class RegisterDiscoveredForm(DiscoveredForm):
 
     def _add_fields(self, proposal: Proposal) -> None:
         key, name = proposal.key, proposal.name
-        matches = [*([proposal.same] if proposal.same else []), *(each for each in proposal.like if each != proposal.same)]
+        matches = [
+            *([proposal.same] if proposal.same else []),
+            *(each for each in proposal.like if each != proposal.same),
+        ]
         must_choose = not proposal.same and bool(proposal.like)
         choices = [("", "Choose …")] if must_choose else []
-        choices += [(NEW_ASSET, "New asset"), *((str(each.pk), _match_label(each, proposal)) for each in matches)]
+        choices += [
+            (NEW_ASSET, "New asset"),
+            *((str(each.pk), _match_label(each, proposal)) for each in matches),
+        ]
         selected = str(proposal.same.pk) if proposal.same else "" if must_choose else NEW_ASSET
         self.fields[f"as:{key}"] = forms.ChoiceField(
             label=f"Asset for {name}",
@@ -155,7 +170,13 @@ class RegisterDiscoveredForm(DiscoveredForm):
             label=f"Planned life of {name} (years)",
             required=False,
             initial=f"{proposal.life_hours / HOURS_PER_YEAR:g}",
-            widget=forms.TextInput({"inputmode": "decimal", "size": "3", "aria-label": f"Planned life of {name} in years"}),
+            widget=forms.TextInput(
+                {
+                    "inputmode": "decimal",
+                    "size": "3",
+                    "aria-label": f"Planned life of {name} in years",
+                }
+            ),
         )
         if proposal.device is None:
             self.fields[f"kind:{key}"] = forms.ChoiceField(
@@ -184,8 +205,14 @@ class RegisterDiscoveredForm(DiscoveredForm):
             if key not in selected:
                 for name in ("as", "bought_on", "life", "kind"):
                     self.errors.pop(f"{name}:{key}", None)
-        keys = [key for key in dict.fromkeys(self.cleaned_data.get("item") or ()) if key in self.proposals]
-        self.selections = [selection for key in keys if (selection := self._selection(key)) is not None]
+        keys = [
+            key
+            for key in dict.fromkeys(self.cleaned_data.get("item") or ())
+            if key in self.proposals
+        ]
+        self.selections = [
+            selection for key in keys if (selection := self._selection(key)) is not None
+        ]
         return self.cleaned_data
 
     def _selection(self, key: str) -> Selection | None:
@@ -199,15 +226,29 @@ class RegisterDiscoveredForm(DiscoveredForm):
             if not target:
                 self.add_error(
                     f"as:{key}",
-                    "Choose a new asset or one of the register. An asset that is registered twice is counted twice.",
+                    (
+                        "Choose a new asset or one of the register. An asset that is registered "
+                        "twice is counted twice."
+                    ),
                 )
             matches = [*([proposal.same] if proposal.same else []), *proposal.like]
             asset = next((each for each in matches if str(each.pk) == target), None)
-        bought_us = self._parse(f"bought_on:{key}", lambda text, name: cells.moment_us(text, name, self.visitor.zone))
-        life_hours = self._parse(f"life:{key}", lambda text, name: cells.life_hours(text.replace(",", "."), name))
-        if bought_us is None or life_hours is None or f"as:{key}" in self.errors or f"kind:{key}" in self.errors:
+        bought_us = self._parse(
+            f"bought_on:{key}", lambda text, name: cells.moment_us(text, name, self.visitor.zone)
+        )
+        life_hours = self._parse(
+            f"life:{key}", lambda text, name: cells.life_hours(text.replace(",", "."), name)
+        )
+        if (
+            bought_us is None
+            or life_hours is None
+            or f"as:{key}" in self.errors
+            or f"kind:{key}" in self.errors
+        ):
             return None
-        return Selection(key, bought_us, life_hours, data.get("owner"), data.get(f"kind:{key}", ""), asset)
+        return Selection(
+            key, bought_us, life_hours, data.get("owner"), data.get(f"kind:{key}", ""), asset
+        )
 
     def _parse(self, name: str, parse: Any) -> int | None:
         if name in self.errors:
@@ -220,11 +261,16 @@ class RegisterDiscoveredForm(DiscoveredForm):
 
     def save(self) -> str:
         done = confirm_discovered(
-            lab=self.visitor.lab, selections=self.selections, by=self.visitor.user, now=self.visitor.now
+            lab=self.visitor.lab,
+            selections=self.selections,
+            by=self.visitor.user,
+            now=self.visitor.now,
         )
         parts = [f"{done.made} registered"]
         if done.linked:
-            parts.append(f"{done.linked} linked to {'its meter' if done.linked == 1 else 'their meters'}")
+            parts.append(
+                f"{done.linked} linked to {'its meter' if done.linked == 1 else 'their meters'}"
+            )
         skipped = len(set(self.cleaned_data["item"])) - len(self.selections) + done.gone
         if skipped:
             parts.append(f"{skipped} already registered")
@@ -243,7 +289,12 @@ class DismissForm(DiscoveredForm):
     action = "dismiss"
 
     def save(self) -> str:
-        number = dismiss(lab=self.visitor.lab, keys=self.cleaned_data["item"], by=self.visitor.user, now=self.visitor.now)
+        number = dismiss(
+            lab=self.visitor.lab,
+            keys=self.cleaned_data["item"],
+            by=self.visitor.user,
+            now=self.visitor.now,
+        )
         return f"{number} dismissed. You can restore them below."
 
 

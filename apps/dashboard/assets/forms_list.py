@@ -17,7 +17,14 @@ from apps.assets.services import reverse as reverse_event
 from apps.core.errors import Conflict, LabCarbonError
 from apps.core.text import parse_record_number
 from apps.dashboard.assets.assets_page import PAGE_ROWS
-from apps.dashboard.assets.forms import SELECT_ONE, AssetForm, ItemsField, owner_field, parent_field, site_field
+from apps.dashboard.assets.forms import (
+    SELECT_ONE,
+    AssetForm,
+    ItemsField,
+    owner_field,
+    parent_field,
+    site_field,
+)
 from apps.dashboard.forms import StartFields
 
 
@@ -50,7 +57,9 @@ class SelectionForm(ListForm):
     def assets(self) -> list[Asset]:
         """Return the selected assets. Raises Conflict if one does not exist."""
         numbers = set(self.cleaned_data["item"])
-        assets = list(assets_of(self.visitor.lab).select_related("lab").filter(pk__in=numbers).order_by("pk"))
+        assets = list(
+            assets_of(self.visitor.lab).select_related("lab").filter(pk__in=numbers).order_by("pk")
+        )
         if len(assets) != len(numbers):
             raise Conflict("Some of these assets do not exist.", hint="Reload the page.")
         return assets
@@ -66,7 +75,9 @@ class LabelsForm(SelectionForm):
         return ""
 
     def location(self, params: QueryDict) -> str:
-        return f"{reverse('asset-labels')}?" + urlencode([("id", number) for number in self.asset_ids])
+        return f"{reverse('asset-labels')}?" + urlencode(
+            [("id", number) for number in self.asset_ids]
+        )
 
 
 class BulkEventForm(SelectionForm, StartFields):
@@ -151,7 +162,9 @@ class UndoForm(ListForm):
     def save(self) -> str:
         texts = self.cleaned_data["entries"].split(".")
         numbers = [number for text in texts if (number := parse_record_number(text)) is not None]
-        events = LifecycleEvent.objects.filter(asset__lab=self.visitor.lab, pk__in=numbers[:PAGE_ROWS])
+        events = LifecycleEvent.objects.filter(
+            asset__lab=self.visitor.lab, pk__in=numbers[:PAGE_ROWS]
+        )
         for event in events.select_related("asset__lab").order_by("pk"):
             reverse_event(event=event, by=self.visitor.user, now=self.visitor.now)
         count = len(events)

@@ -18,16 +18,25 @@ from apps.dashboard.formatting import Unit, exact, format_value, grouped, unit_f
 from apps.dashboard.forms import PageForm
 
 UNKNOWN = Projected("", "", "", "unknown", at_least=False)
-SOURCES = {"model": "the model", "category": "the category", "file": "the file", "unknown": "unknown"}
+SOURCES = {
+    "model": "the model",
+    "category": "the category",
+    "file": "the file",
+    "unknown": "unknown",
+}
 KINDS = dict(HardwareKind.choices)
 
 
-def embodied(value_ug: int | None, unit: Unit | None = None, *, at_least: bool = False) -> Projected:
+def embodied(
+    value_ug: int | None, unit: Unit | None = None, *, at_least: bool = False
+) -> Projected:
     """Return embodied carbon that is not recorded yet. None is unknown, which is not zero."""
     if value_ug is None:
         return UNKNOWN
     unit = unit or unit_for("emission_ug", [value_ug])
-    return Projected(format_value(value_ug, unit), unit.name, exact(value_ug, "emission_ug"), "", at_least)
+    return Projected(
+        format_value(value_ug, unit), unit.name, exact(value_ug, "emission_ug"), "", at_least
+    )
 
 
 @dataclass(frozen=True)
@@ -83,16 +92,23 @@ def import_page(row: RegisterImport) -> ImportPage:
     unit = unit_for("emission_ug", [row_["embodied_ug"] or 0 for row_ in listed], column=True)
     by: dict[str, int] = report.get("by", {})
     return ImportPage(
-        row=row, busy=row.state in {ImportState.READING, ImportState.WRITING},
-        counts={name: report.get("counts", {}).get(name, 0) for name in ("new", "known", "left_out", "wrong")},
-        embodied_sources=[EmbodiedSource(key, label, by[key]) for key, label in SOURCES.items() if by.get(key)],
+        row=row,
+        busy=row.state in {ImportState.READING, ImportState.WRITING},
+        counts={
+            name: report.get("counts", {}).get(name, 0)
+            for name in ("new", "known", "left_out", "wrong")
+        },
+        embodied_sources=[
+            EmbodiedSource(key, label, by[key]) for key, label in SOURCES.items() if by.get(key)
+        ],
         total=embodied(report.get("total_ug"), at_least=bool(by.get("unknown"))),
-        unit=unit, rows=[_row(row_, unit) for row_ in listed],
+        unit=unit,
+        rows=[_row(row_, unit) for row_ in listed],
         wrong=[_row(row_, unit) for row_ in report.get("wrong", [])],
         more=grouped(row.lines - PREVIEW_LINES) if row.lines > PREVIEW_LINES else "",
         progress=f"{grouped(row.lines_done)} of {grouped(row.lines)} rows",
         packs=loaded_packs() if by.get("model") or by.get("category") else [],
-    )  # fmt: skip
+    )
 
 
 def _row(line: Mapping[str, Any], unit: Unit) -> ImportRow:
@@ -120,7 +136,9 @@ COLUMNS = ", ".join(OWN)
 
 @dataclass(frozen=True)
 class DiskLine:
-    """Built-in disks of one model, for information. ``unit_value``: the catalogue's figure of one disk."""
+    """Built-in disks of one model, for information. ``unit_value``: the catalogue's figure of
+    one disk.
+    """
 
     number: int
     name: str
@@ -157,13 +175,21 @@ class DiscoveredPage:
     def packs(self) -> set[str]:
         matches = [line.proposal.known for line in self.lines]
         matches += [disk.known for line in self.lines for disk in line.proposal.disks]
-        return {match.embodied.figure.pack for match in matches if match.embodied and match.embodied.figure}
+        return {
+            match.embodied.figure.pack
+            for match in matches
+            if match.embodied and match.embodied.figure
+        }
 
 
-def discovered_page(*, lab: Lab, all_proposals: Sequence[Proposal], form: PageForm | None) -> DiscoveredPage:
+def discovered_page(
+    *, lab: Lab, all_proposals: Sequence[Proposal], form: PageForm | None
+) -> DiscoveredPage:
     """Return the page of proposals. ``form`` has fields for each of them."""
     open_proposals = [proposal for proposal in all_proposals if not proposal.dismissed]
-    values = [proposal.known.embodied.total_ug for proposal in open_proposals if proposal.known.embodied]
+    values = [
+        proposal.known.embodied.total_ug for proposal in open_proposals if proposal.known.embodied
+    ]
     unit = unit_for("emission_ug", values, column=True)
     return DiscoveredPage(
         lines=[_line(proposal, unit, form) for proposal in open_proposals],
@@ -183,7 +209,11 @@ def _line(proposal: Proposal, unit: Unit, form: PageForm | None) -> Line:
         low=embodied(what.low_ug, unit) if what and has_range else None,
         high=embodied(what.high_ug, unit) if what and has_range else None,
         disks=[
-            DiskLine(disk.number, disk.name, embodied(disk.known.embodied.total_ug if disk.known.embodied else None))
+            DiskLine(
+                disk.number,
+                disk.name,
+                embodied(disk.known.embodied.total_ug if disk.known.embodied else None),
+            )
             for disk in proposal.disks
         ],
         fields=form.fields_of(proposal) if isinstance(form, RegisterDiscoveredForm) else None,

@@ -1,4 +1,6 @@
-"""Pages for import and export of assets: file import, register as CSV, discovered hardware, labels."""
+"""Pages for import and export of assets: file import, register as CSV, discovered hardware,
+labels.
+"""
 
 from uuid import UUID
 
@@ -45,24 +47,36 @@ def assets_import_read(request: HttpRequest, visitor: Visitor, uuid: UUID) -> Ht
             return HttpResponseRedirect(reverse("asset-import", args=[uuid]))
         row.refresh_from_db()
     context = {"page": import_page(row), "form": form}
-    return render(request, "dashboard/assets/assets_import_preview.html", context, status=form.status)
+    return render(
+        request, "dashboard/assets/assets_import_preview.html", context, status=form.status
+    )
 
 
 @page()
 def assets_csv(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
     """Download the register as CSV. The import of any lab reads this file."""
-    return csv_response(f"assets-{visitor.lab.slug}", OWN, rows(Asset.objects.filter(lab=visitor.lab)))
+    return csv_response(
+        f"assets-{visitor.lab.slug}", OWN, rows(Asset.objects.filter(lab=visitor.lab))
+    )
 
 
 @page("GET", "POST")
 def assets_discovered(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
-    """Show hardware that collectors discovered and that is not registered. POST registers, dismisses or restores it."""
+    """Show hardware that collectors discovered and that is not registered. POST registers,
+    dismisses or restores it.
+    """
     if request.method == "POST":
         visitor.require_role(MANAGERS)
     listed = proposals(visitor.lab)
     forms: PageForms | None = None
     if visitor.can_manage:
-        forms = PageForms(request, visitor, DISCOVERED_FORMS, options=LabOptions(visitor.lab), all_proposals=listed)
+        forms = PageForms(
+            request,
+            visitor,
+            DISCOVERED_FORMS,
+            options=LabOptions(visitor.lab),
+            all_proposals=listed,
+        )
         if request.method == "POST" and forms.submitted and forms.submitted.submit():
             messages.success(request, forms.submitted.message)
             return HttpResponseRedirect(reverse("discovered-assets"))
@@ -73,7 +87,12 @@ def assets_discovered(request: HttpRequest, visitor: Visitor) -> HttpResponseBas
         "register": register,
         "selected": (forms.submitted["item"].value() or []) if forms and forms.submitted else [],
     }
-    return render(request, "dashboard/assets/assets_discovered.html", context, status=forms.status if forms else 200)
+    return render(
+        request,
+        "dashboard/assets/assets_discovered.html",
+        context,
+        status=forms.status if forms else 200,
+    )
 
 
 @page()

@@ -1,4 +1,6 @@
-"""Labels to print: name, inventory number, lab, and the address of the asset as text and QR code."""
+"""Labels to print: name, inventory number, lab, and the address of the asset as text and QR
+code.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,7 +24,9 @@ QUIET = 4  # modules of white around a code, required by ISO/IEC 18004
 
 @dataclass(frozen=True)
 class Label:
-    """One label. ``path`` draws the dark modules of its code, ``side`` is its width in modules, quiet zone included."""
+    """One label. ``path`` draws the dark modules of its code, ``side`` is its width in modules,
+    quiet zone included.
+    """
 
     name: str
     tag: str
@@ -43,15 +47,26 @@ class LabelsPage:
 
 
 def labels_page(*, lab: Lab, ids: Sequence[str], kind: str = "", state: str = "") -> LabelsPage:
-    """Return labels of selected assets, or of a kind and state. Raises InvalidInput for an invalid selection."""
-    for field, text, known in (("kind", kind, HardwareKind.values), ("state", state, AssetState.values)):
+    """Return labels of selected assets, or of a kind and state. Raises InvalidInput for an
+    invalid selection.
+    """
+    for field, text, known in (
+        ("kind", kind, HardwareKind.values),
+        ("state", state, AssetState.values),
+    ):
         if text and text not in known:
-            raise InvalidInput(f"{text[:40]!r} is not a {field}.", field=field, hint=f"Use one of {', '.join(known)}.")
+            raise InvalidInput(
+                f"{text[:40]!r} is not a {field}.",
+                field=field,
+                hint=f"Use one of {', '.join(known)}.",
+            )
     assets = Asset.objects.filter(lab=lab).order_by("name", "pk")
     if ids:
         numbers = [number for text in ids if (number := parse_record_number(text)) is not None]
         if len(numbers) < len(ids):
-            raise InvalidInput("No such asset.", field="id", hint=f"Select assets at {reverse('assets')}.")
+            raise InvalidInput(
+                "No such asset.", field="id", hint=f"Select assets at {reverse('assets')}."
+            )
         assets = assets.filter(pk__in=numbers[:1000])
     if kind:
         assets = assets.filter(kind=kind)
@@ -72,7 +87,9 @@ def _label(asset: Asset) -> Label:
 
 
 def code(text: str) -> tuple[str, int]:
-    """Return a QR code (level M) as the path of an SVG, and its width in modules with its quiet zone."""
+    """Return a QR code (level M) as the path of an SVG, and its width in modules with its quiet
+    zone.
+    """
     qr_code: Any = QRCode(error_correction=ERROR_CORRECT_M, border=QUIET)
     qr_code.add_data(text)
     rows: list[list[bool]] = qr_code.get_matrix()

@@ -19,9 +19,9 @@ from apps.dashboard.periods import Period
 MAX_ROWS = 100
 HALF, DIRTIER, OLD_YEARS = Decimal("0.5"), Decimal("1.25"), 5
 CSV_HEADER = (
-    "asset", "name", "model", "state", "from_utc", "to_utc", "used_hours", "measured_hours", "use_emission_ug_co2e",
-    "embodied_charge_ug_co2e", "ug_co2e_per_used_hour", "energy_mj", "idle_energy_mj", "grid_ug_per_kwh",
-    "not_ranked_because",
+    "asset", "name", "model", "state", "from_utc", "to_utc", "used_hours", "measured_hours",
+    "use_emission_ug_co2e", "embodied_charge_ug_co2e", "ug_co2e_per_used_hour", "energy_mj",
+    "idle_energy_mj", "grid_ug_per_kwh", "not_ranked_because",
 )  # fmt: skip
 
 
@@ -43,7 +43,9 @@ class RankRow:
 
 @dataclass(frozen=True)
 class RankingPage:
-    """The page, highest first. ``more``: rows in the CSV only. ``unknown``: assets that are not ranked, with reason."""
+    """The page, highest first. ``more``: rows in the CSV only. ``unknown``: assets that are not
+    ranked, with reason.
+    """
 
     period: Period
     rows: list[RankRow]
@@ -64,7 +66,10 @@ def ranking_page(*, lab: Lab, period: Period) -> RankingPage:
     unit = unit_for("emission_ug", [row.total_ug for row in result.ranked], column=True)
     grids = [row.ug_per_kwh for row in result.ranked if row.ug_per_kwh]
     usual = median(grids) if grids else 0
-    rows = [_row(row, i + 1, unit, usual, result.to_hour) for i, row in enumerate(result.ranked[:MAX_ROWS])]
+    rows = [
+        _row(row, i + 1, unit, usual, result.to_hour)
+        for i, row in enumerate(result.ranked[:MAX_ROWS])
+    ]
     return RankingPage(
         period=Period(result.from_hour, result.to_hour, period.zone),
         rows=rows,
@@ -114,8 +119,18 @@ def ranking_rows(result: Ranking) -> Iterator[list[object]]:
     for row in (*result.ranked, *result.unknown):
         use, model = row.use, row.asset.model
         yield [
-            row.asset.pk, row.asset.name, model.name if model else "", row.asset.state, *span,
-            f"{row.used_ms / MS_PER_HOUR:.3f}", f"{row.measured_ms / MS_PER_HOUR:.3f}",
-            None if use.without_factor_mj else use.emission_ug, row.charged_ug, None if row.unknown else row.ug_per_hour,
-            use.energy_mj, row.idle_mj, row.ug_per_kwh, row.unknown,
-        ]  # fmt: skip
+            row.asset.pk,
+            row.asset.name,
+            model.name if model else "",
+            row.asset.state,
+            *span,
+            f"{row.used_ms / MS_PER_HOUR:.3f}",
+            f"{row.measured_ms / MS_PER_HOUR:.3f}",
+            None if use.without_factor_mj else use.emission_ug,
+            row.charged_ug,
+            None if row.unknown else row.ug_per_hour,
+            use.energy_mj,
+            row.idle_mj,
+            row.ug_per_kwh,
+            row.unknown,
+        ]

@@ -1,4 +1,6 @@
-"""Contents of the replacement analysis: result, inputs with sources, three scenarios over time, and the write-off."""
+"""Contents of the replacement analysis: result, inputs with sources, three scenarios over time,
+and the write-off.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -27,7 +29,8 @@ from apps.replacement.summary_text import range_years, sentence, years
 
 NAMES = ("Keep", "Replace now", "Replace later")
 ORIGINS = {
-    "yours": "yours", "measured": "measured", "catalogue": "catalogue", "lab": "lab settings", "assumed": "assumed",
+    "yours": "yours", "measured": "measured", "catalogue": "catalogue", "lab": "lab settings",
+    "assumed": "assumed",
 }  # fmt: skip
 SUGGESTED = 8
 
@@ -109,8 +112,15 @@ def replacement_page(
     analysis = analyse_replacement(lab=lab, asset=asset, query=query, now=now)
     other_params = [(name, params[name]) for name in PARAMETERS if params.get(name)]
     payback = analysis.result if isinstance(analysis.result, Payback) else None
-    unit = unit_for("emission_ug", [way.keep_ug for way in analysis.ways] + [way.replace_ug for way in analysis.ways])
-    heads = (NAMES[0], NAMES[1], f"Replace in {query.wait_years} year{'' if query.wait_years == 1 else 's'}")
+    unit = unit_for(
+        "emission_ug",
+        [way.keep_ug for way in analysis.ways] + [way.replace_ug for way in analysis.ways],
+    )
+    heads = (
+        NAMES[0],
+        NAMES[1],
+        f"Replace in {query.wait_years} year{'' if query.wait_years == 1 else 's'}",
+    )
     chart_summary = _chart_summary(analysis.ways, heads, unit)
     search_text = params.get("q", "").strip()[:200]
     return ReplacementPage(
@@ -149,32 +159,55 @@ def _number(value: int, own: Own) -> str:
     return significant(Decimal(value) / own.scale)
 
 
-def _row(param: str, own: Own, analysis: ReplacementAnalysis, params: Mapping[str, str]) -> InputRow:
+def _row(
+    param: str, own: Own, analysis: ReplacementAnalysis, params: Mapping[str, str]
+) -> InputRow:
     each: Input | None = analysis.inputs.get(own.field)
     typed, needed = params.get(param, "").strip()[:40], own.field in NEEDED
     if each is None:
         return InputRow(param, own, "", "", "", "", "", typed, needed)
     known = each.needed
-    spread = f"{_number(known.low, own)} – {_number(known.high, own)}" if known.low < known.high else ""
+    spread = (
+        f"{_number(known.low, own)} – {_number(known.high, own)}" if known.low < known.high else ""
+    )
     licence = f"{each.licence}, pack {each.pack}" if each.pack else each.licence
     href = (
-        f"{reverse('explain')}?{analysis.use.to_query_string()}" if each.origin == "measured" and analysis.use else each.href
+        f"{reverse('explain')}?{analysis.use.to_query_string()}"
+        if each.origin == "measured" and analysis.use
+        else each.href
     )
     return InputRow(
-        param, own, _number(known.value, own), spread, ORIGINS[each.origin], each.source, licence, typed, needed, href
-    )  # fmt: skip
+        param,
+        own,
+        _number(known.value, own),
+        spread,
+        ORIGINS[each.origin],
+        each.source,
+        licence,
+        typed,
+        needed,
+        href,
+    )
 
 
-def _choices(lab: Lab, asset: Asset, search_text: str, other_params: list[tuple[str, str]]) -> list[Choice]:
-    """Return models that match the search text, else the newest of the asset's kind. At most three queries."""
+def _choices(
+    lab: Lab, asset: Asset, search_text: str, other_params: list[tuple[str, str]]
+) -> list[Choice]:
+    """Return models that match the search text, else the newest of the asset's kind. At most
+    three queries.
+    """
     if search_text and not is_unstorable(search_text):
         models = suggest(asset.kind, search_text, SUGGESTED, lab)
     else:
         models = list(
-            search(lab, asset.kind).filter(release_year__isnull=False).order_by("-release_year", "name")[:SUGGESTED]
+            search(lab, asset.kind)
+            .filter(release_year__isnull=False)
+            .order_by("-release_year", "name")[:SUGGESTED]
         )
     rest = [
-        (name, value) for name, value in other_params if name not in {"new", "te_kg", "new_w", "new_idle_w", "ratio", "by"}
+        (name, value)
+        for name, value in other_params
+        if name not in {"new", "te_kg", "new_w", "new_idle_w", "ratio", "by"}
     ]
     return [Choice(model, f"?{urlencode([('new', model.pk), *rest])}") for model in models]
 
@@ -183,11 +216,16 @@ def _three(way: Scenarios, unit: Unit) -> tuple[Projected, Projected, Projected]
     return amount(way.keep_ug, unit), amount(way.replace_ug, unit), amount(way.wait_ug, unit)
 
 
-def _chart(analysis: ReplacementAnalysis, heads: tuple[str, str, str], unit: Unit, chart_summary: str) -> Chart:
+def _chart(
+    analysis: ReplacementAnalysis, heads: tuple[str, str, str], unit: Unit, chart_summary: str
+) -> Chart:
     at = [way.year for way in analysis.ways]
     wait = analysis.query.wait_years
     columns = [[way.keep_ug for way in analysis.ways], [way.replace_ug for way in analysis.ways]]
-    ways = [(head, at, [ug / unit.divisor for ug in column]) for head, column in zip(heads, columns, strict=False)]
+    ways = [
+        (head, at, [ug / unit.divisor for ug in column])
+        for head, column in zip(heads, columns, strict=False)
+    ]
     # The year of the purchase has two points: before and after it.
     before = [way.wait_ug for way in analysis.ways]
     keep_then = analysis.ways[wait].keep_ug
@@ -214,13 +252,21 @@ def _old(analysis: ReplacementAnalysis) -> Old | None:
     if account is None:
         return None
     unit = unit_for("emission_ug", [account.total_ug])
-    return Old(amount(account.total_ug, unit), amount(account.charged_ug, unit), amount(account.balance_ug, unit))
+    return Old(
+        amount(account.total_ug, unit),
+        amount(account.charged_ug, unit),
+        amount(account.balance_ug, unit),
+    )
 
 
 def _sources(analysis: ReplacementAnalysis) -> list[tuple[str, str, str]]:
     """Return (input, source, licence) of each published figure."""
     return [
-        (LABELS[name].partition(":")[0], each.source, f"{each.licence}, pack {each.pack}" if each.pack else each.licence)
+        (
+            LABELS[name].partition(":")[0],
+            each.source,
+            f"{each.licence}, pack {each.pack}" if each.pack else each.licence,
+        )
         for name, each in analysis.inputs.items()
         if each.licence
     ]
@@ -228,5 +274,10 @@ def _sources(analysis: ReplacementAnalysis) -> list[tuple[str, str, str]]:
 
 def replacement_csv(analysis: ReplacementAnalysis) -> tuple[list[str], list[list[object]]]:
     """Return the three scenarios as a table: header and rows, µg CO2e."""
-    header = ["year", "keep_ug_co2e", "replace_now_ug_co2e", f"replace_in_{analysis.query.wait_years}_years_ug_co2e"]
+    header = [
+        "year",
+        "keep_ug_co2e",
+        "replace_now_ug_co2e",
+        f"replace_in_{analysis.query.wait_years}_years_ug_co2e",
+    ]
     return header, [[way.year, way.keep_ug, way.replace_ug, way.wait_ug] for way in analysis.ways]

@@ -16,20 +16,26 @@ from apps.replacement.services import analyse_replacement, asset_for_analysis
 
 @page("GET")
 def replacement(request: HttpRequest, visitor: Visitor, pk: int) -> HttpResponseBase:
-    """Show whether replacing an asset by a model of the catalogue pays back, with the lab's own use and grid."""
+    """Show whether replacing an asset by a model of the catalogue pays back, with the lab's own
+    use and grid.
+    """
     asset = or_not_found(asset_for_analysis(visitor.lab, pk), "asset", reverse("assets"))
     params = request.GET.dict()
     query, error = parse_valid_part(params)  # invalid inputs are shown and left out
     page_ = replacement_page(visitor=visitor, asset=asset, query=query, params=params)
     context = {"page": page_, "error": error, "typed": params}
-    return render(request, "dashboard/assets/replacement.html", context, status=error.status if error else 200)
+    return render(
+        request, "dashboard/assets/replacement.html", context, status=error.status if error else 200
+    )
 
 
 @page("GET")
 def scenarios_csv(request: HttpRequest, visitor: Visitor, pk: int) -> HttpResponseBase:
     """Return the three scenarios by year as CSV."""
     asset = or_not_found(asset_for_analysis(visitor.lab, pk), "asset", reverse("assets"))
-    analysis = analyse_replacement(lab=visitor.lab, asset=asset, query=parse(request.GET.dict()), now=visitor.now)
+    analysis = analyse_replacement(
+        lab=visitor.lab, asset=asset, query=parse(request.GET.dict()), now=visitor.now
+    )
     header, rows = replacement_csv(analysis)
     return csv_response(f"labcarbon-keep-{asset.pk}", header, rows)
 
@@ -42,7 +48,9 @@ def fleet_ranking(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
         return period
     page_ = ranking_page(lab=visitor.lab, period=period)
     return render(
-        request, "dashboard/assets/replacement_ranking.html", {"page": page_, "menu": period_menu(request, period)}
+        request,
+        "dashboard/assets/replacement_ranking.html",
+        {"page": page_, "menu": period_menu(request, period)},
     )
 
 

@@ -48,7 +48,11 @@ class Month:
     balance_ug: int
 
     def charged_ug(self, key: str) -> int:
-        return sum(part for (who, kind), part in self.parts.items() if who == key and kind != ChargeKind.WRITTEN_OFF)
+        return sum(
+            part
+            for (who, kind), part in self.parts.items()
+            if who == key and kind != ChargeKind.WRITTEN_OFF
+        )
 
     @property
     def written_off_ug(self) -> int:
@@ -78,20 +82,34 @@ def charged_party_key(project: Project | None, kind: str) -> str:
 def charged_parties_of(amounts: dict[str, int], projects: Iterable[Project]) -> list[ChargedParty]:
     """Return the charged parties: projects by amount, then the lab, then unknown."""
     names = {project.slug: project.name for project in projects}
-    order = sorted((key for key in amounts if key not in (LAB, NOBODY)), key=lambda key: (-amounts[key], key))
+    order = sorted(
+        (key for key in amounts if key not in (LAB, NOBODY)), key=lambda key: (-amounts[key], key)
+    )
     listed = [
-        ChargedParty(key, names.get(key, key), reverse("project", args=[key]), COLOURS[i] if i < len(COLOURS) else "s-more")
+        ChargedParty(
+            key,
+            names.get(key, key),
+            reverse("project", args=[key]),
+            COLOURS[i] if i < len(COLOURS) else "s-more",
+        )
         for i, key in enumerate(order)
     ]
     if LAB in amounts:
         listed.append(ChargedParty(LAB, "The lab", "", "s-idle"))
     if NOBODY in amounts:
-        listed.append(ChargedParty(NOBODY, "Unattributed", reverse("unattributed"), "s-unattributed"))
+        listed.append(
+            ChargedParty(NOBODY, "Unattributed", reverse("unattributed"), "s-unattributed")
+        )
     return listed
 
 
 def life_of(
-    *, events: Sequence[Event], charges: Sequence[tuple[Charge, str]], projects: Iterable[Project], zone: ZoneInfo, hour: int
+    *,
+    events: Sequence[Event],
+    charges: Sequence[tuple[Charge, str]],
+    projects: Iterable[Project],
+    zone: ZoneInfo,
+    hour: int,
 ) -> Life:
     """Return a lifecycle up to ``hour``, and as planned after it.
 
@@ -129,7 +147,9 @@ def _months(first: int, end: int, zone: ZoneInfo) -> list[int]:
     return edges
 
 
-def _cut(charges: Iterable[tuple[Charge, str]], edges: Sequence[int]) -> Iterable[tuple[int, str, str, int]]:
+def _cut(
+    charges: Iterable[tuple[Charge, str]], edges: Sequence[int]
+) -> Iterable[tuple[int, str, str, int]]:
     """Yield (piece of ``edges``, party, kind, µg) of charges."""
     for charge, who in charges:
         piece = max(0, bisect_right(edges, charge.from_hour) - 1)
@@ -140,7 +160,9 @@ def _cut(charges: Iterable[tuple[Charge, str]], edges: Sequence[int]) -> Iterabl
             piece += 1
 
 
-def _values(events: Sequence[Event], charges: Sequence[Charge], points: Sequence[int]) -> list[tuple[int, int]]:
+def _values(
+    events: Sequence[Event], charges: Sequence[Charge], points: Sequence[int]
+) -> list[tuple[int, int]]:
     """Return (hour, book value) at ascending ``points``."""
     piece_sums = [0] * len(points)
     edges = [0, *points]
@@ -153,11 +175,16 @@ def _values(events: Sequence[Event], charges: Sequence[Charge], points: Sequence
     return values
 
 
-def _filled(edges: list[int], charges: Sequence[tuple[Charge, str]], values: list[tuple[int, int]]) -> list[Month]:
+def _filled(
+    edges: list[int], charges: Sequence[tuple[Charge, str]], values: list[tuple[int, int]]
+) -> list[Month]:
     parts: dict[int, dict[tuple[str, str], int]] = defaultdict(lambda: defaultdict(int))
     for piece, who, kind, part in _cut(charges, edges):
         parts[piece][who, kind] += part
-    return [Month(start, end, dict(parts[i]), values[i + 1][1]) for i, (start, end) in enumerate(pairwise(edges))]
+    return [
+        Month(start, end, dict(parts[i]), values[i + 1][1])
+        for i, (start, end) in enumerate(pairwise(edges))
+    ]
 
 
 def month_name(month: Month, zone: ZoneInfo) -> str:

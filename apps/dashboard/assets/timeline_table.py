@@ -36,7 +36,11 @@ class LifecycleTable:
 def month_unit(service_life: Life) -> Unit:
     """Return the unit that fits the months."""
     return unit_for(
-        METRIC, [sum(month.charged_ug(who.key) for who in service_life.charged_parties) for month in service_life.months]
+        METRIC,
+        [
+            sum(month.charged_ug(who.key) for who in service_life.charged_parties)
+            for month in service_life.months
+        ],
     )
 
 
@@ -59,7 +63,10 @@ def lifecycle_table(service_life: Life, period: Period, queries: AssetQueries) -
         rows.append(
             MonthRow(
                 month_name(month, period.zone),
-                [charged(value, who, month, month, month.parts) if value else None for who, value in cells],
+                [
+                    charged(value, who, month, month, month.parts) if value else None
+                    for who, value in cells
+                ],
                 written_off(off, month, month) if off else None,
                 amount(month.balance_ug, unit),
             )
@@ -70,11 +77,25 @@ def lifecycle_table(service_life: Life, period: Period, queries: AssetQueries) -
         {part for month in service_life.months for part in month.parts},
     )
     sums = [
-        charged(sum(month.charged_ug(who.key) for month in service_life.months), who.key, first, last, all_parts)
+        charged(
+            sum(month.charged_ug(who.key) for month in service_life.months),
+            who.key,
+            first,
+            last,
+            all_parts,
+        )
         for who in service_life.charged_parties
     ]
-    written_off_total = written_off(sum(month.written_off_ug for month in service_life.months), first, last)
-    return LifecycleTable([who.name for who in service_life.charged_parties], unit.name, rows[::-1], sums, written_off_total)
+    written_off_total = written_off(
+        sum(month.written_off_ug for month in service_life.months), first, last
+    )
+    return LifecycleTable(
+        [who.name for who in service_life.charged_parties],
+        unit.name,
+        rows[::-1],
+        sums,
+        written_off_total,
+    )
 
 
 def month_lines(service_life: Life, period: Period) -> list[tuple[object, ...]]:

@@ -20,7 +20,11 @@ urlpatterns = [
     path("assets/ranking/", replacement_views.fleet_ranking, name="replacement-ranking"),
     path("assets/ranking.csv", replacement_views.ranking_csv, name="replacement-ranking-csv"),
     path("assets/<int:pk>/replacement/", replacement_views.replacement, name="asset-replacement"),
-    path("assets/<int:pk>/replacement.csv", replacement_views.scenarios_csv, name="asset-replacement-csv"),
+    path(
+        "assets/<int:pk>/replacement.csv",
+        replacement_views.scenarios_csv,
+        name="asset-replacement-csv",
+    ),
     moved("assets/<int:pk>/keep/", "asset-replacement"),
     moved("assets/<int:pk>/keep.csv", "asset-replacement-csv"),
 ]

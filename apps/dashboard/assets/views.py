@@ -12,7 +12,12 @@ from apps.dashboard.assets.assets_page import PAGE_ROWS, assets_page
 from apps.dashboard.assets.event_rows import LifeEffect
 from apps.dashboard.assets.fleet_page import fleet_page
 from apps.dashboard.assets.forms import NewAssetForm
-from apps.dashboard.assets.forms_events import CHANGE_FORMS, ChangeForm, initial_values, offered_forms
+from apps.dashboard.assets.forms_events import (
+    CHANGE_FORMS,
+    ChangeForm,
+    initial_values,
+    offered_forms,
+)
 from apps.dashboard.assets.forms_list import LIST_FORMS, BulkEventForm, ListForm, SelectionForm
 from apps.dashboard.assets.new_asset_page import LabOptions, offers
 from apps.dashboard.assets.timeline_table import month_lines
@@ -25,10 +30,16 @@ from apps.dashboard.periods import preset_period
 
 @page("GET", "POST")
 def assets(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
-    """List assets. Filters, sort and page are query parameters. POST changes the selected assets."""
+    """List assets. Filters, sort and page are query parameters. POST changes the selected
+    assets.
+    """
     if request.method == "POST":
         visitor.require_role(MANAGERS)
-    forms = PageForms(request, visitor, LIST_FORMS, options=LabOptions(visitor.lab)) if visitor.can_manage else None
+    forms = (
+        PageForms(request, visitor, LIST_FORMS, options=LabOptions(visitor.lab))
+        if visitor.can_manage
+        else None
+    )
     submitted = forms.submitted if forms else None
     if request.method == "POST" and isinstance(submitted, ListForm) and submitted.submit():
         params = request.GET.copy()
@@ -40,11 +51,17 @@ def assets(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
     context = {
         "page": assets_page(lab=visitor.lab, params=request.GET.dict(), now=visitor.now),
         "forms": forms,
-        "bulk": submitted if isinstance(submitted, BulkEventForm) else forms["transfer"] if forms else None,
+        "bulk": submitted
+        if isinstance(submitted, BulkEventForm)
+        else forms["transfer"]
+        if forms
+        else None,
         "selected": submitted["item"].value() if isinstance(submitted, SelectionForm) else [],
         "done": done,
     }
-    return render(request, "dashboard/assets/assets.html", context, status=forms.status if forms else 200)
+    return render(
+        request, "dashboard/assets/assets.html", context, status=forms.status if forms else 200
+    )
 
 
 @page("GET", "POST")
@@ -60,7 +77,14 @@ def asset(request: HttpRequest, visitor: Visitor, pk: int) -> HttpResponseBase:
     effect: LifeEffect | None = None
     if visitor.can_manage:
         options = LabOptions(visitor.lab, asset)
-        forms = PageForms(request, visitor, CHANGE_FORMS, initial=initial_values(asset), asset=asset, options=options)
+        forms = PageForms(
+            request,
+            visitor,
+            CHANGE_FORMS,
+            initial=initial_values(asset),
+            asset=asset,
+            options=options,
+        )
         submitted = forms.submitted
         if request.method == "POST" and submitted and submitted.submit():
             messages.success(request, submitted.message)
@@ -71,30 +95,48 @@ def asset(request: HttpRequest, visitor: Visitor, pk: int) -> HttpResponseBase:
     content = asset_page(lab=visitor.lab, asset=asset, period=period, now=visitor.now)
     if forms and content.meter:
         meter = content.meter
-        forms["meter"].initial["meter"] = f"device:{meter.device_id}" if meter.device_id else f"node:{meter.node_id}"
+        forms["meter"].initial["meter"] = (
+            f"device:{meter.device_id}" if meter.device_id else f"node:{meter.node_id}"
+        )
     context = {
         "page": content,
         "menu": period_menu(request, period) if effect is None else None,
         "effect": effect,
         "forms": forms,
-        "event_forms": offered_forms(forms, asset, has_volumes=bool(content.volumes)) if forms else [],
+        "event_forms": offered_forms(forms, asset, has_volumes=bool(content.volumes))
+        if forms
+        else [],
     }
-    return render(request, "dashboard/assets/asset.html", context, status=forms.status if forms else 200)
+    return render(
+        request, "dashboard/assets/asset.html", context, status=forms.status if forms else 200
+    )
 
 
 @page()
 def asset_csv(request: HttpRequest, visitor: Visitor, pk: int) -> HttpResponseBase:
-    """Download the lifecycle of an asset: charges by month, project and reason, and the book value at the end."""
+    """Download the lifecycle of an asset: charges by month, project and reason, and the book
+    value at the end.
+    """
     asset: Asset = or_not_found(asset_of(visitor.lab, pk), "asset", reverse("assets"))
     period = preset_period("year", zone=visitor.zone, now=visitor.now)
     service_life, _ = load_life(asset, entries_of(asset), period, through(visitor.now))
-    head = ("from_utc", "to_utc", "borne_by", "why", "charged_ug_co2e", "charged_kg_co2e", "book_value_ug_co2e")
+    head = (
+        "from_utc",
+        "to_utc",
+        "borne_by",
+        "why",
+        "charged_ug_co2e",
+        "charged_kg_co2e",
+        "book_value_ug_co2e",
+    )
     return csv_response(f"{asset.name}-life", head, month_lines(service_life, period))
 
 
 @page("GET", "POST")
 def new(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
-    """Show the form of a new asset. POST registers it, or searches the catalogue where scripts are off."""
+    """Show the form of a new asset. POST registers it, or searches the catalogue where scripts
+    are off.
+    """
     visitor.require_role(MANAGERS)
     form = NewAssetForm.from_request(request, visitor, options=LabOptions(visitor.lab))
     if form.is_bound and form.submit():
@@ -116,4 +158,8 @@ def new_offers(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
 @page()
 def fleet(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
     """Show the fleet by age."""
-    return render(request, "dashboard/assets/fleet.html", {"page": fleet_page(lab=visitor.lab, now=visitor.now)})
+    return render(
+        request,
+        "dashboard/assets/fleet.html",
+        {"page": fleet_page(lab=visitor.lab, now=visitor.now)},
+    )

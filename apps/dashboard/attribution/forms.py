@@ -29,7 +29,14 @@ from apps.core.text import parse_record_number
 from apps.core.units import US_PER_HOUR
 from apps.dashboard.attribution.unattributed_page import consumer_spans_of
 from apps.dashboard.decorators import MANAGERS, Visitor
-from apps.dashboard.forms import LabRecordField, NodeField, PageForm, ProjectField, SiteField, TextField
+from apps.dashboard.forms import (
+    LabRecordField,
+    NodeField,
+    PageForm,
+    ProjectField,
+    SiteField,
+    TextField,
+)
 from apps.dashboard.periods import Period
 from apps.energy.choices import IdleSpread
 from apps.energy.services.idle import set_idle_policy, withdraw_idle_policy
@@ -51,7 +58,10 @@ class DayField(forms.DateField):
     widget = forms.DateInput({"type": "date"})
 
     def __init__(self, **options: Any) -> None:
-        messages = {"invalid": "Enter a day as 2026-01-31.", "required": "Enter a day as 2026-01-31."}
+        messages = {
+            "invalid": "Enter a day as 2026-01-31.",
+            "required": "Enter a day as 2026-01-31.",
+        }
         super().__init__(input_formats=["%Y-%m-%d"], **{"error_messages": messages, **options})
 
 
@@ -60,7 +70,9 @@ class MemberField(LabRecordField):
 
     def __init__(self, **options: Any) -> None:
         messages = {"invalid_choice": "No such person in this lab. Choose one of the list."}
-        super().__init__(User.objects.order_by("username"), **{"error_messages": messages, **options})
+        super().__init__(
+            User.objects.order_by("username"), **{"error_messages": messages, **options}
+        )
 
     def limit_to_lab(self, lab: Lab) -> None:
         self.queryset = User.objects.filter(memberships__lab=lab).order_by("username")
@@ -78,11 +90,16 @@ class ClaimForm(PageForm):
     visibility: Visibility
     act: object = None
 
-    item = ItemsField(label="Rows", error_messages={"required": "No rows selected. Select at least one row."})
+    item = ItemsField(
+        label="Rows", error_messages={"required": "No rows selected. Select at least one row."}
+    )
     project = ProjectField(
         label="Project for selected rows",
         empty_label="Choose a project",
-        error_messages={"required": "Choose a project.", "invalid_choice": "No such project in this lab. Choose one."},
+        error_messages={
+            "required": "Choose a project.",
+            "invalid_choice": "No such project in this lab. Choose one.",
+        },
     )
 
     @property
@@ -93,8 +110,12 @@ class ClaimForm(PageForm):
     def save(self) -> str:
         lab, project = self.visitor.lab, self.cleaned_data["project"]
         keys = self.cleaned_data["item"]
-        spans, quantities = consumer_spans_of(lab=lab, period=self.period, keys=keys, visibility=self.visibility)
-        self.act = claim(lab=lab, spans=spans, project=project, by=self.visitor.user, now=self.visitor.now)
+        spans, quantities = consumer_spans_of(
+            lab=lab, period=self.period, keys=keys, visibility=self.visibility
+        )
+        self.act = claim(
+            lab=lab, spans=spans, project=project, by=self.visitor.user, now=self.visitor.now
+        )
         amounts = f"{quantities.energy.text}, {quantities.emission.text}"
         return f"{amounts} of {self.period.label} claimed for {project.name}."
 
@@ -105,7 +126,9 @@ class UndoClaimForm(PageForm):
     claim: Claim
 
     def save(self) -> str:
-        consumers = undo_claim(lab=self.visitor.lab, act=self.claim.act, by=self.visitor.user, now=self.visitor.now)
+        consumers = undo_claim(
+            lab=self.visitor.lab, act=self.claim.act, by=self.visitor.user, now=self.visitor.now
+        )
         return f"Claim for {self.claim.project.name} undone ({consumers} consumers)."
 
 
@@ -116,13 +139,17 @@ class RedoClaimForm(PageForm):
     claim: Claim
 
     def save(self) -> str:
-        consumers = redo_claim(lab=self.visitor.lab, act=self.claim.act, by=self.visitor.user, now=self.visitor.now)
+        consumers = redo_claim(
+            lab=self.visitor.lab, act=self.claim.act, by=self.visitor.user, now=self.visitor.now
+        )
         return f"Claim for {self.claim.project.name} restored ({consumers} consumers)."
 
 
 def _text_criterion(label: str, limit: int = 100) -> TextField:
     attributes = {"autocapitalize": "off", "spellcheck": "false"}
-    return TextField(label=label, required=False, max_length=limit, widget=forms.TextInput(attributes))
+    return TextField(
+        label=label, required=False, max_length=limit, widget=forms.TextInput(attributes)
+    )
 
 
 class RuleForm(PageForm):
@@ -140,12 +167,25 @@ class RuleForm(PageForm):
     project = ProjectField(label="Project", required=False, empty_label="From the next rule")
     person = MemberField(label="Person", required=False, empty_label="Not specified")
     from_day = DayField(label="From", required=False, help_text="If empty: the current hour.")
-    to_day = DayField(label="Until", required=False, help_text="The first day that the rule does not cover.")
+    to_day = DayField(
+        label="Until", required=False, help_text="The first day that the rule does not cover."
+    )
     note = TextField(label="Note", required=False, max_length=200)
 
     def criteria_fields(self) -> list[forms.BoundField]:
         """Return the fields that select energy."""
-        return [self[name] for name in ("os_user", "node", "site", "account", "namespace", "cluster", "path_prefix")]
+        return [
+            self[name]
+            for name in (
+                "os_user",
+                "node",
+                "site",
+                "account",
+                "namespace",
+                "cluster",
+                "path_prefix",
+            )
+        ]
 
     def target_fields(self) -> list[forms.BoundField]:
         """Return the fields for project, person and time."""
@@ -167,10 +207,14 @@ class RuleForm(PageForm):
         current_hour_us = self.visitor.now // US_PER_HOUR * US_PER_HOUR
         rule = drafted_rule(
             lab=self.visitor.lab,
-            criteria=Criteria(node=data["node"], site=data["site"], **{name: data[name] for name in TEXT_CRITERIA}),
+            criteria=Criteria(
+                node=data["node"], site=data["site"], **{name: data[name] for name in TEXT_CRITERIA}
+            ),
             project=data["project"],
             person=data["person"],
-            from_us=max(0, day_start_us(data["from_day"], zone)) if data["from_day"] else current_hour_us,
+            from_us=max(0, day_start_us(data["from_day"], zone))
+            if data["from_day"]
+            else current_hour_us,
             to_us=max(0, day_start_us(data["to_day"], zone)) if data["to_day"] else None,
         )
         rule.note = data["note"]
@@ -211,7 +255,10 @@ class WithdrawRuleForm(RuleActionForm):
 
     def save(self) -> str:
         withdraw_rule(rule=self.rule, by=self.visitor.user, now=self.visitor.now)
-        return "Rule withdrawn. Figures are updated within seconds. You can restore the rule on this page."
+        return (
+            "Rule withdrawn. Figures are updated within seconds. You can restore the rule on "
+            "this page."
+        )
 
 
 class RestoreRuleForm(RuleActionForm):
@@ -224,7 +271,11 @@ class RestoreRuleForm(RuleActionForm):
         return "Rule restored. Figures are updated within seconds."
 
 
-RULE_ACTION_FORMS: tuple[type[RuleActionForm], ...] = (EndRuleForm, WithdrawRuleForm, RestoreRuleForm)
+RULE_ACTION_FORMS: tuple[type[RuleActionForm], ...] = (
+    EndRuleForm,
+    WithdrawRuleForm,
+    RestoreRuleForm,
+)
 
 
 class SetIdlePolicyForm(PageForm):
@@ -236,16 +287,29 @@ class SetIdlePolicyForm(PageForm):
     policy = forms.ChoiceField(label="Policy", choices=IdleSpread.choices)
     from_day = DayField(label="From")
 
-    def __init__(self, visitor: Visitor, data: Mapping[str, Any] | None = None, *arguments: Any, **options: Any) -> None:
+    def __init__(
+        self,
+        visitor: Visitor,
+        data: Mapping[str, Any] | None = None,
+        *arguments: Any,
+        **options: Any,
+    ) -> None:
         super().__init__(visitor, data, *arguments, **options)
-        self.fields[
-            "from_day"
-        ].help_text = f"Days start in {visitor.lab.time_zone}. A policy that starts in the same hour is replaced."
+        self.fields["from_day"].help_text = (
+            f"Days start in {visitor.lab.time_zone}. A policy that starts in the same hour is "
+            "replaced."
+        )
 
     def save(self) -> str:
         visitor, data = self.visitor, self.cleaned_data
         from_us = day_start_us(data["from_day"], visitor.zone)
-        set_idle_policy(lab=visitor.lab, policy=data["policy"], from_us=from_us, by=visitor.user, now=visitor.now)
+        set_idle_policy(
+            lab=visitor.lab,
+            policy=data["policy"],
+            from_us=from_us,
+            by=visitor.user,
+            now=visitor.now,
+        )
         return "Policy saved. Figures are up to date."
 
 
@@ -261,15 +325,23 @@ class WithdrawIdlePolicyForm(PageForm):
         from_hour = parse_record_number(self.cleaned_data["from_hour"])
         if from_hour is None:
             raise InvalidInput("No such policy.", hint="Reload the page and use a button on it.")
-        withdraw_idle_policy(lab=self.visitor.lab, from_hour=from_hour, by=self.visitor.user, now=self.visitor.now)
+        withdraw_idle_policy(
+            lab=self.visitor.lab, from_hour=from_hour, by=self.visitor.user, now=self.visitor.now
+        )
         return "Policy withdrawn. The previous policy continues."
 
 
 def uploaded_text(file: "UploadedFile[Any]", max_bytes: int) -> str:
-    """Return the text of an uploaded file. Raises ValidationError if it is too large or not UTF-8."""
+    """Return the text of an uploaded file. Raises ValidationError if it is too large or not
+    UTF-8.
+    """
     if (file.size or 0) > max_bytes:
-        raise ValidationError("The file is too large. Split it into smaller files.", code="max_length")
+        raise ValidationError(
+            "The file is too large. Split it into smaller files.", code="max_length"
+        )
     try:
         return str(file.read().decode("utf-8"))
     except UnicodeDecodeError as error:
-        raise ValidationError("The file is not UTF-8 text. Save it as CSV in UTF-8.", code="invalid") from error
+        raise ValidationError(
+            "The file is not UTF-8 text. Save it as CSV in UTF-8.", code="invalid"
+        ) from error

@@ -8,7 +8,12 @@ from apps.attribution.services.rules import make_rules
 from apps.carbon.figures.visibility import visibility_for
 from apps.core.errors import LabCarbonError
 from apps.dashboard.attribution.forms import CREATE, uploaded_text
-from apps.dashboard.attribution.rules_import_page import COLUMNS, MAX_LENGTH, ImportPreview, read_rules
+from apps.dashboard.attribution.rules_import_page import (
+    COLUMNS,
+    MAX_LENGTH,
+    ImportPreview,
+    read_rules,
+)
 from apps.dashboard.decorators import MANAGERS
 from apps.dashboard.forms import PageForm, TextField
 
@@ -26,7 +31,8 @@ class RulesImportForm(PageForm):
         required=False,
         strip=False,
         help_text=(
-            f"The first line contains column names: {', '.join(COLUMNS)}. Enter projects by short name, and nodes, sites "
+            f"The first line contains column names: {', '.join(COLUMNS)}. Enter projects by short "
+            "name, and nodes, sites "
             "and people by name. An empty from_day means the current hour."
         ),
         widget=forms.Textarea({"rows": "10", "spellcheck": "false", "placeholder": EXAMPLE}),

@@ -39,7 +39,9 @@ class IdlePage:
 
 def idle_page(*, lab: Lab, hour: int) -> IdlePage:
     """Return policies, newest first, and the distribution of idle energy. Two queries."""
-    rows = list(IdlePolicy.objects.filter(lab=lab).select_related("created_by").order_by("-from_hour"))
+    rows = list(
+        IdlePolicy.objects.filter(lab=lab).select_related("created_by").order_by("-from_hour")
+    )
     current = next((row for row in rows if row.from_hour <= hour), None)
     labels = dict(IdleSpread.choices)
     return IdlePage(

@@ -43,8 +43,9 @@ class ChargeChange:
 
 @dataclass(frozen=True)
 class Preview:
-    """The effect of a rule. ``changes`` is empty if no measured energy matches, and None if it would reveal the energy
-    of one person to somebody without the right to see it."""
+    """The effect of a rule. ``changes`` is empty if no measured energy matches, and None if it
+    would reveal the energy of one person to somebody without the right to see it.
+    """
 
     criteria_text: str
     changes: list[ChargeChange] | None
@@ -89,11 +90,17 @@ def criteria_text(rule: AttributionRule) -> str:
         f"at {rule.site.name}" if rule.site else "",
     ]
     text = " ".join(part for part in parts if part)
-    return text if text.startswith(("user", "account", "namespace", "commands")) else f"everything {text}"
+    return (
+        text
+        if text.startswith(("user", "account", "namespace", "commands"))
+        else f"everything {text}"
+    )
 
 
 def preview(*, rule: AttributionRule, visibility: Visibility, without: bool = False) -> Preview:
-    """Return the effect of a rule over all time, largest change first. ``without``: the effect of withdrawing it."""
+    """Return the effect of a rule over all time, largest change first. ``without``: the effect
+    of withdrawing it.
+    """
     to_us = rule.to_hour * US_PER_HOUR if rule.to_hour is not None else None
     changes = charge_changes(rule.lab, [rule], visibility, without=without)
     return Preview(criteria_text(rule), changes, rule.from_hour * US_PER_HOUR, to_us)
@@ -102,8 +109,9 @@ def preview(*, rule: AttributionRule, visibility: Visibility, without: bool = Fa
 def charge_changes(
     lab: Lab, rules: list[AttributionRule], visibility: Visibility, *, without: bool = False
 ) -> list[ChargeChange] | None:
-    """Return the joint effect of rules, largest change first. None if a rule names a user whom the visitor has no right
-    to see."""
+    """Return the joint effect of rules, largest change first. None if a rule names a user whom
+    the visitor has no right to see.
+    """
     if not all(visibility.of_os_user(rule.os_user) for rule in rules):
         return None
     span_moves = moves(lab=lab, rules=rules, without=without)
@@ -118,12 +126,18 @@ def charge_changes(
         for move in places.get((consumer_id, node_id), ()):
             if move.from_hour <= hour < move.to_hour:
                 by_change[move.before, move.after].append(part)
-    changes = [_charge_change(names[before], names[after], total(parts)) for (before, after), parts in by_change.items()]
+    changes = [
+        _charge_change(names[before], names[after], total(parts))
+        for (before, after), parts in by_change.items()
+    ]
     return sorted(changes, key=lambda change: -change.energy_mj)
 
 
 def _charge_change(before: str, after: str, part: Figure) -> ChargeChange:
-    energy, emission = unit_for("energy_mj", [part.energy_mj]), unit_for("emission_ug", [part.emission_ug])
+    energy, emission = (
+        unit_for("energy_mj", [part.energy_mj]),
+        unit_for("emission_ug", [part.emission_ug]),
+    )
     return ChargeChange(
         before=before,
         after=after,

@@ -15,8 +15,8 @@ from apps.dashboard.attribution.rule_pages import ChargeChange, charge_changes, 
 from apps.dashboard.decorators import Visitor
 
 COLUMNS = (
-    "os_user", "account", "cluster", "namespace", "path_prefix", "node", "site", "project", "person", "from_day", "to_day",
-    "note",
+    "os_user", "account", "cluster", "namespace", "path_prefix", "node", "site", "project",
+    "person", "from_day", "to_day", "note",
 )  # fmt: skip
 MAX_LINES = 1000
 MAX_LENGTH = 200_000
@@ -45,7 +45,9 @@ class ImportPreview:
 
 
 def read_rules(*, visitor: Visitor, text: str, visibility: Visibility) -> ImportPreview:
-    """Parse rules from CSV. Raises InvalidInput for the whole text. Errors of a line are on its row."""
+    """Parse rules from CSV. Raises InvalidInput for the whole text. Errors of a line are on its
+    row.
+    """
     rows: list[ImportRow] = []
     rules: list[AttributionRule] = []
     names = _Names(visitor.lab)
@@ -57,9 +59,21 @@ def read_rules(*, visitor: Visitor, text: str, visibility: Visibility) -> Import
             continue
         rules.append(rule)
         project = rule.project.name if rule.project else ""
-        rows.append(ImportRow(number, criteria_text(rule), project, rule.person.get_username() if rule.person else ""))
+        rows.append(
+            ImportRow(
+                number,
+                criteria_text(rule),
+                project,
+                rule.person.get_username() if rule.person else "",
+            )
+        )
     error_count = len(rows) - len(rules)
-    return ImportPreview(rows, rules, error_count, [] if error_count else charge_changes(visitor.lab, rules, visibility))
+    return ImportPreview(
+        rows,
+        rules,
+        error_count,
+        [] if error_count else charge_changes(visitor.lab, rules, visibility),
+    )
 
 
 def _error_row(number: int, values: dict[str, str], form: RuleForm) -> ImportRow:
@@ -69,35 +83,51 @@ def _error_row(number: int, values: dict[str, str], form: RuleForm) -> ImportRow
         for message in messages
     ]
     return ImportRow(
-        number, "", values.get("project", ""), values.get("person", ""), " ".join(errors), " ".join(form.errors)
+        number,
+        "",
+        values.get("project", ""),
+        values.get("person", ""),
+        " ".join(errors),
+        " ".join(form.errors),
     )
 
 
 def _lines(text: str) -> Iterator[tuple[int, dict[str, str]]]:
     if len(text) > MAX_LENGTH or is_unstorable(text):
         raise InvalidInput(
-            f"The text has more than {MAX_LENGTH:,} characters, or an invalid one.", field="lines", hint="Split the file."
+            f"The text has more than {MAX_LENGTH:,} characters, or an invalid one.",
+            field="lines",
+            hint="Split the file.",
         )
     reader = csv.DictReader(StringIO(text.strip("\ufeff\n ")))
     header = [name.strip().lower() for name in reader.fieldnames or []]
     unknown = [name for name in header if name not in COLUMNS]
     if not header or unknown:
         raise InvalidInput(
-            f"Unknown column {unknown[0][:40]!r}." if unknown else "No lines.", field="lines",
+            f"Unknown column {unknown[0][:40]!r}." if unknown else "No lines.",
+            field="lines",
             hint=f"The first line contains column names out of: {', '.join(COLUMNS)}.",
-        )  # fmt: skip
+        )
     reader.fieldnames = header
     empty = True
     for row in reader:
         empty = False
         if reader.line_num > MAX_LINES:
-            raise InvalidInput(f"More than {MAX_LINES} lines.", field="lines", hint="Split the file.")
+            raise InvalidInput(
+                f"More than {MAX_LINES} lines.", field="lines", hint="Split the file."
+            )
         yield (
             reader.line_num,
-            {name: (value or "").strip() for name, value in row.items() if name in COLUMNS and isinstance(value, str)},
+            {
+                name: (value or "").strip()
+                for name, value in row.items()
+                if name in COLUMNS and isinstance(value, str)
+            },
         )
     if empty:
-        raise InvalidInput("No rules below the column names.", field="lines", hint="Add a line for each rule.")
+        raise InvalidInput(
+            "No rules below the column names.", field="lines", hint="Add a line for each rule."
+        )
 
 
 class _Names:
@@ -106,7 +136,9 @@ class _Names:
     def __init__(self, lab: Lab) -> None:
         self._nodes = {name: str(uuid) for name, uuid in lab.nodes.values_list("hostname", "uuid")}
         self._sites = {name: str(pk) for name, pk in lab.sites.values_list("name", "pk")}
-        self._people = {name: str(pk) for name, pk in lab.memberships.values_list("user__username", "user_id")}
+        self._people = {
+            name: str(pk) for name, pk in lab.memberships.values_list("user__username", "user_id")
+        }
 
     def resolved(self, values: dict[str, str]) -> dict[str, str]:
         """Return a line with names replaced by keys. The form refuses unknown names."""

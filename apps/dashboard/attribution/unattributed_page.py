@@ -1,4 +1,6 @@
-"""Content of the page of unattributed energy: rows by user and program that can be claimed, and recent claims."""
+"""Content of the page of unattributed energy: rows by user and program that can be claimed, and
+recent claims.
+"""
 
 from collections import defaultdict
 from dataclasses import dataclass
@@ -89,7 +91,9 @@ def unattributed_page(*, lab: Lab, period: Period, visibility: Visibility) -> Un
     lab_whole = total(figures_by(lab, lab_query(lab, period), ["charge"]).values())
     units = column_units([whole])
     visible = {key: parts for key, parts in groups.items() if visibility.of_os_user(key[0])}
-    rows = [_row(query, key, parts, names, units, whole.energy_mj) for key, parts in visible.items()]
+    rows = [
+        _row(query, key, parts, names, units, whole.energy_mj) for key, parts in visible.items()
+    ]
     rows.sort(key=lambda row: -row.figures.energy.value)
     attributed_mj = lab_whole.energy_mj - whole.energy_mj
     return UnattributedPage(
@@ -135,7 +139,11 @@ def _row(
 
 def _claims(lab: Lab) -> list[ClaimRow]:
     rows: dict[Any, list[Claim]] = defaultdict(list)
-    recent = Claim.objects.filter(lab=lab).select_related("project", "created_by").order_by("-created_us", "-pk")
+    recent = (
+        Claim.objects.filter(lab=lab)
+        .select_related("project", "created_by")
+        .order_by("-created_us", "-pk")
+    )
     for claim in recent[:500]:
         rows[claim.act].append(claim)
     return [_claim_row(act, claims) for act, claims in list(rows.items())[:MAX_CLAIMS]]
@@ -143,7 +151,9 @@ def _claims(lab: Lab) -> list[ClaimRow]:
 
 def _claim_row(act: Any, claims: list[Claim]) -> ClaimRow:
     first = claims[0]
-    by = first.created_by.get_username() if isinstance(first.created_by, User) else "a former member"
+    by = (
+        first.created_by.get_username() if isinstance(first.created_by, User) else "a former member"
+    )
     undone = all(claim.undone_us is not None for claim in claims)
     return ClaimRow(str(act), first.project.name, len(claims), by, first.created_us, undone)
 
@@ -151,12 +161,16 @@ def _claim_row(act: Any, claims: list[Claim]) -> ClaimRow:
 def consumer_spans_of(
     *, lab: Lab, period: Period, keys: list[str], visibility: Visibility
 ) -> tuple[list[ConsumerSpan], EnergyAndEmissions]:
-    """Return the unattributed spans of the selected rows in the period, and their energy and emissions."""
+    """Return the unattributed spans of the selected rows in the period, and their energy and
+    emissions.
+    """
     selected_keys = set(keys)
     for key in selected_keys:
         os_user, tab, _ = key.partition("\t")
         if not tab or not visibility.of_os_user(os_user):
-            raise InvalidInput("No such row.", field="item", hint=f"Open {reverse('unattributed')} again.")
+            raise InvalidInput(
+                "No such row.", field="item", hint=f"Open {reverse('unattributed')} again."
+            )
     query, groups = unattributed_query(lab, period), ["os_user", "program", "consumer", "node"]
     figures = {
         (consumer, node): part
@@ -164,4 +178,6 @@ def consumer_spans_of(
         if row_key(os_user, program) in selected_keys
     }
     at_most_claimed(len(figures))
-    return unattributed(lab, figures, period.from_hour, period.to_hour), energy_and_emissions(query, total(figures.values()))
+    return unattributed(lab, figures, period.from_hour, period.to_hour), energy_and_emissions(
+        query, total(figures.values())
+    )

@@ -1,4 +1,6 @@
-"""Attribution pages: unattributed energy, claims, rules with their import, and the idle energy policy."""
+"""Attribution pages: unattributed energy, claims, rules with their import, and the idle energy
+policy.
+"""
 
 from typing import Any
 from uuid import UUID
@@ -58,13 +60,19 @@ def _undoable_claim(visitor: Visitor, text: str) -> str:
         act = UUID(text)
     except ValueError:
         return ""
-    return str(act) if Claim.objects.filter(lab=visitor.lab, act=act, undone_us__isnull=True).exists() else ""
+    return (
+        str(act)
+        if Claim.objects.filter(lab=visitor.lab, act=act, undone_us__isnull=True).exists()
+        else ""
+    )
 
 
 @page("POST")
 def claim_change(request: HttpRequest, visitor: Visitor, act: UUID) -> HttpResponseBase:
     """Undo or restore a claim. Its author, PIs and admins have the right to do so."""
-    row = or_not_found(Claim.objects.filter(lab=visitor.lab, act=act).first(), "claim", reverse("unattributed"))
+    row = or_not_found(
+        Claim.objects.filter(lab=visitor.lab, act=act).first(), "claim", reverse("unattributed")
+    )
     visitor.require_role(WRITERS if row.made_by_id == visitor.user.pk else MANAGERS)
     form = PageForms(request, visitor, [UndoClaimForm, RedoClaimForm], claim=row).submitted
     if form is not None and form.submit():
@@ -77,7 +85,9 @@ def rules(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
     """List rules. POST previews a new rule, or creates it."""
     if request.method == "POST":
         visitor.require_role(MANAGERS)
-    forms = PageForms(request, visitor, [RuleForm, CreateRuleForm], initial={RuleForm.action: request.GET.dict()})
+    forms = PageForms(
+        request, visitor, [RuleForm, CreateRuleForm], initial={RuleForm.action: request.GET.dict()}
+    )
     form = forms.submitted
     rule_preview = None
     if isinstance(form, CreateRuleForm):
@@ -116,7 +126,9 @@ def rules_import(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
 
 @page("GET", "POST")
 def rule(request: HttpRequest, visitor: Visitor, pk: int) -> HttpResponseBase:
-    """Show a rule and the effect of withdrawing or restoring it. POST ends, withdraws or restores it."""
+    """Show a rule and the effect of withdrawing or restoring it. POST ends, withdraws or
+    restores it.
+    """
     rows = AttributionRule.objects.filter(lab=visitor.lab).select_related(
         "lab", "node", "site", "project", "person", "created_by"
     )
@@ -128,7 +140,9 @@ def rule(request: HttpRequest, visitor: Visitor, pk: int) -> HttpResponseBase:
     if form is not None and form.submit():
         messages.success(request, form.message)
         withdrawn = rule.withdrawn_us is not None
-        return HttpResponseRedirect(reverse("attribution-rule", args=[pk]) if withdrawn else reverse("attribution-rules"))
+        return HttpResponseRedirect(
+            reverse("attribution-rule", args=[pk]) if withdrawn else reverse("attribution-rules")
+        )
     visibility = visibility_for(visitor.lab, visitor.user)
     context = {
         "row": rule_row(rule, hour_of(visitor.now)),

@@ -1,4 +1,6 @@
-"""Contents of the catalogue pages: models with the figure used for each, and one model with all its figures."""
+"""Contents of the catalogue pages: models with the figure used for each, and one model with all
+its figures.
+"""
 
 import re
 from collections.abc import Mapping
@@ -11,7 +13,13 @@ from apps.accounts.models import Lab
 from apps.catalog.choices import FigureMethod, FigureUnit, HardwareKind
 from apps.catalog.models import EmbodiedFigure, HardwareModel
 from apps.catalog.packs import Pack, notices
-from apps.catalog.selectors import best_figures, category_default, figures_of_model, parse_search, search
+from apps.catalog.selectors import (
+    best_figures,
+    category_default,
+    figures_of_model,
+    parse_search,
+    search,
+)
 from apps.core.errors import InvalidInput
 from apps.dashboard.figures import EmbodiedQuantity
 from apps.dashboard.formatting import grouped
@@ -20,10 +28,19 @@ PAGE_ROWS = 50
 _DETAILS = re.compile(r"(?:: | \().*$", re.DOTALL)
 
 METHOD_REASONS = {
-    FigureMethod.PCF: "The manufacturer's product carbon footprint takes precedence over all other figures.",
-    FigureMethod.LCA: "A life-cycle assessment of this model is used, since the manufacturer published no carbon footprint.",
-    FigureMethod.PARAMETRIC: "The figure is estimated from size and parts, since no assessment is published.",
-    FigureMethod.CATEGORY: "The figure is the average of the category, since no figure of this model is available.",
+    FigureMethod.PCF: (
+        "The manufacturer's product carbon footprint takes precedence over all other figures."
+    ),
+    FigureMethod.LCA: (
+        "A life-cycle assessment of this model is used, since the manufacturer published no "
+        "carbon footprint."
+    ),
+    FigureMethod.PARAMETRIC: (
+        "The figure is estimated from size and parts, since no assessment is published."
+    ),
+    FigureMethod.CATEGORY: (
+        "The figure is the average of the category, since no figure of this model is available."
+    ),
 }
 
 
@@ -44,7 +61,9 @@ class ModelRow:
 
     @property
     def source(self) -> str:
-        """Return the source, cut at the first bracket or colon. The page of the model shows all of it."""
+        """Return the source, cut at the first bracket or colon. The page of the model shows all
+        of it.
+        """
         return _DETAILS.sub("", self.figure.source)[:80] if self.figure else ""
 
 
@@ -75,7 +94,9 @@ def per(figure: EmbodiedFigure) -> str:
 def _row(model: HardwareModel, figure: EmbodiedFigure | None) -> ModelRow:
     if figure is None:
         return ModelRow(model, None, None, None, None)
-    amounts = (EmbodiedQuantity(figure, ug) for ug in (figure.total_ug, figure.low_ug, figure.high_ug))
+    amounts = (
+        EmbodiedQuantity(figure, ug) for ug in (figure.total_ug, figure.low_ug, figure.high_ug)
+    )
     return ModelRow(model, figure, *amounts)
 
 
@@ -87,15 +108,21 @@ def model_rows(lab: Lab, models: list[HardwareModel]) -> list[ModelRow]:
 
 def packs_of(rows: list[ModelRow]) -> list[Pack]:
     """Return the data packs whose notice the page must show."""
-    return notices({row.model.pack for row in rows} | {row.figure.pack for row in rows if row.figure})
+    return notices(
+        {row.model.pack for row in rows} | {row.figure.pack for row in rows if row.figure}
+    )
 
 
 def catalog_page(*, lab: Lab, params: Mapping[str, str]) -> CatalogPage:
-    """Return a page of the catalogue. The number of queries does not depend on the number of rows."""
+    """Return a page of the catalogue. The number of queries does not depend on the number of
+    rows.
+    """
     kind, search_text = parse_search(params.get("kind", ""), params.get("q", ""))
     text = params.get("page", "1")
     if not (text.isascii() and text.isdecimal()) or not 1 <= len(text) <= 7 or int(text) < 1:
-        raise InvalidInput(f"Invalid page number {text[:20]!r}.", field="page", hint="Use a whole number from 1.")
+        raise InvalidInput(
+            f"Invalid page number {text[:20]!r}.", field="page", hint="Use a whole number from 1."
+        )
     page = int(text)
     models = search(lab, kind, search_text)
     rows = model_rows(lab, list(models[(page - 1) * PAGE_ROWS : page * PAGE_ROWS]))
@@ -134,7 +161,9 @@ class FigureCard:
 
 @dataclass(frozen=True)
 class ModelPage:
-    """One model with all its figures. ``reason``: why the first one is used. ``default``: figure of its kind."""
+    """One model with all its figures. ``reason``: why the first one is used. ``default``: figure
+    of its kind.
+    """
 
     model: HardwareModel
     facts: list[tuple[str, str]]
@@ -192,17 +221,30 @@ def _reason(cards: list[FigureCard]) -> str:
     used, others = cards[0].figure, [card.figure for card in cards[1:]]
     reason = METHOD_REASONS[FigureMethod(used.method)]
     if any(other.method == used.method for other in others):
-        reason += " Among figures of one method, the lab's own figure and then the newest source is used."
+        reason += (
+            " Among figures of one method, the lab's own figure and then the newest source is used."
+        )
     return reason
 
 
 def model_page(*, lab: Lab, model: HardwareModel) -> ModelPage:
     """Return one model. The number of queries does not depend on the number of figures."""
     figures = figures_of_model(model, lab)
-    cards = [_card(figure, used=i == 0) for i, figure in enumerate(f for f in figures if f.superseded_us is None)]
+    cards = [
+        _card(figure, used=i == 0)
+        for i, figure in enumerate(f for f in figures if f.superseded_us is None)
+    ]
     former = [_card(figure, used=False) for figure in figures if figure.superseded_us is not None]
-    default = None if cards else category_default(model.kind, model.category) or category_default(model.kind)
-    packs = {card.figure.pack for card in (*cards, *former)} | {model.pack} | ({default.pack} if default else set())
+    default = (
+        None
+        if cards
+        else category_default(model.kind, model.category) or category_default(model.kind)
+    )
+    packs = (
+        {card.figure.pack for card in (*cards, *former)}
+        | {model.pack}
+        | ({default.pack} if default else set())
+    )
     return ModelPage(
         model=model,
         facts=_facts(model),

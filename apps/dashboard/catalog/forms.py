@@ -24,7 +24,13 @@ class KilogramField(DecimalField):
 
     def __init__(self, **options: Any) -> None:
         super().__init__(
-            **{"min_value": 0, "max_value": 10 * MOST_KG, "required": False, "error_messages": _NUMBER_MESSAGES, **options}
+            **{
+                "min_value": 0,
+                "max_value": 10 * MOST_KG,
+                "required": False,
+                "error_messages": _NUMBER_MESSAGES,
+                **options,
+            }
         )
 
     def clean(self, value: Any) -> int | None:
@@ -73,7 +79,11 @@ class FigureForm(ModelForm):
     source = TextField(label="Source", max_length=500, help_text="Publisher and title or address.")
     source_year = year_field("Year")
     lifetime_years = DecimalField(
-        label="Typical life (years)", required=False, min_value=0, max_value=100, error_messages=_NUMBER_MESSAGES
+        label="Typical life (years)",
+        required=False,
+        min_value=0,
+        max_value=100,
+        error_messages=_NUMBER_MESSAGES,
     )
     note = TextField(label="Note", required=False, max_length=400)
     evidence = forms.FileField(
@@ -85,7 +95,10 @@ class FigureForm(ModelForm):
     # Groups of the page, each with its legend.
     sections = (
         ("Embodied carbon in kg CO₂e, without use", ("total_kg", "low_kg", "high_kg", "unit")),
-        ("Parts of the total", ("manufacture_kg", "transport_kg", "end_of_life_kg", "includes_end_of_life")),
+        (
+            "Parts of the total",
+            ("manufacture_kg", "transport_kg", "end_of_life_kg", "includes_end_of_life"),
+        ),
         ("Source", ("method", "source", "source_year", "lifetime_years", "note", "evidence")),
     )
 
@@ -112,7 +125,12 @@ class FigureForm(ModelForm):
         )
         visitor = self.visitor
         add_figure(
-            lab=visitor.lab, model=self.model, draft=draft, document=self._document(), by=visitor.user, now=visitor.now
+            lab=visitor.lab,
+            model=self.model,
+            draft=draft,
+            document=self._document(),
+            by=visitor.user,
+            now=visitor.now,
         )
         return "Figure saved. It is visible to your lab only."
 
@@ -121,7 +139,9 @@ class FigureForm(ModelForm):
         if not file:
             return None
         if (file.size or 0) > MOST_EVIDENCE_BYTES:
-            raise TooLarge("The document is larger than 5 MiB.", field="evidence", hint="Upload a smaller PDF.")
+            raise TooLarge(
+                "The document is larger than 5 MiB.", field="evidence", hint="Upload a smaller PDF."
+            )
         return Document(name=file.name or "", content=file.read())
 
 
@@ -149,7 +169,9 @@ class RetireForm(ModelForm):
     action = "retire"
 
     def save(self) -> str:
-        retire_model(lab=self.visitor.lab, model=self.model, by=self.visitor.user, now=self.visitor.now)
+        retire_model(
+            lab=self.visitor.lab, model=self.model, by=self.visitor.user, now=self.visitor.now
+        )
         return f"{self.model.name} was removed from the catalogue."
 
 
@@ -164,9 +186,16 @@ class NewModelForm(PageForm):
     kind = forms.ChoiceField(
         label="Kind",
         choices=HardwareKind.choices,
-        error_messages={"required": "Choose a kind.", "invalid_choice": "Unknown kind. Choose one of the list."},
+        error_messages={
+            "required": "Choose a kind.",
+            "invalid_choice": "Unknown kind. Choose one of the list.",
+        },
     )
-    name = TextField(label="Name", max_length=200, help_text="As on the invoice, for example Dell PowerEdge R760.")
+    name = TextField(
+        label="Name",
+        max_length=200,
+        help_text="As on the invoice, for example Dell PowerEdge R760.",
+    )
     aliases = TextField(
         label="Other names",
         required=False,
@@ -177,7 +206,11 @@ class NewModelForm(PageForm):
     vendor = TextField(label="Vendor", required=False, max_length=60)
     release_year = year_field("Release year")
     tdp_w = DecimalField(
-        label="Rated power (W)", required=False, min_value=0, max_value=1_000_000, error_messages=_NUMBER_MESSAGES
+        label="Rated power (W)",
+        required=False,
+        min_value=0,
+        max_value=1_000_000,
+        error_messages=_NUMBER_MESSAGES,
     )
 
     def save(self) -> str:
@@ -194,4 +227,7 @@ class NewModelForm(PageForm):
             by=visitor.user,
             now=visitor.now,
         )
-        return f"{self.created.name} was added to the catalogue of your lab. Upload its embodied carbon below."
+        return (
+            f"{self.created.name} was added to the catalogue of your lab. Upload its embodied "
+            "carbon below."
+        )

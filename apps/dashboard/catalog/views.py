@@ -1,4 +1,6 @@
-"""Pages of the hardware catalogue: list, CSV, one model with its figures, new model, document of a figure."""
+"""Pages of the hardware catalogue: list, CSV, one model with its figures, new model, document of
+a figure.
+"""
 
 from collections.abc import Iterator
 from decimal import Decimal
@@ -31,21 +33,42 @@ def catalog(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
 
 def _line(row: ModelRow) -> tuple[Any, ...]:
     model, figure = row.model, row.figure
-    begin = (model.kind, model.category, model.name, model.vendor, "own" if model.lab_id else "shipped")
+    begin = (
+        model.kind,
+        model.category,
+        model.name,
+        model.vendor,
+        "own" if model.lab_id else "shipped",
+    )
     if figure is None:
         return begin + (None,) * 15
     inside = {True: "yes", False: "no", None: None}[figure.includes_end_of_life]
     notice = next((pack.notice for pack in notices({figure.pack})), None)
     return (
-        *begin, figure.method, figure.unit, figure.total_ug, f"{Decimal(figure.total_ug) / UG_PER_KG:f}", figure.low_ug,
-        figure.high_ug, figure.manufacture_ug, figure.transport_ug, figure.end_of_life_ug, inside, figure.source,
-        figure.source_year, figure.licence, figure.pack, notice,
-    )  # fmt: skip
+        *begin,
+        figure.method,
+        figure.unit,
+        figure.total_ug,
+        f"{Decimal(figure.total_ug) / UG_PER_KG:f}",
+        figure.low_ug,
+        figure.high_ug,
+        figure.manufacture_ug,
+        figure.transport_ug,
+        figure.end_of_life_ug,
+        inside,
+        figure.source,
+        figure.source_year,
+        figure.licence,
+        figure.pack,
+        notice,
+    )
 
 
 @page()
 def catalog_csv(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
-    """Download the filtered models, each with the figure used for it. An empty cell is unknown or not stated."""
+    """Download the filtered models, each with the figure used for it. An empty cell is unknown
+    or not stated.
+    """
     kind, words = parse_search(request.GET.get("kind", ""), request.GET.get("q", ""))
     listed = search(visitor.lab, kind, words)
 
@@ -55,16 +78,35 @@ def catalog_csv(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
                 yield _line(row)
 
     head = (
-        "kind", "category", "name", "vendor", "origin", "method", "unit", "total_ug_co2e", "total_kg_co2e", "low_ug_co2e",
-        "high_ug_co2e", "manufacture_ug_co2e", "transport_ug_co2e", "end_of_life_ug_co2e", "includes_end_of_life", "source",
-        "source_year", "licence", "pack", "notice",
-    )  # fmt: skip
+        "kind",
+        "category",
+        "name",
+        "vendor",
+        "origin",
+        "method",
+        "unit",
+        "total_ug_co2e",
+        "total_kg_co2e",
+        "low_ug_co2e",
+        "high_ug_co2e",
+        "manufacture_ug_co2e",
+        "transport_ug_co2e",
+        "end_of_life_ug_co2e",
+        "includes_end_of_life",
+        "source",
+        "source_year",
+        "licence",
+        "pack",
+        "notice",
+    )
     return csv_response("catalogue", head, lines())
 
 
 @page("GET", "POST")
 def model(request: HttpRequest, visitor: Visitor, pk: int) -> HttpResponseBase:
-    """Show a model with all its figures. POST uploads a figure, withdraws one, or removes a model of the lab."""
+    """Show a model with all its figures. POST uploads a figure, withdraws one, or removes a
+    model of the lab.
+    """
     hardware_model = or_not_found(model_by_id(visitor.lab, pk), "model", reverse("catalog"))
     if request.method == "POST":
         visitor.require_role(MANAGERS)
@@ -89,7 +131,9 @@ def new(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
 
 @page()
 def evidence(request: HttpRequest, visitor: Visitor, figure: int) -> HttpResponseBase:
-    """Download the document of one of the lab's own figures. Pages never embed it, since it is untrusted."""
+    """Download the document of one of the lab's own figures. Pages never embed it, since it is
+    untrusted.
+    """
     document = or_not_found(evidence_of(visitor.lab, figure), "document", reverse("catalog"))
     response = HttpResponse(bytes(document.content), content_type="application/pdf")
     response["Content-Disposition"] = (

@@ -1,4 +1,6 @@
-"""Calculation of a charge: lifecycle event, rate and share of use, and the figures of the assets."""
+"""Calculation of a charge: lifecycle event, rate and share of use, and the figures of the
+assets.
+"""
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
@@ -39,7 +41,9 @@ class UseLine:
 
 @dataclass(frozen=True)
 class ChargeView:
-    """The calculation of one charge, with integers as text. ``rate`` None: charged at once, not over time."""
+    """The calculation of one charge, with integers as text. ``rate`` None: charged at once, not
+    over time.
+    """
 
     asset: str
     asset_href: str
@@ -87,10 +91,19 @@ def charge_view(lab: Lab, row: Mapping[str, Any], start: int, until: int) -> Cha
     charges = [as_charge(row) for row in EmbodiedCharge.objects.filter(asset_id=asset_id)]
     is_immediate = row["kind"] in IMMEDIATE_KINDS
     rate = None if is_immediate else rate_at(events, charges, from_hour)
-    entry = rows[rate.event_id] if rate else _last(rows, [event.id for event in events], from_hour, is_immediate)
+    entry = (
+        rows[rate.event_id]
+        if rate
+        else _last(rows, [event.id for event in events], from_hour, is_immediate)
+    )
     whole = sum(charge.amount_ug for charge in charges if _same_hours(charge, from_hour, to_hour))
     amortisation = next(
-        (event.amortisation for event in reversed(events) if event.amortisation and event.hour <= from_hour), ""
+        (
+            event.amortisation
+            for event in reversed(events)
+            if event.amortisation and event.hour <= from_hour
+        ),
+        "",
     )
     use, use_text = _use(lab, asset_id, max(from_hour, start), min(to_hour, until))
     return ChargeView(
@@ -117,10 +130,15 @@ def charge_view(lab: Lab, row: Mapping[str, Any], start: int, until: int) -> Cha
 
 
 def _same_hours(charge: Charge, from_hour: int, to_hour: int) -> bool:
-    return (charge.from_hour, charge.to_hour) == (from_hour, to_hour) and charge.kind not in IMMEDIATE_KINDS
+    return (charge.from_hour, charge.to_hour) == (
+        from_hour,
+        to_hour,
+    ) and charge.kind not in IMMEDIATE_KINDS
 
 
-def _last(rows: Mapping[int, LifecycleEvent], ids: Sequence[int], hour: int, is_immediate: bool) -> LifecycleEvent | None:
+def _last(
+    rows: Mapping[int, LifecycleEvent], ids: Sequence[int], hour: int, is_immediate: bool
+) -> LifecycleEvent | None:
     before = [rows[pk] for pk in ids if rows[pk].hour <= hour]
     if is_immediate:
         before = [row for row in before if row.kind == EventKind.DISPOSE]
@@ -133,13 +151,20 @@ def _use(lab: Lab, asset_id: int, from_hour: int, to_hour: int) -> tuple[list[Us
     meters = AssetMeter.objects.filter(ACTIVE, asset_id=asset_id).select_related("device", "node")
     meter = value_at([(row.from_hour, row) for row in meters], from_hour)
     if meter is not None and (meter.device_id or meter.node_id):
-        days = DeviceDay.objects.filter(lab=lab, from_hour__lt=to_hour, to_hour__gt=from_hour).select_related("device")
+        days = DeviceDay.objects.filter(
+            lab=lab, from_hour__lt=to_hour, to_hour__gt=from_hour
+        ).select_related("device")
         if meter.device is not None:
             days, source_text = days.filter(device=meter.device), f"device {meter.device}"
         else:
-            days, source_text = days.filter(node=meter.node, device__kind__in=("gpu", "cpu")), f"the devices of {meter.node}"
+            days, source_text = (
+                days.filter(node=meter.node, device__kind__in=("gpu", "cpu")),
+                f"the devices of {meter.node}",
+            )
         listed = list(days.order_by("from_hour", "device__key")[:MAX_DAYS])
-        description = f"Use is measured by {source_text}: device-hours per day, reserved if known, else used."
+        description = (
+            f"Use is measured by {source_text}: device-hours per day, reserved if known, else used."
+        )
         return [
             _day(day, names) for day in listed
         ], description if listed else f"{description} No measurements in these hours."
@@ -163,7 +188,9 @@ def _hours(ms: int) -> str:
     return f"{significant(Decimal(ms) / MS_PER_HOUR)} h"
 
 
-def _stored(asset_id: int, from_hour: int, to_hour: int, names: Mapping[int, str]) -> tuple[list[UseLine], str]:
+def _stored(
+    asset_id: int, from_hour: int, to_hour: int, names: Mapping[int, str]
+) -> tuple[list[UseLine], str]:
     volumes: dict[int, list[tuple[int, int]]] = defaultdict(list)
     for row in StoredVolume.objects.filter(ACTIVE, asset_id=asset_id):
         volumes[row.project_id or 0].append((row.from_hour, row.gigabytes))
@@ -174,7 +201,9 @@ def _stored(asset_id: int, from_hour: int, to_hour: int, names: Mapping[int, str
             low, high = max(start, first, from_hour), to_hour if end is None else min(end, to_hour)
             if size and low < high:
                 name = names.get(project, "unattributed")
-                lines.append(UseLine(name, low * US_PER_HOUR, high * US_PER_HOUR, f"{grouped(size)} GB", ""))
+                lines.append(
+                    UseLine(name, low * US_PER_HOUR, high * US_PER_HOUR, f"{grouped(size)} GB", "")
+                )
     if lines:
         return lines, "Use is the volume that projects store on it."
     return [], "It has no meter, so it is charged to its owner."
@@ -192,10 +221,12 @@ def _source(row: LifecycleEvent) -> SourceView:
     parts = [
         f"{name} {_grams(value)}"
         for name, value in (
-            ("manufacture", row.manufacture_ug), ("transport", row.transport_ug), ("end of life", row.end_of_life_ug),
+            ("manufacture", row.manufacture_ug),
+            ("transport", row.transport_ug),
+            ("end of life", row.end_of_life_ug),
         )
         if value is not None
-    ]  # fmt: skip
+    ]
     if row.includes_end_of_life is not None and row.end_of_life_ug is None:
         parts.append(f"end of life {'included' if row.includes_end_of_life else 'not included'}")
     known = row.low_ug is not None and row.high_ug is not None
@@ -210,8 +241,9 @@ def _source(row: LifecycleEvent) -> SourceView:
 
 
 def range_of(lab: Lab, by_asset: Mapping[int, int]) -> str:
-    """Return the range of a sum over assets, '' for no known range. Errors of one catalogue figure add. Errors of
-    different figures combine in quadrature. One query."""
+    """Return the range of a sum over assets, '' for no known range. Errors of one catalogue
+    figure add. Errors of different figures combine in quadrature. One query.
+    """
     rows = LifecycleEvent.objects.filter(
         asset__lab=lab,
         kind__in=OPENING,
@@ -222,7 +254,9 @@ def range_of(lab: Lab, by_asset: Mapping[int, int]) -> str:
     )
     down: dict[tuple[str, int], int] = defaultdict(int)
     up: dict[tuple[str, int], int] = defaultdict(int)
-    for asset_id, figure_id, total, low, high in rows.values_list("asset_id", "figure_id", "total_ug", "low_ug", "high_ug"):
+    for asset_id, figure_id, total, low, high in rows.values_list(
+        "asset_id", "figure_id", "total_ug", "low_ug", "high_ug"
+    ):
         if not total or low is None or high is None:
             continue
         part = by_asset.get(asset_id, 0)
@@ -230,11 +264,16 @@ def range_of(lab: Lab, by_asset: Mapping[int, int]) -> str:
         down[source] += part * (total - low) // total
         up[source] += part * (high - total) // total
     whole = sum(by_asset.values())
-    low_ug, high_ug = (isqrt(sum(value * value for value in errors.values())) for errors in (down, up))
+    low_ug, high_ug = (
+        isqrt(sum(value * value for value in errors.values())) for errors in (down, up)
+    )
     if not low_ug and not high_ug:
         return ""
     unit = unit_for("embodied_ug", [whole + high_ug])
     return (
-        " – ".join(significant(Decimal(value) / unit.divisor) for value in (whole - low_ug, whole + high_ug))
+        " – ".join(
+            significant(Decimal(value) / unit.divisor)
+            for value in (whole - low_ug, whole + high_ug)
+        )
         + f" {unit.name}"
     )

@@ -10,7 +10,10 @@ from apps.dashboard.figures import Quantity, carbon_quantity, exact_quantity
 from apps.dashboard.formatting import grouped
 from apps.dashboard.periods import Period
 
-_LEDGERS = {TOGETHER: "amortised over use (allocation)", TOGETHER_INVENTORY: "recorded at purchase (inventory)"}
+_LEDGERS = {
+    TOGETHER: "amortised over use (allocation)",
+    TOGETHER_INVENTORY: "recorded at purchase (inventory)",
+}
 
 
 @dataclass(frozen=True)
@@ -43,14 +46,19 @@ class CombinedPage:
     citation: str
 
 
-def combined_page(*, lab: Lab, query: FigureQuery, period: Period, now: int, version: str) -> CombinedPage:
+def combined_page(
+    *, lab: Lab, query: FigureQuery, period: Period, now: int, version: str
+) -> CombinedPage:
     """Return the explanation of use and hardware together."""
     subject, href, _ = subject_of(lab, query)
     components = []
     part_specs = zip(
         split_query(query),
         ("Use", "Hardware"),
-        ("energy × PUE × emission factor, location-based", f"embodied carbon, {_LEDGERS[query.metric]}"),
+        (
+            "energy × PUE × emission factor, location-based",
+            f"embodied carbon, {_LEDGERS[query.metric]}",
+        ),
         strict=True,
     )
     for component, name, method in part_specs:
@@ -58,12 +66,21 @@ def combined_page(*, lab: Lab, query: FigureQuery, period: Period, now: int, ver
             figure = answer(lab, component, now)
             part_quantity = carbon_quantity(figure)
             components.append(
-                Component(name, method, part_quantity, grouped(figure.value), figure.entries, part_quantity.href)
+                Component(
+                    name,
+                    method,
+                    part_quantity,
+                    grouped(figure.value),
+                    figure.entries,
+                    part_quantity.href,
+                )
             )
     whole = answer(lab, query, now)
     headline = carbon_quantity(whole)
     filters = filter_text(query)
-    parts = " + ".join(f"{component.quantity.text} {component.name.lower()}" for component in components)
+    parts = " + ".join(
+        f"{component.quantity.text} {component.name.lower()}" for component in components
+    )
     return CombinedPage(
         query=query,
         period=period,
@@ -76,6 +93,8 @@ def combined_page(*, lab: Lab, query: FigureQuery, period: Period, now: int, ver
         sum=grouped(headline.value),
         known_assets=whole.coverage.known if whole.coverage else 0,
         assets=whole.coverage.assets if whole.coverage else 0,
-        citation=f"{subject}{f' ({filters})' if filters else ''}, {period.label}: {headline.text} ({parts}; "
-        f"location-based, {query.basis} basis). Measured with LabCarbon {version}. Exact value: {headline.exact}.",
+        citation=f"{subject}{f' ({filters})' if filters else ''}, {period.label}: {headline.text} "
+        f"({parts}; "
+        f"location-based, {query.basis} basis). Measured with LabCarbon {version}. Exact value: "
+        f"{headline.exact}.",
     )

@@ -111,7 +111,11 @@ class HourView:
 def _consumer_label(key: str, runs: dict[str, str]) -> tuple[str, str]:
     kind, _, rest = key.partition(":")
     if kind == "run":
-        return (f"run {runs[rest]}", reverse("run", args=[rest])) if rest in runs else (f"run {rest[:8]}", "")
+        return (
+            (f"run {runs[rest]}", reverse("run", args=[rest]))
+            if rest in runs
+            else (f"run {rest[:8]}", "")
+        )
     return key, ""
 
 
@@ -131,14 +135,24 @@ def _quality(window: dict[str, Any]) -> str:
 
 def _counter(window: dict[str, Any]) -> str:
     before, after = window["counter_start"], window["counter_end"]
-    return f"{grouped(before)} → {grouped(after)}" if before is not None and after is not None else "no counter"
+    return (
+        f"{grouped(before)} → {grouped(after)}"
+        if before is not None and after is not None
+        else "no counter"
+    )
 
 
 def _reading_key(window: dict[str, Any]) -> tuple[Any, ...]:
     return (
-        window["measurement"], window["epoch"], window["hostname"], normal(window["node"], "node"),
-        normal(window["batch"], "node"), window["received_us"], window["skew_us"], window["origin"],
-    )  # fmt: skip
+        window["measurement"],
+        window["epoch"],
+        window["hostname"],
+        normal(window["node"], "node"),
+        normal(window["batch"], "node"),
+        window["received_us"],
+        window["skew_us"],
+        window["origin"],
+    )
 
 
 def _readings(windows: list[dict[str, Any]]) -> list[Reading]:
@@ -156,7 +170,16 @@ def _readings(windows: list[dict[str, Any]]) -> list[Reading]:
             origin=origin,
             windows=count,
         )
-        for (measurement, epoch, hostname, node, batch, received_us, skew_us, origin), count in groups.items()
+        for (
+            measurement,
+            epoch,
+            hostname,
+            node,
+            batch,
+            received_us,
+            skew_us,
+            origin,
+        ), count in groups.items()
     ]
 
 
@@ -164,7 +187,9 @@ def _overhead(device: Device) -> str:
     if device.kind != DeviceKind.HOST:
         return ""
     power = device.node.static_power_mw
-    power_text = f"{power / 1000:g} W" if power is not None else "a static power that is no longer set"
+    power_text = (
+        f"{power / 1000:g} W" if power is not None else "a static power that is no longer set"
+    )
     time_text = "the time in which any device of the node was measured"
     return f"{power_text} × {time_text}, minus the energy of its CPU and DRAM meters, at least 0."
 
@@ -189,10 +214,15 @@ def hour_view(lab: Lab, device_key: str, hour: int, visibility: Visibility) -> H
     devices = Device.objects.filter(lab=lab, key=device_key).select_related("node")
     device = None if is_unstorable(device_key) else devices.first()
     if device is None:
-        raise NotFound("No such device in this lab.", hint=f"See {reverse('nodes')} for the devices of the lab.")
+        raise NotFound(
+            "No such device in this lab.",
+            hint=f"See {reverse('nodes')} for the devices of the lab.",
+        )
     windows = list(windows_of_hour(lab, device_key, hour))
     shares = shares_of(windows)
-    runs = _run_names(lab, (row["consumer"] for share_rows in shares.values() for row in share_rows))
+    runs = _run_names(
+        lab, (row["consumer"] for share_rows in shares.values() for row in share_rows)
+    )
     start_us = hour * US_PER_HOUR
     listed = [
         WindowRow(
@@ -222,7 +252,9 @@ def hour_view(lab: Lab, device_key: str, hour: int, visibility: Visibility) -> H
         hour_us=start_us,
         windows=listed,
         total=grouped(sum(window["energy_mj"] for window in windows)),
-        spanning=any(w["start_us"] < start_us or w["end_us"] > start_us + US_PER_HOUR for w in windows),
+        spanning=any(
+            w["start_us"] < start_us or w["end_us"] > start_us + US_PER_HOUR for w in windows
+        ),
         readings=_readings(windows),
         overhead=_overhead(device),
     )

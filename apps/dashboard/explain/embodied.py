@@ -1,4 +1,6 @@
-"""Explanation of a hardware figure: charges or lifecycle events, their parts, and the figures of the catalogue."""
+"""Explanation of a hardware figure: charges or lifecycle events, their parts, and the figures of
+the catalogue.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,12 +20,21 @@ from apps.core.units import US_PER_HOUR
 from apps.dashboard.explain.charge import ChargeView, SourceView, charge_view, range_of, sources_of
 from apps.dashboard.explain.energy import page_number
 from apps.dashboard.explain.subjects import filter_text, subject_of
-from apps.dashboard.figures import Quantity, amount_quantity, carbon_quantity, entered_quantity, exact_quantity
+from apps.dashboard.figures import (
+    Quantity,
+    amount_quantity,
+    carbon_quantity,
+    entered_quantity,
+    exact_quantity,
+)
 from apps.dashboard.formatting import grouped
 from apps.dashboard.periods import Period
 
 PAGE_ROWS = 50
-LEDGERS = {ALLOCATION: "amortised over use (allocation)", INVENTORY: "recorded at purchase (inventory)"}
+LEDGERS = {
+    ALLOCATION: "amortised over use (allocation)",
+    INVENTORY: "recorded at purchase (inventory)",
+}
 VERBS = {ALLOCATION: "hardware of", INVENTORY: "hardware purchased for"}
 
 
@@ -86,7 +97,9 @@ def _selected_row(params: Mapping[str, str], rows: list[dict[str, Any]]) -> tupl
     if asset or row:
         asset_id = parse_record_number(asset)
         if asset_id is None or len(row) > 60:
-            raise InvalidInput("A charge needs both asset and row.", field="asset", hint="&asset=<number>&row=…")
+            raise InvalidInput(
+                "A charge needs both asset and row.", field="asset", hint="&asset=<number>&row=…"
+            )
         return asset_id, row
     return (rows[0]["asset_id"], _row_key(rows[0])) if rows else None
 
@@ -95,7 +108,9 @@ def _row_key(row: Mapping[str, Any]) -> str:
     return f"{row['from_hour']}-{row['to_hour']}-{row['kind']}-{row['project'] or ''}"
 
 
-def _line(row: Mapping[str, Any], query: FigureQuery, until: int, selected: tuple[int, str] | None) -> Line:
+def _line(
+    row: Mapping[str, Any], query: FigureQuery, until: int, selected: tuple[int, str] | None
+) -> Line:
     start, end = max(row["from_hour"], query.from_hour), min(row["to_hour"], until)
     key = (row["asset_id"], _row_key(row))
     return Line(
@@ -114,16 +129,27 @@ def _line(row: Mapping[str, Any], query: FigureQuery, until: int, selected: tupl
 
 
 def embodied_page(
-    *, lab: Lab, query: FigureQuery, period: Period, params: Mapping[str, str], now: int, version: str
+    *,
+    lab: Lab,
+    query: FigureQuery,
+    period: Period,
+    params: Mapping[str, str],
+    now: int,
+    version: str,
 ) -> EmbodiedPage:
-    """Return the explanation of a hardware figure. The number of queries does not depend on the number of rows."""
+    """Return the explanation of a hardware figure. The number of queries does not depend on the
+    number of rows.
+    """
     subject, href, _ = subject_of(lab, query)
     figure = answer(lab, query, now)
     number = page_number(params)
     rows = list(charge_rows(lab, query, now, limit=PAGE_ROWS, offset=(number - 1) * PAGE_ROWS))
     selected = _selected_row(params, rows)
     row = next((row for row in rows if (row["asset_id"], _row_key(row)) == selected), None)
-    by_asset = {asset: part.embodied_ug for (asset,), part in embodied_by(lab, query, ["asset"], now).items()}
+    by_asset = {
+        asset: part.embodied_ug
+        for (asset,), part in embodied_by(lab, query, ["asset"], now).items()
+    }
     by_kind = embodied_by(lab, query, ["kind"], now)
     allocation = query.metric == ALLOCATION
     other = query.replace(metric=INVENTORY if allocation else ALLOCATION, consumer="")
@@ -149,12 +175,17 @@ def embodied_page(
         unknown_assets=covered.assets - covered.known,
         other=entered_quantity(answer(lab, other, now)),
         other_ledger=LEDGERS[other.metric],
-        kinds=[(kind_label(kind), _of_kind(query, kind, part.embodied_ug)) for (kind,), part in by_kind.items()],
+        kinds=[
+            (kind_label(kind), _of_kind(query, kind, part.embodied_ug))
+            for (kind,), part in by_kind.items()
+        ],
         lines=[_line(row, query, until, selected) for row in rows],
         count=figure.entries,
         page=number,
         pages=max(1, -(-figure.entries // PAGE_ROWS)),
-        charge=charge_view(lab, row, query.from_hour, until) if row is not None and allocation else None,
+        charge=charge_view(lab, row, query.from_hour, until)
+        if row is not None and allocation
+        else None,
         sources=sources,
         packs=notices({source.event.figure.pack for source in sources if source.event.figure}),
         citation=_citation(subject, query, period, figure, headline, range_text, version),
@@ -164,7 +195,10 @@ def embodied_page(
 def _of_kind(query: FigureQuery, kind: str, value: int) -> Quantity:
     """Return the part of one kind. Parts of the inventory have no figure query."""
     return amount_quantity(
-        query.replace(consumer=kind) if query.metric == ALLOCATION and not query.consumer else query, value
+        query.replace(consumer=kind)
+        if query.metric == ALLOCATION and not query.consumer
+        else query,
+        value,
     )
 
 
@@ -180,7 +214,11 @@ def _citation(
     filters = f" ({filter_text(query)})" if filter_text(query) else ""
     wide = f"; range {range_text}" if range_text else ""
     covered = figure.coverage
-    coverage_text = f", {covered.known} of {covered.assets} assets with known embodied carbon" if covered else ""
+    coverage_text = (
+        f", {covered.known} of {covered.assets} assets with known embodied carbon"
+        if covered
+        else ""
+    )
     return (
         f"{subject}{filters}, {period.label}: {headline.text} of embodied carbon, "
         f"{LEDGERS[query.metric]}{wide}{coverage_text}. "

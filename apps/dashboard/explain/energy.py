@@ -1,4 +1,6 @@
-"""Explanation of an energy or emission figure: equation, ledger, windows of an hour, readings and factors."""
+"""Explanation of an energy or emission figure: equation, ledger, windows of an hour, readings
+and factors.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,14 +19,25 @@ from apps.dashboard.coverage import device_times, time_shares
 from apps.dashboard.explain.device_hour import HourView, hour_view
 from apps.dashboard.explain.pricing import Priced, Pricing, factor_text, pricing_of
 from apps.dashboard.explain.subjects import filter_text, subject_of
-from apps.dashboard.figures import Quantity, Units, column_units, exact_quantity, percent_quantity, quantity
+from apps.dashboard.figures import (
+    Quantity,
+    Units,
+    column_units,
+    exact_quantity,
+    percent_quantity,
+    quantity,
+)
 from apps.dashboard.formatting import grams_per_kwh, grouped, percent, pue
 from apps.dashboard.periods import Period, hour_of_text
 from apps.fleet.selectors import zones_ever
 from apps.ingest.choices import EnergyQuality, PlacementQuality, ShareQuality
 
 PAGE_ROWS = 50
-VERBS = {"energy_mj": "used by", "facility_energy_mj": "facility energy of", "emission_ug": "electricity of"}
+VERBS = {
+    "energy_mj": "used by",
+    "facility_energy_mj": "facility energy of",
+    "emission_ug": "electricity of",
+}
 
 
 @dataclass(frozen=True)
@@ -109,11 +122,18 @@ class ExplainPage:
 def page_number(params: Mapping[str, str]) -> int:
     text = params.get("page", "1")
     if not (text.isascii() and text.isdecimal()) or not 1 <= int(text) <= 10**7:
-        raise InvalidInput(f"{text[:20]!r} is not a page number.", field="page", hint="Enter a number from 1.")
+        raise InvalidInput(
+            f"{text[:20]!r} is not a page number.", field="page", hint="Enter a number from 1."
+        )
     return int(text)
 
 
-def _entry(row: dict[str, Any], query: FigureQuery, selected: tuple[str, int] | None, visibility: Visibility) -> Entry:
+def _entry(
+    row: dict[str, Any],
+    query: FigureQuery,
+    selected: tuple[str, int] | None,
+    visibility: Visibility,
+) -> Entry:
     quality = EnergyQuality(row["energy_quality"]).name.lower()
     marks = [quality]
     if row["share_quality"] == ShareQuality.SPLIT:
@@ -135,7 +155,9 @@ def _entry(row: dict[str, Any], query: FigureQuery, selected: tuple[str, int] | 
         marks=", ".join(marks),
         energy=grouped(row["energy_mj"]),
         pue=pue(row["pue_ppm"]) if row["pue_ppm"] is not None else "unknown",
-        factor=grouped(row["factor_ug_per_kwh"]) if row["factor_ug_per_kwh"] is not None else "none",
+        factor=grouped(row["factor_ug_per_kwh"])
+        if row["factor_ug_per_kwh"] is not None
+        else "none",
         value=grouped(value) if value is not None else "unknown",
         drill=f"?{query.to_query_string()}&{drill}#windows",
         selected=selected == (row["device"], row["hour"]),
@@ -145,14 +167,24 @@ def _entry(row: dict[str, Any], query: FigureQuery, selected: tuple[str, int] | 
 def factor_view(factor: EmissionFactor, query: FigureQuery, zones: set[str]) -> FactorView:
     """Return a factor as shown, with notes on its range, year, zone and previous edition."""
     low, high = factor.low_ug_per_kwh, factor.high_ug_per_kwh
-    wide = f"{grams_per_kwh(low)}–{grams_per_kwh(high)} g/kWh" if low is not None and high is not None else "unknown"
+    wide = (
+        f"{grams_per_kwh(low)}–{grams_per_kwh(high)} g/kWh"
+        if low is not None and high is not None
+        else "unknown"
+    )
     first, last = (_year_of(query.from_hour), _year_of(query.to_hour - 1))
     year_note = ""
     if factor.resolution != "declared" and not first <= factor.year <= last:
         years_text = str(first) if first == last else f"{first}–{last}"
-        year_note = f"No factor for {years_text} is published yet. The factor of {factor.year} is used."
-    below = sorted(zone for zone in zones if zone != factor.zone and zone.startswith(f"{factor.zone}-"))
-    zone_note = f"{', '.join(below)} has no factor. The factor of the country is used." if below else ""
+        year_note = (
+            f"No factor for {years_text} is published yet. The factor of {factor.year} is used."
+        )
+    below = sorted(
+        zone for zone in zones if zone != factor.zone and zone.startswith(f"{factor.zone}-")
+    )
+    zone_note = (
+        f"{', '.join(below)} has no factor. The factor of the country is used." if below else ""
+    )
     old = earlier_edition(factor) if factor.edition > 1 else None
     earlier = f"Edition {old.edition}: {grams_per_kwh(old.ug_per_kwh)} g/kWh." if old else ""
     return FactorView(factor, grams_per_kwh(factor.ug_per_kwh), wide, year_note, zone_note, earlier)
@@ -179,11 +211,19 @@ def _part_view(part: Priced) -> PartView:
     )
 
 
-def _selected_hour(params: Mapping[str, str], rows: list[dict[str, Any]], query: FigureQuery) -> tuple[str, int] | None:
-    """Return the device and hour to explain: those in the query, else the newest row with windows."""
+def _selected_hour(
+    params: Mapping[str, str], rows: list[dict[str, Any]], query: FigureQuery
+) -> tuple[str, int] | None:
+    """Return the device and hour to explain: those in the query, else the newest row with
+    windows.
+    """
     if params.get("hour") or params.get("device"):
         if not (params.get("hour") and params.get("device")):
-            raise InvalidInput("An hour of the ledger needs both hour and device.", field="hour", hint="&hour=…&device=…")
+            raise InvalidInput(
+                "An hour of the ledger needs both hour and device.",
+                field="hour",
+                hint="&hour=…&device=…",
+            )
         return params["device"], hour_of_text(params["hour"], "hour")
     windowed = [row for row in rows if not row["device"].startswith("host:")]
     first = (windowed or rows)[:1]
@@ -200,7 +240,9 @@ def explain_page(
     version: str,
     visibility: Visibility,
 ) -> ExplainPage:
-    """Return the explanation of ``query``. The number of queries does not depend on the number of rows."""
+    """Return the explanation of ``query``. The number of queries does not depend on the number
+    of rows.
+    """
     subject, href, node = subject_of(lab, query)
     pricing = pricing_of(lab, query)
     whole = pricing.whole
@@ -212,7 +254,9 @@ def explain_page(
     priced = pricing.factors if query.metric == "emission_ug" else []
     factors = [factor_view(factor, query, zones) for factor in priced]
     times = [
-        time for time in device_times(lab, query.from_hour, query.to_hour, now) if node is None or time.node_id == node.pk
+        time
+        for time in device_times(lab, query.from_hour, query.to_hour, now)
+        if node is None or time.node_id == node.pk
     ]
     sums = time_shares(times)
     known = sums.measured_us + sums.estimated_us
@@ -237,7 +281,13 @@ def explain_page(
         pue=pue(single.pue_ppm) if single and single.pue_ppm is not None else "unknown",
         factor=factors[0] if single and factors else None,
         parts=[_part_view(part) for part in pricing.parts],
-        sums=PartView("Sum", "", grouped(whole.energy_mj), grouped(whole.facility_energy_mj), grouped(whole.emission_ug)),
+        sums=PartView(
+            "Sum",
+            "",
+            grouped(whole.energy_mj),
+            grouped(whole.facility_energy_mj),
+            grouped(whole.emission_ug),
+        ),
         entries=[_entry(row, query, selected, visibility) for row in rows],
         count=whole.entries,
         page=number,
@@ -263,7 +313,13 @@ def _qualities(query: FigureQuery, pricing: Pricing) -> list[tuple[str, Quantity
 
 
 def _citation(
-    subject: str, query: FigureQuery, period: Period, pricing: Pricing, headline: Quantity, coverage: str, version: str
+    subject: str,
+    query: FigureQuery,
+    period: Period,
+    pricing: Pricing,
+    headline: Quantity,
+    coverage: str,
+    version: str,
 ) -> str:
     whole = pricing.whole
     filters = f" ({filter_text(query)})" if filter_text(query) else ""
@@ -273,15 +329,21 @@ def _citation(
     basis = [f"location-based, {query.basis} basis"] if query.metric == "emission_ug" else []
     if query.metric == "emission_ug":
         basis += [
-            f"{factor.zone_name} {factor.year}, {grams_per_kwh(factor.ug_per_kwh)} g/kWh, {factor.source}"
+            f"{factor.zone_name} {factor.year}, {grams_per_kwh(factor.ug_per_kwh)} g/kWh, "
+            f"{factor.source}"
             for factor in pricing.factors
         ]
     if pricing.range_text:
         basis.append(f"P5–P95 {pricing.range_text}")
-    words = f"{subject}{filters}, {period.label}: {', '.join(amounts)}" + (f" ({'; '.join(basis)})" if basis else "")
+    words = f"{subject}{filters}, {period.label}: {', '.join(amounts)}" + (
+        f" ({'; '.join(basis)})" if basis else ""
+    )
     counted = pricing.by_quality.get("COUNTER")
     if whole.energy_mj:
-        words += f", {percent(counted.energy_mj if counted else 0, whole.energy_mj)} % of the energy by hardware counters"
+        words += (
+            f", {percent(counted.energy_mj if counted else 0, whole.energy_mj)} % of the energy "
+            "by hardware counters"
+        )
     if coverage:
         words += f", coverage {coverage} of device time"
     return f"{words}. Measured with LabCarbon {version}. Exact value: {headline.exact}."

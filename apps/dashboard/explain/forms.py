@@ -21,7 +21,12 @@ class SiteControlForm(PageForm):
 
     def save(self) -> str:
         site: Site = self.cleaned_data["site"]
-        set_control(site=site, control=self.cleaned_data["control"], by=self.visitor.user, now=self.visitor.now)
+        set_control(
+            site=site,
+            control=self.cleaned_data["control"],
+            by=self.visitor.user,
+            now=self.visitor.now,
+        )
         return f"Electricity control of {site.name} recorded. Totals do not change."
 
     @classmethod

@@ -20,7 +20,9 @@ PRICING_GROUPS = ("quality", "charge", "factor", "pue")
 
 @dataclass(frozen=True)
 class Priced:
-    """The part of a figure under one factor and PUE. Factor None: emissions unknown. PUE None: site unknown."""
+    """The part of a figure under one factor and PUE. Factor None: emissions unknown. PUE None:
+    site unknown.
+    """
 
     factor: EmissionFactor | None
     pue_ppm: int | None
@@ -47,11 +49,16 @@ class Pricing:
 
     @property
     def range_text(self) -> str:
-        """Return the range in the unit of its high end: '303–335 kg CO₂e', '' for no uncertainty."""
+        """Return the range in the unit of its high end: '303–335 kg CO₂e', '' for no
+        uncertainty.
+        """
         if self.range.high <= 0 or self.range.low == self.range.high:
             return ""
         unit = unit_for(self.metric, [self.range.high])
-        low, high = (significant(Decimal(value) / unit.divisor) for value in (self.range.low, self.range.high))
+        low, high = (
+            significant(Decimal(value) / unit.divisor)
+            for value in (self.range.low, self.range.high)
+        )
         return f"{low}–{high} {unit.name}"
 
 
@@ -61,7 +68,9 @@ def _error(part: Figure, meter: str, factor: EmissionFactor | None, metric: str)
     ug = factor.ug_per_kwh
     low = factor.low_ug_per_kwh if factor.low_ug_per_kwh is not None else ug
     high = factor.high_ug_per_kwh if factor.high_ug_per_kwh is not None else ug
-    return Part(part.value(metric), meter, factor.pk, (ug - low) * PPM // ug, (high - ug) * PPM // ug)
+    return Part(
+        part.value(metric), meter, factor.pk, (ug - low) * PPM // ug, (high - ug) * PPM // ug
+    )
 
 
 def pricing_of(lab: Lab, query: FigureQuery) -> Pricing:
@@ -71,7 +80,9 @@ def pricing_of(lab: Lab, query: FigureQuery) -> Pricing:
 
 def pricing_from(figures: Mapping[tuple[Any, ...], Figure], metric: str) -> Pricing:
     """Return the pricing of figures by quality, charge, factor and PUE. One query."""
-    factors = EmissionFactor.objects.in_bulk({factor for _, _, factor, _ in figures if factor is not None})
+    factors = EmissionFactor.objects.in_bulk(
+        {factor for _, _, factor, _ in figures if factor is not None}
+    )
     priced: dict[tuple[int | None, int | None], list[Figure]] = defaultdict(list)
     qualities: dict[str, list[Figure]] = defaultdict(list)
     errors = []
@@ -82,11 +93,14 @@ def pricing_from(figures: Mapping[tuple[Any, ...], Figure], metric: str) -> Pric
         meter = "OVERHEAD" if charge == "~overhead" else name
         errors.append(_error(part, meter, factors.get(factor_id) if factor_id else None, metric))
     parts = [
-        Priced(factors.get(factor) if factor else None, pue_ppm, total(group)) for (factor, pue_ppm), group in priced.items()
+        Priced(factors.get(factor) if factor else None, pue_ppm, total(group))
+        for (factor, pue_ppm), group in priced.items()
     ]
     return Pricing(
         parts=sorted(parts, key=lambda part: -part.figure.energy_mj),
-        by_quality={name: total(qualities[name]) for name in EnergyQuality.names if name in qualities},
+        by_quality={
+            name: total(qualities[name]) for name in EnergyQuality.names if name in qualities
+        },
         range=uncertainty(errors),
         metric=metric,
     )
@@ -95,4 +109,7 @@ def pricing_from(figures: Mapping[tuple[Any, ...], Figure], metric: str) -> Pric
 def factor_text(factor: EmissionFactor) -> str:
     """Return a factor as text: 'Germany 2025, 330 g/kWh, edition 1'."""
     year = "" if factor.resolution == "declared" else f" {factor.year}"
-    return f"{factor.zone_name}{year}, {grams_per_kwh(factor.ug_per_kwh)} g/kWh, edition {factor.edition}"
+    return (
+        f"{factor.zone_name}{year}, {grams_per_kwh(factor.ug_per_kwh)} g/kWh, edition "
+        f"{factor.edition}"
+    )

@@ -18,7 +18,9 @@ def _ledger(request: HttpRequest) -> str:
     ledger = request.GET.get("ledger", ALLOCATION)
     if ledger not in LEDGERS:
         raise InvalidInput(
-            f"{ledger[:40]!r} is not a hardware ledger.", field="ledger", hint=f"Use one of {', '.join(LEDGERS)}."
+            f"{ledger[:40]!r} is not a hardware ledger.",
+            field="ledger",
+            hint=f"Use one of {', '.join(LEDGERS)}.",
         )
     return ledger
 
@@ -59,8 +61,15 @@ def scopes_csv(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
     if isinstance(period, HttpResponseRedirect):
         return period
     head = (
-        "profile", "scope", "role", "activity", "hardware_ledger", "energy_mj", "emission_ug_co2e", "note",
+        "profile",
+        "scope",
+        "role",
+        "activity",
+        "hardware_ledger",
+        "energy_mj",
+        "emission_ug_co2e",
+        "note",
         "beyond_the_lesson",
-    )  # fmt: skip
+    )
     rows = scope_rows(visitor.lab, period, _ledger(request), visitor.now)
     return csv_response(f"{visitor.lab.slug}-scopes", head, rows)

@@ -1,4 +1,6 @@
-"""Content of the scopes page: energy and emissions by scope and category in each profile, and the sites."""
+"""Content of the scopes page: energy and emissions by scope and category in each profile, and
+the sites.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,7 +9,13 @@ from apps.accounts.models import Lab
 from apps.carbon.figures.combined import CombinedFigure, split_query
 from apps.carbon.figures.embodied import Coverage, Embodied, coverage, embodied, embodied_in
 from apps.carbon.figures.energy import Figure, figure
-from apps.carbon.figures.figure_query import ALLOCATION, INVENTORY, TOGETHER, TOGETHER_INVENTORY, FigureQuery
+from apps.carbon.figures.figure_query import (
+    ALLOCATION,
+    INVENTORY,
+    TOGETHER,
+    TOGETHER_INVENTORY,
+    FigureQuery,
+)
 from apps.carbon.figures.scopes import (
     EMBODIED,
     GHG_PROTOCOL,
@@ -24,7 +32,10 @@ from apps.dashboard.formatting import Unit, unit_for
 from apps.dashboard.periods import Period, lab_query
 from apps.fleet.models import Site
 
-LEDGERS = {ALLOCATION: "Amortised over use (allocation)", INVENTORY: "Recorded at purchase (inventory)"}
+LEDGERS = {
+    ALLOCATION: "Amortised over use (allocation)",
+    INVENTORY: "Recorded at purchase (inventory)",
+}
 WHOLE = {ALLOCATION: TOGETHER, INVENTORY: TOGETHER_INVENTORY}
 # (scope, role, activity) of each line, per profile: the table of docs/scopes.md.
 LINES: dict[str, tuple[tuple[str, str, str], ...]] = {
@@ -59,7 +70,9 @@ class ScopeLine:
 
 @dataclass(frozen=True)
 class ProfileTable:
-    """The table of one profile, with its sums. Energy and grand total are the same in all profiles."""
+    """The table of one profile, with its sums. Energy and grand total are the same in all
+    profiles.
+    """
 
     profile: str
     name: str
@@ -104,7 +117,10 @@ class _FigureCache:
         if hardware is None:
             return CombinedFigure(query, self._figure(use)) if use else CombinedFigure(query)
         return CombinedFigure(
-            query, self._figure(use) if use else Figure(), self._embodied(hardware), self._coverage(hardware)
+            query,
+            self._figure(use) if use else Figure(),
+            self._embodied(hardware),
+            self._coverage(hardware),
         )
 
     def _figure(self, query: FigureQuery) -> Figure:
@@ -130,12 +146,15 @@ class _FigureCache:
         return self._covered[key]
 
 
-def scopes_page(*, lab: Lab, period: Period, profile: str, ledger: str, both: bool, now: int) -> ScopesPage:
+def scopes_page(
+    *, lab: Lab, period: Period, profile: str, ledger: str, both: bool, now: int
+) -> ScopesPage:
     """Return the page. The number of queries does not depend on the number of rows."""
     query, figure_of = lab_query(lab, period), _FigureCache(lab, now)
     whole = figure_of(query.replace(metric=WHOLE[ledger]))
     units = _Units(
-        unit_for("energy_mj", [whole.use.energy_mj], column=True), unit_for(WHOLE[ledger], [whole.value], column=True)
+        unit_for("energy_mj", [whole.use.energy_mj], column=True),
+        unit_for(WHOLE[ledger], [whole.value], column=True),
     )
     profiles = [profile, *(key for key in PROFILE_NAMES if both and key != profile)]
     covered = whole.coverage
@@ -162,7 +181,10 @@ def _table(query: FigureQuery, ledger: str, units: _Units, figure_of: _FigureCac
         profile=query.profile,
         name=PROFILE_NAMES[query.profile],
         lines=lines,
-        scopes=[(SCOPE_NAMES[scope], _sum(whole.replace(scope=scope), units, figure_of)) for scope in ("2", "3")],
+        scopes=[
+            (SCOPE_NAMES[scope], _sum(whole.replace(scope=scope), units, figure_of))
+            for scope in ("2", "3")
+        ],
         energy=quantity(query.replace(metric="energy_mj"), combined.use, units.energy),
         total=carbon_quantity(combined, units.emission),
     )
@@ -173,7 +195,14 @@ def _sum(query: FigureQuery, units: _Units, figure_of: _FigureCache) -> Quantity
     return entered_quantity(figure_of(query), units.emission)
 
 
-def _line(query: FigureQuery, role: str, activity: str, ledger: str, units: _Units, figure_of: _FigureCache) -> ScopeLine:
+def _line(
+    query: FigureQuery,
+    role: str,
+    activity: str,
+    ledger: str,
+    units: _Units,
+    figure_of: _FigureCache,
+) -> ScopeLine:
     energy = emission = None
     note = ""
     if role == OPERATION:
@@ -194,22 +223,42 @@ def _line(query: FigureQuery, role: str, activity: str, ledger: str, units: _Uni
             emission = entered_quantity(combined, units.emission)
         else:
             note = "no asset is registered"
-    return ScopeLine(query.scope, SCOPE_NAMES[query.scope], role, activity, energy, emission, note, beyond_the_lesson(role))
+    return ScopeLine(
+        query.scope,
+        SCOPE_NAMES[query.scope],
+        role,
+        activity,
+        energy,
+        emission,
+        note,
+        beyond_the_lesson(role),
+    )
 
 
 def scope_rows(lab: Lab, period: Period, ledger: str, now: int) -> Sequence[tuple[object, ...]]:
     """Return the lines of both profiles with exact integers, and their sums."""
     rows: list[tuple[object, ...]] = []
-    page = scopes_page(lab=lab, period=period, profile=GHG_PROTOCOL, ledger=ledger, both=True, now=now)
+    page = scopes_page(
+        lab=lab, period=period, profile=GHG_PROTOCOL, ledger=ledger, both=True, now=now
+    )
     for table in page.tables:
         rows += [
             (
-                table.profile, line.scope, line.role, line.activity, ledger, _value(line.energy), _value(line.emission),
-                line.note, "yes" if line.beyond_lesson else "",
+                table.profile,
+                line.scope,
+                line.role,
+                line.activity,
+                ledger,
+                _value(line.energy),
+                _value(line.emission),
+                line.note,
+                "yes" if line.beyond_lesson else "",
             )
             for line in table.lines
-        ]  # fmt: skip
-        rows.append((table.profile, "", "total", "", ledger, table.energy.value, table.total.value, "", ""))
+        ]
+        rows.append(
+            (table.profile, "", "total", "", ledger, table.energy.value, table.total.value, "", "")
+        )
     return rows
 
 

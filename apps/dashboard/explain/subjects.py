@@ -30,7 +30,9 @@ _OF_HARDWARE = {
 
 
 def subject_of(lab: Lab, query: FigureQuery) -> tuple[str, str, Node | None]:
-    """Return name and page of the subject, and the node of a node or device. Subjects of other labs are unknown too."""
+    """Return name and page of the subject, and the node of a node or device. Subjects of other
+    labs are unknown too.
+    """
     key, kind = query.subject_key, query.subject_kind
     if is_unstorable(key):
         kind = "unknown"
@@ -56,7 +58,9 @@ def subject_of(lab: Lab, query: FigureQuery) -> tuple[str, str, Node | None]:
                 reverse("node", args=[device.node.uuid]),
                 device.node,
             )
-    raise NotFound(f"No such {query.subject_kind} in this lab.", hint="Start from a figure on the Overview.")
+    raise NotFound(
+        f"No such {query.subject_kind} in this lab.", hint="Start from a figure on the Overview."
+    )
 
 
 def _name(lab: Lab, kind: str, key: str) -> str | None:
@@ -64,7 +68,11 @@ def _name(lab: Lab, kind: str, key: str) -> str | None:
     if kind == "project":
         return lab.projects.filter(slug=key).values_list("name", flat=True).first()
     if kind == "person":
-        return lab.memberships.filter(user_id=int(key)).values_list("user__username", flat=True).first()
+        return (
+            lab.memberships.filter(user_id=int(key))
+            .values_list("user__username", flat=True)
+            .first()
+        )
     if kind == "asset":
         return lab.assets.filter(pk=int(key)).values_list("name", flat=True).first()
     return Run.objects.filter(lab=lab, uuid=key).values_list("name", flat=True).first()
@@ -74,15 +82,27 @@ def filter_text(query: FigureQuery) -> str:
     """Return the filters of a figure as text, '' for none."""
     filters = []
     if query.consumer:
-        filters.append(f"only {(_OF_USE if query.metric in USE_METRICS else _OF_HARDWARE)[query.consumer]}")
+        filters.append(
+            f"only {(_OF_USE if query.metric in USE_METRICS else _OF_HARDWARE)[query.consumer]}"
+        )
     if query.quality:
         filters.append(f"only energy of quality {query.quality.lower()}")
     if query.project:
-        filters.append("only energy without a project" if query.project == HIDDEN else f"only charged to {query.project}")
+        filters.append(
+            "only energy without a project"
+            if query.project == HIDDEN
+            else f"only charged to {query.project}"
+        )
     if query.os_user:
-        filters.append("only of unknown users" if query.os_user == HIDDEN else f"only of user {query.os_user}")
+        filters.append(
+            "only of unknown users" if query.os_user == HIDDEN else f"only of user {query.os_user}"
+        )
     if query.program:
-        filters.append("only with unknown programs" if query.program == HIDDEN else f"only with {query.program}")
+        filters.append(
+            "only with unknown programs"
+            if query.program == HIDDEN
+            else f"only with {query.program}"
+        )
     if query.use:
         filters.append(f"only {query.use}")
     if query.scope:

@@ -8,7 +8,14 @@ from django.shortcuts import render
 
 from apps.carbon.figures.embodied import charge_rows
 from apps.carbon.figures.energy import entries, normal
-from apps.carbon.figures.figure_query import FILTERS, HARDWARE_METRICS, HARDWARE_OF, USE_METRICS, FigureQuery, iso_hour
+from apps.carbon.figures.figure_query import (
+    FILTERS,
+    HARDWARE_METRICS,
+    HARDWARE_OF,
+    USE_METRICS,
+    FigureQuery,
+    iso_hour,
+)
 from apps.carbon.figures.query_parsing import parse_query
 from apps.carbon.figures.visibility import visibility_for
 from apps.core.errors import InvalidInput
@@ -26,11 +33,15 @@ _QUERY = ("metric", "subject", "from", "to", "accounting", "basis", "profile", *
 _DRILL = ("hour", "device", "page", "asset", "row")
 
 
-def _requested_query(request: HttpRequest, visitor: Visitor, also: tuple[str, ...] = ()) -> FigureQuery:
+def _requested_query(
+    request: HttpRequest, visitor: Visitor, also: tuple[str, ...] = ()
+) -> FigureQuery:
     unknown = sorted(set(request.GET) - {*_QUERY, *also})
     if unknown:
         names = ", ".join((*_QUERY, *also))
-        raise InvalidInput(f"Unknown parameter {unknown[0][:40]!r}.", field="query", hint=f"Use {names}.")
+        raise InvalidInput(
+            f"Unknown parameter {unknown[0][:40]!r}.", field="query", hint=f"Use {names}."
+        )
     query = parse_query(request.GET.dict(), basis=visitor.lab.basis, profile=visitor.lab.profile)
     if query.personal:
         visibility_for(visitor.lab, visitor.user).check(query)
@@ -50,11 +61,15 @@ def explain(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
         "version": __version__,
     }
     if query.metric in HARDWARE_OF:
-        return render(request, "dashboard/explain/combined.html", {"page": combined_page(**page_args)})
+        return render(
+            request, "dashboard/explain/combined.html", {"page": combined_page(**page_args)}
+        )
     if query.metric in HARDWARE_METRICS:
         charged = embodied_page(params=request.GET.dict(), **page_args)
         return render(request, "dashboard/explain/embodied.html", {"page": charged})
-    content = explain_page(visibility=visibility_for(visitor.lab, visitor.user), params=request.GET.dict(), **page_args)
+    content = explain_page(
+        visibility=visibility_for(visitor.lab, visitor.user), params=request.GET.dict(), **page_args
+    )
     return render(request, "dashboard/explain/energy.html", {"page": content})
 
 
@@ -68,19 +83,42 @@ def ledger_csv(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
     def lines() -> Iterator[tuple[Any, ...]]:
         for row in entries(visitor.lab, query):
             yield (
-                iso_hour(row["hour"]), row["device"], row["device_name"], row["hostname"],
+                iso_hour(row["hour"]),
+                row["device"],
+                row["device_name"],
+                row["hostname"],
                 visibility.consumer(row["consumer"]),
-                normal(row["run"], "run"), row["run_name"], row["project"],
-                EnergyQuality(row["energy_quality"]).name, ShareQuality(row["share_quality"]).name,
-                PlacementQuality(row["placement_quality"]).name, row["energy_mj"], row["pue_ppm"],
-                row["facility_energy_mj"], row["factor_ug_per_kwh"], row["emission_ug"],
-            )  # fmt: skip
+                normal(row["run"], "run"),
+                row["run_name"],
+                row["project"],
+                EnergyQuality(row["energy_quality"]).name,
+                ShareQuality(row["share_quality"]).name,
+                PlacementQuality(row["placement_quality"]).name,
+                row["energy_mj"],
+                row["pue_ppm"],
+                row["facility_energy_mj"],
+                row["factor_ug_per_kwh"],
+                row["emission_ug"],
+            )
 
     head = (
-        "hour_utc", "device", "device_name", "node", "consumer", "run", "run_name", "project", "energy_quality",
-        "share_quality", "placement_quality", "energy_mj", "pue_ppm", "facility_energy_mj", "factor_ug_co2e_per_kwh",
+        "hour_utc",
+        "device",
+        "device_name",
+        "node",
+        "consumer",
+        "run",
+        "run_name",
+        "project",
+        "energy_quality",
+        "share_quality",
+        "placement_quality",
+        "energy_mj",
+        "pue_ppm",
+        "facility_energy_mj",
+        "factor_ug_co2e_per_kwh",
         "emission_ug_co2e",
-    )  # fmt: skip
+    )
     return csv_response(f"{visitor.lab.slug}-{query.subject}-ledger", head, lines())
 
 
@@ -88,7 +126,9 @@ def _of(query: FigureQuery, metrics: tuple[str, ...]) -> FigureQuery:
     """Return the query if its metric is one of ``metrics``."""
     if query.metric not in metrics:
         raise InvalidInput(
-            f"This table is not available for {query.metric}.", field="metric", hint=f"Use {', '.join(metrics)}."
+            f"This table is not available for {query.metric}.",
+            field="metric",
+            hint=f"Use {', '.join(metrics)}.",
         )
     return query
 
@@ -100,13 +140,27 @@ def charges_csv(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
     subject_of(visitor.lab, query)
     lines = (
         (
-            row["asset_id"], row["asset"], row["asset_kind"], row["kind"], row["project"], iso_hour(row["from_hour"]),
-            iso_hour(row["to_hour"]), row["amount_ug"], row["part_ug"],
+            row["asset_id"],
+            row["asset"],
+            row["asset_kind"],
+            row["kind"],
+            row["project"],
+            iso_hour(row["from_hour"]),
+            iso_hour(row["to_hour"]),
+            row["amount_ug"],
+            row["part_ug"],
         )
         for row in charge_rows(visitor.lab, query, visitor.now)
-    )  # fmt: skip
+    )
     head = (
-        "asset_id", "asset", "asset_kind", "kind", "project", "from_utc", "to_utc", "amount_ug_co2e",
+        "asset_id",
+        "asset",
+        "asset_kind",
+        "kind",
+        "project",
+        "from_utc",
+        "to_utc",
+        "amount_ug_co2e",
         "in_period_ug_co2e",
-    )  # fmt: skip
+    )
     return csv_response(f"{visitor.lab.slug}-{query.subject}-hardware", head, lines)

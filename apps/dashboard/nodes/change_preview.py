@@ -14,7 +14,15 @@ from apps.carbon.figures.figure_query import FigureQuery
 from apps.carbon.models import EmissionFactor
 from apps.core.intervals import merge_intervals
 from apps.core.units import END_HOUR, US_PER_HOUR, hour_of
-from apps.dashboard.figures import Projected, Quantity, Units, column_units, projected, quantity, total
+from apps.dashboard.figures import (
+    Projected,
+    Quantity,
+    Units,
+    column_units,
+    projected,
+    quantity,
+    total,
+)
 from apps.dashboard.formatting import grams_per_kwh, pue
 from apps.fleet.dated_facts import SiteFacts
 from apps.fleet.models import Node
@@ -42,7 +50,9 @@ class EffectRow:
 
 @dataclass(frozen=True)
 class Effect:
-    """The effect of a change. No ``prices``: no hour gets another PUE or factor. No ``rows``: no energy is affected."""
+    """The effect of a change. No ``prices``: no hour gets another PUE or factor. No ``rows``: no
+    energy is affected.
+    """
 
     prices: list[PriceChange]
     since_us: int
@@ -62,7 +72,9 @@ def site_facts_after(lab: Lab, change: Callable[[], object]) -> SiteFacts:
 
 
 def effect_of(*, lab: Lab, after: SiteFacts, now: int) -> Effect:
-    """Return the effect of the site facts ``after``. The number of queries does not depend on the number of rows."""
+    """Return the effect of the site facts ``after``. The number of queries does not depend on
+    the number of rows.
+    """
     before = site_facts_of(lab)
     factors = year_factors(lab, before, after)
     old = spans_by_node(before, factors, before.placements, END_HOUR)
@@ -70,47 +82,79 @@ def effect_of(*, lab: Lab, after: SiteFacts, now: int) -> Effect:
     affected = sorted(node_id for node_id in before.placements if old[node_id] != new[node_id])
     to_hour = hour_of(now) + 1
     first_change = min(
-        (change.from_hour for node_id in affected for change in changes(old[node_id], new[node_id])), default=0
+        (
+            change.from_hour
+            for node_id in affected
+            for change in changes(old[node_id], new[node_id])
+        ),
+        default=0,
     )
     first_energy = first_hour_of(affected)
     since = max(first_change, to_hour if first_energy is None else first_energy)
-    prices = _prices([(old[node_id], new[node_id]) for node_id in affected], max(first_change, first_energy or 0))
+    prices = _prices(
+        [(old[node_id], new[node_id]) for node_id in affected], max(first_change, first_energy or 0)
+    )
     if since >= to_hour:
         return Effect(prices, since * US_PER_HOUR, [], column_units([]), None, None)
     query = FigureQuery(metric="emission_ug", from_hour=since, to_hour=to_hour, basis=lab.basis)
     recorded = {str(key): part for (key,), part in figures_by(lab, query, ["node"]).items()}
-    projected_figures = priced_with(lab, {node_id: new[node_id] for node_id in affected}, since, to_hour)
+    projected_figures = priced_with(
+        lab, {node_id: new[node_id] for node_id in affected}, since, to_hour
+    )
     nodes = [
         node
         for node in Node.objects.filter(pk__in=projected_figures).order_by("hostname", "id")
         if str(node.uuid) in recorded
     ]
-    units = column_units([*(recorded[str(node.uuid)] for node in nodes), *projected_figures.values()])
-    rows = [_row(query, node, recorded[str(node.uuid)], projected_figures[node.pk], units) for node in nodes]
+    units = column_units(
+        [*(recorded[str(node.uuid)] for node in nodes), *projected_figures.values()]
+    )
+    rows = [
+        _row(query, node, recorded[str(node.uuid)], projected_figures[node.pk], units)
+        for node in nodes
+    ]
     sums = len(rows) > 1
     return Effect(
         prices,
         since * US_PER_HOUR,
         rows,
         units,
-        projected(query, total(recorded[str(node.uuid)] for node in nodes), units.emission) if sums else None,
-        projected(query, total(projected_figures[node.pk] for node in nodes), units.emission) if sums else None,
+        projected(query, total(recorded[str(node.uuid)] for node in nodes), units.emission)
+        if sums
+        else None,
+        projected(query, total(projected_figures[node.pk] for node in nodes), units.emission)
+        if sums
+        else None,
     )
 
 
 def _row(query: FigureQuery, node: Node, before: Figure, after: Figure, units: Units) -> EffectRow:
     own = query.replace(subject_kind="node", subject_key=str(node.uuid))
-    return EffectRow(node, quantity(own, before, units.emission), projected(own, after, units.emission))
+    return EffectRow(
+        node, quantity(own, before, units.emission), projected(own, after, units.emission)
+    )
 
 
-def _prices(pairs: Iterable[tuple[Sequence[Span], Sequence[Span]]], from_hour: int) -> list[PriceChange]:
+def _prices(
+    pairs: Iterable[tuple[Sequence[Span], Sequence[Span]]], from_hour: int
+) -> list[PriceChange]:
     """Return the distinct changes between spans from an hour on. An open change has no end."""
-    hours: dict[tuple[tuple[int, int | None], tuple[int, int | None]], list[tuple[int, int]]] = defaultdict(list)
+    hours: dict[tuple[tuple[int, int | None], tuple[int, int | None]], list[tuple[int, int]]] = (
+        defaultdict(list)
+    )
     for old, new in pairs:
         for change in changes(clipped(old, from_hour, END_HOUR), clipped(new, from_hour, END_HOUR)):
-            hours[change.before.priced, change.after.priced].append((change.from_hour, change.to_hour))
-    spans = [(start, end, *sides) for sides, listed in hours.items() for start, end in merge_intervals(listed)]
-    factors = EmissionFactor.objects.in_bulk({side[1] for sides in hours for side in sides if side[1] is not None})
+            hours[change.before.priced, change.after.priced].append(
+                (change.from_hour, change.to_hour)
+            )
+    spans = [
+        (start, end, *sides)
+        for sides, listed in hours.items()
+        for start, end in merge_intervals(listed)
+    ]
+    factors = EmissionFactor.objects.in_bulk(
+        {side[1] for sides in hours for side in sides if side[1] is not None}
+    )
     return [
         PriceChange(
             start * US_PER_HOUR,
@@ -128,4 +172,7 @@ def _pricing_text(priced: tuple[int, int | None], factors: dict[int, EmissionFac
     if factor_id is None:
         return f"no factor, PUE {pue(pue_ppm)}"
     factor = factors[factor_id]
-    return f"{factor.zone_name} {factor.year}, {grams_per_kwh(factor.ug_per_kwh)} g/kWh, PUE {pue(pue_ppm)}"
+    return (
+        f"{factor.zone_name} {factor.year}, {grams_per_kwh(factor.ug_per_kwh)} g/kWh, PUE "
+        f"{pue(pue_ppm)}"
+    )

@@ -1,4 +1,6 @@
-"""Forms of the pages of nodes and sites: overhead, moves, enrolment, new sites and the dated facts of a site."""
+"""Forms of the pages of nodes and sites: overhead, moves, enrolment, new sites and the dated
+facts of a site.
+"""
 
 from collections.abc import Mapping
 from decimal import Decimal
@@ -12,7 +14,14 @@ from apps.core.errors import Conflict, Forbidden, InvalidInput, LabCarbonError, 
 from apps.core.text import parse_record_number
 from apps.core.units import PPM
 from apps.dashboard.decorators import MANAGERS, Visitor
-from apps.dashboard.forms import DecimalField, PageForm, SiteField, StartFields, StartOrAlwaysFields, TextField
+from apps.dashboard.forms import (
+    DecimalField,
+    PageForm,
+    SiteField,
+    StartFields,
+    StartOrAlwaysFields,
+    TextField,
+)
 from apps.dashboard.nodes.change_preview import Effect, effect_of, site_facts_after
 from apps.dashboard.setup.services import SITE_KINDS, zone_code
 from apps.fleet.choices import Control, SiteKind
@@ -49,11 +58,15 @@ MACHINE_NAMES = {
 
 
 def _number_errors(message: str) -> dict[str, str]:
-    return dict.fromkeys(("required", "invalid", "min_value", "max_value", "max_digits", "max_whole_digits"), message)
+    return dict.fromkeys(
+        ("required", "invalid", "min_value", "max_value", "max_digits", "max_whole_digits"), message
+    )
 
 
 class ZoneField(TextField):
-    """A grid zone by code, name or label, offered by the list ``zones`` of the page. The cleaned value is the code."""
+    """A grid zone by code, name or label, offered by the list ``zones`` of the page. The cleaned
+    value is the code.
+    """
 
     def __init__(self, **options: Any) -> None:
         messages = {"required": "Enter a country such as Germany, or its code DE."}
@@ -74,7 +87,9 @@ class PreviewedForm(PageForm):
     roles = MANAGERS
 
     def preview(self) -> Effect | None:
-        """Return the effect of saving the form, which is rolled back; None if the form has errors."""
+        """Return the effect of saving the form, which is rolled back; None if the form has
+        errors.
+        """
         self.visitor.require_role(self.roles)
         if not self.is_valid():
             return None
@@ -95,12 +110,16 @@ class PreviewedForm(PageForm):
 
 def power_label(default: HostPower) -> str:
     """Return a default of the catalogue: '2-socket server: 125.5 W (51.5–218 W)'."""
-    low, watts, high = (f"{value / 1000:g}" for value in (default.low_mw, default.static_mw, default.high_mw))
+    low, watts, high = (
+        f"{value / 1000:g}" for value in (default.low_mw, default.static_mw, default.high_mw)
+    )
     return f"{MACHINE_NAMES.get(default.kind, default.kind)}: {watts} W ({low}–{high} W)"
 
 
 class OverheadForm(PageForm):
-    """The static power of a node outside its device meters: a typed value, a default of the catalogue, or unknown."""
+    """The static power of a node outside its device meters: a typed value, a default of the
+    catalogue, or unknown.
+    """
 
     roles = MANAGERS
     node: Node
@@ -133,8 +152,16 @@ class OverheadForm(PageForm):
         return self.cleaned_data
 
     def save(self) -> str:
-        set_static_power(node=self.node, static_power_mw=self._static_power_mw(), by=self.visitor.user, now=self.visitor.now)
-        return f"Node overhead saved. All hours of {self.node.hostname} are recalculated in the background."
+        set_static_power(
+            node=self.node,
+            static_power_mw=self._static_power_mw(),
+            by=self.visitor.user,
+            now=self.visitor.now,
+        )
+        return (
+            f"Node overhead saved. All hours of {self.node.hostname} are recalculated in the "
+            "background."
+        )
 
     def _static_power_mw(self) -> int | None:
         choice = self.cleaned_data["choice"] or OWN_POWER
@@ -177,9 +204,14 @@ class UndoMoveForm(PreviewedForm):
 
     def save(self) -> str:
         number = self.cleaned_data["placement"]
-        placement = next((stay.placement for stay in stays_of(self.node) if str(stay.placement.pk) == number), None)
+        placement = next(
+            (stay.placement for stay in stays_of(self.node) if str(stay.placement.pk) == number),
+            None,
+        )
         if placement is None:
-            raise Conflict("This move no longer exists.", hint="Reload the page to see the current history.")
+            raise Conflict(
+                "This move no longer exists.", hint="Reload the page to see the current history."
+            )
         undo_move(placement=placement, **self.author)
         return f"Move to {placement.site} withdrawn. {RECALCULATED}"
 
@@ -191,7 +223,8 @@ class EnrolForm(PageForm):
     code = ""
 
     site = SiteField(
-        empty_label="Choose a site", help_text="Its grid zone and PUE are used to calculate the machine's emissions."
+        empty_label="Choose a site",
+        help_text="Its grid zone and PUE are used to calculate the machine's emissions.",
     )
 
     def __init__(self, visitor: Visitor, *arguments: Any, **options: Any) -> None:
@@ -210,7 +243,9 @@ class EnrolForm(PageForm):
 
     def save(self) -> str:
         visitor = self.visitor
-        self.code = issue_enrolment_code(lab=visitor.lab, site=self.selected_site, by=visitor.user, now=visitor.now)
+        self.code = issue_enrolment_code(
+            lab=visitor.lab, site=self.selected_site, by=visitor.user, now=visitor.now
+        )
         return "Code created."
 
 
@@ -220,7 +255,9 @@ class CreateSiteForm(PageForm):
     roles = MANAGERS
     site: Site | None = None
 
-    name = TextField(max_length=200, error_messages={"required": "Enter a name, e.g. Machine room."})
+    name = TextField(
+        max_length=200, error_messages={"required": "Enter a name, e.g. Machine room."}
+    )
     kind = forms.ChoiceField(label="Kind", choices=SITE_KINDS, help_text="Sets the first PUE.")
     zone = ZoneField(required=False, help_text="Without a zone, emissions are unknown.")
 
@@ -255,7 +292,10 @@ class ZoneForm(SiteForm, StartOrAlwaysFields):
         zone = self.cleaned_data["zone"]
         if self.always:
             correct_zone(site=self.site, zone=zone, **self.author)
-            return f"Grid zone corrected: {zone} for the whole history of {self.site.name}. {RECALCULATED}"
+            return (
+                f"Grid zone corrected: {zone} for the whole history of {self.site.name}. "
+                f"{RECALCULATED}"
+            )
         set_zone(site=self.site, zone=zone, from_us=self.start_us(), **self.author)
         return f"Grid zone {zone} recorded. {RECALCULATED}"
 
@@ -266,17 +306,27 @@ class PueForm(SiteForm, StartOrAlwaysFields):
     action = "pue"
 
     pue = DecimalField(
-        label="PUE", min_value=1, max_value=5, error_messages=_number_errors("Enter a number from 1 to 5, e.g. 1.4.")
+        label="PUE",
+        min_value=1,
+        max_value=5,
+        error_messages=_number_errors("Enter a number from 1 to 5, e.g. 1.4."),
     )
     note = TextField(required=False, max_length=200, help_text="Optional: the source of the value.")
     field_order = ("pue", "note", "when", "from_day", "from_time")
 
     def save(self) -> str:
         value: Decimal = self.cleaned_data["pue"]
-        fact = {"site": self.site, "pue_ppm": int(value * PPM), "note": self.cleaned_data["note"], **self.author}
+        fact = {
+            "site": self.site,
+            "pue_ppm": int(value * PPM),
+            "note": self.cleaned_data["note"],
+            **self.author,
+        }
         if self.always:
             correct_pue(**fact)
-            return f"PUE corrected: {value} for the whole history of {self.site.name}. {RECALCULATED}"
+            return (
+                f"PUE corrected: {value} for the whole history of {self.site.name}. {RECALCULATED}"
+            )
         set_pue(from_us=self.start_us(), **fact)
         return f"PUE {value} recorded. {RECALCULATED}"
 
@@ -292,11 +342,19 @@ class PriceForm(SiteForm, StartFields):
         max_value=MAX_PRICE,
         error_messages=_number_errors("Enter the price of one kWh, e.g. 0.31."),
     )
-    currency = TextField(max_length=3, error_messages={"required": "Enter three letters, e.g. EUR."})
+    currency = TextField(
+        max_length=3, error_messages={"required": "Enter three letters, e.g. EUR."}
+    )
     from_time = None  # type: ignore[assignment]
     field_order = ("price", "currency", "from_day")
 
-    def __init__(self, visitor: Visitor, data: Mapping[str, Any] | None = None, *arguments: Any, **options: Any) -> None:
+    def __init__(
+        self,
+        visitor: Visitor,
+        data: Mapping[str, Any] | None = None,
+        *arguments: Any,
+        **options: Any,
+    ) -> None:
         super().__init__(visitor, data, *arguments, **options)
         self.fields["currency"].widget.attrs.update({"placeholder": "EUR", "size": "4"})
 
@@ -326,7 +384,9 @@ class WithdrawForm(SiteForm):
             raise InvalidInput("No such entry.", hint="Choose one from the histories below.")
         fact = site_fact(self.site, kind, number)
         if fact is None:
-            raise Conflict("This entry no longer exists.", hint="Reload the page to see the current history.")
+            raise Conflict(
+                "This entry no longer exists.", hint="Reload the page to see the current history."
+            )
         withdraw_site_fact(fact=fact, **self.author)
         return f"Latest {FACTS[kind]} withdrawn. {RECALCULATED}"
 
@@ -348,7 +408,9 @@ class RenameForm(SiteForm):
 
     action = "rename"
 
-    name = TextField(max_length=200, error_messages={"required": "Enter a name, e.g. Machine room."})
+    name = TextField(
+        max_length=200, error_messages={"required": "Enter a name, e.g. Machine room."}
+    )
 
     def save(self) -> str:
         rename_site(site=self.site, name=self.cleaned_data["name"], **self.author)

@@ -11,7 +11,8 @@ from apps.fleet.selectors import stays_of
 
 @dataclass(frozen=True)
 class StayRow:
-    """A node at a site, ``when`` past, now or future. ``from_us`` None: from the beginning; ``to_us`` None: open.
+    """A node at a site, ``when`` past, now or future. ``from_us`` None: from the beginning;
+    ``to_us`` None: open.
 
     ``undoable``: it is the latest move, which can be withdrawn.
     """

@@ -1,4 +1,6 @@
-"""Content of the node pages: the list with coverage and health, and one node with its devices and sites."""
+"""Content of the node pages: the list with coverage and health, and one node with its devices
+and sites.
+"""
 
 from collections import defaultdict
 from dataclasses import dataclass
@@ -26,7 +28,14 @@ from apps.dashboard.overview.alerts import REASONS
 from apps.dashboard.periods import Period, lab_query
 from apps.fleet.choices import DeviceKind, SiteKind
 from apps.fleet.models import Device, Node, Site
-from apps.fleet.selectors import SILENT_AFTER_US, TRACKER, placements_at, sites_of, zone_at, zones_at
+from apps.fleet.selectors import (
+    SILENT_AFTER_US,
+    TRACKER,
+    placements_at,
+    sites_of,
+    zone_at,
+    zones_at,
+)
 from apps.ingest.choices import EnergyQuality
 from apps.ingest.models import QuarantinedWindow
 
@@ -102,7 +111,11 @@ def covered(sums: TimeShares) -> Covered | None:
     """Return the coverage of device time as shown. None if no device time was expected."""
     if not sums.expected_us:
         return None
-    parts = {"measured": sums.measured_us, "estimated": sums.estimated_us, "unknown": sums.unknown_us}
+    parts = {
+        "measured": sums.measured_us,
+        "estimated": sums.estimated_us,
+        "unknown": sums.unknown_us,
+    }
     percents = {name: percent(value, sums.expected_us) for name, value in parts.items()}
     description = (
         f"{percents['measured']} % of device time measured, {percents['estimated']} % estimated, "
@@ -117,13 +130,17 @@ def sources_of(health: Any) -> list[Source]:
     sources = health.get("source") if isinstance(health, dict) else None
     listed = []
     for name, counts in sorted(sources.items()) if isinstance(sources, dict) else ():
-        if isinstance(counts, dict) and all(isinstance(counts.get(key), int) for key in ("ok", "failed")):
+        if isinstance(counts, dict) and all(
+            isinstance(counts.get(key), int) for key in ("ok", "failed")
+        ):
             listed.append(Source(str(name)[:40], counts["ok"], counts["failed"]))
     return listed
 
 
 def node_state(node: Node, site: Site | None, now: int) -> tuple[str, str]:
-    """Return the state of a node: CSS class and text. Declared use has no collector, so it is never silent."""
+    """Return the state of a node: CSS class and text. Declared use has no collector, so it is
+    never silent.
+    """
     if site is not None and site.kind == SiteKind.DECLARED:
         return "declared", "declared use"
     if TRACKER in node.facts:
@@ -131,7 +148,11 @@ def node_state(node: Node, site: Site | None, now: int) -> tuple[str, str]:
     if node.last_push_us is None:
         return "silent", "no upload yet"
     age = now - node.last_push_us
-    return ("silent", f"silent for {duration(age)}") if age > SILENT_AFTER_US else ("running", "reporting")
+    return (
+        ("silent", f"silent for {duration(age)}")
+        if age > SILENT_AFTER_US
+        else ("running", "reporting")
+    )
 
 
 def _skew(node: Node) -> tuple[str, bool]:
@@ -142,10 +163,14 @@ def _skew(node: Node) -> tuple[str, bool]:
 
 def _quarantined_rows(lab: Lab) -> list[QuarantinedRow]:
     groups: dict[str, list[str]] = defaultdict(list)
-    for reason, host in QuarantinedWindow.objects.filter(node__lab=lab).values_list("reason", "node__hostname"):
+    for reason, host in QuarantinedWindow.objects.filter(node__lab=lab).values_list(
+        "reason", "node__hostname"
+    ):
         groups[reason].append(host)
     return [
-        QuarantinedRow(reason, REASONS.get(reason, reason), len(hosts), ", ".join(sorted(set(hosts))[:5]))
+        QuarantinedRow(
+            reason, REASONS.get(reason, reason), len(hosts), ", ".join(sorted(set(hosts))[:5])
+        )
         for reason, hosts in sorted(groups.items())
     ]
 
@@ -159,7 +184,11 @@ def nodes_page(*, lab: Lab, period: Period, now: int) -> NodesPage:
         times[time.node_id].append(time)
     placements, zones = placements_at(lab, hour_of(now)), zones_at(lab, hour_of(now))
     devices: dict[int, int] = defaultdict(int)
-    for node_id in Device.objects.filter(lab=lab).exclude(kind=DeviceKind.HOST).values_list("node_id", flat=True):
+    for node_id in (
+        Device.objects.filter(lab=lab)
+        .exclude(kind=DeviceKind.HOST)
+        .values_list("node_id", flat=True)
+    ):
         devices[node_id] += 1
     units = column_units(by_node.values())
     rows = []
@@ -172,7 +201,17 @@ def nodes_page(*, lab: Lab, period: Period, now: int) -> NodesPage:
         figures = energy_and_emissions(own, part, units) if part else None
         known = covered(time_shares(times[node.pk]))
         rows.append(
-            NodeRow(node, site, zone, *state, devices[node.pk], figures, known, *_skew(node), sources_of(node.health))
+            NodeRow(
+                node,
+                site,
+                zone,
+                *state,
+                devices[node.pk],
+                figures,
+                known,
+                *_skew(node),
+                sources_of(node.health),
+            )
         )
     totals = energy_and_emissions(query, total(by_node.values()), units) if by_node else None
     sites = [SiteRow(site, zones.get(site.pk, "")) for site in sites_of(lab)]
@@ -181,9 +220,11 @@ def nodes_page(*, lab: Lab, period: Period, now: int) -> NodesPage:
 
 @dataclass(frozen=True)
 class DeviceRow:
-    """A device of a node. Its energy includes hours in other nodes; ``moved`` is true if there are any.
+    """A device of a node. Its energy includes hours in other nodes; ``moved`` is true if there are
+    any.
 
-    ``left_us``: the end of the last hour in this node, for a device that was measured in another node later.
+    ``left_us``: the end of the last hour in this node, for a device that was measured in another
+    node later.
     """
 
     device: Device
@@ -221,20 +262,30 @@ class NodePage:
 
 
 def node_page(*, lab: Lab, node: Node, period: Period, now: int) -> NodePage:
-    """Return one node with its devices. The number of queries does not depend on the number of rows."""
+    """Return one node with its devices. The number of queries does not depend on the number of
+    rows.
+    """
     query = lab_query(lab, period)
     own = query.replace(subject_kind="node", subject_key=str(node.uuid))
     charge = {key: part for (key,), part in figures_by(lab, own, ["charge"]).items()}
     whole = total(charge.values())
-    by_device = {device_key: part for (device_key,), part in figures_by(lab, own, ["device"]).items()}
+    by_device = {
+        device_key: part for (device_key,), part in figures_by(lab, own, ["device"]).items()
+    }
     devices = list(Device.objects.filter(lab=lab, node=node).order_by("kind", "name", "key"))
     moved_keys = set(by_device) - {device.key for device in devices}
-    devices += list(Device.objects.filter(lab=lab, key__in=moved_keys).select_related("node").order_by("key"))
+    devices += list(
+        Device.objects.filter(lab=lab, key__in=moved_keys).select_related("node").order_by("key")
+    )
     last_hours = last_hours_in(node, (device.pk for device in devices if device.node_id != node.pk))
     everywhere: dict[str, list[tuple[str, int, Figure]]] = defaultdict(list)
-    for (key, where, quality), part in figures_by(lab, query, ["device", "node", "quality"]).items():
+    for (key, where, quality), part in figures_by(
+        lab, query, ["device", "node", "quality"]
+    ).items():
         everywhere[key].append((where, quality, part))
-    times = {time.device_id: time for time in device_times(lab, period.from_hour, period.to_hour, now)}
+    times = {
+        time.device_id: time for time in device_times(lab, period.from_hour, period.to_hour, now)
+    }
     units = column_units([whole])
     stays = stay_rows(node, now)
     site = next((stay.site for stay in stays if stay.when == "now"), None)
@@ -256,7 +307,16 @@ def node_page(*, lab: Lab, node: Node, period: Period, now: int) -> NodePage:
         else None,
         covered=covered(time_shares(time for time in times.values() if time.node_id == node.pk)),
         devices=[
-            _device_row(lab, period, device, node, everywhere[device.key], times, units, last_hours.get(device.pk))
+            _device_row(
+                lab,
+                period,
+                device,
+                node,
+                everywhere[device.key],
+                times,
+                units,
+                last_hours.get(device.pk),
+            )
             for device in devices
         ],
         units=units,
@@ -286,7 +346,10 @@ def _device_row(
         device,
         quantity(query, total(part for _, _, part in parts), units.energy) if parts else None,
         covered(time_shares([time])) if time else None,
-        [EnergyQuality(quality).name.lower() for quality in sorted({quality for _, quality, _ in parts})],
+        [
+            EnergyQuality(quality).name.lower()
+            for quality in sorted({quality for _, quality, _ in parts})
+        ],
         any(where != str(node.uuid) for where, _, _ in parts),
         (last_hour + 1) * US_PER_HOUR if last_hour is not None else None,
     )

@@ -1,4 +1,6 @@
-"""Content of the site pages: the list, and one site with its nodes and the histories of zone, PUE and price."""
+"""Content of the site pages: the list, and one site with its nodes and the histories of zone,
+PUE and price.
+"""
 
 from dataclasses import dataclass
 from decimal import Decimal
@@ -70,11 +72,15 @@ class SitePage:
 
 def price_text(price: SitePrice) -> str:
     """Return a price as recorded: '0.31 EUR per kWh'."""
-    return f"{(Decimal(price.ucurrency_per_kwh) / 1_000_000).normalize():f} {price.currency} per kWh"
+    return (
+        f"{(Decimal(price.ucurrency_per_kwh) / 1_000_000).normalize():f} {price.currency} per kWh"
+    )
 
 
 def sites_page(*, lab: Lab, now: int) -> list[SiteRow]:
-    """Return the lab's sites with their current facts. The number of queries does not depend on the number of rows."""
+    """Return the lab's sites with their current facts. The number of queries does not depend on
+    the number of rows.
+    """
     hour = hour_of(now)
     places = site_facts_of(lab)
     placements = placements_at(lab, hour)
@@ -101,12 +107,18 @@ def sites_page(*, lab: Lab, now: int) -> list[SiteRow]:
 
 
 def _price_at(history: list[tuple[int, SitePrice]], hour: int) -> SitePrice | None:
-    """Return the current price. Unlike a zone or a PUE, the first price does not apply before its date."""
-    started = [price for from_hour, price in sorted(history, key=lambda fact: fact[0]) if from_hour <= hour]
+    """Return the current price. Unlike a zone or a PUE, the first price does not apply before
+    its date.
+    """
+    started = [
+        price for from_hour, price in sorted(history, key=lambda fact: fact[0]) if from_hour <= hour
+    ]
     return started[-1] if started else None
 
 
-def _history(facts: list[DatedFact], values: dict[int, str], *, applies_from_start: bool) -> list[FactRow]:
+def _history(
+    facts: list[DatedFact], values: dict[int, str], *, applies_from_start: bool
+) -> list[FactRow]:
     """Return a history, newest first."""
     rows = []
     intervals = dated_intervals([(fact.from_hour, fact) for fact in facts])
@@ -125,7 +137,9 @@ def _history(facts: list[DatedFact], values: dict[int, str], *, applies_from_sta
     return rows[::-1]
 
 
-def site_page(*, lab: Lab, site: Site, zones: list[tuple[str, str]], effect: Effect | None, now: int) -> SitePage:
+def site_page(
+    *, lab: Lab, site: Site, zones: list[tuple[str, str]], effect: Effect | None, now: int
+) -> SitePage:
     """Return one site. The number of queries does not depend on the number of rows."""
     hour = hour_of(now)
     names = dict(zones)
@@ -136,26 +150,41 @@ def site_page(*, lab: Lab, site: Site, zones: list[tuple[str, str]], effect: Eff
     factors = factors_of_zone(lab, zone) if zone else []
     latest = max(factors, key=lambda factor: factor.year, default=None)
     stays = [
-        (stay, NodeStay(stay.placement.node, stay.from_hour * US_PER_HOUR or None, _us(stay.to_hour)))
+        (
+            stay,
+            NodeStay(stay.placement.node, stay.from_hour * US_PER_HOUR or None, _us(stay.to_hour)),
+        )
         for stay in stays_at(site)
     ]
     return SitePage(
         site=site,
         zone=zone_label(zone, names.get(zone, zone)) if zone else "",
-        factor=f"{latest.zone_name} {latest.year}: {grams_per_kwh(latest.ug_per_kwh)} g/kWh, {latest.source}"
+        factor=f"{latest.zone_name} {latest.year}: {grams_per_kwh(latest.ug_per_kwh)} g/kWh, "
+        f"{latest.source}"
         if latest
         else "",
         zones=_history(
             [*zone_facts],
-            {fact.pk: zone_label(fact.zone, names.get(fact.zone, fact.zone)) for fact in zone_facts},
+            {
+                fact.pk: zone_label(fact.zone, names.get(fact.zone, fact.zone))
+                for fact in zone_facts
+            },
             applies_from_start=True,
         ),
-        pues=_history([*pues], {fact.pk: pue(fact.pue_ppm) for fact in pues}, applies_from_start=True),
-        prices=_history([*prices], {fact.pk: price_text(fact) for fact in prices}, applies_from_start=False),
+        pues=_history(
+            [*pues], {fact.pk: pue(fact.pue_ppm) for fact in pues}, applies_from_start=True
+        ),
+        prices=_history(
+            [*prices], {fact.pk: price_text(fact) for fact in prices}, applies_from_start=False
+        ),
         current_nodes=[
-            row for stay, row in stays if stay.from_hour <= hour and (stay.to_hour is None or stay.to_hour > hour)
+            row
+            for stay, row in stays
+            if stay.from_hour <= hour and (stay.to_hour is None or stay.to_hour > hour)
         ],
-        former_nodes=[row for stay, row in stays if stay.to_hour is not None and stay.to_hour <= hour],
+        former_nodes=[
+            row for stay, row in stays if stay.to_hour is not None and stay.to_hour <= hour
+        ],
         planned_nodes=[row for stay, row in stays if stay.from_hour > hour],
         offered_zones=[zone_label(code, name) for code, name in zones],
         used=bool(stays),

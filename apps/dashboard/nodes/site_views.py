@@ -51,7 +51,9 @@ def site(request: HttpRequest, visitor: Visitor, pk: int) -> HttpResponseBase:
         effect = form.preview()
     site = site_of(visitor.lab, pk) or site  # services change the object before they refuse
     context = {
-        "page": site_page(lab=visitor.lab, site=site, zones=zones(), effect=effect, now=visitor.now),
+        "page": site_page(
+            lab=visitor.lab, site=site, zones=zones(), effect=effect, now=visitor.now
+        ),
         "forms": forms,
     }
     return render(request, "dashboard/nodes/site.html", context, status=forms.status)

@@ -1,4 +1,6 @@
-"""Pages of nodes: the list, one node with its overhead, moves to other sites, enrolment, one device."""
+"""Pages of nodes: the list, one node with its overhead, moves to other sites, enrolment, one
+device.
+"""
 
 from uuid import UUID
 
@@ -13,7 +15,13 @@ from apps.dashboard.decorators import MANAGERS, Visitor, or_not_found, page
 from apps.dashboard.forms import ACTION, PageForms
 from apps.dashboard.nodes.change_preview import Effect
 from apps.dashboard.nodes.device_page import device_page
-from apps.dashboard.nodes.forms import EnrolForm, MoveForm, OverheadForm, PreviewedForm, UndoMoveForm
+from apps.dashboard.nodes.forms import (
+    EnrolForm,
+    MoveForm,
+    OverheadForm,
+    PreviewedForm,
+    UndoMoveForm,
+)
 from apps.dashboard.nodes.node_move_page import move_page
 from apps.dashboard.nodes.node_pages import node_page, nodes_page
 from apps.dashboard.period_menu import period_menu, requested_period
@@ -27,7 +35,11 @@ def nodes(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
     if isinstance(period, HttpResponseRedirect):
         return period
     content = nodes_page(lab=visitor.lab, period=period, now=visitor.now)
-    return render(request, "dashboard/nodes/nodes.html", {"page": content, "menu": period_menu(request, period)})
+    return render(
+        request,
+        "dashboard/nodes/nodes.html",
+        {"page": content, "menu": period_menu(request, period)},
+    )
 
 
 @page("GET", "POST")
@@ -98,4 +110,8 @@ def device(request: HttpRequest, visitor: Visitor, key: str) -> HttpResponseBase
     if isinstance(period, HttpResponseRedirect):
         return period
     content = device_page(lab=visitor.lab, device=device, period=period, now=visitor.now)
-    return render(request, "dashboard/nodes/device.html", {"page": content, "menu": period_menu(request, period)})
+    return render(
+        request,
+        "dashboard/nodes/device.html",
+        {"page": content, "menu": period_menu(request, period)},
+    )

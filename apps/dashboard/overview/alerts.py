@@ -1,4 +1,6 @@
-"""Alerts of the overview: problems that need a decision or a repair, each with the page or command for it."""
+"""Alerts of the overview: problems that need a decision or a repair, each with the page or
+command for it.
+"""
 
 from dataclasses import dataclass
 
@@ -27,7 +29,9 @@ DOCTOR = "labcarbon-collect doctor"
 
 @dataclass(frozen=True)
 class Alert:
-    """A problem with its action. Pages show ``quantity`` before the title and ``command`` after the text."""
+    """A problem with its action. Pages show ``quantity`` before the title and ``command`` after
+    the text.
+    """
 
     title: str
     text: str
@@ -39,7 +43,9 @@ class Alert:
 
 
 def _node_alerts(lab: Lab, now: int) -> list[Alert]:
-    waiting = Q(last_push_us__lt=now - SILENT_AFTER_US) | Q(last_push_us__isnull=True, enrolled_us__lt=now - SILENT_AFTER_US)
+    waiting = Q(last_push_us__lt=now - SILENT_AFTER_US) | Q(
+        last_push_us__isnull=True, enrolled_us__lt=now - SILENT_AFTER_US
+    )
     silent = list(measured_nodes(lab).filter(waiting)[: _MAX_LISTED + 1])
     alerts = [_silent_node_alert(node, now) for node in silent[:_MAX_LISTED]]
     if len(silent) > _MAX_LISTED:
@@ -62,7 +68,9 @@ def _silent_node_alert(node: Node, now: int) -> Alert:
     else:
         title = f"{node.hostname} has been silent for {duration(now - node.last_push_us)}"
         text = "Energy since the last upload is unknown. Find the cause on the node with"
-    return Alert(title, text, reverse("node", args=[node.uuid]), "Show node", "silent", command=DOCTOR)
+    return Alert(
+        title, text, reverse("node", args=[node.uuid]), "Show node", "silent", command=DOCTOR
+    )
 
 
 def alerts_of(lab: Lab, charges: list[Charge], now: int) -> list[Alert]:
@@ -79,24 +87,51 @@ def alerts_of(lab: Lab, charges: list[Charge], now: int) -> list[Alert]:
     ]
     alerts += _node_alerts(lab, now)
     alerts += [
-        Alert(problem.title, problem.text, reverse(problem.page.url_name, args=problem.page.args), "Show details", "tracker")
+        Alert(
+            problem.title,
+            problem.text,
+            reverse(problem.page.url_name, args=problem.page.args),
+            "Show details",
+            "tracker",
+        )
         for problem in registry.problems(lab)[:_MAX_LISTED]
     ]
     for charge in charges:
         if charge.key == "~unattributed" and charge.figure.energy_mj:
-            text = "Claim past energy, or add a rule for a user, an account or a node to attribute future energy."
+            text = (
+                "Claim past energy, or add a rule for a user, an account or a node to attribute "
+                "future energy."
+            )
             energy = quantity(charge.query.replace(metric="energy_mj"), charge.figure)
-            alerts.append(Alert("not attributed to a project", text, charge.href, "Claim energy", "unattributed", energy))
+            alerts.append(
+                Alert(
+                    "not attributed to a project",
+                    text,
+                    charge.href,
+                    "Claim energy",
+                    "unattributed",
+                    energy,
+                )
+            )
     for reason, (windows, _) in sorted(quarantined(lab).items()):
         text = f"They are stored but not counted. Reason: {REASONS.get(reason, reason)}."
         title = f"{windows} quarantined window{'' if windows == 1 else 's'}"
-        alerts.append(Alert(title, text, f"{reverse('nodes')}#quarantined", "Show windows", "quarantined"))
-    unknown_overhead = list(measured_nodes(lab).filter(static_power_mw__isnull=True, virtual=False)[: _MAX_LISTED + 1])
+        alerts.append(
+            Alert(title, text, f"{reverse('nodes')}#quarantined", "Show windows", "quarantined")
+        )
+    unknown_overhead = list(
+        measured_nodes(lab).filter(static_power_mw__isnull=True, virtual=False)[: _MAX_LISTED + 1]
+    )
     if unknown_overhead:
         names = ", ".join(node.hostname for node in unknown_overhead[:_MAX_LISTED]) + (
             " …" if len(unknown_overhead) > _MAX_LISTED else ""
         )
-        text = "Figures exclude fans, boards, disks and power supply losses until you enter the power they draw."
+        text = (
+            "Figures exclude fans, boards, disks and power supply losses until you enter the "
+            "power they draw."
+        )
         href = f"{reverse('node', args=[unknown_overhead[0].uuid])}#overhead"
-        alerts.append(Alert(f"Node overhead unknown for {names}", text, href, "Enter power", "overhead"))
+        alerts.append(
+            Alert(f"Node overhead unknown for {names}", text, href, "Enter power", "overhead")
+        )
     return alerts

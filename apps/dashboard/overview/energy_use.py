@@ -41,7 +41,9 @@ class Charge:
 
 @dataclass(frozen=True)
 class Use:
-    """The ledger of a subject over a period, by hour (or first hour of a day), charge and quality."""
+    """The ledger of a subject over a period, by hour (or first hour of a day), charge and
+    quality.
+    """
 
     query: FigureQuery
     parts: dict[tuple[int, str, int], Figure]
@@ -69,7 +71,9 @@ def use_of(lab: Lab, query: FigureQuery, time_group: str = "hour") -> Use:
 
 
 def priced_use(lab: Lab, query: FigureQuery, time_group: str) -> tuple[Use, Pricing]:
-    """Return the use behind ``query`` and the factors of its emissions, from one pass over the ledger. Two queries."""
+    """Return the use behind ``query`` and the factors of its emissions, from one pass over the
+    ledger. Two queries.
+    """
     figures = figures_by(lab, query, [time_group, *PRICING_GROUPS])
     by_use: dict[tuple[int, str, int], list[Figure]] = defaultdict(list)
     by_price: dict[tuple[Any, ...], list[Figure]] = defaultdict(list)
@@ -96,22 +100,37 @@ def charge_query(query: FigureQuery, key: str) -> FigureQuery:
 
 
 def charges(lab: Lab, use: Use, period: Period) -> list[Charge]:
-    """Return projects by energy, then energy without a project. Projects without energy are left out."""
+    """Return projects by energy, then energy without a project. Projects without energy are left
+    out.
+    """
     names = dict(lab.projects.values_list("slug", "name"))
     by_charge = use.by_charge()
     projects = sorted(
-        (key for key in by_charge if not key.startswith("~")), key=lambda key: (-by_charge[key].energy_mj, key)
+        (key for key in by_charge if not key.startswith("~")),
+        key=lambda key: (-by_charge[key].energy_mj, key),
     )
     listed = []
     for i, key in enumerate(projects):
         href = reverse("project", args=[key]) + (f"?{period.query}" if period.query else "")
         colour = COLOURS[i] if i < len(COLOURS) else "s-more"
-        listed.append(Charge(key, names.get(key, key), colour, "", href, charge_query(use.query, key), by_charge[key]))
+        listed.append(
+            Charge(
+                key,
+                names.get(key, key),
+                colour,
+                "",
+                href,
+                charge_query(use.query, key),
+                by_charge[key],
+            )
+        )
     for key, (name, colour, note) in SPECIAL.items():
         if key in by_charge:
             page = reverse("unattributed") + (f"?{period.query}" if period.query else "")
             href = page if key == "~unattributed" else reverse("nodes")
-            listed.append(Charge(key, name, colour, note, href, charge_query(use.query, key), by_charge[key]))
+            listed.append(
+                Charge(key, name, colour, note, href, charge_query(use.query, key), by_charge[key])
+            )
     return listed
 
 
@@ -137,7 +156,11 @@ class DataTable:
 
 
 def _bucket_of(buckets: list[Bucket]) -> dict[int, int]:
-    return {hour: i for i, bucket in enumerate(buckets) for hour in range(bucket.from_hour, bucket.to_hour)}
+    return {
+        hour: i
+        for i, bucket in enumerate(buckets)
+        for hour in range(bucket.from_hour, bucket.to_hour)
+    }
 
 
 def in_buckets(use: Use, buckets: list[Bucket]) -> dict[tuple[int, str, str], Figure]:
@@ -149,10 +172,16 @@ def in_buckets(use: Use, buckets: list[Bucket]) -> dict[tuple[int, str, str], Fi
     return {key: total(parts) for key, parts in groups.items()}
 
 
-def unknown_shares(lab: Lab, period: Period, times: list[DeviceTime], now: int) -> list[float | None]:
-    """Return per bucket the share of expected device time without data (None: no data expected). One query."""
+def unknown_shares(
+    lab: Lab, period: Period, times: list[DeviceTime], now: int
+) -> list[float | None]:
+    """Return per bucket the share of expected device time without data (None: no data expected).
+    One query.
+    """
     buckets = period.buckets()
-    hours = (covered_by_hour if period.time_group == "hour" else covered_by_day)(lab, period.from_hour, period.to_hour)
+    hours = (covered_by_hour if period.time_group == "hour" else covered_by_day)(
+        lab, period.from_hour, period.to_hour
+    )
     shares: list[float | None] = []
     for bucket in buckets:
         expected = expected_between(times, bucket.from_hour, bucket.to_hour, now)
@@ -161,21 +190,39 @@ def unknown_shares(lab: Lab, period: Period, times: list[DeviceTime], now: int) 
     return shares
 
 
-def use_chart(name: str, use: Use, listed: list[Charge], period: Period, unknown: list[float | None], summary: str) -> Chart:
-    """Return the stacked chart of ``listed`` charges by quality; projects beyond six share one colour and name."""
+def use_chart(
+    name: str,
+    use: Use,
+    listed: list[Charge],
+    period: Period,
+    unknown: list[float | None],
+    summary: str,
+) -> Chart:
+    """Return the stacked chart of ``listed`` charges by quality; projects beyond six share one
+    colour and name.
+    """
     buckets = period.buckets()
     cells = in_buckets(use, buckets)
     unit = chart_unit(cells, buckets)
     by_key = {charge.key: charge for charge in listed}
     values: dict[tuple[str, str, str, str], list[float]] = {}
     for charge in listed:
-        title, href = ("Other projects", reverse("projects")) if charge.colour == "s-more" else (charge.name, charge.href)
+        title, href = (
+            ("Other projects", reverse("projects"))
+            if charge.colour == "s-more"
+            else (charge.name, charge.href)
+        )
         for quality in EnergyQuality.names:
-            column = [cells.get((i, charge.key, quality), Figure()).energy_mj / unit.divisor for i in range(len(buckets))]
+            column = [
+                cells.get((i, charge.key, quality), Figure()).energy_mj / unit.divisor
+                for i in range(len(buckets))
+            ]
             if not any(column):
                 continue
             key = (title, by_key[charge.key].colour, quality, href)
-            values[key] = [a + b for a, b in zip(values.get(key, [0.0] * len(buckets)), column, strict=True)]
+            values[key] = [
+                a + b for a, b in zip(values.get(key, [0.0] * len(buckets)), column, strict=True)
+            ]
     return stacked(
         name=name,
         summary=summary,
@@ -196,7 +243,9 @@ def chart_unit(cells: dict[tuple[int, str, str], Figure], buckets: list[Bucket])
     return unit_for("energy_mj", heights.values())
 
 
-def use_data_table(use: Use, listed: list[Charge], period: Period, unknown: list[float | None]) -> DataTable:
+def use_data_table(
+    use: Use, listed: list[Charge], period: Period, unknown: list[float | None]
+) -> DataTable:
     """Return the data table: a row per bucket, a column per charge, and the total."""
     buckets = period.buckets()
     cells = in_buckets(use, buckets)
@@ -213,10 +262,14 @@ def use_data_table(use: Use, listed: list[Charge], period: Period, unknown: list
             for charge, parts in zip(listed, cell_parts, strict=True)
         ]
         known_parts = [part for parts in cell_parts if parts for part in parts]
-        row.append(quantity(use.query.replace(**span), total(known_parts), unit) if known_parts else None)
+        row.append(
+            quantity(use.query.replace(**span), total(known_parts), unit) if known_parts else None
+        )
         gap = unknown[i] or 0.0
         rows.append(DataTableRow(bucket.full_label, row, f"{gap:.0%}" if gap > 0.005 else ""))
-    totals = [quantity(charge.query, charge.figure, unit) for charge in listed] + [quantity(use.query, use.whole, unit)]
+    totals = [quantity(charge.query, charge.figure, unit) for charge in listed] + [
+        quantity(use.query, use.whole, unit)
+    ]
     return DataTable([charge.name for charge in listed], unit, rows, totals, period.grain)
 
 
@@ -228,6 +281,7 @@ def chart_summary(use: Use, listed: list[Charge], period: Period) -> str:
     unit = unit_for("energy_mj", [use.whole.energy_mj])
     grain = {"hour": "Hourly", "day": "Daily", "week": "Weekly"}[period.grain]
     return (
-        f"{grain} energy, {period.label}: {format_value(use.whole.energy_mj, unit)} {unit.name} in total, "
+        f"{grain} energy, {period.label}: {format_value(use.whole.energy_mj, unit)} {unit.name} "
+        "in total, "
         f"mostly {top.name} ({format_value(top.figure.energy_mj, unit)} {unit.name})."
     )

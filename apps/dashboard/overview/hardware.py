@@ -12,9 +12,22 @@ from apps.assets.choices import ChargeKind
 from apps.carbon.figures.combined import CombinedFigure
 from apps.carbon.figures.embodied import Coverage, Embodied, coverage, embodied, embodied_in
 from apps.carbon.figures.energy import Figure
-from apps.carbon.figures.figure_query import ALLOCATION, HIDDEN, INVENTORY, TOGETHER, FigureQuery, iso_hour
+from apps.carbon.figures.figure_query import (
+    ALLOCATION,
+    HIDDEN,
+    INVENTORY,
+    TOGETHER,
+    FigureQuery,
+    iso_hour,
+)
 from apps.dashboard.charts import Chart, Series, stacked
-from apps.dashboard.figures import Quantity, amount_quantity, carbon_quantity, entered_quantity, quantity
+from apps.dashboard.figures import (
+    Quantity,
+    amount_quantity,
+    carbon_quantity,
+    entered_quantity,
+    quantity,
+)
 from apps.dashboard.formatting import Unit, unit_for
 from apps.dashboard.overview.energy_use import COLOURS, SPECIAL, Charge, DataTable, DataTableRow
 from apps.dashboard.periods import Period
@@ -30,7 +43,9 @@ SPECIAL_HARDWARE = {
 
 @dataclass(frozen=True)
 class CombinedEmissions:
-    """Emissions of one row: of use (None: no energy), of hardware (None: none charged), and their total."""
+    """Emissions of one row: of use (None: no energy), of hardware (None: none charged), and
+    their total.
+    """
 
     use: Quantity | None
     hardware: Quantity | None
@@ -39,8 +54,10 @@ class CombinedEmissions:
 
 @dataclass(frozen=True)
 class Hardware:
-    """Emissions of a lab (or a project) by use and hardware. ``cells``: embodied carbon by number of the bucket and charge.
-    ``purchased``: the inventory ledger, reported separately; None: no purchase."""
+    """Emissions of a lab (or a project) by use and hardware. ``cells``: embodied carbon by
+    number of the bucket and charge. ``purchased``: the inventory ledger, reported separately;
+    None: no purchase.
+    """
 
     query: FigureQuery
     cells: dict[tuple[int, str], Embodied]
@@ -59,8 +76,12 @@ class Hardware:
         return dict(totals)
 
 
-def hardware_of(lab: Lab, query: FigureQuery, used: Figure, now: int, period: Period | None = None) -> Hardware | None:
-    """Return the hardware of a lab, by the buckets of ``period`` if given; None if the lab has no asset. Four queries."""
+def hardware_of(
+    lab: Lab, query: FigureQuery, used: Figure, now: int, period: Period | None = None
+) -> Hardware | None:
+    """Return the hardware of a lab, by the buckets of ``period`` if given; None if the lab has
+    no asset. Four queries.
+    """
     if not lab.assets.exists():
         return None
     allocation = query.replace(metric=ALLOCATION)
@@ -76,7 +97,9 @@ def hardware_of(lab: Lab, query: FigureQuery, used: Figure, now: int, period: Pe
         unit=unit,
         whole=_combined_emissions(query, used, whole, covered, unit),
         headline=_combined_emissions(query, used, whole, covered, None),
-        purchased=entered_quantity(CombinedFigure(inventory, hardware=embodied(lab, inventory, now), coverage=covered)),
+        purchased=entered_quantity(
+            CombinedFigure(inventory, hardware=embodied(lab, inventory, now), coverage=covered)
+        ),
         known=f"{covered.known} of {covered.assets} asset{'' if covered.assets == 1 else 's'} "
         f"{'has' if covered.assets == 1 else 'have'} a known figure",
     )
@@ -90,7 +113,9 @@ def _combined_emissions(
     return CombinedEmissions(
         quantity(emission, used, unit),
         carbon_quantity(CombinedFigure(hardware, hardware=charged, coverage=covered), unit),
-        carbon_quantity(CombinedFigure(query.replace(metric=TOGETHER), used, charged, covered), unit),
+        carbon_quantity(
+            CombinedFigure(query.replace(metric=TOGETHER), used, charged, covered), unit
+        ),
     )
 
 
@@ -107,13 +132,19 @@ def combined_emissions(hardware: Hardware, charge: Charge) -> CombinedEmissions:
     charged = hardware.by_charge.get(charge.key)
     line = _combined_emissions(query, charge.figure, charged or Embodied(), None, hardware.unit)
     used = (
-        quantity(charge.query.replace(metric="emission_ug"), charge.figure, hardware.unit) if charge.figure.entries else None
+        quantity(charge.query.replace(metric="emission_ug"), charge.figure, hardware.unit)
+        if charge.figure.entries
+        else None
     )
     return CombinedEmissions(used, line.hardware if charged else None, line.together)
 
 
-def all_charges(lab: Lab, hardware: Hardware | None, listed: list[Charge], period: Period) -> list[Charge]:
-    """Return all charges of use or hardware: projects first (those with hardware only last), then the others."""
+def all_charges(
+    lab: Lab, hardware: Hardware | None, listed: list[Charge], period: Period
+) -> list[Charge]:
+    """Return all charges of use or hardware: projects first (those with hardware only last),
+    then the others.
+    """
     if hardware is None:
         return listed
     listed_keys = {charge.key for charge in listed}
@@ -123,7 +154,16 @@ def all_charges(lab: Lab, hardware: Hardware | None, listed: list[Charge], perio
     projects = [charge for charge in listed if not charge.key.startswith("~")]
     for key in (key for key in extra_keys if not key.startswith("~")):
         colour = COLOURS[len(projects)] if len(projects) < len(COLOURS) else "s-more"
-        projects.append(_charge(hardware, key, names.get(key, key), colour, "", f"{reverse('project', args=[key])}{suffix}"))
+        projects.append(
+            _charge(
+                hardware,
+                key,
+                names.get(key, key),
+                colour,
+                "",
+                f"{reverse('project', args=[key])}{suffix}",
+            )
+        )
     special = {charge.key: charge for charge in listed if charge.key.startswith("~")}
     for key in (key for key in extra_keys if key.startswith("~")):
         name, colour, note = {**SPECIAL, **SPECIAL_HARDWARE}[key]
@@ -162,17 +202,26 @@ def hardware_chart(hardware: Hardware | None, listed: list[Charge], period: Peri
     top = max(hardware_charges, key=lambda charge: hardware.by_charge[charge.key].embodied_ug)
     series = [
         Series(
-            charge.name, charge.colour, "SPREAD", charge.href,
-            [cells.get((i, charge.key), Embodied()).embodied_ug / unit.divisor for i in range(len(buckets))],
+            charge.name,
+            charge.colour,
+            "SPREAD",
+            charge.href,
+            [
+                cells.get((i, charge.key), Embodied()).embodied_ug / unit.divisor
+                for i in range(len(buckets))
+            ],
         )
         for charge in hardware_charges
-    ]  # fmt: skip
+    ]
     return stacked(
         name="hardware-by-project",
         summary=f"Embodied carbon of hardware, {period.label}, mostly {top.name}.",
         labels=[bucket.label for bucket in buckets],
         full_labels=[bucket.full_label for bucket in buckets],
-        edges=[iso_hour(hour) for hour in (*(bucket.from_hour for bucket in buckets), buckets[-1].to_hour)],
+        edges=[
+            iso_hour(hour)
+            for hour in (*(bucket.from_hour for bucket in buckets), buckets[-1].to_hour)
+        ],
         unit=unit.name,
         series=series,
         unknown=[None] * len(buckets),
@@ -194,25 +243,39 @@ def hardware_data_table(hardware: Hardware, listed: list[Charge], period: Period
             for query, part in zip(queries, cell_parts, strict=True)
         ]
         known_ug = [part.embodied_ug for part in cell_parts if part]
-        row.append(amount_quantity(whole.replace(**span), sum(known_ug), unit) if known_ug else None)
+        row.append(
+            amount_quantity(whole.replace(**span), sum(known_ug), unit) if known_ug else None
+        )
         rows.append(DataTableRow(bucket.full_label, row, ""))
     totals = [
         amount_quantity(query, hardware.by_charge[charge.key].embodied_ug, unit)
         for query, charge in zip(queries, hardware_charges, strict=True)
     ]
-    totals.append(amount_quantity(whole, sum(part.embodied_ug for part in hardware.by_charge.values()), unit))
-    return DataTable([charge.name for charge in hardware_charges], unit, rows, totals, period.grain, "Hardware")
+    totals.append(
+        amount_quantity(whole, sum(part.embodied_ug for part in hardware.by_charge.values()), unit)
+    )
+    return DataTable(
+        [charge.name for charge in hardware_charges], unit, rows, totals, period.grain, "Hardware"
+    )
 
 
 def by_kind(lab: Lab, query: FigureQuery, now: int) -> list[tuple[str, Quantity]]:
-    """Return the embodied carbon of a subject by reason, largest first. The parts add up to the total. One query."""
+    """Return the embodied carbon of a subject by reason, largest first. The parts add up to the
+    total. One query.
+    """
     allocation = query.replace(metric=ALLOCATION)
     amounts = {
-        kind: part.embodied_ug for (_, kind), part in embodied_in(lab, allocation, allocation.hours, now, by="kind").items()
+        kind: part.embodied_ug
+        for (_, kind), part in embodied_in(
+            lab, allocation, allocation.hours, now, by="kind"
+        ).items()
     }
     unit = unit_for(ALLOCATION, [sum(amounts.values())], column=True)
     order = sorted(amounts, key=lambda kind: (-amounts[kind], kind))
     return [
-        (str(ChargeKind(kind).label), amount_quantity(allocation.replace(consumer=kind), amounts[kind], unit))
+        (
+            str(ChargeKind(kind).label),
+            amount_quantity(allocation.replace(consumer=kind), amounts[kind], unit),
+        )
         for kind in order
     ]

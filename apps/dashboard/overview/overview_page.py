@@ -51,7 +51,9 @@ COMPARABLE_IF_UNKNOWN_BELOW = 20  # a twentieth of the device time
 
 @dataclass(frozen=True)
 class CoverageSummary:
-    """Shares of device time as text and widths, the number of silent nodes, and the emission factor."""
+    """Shares of device time as text and widths, the number of silent nodes, and the emission
+    factor.
+    """
 
     measured: str
     estimated: str
@@ -75,7 +77,9 @@ class Tile:
 
 @dataclass(frozen=True)
 class Row:
-    """A row of the projects table. ``figures`` None: no energy; ``combined_emissions`` None: the lab has no asset."""
+    """A row of the projects table. ``figures`` None: no energy; ``combined_emissions`` None: the
+    lab has no asset.
+    """
 
     charge: Charge
     figures: EnergyAndEmissions | None
@@ -85,7 +89,9 @@ class Row:
 
 @dataclass(frozen=True)
 class Comparison:
-    """The change against the preceding period of the same length: '12 % less than in the 30 days before'."""
+    """The change against the preceding period of the same length: '12 % less than in the 30 days
+    before'.
+    """
 
     quantity: Quantity
     text: str
@@ -116,9 +122,12 @@ class OverviewPage:
 
 
 def overview_page(*, lab: Lab, period: Period, now: int, profile: str = "") -> OverviewPage:
-    """Return the overview of a period in a scope profile ('': that of the lab). The number of queries does not depend on
-    the number of rows."""
-    use, pricing = priced_use(lab, lab_query(lab, period).replace(profile=profile or lab.profile), period.time_group)
+    """Return the overview of a period in a scope profile ('': that of the lab). The number of
+    queries does not depend on the number of rows.
+    """
+    use, pricing = priced_use(
+        lab, lab_query(lab, period).replace(profile=profile or lab.profile), period.time_group
+    )
     listed = charges(lab, use, period)
     times = device_times(lab, period.from_hour, period.to_hour, now)
     unknown = unknown_shares(lab, period, times, now)
@@ -140,7 +149,9 @@ def overview_page(*, lab: Lab, period: Period, now: int, profile: str = "") -> O
         rows=[_row(charge, units, whole, hardware) for charge in hardware_charges],
         totals=energy_and_emissions(use.query, whole, units),
         alerts=alerts_of(lab, listed, now),
-        chart=use_chart("energy-by-project", use, listed, period, unknown, chart_summary(use, listed, period)),
+        chart=use_chart(
+            "energy-by-project", use, listed, period, unknown, chart_summary(use, listed, period)
+        ),
         has_unknown_time=any(share is not None and share > 0.005 for share in unknown),
         hardware=hardware,
         hardware_chart=hardware_chart(hardware, hardware_charges, period),
@@ -162,7 +173,9 @@ def overview_data_table(*, lab: Lab, period: Period, now: int) -> DataTable:
     """Return the data table of the energy chart."""
     use = use_of(lab, lab_query(lab, period), period.time_group)
     times = device_times(lab, period.from_hour, period.to_hour, now)
-    return use_data_table(use, charges(lab, use, period), period, unknown_shares(lab, period, times, now))
+    return use_data_table(
+        use, charges(lab, use, period), period, unknown_shares(lab, period, times, now)
+    )
 
 
 def overview_hardware_data_table(*, lab: Lab, period: Period, now: int) -> DataTable | None:
@@ -171,7 +184,9 @@ def overview_hardware_data_table(*, lab: Lab, period: Period, now: int) -> DataT
     hardware = hardware_of(lab, use.query, use.whole, now, period)
     if hardware is None or not hardware.by_charge:
         return None
-    return hardware_data_table(hardware, all_charges(lab, hardware, charges(lab, use, period), period), period)
+    return hardware_data_table(
+        hardware, all_charges(lab, hardware, charges(lab, use, period), period), period
+    )
 
 
 def overview_rows(*, lab: Lab, period: Period) -> tuple[Use, list[Charge]]:
@@ -208,13 +223,17 @@ def _is_comparable(times: list[DeviceTime]) -> bool:
     return sums.unknown_us * COMPARABLE_IF_UNKNOWN_BELOW <= sums.expected_us
 
 
-def _comparison(lab: Lab, period: Period, whole: Figure, times: list[DeviceTime], now: int) -> Comparison | None:
+def _comparison(
+    lab: Lab, period: Period, whole: Figure, times: list[DeviceTime], now: int
+) -> Comparison | None:
     """Compare with the preceding period if both are covered by data. Otherwise return None."""
     before = period.before
     first_us = min((time.first_us for time in times), default=None)
     if first_us is None or first_us > before.from_hour * 3_600_000_000 or not whole.energy_mj:
         return None
-    if not _is_comparable(times) or not _is_comparable(device_times(lab, before.from_hour, before.to_hour, now)):
+    if not _is_comparable(times) or not _is_comparable(
+        device_times(lab, before.from_hour, before.to_hour, now)
+    ):
         return None
     query = lab_query(lab, before)
     earlier = figure(lab, query)
@@ -225,27 +244,49 @@ def _comparison(lab: Lab, period: Period, whole: Figure, times: list[DeviceTime]
     length = f"{period.days} days" if period.hours > 48 else f"{period.hours} hours"
     number = percent(abs(change), earlier.energy_mj)
     change_quantity = Quantity(
-        query, earlier_quantity.value, number, "%", f"{earlier_quantity.exact} in the {length} before"
+        query,
+        earlier_quantity.value,
+        number,
+        "%",
+        f"{earlier_quantity.exact} in the {length} before",
     )
-    return Comparison(change_quantity, f"{'less' if change < 0 else 'more'} energy than in the {length} before")
+    return Comparison(
+        change_quantity, f"{'less' if change < 0 else 'more'} energy than in the {length} before"
+    )
 
 
-def _coverage(lab: Lab, times: list[DeviceTime], pricing: Pricing, query: FigureQuery, now: int) -> CoverageSummary:
+def _coverage(
+    lab: Lab, times: list[DeviceTime], pricing: Pricing, query: FigureQuery, now: int
+) -> CoverageSummary:
     sums = time_shares(times)
-    parts = {"measured": sums.measured_us, "estimated": sums.estimated_us, "unknown": sums.unknown_us}
+    parts = {
+        "measured": sums.measured_us,
+        "estimated": sums.estimated_us,
+        "unknown": sums.unknown_us,
+    }
     factors = pricing.factors
     return CoverageSummary(
         **{name: percent(value, sums.expected_us) for name, value in parts.items()},
         widths={name: f"{width}%" for name, width in shares(parts).items()},
         silent=silent_nodes(lab, now).count(),
-        factor=factor_text(factors[0]) if len(factors) == 1 else f"{len(factors)} emission factors" if factors else "",
+        factor=factor_text(factors[0])
+        if len(factors) == 1
+        else f"{len(factors)} emission factors"
+        if factors
+        else "",
         factor_source=" · ".join(factor.source for factor in factors),
-        factor_href=f"{reverse('explain')}?{query.replace(metric='emission_ug').to_query_string()}#factor",
+        factor_href=(
+            f"{reverse('explain')}?{query.replace(metric='emission_ug').to_query_string()}#factor"
+        ),
     )
 
 
 def _tiles(
-    listed: list[Charge], whole: Figure, query: FigureQuery, pricing: Pricing, hardware: Hardware | None
+    listed: list[Charge],
+    whole: Figure,
+    query: FigureQuery,
+    pricing: Pricing,
+    hardware: Hardware | None,
 ) -> list[Tile]:
     by_key = {charge.key: charge for charge in listed}
     emission = query.replace(metric="emission_ug")
@@ -260,10 +301,14 @@ def _tiles(
     if whole.facility_energy_mj != whole.energy_mj:
         tiles[1] = Tile("Energy", quantity(query, whole), "as metered, before PUE")
         facility = query.replace(metric="facility_energy_mj")
-        tiles.append(Tile("Facility energy", quantity(facility, whole), "including PUE of the site"))
+        tiles.append(
+            Tile("Facility energy", quantity(facility, whole), "including PUE of the site")
+        )
     if hardware is not None and hardware.headline.hardware is not None:
         scope = SCOPE_NAMES[scope_of(query.profile, EMBODIED)].partition(":")[0]
-        tiles.append(Tile("Hardware (amortised)", hardware.headline.hardware, f"{scope} · {hardware.known}"))
+        tiles.append(
+            Tile("Hardware (amortised)", hardware.headline.hardware, f"{scope} · {hardware.known}")
+        )
     for key, title in (
         ("~idle", "Idle"),
         ("~unattributed", "Unattributed"),

@@ -20,7 +20,13 @@ from apps.dashboard.period_menu import period_menu, requested_period
 from apps.dashboard.profile_menu import requested_profile
 from apps.ingest.choices import EnergyQuality
 
-ENERGY_HEAD = ("energy_mj", "energy_kwh", "emission_ug_co2e", "emission_kg_co2e", "without_factor_mj")
+ENERGY_HEAD = (
+    "energy_mj",
+    "energy_kwh",
+    "emission_ug_co2e",
+    "emission_kg_co2e",
+    "without_factor_mj",
+)
 
 
 @page()
@@ -29,8 +35,17 @@ def overview(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
     period = requested_period(request, visitor)
     if isinstance(period, HttpResponseRedirect):
         return period
-    content = overview_page(lab=visitor.lab, period=period, now=visitor.now, profile=requested_profile(request, visitor.lab))
-    template = "dashboard/overview/live.html" if request.headers.get("HX-Request") else "dashboard/overview/overview.html"
+    content = overview_page(
+        lab=visitor.lab,
+        period=period,
+        now=visitor.now,
+        profile=requested_profile(request, visitor.lab),
+    )
+    template = (
+        "dashboard/overview/live.html"
+        if request.headers.get("HX-Request")
+        else "dashboard/overview/overview.html"
+    )
     return render(request, template, {"page": content, "menu": period_menu(request, period)})
 
 
@@ -41,9 +56,19 @@ def overview_table(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
     if isinstance(period, HttpResponseRedirect):
         return period
     data_table = overview_data_table(lab=visitor.lab, period=period, now=visitor.now)
-    template = "components/data_table.html" if request.headers.get("HX-Request") else "components/chart_data_page.html"
+    template = (
+        "components/data_table.html"
+        if request.headers.get("HX-Request")
+        else "components/chart_data_page.html"
+    )
     return render(
-        request, template, {"data_table": data_table, "menu": period_menu(request, period), "title": "Energy by project"}
+        request,
+        template,
+        {
+            "data_table": data_table,
+            "menu": period_menu(request, period),
+            "title": "Energy by project",
+        },
     )
 
 
@@ -54,9 +79,19 @@ def hardware_table(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
     if isinstance(period, HttpResponseRedirect):
         return period
     data_table = overview_hardware_data_table(lab=visitor.lab, period=period, now=visitor.now)
-    template = "components/data_table.html" if request.headers.get("HX-Request") else "components/chart_data_page.html"
+    template = (
+        "components/data_table.html"
+        if request.headers.get("HX-Request")
+        else "components/chart_data_page.html"
+    )
     return render(
-        request, template, {"data_table": data_table, "menu": period_menu(request, period), "title": "Hardware by project"}
+        request,
+        template,
+        {
+            "data_table": data_table,
+            "menu": period_menu(request, period),
+            "title": "Hardware by project",
+        },
     )
 
 
@@ -72,10 +107,16 @@ def overview_csv(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
     def lines() -> Iterator[tuple[Any, ...]]:
         for (hour, charge, quality), part in sorted(use.parts.items()):
             yield (
-                iso_hour(hour), names[charge], charge, EnergyQuality(quality).name,
-                part.energy_mj, part.energy_mj / MJ_PER_KWH, part.emission_ug, part.emission_ug / UG_PER_KG,
+                iso_hour(hour),
+                names[charge],
+                charge,
+                EnergyQuality(quality).name,
+                part.energy_mj,
+                part.energy_mj / MJ_PER_KWH,
+                part.emission_ug,
+                part.emission_ug / UG_PER_KG,
                 part.without_factor_mj,
-            )  # fmt: skip
+            )
 
     head = ("hour_utc", "charged_to", "charge_key", "energy_quality", *ENERGY_HEAD)
     return csv_response(f"{visitor.lab.slug}-energy-by-project", head, lines())

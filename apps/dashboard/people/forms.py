@@ -28,10 +28,16 @@ class InvitationForm(PageForm):
         required=False,
         max_length=254,
         widget=forms.EmailInput({"autocomplete": "off"}),
-        help_text="With institutional sign-in, the person who verifies this address joins without the link.",
+        help_text=(
+            "With institutional sign-in, the person who verifies this address joins without "
+            "the link."
+        ),
     )
     note = TextField(
-        label="Note (optional)", required=False, max_length=200, widget=forms.TextInput({"placeholder": "New PhD student"})
+        label="Note (optional)",
+        required=False,
+        max_length=200,
+        widget=forms.TextInput({"placeholder": "New PhD student"}),
     )
     link = ""
 
@@ -68,7 +74,9 @@ class RoleForm(PageForm):
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         label = f"Role of {self.person.get_username()}"
-        self.fields["role"].widget.attrs.update({"aria-label": label, "id": f"role-{self.person.pk}"})
+        self.fields["role"].widget.attrs.update(
+            {"aria-label": label, "id": f"role-{self.person.pk}"}
+        )
 
     def save(self) -> str:
         changed = change_role(
@@ -92,7 +100,10 @@ class LabSwitchForm(PageForm):
         slug = self.cleaned_data["lab"]
         target = next((lab for lab in self.visitor.labs if lab.slug == slug), None)
         if target is None:
-            raise NotFound("You are not a member of this lab.", hint="Choose a lab from the menu at the top of the page.")
+            raise NotFound(
+                "You are not a member of this lab.",
+                hint="Choose a lab from the menu at the top of the page.",
+            )
         self.target = target
         return ""
 
@@ -102,7 +113,9 @@ class JoinForm(PublicForm):
 
     code = forms.Field(required=False, widget=forms.HiddenInput)
     username = UsernameField()
-    password = PasswordField(label="Password", error_messages={"required": "Enter a password of 8 characters or more."})
+    password = PasswordField(
+        label="Password", error_messages={"required": "Enter a password of 8 characters or more."}
+    )
     membership: Membership
 
     def __init__(self, request: HttpRequest) -> None:

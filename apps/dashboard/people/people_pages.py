@@ -62,7 +62,9 @@ def person_query(lab: Lab, period: Period, person_id: int) -> FigureQuery:
 def os_users(lab: Lab) -> dict[int, list[str]]:
     """Return the OS users that rules assign to each person. One query."""
     names_by_person: dict[int, set[str]] = defaultdict(set)
-    rules = AttributionRule.objects.filter(lab=lab, person__isnull=False, withdrawn_us__isnull=True).exclude(os_user="")
+    rules = AttributionRule.objects.filter(
+        lab=lab, person__isnull=False, withdrawn_us__isnull=True
+    ).exclude(os_user="")
     for person_id, name in rules.values_list("person_id", "os_user"):
         names_by_person[person_id or 0].add(name)
     return {person_id: sorted(names) for person_id, names in names_by_person.items()}
@@ -74,14 +76,18 @@ def energy_of_people(lab: Lab, period: Period, visibility: Visibility) -> dict[i
     figures = figures_by(lab, query, ["person"])
     units = column_units(figures.values())
     return {
-        person: quantity(query.replace(subject_kind="person", subject_key=str(person)), part, units.energy)
+        person: quantity(
+            query.replace(subject_kind="person", subject_key=str(person)), part, units.energy
+        )
         for (person,), part in figures.items()
         if person is not None and visibility.of_person(person)
     }
 
 
 def person_page(*, lab: Lab, person: User, period: Period, visibility: Visibility) -> PersonPage:
-    """Return the energy of a person by project. The number of queries does not depend on the number of rows."""
+    """Return the energy of a person by project. The number of queries does not depend on the
+    number of rows.
+    """
     query = person_query(lab, period, person.pk)
     visibility.check(query)
     figures = figures_by(lab, query, ["charge"])
@@ -98,7 +104,10 @@ def person_page(*, lab: Lab, person: User, period: Period, visibility: Visibilit
         )
         rows.append(
             ChargeRow(
-                name, href, energy_and_emissions(own, part, units), percent_quantity(own, part.energy_mj, whole.energy_mj)
+                name,
+                href,
+                energy_and_emissions(own, part, units),
+                percent_quantity(own, part.energy_mj, whole.energy_mj),
             )
         )
     return PersonPage(
@@ -130,7 +139,9 @@ _ORDER = {role: i for i, role in enumerate((Role.ADMIN, Role.PI, Role.MEMBER, Ro
 
 @dataclass(frozen=True)
 class PersonRow:
-    """A member. Times in µs; None: unknown (joined) or never (signed in). ``role_form``: for admins only."""
+    """A member. Times in µs; None: unknown (joined) or never (signed in). ``role_form``: for
+    admins only.
+    """
 
     pk: int
     username: str
@@ -168,7 +179,9 @@ class PeoplePage:
 
 
 def people_page(visitor: Visitor, period: Period) -> PeoplePage:
-    """Return the people of the visitor's lab. The number of queries does not depend on the number of people."""
+    """Return the people of the visitor's lab. The number of queries does not depend on the
+    number of people.
+    """
     visibility = visibility_for(visitor.lab, visitor.user)
     energy, names = energy_of_people(visitor.lab, period, visibility), os_users(visitor.lab)
     members = visitor.lab.memberships.select_related("user").order_by("user__username")
@@ -182,7 +195,9 @@ def people_page(visitor: Visitor, period: Period) -> PeoplePage:
             signed_in_us=datetime_to_us(member.user.last_login) if member.user.last_login else None,
             own=member.user_id == visitor.user.pk,
             active=member.user.is_active,
-            os_users=", ".join(names.get(member.user_id, [])) if visibility.of_person(member.user_id) else "",
+            os_users=", ".join(names.get(member.user_id, []))
+            if visibility.of_person(member.user_id)
+            else "",
             energy=energy.get(member.user_id),
             is_visible=visibility.of_person(member.user_id),
             role_label=Role(member.role).label,
@@ -207,5 +222,13 @@ def _role_form(visitor: Visitor, member: Membership) -> RoleForm | None:
 
 
 def _invitations(visitor: Visitor, grant: tuple[str, ...]) -> list[InvitationRow]:
-    invitations = open_invitations(visitor.now).filter(lab=visitor.lab).select_related("by").order_by("-created_us", "-id")
-    return [InvitationRow(row, row.by.get_username() if row.by else "", row.role in grant) for row in invitations]
+    invitations = (
+        open_invitations(visitor.now)
+        .filter(lab=visitor.lab)
+        .select_related("by")
+        .order_by("-created_us", "-id")
+    )
+    return [
+        InvitationRow(row, row.by.get_username() if row.by else "", row.role in grant)
+        for row in invitations
+    ]

@@ -61,7 +61,11 @@ def person(request: HttpRequest, visitor: Visitor, person: int) -> HttpResponseB
         return period
     visibility = visibility_for(visitor.lab, visitor.user)
     content = person_page(lab=visitor.lab, person=member, period=period, visibility=visibility)
-    return render(request, "dashboard/people/person.html", {"page": content, "menu": period_menu(request, period)})
+    return render(
+        request,
+        "dashboard/people/person.html",
+        {"page": content, "menu": period_menu(request, period)},
+    )
 
 
 def _person(visitor: Visitor, pk: int) -> User:
@@ -86,8 +90,12 @@ def person_remove(request: HttpRequest, visitor: Visitor, person: int) -> HttpRe
     member = _person(visitor, person)
     visitor.require_role(ADMINS)
     remove_member(lab=visitor.lab, person=member, by=visitor.user, now=visitor.now)
-    messages.success(request, f"{member.get_username()} removed from the lab. Their tokens are revoked.")
-    return HttpResponseRedirect(reverse("overview") if member.pk == visitor.user.pk else reverse("people"))
+    messages.success(
+        request, f"{member.get_username()} removed from the lab. Their tokens are revoked."
+    )
+    return HttpResponseRedirect(
+        reverse("overview") if member.pk == visitor.user.pk else reverse("people")
+    )
 
 
 @page("POST")
@@ -100,7 +108,9 @@ def invitation_revoke(request: HttpRequest, visitor: Visitor, invitation: int) -
 
 @page("POST")
 def switch_lab(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
-    """Switch to another lab of the person. The new CSRF token invalidates forms of the old lab in other tabs."""
+    """Switch to another lab of the person. The new CSRF token invalidates forms of the old lab
+    in other tabs.
+    """
     form = LabSwitchForm.from_request(request, visitor)
     if form.submit():
         request.session[LAB_KEY] = form.target.pk
@@ -111,7 +121,9 @@ def switch_lab(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
 @never_cache
 @public("GET", "POST")
 def invitation(request: HttpRequest) -> HttpResponseBase:
-    """Join a lab by an invitation: with one's account, or with a new one. A GET does not use it up."""
+    """Join a lab by an invitation: with one's account, or with a new one. A GET does not use it
+    up.
+    """
     form = JoinForm(request)
     if form.is_bound and form.submit():
         if not request.user.is_authenticated:
@@ -126,4 +138,9 @@ def invitation(request: HttpRequest) -> HttpResponseBase:
         except LabCarbonError as refused:
             error = refused
     context = {"code": code, "offer": offer, "error": error, "form": form}
-    return render(request, "dashboard/people/invitation.html", context, status=error.status if error else form.status)
+    return render(
+        request,
+        "dashboard/people/invitation.html",
+        context,
+        status=error.status if error else form.status,
+    )

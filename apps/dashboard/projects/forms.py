@@ -14,7 +14,9 @@ class ProjectForm(PageForm):
     """Create a project."""
 
     name = TextField(
-        label="Name", max_length=200, error_messages={"required": "Enter a name for the project, e.g. Cell Atlas."}
+        label="Name",
+        max_length=200,
+        error_messages={"required": "Enter a name for the project, e.g. Cell Atlas."},
     )
     slug = TextField(
         label="Short name",
@@ -30,12 +32,22 @@ class ProjectForm(PageForm):
         if values.get("name") and not values.get("slug") and "slug" not in self.errors:
             values["slug"] = slugify(values["name"])[:60].strip("-")
             if not values["slug"]:
-                self.add_error("slug", "The name contains no letters or digits. Enter a short name, e.g. cell-atlas.")
+                self.add_error(
+                    "slug",
+                    "The name contains no letters or digits. Enter a short name, e.g. cell-atlas.",
+                )
         return values
 
     def save(self) -> str:
         values = self.cleaned_data
         self.project = create_project(
-            lab=self.visitor.lab, slug=values["slug"], name=values["name"], now=self.visitor.now, by=self.visitor.user
+            lab=self.visitor.lab,
+            slug=values["slug"],
+            name=values["name"],
+            now=self.visitor.now,
+            by=self.visitor.user,
         )
-        return f"Project {self.project.name} created. Charge work to it with --project {self.project.slug}."
+        return (
+            f"Project {self.project.name} created. Charge work to it with --project "
+            f"{self.project.slug}."
+        )

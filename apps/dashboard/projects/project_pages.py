@@ -74,7 +74,9 @@ class ProjectsPage:
 
 
 def projects_page(*, lab: Lab, period: Period, now: int) -> ProjectsPage:
-    """Return all projects and energy without a project. The rows sum to the lab. A fixed number of queries."""
+    """Return all projects and energy without a project. The rows sum to the lab. A fixed number
+    of queries.
+    """
     use = use_of(lab, lab_query(lab, period), period.time_group)
     whole = use.whole
     units = column_units([whole])
@@ -83,7 +85,16 @@ def projects_page(*, lab: Lab, period: Period, now: int) -> ProjectsPage:
     rows = [_row(charge, units, whole.energy_mj, hardware) for charge in listed]
     used_slugs = {charge.key for charge in listed}
     unused = [
-        ProjectRow(project.name, project.slug, reverse("project", args=[project.slug]), "", "", None, None, None)
+        ProjectRow(
+            project.name,
+            project.slug,
+            reverse("project", args=[project.slug]),
+            "",
+            "",
+            None,
+            None,
+            None,
+        )
         for project in lab.projects.all()
         if project.slug not in used_slugs
     ]
@@ -148,14 +159,18 @@ class ProjectPage:
     kinds: list[tuple[str, Quantity]]
 
 
-def project_use(lab: Lab, project: Project, period: Period, time_group: str = "hour") -> tuple[Use, Charge]:
+def project_use(
+    lab: Lab, project: Project, period: Period, time_group: str = "hour"
+) -> tuple[Use, Charge]:
     """Return the use of a project by hour or by ``Period.time_group``, as one charge. One query."""
     query = lab_query(lab, period).replace(subject_kind="project", subject_key=project.slug)
     use = merge_charges(use_of(lab, query, time_group), "project")
     return use, Charge("project", project.name, "s1", "", "", query, use.whole)
 
 
-def project_page(*, lab: Lab, project: Project, period: Period, visibility: Visibility, now: int) -> ProjectPage:
+def project_page(
+    *, lab: Lab, project: Project, period: Period, visibility: Visibility, now: int
+) -> ProjectPage:
     """Return one project. The number of queries does not depend on the number of rows."""
     query = lab_query(lab, period).replace(subject_kind="project", subject_key=project.slug)
     detailed_use, pricing = priced_use(lab, query, period.time_group)
@@ -175,13 +190,20 @@ def project_page(*, lab: Lab, project: Project, period: Period, visibility: Visi
         figures=energy_and_emissions(query, whole),
         figures_column=energy_and_emissions(query, whole, units),
         command=f"labcarbon-collect run --project {project.slug} -- python train.py",
-        share=percent_quantity(query, whole.energy_mj, lab_whole.energy_mj) if lab_whole.energy_mj else None,
+        share=percent_quantity(query, whole.energy_mj, lab_whole.energy_mj)
+        if lab_whole.energy_mj
+        else None,
         pricing=pricing,
         qualities=[
-            (name.lower(), percent_quantity(query.replace(quality=name), part.energy_mj, whole.energy_mj))
+            (
+                name.lower(),
+                percent_quantity(query.replace(quality=name), part.energy_mj, whole.energy_mj),
+            )
             for name, part in use.by_quality().items()
         ],
-        chart=use_chart("project-use", use, [charge], period, no_unknown, chart_summary(use, [charge], period))
+        chart=use_chart(
+            "project-use", use, [charge], period, no_unknown, chart_summary(use, [charge], period)
+        )
         if use.parts
         else None,
         units=units,
@@ -194,15 +216,24 @@ def project_page(*, lab: Lab, project: Project, period: Period, visibility: Visi
 
 
 def _lines(
-    lab: Lab, query: FigureQuery, parts: dict[tuple[Any, ...], Figure], units: Units, visibility: Visibility
+    lab: Lab,
+    query: FigureQuery,
+    parts: dict[tuple[Any, ...], Figure],
+    units: Units,
+    visibility: Visibility,
 ) -> tuple[list[RunUse], int]:
     """Return the largest runs and other uses of a project, and the number of the others."""
     order = sorted(parts.items(), key=lambda item: (-item[1].energy_mj, str(item[0])))
     listed = order[:MAX_RUNS]
     uuids = [run for (run, _), _ in listed if run is not None]
-    runs = {str(run.uuid): run for run in Run.objects.filter(lab=lab, uuid__in=uuids).select_related("node")}
+    runs = {
+        str(run.uuid): run
+        for run in Run.objects.filter(lab=lab, uuid__in=uuids).select_related("node")
+    }
     lines = [
-        _run_use(query, run, runs.get(run), part, units) if run else _other_use(query, consumer, part, units, visibility)
+        _run_use(query, run, runs.get(run), part, units)
+        if run
+        else _other_use(query, consumer, part, units, visibility)
         for (run, consumer), part in listed
     ]
     return lines, len(order) - len(listed)
@@ -210,11 +241,20 @@ def _lines(
 
 def _run_use(query: FigureQuery, key: str, run: Run | None, part: Figure, units: Units) -> RunUse:
     own = query.replace(subject_kind="run", subject_key=key)
-    return RunUse(run, run.name if run else key, reverse("run", args=[key]), energy_and_emissions(own, part, units))
+    return RunUse(
+        run,
+        run.name if run else key,
+        reverse("run", args=[key]),
+        energy_and_emissions(own, part, units),
+    )
 
 
-def _other_use(query: FigureQuery, consumer: str, part: Figure, units: Units, visibility: Visibility) -> RunUse:
-    """Return a use without a run: a program that a rule or a claim attributed, or the share of idle energy."""
+def _other_use(
+    query: FigureQuery, consumer: str, part: Figure, units: Units, visibility: Visibility
+) -> RunUse:
+    """Return a use without a run: a program that a rule or a claim attributed, or the share of
+    idle energy.
+    """
     if consumer == "idle":
         return RunUse(
             None,
@@ -228,10 +268,16 @@ def _other_use(query: FigureQuery, consumer: str, part: Figure, units: Units, vi
 
 
 def _people(lab: Lab, query: FigureQuery, units: Units, visibility: Visibility) -> list[PersonUse]:
-    """Return the energy of each OS user of a project that the visitor may see, and one row for all others."""
+    """Return the energy of each OS user of a project that the visitor may see, and one row for
+    all others.
+    """
     figures = figures_by(lab, query, ["os_user"])
-    visible = [(user, part) for (user,), part in figures.items() if user and visibility.of_os_user(user)]
-    hidden = [part for (user,), part in figures.items() if not user or not visibility.of_os_user(user)]
+    visible = [
+        (user, part) for (user,), part in figures.items() if user and visibility.of_os_user(user)
+    ]
+    hidden = [
+        part for (user,), part in figures.items() if not user or not visibility.of_os_user(user)
+    ]
     visible.sort(key=lambda item: -item[1].energy_mj)
     lines = [
         PersonUse(user, energy_and_emissions(query.replace(os_user=user), part, units))

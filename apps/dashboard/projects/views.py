@@ -14,7 +14,12 @@ from apps.dashboard.csv_response import csv_response
 from apps.dashboard.decorators import Visitor, or_not_found, page
 from apps.dashboard.period_menu import period_menu, requested_period
 from apps.dashboard.projects.forms import ProjectForm
-from apps.dashboard.projects.project_pages import project_data_table, project_page, project_use, projects_page
+from apps.dashboard.projects.project_pages import (
+    project_data_table,
+    project_page,
+    project_use,
+    projects_page,
+)
 from apps.ingest.choices import EnergyQuality
 
 
@@ -41,10 +46,14 @@ def project(request: HttpRequest, visitor: Visitor, slug: str) -> HttpResponseBa
     if isinstance(period, HttpResponseRedirect):
         return period
     visibility = visibility_for(visitor.lab, visitor.user)
-    content = project_page(lab=visitor.lab, project=project, period=period, visibility=visibility, now=visitor.now)
+    content = project_page(
+        lab=visitor.lab, project=project, period=period, visibility=visibility, now=visitor.now
+    )
     holds = holds_on_subject(visitor.lab, visitor.now, project=project)
     return render(
-        request, "dashboard/projects/project.html", {"page": content, "holds": holds, "menu": period_menu(request, period)}
+        request,
+        "dashboard/projects/project.html",
+        {"page": content, "holds": holds, "menu": period_menu(request, period)},
     )
 
 
@@ -56,11 +65,19 @@ def project_table(request: HttpRequest, visitor: Visitor, slug: str) -> HttpResp
     if isinstance(period, HttpResponseRedirect):
         return period
     data_table = project_data_table(lab=visitor.lab, project=project, period=period)
-    template = "components/data_table.html" if request.headers.get("HX-Request") else "components/chart_data_page.html"
+    template = (
+        "components/data_table.html"
+        if request.headers.get("HX-Request")
+        else "components/chart_data_page.html"
+    )
     return render(
         request,
         template,
-        {"data_table": data_table, "menu": period_menu(request, period), "title": f"Energy of {project.name}"},
+        {
+            "data_table": data_table,
+            "menu": period_menu(request, period),
+            "title": f"Energy of {project.name}",
+        },
     )
 
 
@@ -74,12 +91,23 @@ def project_csv(request: HttpRequest, visitor: Visitor, slug: str) -> HttpRespon
     use, _ = project_use(visitor.lab, project, period)
     lines = (
         (
-            iso_hour(hour), EnergyQuality(quality).name, part.energy_mj, part.energy_mj / MJ_PER_KWH, part.emission_ug,
-            part.emission_ug / UG_PER_KG, part.without_factor_mj,
+            iso_hour(hour),
+            EnergyQuality(quality).name,
+            part.energy_mj,
+            part.energy_mj / MJ_PER_KWH,
+            part.emission_ug,
+            part.emission_ug / UG_PER_KG,
+            part.without_factor_mj,
         )
         for (hour, _, quality), part in sorted(use.parts.items())
-    )  # fmt: skip
+    )
     head = (
-        "hour_utc", "energy_quality", "energy_mj", "energy_kwh", "emission_ug_co2e", "emission_kg_co2e", "without_factor_mj",
-    )  # fmt: skip
+        "hour_utc",
+        "energy_quality",
+        "energy_mj",
+        "energy_kwh",
+        "emission_ug_co2e",
+        "emission_kg_co2e",
+        "without_factor_mj",
+    )
     return csv_response(f"{project.slug}-energy", head, lines)

@@ -19,8 +19,9 @@ from apps.runs.selectors import fingerprints_of
 
 MOST = 6
 PARTS = {
-    "entry": "Entry point", "code": "Code", "params": "Parameter", "data": "Data", "start": "Initial weights",
-    "seeds": "Seed", "environment": "Environment", "hardware": "Hardware",
+    "entry": "Entry point", "code": "Code", "params": "Parameter", "data": "Data",
+    "start": "Initial weights", "seeds": "Seed", "environment": "Environment",
+    "hardware": "Hardware",
 }  # fmt: skip
 
 
@@ -66,7 +67,9 @@ def runs_from_uuids(lab: Lab, texts: Sequence[str]) -> list[Run]:
         uuids = list(dict.fromkeys(UUID(text) for text in texts))
     except ValueError as error:
         raise InvalidInput(
-            "Invalid run: a UUID is required.", field="run", hint=f"Select runs on {reverse('runs')}."
+            "Invalid run: a UUID is required.",
+            field="run",
+            hint=f"Select runs on {reverse('runs')}.",
         ) from error
     if not 2 <= len(uuids) <= MOST:
         raise InvalidInput(
@@ -74,10 +77,14 @@ def runs_from_uuids(lab: Lab, texts: Sequence[str]) -> list[Run]:
             field="run",
             hint=f"Select runs on {reverse('runs')}.",
         )
-    runs = Run.objects.filter(lab=lab, uuid__in=uuids).select_related("project", "charged_project", "node", "user")
+    runs = Run.objects.filter(lab=lab, uuid__in=uuids).select_related(
+        "project", "charged_project", "node", "user"
+    )
     by_uuid = {run.uuid: run for run in runs}
     if missing := [uuid for uuid in uuids if uuid not in by_uuid]:
-        raise NotFound(f"No run {missing[0]} in this lab.", hint=f"Select runs on {reverse('runs')}.")
+        raise NotFound(
+            f"No run {missing[0]} in this lab.", hint=f"Select runs on {reverse('runs')}."
+        )
     return [by_uuid[uuid] for uuid in uuids]
 
 
@@ -100,8 +107,14 @@ def compare_page(*, lab: Lab, runs: list[Run], now: int, visibility: Visibility)
 def compared(runs: Sequence[Run]) -> list[ComparisonRow]:
     """Return the rows of the comparison. Two queries."""
     prints = fingerprints_of(runs)
-    lines = [ComparisonRow(PARTS[line.part], line) for line in compare_fingerprints([prints.get(run.pk) for run in runs])]
-    return [_with_likeness(entry, runs[0].lab, prints.values()) if entry.line.part == "code" else entry for entry in lines]
+    lines = [
+        ComparisonRow(PARTS[line.part], line)
+        for line in compare_fingerprints([prints.get(run.pk) for run in runs])
+    ]
+    return [
+        _with_likeness(entry, runs[0].lab, prints.values()) if entry.line.part == "code" else entry
+        for entry in lines
+    ]
 
 
 def _with_likeness(entry: ComparisonRow, lab: Lab, prints: Iterable[Fingerprint]) -> ComparisonRow:
@@ -109,7 +122,11 @@ def _with_likeness(entry: ComparisonRow, lab: Lab, prints: Iterable[Fingerprint]
     if entry.line.alike != Comparison.DIFFERS or entry.line.name:
         return entry
     similarity = minimum_similarity(lab, [parts.code_normal for parts in prints])
-    return entry if similarity is None else replace(entry, note=f"{share(similarity)} of lines identical")
+    return (
+        entry
+        if similarity is None
+        else replace(entry, note=f"{share(similarity)} of lines identical")
+    )
 
 
 def compare_rows(runs: Sequence[Run]) -> Iterator[list[object]]:
@@ -123,7 +140,9 @@ def compare_rows(runs: Sequence[Run]) -> Iterator[list[object]]:
 def _metrics(runs: Sequence[Run]) -> list[MetricLine]:
     last = {
         (name, run_id): value
-        for name, run_id, value in Metric.objects.filter(run__in=runs).values_list("name", "run_id", "last_value")
+        for name, run_id, value in Metric.objects.filter(run__in=runs).values_list(
+            "name", "run_id", "last_value"
+        )
     }
     names = sorted({name for name, _ in last})
     return [MetricLine(name, [last.get((name, run.pk)) for run in runs]) for name in names]
@@ -134,15 +153,25 @@ def _sentence(lines: Iterable[ComparisonRow], number: int) -> str:
     lines = list(lines)
     which = "The two runs" if number == 2 else f"The {number} runs"
     parts = [entry for entry in lines if entry.line.part not in ("environment", "hardware")]
-    differ = [entry.line.name or entry.part.lower() for entry in parts if entry.line.alike == Comparison.DIFFERS]
-    unknown = list(dict.fromkeys(entry.part.lower() for entry in parts if entry.line.alike == Comparison.UNKNOWN))
+    differ = [
+        entry.line.name or entry.part.lower()
+        for entry in parts
+        if entry.line.alike == Comparison.DIFFERS
+    ]
+    unknown = list(
+        dict.fromkeys(
+            entry.part.lower() for entry in parts if entry.line.alike == Comparison.UNKNOWN
+        )
+    )
     seems = any(entry.line.alike == Comparison.SEEMS for entry in parts)
     if not parts or (not differ and len(unknown) == len({entry.part for entry in parts})):
         return "Nothing to compare: code, parameters and data of these runs are unknown."
     if differ:
         text = f"{which} differ in {_listed(differ)}"
     else:
-        text = f"{which} did the same work" if not unknown else f"{which} do not differ in known parts"
+        text = (
+            f"{which} did the same work" if not unknown else f"{which} do not differ in known parts"
+        )
     if seems:
         text += ", data compared by names, sizes and times only"
     return f"{text}. Unknown: {_listed(unknown)}." if unknown else f"{text}."

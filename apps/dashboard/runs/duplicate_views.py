@@ -44,14 +44,18 @@ def duplicates(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
         messages.success(request, forms.submitted.message)
         return HttpResponseRedirect(request.get_full_path())
     visibility = visibility_for(visitor.lab, visitor.user)
-    context_page = duplicates_page(lab=visitor.lab, params=request.GET.dict(), now=visitor.now, visibility=visibility)
+    context_page = duplicates_page(
+        lab=visitor.lab, params=request.GET.dict(), now=visitor.now, visibility=visibility
+    )
     context = {"page": context_page, "form": forms.submitted, "reason": _reason_field(forms)}
     return render(request, "dashboard/runs/duplicates.html", context, status=forms.status)
 
 
 def _reason_field(forms: PageForms) -> BoundField:
     """Return the field ``reason`` of the submitted decision, or an empty one."""
-    form = forms.submitted if isinstance(forms.submitted, DecisionForm) else forms[ConfirmForm.action]
+    form = (
+        forms.submitted if isinstance(forms.submitted, DecisionForm) else forms[ConfirmForm.action]
+    )
     return form["reason"]
 
 
@@ -64,7 +68,9 @@ def duplicates_csv(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
     def lines() -> Iterator[tuple[Any, ...]]:
         total = findings.count()
         for start in range(0, total, CHUNK):
-            for row in finding_rows(visitor.lab, list(findings[start : start + CHUNK]), visibility)[0]:
+            for row in finding_rows(visitor.lab, list(findings[start : start + CHUNK]), visibility)[
+                0
+            ]:
                 yield line_of(row)
 
     return csv_response(f"{visitor.lab.slug}-repeats", CSV_HEAD, lines())
@@ -72,16 +78,22 @@ def duplicates_csv(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
 
 @page("GET", "POST")
 def finding(request: HttpRequest, visitor: Visitor, pk: int) -> HttpResponseBase:
-    """Show a duplicate beside its original; POST decides about it, or changes which parameters are compared."""
+    """Show a duplicate beside its original; POST decides about it, or changes which parameters
+    are compared.
+    """
     record = or_not_found(finding_by_id(visitor.lab, pk), "finding", reverse("duplicates"))
     if request.method == "POST":
         visitor.require_role(WRITERS)
-    forms = PageForms(request, visitor, [*DECISION_FORMS, IgnoreParameterForm, CountParameterForm], finding=record)
+    forms = PageForms(
+        request, visitor, [*DECISION_FORMS, IgnoreParameterForm, CountParameterForm], finding=record
+    )
     if forms.submitted and forms.submitted.submit():
         messages.success(request, forms.submitted.message)
         return HttpResponseRedirect(reverse("duplicate", args=[pk]))
     visibility = visibility_for(visitor.lab, visitor.user)
-    finding_details = finding_page(lab=visitor.lab, finding=record, now=visitor.now, visibility=visibility)
+    finding_details = finding_page(
+        lab=visitor.lab, finding=record, now=visitor.now, visibility=visibility
+    )
     context = {
         "page": finding_details,
         "form": forms.submitted,
@@ -92,7 +104,9 @@ def finding(request: HttpRequest, visitor: Visitor, pk: int) -> HttpResponseBase
     return render(request, "dashboard/runs/duplicate.html", context, status=forms.status)
 
 
-def _parameter_form(forms: PageForms, form_class: type[ParameterForm], names: Sequence[str]) -> ParameterForm:
+def _parameter_form(
+    forms: PageForms, form_class: type[ParameterForm], names: Sequence[str]
+) -> ParameterForm:
     form = forms[form_class.action]
     assert isinstance(form, ParameterForm)
     form.offer(names)

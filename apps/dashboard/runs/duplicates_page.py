@@ -15,10 +15,23 @@ from apps.carbon.figures.figure_query import MOST_RUNS, FigureQuery
 from apps.carbon.figures.visibility import Visibility
 from apps.core.errors import InvalidInput
 from apps.core.text import is_unstorable
-from apps.dashboard.figures import EnergyAndEmissions, Units, column_units, energy_and_emissions, total
+from apps.dashboard.figures import (
+    EnergyAndEmissions,
+    Units,
+    column_units,
+    energy_and_emissions,
+    total,
+)
 from apps.dashboard.formatting import duration
 from apps.preflight.choices import RECORDED_VERDICTS, Certainty, FindingState, Verdict
-from apps.preflight.finding_selectors import AvoidedRow, Sides, compare_runs, counts, list_avoided, list_findings
+from apps.preflight.finding_selectors import (
+    AvoidedRow,
+    Sides,
+    compare_runs,
+    counts,
+    list_avoided,
+    list_findings,
+)
 from apps.preflight.models import DuplicateFinding
 from apps.preflight.presenters import who_of
 from apps.preflight.similarity import Likeness, Seeds
@@ -74,7 +87,9 @@ class DuplicatesPage:
     csv: str
 
 
-def filter_findings(lab: Lab, params: Mapping[str, str]) -> tuple[QuerySet[DuplicateFinding], dict[str, str]]:
+def filter_findings(
+    lab: Lab, params: Mapping[str, str]
+) -> tuple[QuerySet[DuplicateFinding], dict[str, str]]:
     """Return the filtered findings and the filters. The default state is open."""
     filters = {name: params.get(name, "").strip() for name in FILTERS}
     filters["state"] = filters["state"] or FindingState.OPEN.value
@@ -86,7 +101,9 @@ def filter_findings(lab: Lab, params: Mapping[str, str]) -> tuple[QuerySet[Dupli
     for name, values in allowed.items():
         if filters[name] and filters[name] not in values:
             raise InvalidInput(
-                f"Invalid {name}: {filters[name][:40]!r}.", field=name, hint=f"Use one of {', '.join(values)}."
+                f"Invalid {name}: {filters[name][:40]!r}.",
+                field=name,
+                hint=f"Use one of {', '.join(values)}.",
             )
     if is_unstorable("".join(filters.values())):
         raise InvalidInput("Invalid character in filter.", field="text", hint="Remove it.")
@@ -94,17 +111,25 @@ def filter_findings(lab: Lab, params: Mapping[str, str]) -> tuple[QuerySet[Dupli
     return list_findings(lab, **arguments), filters
 
 
-def run_pair(lab: Lab, uuid: UUID, spans: Spans, units: Units | None = None) -> EnergyAndEmissions | None:
+def run_pair(
+    lab: Lab, uuid: UUID, spans: Spans, units: Units | None = None
+) -> EnergyAndEmissions | None:
     """Return the energy and emissions of a run, or None if unmeasured."""
     return _pair(lab, "run", [uuid], spans, units)
 
 
-def runs_pair(lab: Lab, uuids: Sequence[UUID], spans: Spans, units: Units | None = None) -> EnergyAndEmissions | None:
+def runs_pair(
+    lab: Lab, uuids: Sequence[UUID], spans: Spans, units: Units | None = None
+) -> EnergyAndEmissions | None:
     """Return the total of several runs, each counted once, as one figure query."""
-    return _pair(lab, "runs", [uuid for uuid in dict.fromkeys(uuids) if uuid in spans], spans, units)
+    return _pair(
+        lab, "runs", [uuid for uuid in dict.fromkeys(uuids) if uuid in spans], spans, units
+    )
 
 
-def _pair(lab: Lab, kind: str, uuids: Sequence[UUID], spans: Spans, units: Units | None) -> EnergyAndEmissions | None:
+def _pair(
+    lab: Lab, kind: str, uuids: Sequence[UUID], spans: Spans, units: Units | None
+) -> EnergyAndEmissions | None:
     used = [spans[uuid] for uuid in uuids if uuid in spans]
     if not used:
         return None
@@ -139,22 +164,36 @@ def finding_rows(
     return rows, units, spans
 
 
-def duplicates_page(*, lab: Lab, params: Mapping[str, str], now: int, visibility: Visibility) -> DuplicatesPage:
+def duplicates_page(
+    *, lab: Lab, params: Mapping[str, str], now: int, visibility: Visibility
+) -> DuplicatesPage:
     """Return a page of the list. The number of queries does not depend on the number of rows."""
     findings, filters = filter_findings(lab, params)
     number = _page_number(params.get("page", "1"))
     page_findings = list(findings[(number - 1) * PAGE_ROWS : number * PAGE_ROWS + 1])
     rows, units, spans = finding_rows(lab, page_findings[:PAGE_ROWS], visibility)
-    active_filters = {name: value for name, value in filters.items() if value and (name, value) != ("state", "open")}
+    active_filters = {
+        name: value
+        for name, value in filters.items()
+        if value and (name, value) != ("state", "open")
+    }
 
     def address(**changes: str) -> str:
         return "?" + urlencode({**active_filters, **changes})
 
     number_of = counts(lab)
-    confirmed = list(list_findings(lab, state=FindingState.CONFIRMED)[:MOST_RUNS]) if number_of["confirmed"] else []
+    confirmed = (
+        list(list_findings(lab, state=FindingState.CONFIRMED)[:MOST_RUNS])
+        if number_of["confirmed"]
+        else []
+    )
     avoided = list_avoided(lab, now, MOST_RUNS)
-    other_spans = spans_of_runs(lab, [*(item.run.uuid for item in confirmed), *(item.row.run.uuid for item in avoided)])
-    avoided_units = column_units(other_spans[item.row.run.uuid][0] for item in avoided if item.row.run.uuid in other_spans)
+    other_spans = spans_of_runs(
+        lab, [*(item.run.uuid for item in confirmed), *(item.row.run.uuid for item in avoided)]
+    )
+    avoided_units = column_units(
+        other_spans[item.row.run.uuid][0] for item in avoided if item.row.run.uuid in other_spans
+    )
     return DuplicatesPage(
         rows=rows,
         units=units,
@@ -163,13 +202,21 @@ def duplicates_page(*, lab: Lab, params: Mapping[str, str], now: int, visibility
         filters=filters,
         counts=number_of,
         states=[*((state.value, str(state.label)) for state in FindingState), ("all", "All")],
-        verdicts=[(verdict.value, str(verdict.label)) for verdict in Verdict if verdict in RECORDED_VERDICTS],
+        verdicts=[
+            (verdict.value, str(verdict.label))
+            for verdict in Verdict
+            if verdict in RECORDED_VERDICTS
+        ],
         certainties=[(item.value, str(item.label)) for item in Certainty],
         projects=[*lab.projects.values_list("slug", "name"), ("~unattributed", "Unattributed")],
         confirmed=runs_pair(lab, [item.run.uuid for item in confirmed], other_spans),
         confirmed_all=number_of["confirmed"] <= MOST_RUNS,
-        avoided=[_avoided_line(lab, item, other_spans, avoided_units, visibility) for item in avoided],
-        avoided_total=runs_pair(lab, [item.row.run.uuid for item in avoided if item.counts], other_spans, avoided_units),
+        avoided=[
+            _avoided_line(lab, item, other_spans, avoided_units, visibility) for item in avoided
+        ],
+        avoided_total=runs_pair(
+            lab, [item.row.run.uuid for item in avoided if item.counts], other_spans, avoided_units
+        ),
         avoided_units=avoided_units,
         older=address(page=str(number + 1)) if len(page_findings) > PAGE_ROWS else "",
         newer=address(page=str(number - 1)) if number > 1 else "",
@@ -177,7 +224,9 @@ def duplicates_page(*, lab: Lab, params: Mapping[str, str], now: int, visibility
     )
 
 
-def _avoided_line(lab: Lab, stop: AvoidedRow, spans: Spans, units: Units, visibility: Visibility) -> AvoidedLine:
+def _avoided_line(
+    lab: Lab, stop: AvoidedRow, spans: Spans, units: Units, visibility: Visibility
+) -> AvoidedLine:
     requester = stop.row.preflight.user
     who = "a node" if requester is None else who_of(Run(user=requester), visibility)
     return AvoidedLine(stop, who, run_pair(lab, stop.row.run.uuid, spans, units))
@@ -185,7 +234,9 @@ def _avoided_line(lab: Lab, stop: AvoidedRow, spans: Spans, units: Units, visibi
 
 def _page_number(text: str) -> int:
     if not (text.isascii() and text.isdecimal()) or not 1 <= int(text[:9]) <= 10**7:
-        raise InvalidInput(f"Invalid page number: {text[:20]!r}.", field="page", hint="The first page is 1.")
+        raise InvalidInput(
+            f"Invalid page number: {text[:20]!r}.", field="page", hint="The first page is 1."
+        )
     return int(text[:9])
 
 
@@ -194,16 +245,25 @@ def line_of(row: FindingRow) -> tuple[Any, ...]:
     finding, figures = row.finding, row.figures
     emission = figures.emission.value if figures and not figures.emission.missing else None
     return (
-        finding.run.uuid, finding.run.name, row.who, finding.original.uuid, finding.original.name, row.original_who,
+        finding.run.uuid,
+        finding.run.name,
+        row.who,
+        finding.original.uuid,
+        finding.original.name,
+        row.original_who,
         finding.verdict,
-        finding.certainty, " ".join(finding.unverified_parts), finding.state, finding.reason,
-        figures.energy.value if figures else None, emission,
-    )  # fmt: skip
+        finding.certainty,
+        " ".join(finding.unverified_parts),
+        finding.state,
+        finding.reason,
+        figures.energy.value if figures else None,
+        emission,
+    )
 
 
 CSV_HEAD = (
-    "run", "name", "who", "repeats_run", "repeats_name", "repeats_who", "verdict", "certainty", "weak_parts", "state",
-    "reason", "energy_mj", "emission_ug_co2e",
+    "run", "name", "who", "repeats_run", "repeats_name", "repeats_who", "verdict", "certainty",
+    "weak_parts", "state", "reason", "energy_mj", "emission_ug_co2e",
 )  # fmt: skip
 
 
@@ -213,8 +273,18 @@ _WORDS = {
     Likeness.DIFFERENT: "different",
     Likeness.UNKNOWN: "unknown",
 }
-_SEEDS = {Seeds.SAME: "same", Seeds.UNSET: "unset in both", Seeds.OTHER: "different", Seeds.UNKNOWN: "unknown"}
-_CLASSES = {"same": "same", "different": "differs", "unset in both": "weak", "same names, sizes and times": "weak"}
+_SEEDS = {
+    Seeds.SAME: "same",
+    Seeds.UNSET: "unset in both",
+    Seeds.OTHER: "different",
+    Seeds.UNKNOWN: "unknown",
+}
+_CLASSES = {
+    "same": "same",
+    "different": "differs",
+    "unset in both": "weak",
+    "same names, sizes and times": "weak",
+}
 
 
 @dataclass(frozen=True)
@@ -267,7 +337,9 @@ class FindingPage:
     states: list[tuple[str, str]]
 
 
-def finding_page(*, lab: Lab, finding: DuplicateFinding, now: int, visibility: Visibility) -> FindingPage:
+def finding_page(
+    *, lab: Lab, finding: DuplicateFinding, now: int, visibility: Visibility
+) -> FindingPage:
     """Return a finding with both of its runs."""
     comparison = compare_runs(finding)
     spans = spans_of_runs(lab, [finding.run.uuid, finding.original.uuid])
@@ -275,7 +347,14 @@ def finding_page(*, lab: Lab, finding: DuplicateFinding, now: int, visibility: V
 
     def side(title: str, run: Run) -> Side:
         took = duration((run.ended_us if run.ended_us is not None else now) - run.started_us)
-        return Side(title, run, who_of(run, visibility), took, run_pair(lab, run.uuid, spans), metrics.get(run.pk))
+        return Side(
+            title,
+            run,
+            who_of(run, visibility),
+            took,
+            run_pair(lab, run.uuid, spans),
+            metrics.get(run.pk),
+        )
 
     return FindingPage(
         finding=finding,
@@ -285,9 +364,12 @@ def finding_page(*, lab: Lab, finding: DuplicateFinding, now: int, visibility: V
         same_params=_same_params(comparison),
         ignored=sorted(comparison.ignored & set(comparison.here.params or {})),
         counted=sorted(comparison.works[0].params or {}),
-        project=project.name if (project := finding.run.charged_project or finding.run.project) else "",
+        project=project.name
+        if (project := finding.run.charged_project or finding.run.project)
+        else "",
         decided_by=finding.decided_by.get_username() if finding.decided_by else "a former member",
-        mine=visibility.person_id is not None and visibility.person_id in (finding.run.user_id, finding.original.user_id),
+        mine=visibility.person_id is not None
+        and visibility.person_id in (finding.run.user_id, finding.original.user_id),
         states=[(state.value, str(state.label)) for state in FindingState],
     )
 
@@ -299,14 +381,26 @@ def _short(text: str) -> str:
 def _parts(comparison: Sides) -> list[PartRow]:
     own, other, relation = comparison.here, comparison.there, comparison.relation
     normal = relation.normal if not relation.code.matches else Likeness.SAME
-    params = Likeness.UNKNOWN if relation.changed is None else Likeness(3 if not relation.changed else 0)
+    params = (
+        Likeness.UNKNOWN if relation.changed is None else Likeness(3 if not relation.changed else 0)
+    )
     rows = [
         ("Code", own.code or own.code_weak, other.code or other.code_weak, _WORDS[relation.code]),
         ("Code without comments and format", own.code_normal, other.code_normal, _WORDS[normal]),
         ("Parameters", own.recipe, other.recipe, _WORDS[params]),
         ("Data", own.data or own.data_weak, other.data or other.data_weak, _WORDS[relation.data]),
-        ("Initial weights", own.start or own.start_weak, other.start or other.start_weak, _WORDS[relation.start]),
-        ("Seeds", _seeds(comparison.works[0].seeds), _seeds(comparison.works[1].seeds), _SEEDS[relation.seeds]),
+        (
+            "Initial weights",
+            own.start or own.start_weak,
+            other.start or other.start_weak,
+            _WORDS[relation.start],
+        ),
+        (
+            "Seeds",
+            _seeds(comparison.works[0].seeds),
+            _seeds(comparison.works[1].seeds),
+            _SEEDS[relation.seeds],
+        ),
     ]
     return [
         PartRow(name, _short(own_text), _short(other_text), text, _CLASSES.get(text, ""))
@@ -339,7 +433,9 @@ def _differs(comparison: Sides) -> list[DifferenceRow]:
 
 
 def _value(value: Any, only: str, missing: str) -> str:
-    """Return a value as displayed: 'none' if that run has no such name, 'hash only' if the value is not stored."""
+    """Return a value as displayed: 'none' if that run has no such name, 'hash only' if the value
+    is not stored.
+    """
     if only == missing:
         return "none"
     return "hash only" if value is None else str(value)

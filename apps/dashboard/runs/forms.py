@@ -11,13 +11,22 @@ from apps.dashboard.decorators import MANAGERS
 from apps.dashboard.forms import PageForm, TextField
 from apps.preflight.choices import FindingState
 from apps.preflight.models import DuplicateFinding
-from apps.preflight.services.findings import MAX_REASON, count_parameter_again, decide, ignore_finding_parameter, reopen
+from apps.preflight.services.findings import (
+    MAX_REASON,
+    count_parameter_again,
+    decide,
+    ignore_finding_parameter,
+    reopen,
+)
 
 
 class FindingNumbersField(forms.MultipleChoiceField):
     """Numbers of duplicate findings, from the checkboxes of a list."""
 
-    default_error_messages = {"required": "Select at least one finding.", "invalid_choice": "Select findings of the list."}
+    default_error_messages = {
+        "required": "Select at least one finding.",
+        "invalid_choice": "Select findings of the list.",
+    }
 
     def clean(self, value: Any) -> list[int]:
         texts = self.to_python(value)
@@ -30,7 +39,9 @@ class FindingNumbersField(forms.MultipleChoiceField):
 
 
 class FindingForm(PageForm):
-    """Base of forms about findings: those selected in a list, or the one of its page (``finding``)."""
+    """Base of forms about findings: those selected in a list, or the one of its page
+    (``finding``).
+    """
 
     finding: DuplicateFinding | None = None
     item = FindingNumbersField(label="Findings")
@@ -72,9 +83,14 @@ class DecisionForm(FindingForm):
     )
 
     def save(self) -> str:
-        findings = decide(state=self.state, reason=self.cleaned_data["reason"], **self.service_arguments())
+        findings = decide(
+            state=self.state, reason=self.cleaned_data["reason"], **self.service_arguments()
+        )
         number = len(findings)
-        return f"{number} finding{'' if number == 1 else 's'} marked as {self.result}. To undo, filter by this state."
+        return (
+            f"{number} finding{'' if number == 1 else 's'} marked as {self.result}. To undo, "
+            "filter by this state."
+        )
 
 
 class ConfirmForm(DecisionForm):
@@ -119,7 +135,9 @@ class IgnoreParameterForm(ParameterForm):
 
     def save(self) -> str:
         name, visitor = self.cleaned_data["name"], self.visitor
-        project = ignore_finding_parameter(finding=self.finding, name=name, by=visitor.user, now=visitor.now)
+        project = ignore_finding_parameter(
+            finding=self.finding, name=name, by=visitor.user, now=visitor.now
+        )
         return f"{project.name} now ignores {name}. Its runs are compared again within a minute."
 
 
@@ -128,5 +146,7 @@ class CountParameterForm(ParameterForm):
 
     def save(self) -> str:
         name, visitor = self.cleaned_data["name"], self.visitor
-        project = count_parameter_again(finding=self.finding, name=name, by=visitor.user, now=visitor.now)
+        project = count_parameter_again(
+            finding=self.finding, name=name, by=visitor.user, now=visitor.now
+        )
         return f"{project.name} now compares {name}. Its runs are compared again within a minute."

@@ -1,4 +1,6 @@
-"""Facts of a run: code, parameters, data, initial weights, seeds, metrics and ids in other tools."""
+"""Facts of a run: code, parameters, data, initial weights, seeds, metrics and ids in other
+tools.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,8 +18,8 @@ from apps.trackers.registry import trackers
 MAX_CURVE_POINTS = 500
 UNKNOWN = "unknown"
 SIBLINGS = {
-    "f1": "with the same work", "f2": "that differ only in seeds", "f3": "with the same recipe but different code",
-    "left_out": "that differ in one parameter",
+    "f1": "with the same work", "f2": "that differ only in seeds",
+    "f3": "with the same recipe but different code", "left_out": "that differ in one parameter",
 }  # fmt: skip
 OTHER_TOOLS = {"wandb": "Weights & Biases"}  # tools that are not registered trackers
 
@@ -37,7 +39,9 @@ class Fact:
 
 @dataclass(frozen=True)
 class Sibling:
-    """Number of other runs that share a match key; ``verified`` of them by content, the rest by names, sizes and times."""
+    """Number of other runs that share a match key; ``verified`` of them by content, the rest by
+    names, sizes and times.
+    """
 
     relation: str
     number: int
@@ -63,7 +67,9 @@ class RunFacts:
 
 
 def run_facts(run: Run, metric: str) -> RunFacts:
-    """Return the facts of a run, with the curve of ``metric`` ('': a default). A fixed number of queries."""
+    """Return the facts of a run, with the curve of ``metric`` ('': a default). A fixed number of
+    queries.
+    """
     fingerprint = fingerprints_of([run]).get(run.pk)
     metrics = list(Metric.objects.filter(run=run).order_by("name"))
     selected = _drawn(metrics, metric)
@@ -72,7 +78,9 @@ def run_facts(run: Run, metric: str) -> RunFacts:
         work=_work(fingerprint) if fingerprint else [],
         params=_params(run, fingerprint),
         dropped=sorted(fingerprint.dropped) if fingerprint else [],
-        environment=_pairs({**fingerprint.environment, **fingerprint.hardware}) if fingerprint else [],
+        environment=_pairs({**fingerprint.environment, **fingerprint.hardware})
+        if fingerprint
+        else [],
         metrics=metrics,
         curve=_curve(selected) if selected else None,
         of_curve=selected.name if selected else "",
@@ -88,7 +96,9 @@ def run_facts(run: Run, metric: str) -> RunFacts:
 
 
 def _drawn(metrics: Sequence[Metric], name: str) -> Metric | None:
-    """Return the metric of this name. Without a name: a validation metric, a loss, or the first with a curve."""
+    """Return the metric of this name. Without a name: a validation metric, a loss, or the first
+    with a curve.
+    """
     if name:
         return next((metric for metric in metrics if metric.name == name), None)
     curves = [metric for metric in metrics if metric.count > 1]
@@ -104,12 +114,17 @@ def _curve(metric: Metric) -> Chart:
     spread = f", from {min(values):.4g} to {max(values):.4g}" if values else ""
     summary = f"{metric.name} over {metric.count} steps{spread}."
     return metric_curve(
-        name="run-metric", summary=summary, steps=[point.step for point in points], values=[point.value for point in points]
+        name="run-metric",
+        summary=summary,
+        steps=[point.step for point in points],
+        values=[point.value for point in points],
     )
 
 
 def _siblings(run: Run) -> list[Sibling]:
-    """Return numbers of similar runs, the closest relation first. A relation without further runs is omitted."""
+    """Return numbers of similar runs, the closest relation first. A relation without further
+    runs is omitted.
+    """
     counts = siblings_of(run).counts
     siblings: list[Sibling] = []
     for tier, relation in SIBLINGS.items():
@@ -122,7 +137,8 @@ def _siblings(run: Run) -> list[Sibling]:
 def _work(fingerprint: Fingerprint) -> list[Fact]:
     """Return the parts of a fingerprint as text."""
     seeds = fingerprint.seeds and ", ".join(
-        f"{name} {value_text(fingerprint, name, digest)}" for name, digest in sorted(fingerprint.seeds.items())
+        f"{name} {value_text(fingerprint, name, digest)}"
+        for name, digest in sorted(fingerprint.seeds.items())
     )
     return [
         Fact("Entry point", fingerprint.entry_name or UNKNOWN),
@@ -141,7 +157,11 @@ def _start(fingerprint: Fingerprint) -> Fact:
     digest = fingerprint.start or fingerprint.start_weak
     if not digest:
         return Fact("Initial weights", UNKNOWN)
-    certainty = "" if fingerprint.start_name == "scratch" else _certainty(fingerprint.start, fingerprint.start_weak)
+    certainty = (
+        ""
+        if fingerprint.start_name == "scratch"
+        else _certainty(fingerprint.start, fingerprint.start_weak)
+    )
     return Fact("Initial weights", fingerprint.start_name or hash_label(digest), certainty)
 
 
@@ -159,14 +179,22 @@ def _data(fingerprint: Fingerprint) -> str:
 def _item(item: Mapping[str, Any]) -> str:
     name = f"{item.get('role', 'data')} {item.get('name', '')}".strip()
     files = item.get("files")
-    return name if files is None else f"{name} ({files} file{'' if files == 1 else 's'}, {size(item.get('bytes', 0))})"
+    return (
+        name
+        if files is None
+        else f"{name} ({files} file{'' if files == 1 else 's'}, {size(item.get('bytes', 0))})"
+    )
 
 
 def _params(run: Run, fingerprint: Fingerprint | None) -> list[tuple[str, str]]:
-    """Return the compared parameters by canonical name. A value that is not stored is displayed as its hash."""
+    """Return the compared parameters by canonical name. A value that is not stored is displayed
+    as its hash.
+    """
     if fingerprint is None or fingerprint.params is None:
         return _pairs(run.params)
-    return sorted((name, value_text(fingerprint, name, digest)) for name, digest in fingerprint.params.items())
+    return sorted(
+        (name, value_text(fingerprint, name, digest)) for name, digest in fingerprint.params.items()
+    )
 
 
 def _pairs(values: Mapping[str, Any]) -> list[tuple[str, str]]:

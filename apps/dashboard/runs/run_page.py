@@ -15,9 +15,22 @@ from apps.core.clock import utc
 from apps.core.units import US_PER_HOUR, US_PER_S
 from apps.dashboard.charts import Chart, power
 from apps.dashboard.explain.pricing import Pricing
-from apps.dashboard.figures import EnergyAndEmissions, Projected, Quantity, energy_and_emissions, estimated, percent_quantity
+from apps.dashboard.figures import (
+    EnergyAndEmissions,
+    Projected,
+    Quantity,
+    energy_and_emissions,
+    estimated,
+    percent_quantity,
+)
 from apps.dashboard.formatting import duration, size
-from apps.dashboard.overview.energy_use import Charge, DataTable, merge_charges, priced_use, use_data_table
+from apps.dashboard.overview.energy_use import (
+    Charge,
+    DataTable,
+    merge_charges,
+    priced_use,
+    use_data_table,
+)
 from apps.dashboard.periods import Period
 from apps.dashboard.runs.run_facts import RunFacts, run_facts
 from apps.dashboard.runs.runs_page import run_hours, took
@@ -52,9 +65,15 @@ class RunArtifacts:
 
 def run_artifacts(run: Run) -> RunArtifacts:
     """Return outputs and inputs of a run. At most three queries."""
-    edges = LineageEdge.objects.filter(run=run).select_related("artifact").order_by("-artifact__registered_us", "-pk")
+    edges = (
+        LineageEdge.objects.filter(run=run)
+        .select_related("artifact")
+        .order_by("-artifact__registered_us", "-pk")
+    )
     listed = list(edges.filter(role=LineageRole.PRODUCED)[:MOST])
-    listed += edges.exclude(role=LineageRole.PRODUCED)[: MOST - len(listed)] if len(listed) < MOST else []
+    listed += (
+        edges.exclude(role=LineageRole.PRODUCED)[: MOST - len(listed)] if len(listed) < MOST else []
+    )
     number = edges.count() if len(listed) == MOST else len(listed)
     return RunArtifacts([_artifact_row(edge) for edge in listed], number)
 
@@ -66,7 +85,9 @@ def _artifact_row(edge: LineageEdge) -> RunArtifact:
 
 @dataclass(frozen=True)
 class TrackerRow:
-    """A row of a tracker's panel. ``amount``: as the tracker reported it, so without explanation."""
+    """A row of a tracker's panel. ``amount``: as the tracker reported it, so without
+    explanation.
+    """
 
     label: str
     amount: Projected | None
@@ -103,7 +124,10 @@ def tracker_panels(run: Run) -> list[TrackerPanel]:
         TrackerPanel(
             tracker.name,
             tracker.label,
-            [TrackerRow(row.label, _reported(row.amount), row.text, _href(row.page), row.note) for row in panel.rows],
+            [
+                TrackerRow(row.label, _reported(row.amount), row.text, _href(row.page), row.note)
+                for row in panel.rows
+            ],
             [
                 TrackerWarning(
                     warning.kind,
@@ -173,7 +197,9 @@ def _merged_points(windows: list[dict[str, Any]]) -> list[tuple[int, int, int]]:
     points = []
     for i in range(0, len(windows), step):
         part = windows[i : i + step]
-        points.append((part[0]["start_us"], part[-1]["end_us"], sum(window["energy_mj"] for window in part)))
+        points.append(
+            (part[0]["start_us"], part[-1]["end_us"], sum(window["energy_mj"] for window in part))
+        )
     return points
 
 
@@ -200,9 +226,17 @@ def _curve(windows: list[dict[str, Any]], period: Period) -> tuple[list[str], li
 def _device(name: str, windows: list[dict[str, Any]]) -> RunDevice:
     known_us = sum(window["end_us"] - window["start_us"] for window in windows)
     worst = max(window["energy_quality"] for window in windows)
-    used = [(w["util_mean_pm"], w["end_us"] - w["start_us"]) for w in windows if w["util_mean_pm"] is not None]
+    used = [
+        (w["util_mean_pm"], w["end_us"] - w["start_us"])
+        for w in windows
+        if w["util_mean_pm"] is not None
+    ]
     weight = sum(length for _, length in used)
-    util = f"{sum(value * length for value, length in used) / weight / 10:.0f} %" if weight else "unknown"
+    util = (
+        f"{sum(value * length for value, length in used) / weight / 10:.0f} %"
+        if weight
+        else "unknown"
+    )
     return RunDevice(name, EnergyQuality(worst).name.lower(), duration(known_us), util)
 
 
@@ -214,10 +248,16 @@ def _idle(lab: Lab, run: Run, query: FigureQuery) -> Quantity | None:
     figures = figures_by(lab, node, ["charge"])
     total_mj = sum(part.energy_mj for part in figures.values())
     idle = figures.get(("~idle",), Figure())
-    return percent_quantity(node.replace(consumer="idle"), idle.energy_mj, total_mj) if total_mj else None
+    return (
+        percent_quantity(node.replace(consumer="idle"), idle.energy_mj, total_mj)
+        if total_mj
+        else None
+    )
 
 
-def run_page(*, lab: Lab, run: Run, zone: Any, now: int, visibility: Visibility, metric: str = "") -> RunPage:
+def run_page(
+    *, lab: Lab, run: Run, zone: Any, now: int, visibility: Visibility, metric: str = ""
+) -> RunPage:
     """Return one run, with the curve of ``metric``."""
     by_device: dict[str, list[dict[str, Any]]] = {}
     for window in run_windows(lab, run.uuid):
@@ -229,7 +269,12 @@ def run_page(*, lab: Lab, run: Run, zone: Any, now: int, visibility: Visibility,
         end = max(end, -(-max(window["end_us"] for window in all_windows) // US_PER_HOUR))
     period = Period(start, end, zone)
     query = FigureQuery(
-        metric="energy_mj", from_hour=start, to_hour=end, subject_kind="run", subject_key=str(run.uuid), basis=lab.basis
+        metric="energy_mj",
+        from_hour=start,
+        to_hour=end,
+        subject_kind="run",
+        subject_key=str(run.uuid),
+        basis=lab.basis,
     )
     use_by_part, pricing = priced_use(lab, query, period.time_group)
     use = merge_charges(use_by_part, "run")
@@ -247,14 +292,19 @@ def run_page(*, lab: Lab, run: Run, zone: Any, now: int, visibility: Visibility,
         measured=bool(use.parts),
         pricing=pricing,
         qualities=[
-            (name.lower(), percent_quantity(query.replace(quality=name), part.energy_mj, whole.energy_mj))
+            (
+                name.lower(),
+                percent_quantity(query.replace(quality=name), part.energy_mj, whole.energy_mj),
+            )
             for name, part in use.by_quality().items()
         ],
         idle=_idle(lab, run, query),
         idle_of=run.node.hostname if run.node else "",
         devices=[_device(name, windows) for name, windows in by_device.items()],
         chart=power(name="run-power", summary=summary, devices=curves) if curves else None,
-        data_table=use_data_table(use, [charge], period, [None] * len(period.buckets())) if use.parts else None,
+        data_table=use_data_table(use, [charge], period, [None] * len(period.buckets()))
+        if use.parts
+        else None,
         facts=run_facts(run, metric),
         trackers=tracker_panels(run),
         finding=finding_of_run(run),

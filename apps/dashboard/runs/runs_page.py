@@ -29,15 +29,23 @@ NONE = ""
 
 
 def metric_columns(text: str) -> list[str]:
-    """Return the names of a comma-separated list, each once. Raises InvalidInput for more than MOST_COLUMNS."""
+    """Return the names of a comma-separated list, each once. Raises InvalidInput for more than
+    MOST_COLUMNS.
+    """
     names = list(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
     if len(names) > MOST_COLUMNS:
-        raise InvalidInput(f"At most {MOST_COLUMNS} columns, not {len(names)}.", field="columns", hint="Remove some.")
+        raise InvalidInput(
+            f"At most {MOST_COLUMNS} columns, not {len(names)}.",
+            field="columns",
+            hint="Remove some.",
+        )
     return names
 
 
 def column_cells(runs: Sequence[Run], names: Sequence[str]) -> dict[int, list[str]]:
-    """Return {run pk: cells}. A cell is a parameter, a seed, the last value of a metric, or NONE. Two queries."""
+    """Return {run pk: cells}. A cell is a parameter, a seed, the last value of a metric, or
+    NONE. Two queries.
+    """
     if not names:
         return {}
     prints = fingerprints_of(runs)
@@ -52,7 +60,9 @@ def column_cells(runs: Sequence[Run], names: Sequence[str]) -> dict[int, list[st
         fingerprint = prints.get(run.pk)
         hashes = {**(fingerprint.params or {}), **(fingerprint.seeds or {})} if fingerprint else {}
         cells[run.pk] = [
-            value_text(fingerprint, name, hashes[name]) if fingerprint and name in hashes else _metric(last, run.pk, name)
+            value_text(fingerprint, name, hashes[name])
+            if fingerprint and name in hashes
+            else _metric(last, run.pk, name)
             for name in names
         ]
     return cells
@@ -65,10 +75,24 @@ def _metric(last: dict[tuple[int, str], float | None], run_id: int, name: str) -
     return "NaN" if value is None else f"{value:.6g}"
 
 
-FILTERS = ("project", "state", "text", "host", "intent", "sweep", "from", "to", "params", "mine", "columns")
+FILTERS = (
+    "project",
+    "state",
+    "text",
+    "host",
+    "intent",
+    "sweep",
+    "from",
+    "to",
+    "params",
+    "mine",
+    "columns",
+)
 
 
-def runs_filtered(lab: Lab, params: Mapping[str, str], visibility: Visibility) -> tuple[QuerySet[Run], dict[str, str]]:
+def runs_filtered(
+    lab: Lab, params: Mapping[str, str], visibility: Visibility
+) -> tuple[QuerySet[Run], dict[str, str]]:
     """Return the filtered and ordered runs, and the filters. Raises InvalidInput."""
     filters = {name: params.get(name, "").strip() for name in FILTERS}
     if is_unstorable("".join(filters.values())):
@@ -100,12 +124,19 @@ def runs_filtered(lab: Lab, params: Mapping[str, str], visibility: Visibility) -
         params=_parse_params(filters["params"]),
     )
     if filters["mine"]:
-        runs = runs.filter(Q(user_id=visibility.person_id) | Q(charged_person_id=visibility.person_id))
-    return runs.order_by(("-" if sort.startswith("-") else "") + SORTS[column], "-id"), {**filters, "sort": sort}
+        runs = runs.filter(
+            Q(user_id=visibility.person_id) | Q(charged_person_id=visibility.person_id)
+        )
+    return runs.order_by(("-" if sort.startswith("-") else "") + SORTS[column], "-id"), {
+        **filters,
+        "sort": sort,
+    }
 
 
 def _day_us(text: str, name: str, zone: ZoneInfo, *, after: bool = False) -> int | None:
-    """Return the start of a day in the lab's time zone; ``after``: of the next day. A time stamp is returned unchanged."""
+    """Return the start of a day in the lab's time zone; ``after``: of the next day. A time stamp
+    is returned unchanged.
+    """
     if not text:
         return None
     try:
@@ -114,7 +145,9 @@ def _day_us(text: str, name: str, zone: ZoneInfo, *, after: bool = False) -> int
         day = date.fromisoformat(text) + timedelta(days=1 if after else 0)
         return datetime_to_us(datetime(day.year, day.month, day.day, tzinfo=zone))
     except (ValueError, OverflowError) as error:
-        raise InvalidInput(f"Invalid day: {text[:40]!r}.", field=name, hint="Example: 2026-11-02.") from error
+        raise InvalidInput(
+            f"Invalid day: {text[:40]!r}.", field=name, hint="Example: 2026-11-02."
+        ) from error
 
 
 def _parse_params(text: str) -> dict[str, str]:
@@ -123,11 +156,19 @@ def _parse_params(text: str) -> dict[str, str]:
     for part in (part.strip() for part in text.split(",")):
         name, equals, value = part.partition("=")
         if part and not (equals and name.strip()):
-            raise InvalidInput(f"Invalid parameter filter: {part[:40]!r}.", field="params", hint="Example: lr=0.1, depth=3.")
+            raise InvalidInput(
+                f"Invalid parameter filter: {part[:40]!r}.",
+                field="params",
+                hint="Example: lr=0.1, depth=3.",
+            )
         if part:
             params[name.strip()] = value.strip()
     if len(params) > MOST_COLUMNS:
-        raise InvalidInput(f"At most {MOST_COLUMNS} parameters, not {len(params)}.", field="params", hint="Remove some.")
+        raise InvalidInput(
+            f"At most {MOST_COLUMNS} parameters, not {len(params)}.",
+            field="params",
+            hint="Remove some.",
+        )
     return params
 
 
@@ -174,7 +215,9 @@ class RunsPage:
 
 
 def run_hours(run: Run, now: int) -> tuple[int, int]:
-    """Return the hours in which a run can have energy: from its start to its end (or now), plus one for the last window."""
+    """Return the hours in which a run can have energy: from its start to its end (or now), plus
+    one for the last window.
+    """
     start, end = hours_of_us(run.started_us, max(run.active_until_us(now), run.started_us + 1))
     return start, end + 1
 
@@ -182,7 +225,9 @@ def run_hours(run: Run, now: int) -> tuple[int, int]:
 def run_rows(
     lab: Lab, runs: list[Run], now: int, visibility: Visibility, columns: Sequence[str] = ()
 ) -> tuple[list[RunRow], Units]:
-    """Return runs with their figures and the cells of ``columns``. One query for figures, two for columns."""
+    """Return runs with their figures and the cells of ``columns``. One query for figures, two
+    for columns.
+    """
     if not runs:
         return [], column_units([])
     spans = [run_hours(run, now) for run in runs]
@@ -216,11 +261,17 @@ def runs_page(*, lab: Lab, params: Mapping[str, str], now: int, visibility: Visi
     columns = metric_columns(filters["columns"])
     text = params.get("page", "1")
     if not (text.isascii() and text.isdecimal()) or not 1 <= int(text) <= 10**7:
-        raise InvalidInput(f"Invalid page number: {text[:20]!r}.", field="page", hint="The first page is 1.")
+        raise InvalidInput(
+            f"Invalid page number: {text[:20]!r}.", field="page", hint="The first page is 1."
+        )
     number = int(text)
     page_runs = list(runs[(number - 1) * PAGE_ROWS : number * PAGE_ROWS + 1])
     rows, units = run_rows(lab, page_runs[:PAGE_ROWS], now, visibility, columns)
-    active_filters = {name: value for name, value in filters.items() if value and (name, value) != ("sort", "-started")}
+    active_filters = {
+        name: value
+        for name, value in filters.items()
+        if value and (name, value) != ("sort", "-started")
+    }
 
     def address(**changes: str) -> str:
         return "?" + urlencode({**active_filters, **changes})

@@ -26,7 +26,9 @@ CHUNK = 500
 def runs(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
     """List runs. Filters and order are in the query string."""
     visibility = visibility_for(visitor.lab, visitor.user)
-    runs_list = runs_page(lab=visitor.lab, params=request.GET.dict(), now=visitor.now, visibility=visibility)
+    runs_list = runs_page(
+        lab=visitor.lab, params=request.GET.dict(), now=visitor.now, visibility=visibility
+    )
     return render(request, "dashboard/runs/runs.html", {"page": runs_list})
 
 
@@ -35,11 +37,20 @@ def _line(row: RunRow) -> tuple[Any, ...]:
     energy = figures.energy.value if figures else None
     emission = figures.emission.value if figures and not figures.emission.missing else None
     return (
-        run.uuid, run.name, run.charged_project.slug if run.charged_project else None, run.state, row.who, run.host,
-        utc(run.started_us).isoformat(), utc(run.ended_us).isoformat() if run.ended_us is not None else None, run.exit_code,
-        energy, None if energy is None else energy / MJ_PER_KWH,
-        emission, None if emission is None else emission / UG_PER_KG,
-    )  # fmt: skip
+        run.uuid,
+        run.name,
+        run.charged_project.slug if run.charged_project else None,
+        run.state,
+        row.who,
+        run.host,
+        utc(run.started_us).isoformat(),
+        utc(run.ended_us).isoformat() if run.ended_us is not None else None,
+        run.exit_code,
+        energy,
+        None if energy is None else energy / MJ_PER_KWH,
+        emission,
+        None if emission is None else emission / UG_PER_KG,
+    )
 
 
 @page()
@@ -52,15 +63,31 @@ def runs_csv(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
     def lines() -> Iterator[tuple[Any, ...]]:
         total = filtered_runs.count()
         for start in range(0, total, CHUNK):
-            for row in run_rows(visitor.lab, list(filtered_runs[start : start + CHUNK]), visitor.now, visibility, columns)[
-                0
-            ]:
+            for row in run_rows(
+                visitor.lab,
+                list(filtered_runs[start : start + CHUNK]),
+                visitor.now,
+                visibility,
+                columns,
+            )[0]:
                 yield (*_line(row), *row.cells)
 
     head = (
-        "run", "name", "project", "state", "os_user", "host", "started_utc", "ended_utc", "exit_code", "energy_mj",
-        "energy_kwh", "emission_ug_co2e", "emission_kg_co2e", *columns,
-    )  # fmt: skip
+        "run",
+        "name",
+        "project",
+        "state",
+        "os_user",
+        "host",
+        "started_utc",
+        "ended_utc",
+        "exit_code",
+        "energy_mj",
+        "energy_kwh",
+        "emission_ug_co2e",
+        "emission_kg_co2e",
+        *columns,
+    )
     return csv_response(f"{visitor.lab.slug}-runs", head, lines())
 
 
@@ -69,7 +96,9 @@ def compare(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
     """Compare the runs of the query string."""
     selected = runs_from_uuids(visitor.lab, request.GET.getlist("run"))
     visibility = visibility_for(visitor.lab, visitor.user)
-    comparison = compare_page(lab=visitor.lab, runs=selected, now=visitor.now, visibility=visibility)
+    comparison = compare_page(
+        lab=visitor.lab, runs=selected, now=visitor.now, visibility=visibility
+    )
     return render(request, "dashboard/runs/comparison.html", {"page": comparison})
 
 

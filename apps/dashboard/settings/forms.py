@@ -23,8 +23,14 @@ class TokenForm(PageForm):
         label="Owner",
         required=False,
         choices=[(TokenKind.USER.value, "Me"), (TokenKind.SERVICE.value, "A service")],
-        help_text="Runs of a service have no person. A service token expires when you leave the lab.",
-        error_messages={"invalid_choice": "This page creates no token of type “%(value)s”. Choose user or service."},
+        help_text=(
+            "Runs of a service have no person. A service token expires when you leave the lab."
+        ),
+        error_messages={
+            "invalid_choice": (
+                "This page creates no token of type “%(value)s”. Choose user or service."
+            )
+        },
     )
     name = TextField(
         label="Name",
@@ -45,13 +51,18 @@ class TokenForm(PageForm):
         label="Expires",
         required=False,
         choices=LIFETIMES,
-        error_messages={"invalid_choice": "Choose an expiry from the list: never, 30, 90 or 365 days."},
+        error_messages={
+            "invalid_choice": "Choose an expiry from the list: never, 30, 90 or 365 days."
+        },
     )
     text = ""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
-        offered = [(scope, f"{Scope(scope).label} ({scope})") for scope in SCOPES_OF_ROLE[self.visitor.role]]
+        offered = [
+            (scope, f"{Scope(scope).label} ({scope})")
+            for scope in SCOPES_OF_ROLE[self.visitor.role]
+        ]
         self.fields["scopes"].widget.choices = offered
 
     def save(self) -> str:
@@ -73,19 +84,27 @@ class LabForm(PageForm):
     """Change the settings of the lab."""
 
     roles = ADMINS
-    lab = TextField(label="Name", max_length=200, error_messages={"required": "Enter a name for the lab."})
+    lab = TextField(
+        label="Name", max_length=200, error_messages={"required": "Enter a name for the lab."}
+    )
     time_zone = TextField(
         label="Time zone",
         required=False,
         widget=forms.TextInput({"list": "time-zones", "autocomplete": "off"}),
-        help_text="Days begin at midnight in this zone. A change moves hours between days and changes no total.",
+        help_text=(
+            "Days begin at midnight in this zone. A change moves hours between days and "
+            "changes no total."
+        ),
     )
     person_view = forms.ChoiceField(
         label="Visibility of personal energy",
         choices=PersonView.choices,
         widget=forms.RadioSelect,
         help_text="The People page shows this rule to all members.",
-        error_messages={"required": "Choose one of the list.", "invalid_choice": "“%(value)s” is not one of the list."},
+        error_messages={
+            "required": "Choose one of the list.",
+            "invalid_choice": "“%(value)s” is not one of the list.",
+        },
     )
     profile = forms.ChoiceField(
         label="Scope profile",
@@ -98,7 +117,9 @@ class LabForm(PageForm):
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         slug = self.visitor.lab.slug
-        self.fields["lab"].help_text = f"The short name in downloads and commands does not change: {slug}"
+        self.fields[
+            "lab"
+        ].help_text = f"The short name in downloads and commands does not change: {slug}"
 
     def save(self) -> str:
         values = self.cleaned_data

@@ -19,7 +19,11 @@ from apps.trackers.choices import Act as TrackerAct
 
 AUDIT_PAGE = 100
 REVOKED_LISTED_US = 30 * 86_400_000_000
-_LABELS = {value: str(label) for kind in (Act, ArtifactAct, DuplicateAct, TrackerAct) for value, label in kind.choices}
+_LABELS = {
+    value: str(label)
+    for kind in (Act, ArtifactAct, DuplicateAct, TrackerAct)
+    for value, label in kind.choices
+}
 
 
 @dataclass(frozen=True)
@@ -52,16 +56,26 @@ class TokensPage:
 def tokens_page(visitor: Visitor) -> TokensPage:
     """Return the tokens a visitor may see; revoked ones for 30 days. Always two queries."""
     since = visitor.now - REVOKED_LISTED_US
-    tokens = tokens_of(visitor.lab, visitor.user, visitor.role).filter(Q(revoked_us=None) | Q(revoked_us__gt=since))
+    tokens = tokens_of(visitor.lab, visitor.user, visitor.role).filter(
+        Q(revoked_us=None) | Q(revoked_us__gt=since)
+    )
     names = dict(Node.objects.filter(lab=visitor.lab).values_list("uuid", "hostname"))
     rows = [_token_row(token, names, visitor.now) for token in tokens]
-    own = [row for row in rows if row.token.kind == TokenKind.USER and row.token.user_id == visitor.user.pk]
+    own = [
+        row
+        for row in rows
+        if row.token.kind == TokenKind.USER and row.token.user_id == visitor.user.pk
+    ]
     return TokensPage(
         own=own,
         services=[row for row in rows if row.token.kind == TokenKind.SERVICE],
         trackers=[row for row in rows if row.token.kind == TokenKind.TRACKER],
         nodes=[row for row in rows if row.token.kind == TokenKind.NODE],
-        others=[row for row in rows if row.token.kind == TokenKind.USER and row.token.user_id != visitor.user.pk],
+        others=[
+            row
+            for row in rows
+            if row.token.kind == TokenKind.USER and row.token.user_id != visitor.user.pk
+        ],
     )
 
 
@@ -73,7 +87,9 @@ def _token_row(token: Token, names: dict[Any, str], now: int) -> TokenRow:
     elif token.expires_us is not None and token.expires_us <= now:
         state, label = "failed", "expired"
     node = names.get(token.node_uuid, str(token.node_uuid)) if token.node_uuid else ""
-    return TokenRow(token, owner.get_username() if owner else "", node, token.scopes.split(), state, label)
+    return TokenRow(
+        token, owner.get_username() if owner else "", node, token.scopes.split(), state, label
+    )
 
 
 @dataclass(frozen=True)
@@ -87,7 +103,9 @@ class AuditRow:
 
 @dataclass(frozen=True)
 class AuditPage:
-    """A part of the log, newest first. ``older``: number of the entry before which the next page starts, 0 at the end."""
+    """A part of the log, newest first. ``older``: number of the entry before which the next page
+    starts, 0 at the end.
+    """
 
     rows: list[AuditRow]
     actions: list[tuple[str, str]]
@@ -103,14 +121,23 @@ def action_label(action: str) -> str:
 
 
 def audit_page(*, lab: Lab, action: str, before: int) -> AuditPage:
-    """Return up to a hundred entries before number ``before`` (0: the newest), of one action or all."""
+    """Return up to a hundred entries before number ``before`` (0: the newest), of one action or
+    all.
+    """
     log = AuditEntry.objects.filter(lab=lab)
     kinds = sorted(log.order_by().values_list("action", flat=True).distinct())
     entries = log.filter(action=action) if action else log
-    rows = list((entries.filter(sequence__lt=before) if before else entries).order_by("-sequence")[: AUDIT_PAGE + 1])
+    rows = list(
+        (entries.filter(sequence__lt=before) if before else entries).order_by("-sequence")[
+            : AUDIT_PAGE + 1
+        ]
+    )
     page_rows = rows[:AUDIT_PAGE]
     return AuditPage(
-        rows=[AuditRow(entry, action_label(entry.action), _details(entry.details)) for entry in page_rows],
+        rows=[
+            AuditRow(entry, action_label(entry.action), _details(entry.details))
+            for entry in page_rows
+        ],
         actions=[(kind, action_label(kind)) for kind in kinds],
         action=action,
         older=page_rows[-1].sequence if len(rows) > AUDIT_PAGE else 0,
@@ -120,7 +147,9 @@ def audit_page(*, lab: Lab, action: str, before: int) -> AuditPage:
 
 
 def _details(details: dict[str, Any]) -> list[tuple[str, str]]:
-    """Return details as pairs of text. Empty strings are left out; null is shown as “none”, unlike 0."""
+    """Return details as pairs of text. Empty strings are left out; null is shown as “none”,
+    unlike 0.
+    """
     pairs = []
     for name, value in sorted(details.items()):
         if isinstance(value, dict) and set(value) == {"from", "to"}:
@@ -135,7 +164,9 @@ def _pair(name: str, value: Any) -> tuple[str, str]:
     label, _, unit = name.rpartition("_")
     if not label or unit not in _FORMATTERS or not isinstance(value, int | None):
         return name.replace("_", " "), "none" if value is None else str(value)
-    return label.upper() if unit == "ppm" else label, "none" if value is None else _FORMATTERS[unit](value)
+    return label.upper() if unit == "ppm" else label, "none" if value is None else _FORMATTERS[
+        unit
+    ](value)
 
 
 def _utc(time_us: int) -> str:

@@ -49,19 +49,30 @@ def token_revoke(request: HttpRequest, visitor: Visitor, token: str) -> HttpResp
 def lab(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
     """Show the lab's settings; POST changes them."""
     lab = visitor.lab
-    initial = {"lab": lab.name, "time_zone": lab.time_zone, "person_view": lab.person_view, "profile": lab.profile}
+    initial = {
+        "lab": lab.name,
+        "time_zone": lab.time_zone,
+        "person_view": lab.person_view,
+        "profile": lab.profile,
+    }
     form = LabForm.from_request(request, visitor, initial=initial)
     if form.is_bound and form.submit():
         messages.success(request, form.message)
         return HttpResponseRedirect(reverse("lab-settings"))
-    context = {"form": form, "policy": PersonView(lab.person_view).label, "zones": sorted(available_timezones())}
+    context = {
+        "form": form,
+        "policy": PersonView(lab.person_view).label,
+        "zones": sorted(available_timezones()),
+    }
     return render(request, "dashboard/settings/lab_settings.html", context, status=form.status)
 
 
 def _action(request: HttpRequest) -> str:
     action = request.GET.get("action", "")
     if is_unstorable(action) or len(action) > 64:
-        raise InvalidInput("The log has no such action.", field="action", hint="Choose an action from the list.")
+        raise InvalidInput(
+            "The log has no such action.", field="action", hint="Choose an action from the list."
+        )
     return action
 
 
@@ -71,7 +82,9 @@ def _number(text: str) -> int:
     number = parse_record_number(text)
     if number is None:
         raise InvalidInput(
-            f"{text[:40]!r} is not an entry number.", field="before", hint="Leave it out to see the newest entries."
+            f"{text[:40]!r} is not an entry number.",
+            field="before",
+            hint="Leave it out to see the newest entries.",
         )
     return number
 
@@ -97,11 +110,28 @@ def audit_csv(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
         for row in entries.iterator(chunk_size=1000):
             details = json.dumps(row.details, sort_keys=True, ensure_ascii=False)
             yield (
-                row.sequence, utc(row.at_us).isoformat(), row.at_us, row.actor, row.user_id, row.action, row.subject,
-                details, row.previous, row.digest,
-            )  # fmt: skip
+                row.sequence,
+                utc(row.at_us).isoformat(),
+                row.at_us,
+                row.actor,
+                row.user_id,
+                row.action,
+                row.subject,
+                details,
+                row.previous,
+                row.digest,
+            )
 
     head = (
-        "sequence", "at_utc", "at_us", "actor", "user_id", "action", "subject", "details", "previous_sha256", "sha256",
-    )  # fmt: skip
+        "sequence",
+        "at_utc",
+        "at_us",
+        "actor",
+        "user_id",
+        "action",
+        "subject",
+        "details",
+        "previous_sha256",
+        "sha256",
+    )
     return csv_response(f"{visitor.lab.slug}-audit", head, lines())

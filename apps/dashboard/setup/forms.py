@@ -86,14 +86,22 @@ class SetupForm(PublicForm):
     zone = TextField(
         label="Electricity grid zone",
         required=False,
-        widget=forms.TextInput({"list": "zones", "autocomplete": "off", "placeholder": "Type a country"}),
+        widget=forms.TextInput(
+            {"list": "zones", "autocomplete": "off", "placeholder": "Type a country"}
+        ),
     )
-    no_zone = forms.BooleanField(label="Choose later: show energy without carbon for now", required=False)
+    no_zone = forms.BooleanField(
+        label="Choose later: show energy without carbon for now", required=False
+    )
     site_kind = forms.ChoiceField(
-        label="Type of site", choices=SITE_KINDS, error_messages={"invalid_choice": "Choose a type of site from the list."}
+        label="Type of site",
+        choices=SITE_KINDS,
+        error_messages={"invalid_choice": "Choose a type of site from the list."},
     )
     time_zone = TextField(
-        label="Time zone", required=False, widget=forms.TextInput({"placeholder": "Europe/Berlin", "data-time-zone": True})
+        label="Time zone",
+        required=False,
+        widget=forms.TextInput({"placeholder": "Europe/Berlin", "data-time-zone": True}),
     )
     result: SetupResult
 
@@ -101,7 +109,9 @@ class SetupForm(PublicForm):
         super().__init__(request)
         self.initial.setdefault("site_kind", "workstation")
         if not has_zones:
-            self.fields["zone"].help_text = "No emission factors are loaded yet. Choose the zone later."
+            self.fields[
+                "zone"
+            ].help_text = "No emission factors are loaded yet. Choose the zone later."
 
     def clean_zone(self) -> str:
         return "" if self.data.get("no_zone") else _validated(zone_code, self.cleaned_data["zone"])
@@ -139,7 +149,11 @@ class SignInForm(PublicForm):
     def save(self) -> str:
         used = spend_code(purpose=CodePurpose.SIGN_IN, code=self.cleaned_data["code"], now=self.now)
         if used.user is None or not used.user.is_active:
-            raise InvalidInput("The account of this link cannot sign in.", field="code", hint="Ask an admin of your lab.")
+            raise InvalidInput(
+                "The account of this link cannot sign in.",
+                field="code",
+                hint="Ask an admin of your lab.",
+            )
         self.user, self.lab_id = used.user, used.lab_id
         return ""
 
@@ -148,5 +162,7 @@ class SignInForm(PublicForm):
         """Return the address to open after signing in: one of this server, or the overview."""
         target = self.value_of("next")
         hosts, is_secure = {self.request.get_host()}, self.request.is_secure()
-        is_safe = url_has_allowed_host_and_scheme(target, allowed_hosts=hosts, require_https=is_secure)
+        is_safe = url_has_allowed_host_and_scheme(
+            target, allowed_hosts=hosts, require_https=is_secure
+        )
         return target if target and is_safe else reverse("overview")

@@ -38,7 +38,9 @@ def zone_label(code: str, name: str) -> str:
 
 
 def zone_code(text: str) -> str:
-    """Return the zone of a code, a name or a label, '' for none. The error for an unknown zone suggests similar ones."""
+    """Return the zone of a code, a name or a label, '' for none. The error for an unknown zone
+    suggests similar ones.
+    """
     typed = text.strip()
     if not typed:
         return ""
@@ -57,9 +59,17 @@ def zone_code(text: str) -> str:
         return spellings[typed.casefold()]
     near = get_close_matches(typed.casefold(), list(spellings), n=8, cutoff=0.45)
     labels = dict(zone_names)
-    offered = list(dict.fromkeys(zone_label(spellings[key], labels[spellings[key]]) for key in near))[:4]
-    hint = f"Did you mean {', '.join(offered)}?" if offered else "Enter a country such as Germany, or its code DE."
-    raise InvalidInput(f"{typed[:60]!r} is not a grid zone with an emission factor.", field="zone", hint=hint)
+    offered = list(
+        dict.fromkeys(zone_label(spellings[key], labels[spellings[key]]) for key in near)
+    )[:4]
+    hint = (
+        f"Did you mean {', '.join(offered)}?"
+        if offered
+        else "Enter a country such as Germany, or its code DE."
+    )
+    raise InvalidInput(
+        f"{typed[:60]!r} is not a grid zone with an emission factor.", field="zone", hint=hint
+    )
 
 
 def new_user(username: str, password: str) -> User:
@@ -70,12 +80,16 @@ def new_user(username: str, password: str) -> User:
         user.validate_unique()
     except ValidationError as error:
         message = error.message_dict.get("username", error.messages)[0]
-        raise InvalidInput(message, field="username", hint="Examples: ada, ada.lovelace.") from error
+        raise InvalidInput(
+            message, field="username", hint="Examples: ada, ada.lovelace."
+        ) from error
     if password:
         try:
             validate_password(password, user)
         except ValidationError as error:
-            raise InvalidInput(" ".join(error.messages), field="password", hint="Choose a longer password.") from error
+            raise InvalidInput(
+                " ".join(error.messages), field="password", hint="Choose a longer password."
+            ) from error
         user.set_password(password)
     else:
         user.set_unusable_password()
@@ -95,17 +109,24 @@ def set_up(
     now: int,
     code: str | None = None,
 ) -> SetupResult:
-    """Create the first user, their lab with the project demo, and its site. ``code`` None: called on the server itself.
+    """Create the first user, their lab with the project demo, and its site. ``code`` None: called
+    on the server itself.
 
-    An error writes nothing and does not use up the code. With ``zone`` '', energy is counted and emissions are unknown
-    until a zone is chosen.
+    An error writes nothing and does not use up the code. With ``zone`` '', energy is counted and
+    emissions are unknown until a zone is chosen.
     """
     if accounts.is_set_up():
-        raise Conflict("LabCarbon is already set up.", hint=f"Sign in at {reverse('account_login')}.")
+        raise Conflict(
+            "LabCarbon is already set up.", hint=f"Sign in at {reverse('account_login')}."
+        )
     lab_name = checked_lab_name(lab_name)
     if site_kind not in dict(SITE_KINDS):
         kinds = ", ".join(kind for kind, _ in SITE_KINDS)
-        raise InvalidInput(f"{site_kind[:40]!r} is not a kind of site.", field="site_kind", hint=f"Use one of {kinds}.")
+        raise InvalidInput(
+            f"{site_kind[:40]!r} is not a kind of site.",
+            field="site_kind",
+            hint=f"Use one of {kinds}.",
+        )
     grid_zone, zone_name = zone_code(zone), checked_time_zone(time_zone)
     user = new_user(username, password)
     result = _lab_with_site(user, lab_name, grid_zone, site_kind, zone_name, now)
@@ -114,26 +135,42 @@ def set_up(
     return result
 
 
-def _lab_with_site(user: User, name: str, zone: str, site_kind: str, time_zone: str, now: int) -> SetupResult:
+def _lab_with_site(
+    user: User, name: str, zone: str, site_kind: str, time_zone: str, now: int
+) -> SetupResult:
     lab = create_lab(name=name, time_zone=time_zone, owner=user, now=now)
-    site = create_site(lab=lab, name="Main site", kind=SiteKind(site_kind), zone=zone, by=user, now=now)
+    site = create_site(
+        lab=lab, name="Main site", kind=SiteKind(site_kind), zone=zone, by=user, now=now
+    )
     note = (
         ""
         if zone
-        else f"No grid zone: energy will be shown without carbon. Choose a zone at {reverse('site', args=[site.pk])}."
+        else "No grid zone: energy will be shown without carbon. Choose a zone at "
+        f"{reverse('site', args=[site.pk])}."
     )
     return SetupResult(user, lab, site, note)
 
 
 @transaction.atomic
 def add_lab(
-    *, lab_name: str, username: str, new_account: bool, zone: str, site_kind: str, time_zone: str, now: int
+    *,
+    lab_name: str,
+    username: str,
+    new_account: bool,
+    zone: str,
+    site_kind: str,
+    time_zone: str,
+    now: int,
 ) -> SetupResult:
     """Create another lab on this server, with its site, the project demo and its first admin.
 
     The admin must have an account, unless ``new_account`` creates one without a password.
     """
-    name, grid_zone, zone_name = checked_lab_name(lab_name), zone_code(zone), checked_time_zone(time_zone)
+    name, grid_zone, zone_name = (
+        checked_lab_name(lab_name),
+        zone_code(zone),
+        checked_time_zone(time_zone),
+    )
     user = User.objects.filter(username=username.strip()).first()
     if new_account:
         user = new_user(username, "")
@@ -147,10 +184,13 @@ def add_lab(
 def accept_as_new_person(*, code: str, username: str, password: str, now: int) -> Membership:
     """Create an account and join the lab of an invitation, both or neither.
 
-    The e-mail address of the invitation is not copied: a link does not prove ownership of an address.
+    The e-mail address of the invitation is not copied: a link does not prove ownership of an
+    address.
     """
     if not password:
         raise InvalidInput(
-            "A new account needs a password.", field="password", hint="Enter a password of 8 characters or more."
+            "A new account needs a password.",
+            field="password",
+            hint="Enter a password of 8 characters or more.",
         )
     return accept_invitation(code=code, user=new_user(username, password), now=now)

@@ -4,7 +4,13 @@ from django.conf import settings
 from django.contrib.auth import login
 from django.db import DatabaseError, connection
 from django.db.migrations.executor import MigrationExecutor
-from django.http import HttpRequest, HttpResponse, HttpResponseBase, HttpResponseRedirect, JsonResponse
+from django.http import (
+    HttpRequest,
+    HttpResponse,
+    HttpResponseBase,
+    HttpResponseRedirect,
+    JsonResponse,
+)
 from django.shortcuts import render
 from django.urls import reverse
 from django.views.decorators.cache import never_cache
@@ -26,7 +32,11 @@ BACKEND = "django.contrib.auth.backends.ModelBackend"
 def setup(request: HttpRequest) -> HttpResponseBase:
     """Create the lab, its first person and its site. A GET does not spend the code."""
     if accounts.is_set_up():
-        return render(request, "dashboard/setup/setup_done.html", status=200 if request.method != "POST" else 409)
+        return render(
+            request,
+            "dashboard/setup/setup_done.html",
+            status=200 if request.method != "POST" else 409,
+        )
     zone_names = zones()
     form = SetupForm(request, has_zones=bool(zone_names))
     if form.is_bound and form.submit():
@@ -55,7 +65,9 @@ def login_code(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
     """Create a one-time code that signs a terminal in."""
     code = ""
     if request.method == "POST":
-        code = issue_code(purpose=CodePurpose.LOGIN, now=visitor.now, lab=visitor.lab, user=visitor.user)
+        code = issue_code(
+            purpose=CodePurpose.LOGIN, now=visitor.now, lab=visitor.lab, user=visitor.user
+        )
     command = f"labcarbon-collect login {settings.SITE_URL}"
     return render(request, "dashboard/setup/login_code.html", {"code": code, "command": command})
 
@@ -73,13 +85,19 @@ def readyz(request: HttpRequest) -> HttpResponse:
         executor = MigrationExecutor(connection)
         refused = explain_refusal(read_histories(connection, executor.loader))
         waiting = [
-            f"{step[0].app_label}.{step[0].name}" for step in executor.migration_plan(executor.loader.graph.leaf_nodes())
+            f"{step[0].app_label}.{step[0].name}"
+            for step in executor.migration_plan(executor.loader.graph.leaf_nodes())
         ]
     except DatabaseError as error:
         message = "The database is not reachable."
-        return JsonResponse({"status": "down", "message": message, "detail": type(error).__name__}, status=503)
+        return JsonResponse(
+            {"status": "down", "message": message, "detail": type(error).__name__}, status=503
+        )
     if refused:
-        message = "This version cannot migrate the database: `manage.py migrate` prints the reason and the steps to take."
+        message = (
+            "This version cannot migrate the database: `manage.py migrate` prints the reason and "
+            "the steps to take."
+        )
         return JsonResponse({"status": "down", "message": message}, status=503)
     if waiting:
         message = "Migrations are pending: run `manage.py migrate`."

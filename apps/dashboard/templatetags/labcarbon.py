@@ -23,18 +23,25 @@ register = template.Library()
 def figure(quantity: Quantity | None, unit: bool = True) -> SafeString:
     """Return a figure as a link to its explanation, with its query and its exact integer.
 
-    ``unit`` False leaves the unit to the column's head. None is rendered as a dash: nothing to show here.
+    ``unit`` False leaves the unit to the column's head. None is rendered as a dash: nothing to show
+    here.
     """
     if not quantity:  # None, or '' for an attribute of None
         return SafeString('<span class="u">–</span>')
     if quantity.missing:
         return format_html(
-            '<a class="no-factor" href="{}" title="{}">{}</a>', quantity.href, quantity.title, quantity.missing
+            '<a class="no-factor" href="{}" title="{}">{}</a>',
+            quantity.href,
+            quantity.title,
+            quantity.missing,
         )
     number = format_html("{}{}", f"≥{THIN}" if quantity.at_least else "", quantity.number)
     if unit:
         number = format_html(
-            '{}{}<span class="u">{}</span>', number, THIN if quantity.unit == "%" else "\u00a0", quantity.unit
+            '{}{}<span class="u">{}</span>',
+            number,
+            THIN if quantity.unit == "%" else "\u00a0",
+            quantity.unit,
         )
     return format_html(
         '<a class="figure" data-figure="{}" data-value="{}" href="{}" title="{}">{}</a>',
@@ -48,7 +55,9 @@ def figure(quantity: Quantity | None, unit: bool = True) -> SafeString:
 
 @register.simple_tag
 def projected(quantity: Projected | None, unit: bool = True) -> SafeString:
-    """Return the quantity of a fact that is not recorded yet: without link, with its exact integer as tooltip."""
+    """Return the quantity of a fact that is not recorded yet: without link, with its exact
+    integer as tooltip.
+    """
     if quantity is None:
         return SafeString('<span class="u">–</span>')
     if quantity.missing:
@@ -56,13 +65,19 @@ def projected(quantity: Projected | None, unit: bool = True) -> SafeString:
     prefix = f"≥{THIN}" if quantity.at_least else ""
     unit_html = format_html('\u00a0<span class="u">{}</span>', quantity.unit) if unit else ""
     return format_html(
-        '<span class="would" data-would title="{} exactly">{}{}{}</span>', quantity.exact, prefix, quantity.number, unit_html
+        '<span class="would" data-would title="{} exactly">{}{}{}</span>',
+        quantity.exact,
+        prefix,
+        quantity.number,
+        unit_html,
     )
 
 
 @register.simple_tag
 def embodied(quantity: EmbodiedQuantity | None, unit: bool = False) -> SafeString:
-    """Return an amount of the catalogue in kg CO2e as a link to its entry, exact integer as tooltip. None: a dash."""
+    """Return an amount of the catalogue in kg CO2e as a link to its entry, exact integer as
+    tooltip. None: a dash.
+    """
     if quantity is None:
         return SafeString('<span class="u">–</span>')
     unit_html = format_html('\u00a0<span class="u">{}</span>', KG.name) if unit else ""
@@ -79,8 +94,11 @@ def embodied(quantity: EmbodiedQuantity | None, unit: bool = False) -> SafeStrin
 
 
 @register.simple_tag
-def amount(carbon: Amount | None, unit: bool = False, projected: bool = False, with_range: bool = False) -> SafeString:
-    """Return an amount of embodied carbon, as a link to its explanation if it has a query. None: a dash.
+def amount(
+    carbon: Amount | None, unit: bool = False, projected: bool = False, with_range: bool = False
+) -> SafeString:
+    """Return an amount of embodied carbon, as a link to its explanation if it has a query. None: a
+    dash.
 
     ``projected`` marks an amount that a fact not yet recorded would make.
     """
@@ -94,7 +112,8 @@ def amount(carbon: Amount | None, unit: bool = False, projected: bool = False, w
         number = format_html('{}&nbsp;<span class="u">{}</span>', number, carbon.unit)
     if carbon.query:
         number = format_html(
-            '<a class="figure nowrap" data-figure="{0}" data-value="{1}" data-ug="{1}" href="{4}?{0}"'
+            '<a class="figure nowrap" data-figure="{0}" data-value="{1}" data-ug="{1}" '
+            'href="{4}?{0}"'
             ' title="{2} exactly. Open the explanation">{3}</a>',
             carbon.query.to_query_string(),
             carbon.value,
@@ -104,14 +123,19 @@ def amount(carbon: Amount | None, unit: bool = False, projected: bool = False, w
         )
     else:
         number = format_html(
-            '<span class="{} nowrap" data-part="embodied" data-ug="{}" title="{} exactly">{}</span>',
+            (
+                '<span class="{} nowrap" data-part="embodied" data-ug="{}" title="{} '
+                'exactly">{}</span>'
+            ),
             "would" if projected else "part",
             carbon.value,
             carbon.exact,
             number,
         )
     if with_range and carbon.range_text:
-        number = format_html('{} <span class="u nowrap" data-range>{}</span>', number, carbon.range_text)
+        number = format_html(
+            '{} <span class="u nowrap" data-range>{}</span>', number, carbon.range_text
+        )
     return number
 
 
@@ -144,7 +168,9 @@ def day(context: template.Context, time_us: int | None) -> SafeString:
     local_time = utc_time.astimezone(visitor.zone if visitor else ZoneInfo("UTC"))
     stamps = utc_time.strftime("%Y-%m-%dT%H:%M:%SZ"), utc_time.strftime("%Y-%m-%d %H:%M")
     return format_html(
-        '<time class="nowrap" datetime="{}" title="{} UTC">{}</time>', *stamps, day_text(local_time.date(), year=True)
+        '<time class="nowrap" datetime="{}" title="{} UTC">{}</time>',
+        *stamps,
+        day_text(local_time.date(), year=True),
     )
 
 
@@ -172,7 +198,9 @@ def at_slashes(path: str) -> SafeString:
 
 @register.filter
 def metric(value: float) -> str:
-    """Return a metric of a run with four significant digits. It is not a figure: LabCarbon did not compute it."""
+    """Return a metric of a run with four significant digits. It is not a figure: LabCarbon did
+    not compute it.
+    """
     return f"{value:.4g}"
 
 

@@ -48,7 +48,9 @@ def snippets(text: str) -> Snippets:
     endpoint = settings.SITE_URL + reverse("codecarbon", args=[text])
     return Snippets(
         config=f"[codecarbon]\nsave_to_api = true\napi_endpoint = {endpoint}\n",
-        environment=f"export CODECARBON_SAVE_TO_API=true\nexport CODECARBON_API_ENDPOINT={endpoint}\n",
+        environment=(
+            f"export CODECARBON_SAVE_TO_API=true\nexport CODECARBON_API_ENDPOINT={endpoint}\n"
+        ),
         python=f'EmissionsTracker(save_to_api=True, api_endpoint="{endpoint}")',
         http_output=f'EmissionsTracker(emissions_endpoint="{endpoint}/emissions-data")',
     )

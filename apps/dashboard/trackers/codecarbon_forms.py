@@ -23,14 +23,19 @@ class TokenForm(PlaceForm):
         help_text="Runs get this name, because CodeCarbon sends none.",
         error_messages={"required": "Enter a name."},
     )
-    project = ProjectField(label="Project", empty_label=None, error_messages={"required": "Select a project."})
+    project = ProjectField(
+        label="Project", empty_label=None, error_messages={"required": "Select a project."}
+    )
     client_pue = DecimalField(
         label="PUE set in CodeCarbon",
         required=False,
         min_value=1,
         max_value=10,
         initial="1.0",
-        help_text="CodeCarbon multiplies its energy by this value. LabCarbon divides by it. Keep 1.0 unless pue= is set.",
+        help_text=(
+            "CodeCarbon multiplies its energy by this value. LabCarbon divides by it. Keep "
+            "1.0 unless pue= is set."
+        ),
         error_messages={"invalid": PUE_RANGE, "min_value": PUE_RANGE, "max_value": PUE_RANGE},
     )
     days = forms.ChoiceField(label="Expires after", required=False, choices=LIFETIMES)

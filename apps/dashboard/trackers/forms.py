@@ -7,7 +7,9 @@ from apps.fleet.selectors import measured_nodes
 
 
 class PlaceForm(PageForm):
-    """Base of forms that say which project is charged, and where energy was used: on a node, or at a site."""
+    """Base of forms that say which project is charged, and where energy was used: on a node, or
+    at a site.
+    """
 
     project = ProjectField(label="Project", required=False)
     node = NodeField(label="Node", required=False, empty_label="Several nodes, or none of these")
@@ -15,7 +17,10 @@ class PlaceForm(PageForm):
         label="Site",
         required=False,
         empty_label="Select …",
-        help_text="Required without a node. The grid zone and the PUE of the site convert energy to carbon.",
+        help_text=(
+            "Required without a node. The grid zone and the PUE of the site convert energy to "
+            "carbon."
+        ),
     )
 
     def __init__(self, *args: Any, **options: Any) -> None:

@@ -25,7 +25,9 @@ MIN_DISPLAYED_SKEW_US = 300 * US_PER_S
 
 @dataclass(frozen=True)
 class ServerRow:
-    """A server in the list. ``state``: CSS class of the badge. Numbers of runs: imported, linked, running, with problems."""
+    """A server in the list. ``state``: CSS class of the badge. Numbers of runs: imported,
+    linked, running, with problems.
+    """
 
     source: MlflowSource
     state: str
@@ -41,7 +43,9 @@ class ServerRow:
         skew_us = self.source.skew_us or 0
         if abs(skew_us) < MIN_DISPLAYED_SKEW_US:
             return ""
-        return f"{abs(skew_us) // (60 * US_PER_S)} minutes {'behind' if skew_us > 0 else 'ahead of'}"
+        return (
+            f"{abs(skew_us) // (60 * US_PER_S)} minutes {'behind' if skew_us > 0 else 'ahead of'}"
+        )
 
 
 @dataclass(frozen=True)
@@ -55,7 +59,9 @@ class FilesRow:
 
 @dataclass(frozen=True)
 class FilesRead:
-    """Files of a server's runs. ``left``: files of other kinds; ``runs_waiting``: runs whose files are not read."""
+    """Files of a server's runs. ``left``: files of other kinds; ``runs_waiting``: runs whose
+    files are not read.
+    """
 
     rows: list[FilesRow]
     unreadable: list[MlflowFile]
@@ -90,9 +96,14 @@ def row_of(source: MlflowSource) -> ServerRow:
         state, label = "running", "not polled yet"
     counted = vars(source)
     return ServerRow(
-        source=source, state=state, state_label=label, runs=counted["imported"], linked=counted["linked"],
-        running=counted["running"], problems=counted["problems"] + counted["verdict_problems"],
-    )  # fmt: skip
+        source=source,
+        state=state,
+        state_label=label,
+        runs=counted["imported"],
+        linked=counted["linked"],
+        running=counted["running"],
+        problems=counted["problems"] + counted["verdict_problems"],
+    )
 
 
 def server_page(source: MlflowSource) -> ServerPage:
@@ -109,7 +120,10 @@ def server_page(source: MlflowSource) -> ServerPage:
 def _files(source: MlflowSource) -> FilesRead:
     """Return the files of a server's runs by outcome. Three queries."""
     runs_waiting, left = files_waiting(source)
-    rows = [FilesRow(str(files.outcome.label), files.count, size(files.bytes)) for files in files_of(source)]
+    rows = [
+        FilesRow(str(files.outcome.label), files.count, size(files.bytes))
+        for files in files_of(source)
+    ]
     return FilesRead(rows, list(unreadable_of(source, MOST_PROBLEMS)), left, runs_waiting)
 
 
@@ -117,7 +131,11 @@ def initial_values(source: MlflowSource) -> dict[str, str]:
     """Return the values of a server for its form, without its password or token."""
     rows = source.patterns.select_related("project").order_by("position")
     stand_in = TRACKER in source.node.facts
-    places = source.node.placements.filter(ACTIVE).order_by("-from_hour").values_list("site_id", flat=True)
+    places = (
+        source.node.placements.filter(ACTIVE)
+        .order_by("-from_hour")
+        .values_list("site_id", flat=True)
+    )
     site = places.first() if stand_in else None
     return {
         "name": source.name,

@@ -37,12 +37,19 @@ class ServerForm(PlaceForm):
         label="Address",
         max_length=300,
         widget=forms.URLInput({"placeholder": "https://mlflow.example.org"}),
-        help_text="The value of MLFLOW_TRACKING_URI. Hosts of an internal network must be in LABCARBON_TRACKER_HOSTS.",
+        help_text=(
+            "The value of MLFLOW_TRACKING_URI. Hosts of an internal network must be in "
+            "LABCARBON_TRACKER_HOSTS."
+        ),
         error_messages={"required": "Enter the address."},
     )
     sign_in = forms.ChoiceField(label="Authentication", choices=SignIn.choices)
     user = TextField(
-        label="User", required=False, max_length=200, widget=forms.TextInput({"autocomplete": "off"}), strip=False
+        label="User",
+        required=False,
+        max_length=200,
+        widget=forms.TextInput({"autocomplete": "off"}),
+        strip=False,
     )
     secret = forms.CharField(
         label="Password or token",
@@ -51,7 +58,8 @@ class ServerForm(PlaceForm):
         strip=False,
         widget=forms.PasswordInput({"autocomplete": "new-password"}),
         help_text=(
-            "Stored encrypted and never displayed. It needs permission to read experiments, and to edit runs if verdicts "
+            "Stored encrypted and never displayed. It needs permission to read experiments, and "
+            "to edit runs if verdicts "
             "are written."
         ),
     )
@@ -59,13 +67,23 @@ class ServerForm(PlaceForm):
         label="Experiments by project",
         required=False,
         widget=forms.Textarea({"rows": 4, "placeholder": "vision-* = demo"}),
-        help_text="One line each: experiment = short name of the project. * matches any text. The first match applies.",
+        help_text=(
+            "One line each: experiment = short name of the project. * matches any text. The "
+            "first match applies."
+        ),
     )
     writes_verdicts = forms.BooleanField(
-        label="Write duplicate verdicts to MLflow, as the tags labcarbon.verdict and labcarbon.link", required=False
+        label=(
+            "Write duplicate verdicts to MLflow, as the tags labcarbon.verdict and labcarbon.link"
+        ),
+        required=False,
     )
     reads_files = forms.BooleanField(
-        label="Read models, checkpoints and data of ended runs from MLflow and register them as artifacts", required=False
+        label=(
+            "Read models, checkpoints and data of ended runs from MLflow and register them as "
+            "artifacts"
+        ),
+        required=False,
     )
     field_order = (
         "name",
@@ -85,7 +103,10 @@ class ServerForm(PlaceForm):
         super().__init__(*args, **options)
         project, node = self.fields["project"], self.fields["node"]
         project.label, project.empty_label = "Other experiments", "Do not import"  # type: ignore[attr-defined]
-        node.help_text = "For GPU energy of runs that do not name their node. A collector on the node takes precedence."
+        node.help_text = (
+            "For GPU energy of runs that do not name their node. A collector on the node takes "
+            "precedence."
+        )
 
     def clean_patterns(self) -> tuple[tuple[str, Project], ...]:
         """Return (pattern, project) of each line."""
@@ -96,9 +117,14 @@ class ServerForm(PlaceForm):
                 continue
             pattern, equals, slug = (part.strip() for part in line.rpartition("="))
             if not equals or not pattern or not slug:
-                errors.append(f"Line {number} is not “experiment = project”. Example: vision-* = demo")
+                errors.append(
+                    f"Line {number} is not “experiment = project”. Example: vision-* = demo"
+                )
             elif slug not in projects:
-                errors.append(f"Line {number}: no project {slug[:60]!r}. Use one of {', '.join(sorted(projects)[:20])}.")
+                errors.append(
+                    f"Line {number}: no project {slug[:60]!r}. Use one of "
+                    f"{', '.join(sorted(projects)[:20])}."
+                )
             else:
                 rows.append((pattern, projects[slug]))
         if errors:
@@ -130,7 +156,9 @@ class AddServerForm(ServerForm):
 
     def save(self) -> str:
         visitor = self.visitor
-        self.source = add_source(lab=visitor.lab, payload=self.payload(), by=visitor.user, now=visitor.now)
+        self.source = add_source(
+            lab=visitor.lab, payload=self.payload(), by=visitor.user, now=visitor.now
+        )
         self.is_reached, message = try_source(self.source)
         return message
 
@@ -152,12 +180,16 @@ class ChangeServerForm(ServerForm):
         super().__init__(*args, **options)
         self.fields["address"].disabled = True
         self.fields["address"].help_text = "To use another address, add another server."
-        self.fields["secret"].help_text = "Stored encrypted and never displayed. Leave empty to keep the current one."
+        self.fields[
+            "secret"
+        ].help_text = "Stored encrypted and never displayed. Leave empty to keep the current one."
 
     def save(self) -> str:
         visitor, payload = self.visitor, self.payload()
         change_source(source=self.source, payload=payload, by=visitor.user, now=visitor.now)
-        return f"{payload.name.strip()} was saved. Runs that were already imported keep their project."
+        return (
+            f"{payload.name.strip()} was saved. Runs that were already imported keep their project."
+        )
 
 
 class ConnectionTestForm(ServerActionForm):

@@ -25,13 +25,22 @@ def servers(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
     """List the lab's MLflow servers; POST adds one and tests the connection."""
     if request.method == "POST":
         visitor.require_role(MANAGERS)
-    forms = PageForms(request, visitor, [AddServerForm], initial={"": {"writes_verdicts": True, "reads_files": True}})
+    forms = PageForms(
+        request,
+        visitor,
+        [AddServerForm],
+        initial={"": {"writes_verdicts": True, "reads_files": True}},
+    )
     form = forms[AddServerForm.action]
     assert isinstance(form, AddServerForm)
     if forms.submitted and form.submit():
         (messages.success if form.is_reached else messages.error)(request, form.message)
         return HttpResponseRedirect(reverse("mlflow-server", args=[form.source.pk]))
-    context = {"rows": server_rows(visitor), "form": form, "client": client_lines("https://mlflow.example.org")}
+    context = {
+        "rows": server_rows(visitor),
+        "form": form,
+        "client": client_lines("https://mlflow.example.org"),
+    }
     return render(request, "dashboard/trackers/mlflow_servers.html", context, status=forms.status)
 
 
@@ -49,7 +58,9 @@ def server(request: HttpRequest, visitor: Visitor, pk: int) -> HttpResponseBase:
         is_reached = not isinstance(form, ServerActionForm) or form.is_reached
         (messages.success if is_reached else messages.error)(request, form.message)
         is_removed = isinstance(form, RemoveServerForm)
-        return HttpResponseRedirect(reverse("mlflow-servers") if is_removed else reverse("mlflow-server", args=[source.pk]))
+        return HttpResponseRedirect(
+            reverse("mlflow-servers") if is_removed else reverse("mlflow-server", args=[source.pk])
+        )
     context = {
         "page": server_page(source),
         "form": forms[ChangeServerForm.action],

@@ -29,33 +29,65 @@ class Migration(migrations.Migration):
                 migrations.CreateModel(
                     name="LedgerEntry",
                     fields=[
-                        ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                        (
+                            "id",
+                            models.BigAutoField(
+                                auto_created=True,
+                                primary_key=True,
+                                serialize=False,
+                                verbose_name="ID",
+                            ),
+                        ),
                         ("hour", models.BigIntegerField()),
                         (
                             "energy_quality",
                             models.SmallIntegerField(
-                                choices=[(1, "COUNTER"), (2, "SAMPLED"), (3, "MODELLED"), (4, "DECLARED")]
+                                choices=[
+                                    (1, "COUNTER"),
+                                    (2, "SAMPLED"),
+                                    (3, "MODELLED"),
+                                    (4, "DECLARED"),
+                                ]
                             ),
                         ),
-                        ("share_quality", models.SmallIntegerField(choices=[(1, "WHOLE"), (2, "SPLIT")])),
-                        ("placement_quality", models.SmallIntegerField(choices=[(1, "EXACT"), (2, "IMPUTED")])),
+                        (
+                            "share_quality",
+                            models.SmallIntegerField(choices=[(1, "WHOLE"), (2, "SPLIT")]),
+                        ),
+                        (
+                            "placement_quality",
+                            models.SmallIntegerField(choices=[(1, "EXACT"), (2, "IMPUTED")]),
+                        ),
                         ("energy_mj", models.BigIntegerField()),
-                        ("consumer", models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, to="ingest.consumer")),
+                        (
+                            "consumer",
+                            models.ForeignKey(
+                                on_delete=django.db.models.deletion.PROTECT, to="ingest.consumer"
+                            ),
+                        ),
                         (
                             "device",
                             models.ForeignKey(
-                                db_index=False, on_delete=django.db.models.deletion.CASCADE, to="fleet.device"
+                                db_index=False,
+                                on_delete=django.db.models.deletion.CASCADE,
+                                to="fleet.device",
                             ),
                         ),
                         (
                             "lab",
                             models.ForeignKey(
-                                db_index=False, on_delete=django.db.models.deletion.CASCADE, to="accounts.lab"
+                                db_index=False,
+                                on_delete=django.db.models.deletion.CASCADE,
+                                to="accounts.lab",
                             ),
                         ),
                         (
                             "node",
-                            models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, to="fleet.node"),
+                            models.ForeignKey(
+                                db_index=False,
+                                on_delete=django.db.models.deletion.CASCADE,
+                                to="fleet.node",
+                            ),
                         ),
                     ],
                     options={
@@ -85,7 +117,13 @@ class Migration(migrations.Migration):
                         (
                             "pk",
                             models.CompositePrimaryKey(
-                                "device_id", "hour", "node_id", blank=True, editable=False, primary_key=True, serialize=False
+                                "device_id",
+                                "hour",
+                                "node_id",
+                                blank=True,
+                                editable=False,
+                                primary_key=True,
+                                serialize=False,
                             ),
                         ),
                         ("hour", models.BigIntegerField()),
@@ -95,28 +133,46 @@ class Migration(migrations.Migration):
                         (
                             "device",
                             models.ForeignKey(
-                                db_index=False, on_delete=django.db.models.deletion.CASCADE, to="fleet.device"
+                                db_index=False,
+                                on_delete=django.db.models.deletion.CASCADE,
+                                to="fleet.device",
                             ),
                         ),
                         (
                             "lab",
                             models.ForeignKey(
-                                db_index=False, on_delete=django.db.models.deletion.CASCADE, to="accounts.lab"
+                                db_index=False,
+                                on_delete=django.db.models.deletion.CASCADE,
+                                to="accounts.lab",
                             ),
                         ),
                         (
                             "node",
-                            models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, to="fleet.node"),
+                            models.ForeignKey(
+                                db_index=False,
+                                on_delete=django.db.models.deletion.CASCADE,
+                                to="fleet.node",
+                            ),
                         ),
                     ],
                     options={
-                        "indexes": [models.Index(fields=["lab", "hour"], name="device_hour_of_lab")],
+                        "indexes": [
+                            models.Index(fields=["lab", "hour"], name="device_hour_of_lab")
+                        ],
                     },
                 ),
                 migrations.CreateModel(
                     name="IdlePolicy",
                     fields=[
-                        ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                        (
+                            "id",
+                            models.BigAutoField(
+                                auto_created=True,
+                                primary_key=True,
+                                serialize=False,
+                                verbose_name="ID",
+                            ),
+                        ),
                         ("from_hour", models.BigIntegerField()),
                         (
                             "policy",
@@ -133,7 +189,9 @@ class Migration(migrations.Migration):
                         (
                             "lab",
                             models.ForeignKey(
-                                on_delete=django.db.models.deletion.CASCADE, related_name="idle_policies", to="accounts.lab"
+                                on_delete=django.db.models.deletion.CASCADE,
+                                related_name="idle_policies",
+                                to="accounts.lab",
                             ),
                         ),
                         (
@@ -149,14 +207,24 @@ class Migration(migrations.Migration):
                     ],
                     options={
                         "constraints": [
-                            models.UniqueConstraint(fields=("lab", "from_hour"), name="idle_policy_once_per_hour")
+                            models.UniqueConstraint(
+                                fields=("lab", "from_hour"), name="idle_policy_once_per_hour"
+                            )
                         ],
                     },
                 ),
                 migrations.CreateModel(
                     name="IdleShare",
                     fields=[
-                        ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                        (
+                            "id",
+                            models.BigAutoField(
+                                auto_created=True,
+                                primary_key=True,
+                                serialize=False,
+                                verbose_name="ID",
+                            ),
+                        ),
                         ("from_hour", models.BigIntegerField()),
                         ("to_hour", models.BigIntegerField()),
                         ("low", models.IntegerField()),
@@ -165,14 +233,23 @@ class Migration(migrations.Migration):
                         (
                             "lab",
                             models.ForeignKey(
-                                db_index=False, on_delete=django.db.models.deletion.CASCADE, to="accounts.lab"
+                                db_index=False,
+                                on_delete=django.db.models.deletion.CASCADE,
+                                to="accounts.lab",
                             ),
                         ),
-                        ("project", models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, to="accounts.project")),
+                        (
+                            "project",
+                            models.ForeignKey(
+                                on_delete=django.db.models.deletion.PROTECT, to="accounts.project"
+                            ),
+                        ),
                     ],
                     options={
                         "constraints": [
-                            models.UniqueConstraint(fields=("lab", "from_hour", "project"), name="idle_share_once"),
+                            models.UniqueConstraint(
+                                fields=("lab", "from_hour", "project"), name="idle_share_once"
+                            ),
                             models.CheckConstraint(
                                 condition=models.Q(
                                     ("high__gt", models.F("low")),

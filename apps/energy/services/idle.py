@@ -32,31 +32,59 @@ def enqueue_spread(*, lab: Lab, now: int) -> None:
 
 
 @transaction.atomic
-def set_idle_policy(*, lab: Lab, policy: str, from_us: int, by: User | None, now: int) -> IdlePolicy:
+def set_idle_policy(
+    *, lab: Lab, policy: str, from_us: int, by: User | None, now: int
+) -> IdlePolicy:
     """Set a policy from the UTC hour of ``from_us`` on. A policy of the same hour is replaced."""
     if policy not in IdleSpread.values:
         raise InvalidInput(
-            f"Unknown policy {policy[:40]!r}.", field="policy", hint=f"Use one of {', '.join(IdleSpread.values)}."
+            f"Unknown policy {policy[:40]!r}.",
+            field="policy",
+            hint=f"Use one of {', '.join(IdleSpread.values)}.",
         )
     from_hour = max(0, hour_of(from_us))
     if from_hour >= END_HOUR:
-        raise InvalidInput("The date is out of range.", field="from_day", hint="Choose a year between 1970 and 2300.")
+        raise InvalidInput(
+            "The date is out of range.",
+            field="from_day",
+            hint="Choose a year between 1970 and 2300.",
+        )
     row, _ = IdlePolicy.objects.update_or_create(
-        lab=lab, from_hour=from_hour, defaults={"policy": policy, "created_by": by, "created_us": now}
+        lab=lab,
+        from_hour=from_hour,
+        defaults={"policy": policy, "created_by": by, "created_us": now},
     )
-    audit.record(lab=lab, by=by, action=Act.IDLE_POLICY_SET, subject=policy, details={"from_hour": from_hour}, now=now)
+    audit.record(
+        lab=lab,
+        by=by,
+        action=Act.IDLE_POLICY_SET,
+        subject=policy,
+        details={"from_hour": from_hour},
+        now=now,
+    )
     spread_idle(lab=lab)
     return row
 
 
 @transaction.atomic
 def withdraw_idle_policy(*, lab: Lab, from_hour: int, by: User | None, now: int) -> None:
-    """Delete the policy of an hour. The previous one continues. Raises InvalidInput if no policy starts in this hour."""
+    """Delete the policy of an hour. The previous one continues. Raises InvalidInput if no policy
+    starts in this hour.
+    """
     row = IdlePolicy.objects.filter(lab=lab, from_hour=from_hour).first()
     if row is None:
-        raise InvalidInput("No such policy.", field="withdraw", hint="Reload the page and use a button on it.")
+        raise InvalidInput(
+            "No such policy.", field="withdraw", hint="Reload the page and use a button on it."
+        )
     details = {"from_hour": from_hour}
-    audit.record(lab=lab, by=by, action=Act.IDLE_POLICY_WITHDRAWN, subject=row.policy, details=details, now=now)
+    audit.record(
+        lab=lab,
+        by=by,
+        action=Act.IDLE_POLICY_WITHDRAWN,
+        subject=row.policy,
+        details=details,
+        now=now,
+    )
     row.delete()
     spread_idle(lab=lab)
 
@@ -69,17 +97,30 @@ def spread_idle(*, lab: Lab) -> int:
         (span, project, low, high)
         for span in spans_of(lab)
         for project, low, high in cumulative(_weights(lab, span))
-    ]  # fmt: skip
+    ]
     stored_shares = sorted(
-        IdleShare.objects.filter(lab=lab).values_list("from_hour", "to_hour", "project_id", "low", "high")
+        IdleShare.objects.filter(lab=lab).values_list(
+            "from_hour", "to_hour", "project_id", "low", "high"
+        )
     )
-    now = sorted((span.from_hour, span.to_hour, project, low, high) for span, project, low, high in new_shares)
+    now = sorted(
+        (span.from_hour, span.to_hour, project, low, high)
+        for span, project, low, high in new_shares
+    )
     if stored_shares != now:
         _notify_changes(lab, stored_shares, now)
         IdleShare.objects.filter(lab=lab).delete()
         IdleShare.objects.bulk_create(
             [
-                IdleShare(lab=lab, from_hour=start, to_hour=end, project_id=project, low=low, high=high, total=SHARES)
+                IdleShare(
+                    lab=lab,
+                    from_hour=start,
+                    to_hour=end,
+                    project_id=project,
+                    low=low,
+                    high=high,
+                    total=SHARES,
+                )
                 for start, end, project, low, high in now
             ],
             batch_size=500,
@@ -96,11 +137,16 @@ def _notify_changes(lab: Lab, before: list[Part], after: list[Part]) -> None:
 
 def _history(parts: list[Part]) -> list[tuple[int, int, object]]:
     """Return the shares of each span as one value."""
-    return [(*hours, tuple(row[2:] for row in rows)) for hours, rows in groupby(parts, key=lambda row: row[:2])]
+    return [
+        (*hours, tuple(row[2:] for row in rows))
+        for hours, rows in groupby(parts, key=lambda row: row[:2])
+    ]
 
 
 def spans_of(lab: Lab) -> list[IdleSpan]:
-    """Return the spans with distributed idle energy: months of the lab's time zone, cut at changes of the policy."""
+    """Return the spans with distributed idle energy: months of the lab's time zone, cut at
+    changes of the policy.
+    """
     policies = list(IdlePolicy.objects.filter(lab=lab).values_list("from_hour", "policy"))
     hours = LedgerEntry.objects.filter(lab=lab).aggregate(first=Min("hour"), last=Max("hour"))
     if not policies or hours["first"] is None:
@@ -118,17 +164,22 @@ def _weights(lab: Lab, span: IdleSpan) -> dict[int, int]:
         return _used(lab, span, "SUM(e.energy_mj)", "")
     weights: dict[int, int] = defaultdict(int)
     start_us, end_us = span.from_hour * US_PER_HOUR, span.to_hour * US_PER_HOUR
-    ended = Run.objects.filter(lab=lab, charged_project__isnull=False, started_us__lt=end_us, ended_us__gt=start_us)
+    ended = Run.objects.filter(
+        lab=lab, charged_project__isnull=False, started_us__lt=end_us, ended_us__gt=start_us
+    )
     for run in ended.filter(job_facts__reserved_gpus__gt=0).iterator():
         assert run.charged_project_id is not None
         assert run.ended_us is not None
         reserved_us = min(end_us, run.ended_us) - max(start_us, run.started_us)
         weights[run.charged_project_id] += reserved_us * int(run.job_facts["reserved_gpus"]) // 1000
     by_hours = _used(
-        lab, span, f"COUNT(DISTINCT e.device_id * {10**7} + e.hour) * {US_PER_HOUR // 1000}",
-        "LEFT JOIN runs_run r ON r.uuid = c.run_uuid AND r.lab_id = e.lab_id AND r.ended_us IS NOT NULL "
+        lab,
+        span,
+        f"COUNT(DISTINCT e.device_id * {10**7} + e.hour) * {US_PER_HOUR // 1000}",
+        "LEFT JOIN runs_run r ON r.uuid = c.run_uuid AND r.lab_id = e.lab_id AND r.ended_us IS "
+        "NOT NULL "
         f"AND {json_int_sql('r.job_facts', 'reserved_gpus')} > 0",
-    )  # fmt: skip
+    )
     for project, weight in by_hours.items():
         weights[project] += weight
     return weights

@@ -25,7 +25,9 @@ CHUNK = 100  # device-hours per transaction: some tens of milliseconds on SQLite
 
 
 def settle_node(*, node: Node) -> int:
-    """Settle all dirty hours of a node's devices. Return their number. Writers of dirty hours enqueue the job."""
+    """Settle all dirty hours of a node's devices. Return their number. Writers of dirty hours
+    enqueue the job.
+    """
     total, more = 0, True
     while more:
         settled, more = settle_chunk(node=node, limit=CHUNK)
@@ -35,17 +37,24 @@ def settle_node(*, node: Node) -> int:
 
 @transaction.atomic
 def settle_chunk(*, node: Node, limit: int) -> tuple[int, bool]:
-    """Settle up to ``limit`` dirty device-hours of a node. Return their number, and whether more can remain."""
+    """Settle up to ``limit`` dirty device-hours of a node. Return their number, and whether more
+    can remain.
+    """
     waiting = (
-        DirtyHour.objects.filter(device__node=node).order_by("device_id", "hour").values_list("device_id", flat=True)[:limit]
+        DirtyHour.objects.filter(device__node=node)
+        .order_by("device_id", "hour")
+        .values_list("device_id", flat=True)[:limit]
     )
     device_ids = sorted(set(waiting))
     if not device_ids:
         return 0, False
-    # Ingest holds the same locks while it writes windows and marks hours, so the reads below are consistent.
+    # Ingest holds the same locks while it writes windows and marks hours, so the reads below are
+    # consistent.
     devices = {
         device.pk: device
-        for device in Device.objects.select_for_update(no_key=True).filter(pk__in=device_ids).order_by("pk")
+        for device in Device.objects.select_for_update(no_key=True)
+        .filter(pk__in=device_ids)
+        .order_by("pk")
     }
     dirty = list(
         DirtyHour.objects.filter(device_id__in=device_ids)
@@ -65,7 +74,9 @@ def settle_chunk(*, node: Node, limit: int) -> tuple[int, bool]:
             continue
         touched = _nodes_of(device_id, device_hours) | {(node.pk, hour) for hour in device_hours}
         for from_hour, to_hour in ledger_entries.runs_of_hours(device_hours):
-            keys, measured_hours = settle_hours(device=devices[device_id], from_hour=from_hour, to_hour=to_hour)
+            keys, measured_hours = settle_hours(
+                device=devices[device_id], from_hour=from_hour, to_hour=to_hour
+            )
             touched |= measured_hours
             for key in keys:
                 used[key.node_id].add(key.consumer_id)
@@ -84,7 +95,11 @@ def settle_chunk(*, node: Node, limit: int) -> tuple[int, bool]:
 
 def _nodes_of(device_id: int, hours: set[int]) -> set[tuple[int, int]]:
     """Return the settled (node id, hour)s in which a device was measured."""
-    return set(DeviceHour.objects.filter(device_id=device_id, hour__in=hours).values_list("node_id", "hour"))
+    return set(
+        DeviceHour.objects.filter(device_id=device_id, hour__in=hours).values_list(
+            "node_id", "hour"
+        )
+    )
 
 
 def _enqueue_overhead(touched: set[tuple[int, int]]) -> None:
@@ -92,7 +107,11 @@ def _enqueue_overhead(touched: set[tuple[int, int]]) -> None:
     others = Node.objects.filter(pk__in={node_id for node_id, _ in touched})
     hosts = {node.pk: host.pk for node in others if (host := _host(node)) is not None}
     DirtyHour.objects.bulk_create(
-        [DirtyHour(device_id=hosts[node_id], hour=hour) for node_id, hour in sorted(touched) if node_id in hosts],
+        [
+            DirtyHour(device_id=hosts[node_id], hour=hour)
+            for node_id, hour in sorted(touched)
+            if node_id in hosts
+        ],
         ignore_conflicts=True,
     )
     for node_id in sorted(hosts):
@@ -100,14 +119,21 @@ def _enqueue_overhead(touched: set[tuple[int, int]]) -> None:
 
 
 def _enqueue_declared_devices(measured: set[tuple[int, int]]) -> None:
-    """Enqueue the tracker devices of the (node id, hour)s, because a collector measured there too."""
+    """Enqueue the tracker devices of the (node id, hour)s, because a collector measured there
+    too.
+    """
     for node_id in sorted({node_id for node_id, _ in measured}):
         tracker_devices = Device.objects.filter(
             node_id=node_id, kind=DeviceKind.DECLARED, facts__has_key=source_precedence.COMPONENT
         )
         hours = {hour for at, hour in measured if at == node_id}
-        settled = DeviceHour.objects.filter(node_id=node_id, hour__in=hours, device__in=tracker_devices)
-        marks = [DirtyHour(device_id=row[0], hour=row[1]) for row in settled.values_list("device_id", "hour")]
+        settled = DeviceHour.objects.filter(
+            node_id=node_id, hour__in=hours, device__in=tracker_devices
+        )
+        marks = [
+            DirtyHour(device_id=row[0], hour=row[1])
+            for row in settled.values_list("device_id", "hour")
+        ]
         if marks:
             DirtyHour.objects.bulk_create(marks, ignore_conflicts=True, batch_size=500)
             enqueue(kind="energy.settle", key=str(node_id))
@@ -118,30 +144,44 @@ def _host(node: Node) -> Device | None:
     host = Device.objects.filter(lab_id=node.lab_id, key=f"host:{node.uuid}").first()
     if host is None and node.static_power_mw is not None:
         host = Device.objects.create(
-            lab_id=node.lab_id, key=f"host:{node.uuid}", kind=DeviceKind.HOST, node=node, name="Node overhead"
+            lab_id=node.lab_id,
+            key=f"host:{node.uuid}",
+            kind=DeviceKind.HOST,
+            node=node,
+            name="Node overhead",
         )
     return host
 
 
-def settle_hours(*, device: Device, from_hour: int, to_hour: int) -> tuple[set[EntryKey], set[tuple[int, int]]]:
-    """Write the ledger entries of ``[from_hour, to_hour)`` of a device from its windows. Return their keys, and the
-    (node id, hour)s in which the device was measured."""
+def settle_hours(
+    *, device: Device, from_hour: int, to_hour: int
+) -> tuple[set[EntryKey], set[tuple[int, int]]]:
+    """Write the ledger entries of ``[from_hour, to_hour)`` of a device from its windows. Return
+    their keys, and the (node id, hour)s in which the device was measured.
+    """
     hours = frozenset(range(from_hour, to_hour))
     energy: dict[EntryKey, int] = defaultdict(int)
     if source_precedence.COMPONENT in device.facts:
         minutes = selectors.measured_minutes(device, from_hour, to_hour)
         energy.update(
-            source_precedence.remaining_energy(selectors.shares_touching(device.pk, from_hour, to_hour), hours, minutes)
+            source_precedence.remaining_energy(
+                selectors.shares_touching(device.pk, from_hour, to_hour), hours, minutes
+            )
         )
-    elif device.kind != DeviceKind.METER:  # contains the inner meters, whose energy would count twice
+    elif (
+        device.kind != DeviceKind.METER
+    ):  # contains the inner meters, whose energy would count twice
         energy.update(selectors.sums_inside(device.pk, from_hour, to_hour))
-        for key, part in ledger_entries.spread(selectors.shares_spanning(device.pk, from_hour, to_hour), hours).items():
+        for key, part in ledger_entries.spread(
+            selectors.shares_spanning(device.pk, from_hour, to_hour), hours
+        ).items():
             energy[key] += part
     _replace(device, hours, energy)
     by_hour: dict[tuple[int, int], list[tuple[int, int]]] = defaultdict(list)
     for row in selectors.intervals([device.pk], from_hour, to_hour):
         for hour in range(
-            max(from_hour, row["start_us"] // US_PER_HOUR), min(to_hour, (row["end_us"] - 1) // US_PER_HOUR + 1)
+            max(from_hour, row["start_us"] // US_PER_HOUR),
+            min(to_hour, (row["end_us"] - 1) // US_PER_HOUR + 1),
         ):
             by_hour[row["node_id"], hour].append((row["start_us"], row["end_us"]))
     sums: dict[tuple[int, int], int] = defaultdict(int)
@@ -167,7 +207,10 @@ def _replace_hours(
         "hour": ("bigint", [hour for _, hour in places]),
         "node_id": ("bigint", [node_id for node_id, _ in places]),
         "lab_id": ("bigint", [device.lab_id] * len(places)),
-        "covered_us": ("bigint", [ledger_entries.covered_us(windows[place], place[1]) for place in places]),
+        "covered_us": (
+            "bigint",
+            [ledger_entries.covered_us(windows[place], place[1]) for place in places],
+        ),
         "windows": ("integer", [len(windows[place]) for place in places]),
         "energy_mj": ("bigint", [sums.get(place, 0) for place in places]),
     }
@@ -194,13 +237,19 @@ def _replace(device: Device, hours: frozenset[int], energy: Mapping[EntryKey, in
 
 
 def settle_overhead(*, node: Node, hours: set[int]) -> None:
-    """Write the modelled overhead of a node for the hours. Without a static power, no entry is written."""
-    node = Node.objects.get(pk=node.pk)  # the static power can have changed since the caller read it
+    """Write the modelled overhead of a node for the hours. Without a static power, no entry is
+    written.
+    """
+    node = Node.objects.get(
+        pk=node.pk
+    )  # the static power can have changed since the caller read it
     static_power_mw = node.static_power_mw
     host = _host(node)
     if host is None:
         return
-    consumer, _ = Consumer.objects.get_or_create(lab_id=node.lab_id, key="overhead", defaults={"kind": "overhead"})
+    consumer, _ = Consumer.objects.get_or_create(
+        lab_id=node.lab_id, key="overhead", defaults={"kind": "overhead"}
+    )
     # Devices count in the node that measured them, so moved hardware does not change past hours.
     inner = list(
         DeviceHour.objects.filter(node=node, hour__in=hours)
@@ -235,15 +284,22 @@ def settle_overhead(*, node: Node, hours: set[int]) -> None:
 def resettle_node(*, node: Node) -> None:
     """Mark all hours of a node dirty, after a change of its static power or before a rebuild."""
     marks: set[tuple[int, int]] = set()
-    for device_id, start_us, end_us in EnergyWindow.objects.filter(node=node).values_list("device_id", "start_us", "end_us"):
-        marks.update((device_id, hour) for hour in range(start_us // US_PER_HOUR, (end_us - 1) // US_PER_HOUR + 1))
+    for device_id, start_us, end_us in EnergyWindow.objects.filter(node=node).values_list(
+        "device_id", "start_us", "end_us"
+    ):
+        marks.update(
+            (device_id, hour)
+            for hour in range(start_us // US_PER_HOUR, (end_us - 1) // US_PER_HOUR + 1)
+        )
     DirtyHour.objects.bulk_create(
         [DirtyHour(device_id=device_id, hour=hour) for device_id, hour in sorted(marks)],
         ignore_conflicts=True,
         batch_size=500,
     )
     # A moved device is settled by its current node, which enqueues the overhead of this one.
-    holders = Device.objects.filter(pk__in={device_id for device_id, _ in marks}).values_list("node_id", flat=True)
+    holders = Device.objects.filter(pk__in={device_id for device_id, _ in marks}).values_list(
+        "node_id", flat=True
+    )
     for node_id in sorted({node.pk, *holders}):
         enqueue(kind="energy.settle", key=str(node_id))
 
@@ -267,10 +323,15 @@ def attribute_ledger(*, lab: Lab) -> None:
     """Derive the missing attributions of a lab's ledger, node by node."""
     for node in Node.objects.filter(lab=lab).order_by("pk"):
         pending = list(
-            LedgerEntry.objects.filter(node=node).values_list("consumer_id", flat=True).order_by("consumer_id").distinct()
+            LedgerEntry.objects.filter(node=node)
+            .values_list("consumer_id", flat=True)
+            .order_by("consumer_id")
+            .distinct()
         )
         for start in range(0, len(pending), CHUNK):
             with transaction.atomic():
                 part = pending[start : start + CHUNK]
                 attribute_new(lab=lab, node_id=node.pk, consumer_ids=part)
-                attribution_changed.send(sender=LedgerEntry, lab=lab, consumer_ids=part, from_hour=0, to_hour=END_HOUR)
+                attribution_changed.send(
+                    sender=LedgerEntry, lab=lab, consumer_ids=part, from_hour=0, to_hour=END_HOUR
+                )

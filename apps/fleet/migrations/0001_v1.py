@@ -27,7 +27,15 @@ class Migration(migrations.Migration):
                 migrations.CreateModel(
                     name="Node",
                     fields=[
-                        ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                        (
+                            "id",
+                            models.BigAutoField(
+                                auto_created=True,
+                                primary_key=True,
+                                serialize=False,
+                                verbose_name="ID",
+                            ),
+                        ),
                         ("uuid", models.UUIDField(unique=True)),
                         ("hostname", models.CharField(max_length=255)),
                         ("static_power_mw", models.BigIntegerField(blank=True, null=True)),
@@ -40,7 +48,9 @@ class Migration(migrations.Migration):
                         (
                             "lab",
                             models.ForeignKey(
-                                on_delete=django.db.models.deletion.CASCADE, related_name="nodes", to="accounts.lab"
+                                on_delete=django.db.models.deletion.CASCADE,
+                                related_name="nodes",
+                                to="accounts.lab",
                             ),
                         ),
                     ],
@@ -48,7 +58,9 @@ class Migration(migrations.Migration):
                         "constraints": [
                             models.CheckConstraint(
                                 condition=models.Q(
-                                    ("static_power_mw__isnull", True), ("static_power_mw__gte", 0), _connector="OR"
+                                    ("static_power_mw__isnull", True),
+                                    ("static_power_mw__gte", 0),
+                                    _connector="OR",
                                 ),
                                 name="static_power_not_negative",
                             )
@@ -58,7 +70,15 @@ class Migration(migrations.Migration):
                 migrations.CreateModel(
                     name="Site",
                     fields=[
-                        ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                        (
+                            "id",
+                            models.BigAutoField(
+                                auto_created=True,
+                                primary_key=True,
+                                serialize=False,
+                                verbose_name="ID",
+                            ),
+                        ),
                         ("name", models.CharField(max_length=200)),
                         (
                             "kind",
@@ -75,7 +95,9 @@ class Migration(migrations.Migration):
                         (
                             "lab",
                             models.ForeignKey(
-                                on_delete=django.db.models.deletion.CASCADE, related_name="sites", to="accounts.lab"
+                                on_delete=django.db.models.deletion.CASCADE,
+                                related_name="sites",
+                                to="accounts.lab",
                             ),
                         ),
                         (
@@ -83,8 +105,14 @@ class Migration(migrations.Migration):
                             models.CharField(
                                 choices=[
                                     ("own", "Own site"),
-                                    ("inside_boundary", "Other owner, inside the reporting boundary"),
-                                    ("outside_boundary", "Other owner, outside the reporting boundary"),
+                                    (
+                                        "inside_boundary",
+                                        "Other owner, inside the reporting boundary",
+                                    ),
+                                    (
+                                        "outside_boundary",
+                                        "Other owner, outside the reporting boundary",
+                                    ),
                                     ("cloud", "Cloud provider"),
                                 ],
                                 default="own",
@@ -93,7 +121,11 @@ class Migration(migrations.Migration):
                         ),
                     ],
                     options={
-                        "constraints": [models.UniqueConstraint(fields=("lab", "name"), name="site_name_once_per_lab")],
+                        "constraints": [
+                            models.UniqueConstraint(
+                                fields=("lab", "name"), name="site_name_once_per_lab"
+                            )
+                        ],
                     },
                 ),
                 migrations.CreateModel(
@@ -112,7 +144,9 @@ class Migration(migrations.Migration):
                         (
                             "site",
                             models.ForeignKey(
-                                on_delete=django.db.models.deletion.CASCADE, related_name="+", to="fleet.site"
+                                on_delete=django.db.models.deletion.CASCADE,
+                                related_name="+",
+                                to="fleet.site",
                             ),
                         ),
                     ],
@@ -120,7 +154,15 @@ class Migration(migrations.Migration):
                 migrations.CreateModel(
                     name="SitePrice",
                     fields=[
-                        ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                        (
+                            "id",
+                            models.BigAutoField(
+                                auto_created=True,
+                                primary_key=True,
+                                serialize=False,
+                                verbose_name="ID",
+                            ),
+                        ),
                         ("from_hour", models.BigIntegerField()),
                         ("recorded_us", models.BigIntegerField(blank=True, null=True)),
                         ("withdrawn_us", models.BigIntegerField(blank=True, null=True)),
@@ -139,7 +181,9 @@ class Migration(migrations.Migration):
                         (
                             "site",
                             models.ForeignKey(
-                                on_delete=django.db.models.deletion.CASCADE, related_name="prices", to="fleet.site"
+                                on_delete=django.db.models.deletion.CASCADE,
+                                related_name="prices",
+                                to="fleet.site",
                             ),
                         ),
                         (
@@ -155,12 +199,17 @@ class Migration(migrations.Migration):
                     ],
                     options={
                         "constraints": [
-                            models.CheckConstraint(condition=models.Q(("from_hour__gte", 0)), name="price_not_before_time"),
                             models.CheckConstraint(
-                                condition=models.Q(("ucurrency_per_kwh__gte", 0)), name="price_not_negative"
+                                condition=models.Q(("from_hour__gte", 0)),
+                                name="price_not_before_time",
                             ),
                             models.CheckConstraint(
-                                condition=models.Q(("currency", ""), _negated=True), name="price_has_a_currency"
+                                condition=models.Q(("ucurrency_per_kwh__gte", 0)),
+                                name="price_not_negative",
+                            ),
+                            models.CheckConstraint(
+                                condition=models.Q(("currency", ""), _negated=True),
+                                name="price_has_a_currency",
                             ),
                             models.UniqueConstraint(
                                 condition=models.Q(("withdrawn_us__isnull", True)),
@@ -173,7 +222,15 @@ class Migration(migrations.Migration):
                 migrations.CreateModel(
                     name="SiteZone",
                     fields=[
-                        ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                        (
+                            "id",
+                            models.BigAutoField(
+                                auto_created=True,
+                                primary_key=True,
+                                serialize=False,
+                                verbose_name="ID",
+                            ),
+                        ),
                         ("from_hour", models.BigIntegerField()),
                         ("recorded_us", models.BigIntegerField(blank=True, null=True)),
                         ("withdrawn_us", models.BigIntegerField(blank=True, null=True)),
@@ -191,7 +248,9 @@ class Migration(migrations.Migration):
                         (
                             "site",
                             models.ForeignKey(
-                                on_delete=django.db.models.deletion.CASCADE, related_name="zones", to="fleet.site"
+                                on_delete=django.db.models.deletion.CASCADE,
+                                related_name="zones",
+                                to="fleet.site",
                             ),
                         ),
                         (
@@ -207,8 +266,14 @@ class Migration(migrations.Migration):
                     ],
                     options={
                         "constraints": [
-                            models.CheckConstraint(condition=models.Q(("from_hour__gte", 0)), name="zone_not_before_time"),
-                            models.CheckConstraint(condition=models.Q(("zone", ""), _negated=True), name="zone_not_empty"),
+                            models.CheckConstraint(
+                                condition=models.Q(("from_hour__gte", 0)),
+                                name="zone_not_before_time",
+                            ),
+                            models.CheckConstraint(
+                                condition=models.Q(("zone", ""), _negated=True),
+                                name="zone_not_empty",
+                            ),
                             models.UniqueConstraint(
                                 condition=models.Q(("withdrawn_us__isnull", True)),
                                 fields=("site", "from_hour"),
@@ -220,7 +285,15 @@ class Migration(migrations.Migration):
                 migrations.CreateModel(
                     name="Device",
                     fields=[
-                        ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                        (
+                            "id",
+                            models.BigAutoField(
+                                auto_created=True,
+                                primary_key=True,
+                                serialize=False,
+                                verbose_name="ID",
+                            ),
+                        ),
                         ("key", models.CharField(max_length=255)),
                         (
                             "kind",
@@ -243,31 +316,49 @@ class Migration(migrations.Migration):
                         (
                             "lab",
                             models.ForeignKey(
-                                on_delete=django.db.models.deletion.CASCADE, related_name="devices", to="accounts.lab"
+                                on_delete=django.db.models.deletion.CASCADE,
+                                related_name="devices",
+                                to="accounts.lab",
                             ),
                         ),
                         (
                             "node",
                             models.ForeignKey(
-                                on_delete=django.db.models.deletion.CASCADE, related_name="devices", to="fleet.node"
+                                on_delete=django.db.models.deletion.CASCADE,
+                                related_name="devices",
+                                to="fleet.node",
                             ),
                         ),
                     ],
                     options={
-                        "constraints": [models.UniqueConstraint(fields=("lab", "key"), name="device_key_once_per_lab")],
+                        "constraints": [
+                            models.UniqueConstraint(
+                                fields=("lab", "key"), name="device_key_once_per_lab"
+                            )
+                        ],
                     },
                 ),
                 migrations.CreateModel(
                     name="SitePue",
                     fields=[
-                        ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                        (
+                            "id",
+                            models.BigAutoField(
+                                auto_created=True,
+                                primary_key=True,
+                                serialize=False,
+                                verbose_name="ID",
+                            ),
+                        ),
                         ("from_hour", models.BigIntegerField()),
                         ("pue_ppm", models.BigIntegerField()),
                         ("note", models.CharField(blank=True, default="", max_length=200)),
                         (
                             "site",
                             models.ForeignKey(
-                                on_delete=django.db.models.deletion.CASCADE, related_name="pues", to="fleet.site"
+                                on_delete=django.db.models.deletion.CASCADE,
+                                related_name="pues",
+                                to="fleet.site",
                             ),
                         ),
                         (
@@ -295,31 +386,49 @@ class Migration(migrations.Migration):
                     ],
                     options={
                         "constraints": [
-                            models.CheckConstraint(condition=models.Q(("pue_ppm__gte", 1000000)), name="pue_at_least_one"),
+                            models.CheckConstraint(
+                                condition=models.Q(("pue_ppm__gte", 1000000)),
+                                name="pue_at_least_one",
+                            ),
                             models.UniqueConstraint(
                                 condition=models.Q(("withdrawn_us__isnull", True)),
                                 fields=("site", "from_hour"),
                                 name="pue_once_per_hour",
                             ),
-                            models.CheckConstraint(condition=models.Q(("from_hour__gte", 0)), name="pue_not_before_time"),
+                            models.CheckConstraint(
+                                condition=models.Q(("from_hour__gte", 0)),
+                                name="pue_not_before_time",
+                            ),
                         ],
                     },
                 ),
                 migrations.CreateModel(
                     name="Placement",
                     fields=[
-                        ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                        (
+                            "id",
+                            models.BigAutoField(
+                                auto_created=True,
+                                primary_key=True,
+                                serialize=False,
+                                verbose_name="ID",
+                            ),
+                        ),
                         ("from_hour", models.BigIntegerField()),
                         (
                             "node",
                             models.ForeignKey(
-                                on_delete=django.db.models.deletion.CASCADE, related_name="placements", to="fleet.node"
+                                on_delete=django.db.models.deletion.CASCADE,
+                                related_name="placements",
+                                to="fleet.node",
                             ),
                         ),
                         (
                             "site",
                             models.ForeignKey(
-                                on_delete=django.db.models.deletion.PROTECT, related_name="placements", to="fleet.site"
+                                on_delete=django.db.models.deletion.PROTECT,
+                                related_name="placements",
+                                to="fleet.site",
                             ),
                         ),
                         (
@@ -353,7 +462,8 @@ class Migration(migrations.Migration):
                                 name="placement_once_per_hour",
                             ),
                             models.CheckConstraint(
-                                condition=models.Q(("from_hour__gte", 0)), name="placement_not_before_time"
+                                condition=models.Q(("from_hour__gte", 0)),
+                                name="placement_not_before_time",
                             ),
                         ],
                     },

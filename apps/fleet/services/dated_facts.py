@@ -26,16 +26,29 @@ def enqueue_site_updates(lab: Lab) -> None:
     enqueue(kind="attribution.lab", key=str(lab.pk))
 
 
-def record_audit(lab: Lab, by: User | None, action: Act, subject: str, details: dict[str, Any], now: int | None) -> None:
+def record_audit(
+    lab: Lab, by: User | None, action: Act, subject: str, details: dict[str, Any], now: int | None
+) -> None:
     """Add an act to the audit log. ``now`` None: the current time, for commands."""
-    audit.record(lab=lab, by=by, action=action, subject=subject, details=details, now=now_us() if now is None else now)
+    audit.record(
+        lab=lab,
+        by=by,
+        action=action,
+        subject=subject,
+        details=details,
+        now=now_us() if now is None else now,
+    )
 
 
 def whole_hour(from_us: int) -> int:
     """Return the UTC hour of ``from_us``. Raises InvalidInput for a time out of range."""
     hour = hour_of(from_us)
     if not 0 <= hour < END_HOUR:
-        raise InvalidInput("The date is out of range.", field="from_day", hint="Choose a year between 1970 and 2300.")
+        raise InvalidInput(
+            "The date is out of range.",
+            field="from_day",
+            hint="Choose a year between 1970 and 2300.",
+        )
     return hour
 
 

@@ -30,7 +30,9 @@ from apps.fleet.services.dated_facts import (
 def _movable(node: Node, site: Site) -> Node:
     """Return the node, locked. Raises Conflict or NotFound for a wrong site."""
     if site.lab_id != node.lab_id:
-        raise NotFound("No such site in this lab.", field="site", hint="Choose one of the lab's sites.")
+        raise NotFound(
+            "No such site in this lab.", field="site", hint="Choose one of the lab's sites."
+        )
     audit.hold(node.lab)
     locked = Node.objects.select_for_update().get(pk=node.pk)
     declared = locked.placements.filter(ACTIVE, site__kind=SiteKind.DECLARED).exists()
@@ -38,7 +40,10 @@ def _movable(node: Node, site: Site) -> Node:
         raise Conflict(
             "Declared use cannot be moved: its import created its site.",
             field="site",
-            hint="Import the activity again with another zone or PUE. Choose another site for a node.",
+            hint=(
+                "Import the activity again with another zone or PUE. Choose another site for "
+                "a node."
+            ),
         )
     return locked
 
@@ -52,7 +57,9 @@ def move_node(*, node: Node, site: Site, from_us: int, by: User | None, now: int
     facts = _movable(node, site).placements.filter(ACTIVE)
     hour = whole_hour(from_us)
     if hour == 0:
-        raise InvalidInput("A move needs a date.", field="from_day", hint="Enter a date, or choose “always”.")
+        raise InvalidInput(
+            "A move needs a date.", field="from_day", hint="Enter a date, or choose “always”."
+        )
     placement = Placement.objects.create(
         node=node,
         site=site,
@@ -68,9 +75,13 @@ def move_node(*, node: Node, site: Site, from_us: int, by: User | None, now: int
 
 @transaction.atomic
 def correct_place(*, node: Node, site: Site, by: User | None, now: int) -> Placement:
-    """Correct the whole history of a node to ``site``: all recorded moves are withdrawn, past hours are recalculated."""
+    """Correct the whole history of a node to ``site``: all recorded moves are withdrawn, past
+    hours are recalculated.
+    """
     withdraw(_movable(node, site).placements.filter(ACTIVE), by, now)
-    placement = Placement.objects.create(node=node, site=site, from_hour=0, recorded_us=now, recorded_by=by)
+    placement = Placement.objects.create(
+        node=node, site=site, from_hour=0, recorded_us=now, recorded_by=by
+    )
     enqueue_site_updates(node.lab)
     details = {"node": str(node.uuid), "site": site.name, "always": True}
     record_audit(node.lab, by, Act.NODE_MOVED, node.hostname, details, now)
@@ -86,20 +97,32 @@ def undo_move(*, placement: Placement, by: User | None, now: int) -> None:
     require_latest(facts, placement, "move")
     if facts.count() == 1:
         raise Conflict(
-            f"{node.hostname} was never moved: this is its first site.", hint="To correct it, choose a site and “always”."
+            f"{node.hostname} was never moved: this is its first site.",
+            hint="To correct it, choose a site and “always”.",
         )
     withdraw(facts.filter(pk=placement.pk), by, now)
     enqueue_site_updates(node.lab)
-    details = {"node": str(node.uuid), "site": placement.site.name, "from_hour": placement.from_hour}
+    details = {
+        "node": str(node.uuid),
+        "site": placement.site.name,
+        "from_hour": placement.from_hour,
+    }
     record_audit(node.lab, by, Act.NODE_MOVE_UNDONE, node.hostname, details, now)
 
 
 @transaction.atomic
-def set_static_power(*, node: Node, static_power_mw: int | None, by: User | None = None, now: int | None = None) -> None:
+def set_static_power(
+    *, node: Node, static_power_mw: int | None, by: User | None = None, now: int | None = None
+) -> None:
     """Set the power of a node outside its device meters. None: unknown."""
     if static_power_mw is not None and static_power_mw < 0:
-        raise InvalidInput("The power is below zero.", field="static_power", hint="Enter watts, e.g. 45.")
-    details = {"power_mw": {"from": node.static_power_mw, "to": static_power_mw}, "node": str(node.uuid)}
+        raise InvalidInput(
+            "The power is below zero.", field="static_power", hint="Enter watts, e.g. 45."
+        )
+    details = {
+        "power_mw": {"from": node.static_power_mw, "to": static_power_mw},
+        "node": str(node.uuid),
+    }
     node.static_power_mw = static_power_mw
     node.save(update_fields=["static_power_mw"])
     enqueue(kind="energy.resettle_node", key=str(node.pk))
@@ -107,8 +130,12 @@ def set_static_power(*, node: Node, static_power_mw: int | None, by: User | None
 
 
 @transaction.atomic
-def register_node(*, lab: Lab, uuid: UUID, hostname: str, facts: dict[str, Any], site: Site, now: int) -> Node:
-    """Create a node at a site, or update the facts of an existing one. Raises Conflict for a node of another lab."""
+def register_node(
+    *, lab: Lab, uuid: UUID, hostname: str, facts: dict[str, Any], site: Site, now: int
+) -> Node:
+    """Create a node at a site, or update the facts of an existing one. Raises Conflict for a
+    node of another lab.
+    """
     node = Node.objects.select_for_update().filter(uuid=uuid).first()
     if node is not None and node.lab_id != lab.pk:
         raise Conflict(
@@ -131,20 +158,30 @@ def register_node(*, lab: Lab, uuid: UUID, hostname: str, facts: dict[str, Any],
 
 @transaction.atomic
 def issue_enrolment_code(*, lab: Lab, site: Site | None, by: User, now: int) -> str:
-    """Return a new one-time code that enrols a machine at ``site``. None: at the first site of the lab."""
+    """Return a new one-time code that enrols a machine at ``site``. None: at the first site of
+    the lab.
+    """
     code = issue_code(purpose=CodePurpose.ENROL, now=now, lab=lab, user=by)
     if site is not None:
         if site.lab_id != lab.pk:
-            raise NotFound("No such site in this lab.", field="site", hint="Choose one of the lab's sites.")
-        digests = [keyed_digest(pepper, normalised_code(code)) for pepper in settings.TOKEN_PEPPERS.values()]
+            raise NotFound(
+                "No such site in this lab.", field="site", hint="Choose one of the lab's sites."
+            )
+        digests = [
+            keyed_digest(pepper, normalised_code(code))
+            for pepper in settings.TOKEN_PEPPERS.values()
+        ]
         row = OneTimeCode.objects.get(purpose=CodePurpose.ENROL, digest__in=digests)
         EnrolmentPlace.objects.create(code=row, site=site)
     return code
 
 
 @transaction.atomic
-def enrol_node(*, code: str, uuid: UUID, hostname: str, facts: dict[str, Any], now: int) -> tuple[Node, str]:
-    """Exchange an enrolment code for a node at the site of the code, and a token. The token is returned only once.
+def enrol_node(
+    *, code: str, uuid: UUID, hostname: str, facts: dict[str, Any], now: int
+) -> tuple[Node, str]:
+    """Exchange an enrolment code for a node at the site of the code, and a token. The token is
+    returned only once.
 
     A node that is enrolled again stays at its site.
     """
@@ -153,8 +190,19 @@ def enrol_node(*, code: str, uuid: UUID, hostname: str, facts: dict[str, Any], n
     place = EnrolmentPlace.objects.select_related("site").filter(code=spent).first()
     site = place.site if place else sites_of(spent.lab).order_by("id").first()
     if site is None:
-        raise InvalidInput("The lab has no site.", hint=f"Complete the setup at {reverse('setup')} first.")
-    node = register_node(lab=spent.lab, uuid=uuid, hostname=hostname, facts=facts, site=site, now=now)
+        raise InvalidInput(
+            "The lab has no site.", hint=f"Complete the setup at {reverse('setup')} first."
+        )
+    node = register_node(
+        lab=spent.lab, uuid=uuid, hostname=hostname, facts=facts, site=site, now=now
+    )
     token = issue_node_token(lab=spent.lab, node_uuid=uuid, now=now, by=spent.user)
-    record_audit(spent.lab, spent.user, Act.NODE_ENROLLED, hostname, {"node": str(uuid), "site": site.name}, now)
+    record_audit(
+        spent.lab,
+        spent.user,
+        Act.NODE_ENROLLED,
+        hostname,
+        {"node": str(uuid), "site": site.name},
+        now,
+    )
     return node, token

@@ -32,10 +32,14 @@ def _site_name(lab: Lab, text: str, *, besides: int | None = None) -> str:
     name = text.strip()
     if not name or len(name) > 200:
         raise InvalidInput(
-            "The name is empty or longer than 200 characters.", field="name", hint="Enter a name, e.g. Machine room."
+            "The name is empty or longer than 200 characters.",
+            field="name",
+            hint="Enter a name, e.g. Machine room.",
         )
     if Site.objects.filter(lab=lab, name=name).exclude(pk=besides or 0).exists():
-        raise Conflict(f"The lab already has a site {name!r}.", field="name", hint="Choose another name.")
+        raise Conflict(
+            f"The lab already has a site {name!r}.", field="name", hint="Choose another name."
+        )
     return name
 
 
@@ -52,7 +56,11 @@ def create_site(
 ) -> Site:
     """Create a site. Its zone ('' for none) and its PUE are valid for its whole history."""
     if kind not in SiteKind.values:
-        raise InvalidInput(f"Unknown kind of site {kind!r}.", field="kind", hint=f"Use one of {', '.join(SiteKind.values)}.")
+        raise InvalidInput(
+            f"Unknown kind of site {kind!r}.",
+            field="kind",
+            hint=f"Use one of {', '.join(SiteKind.values)}.",
+        )
     audit.hold(lab)  # serialises writers that use the same name
     site = Site.objects.create(lab=lab, name=_site_name(lab, name), kind=kind)
     fields: dict[str, Any] = {"site": site, "from_hour": 0, "recorded_us": now, "recorded_by": by}
@@ -71,12 +79,16 @@ def rename_site(*, site: Site, name: str, by: User, now: int) -> None:
     before = Site.objects.get(pk=site.pk).name
     site.name = _site_name(site.lab, name, besides=site.pk)
     site.save(update_fields=["name"])
-    record_audit(site.lab, by, Act.SITE_RENAMED, site.name, {"name": {"from": before, "to": site.name}}, now)
+    record_audit(
+        site.lab, by, Act.SITE_RENAMED, site.name, {"name": {"from": before, "to": site.name}}, now
+    )
 
 
 @transaction.atomic
 def set_control(*, site: Site, control: str, by: User, now: int) -> None:
-    """Record who controls the electricity of a site, for its whole history. Only the scope of emissions changes."""
+    """Record who controls the electricity of a site, for its whole history. Only the scope of
+    emissions changes.
+    """
     if control not in Control.values:
         raise InvalidInput(
             f"Unknown electricity control {control[:40]!r}.",
@@ -98,7 +110,10 @@ def delete_site(*, site: Site, by: User, now: int) -> None:
     _locked(site)
     if site.placements.filter(ACTIVE).exists():
         raise Conflict(
-            f"{site.name} cannot be deleted: the figures of its current and former nodes use its zone and PUE.",
+            (
+                f"{site.name} cannot be deleted: the figures of its current and former nodes use "
+                "its zone and PUE."
+            ),
             hint="You can rename the site.",
         )
     OneTimeCode.objects.filter(place__site=site).delete()
@@ -107,7 +122,8 @@ def delete_site(*, site: Site, by: User, now: int) -> None:
         site.delete()
     except ProtectedError as error:
         raise Conflict(
-            f"{site.name} cannot be deleted: other records refer to it.", hint="You can rename the site."
+            f"{site.name} cannot be deleted: other records refer to it.",
+            hint="You can rename the site.",
         ) from error
     record_audit(site.lab, by, Act.SITE_DELETED, site.name, {}, now)
 
@@ -119,8 +135,14 @@ def set_zone(*, site: Site, zone: str, from_us: int, by: User | None, now: int) 
     The first zone of a site is valid for its whole history, independent of ``from_us``.
     """
     facts = _locked(site).zones.filter(ACTIVE)
-    hour = require_free_hour(facts, whole_hour(from_us), f"A grid zone of {site.name}") if facts.exists() else 0
-    site_zone = SiteZone.objects.create(site=site, from_hour=hour, zone=zone, recorded_us=now, recorded_by=by)
+    hour = (
+        require_free_hour(facts, whole_hour(from_us), f"A grid zone of {site.name}")
+        if facts.exists()
+        else 0
+    )
+    site_zone = SiteZone.objects.create(
+        site=site, from_hour=hour, zone=zone, recorded_us=now, recorded_by=by
+    )
     enqueue_site_updates(site.lab)
     record_audit(site.lab, by, Act.SITE_ZONE, site.name, {"zone": zone, "from_hour": hour}, now)
     return site_zone
@@ -128,7 +150,9 @@ def set_zone(*, site: Site, zone: str, from_us: int, by: User | None, now: int) 
 
 @transaction.atomic
 def correct_zone(*, site: Site, zone: str, by: User | None, now: int) -> None:
-    """Correct the zone of a site for its whole history, '' for none. Past hours are recalculated."""
+    """Correct the zone of a site for its whole history, '' for none. Past hours are
+    recalculated.
+    """
     withdraw(_locked(site).zones.filter(ACTIVE), by, now)
     if zone:
         SiteZone.objects.create(site=site, from_hour=0, zone=zone, recorded_us=now, recorded_by=by)
@@ -138,13 +162,21 @@ def correct_zone(*, site: Site, zone: str, by: User | None, now: int) -> None:
 
 def _possible_pue(pue_ppm: int) -> int:
     if pue_ppm < PPM:
-        raise InvalidInput("The PUE is below 1.", field="pue", hint="Enter a number from 1, e.g. 1.4.")
+        raise InvalidInput(
+            "The PUE is below 1.", field="pue", hint="Enter a number from 1, e.g. 1.4."
+        )
     return pue_ppm
 
 
 @transaction.atomic
 def set_pue(
-    *, site: Site, pue_ppm: int, from_us: int, note: str = "", by: User | None = None, now: int | None = None
+    *,
+    site: Site,
+    pue_ppm: int,
+    from_us: int,
+    note: str = "",
+    by: User | None = None,
+    now: int | None = None,
 ) -> SitePue:
     """Record the PUE of a site from the UTC hour of ``from_us`` on."""
     facts = _locked(site).pues.filter(ACTIVE)
@@ -167,18 +199,37 @@ def correct_pue(*, site: Site, pue_ppm: int, note: str = "", by: User | None, no
     """Correct the PUE of a site for its whole history. Past hours are recalculated."""
     _possible_pue(pue_ppm)
     withdraw(_locked(site).pues.filter(ACTIVE), by, now)
-    SitePue.objects.create(site=site, from_hour=0, pue_ppm=pue_ppm, note=note, recorded_us=now, recorded_by=by)
+    SitePue.objects.create(
+        site=site, from_hour=0, pue_ppm=pue_ppm, note=note, recorded_us=now, recorded_by=by
+    )
     enqueue_site_updates(site.lab)
-    record_audit(site.lab, by, Act.SITE_PUE, site.name, {"pue_ppm": pue_ppm, "always": True, "note": note}, now)
+    record_audit(
+        site.lab,
+        by,
+        Act.SITE_PUE,
+        site.name,
+        {"pue_ppm": pue_ppm, "always": True, "note": note},
+        now,
+    )
 
 
 @transaction.atomic
-def set_price(*, site: Site, ucurrency_per_kwh: int, currency: str, from_us: int, by: User | None, now: int) -> SitePrice:
-    """Record the electricity price of a site from a UTC hour on, in millionths of ``currency`` per kWh."""
+def set_price(
+    *, site: Site, ucurrency_per_kwh: int, currency: str, from_us: int, by: User | None, now: int
+) -> SitePrice:
+    """Record the electricity price of a site from a UTC hour on, in millionths of ``currency``
+    per kWh.
+    """
     if currency not in CURRENCIES:
-        raise InvalidInput(f"Unknown currency {currency[:20]!r}.", field="currency", hint="Enter three letters, e.g. EUR.")
+        raise InvalidInput(
+            f"Unknown currency {currency[:20]!r}.",
+            field="currency",
+            hint="Enter three letters, e.g. EUR.",
+        )
     if ucurrency_per_kwh < 0:
-        raise InvalidInput("The price is below zero.", field="price", hint="Enter the price of one kWh, e.g. 0.31.")
+        raise InvalidInput(
+            "The price is below zero.", field="price", hint="Enter the price of one kWh, e.g. 0.31."
+        )
     facts = _locked(site).prices.filter(ACTIVE)
     site_price = SitePrice.objects.create(
         site=site,
@@ -188,7 +239,11 @@ def set_price(*, site: Site, ucurrency_per_kwh: int, currency: str, from_us: int
         recorded_us=now,
         recorded_by=by,
     )
-    details = {"ucurrency_per_kwh": ucurrency_per_kwh, "currency": currency, "from_hour": site_price.from_hour}
+    details = {
+        "ucurrency_per_kwh": ucurrency_per_kwh,
+        "currency": currency,
+        "from_hour": site_price.from_hour,
+    }
     record_audit(site.lab, by, Act.SITE_PRICE, site.name, details, now)
     return site_price
 
@@ -206,4 +261,11 @@ def withdraw_site_fact(*, fact: SiteZone | SitePue | SitePrice, by: User | None,
         )
     withdraw(facts.filter(pk=fact.pk), by, now)
     enqueue_site_updates(site.lab)
-    record_audit(site.lab, by, Act.SITE_WITHDRAWN, site.name, {"entry": str(fact), "from_hour": fact.from_hour}, now)
+    record_audit(
+        site.lab,
+        by,
+        Act.SITE_WITHDRAWN,
+        site.name,
+        {"entry": str(fact), "from_hour": fact.from_hour},
+        now,
+    )

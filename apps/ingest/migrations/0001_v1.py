@@ -24,7 +24,15 @@ class Migration(migrations.Migration):
                 migrations.CreateModel(
                     name="Batch",
                     fields=[
-                        ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                        (
+                            "id",
+                            models.BigAutoField(
+                                auto_created=True,
+                                primary_key=True,
+                                serialize=False,
+                                verbose_name="ID",
+                            ),
+                        ),
                         ("uuid", models.UUIDField()),
                         ("received_us", models.BigIntegerField()),
                         ("sent_us", models.BigIntegerField(null=True)),
@@ -34,31 +42,60 @@ class Migration(migrations.Migration):
                         (
                             "node",
                             models.ForeignKey(
-                                on_delete=django.db.models.deletion.CASCADE, related_name="batches", to="fleet.node"
+                                on_delete=django.db.models.deletion.CASCADE,
+                                related_name="batches",
+                                to="fleet.node",
                             ),
                         ),
                     ],
                     options={
-                        "indexes": [models.Index(fields=["node", "received_us"], name="batch_of_node")],
+                        "indexes": [
+                            models.Index(fields=["node", "received_us"], name="batch_of_node")
+                        ],
                     },
                 ),
                 migrations.CreateModel(
                     name="Consumer",
                     fields=[
-                        ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                        (
+                            "id",
+                            models.BigAutoField(
+                                auto_created=True,
+                                primary_key=True,
+                                serialize=False,
+                                verbose_name="ID",
+                            ),
+                        ),
                         ("key", models.CharField(max_length=256)),
                         ("kind", models.CharField(max_length=16)),
                         ("run_uuid", models.UUIDField(blank=True, db_index=True, null=True)),
-                        ("lab", models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, to="accounts.lab")),
+                        (
+                            "lab",
+                            models.ForeignKey(
+                                on_delete=django.db.models.deletion.CASCADE, to="accounts.lab"
+                            ),
+                        ),
                     ],
                     options={
-                        "constraints": [models.UniqueConstraint(fields=("lab", "key"), name="consumer_key_once_per_lab")],
+                        "constraints": [
+                            models.UniqueConstraint(
+                                fields=("lab", "key"), name="consumer_key_once_per_lab"
+                            )
+                        ],
                     },
                 ),
                 migrations.CreateModel(
                     name="DeclaredGap",
                     fields=[
-                        ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                        (
+                            "id",
+                            models.BigAutoField(
+                                auto_created=True,
+                                primary_key=True,
+                                serialize=False,
+                                verbose_name="ID",
+                            ),
+                        ),
                         ("epoch_key", models.CharField(max_length=200)),
                         ("from_us", models.BigIntegerField()),
                         ("to_us", models.BigIntegerField()),
@@ -66,15 +103,20 @@ class Migration(migrations.Migration):
                         (
                             "device",
                             models.ForeignKey(
-                                on_delete=django.db.models.deletion.CASCADE, related_name="gaps", to="fleet.device"
+                                on_delete=django.db.models.deletion.CASCADE,
+                                related_name="gaps",
+                                to="fleet.device",
                             ),
                         ),
                     ],
                     options={
                         "constraints": [
-                            models.UniqueConstraint(fields=("device", "epoch_key", "from_us"), name="gap_once"),
+                            models.UniqueConstraint(
+                                fields=("device", "epoch_key", "from_us"), name="gap_once"
+                            ),
                             models.CheckConstraint(
-                                condition=models.Q(("to_us__gte", models.F("from_us"))), name="gap_not_backwards"
+                                condition=models.Q(("to_us__gte", models.F("from_us"))),
+                                name="gap_not_backwards",
                             ),
                         ],
                     },
@@ -85,27 +127,51 @@ class Migration(migrations.Migration):
                         (
                             "pk",
                             models.CompositePrimaryKey(
-                                "device_id", "hour", blank=True, editable=False, primary_key=True, serialize=False
+                                "device_id",
+                                "hour",
+                                blank=True,
+                                editable=False,
+                                primary_key=True,
+                                serialize=False,
                             ),
                         ),
                         ("hour", models.BigIntegerField()),
-                        ("device", models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, to="fleet.device")),
+                        (
+                            "device",
+                            models.ForeignKey(
+                                on_delete=django.db.models.deletion.CASCADE, to="fleet.device"
+                            ),
+                        ),
                     ],
                 ),
                 migrations.CreateModel(
                     name="Epoch",
                     fields=[
-                        ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                        (
+                            "id",
+                            models.BigAutoField(
+                                auto_created=True,
+                                primary_key=True,
+                                serialize=False,
+                                verbose_name="ID",
+                            ),
+                        ),
                         ("key", models.CharField(max_length=200)),
                         (
                             "device",
                             models.ForeignKey(
-                                on_delete=django.db.models.deletion.CASCADE, related_name="epochs", to="fleet.device"
+                                on_delete=django.db.models.deletion.CASCADE,
+                                related_name="epochs",
+                                to="fleet.device",
                             ),
                         ),
                     ],
                     options={
-                        "constraints": [models.UniqueConstraint(fields=("device", "key"), name="epoch_once_per_device")],
+                        "constraints": [
+                            models.UniqueConstraint(
+                                fields=("device", "key"), name="epoch_once_per_device"
+                            )
+                        ],
                     },
                 ),
                 migrations.CreateModel(
@@ -114,7 +180,12 @@ class Migration(migrations.Migration):
                         (
                             "pk",
                             models.CompositePrimaryKey(
-                                "epoch_id", "sequence", blank=True, editable=False, primary_key=True, serialize=False
+                                "epoch_id",
+                                "sequence",
+                                blank=True,
+                                editable=False,
+                                primary_key=True,
+                                serialize=False,
                             ),
                         ),
                         ("sequence", models.BigIntegerField()),
@@ -142,11 +213,22 @@ class Migration(migrations.Migration):
                         (
                             "energy_quality",
                             models.SmallIntegerField(
-                                choices=[(1, "COUNTER"), (2, "SAMPLED"), (3, "MODELLED"), (4, "DECLARED")]
+                                choices=[
+                                    (1, "COUNTER"),
+                                    (2, "SAMPLED"),
+                                    (3, "MODELLED"),
+                                    (4, "DECLARED"),
+                                ]
                             ),
                         ),
-                        ("share_quality", models.SmallIntegerField(choices=[(1, "WHOLE"), (2, "SPLIT")])),
-                        ("placement_quality", models.SmallIntegerField(choices=[(1, "EXACT"), (2, "IMPUTED")])),
+                        (
+                            "share_quality",
+                            models.SmallIntegerField(choices=[(1, "WHOLE"), (2, "SPLIT")]),
+                        ),
+                        (
+                            "placement_quality",
+                            models.SmallIntegerField(choices=[(1, "EXACT"), (2, "IMPUTED")]),
+                        ),
                         ("flags", models.IntegerField(default=0)),
                         ("clock_shift_us", models.BigIntegerField(default=0)),
                         ("util_mean_pm", models.SmallIntegerField(null=True)),
@@ -167,30 +249,40 @@ class Migration(migrations.Migration):
                         (
                             "device",
                             models.ForeignKey(
-                                on_delete=django.db.models.deletion.CASCADE, related_name="windows", to="fleet.device"
+                                on_delete=django.db.models.deletion.CASCADE,
+                                related_name="windows",
+                                to="fleet.device",
                             ),
                         ),
                         (
                             "node",
                             models.ForeignKey(
-                                on_delete=django.db.models.deletion.CASCADE, related_name="windows", to="fleet.node"
+                                on_delete=django.db.models.deletion.CASCADE,
+                                related_name="windows",
+                                to="fleet.node",
                             ),
                         ),
                         (
                             "epoch",
                             models.ForeignKey(
-                                on_delete=django.db.models.deletion.CASCADE, related_name="windows", to="ingest.epoch"
+                                on_delete=django.db.models.deletion.CASCADE,
+                                related_name="windows",
+                                to="ingest.epoch",
                             ),
                         ),
                     ],
                     options={
                         "constraints": [
-                            models.UniqueConstraint(fields=("device", "start_us"), name="window_start_once_per_device"),
-                            models.CheckConstraint(
-                                condition=models.Q(("end_us__gt", models.F("start_us"))), name="window_not_empty"
+                            models.UniqueConstraint(
+                                fields=("device", "start_us"), name="window_start_once_per_device"
                             ),
                             models.CheckConstraint(
-                                condition=models.Q(("energy_mj__gte", 0)), name="window_energy_not_negative"
+                                condition=models.Q(("end_us__gt", models.F("start_us"))),
+                                name="window_not_empty",
+                            ),
+                            models.CheckConstraint(
+                                condition=models.Q(("energy_mj__gte", 0)),
+                                name="window_energy_not_negative",
                             ),
                         ],
                     },
@@ -198,26 +290,47 @@ class Migration(migrations.Migration):
                 migrations.CreateModel(
                     name="QuarantinedWindow",
                     fields=[
-                        ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                        (
+                            "id",
+                            models.BigAutoField(
+                                auto_created=True,
+                                primary_key=True,
+                                serialize=False,
+                                verbose_name="ID",
+                            ),
+                        ),
                         ("epoch_key", models.CharField(max_length=200)),
                         ("sequence", models.BigIntegerField()),
                         ("reason", models.CharField(max_length=64)),
                         ("energy_mj", models.BigIntegerField()),
                         ("digest", models.BigIntegerField()),
                         ("content", models.JSONField()),
-                        ("batch", models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, to="ingest.batch")),
+                        (
+                            "batch",
+                            models.ForeignKey(
+                                on_delete=django.db.models.deletion.PROTECT, to="ingest.batch"
+                            ),
+                        ),
                         (
                             "device",
                             models.ForeignKey(
-                                on_delete=django.db.models.deletion.CASCADE, related_name="quarantined", to="fleet.device"
+                                on_delete=django.db.models.deletion.CASCADE,
+                                related_name="quarantined",
+                                to="fleet.device",
                             ),
                         ),
-                        ("node", models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, to="fleet.node")),
+                        (
+                            "node",
+                            models.ForeignKey(
+                                on_delete=django.db.models.deletion.CASCADE, to="fleet.node"
+                            ),
+                        ),
                     ],
                     options={
                         "constraints": [
                             models.UniqueConstraint(
-                                fields=("device", "epoch_key", "sequence", "digest"), name="quarantined_once"
+                                fields=("device", "epoch_key", "sequence", "digest"),
+                                name="quarantined_once",
                             )
                         ],
                     },
@@ -239,12 +352,24 @@ class Migration(migrations.Migration):
                         ),
                         ("sequence", models.BigIntegerField()),
                         ("energy_mj", models.BigIntegerField()),
-                        ("consumer", models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, to="ingest.consumer")),
-                        ("epoch", models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, to="ingest.epoch")),
+                        (
+                            "consumer",
+                            models.ForeignKey(
+                                on_delete=django.db.models.deletion.PROTECT, to="ingest.consumer"
+                            ),
+                        ),
+                        (
+                            "epoch",
+                            models.ForeignKey(
+                                on_delete=django.db.models.deletion.CASCADE, to="ingest.epoch"
+                            ),
+                        ),
                     ],
                     options={
                         "constraints": [
-                            models.CheckConstraint(condition=models.Q(("energy_mj__gte", 0)), name="share_not_negative")
+                            models.CheckConstraint(
+                                condition=models.Q(("energy_mj__gte", 0)), name="share_not_negative"
+                            )
                         ],
                     },
                 ),

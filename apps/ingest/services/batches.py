@@ -16,7 +16,9 @@ from apps.ingest.window_rules import ClockFacts, WindowIn
 
 @transaction.atomic
 def accept_batch(*, node: Node, batch: BatchIn, received_us: int) -> list[Result]:
-    """Store a collector's batch. Return one result per window, in order. A replay changes nothing."""
+    """Store a collector's batch. Return one result per window, in order. A replay changes
+    nothing.
+    """
     header = batch.header
     clock = ClockFacts(received_us, header.sent_at, header.monotonic, header.boot)
     devices = get_or_create_devices(node, header.devices, header.device_facts)
@@ -30,10 +32,21 @@ def accept_batch(*, node: Node, batch: BatchIn, received_us: int) -> list[Result
             refused = "a collector cannot push this measurement"
         allowed.append(None if refused else window)
         results.append(["rejected", refused] if refused else ["retry"])
-    _store(node, devices, allowed, results, clock, batch_uuid=header.batch, sent_us=header.sent_at, origin="")
+    _store(
+        node,
+        devices,
+        allowed,
+        results,
+        clock,
+        batch_uuid=header.batch,
+        sent_us=header.sent_at,
+        origin="",
+    )
     store_gaps(header.gaps, header.devices, devices)
     Node.objects.filter(pk=node.pk).update(
-        last_push_us=received_us, skew_us=window_rules.skew_us(received_us, header.sent_at), health=header.health
+        last_push_us=received_us,
+        skew_us=window_rules.skew_us(received_us, header.sent_at),
+        health=header.health,
     )
     return results
 
@@ -50,7 +63,16 @@ def accept_declared(
         allowed.append(None if reason else window)
         results.append(["rejected", reason] if reason else ["retry"])
     clock = ClockFacts(received_us=now, sent_us=now, sent_monotonic_us=-1, boot="\x00")
-    _store(node, {device.key: device}, allowed, results, clock, batch_uuid=batch_uuid, sent_us=None, origin=origin)
+    _store(
+        node,
+        {device.key: device},
+        allowed,
+        results,
+        clock,
+        batch_uuid=batch_uuid,
+        sent_us=None,
+        origin=origin,
+    )
     return results
 
 

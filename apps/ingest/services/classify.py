@@ -53,7 +53,12 @@ def read_context(node: Node, devices: dict[str, Device], windows: list[WindowIn]
     used = {window.device for window in windows}
     ids = sorted(devices[key].pk for key in used)
     # These locks exclude the settle job of the devices (in SQLite: all writers).
-    list(Device.objects.select_for_update(no_key=True).filter(pk__in=ids).order_by("pk").values_list("pk", flat=True))
+    list(
+        Device.objects.select_for_update(no_key=True)
+        .filter(pk__in=ids)
+        .order_by("pk")
+        .values_list("pk", flat=True)
+    )
     epochs = epoch_ids({(devices[window.device].pk, window.epoch) for window in windows})
     by_epoch: dict[int, list[int]] = defaultdict(list)
     by_device: dict[int, list[int]] = defaultdict(list)
@@ -66,7 +71,9 @@ def read_context(node: Node, devices: dict[str, Device], windows: list[WindowIn]
         node=node,
         devices=devices,
         epochs=epochs,
-        digests=selectors.digests({epoch: (min(seqs), max(seqs)) for epoch, seqs in by_epoch.items()}),
+        digests=selectors.digests(
+            {epoch: (min(seqs), max(seqs)) for epoch, seqs in by_epoch.items()}
+        ),
         quarantined=selectors.quarantine_reasons(ids, {window.sequence for window in windows}),
         occupied_intervals=selectors.occupied_intervals(ranges),
         read={device: [pair] for device, pair in ranges.items()},
@@ -89,7 +96,8 @@ def decide(context: BatchContext, window: WindowIn, clock: ClockFacts) -> Result
     known = context.digests.get((epoch_id, window.sequence))
     if known == digest:
         return DUPLICATE
-    # The response was lost: the window stays quarantined, even if its time or clock is plausible now.
+    # The response was lost: the window stays quarantined, even if its time or clock is plausible
+    # now.
     decided = context.quarantined.get((device_id, window.epoch, window.sequence, digest))
     if decided is not None:
         return ["quarantined", decided]
@@ -98,7 +106,9 @@ def decide(context: BatchContext, window: WindowIn, clock: ClockFacts) -> Result
     reason = placed.reason
     if known is not None:
         reason = "conflict"
-    elif not reason and window_rules.impossible(window.energy_mj, end_us - start_us, context.limits[device_id]):
+    elif not reason and window_rules.impossible(
+        window.energy_mj, end_us - start_us, context.limits[device_id]
+    ):
         reason = "impossible"
     occupied_intervals = _occupied_near(context, device_id, start_us, end_us)
     at = bisect_left(occupied_intervals, (start_us, start_us))
@@ -128,8 +138,12 @@ def decide(context: BatchContext, window: WindowIn, clock: ClockFacts) -> Result
     return ACCEPTED
 
 
-def _occupied_near(context: BatchContext, device_id: int, start_us: int, end_us: int) -> list[tuple[int, int]]:
-    """Return the occupied intervals of a device. Reads those around a window with a large shift first."""
+def _occupied_near(
+    context: BatchContext, device_id: int, start_us: int, end_us: int
+) -> list[tuple[int, int]]:
+    """Return the occupied intervals of a device. Reads those around a window with a large shift
+    first.
+    """
     occupied_intervals = context.occupied_intervals.setdefault(device_id, [])
     if any(low <= start_us and end_us <= high for low, high in context.read[device_id]):
         return occupied_intervals

@@ -10,18 +10,30 @@ from apps.ingest.models import Consumer, Epoch
 from apps.ingest.window_rules import consumer_kind, run_of
 
 
-def get_or_create_devices(node: Node, keys: list[str], facts: dict[str, dict[str, Any]]) -> dict[str, Device]:
-    """Return the devices of a batch by key, created or moved to this node. Keys of other nodes are left out."""
+def get_or_create_devices(
+    node: Node, keys: list[str], facts: dict[str, dict[str, Any]]
+) -> dict[str, Device]:
+    """Return the devices of a batch by key, created or moved to this node. Keys of other nodes
+    are left out.
+    """
     kinds = {key: kind for key in dict.fromkeys(keys) if (kind := device_kind(key, str(node.uuid)))}
     devices = {device.key: device for device in Device.objects.filter(lab=node.lab, key__in=kinds)}
-    missing = [Device(lab=node.lab, key=key, kind=kind, node=node) for key, kind in kinds.items() if key not in devices]
+    missing = [
+        Device(lab=node.lab, key=key, kind=kind, node=node)
+        for key, kind in kinds.items()
+        if key not in devices
+    ]
     if missing:
         Device.objects.bulk_create(missing, ignore_conflicts=True)
-        devices = {device.key: device for device in Device.objects.filter(lab=node.lab, key__in=kinds)}
+        devices = {
+            device.key: device for device in Device.objects.filter(lab=node.lab, key__in=kinds)
+        }
     for key, device in devices.items():
         device_facts = facts.get(key, {})
         name = str(device_facts.get("name", ""))[:200] or device.name
-        rest = {str(k)[:64]: str(v)[:256] for k, v in list(device_facts.items())[:32] if k != "name"} or device.facts
+        rest = {
+            str(k)[:64]: str(v)[:256] for k, v in list(device_facts.items())[:32] if k != "name"
+        } or device.facts
         if device.node_id != node.pk:  # the new node settles the dirty hours of the old one
             enqueue(kind="energy.settle", key=str(node.pk))
         if (device.node_id, device.name, device.facts) != (node.pk, name, rest):
@@ -34,13 +46,17 @@ def epoch_ids(keys: set[tuple[int, str]]) -> dict[tuple[int, str], int]:
     """Return the ids of (device id, epoch key)s. Missing rows are created."""
 
     def read() -> dict[tuple[int, str], int]:
-        rows = Epoch.objects.filter(device_id__in={device for device, _ in keys}, key__in={key for _, key in keys})
+        rows = Epoch.objects.filter(
+            device_id__in={device for device, _ in keys}, key__in={key for _, key in keys}
+        )
         return {(row.device_id, row.key): row.pk for row in rows}
 
     ids = read()
     missing = sorted(keys - ids.keys())
     if missing:
-        Epoch.objects.bulk_create([Epoch(device_id=device, key=key) for device, key in missing], ignore_conflicts=True)
+        Epoch.objects.bulk_create(
+            [Epoch(device_id=device, key=key) for device, key in missing], ignore_conflicts=True
+        )
         ids = read()
     return ids
 
@@ -55,7 +71,12 @@ def consumer_ids(lab: Lab, keys: set[str]) -> dict[str, int]:
     missing = sorted(keys - ids.keys())
     if missing:
         Consumer.objects.bulk_create(
-            [Consumer(lab=lab, key=key, kind=consumer_kind(key) or "unknown", run_uuid=run_of(key)) for key in missing],
+            [
+                Consumer(
+                    lab=lab, key=key, kind=consumer_kind(key) or "unknown", run_uuid=run_of(key)
+                )
+                for key in missing
+            ],
             ignore_conflicts=True,
         )
         ids = read()

@@ -20,7 +20,9 @@ def write_windows(context: BatchContext, batch: Batch) -> None:
     rows = context.stored
     if not rows:
         return
-    consumers = consumer_ids(context.node.lab, {key for row in rows for key, _ in row.window.shares})
+    consumers = consumer_ids(
+        context.node.lab, {key for row in rows for key, _ in row.window.shares}
+    )
     windows = [row.window for row in rows]
     measurements = [window_rules.MEASUREMENTS[window.measurement] for window in windows]
     count = len(rows)
@@ -38,7 +40,10 @@ def write_windows(context: BatchContext, batch: Batch) -> None:
             "counter_start": ("bigint", [window.counter_start for window in windows]),
             "counter_end": ("bigint", [window.counter_end for window in windows]),
             "measurement": ("smallint", measurements),
-            "energy_quality": ("smallint", [int(QUALITY_OF[measurement]) for measurement in measurements]),
+            "energy_quality": (
+                "smallint",
+                [int(QUALITY_OF[measurement]) for measurement in measurements],
+            ),
             "share_quality": ("smallint", [_share_quality(window) for window in windows]),
             "placement_quality": ("smallint", [int(row.placement_quality) for row in rows]),
             "flags": ("integer", [row.flags for row in rows]),
@@ -62,7 +67,10 @@ def write_windows(context: BatchContext, batch: Batch) -> None:
                 "energy_mj": ("bigint", [energy_mj for _, _, energy_mj in shares]),
             },
         )
-    mark_dirty(context.node, {(row.device_id, hour) for row in rows for hour in hours_touched(row.start_us, row.end_us)})
+    mark_dirty(
+        context.node,
+        {(row.device_id, hour) for row in rows for hour in hours_touched(row.start_us, row.end_us)},
+    )
 
 
 def _share_quality(window: WindowIn) -> int:
@@ -75,7 +83,10 @@ def mark_dirty(node: Node, hours: Iterable[tuple[int, int]]) -> None:
     ordered = sorted(hours)
     bulk_insert(
         "ingest_dirtyhour",
-        {"device_id": ("bigint", [device for device, _ in ordered]), "hour": ("bigint", [hour for _, hour in ordered])},
+        {
+            "device_id": ("bigint", [device for device, _ in ordered]),
+            "hour": ("bigint", [hour for _, hour in ordered]),
+        },
         on_conflict="ON CONFLICT DO NOTHING",
     )
     enqueue(kind="energy.settle", key=str(node.pk))

@@ -25,7 +25,15 @@ class Migration(migrations.Migration):
                 migrations.CreateModel(
                     name="Preflight",
                     fields=[
-                        ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                        (
+                            "id",
+                            models.BigAutoField(
+                                auto_created=True,
+                                primary_key=True,
+                                serialize=False,
+                                verbose_name="ID",
+                            ),
+                        ),
                         ("uuid", models.UUIDField(unique=True)),
                         ("at_us", models.BigIntegerField()),
                         ("node_uuid", models.UUIDField(blank=True, null=True)),
@@ -51,7 +59,10 @@ class Migration(migrations.Migration):
                         ),
                         (
                             "certainty",
-                            models.CharField(choices=[("verified", "Verified"), ("possible", "Possible")], max_length=16),
+                            models.CharField(
+                                choices=[("verified", "Verified"), ("possible", "Possible")],
+                                max_length=16,
+                            ),
                         ),
                         (
                             "level",
@@ -109,13 +120,23 @@ class Migration(migrations.Migration):
                         ),
                     ],
                     options={
-                        "indexes": [models.Index(fields=["lab", "-at_us"], name="preflight_by_time")],
+                        "indexes": [
+                            models.Index(fields=["lab", "-at_us"], name="preflight_by_time")
+                        ],
                     },
                 ),
                 migrations.CreateModel(
                     name="Avoided",
                     fields=[
-                        ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                        (
+                            "id",
+                            models.BigAutoField(
+                                auto_created=True,
+                                primary_key=True,
+                                serialize=False,
+                                verbose_name="ID",
+                            ),
+                        ),
                         ("f1", models.BigIntegerField()),
                         ("f1_weak", models.BigIntegerField(blank=True, null=True)),
                         ("at_us", models.BigIntegerField()),
@@ -141,12 +162,18 @@ class Migration(migrations.Migration):
                         ),
                         (
                             "run",
-                            models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name="+", to="runs.run"),
+                            models.ForeignKey(
+                                on_delete=django.db.models.deletion.CASCADE,
+                                related_name="+",
+                                to="runs.run",
+                            ),
                         ),
                         (
                             "preflight",
                             models.OneToOneField(
-                                on_delete=django.db.models.deletion.CASCADE, related_name="avoided", to="preflight.preflight"
+                                on_delete=django.db.models.deletion.CASCADE,
+                                related_name="avoided",
+                                to="preflight.preflight",
                             ),
                         ),
                     ],
@@ -157,7 +184,15 @@ class Migration(migrations.Migration):
                 migrations.CreateModel(
                     name="DuplicateFinding",
                     fields=[
-                        ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                        (
+                            "id",
+                            models.BigAutoField(
+                                auto_created=True,
+                                primary_key=True,
+                                serialize=False,
+                                verbose_name="ID",
+                            ),
+                        ),
                         (
                             "verdict",
                             models.CharField(
@@ -178,9 +213,15 @@ class Migration(migrations.Migration):
                         ),
                         (
                             "certainty",
-                            models.CharField(choices=[("verified", "Verified"), ("possible", "Possible")], max_length=16),
+                            models.CharField(
+                                choices=[("verified", "Verified"), ("possible", "Possible")],
+                                max_length=16,
+                            ),
                         ),
-                        ("unverified_parts", models.JSONField(blank=True, default=list, db_column="weak")),
+                        (
+                            "unverified_parts",
+                            models.JSONField(blank=True, default=list, db_column="weak"),
+                        ),
                         ("detected_us", models.BigIntegerField(db_column="found_us")),
                         (
                             "state",
@@ -229,7 +270,9 @@ class Migration(migrations.Migration):
                         (
                             "run",
                             models.OneToOneField(
-                                on_delete=django.db.models.deletion.CASCADE, related_name="duplicate_finding", to="runs.run"
+                                on_delete=django.db.models.deletion.CASCADE,
+                                related_name="duplicate_finding",
+                                to="runs.run",
                             ),
                         ),
                     ],
@@ -237,18 +280,26 @@ class Migration(migrations.Migration):
                         "db_table": "preflight_repeat",
                         "constraints": [
                             models.CheckConstraint(
-                                condition=models.Q(("run", models.F("original")), _negated=True), name="repeat_of_another"
+                                condition=models.Q(("run", models.F("original")), _negated=True),
+                                name="repeat_of_another",
                             ),
                             models.CheckConstraint(
                                 condition=models.Q(
                                     models.Q(("decided_us__isnull", True), ("state", "open")),
-                                    models.Q(models.Q(("state", "open"), _negated=True), ("decided_us__isnull", False)),
+                                    models.Q(
+                                        models.Q(("state", "open"), _negated=True),
+                                        ("decided_us__isnull", False),
+                                    ),
                                     _connector="OR",
                                 ),
                                 name="repeat_decided_at_a_time",
                             ),
                         ],
-                        "indexes": [models.Index(fields=["lab", "state", "-detected_us"], name="repeat_by_state")],
+                        "indexes": [
+                            models.Index(
+                                fields=["lab", "state", "-detected_us"], name="repeat_by_state"
+                            )
+                        ],
                     },
                 ),
             ]

@@ -16,7 +16,15 @@ from apps.core.units import US_PER_S
 from apps.preflight.choices import RECORDED_VERDICTS, Act, Certainty, FindingState, Level, Verdict
 from apps.preflight.models import DuplicateFinding
 from apps.preflight.presenters import Requester, present_matches, sentence
-from apps.preflight.selectors import candidates, job_of, lookup_keys, past_run_of, past_runs, series_of, work_of
+from apps.preflight.selectors import (
+    candidates,
+    job_of,
+    lookup_keys,
+    past_run_of,
+    past_runs,
+    series_of,
+    work_of,
+)
 from apps.preflight.services.preflight import withdraw_avoided
 from apps.preflight.similarity import PastRun, Question
 from apps.preflight.verdicts import SERIES_US, Finding, judge
@@ -31,13 +39,17 @@ _ANONYMOUS = Requester(None, Visibility(False, None, frozenset()), reads=False)
 _DECISION_TEXTS = {FindingState.INTENTIONAL: "on purpose", FindingState.DISMISSED: "no repeat"}
 
 
-def publish_verdict(*, run: Run, question: Question, judgement: Finding, recorded: DuplicateFinding | None) -> None:
+def publish_verdict(
+    *, run: Run, question: Question, judgement: Finding, recorded: DuplicateFinding | None
+) -> None:
     """Queue the verdict of a run for its trackers, where they accept verdicts."""
     if accepts_verdict(run):
         queue_verdict(run, _text(run.lab, question, judgement, recorded))
 
 
-def _text(lab: Lab, question: Question, judgement: Finding, recorded: DuplicateFinding | None) -> str:
+def _text(
+    lab: Lab, question: Question, judgement: Finding, recorded: DuplicateFinding | None
+) -> str:
     if recorded is not None and recorded.state in _DECISION_TEXTS:
         return _DECISION_TEXTS[FindingState(recorded.state)]
     if judgement.level == Level.SILENT:
@@ -54,7 +66,9 @@ DECISIONS = (FindingState.CONFIRMED, FindingState.INTENTIONAL, FindingState.DISM
 
 @transaction.atomic
 def judge_run(*, run: Run, now: int) -> DuplicateFinding | None:
-    """Judge a stored run by earlier runs, and update its finding. A decision is never overwritten."""
+    """Judge a stored run by earlier runs, and update its finding. A decision is never
+    overwritten.
+    """
     row = Fingerprint.objects.filter(run=run).first()
     if row is None:
         return None
@@ -70,9 +84,14 @@ def judge_run(*, run: Run, now: int) -> DuplicateFinding | None:
     ]
     itself = past_run_of(run, work)
     question = Question(
-        work=work, now=run.started_us, run=run.uuid, parent=itself.parent, job=job_of(run), intent=run.intent,
+        work=work,
+        now=run.started_us,
+        run=run.uuid,
+        parent=itself.parent,
+        job=job_of(run),
+        intent=run.intent,
         sweep=run.sweep,
-    )  # fmt: skip
+    )
     question, before = _with_curves(run, question, before)
     judgement = judge(question, before)
     finding = _save_finding(run, judgement, itself, now)
@@ -80,20 +99,27 @@ def judge_run(*, run: Run, now: int) -> DuplicateFinding | None:
     return finding
 
 
-def _with_curves(run: Run, question: Question, before: list[PastRun]) -> tuple[Question, list[PastRun]]:
-    """Give those runs their curves that began when this one did: only they can be the same run, reported twice."""
+def _with_curves(
+    run: Run, question: Question, before: list[PastRun]
+) -> tuple[Question, list[PastRun]]:
+    """Give those runs their curves that began when this one did: only they can be the same run,
+    reported twice.
+    """
     close = [past.uuid for past in before if abs(past.started_us - run.started_us) <= SERIES_US]
     if not close:
         return question, before
     numbers = dict(Run.objects.filter(lab=run.lab, uuid__in=close).values_list("uuid", "pk"))
     series = series_of([run.pk, *numbers.values()])
     with_series = [
-        replace(past, series=series.get(numbers[past.uuid], "")) if past.uuid in numbers else past for past in before
+        replace(past, series=series.get(numbers[past.uuid], "")) if past.uuid in numbers else past
+        for past in before
     ]
     return replace(question, series=series.get(run.pk, "")), with_series
 
 
-def _save_finding(run: Run, judgement: Finding, itself: PastRun, now: int) -> DuplicateFinding | None:
+def _save_finding(
+    run: Run, judgement: Finding, itself: PastRun, now: int
+) -> DuplicateFinding | None:
     """Write what is judgement; an open finding that no longer holds is taken away."""
     existing = DuplicateFinding.objects.select_for_update().filter(run=run).first()
     if existing is not None and existing.state != FindingState.OPEN:
@@ -122,50 +148,91 @@ def _contradicts_outcome(judgement: Finding, itself: PastRun) -> bool:
     if judgement.verdict != Verdict.WILL_FAIL or itself.state == RunState.RUNNING:
         return False
     points = {match.past.failure_point for match in judgement.matches}
-    return itself.state != RunState.FAILED or (itself.failure_point not in points and "" not in points)
+    return itself.state != RunState.FAILED or (
+        itself.failure_point not in points and "" not in points
+    )
 
 
 @transaction.atomic
 def decide(
-    *, lab: Lab, finding_ids: Iterable[int], state: FindingState, reason: str, by: User, is_manager: bool, now: int
+    *,
+    lab: Lab,
+    finding_ids: Iterable[int],
+    state: FindingState,
+    reason: str,
+    by: User,
+    is_manager: bool,
+    now: int,
 ) -> list[DuplicateFinding]:
     """Record a decision about findings. ``is_manager``: may decide about runs of other people.
 
-    Raises InvalidInput, NotFound for a finding of another lab, Conflict for a decided one or one of other people.
+    Raises InvalidInput, NotFound for a finding of another lab, Conflict for a decided one or one of
+    other people.
     """
     if state not in DECISIONS:
         raise InvalidInput("Unknown decision.", field="action", hint="Use one of the buttons.")
     if len(reason) > MAX_REASON or is_unstorable(reason):
         raise InvalidInput(f"Enter a reason of at most {MAX_REASON} characters.", field="reason")
     if state == FindingState.DISMISSED and not reason:
-        raise InvalidInput("Give a reason why it is no duplicate.", field="reason", hint="One sentence is enough.")
+        raise InvalidInput(
+            "Give a reason why it is no duplicate.", field="reason", hint="One sentence is enough."
+        )
     findings = _lock_findings(lab, finding_ids, by, is_manager)
     for finding in findings:
         if finding.state not in (FindingState.OPEN, state):
-            raise Conflict(f"{finding.run.name} is already decided.", field="item", hint="Reopen it first.")
+            raise Conflict(
+                f"{finding.run.name} is already decided.", field="item", hint="Reopen it first."
+            )
     for finding in findings:
-        finding.state, finding.reason, finding.decided_by, finding.decided_us = state, reason, by, now
+        finding.state, finding.reason, finding.decided_by, finding.decided_us = (
+            state,
+            reason,
+            by,
+            now,
+        )
         finding.save(update_fields=["state", "reason", "decided_by", "decided_us"])
         enqueue(kind="preflight.judge", key=str(finding.run_id))  # trackers receive the decision
-    details = {"state": state.value, "reason": reason, "runs": [str(finding.run.uuid) for finding in findings]}
-    audit.record(lab=lab, by=by, action=Act.DECIDED, subject=_subject(findings), details=details, now=now)
+    details = {
+        "state": state.value,
+        "reason": reason,
+        "runs": [str(finding.run.uuid) for finding in findings],
+    }
+    audit.record(
+        lab=lab, by=by, action=Act.DECIDED, subject=_subject(findings), details=details, now=now
+    )
     return findings
 
 
 @transaction.atomic
-def reopen(*, lab: Lab, finding_ids: Iterable[int], by: User, is_manager: bool, now: int) -> list[DuplicateFinding]:
+def reopen(
+    *, lab: Lab, finding_ids: Iterable[int], by: User, is_manager: bool, now: int
+) -> list[DuplicateFinding]:
     """Undo decisions: the findings are open again."""
     findings = _lock_findings(lab, finding_ids, by, is_manager)
     before = {str(finding.run.uuid): finding.state for finding in findings}
     for finding in findings:
-        finding.state, finding.reason, finding.decided_by, finding.decided_us = FindingState.OPEN, "", None, None
+        finding.state, finding.reason, finding.decided_by, finding.decided_us = (
+            FindingState.OPEN,
+            "",
+            None,
+            None,
+        )
         finding.save(update_fields=["state", "reason", "decided_by", "decided_us"])
-    audit.record(lab=lab, by=by, action=Act.REOPENED, subject=_subject(findings), details={"were": before}, now=now)
+    audit.record(
+        lab=lab,
+        by=by,
+        action=Act.REOPENED,
+        subject=_subject(findings),
+        details={"were": before},
+        now=now,
+    )
     return findings
 
 
 @transaction.atomic
-def ignore_finding_parameter(*, finding: DuplicateFinding, name: str, by: User, now: int) -> Project:
+def ignore_finding_parameter(
+    *, finding: DuplicateFinding, name: str, by: User, now: int
+) -> Project:
     """Ignore a parameter of a finding's run in the run's project. Returns the project."""
     project = _project_of(finding, name)
     ignore_parameter(project=project, name=name, by=by, now=now)
@@ -186,34 +253,60 @@ def _project_of(finding: DuplicateFinding, name: str) -> Project:
     project = finding.run.charged_project or finding.run.project
     if project is None:
         raise InvalidInput(
-            "This run is unattributed, so no project can ignore its parameters.", field="name",
+            "This run is unattributed, so no project can ignore its parameters.",
+            field="name",
             hint="Claim the run for a project first.",
-        )  # fmt: skip
+        )
     row = Fingerprint.objects.filter(run=finding.run).first()
     if row is None or name not in (row.params or {}):
-        raise InvalidInput("The run has no such parameter.", field="name", hint="Choose one of the list.")
+        raise InvalidInput(
+            "The run has no such parameter.", field="name", hint="Choose one of the list."
+        )
     return project
 
 
-def _record(finding: DuplicateFinding, act: Act, project: Project, name: str, by: User, now: int) -> None:
-    audit.record(lab=finding.lab, by=by, action=act, subject=project.slug, details={"parameter": name}, now=now)
+def _record(
+    finding: DuplicateFinding, act: Act, project: Project, name: str, by: User, now: int
+) -> None:
+    audit.record(
+        lab=finding.lab,
+        by=by,
+        action=act,
+        subject=project.slug,
+        details={"parameter": name},
+        now=now,
+    )
     enqueue(kind="preflight.judge", key=str(finding.run_id), due_us=now + _AFTER_RECOUNT_US)
 
 
-def _lock_findings(lab: Lab, ids_param: Iterable[int], by: User, is_manager: bool) -> list[DuplicateFinding]:
+def _lock_findings(
+    lab: Lab, ids_param: Iterable[int], by: User, is_manager: bool
+) -> list[DuplicateFinding]:
     ids = sorted(set(ids_param))
     if not ids:
-        raise InvalidInput("No findings selected.", field="item", hint="Select at least one finding.")
+        raise InvalidInput(
+            "No findings selected.", field="item", hint="Select at least one finding."
+        )
     audit.hold(lab)
-    rows = DuplicateFinding.objects.select_for_update(of=("self",)).select_related("run", "original").order_by("pk")
+    rows = (
+        DuplicateFinding.objects.select_for_update(of=("self",))
+        .select_related("run", "original")
+        .order_by("pk")
+    )
     findings = list(rows.filter(lab=lab, pk__in=ids))
     if len(findings) < len(ids):
-        raise NotFound("No such finding in your lab.", hint=f"See {reverse('duplicates')} for the findings of the lab.")
-    if not is_manager and any(by.pk not in (finding.run.user_id, finding.original.user_id) for finding in findings):
+        raise NotFound(
+            "No such finding in your lab.",
+            hint=f"See {reverse('duplicates')} for the findings of the lab.",
+        )
+    if not is_manager and any(
+        by.pk not in (finding.run.user_id, finding.original.user_id) for finding in findings
+    ):
         raise Conflict(
-            "One of these findings is about runs of other people.", field="item",
+            "One of these findings is about runs of other people.",
+            field="item",
             hint="Select findings of your own runs, or ask a PI or an admin of the lab.",
-        )  # fmt: skip
+        )
     return findings
 
 

@@ -43,7 +43,8 @@ class PreflightRequest:
 def check_duplicates(
     *, lab: Lab, payload: PreflightRequest, requester: Requester, node_uuid: UUID | None, now: int
 ) -> dict[str, Any]:
-    """Return the response to a duplicate check, and store the check. The number of queries is constant.
+    """Return the response to a duplicate check, and store the check. The number of queries is
+    constant.
 
     One row is written, last: on SQLite a longer transaction would block all writers.
     """
@@ -56,9 +57,15 @@ def check_duplicates(
     if (same := run_of_external(lab, payload.external)) is not None:
         past = [same, *(other for other in past if other.uuid != same.uuid)]
     question = Question(
-        work=work, now=now, run=payload.run, parent=payload.parent, job=payload.job, external=payload.external,
-        intent=payload.fingerprint.intent or "train", sweep=payload.fingerprint.sweep or "",
-    )  # fmt: skip
+        work=work,
+        now=now,
+        run=payload.run,
+        parent=payload.parent,
+        job=payload.job,
+        external=payload.external,
+        intent=payload.fingerprint.intent or "train",
+        sweep=payload.fingerprint.sweep or "",
+    )
     judgement = judge(question, past)
     presented, estimate = present_matches(lab, question, judgement, requester)
     stored = _save_preflight(lab, payload, judgement, keys, requester.user, node_uuid, project, now)
@@ -75,16 +82,32 @@ def check_duplicates(
 
 
 def _save_preflight(
-    lab: Lab, payload: PreflightRequest, judgement: Finding, keys: Sequence[tuple[Tier, int]], user: User | None,
-    node_uuid: UUID | None, project: Project | None, now: int,
-) -> Preflight:  # fmt: skip
+    lab: Lab,
+    payload: PreflightRequest,
+    judgement: Finding,
+    keys: Sequence[tuple[Tier, int]],
+    user: User | None,
+    node_uuid: UUID | None,
+    project: Project | None,
+    now: int,
+) -> Preflight:
     f1 = dict(reversed(keys))
     return Preflight.objects.create(
-        lab=lab, uuid=uuid4(), at_us=now, user=user, node_uuid=node_uuid, project=project, run_uuid=payload.run,
-        name=payload.name, verdict=judgement.verdict, certainty=judgement.certainty, level=judgement.level,
+        lab=lab,
+        uuid=uuid4(),
+        at_us=now,
+        user=user,
+        node_uuid=node_uuid,
+        project=project,
+        run_uuid=payload.run,
+        name=payload.name,
+        verdict=judgement.verdict,
+        certainty=judgement.certainty,
+        level=judgement.level,
         matches=[str(match.past.uuid) for match in judgement.matches[:5]],
-        f1=f1.get(Tier.F1), f1_weak=f1.get(Tier.F1_WEAK),
-    )  # fmt: skip
+        f1=f1.get(Tier.F1),
+        f1_weak=f1.get(Tier.F1_WEAK),
+    )
 
 
 @transaction.atomic
@@ -96,24 +119,42 @@ def record_outcome(
     Only the requester may report. Raises NotFound, and Conflict for a stop after proceeding.
     """
     preflight = Preflight.objects.select_for_update().filter(lab=lab, uuid=uuid).first()
-    if preflight is None or (preflight.user_id, preflight.node_uuid) != (by.pk if by else None, node_uuid):
-        raise NotFound("You made no such duplicate check.", hint="Use 'asked' of the response of POST preflight/.")
+    if preflight is None or (preflight.user_id, preflight.node_uuid) != (
+        by.pk if by else None,
+        node_uuid,
+    ):
+        raise NotFound(
+            "You made no such duplicate check.",
+            hint="Use 'asked' of the response of POST preflight/.",
+        )
     if preflight.outcome == outcome:
         return preflight
     if preflight.outcome == Outcome.PROCEEDED:
-        raise Conflict("This run has already proceeded.", field="outcome", hint="Check again before the next start.")
+        raise Conflict(
+            "This run has already proceeded.",
+            field="outcome",
+            hint="Check again before the next start.",
+        )
     preflight.outcome, preflight.outcome_us = outcome, now
     preflight.save(update_fields=["outcome", "outcome_us"])
     if outcome == Outcome.STOPPED:
         _count_avoided(preflight, now)
     else:
-        Avoided.objects.filter(preflight=preflight, withdrawn_us__isnull=True).update(withdrawn_us=now)
+        Avoided.objects.filter(preflight=preflight, withdrawn_us__isnull=True).update(
+            withdrawn_us=now
+        )
     return preflight
 
 
 def _count_avoided(preflight: Preflight, now: int) -> None:
-    """Record an avoided run, if the match is verified and the same work was not recorded within a week."""
-    if preflight.verdict not in AVOIDING_VERDICTS or preflight.certainty != Certainty.VERIFIED or preflight.f1 is None:
+    """Record an avoided run, if the match is verified and the same work was not recorded within
+    a week.
+    """
+    if (
+        preflight.verdict not in AVOIDING_VERDICTS
+        or preflight.certainty != Certainty.VERIFIED
+        or preflight.f1 is None
+    ):
         return
     run = Run.objects.filter(lab_id=preflight.lab_id, uuid=preflight.matches[0]).first()
     since = now - WITHDRAWN_WITHIN_US
@@ -122,7 +163,12 @@ def _count_avoided(preflight: Preflight, now: int) -> None:
     ).exists()
     if run is not None and not is_counted:
         Avoided.objects.create(
-            lab_id=preflight.lab_id, preflight=preflight, run=run, f1=preflight.f1, f1_weak=preflight.f1_weak, at_us=now
+            lab_id=preflight.lab_id,
+            preflight=preflight,
+            run=run,
+            f1=preflight.f1,
+            f1_weak=preflight.f1_weak,
+            at_us=now,
         )
 
 

@@ -7,7 +7,9 @@ from django.db import migrations, models
 from apps.core.migration_operations import CreateModels, PostgresSQL
 
 # Databases from before version 1 have this name: the table was renamed there, its primary key was not.
-NAME_PRIMARY_KEY = "ALTER TABLE runs_tierkey RENAME CONSTRAINT runs_tierkey_pkey TO runs_newtierkey_pkey"
+NAME_PRIMARY_KEY = (
+    "ALTER TABLE runs_tierkey RENAME CONSTRAINT runs_tierkey_pkey TO runs_newtierkey_pkey"
+)
 
 
 class Migration(migrations.Migration):
@@ -35,11 +37,21 @@ class Migration(migrations.Migration):
                 migrations.CreateModel(
                     name="Run",
                     fields=[
-                        ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                        (
+                            "id",
+                            models.BigAutoField(
+                                auto_created=True,
+                                primary_key=True,
+                                serialize=False,
+                                verbose_name="ID",
+                            ),
+                        ),
                         ("uuid", models.UUIDField()),
                         (
                             "requested_project",
-                            models.CharField(blank=True, default="", max_length=60, db_column="project_asked"),
+                            models.CharField(
+                                blank=True, default="", max_length=60, db_column="project_asked"
+                            ),
                         ),
                         ("os_user", models.CharField(blank=True, default="", max_length=100)),
                         ("host", models.CharField(blank=True, default="", max_length=255)),
@@ -67,7 +79,9 @@ class Migration(migrations.Migration):
                         (
                             "lab",
                             models.ForeignKey(
-                                on_delete=django.db.models.deletion.CASCADE, related_name="runs", to="accounts.lab"
+                                on_delete=django.db.models.deletion.CASCADE,
+                                related_name="runs",
+                                to="accounts.lab",
                             ),
                         ),
                         (
@@ -141,7 +155,12 @@ class Migration(migrations.Migration):
                         ("job_facts", models.JSONField(blank=True, default=dict)),
                         ("job_id", models.CharField(blank=True, default="", max_length=64)),
                         ("partition", models.CharField(blank=True, default="", max_length=100)),
-                        ("scheduler", models.CharField(blank=True, choices=[("slurm", "Slurm")], default="", max_length=16)),
+                        (
+                            "scheduler",
+                            models.CharField(
+                                blank=True, choices=[("slurm", "Slurm")], default="", max_length=16
+                            ),
+                        ),
                         (
                             "failure",
                             models.CharField(
@@ -186,7 +205,10 @@ class Migration(migrations.Migration):
                                 to="runs.run",
                             ),
                         ),
-                        ("last_report_us", models.BigIntegerField(blank=True, null=True, db_column="seen_us")),
+                        (
+                            "last_report_us",
+                            models.BigIntegerField(blank=True, null=True, db_column="seen_us"),
+                        ),
                         ("sweep", models.CharField(blank=True, default="", max_length=100)),
                         ("tags", models.JSONField(blank=True, default=dict)),
                         (
@@ -205,7 +227,10 @@ class Migration(migrations.Migration):
                                 db_column="teller",
                             ),
                         ),
-                        ("requested_parent", models.UUIDField(blank=True, null=True, db_column="parent_asked")),
+                        (
+                            "requested_parent",
+                            models.UUIDField(blank=True, null=True, db_column="parent_asked"),
+                        ),
                     ],
                     options={
                         "indexes": [
@@ -223,10 +248,14 @@ class Migration(migrations.Migration):
                             ),
                         ],
                         "constraints": [
-                            models.UniqueConstraint(fields=("lab", "uuid"), name="run_uuid_once_per_lab"),
+                            models.UniqueConstraint(
+                                fields=("lab", "uuid"), name="run_uuid_once_per_lab"
+                            ),
                             models.CheckConstraint(
                                 condition=models.Q(
-                                    ("ended_us__isnull", True), ("ended_us__gte", models.F("started_us")), _connector="OR"
+                                    ("ended_us__isnull", True),
+                                    ("ended_us__gte", models.F("started_us")),
+                                    _connector="OR",
                                 ),
                                 name="run_ends_after_start",
                             ),
@@ -236,7 +265,15 @@ class Migration(migrations.Migration):
                 migrations.CreateModel(
                     name="CodeState",
                     fields=[
-                        ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                        (
+                            "id",
+                            models.BigAutoField(
+                                auto_created=True,
+                                primary_key=True,
+                                serialize=False,
+                                verbose_name="ID",
+                            ),
+                        ),
                         ("normal", models.CharField(max_length=64)),
                         ("shingles", models.BinaryField()),
                         (
@@ -251,13 +288,25 @@ class Migration(migrations.Migration):
                     ],
                     options={
                         "db_table": "runs_codetext",
-                        "constraints": [models.UniqueConstraint(fields=("lab", "normal"), name="code_text_once_per_lab")],
+                        "constraints": [
+                            models.UniqueConstraint(
+                                fields=("lab", "normal"), name="code_text_once_per_lab"
+                            )
+                        ],
                     },
                 ),
                 migrations.CreateModel(
                     name="MinHashBand",
                     fields=[
-                        ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                        (
+                            "id",
+                            models.BigAutoField(
+                                auto_created=True,
+                                primary_key=True,
+                                serialize=False,
+                                verbose_name="ID",
+                            ),
+                        ),
                         ("band", models.BigIntegerField()),
                         (
                             "lab",
@@ -280,38 +329,64 @@ class Migration(migrations.Migration):
                     ],
                     options={
                         "db_table": "runs_codeband",
-                        "indexes": [models.Index(fields=["lab", "band", "-code_state"], name="code_band_lookup")],
+                        "indexes": [
+                            models.Index(
+                                fields=["lab", "band", "-code_state"], name="code_band_lookup"
+                            )
+                        ],
                     },
                 ),
                 migrations.CreateModel(
                     name="ExternalId",
                     fields=[
-                        ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                        (
+                            "id",
+                            models.BigAutoField(
+                                auto_created=True,
+                                primary_key=True,
+                                serialize=False,
+                                verbose_name="ID",
+                            ),
+                        ),
                         ("tool", models.CharField(max_length=16)),
                         ("value", models.CharField(max_length=200)),
                         (
                             "lab",
                             models.ForeignKey(
-                                on_delete=django.db.models.deletion.CASCADE, related_name="+", to="accounts.lab"
+                                on_delete=django.db.models.deletion.CASCADE,
+                                related_name="+",
+                                to="accounts.lab",
                             ),
                         ),
                         (
                             "run",
                             models.ForeignKey(
-                                on_delete=django.db.models.deletion.CASCADE, related_name="external_ids", to="runs.run"
+                                on_delete=django.db.models.deletion.CASCADE,
+                                related_name="external_ids",
+                                to="runs.run",
                             ),
                         ),
                     ],
                     options={
                         "constraints": [
-                            models.UniqueConstraint(fields=("lab", "tool", "value"), name="external_id_once_per_lab")
+                            models.UniqueConstraint(
+                                fields=("lab", "tool", "value"), name="external_id_once_per_lab"
+                            )
                         ],
                     },
                 ),
                 migrations.CreateModel(
                     name="IgnoredParameter",
                     fields=[
-                        ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                        (
+                            "id",
+                            models.BigAutoField(
+                                auto_created=True,
+                                primary_key=True,
+                                serialize=False,
+                                verbose_name="ID",
+                            ),
+                        ),
                         ("name", models.CharField(max_length=256)),
                         ("since_us", models.BigIntegerField()),
                         (
@@ -334,38 +409,72 @@ class Migration(migrations.Migration):
                         ),
                     ],
                     options={
-                        "constraints": [models.UniqueConstraint(fields=("project", "name"), name="ignored_parameter_once")],
+                        "constraints": [
+                            models.UniqueConstraint(
+                                fields=("project", "name"), name="ignored_parameter_once"
+                            )
+                        ],
                     },
                 ),
                 migrations.CreateModel(
                     name="Metric",
                     fields=[
-                        ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                        (
+                            "id",
+                            models.BigAutoField(
+                                auto_created=True,
+                                primary_key=True,
+                                serialize=False,
+                                verbose_name="ID",
+                            ),
+                        ),
                         ("name", models.CharField(max_length=200)),
                         ("count", models.BigIntegerField(default=0)),
                         ("last_step", models.BigIntegerField(blank=True, null=True)),
                         ("last_value", models.FloatField(blank=True, null=True)),
                         ("min_value", models.FloatField(blank=True, null=True, db_column="least")),
-                        ("max_value", models.FloatField(blank=True, null=True, db_column="greatest")),
+                        (
+                            "max_value",
+                            models.FloatField(blank=True, null=True, db_column="greatest"),
+                        ),
                         (
                             "run",
                             models.ForeignKey(
-                                on_delete=django.db.models.deletion.CASCADE, related_name="metrics", to="runs.run"
+                                on_delete=django.db.models.deletion.CASCADE,
+                                related_name="metrics",
+                                to="runs.run",
                             ),
                         ),
                     ],
                     options={
-                        "constraints": [models.UniqueConstraint(fields=("run", "name"), name="metric_once_per_run")],
+                        "constraints": [
+                            models.UniqueConstraint(
+                                fields=("run", "name"), name="metric_once_per_run"
+                            )
+                        ],
                     },
                 ),
                 migrations.CreateModel(
                     name="MetricPoint",
                     fields=[
-                        ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                        (
+                            "id",
+                            models.BigAutoField(
+                                auto_created=True,
+                                primary_key=True,
+                                serialize=False,
+                                verbose_name="ID",
+                            ),
+                        ),
                         ("step", models.BigIntegerField()),
                         ("at_us", models.BigIntegerField()),
                         ("value", models.FloatField(blank=True, null=True)),
-                        ("special_value", models.CharField(blank=True, default="", max_length=9, db_column="word")),
+                        (
+                            "special_value",
+                            models.CharField(
+                                blank=True, default="", max_length=9, db_column="word"
+                            ),
+                        ),
                         (
                             "metric",
                             models.ForeignKey(
@@ -378,7 +487,9 @@ class Migration(migrations.Migration):
                     ],
                     options={
                         "constraints": [
-                            models.UniqueConstraint(fields=("metric", "step"), name="metric_point_once_per_step")
+                            models.UniqueConstraint(
+                                fields=("metric", "step"), name="metric_point_once_per_step"
+                            )
                         ],
                     },
                 ),
@@ -424,7 +535,14 @@ class Migration(migrations.Migration):
                         (
                             "pk",
                             models.CompositePrimaryKey(
-                                "lab", "tier", "key", "run", blank=True, editable=False, primary_key=True, serialize=False
+                                "lab",
+                                "tier",
+                                "key",
+                                "run",
+                                blank=True,
+                                editable=False,
+                                primary_key=True,
+                                serialize=False,
                             ),
                         ),
                         (
@@ -434,7 +552,10 @@ class Migration(migrations.Migration):
                                     (10, "the same work"),
                                     (11, "the same work (by names, sizes and times)"),
                                     (15, "the same work except comments and format"),
-                                    (16, "the same work except comments and format (by names, sizes and times)"),
+                                    (
+                                        16,
+                                        "the same work except comments and format (by names, sizes and times)",
+                                    ),
                                     (20, "another seed"),
                                     (21, "another seed (by names, sizes and times)"),
                                     (30, "the same recipe, other code"),
@@ -442,7 +563,10 @@ class Migration(migrations.Migration):
                                     (40, "the same family"),
                                     (41, "the same family (by names, sizes and times)"),
                                     (55, "differs in one parameter at most"),
-                                    (56, "differs in one parameter at most (by names, sizes and times)"),
+                                    (
+                                        56,
+                                        "differs in one parameter at most (by names, sizes and times)",
+                                    ),
                                 ]
                             ),
                         ),
@@ -459,7 +583,9 @@ class Migration(migrations.Migration):
                         (
                             "run",
                             models.ForeignKey(
-                                on_delete=django.db.models.deletion.CASCADE, related_name="tier_keys", to="runs.run"
+                                on_delete=django.db.models.deletion.CASCADE,
+                                related_name="tier_keys",
+                                to="runs.run",
                             ),
                         ),
                     ],

@@ -1,4 +1,6 @@
-"""Writing history in bulk: every row answered, unchanged rows not touched, a fixed number of statements a request."""
+"""Writing history in bulk: every row answered, unchanged rows not touched, a fixed number of
+statements a request.
+"""
 
 from dataclasses import dataclass
 from uuid import UUID
@@ -10,14 +12,20 @@ from apps.core.jobs import enqueue
 from apps.runs.bulk_parsing import PastRun
 from apps.runs.choices import RunState, Source
 from apps.runs.models import Run
-from apps.runs.scheduler_jobs import IMPORTED, can_change_owner, first_contradiction, merge_job_facts, record_reporter
+from apps.runs.scheduler_jobs import (
+    IMPORTED,
+    can_change_owner,
+    first_contradiction,
+    merge_job_facts,
+    record_reporter,
+)
 
 RowResult = list[str]
 # Who is charged is derived for the lab as a whole, once some requests have come together.
 _CHARGE_AFTER_US = 5_000_000
 _COLUMNS = (
-    "name", "os_user", "state", "started_us", "ended_us", "exit_code", "scheduler", "cluster", "job_id", "account",
-    "partition", "job_facts",
+    "name", "os_user", "state", "started_us", "ended_us", "exit_code", "scheduler", "cluster",
+    "job_id", "account", "partition", "job_facts",
 )  # fmt: skip
 
 
@@ -30,22 +38,34 @@ class _PendingRun:
 
 
 @transaction.atomic
-def import_runs(*, lab: Lab, rows: list[PastRun | str], bound_node: UUID | None, now: int) -> list[RowResult]:
+def import_runs(
+    *, lab: Lab, rows: list[PastRun | str], bound_node: UUID | None, now: int
+) -> list[RowResult]:
     """Create or renew the runs of finished jobs; return an answer for each row, in order.
 
-    ``rows`` as :func:`parsing.parse_rows` gives them. No energy comes with them. A node's token (``bound_node``) changes
-    nothing of what another node said of whose job it is. Saying the same again changes nothing.
+    ``rows`` as :func:`parsing.parse_rows` gives them. No energy comes with them. A node's token
+    (``bound_node``) changes nothing of what another node said of whose job it is. Saying the same
+    again changes nothing.
     """
     reporter = str(bound_node) if bound_node else IMPORTED
     uuids = {row.job.run_uuid for row in rows if isinstance(row, PastRun)}
-    stored = {run.uuid: run for run in Run.objects.select_for_update().filter(lab=lab, uuid__in=uuids)}
+    stored = {
+        run.uuid: run for run in Run.objects.select_for_update().filter(lab=lab, uuid__in=uuids)
+    }
     pending = {uuid: _PendingRun(run, _content(run)) for uuid, run in stored.items()}
-    results = [_apply_row(lab, row, pending, reporter) if isinstance(row, PastRun) else ["refused", row] for row in rows]
+    results = [
+        _apply_row(lab, row, pending, reporter) if isinstance(row, PastRun) else ["refused", row]
+        for row in rows
+    ]
     changed = [row.run for row in pending.values() if row.before != _content(row.run)]
     for run in changed:
         run.pk = None  # the unique (lab, uuid) decides between insert and update
     Run.objects.bulk_create(
-        changed, update_conflicts=True, unique_fields=["lab", "uuid"], update_fields=list(_COLUMNS), batch_size=500
+        changed,
+        update_conflicts=True,
+        unique_fields=["lab", "uuid"],
+        update_fields=list(_COLUMNS),
+        batch_size=500,
     )
     if changed:
         enqueue(kind="attribution.lab", key=str(lab.pk), due_us=now + _CHARGE_AFTER_US)
@@ -53,10 +73,14 @@ def import_runs(*, lab: Lab, rows: list[PastRun | str], bound_node: UUID | None,
 
 
 def _content(run: Run) -> tuple[object, ...]:
-    return tuple(dict(value) if isinstance(value := getattr(run, name), dict) else value for name in _COLUMNS)
+    return tuple(
+        dict(value) if isinstance(value := getattr(run, name), dict) else value for name in _COLUMNS
+    )
 
 
-def _apply_row(lab: Lab, row: PastRun, pending: dict[UUID, _PendingRun], reporter: str) -> RowResult:
+def _apply_row(
+    lab: Lab, row: PastRun, pending: dict[UUID, _PendingRun], reporter: str
+) -> RowResult:
     """Put a row onto its run in memory; return its answer."""
     uuid, job = row.job.run_uuid, row.job
     entry = pending.get(uuid)
@@ -70,10 +94,20 @@ def _apply_row(lab: Lab, row: PastRun, pending: dict[UUID, _PendingRun], reporte
         if name := first_contradiction(stored_facts, owner_facts):
             return ["refused", f"another node says otherwise of its {name}"]
     before = _content(run)
-    run.name, run.scheduler, run.cluster, run.job_id = row.name, job.scheduler, job.cluster, job.job_id
-    run.os_user, run.account = owner_facts["user"] or run.os_user, owner_facts["account"] or run.account
+    run.name, run.scheduler, run.cluster, run.job_id = (
+        row.name,
+        job.scheduler,
+        job.cluster,
+        job.job_id,
+    )
+    run.os_user, run.account = (
+        owner_facts["user"] or run.os_user,
+        owner_facts["account"] or run.account,
+    )
     run.partition = owner_facts["partition"] or run.partition
-    run.started_us = min(run.started_us, row.started_us)  # queued again, it began earlier than Slurm still knows
+    run.started_us = min(
+        run.started_us, row.started_us
+    )  # queued again, it began earlier than Slurm still knows
     if row.state != RunState.RUNNING:  # that it ran is no news of a run that has ended
         run.state, run.exit_code = row.state, row.exit_code
         run.ended_us = None if row.ended_us is None else max(row.ended_us, run.started_us)

@@ -9,12 +9,28 @@ from typing import Any
 
 import msgspec
 from django.db import transaction
-from labcarbon_collect.lc1 import leave_one_out, param_hash, parse_value, part_hash, recipe, seeds_hash, sort_params
+from labcarbon_collect.lc1 import (
+    leave_one_out,
+    param_hash,
+    parse_value,
+    part_hash,
+    recipe,
+    seeds_hash,
+    sort_params,
+)
 
 from apps.core.errors import InvalidInput
 from apps.core.sql import bulk_insert, fetch_rows
 from apps.runs.code_similarity import save_code_state
-from apps.runs.fingerprint_parsing import VERSION, CodeIn, DataIn, FingerprintIn, ItemIn, StartIn, unstorable_part
+from apps.runs.fingerprint_parsing import (
+    VERSION,
+    CodeIn,
+    DataIn,
+    FingerprintIn,
+    ItemIn,
+    StartIn,
+    unstorable_part,
+)
 from apps.runs.match_keys import Parts, tier_keys
 from apps.runs.models import Fingerprint, IgnoredParameter, Run, TierKey
 
@@ -24,7 +40,8 @@ _PLAIN = ("entry", "entry_name", "params", "told", "dropped", "seeds", "environm
 def fingerprint_from_params(params: Mapping[str, Any]) -> FingerprintIn:
     """Return the fingerprint of a run with known parameters only, typed or as text.
 
-    Part P is verified. Seeds among the parameters are part S. Without them S is unknown, because a seed may still be set.
+    Part P is verified. Seeds among the parameters are part S. Without them S is unknown, because a
+    seed may still be set.
     """
     sorted_params = sort_params(params)
     return FingerprintIn(
@@ -32,14 +49,21 @@ def fingerprint_from_params(params: Mapping[str, Any]) -> FingerprintIn:
         params={name: param_hash(name, value) for name, value in sorted_params.params.items()},
         told=dict(sorted_params.params | sorted_params.seeds),
         dropped=sorted(sorted_params.dropped),
-        seeds={name: param_hash(name, value) for name, value in sorted_params.seeds.items()} or None,
+        seeds={name: param_hash(name, value) for name, value in sorted_params.seeds.items()}
+        or None,
     )
 
 
 def fingerprint_from_tracker(
-    params: Mapping[str, Any], *, commit: str, entry: str, datasets: Collection[tuple[str, str, str]], from_scratch: bool
+    params: Mapping[str, Any],
+    *,
+    commit: str,
+    entry: str,
+    datasets: Collection[tuple[str, str, str]],
+    from_scratch: bool,
 ) -> FingerprintIn:
-    """Return the fingerprint of a run from a tracker, which knows neither code changes nor contents.
+    """Return the fingerprint of a run from a tracker, which knows neither code changes nor
+    contents.
 
     Code (its commit), data (the tracker's short digests: (role, name, digest)) and start are weak.
     Unreported parts are unknown.
@@ -47,7 +71,9 @@ def fingerprint_from_tracker(
     """
     fingerprint = fingerprint_from_params(params) if params else FingerprintIn(version=VERSION)
     if fingerprint.told is not None:
-        fingerprint.told = {name: value for name, value in fingerprint.told.items() if _is_storable_value(value)}
+        fingerprint.told = {
+            name: value for name, value in fingerprint.told.items() if _is_storable_value(value)
+        }
     is_commit = re.fullmatch(r"[0-9a-f]{40}|[0-9a-f]{64}", commit)
     if is_commit:
         fingerprint.code = CodeIn(state="weak", weak=part_hash("commit", commit), commit=commit)
@@ -63,9 +89,14 @@ def fingerprint_from_tracker(
 
 
 def typed_params(given: Mapping[str, str]) -> dict[str, Any]:
-    """Return parameters with types parsed from text. Values that the database cannot store stay text."""
+    """Return parameters with types parsed from text. Values that the database cannot store stay
+    text.
+    """
     values = {name: parse_value(text) for name, text in given.items()}
-    is_plain = {name: not isinstance(value, list | dict) and _is_storable_value(value) for name, value in values.items()}
+    is_plain = {
+        name: not isinstance(value, list | dict) and _is_storable_value(value)
+        for name, value in values.items()
+    }
     return {name: value if is_plain[name] else given[name] for name, value in values.items()}
 
 
@@ -129,11 +160,17 @@ def _ignored_and_code_state(run: Run, payload: FingerprintIn) -> tuple[frozenset
 
     This is one query, because every registration needs it.
     """
-    rows = list(fetch_rows(
-        "SELECT name, 0 AS is_text FROM runs_ignoredparameter WHERE project_id = %s"
-        " UNION ALL SELECT '', 1 FROM runs_codetext WHERE lab_id = %s AND normal = %s",
-        [run.charged_project_id or run.project_id, run.lab_id, payload.code.normal if payload.code is not None else ""],
-    ))  # fmt: skip
+    rows = list(
+        fetch_rows(
+            "SELECT name, 0 AS is_text FROM runs_ignoredparameter WHERE project_id = %s"
+            " UNION ALL SELECT '', 1 FROM runs_codetext WHERE lab_id = %s AND normal = %s",
+            [
+                run.charged_project_id or run.project_id,
+                run.lab_id,
+                payload.code.normal if payload.code is not None else "",
+            ],
+        )
+    )
     names = frozenset(row["name"] for row in rows if not row["is_text"])
     return names, len(names) < len(rows)
 
@@ -147,11 +184,15 @@ def ignored_params_of_project(project_id: int | None) -> frozenset[str]:
     """Return the parameters that a project ignores; none without a project."""
     if project_id is None:
         return frozenset()
-    return frozenset(IgnoredParameter.objects.filter(project_id=project_id).values_list("name", flat=True))
+    return frozenset(
+        IgnoredParameter.objects.filter(project_id=project_id).values_list("name", flat=True)
+    )
 
 
 def compared_name(name: str) -> str:
-    """Return the canonical name of a parameter. Raises InvalidInput for one that is never compared."""
+    """Return the canonical name of a parameter. Raises InvalidInput for one that is never
+    compared.
+    """
     sorted_params = sort_params({name: 1})
     if sorted_params.seeds or sorted_params.dropped:
         kind = "a seed" if sorted_params.seeds else "dropped from every fingerprint"
@@ -166,7 +207,9 @@ def lookup_param(name: str, value: str) -> tuple[str, str]:
     sorted_ = sort_params({name: value})
     for compared, typed_value in (sorted_.params | sorted_.seeds).items():
         return compared, param_hash(compared, typed_value)
-    raise InvalidInput(f"{name!r} is dropped from every fingerprint: no run is found by it.", field=f"param.{name}")
+    raise InvalidInput(
+        f"{name!r} is dropped from every fingerprint: no run is found by it.", field=f"param.{name}"
+    )
 
 
 def resolve_param_values(
@@ -177,7 +220,11 @@ def resolve_param_values(
     A value is the plain value, else the one of ``among`` with this hash, else ``otherwise``.
     """
     candidates = list(among)
-    matching = {name: digest for name, digest in (row.params or {}).items() if name.rpartition(".")[2].lower() in names}
+    matching = {
+        name: digest
+        for name, digest in (row.params or {}).items()
+        if name.rpartition(".")[2].lower() in names
+    }
     return {
         name: row.told[name]
         if name in row.told
@@ -191,7 +238,9 @@ def recipe_of(params: Mapping[str, str] | None, ignored: Collection[str]) -> str
     return "" if params is None else recipe(_counted(params, ignored).values())
 
 
-def write_keys(pairs: Iterable[tuple[Run, Fingerprint]], *, ignored: Collection[str], is_new: bool = False) -> None:
+def write_keys(
+    pairs: Iterable[tuple[Run, Fingerprint]], *, ignored: Collection[str], is_new: bool = False
+) -> None:
     """Write the keys of runs in one statement. ``is_new``: they have no keys yet."""
     pairs = list(pairs)
     if not is_new:
@@ -222,9 +271,18 @@ def _counted(params: Mapping[str, str], ignored: Collection[str]) -> dict[str, s
 
 def _compared(row: Fingerprint) -> tuple[object, ...]:
     return (
-        row.entry, row.code, row.code_weak, row.code_normal, dict(row.params) if row.params is not None else None,
-        dict(row.seeds) if row.seeds is not None else None, row.data, row.data_weak, row.start, row.start_weak, row.recipe,
-    )  # fmt: skip
+        row.entry,
+        row.code,
+        row.code_weak,
+        row.code_normal,
+        dict(row.params) if row.params is not None else None,
+        dict(row.seeds) if row.seeds is not None else None,
+        row.data,
+        row.data_weak,
+        row.start,
+        row.start_weak,
+        row.recipe,
+    )
 
 
 def _merge(row: Fingerprint, payload: FingerprintIn) -> None:

@@ -10,7 +10,12 @@ from apps.accounts.models import Lab, Project, User
 from apps.core.errors import NotFound
 from apps.core.jobs import enqueue
 from apps.runs.models import Fingerprint, IgnoredParameter, Run, TierKey
-from apps.runs.services.fingerprints import compared_name, ignored_params_of_project, recipe_of, write_keys
+from apps.runs.services.fingerprints import (
+    compared_name,
+    ignored_params_of_project,
+    recipe_of,
+    write_keys,
+)
 
 RECOMPUTE_RECIPES = "runs.recount"
 CHUNK = 25  # small: a transaction on SQLite blocks all writers; about 50 keys per run
@@ -44,7 +49,9 @@ def recompute_project(*, project: Project) -> int:
 
     Can be restarted.
     """
-    runs = Run.objects.filter(Q(charged_project=project) | Q(charged_project=None, project=project), lab=project.lab_id)
+    runs = Run.objects.filter(
+        Q(charged_project=project) | Q(charged_project=None, project=project), lab=project.lab_id
+    )
     with_params = runs.filter(fingerprint__params__isnull=False).order_by("pk")
     changed = last = 0
     while batch := list(with_params.filter(pk__gt=last)[:CHUNK]):
@@ -54,7 +61,9 @@ def recompute_project(*, project: Project) -> int:
 
 
 def recompute_charged_runs(runs: Sequence[Run]) -> None:
-    """Recompute recipes of runs whose charged project changed, if the lab ignores any parameters."""
+    """Recompute recipes of runs whose charged project changed, if the lab ignores any
+    parameters.
+    """
     if not runs or not IgnoredParameter.objects.filter(project__lab_id=runs[0].lab_id).exists():
         return
     for start in range(0, len(runs), CHUNK):
@@ -75,7 +84,11 @@ def recompute_runs(runs: Sequence[Run], *, rebuild_all: bool = False) -> int:
     changed = 0
     for project_id, pairs in by_project.items():
         ignored = ignored_params_of_project(project_id)
-        stale = [pair for pair in pairs if rebuild_all or pair[1].recipe != recipe_of(pair[1].params, ignored)]
+        stale = [
+            pair
+            for pair in pairs
+            if rebuild_all or pair[1].recipe != recipe_of(pair[1].params, ignored)
+        ]
         for _, row in stale:
             row.recipe = recipe_of(row.params, ignored)
         Fingerprint.objects.bulk_update([row for _, row in stale], ["recipe"])
@@ -91,7 +104,9 @@ _OLD_TIERS = (50, 51)  # docs/adr/0012-store-leave-one-out-keys-contiguously.md
 
 
 def rebuild_old_keys(*, lab: Lab) -> bool:
-    """Rebuild the old keys of some runs of a lab; return whether there were any. Can be restarted."""
+    """Rebuild the old keys of some runs of a lab; return whether there were any. Can be
+    restarted.
+    """
     waiting = _waiting(lab)
     for start in range(0, len(waiting), CHUNK):
         _rebuild_keys(waiting[start : start + CHUNK])
@@ -101,7 +116,11 @@ def rebuild_old_keys(*, lab: Lab) -> bool:
 def _waiting(lab: Lab) -> list[int]:
     """Return some runs with old keys, tier by tier in index order."""
     for tier in _OLD_TIERS:
-        rows = TierKey.objects.filter(lab=lab, tier=tier).order_by("key", "run").values_list("run_id", flat=True)
+        rows = (
+            TierKey.objects.filter(lab=lab, tier=tier)
+            .order_by("key", "run")
+            .values_list("run_id", flat=True)
+        )
         if run_ids := list(dict.fromkeys(rows[:MOST])):
             return run_ids
     return []
@@ -110,5 +129,7 @@ def _waiting(lab: Lab) -> list[int]:
 @transaction.atomic
 def _rebuild_keys(run_ids: Collection[int]) -> None:
     runs = list(Run.objects.select_for_update().filter(pk__in=run_ids).order_by("pk"))
-    TierKey.objects.filter(run__in=runs, tier__in=_OLD_TIERS).delete()  # includes runs without a fingerprint
+    TierKey.objects.filter(
+        run__in=runs, tier__in=_OLD_TIERS
+    ).delete()  # includes runs without a fingerprint
     recompute_runs(runs, rebuild_all=True)

@@ -1,9 +1,10 @@
 """Detection of lost runs, and their recovery.
 
-A running run appears in the windows of its node. It is lost when the node sends windows without it for LOST_AFTER_US. A node
-that sends no windows loses no run: the state of its runs is unknown. A run without a node, or one whose scheduler or tracker
-reports its end, is lost when neither a report of it nor a window of any node arrives for SILENT_AFTER_US. Any new report or
-window recovers a lost run.
+A running run appears in the windows of its node. It is lost when the node sends windows without it
+for LOST_AFTER_US. A node that sends no windows loses no run: the state of its runs is unknown. A
+run without a node, or one whose scheduler or tracker reports its end, is lost when neither a report
+of it nor a window of any node arrives for SILENT_AFTER_US. Any new report or window recovers a lost
+run.
 """
 
 from collections.abc import Iterable
@@ -22,7 +23,8 @@ from apps.runs.models import Run
 LOST_AFTER_US = 15 * 60 * US_PER_S
 SILENT_AFTER_US = 24 * US_PER_HOUR
 CHECK_INTERVAL_US = 5 * 60 * US_PER_S
-# A lost run that computes again shows in the newest windows; older ones are not looked through for it.
+# A lost run that computes again shows in the newest windows; older ones are not looked through for
+# it.
 _NEWEST_WINDOWS_US = LOST_AFTER_US + CHECK_INTERVAL_US
 _REVIVED_WITHIN_US = 30 * 24 * US_PER_HOUR
 _SKEW_US = 5 * 60 * US_PER_S  # clocks that differ by more are not trusted (ingest)
@@ -31,7 +33,9 @@ CHUNK = 500
 
 def detect_lost_runs(*, lab: Lab, now: int) -> None:
     """Mark lost runs of a lab, and revive those with new windows. ``now`` in µs UTC."""
-    silent = Q(state=RunState.RUNNING) & (Q(last_report_us__lt=now - LOST_AFTER_US) | Q(last_report_us__isnull=True))
+    silent = Q(state=RunState.RUNNING) & (
+        Q(last_report_us__lt=now - LOST_AFTER_US) | Q(last_report_us__isnull=True)
+    )
     lost = Q(state=RunState.LOST, last_report_us__gte=now - _REVIVED_WITHIN_US)
     candidates = Run.objects.filter(silent | lost, lab=lab).order_by("pk")
     last = 0
@@ -41,11 +45,17 @@ def detect_lost_runs(*, lab: Lab, now: int) -> None:
 
 
 def _check_runs(lab: Lab, runs: list[Run], now: int) -> None:
-    consumers = dict(Consumer.objects.filter(lab=lab, run_uuid__in=[run.uuid for run in runs]).values_list("run_uuid", "pk"))
+    consumers = dict(
+        Consumer.objects.filter(lab=lab, run_uuid__in=[run.uuid for run in runs]).values_list(
+            "run_uuid", "pk"
+        )
+    )
     with_node = [
         run
         for run in runs
-        if run.node_id is not None and not run.scheduler and run.reported_by not in SOURCES_THAT_REPORT_ENDS
+        if run.node_id is not None
+        and not run.scheduler
+        and run.reported_by not in SOURCES_THAT_REPORT_ENDS
     ]
     last_windows: dict[UUID, int] = {}
     newest_windows: dict[int, int] = {}
@@ -54,14 +64,21 @@ def _check_runs(lab: Lab, runs: list[Run], now: int) -> None:
         node_runs = [run for run in with_node if run.node_id == node.pk]
         since = min(_search_from_us(run, now) for run in node_runs)
         last_windows |= _last_window_us(
-            node, {run.uuid: consumers[run.uuid] for run in node_runs if run.uuid in consumers}, since
+            node,
+            {run.uuid: consumers[run.uuid] for run in node_runs if run.uuid in consumers},
+            since,
         )
     for run in runs:
         if run in with_node:
-            _update_state(run, last_windows.get(run.uuid, 0), newest_windows[run.node_id or 0], LOST_AFTER_US)
+            _update_state(
+                run, last_windows.get(run.uuid, 0), newest_windows[run.node_id or 0], LOST_AFTER_US
+            )
         elif _last_report_us(run) < now - SILENT_AFTER_US:
             _update_state(
-                run, _last_window_on_any_node_us(consumers.get(run.uuid), _search_from_us(run, now)), now, SILENT_AFTER_US
+                run,
+                _last_window_on_any_node_us(consumers.get(run.uuid), _search_from_us(run, now)),
+                now,
+                SILENT_AFTER_US,
             )
 
 
@@ -82,13 +99,16 @@ def _last_report_us(run: Run) -> int:
 
 
 def _search_from_us(run: Run, now: int) -> int:
-    return now - _NEWEST_WINDOWS_US if run.state == RunState.LOST else _last_report_us(run) - _SKEW_US
+    return (
+        now - _NEWEST_WINDOWS_US if run.state == RunState.LOST else _last_report_us(run) - _SKEW_US
+    )
 
 
 def _newest_window_us(node: Node) -> int:
     """Return the end of a node's newest window; 0 if it has none."""
     rows = fetch_rows(
-        "SELECT MAX((SELECT w.end_us FROM ingest_energywindow w WHERE w.device_id = d.id ORDER BY w.start_us DESC LIMIT 1)) "
+        "SELECT MAX((SELECT w.end_us FROM ingest_energywindow w WHERE w.device_id = d.id ORDER BY "
+        "w.start_us DESC LIMIT 1)) "
         "AS reached_us FROM fleet_device d WHERE d.node_id = %s",
         [node.pk],
     )
@@ -103,7 +123,8 @@ def _last_window_us(node: Node, consumers: dict[UUID, int], since_us: int) -> di
         "SELECT s.consumer_id, MAX(w.end_us) AS shown_us FROM fleet_device d "
         "JOIN ingest_energywindow w ON w.device_id = d.id AND w.start_us >= %s "
         "JOIN ingest_windowshare s ON s.epoch_id = w.epoch_id AND s.sequence = w.sequence "
-        f"WHERE d.node_id = %s AND s.consumer_id IN ({_placeholders(consumers.values())}) GROUP BY s.consumer_id",
+        f"WHERE d.node_id = %s AND s.consumer_id IN ({_placeholders(consumers.values())}) GROUP "
+        "BY s.consumer_id",
         [since_us, node.pk, *consumers.values()],
     )
     by_consumer = {row["consumer_id"]: row["shown_us"] for row in rows}
@@ -111,12 +132,15 @@ def _last_window_us(node: Node, consumers: dict[UUID, int], since_us: int) -> di
 
 
 def _last_window_on_any_node_us(consumer_id: int | None, since_us: int) -> int:
-    """Return the end of a consumer's last window on any node from ``since_us`` on; 0 if there is none."""
+    """Return the end of a consumer's last window on any node from ``since_us`` on; 0 if there is
+    none.
+    """
     if consumer_id is None:
         return 0
     rows = fetch_rows(
         "SELECT MAX(w.end_us) AS shown_us FROM ingest_windowshare s "
-        "JOIN ingest_energywindow w ON w.epoch_id = s.epoch_id AND w.sequence = s.sequence AND w.start_us >= %s "
+        "JOIN ingest_energywindow w ON w.epoch_id = s.epoch_id AND w.sequence = s.sequence AND "
+        "w.start_us >= %s "
         "WHERE s.consumer_id = %s",
         [since_us, consumer_id],
     )

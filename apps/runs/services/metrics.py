@@ -1,4 +1,6 @@
-"""Metrics of runs: points stored in bulk, each (metric, step) once, with a summary that is independent of their order."""
+"""Metrics of runs: points stored in bulk, each (metric, step) once, with a summary that is
+independent of their order.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -18,28 +20,45 @@ from apps.runs.services.runs import can_report
 from apps.runs.services.updates import touch
 
 MAX_METRICS = 2000
-TOUCH_INTERVAL_US = 30 * US_PER_S  # points come often; the run's row is written at most so often for them
+TOUCH_INTERVAL_US = (
+    30 * US_PER_S
+)  # points come often; the run's row is written at most so often for them
 _STEPS_PER_QUERY = 500  # steps in one IN (...)
 
 
 @transaction.atomic
 def add_points(
-    *, lab: Lab, uuid: UUID, points: Mapping[str, Sequence[Point]], bound_node: UUID | None, now: int | None
+    *,
+    lab: Lab,
+    uuid: UUID,
+    points: Mapping[str, Sequence[Point]],
+    bound_node: UUID | None,
+    now: int | None,
 ) -> int:
-    """Store points of a run by metric; return how many were new. A repeated step replaces the value.
+    """Store points of a run by metric; return how many were new. A repeated step replaces the
+    value.
 
-    Raises NotFound for an unknown run (or one that a node token may not write), InvalidInput for too many metrics.
+    Raises NotFound for an unknown run (or one that a node token may not write), InvalidInput for
+    too many metrics.
     """
     run = Run.objects.select_related("node").filter(lab=lab, uuid=uuid).first()
     if run is None or (bound_node is not None and not can_report(run, bound_node)):
         raise NotFound("No such run in this lab.", hint="Register the run with PUT first.")
     metrics = _locked(run, list(points))
-    new = sum(_add(metrics[name], metric_points) for name, metric_points in points.items() if metric_points)
+    new = sum(
+        _add(metrics[name], metric_points)
+        for name, metric_points in points.items()
+        if metric_points
+    )
     Metric.objects.bulk_update(
-        metrics.values(), ["count", "last_step", "last_value", "min_value", "max_value"], batch_size=100
-    )  # fmt: skip
+        metrics.values(),
+        ["count", "last_step", "last_value", "min_value", "max_value"],
+        batch_size=100,
+    )
     if now is not None and (
-        run.state == RunState.LOST or run.last_report_us is None or run.last_report_us < now - TOUCH_INTERVAL_US
+        run.state == RunState.LOST
+        or run.last_report_us is None
+        or run.last_report_us < now - TOUCH_INTERVAL_US
     ):
         run = Run.objects.select_for_update(of=("self",)).get(pk=run.pk)
         touch(run, now)
@@ -55,13 +74,18 @@ def _locked(run: Run, names: Iterable[str]) -> dict[str, Metric]:
     if missing:
         if run.metrics.count() + len(missing) > MAX_METRICS:
             raise InvalidInput(f"A run has at most {MAX_METRICS} metrics.", field="points")
-        Metric.objects.bulk_create([Metric(run=run, name=name) for name in missing], ignore_conflicts=True)
+        Metric.objects.bulk_create(
+            [Metric(run=run, name=name) for name in missing], ignore_conflicts=True
+        )
         metrics = _rows(run, ordered)
     return metrics
 
 
 def _rows(run: Run, names: list[str]) -> dict[str, Metric]:
-    return {row.name: row for row in run.metrics.select_for_update().filter(name__in=names).order_by("name")}
+    return {
+        row.name: row
+        for row in run.metrics.select_for_update().filter(name__in=names).order_by("name")
+    }
 
 
 def _add(metric: Metric, points: Sequence[Point]) -> int:
@@ -70,7 +94,10 @@ def _add(metric: Metric, points: Sequence[Point]) -> int:
     _write(metric, points)
     new = len(points) - len(before)
     values = [point.value for point in points if point.value is not None]
-    was_extreme = any(value is not None and value in (metric.min_value, metric.max_value) for value in before.values())
+    was_extreme = any(
+        value is not None and value in (metric.min_value, metric.max_value)
+        for value in before.values()
+    )
     metric.count += new
     last = max(points, key=lambda point: point.step)
     if metric.last_step is None or last.step >= metric.last_step:
@@ -85,13 +112,19 @@ def _add(metric: Metric, points: Sequence[Point]) -> int:
 
 
 def _stored_values(metric: Metric, points: Sequence[Point]) -> dict[int, float | None]:
-    """Return the stored values at the steps of ``points``. Steps beyond the last one are new and need no query."""
+    """Return the stored values at the steps of ``points``. Steps beyond the last one are new and
+    need no query.
+    """
     if metric.last_step is None:
         return {}
     steps = [point.step for point in points if point.step <= metric.last_step]
     values: dict[int, float | None] = {}
     for start in range(0, len(steps), _STEPS_PER_QUERY):
-        values.update(metric.points.filter(step__in=steps[start : start + _STEPS_PER_QUERY]).values_list("step", "value"))
+        values.update(
+            metric.points.filter(step__in=steps[start : start + _STEPS_PER_QUERY]).values_list(
+                "step", "value"
+            )
+        )
     return values
 
 
@@ -104,13 +137,19 @@ def _write(metric: Metric, points: Sequence[Point]) -> None:
         "word": ("text", [point.special_value for point in points]),
     }
     bulk_insert(
-        "runs_metricpoint", columns,
-        on_conflict="ON CONFLICT (metric_id, step) DO UPDATE SET at_us = EXCLUDED.at_us, value = EXCLUDED.value, "
+        "runs_metricpoint",
+        columns,
+        on_conflict="ON CONFLICT (metric_id, step) DO UPDATE SET at_us = EXCLUDED.at_us, value = "
+        "EXCLUDED.value, "
         "word = EXCLUDED.word",
-    )  # fmt: skip
+    )
 
 
 def curve(metric: Metric) -> list[Point]:
     """Return the points of a metric by step."""
-    rows = MetricPoint.objects.filter(metric=metric).order_by("step").values_list("step", "at_us", "value", "special_value")
+    rows = (
+        MetricPoint.objects.filter(metric=metric)
+        .order_by("step")
+        .values_list("step", "at_us", "value", "special_value")
+    )
     return [Point(*row) for row in rows.iterator(chunk_size=5000)]

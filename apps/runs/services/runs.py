@@ -18,7 +18,14 @@ from apps.fleet.models import Node
 from apps.ingest.window_rules import job_run
 from apps.runs.choices import AttributionSource, RunState
 from apps.runs.models import Run
-from apps.runs.scheduler_jobs import IMPORTED, JobIn, can_change_owner, first_contradiction, merge_job_facts, record_reporter
+from apps.runs.scheduler_jobs import (
+    IMPORTED,
+    JobIn,
+    can_change_owner,
+    first_contradiction,
+    merge_job_facts,
+    record_reporter,
+)
 from apps.runs.services.ignored_params import recompute_charged_runs
 from apps.runs.services.updates import (
     External,
@@ -87,10 +94,20 @@ def put_run(
 @transaction.atomic
 @enqueue_batch()
 def _put(
-    *, lab: Lab, uuid: UUID, facts: RunFacts, by: User | None, bound_node: UUID | None, now: int | None, reported_by: str
+    *,
+    lab: Lab,
+    uuid: UUID,
+    facts: RunFacts,
+    by: User | None,
+    bound_node: UUID | None,
+    now: int | None,
+    reported_by: str,
 ) -> tuple[Run, str]:
     if bound_node is not None and facts.node_uuid not in (None, bound_node):
-        raise Forbidden("This token may only write runs of its own node.", hint="Omit 'node', or use a personal token.")
+        raise Forbidden(
+            "This token may only write runs of its own node.",
+            hint="Omit 'node', or use a personal token.",
+        )
     node_uuid = bound_node or facts.node_uuid
     node = Node.objects.filter(lab=lab, uuid=node_uuid).first() if node_uuid else None
     project = project_by_slug(lab, facts.project) if facts.project else None
@@ -98,7 +115,8 @@ def _put(
     if facts.project and project is None:
         known = list(lab.projects.order_by("slug").values_list("slug", flat=True)[:10])
         warning = (
-            f"There is no project {facts.project!r} (known: {', '.join(known)}). The run goes on, charged to no project. "
+            f"There is no project {facts.project!r} (known: {', '.join(known)}). The run goes on, "
+            "charged to no project. "
             f"Next time --project {known[0] if known else 'NAME'}, or create it first at "
             f"{settings.SITE_URL}{reverse('projects')}"
         )
@@ -106,7 +124,8 @@ def _put(
         first := _find_by_external_id(lab, uuid, facts.known.external, bound_node, now)
     ):
         return first, (
-            f"{facts.known.external.tool} {facts.known.external.value!r} is already registered as run {first.uuid}. "
+            f"{facts.known.external.tool} {facts.known.external.value!r} is already registered as "
+            f"run {first.uuid}. "
             "Nothing was changed. Use that UUID."
         )
     is_job = facts.job is not None and facts.job.run_uuid == uuid
@@ -152,13 +171,17 @@ def _put(
     return run, warning
 
 
-def _find_by_external_id(lab: Lab, uuid: UUID, external: External, bound_node: UUID | None, now: int | None) -> Run | None:
+def _find_by_external_id(
+    lab: Lab, uuid: UUID, external: External, bound_node: UUID | None, now: int | None
+) -> Run | None:
     """Return another run with this external id, unless the reported run exists as well."""
     first = run_by_external_id(lab, external)
     if first is None or first.uuid == uuid or Run.objects.filter(lab=lab, uuid=uuid).exists():
         return None
     if bound_node is not None and (first.node is None or first.node.uuid != bound_node):
-        raise Conflict("This run belongs to another node.", field="external", hint="Use a person's token.")
+        raise Conflict(
+            "This run belongs to another node.", field="external", hint="Use a person's token."
+        )
     touch(first, now)
     first.save()
     return first
@@ -167,14 +190,19 @@ def _find_by_external_id(lab: Lab, uuid: UUID, external: External, bound_node: U
 def _locked(lab: Lab, uuid: UUID, facts: RunFacts) -> tuple[Run, bool]:
     """Return the locked row of a run, or an unsaved new one; and whether it is new."""
     rows = list(
-        fetch_rows(f"SELECT id FROM runs_run WHERE lab_id = %s AND uuid = %s{for_update()}", [lab.pk, uuid_param(uuid)])
+        fetch_rows(
+            f"SELECT id FROM runs_run WHERE lab_id = %s AND uuid = %s{for_update()}",
+            [lab.pk, uuid_param(uuid)],
+        )
     )
     if not rows:  # most common case: saves the second query
         return Run(lab=lab, uuid=uuid, name=facts.name, started_us=facts.started_us), True
     return Run.objects.select_related("node").get(pk=rows[0]["id"]), False
 
 
-def _apply_job(run: Run, job: JobIn, *, is_job: bool, os_user: str, bound_node: UUID | None) -> None:
+def _apply_job(
+    run: Run, job: JobIn, *, is_job: bool, os_user: str, bound_node: UUID | None
+) -> None:
     """Copy the facts of a scheduler's job to a run.
 
     Raises Conflict if another node reported different facts.
@@ -185,9 +213,13 @@ def _apply_job(run: Run, job: JobIn, *, is_job: bool, os_user: str, bound_node: 
         reported_facts = {"user": os_user, "account": job.account, "partition": job.partition}
         if name := first_contradiction(stored_facts, reported_facts):
             raise Conflict(
-                f"Another node says otherwise of this job's {name}.", field=name,
-                hint="If the first word was wrong, import the job with a person's token: labcarbon-collect import-sacct",
-            )  # fmt: skip
+                f"Another node says otherwise of this job's {name}.",
+                field=name,
+                hint=(
+                    "If the first word was wrong, import the job with a person's token: "
+                    "labcarbon-collect import-sacct"
+                ),
+            )
     run.scheduler, run.cluster, run.job_id = job.scheduler, job.cluster, job.job_id
     run.account, run.partition = job.account or run.account, job.partition or run.partition
     facts = merge_job_facts(run.job_facts, job.facts)
@@ -199,7 +231,9 @@ def can_report(run: Run, bound_node: UUID) -> bool:
 
     It may for its own run, and for a job that it reported before.
     """
-    return (run.node is not None and run.node.uuid == bound_node) or str(bound_node) in run.job_facts.get("told_by", [])
+    return (run.node is not None and run.node.uuid == bound_node) or str(
+        bound_node
+    ) in run.job_facts.get("told_by", [])
 
 
 @transaction.atomic
@@ -223,14 +257,22 @@ def change_run(
     """
     run = Run.objects.select_for_update().filter(lab=lab, uuid=uuid).first()
     if run is None:
-        raise NotFound("There is no such run in this lab.", hint="Send PUT with the run's facts first.")
+        raise NotFound(
+            "There is no such run in this lab.", hint="Send PUT with the run's facts first."
+        )
     if bound_node is not None and not can_report(run, bound_node):
-        raise NotFound("There is no such run in this lab.", hint="Send PUT with the run's facts first.")
+        raise NotFound(
+            "There is no such run in this lab.", hint="Send PUT with the run's facts first."
+        )
     is_job = bool(run.scheduler) and run.uuid == job_run(f"{run.cluster}/{run.job_id}")
     if is_job and ended_us is not None:  # schedulers report whole seconds
         ended_us = max(ended_us, run.started_us)
     if ended_us is not None and ended_us < run.started_us:
-        raise InvalidInput("The run would end before it starts.", field="ended_at", hint="Check the clock of the machine.")
+        raise InvalidInput(
+            "The run would end before it starts.",
+            field="ended_at",
+            hint="Check the clock of the machine.",
+        )
     if is_job and state == RunState.RUNNING:  # requeued: it runs again
         run.ended_us = run.exit_code = None
     if run.scheduler and job_facts:
@@ -240,7 +282,9 @@ def change_run(
         run.state = state
     run.ended_us = ended_us if ended_us is not None else run.ended_us
     run.exit_code = exit_code if exit_code is not None else run.exit_code
-    run.reported_energy_mj = reported_energy_mj if reported_energy_mj is not None else run.reported_energy_mj
+    run.reported_energy_mj = (
+        reported_energy_mj if reported_energy_mj is not None else run.reported_energy_mj
+    )
     if update is not None:
         apply_update(run, update)
     run.save()

@@ -41,7 +41,8 @@ class FailureIn:
 
 @dataclass(frozen=True)
 class RunUpdate:
-    """Data of a run that a client sends at its start or later. None leaves the stored value unchanged.
+    """Data of a run that a client sends at its start or later. None leaves the stored value
+    unchanged.
 
     ``tags``: name → text; None removes a tag.
     """
@@ -56,7 +57,9 @@ class RunUpdate:
 
 
 def touch(run: Run, now: int | None) -> None:
-    """Record a report of a run; a lost run becomes running again. ``now`` None: a record of the past changes nothing."""
+    """Record a report of a run; a lost run becomes running again. ``now`` None: a record of the
+    past changes nothing.
+    """
     if now is None:
         return
     run.last_report_us = max(run.last_report_us or 0, now)
@@ -67,7 +70,11 @@ def touch(run: Run, now: int | None) -> None:
 def schedule_lost_check(run: Run, now: int | None) -> None:
     """Schedule the check for lost runs of the lab, unless one is scheduled."""
     key = str(run.lab_id)
-    if now is None or run.state != RunState.RUNNING or Job.objects.filter(kind=LOST_CHECK, key=key).exists():
+    if (
+        now is None
+        or run.state != RunState.RUNNING
+        or Job.objects.filter(kind=LOST_CHECK, key=key).exists()
+    ):
         return
     enqueue(kind=LOST_CHECK, key=key, due_us=now)
 
@@ -82,7 +89,9 @@ def apply_update(run: Run, update: RunUpdate) -> None:
         tags = {**run.tags, **update.tags}
         run.tags = {name: text for name, text in tags.items() if text is not None}
         if len(run.tags) > MAX_TAGS:
-            raise InvalidInput(f"A run has at most {MAX_TAGS} tags; these would be {len(run.tags)}.", field="tags")
+            raise InvalidInput(
+                f"A run has at most {MAX_TAGS} tags; these would be {len(run.tags)}.", field="tags"
+            )
     if update.parent is not None:
         _note_parent(run, update.parent)
     if update.failure is not None:
@@ -91,21 +100,29 @@ def apply_update(run: Run, update: RunUpdate) -> None:
         run.failure_text = update.failure.text or run.failure_text
 
 
-def save_update(run: Run, update: RunUpdate, *, params: Mapping[str, Any] | None = None, is_new: bool = False) -> None:
-    """Store the parts of an update that have their own tables, for a saved run. ``params``: sent beside or instead of a
-    fingerprint.
+def save_update(
+    run: Run, update: RunUpdate, *, params: Mapping[str, Any] | None = None, is_new: bool = False
+) -> None:
+    """Store the parts of an update that have their own tables, for a saved run. ``params``: sent
+    beside or instead of a fingerprint.
     """
     if update.external is not None:
         _keep_external(run, update.external)
     fingerprint = update.fingerprint
-    if params and (fingerprint is None or fingerprint.params is None) and (is_new or _params_are_the_apis(run)):
+    if (
+        params
+        and (fingerprint is None or fingerprint.params is None)
+        and (is_new or _params_are_the_apis(run))
+    ):
         fingerprint = _with_params(fingerprint, params)
     if fingerprint is not None:
         put_fingerprint(run=run, payload=fingerprint, is_new=is_new)
 
 
 def link_waiting_children(run: Run, now: int | None) -> None:
-    """Link children that named a new run as parent before it existed, and schedule the lost check. Usually one query."""
+    """Link children that named a new run as parent before it existed, and schedule the lost
+    check. Usually one query.
+    """
     params = [LOST_CHECK, str(run.lab_id), run.lab_id, uuid_param(run.uuid)]
     (flags,) = fetch_rows(
         "SELECT EXISTS (SELECT 1 FROM core_job WHERE kind = %s AND key = %s) AS watched,"
@@ -113,7 +130,9 @@ def link_waiting_children(run: Run, now: int | None) -> None:
         params,
     )
     if flags["named"]:
-        Run.objects.filter(lab_id=run.lab_id, requested_parent=run.uuid).update(parent=run, requested_parent=None)
+        Run.objects.filter(lab_id=run.lab_id, requested_parent=run.uuid).update(
+            parent=run, requested_parent=None
+        )
     if not flags["watched"]:
         schedule_lost_check(run, now)
 
@@ -121,14 +140,24 @@ def link_waiting_children(run: Run, now: int | None) -> None:
 def run_by_external_id(lab: Lab, external: External) -> Run | None:
     """Return the locked run with an external id, or None."""
     runs = Run.objects.select_for_update(of=("self",)).select_related("node", "project")
-    return runs.filter(lab=lab, external_ids__lab=lab, external_ids__tool=external.tool,
-                       external_ids__value=external.value).first()  # fmt: skip
+    return runs.filter(
+        lab=lab,
+        external_ids__lab=lab,
+        external_ids__tool=external.tool,
+        external_ids__value=external.value,
+    ).first()
 
 
 def _params_are_the_apis(run: Run) -> bool:
-    """Return whether the parameters of the request determine the recipe, because no better fingerprint exists."""
+    """Return whether the parameters of the request determine the recipe, because no better
+    fingerprint exists.
+    """
     row = Fingerprint.objects.filter(run=run).first()
-    return row is None or row.params is None or not (row.entry or row.code or row.code_weak or row.data or row.data_weak)
+    return (
+        row is None
+        or row.params is None
+        or not (row.entry or row.code or row.code_weak or row.data or row.data_weak)
+    )
 
 
 def _with_params(payload: FingerprintIn | None, params: Mapping[str, Any]) -> FingerprintIn:
@@ -137,7 +166,11 @@ def _with_params(payload: FingerprintIn | None, params: Mapping[str, Any]) -> Fi
         return from_params
     seeds = from_params.seeds if payload.seeds is None else payload.seeds
     return structs.replace(
-        payload, params=from_params.params, told=payload.told or from_params.told, dropped=from_params.dropped, seeds=seeds
+        payload,
+        params=from_params.params,
+        told=payload.told or from_params.told,
+        dropped=from_params.dropped,
+        seeds=seeds,
     )
 
 
@@ -160,9 +193,12 @@ def _note_parent(run: Run, uuid: UUID) -> None:
 def _keep_external(run: Run, external: External) -> None:
     external_id = ExternalId(lab_id=run.lab_id, run=run, tool=external.tool, value=external.value)
     ExternalId.objects.bulk_create([external_id], ignore_conflicts=True)
-    stored = ExternalId.objects.select_related("run").get(lab_id=run.lab_id, tool=external.tool, value=external.value)
+    stored = ExternalId.objects.select_related("run").get(
+        lab_id=run.lab_id, tool=external.tool, value=external.value
+    )
     if stored.run_id != run.pk:
         raise Conflict(
             f"{external.tool} {external.value!r} is the id of another run here, {stored.run.uuid}.",
-            field="external", hint="Go on with that run's UUID.",
-        )  # fmt: skip
+            field="external",
+            hint="Go on with that run's UUID.",
+        )

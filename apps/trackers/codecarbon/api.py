@@ -22,7 +22,11 @@ from apps.trackers.codecarbon.services.tokens import source_of
 
 MAX_BODY = 64 << 10
 RUNS = frozenset({"runs", "run"})
-CHANNELS = {"emissions": Channel.INTERVAL, "emission": Channel.INTERVAL, "emissions-data": Channel.RECORD}
+CHANNELS = {
+    "emissions": Channel.INTERVAL,
+    "emission": Channel.INTERVAL,
+    "emissions-data": Channel.RECORD,
+}
 
 
 class MethodNotAllowed(LabCarbonError):
@@ -34,13 +38,15 @@ class MethodNotAllowed(LabCarbonError):
 def codecarbon(request: HttpRequest, rest: str) -> HttpResponse:
     """Accept messages: ``<token>/runs``, ``<token>/emissions``, ``<token>/emissions-data``.
 
-    The token may also be the header ``x-api-token``. Double slashes and the old singular names are accepted.
+    The token may also be the header ``x-api-token``. Double slashes and the old singular names are
+    accepted.
     """
     try:
         return _handle(request, [segment for segment in rest.split("/") if segment])
     except OperationalError:
         response = JsonResponse(
-            {"error": {"code": "unavailable", "message": "The database is busy. Try again."}}, status=503
+            {"error": {"code": "unavailable", "message": "The database is busy. Try again."}},
+            status=503,
         )
         response["Retry-After"] = "5"
         return response
@@ -66,8 +72,12 @@ def _handle(request: HttpRequest, segments: list[str]) -> HttpResponse:
     content = parse_json(body)
     with write_lock():
         if route in RUNS:
-            return JsonResponse({"id": str(start_run(source=source, content=content, now=now_us()))}, status=201)
-        save_message(source=source, channel=CHANNELS[route], content=content, body=body, now=now_us())
+            return JsonResponse(
+                {"id": str(start_run(source=source, content=content, now=now_us()))}, status=201
+            )
+        save_message(
+            source=source, channel=CHANNELS[route], content=content, body=body, now=now_us()
+        )
     return HttpResponse(status=201)
 
 
@@ -75,7 +85,10 @@ def _require_https(request: HttpRequest) -> None:
     if settings.SECURE_SSL_REDIRECT and not request.is_secure():
         raise Forbidden(
             "HTTPS is required. The token was sent unencrypted.",
-            hint=f"Revoke the token at {settings.SITE_URL}{reverse('tokens')}, and use a new one with https://",
+            hint=(
+                f"Revoke the token at {settings.SITE_URL}{reverse('tokens')}, and use a new "
+                "one with https://"
+            ),
         )
 
 
@@ -85,7 +98,10 @@ def _source(text: str) -> CodeCarbonSource:
     except BadToken as problem:
         raise NotAuthenticated(
             str(problem),
-            hint=f"Create a token at {settings.SITE_URL}{reverse('codecarbon-tokens')} and copy its api_endpoint.",
+            hint=(
+                f"Create a token at {settings.SITE_URL}{reverse('codecarbon-tokens')} and "
+                "copy its api_endpoint."
+            ),
             code="bad_token",
         ) from problem
 
@@ -93,5 +109,8 @@ def _source(text: str) -> CodeCarbonSource:
 def _body(request: HttpRequest) -> bytes:
     body: bytes = request.read(MAX_BODY + 1)
     if len(body) > MAX_BODY:
-        raise TooLarge(f"A message has at most {MAX_BODY >> 10} KiB.", hint="Messages of CodeCarbon are below 2 KiB.")
+        raise TooLarge(
+            f"A message has at most {MAX_BODY >> 10} KiB.",
+            hint="Messages of CodeCarbon are below 2 KiB.",
+        )
     return body

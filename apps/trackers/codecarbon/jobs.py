@@ -1,7 +1,11 @@
 """Jobs of CodeCarbon."""
 
 from apps.core.jobs import job
-from apps.trackers.codecarbon.services.process import QUIET_CHECK, mark_quiet_run_lost_now, process_run
+from apps.trackers.codecarbon.services.process import (
+    QUIET_CHECK,
+    mark_quiet_run_lost_now,
+    process_run,
+)
 from apps.trackers.codecarbon.services.receive import PROCESS
 
 

@@ -17,7 +17,9 @@ class CodeCarbonSource(models.Model):
     """
 
     lab = models.ForeignKey(Lab, on_delete=models.CASCADE, related_name="+")
-    token = models.OneToOneField(Token, on_delete=models.PROTECT, null=True, blank=True, related_name="codecarbon")
+    token = models.OneToOneField(
+        Token, on_delete=models.PROTECT, null=True, blank=True, related_name="codecarbon"
+    )
     project = models.ForeignKey(Project, on_delete=models.PROTECT, related_name="+")
     node = models.ForeignKey(Node, on_delete=models.PROTECT, related_name="+")
     bound = models.BooleanField()
@@ -26,9 +28,13 @@ class CodeCarbonSource(models.Model):
 
     class Meta:
         constraints = [
-            models.CheckConstraint(condition=Q(client_pue_ppm__gte=1_000_000), name="codecarbon_pue_at_least_one"),
+            models.CheckConstraint(
+                condition=Q(client_pue_ppm__gte=1_000_000), name="codecarbon_pue_at_least_one"
+            ),
             models.UniqueConstraint(
-                fields=["lab", "project", "node"], condition=Q(token__isnull=True), name="codecarbon_file_source_once"
+                fields=["lab", "project", "node"],
+                condition=Q(token__isnull=True),
+                name="codecarbon_file_source_once",
             ),
         ]
 
@@ -37,21 +43,30 @@ class CodeCarbonSource(models.Model):
 
 
 class CodeCarbonRun(models.Model):
-    """A run of CodeCarbon. ``uuid`` is its id in CodeCarbon; ``run`` is null until the first message is processed.
+    """A run of CodeCarbon. ``uuid`` is its id in CodeCarbon; ``run`` is null until the first
+    message is processed.
 
     ``signature`` is a hash of its hardware, '' if unknown.
     """
 
     source = models.ForeignKey(CodeCarbonSource, on_delete=models.CASCADE, related_name="runs")
     uuid = models.UUIDField()
-    run = models.OneToOneField(Run, on_delete=models.CASCADE, null=True, blank=True, related_name="codecarbon")
+    run = models.OneToOneField(
+        Run, on_delete=models.CASCADE, null=True, blank=True, related_name="codecarbon"
+    )
     facts = models.JSONField(default=dict)
     signature = models.CharField(max_length=64, blank=True, default="")
     received_us = models.BigIntegerField()
 
     class Meta:
-        constraints = [models.UniqueConstraint(fields=["source", "uuid"], name="codecarbon_run_once")]
-        indexes = [models.Index(fields=["signature"], name="codecarbon_signature", condition=~Q(signature=""))]
+        constraints = [
+            models.UniqueConstraint(fields=["source", "uuid"], name="codecarbon_run_once")
+        ]
+        indexes = [
+            models.Index(
+                fields=["signature"], name="codecarbon_signature", condition=~Q(signature="")
+            )
+        ]
 
     def __str__(self) -> str:
         return str(self.uuid)
@@ -61,7 +76,11 @@ class CodeCarbonPost(models.Model):
     """A raw message. ``processed`` false: queued. ``problem``: reason for a rejection, or ''."""
 
     tracked_run = models.ForeignKey(
-        CodeCarbonRun, on_delete=models.CASCADE, related_name="posts", db_index=False, db_column="told_id"
+        CodeCarbonRun,
+        on_delete=models.CASCADE,
+        related_name="posts",
+        db_index=False,
+        db_column="told_id",
     )
     channel = models.SmallIntegerField(choices=Channel, db_column="door")
     body = models.BinaryField()
@@ -71,7 +90,11 @@ class CodeCarbonPost(models.Model):
 
     class Meta:
         indexes = [
-            models.Index(fields=["tracked_run", "id"], name="codecarbon_waiting", condition=Q(processed=False)),
+            models.Index(
+                fields=["tracked_run", "id"],
+                name="codecarbon_waiting",
+                condition=Q(processed=False),
+            ),
             models.Index(fields=["tracked_run", "received_us"], name="codecarbon_post_of_run"),
         ]
 
@@ -82,11 +105,13 @@ class CodeCarbonPost(models.Model):
 class CodeCarbonInterval(models.Model):
     """Energy of one time interval, with CodeCarbon's PUE divided out.
 
-    ``client_ug``: carbon by CodeCarbon, never added to LabCarbon's; null if none. ``at_us``: end by the client's clock.
-    ``[start_us, end_us)``: interval to which the energy is assigned.
+    ``client_ug``: carbon by CodeCarbon, never added to LabCarbon's; null if none. ``at_us``: end by
+    the client's clock. ``[start_us, end_us)``: interval to which the energy is assigned.
     """
 
-    tracked_run = models.ForeignKey(CodeCarbonRun, on_delete=models.CASCADE, related_name="intervals", db_column="told_id")
+    tracked_run = models.ForeignKey(
+        CodeCarbonRun, on_delete=models.CASCADE, related_name="intervals", db_column="told_id"
+    )
     post = models.OneToOneField(CodeCarbonPost, on_delete=models.CASCADE, related_name="interval")
     at_us = models.BigIntegerField()
     start_us = models.BigIntegerField()
@@ -99,10 +124,15 @@ class CodeCarbonInterval(models.Model):
 
     class Meta:
         constraints = [
-            models.UniqueConstraint(fields=["tracked_run", "at_us", "energy_mj"], name="codecarbon_interval_once"),
-            models.CheckConstraint(condition=Q(end_us__gt=F("start_us")), name="codecarbon_interval_not_empty"),
+            models.UniqueConstraint(
+                fields=["tracked_run", "at_us", "energy_mj"], name="codecarbon_interval_once"
+            ),
             models.CheckConstraint(
-                condition=Q(energy_mj=F("gpu_mj") + F("cpu_mj") + F("ram_mj")), name="codecarbon_interval_sums"
+                condition=Q(end_us__gt=F("start_us")), name="codecarbon_interval_not_empty"
+            ),
+            models.CheckConstraint(
+                condition=Q(energy_mj=F("gpu_mj") + F("cpu_mj") + F("ram_mj")),
+                name="codecarbon_interval_sums",
             ),
         ]
 
@@ -118,17 +148,27 @@ class SharedMachine(models.Model):
     """
 
     primary = models.ForeignKey(
-        CodeCarbonRun, on_delete=models.CASCADE, related_name="shared_as_primary", db_column="first_id"
+        CodeCarbonRun,
+        on_delete=models.CASCADE,
+        related_name="shared_as_primary",
+        db_column="first_id",
     )
     duplicate = models.ForeignKey(
-        CodeCarbonRun, on_delete=models.CASCADE, related_name="shared_as_duplicate", db_column="again_id"
+        CodeCarbonRun,
+        on_delete=models.CASCADE,
+        related_name="shared_as_duplicate",
+        db_column="again_id",
     )
     intervals = models.IntegerField()
     energy_mj = models.BigIntegerField()
 
     class Meta:
         db_table = "trackers_samemachine"
-        constraints = [models.UniqueConstraint(fields=["primary", "duplicate"], name="codecarbon_same_machine_once")]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["primary", "duplicate"], name="codecarbon_same_machine_once"
+            )
+        ]
 
     def __str__(self) -> str:
         return f"{self.primary} and {self.duplicate}"

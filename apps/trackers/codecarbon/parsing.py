@@ -70,9 +70,15 @@ def parse_json(body: bytes) -> dict[str, Any]:
     try:
         content = json.loads(body, parse_float=Decimal, parse_constant=_refuse)
     except (ValueError, RecursionError) as error:
-        raise InvalidInput("The body is not JSON.", code="parse_error", hint="CodeCarbon sends a JSON object.") from error
+        raise InvalidInput(
+            "The body is not JSON.", code="parse_error", hint="CodeCarbon sends a JSON object."
+        ) from error
     if not isinstance(content, dict):
-        raise InvalidInput("The body is not a JSON object.", code="parse_error", hint="CodeCarbon sends a JSON object.")
+        raise InvalidInput(
+            "The body is not a JSON object.",
+            code="parse_error",
+            hint="CodeCarbon sends a JSON object.",
+        )
     return content
 
 
@@ -80,7 +86,9 @@ def _refuse(text: str) -> float:
     raise ValueError(text)
 
 
-def parse_reading(content: Mapping[str, Any], *, client_pue_ppm: int, zone: tzinfo | None = None) -> Reading:
+def parse_reading(
+    content: Mapping[str, Any], *, client_pue_ppm: int, zone: tzinfo | None = None
+) -> Reading:
     """Return the content of a message. Raises InvalidInput.
 
     ``client_pue_ppm`` is divided out unless the message has its own PUE.
@@ -92,7 +100,11 @@ def parse_reading(content: Mapping[str, Any], *, client_pue_ppm: int, zone: tzin
     duration_us = int(_number(content, "duration", max_value=Decimal(MAX_DURATION_S)) * US_PER_S)
     gpu_mj, cpu_mj, ram_mj = (_energy_mj(content, f"{name}_energy", pue_ppm) for name in COMPONENTS)
     name = "emissions_sum" if "emissions_sum" in content else "emissions"
-    kg = _number(content, name, max_value=Decimal(10**6)) if content.get(name) not in (None, "") else None
+    kg = (
+        _number(content, name, max_value=Decimal(10**6))
+        if content.get(name) not in (None, "")
+        else None
+    )
     client_ug = None if kg is None else int(Fraction(kg) * UG_PER_KG * 2 + 1) // 2
     return Reading(_moment(content, zone), duration_us, gpu_mj, cpu_mj, ram_mj, client_ug)
 
@@ -104,16 +116,30 @@ def _energy_mj(content: Mapping[str, Any], name: str, pue_ppm: int) -> int:
     return kwh_to_mj(Fraction(_number(content, name, max_value=Decimal(MAX_KWH))) * PPM / pue_ppm)
 
 
-def _number(content: Mapping[str, Any], name: str, *, min_value: Decimal = Decimal(0), max_value: Decimal) -> Decimal:
+def _number(
+    content: Mapping[str, Any], name: str, *, min_value: Decimal = Decimal(0), max_value: Decimal
+) -> Decimal:
     value = content.get(name)
     try:
-        number = Decimal(str(value)) if isinstance(value, int | Decimal | str) and not isinstance(value, bool) else None
+        number = (
+            Decimal(str(value))
+            if isinstance(value, int | Decimal | str) and not isinstance(value, bool)
+            else None
+        )
     except ArithmeticError:
         number = None
     if number is None or not number.is_finite():
-        raise InvalidInput(f"{name} is {str(value)[:40]!r}, not a number.", field=name, hint="CodeCarbon sends a number.")
+        raise InvalidInput(
+            f"{name} is {str(value)[:40]!r}, not a number.",
+            field=name,
+            hint="CodeCarbon sends a number.",
+        )
     if not min_value <= number <= max_value:
-        raise InvalidInput(f"{name} is {str(value)[:40]}.", field=name, hint=f"Allowed: {min_value} to {max_value}.")
+        raise InvalidInput(
+            f"{name} is {str(value)[:40]}.",
+            field=name,
+            hint=f"Allowed: {min_value} to {max_value}.",
+        )
     return number
 
 
@@ -152,7 +178,8 @@ def place_interval(
 
     The client truncates times to whole seconds, and reads its clock just after the last
     measurement. So neighbours may overlap by some seconds. The stored interval is unchanged.
-    ``live``: the message was sent at its end, so a clock that differs by five minutes is not trusted.
+    ``live``: the message was sent at its end, so a clock that differs by five minutes is not
+    trusted.
     """
     at_us, imputed = reading.at_us, False
     if at_us is None or (is_live and abs(received_us - at_us) >= TRUSTED_SKEW_US):
@@ -216,6 +243,11 @@ def same_readings(one: Interval, other: Interval) -> bool:
         return False
     lengths = one.end_us - one.start_us, other.end_us - other.start_us
     return all(
-        abs(a * lengths[1] - b * lengths[0]) * 1000 <= max(a * lengths[1], b * lengths[0]) * _ALIKE_PM
-        for a, b in ((one.gpu_mj, other.gpu_mj), (one.cpu_mj, other.cpu_mj), (one.ram_mj, other.ram_mj))
+        abs(a * lengths[1] - b * lengths[0]) * 1000
+        <= max(a * lengths[1], b * lengths[0]) * _ALIKE_PM
+        for a, b in (
+            (one.gpu_mj, other.gpu_mj),
+            (one.cpu_mj, other.cpu_mj),
+            (one.ram_mj, other.ram_mj),
+        )
     )

@@ -7,12 +7,18 @@ from django.db.models import Count, F, Q, QuerySet, Sum
 from apps.accounts.models import Lab
 from apps.core.sql import as_int, fetch_rows, uuid_param
 from apps.runs.models import Run
-from apps.trackers.codecarbon.models import CodeCarbonPost, CodeCarbonRun, CodeCarbonSource, SharedMachine
+from apps.trackers.codecarbon.models import (
+    CodeCarbonPost,
+    CodeCarbonRun,
+    CodeCarbonSource,
+    SharedMachine,
+)
 
 
 @dataclass(frozen=True)
 class CodeCarbonFigures:
-    """Reported energy (mJ, PUE divided out) and carbon (µg, or None) of a run, with numbers of messages.
+    """Reported energy (mJ, PUE divided out) and carbon (µg, or None) of a run, with numbers of
+    messages.
 
     ``superseded_mj``: also measured by a collector, so not counted. ``bound``: the node is known.
     """
@@ -31,7 +37,9 @@ def codecarbon_figures(run: Run) -> CodeCarbonFigures | None:
     tracked_run = CodeCarbonRun.objects.select_related("source").filter(run=run).first()
     if tracked_run is None:
         return None
-    sums = tracked_run.intervals.aggregate(energy=Sum("energy_mj"), client=Sum("client_ug"), count=Count("pk"))
+    sums = tracked_run.intervals.aggregate(
+        energy=Sum("energy_mj"), client=Sum("client_ug"), count=Count("pk")
+    )
     posts = tracked_run.posts.aggregate(
         problems=Count("pk", filter=~Q(problem="")), waiting=Count("pk", filter=Q(processed=False))
     )
@@ -52,20 +60,28 @@ def superseded_of_run(run: Run) -> int:
     Reported energy minus energy in the ledger. It is valid once the ledger is settled.
     """
     part = (
-        "SELECT COALESCE(SUM(t.energy_mj), 0) FROM {} JOIN ingest_consumer c ON c.id = t.consumer_id "
+        "SELECT COALESCE(SUM(t.energy_mj), 0) FROM {} JOIN ingest_consumer c ON c.id = "
+        "t.consumer_id "
         "WHERE c.lab_id = %s AND c.run_uuid = %s AND d.kind = 'declared'"
     )
     windows = part.format(
-        "ingest_windowshare t JOIN ingest_epoch p ON p.id = t.epoch_id JOIN fleet_device d ON d.id = p.device_id"
+        "ingest_windowshare t JOIN ingest_epoch p ON p.id = t.epoch_id JOIN fleet_device d ON "
+        "d.id = p.device_id"
     )
     ledger = part.format("energy_ledgerentry t JOIN fleet_device d ON d.id = t.device_id")
     params = [run.lab_id, uuid_param(run.uuid)]
-    return as_int(next(fetch_rows(f"SELECT ({windows}) - ({ledger}) AS mj", [*params, *params]))["mj"])
+    return as_int(
+        next(fetch_rows(f"SELECT ({windows}) - ({ledger}) AS mj", [*params, *params]))["mj"]
+    )
 
 
 def not_counted(run: Run) -> QuerySet[CodeCarbonPost]:
     """Return the rejected messages of a run, newest first, each with its ``problem``."""
-    return CodeCarbonPost.objects.filter(tracked_run__run=run).exclude(problem="").order_by("-received_us")
+    return (
+        CodeCarbonPost.objects.filter(tracked_run__run=run)
+        .exclude(problem="")
+        .order_by("-received_us")
+    )
 
 
 def _proven(pairs: QuerySet[SharedMachine]) -> QuerySet[SharedMachine]:
@@ -78,7 +94,9 @@ def _proven(pairs: QuerySet[SharedMachine]) -> QuerySet[SharedMachine]:
 
 
 def shared_machines(lab: Lab) -> QuerySet[SharedMachine]:
-    """Return the pairs of a lab's runs that most likely measured one machine twice, newest first."""
+    """Return the pairs of a lab's runs that most likely measured one machine twice, newest
+    first.
+    """
     pairs = SharedMachine.objects.filter(primary__source__lab=lab).select_related(
         "primary__run", "duplicate__run", "primary__source"
     )
@@ -87,9 +105,9 @@ def shared_machines(lab: Lab) -> QuerySet[SharedMachine]:
 
 def shared_machines_of_run(run: Run) -> QuerySet[SharedMachine]:
     """Return the pairs that contain a run."""
-    pairs = SharedMachine.objects.filter(Q(primary__run=run) | Q(duplicate__run=run)).select_related(
-        "primary__run", "duplicate__run"
-    )
+    pairs = SharedMachine.objects.filter(
+        Q(primary__run=run) | Q(duplicate__run=run)
+    ).select_related("primary__run", "duplicate__run")
     return _proven(pairs).order_by("id")
 
 
@@ -106,7 +124,9 @@ def possible_double_counts(lab: Lab) -> QuerySet[CodeCarbonSource]:
 
     A collector may have measured the same energy.
     """
-    sources = CodeCarbonSource.objects.filter(lab=lab, bound=False).select_related("token", "project", "node")
+    sources = CodeCarbonSource.objects.filter(lab=lab, bound=False).select_related(
+        "token", "project", "node"
+    )
     return sources.annotate(
         energy_mj=Sum("runs__intervals__energy_mj"), run_count=Count("runs__run", distinct=True)
     ).order_by("created_us")
@@ -114,7 +134,9 @@ def possible_double_counts(lab: Lab) -> QuerySet[CodeCarbonSource]:
 
 def sources_of(lab: Lab) -> QuerySet[CodeCarbonSource]:
     """Return the lab's CodeCarbon tokens and sources of imported files, newest first."""
-    sources = CodeCarbonSource.objects.filter(lab=lab).select_related("token__made_by", "project", "node")
+    sources = CodeCarbonSource.objects.filter(lab=lab).select_related(
+        "token__made_by", "project", "node"
+    )
     return sources.order_by("-created_us", "-id")
 
 

@@ -1,7 +1,11 @@
 """CodeCarbon as a tracker: its panel on the page of a run."""
 
 from apps.runs.models import Run
-from apps.trackers.codecarbon.selectors import CodeCarbonFigures, codecarbon_figures, shared_machines_of_run
+from apps.trackers.codecarbon.selectors import (
+    CodeCarbonFigures,
+    codecarbon_figures,
+    shared_machines_of_run,
+)
 from apps.trackers.tracker import Amount, Page, PanelRow, PanelWarning, RunPanel, Tracker
 
 
@@ -33,7 +37,9 @@ def _rows(figures: CodeCarbonFigures) -> list[PanelRow]:
             )
         )
     if figures.not_counted:
-        rows.append(PanelRow("Rejected", text=_messages(figures.not_counted), note="stored unchanged"))
+        rows.append(
+            PanelRow("Rejected", text=_messages(figures.not_counted), note="stored unchanged")
+        )
     if figures.waiting:
         rows.append(PanelRow("Queued", text=_messages(figures.waiting)))
     return rows
@@ -49,7 +55,10 @@ def _binding_warnings(figures: CodeCarbonFigures) -> list[PanelWarning]:
     return [
         PanelWarning(
             "node-unknown",
-            "The token of this run names no node. If a collector also measures that node, this energy is counted twice.",
+            (
+                "The token of this run names no node. If a collector also measures that node, "
+                "this energy is counted twice."
+            ),
             "Create a token for the node.",
             Page("codecarbon-tokens"),
         )
@@ -67,7 +76,10 @@ def _shared_machine_warnings(run: Run) -> list[PanelWarning]:
                     "This run and",
                     other.name[:60],
                     Page("run", (other.uuid,)),
-                    "probably measured the same node at the same time, as ranks of one job do. Possibly counted twice:",
+                    (
+                        "probably measured the same node at the same time, as ranks of one job "
+                        "do. Possibly counted twice:"
+                    ),
                     Amount("energy_mj", pair.energy_mj),
                 )
             )

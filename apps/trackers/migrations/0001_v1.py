@@ -30,26 +30,40 @@ class Migration(migrations.Migration):
                 migrations.CreateModel(
                     name="CodeCarbonSource",
                     fields=[
-                        ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                        (
+                            "id",
+                            models.BigAutoField(
+                                auto_created=True,
+                                primary_key=True,
+                                serialize=False,
+                                verbose_name="ID",
+                            ),
+                        ),
                         ("bound", models.BooleanField()),
                         ("client_pue_ppm", models.BigIntegerField()),
                         ("created_us", models.BigIntegerField()),
                         (
                             "lab",
                             models.ForeignKey(
-                                on_delete=django.db.models.deletion.CASCADE, related_name="+", to="accounts.lab"
+                                on_delete=django.db.models.deletion.CASCADE,
+                                related_name="+",
+                                to="accounts.lab",
                             ),
                         ),
                         (
                             "node",
                             models.ForeignKey(
-                                on_delete=django.db.models.deletion.PROTECT, related_name="+", to="fleet.node"
+                                on_delete=django.db.models.deletion.PROTECT,
+                                related_name="+",
+                                to="fleet.node",
                             ),
                         ),
                         (
                             "project",
                             models.ForeignKey(
-                                on_delete=django.db.models.deletion.PROTECT, related_name="+", to="accounts.project"
+                                on_delete=django.db.models.deletion.PROTECT,
+                                related_name="+",
+                                to="accounts.project",
                             ),
                         ),
                         (
@@ -66,7 +80,8 @@ class Migration(migrations.Migration):
                     options={
                         "constraints": [
                             models.CheckConstraint(
-                                condition=models.Q(("client_pue_ppm__gte", 1000000)), name="codecarbon_pue_at_least_one"
+                                condition=models.Q(("client_pue_ppm__gte", 1000000)),
+                                name="codecarbon_pue_at_least_one",
                             ),
                             models.UniqueConstraint(
                                 condition=models.Q(("token__isnull", True)),
@@ -79,7 +94,15 @@ class Migration(migrations.Migration):
                 migrations.CreateModel(
                     name="CodeCarbonRun",
                     fields=[
-                        ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                        (
+                            "id",
+                            models.BigAutoField(
+                                auto_created=True,
+                                primary_key=True,
+                                serialize=False,
+                                verbose_name="ID",
+                            ),
+                        ),
                         ("uuid", models.UUIDField()),
                         ("facts", models.JSONField(default=dict)),
                         ("signature", models.CharField(blank=True, default="", max_length=64)),
@@ -111,13 +134,25 @@ class Migration(migrations.Migration):
                                 name="codecarbon_signature",
                             )
                         ],
-                        "constraints": [models.UniqueConstraint(fields=("source", "uuid"), name="codecarbon_run_once")],
+                        "constraints": [
+                            models.UniqueConstraint(
+                                fields=("source", "uuid"), name="codecarbon_run_once"
+                            )
+                        ],
                     },
                 ),
                 migrations.CreateModel(
                     name="CodeCarbonPost",
                     fields=[
-                        ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                        (
+                            "id",
+                            models.BigAutoField(
+                                auto_created=True,
+                                primary_key=True,
+                                serialize=False,
+                                verbose_name="ID",
+                            ),
+                        ),
                         (
                             "channel",
                             models.SmallIntegerField(
@@ -151,14 +186,24 @@ class Migration(migrations.Migration):
                                 fields=["tracked_run", "id"],
                                 name="codecarbon_waiting",
                             ),
-                            models.Index(fields=["tracked_run", "received_us"], name="codecarbon_post_of_run"),
+                            models.Index(
+                                fields=["tracked_run", "received_us"], name="codecarbon_post_of_run"
+                            ),
                         ],
                     },
                 ),
                 migrations.CreateModel(
                     name="CodeCarbonInterval",
                     fields=[
-                        ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                        (
+                            "id",
+                            models.BigAutoField(
+                                auto_created=True,
+                                primary_key=True,
+                                serialize=False,
+                                verbose_name="ID",
+                            ),
+                        ),
                         ("at_us", models.BigIntegerField()),
                         ("start_us", models.BigIntegerField()),
                         ("end_us", models.BigIntegerField()),
@@ -188,7 +233,8 @@ class Migration(migrations.Migration):
                     options={
                         "constraints": [
                             models.UniqueConstraint(
-                                fields=("tracked_run", "at_us", "energy_mj"), name="codecarbon_interval_once"
+                                fields=("tracked_run", "at_us", "energy_mj"),
+                                name="codecarbon_interval_once",
                             ),
                             models.CheckConstraint(
                                 condition=models.Q(("end_us__gt", models.F("start_us"))),
@@ -215,7 +261,15 @@ class Migration(migrations.Migration):
                 migrations.CreateModel(
                     name="SharedMachine",
                     fields=[
-                        ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                        (
+                            "id",
+                            models.BigAutoField(
+                                auto_created=True,
+                                primary_key=True,
+                                serialize=False,
+                                verbose_name="ID",
+                            ),
+                        ),
                         ("intervals", models.IntegerField()),
                         ("energy_mj", models.BigIntegerField()),
                         (
@@ -240,14 +294,24 @@ class Migration(migrations.Migration):
                     options={
                         "db_table": "trackers_samemachine",
                         "constraints": [
-                            models.UniqueConstraint(fields=("primary", "duplicate"), name="codecarbon_same_machine_once")
+                            models.UniqueConstraint(
+                                fields=("primary", "duplicate"), name="codecarbon_same_machine_once"
+                            )
                         ],
                     },
                 ),
                 migrations.CreateModel(
                     name="MlflowSource",
                     fields=[
-                        ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                        (
+                            "id",
+                            models.BigAutoField(
+                                auto_created=True,
+                                primary_key=True,
+                                serialize=False,
+                                verbose_name="ID",
+                            ),
+                        ),
                         ("name", models.CharField(max_length=100)),
                         ("address", models.CharField(max_length=300)),
                         (
@@ -265,12 +329,21 @@ class Migration(migrations.Migration):
                         ("user", models.CharField(blank=True, default="", max_length=200)),
                         ("secret", models.TextField(blank=True, default="")),
                         ("bound", models.BooleanField()),
-                        ("writes_verdicts", models.BooleanField(default=True, db_column="tells_verdicts")),
+                        (
+                            "writes_verdicts",
+                            models.BooleanField(default=True, db_column="tells_verdicts"),
+                        ),
                         ("enabled", models.BooleanField(default=True, db_column="on")),
                         ("created_us", models.BigIntegerField(db_column="made_us")),
                         ("removed_us", models.BigIntegerField(blank=True, null=True)),
-                        ("polled_us", models.BigIntegerField(blank=True, null=True, db_column="asked_us")),
-                        ("succeeded_us", models.BigIntegerField(blank=True, null=True, db_column="answered_us")),
+                        (
+                            "polled_us",
+                            models.BigIntegerField(blank=True, null=True, db_column="asked_us"),
+                        ),
+                        (
+                            "succeeded_us",
+                            models.BigIntegerField(blank=True, null=True, db_column="answered_us"),
+                        ),
                         ("problem", models.CharField(blank=True, default="", max_length=400)),
                         ("failures", models.IntegerField(default=0)),
                         ("due_us", models.BigIntegerField(default=0)),
@@ -278,7 +351,9 @@ class Migration(migrations.Migration):
                         ("experiments", models.IntegerField(blank=True, null=True)),
                         (
                             "experiments_imported",
-                            models.IntegerField(blank=True, null=True, db_column="experiments_taken"),
+                            models.IntegerField(
+                                blank=True, null=True, db_column="experiments_taken"
+                            ),
                         ),
                         ("skew_us", models.BigIntegerField(blank=True, null=True)),
                         ("new_from_ms", models.BigIntegerField(default=0)),
@@ -287,7 +362,9 @@ class Migration(migrations.Migration):
                         (
                             "lab",
                             models.ForeignKey(
-                                on_delete=django.db.models.deletion.CASCADE, related_name="+", to="accounts.lab"
+                                on_delete=django.db.models.deletion.CASCADE,
+                                related_name="+",
+                                to="accounts.lab",
                             ),
                         ),
                         (
@@ -304,7 +381,9 @@ class Migration(migrations.Migration):
                         (
                             "node",
                             models.ForeignKey(
-                                on_delete=django.db.models.deletion.PROTECT, related_name="+", to="fleet.node"
+                                on_delete=django.db.models.deletion.PROTECT,
+                                related_name="+",
+                                to="fleet.node",
                             ),
                         ),
                         (
@@ -323,7 +402,9 @@ class Migration(migrations.Migration):
                     ],
                     options={
                         "constraints": [
-                            models.UniqueConstraint(fields=("lab", "address"), name="mlflow_source_once_per_lab"),
+                            models.UniqueConstraint(
+                                fields=("lab", "address"), name="mlflow_source_once_per_lab"
+                            ),
                             models.CheckConstraint(
                                 condition=models.Q(
                                     ("sign_in", "none"),
@@ -339,7 +420,15 @@ class Migration(migrations.Migration):
                 migrations.CreateModel(
                     name="MlflowRun",
                     fields=[
-                        ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                        (
+                            "id",
+                            models.BigAutoField(
+                                auto_created=True,
+                                primary_key=True,
+                                serialize=False,
+                                verbose_name="ID",
+                            ),
+                        ),
                         ("mlflow_id", models.CharField(max_length=64)),
                         ("parent", models.CharField(blank=True, default="", max_length=64)),
                         ("node_uuid", models.UUIDField(blank=True, null=True)),
@@ -353,11 +442,15 @@ class Migration(migrations.Migration):
                         ("verdict", models.CharField(blank=True, default="", max_length=500)),
                         (
                             "written_verdict",
-                            models.CharField(blank=True, default="", max_length=500, db_column="told_verdict"),
+                            models.CharField(
+                                blank=True, default="", max_length=500, db_column="told_verdict"
+                            ),
                         ),
                         (
                             "verdict_problem",
-                            models.CharField(blank=True, default="", max_length=300, db_column="tell_problem"),
+                            models.CharField(
+                                blank=True, default="", max_length=300, db_column="tell_problem"
+                            ),
                         ),
                         ("tries", models.IntegerField(default=0)),
                         ("due_us", models.BigIntegerField(default=0)),
@@ -388,14 +481,20 @@ class Migration(migrations.Migration):
                     ],
                     options={
                         "indexes": [
-                            models.Index(condition=models.Q(("is_open", True)), fields=["source", "id"], name="mlflow_open"),
+                            models.Index(
+                                condition=models.Q(("is_open", True)),
+                                fields=["source", "id"],
+                                name="mlflow_open",
+                            ),
                             models.Index(
                                 condition=models.Q(("parent", ""), _negated=True),
                                 fields=["source", "parent"],
                                 name="mlflow_nested",
                             ),
                             models.Index(
-                                condition=models.Q(("verdict", models.F("written_verdict")), _negated=True),
+                                condition=models.Q(
+                                    ("verdict", models.F("written_verdict")), _negated=True
+                                ),
                                 fields=["source", "due_us"],
                                 name="mlflow_to_tell",
                             ),
@@ -405,19 +504,33 @@ class Migration(migrations.Migration):
                                 name="mlflow_files_to_read",
                             ),
                         ],
-                        "constraints": [models.UniqueConstraint(fields=("source", "mlflow_id"), name="mlflow_run_once")],
+                        "constraints": [
+                            models.UniqueConstraint(
+                                fields=("source", "mlflow_id"), name="mlflow_run_once"
+                            )
+                        ],
                     },
                 ),
                 migrations.CreateModel(
                     name="MlflowExperiments",
                     fields=[
-                        ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                        (
+                            "id",
+                            models.BigAutoField(
+                                auto_created=True,
+                                primary_key=True,
+                                serialize=False,
+                                verbose_name="ID",
+                            ),
+                        ),
                         ("position", models.SmallIntegerField()),
                         ("pattern", models.CharField(max_length=200)),
                         (
                             "project",
                             models.ForeignKey(
-                                on_delete=django.db.models.deletion.PROTECT, related_name="+", to="accounts.project"
+                                on_delete=django.db.models.deletion.PROTECT,
+                                related_name="+",
+                                to="accounts.project",
                             ),
                         ),
                         (
@@ -432,21 +545,39 @@ class Migration(migrations.Migration):
                     ],
                     options={
                         "constraints": [
-                            models.UniqueConstraint(fields=("source", "position"), name="mlflow_pattern_position_once")
+                            models.UniqueConstraint(
+                                fields=("source", "position"), name="mlflow_pattern_position_once"
+                            )
                         ],
                     },
                 ),
                 migrations.CreateModel(
                     name="MlflowSeries",
                     fields=[
-                        ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                        (
+                            "id",
+                            models.BigAutoField(
+                                auto_created=True,
+                                primary_key=True,
+                                serialize=False,
+                                verbose_name="ID",
+                            ),
+                        ),
                         ("name", models.CharField(max_length=250)),
                         ("token", models.CharField(blank=True, default="", max_length=500)),
                         ("points", models.BigIntegerField(default=0)),
-                        ("latest_value", models.CharField(blank=True, default="", max_length=100, db_column="seen")),
+                        (
+                            "latest_value",
+                            models.CharField(
+                                blank=True, default="", max_length=100, db_column="seen"
+                            ),
+                        ),
                         ("is_complete", models.BooleanField(default=False, db_column="whole")),
                         ("until_us", models.BigIntegerField(blank=True, null=True)),
-                        ("last_sample_us", models.BigIntegerField(blank=True, null=True, db_column="held_us")),
+                        (
+                            "last_sample_us",
+                            models.BigIntegerField(blank=True, null=True, db_column="held_us"),
+                        ),
                         ("carry_nj", models.BigIntegerField(default=0)),
                         (
                             "device",
@@ -470,14 +601,29 @@ class Migration(migrations.Migration):
                         ),
                     ],
                     options={
-                        "constraints": [models.UniqueConstraint(fields=("tracked_run", "name"), name="mlflow_series_once")],
+                        "constraints": [
+                            models.UniqueConstraint(
+                                fields=("tracked_run", "name"), name="mlflow_series_once"
+                            )
+                        ],
                     },
                 ),
                 migrations.CreateModel(
                     name="MlflowFile",
                     fields=[
-                        ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
-                        ("model", models.CharField(blank=True, db_index=True, default="", max_length=64)),
+                        (
+                            "id",
+                            models.BigAutoField(
+                                auto_created=True,
+                                primary_key=True,
+                                serialize=False,
+                                verbose_name="ID",
+                            ),
+                        ),
+                        (
+                            "model",
+                            models.CharField(blank=True, db_index=True, default="", max_length=64),
+                        ),
                         ("path", models.CharField(max_length=1000)),
                         ("path_hash", models.CharField(max_length=64, db_column="place")),
                         ("bytes", models.BigIntegerField()),
@@ -495,7 +641,12 @@ class Migration(migrations.Migration):
                                 max_length=12,
                             ),
                         ),
-                        ("reason", models.CharField(blank=True, default="", max_length=300, db_column="why")),
+                        (
+                            "reason",
+                            models.CharField(
+                                blank=True, default="", max_length=300, db_column="why"
+                            ),
+                        ),
                         (
                             "tracked_run",
                             models.ForeignKey(
@@ -509,7 +660,9 @@ class Migration(migrations.Migration):
                     ],
                     options={
                         "constraints": [
-                            models.UniqueConstraint(fields=("tracked_run", "path_hash"), name="mlflow_file_once")
+                            models.UniqueConstraint(
+                                fields=("tracked_run", "path_hash"), name="mlflow_file_once"
+                            )
                         ],
                     },
                 ),

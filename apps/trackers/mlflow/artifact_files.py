@@ -17,13 +17,15 @@ PROXY = "/api/2.0/mlflow-artifacts/artifacts"  # file proxy of MLflow
 MAX_PATH_CHARS = 1000
 MODEL_ID = re.compile(r"[0-9A-Za-z_-]{1,64}")
 _MODEL = re.compile(
-    r"\.(pt|pth|ckpt|bin|safetensors|keras|h5|hdf5|onnx|gguf|msgpack|tflite|pb|pkl|pickle|joblib|cbm|ubj|xgb|lgb|model)$"
+    r"\.(pt|pth|ckpt|bin|safetensors|keras|h5|hdf5|onnx|gguf|msgpack|tflite|pb|pkl|pickle|joblib|"
+    r"cbm|ubj|xgb|lgb|model)$"
 )
 _DATASET = re.compile(r"\.(parquet|npy|npz|arrow|tar)$")
 _TENSORFLOW = re.compile(r"(\.data-\d{5}-of-\d{5}|\.index)$")
 # Same rule as in the collector's scan: a checkpoint is a model file with one of these names.
 _CHECKPOINT_NAME = re.compile(
-    r"(?:^|[^a-z])(?:epochs?|steps?|iter|iteration|ckpt|checkpoint|global_?step|optim|optimizer|scheduler|last)(?:[^a-z]|$)"
+    r"(?:^|[^a-z])(?:epochs?|steps?|iter|iteration|ckpt|checkpoint|global_?step|optim|optimizer|"
+    r"scheduler|last)(?:[^a-z]|$)"
 )
 # Files that MLflow writes beside a model.
 _SIDE = frozenset({"input_example.npy", "serving_input_example.json"})
@@ -52,7 +54,9 @@ def entries(rows: list[dict[str, Any]], folder: str) -> tuple[list[FileEntry], i
             wrong += 1
             continue
         size = whole(row.get("file_size"))
-        by_path[path] = FileEntry(path, bool(row.get("is_dir")), size if size is not None and size >= 0 else None)
+        by_path[path] = FileEntry(
+            path, bool(row.get("is_dir")), size if size is not None and size >= 0 else None
+        )
     return [by_path[path] for path in sorted(by_path)], wrong
 
 
@@ -63,7 +67,9 @@ def _is_direct_child(path: str, folder: str) -> bool:
 
 
 def kind_of(path: str) -> Kind | None:
-    """Return the kind of a file by its name, or None for other files (images, tables, settings, text)."""
+    """Return the kind of a file by its name, or None for other files (images, tables, settings,
+    text).
+    """
     name = path.rpartition("/")[2].lower()
     if name in _SIDE:
         return None
@@ -75,7 +81,9 @@ def kind_of(path: str) -> Kind | None:
         return Kind.CHECKPOINT
     if not _MODEL.search(name):
         return None
-    return Kind.CHECKPOINT if name.endswith(".ckpt") or _CHECKPOINT_NAME.search(name) else Kind.MODEL
+    return (
+        Kind.CHECKPOINT if name.endswith(".ckpt") or _CHECKPOINT_NAME.search(name) else Kind.MODEL
+    )
 
 
 def proxied_path(root: str, address: Address) -> str | None:
@@ -96,13 +104,18 @@ def proxied_path(root: str, address: Address) -> str | None:
     elif parts.scheme == address.scheme:
         own = address.path + PROXY
         ports = {"http": 80, "https": 443}
-        if (host, port or ports[address.scheme]) != (address.host.lower(), address.port) or not path.startswith(own + "/"):
+        if (host, port or ports[address.scheme]) != (
+            address.host.lower(),
+            address.port,
+        ) or not path.startswith(own + "/"):
             return None
         path = path.removeprefix(own)
     else:
         return None
     path = path.strip("/")
-    return None if {"..", "."} & set(path.split("/")) or is_unstorable(path) or "\\" in path else path
+    return (
+        None if {"..", "."} & set(path.split("/")) or is_unstorable(path) or "\\" in path else path
+    )
 
 
 def models_of(run: dict[str, Any], part: str, name: str) -> dict[str, int | None]:

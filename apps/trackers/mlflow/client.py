@@ -29,10 +29,13 @@ POINTS = 1000  # per page of a history and per transaction
 class MlflowError(Exception):
     """An unusable response. ``message``: sentence for the page. ``wait_s``: requested waiting time.
 
-    ``too_large``: a smaller request may work. ``is_single``: the requested item may be the cause, not the server.
+    ``too_large``: a smaller request may work. ``is_single``: the requested item may be the cause,
+    not the server.
     """
 
-    def __init__(self, message: str, *, wait_s: int = 0, too_large: bool = False, is_single: bool = False) -> None:
+    def __init__(
+        self, message: str, *, wait_s: int = 0, too_large: bool = False, is_single: bool = False
+    ) -> None:
         super().__init__(message)
         self.message = message
         self.wait_s = wait_s
@@ -64,19 +67,32 @@ class Server:
 
     def experiments(self) -> list[tuple[str, str]]:
         """Return (id, name) of all experiments except deleted ones."""
-        pages = self._pages("/experiments/search", {"max_results": 1000, "view_type": "ACTIVE_ONLY"})
-        rows = [row for page in pages for row in _list(page, "experiments") if row.get("experiment_id") is not None]
+        pages = self._pages(
+            "/experiments/search", {"max_results": 1000, "view_type": "ACTIVE_ONLY"}
+        )
+        rows = [
+            row
+            for page in pages
+            for row in _list(page, "experiments")
+            if row.get("experiment_id") is not None
+        ]
         return [(str(row["experiment_id"]), str(row.get("name", ""))) for row in rows]
 
     def runs(self, experiments: list[str], condition: str) -> Iterator[list[dict[str, Any]]]:
         """Yield pages of runs that match a condition, by start, earliest first."""
-        body = {"experiment_ids": experiments, "filter": condition, "run_view_type": "ACTIVE_ONLY",
-                "order_by": ["attributes.start_time ASC", "attributes.run_id ASC"]}  # fmt: skip
+        body = {
+            "experiment_ids": experiments,
+            "filter": condition,
+            "run_view_type": "ACTIVE_ONLY",
+            "order_by": ["attributes.start_time ASC", "attributes.run_id ASC"],
+        }
         sizes = iter(PAGES)
         size, token = next(sizes), ""
         while True:
             try:
-                page = self._call("POST", "/runs/search", {**body, "max_results": size, "page_token": token})
+                page = self._call(
+                    "POST", "/runs/search", {**body, "max_results": size, "page_token": token}
+                )
             except MlflowError as problem:
                 smaller = next(sizes, None) if problem.too_large else None
                 if smaller is None:
@@ -89,8 +105,15 @@ class Server:
                 return
 
     def history(self, run_id: str, name: str, token: str) -> tuple[Any, str]:
-        """Return one page of a metric's values from ``token`` on, and the next token ('' at the end)."""
-        query = {"run_id": run_id, "metric_key": name, "max_results": POINTS, **({"page_token": token} if token else {})}
+        """Return one page of a metric's values from ``token`` on, and the next token ('' at the
+        end).
+        """
+        query = {
+            "run_id": run_id,
+            "metric_key": name,
+            "max_results": POINTS,
+            **({"page_token": token} if token else {}),
+        }
         page = self._call("GET", f"/metrics/get-history?{urlencode(query)}")
         return page.get("metrics", []), _next(page, token)
 
@@ -104,13 +127,19 @@ class Server:
         return run if isinstance(run, dict) else {}
 
     def listing(self, run_id: str, model: str, folder: str) -> tuple[str, list[dict[str, Any]]]:
-        """Return the root of the files of a run (or of its logged ``model``) and the content of one folder."""
+        """Return the root of the files of a run (or of its logged ``model``) and the content of
+        one folder.
+        """
         if model:
             query = f"?{urlencode({'artifact_directory_path': folder})}" if folder else ""
             page = self._call("GET", f"/logged-models/{model}/artifacts/directories{query}")
         else:
             page = self._call(
-                "GET", f"/artifacts/list?{urlencode({'run_id': run_id, **({'path': folder} if folder else {})})}"
+                "GET",
+                (
+                    "/artifacts/list?"
+                    f"{urlencode({'run_id': run_id, **({'path': folder} if folder else {})})}"
+                ),
             )
         return str(page.get("root_uri") or ""), _list(page, "files")
 
@@ -120,7 +149,13 @@ class Server:
 
     def fetch(self, path: str, *, most_bytes: int, take: Callable[[bytes], None]) -> None:
         """Pass the content of a file to ``take`` in parts. ``path``: below the file proxy."""
-        reply = self._send("GET", f"{PROXY}/{quote(path)}", seconds=FETCH_TIMEOUT_S, most_bytes=most_bytes, take=take)
+        reply = self._send(
+            "GET",
+            f"{PROXY}/{quote(path)}",
+            seconds=FETCH_TIMEOUT_S,
+            most_bytes=most_bytes,
+            take=take,
+        )
         if reply.status != 200:
             raise self._status_error(reply)
 
@@ -133,7 +168,9 @@ class Server:
             if not token:
                 return
 
-    def _call(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    def _call(
+        self, method: str, path: str, body: Mapping[str, Any] | None = None
+    ) -> dict[str, Any]:
         reply = self._send(method, API + path, None if body is None else json.dumps(body).encode())
         self._note_clock(reply)
         if reply.status != 200:
@@ -147,21 +184,41 @@ class Server:
         return content
 
     def _send(
-        self, method: str, path: str, body: bytes | None = None, *, seconds: float | None = None,
-        most_bytes: int = MAX_BYTES, take: Callable[[bytes], None] | None = None,
-    ) -> HttpResponse:  # fmt: skip
+        self,
+        method: str,
+        path: str,
+        body: bytes | None = None,
+        *,
+        seconds: float | None = None,
+        most_bytes: int = MAX_BYTES,
+        take: Callable[[bytes], None] | None = None,
+    ) -> HttpResponse:
         if time.monotonic() >= self.until:
             raise OutOfTime
         headers = {"Accept": "application/json", "User-Agent": "LabCarbon"}
         if body is not None:
             headers["Content-Type"] = "application/json"
         if self.sign_in == SignIn.PASSWORD:
-            headers["Authorization"] = "Basic " + base64.b64encode(f"{self.user}:{self.secret}".encode()).decode()
+            headers["Authorization"] = (
+                "Basic " + base64.b64encode(f"{self.user}:{self.secret}".encode()).decode()
+            )
         elif self.sign_in == SignIn.TOKEN:
             headers["Authorization"] = f"Bearer {self.secret}"
-        options: dict[str, Any] = {"allowlist": self.inside, "headers": headers, "body": body, "on_chunk": take}
+        options: dict[str, Any] = {
+            "allowlist": self.inside,
+            "headers": headers,
+            "body": body,
+            "on_chunk": take,
+        }
         try:
-            return send_request(self.address, method, path, timeout_s=seconds or TIMEOUT_S, max_bytes=most_bytes, **options)
+            return send_request(
+                self.address,
+                method,
+                path,
+                timeout_s=seconds or TIMEOUT_S,
+                max_bytes=most_bytes,
+                **options,
+            )
         except OutboundError as problem:
             raise MlflowError(problem.message, too_large=problem.too_large) from problem
 
@@ -170,7 +227,9 @@ class Server:
         return f"{self.address.host}:{self.address.port}"
 
     def _note_clock(self, reply: HttpResponse) -> None:
-        """Record the difference between the server's clock and ours from its responses (to a second)."""
+        """Record the difference between the server's clock and ours from its responses (to a
+        second).
+        """
         try:
             server_us = datetime_to_us(parsedate_to_datetime(reply.headers["date"]))
         except (KeyError, TypeError, ValueError):
@@ -181,22 +240,35 @@ class Server:
         start = reply.body[:200].lstrip().lower()
         if start.startswith((b"<!doctype", b"<html")):
             return MlflowError(
-                f"{self.where} answers with a web page, not with MLflow's API: is it the sign-in page of a proxy?"
+                f"{self.where} answers with a web page, not with MLflow's API: is it the sign-in "
+                "page of a proxy?"
             )
-        return MlflowError(f"{self.where} answers with something that is not JSON: is this the address of MLflow?")
+        return MlflowError(
+            f"{self.where} answers with something that is not JSON: is this the address of MLflow?"
+        )
 
     def _status_error(self, reply: HttpResponse) -> MlflowError:
         status, detail = reply.status, _message(reply.body)
         if 300 <= status < 400:
             location = urlsplit(reply.headers.get("location", ""))
             target = f" to {location.scheme}://{location.netloc}" if location.netloc else ""
-            return MlflowError(f"{self.where} sends on{target}. Redirects are not followed: write that address here.")
+            return MlflowError(
+                f"{self.where} sends on{target}. Redirects are not followed: write that address "
+                "here."
+            )
         if status == 401:
-            reason = "it was given none" if self.sign_in == SignIn.NONE else "what it was given is wrong or has ended"
-            return MlflowError(f"{self.where} wants a user and password or a token: {reason} (401).")
+            reason = (
+                "it was given none"
+                if self.sign_in == SignIn.NONE
+                else "what it was given is wrong or has ended"
+            )
+            return MlflowError(
+                f"{self.where} wants a user and password or a token: {reason} (401)."
+            )
         if status == 403:
             return MlflowError(
-                f"{self.where} refuses (403){detail}. May this user read all experiments? MLflow 3.5 and newer also wants "
+                f"{self.where} refuses (403){detail}. May this user read all experiments? MLflow "
+                "3.5 and newer also wants "
                 "the host name of this address in its --allowed-hosts."
             )
         if status in (429, 503):
@@ -205,10 +277,14 @@ class Server:
         if status == 404:
             is_missing = b"RESOURCE_DOES_NOT_EXIST" in reply.body
             words = (
-                f"It is not there{detail}." if is_missing else f"{self.where} has no MLflow API under this address (404)."
+                f"It is not there{detail}."
+                if is_missing
+                else f"{self.where} has no MLflow API under this address (404)."
             )
             return MlflowError(words, is_single=is_missing)
-        return MlflowError(f"{self.where} answers {status}{detail}.", is_single=status in (400, 500))
+        return MlflowError(
+            f"{self.where} answers {status}{detail}.", is_single=status in (400, 500)
+        )
 
 
 def _list(page: Mapping[str, Any], name: str) -> list[dict[str, Any]]:

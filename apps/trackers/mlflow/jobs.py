@@ -11,8 +11,14 @@ POLL_AGAIN = "trackers.mlflow_again"
 
 @job(POLL)
 def poll_job(key: str) -> None:
-    """Poll server ``key`` and schedule the next poll. A disabled or removed server is not polled."""
-    source = MlflowSource.objects.select_related("lab", "node", "project").filter(pk=int(key), enabled=True).first()
+    """Poll server ``key`` and schedule the next poll. A disabled or removed server is not
+    polled.
+    """
+    source = (
+        MlflowSource.objects.select_related("lab", "node", "project")
+        .filter(pk=int(key), enabled=True)
+        .first()
+    )
     if source is None or source.removed_us is not None:
         return
     poll_source(source=source)
@@ -21,7 +27,9 @@ def poll_job(key: str) -> None:
 
 @job(POLL_AGAIN)
 def poll_again_job(key: str) -> None:
-    """Enqueue the next poll. A separate kind, so that an immediate poll does not wait for the timer."""
+    """Enqueue the next poll. A separate kind, so that an immediate poll does not wait for the
+    timer.
+    """
     enqueue(kind=POLL, key=key)
 
 

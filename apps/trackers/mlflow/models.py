@@ -33,14 +33,21 @@ class MlflowSource(models.Model):
     sign_in = models.CharField(max_length=8, choices=SignIn, default=SignIn.NONE)
     user = models.CharField(max_length=200, blank=True, default="")
     secret = models.TextField(blank=True, default="")
-    project = models.ForeignKey(Project, on_delete=models.PROTECT, null=True, blank=True, related_name="+")
+    project = models.ForeignKey(
+        Project, on_delete=models.PROTECT, null=True, blank=True, related_name="+"
+    )
     node = models.ForeignKey(Node, on_delete=models.PROTECT, related_name="+")
     bound = models.BooleanField()
     writes_verdicts = models.BooleanField(default=True, db_column="tells_verdicts")
     reads_files = models.BooleanField(default=True)
     enabled = models.BooleanField(default=True, db_column="on")
     created_by = models.ForeignKey(
-        User, on_delete=models.SET_NULL, null=True, blank=True, related_name="+", db_column="made_by_id"
+        User,
+        on_delete=models.SET_NULL,
+        null=True,
+        blank=True,
+        related_name="+",
+        db_column="made_by_id",
     )
     created_us = models.BigIntegerField(db_column="made_us")
     removed_us = models.BigIntegerField(null=True, blank=True)
@@ -63,9 +70,11 @@ class MlflowSource(models.Model):
     class Meta:
         constraints = [
             models.UniqueConstraint(fields=["lab", "address"], name="mlflow_source_once_per_lab"),
-            models.CheckConstraint(condition=Q(sign_in="none") | ~Q(secret="") | Q(removed_us__isnull=False),
-                                   name="mlflow_source_signs_in"),
-        ]  # fmt: skip
+            models.CheckConstraint(
+                condition=Q(sign_in="none") | ~Q(secret="") | Q(removed_us__isnull=False),
+                name="mlflow_source_signs_in",
+            ),
+        ]
 
     def __str__(self) -> str:
         return self.name
@@ -77,13 +86,19 @@ class MlflowExperiments(models.Model):
     The first match applies.
     """
 
-    source = models.ForeignKey(MlflowSource, on_delete=models.CASCADE, related_name="patterns", db_index=False)
+    source = models.ForeignKey(
+        MlflowSource, on_delete=models.CASCADE, related_name="patterns", db_index=False
+    )
     position = models.SmallIntegerField()
     pattern = models.CharField(max_length=200)
     project = models.ForeignKey(Project, on_delete=models.PROTECT, related_name="+")
 
     class Meta:
-        constraints = [models.UniqueConstraint(fields=["source", "position"], name="mlflow_pattern_position_once")]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["source", "position"], name="mlflow_pattern_position_once"
+            )
+        ]
 
     def __str__(self) -> str:
         return f"{self.pattern} = {self.project_id}"
@@ -106,10 +121,14 @@ class MlflowRun(models.Model):
       ``files_problem``, ``files_tries``, ``files_due_us``: of the read.
     """
 
-    source = models.ForeignKey(MlflowSource, on_delete=models.CASCADE, related_name="runs", db_index=False)
+    source = models.ForeignKey(
+        MlflowSource, on_delete=models.CASCADE, related_name="runs", db_index=False
+    )
     mlflow_id = models.CharField(max_length=64)
     parent = models.CharField(max_length=64, blank=True, default="")
-    run = models.ForeignKey(Run, on_delete=models.CASCADE, null=True, blank=True, related_name="mlflow")
+    run = models.ForeignKey(
+        Run, on_delete=models.CASCADE, null=True, blank=True, related_name="mlflow"
+    )
     node_uuid = models.UUIDField(null=True, blank=True)
     is_linked = models.BooleanField(default=False, db_column="joined")
     quiet = models.BooleanField(default=False)
@@ -119,8 +138,12 @@ class MlflowRun(models.Model):
     problem = models.CharField(max_length=300, blank=True, default="")
     last_listed_us = models.BigIntegerField(db_column="seen_us")
     verdict = models.CharField(max_length=500, blank=True, default="")
-    written_verdict = models.CharField(max_length=500, blank=True, default="", db_column="told_verdict")
-    verdict_problem = models.CharField(max_length=300, blank=True, default="", db_column="tell_problem")
+    written_verdict = models.CharField(
+        max_length=500, blank=True, default="", db_column="told_verdict"
+    )
+    verdict_problem = models.CharField(
+        max_length=300, blank=True, default="", db_column="tell_problem"
+    )
     tries = models.IntegerField(default=0)
     due_us = models.BigIntegerField(default=0)
     files_read = models.BooleanField(default=False)
@@ -130,12 +153,22 @@ class MlflowRun(models.Model):
     files_due_us = models.BigIntegerField(default=0)
 
     class Meta:
-        constraints = [models.UniqueConstraint(fields=["source", "mlflow_id"], name="mlflow_run_once")]
+        constraints = [
+            models.UniqueConstraint(fields=["source", "mlflow_id"], name="mlflow_run_once")
+        ]
         indexes = [
             models.Index(fields=["source", "id"], name="mlflow_open", condition=Q(is_open=True)),
-            models.Index(fields=["source", "parent"], name="mlflow_nested", condition=~Q(parent="")),
-            models.Index(fields=["source", "due_us"], name="mlflow_to_tell", condition=~Q(verdict=F("written_verdict"))),
-            models.Index(fields=["source", "id"], name="mlflow_files_to_read", condition=Q(files_read=False)),
+            models.Index(
+                fields=["source", "parent"], name="mlflow_nested", condition=~Q(parent="")
+            ),
+            models.Index(
+                fields=["source", "due_us"],
+                name="mlflow_to_tell",
+                condition=~Q(verdict=F("written_verdict")),
+            ),
+            models.Index(
+                fields=["source", "id"], name="mlflow_files_to_read", condition=Q(files_read=False)
+            ),
         ]
 
     def __str__(self) -> str:
@@ -158,34 +191,47 @@ class MlflowSeries(models.Model):
     """
 
     tracked_run = models.ForeignKey(
-        MlflowRun, on_delete=models.CASCADE, related_name="series", db_index=False, db_column="told_id"
+        MlflowRun,
+        on_delete=models.CASCADE,
+        related_name="series",
+        db_index=False,
+        db_column="told_id",
     )
     name = models.CharField(max_length=250)
     token = models.CharField(max_length=500, blank=True, default="")
     points = models.BigIntegerField(default=0)
     latest_value = models.CharField(max_length=100, blank=True, default="", db_column="seen")
     is_complete = models.BooleanField(default=False, db_column="whole")
-    device = models.ForeignKey(Device, on_delete=models.PROTECT, null=True, blank=True, related_name="+")
+    device = models.ForeignKey(
+        Device, on_delete=models.PROTECT, null=True, blank=True, related_name="+"
+    )
     until_us = models.BigIntegerField(null=True, blank=True)
     last_sample_us = models.BigIntegerField(null=True, blank=True, db_column="held_us")
     carry_nj = models.BigIntegerField(default=0)
 
     class Meta:
-        constraints = [models.UniqueConstraint(fields=["tracked_run", "name"], name="mlflow_series_once")]
+        constraints = [
+            models.UniqueConstraint(fields=["tracked_run", "name"], name="mlflow_series_once")
+        ]
 
     def __str__(self) -> str:
         return self.name
 
 
 class MlflowFile(models.Model):
-    """A file of a run that may be an artifact. ``model``: id of its logged model, '' for a file of the run itself.
+    """A file of a run that may be an artifact. ``model``: id of its logged model, '' for a file of
+    the run itself.
 
     ``digest``: SHA-256 of its content, '' if not read (see ``outcome``, ``reason``).
     ``path_hash``: SHA-256 of model and path, because paths are too long for an index.
     """
 
     tracked_run = models.ForeignKey(
-        MlflowRun, on_delete=models.CASCADE, related_name="files", db_index=False, db_column="told_id"
+        MlflowRun,
+        on_delete=models.CASCADE,
+        related_name="files",
+        db_index=False,
+        db_column="told_id",
     )
     model = models.CharField(max_length=64, blank=True, default="", db_index=True)
     path = models.CharField(max_length=1000)
@@ -196,7 +242,9 @@ class MlflowFile(models.Model):
     reason = models.CharField(max_length=300, blank=True, default="", db_column="why")
 
     class Meta:
-        constraints = [models.UniqueConstraint(fields=["tracked_run", "path_hash"], name="mlflow_file_once")]
+        constraints = [
+            models.UniqueConstraint(fields=["tracked_run", "path_hash"], name="mlflow_file_once")
+        ]
 
     def __str__(self) -> str:
         return self.path

@@ -25,13 +25,19 @@ STATES = {
     "FAILED": RunState.FAILED,
     "KILLED": RunState.KILLED,
 }
-RUN_UUID, PART_OF, NODE, HOST = "labcarbon.run_uuid", "labcarbon.part_of", "labcarbon.node", "labcarbon.host"
+RUN_UUID, PART_OF, NODE, HOST = (
+    "labcarbon.run_uuid",
+    "labcarbon.part_of",
+    "labcarbon.node",
+    "labcarbon.host",
+)
 VERDICT, LINK = "labcarbon.verdict", "labcarbon.link"
 MAX_PARAMS, MAX_TAGS, MAX_TEXT = 500, 80, 1000
 _RUN_ID = re.compile(r"[0-9A-Za-z_-]{1,64}")
 # Names of parameters with the initial weights or checkpoint of a run.
 _START = re.compile(
-    r"(^|[_./-])(checkpoints?|ckpt|resume\w*|pretrained\w*|weights|init(ial)?_?(from|ckpt|checkpoint|weights|model)|restore|"
+    r"(^|[_./-])(checkpoints?|ckpt|resume\w*|pretrained\w*|weights|init(ial)?_?(from|ckpt|"
+    r"checkpoint|weights|model)|restore|"
     r"load|warm_?start\w*|finetune\w*|model_name_or_path|base_model)([_./-]\w+)?$",
     re.IGNORECASE,
 )
@@ -52,7 +58,8 @@ class Latest:
 
 @dataclass(frozen=True)
 class TrackedRun:
-    """A run of MLflow. ``state`` None: scheduled, not started. ``facts_digest``: of all but the metrics, ``digest``: of all.
+    """A run of MLflow. ``state`` None: scheduled, not started. ``facts_digest``: of all but the
+    metrics, ``digest``: of all.
 
     ``datasets``: (role, name, digest). ``parent``: id of the parent run, or ''.
     """
@@ -78,7 +85,9 @@ class TrackedRun:
 
     @property
     def last_activity_us(self) -> int:
-        """Return the time of the last sign of life. MLflow has no heartbeat, so it is the start or a metric."""
+        """Return the time of the last sign of life. MLflow has no heartbeat, so it is the start
+        or a metric.
+        """
         return max([self.start_ms, *(value.at_ms for value in self.latest.values())]) * US_PER_MS
 
     @property
@@ -124,7 +133,9 @@ def read_run(content: Any) -> TrackedRun:
     run_id = str(info.get("run_id") or info.get("run_uuid") or "")
     if not _RUN_ID.fullmatch(run_id):
         raise InvalidInput(f"Invalid run id: {run_id[:40]!r}.")
-    tags = {name: text for name, text in _pairs(data, "tags").items() if name not in (VERDICT, LINK)}
+    tags = {
+        name: text for name, text in _pairs(data, "tags").items() if name not in (VERDICT, LINK)
+    }
     fields: dict[str, Any] = {
         "run_id": run_id,
         "experiment": str(info.get("experiment_id", "")),
@@ -161,13 +172,17 @@ def _rows(part: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
 
 
 def _pairs(data: Mapping[str, Any], name: str) -> dict[str, str]:
-    return {str(row["key"]): str(row.get("value", "")) for row in _rows(data, name) if row.get("key")}
+    return {
+        str(row["key"]): str(row.get("value", "")) for row in _rows(data, name) if row.get("key")
+    }
 
 
 def whole(value: Any) -> int | None:
     """Return a 64-bit number as MLflow writes it, or None."""
     try:
-        number = int(value) if isinstance(value, int | str) and not isinstance(value, bool) else None
+        number = (
+            int(value) if isinstance(value, int | str) and not isinstance(value, bool) else None
+        )
     except ValueError:
         return None
     return number if number is not None and abs(number) < 2**63 else None
@@ -181,9 +196,14 @@ def _ms(value: Any) -> int | None:
 def _latest(data: Mapping[str, Any]) -> dict[str, Latest]:
     latest: dict[str, Latest] = {}
     for row in _rows(data, "metrics"):
-        value = Latest(_ms(row.get("timestamp")) or 0, whole(row.get("step")) or 0, str(row.get("value")))
+        value = Latest(
+            _ms(row.get("timestamp")) or 0, whole(row.get("step")) or 0, str(row.get("value"))
+        )
         name = str(row.get("key") or "")
-        if name and (name not in latest or (value.at_ms, value.step) >= (latest[name].at_ms, latest[name].step)):
+        if name and (
+            name not in latest
+            or (value.at_ms, value.step) >= (latest[name].at_ms, latest[name].step)
+        ):
             latest[name] = value
     return latest
 
@@ -191,9 +211,14 @@ def _latest(data: Mapping[str, Any]) -> dict[str, Latest]:
 def _datasets(inputs: Mapping[str, Any]) -> tuple[tuple[str, str, str], ...]:
     datasets = set()
     for row in _rows(inputs, "dataset_inputs"):
-        dataset, role = _part(row, "dataset", needed=False), _pairs(row, "tags").get("mlflow.data.context", "")
+        dataset, role = (
+            _part(row, "dataset", needed=False),
+            _pairs(row, "tags").get("mlflow.data.context", ""),
+        )
         if dataset.get("digest"):
-            datasets.add((role[:32], str(dataset.get("name", ""))[:255], str(dataset["digest"])[:100]))
+            datasets.add(
+                (role[:32], str(dataset.get("name", ""))[:255], str(dataset["digest"])[:100])
+            )
     return tuple(sorted(datasets))
 
 
@@ -212,8 +237,11 @@ def read_points(rows: Any) -> list[tuple[int, int, float | str]]:
     return points
 
 
-def numbered(points: Sequence[tuple[int, int, float | str]], before: int) -> list[tuple[int, int, float | str]]:
-    """Return points with distinct steps if their client gave none (all are 0): their number in order of time.
+def numbered(
+    points: Sequence[tuple[int, int, float | str]], before: int
+) -> list[tuple[int, int, float | str]]:
+    """Return points with distinct steps if their client gave none (all are 0): their number in
+    order of time.
 
     ``before``: number of points on earlier pages.
     """
@@ -222,21 +250,29 @@ def numbered(points: Sequence[tuple[int, int, float | str]], before: int) -> lis
     return [(before + i, at_us, value) for i, (_, at_us, value) in enumerate(points)]
 
 
-def project_for(name: str, patterns: Iterable[tuple[str, int]], otherwise: int | None) -> int | None:
+def project_for(
+    name: str, patterns: Iterable[tuple[str, int]], otherwise: int | None
+) -> int | None:
     """Return the project of an experiment by the first matching pattern, or None."""
     return next((project for pattern, project in patterns if fnmatchcase(name, pattern)), otherwise)
 
 
 def select_params(params: Mapping[str, str]) -> dict[str, str]:
     """Return the parameters to store: those that the API accepts as well."""
-    fitting = {name: text for name, text in params.items() if len(name) <= 256 and len(text) <= 1024}
+    fitting = {
+        name: text for name, text in params.items() if len(name) <= 256 and len(text) <= 1024
+    }
     return dict(sorted(fitting.items())[:MAX_PARAMS])
 
 
 def select_tags(tags: Mapping[str, str], experiment: str) -> dict[str, str]:
     """Return the tags to store: those of users, and the location of the run in MLflow."""
-    own = {name: text for name, text in tags.items() if not name.startswith(("mlflow.", "labcarbon."))}
-    fitting = {name: text for name, text in own.items() if len(name) <= 200 and len(text) <= MAX_TEXT}
+    own = {
+        name: text for name, text in tags.items() if not name.startswith(("mlflow.", "labcarbon."))
+    }
+    fitting = {
+        name: text for name, text in own.items() if len(name) <= 200 and len(text) <= MAX_TEXT
+    }
     selected = dict(sorted(fitting.items())[:MAX_TAGS])
     selected["mlflow.experiment"] = experiment[:MAX_TEXT]
     return selected
@@ -244,4 +280,7 @@ def select_tags(tags: Mapping[str, str], experiment: str) -> dict[str, str]:
 
 def from_scratch(params: Mapping[str, str]) -> bool:
     """Return whether no parameter names initial weights."""
-    return not any(_START.search(name) and text.strip().lower() not in _NO_START for name, text in params.items())
+    return not any(
+        _START.search(name) and text.strip().lower() not in _NO_START
+        for name, text in params.items()
+    )

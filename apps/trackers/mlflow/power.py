@@ -61,7 +61,9 @@ def gpu_of(name: str) -> str | None:
 
 
 def sample_of(at_us: int, watts: float) -> Sample | None:
-    """Return a value as a sample, or None if no GPU can draw it (not a number, negative, above ``MAX_MW``)."""
+    """Return a value as a sample, or None if no GPU can draw it (not a number, negative, above
+    ``MAX_MW``).
+    """
     if not 0 <= watts * 1000 <= MAX_MW:  # False for NaN
         return None
     return Sample(at_us, int(Fraction(watts) * 1000 + Fraction(1, 2)))
@@ -92,8 +94,12 @@ def split_into_minutes(
     if not pieces:
         return [], progress
     until_us = pieces[-1].end_us
-    last_sample_us = max((sample.at_us for sample in fresh if sample.at_us <= until_us), default=last_sample_us)
-    return pieces, replace(progress, until_us=until_us, last_sample_us=last_sample_us, carry_nj=carry)
+    last_sample_us = max(
+        (sample.at_us for sample in fresh if sample.at_us <= until_us), default=last_sample_us
+    )
+    return pieces, replace(
+        progress, until_us=until_us, last_sample_us=last_sample_us, carry_nj=carry
+    )
 
 
 def _fresh(progress: Progress, samples: Iterable[Sample]) -> list[Sample]:
@@ -104,12 +110,20 @@ def _fresh(progress: Progress, samples: Iterable[Sample]) -> list[Sample]:
     return [at[moment] for moment in sorted(at)]
 
 
-def _minutes(last_sample_us: int | None, until_us: int | None, fresh: Sequence[Sample]) -> list[tuple[int, int, int]]:
-    """Return (start, end, nJ) of intervals without a gap, cut at whole UTC minutes, in order of time."""
+def _minutes(
+    last_sample_us: int | None, until_us: int | None, fresh: Sequence[Sample]
+) -> list[tuple[int, int, int]]:
+    """Return (start, end, nJ) of intervals without a gap, cut at whole UTC minutes, in order of
+    time.
+    """
     minutes: list[tuple[int, int, int]] = []
     before = last_sample_us
     for sample in fresh:
-        start = sample.at_us if before is None or sample.at_us - before > GAP_US else max(before, until_us or before)
+        start = (
+            sample.at_us
+            if before is None or sample.at_us - before > GAP_US
+            else max(before, until_us or before)
+        )
         before = sample.at_us
         while start < sample.at_us:
             end = min(sample.at_us, (start // US_PER_MINUTE + 1) * US_PER_MINUTE)

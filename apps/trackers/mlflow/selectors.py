@@ -12,7 +12,9 @@ from apps.trackers.mlflow.models import MlflowFile, MlflowRun, MlflowSource
 
 
 def servers_of(lab: Lab) -> QuerySet[MlflowSource]:
-    """Return the lab's servers with numbers of runs: imported, linked, running, with problems, with verdict problems."""
+    """Return the lab's servers with numbers of runs: imported, linked, running, with problems,
+    with verdict problems.
+    """
     counts = {
         "imported": Count("runs", filter=Q(runs__run__isnull=False)),
         "linked": Count("runs", filter=Q(runs__is_linked=True)),
@@ -20,7 +22,9 @@ def servers_of(lab: Lab) -> QuerySet[MlflowSource]:
         "problems": Count("runs", filter=~Q(runs__problem="") | ~Q(runs__files_problem="")),
         "verdict_problems": Count("runs", filter=~Q(runs__verdict_problem="")),
     }
-    servers = MlflowSource.objects.filter(lab=lab, removed_us=None).select_related("project", "node", "created_by")
+    servers = MlflowSource.objects.filter(lab=lab, removed_us=None).select_related(
+        "project", "node", "created_by"
+    )
     return servers.annotate(**counts).order_by("name", "pk")
 
 
@@ -37,12 +41,16 @@ def problems_of(source: MlflowSource, limit: int) -> QuerySet[MlflowRun]:
 
 def unreachable_servers(lab: Lab) -> QuerySet[MlflowSource]:
     """Return the enabled servers whose last three polls (14 minutes) failed."""
-    return MlflowSource.objects.filter(lab=lab, removed_us=None, enabled=True, failures__gte=3).order_by("name", "pk")
+    return MlflowSource.objects.filter(
+        lab=lab, removed_us=None, enabled=True, failures__gte=3
+    ).order_by("name", "pk")
 
 
 @dataclass(frozen=True)
 class MlflowFigures:
-    """Reported energy of a run, mJ. ``superseded_mj``: also measured by a collector, so not counted."""
+    """Reported energy of a run, mJ. ``superseded_mj``: also measured by a collector, so not
+    counted.
+    """
 
     row: MlflowRun
     energy_mj: int
@@ -55,10 +63,15 @@ def mlflow_figures(run: Run) -> MlflowFigures | None:
     row = MlflowRun.objects.select_related("source").filter(run=run).order_by("pk").first()
     if row is None:
         return None
-    windows = _sum("ingest_windowshare t JOIN ingest_epoch p ON p.id = t.epoch_id JOIN fleet_device d ON d.id = p.device_id")
+    windows = _sum(
+        "ingest_windowshare t JOIN ingest_epoch p ON p.id = t.epoch_id JOIN fleet_device d ON "
+        "d.id = p.device_id"
+    )
     ledger = _sum("energy_ledgerentry t JOIN fleet_device d ON d.id = t.device_id")
     params = [run.lab_id, uuid_param(run.uuid)]
-    sums = next(fetch_rows(f"SELECT ({windows}) AS reported, ({ledger}) AS counted", [*params, *params]))
+    sums = next(
+        fetch_rows(f"SELECT ({windows}) AS reported, ({ledger}) AS counted", [*params, *params])
+    )
     energy_mj = as_int(sums["reported"])
     return MlflowFigures(
         row=row,
@@ -70,7 +83,8 @@ def mlflow_figures(run: Run) -> MlflowFigures | None:
 
 def _sum(tables: str) -> str:
     return (
-        f"SELECT COALESCE(SUM(t.energy_mj), 0) FROM {tables} JOIN ingest_consumer c ON c.id = t.consumer_id "
+        f"SELECT COALESCE(SUM(t.energy_mj), 0) FROM {tables} JOIN ingest_consumer c ON c.id = "
+        "t.consumer_id "
         "WHERE c.lab_id = %s AND c.run_uuid = %s AND d.key LIKE 'declared:mlflow/%%'"
     )
 
@@ -91,9 +105,17 @@ class Files:
 
 def files_of(source: MlflowSource) -> list[Files]:
     """Return the files of the server's runs by outcome. One query."""
-    rows = MlflowFile.objects.filter(tracked_run__source=source).values_list("outcome").annotate(Count("pk"), Sum("bytes"))
+    rows = (
+        MlflowFile.objects.filter(tracked_run__source=source)
+        .values_list("outcome")
+        .annotate(Count("pk"), Sum("bytes"))
+    )
     by_outcome = {outcome: (count, int(size)) for outcome, count, size in rows.order_by()}
-    return [Files(outcome, *by_outcome[outcome.value]) for outcome in FileOutcome if outcome.value in by_outcome]
+    return [
+        Files(outcome, *by_outcome[outcome.value])
+        for outcome in FileOutcome
+        if outcome.value in by_outcome
+    ]
 
 
 def unreadable_of(source: MlflowSource, limit: int) -> QuerySet[MlflowFile]:
@@ -103,7 +125,9 @@ def unreadable_of(source: MlflowSource, limit: int) -> QuerySet[MlflowFile]:
 
 
 def files_waiting(source: MlflowSource) -> tuple[int, int]:
-    """Return the number of ended runs whose files are not read yet, and of files left in MLflow. One query."""
+    """Return the number of ended runs whose files are not read yet, and of files left in MLflow.
+    One query.
+    """
     waits = Q(run__isnull=False, is_open=False, files_read=False)
     sums = source.runs.aggregate(waiting=Count("pk", filter=waits), left=Sum("files_left"))
     return sums["waiting"], int(sums["left"] or 0)

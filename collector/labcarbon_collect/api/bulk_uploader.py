@@ -81,7 +81,9 @@ class BulkUploader:
             return []
         results = self._post_rows({**self._common_fields, self._key: [row for _, row in rows]})
         if len(results) != len(rows):
-            raise UploadError(f"{self._transport.url} returned {len(results)} results for {len(rows)} rows")
+            raise UploadError(
+                f"{self._transport.url} returned {len(results)} results for {len(rows)} rows"
+            )
         return [self._count_row(source, result) for (source, _), result in zip(rows, results)]
 
     def post(self, body: Mapping[str, Any]) -> Dict[str, Any]:
@@ -89,10 +91,16 @@ class BulkUploader:
         return self._post({**self._common_fields, **body}, bool)
 
     def _count_row(self, source: str, row_result: Any) -> str:
-        parts = [str(part) for part in row_result] if isinstance(row_result, list) and row_result else [""]
+        parts = (
+            [str(part) for part in row_result]
+            if isinstance(row_result, list) and row_result
+            else [""]
+        )
         result = parts[0]
         if result == "refused" or result not in RESULTS:
-            self.outcome.add_error(source, parts[1] if len(parts) > 1 else f"unknown result: {row_result!r:.100}")
+            self.outcome.add_error(
+                source, parts[1] if len(parts) > 1 else f"unknown result: {row_result!r:.100}"
+            )
             return "refused"
         self.outcome.counts[result] += 1
         for part in parts[1:]:
@@ -103,7 +111,9 @@ class BulkUploader:
         payload = self._post(body, lambda payload: isinstance(payload.get("results"), list))
         return list(payload["results"])
 
-    def _post(self, body: Dict[str, Any], is_valid: Callable[[Dict[str, Any]], bool]) -> Dict[str, Any]:
+    def _post(
+        self, body: Dict[str, Any], is_valid: Callable[[Dict[str, Any]], bool]
+    ) -> Dict[str, Any]:
         reason = ""
         for attempt in range(1, MAX_ATTEMPTS + 1):
             wait_s = full_jitter(attempt)

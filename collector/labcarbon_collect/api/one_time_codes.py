@@ -10,7 +10,10 @@ from typing import Any, Dict, Mapping, Optional
 from labcarbon_collect.api.transport import InvalidUrlError, ServerUnavailable, Transport
 from labcarbon_collect.errors import CommandError
 
-CODE_PAGES = {"enrol/": "nodes/enrol/", "login/": "login-code/"}  # endpoint → page that creates its codes
+CODE_PAGES = {
+    "enrol/": "nodes/enrol/",
+    "login/": "login-code/",
+}  # endpoint → page that creates its codes
 
 
 def code_url(url: str, path: str) -> str:
@@ -32,7 +35,9 @@ def read_code(code_file: Optional[str], *, page: str) -> str:
         else:
             code = getpass.getpass("Code from the server's page (not echoed): ")
     except (OSError, UnicodeDecodeError) as error:
-        raise CommandError(f"The code could not be read from {code_file or 'standard input'}: {error}") from error
+        raise CommandError(
+            f"The code could not be read from {code_file or 'standard input'}: {error}"
+        ) from error
     if not code.strip():
         raise CommandError(f"No code was given. Copy it from {page}, which shows it only one time")
     return code.strip()
@@ -49,11 +54,17 @@ def redeem_code(url: str, path: str, code: str, body: Mapping[str, Any]) -> Dict
     except InvalidUrlError as error:
         raise CommandError(str(error)) from error
     except ServerUnavailable as error:
-        raise CommandError(f"No response from the server. {error}. The code is still valid: try again") from error
+        raise CommandError(
+            f"No response from the server. {error}. The code is still valid: try again"
+        ) from error
     if 300 <= reply.status < 400:
-        raise CommandError(f"{url} redirects to {reply.location[:200]}. Use that address if it is your server")
+        raise CommandError(
+            f"{url} redirects to {reply.location[:200]}. Use that address if it is your server"
+        )
     if reply.status not in (200, 201):
-        raise CommandError(f"{url} rejected the code: {reply.message} Create a new code at {code_url(url, path)}")
+        raise CommandError(
+            f"{url} rejected the code: {reply.message} Create a new code at {code_url(url, path)}"
+        )
     if not isinstance(reply.body, dict) or not isinstance(reply.body.get("token"), str):
         raise CommandError(f"{url} did not respond like a LabCarbon server. Check the address")
     return reply.body

@@ -11,7 +11,8 @@ from labcarbon_collect.api.transport import InvalidUrlError, Response, ServerUna
 from labcarbon_collect.config import Login, is_uuid
 
 VERDICTS = frozenset((
-    "duplicate", "concurrent", "will_fail", "resume", "near", "sweep", "replicate", "same_run", "declared", "none",
+    "duplicate", "concurrent", "will_fail", "resume", "near", "sweep", "replicate", "same_run",
+    "declared", "none",
 ))  # fmt: skip
 LEVELS = ("silent", "inform", "warn", "loud")
 STOPPED, PROCEEDED = "stopped", "went_on"
@@ -38,9 +39,14 @@ class PreflightRequest:
     def body(self) -> Dict[str, Any]:
         """Return the body of ``POST preflight/``."""
         return {
-            "fingerprint": dict(self.fingerprint), "project": self.project, "name": self.name, "run": self.run,
-            "parent": self.parent, "external": None, "job": self.job,
-        }  # fmt: skip
+            "fingerprint": dict(self.fingerprint),
+            "project": self.project,
+            "name": self.name,
+            "run": self.run,
+            "parent": self.parent,
+            "external": None,
+            "job": self.job,
+        }
 
 
 @dataclass(frozen=True)
@@ -76,22 +82,32 @@ class PreflightResponse:
         """Models that could be fine-tuned instead of training from scratch."""
         offers = self.body.get("reuse")
         valid_offers: List[Mapping[str, Any]] = (
-            [offer for offer in offers if isinstance(offer, dict)] if isinstance(offers, list) else []
+            [offer for offer in offers if isinstance(offer, dict)]
+            if isinstance(offers, list)
+            else []
         )
         return valid_offers[:_MAX_OFFERS]
 
 
-def check_duplicates(login: Login, request: PreflightRequest, *, deadline_s: float) -> PreflightResponse:
+def check_duplicates(
+    login: Login, request: PreflightRequest, *, deadline_s: float
+) -> PreflightResponse:
     """Send the request. Raises PreflightUnavailable without a valid response."""
     return parse_response(login.url, _post(login, "preflight/", request.body(), deadline_s))
 
 
-def report_outcome(login: Login, response: PreflightResponse, outcome: str, *, deadline_s: float) -> bool:
-    """Report that the command was ``stopped`` or ``went_on``. Returns whether the server knows it."""
+def report_outcome(
+    login: Login, response: PreflightResponse, outcome: str, *, deadline_s: float
+) -> bool:
+    """Report that the command was ``stopped`` or ``went_on``. Returns whether the server knows
+    it.
+    """
     if not response.preflight_id:
         return False
     try:
-        _post(login, f"preflight/{response.preflight_id}/outcome/", {"outcome": outcome}, deadline_s)
+        _post(
+            login, f"preflight/{response.preflight_id}/outcome/", {"outcome": outcome}, deadline_s
+        )
     except PreflightUnavailable:
         return False
     return True
@@ -100,20 +116,30 @@ def report_outcome(login: Login, response: PreflightResponse, outcome: str, *, d
 def parse_response(url: str, body: Any) -> PreflightResponse:
     """Return a parsed response. Raises PreflightUnavailable if it is invalid."""
     payload = body if isinstance(body, dict) else {}
-    verdict, level, message, preflight_id = (payload.get(name) for name in ("verdict", "level", "message", "asked"))
+    verdict, level, message, preflight_id = (
+        payload.get(name) for name in ("verdict", "level", "message", "asked")
+    )
     if not isinstance(message, str) or str(verdict) not in VERDICTS or str(level) not in LEVELS:
         raise PreflightUnavailable(
-            f"the response of {url} has an unknown format. Update the collector and the server to the same version"
+            f"the response of {url} has an unknown format. Update the collector and the server to "
+            "the same version"
         )
     matches, estimate = payload.get("matches"), payload.get("estimate")
     valid_matches: List[Mapping[str, Any]] = (
         [match for match in matches if isinstance(match, dict)] if isinstance(matches, list) else []
     )
     return PreflightResponse(
-        verdict=str(verdict), certainty=str(payload.get("certainty") or ""), level=str(level), message=message,
-        preflight_id=str(preflight_id) if is_uuid(preflight_id) or isinstance(preflight_id, int) else "",
-        matches=valid_matches[:_MAX_MATCHES], estimate=estimate if isinstance(estimate, dict) else None, body=payload,
-    )  # fmt: skip
+        verdict=str(verdict),
+        certainty=str(payload.get("certainty") or ""),
+        level=str(level),
+        message=message,
+        preflight_id=str(preflight_id)
+        if is_uuid(preflight_id) or isinstance(preflight_id, int)
+        else "",
+        matches=valid_matches[:_MAX_MATCHES],
+        estimate=estimate if isinstance(estimate, dict) else None,
+        body=payload,
+    )
 
 
 def _post(login: Login, path: str, body: Mapping[str, Any], deadline_s: float) -> Any:
@@ -130,7 +156,13 @@ def _post(login: Login, path: str, body: Mapping[str, Any], deadline_s: float) -
 
 def _error_message(login: Login, reply: Response) -> str:
     if reply.status in (401, 403):
-        return f"{login.url} rejected this token ({reply.message}). Log in again: labcarbon-collect login {login.url}"
+        return (
+            f"{login.url} rejected this token ({reply.message}). Log in again: labcarbon-collect "
+            f"login {login.url}"
+        )
     if reply.status in (404, 405):
-        return f"{login.url} has no duplicate check ({reply.message}). The server is older than this collector"
+        return (
+            f"{login.url} has no duplicate check ({reply.message}). The server is older than "
+            "this collector"
+        )
     return f"{login.url} responded {reply.status}: {reply.message}"

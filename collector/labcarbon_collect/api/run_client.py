@@ -15,7 +15,9 @@ class RunReporter:
     token.
     """
 
-    def __init__(self, login: Login, run: str, *, notify: Callable[[str], None], timeout_s: float) -> None:
+    def __init__(
+        self, login: Login, run: str, *, notify: Callable[[str], None], timeout_s: float
+    ) -> None:
         self._login, self._run, self._notify, self._timeout_s = login, run, notify, timeout_s
         self.is_registered = False
         self.error = ""  # why the server does not know the run
@@ -23,7 +25,9 @@ class RunReporter:
 
     def start(self, facts: Mapping[str, Any]) -> None:
         """Send the run's facts in the background."""
-        self._thread = threading.Thread(target=self._put, args=(facts,), name="put-run", daemon=True)
+        self._thread = threading.Thread(
+            target=self._put, args=(facts,), name="put-run", daemon=True
+        )
         self._thread.start()
 
     def wait(self, wait_s: float) -> None:
@@ -43,7 +47,9 @@ class RunReporter:
         """Send facts of a run that the server already knows. Returns whether it accepted them."""
         return self._send("PATCH", body) is not None
 
-    def finish(self, facts: Mapping[str, Any], closing: Mapping[str, Any], budget: Optional[Budget] = None) -> bool:
+    def finish(
+        self, facts: Mapping[str, Any], closing: Mapping[str, Any], budget: Optional[Budget] = None
+    ) -> bool:
         """Send the end, and the facts again if they did not arrive. Returns whether the server has
         both.
 

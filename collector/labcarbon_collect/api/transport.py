@@ -101,14 +101,18 @@ class Transport:
         """
         parts = urlsplit(url.strip())
         if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise InvalidUrlError(f"{url!r} is no server URL: use one such as https://labcarbon.example.org")
+            raise InvalidUrlError(
+                f"{url!r} is no server URL: use one such as https://labcarbon.example.org"
+            )
         if parts.username or parts.query or parts.fragment:
             raise InvalidUrlError(
-                "the server URL must not contain a user name, a query or a fragment: scheme, host and path only"
+                "the server URL must not contain a user name, a query or a fragment: scheme, host "
+                "and path only"
             )
         if parts.scheme == "http" and not is_loopback(parts.hostname):
             raise InvalidUrlError(
-                f"{parts.hostname} over http would expose the token to the network: use https://{parts.netloc}{parts.path}"
+                f"{parts.hostname} over http would expose the token to the network: use "
+                f"https://{parts.netloc}{parts.path}"
             )
         self.url = url.strip().rstrip("/")
         self._scheme, self._host, self._port = parts.scheme, parts.hostname, parts.port
@@ -135,7 +139,11 @@ class Transport:
             # The server may have closed the persistent connection. Retry one time if the request
             # may be repeated: PUT, PATCH, GET, and ingest by window identity. A request with a
             # one-time code may not.
-            if is_new or "code" in (body or {}) or isinstance(error.__cause__, (TimeoutError, socket.timeout)):
+            if (
+                is_new
+                or "code" in (body or {})
+                or isinstance(error.__cause__, (TimeoutError, socket.timeout))
+            ):
                 raise
             return self._attempt(method, path, payload, headers)
 
@@ -152,7 +160,9 @@ class Transport:
             headers["Content-Encoding"] = "gzip"
         return payload, headers
 
-    def _attempt(self, method: str, path: str, payload: Optional[bytes], headers: Mapping[str, str]) -> Response:
+    def _attempt(
+        self, method: str, path: str, payload: Optional[bytes], headers: Mapping[str, str]
+    ) -> Response:
         connection = self._connect()
         alarm = threading.Timer(self._deadline_s, _shut_down, (connection.sock,))
         alarm.daemon = True
@@ -160,7 +170,9 @@ class Transport:
             alarm.start()
         except RuntimeError as error:  # in a thread that still runs during interpreter shutdown
             self.close()
-            raise ServerUnavailable("Python starts no thread during shutdown", sent=False) from error
+            raise ServerUnavailable(
+                "Python starts no thread during shutdown", sent=False
+            ) from error
         try:
             connection.request(method, f"{self._path}/api/v1/{path}", payload, dict(headers))
             return self._receive(connection.getresponse())
@@ -217,7 +229,8 @@ def _parse_json(content: bytes) -> Any:
 def _describe(error: OSError) -> str:
     if isinstance(error, ssl.SSLCertVerificationError):
         return (
-            f"its certificate is not trusted ({error.verify_message}); for a private certificate authority: "
+            f"its certificate is not trusted ({error.verify_message}); for a private certificate "
+            "authority: "
             "export SSL_CERT_FILE=/path/to/authority.pem"
         )
     if isinstance(error, ConnectionRefusedError):

@@ -1,4 +1,6 @@
-"""The upload thread. It waits for windows, for a token and for the server, and never delays a poll."""
+"""The upload thread. It waits for windows, for a token and for the server, and never delays a
+poll.
+"""
 
 from __future__ import annotations
 
@@ -87,7 +89,9 @@ class UploadThread:
             spool.close()
         except sqlite3.DatabaseError as error:
             self.damaged = is_corrupt(error)
-            self.state = UploadState(ok=False, at_us=self._now().wall_us, error=f"the spool cannot be read: {error}")
+            self.state = UploadState(
+                ok=False, at_us=self._now().wall_us, error=f"the spool cannot be read: {error}"
+            )
 
     def _session(self, spool: Spool) -> float:
         """Upload with the current token until an error occurs. Returns the seconds to wait."""
@@ -100,9 +104,15 @@ class UploadThread:
             return self._pause(NOT_ENROLLED)
         self.login = login
         uploader = Uploader(
-            spool, transport, node=self._node, boot=self._boot, interval_us=self._interval_us,
-            now=self._now, health=self._health, device_facts=self._device_facts,
-        )  # fmt: skip
+            spool,
+            transport,
+            node=self._node,
+            boot=self._boot,
+            interval_us=self._interval_us,
+            now=self._now,
+            health=self._health,
+            device_facts=self._device_facts,
+        )
         try:
             while not self._stop.is_set():
                 wait_s = self._round(spool, transport, uploader)
@@ -119,7 +129,12 @@ class UploadThread:
             self.problem = self._sync(spool, transport) or ""
             self.state = uploader.upload_batch()
         except SpoolFull as error:
-            self.state = UploadState(ok=False, at_us=self._now().wall_us, error=str(error), wait_s=self._free_space(spool))
+            self.state = UploadState(
+                ok=False,
+                at_us=self._now().wall_us,
+                error=str(error),
+                wait_s=self._free_space(spool),
+            )
         self.rounds += 1
         if self.state.skew_us is not None:
             self.skew_us = self.state.skew_us
@@ -147,7 +162,11 @@ class UploadThread:
             problem = fetch_config(spool, transport)
             if problem is None:
                 self.config = json.loads(spool.get_value("config") or "null")
-                interval_us = _CONFIG_INTERVAL_US if (self.config or {}).get("factor") else _NO_FACTOR_INTERVAL_US
+                interval_us = (
+                    _CONFIG_INTERVAL_US
+                    if (self.config or {}).get("factor")
+                    else _NO_FACTOR_INTERVAL_US
+                )
                 self._config_due_us = now_us + interval_us
         return forward_runs(spool, transport) or problem
 

@@ -11,7 +11,12 @@ from dataclasses import dataclass
 from typing import Any, Callable, Dict, Mapping, Optional
 
 from labcarbon_collect.api.backoff import full_jitter
-from labcarbon_collect.api.transport import MAX_RETRY_AFTER_S, Response, ServerUnavailable, Transport
+from labcarbon_collect.api.transport import (
+    MAX_RETRY_AFTER_S,
+    Response,
+    ServerUnavailable,
+    Transport,
+)
 from labcarbon_collect.api.wire import InvalidResponse, decode_results, encode_batch, server_time
 from labcarbon_collect.clock import Clock
 from labcarbon_collect.spool.runs import LINEAGE
@@ -31,7 +36,9 @@ class UploadState:
     error: str = ""
     wait_s: float = 0.0  # delay before the next attempt
     more: bool = False  # a backlog remains: continue immediately
-    skew_us: Optional[int] = None  # this machine's wall clock minus the server's, within the round trip
+    skew_us: Optional[int] = (
+        None  # this machine's wall clock minus the server's, within the round trip
+    )
 
 
 class Uploader:
@@ -65,10 +72,16 @@ class Uploader:
         if batch is None:
             return UploadState(ok=True, at_us=clock.wall_us)
         body = encode_batch(
-            batch=str(uuid.uuid4()), sent_at_us=clock.wall_us, node=self._node, boot=self._boot,
+            batch=str(uuid.uuid4()),
+            sent_at_us=clock.wall_us,
+            node=self._node,
+            boot=self._boot,
             monotonic_us=clock.monotonic_us,
-            windows=batch.windows, gaps=batch.gaps, health=self._health_with_spool(), device_facts=self._device_facts(),
-        )  # fmt: skip
+            windows=batch.windows,
+            gaps=batch.gaps,
+            health=self._health_with_spool(),
+            device_facts=self._device_facts(),
+        )
         try:
             response = self._transport.call("POST", "ingest/", body)
         except ServerUnavailable as error:
@@ -86,7 +99,10 @@ class Uploader:
 
     def _health_with_spool(self) -> Dict[str, Any]:
         depth = self._spool.depth()
-        return {**self._health(), "spool": {"rows": depth.rows, "bytes": depth.bytes, "dead": depth.dead}}
+        return {
+            **self._health(),
+            "spool": {"rows": depth.rows, "bytes": depth.bytes, "dead": depth.dead},
+        }
 
     def _succeed(self, response: Response, results: Any, started: Clock) -> UploadState:
         finished = self._now()
@@ -103,7 +119,9 @@ class Uploader:
             wait_s=0.0 if stored else self._delay_s(),
             more=bool(stored) and self._spool.depth().rows > retained,
             # The server read its clock in the middle of the round trip.
-            skew_us=None if server_us is None else (started.wall_us + finished.wall_us) // 2 - server_us,
+            skew_us=None
+            if server_us is None
+            else (started.wall_us + finished.wall_us) // 2 - server_us,
         )
 
     def _reject(self, response: Response) -> UploadState:
@@ -115,9 +133,15 @@ class Uploader:
                 "set LABCARBON_URL to the right URL"
             )
         elif response.status in (401, 403):
-            reason = f"{url} rejects this node's token ({response.message}): labcarbon-collect enrol {url}"
+            reason = (
+                f"{url} rejects this node's token ({response.message}): labcarbon-collect enrol "
+                f"{url}"
+            )
         elif response.status == 426:
-            reason = f"{url} needs a newer collector ({response.message}): pip install --upgrade labcarbon-collect"
+            reason = (
+                f"{url} needs a newer collector ({response.message}): pip install --upgrade "
+                "labcarbon-collect"
+            )
         else:
             reason = f"{url} answered {response.status} ({response.message})"
         if response.status in (400, 413):
@@ -158,7 +182,9 @@ def forward_runs(spool: Spool, transport: Transport) -> Optional[str]:
     """
     for message, run, verb, body in spool.runs.pending_messages():
         try:
-            response = transport.call(verb, "artifacts/" if verb == LINEAGE else f"runs/{run}/", body)
+            response = transport.call(
+                verb, "artifacts/" if verb == LINEAGE else f"runs/{run}/", body
+            )
         except ServerUnavailable as error:
             return str(error)
         if 200 <= response.status < 300:
@@ -167,7 +193,9 @@ def forward_runs(spool: Spool, transport: Transport) -> Optional[str]:
                 spool.set_value(f"warning:{run}", str(warning)[:500])
             spool.runs.remove_message(message)
         elif response.status in (401, 403, 408, 426, 429) or not 400 <= response.status < 500:
-            return f"{transport.url} answered {response.status} to {verb} runs/ ({response.message})"
+            return (
+                f"{transport.url} answered {response.status} to {verb} runs/ ({response.message})"
+            )
         else:
             spool.runs.remove_message(message)
             return f"{transport.url} rejected the facts of run {run}: {response.message}"

@@ -39,10 +39,20 @@ def encode_batch(
     consumers = sorted({consumer for window in windows for consumer, _ in window.shares})
     device_at = {key: index for index, key in enumerate(devices)}
     consumer_at = {key: index for index, key in enumerate(consumers)}
-    shares = [(row, consumer_at[key], mj) for row, window in enumerate(windows) for key, mj in window.shares]
+    shares = [
+        (row, consumer_at[key], mj)
+        for row, window in enumerate(windows)
+        for key, mj in window.shares
+    ]
     return {
-        "schema": SCHEMA, "batch": batch, "sent_at": sent_at_us, "node": node, "boot": boot, "monotonic": monotonic_us,
-        "devices": devices, "consumers": consumers,
+        "schema": SCHEMA,
+        "batch": batch,
+        "sent_at": sent_at_us,
+        "node": node,
+        "boot": boot,
+        "monotonic": monotonic_us,
+        "devices": devices,
+        "consumers": consumers,
         "windows": _columns(windows, device_at),
         "shares": {
             "window": [row for row, _, _ in shares],
@@ -50,12 +60,18 @@ def encode_batch(
             "energy_mj": [mj for _, _, mj in shares],
         },
         "gaps": [
-            {"device": device_at[gap.device], "epoch": gap.epoch, "from": gap.from_us, "to": gap.to_us, "reason": gap.reason}
+            {
+                "device": device_at[gap.device],
+                "epoch": gap.epoch,
+                "from": gap.from_us,
+                "to": gap.to_us,
+                "reason": gap.reason,
+            }
             for gap in gaps
         ],
         "health": dict(health),
         "device_facts": {key: dict(device_facts[key]) for key in devices if key in device_facts},
-    }  # fmt: skip
+    }
 
 
 def _columns(windows: Sequence[Window], device_at: Mapping[str, int]) -> Dict[str, List[Any]]:

@@ -9,7 +9,12 @@ from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Seque
 from urllib.parse import urlsplit
 
 from labcarbon_collect.api.backoff import full_jitter
-from labcarbon_collect.api.transport import MAX_RETRY_AFTER_S, Response, ServerUnavailable, Transport
+from labcarbon_collect.api.transport import (
+    MAX_RETRY_AFTER_S,
+    Response,
+    ServerUnavailable,
+    Transport,
+)
 from labcarbon_collect.config import is_uuid
 from labcarbon_collect.runs.preflight_text import plain
 
@@ -97,10 +102,14 @@ def parse_plan_id(text: str, url: str) -> str:
     if is_uuid(text):
         return text.lower()
     if "://" in text and _origin(text) != _origin(url):
-        raise ValueError(f"{plain(text, 200)} belongs to another server than {url}, where you are logged in")
+        raise ValueError(
+            f"{plain(text, 200)} belongs to another server than {url}, where you are logged in"
+        )
     candidates = [part for part in urlsplit(text).path.split("/") if is_uuid(part)]
     if len(candidates) != 1:
-        raise ValueError(f"{plain(text, 200)!r} is not a plan: pass its UUID or the URL of its page")
+        raise ValueError(
+            f"{plain(text, 200)!r} is not a plan: pass its UUID or the URL of its page"
+        )
     return candidates[0].lower()
 
 
@@ -108,7 +117,12 @@ class PlanClient:
     """Client for one plan. Retries if the server is busy or unreachable for a short time."""
 
     def __init__(
-        self, transport: Transport, plan: str, *, notify: Callable[[str], None], sleep: Callable[[float], None] = time.sleep
+        self,
+        transport: Transport,
+        plan: str,
+        *,
+        notify: Callable[[str], None],
+        sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._transport, self._notify, self._sleep = transport, notify, sleep
         self._plan_id, self._path = plan, f"artifacts/plans/{plan}/"
@@ -127,20 +141,29 @@ class PlanClient:
         try:
             return _parse_plan(reply.body, self._plan_id)
         except (KeyError, TypeError, ValueError) as error:
-            raise PlanServerError(f"{self.url} returned an invalid plan ({plain(error, 200)}): stopped") from error
+            raise PlanServerError(
+                f"{self.url} returned an invalid plan ({plain(error, 200)}): stopped"
+            ) from error
 
     def report_outcomes(self, outcomes: Sequence[Row]) -> None:
         """Report outcomes of at most MAX_ROWS items. Raises PlanServerError, and OutcomeRejected if
         the server rejects one.
         """
-        rows = [{"line": number, "outcome": outcome, "word": _clean_text(message)} for number, outcome, message in outcomes]
+        rows = [
+            {"line": number, "outcome": outcome, "word": _clean_text(message)}
+            for number, outcome, message in outcomes
+        ]
         reply = self._call_with_retry("POST", f"{self._path}outcomes/", {"lines": rows})
         if reply.status in (400, 409):
-            raise OutcomeRejected(plain(reply.message, MAX_MESSAGE_CHARS), is_whole_plan=reply.status == 409)
+            raise OutcomeRejected(
+                plain(reply.message, MAX_MESSAGE_CHARS), is_whole_plan=reply.status == 409
+            )
         if reply.status != 200 or not isinstance(reply.body, dict) or "changed" not in reply.body:
             raise PlanServerError(_error_text(self.url, reply))
 
-    def _call_with_retry(self, method: str, path: str, body: Optional[Mapping[str, Any]]) -> Response:
+    def _call_with_retry(
+        self, method: str, path: str, body: Optional[Mapping[str, Any]]
+    ) -> Response:
         reason = ""
         for attempt in range(1, MAX_TRIES + 1):
             wait_s = full_jitter(attempt)
@@ -151,7 +174,9 @@ class PlanClient:
             else:
                 if reply.status not in _RETRY_STATUSES:
                     return reply
-                reason = f"{self.url} returned {reply.status}: {plain(reply.message, MAX_MESSAGE_CHARS)}"
+                reason = (
+                    f"{self.url} returned {reply.status}: {plain(reply.message, MAX_MESSAGE_CHARS)}"
+                )
                 wait_s = max(wait_s, min(reply.retry_after_s or 0, MAX_RETRY_AFTER_S))
             if attempt < MAX_TRIES:
                 self._notify(f"{reason}; retrying in {wait_s:.0f} s")
@@ -163,9 +188,15 @@ def _error_text(url: str, reply: Response) -> str:
     message = plain(reply.message, MAX_MESSAGE_CHARS)
     if 300 <= reply.status < 400:
         target = plain(reply.location, 200)
-        return f"{url} redirects to {target}; redirects are not followed: set LABCARBON_URL to the correct address"
+        return (
+            f"{url} redirects to {target}; redirects are not followed: set LABCARBON_URL to the "
+            "correct address"
+        )
     if reply.status in (401, 403):
-        return f"{url} denied access ({message}); log in as a person with write access: labcarbon-collect login {url}"
+        return (
+            f"{url} denied access ({message}); log in as a person with write access: "
+            f"labcarbon-collect login {url}"
+        )
     return f"{url} returned {reply.status}: {message}"
 
 

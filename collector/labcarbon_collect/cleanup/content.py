@@ -65,7 +65,10 @@ class Listing:
         of the moved file or folder, but not of the files inside.
         """
         if self.form == FILE:
-            own, other_files = ([(file.inode, file.size, file.mtime_ns) for file in side.files] for side in (self, other))
+            own, other_files = (
+                [(file.inode, file.size, file.mtime_ns) for file in side.files]
+                for side in (self, other)
+            )
             return own == other_files and (self.form, self.device) == (other.form, other.device)
         return self == other
 
@@ -102,7 +105,9 @@ def file_entry(name: bytes, status: os.stat_result) -> File:
     """Return the entry of a plain file. Raises ItemBlocked if it has several hard links."""
     if status.st_nlink > 1:
         subject = f"{os.fsdecode(name)} in it has" if name else "it has"
-        raise ItemBlocked(f"{subject} {status.st_nlink} hard links: deleting it would free no space")
+        raise ItemBlocked(
+            f"{subject} {status.st_nlink} hard links: deleting it would free no space"
+        )
     return File(name, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
 
 
@@ -122,7 +127,9 @@ def _list_folder(folder: int, path: bytes, depth: int, mount: str, listing: List
         try:
             status = os.lstat(text_name, dir_fd=folder)
         except OSError as error:
-            raise ItemBlocked(f"{os.fsdecode(below)} in it cannot be inspected: {error.strerror}") from error
+            raise ItemBlocked(
+                f"{os.fsdecode(below)} in it cannot be inspected: {error.strerror}"
+            ) from error
         if status.st_dev != listing.device:
             raise ItemBlocked(f"a file system is mounted in it, at {os.fsdecode(below)}")
         if stat.S_ISREG(status.st_mode):
@@ -130,12 +137,17 @@ def _list_folder(folder: int, path: bytes, depth: int, mount: str, listing: List
         elif stat.S_ISDIR(status.st_mode):
             _list_subfolder(folder, text_name, below, depth, mount, listing)
         else:
-            raise ItemBlocked(f"{_UNREGISTERED_MESSAGE}: {os.fsdecode(below)} is {describe_type(folder, text_name)}")
+            raise ItemBlocked(
+                f"{_UNREGISTERED_MESSAGE}: {os.fsdecode(below)} is "
+                f"{describe_type(folder, text_name)}"
+            )
         if len(listing.files) > _MAX_FILES:
             raise ItemBlocked(f"it contains more than {_MAX_FILES:,} files")
 
 
-def _list_subfolder(folder: int, name: str, path: bytes, depth: int, mount: str, listing: Listing) -> None:
+def _list_subfolder(
+    folder: int, name: str, path: bytes, depth: int, mount: str, listing: Listing
+) -> None:
     if depth >= _MAX_DEPTH:
         raise ItemBlocked(f"it is more than {_MAX_DEPTH} folders deep")
     inner = open_folder(folder, name)
@@ -146,12 +158,16 @@ def _list_subfolder(folder: int, name: str, path: bytes, depth: int, mount: str,
 
 
 _BLOCK = 1 << 20
-_CHANGED_MESSAGE = "{} changed after its deletion was started: move it away to keep it, or delete it manually"
+_CHANGED_MESSAGE = (
+    "{} changed after its deletion was started: move it away to keep it, or delete it manually"
+)
 BlockCallback = Callable[[int], None]  # called with the size of each block read
 _OpenFiles = Generator[Tuple[File, str, int], None, None]
 
 
-def read_digest(folder: int, name: str, listing: Listing, on_block: BlockCallback, may_be_busy: bool = True) -> str:
+def read_digest(
+    folder: int, name: str, listing: Listing, on_block: BlockCallback, may_be_busy: bool = True
+) -> str:
     """Read all listed content and return its digest.
 
     Raises ItemBlocked if anything differs from the listing. Raises FileBusy if a program has a file
@@ -313,7 +329,10 @@ def _blocks(descriptor: int, name: str, status: os.stat_result) -> Iterator[memo
     """Yield the blocks of an open file up to its size in ``status``, or slightly more if it grew.
     Raises ItemBlocked.
     """
-    reader, view = SequentialReader(descriptor, status), memoryview(bytearray(min(_BLOCK, status.st_size + 1)))
+    reader, view = (
+        SequentialReader(descriptor, status),
+        memoryview(bytearray(min(_BLOCK, status.st_size + 1))),
+    )
     remaining = status.st_size
     try:
         while remaining >= 0 and (count := reader.read_into(view)):
@@ -325,7 +344,9 @@ def _blocks(descriptor: int, name: str, status: os.stat_result) -> Iterator[memo
 
 
 def _unlink(folder: int, name: str, file: File) -> None:
-    """Delete a file if it is the listed one. A file without other names keeps its ctime until then."""
+    """Delete a file if it is the listed one. A file without other names keeps its ctime until
+    then.
+    """
     try:
         if not exists(folder, name):
             return
@@ -335,7 +356,9 @@ def _unlink(folder: int, name: str, file: File) -> None:
         try:
             with read_lease(descriptor, name):
                 status = os.lstat(name, dir_fd=folder)
-                if file_entry(file.name, status) != file or not os.path.samestat(status, os.fstat(descriptor)):
+                if file_entry(file.name, status) != file or not os.path.samestat(
+                    status, os.fstat(descriptor)
+                ):
                     raise ItemBlocked(_CHANGED_MESSAGE.format(name))
                 os.unlink(name, dir_fd=folder)
         finally:

@@ -121,7 +121,9 @@ def _open_locked(path: Path, create_flag: int) -> int:
     """Open a journal and lock it until it is closed. A file lock also works between containers,
     unlike a socket.
     """
-    descriptor = os.open(path, os.O_RDWR | create_flag | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    descriptor = os.open(
+        path, os.O_RDWR | create_flag | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600
+    )
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:
@@ -155,7 +157,10 @@ _MAX_LISTING_BYTES = 1 << 30
 
 def save_listing(journal: Journal, number: int, listing: Listing) -> None:
     """Write the listing of content to delete, flushed to disk. Raises ItemBlocked."""
-    files = [[os.fsdecode(file.name), file.inode, file.size, file.mtime_ns, file.ctime_ns] for file in listing.files]
+    files = [
+        [os.fsdecode(file.name), file.inode, file.size, file.mtime_ns, file.ctime_ns]
+        for file in listing.files
+    ]
     folders = [[os.fsdecode(path), inode] for path, inode in listing.folders]
     path = _listing_path(journal, number)
     try:
@@ -166,7 +171,9 @@ def save_listing(journal: Journal, number: int, listing: Listing) -> None:
         finally:
             os.close(folder_descriptor)
     except OSError as error:
-        raise ItemBlocked(f"its file list cannot be written to {path.parent}: {error.strerror}") from error
+        raise ItemBlocked(
+            f"its file list cannot be written to {path.parent}: {error.strerror}"
+        ) from error
 
 
 def load_listing(journal: Journal, trash: int, number: int) -> Listing:
@@ -174,7 +181,11 @@ def load_listing(journal: Journal, trash: int, number: int) -> Listing:
     path, old_name = _listing_path(journal, number), f"{number}.list"
     try:
         is_old = not path.exists() and exists(trash, old_name)
-        with os.fdopen(open_file(trash, old_name), encoding="ascii") if is_old else path.open(encoding="ascii") as file:
+        with (
+            os.fdopen(open_file(trash, old_name), encoding="ascii")
+            if is_old
+            else path.open(encoding="ascii") as file
+        ):
             form, files, folders = json.loads(file.read(_MAX_LISTING_BYTES))
         return Listing(
             str(form),
@@ -183,7 +194,10 @@ def load_listing(journal: Journal, trash: int, number: int) -> Listing:
             [(os.fsencode(path), int(inode)) for path, inode in folders],
         )
     except (OSError, ValueError, TypeError, IndexError) as error:
-        message = f"its deletion was started, but its file list ({path}) is damaged: delete the rest manually"
+        message = (
+            f"its deletion was started, but its file list ({path}) is damaged: delete the rest "
+            "manually"
+        )
         raise ItemBlocked(message) from error
 
 

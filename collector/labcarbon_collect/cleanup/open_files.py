@@ -19,7 +19,14 @@ from labcarbon_collect.cleanup.safe_paths import ItemBlocked, mount_id
 
 _HAS_LEASES = all(hasattr(fcntl, name) for name in ("F_SETLEASE", "F_SETSIG"))
 # No leases on this file system, no permission (another owner without CAP_LEASE), or no such call.
-_LEASE_UNSUPPORTED = (errno.EINVAL, errno.EACCES, errno.EPERM, errno.ENOTSUP, errno.ENOLCK, errno.ENOSYS)
+_LEASE_UNSUPPORTED = (
+    errno.EINVAL,
+    errno.EACCES,
+    errno.EPERM,
+    errno.ENOTSUP,
+    errno.ENOLCK,
+    errno.ENOSYS,
+)
 # EAGAIN can also mean that the server granted no delegation or oplock (Linux: nfs4_add_lease,
 # cifs_setlease).
 _NETWORK_FILE_SYSTEMS = ("nfs", "nfs4", "cifs", "smb3")
@@ -55,11 +62,14 @@ def _take_lease(descriptor: int, label: str) -> bool:
     except OSError as error:
         if error.errno == errno.EAGAIN and _file_system(descriptor) not in _NETWORK_FILE_SYSTEMS:
             reason = (
-                f"{label} is open for writing by a program: stop it (fuser shows which), then run the same command again"
+                f"{label} is open for writing by a program: stop it (fuser shows which), then "
+                "run the same command again"
             )
             raise FileBusy(reason) from error
         if error.errno not in (*_LEASE_UNSUPPORTED, errno.EAGAIN):
-            raise ItemBlocked(f"it is unknown whether {label} is open for writing: {error.strerror}") from error
+            raise ItemBlocked(
+                f"it is unknown whether {label} is open for writing: {error.strerror}"
+            ) from error
         return False
     return True
 
@@ -67,7 +77,10 @@ def _take_lease(descriptor: int, label: str) -> bool:
 def _file_system(descriptor: int) -> str:
     """Return the file system type of an open file, "" if unknown: proc_pid_mountinfo(5)."""
     mount = mount_id(descriptor)
-    with suppress(OSError), open("/proc/self/mountinfo", encoding="utf-8", errors="replace") as mounts:
+    with (
+        suppress(OSError),
+        open("/proc/self/mountinfo", encoding="utf-8", errors="replace") as mounts,
+    ):
         for line in mounts:
             fields, _, about = line.partition(" - ")
             if fields.split(" ", 1)[0] == mount:

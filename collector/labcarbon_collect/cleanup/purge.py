@@ -19,7 +19,13 @@ from labcarbon_collect.cleanup.journal import (
 )
 from labcarbon_collect.cleanup.safe_paths import ItemBlocked, exists, open_parent
 from labcarbon_collect.cleanup.session import Session, verify_content
-from labcarbon_collect.cleanup.trash import open_trash, remove_if_empty, remove_sidecars, tombstone_content, write_tombstone
+from labcarbon_collect.cleanup.trash import (
+    open_trash,
+    remove_if_empty,
+    remove_sidecars,
+    tombstone_content,
+    write_tombstone,
+)
 
 DAY_US = 86_400_000_000
 
@@ -31,7 +37,9 @@ def items_to_purge(session: Session) -> List[CleanupItem]:
     ready, now = [], session.now()
     for item in session.plan.items:
         state, at_us = session.journal.state(item.number), session.journal.at_us(item.number)
-        if state == DELETING or (state == TRASHED and now >= at_us + session.plan.trash_days * DAY_US):
+        if state == DELETING or (
+            state == TRASHED and now >= at_us + session.plan.trash_days * DAY_US
+        ):
             ready.append(item)
         elif state == TRASHED:
             session.results.waiting.append(item)
@@ -46,21 +54,30 @@ def purge(session: Session, items: List[CleanupItem]) -> None:
             session.report_if_due()
 
 
-def record_purged(session: Session, item: CleanupItem, folder: int, trash: int, since_us: int) -> str:
+def record_purged(
+    session: Session, item: CleanupItem, folder: int, trash: int, since_us: int
+) -> str:
     """Write the tombstone and the journal entry of deleted content. Returns why there is no
     tombstone, or "". Raises OSError.
     """
     now, problem = session.now(), ""
     try:
         content = tombstone_content(
-            session.plan, item, by=session.by, page=session.server.page, moved_us=since_us, deleted_us=now
+            session.plan,
+            item,
+            by=session.by,
+            page=session.server.page,
+            moved_us=since_us,
+            deleted_us=now,
         )
         write_tombstone(folder, trash, content)
     except (ItemBlocked, OSError) as error:
         problem = f"no tombstone could be written ({error})"
     remove_sidecars(trash, item.number)
     remove_listing(session.journal, item.number)
-    session.journal.append(item.number, DELETED, at_us=now, path=item.path, word=problem, by=session.by)
+    session.journal.append(
+        item.number, DELETED, at_us=now, path=item.path, word=problem, by=session.by
+    )
     return problem
 
 
@@ -104,6 +121,13 @@ def _purge_verified(session: Session, item: CleanupItem, folder: int, trash: int
     if not is_started:
         if item.form == FOLDER:
             save_listing(session.journal, item.number, listing)
-        session.journal.append(item.number, DELETING, at_us=session.now(), path=item.path, since_us=since_us, by=session.by)
+        session.journal.append(
+            item.number,
+            DELETING,
+            at_us=session.now(),
+            path=item.path,
+            since_us=since_us,
+            by=session.by,
+        )
     delete(trash, slot, listing)
     session.results.done.append((item, record_purged(session, item, folder, trash, since_us)))

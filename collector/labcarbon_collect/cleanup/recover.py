@@ -25,9 +25,21 @@ from labcarbon_collect.cleanup.journal import (
 )
 from labcarbon_collect.cleanup.purge import record_purged
 from labcarbon_collect.cleanup.restore import finish_restore
-from labcarbon_collect.cleanup.safe_paths import ItemBlocked, exists, open_parent, split_path, sync_folder
+from labcarbon_collect.cleanup.safe_paths import (
+    ItemBlocked,
+    exists,
+    open_parent,
+    split_path,
+    sync_folder,
+)
 from labcarbon_collect.cleanup.session import Session, verify_content
-from labcarbon_collect.cleanup.trash import is_same_trash, open_trash, remove_if_empty, slot_path, trash_location
+from labcarbon_collect.cleanup.trash import (
+    is_same_trash,
+    open_trash,
+    remove_if_empty,
+    slot_path,
+    trash_location,
+)
 from labcarbon_collect.cleanup.trash_items import confirm_move, mark_trashed
 
 _IN_PROGRESS = (MOVING, TRASHED, RESTORING, DELETING)
@@ -43,7 +55,9 @@ def recover(session: Session) -> None:
         state = session.journal.state(item.number)
         if state in _RECOVERABLE and (state or item.outcome in ("trashed", "")):
             _recover_item(session, item, state)
-    finished = [item for item in session.plan.items if session.journal.state(item.number) in _FINISHED]
+    finished = [
+        item for item in session.plan.items if session.journal.state(item.number) in _FINISHED
+    ]
     for item in {os.path.dirname(item.path): item for item in finished}.values():
         with suppress(ItemBlocked), open_parent(item.path) as folder:
             remove_if_empty(folder, session.plan.uuid)
@@ -55,9 +69,12 @@ def _recover_item(session: Session, item: CleanupItem, state: str) -> None:
             with open_trash(folder, session.plan.uuid) as trash:
                 if trash >= 0 and exists(trash, str(item.number)):
                     _recover_in_trash(session, item, state, folder, trash)
-                elif state in _IN_PROGRESS and not is_same_trash(session.journal.locations.get(item.number), folder, trash):
+                elif state in _IN_PROGRESS and not is_same_trash(
+                    session.journal.locations.get(item.number), folder, trash
+                ):
                     raise ItemBlocked(
-                        f"{slot_path(item.path, session.plan.uuid, item.number)} does not exist: is its disk mounted?"
+                        f"{slot_path(item.path, session.plan.uuid, item.number)} does not exist: "
+                        "is its disk mounted?"
                     )
                 else:
                     _recover_missing(session, item, state, folder, trash)
@@ -74,7 +91,9 @@ def _recover_item(session: Session, item: CleanupItem, state: str) -> None:
         session.defer(item, str(error))
 
 
-def _recover_in_trash(session: Session, item: CleanupItem, state: str, folder: int, trash: int) -> None:
+def _recover_in_trash(
+    session: Session, item: CleanupItem, state: str, folder: int, trash: int
+) -> None:
     """Recover an item whose content is in the trash."""
     entry = session.journal.entries.get(item.number, {})
     if state in (MOVING, REFUSED):
@@ -116,11 +135,17 @@ def _recover_restoring(session: Session, item: CleanupItem, folder: int, trash: 
     else:
         since_us = int(entry.get("since_us", session.now()))
         session.journal.append(
-            item.number, STRANDED if was_stranded else TRASHED, at_us=since_us, path=item.path, is_marked=True
+            item.number,
+            STRANDED if was_stranded else TRASHED,
+            at_us=since_us,
+            path=item.path,
+            is_marked=True,
         )
 
 
-def _recover_missing(session: Session, item: CleanupItem, state: str, folder: int, trash: int) -> None:
+def _recover_missing(
+    session: Session, item: CleanupItem, state: str, folder: int, trash: int
+) -> None:
     """Recover an item whose content is not in the trash."""
     entry = session.journal.entries.get(item.number, {})
     if state == MOVING:
@@ -131,17 +156,23 @@ def _recover_missing(session: Session, item: CleanupItem, state: str, folder: in
         record_purged(session, item, folder, trash, int(entry.get("since_us", 0)))
     elif state == DELETING:
         remove_listing(session.journal, item.number)
-        session.journal.append(item.number, DELETED, at_us=session.now(), path=item.path, by=session.by)
+        session.journal.append(
+            item.number, DELETED, at_us=session.now(), path=item.path, by=session.by
+        )
     elif state == TRASHED:
         reason = _restore_problem(session, item, folder)
         if reason:
             _mark_lost(session, item, reason)
         else:
             message = "it was restored manually"
-            session.journal.append(item.number, RESTORED, at_us=session.now(), path=item.path, word=message)
+            session.journal.append(
+                item.number, RESTORED, at_us=session.now(), path=item.path, word=message
+            )
 
 
-def _finish_interrupted_restore(session: Session, item: CleanupItem, folder: int, *, was_stranded: bool) -> None:
+def _finish_interrupted_restore(
+    session: Session, item: CleanupItem, folder: int, *, was_stranded: bool
+) -> None:
     """Recover an item that was about to be restored and is not in the trash. It counts as restored
     only if its content is verified.
     """
@@ -152,7 +183,9 @@ def _finish_interrupted_restore(session: Session, item: CleanupItem, folder: int
         finish_restore(session, item, folder, was_stranded=was_stranded)
 
 
-def _restore_problem(session: Session, item: CleanupItem, folder: int, *, any_content: bool = False) -> str:
+def _restore_problem(
+    session: Session, item: CleanupItem, folder: int, *, any_content: bool = False
+) -> str:
     """Return why the content at an item's path is not the restored item, or "". ``any_content``:
     the trashed content was not the approved one.
     """

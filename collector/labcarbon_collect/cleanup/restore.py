@@ -16,7 +16,14 @@ from labcarbon_collect.cleanup.journal import (
     TRASHED,
     remove_listing,
 )
-from labcarbon_collect.cleanup.safe_paths import ItemBlocked, exists, open_parent, rename_exclusive, split_path, sync_folder
+from labcarbon_collect.cleanup.safe_paths import (
+    ItemBlocked,
+    exists,
+    open_parent,
+    rename_exclusive,
+    split_path,
+    sync_folder,
+)
 from labcarbon_collect.cleanup.session import Session, verify_content
 from labcarbon_collect.cleanup.trash import (
     open_trash,
@@ -54,7 +61,8 @@ def _is_in_trash(session: Session, item: CleanupItem, in_trash_states: Collectio
         return session.journal.state(item.number) in in_trash_states
     enclosing_items = list(session.plan.enclosing_items(item.path))
     return item.outcome in in_trash_states and not any(
-        session.journal.state(enclosing.number) or enclosing.outcome in in_trash_states for enclosing in enclosing_items
+        session.journal.state(enclosing.number) or enclosing.outcome in in_trash_states
+        for enclosing in enclosing_items
     )
 
 
@@ -71,7 +79,9 @@ def restore_item(session: Session, item: CleanupItem) -> None:
     try:
         parent = session.parent_in_trash(item)
         if parent is not None:
-            raise ItemBlocked(f"it was moved with {parent.path}: --restore {parent.number} restores both")
+            raise ItemBlocked(
+                f"it was moved with {parent.path}: --restore {parent.number} restores both"
+            )
         with open_parent(item.path) as folder:
             with open_trash(folder, session.plan.uuid) as trash:
                 _restore(session, item, folder, trash)
@@ -86,10 +96,17 @@ def finish_restore(session: Session, item: CleanupItem, folder: int, *, was_stra
     """Remove the tombstone of a restored item and record the restore. Raises OSError for the
     journal.
     """
-    remove_tombstone(folder, tombstone_content(session.plan, item, by=session.by, page=session.server.page, moved_us=0))
-    message = "the trashed content was not the approved content, and was put back" if was_stranded else ""
+    remove_tombstone(
+        folder,
+        tombstone_content(session.plan, item, by=session.by, page=session.server.page, moved_us=0),
+    )
+    message = (
+        "the trashed content was not the approved content, and was put back" if was_stranded else ""
+    )
     state = REFUSED if was_stranded else RESTORED
-    session.journal.append(item.number, state, at_us=session.now(), path=item.path, word=message, by=session.by)
+    session.journal.append(
+        item.number, state, at_us=session.now(), path=item.path, word=message, by=session.by
+    )
 
 
 def manual_restore_command(session: Session, item: CleanupItem) -> str:
@@ -99,7 +116,11 @@ def manual_restore_command(session: Session, item: CleanupItem) -> str:
 
 
 def _restore(session: Session, item: CleanupItem, folder: int, trash: int) -> None:
-    slot, name, state = str(item.number), split_path(item.path)[-1], session.journal.state(item.number)
+    slot, name, state = (
+        str(item.number),
+        split_path(item.path)[-1],
+        session.journal.state(item.number),
+    )
     if trash < 0 or not exists(trash, slot):
         raise ItemBlocked("it was deleted" if state == DELETED else "it is not in the trash")
     if state == DELETING:
@@ -109,20 +130,30 @@ def _restore(session: Session, item: CleanupItem, folder: int, trash: int) -> No
         try:
             verify_content(session.on_block, trash, slot, item, may_be_busy=True)
         except ItemBlocked as reason:
-            raise ItemBlocked(f"{reason}; to restore it as it is: {manual_restore_command(session, item)}") from reason
+            raise ItemBlocked(
+                f"{reason}; to restore it as it is: {manual_restore_command(session, item)}"
+            ) from reason
     if exists(folder, name):
         raise ItemBlocked("something else exists at its path: move that away first")
     if session.dry_run:
         return
     since_us, was_stranded = session.journal.at_us(item.number), state == STRANDED
     session.journal.append(
-        item.number, RESTORING, at_us=session.now(), path=item.path, since_us=since_us, was_held=was_stranded, by=session.by
+        item.number,
+        RESTORING,
+        at_us=session.now(),
+        path=item.path,
+        since_us=since_us,
+        was_held=was_stranded,
+        by=session.by,
     )
     try:
         rename_exclusive(trash, slot, folder, name)
     except OSError as error:
         previous_state = STRANDED if was_stranded else TRASHED
-        session.journal.append(item.number, previous_state, at_us=since_us, path=item.path, is_marked=True)
+        session.journal.append(
+            item.number, previous_state, at_us=since_us, path=item.path, is_marked=True
+        )
         raise ItemBlocked(f"it cannot be restored: {error.strerror}") from error
     remove_sidecars(trash, item.number)
     remove_listing(session.journal, item.number)

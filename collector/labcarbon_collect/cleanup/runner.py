@@ -36,7 +36,13 @@ class Action:
     @property
     def verb(self) -> str:
         """The action in a summary."""
-        return "restored" if self.restore is not None else "deleted" if self.is_purge else "moved to the trash"
+        return (
+            "restored"
+            if self.restore is not None
+            else "deleted"
+            if self.is_purge
+            else "moved to the trash"
+        )
 
 
 def with_undo(session: Session) -> Session:
@@ -45,7 +51,9 @@ def with_undo(session: Session) -> Session:
     return session
 
 
-def execute(session: Session, action: Action, *, on_start: Callable[[int], None], on_end: Callable[[], None]) -> int:
+def execute(
+    session: Session, action: Action, *, on_start: Callable[[int], None], on_end: Callable[[], None]
+) -> int:
     """Execute an action. Returns the exit code. Raises CommandError."""
     server_error = ""
     try:
@@ -53,7 +61,11 @@ def execute(session: Session, action: Action, *, on_start: Callable[[int], None]
             session.journal.acquire()
         items = _select_items(session, action)
         _print_plan(session, action, items)
-        if items or session.journal.entries or any(item.outcome == "trashed" for item in session.plan.items):
+        if (
+            items
+            or session.journal.entries
+            or any(item.outcome == "trashed" for item in session.plan.items)
+        ):
             _require_confirmation(session, action, items)
             on_start(sum(item.bytes for item in items))
             _execute(session, action, items, on_end)
@@ -65,12 +77,15 @@ def execute(session: Session, action: Action, *, on_start: Callable[[int], None]
         raise CommandError(str(error)) from error
     except OSError as error:
         raise CommandError(
-            f"{error}; completed steps are recorded in {session.journal.path}: run the same command to continue"
+            f"{error}; completed steps are recorded in {session.journal.path}: run the same "
+            "command to continue"
         ) from error
     return _print_summary(session, action, server_error)
 
 
-def _execute(session: Session, action: Action, items: List[CleanupItem], on_end: Callable[[], None]) -> None:
+def _execute(
+    session: Session, action: Action, items: List[CleanupItem], on_end: Callable[[], None]
+) -> None:
     """Execute the action and report. An interrupted call prints its summary. Raises
     PlanServerError, ValueError, OSError for the journal.
     """
@@ -78,7 +93,11 @@ def _execute(session: Session, action: Action, items: List[CleanupItem], on_end:
         try:
             if not session.dry_run:
                 recover(session)
-                items = [item for item in _select_items(session, action) if item.number not in session.in_doubt]
+                items = [
+                    item
+                    for item in _select_items(session, action)
+                    if item.number not in session.in_doubt
+                ]
             _run_action(session, action, items)
         finally:
             on_end()
@@ -93,7 +112,9 @@ def _select_items(session: Session, action: Action) -> List[CleanupItem]:
     session.results.waiting.clear()
     if action.restore is not None:
         return items_to_restore(session, action.restore)
-    return items_to_purge(session) if action.is_purge else items_to_move(session.plan, session.journal)
+    return (
+        items_to_purge(session) if action.is_purge else items_to_move(session.plan, session.journal)
+    )
 
 
 def _run_action(session: Session, action: Action, items: List[CleanupItem]) -> None:
@@ -107,17 +128,29 @@ def _run_action(session: Session, action: Action, items: List[CleanupItem]) -> N
 
 def _print_plan(session: Session, action: Action, items: List[CleanupItem]) -> None:
     plan = session.plan
-    approved = f", approved by {plain(plan.approved_by, 80)} on {plain(plan.approved_at, 10)}" if plan.approved_by else ""
+    approved = (
+        f", approved by {plain(plan.approved_by, 80)} on {plain(plan.approved_at, 10)}"
+        if plan.approved_by
+        else ""
+    )
     print(f"Plan {plan.uuid} for {plain(plan.hostname, 100)}{approved}")
     print(f"  to be {action.verb}: {_describe_items(items)}")
     _print_items([(item, plain(item.retention_class, 40)) for item in items])
     if action.restore is None and not action.is_purge:
-        blocked = [(item, plain(item.blocked_reason, 200)) for item in plan.items if item.blocked_reason]
+        blocked = [
+            (item, plain(item.blocked_reason, 200)) for item in plan.items if item.blocked_reason
+        ]
         print(f"  blocked: {_describe_items([item for item, _ in blocked])}")
         _print_items(blocked)
-        print(f"  Moved items stay in {TRASH} beside their path for at least {_format_days(plan.trash_days)}.")
+        print(
+            f"  Moved items stay in {TRASH} beside their path for at least "
+            f"{_format_days(plan.trash_days)}."
+        )
     if session.results.waiting:
-        print(f"  in the trash for less than {_format_days(plan.trash_days)}: {_describe_items(session.results.waiting)}")
+        print(
+            f"  in the trash for less than {_format_days(plan.trash_days)}: "
+            f"{_describe_items(session.results.waiting)}"
+        )
 
 
 def _require_confirmation(session: Session, action: Action, items: List[CleanupItem]) -> None:
@@ -125,7 +158,9 @@ def _require_confirmation(session: Session, action: Action, items: List[CleanupI
     if session.dry_run or action.is_confirmed or not items:
         return
     if not sys.stdin.isatty():
-        raise CommandError("nothing was done: there is no terminal for the confirmation; use --yes to skip it")
+        raise CommandError(
+            "nothing was done: there is no terminal for the confirmation; use --yes to skip it"
+        )
     try:
         answer = input("Continue? [y/N] ")
     except EOFError:
@@ -147,7 +182,9 @@ def _print_summary(session: Session, action: Action, server_error: str) -> int:
     for heading, rows in notes:
         if rows:
             print(f"{heading}: {_describe_items([item for item, _ in rows])}")
-            _print_items(rows, _MAX_COMMAND_CHARS if rows is results.refused else _MAX_MESSAGE_CHARS)
+            _print_items(
+                rows, _MAX_COMMAND_CHARS if rows is results.refused else _MAX_MESSAGE_CHARS
+            )
     if results.rejected:
         print(f"the server rejected {len(results.rejected):,} items; moved ones were restored:")
         for number, why in list(results.rejected.items())[:_MAX_PRINTED_ITEMS]:
@@ -156,7 +193,10 @@ def _print_summary(session: Session, action: Action, server_error: str) -> int:
     if server_error:
         print(f"labcarbon-collect: {server_error}", file=sys.stderr)
     if unreported:
-        print(f"not reported to the server: {unreported:,} items; run the same command again", file=sys.stderr)
+        print(
+            f"not reported to the server: {unreported:,} items; run the same command again",
+            file=sys.stderr,
+        )
     return 1 if server_error or unreported or results.refused or results.rejected else 0
 
 
@@ -165,7 +205,10 @@ def _format_days(days: int) -> str:
 
 
 def _describe_items(items: List[CleanupItem]) -> str:
-    return f"{len(items):,} item{'' if len(items) == 1 else 's'}, {format_bytes(sum(item.bytes for item in items))}"
+    return (
+        f"{len(items):,} item{'' if len(items) == 1 else 's'}, "
+        f"{format_bytes(sum(item.bytes for item in items))}"
+    )
 
 
 def _print_items(rows: ItemNotes, max_chars: int = _MAX_MESSAGE_CHARS) -> None:

@@ -33,7 +33,9 @@ def split_path(path: str) -> List[str]:
         raise ItemBlocked("its path cannot be encoded on this machine") from error
     result = path[1:].split("/")
     if any(part in ("", ".", "..") or "\0" in part for part in result):
-        raise ItemBlocked("its path is not normalised: it has an empty part, '.', '..' or a zero byte")
+        raise ItemBlocked(
+            "its path is not normalised: it has an empty part, '.', '..' or a zero byte"
+        )
     return result
 
 
@@ -47,7 +49,10 @@ def open_parent(path: str) -> Iterator[int]:
             is_last = number == len(parents) - 1
             descriptor, previous = (
                 _open_part(
-                    descriptor, part, FOLDER_FLAGS if is_last else _TRAVERSE_FLAGS, "/" + "/".join(parents[: number + 1])
+                    descriptor,
+                    part,
+                    FOLDER_FLAGS if is_last else _TRAVERSE_FLAGS,
+                    "/" + "/".join(parents[: number + 1]),
                 ),
                 descriptor,
             )
@@ -74,7 +79,9 @@ def _open_part(descriptor: int, part: str, flags: int, path: str) -> int:
 
 
 def open_file(folder: int, name: str) -> int:
-    """Open a plain file for reading. Refuses links and never blocks on a pipe. Raises ItemBlocked."""
+    """Open a plain file for reading. Refuses links and never blocks on a pipe. Raises
+    ItemBlocked.
+    """
     try:
         descriptor = os.open(name, _FILE_FLAGS, dir_fd=folder)
     except OSError as error:
@@ -164,7 +171,13 @@ def rename_exclusive(from_folder: int, name: str, to_folder: int, new: str) -> N
 
 def _renameat2(from_folder: int, name: str, to_folder: int, new: str) -> None:
     library: Any = ctypes.CDLL(None, use_errno=True)
-    arguments = (from_folder, os.fsencode(name), to_folder, os.fsencode(new), ctypes.c_uint(_RENAME_NOREPLACE))
+    arguments = (
+        from_folder,
+        os.fsencode(name),
+        to_folder,
+        os.fsencode(new),
+        ctypes.c_uint(_RENAME_NOREPLACE),
+    )
     if hasattr(library, "renameat2"):
         failed = library.renameat2(*arguments)
     elif platform.machine() in _SYSCALL_NUMBERS:

@@ -8,9 +8,25 @@ import time
 from dataclasses import dataclass, field
 from typing import Callable, Dict, List, Optional, Set, Tuple
 
-from labcarbon_collect.cleanup.client import MAX_ROWS, CleanupItem, CleanupPlan, OutcomeRejected, PlanClient, Row
+from labcarbon_collect.cleanup.client import (
+    MAX_ROWS,
+    CleanupItem,
+    CleanupPlan,
+    OutcomeRejected,
+    PlanClient,
+    Row,
+)
 from labcarbon_collect.cleanup.content import BlockCallback, Listing, list_content, read_digest
-from labcarbon_collect.cleanup.journal import DELETED, DELETING, MOVING, REFUSED, RESTORED, STRANDED, TRASHED, Journal
+from labcarbon_collect.cleanup.journal import (
+    DELETED,
+    DELETING,
+    MOVING,
+    REFUSED,
+    RESTORED,
+    STRANDED,
+    TRASHED,
+    Journal,
+)
 from labcarbon_collect.cleanup.safe_paths import ItemBlocked
 
 ItemNotes = List[Tuple[CleanupItem, str]]  # an item and a message
@@ -92,7 +108,11 @@ class Session:
         if time.monotonic() - self.fetched_s > MAX_PLAN_AGE_S:
             self.refresh_plan()
         current = self.plan.item(item.number)
-        if current is None or (current.path, current.digest, current.form) != (item.path, item.digest, item.form):
+        if current is None or (current.path, current.digest, current.form) != (
+            item.path,
+            item.digest,
+            item.form,
+        ):
             raise ItemBlocked("it is no longer in the plan")
         return current.blocked_reason
 
@@ -107,9 +127,14 @@ class Session:
     def refuse(self, item: CleanupItem, message: str) -> None:
         """Record that an item is left in place."""
         self.results.refused.append((item, message))
-        is_repeated = (self.journal.state(item.number), self.journal.message(item.number)) == (REFUSED, message)
+        is_repeated = (self.journal.state(item.number), self.journal.message(item.number)) == (
+            REFUSED,
+            message,
+        )
         if not self.dry_run and not is_repeated:
-            self.journal.append(item.number, REFUSED, at_us=self.now(), path=item.path, word=message)
+            self.journal.append(
+                item.number, REFUSED, at_us=self.now(), path=item.path, word=message
+            )
 
     def defer(self, item: CleanupItem, message: str) -> None:
         """Record that an item's state cannot be determined now. Its journal state is kept until a
@@ -126,7 +151,11 @@ class Session:
         for item in self.plan.items:
             entry = self.journal.entries.get(item.number, {})
             outcome = _OUTCOME.get(str(entry.get("state")), "")
-            if outcome and outcome != item.outcome and not (entry.get("not_taken") and not item.outcome):
+            if (
+                outcome
+                and outcome != item.outcome
+                and not (entry.get("not_taken") and not item.outcome)
+            ):
                 rows.append((item.number, outcome, self.journal.message(item.number)))
         return rows
 
@@ -177,7 +206,9 @@ class Session:
             return
         if self.journal.state(number) == TRASHED:
             self.undo(self, item)
-            self.results.done = [(each, message) for each, message in self.results.done if each.number != number]
+            self.results.done = [
+                (each, message) for each, message in self.results.done if each.number != number
+            ]
         if self.journal.state(number) in (RESTORED, REFUSED):
             entry = {**self.journal.entries[number], "not_taken": True}
             del entry["line"]
@@ -196,10 +227,13 @@ def verify_content(
         raise ItemBlocked(f"it is a {listing.form}, a {item.form} was registered")
     if listing.bytes != item.bytes:
         raise ItemBlocked(
-            f"it changed: {format_bytes(listing.bytes)} ({listing.bytes:,} bytes), {item.bytes:,} bytes were registered"
+            f"it changed: {format_bytes(listing.bytes)} ({listing.bytes:,} bytes), {item.bytes:,} "
+            "bytes were registered"
         )
     if len(listing.files) != item.files:
-        raise ItemBlocked(f"it changed: {len(listing.files):,} files, {item.files:,} were registered")
+        raise ItemBlocked(
+            f"it changed: {len(listing.files):,} files, {item.files:,} were registered"
+        )
     if read_digest(folder, name, listing, on_block, may_be_busy) != item.digest:
         raise ItemBlocked("it changed: its content does not match its registered hash")
     return listing

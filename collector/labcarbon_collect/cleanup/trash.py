@@ -14,7 +14,14 @@ from datetime import datetime, timedelta, timezone
 from typing import Any, Dict, Iterator, List, Optional, Sequence
 
 from labcarbon_collect.cleanup.client import CleanupItem, CleanupPlan
-from labcarbon_collect.cleanup.safe_paths import FOLDER_FLAGS, ItemBlocked, exists, open_file, rename_exclusive, sync_folder
+from labcarbon_collect.cleanup.safe_paths import (
+    FOLDER_FLAGS,
+    ItemBlocked,
+    exists,
+    open_file,
+    rename_exclusive,
+    sync_folder,
+)
 
 TRASH = ".labcarbon-trash"
 
@@ -74,7 +81,12 @@ def remove_if_empty(folder: int, plan: str) -> None:
 
 def write_json(folder: int, name: str, content: Any) -> None:
     """Write JSON to a file in a private folder, flushed to disk. Raises OSError."""
-    descriptor = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644, dir_fd=folder)
+    descriptor = os.open(
+        name,
+        os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC,
+        0o644,
+        dir_fd=folder,
+    )
     with os.fdopen(descriptor, "w", encoding="ascii") as file:
         json.dump(content, file, indent=1 if isinstance(content, dict) else None)
         file.write("\n")
@@ -110,13 +122,17 @@ def _open_private(folder: int, name: str, *, create: bool) -> int:
                 os.mkdir(name, 0o700, dir_fd=folder)
             sync_folder(folder)
         except OSError as error:
-            raise ItemBlocked(f"the trash folder beside it cannot be created: {error.strerror}") from error
+            raise ItemBlocked(
+                f"the trash folder beside it cannot be created: {error.strerror}"
+            ) from error
     try:
         descriptor = os.open(name, FOLDER_FLAGS, dir_fd=folder)
     except FileNotFoundError:
         return -1
     except OSError as error:
-        raise ItemBlocked(f"the trash beside it ({name}) cannot be opened as a folder: {error.strerror}") from error
+        raise ItemBlocked(
+            f"the trash beside it ({name}) cannot be opened as a folder: {error.strerror}"
+        ) from error
     status = os.fstat(descriptor)
     reason = ""
     if status.st_uid != os.geteuid():

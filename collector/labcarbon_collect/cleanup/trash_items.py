@@ -12,9 +12,24 @@ from typing import Dict, List, Optional, Sequence, Set
 
 from labcarbon_collect.cleanup.client import CleanupItem, CleanupPlan
 from labcarbon_collect.cleanup.content import BlockCallback, Listing, list_content, no_writers
-from labcarbon_collect.cleanup.journal import MOVING, NOT_MOVED, REFUSED, RESTORED, STRANDED, TRASHED, Journal
+from labcarbon_collect.cleanup.journal import (
+    MOVING,
+    NOT_MOVED,
+    REFUSED,
+    RESTORED,
+    STRANDED,
+    TRASHED,
+    Journal,
+)
 from labcarbon_collect.cleanup.open_files import FileBusy
-from labcarbon_collect.cleanup.safe_paths import ItemBlocked, exists, open_parent, rename_exclusive, split_path, sync_folder
+from labcarbon_collect.cleanup.safe_paths import (
+    ItemBlocked,
+    exists,
+    open_parent,
+    rename_exclusive,
+    split_path,
+    sync_folder,
+)
 from labcarbon_collect.cleanup.session import Session, verify_content
 from labcarbon_collect.cleanup.trash import (
     TRASH,
@@ -92,7 +107,9 @@ def items_to_move(plan: CleanupPlan, journal: Journal) -> List[CleanupItem]:
     for item in plan.items:
         state = journal.state(item.number)
         is_new = (state or item.outcome) in ("", MOVING)
-        is_retry = state in ("", REFUSED) and item.outcome in ("", "refused") and plan.state == "approved"
+        is_retry = (
+            state in ("", REFUSED) and item.outcome in ("", "refused") and plan.state == "approved"
+        )
         if not item.blocked_reason and (is_new or is_retry):
             selected.append(item)
     return sorted(selected, key=lambda item: sort_key(item.path))
@@ -122,7 +139,9 @@ def move_items(session: Session) -> None:
                 ahead.cancel(item)
                 if not session.dry_run:
                     session.report_if_due()
-        if not session.dry_run and _one_per_digest(session.plan, items_to_move(session.plan, session.journal), tried):
+        if not session.dry_run and _one_per_digest(
+            session.plan, items_to_move(session.plan, session.journal), tried
+        ):
             session.report()
             session.refresh_plan()
 
@@ -131,7 +150,9 @@ def move_item(session: Session, item: CleanupItem, ahead: Prefetcher) -> None:
     """Move one item, or record why not. Raises PlanServerError, OSError for the journal."""
     parent = session.parent_in_trash(item)
     if parent is not None:
-        session.results.with_parent.append((item, f"with {parent.path} (item {parent.number}); it is restored with it"))
+        session.results.with_parent.append(
+            (item, f"with {parent.path} (item {parent.number}); it is restored with it")
+        )
         return
     waiting_reason = _waiting_reason(session, item)
     if waiting_reason:
@@ -158,7 +179,9 @@ def move_item(session: Session, item: CleanupItem, ahead: Prefetcher) -> None:
 
 
 def _skip_busy(session: Session, item: CleanupItem, reason: str) -> None:
-    """Skip a busy item for now. A reported refusal could complete the plan, so nothing is reported."""
+    """Skip a busy item for now. A reported refusal could complete the plan, so nothing is
+    reported.
+    """
     state = session.journal.state(item.number)
     if state == MOVING:
         session.journal.append(item.number, NOT_MOVED, at_us=session.now(), path=item.path)
@@ -166,7 +189,9 @@ def _skip_busy(session: Session, item: CleanupItem, reason: str) -> None:
         session.results.refused.append((item, reason))
 
 
-def confirm_move(session: Session, item: CleanupItem, folder: int, trash: int, listing: Optional[Listing]) -> None:
+def confirm_move(
+    session: Session, item: CleanupItem, folder: int, trash: int, listing: Optional[Listing]
+) -> None:
     """Verify that the renamed content is the content that was read, else put it back.
 
     ``listing`` None: after a kill the listing is unknown, so the content is read again. Raises
@@ -193,14 +218,20 @@ def mark_trashed(session: Session, item: CleanupItem, folder: int, trash: int, a
     problem = ""
     try:  # Writing the tombstone flushes both folders before the journal records the move.
         write_tombstone(
-            folder, trash, tombstone_content(session.plan, item, by=session.by, page=session.server.page, moved_us=at_us)
+            folder,
+            trash,
+            tombstone_content(
+                session.plan, item, by=session.by, page=session.server.page, moved_us=at_us
+            ),
         )
     except (ItemBlocked, OSError) as error:
         problem = f"no tombstone could be written ({error}): the next call tries again"
         sync_folder(trash)
         sync_folder(folder)
     place = trash_location(folder, trash)
-    session.journal.append(item.number, TRASHED, at_us=at_us, path=item.path, is_marked=not problem, place=place)
+    session.journal.append(
+        item.number, TRASHED, at_us=at_us, path=item.path, is_marked=not problem, place=place
+    )
     return problem
 
 
@@ -209,7 +240,9 @@ def _move(session: Session, item: CleanupItem, folder: int, name: str, listing: 
     try:
         with open_trash(folder, session.plan.uuid, create=True) as trash:
             if exists(trash, slot):
-                raise ItemBlocked(f"{slot_path(item.path, session.plan.uuid, item.number)} already exists")
+                raise ItemBlocked(
+                    f"{slot_path(item.path, session.plan.uuid, item.number)} already exists"
+                )
             _check_unchanged(folder, name, listing)
             session.journal.append(
                 item.number,
@@ -260,7 +293,9 @@ def _put_back(session: Session, item: CleanupItem, folder: int, trash: int, reas
         rename_exclusive(trash, str(item.number), folder, split_path(item.path)[-1])
     except OSError as error:
         problem = f"{reason}; it cannot be put back ({error.strerror}): it is at {where}"
-        session.journal.append(item.number, STRANDED, at_us=session.now(), path=item.path, word=problem)
+        session.journal.append(
+            item.number, STRANDED, at_us=session.now(), path=item.path, word=problem
+        )
         session.results.refused.append((item, problem))
         raise ItemBlocked(problem) from error
     sync_folder(folder)
@@ -288,7 +323,9 @@ def _check_contents(session: Session, item: CleanupItem) -> None:
             raise ItemBlocked(f"{other.path} in it must stay ({blocked_reason})")
 
 
-def _one_per_digest(plan: CleanupPlan, items: List[CleanupItem], tried: Set[int]) -> List[CleanupItem]:
+def _one_per_digest(
+    plan: CleanupPlan, items: List[CleanupItem], tried: Set[int]
+) -> List[CleanupItem]:
     """Return one item per digest. A folder counts with all its content; content left behind by a
     moved folder is processed on its own.
     """
@@ -301,7 +338,12 @@ def _one_per_digest(plan: CleanupPlan, items: List[CleanupItem], tried: Set[int]
             continue
         digests_of_item = {item.digest, *(other.digest for other in plan.items_inside(item.path))}
         used_digests = (
-            inside if any(enclosing.number in selected_numbers for enclosing in plan.enclosing_items(item.path)) else outside
+            inside
+            if any(
+                enclosing.number in selected_numbers
+                for enclosing in plan.enclosing_items(item.path)
+            )
+            else outside
         )
         if not digests_of_item & used_digests:
             used_digests |= digests_of_item

@@ -24,9 +24,16 @@ class _AliasAction(argparse.Action):
 def add_alias(parser: Any, former: str, option: argparse.Action) -> None:
     """Accept ``former`` as a hidden name of ``option``. Its use prints one deprecation line."""
     parser.add_argument(
-        former, action=_AliasAction, current=option, dest=option.dest, nargs=option.nargs, type=option.type,
-        choices=option.choices, default=argparse.SUPPRESS, help=argparse.SUPPRESS,
-    )  # fmt: skip
+        former,
+        action=_AliasAction,
+        current=option,
+        dest=option.dest,
+        nargs=option.nargs,
+        type=option.type,
+        choices=option.choices,
+        default=argparse.SUPPRESS,
+        help=argparse.SUPPRESS,
+    )
 
 
 def warn_deprecated(former: str, current: str) -> None:

@@ -1,8 +1,8 @@
 """Execute an approved cleanup plan on this machine: move its items to a trash folder beside them.
 
-Every file is verified against its registered hash first. Anything that differs is left in place, and so are
-folders with other content, files with several hard links, and anything behind a link. Trashed items can be
-restored (--restore). --purge deletes them after the plan's retention period.
+Every file is verified against its registered hash first. Anything that differs is left in place,
+and so are folders with other content, files with several hard links, and anything behind a link.
+Trashed items can be restored (--restore). --purge deletes them after the plan's retention period.
 
 After an interruption, run the same command to continue. A personal login is required.
 
@@ -19,7 +19,13 @@ from pathlib import Path
 from typing import List, Mapping
 
 from labcarbon_collect.api.transport import InvalidUrlError, Transport
-from labcarbon_collect.cleanup.client import MAX_RESPONSE_BYTES, CleanupPlan, PlanClient, PlanServerError, parse_plan_id
+from labcarbon_collect.cleanup.client import (
+    MAX_RESPONSE_BYTES,
+    CleanupPlan,
+    PlanClient,
+    PlanServerError,
+    parse_plan_id,
+)
 from labcarbon_collect.cleanup.journal import Journal
 from labcarbon_collect.cleanup.runner import Action, execute, with_undo
 from labcarbon_collect.cleanup.session import Session
@@ -62,17 +68,30 @@ _SERVER_TIMEOUT_S = 120.0
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("plan", metavar="PLAN", help="UUID of the plan, or the URL of its page")
-    parser.add_argument("--dry-run", action="store_true", help="verify all files and print the actions; change nothing")
+    parser.add_argument(
+        "--dry-run",
+        action="store_true",
+        help="verify all files and print the actions; change nothing",
+    )
     action = parser.add_mutually_exclusive_group()
     action.add_argument(
-        "--restore", nargs="*", type=int, metavar="ITEM", help="restore all items from the trash, or only these"
+        "--restore",
+        nargs="*",
+        type=int,
+        metavar="ITEM",
+        help="restore all items from the trash, or only these",
     )
     purge = action.add_argument(
-        "--purge", action="store_true", help="delete trashed items after the plan's retention period"
+        "--purge",
+        action="store_true",
+        help="delete trashed items after the plan's retention period",
     )
     add_alias(action, "--empty", purge)
     parser.add_argument(
-        "--threads", type=thread_count, metavar="N", help="number of items to read in parallel (default: one per core)"
+        "--threads",
+        type=thread_count,
+        metavar="N",
+        help="number of items to read in parallel (default: one per core)",
     )
     parser.add_argument("--yes", action="store_true", help="skip the confirmation")
 
@@ -83,13 +102,25 @@ def run(args: argparse.Namespace) -> int:
         home = collector_dir(os.environ)
         nodes = local_nodes(home, os.environ)
         plan_id = parse_plan_id(args.plan, login.url)
-        transport = Transport(login.url, login.token, deadline_s=_SERVER_TIMEOUT_S, max_response_bytes=MAX_RESPONSE_BYTES)
+        transport = Transport(
+            login.url,
+            login.token,
+            deadline_s=_SERVER_TIMEOUT_S,
+            max_response_bytes=MAX_RESPONSE_BYTES,
+        )
         server = PlanClient(transport, plan_id, notify=_log)
         plan = server.fetch_plan()
         _check_applicable(plan, nodes)
         lock = lock_cleanup(plan.node)
         journal = Journal(home / "plans", plan.uuid)
-    except (ConfigurationError, InvalidUrlError, ValueError, PlanServerError, AlreadyRunning, OSError) as error:
+    except (
+        ConfigurationError,
+        InvalidUrlError,
+        ValueError,
+        PlanServerError,
+        AlreadyRunning,
+        OSError,
+    ) as error:
         raise CommandError(str(error)) from error
     try:
         progress = _ReadProgress()
@@ -116,7 +147,11 @@ class _ReadProgress:
     """Progress of bytes read, on the terminal."""
 
     def __init__(self) -> None:
-        self._read_bytes, self._total_bytes, self._progress = 0, 0, Progress("read", counts_bytes=True)
+        self._read_bytes, self._total_bytes, self._progress = (
+            0,
+            0,
+            Progress("read", counts_bytes=True),
+        )
 
     def start(self, total_bytes: int) -> None:
         """Start a new progress display."""
@@ -124,7 +159,9 @@ class _ReadProgress:
 
     def __call__(self, size: int) -> None:
         self._read_bytes += size
-        self._progress.update(self._read_bytes, min(1.0, self._read_bytes / max(1, self._total_bytes)))
+        self._progress.update(
+            self._read_bytes, min(1.0, self._read_bytes / max(1, self._total_bytes))
+        )
 
     def finish(self) -> None:
         """Finish the progress display."""
@@ -134,8 +171,10 @@ class _ReadProgress:
 def _check_applicable(plan: CleanupPlan, nodes: List[str]) -> None:
     if plan.node not in nodes:
         raise ValueError(
-            f"this plan is for {plain(plan.hostname, 100)} (node {plain(plan.node, 40)}), this is node "
-            f"{' or '.join(nodes)}: run it there, or set the data folder of that node with LABCARBON_DATA=FOLDER"
+            f"this plan is for {plain(plan.hostname, 100)} (node {plain(plan.node, 40)}), this is "
+            "node "
+            f"{' or '.join(nodes)}: run it there, or set the data folder of that node with "
+            "LABCARBON_DATA=FOLDER"
         )
     if plan.state not in ("approved", "applied"):
         raise ValueError(f"this plan is not approved (state: {plan.state}): nothing was moved")
@@ -144,7 +183,9 @@ def _check_applicable(plan: CleanupPlan, nodes: List[str]) -> None:
 def _login() -> Login:
     login = read_login(os.environ)
     if login is None:
-        raise ConfigurationError("not logged in: a node token cannot execute plans. Log in: labcarbon-collect login URL")
+        raise ConfigurationError(
+            "not logged in: a node token cannot execute plans. Log in: labcarbon-collect login URL"
+        )
     return login
 
 

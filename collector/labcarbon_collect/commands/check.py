@@ -25,15 +25,26 @@ from labcarbon_collect.runs import facts, preflight_text
 from labcarbon_collect.runs import options as work_options
 from labcarbon_collect.runs.background_hash import BackgroundHash
 from labcarbon_collect.runs.options import RunSpec
-from labcarbon_collect.runs.startup import EXIT_BLOCKED, await_reply, preflight_request, start_preflight
+from labcarbon_collect.runs.startup import (
+    EXIT_BLOCKED,
+    await_reply,
+    preflight_request,
+    start_preflight,
+)
 
 _SURVEY_S, _PREFLIGHT_S = 10.0, 10.0  # no command is delayed
 _USAGE = "labcarbon-collect check -- python train.py"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    hash_data = parser.add_argument("--hash-data", action="store_true", help="hash all data first, regardless of the time")
-    parser.add_argument("--json", action="store_true", help="print the fingerprint and the server's response as JSON")
+    hash_data = parser.add_argument(
+        "--hash-data", action="store_true", help="hash all data first, regardless of the time"
+    )
+    parser.add_argument(
+        "--json",
+        action="store_true",
+        help="print the fingerprint and the server's response as JSON",
+    )
     checkpoint = work_options.add_arguments(parser)
     add_alias(parser, "--digest", hash_data)
     add_alias(parser, "--start", checkpoint)
@@ -69,7 +80,9 @@ def _check_duplicates(spec: RunSpec, survey: Survey) -> Tuple[Optional[Preflight
     if login is None:
         return None, "you are not logged in. Log in with: labcarbon-collect login URL"
     budget = Budget(_PREFLIGHT_S)
-    return await_reply(start_preflight(login, preflight_request(spec, survey), budget), login.url, budget)
+    return await_reply(
+        start_preflight(login, preflight_request(spec, survey), budget), login.url, budget
+    )
 
 
 def _hash_data(survey: Survey) -> None:
@@ -79,9 +92,12 @@ def _hash_data(survey: Survey) -> None:
     progress = Progress("hashed", counts_bytes=True)
     fingerprint_parts: Dict[str, Any] = {}
     background_hash = BackgroundHash(
-        survey, os.environ, fingerprint_parts.update,
-        on_progress=lambda done, total: progress.update(done, done / total), is_unbounded=True,
-    )  # fmt: skip
+        survey,
+        os.environ,
+        fingerprint_parts.update,
+        on_progress=lambda done, total: progress.update(done, done / total),
+        is_unbounded=True,
+    )
     try:
         background_hash.wait()
     finally:
@@ -98,10 +114,18 @@ def _print_result(response: Optional[PreflightResponse], error: str, survey: Sur
     if response is None:
         _notify(f"Duplicate check skipped: {error}")
     elif response.is_notable:
-        colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+        colour = (
+            sys.stdout.isatty()
+            and not os.environ.get("NO_COLOR")
+            and os.environ.get("TERM") != "dumb"
+        )
         print("\n".join(preflight_text.format_response(response, colour=colour, prefix="")))
     else:
-        default_message = "No similar run exists." if response.verdict == "none" else f"No warning: {response.verdict}."
+        default_message = (
+            "No similar run exists."
+            if response.verdict == "none"
+            else f"No warning: {response.verdict}."
+        )
         print(preflight_text.plain(response.message) or default_message)
     for note in _notes(survey):
         print(f"  {note}")
@@ -111,11 +135,15 @@ def _notes(survey: Survey) -> List[str]:
     """Return what is unknown and how to change that."""
     notes = list(survey.notes)
     if "data" not in survey.wire and not survey.data:
-        notes.append("Data unknown: no argument is an existing path. Name the data with --data PATH")
+        notes.append(
+            "Data unknown: no argument is an existing path. Name the data with --data PATH"
+        )
     if survey.data:
         notes.append("Data compared by name, size and time only. With --hash-data: by content")
     if survey.start:
-        notes.append("Checkpoint compared by name, size and time only. With --hash-data: by content")
+        notes.append(
+            "Checkpoint compared by name, size and time only. With --hash-data: by content"
+        )
     return notes
 
 

@@ -29,15 +29,23 @@ from labcarbon_collect.spool.schema import SpoolFull
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--interval", type=_interval, metavar="S",
+        "--interval",
+        type=_interval,
+        metavar="S",
         default=os.environ.get("LABCARBON_INTERVAL_S") or str(config.DEFAULT_INTERVAL_S),
         help=f"seconds per window, {config.MIN_INTERVAL_S} to {config.MAX_INTERVAL_S} "
         f"(default: LABCARBON_INTERVAL_S, else {config.DEFAULT_INTERVAL_S})",
-    )  # fmt: skip
-    no_upload = parser.add_argument("--no-upload", action="store_true", help="measure and store only")
+    )
+    no_upload = parser.add_argument(
+        "--no-upload", action="store_true", help="measure and store only"
+    )
     add_alias(parser, "--no-push", no_upload)
-    parser.add_argument("--until-idle", action="store_true", help="end after all runs registered with it have ended")
-    parser.add_argument("--record", metavar="FILE", help="also write all readings to FILE as a trace for replay")
+    parser.add_argument(
+        "--until-idle", action="store_true", help="end after all runs registered with it have ended"
+    )
+    parser.add_argument(
+        "--record", metavar="FILE", help="also write all readings to FILE as a trace for replay"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -45,16 +53,37 @@ def run(args: argparse.Namespace) -> int:
         on_reading = _recorder(args.record, stack) if args.record else None
         try:
             users = user_names(os.environ)
-            settings = DaemonSettings(args.interval, not args.no_upload, args.until_idle, on_reading, users)
+            settings = DaemonSettings(
+                args.interval, not args.no_upload, args.until_idle, on_reading, users
+            )
             daemon = Daemon(os.environ, settings, consumers=ConsumerResolver(users=users))
-        except (ConfigurationError, AlreadyRunning, SpoolFull, ValueError, OSError, sqlite3.Error) as error:
+        except (
+            ConfigurationError,
+            AlreadyRunning,
+            SpoolFull,
+            ValueError,
+            OSError,
+            sqlite3.Error,
+        ) as error:
             raise CommandError(str(error)) from error
         devices = daemon.monitor.sources.devices
-        print(f"labcarbon-collect: node {daemon.node.uuid}, socket {daemon.server.path}", file=sys.stderr)
+        print(
+            f"labcarbon-collect: node {daemon.node.uuid}, socket {daemon.server.path}",
+            file=sys.stderr,
+        )
         for key, info in devices.items():
-            print(f"labcarbon-collect: measuring {key} ({info.name}, {info.measurement})", file=sys.stderr)
+            print(
+                f"labcarbon-collect: measuring {key} ({info.name}, {info.measurement})",
+                file=sys.stderr,
+            )
         if not devices:
-            print("labcarbon-collect: nothing can be measured; diagnose with: labcarbon-collect doctor", file=sys.stderr)
+            print(
+                (
+                    "labcarbon-collect: nothing can be measured; diagnose with: labcarbon-collect "
+                    "doctor"
+                ),
+                file=sys.stderr,
+            )
         sys.stderr.flush()
         daemon.run()
     return 0

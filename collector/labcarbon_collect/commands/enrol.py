@@ -19,9 +19,15 @@ from labcarbon_collect.inventory import node_facts
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("url", metavar="URL", help="URL of the server, such as https://labcarbon.example.org")
-    parser.add_argument("--code-file", metavar="FILE", help="read the code from FILE ('-': standard input)")
-    parser.add_argument("--hostname", default=socket.gethostname(), help="display name of this node")
+    parser.add_argument(
+        "url", metavar="URL", help="URL of the server, such as https://labcarbon.example.org"
+    )
+    parser.add_argument(
+        "--code-file", metavar="FILE", help="read the code from FILE ('-': standard input)"
+    )
+    parser.add_argument(
+        "--hostname", default=socket.gethostname(), help="display name of this node"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -31,10 +37,15 @@ def run(args: argparse.Namespace) -> int:
         body = {"node": node.uuid, "hostname": args.hostname, "facts": node_facts()}
         code = read_code(args.code_file, page=code_url(args.url, "enrol/"))
         response = redeem_code(args.url, "enrol/", code, body)
-        login = Login(args.url.rstrip("/"), str(response["token"]), str(response.get("lab", "")), node.uuid)
+        login = Login(
+            args.url.rstrip("/"), str(response["token"]), str(response.get("lab", "")), node.uuid
+        )
         save_enrolment(home, login, node.uuid)
     except (ConfigurationError, OSError) as error:
         raise CommandError(str(error)) from error
     print(f"This machine is node {node.uuid} of lab {login.lab}.", file=sys.stderr)
-    print("A running daemon starts to upload within seconds. To start one: labcarbon-collect daemon", file=sys.stderr)
+    print(
+        "A running daemon starts to upload within seconds. To start one: labcarbon-collect daemon",
+        file=sys.stderr,
+    )
     return 0

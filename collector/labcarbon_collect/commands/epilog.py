@@ -48,7 +48,10 @@ def _is_step_epilog(environ: Mapping[str, str]) -> bool:
     """Whether this is the TaskEpilog of an srun task. The batch script that started the task is
     still running.
     """
-    return environ.get("SLURM_SCRIPT_CONTEXT") == "epilog_task" and environ.get("SLURM_STEP_ID", "").isdigit()
+    return (
+        environ.get("SLURM_SCRIPT_CONTEXT") == "epilog_task"
+        and environ.get("SLURM_STEP_ID", "").isdigit()
+    )
 
 
 def job_summary(environ: Mapping[str, str]) -> str:
@@ -59,11 +62,15 @@ def job_summary(environ: Mapping[str, str]) -> str:
         return "labcarbon: no Slurm job (SLURM_JOB_ID, SLURM_CLUSTER_NAME)"
     try:
         with closing(Client(client_sockets(environ), timeout_s=CALL_TIMEOUT_S / 3)) as client:
-            figures = client.call({"op": "job", "job": f"{cluster}/{job_id}"}, timeout_s=CALL_TIMEOUT_S)
+            figures = client.call(
+                {"op": "job", "job": f"{cluster}/{job_id}"}, timeout_s=CALL_TIMEOUT_S
+            )
     except DaemonUnavailable as error:
         return f"labcarbon: the energy of job {job_id} was not measured on this node: {error}"
     message = response_error(figures)
     if message:
         return f"labcarbon: job {job_id}: {message}"
     server = str(figures.get("url") or "")
-    return summary_line(figures, link=f"{server}/runs/{job_uuid(cluster, job_id)}/" if server else "", server=server)
+    return summary_line(
+        figures, link=f"{server}/runs/{job_uuid(cluster, job_id)}/" if server else "", server=server
+    )

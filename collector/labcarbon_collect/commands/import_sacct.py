@@ -2,9 +2,9 @@
 
 It contains no energy.
 
-Without FILE, sacct is queried day by day. FILE is the output of:
-  SLURM_TIME_FORMAT=%s sacct --allusers --allocations --parsable2 --delimiter='|<random>|' --format=COLUMNS
-Repeating an import changes nothing. After an interruption it resumes at its last position.
+Without FILE, sacct is queried day by day. FILE is the output of: SLURM_TIME_FORMAT=%s sacct
+--allusers --allocations --parsable2 --delimiter='|<random>|' --format=COLUMNS Repeating an import
+changes nothing. After an interruption it resumes at its last position.
 """
 
 from __future__ import annotations
@@ -36,15 +36,34 @@ Source = Union[SacctFile, SacctQuery]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", nargs="?", metavar="FILE", help=f"output of sacct; COLUMNS: {','.join(SACCT)}")
-    parser.add_argument("--since", type=_parse_day, metavar="DAY", help=f"first day (UTC), default {_DEFAULT_DAYS} days ago")
-    parser.add_argument("--until", type=_parse_day, metavar="DAY", help="the day after the last one, default tomorrow")
-    parser.add_argument("--cluster", default="", help="name of the cluster, if the file has no such column")
     parser.add_argument(
-        "--time-zone", type=_parse_zone, metavar="ZONE", help="time zone of FILE, unless its times are seconds since 1970"
+        "file", nargs="?", metavar="FILE", help=f"output of sacct; COLUMNS: {','.join(SACCT)}"
+    )
+    parser.add_argument(
+        "--since",
+        type=_parse_day,
+        metavar="DAY",
+        help=f"first day (UTC), default {_DEFAULT_DAYS} days ago",
+    )
+    parser.add_argument(
+        "--until",
+        type=_parse_day,
+        metavar="DAY",
+        help="the day after the last one, default tomorrow",
+    )
+    parser.add_argument(
+        "--cluster", default="", help="name of the cluster, if the file has no such column"
+    )
+    parser.add_argument(
+        "--time-zone",
+        type=_parse_zone,
+        metavar="ZONE",
+        help="time zone of FILE, unless its times are seconds since 1970",
     )
     restart = parser.add_argument(
-        "--restart", action="store_true", help="start from the beginning instead of the last position"
+        "--restart",
+        action="store_true",
+        help="start from the beginning instead of the last position",
     )
     add_alias(parser, "--again", restart)
 
@@ -62,7 +81,9 @@ def run(args: argparse.Namespace) -> int:
     if after:
         print(f"Resuming after {after} (from the beginning: --restart)", file=sys.stderr)
     try:
-        return _Import(source, BulkUploader(transport, "runs/bulk/", notify=_notify), resume_file, names).run(after)
+        return _Import(
+            source, BulkUploader(transport, "runs/bulk/", notify=_notify), resume_file, names
+        ).run(after)
     finally:
         transport.close()
 
@@ -70,8 +91,15 @@ def run(args: argparse.Namespace) -> int:
 class _Import:
     """One import, from reading to its summary."""
 
-    def __init__(self, source: Source, uploader: BulkUploader, resume_file: _ResumeFile, names: UserNames) -> None:
-        self._source, self._uploader, self._resume_file, self._names = source, uploader, resume_file, names
+    def __init__(
+        self, source: Source, uploader: BulkUploader, resume_file: _ResumeFile, names: UserNames
+    ) -> None:
+        self._source, self._uploader, self._resume_file, self._names = (
+            source,
+            uploader,
+            resume_file,
+            names,
+        )
         self._progress = Progress("jobs")
         self._rows: List[Tuple[str, Dict[str, Any]]] = []
         self._pending_count = 0
@@ -105,7 +133,9 @@ class _Import:
         if job.started_us is None or not job.slurm_state or job.slurm_state.startswith("PENDING"):
             self._pending_count += 1
         elif not job.state:
-            self._uploader.outcome.add_error(entry.source, f"unknown state {job.slurm_state[:40]!r}")
+            self._uploader.outcome.add_error(
+                entry.source, f"unknown state {job.slurm_state[:40]!r}"
+            )
         elif job.ended_us is not None and job.ended_us < job.started_us:
             self._uploader.outcome.add_error(entry.source, "the end is before the start")
         else:
@@ -193,7 +223,9 @@ def _parse_zone(text: str) -> tzinfo:
     try:
         return ZoneInfo(text)
     except (KeyError, ValueError, OSError) as error:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a time zone like Europe/Berlin") from error
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a time zone like Europe/Berlin"
+        ) from error
 
 
 def _notify(text: str) -> None:

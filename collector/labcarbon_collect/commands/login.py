@@ -17,14 +17,23 @@ from labcarbon_collect.identity import ConfigurationError
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("url", metavar="URL", help="URL of the server, such as https://labcarbon.example.org")
-    parser.add_argument("--code-file", metavar="FILE", help="read the code from FILE ('-': standard input)")
+    parser.add_argument(
+        "url", metavar="URL", help="URL of the server, such as https://labcarbon.example.org"
+    )
+    parser.add_argument(
+        "--code-file", metavar="FILE", help="read the code from FILE ('-': standard input)"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
     code = read_code(args.code_file, page=code_url(args.url, "login/"))
     response = redeem_code(args.url, "login/", code, {})
-    login = Login(args.url.rstrip("/"), str(response["token"]), str(response.get("lab", "")), str(response.get("user", "")))
+    login = Login(
+        args.url.rstrip("/"),
+        str(response["token"]),
+        str(response.get("lab", "")),
+        str(response.get("user", "")),
+    )
     try:
         path = save_login(os.environ, login)
     except (ConfigurationError, OSError) as error:

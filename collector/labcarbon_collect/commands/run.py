@@ -1,8 +1,8 @@
 """Start a command and account for its energy. Everything after -- is the command. Its exit code and
 signals pass through.
 
-Before the start, the server checks whether the command duplicates another run. LabCarbon delays your
-command by at most 2 s (LABCARBON_STARTUP_TIMEOUT_S) and never makes it fail, even if server or
+Before the start, the server checks whether the command duplicates another run. LabCarbon delays
+your command by at most 2 s (LABCARBON_STARTUP_TIMEOUT_S) and never makes it fail, even if server or
 daemon are down. With --enforce, a certain duplicate is not started (exit code 3).
 """
 
@@ -19,7 +19,14 @@ from typing import Any, Mapping, Optional
 from labcarbon_collect.api.preflight import PROCEEDED, STOPPED
 from labcarbon_collect.api.run_client import RunReporter
 from labcarbon_collect.commands import add_alias
-from labcarbon_collect.config import RUN_VARIABLE, Login, client_sockets, collector_dir, daemon_socket, read_login
+from labcarbon_collect.config import (
+    RUN_VARIABLE,
+    Login,
+    client_sockets,
+    collector_dir,
+    daemon_socket,
+    read_login,
+)
 from labcarbon_collect.files.budget import Budget
 from labcarbon_collect.fingerprint.builder import Survey
 from labcarbon_collect.identity import ConfigurationError
@@ -59,20 +66,33 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     full_command = parser.add_argument(
         "--full-command",
         action="store_true",
-        help="send the whole command line, with likely secrets masked (default: executable and script name)",
+        help=(
+            "send the whole command line, with likely secrets masked (default: executable and "
+            "script name)"
+        ),
     )
     inputs = parser.add_argument(
-        "--input", action="append", default=[], metavar="PATH", help="a file or folder that the command reads; repeatable"
+        "--input",
+        action="append",
+        default=[],
+        metavar="PATH",
+        help="a file or folder that the command reads; repeatable",
     )
     outputs = parser.add_argument(
-        "--output", action="append", default=[], metavar="PATH",
+        "--output",
+        action="append",
+        default=[],
+        metavar="PATH",
         help="a file or folder that the command writes, read after its end; repeatable",
-    )  # fmt: skip
+    )
     checkpoint = work_options.add_arguments(parser)
     for former, option in (
-        ("--local", standalone), ("--argv", full_command), ("--used", inputs), ("--produced", outputs),
+        ("--local", standalone),
+        ("--argv", full_command),
+        ("--used", inputs),
+        ("--produced", outputs),
         ("--start", checkpoint),
-    ):  # fmt: skip
+    ):
         add_alias(parser, former, option)
 
 
@@ -92,14 +112,22 @@ def run(args: argparse.Namespace) -> int:
     os.environ[RUN_VARIABLE] = payload.run  # for labcarbon_collect.track in the command
     process = GatedProcess(spec.command)
     process.on_signal = budget.expire  # the command ends before it starts: stop waiting
-    startup = _start_run(payload, process, login, budget, check=not args.no_check, is_standalone=args.standalone)
+    startup = _start_run(
+        payload, process, login, budget, check=not args.no_check, is_standalone=args.standalone
+    )
     if startup.response is not None and startup.response.is_blocking and spec.enforce:
         return _block(payload, process, startup, login)
     process.release()
-    reporter = RunReporter(login, payload.run, notify=_notify, timeout_s=STARTUP_TIMEOUT_S) if login else None
+    reporter = (
+        RunReporter(login, payload.run, notify=_notify, timeout_s=STARTUP_TIMEOUT_S)
+        if login
+        else None
+    )
     if reporter:
         reporter.start(payload.facts(startup.daemon, startup.survey.wire))
-    outcome_report = report_outcome_in_background(login, startup.response, PROCEEDED) if login else None
+    outcome_report = (
+        report_outcome_in_background(login, startup.response, PROCEEDED) if login else None
+    )
     background_hash = start_background_hash(payload, startup, reporter)
     exit_status = process.wait()
     try:
@@ -118,7 +146,13 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _start_run(
-    payload: RunPayload, process: GatedProcess, login: Optional[Login], budget: Budget, *, check: bool, is_standalone: bool
+    payload: RunPayload,
+    process: GatedProcess,
+    login: Optional[Login],
+    budget: Budget,
+    *,
+    check: bool,
+    is_standalone: bool,
 ) -> RunStartup:
     """Fingerprint, register and check the run, and print the response. Errors do not prevent the
     start.
@@ -140,7 +174,9 @@ def _start_run(
             startup.daemon = daemon_link.register(payload.run, process.pid, facts=facts)
         if startup.error:
             suffix = (
-                " (the daemon forwards the run if the server stays unavailable)" if login and startup.daemon.client else ""
+                " (the daemon forwards the run if the server stays unavailable)"
+                if login and startup.daemon.client
+                else ""
             )
             _notify(f"Duplicate check skipped: {startup.error}{suffix}")
         if startup.response is not None:
@@ -150,7 +186,9 @@ def _start_run(
     return startup
 
 
-def _block(payload: RunPayload, process: GatedProcess, startup: RunStartup, login: Optional[Login]) -> int:
+def _block(
+    payload: RunPayload, process: GatedProcess, startup: RunStartup, login: Optional[Login]
+) -> int:
     """Block the command. The server counts the saved energy."""
     process.abandon()
     reason = preflight_text.blocking_reason(startup.response)
@@ -162,7 +200,9 @@ def _block(payload: RunPayload, process: GatedProcess, startup: RunStartup, logi
 
 
 def _override_hint(spec: RunSpec) -> str:
-    return "omit --enforce, or use --intent replicate" if spec.intent == "train" else "omit --enforce"
+    return (
+        "omit --enforce, or use --intent replicate" if spec.intent == "train" else "omit --enforce"
+    )
 
 
 def _close(
@@ -178,19 +218,26 @@ def _close(
     """Query the figures, report the end to the server, print the result."""
     daemon = startup.daemon
     closing = run_facts.closing_facts(
-        exit_code=exit_status.exit_code, killed=bool(exit_status.killed_by), ended_us=time.time_ns() // 1000
+        exit_code=exit_status.exit_code,
+        killed=bool(exit_status.killed_by),
+        ended_us=time.time_ns() // 1000,
     )
     failure_class = classify_exit(exit_status.killed_by, exit_status.exit_code, oom_kills)
     if failure_class:
         closing["failure"] = {"class": failure_class}
     figures = daemon_link.end_run(
-        daemon, payload.run, cpu_us=exit_status.cpu_us, closing=closing if reporter is None else None
+        daemon,
+        payload.run,
+        cpu_us=exit_status.cpu_us,
+        closing=closing if reporter is None else None,
     )
     if figures is not None:
         closing["energy_mj"] = int(figures["energy_mj"])
     _report_end(reporter, startup, payload, closing, budget)
     if figures is not None and reporter is None and payload.spec.project and daemon.url:
-        figures["warning"] = figures.get("warning") or daemon_link.await_warning(daemon, payload.run)
+        figures["warning"] = figures.get("warning") or daemon_link.await_warning(
+            daemon, payload.run
+        )
     _print_closing(daemon, server, payload.run, figures)
 
 
@@ -203,7 +250,11 @@ def _login() -> Optional[Login]:
 
 
 def _report_end(
-    reporter: Optional[RunReporter], startup: RunStartup, payload: RunPayload, closing: Mapping[str, Any], budget: Budget
+    reporter: Optional[RunReporter],
+    startup: RunStartup,
+    payload: RunPayload,
+    closing: Mapping[str, Any],
+    budget: Budget,
 ) -> None:
     """Report the end to the server. If it is not accepted, the daemon forwards it later."""
     if reporter is None:
@@ -213,29 +264,48 @@ def _report_end(
         return
     if daemon_link.forward_later(startup.daemon, payload.run, facts=facts, closing=closing):
         if not startup.error:  # the unavailable server was already reported at the start
-            _notify(f"The server is unavailable. The daemon forwards the run later. ({reporter.error})")
+            _notify(
+                f"The server is unavailable. The daemon forwards the run later. ({reporter.error})"
+            )
     else:
         _notify(f"The server does not know this run: {reporter.error}")
 
 
-def _print_closing(daemon: DaemonLink, server: str, run: str, figures: Optional[Mapping[str, Any]]) -> None:
+def _print_closing(
+    daemon: DaemonLink, server: str, run: str, figures: Optional[Mapping[str, Any]]
+) -> None:
     if figures is None:
-        _notify(f"The energy of this run was not measured: {daemon.error} (to measure without a daemon: run --standalone)")
+        _notify(
+            f"The energy of this run was not measured: {daemon.error} (to measure without a "
+            "daemon: run --standalone)"
+        )
         return
     if figures.get("warning"):
         _notify(str(figures["warning"]))
-    print(summary_line(figures, link=f"{server}/runs/{run}/" if server else "", server=server), file=sys.stderr)
+    print(
+        summary_line(figures, link=f"{server}/runs/{run}/" if server else "", server=server),
+        file=sys.stderr,
+    )
 
 
 def _register_lineage(
-    args: argparse.Namespace, payload: RunPayload, startup: RunStartup, reporter: Optional[RunReporter]
+    args: argparse.Namespace,
+    payload: RunPayload,
+    startup: RunStartup,
+    reporter: Optional[RunReporter],
 ) -> None:
     """Register inputs and outputs of the command if the server knows the run or the daemon forwards
     it.
     """
-    is_unreported = startup.daemon.client is None if reporter is None else not reporter.is_registered
+    is_unreported = (
+        startup.daemon.client is None if reporter is None else not reporter.is_registered
+    )
     if is_unreported:
-        reason = f"you are not logged in, and {startup.daemon.error}" if reporter is None else reporter.error
+        reason = (
+            f"you are not logged in, and {startup.daemon.error}"
+            if reporter is None
+            else reporter.error
+        )
         _notify(f"Inputs and outputs of this run were not registered: {reason}")
         return
     report_lineage(
@@ -249,7 +319,9 @@ def _register_lineage(
 
 
 def _start_own_daemon() -> None:
-    """Start a daemon for this run unless one is running. Two daemons would measure the same meters."""
+    """Start a daemon for this run unless one is running. Two daemons would measure the same
+    meters.
+    """
     try:
         Client(client_sockets(os.environ), timeout_s=STARTUP_TIMEOUT_S).close()
         return
@@ -262,7 +334,9 @@ def _start_own_daemon() -> None:
         return
     command = [sys.executable, "-m", "labcarbon_collect", "daemon", "--until-idle"]
     with log:
-        child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
+        child = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+        )
     deadline_s = time.monotonic() + _DAEMON_START_S
     while time.monotonic() < deadline_s and child.poll() is None:
         try:
@@ -274,7 +348,9 @@ def _start_own_daemon() -> None:
 
 
 def _use_colour() -> bool:
-    return sys.stderr.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    return (
+        sys.stderr.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    )
 
 
 def _print_lines(lines: list[str]) -> None:

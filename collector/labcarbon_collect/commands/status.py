@@ -46,7 +46,10 @@ def query_status() -> Dict[str, Any]:
 
 def format_lines(status: Mapping[str, Any], *, now_us: int) -> Iterator[str]:
     """Yield the status as text."""
-    yield f"node      {status['node']}  (collector {status['version']}, pid {status['pid']}, {status['socket']})"
+    yield (
+        f"node      {status['node']}  (collector {status['version']}, pid {status['pid']}, "
+        f"{status['socket']})"
+    )
     server = f"{status['url']} (lab {status['lab']})" if status["enrolled"] else "not enrolled"
     yield f"server    {server}"
     yield f"users     {status['users']}"
@@ -58,19 +61,31 @@ def format_lines(status: Mapping[str, Any], *, now_us: int) -> Iterator[str]:
         age = _format_age(device["last_reading_us"], now_us)
         yield f"device    {device['device']}  {device['name']}  {device['measurement']}, read {age}"
     spool, results = status["spool"], status["answered"]
-    yield f"spool     {spool['rows']} windows waiting, {spool['bytes'] // 1024} KiB, {spool['dead']} rejected"
+    yield (
+        f"spool     {spool['rows']} windows waiting, {spool['bytes'] // 1024} KiB, "
+        f"{spool['dead']} rejected"
+    )
     for result, total in sorted(results.items()):
-        yield f"server    {result}: {total['windows']} windows, {format_significant(total['energy_mj'] / MJ_PER_KWH)} kWh"
+        yield (
+            f"server    {result}: {total['windows']} windows, "
+            f"{format_significant(total['energy_mj'] / MJ_PER_KWH)} kWh"
+        )
     upload = status["push"]
     yield f"upload    last success {_format_age(upload['at_us'], now_us)}" + (
         f"; {upload['error']}" if upload["error"] else ""
     )
     if status["skew_us"] is not None:
-        warning = " (more than 5 s: set this machine's clock)" if abs(status["skew_us"]) > _MAX_SKEW_US else ""
+        warning = (
+            " (more than 5 s: set this machine's clock)"
+            if abs(status["skew_us"]) > _MAX_SKEW_US
+            else ""
+        )
         yield f"clock     {status['skew_us'] / 1e6:+.3f} s against the server{warning}"
     jobs = status.get("jobs")
     if jobs:
-        yield f"slurm     {jobs['watched']} jobs watched" + (f"; {jobs['error']}" if jobs["error"] else "")
+        yield f"slurm     {jobs['watched']} jobs watched" + (
+            f"; {jobs['error']}" if jobs["error"] else ""
+        )
     for text in (*status["notes"], status["full"], status["complaint"]):
         if text:
             yield f"note      {text}"

@@ -40,14 +40,20 @@ def ansi_styled(text: str, style: str) -> str:
     return f"\x1b[{style}m{text}\x1b[0m"
 
 
-def format_lines(response: Mapping[str, Any], *, width: int, now_us: int, style: Style = unstyled) -> Iterator[str]:
+def format_lines(
+    response: Mapping[str, Any], *, width: int, now_us: int, style: Style = unstyled
+) -> Iterator[str]:
     """Yield a header and, per device, its state and consumers. No line is wider than ``width``
     columns.
     """
     devices = response["devices"]
     count = f"{len(devices)} device" + ("" if len(devices) == 1 else "s")
     yield style(
-        fit_line(f"labcarbon top  {_clock(now_us)} UTC  {count}, windows of {response['interval_s']} s", width), BOLD
+        fit_line(
+            f"labcarbon top  {_clock(now_us)} UTC  {count}, windows of {response['interval_s']} s",
+            width,
+        ),
+        BOLD,
     )
     if response.get("full"):
         yield fit_line(str(response["full"]), width)
@@ -59,7 +65,10 @@ def format_lines(response: Mapping[str, Any], *, width: int, now_us: int, style:
         yield fit_line(_device_line(device), width)
         for row in device["who"]:
             mark = "*" if row["yours"] else " "
-            text = f"{mark} {_watts(row['power_mw']):>8}  {_energy(row['energy_mj']):>10}  {row['who']}"
+            text = (
+                f"{mark} {_watts(row['power_mw']):>8}  {_energy(row['energy_mj']):>10}  "
+                f"{row['who']}"
+            )
             yield style(fit_line(text, width), OWN if row["yours"] else FAINT)
     if any(row["yours"] for device in devices for row in device["who"]):
         yield ""
@@ -70,10 +79,12 @@ def _device_line(device: Mapping[str, Any]) -> str:
     since = f" since {_clock(device['since_us'])}" if device["since_us"] is not None else ""
     use, memory = device["util_pm"], device["memory_mib"]
     parts = [
-        f"{_watts(device['power_mw'])} now", f"{_energy(device['energy_mj'])}{since}",
+        f"{_watts(device['power_mw'])} now",
+        f"{_energy(device['energy_mj'])}{since}",
         f"use {UNKNOWN_VALUE if use is None else f'{use / 10:.0f} %'}",
-        f"memory {UNKNOWN_VALUE if memory is None else f'{memory} MiB'}", str(device["measurement"]),
-    ]  # fmt: skip
+        f"memory {UNKNOWN_VALUE if memory is None else f'{memory} MiB'}",
+        str(device["measurement"]),
+    ]
     return "  ".join(parts)
 
 
@@ -84,7 +95,11 @@ def _watts(power_mw: Optional[int]) -> str:
 
 
 def _energy(energy_mj: Optional[int]) -> str:
-    return f"{UNKNOWN_VALUE} Wh" if energy_mj is None else f"{format_significant(energy_mj / MJ_PER_WH)} Wh"
+    return (
+        f"{UNKNOWN_VALUE} Wh"
+        if energy_mj is None
+        else f"{format_significant(energy_mj / MJ_PER_WH)} Wh"
+    )
 
 
 def _clock(moment_us: int) -> str:
@@ -118,7 +133,10 @@ def clip_lines(text: List[str], height: int) -> List[str]:
     """Return as many lines as the terminal has. The last one counts the omitted lines."""
     if len(text) <= height:
         return text
-    return [*text[: max(0, height - 1)], f"… {len(text) - height + 1} more lines: labcarbon-collect top --once"][:height]
+    return [
+        *text[: max(0, height - 1)],
+        f"… {len(text) - height + 1} more lines: labcarbon-collect top --once",
+    ][:height]
 
 
 def to_json(response: Mapping[str, Any], *, now_us: int) -> Dict[str, Any]:
@@ -135,7 +153,11 @@ _ENTER, _LEAVE = "\x1b[?1049h\x1b[?25l", "\x1b[?25h\x1b[?1049l"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--interval", type=_interval_s, default=2.0, metavar="S", help="seconds between updates, 1 to 60 (default: 2)"
+        "--interval",
+        type=_interval_s,
+        default=2.0,
+        metavar="S",
+        help="seconds between updates, 1 to 60 (default: 2)",
     )
     parser.add_argument("--once", action="store_true", help="print one snapshot as plain text")
     parser.add_argument("--json", action="store_true", help="print one snapshot as JSON")
@@ -145,7 +167,11 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print(json.dumps(to_json(_query_daemon(), now_us=_now_us()), indent=2))
     elif args.once or not _is_terminal():
-        width = shutil.get_terminal_size((_PLAIN_WIDTH, 24)).columns if sys.stdout.isatty() else _PLAIN_WIDTH
+        width = (
+            shutil.get_terminal_size((_PLAIN_WIDTH, 24)).columns
+            if sys.stdout.isatty()
+            else _PLAIN_WIDTH
+        )
         print("\n".join(format_lines(_query_daemon(), width=width, now_us=_now_us())))
     else:
         _query_daemon()  # without a daemon, fail with one line before switching the screen
@@ -172,10 +198,16 @@ def _refresh_until_quit(interval_s: float) -> None:
 def _render(style: Style) -> List[str]:
     size = shutil.get_terminal_size((_PLAIN_WIDTH, 24))
     try:
-        text = list(format_lines(_query_daemon(), width=size.columns, now_us=_now_us(), style=style))
+        text = list(
+            format_lines(_query_daemon(), width=size.columns, now_us=_now_us(), style=style)
+        )
     except CommandError as failed:
         text = list(
-            format_lines({"devices": [], "interval_s": "?", "full": str(failed)}, width=size.columns, now_us=_now_us())
+            format_lines(
+                {"devices": [], "interval_s": "?", "full": str(failed)},
+                width=size.columns,
+                now_us=_now_us(),
+            )
         )
     return clip_lines(text, size.lines)
 
@@ -236,6 +268,7 @@ def _interval_s(text: str) -> float:
     value = float(text)
     if not _MIN_INTERVAL_S <= value <= _MAX_INTERVAL_S:
         raise argparse.ArgumentTypeError(
-            f"the interval must be {_MIN_INTERVAL_S:.0f} to {_MAX_INTERVAL_S:.0f} seconds, not {text}"
+            f"the interval must be {_MIN_INTERVAL_S:.0f} to {_MAX_INTERVAL_S:.0f} seconds, not "
+            f"{text}"
         )
     return value

@@ -49,18 +49,26 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _upload_all(spool: Spool, transport: Transport, node: str) -> int:
-    uploader = Uploader(spool, transport, node=node, boot=boot_id(), interval_us=_INTERVAL_US, now=read_clock)
+    uploader = Uploader(
+        spool, transport, node=node, boot=boot_id(), interval_us=_INTERVAL_US, now=read_clock
+    )
     problem = forward_runs(spool, transport)
     uploaded = 0
     while True:
         state = uploader.upload_batch()
         uploaded += state.windows
         if not state.ok:
-            raise CommandError(f"{uploaded} windows uploaded, {spool.depth().rows} kept. {state.error}")
+            raise CommandError(
+                f"{uploaded} windows uploaded, {spool.depth().rows} kept. {state.error}"
+            )
         if not state.more:
             break
     remaining = spool.depth().rows
-    print(f"{uploaded} windows uploaded, {remaining} kept." + (f" {state.error}" if remaining else ""), file=sys.stderr)
+    print(
+        f"{uploaded} windows uploaded, {remaining} kept."
+        + (f" {state.error}" if remaining else ""),
+        file=sys.stderr,
+    )
     if problem:
         raise CommandError(problem)
     return 0 if not remaining else 1

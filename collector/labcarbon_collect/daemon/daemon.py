@@ -31,7 +31,12 @@ from labcarbon_collect.slurm.watcher import create_watcher
 from labcarbon_collect.sources.base import Reading
 from labcarbon_collect.sources.cpu_model import modelled_idle_mw
 from labcarbon_collect.sources.poller import open_sources
-from labcarbon_collect.spool.capacity import DEFAULT_MAX_BYTES, SpoolCapacity, recover_acknowledged, save_acknowledged
+from labcarbon_collect.spool.capacity import (
+    DEFAULT_MAX_BYTES,
+    SpoolCapacity,
+    recover_acknowledged,
+    save_acknowledged,
+)
 from labcarbon_collect.spool.pseudonymise import pseudonymise_spool
 from labcarbon_collect.spool.schema import FILE, SpoolFull, is_corrupt, rename_damaged
 from labcarbon_collect.spool.store import Spool
@@ -67,7 +72,13 @@ class Daemon:
         """Lock the node and open all resources. Raises ConfigurationError, AlreadyRunning,
         ValueError (a setting), SpoolFull.
         """
-        self._environ, self._settings, self._consumers, self._now, self._log = environ, settings, consumers, now, log
+        self._environ, self._settings, self._consumers, self._now, self._log = (
+            environ,
+            settings,
+            consumers,
+            now,
+            log,
+        )
         self.home = collector_dir(environ)
         self.node: Node = node_identity(self.home, environ)
         self._locks = [locks.lock_node(self.node.uuid)]
@@ -77,7 +88,8 @@ class Daemon:
         self.notes: List[str] = []  # files renamed and devices recovered at the start
         if self.node.foreign_files:
             self._add_note(
-                f"this data folder belonged to another machine; its files ({', '.join(self.node.foreign_files)}) "
+                "this data folder belonged to another machine; its files "
+                f"({', '.join(self.node.foreign_files)}) "
                 "were moved to a subfolder. This is a new node: labcarbon-collect enrol URL"
             )
         self._stopping = False
@@ -121,7 +133,9 @@ class Daemon:
             self._orphan_check_us = clock.monotonic_us
             self.runs.end_orphans()
         if self._upload_thread is not None and self._upload_thread.damaged:
-            raise sqlite3.DatabaseError("database disk image is malformed (detected by the upload thread)")
+            raise sqlite3.DatabaseError(
+                "database disk image is malformed (detected by the upload thread)"
+            )
         self._had_runs = self._had_runs or bool(self.runs.active)
         if self._settings.until_idle and self._had_runs and not self.runs.active:
             self._stopping = True
@@ -135,7 +149,9 @@ class Daemon:
             self.monitor.poll(with_processes=True)
             self.monitor.flush()
         except sqlite3.DatabaseError as error:
-            self._log(f"the last windows could not be stored ({error}); the counters include their energy")
+            self._log(
+                f"the last windows could not be stored ({error}); the counters include their energy"
+            )
         if self._upload_thread is not None:
             self._upload_thread.drain(_FINAL_UPLOAD_S)
             self._upload_thread.stop()
@@ -151,30 +167,50 @@ class Daemon:
         login = upload.login if upload else None
         readings = self.monitor.last_readings()
         return {
-            "ok": True, "version": __version__, "node": self.node.uuid, "pid": os.getpid(),
-            "interval_s": self._settings.interval_s, "users": self._settings.users.stamp,
-            "enrolled": login is not None, "url": login.url if login else "", "lab": login.lab if login else "",
+            "ok": True,
+            "version": __version__,
+            "node": self.node.uuid,
+            "pid": os.getpid(),
+            "interval_s": self._settings.interval_s,
+            "users": self._settings.users.stamp,
+            "enrolled": login is not None,
+            "url": login.url if login else "",
+            "lab": login.lab if login else "",
             "sources": self.monitor.sources.status(),
             "devices": [
                 {
-                    "device": key, "name": info.name, "measurement": info.measurement, "facts": dict(info.facts),
+                    "device": key,
+                    "name": info.name,
+                    "measurement": info.measurement,
+                    "facts": dict(info.facts),
                     "last_reading_us": readings[key].wall_us if key in readings else None,
                 }
                 for key, info in sorted(self.monitor.sources.devices.items())
             ],
             "windows_closed": self.monitor.windows_closed,
-            "spool": {"rows": depth.rows, "dead": depth.dead, "bytes": depth.bytes, "oldest_us": depth.oldest_us},
-            "answered": {k: {"windows": n, "energy_mj": mj} for k, (n, mj) in self._spool.result_totals().items()},
+            "spool": {
+                "rows": depth.rows,
+                "dead": depth.dead,
+                "bytes": depth.bytes,
+                "oldest_us": depth.oldest_us,
+            },
+            "answered": {
+                k: {"windows": n, "energy_mj": mj}
+                for k, (n, mj) in self._spool.result_totals().items()
+            },
             "push": {
-                "ok": bool(upload and upload.state.ok), "error": upload.state.error if upload else "uploads are disabled",
+                "ok": bool(upload and upload.state.ok),
+                "error": upload.state.error if upload else "uploads are disabled",
                 "at_us": upload.last_success_us if upload else None,
             },
             "complaint": upload.problem if upload else "",
             "skew_us": upload.skew_us if upload else None,
-            "full": self.monitor.stop_reason, "notes": list(self.notes), "runs": len(self.runs.active),
+            "full": self.monitor.stop_reason,
+            "notes": list(self.notes),
+            "runs": len(self.runs.active),
             "config": self._config(),
             "jobs": self.jobs.status(),
-        }  # fmt: skip
+        }
 
     def _open(self, *, is_damaged: bool = False) -> None:
         """Open spool, sources and registries. ``is_damaged``: rename the spool first, it proved
@@ -186,19 +222,27 @@ class Daemon:
         renamed = pseudonymise_spool(self._spool, self._settings.users)
         if renamed:
             self._add_note(
-                f"{renamed} rows of the spool contained user names and were rewritten (mode {self._settings.users.mode})"
+                f"{renamed} rows of the spool contained user names and were rewritten (mode "
+                f"{self._settings.users.mode})"
             )
         # An empty spool beside acknowledged anchors was lost. The counters continue from the
         # anchors.
-        recovered = 0 if self._spool.anchors() else recover_acknowledged(self._spool, boot=self.boot)
+        recovered = (
+            0 if self._spool.anchors() else recover_acknowledged(self._spool, boot=self.boot)
+        )
         if damaged_file:
             self._add_note(
-                f"the spool was damaged and renamed to {damaged_file}; {recovered} devices continue from their counters"
+                f"the spool was damaged and renamed to {damaged_file}; {recovered} devices "
+                "continue from their counters"
             )
         elif recovered:
-            self._add_note(f"the spool was missing; {recovered} devices continue from their counters")
+            self._add_note(
+                f"the spool was missing; {recovered} devices continue from their counters"
+            )
         max_bytes = int(self._environ.get("LABCARBON_SPOOL_MAX_MB", "0")) << 20 or DEFAULT_MAX_BYTES
-        sources = open_sources(self.node.uuid, self._environ, now=self._now, last=self._spool.anchors)
+        sources = open_sources(
+            self.node.uuid, self._environ, now=self._now, last=self._spool.anchors
+        )
         self.monitor = NodeMonitor(
             spool=self._spool,
             capacity=SpoolCapacity(self._spool, max_bytes=max_bytes),
@@ -213,7 +257,9 @@ class Daemon:
         )
         self.runs = RunRegistry(self.monitor, now=self._now, config=self._config)
         names = self._settings.users
-        watch = create_watcher(self._spool, self._environ, node=self.node.uuid, sources=sources, names=names)
+        watch = create_watcher(
+            self._spool, self._environ, node=self.node.uuid, sources=sources, names=names
+        )
         watch = watch if self._settings.upload else None
         self.jobs = JobRegistry(self.monitor, now=self._now, config=self._config, watch=watch)
         self._upload_thread = None
@@ -224,9 +270,15 @@ class Daemon:
         if not self._settings.upload:
             return
         self._upload_thread = UploadThread(
-            home=self.home, environ=self._environ, node=self.node.uuid, boot=self.boot, interval_us=self._grid_us,
-            now=self._now, health=self._health, device_facts=self._device_facts,
-        )  # fmt: skip
+            home=self.home,
+            environ=self._environ,
+            node=self.node.uuid,
+            boot=self.boot,
+            interval_us=self._grid_us,
+            now=self._now,
+            health=self._health,
+            device_facts=self._device_facts,
+        )
         self._upload_thread.start()
 
     def _recover_spool(self, error: sqlite3.DatabaseError) -> None:
@@ -250,14 +302,18 @@ class Daemon:
         try:
             return self._dispatch(request, uid)
         except SpoolFull as error:
-            raise RequestError("full", f"the collector's disk is full: {error}", f"free space in {self.home}") from error
+            raise RequestError(
+                "full", f"the collector's disk is full: {error}", f"free space in {self.home}"
+            ) from error
 
     def _dispatch(self, request: Mapping[str, Any], uid: int) -> Dict[str, Any]:
         operation = request.get("op")
         if operation == "status":
             return self.status()
         if operation == "top":
-            return top_response(self.monitor, self.runs, self._settings.users, uid, self._settings.interval_s)
+            return top_response(
+                self.monitor, self.runs, self._settings.users, uid, self._settings.interval_s
+            )
         if operation == "register":
             facts = request.get("facts")
             self.runs.register(uid=uid, run=request.get("run"), pid=request.get("pid"))
@@ -273,28 +329,47 @@ class Daemon:
             self._wake_upload()
             login = self._upload_thread.login if self._upload_thread else None
             user = self._settings.users.public_name(user_name_of(uid))
-            return {"ok": True, "node": self.node.uuid, "url": login.url if login else "", "user": user}
+            return {
+                "ok": True,
+                "node": self.node.uuid,
+                "url": login.url if login else "",
+                "user": user,
+            }
         if operation == "so_far":
             return self.runs.current_figures(uid=uid, run=request.get("run"))
         if operation == "end":
             figures = self.runs.end(
-                uid=uid, run=request.get("run"), children_cpu_us=request.get("children_cpu_us", 0),
-                facts=self._server_facts(request.get("facts"), uid), closing=request.get("closing"),
+                uid=uid,
+                run=request.get("run"),
+                children_cpu_us=request.get("children_cpu_us", 0),
+                facts=self._server_facts(request.get("facts"), uid),
+                closing=request.get("closing"),
                 process_continues=request.get("goes_on") is True,
-            )  # fmt: skip
+            )
             self._wake_upload()
             return figures
         if operation == "tell":
-            message = {"run": request.get("run"), "closing": request.get("closing"), "artifacts": request.get("artifacts")}
-            artifact_count = self.runs.forward(uid=uid, facts=self._server_facts(request.get("facts"), uid), **message)
+            message = {
+                "run": request.get("run"),
+                "closing": request.get("closing"),
+                "artifacts": request.get("artifacts"),
+            }
+            artifact_count = self.runs.forward(
+                uid=uid, facts=self._server_facts(request.get("facts"), uid), **message
+            )
             self._wake_upload()
             return {"ok": True, "artifacts": artifact_count}
         if operation == "job":
             login = self._upload_thread.login if self._upload_thread else None
-            return {**self.jobs.job_figures(uid=uid, job=request.get("job")), "url": login.url if login else ""}
+            return {
+                **self.jobs.job_figures(uid=uid, job=request.get("job")),
+                "url": login.url if login else "",
+            }
         if operation == "heard":
             return self.runs.server_response(
-                uid=uid, run=request.get("run"), reachable=bool(self._upload_thread and self._upload_thread.state.ok)
+                uid=uid,
+                run=request.get("run"),
+                reachable=bool(self._upload_thread and self._upload_thread.state.ok),
             )
         operations = "register, so_far, end, tell, heard, job, top or status"
         raise RequestError("bad_request", f"unknown op {str(operation)[:40]!r}", operations)
@@ -309,10 +384,17 @@ class Daemon:
 
     def _health(self) -> Dict[str, Any]:
         """Return the ``health`` part of a batch, for the upload thread."""
-        return {"source": self.monitor.sources.take_health(), "collector": __version__, "notes": list(self.notes)}
+        return {
+            "source": self.monitor.sources.take_health(),
+            "collector": __version__,
+            "notes": list(self.notes),
+        }
 
     def _device_facts(self) -> Dict[str, Dict[str, str]]:
-        return {key: {"name": info.name, **info.facts} for key, info in self.monitor.sources.devices.items()}
+        return {
+            key: {"name": info.name, **info.facts}
+            for key, info in self.monitor.sources.devices.items()
+        }
 
     def _config(self) -> Optional[Mapping[str, Any]]:
         return self._upload_thread.config if self._upload_thread else None

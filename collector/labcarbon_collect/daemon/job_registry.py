@@ -46,14 +46,22 @@ class JobRegistry:
         if clock.monotonic_us - self._deleted_us >= _DELETE_INTERVAL_US:
             self._deleted_us = clock.monotonic_us
             self._monitor.spool.jobs.delete_old(clock.wall_us)
-            retained = {key for key in self._uids if key in alive or self._monitor.spool.jobs.energy(key)}
+            retained = {
+                key for key in self._uids if key in alive or self._monitor.spool.jobs.energy(key)
+            }
             self._uids = {key: uid for key, uid in self._uids.items() if key in retained}
-            self._idle_base_mj = {key: base for key, base in self._idle_base_mj.items() if key in retained}
+            self._idle_base_mj = {
+                key: base for key, base in self._idle_base_mj.items() if key in retained
+            }
         return self._watch is not None and self._watch.update(alive, clock.wall_us)
 
     def status(self) -> Optional[Dict[str, Any]]:
         """Return the watch's part of ``status``, None without a watch."""
-        return None if self._watch is None else {"watched": len(self._watch.jobs), "error": self._watch.error}
+        return (
+            None
+            if self._watch is None
+            else {"watched": len(self._watch.jobs), "error": self._watch.error}
+        )
 
     def add_run(self, run_uuid: str, pid: int) -> str:
         """Record the job of a newly registered run. Returns its key, or ""."""
@@ -69,9 +77,15 @@ class JobRegistry:
             return without_job
         cluster, _, job_id = key.partition(":")[2].rpartition("/")
         client_job = facts.get("job")
-        is_same = isinstance(client_job, Mapping) and (client_job.get("cluster"), client_job.get("id")) == (cluster, job_id)
+        is_same = isinstance(client_job, Mapping) and (
+            client_job.get("cluster"),
+            client_job.get("id"),
+        ) == (cluster, job_id)
         base = dict(client_job) if is_same and isinstance(client_job, Mapping) else {}
-        return {**without_job, "job": {**base, "scheduler": SCHEDULER, "cluster": cluster, "id": job_id}}
+        return {
+            **without_job,
+            "job": {**base, "scheduler": SCHEDULER, "cluster": cluster, "id": job_id},
+        }
 
     def job_figures(self, *, uid: int, job: object) -> Dict[str, Any]:
         """Return the energy of a job on this node, with its registered runs, for its user and root

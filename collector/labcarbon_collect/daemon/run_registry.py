@@ -67,18 +67,27 @@ def energy_figures(
     energy at its start.
     """
     energy_mj = sum(by_device.values())
-    idle_mj = None if idle_base_mj is None else sum(
-        max(0, total_mj - idle_base_mj.get(device, 0))
-        for device, total_mj in monitor.total_idle_mj().items()
-        if device in by_device
-    )  # fmt: skip
+    idle_mj = (
+        None
+        if idle_base_mj is None
+        else sum(
+            max(0, total_mj - idle_base_mj.get(device, 0))
+            for device, total_mj in monitor.total_idle_mj().items()
+            if device in by_device
+        )
+    )
     ug = emission_ug(energy_mj, config)
     measurement = {key: info.measurement for key, info in monitor.sources.devices.items()}
     return {
-        "ok": True, "energy_mj": energy_mj, "provisional": True, "by_device": dict(by_device),
-        "by_quality": by_quality(by_device, measurement), "idle_mj": idle_mj,
-        "grams": None if ug is None else ug / 1_000_000, "factor": factor_text(config),
-    }  # fmt: skip
+        "ok": True,
+        "energy_mj": energy_mj,
+        "provisional": True,
+        "by_device": dict(by_device),
+        "by_quality": by_quality(by_device, measurement),
+        "idle_mj": idle_mj,
+        "grams": None if ug is None else ug / 1_000_000,
+        "factor": factor_text(config),
+    }
 
 
 class RunRegistry:
@@ -105,25 +114,40 @@ class RunRegistry:
         processes, root any. Raises RequestError.
         """
         if not is_uuid(run) or not isinstance(pid, int) or isinstance(pid, bool) or pid <= 0:
-            raise RequestError("bad_request", "register needs run (a UUID) and pid (a positive integer)")
+            raise RequestError(
+                "bad_request", "register needs run (a UUID) and pid (a positive integer)"
+            )
         uuid = str(run)
-        start_ticks, owner_uid = process_start_ticks(pid, self._proc), process_owner(pid, self._proc)
+        start_ticks, owner_uid = (
+            process_start_ticks(pid, self._proc),
+            process_owner(pid, self._proc),
+        )
         if start_ticks is None or owner_uid is None:
             raise RequestError("no_process", f"the collector finds no process {pid}", _HIDEPID_HINT)
         if uid not in (owner_uid, 0):
-            raise RequestError("not_yours", f"process {pid} belongs to uid {owner_uid}, your uid is {uid}")
+            raise RequestError(
+                "not_yours", f"process {pid} belongs to uid {owner_uid}, your uid is {uid}"
+            )
         existing = self.active.get(uuid)
         if existing is not None and existing.uid != uid:
             raise RequestError("not_yours", f"run {uuid} was registered by uid {existing.uid}")
         if sum(1 for other in self.active.values() if other.uid == uid) >= MAX_RUNS_PER_USER:
-            raise RequestError("too_many", f"you have {MAX_RUNS_PER_USER} registered runs on this node", "end some of them")
+            raise RequestError(
+                "too_many",
+                f"you have {MAX_RUNS_PER_USER} registered runs on this node",
+                "end some of them",
+            )
         self._monitor.poll(with_processes=True)  # earlier energy does not belong to this run
         try:
             self._monitor.consumers.register(uuid, pid, owner_uid)
         except RegistrationRefused as error:
             raise RequestError("refused", str(error)) from error
-        self._store.register(uuid=uuid, pid=pid, uid=uid, started_ticks=start_ticks, now_us=self._now().wall_us)
-        self.active[uuid] = RegisteredRun(uuid, pid, uid, start_ticks, self._monitor.total_idle_mj())
+        self._store.register(
+            uuid=uuid, pid=pid, uid=uid, started_ticks=start_ticks, now_us=self._now().wall_us
+        )
+        self.active[uuid] = RegisteredRun(
+            uuid, pid, uid, start_ticks, self._monitor.total_idle_mj()
+        )
         self._queue_message(uuid, "PUT", facts)
 
     def end(
@@ -143,8 +167,14 @@ class RunRegistry:
         ``continues``: the processes continue, and their later energy does not belong to the run.
         """
         registered = self._owned_run(uid, run)
-        if isinstance(children_cpu_us, bool) or not isinstance(children_cpu_us, int) or children_cpu_us < 0:
-            raise RequestError("bad_request", "children_cpu_us must be an integer of microseconds, 0 or more")
+        if (
+            isinstance(children_cpu_us, bool)
+            or not isinstance(children_cpu_us, int)
+            or children_cpu_us < 0
+        ):
+            raise RequestError(
+                "bad_request", "children_cpu_us must be an integer of microseconds, 0 or more"
+            )
         self._monitor.consumers.end(registered.uuid, children_cpu_us)
         self._monitor.poll(with_processes=True)
         figures = self._figures(registered)
@@ -155,7 +185,9 @@ class RunRegistry:
         self._queue_message(registered.uuid, "PUT", facts)
         if isinstance(closing, Mapping):
             self._queue_message(
-                registered.uuid, "PATCH", {**closing, "energy_mj": figures["energy_mj"], "provisional": True}
+                registered.uuid,
+                "PATCH",
+                {**closing, "energy_mj": figures["energy_mj"], "provisional": True},
             )
         return figures
 
@@ -170,7 +202,9 @@ class RunRegistry:
         registered = self.active.get(str(run))
         if registered is None or uid not in (registered.uid, 0):
             raise RequestError(
-                "unknown_run", f"no run {run} of yours is registered on this node", "labcarbon-collect status"
+                "unknown_run",
+                f"no run {run} of yours is registered on this node",
+                "labcarbon-collect status",
             )
         return registered
 
@@ -185,9 +219,15 @@ class RunRegistry:
         """
         if uid not in (self._store.uid_of(str(run)), 0):
             raise RequestError("unknown_run", f"no run {run} of yours was registered here")
-        return {"ok": True, "wait": reachable and self._store.has_pending(str(run)), "warning": self._warning(str(run))}
+        return {
+            "ok": True,
+            "wait": reachable and self._store.has_pending(str(run)),
+            "warning": self._warning(str(run)),
+        }
 
-    def forward(self, *, uid: int, run: object, facts: object, closing: object, artifacts: object = None) -> int:
+    def forward(
+        self, *, uid: int, run: object, facts: object, closing: object, artifacts: object = None
+    ) -> int:
         """Queue messages about the caller's own run, active or ended. Returns the number of
         artifacts. Raises RequestError.
         """
@@ -201,7 +241,9 @@ class RunRegistry:
         return self._monitor.spool.get_value(f"warning:{uuid}") or ""
 
     def end_orphans(self) -> List[str]:
-        """End runs whose process has ended without a request by its wrapper. Returns their UUIDs."""
+        """End runs whose process has ended without a request by its wrapper. Returns their
+        UUIDs.
+        """
         now_us = self._now().monotonic_us
         ended = []
         for registered in list(self.active.values()):
@@ -225,7 +267,9 @@ class RunRegistry:
         """Resume the stored runs whose process still exists. End the others."""
         for row in self._store.active():
             run = RegisteredRun(row["uuid"], row["pid"], row["uid"], row["started_ticks"])
-            if process_start_ticks(run.pid, self._proc) == run.start_ticks and self._reregister(run):
+            if process_start_ticks(run.pid, self._proc) == run.start_ticks and self._reregister(
+                run
+            ):
                 self.active[run.uuid] = run
             else:
                 self._store.end(run.uuid, now_us=self._now().wall_us)
@@ -233,7 +277,9 @@ class RunRegistry:
     def _reregister(self, run: RegisteredRun) -> bool:
         owner_uid = process_owner(run.pid, self._proc)
         try:
-            self._monitor.consumers.register(run.uuid, run.pid, run.uid if owner_uid is None else owner_uid)
+            self._monitor.consumers.register(
+                run.uuid, run.pid, run.uid if owner_uid is None else owner_uid
+            )
         except RegistrationRefused:
             return False
         return True
@@ -244,7 +290,10 @@ class RunRegistry:
 
     def _queue_artifacts(self, uuid: str, artifacts: object) -> int:
         if self._store.count_pending(uuid) >= MAX_PENDING:
-            raise RequestError("too_many", f"{MAX_PENDING} messages of run {uuid} are already waiting for the server")
+            raise RequestError(
+                "too_many",
+                f"{MAX_PENDING} messages of run {uuid} are already waiting for the server",
+            )
         try:
             rows = forwardable_rows(artifacts, uuid)
         except ValueError as error:

@@ -23,7 +23,9 @@ class Check:
 
     def __post_init__(self) -> None:
         if self.state not in STATES:
-            raise ValueError(f"check {self.name}: state {self.state!r} is not one of {', '.join(STATES)}")
+            raise ValueError(
+                f"check {self.name}: state {self.state!r} is not one of {', '.join(STATES)}"
+            )
 
     def to_json(self) -> Dict[str, str]:
         """Return the check as ``doctor --json`` prints it."""
@@ -51,5 +53,7 @@ def run_checks() -> List[Check]:
         try:
             results.append(function())
         except Exception as error:  # noqa: BLE001 - one failing check must not end doctor
-            results.append(Check(name, "bad", f"the check itself failed: {type(error).__name__}: {error}"))
+            results.append(
+                Check(name, "bad", f"the check itself failed: {type(error).__name__}: {error}")
+            )
     return results

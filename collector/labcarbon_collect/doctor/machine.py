@@ -38,13 +38,22 @@ def processor() -> Check:
     facts = devices[0].facts
     summary = (
         f"{devices[0].name}, {facts['threads']} threads, {int(facts['idle_mw']) / 1000:.1f} to "
-        f"{int(facts['max_mw']) / 1000:.1f} W by {facts['model_basis']} (modelled, unless RAPL measures it)"
+        f"{int(facts['max_mw']) / 1000:.1f} W by {facts['model_basis']} (modelled, unless RAPL "
+        "measures it)"
     )
     if facts["virtual_machine"] != "no":
-        return Check("cpu", "warn", f"{summary}; virtual machine: host share unknown", "measure on the host instead")
+        return Check(
+            "cpu",
+            "warn",
+            f"{summary}; virtual machine: host share unknown",
+            "measure on the host instead",
+        )
     if facts["microarchitecture"] == "unknown":
         return Check(
-            "cpu", "warn", f"{summary}; the processor table has no entry for it", "use RAPL if available (see rapl)"
+            "cpu",
+            "warn",
+            f"{summary}; the processor table has no entry for it",
+            "use RAPL if available (see rapl)",
         )
     return Check("cpu", "ok", summary)
 
@@ -53,25 +62,46 @@ def processor() -> Check:
 def processes() -> Check:
     """Check whether the processes of other users are visible."""
     try:
-        options = [line.split()[3] for line in Path("/proc/mounts").read_text().splitlines() if line.split()[1] == "/proc"]
+        options = [
+            line.split()[3]
+            for line in Path("/proc/mounts").read_text().splitlines()
+            if line.split()[1] == "/proc"
+        ]
     except OSError as error:
-        return Check("processes", "bad", f"/proc cannot be read ({error.strerror})", "mount -t proc proc /proc")
-    is_hidden = any("hidepid=" in text and "hidepid=0" not in text and "hidepid=off" not in text for text in options)
+        return Check(
+            "processes",
+            "bad",
+            f"/proc cannot be read ({error.strerror})",
+            "mount -t proc proc /proc",
+        )
+    is_hidden = any(
+        "hidepid=" in text and "hidepid=0" not in text and "hidepid=off" not in text
+        for text in options
+    )
     if is_hidden and os.geteuid() != 0:
         fix = "mount -o remount,hidepid=2,gid=labcarbon /proc"
-        return Check("processes", "warn", "/proc is mounted with hidepid: other users' processes are shown as unknown", fix)
+        return Check(
+            "processes",
+            "warn",
+            "/proc is mounted with hidepid: other users' processes are shown as unknown",
+            fix,
+        )
     return Check("processes", "ok", "all processes are visible (their environment is never read)")
 
 
 @register_check("clock")
 def clock() -> Check:
     """Check whether a time service synchronises the clock."""
-    if Path("/run/systemd/timesync/synchronized").exists() or _is_running("chronyd", "ntpd", "systemd-timesyn", "timesyncd"):
+    if Path("/run/systemd/timesync/synchronized").exists() or _is_running(
+        "chronyd", "ntpd", "systemd-timesyn", "timesyncd"
+    ):
         return Check("clock", "ok", "a time service synchronises the clock")
     return Check(
-        "clock", "warn", "no time service found; windows use this clock if it is within 5 minutes of the server's",
+        "clock",
+        "warn",
+        "no time service found; windows use this clock if it is within 5 minutes of the server's",
         "timedatectl set-ntp true",
-    )  # fmt: skip
+    )
 
 
 @register_check("data")
@@ -79,7 +109,9 @@ def data() -> Check:
     """Check whether the data folder is writable and has space."""
     owner = foreign_owner(data_dir(os.environ) / "collector")
     if os.geteuid() == 0 and owner is not None:
-        return Check("data", "ok", f"{data_dir(os.environ)} belongs to the service's user (uid {owner})")
+        return Check(
+            "data", "ok", f"{data_dir(os.environ)} belongs to the service's user (uid {owner})"
+        )
     try:
         home = collector_dir(os.environ)
         node = node_identity(home, os.environ)
@@ -87,11 +119,19 @@ def data() -> Check:
         return Check("data", "bad", "the data folder cannot be used", str(error))
     except OSError as error:
         return Check(
-            "data", "bad", f"{data_dir(os.environ)} cannot be used: {error.strerror}", "export LABCARBON_DATA=FOLDER"
-        )  # fmt: skip
+            "data",
+            "bad",
+            f"{data_dir(os.environ)} cannot be used: {error.strerror}",
+            "export LABCARBON_DATA=FOLDER",
+        )
     free = shutil.disk_usage(home).free
     if free < DEFAULT_MAX_BYTES:
-        return Check("data", "warn", f"{free >> 20} MiB free at {home}; a full spool needs 200 MiB", f"free space at {home}")
+        return Check(
+            "data",
+            "warn",
+            f"{free >> 20} MiB free at {home}; a full spool needs 200 MiB",
+            f"free space at {home}",
+        )
     return Check("data", "ok", f"{home}, node {node.uuid}")
 
 

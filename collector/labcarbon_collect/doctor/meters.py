@@ -34,18 +34,28 @@ def nvml_check(sys_root: str = "/sys") -> Check:
     summary = "; ".join(f"{info.name}: {_measurement_text(info)}" for info in devices)
     if source.sleeping:
         asleep = ", ".join(folder.name for folder in source.sleeping)
-        summary = "; ".join(filter(None, [summary, f"asleep, measured as soon as it is used: {asleep}"]))
+        summary = "; ".join(
+            filter(None, [summary, f"asleep, measured as soon as it is used: {asleep}"])
+        )
     if source.unmeasured:
         return Check(
-            "nvml", "warn",
-            f"{summary}; not measurable: {', '.join(source.unmeasured)} (no energy and no power, as usual for a vGPU)",
+            "nvml",
+            "warn",
+            (
+                f"{summary}; not measurable: {', '.join(source.unmeasured)} (no energy and no "
+                "power, as usual for a vGPU)"
+            ),
             "install the collector on the host that owns the physical GPU",
-        )  # fmt: skip
+        )
     return Check("nvml", "ok", summary)
 
 
 def _measurement_text(info: DeviceInfo) -> str:
-    return "energy counter" if info.measurement == "nvml_counter" else "no energy counter, power is sampled"
+    return (
+        "energy counter"
+        if info.measurement == "nvml_counter"
+        else "no energy counter, power is sampled"
+    )
 
 
 @register_check("gpu_processes")
@@ -63,9 +73,17 @@ def gpu_processes_check(sys_root: str = "/sys") -> Check:
     hidden = [reading.device for reading in readings if reading.processes is None]
     if hidden:
         return Check(
-            name, "warn", f"the driver does not list the processes on {', '.join(hidden)}: their energy is `unknown`",
-            "in a container: start it with --pid=host; on a vGPU: install the collector on the physical host",
-        )  # fmt: skip
+            name,
+            "warn",
+            (
+                f"the driver does not list the processes on {', '.join(hidden)}: their energy is "
+                "`unknown`"
+            ),
+            (
+                "in a container: start it with --pid=host; on a vGPU: install the collector on "
+                "the physical host"
+            ),
+        )
     return Check(name, "ok", "the driver lists the processes on every GPU")
 
 
@@ -83,13 +101,17 @@ def persistence_check(sys_root: str = "/sys") -> Check:
         return Check(
             "persistence",
             "ok",
-            f"{', '.join(asleep)} may suspend and is not woken; while awake, a query per second may delay its suspension",
+            (
+                f"{', '.join(asleep)} may suspend and is not woken; while awake, a query per "
+                "second may delay its suspension"
+            ),
         )
     if off:
         return Check(
             "persistence",
             "warn",
-            f"persistence mode is off on {', '.join(off)}: the energy counter may restart while the GPU is unused, "
+            f"persistence mode is off on {', '.join(off)}: the energy counter may restart while "
+            "the GPU is unused, "
             "and the energy in between becomes a declared gap",
             "systemctl enable --now nvidia-persistenced (or: nvidia-smi -pm 1)",
         )
@@ -105,8 +127,20 @@ def mig_check(sys_root: str = "/sys") -> Check:
     empty = [info.name for info in partitioned if info.facts["mig"] == "no instances"]
     summary = "; ".join(f"{info.name}: {info.facts['mig']}" for info in partitioned)
     if empty:
-        return Check("mig", "warn", f"MIG is on without instances on {', '.join(empty)}", "nvidia-smi mig -cgi <profile> -C")
-    return Check("mig", "ok", f"{summary}; the board is measured, its energy is divided by used slices (±25 % of a share)")
+        return Check(
+            "mig",
+            "warn",
+            f"MIG is on without instances on {', '.join(empty)}",
+            "nvidia-smi mig -cgi <profile> -C",
+        )
+    return Check(
+        "mig",
+        "ok",
+        (
+            f"{summary}; the board is measured, its energy is divided by used slices (±25 % of a "
+            "share)"
+        ),
+    )
 
 
 @register_check("rapl")
@@ -118,26 +152,45 @@ def rapl_check(environ: Optional[Mapping[str, str]] = None) -> Check:
     except SourceAbsent as error:
         is_absent = error.reason.startswith("no RAPL domain")
         return Check("rapl", "absent" if is_absent else "bad", error.reason, error.fix)
-    summary = ", ".join(info.key.split(":")[0] + " " + info.key.rpartition("/")[2] for info in domains)
+    summary = ", ".join(
+        info.key.split(":")[0] + " " + info.key.rpartition("/")[2] for info in domains
+    )
     if any("left out" in message for message in source.notes):
-        return Check("rapl", "warn", f"{summary}; " + "; ".join(source.notes), "ls -l /sys/class/powercap/*/")
+        return Check(
+            "rapl", "warn", f"{summary}; " + "; ".join(source.notes), "ls -l /sys/class/powercap/*/"
+        )
     return Check("rapl", "ok", "; ".join([summary, *source.notes]))
 
 
 @register_check("hidepid")
 def hidepid_check(proc_root: str = "/proc") -> Check:
-    """Check whether other users' processes are visible. The energy of hidden ones is ``unknown``."""
+    """Check whether other users' processes are visible. The energy of hidden ones is
+    ``unknown``.
+    """
     options = _mount_options(proc_root)
     hidden = next(
-        (option for option in options if option.startswith("hidepid=") and option not in ("hidepid=0", "hidepid=off")), ""
+        (
+            option
+            for option in options
+            if option.startswith("hidepid=") and option not in ("hidepid=0", "hidepid=off")
+        ),
+        "",
     )
     if read_stat(proc_root, 1) is not None:
-        return Check("hidepid", "ok", f"all processes are visible{f' despite {hidden}' if hidden else ''}")
+        return Check(
+            "hidepid", "ok", f"all processes are visible{f' despite {hidden}' if hidden else ''}"
+        )
     return Check(
         "hidepid",
         "warn",
-        f"/proc is mounted with {hidden or 'hidepid'}: other users' processes are hidden, their energy is `unknown`",
-        "mount -o remount,hidepid=2,gid=labcarbon /proc (and the same gid= in /etc/fstab); the daemon's group is labcarbon",
+        (
+            f"/proc is mounted with {hidden or 'hidepid'}: other users' processes are hidden, "
+            "their energy is `unknown`"
+        ),
+        (
+            "mount -o remount,hidepid=2,gid=labcarbon /proc (and the same gid= in /etc/fstab); "
+            "the daemon's group is labcarbon"
+        ),
     )
 
 
@@ -151,9 +204,11 @@ def pid_namespace_check(proc_root: str = "/proc") -> Check:
     if namespace == _MACHINE_PID_NAMESPACE:
         return Check("pid_namespace", "ok", "the collector sees all processes of this node")
     return Check(
-        "pid_namespace", "warn", "the collector runs in a container: processes outside are measured but `unknown`",
+        "pid_namespace",
+        "warn",
+        "the collector runs in a container: processes outside are measured but `unknown`",
         "start the container with --pid=host",
-    )  # fmt: skip
+    )
 
 
 @register_check("cgroups")
@@ -165,11 +220,15 @@ def cgroups_check(cgroup_root: str = "/sys/fs/cgroup", proc_root: str = "/proc")
         own = ""
     if not own:
         return Check(
-            "cgroups", "warn", "this kernel has no cgroups: Slurm jobs, pods and containers cannot be distinguished",
+            "cgroups",
+            "warn",
+            "this kernel has no cgroups: Slurm jobs, pods and containers cannot be distinguished",
             "labcarbon-collect run -- CMD registers a run without them",
-        )  # fmt: skip
+        )
     version = "v2" if Path(cgroup_root, "cgroup.controllers").exists() else "v1"
-    return Check("cgroups", "ok", f"cgroup {version}: Slurm jobs, pods and containers are identified by path")
+    return Check(
+        "cgroups", "ok", f"cgroup {version}: Slurm jobs, pods and containers are identified by path"
+    )
 
 
 def _list_gpus(sys_root: str) -> Sequence[DeviceInfo]:
@@ -185,7 +244,11 @@ def _list_gpus(sys_root: str) -> Sequence[DeviceInfo]:
 def _mount_options(proc_root: str) -> Tuple[str, ...]:
     """Return the mount options of /proc."""
     try:
-        lines = Path(proc_root, "self/mounts").read_text(encoding="utf-8", errors="replace").splitlines()
+        lines = (
+            Path(proc_root, "self/mounts")
+            .read_text(encoding="utf-8", errors="replace")
+            .splitlines()
+        )
     except OSError:
         return ()
     for line in lines:

@@ -7,8 +7,20 @@ import time
 from typing import Any, Dict, Optional
 from urllib.parse import urlsplit
 
-from labcarbon_collect.api.transport import InvalidUrlError, ServerUnavailable, Transport, is_loopback
-from labcarbon_collect.config import Login, client_sockets, collector_dir, data_dir, read_enrolment, read_login
+from labcarbon_collect.api.transport import (
+    InvalidUrlError,
+    ServerUnavailable,
+    Transport,
+    is_loopback,
+)
+from labcarbon_collect.config import (
+    Login,
+    client_sockets,
+    collector_dir,
+    data_dir,
+    read_enrolment,
+    read_login,
+)
 from labcarbon_collect.doctor.base import Check, register_check
 from labcarbon_collect.doctor.machine import foreign_owner
 from labcarbon_collect.identity import ConfigurationError, node_identity
@@ -27,13 +39,21 @@ def daemon() -> Check:
         client.close()
     except DaemonUnavailable as error:
         return Check(
-            "daemon", "warn", str(error), "labcarbon-collect daemon  (or: systemctl enable --now labcarbon-collect)"
+            "daemon",
+            "warn",
+            str(error),
+            "labcarbon-collect daemon  (or: systemctl enable --now labcarbon-collect)",
         )
     if status.get("full"):
         return Check("daemon", "bad", str(status["full"]), "free disk space, or restore the server")
     push = status.get("push") or {}
     if push.get("error"):
-        return Check("daemon", "warn", f"measuring at {client.path}; upload: {push['error']}", "see the server line below")
+        return Check(
+            "daemon",
+            "warn",
+            f"measuring at {client.path}; upload: {push['error']}",
+            "see the server line below",
+        )
     return Check("daemon", "ok", f"measuring and uploading, at {client.path}")
 
 
@@ -47,9 +67,14 @@ def users() -> Check:
         return Check("users", "bad", "the setting for user names cannot be applied", str(error))
     source = " (reported by the daemon)" if daemon_stamp else ""
     if mode == HASH:
-        summary = f"user names are hashed with the key {fingerprint}, the same on every node of the lab{source}"
+        summary = (
+            f"user names are hashed with the key {fingerprint}, the same on every node of the "
+            f"lab{source}"
+        )
         return Check("users", "ok", summary)
-    return Check("users", "ok", f"user names are {'sent unchanged' if mode == KEEP else 'dropped'}{source}")
+    return Check(
+        "users", "ok", f"user names are {'sent unchanged' if mode == KEEP else 'dropped'}{source}"
+    )
 
 
 @register_check("enrolment")
@@ -58,14 +83,21 @@ def enrolment_check() -> Check:
     status = _daemon_status()
     if status is not None and status.get("enrolled"):
         return Check(
-            "enrolment", "ok", f"enrolled in lab {status.get('lab')} at {status.get('url')} (reported by the daemon)"
+            "enrolment",
+            "ok",
+            f"enrolled in lab {status.get('lab')} at {status.get('url')} (reported by the daemon)",
         )
     try:
         login = _node_login()
     except (ConfigurationError, OSError) as error:
         return Check("enrolment", "bad", "the node's token is rejected", str(error))
     if login is None:
-        return Check("enrolment", "warn", "this node is not enrolled: it measures and stores", "labcarbon-collect enrol URL")
+        return Check(
+            "enrolment",
+            "warn",
+            "this node is not enrolled: it measures and stores",
+            "labcarbon-collect enrol URL",
+        )
     return Check("enrolment", "ok", f"enrolled in lab {login.lab or '?'} at {login.url}")
 
 
@@ -89,7 +121,11 @@ def server() -> Check:
         login = _node_login() or read_login(os.environ)
     except (ConfigurationError, OSError) as error:
         return Check("server", "bad", "no token is available", str(error))
-    url = login.url if login else os.environ.get("LABCARBON_URL") or str((_daemon_status() or {}).get("url") or "")
+    url = (
+        login.url
+        if login
+        else os.environ.get("LABCARBON_URL") or str((_daemon_status() or {}).get("url") or "")
+    )
     if not url:
         return Check("server", "absent", "no server is configured", "labcarbon-collect enrol URL")
     started_s = time.time()
@@ -102,20 +138,32 @@ def server() -> Check:
     except ServerUnavailable as error:
         return Check("server", "bad", str(error), f"curl -v {url}/")
     if reply.status == 401 and login is not None:
-        return Check("server", "bad", f"{url} rejected the token: {reply.message}", f"labcarbon-collect enrol {url}")
+        return Check(
+            "server",
+            "bad",
+            f"{url} rejected the token: {reply.message}",
+            f"labcarbon-collect enrol {url}",
+        )
     if reply.status not in (200, 401, 403):
-        return Check("server", "bad", f"{url} responded {reply.status}: {reply.message}", f"curl -v {url}/")
+        return Check(
+            "server", "bad", f"{url} responded {reply.status}: {reply.message}", f"curl -v {url}/"
+        )
     server_time_us = reply.body.get("server_time") if isinstance(reply.body, dict) else None
     return _clock_check(url, server_time_us, started_s)
 
 
 def _clock_check(url: str, server_time_us: object, started_s: float) -> Check:
-    channel = "http on this machine" if is_loopback(urlsplit(url).hostname or "") else "verified TLS"
+    channel = (
+        "http on this machine" if is_loopback(urlsplit(url).hostname or "") else "verified TLS"
+    )
     if isinstance(server_time_us, int):
         skew_s = (started_s + time.time()) / 2 - server_time_us / 1e6
         if abs(skew_s) > _SKEW_S:
             return Check(
-                "server", "warn", f"{url} responds; this clock is off by {skew_s:+.1f} s", "timedatectl set-ntp true"
+                "server",
+                "warn",
+                f"{url} responds; this clock is off by {skew_s:+.1f} s",
+                "timedatectl set-ntp true",
             )
     return Check("server", "ok", f"{url} responds, {channel}")
 

@@ -44,7 +44,9 @@ class ConsumerLookup(Protocol):
 
 
 def idle_energy_mj(energy_mj: int, idle_mw: int, duration_us: int) -> int:
-    """Return the part of ``energy_mj`` that the device would have drawn without processes, in mJ."""
+    """Return the part of ``energy_mj`` that the device would have drawn without processes, in
+    mJ.
+    """
     return min(energy_mj, idle_mw * duration_us // NANOJOULE_PER_MJ)
 
 
@@ -81,10 +83,14 @@ def _gpu_use(processes: Tuple[ProcessUse, ...]) -> List[int]:
     # Under MIG the driver reports no use. The slices of the process's instance replace it.
     uses = [use.slice_share_pm if use.sm_util_pm is None else use.sm_util_pm for use in processes]
     reported = [use for use in uses if use is not None]
-    return reported if len(reported) == len(processes) and sum(reported) > 0 else [1] * len(processes)
+    return (
+        reported if len(reported) == len(processes) and sum(reported) > 0 else [1] * len(processes)
+    )
 
 
-def processor_weights(cpu_us: Mapping[str, int], busy_us: int, *, energy_mj: int, idle_mj: int) -> Dict[str, int]:
+def processor_weights(
+    cpu_us: Mapping[str, int], busy_us: int, *, energy_mj: int, idle_mj: int
+) -> Dict[str, int]:
     """Return the weights on a CPU package or its memory: the idle part is ``idle``, the rest is
     divided by CPU time.
 

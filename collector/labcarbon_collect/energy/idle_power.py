@@ -49,22 +49,31 @@ def percentile_mw(bins: Sequence[Tuple[int, int]], percent: int = 5) -> Optional
 
 
 def record(database: sqlite3.Connection, windows: Sequence[Window]) -> None:
-    """Count idle windows and delete expired days, inside the transaction that stores the windows."""
+    """Count idle windows and delete expired days, inside the transaction that stores the
+    windows.
+    """
     for window in windows:
         bin_index, day = idle_bin(window), window.start_us // DAY_US
         if bin_index is None:
             continue
         database.execute(
-            "INSERT INTO idle VALUES (?,?,?,1) ON CONFLICT (device, day, bin) DO UPDATE SET windows = windows + 1",
+            (
+                "INSERT INTO idle VALUES (?,?,?,1) ON CONFLICT (device, day, bin) DO UPDATE SET "
+                "windows = windows + 1"
+            ),
             (window.device, day, bin_index),
         )
-        database.execute("DELETE FROM idle WHERE device = ? AND day <= ?", (window.device, day - DAYS))
+        database.execute(
+            "DELETE FROM idle WHERE device = ? AND day <= ?", (window.device, day - DAYS)
+        )
 
 
 def estimated_mw(database: sqlite3.Connection) -> Dict[str, int]:
     """Return the idle power in mW by device, for devices with enough windows."""
     bins: Dict[str, List[Tuple[int, int]]] = {}
-    for device, index, count in database.execute("SELECT device, bin, SUM(windows) FROM idle GROUP BY device, bin"):
+    for device, index, count in database.execute(
+        "SELECT device, bin, SUM(windows) FROM idle GROUP BY device, bin"
+    ):
         bins.setdefault(device, []).append((index, count))
     powers = {device: percentile_mw(device_bins) for device, device_bins in bins.items()}
     return {device: power_mw for device, power_mw in powers.items() if power_mw is not None}

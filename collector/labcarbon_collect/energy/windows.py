@@ -184,7 +184,15 @@ def sole_consumer(weights: Mapping[str, int]) -> Optional[str]:
 class WindowBuilder:
     """Windows of one device. Add each reading in order and store each result in one transaction."""
 
-    def __init__(self, *, device: str, boot: str, grid_us: int, tolerance_us: int, anchor: Optional[Anchor] = None) -> None:
+    def __init__(
+        self,
+        *,
+        device: str,
+        boot: str,
+        grid_us: int,
+        tolerance_us: int,
+        anchor: Optional[Anchor] = None,
+    ) -> None:
         """``grid_us``: length of a window. ``tolerance_us``: maximum delay of a reading that still
         counts as the boundary.
         """
@@ -196,7 +204,9 @@ class WindowBuilder:
         self._window: Optional[_OpenWindow] = None
         self._weights: Mapping[str, int] = {}
 
-    def add(self, reading: Reading, weights: Mapping[str, int], *, gap_reason: str = "") -> ClosedWindows:
+    def add(
+        self, reading: Reading, weights: Mapping[str, int], *, gap_reason: str = ""
+    ) -> ClosedWindows:
         """Add a reading. ``weights``: use of the device since the previous one (integers, any
         scale).
 
@@ -205,10 +215,15 @@ class WindowBuilder:
         weights = weights if any(weights.values()) else {UNKNOWN: 1}
         if self._window is None:
             closed = self._start(reading, weights, gap_reason)
-        elif reading.epoch != self._window.last.epoch or reading.counter_mj < self._window.last.counter_mj:
+        elif (
+            reading.epoch != self._window.last.epoch
+            or reading.counter_mj < self._window.last.counter_mj
+        ):
             closed = self._close_at_restart(reading, gap_reason)
         elif reading.monotonic_us <= self._window.last.monotonic_us:
-            return ClosedWindows()  # the same moment: the next reading includes the counter difference
+            return (
+                ClosedWindows()
+            )  # the same moment: the next reading includes the counter difference
         else:
             closed = self._extend(reading, weights)
         self._weights = weights
@@ -232,7 +247,9 @@ class WindowBuilder:
         """Return the mJ of the open window by consumer."""
         return self._window.shares() if self._window else {}
 
-    def _start(self, reading: Reading, weights: Mapping[str, int], gap_reason: str) -> ClosedWindows:
+    def _start(
+        self, reading: Reading, weights: Mapping[str, int], gap_reason: str
+    ) -> ClosedWindows:
         anchor = self._anchor
         if anchor is None:
             return self._open_window(reading, reading.wall_us, 0)
@@ -254,7 +271,13 @@ class WindowBuilder:
         mono_us = anchor.mono_us if anchor.boot == self._boot else reading.monotonic_us - absence_us
         # The current use does not describe the past.
         reading = replace(reading, util_pm=None, memory_mib=None, processes=None)
-        before = replace(reading, monotonic_us=mono_us, wall_us=anchor.wall_us, counter_mj=anchor.counter_mj, flags=0)
+        before = replace(
+            reading,
+            monotonic_us=mono_us,
+            wall_us=anchor.wall_us,
+            counter_mj=anchor.counter_mj,
+            flags=0,
+        )
         window = _OpenWindow(anchor.wall_us, before, before, flags=FLAG_RECOVERED)
         sole = sole_consumer(weights)
         is_same_run = sole is not None and sole == anchor.sole and sole.startswith("run:")
@@ -269,14 +292,18 @@ class WindowBuilder:
         assert self._anchor is not None
         anchor = self._anchor
         gap = self._gap(anchor.epoch, anchor.wall_us, reading, gap_reason)
-        return replace(self._open_window(reading, gap.to_us, anchor.seq), windows=closed.windows, gaps=(gap,))
+        return replace(
+            self._open_window(reading, gap.to_us, anchor.seq), windows=closed.windows, gaps=(gap,)
+        )
 
     def _extend(self, reading: Reading, weights: Mapping[str, int]) -> ClosedWindows:
         window = self._window
         assert window is not None
         before = window.last
         is_unwatched = reading.monotonic_us - before.monotonic_us > MAX_UNWATCHED_US
-        if is_unwatched and (sole_consumer(weights) is None or sole_consumer(weights) != sole_consumer(self._weights)):
+        if is_unwatched and (
+            sole_consumer(weights) is None or sole_consumer(weights) != sole_consumer(self._weights)
+        ):
             weights = {UNKNOWN: 1}
         window.add_interval(reading, weights)
         drift_us = (reading.wall_us - before.wall_us) - (reading.monotonic_us - before.monotonic_us)
@@ -299,10 +326,16 @@ class WindowBuilder:
         return self._close_at(window, reading, end_us, start_us)
 
     def _close_at(
-        self, open_window: _OpenWindow, reading: Reading, end_us: int, start_us: Optional[int] = None
+        self,
+        open_window: _OpenWindow,
+        reading: Reading,
+        end_us: int,
+        start_us: Optional[int] = None,
     ) -> ClosedWindows:
         window = self._close(open_window, end_us)
-        closed = self._open_window(reading, end_us if start_us is None else start_us, window.seq + 1)
+        closed = self._open_window(
+            reading, end_us if start_us is None else start_us, window.seq + 1
+        )
         return replace(closed, windows=(window,))
 
     def _open_window(self, reading: Reading, start_us: int, seq: int) -> ClosedWindows:
@@ -315,22 +348,40 @@ class WindowBuilder:
         shares = window.shares()
         seq = self._anchor.seq if self._anchor else 0
         closed = Window(
-            device=self.device, epoch=window.first.epoch, seq=seq, start_us=window.start_us, end_us=end_us,
-            mono_start_us=window.first.monotonic_us, mono_end_us=window.last.monotonic_us,
-            counter_start_mj=window.first.counter_mj, counter_end_mj=window.last.counter_mj,
-            energy_mj=window.energy_mj, measurement=window.last.measurement, flags=window.flags,
-            util_mean_pm=window.util.mean, util_max_pm=window.util.maximum,
-            mem_mean_mib=window.memory.mean, mem_max_mib=window.memory.maximum,
-            processes=window.processes, shares=tuple(shares.items()),
-        )  # fmt: skip
+            device=self.device,
+            epoch=window.first.epoch,
+            seq=seq,
+            start_us=window.start_us,
+            end_us=end_us,
+            mono_start_us=window.first.monotonic_us,
+            mono_end_us=window.last.monotonic_us,
+            counter_start_mj=window.first.counter_mj,
+            counter_end_mj=window.last.counter_mj,
+            energy_mj=window.energy_mj,
+            measurement=window.last.measurement,
+            flags=window.flags,
+            util_mean_pm=window.util.mean,
+            util_max_pm=window.util.maximum,
+            mem_mean_mib=window.memory.mean,
+            mem_max_mib=window.memory.maximum,
+            processes=window.processes,
+            shares=tuple(shares.items()),
+        )
         self._anchor = self._anchor_at(window.last, end_us, seq + 1, sole_consumer(window.parts))
         return closed
 
     def _anchor_at(self, reading: Reading, wall_us: int, seq: int, sole: Optional[str]) -> Anchor:
         return Anchor(
-            device=self.device, epoch=reading.epoch, seq=seq, wall_us=wall_us, mono_us=reading.monotonic_us,
-            counter_mj=reading.counter_mj, boot=self._boot, measurement=reading.measurement, sole=sole,
-        )  # fmt: skip
+            device=self.device,
+            epoch=reading.epoch,
+            seq=seq,
+            wall_us=wall_us,
+            mono_us=reading.monotonic_us,
+            counter_mj=reading.counter_mj,
+            boot=self._boot,
+            measurement=reading.measurement,
+            sole=sole,
+        )
 
     @staticmethod
     def _placed_end(window: _OpenWindow, wall_us: int) -> int:

@@ -59,7 +59,9 @@ class Deadline(Generic[Result]):
     def wait(self, budget: Budget) -> Optional[Result]:
         """Return the result, None after a failure or timeout. ``error`` then states the cause."""
         while self._thread.is_alive() and budget.remaining_s:
-            self._thread.join(min(budget.remaining_s, _POLL_INTERVAL_S))  # a signal may expire the budget meanwhile
+            self._thread.join(
+                min(budget.remaining_s, _POLL_INTERVAL_S)
+            )  # a signal may expire the budget meanwhile
         if self._thread.is_alive():
             self.error = f"it exceeded {budget.seconds:g} s"
             return None
@@ -88,7 +90,9 @@ def open_regular_file(path: Any) -> int:
 
 
 def read_regular_file(path: Any, max_bytes: int) -> bytes:
-    """Return the content of a regular file. Raises OSError, and BudgetExceeded above ``max_bytes``."""
+    """Return the content of a regular file. Raises OSError, and BudgetExceeded above
+    ``max_bytes``.
+    """
     with os.fdopen(open_regular_file(path), "rb") as file:
         content = file.read(max_bytes + 1)
     if len(content) > max_bytes:

@@ -15,7 +15,8 @@ _MAX_BYTES = 1 << 30
 _SETTLED_NS = 2_000_000_000
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS digest (
-  device INTEGER, inode INTEGER, size INTEGER, mtime_ns INTEGER, ctime_ns INTEGER, sha256 BLOB NOT NULL,
+  device INTEGER, inode INTEGER, size INTEGER, mtime_ns INTEGER, ctime_ns INTEGER,
+    sha256 BLOB NOT NULL,
   PRIMARY KEY (device, inode)) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS normal (content BLOB PRIMARY KEY, lines BLOB NOT NULL) WITHOUT ROWID;
 """
@@ -52,7 +53,11 @@ class DigestCache:
     def lookup(self, file: File) -> Optional[bytes]:
         """Return the stored digest (32 bytes) if the file is unchanged."""
         rows = self._query(
-            "SELECT sha256 FROM digest WHERE device=? AND inode=? AND size=? AND mtime_ns=? AND ctime_ns=?", _key(file)
+            (
+                "SELECT sha256 FROM digest WHERE device=? AND inode=? AND size=? AND mtime_ns=? "
+                "AND ctime_ns=?"
+            ),
+            _key(file),
         )
         if rows and len(rows[0][0]) == 32:
             return bytes(rows[0][0])
@@ -63,7 +68,11 @@ class DigestCache:
         within a clock tick.
         """
         settled_before_ns = time.time_ns() - _SETTLED_NS
-        rows = [(*_key(file), digest) for file, digest in hashed if max(file.mtime_ns, file.ctime_ns) < settled_before_ns]
+        rows = [
+            (*_key(file), digest)
+            for file, digest in hashed
+            if max(file.mtime_ns, file.ctime_ns) < settled_before_ns
+        ]
         self._write("INSERT OR REPLACE INTO digest VALUES (?,?,?,?,?,?)", rows)
 
     def lookup_lines(self, content: bytes) -> Optional[bytes]:
@@ -91,7 +100,10 @@ class DigestCache:
 
 
 def _key(file: File) -> Tuple[int, ...]:
-    return tuple(to_signed(value) for value in (file.device, file.inode, file.size, file.mtime_ns, file.ctime_ns))
+    return tuple(
+        to_signed(value)
+        for value in (file.device, file.inode, file.size, file.mtime_ns, file.ctime_ns)
+    )
 
 
 def to_signed(value: int) -> int:

@@ -52,11 +52,18 @@ class Manifest:
         """SHA-256 over name, size and content digest of each file. ``digests`` are in the order of
         ``files``.
         """
-        return manifest_hash((file.name, file.size, digest) for file, digest in zip(self.files, digests))
+        return manifest_hash(
+            (file.name, file.size, digest) for file, digest in zip(self.files, digests)
+        )
 
 
 def manifest(
-    role: str, path: str, budget: Budget, *, max_files: int = MAX_FILES, on_link: Optional[LinkHandler] = None
+    role: str,
+    path: str,
+    budget: Budget,
+    *,
+    max_files: int = MAX_FILES,
+    on_link: Optional[LinkHandler] = None,
 ) -> Manifest:
     """List a path. Hidden files, ``__pycache__``, pipes, devices and sockets are skipped. Folder
     times do not count.
@@ -83,11 +90,21 @@ def manifest(
 
 
 def _list(
-    folder: bytes, name: bytes, depth: int, files: List[File], seen: Set[Tuple[int, int]],
-    pending: List[Tuple[bytes, bytes, int]], budget: Budget, on_link: Optional[LinkHandler],
-) -> None:  # fmt: skip
+    folder: bytes,
+    name: bytes,
+    depth: int,
+    files: List[File],
+    seen: Set[Tuple[int, int]],
+    pending: List[Tuple[bytes, bytes, int]],
+    budget: Budget,
+    on_link: Optional[LinkHandler],
+) -> None:
     with os.scandir(folder) as entries:
-        visible = [entry for entry in entries if not entry.name.startswith(b".") and entry.name != b"__pycache__"]
+        visible = [
+            entry
+            for entry in entries
+            if not entry.name.startswith(b".") and entry.name != b"__pycache__"
+        ]
     # A folder with two links is listed under one of them. The order must not depend on the file
     # system.
     visible.sort(key=lambda entry: entry.name, reverse=True)
@@ -107,10 +124,22 @@ def _list(
         relative = name + b"/" + entry.name if name else entry.name
         if stat.S_ISREG(status.st_mode):
             files.append(_file(relative, entry.path, status))
-        elif stat.S_ISDIR(status.st_mode) and depth < _MAX_DEPTH and (status.st_dev, status.st_ino) not in seen:
+        elif (
+            stat.S_ISDIR(status.st_mode)
+            and depth < _MAX_DEPTH
+            and (status.st_dev, status.st_ino) not in seen
+        ):
             seen.add((status.st_dev, status.st_ino))
             pending.append((entry.path, relative, depth + 1))
 
 
 def _file(name: bytes, path: bytes, status: os.stat_result) -> File:
-    return File(name, path, status.st_size, status.st_mtime_ns, status.st_dev, status.st_ino, status.st_ctime_ns)
+    return File(
+        name,
+        path,
+        status.st_size,
+        status.st_mtime_ns,
+        status.st_dev,
+        status.st_ino,
+        status.st_ctime_ns,
+    )

@@ -29,10 +29,14 @@ class SequentialReader:
         self._descriptor = descriptor
         self._holes = _Holes(descriptor, status) if _has_holes(status) else None
         self._position = self._dropped_until = 0
-        self._drops_cache: Optional[bool] = None  # whether its pages are dropped; None before the first read
+        self._drops_cache: Optional[bool] = (
+            None  # whether its pages are dropped; None before the first read
+        )
 
     def prefetch(self, size: int) -> None:
-        """Announce a read of the first ``size`` bytes, so that the disk can fetch them in advance."""
+        """Announce a read of the first ``size`` bytes, so that the disk can fetch them in
+        advance.
+        """
         if self._drops_cache is None:
             self._drops_cache = _CAN_DROP and not _is_cached(self._descriptor)
         if self._drops_cache and size:
@@ -81,7 +85,9 @@ class _Holes:
         """
         if position >= self._end:
             self._start = self._seek(position, os.SEEK_HOLE)
-            self._end = self._seek(self._start, os.SEEK_DATA) if self._start < self._size else self._size
+            self._end = (
+                self._seek(self._start, os.SEEK_DATA) if self._start < self._size else self._size
+            )
             os.lseek(self._descriptor, position, os.SEEK_SET)
         if not self._start <= position < self._end:
             return 0
@@ -92,7 +98,10 @@ class _Holes:
         try:
             return min(os.lseek(self._descriptor, position, whence), self._size)
         except OSError as error:
-            if error.errno in (errno.ENXIO, errno.EINVAL):  # no further hole or data; the call is not supported
+            if error.errno in (
+                errno.ENXIO,
+                errno.EINVAL,
+            ):  # no further hole or data; the call is not supported
                 return self._size
             raise
 
@@ -105,7 +114,11 @@ def _has_holes(status: os.stat_result) -> bool:
     yet on disk (OpenZFS issue 15526).
     """
     is_settled = max(status.st_mtime, status.st_ctime) < time.time() - SETTLED_S
-    return is_settled and hasattr(os, "SEEK_HOLE") and status.st_size > max(MIN_BYTES, status.st_blocks * _BLOCK_BYTES)
+    return (
+        is_settled
+        and hasattr(os, "SEEK_HOLE")
+        and status.st_size > max(MIN_BYTES, status.st_blocks * _BLOCK_BYTES)
+    )
 
 
 def _fill_zeros(buffer: memoryview, count: int) -> int:

@@ -13,7 +13,9 @@ from labcarbon_collect.lc1 import flatten
 
 Text = Union[str, bool]
 _NUMBER = re.compile(r"^-(\d|\.\d)")
-_OVERRIDE = re.compile(r"^(\+{0,2})([A-Za-z_][\w./@-]*)=(.*)$", re.DOTALL)  # Hydra: a.b=c, +a=c, ++a=c
+_OVERRIDE = re.compile(
+    r"^(\+{0,2})([A-Za-z_][\w./@-]*)=(.*)$", re.DOTALL
+)  # Hydra: a.b=c, +a=c, ++a=c
 _JOINED = re.compile(r"^-([A-Za-z])(\d.*)$")  # -j8
 _MAX_ARGUMENTS = 2000
 

@@ -23,13 +23,21 @@ from labcarbon_collect.fingerprint.digests import (
 )
 from labcarbon_collect.fingerprint.environment import environment
 from labcarbon_collect.fingerprint.launchers import Launch, parse_launch
-from labcarbon_collect.fingerprint.parameters import CommandParams, sort_command_params, unique_roles
+from labcarbon_collect.fingerprint.parameters import (
+    CommandParams,
+    sort_command_params,
+    unique_roles,
+)
 from labcarbon_collect.fingerprint.payload import data_part, scratch_part, start_part
 from labcarbon_collect.identity import ConfigurationError
 from labcarbon_collect.lc1 import VERSION, param_hash
 from labcarbon_collect.timeouts import PART_TIMEOUT_S, STARTUP_TIMEOUT_S
 
-INLINE_HASH_BYTES, INLINE_HASH_FILES, INLINE_HASH_S = 64 * 1024 * 1024, 5000, 0.15 * STARTUP_TIMEOUT_S
+INLINE_HASH_BYTES, INLINE_HASH_FILES, INLINE_HASH_S = (
+    64 * 1024 * 1024,
+    5000,
+    0.15 * STARTUP_TIMEOUT_S,
+)
 TRAIN = "train"
 Paths = List[Tuple[str, str]]
 
@@ -142,16 +150,24 @@ class _FileParts:
         self._manifests[part] = listing
         self._hashes[part] = Deadline(f"{part}-contents", lambda: self._hash(listing, budget))
 
-    def _hash(self, listing: Deadline[List[Manifest]], budget: Budget) -> Optional[List[Tuple[str, str]]]:
+    def _hash(
+        self, listing: Deadline[List[Manifest]], budget: Budget
+    ) -> Optional[List[Tuple[str, str]]]:
         """Hash small files. Large ones are left to the background worker."""
         manifests = listing.wait(budget)
         if manifests is None:
             return None
         cache = open_digest_cache(self._home)
         try:
-            if not can_hash_inline(manifests, cache, max_bytes=INLINE_HASH_BYTES, max_files=INLINE_HASH_FILES):
+            if not can_hash_inline(
+                manifests, cache, max_bytes=INLINE_HASH_BYTES, max_files=INLINE_HASH_FILES
+            ):
                 return None
-            return content_hashes(manifests, cache, on_hashed=within_budget(Budget(min(INLINE_HASH_S, budget.remaining_s))))
+            return content_hashes(
+                manifests,
+                cache,
+                on_hashed=within_budget(Budget(min(INLINE_HASH_S, budget.remaining_s))),
+            )
         except FileChanged:
             return None
         finally:
@@ -182,7 +198,9 @@ def _add_params(result: Survey, params: CommandParams) -> None:
     result.notes.extend(params.notes)
 
 
-def _add_code(result: Survey, code_call: Deadline[Any], home: Optional[Path], budget: Budget) -> None:
+def _add_code(
+    result: Survey, code_call: Deadline[Any], home: Optional[Path], budget: Budget
+) -> None:
     code = code_call.wait(budget)
     if code is None:
         result.notes.append(f"Code unknown: {code_call.error}")
@@ -196,7 +214,9 @@ def _add_code(result: Survey, code_call: Deadline[Any], home: Optional[Path], bu
     normal_call = Deadline("normal form", lambda: _normalise(code, home, budget))
     normal_form = normal_call.wait(budget)
     if normal_form is None:
-        result.notes.append(f"Code that differs only in comments counts as different: {normal_call.error}")
+        result.notes.append(
+            f"Code that differs only in comments counts as different: {normal_call.error}"
+        )
     else:
         code.code.update(normal_form)
 
@@ -232,11 +252,15 @@ def format_fingerprint(wire: Mapping[str, Any]) -> str:
     start=verified seeds=known``.
     """
     states = {
-        "code": str(wire.get("code", {}).get("state", "unknown")), "params": "command" if "params" in wire else "unknown",
-        "data": _state(wire.get("data")), "start": _state(wire.get("start")),
+        "code": str(wire.get("code", {}).get("state", "unknown")),
+        "params": "command" if "params" in wire else "unknown",
+        "data": _state(wire.get("data")),
+        "start": _state(wire.get("start")),
         "seeds": "unknown" if "seeds" not in wire else "known" if wire["seeds"] else "unset",
-    }  # fmt: skip
-    return " ".join([str(wire.get("version", "lc1")), *(f"{part}={state}" for part, state in states.items())])
+    }
+    return " ".join(
+        [str(wire.get("version", "lc1")), *(f"{part}={state}" for part, state in states.items())]
+    )
 
 
 def _state(part: object) -> str:

@@ -10,7 +10,12 @@ from typing import Any, Dict, List, Mapping, Optional, Tuple
 from labcarbon_collect.files.budget import Budget, read_regular_file
 from labcarbon_collect.files.digest_cache import DigestCache
 from labcarbon_collect.fingerprint.git import GitState, GitUnavailable, git_state
-from labcarbon_collect.fingerprint.imports import Closure, import_closure, import_closure_of_text, module_file
+from labcarbon_collect.fingerprint.imports import (
+    Closure,
+    import_closure,
+    import_closure_of_text,
+    module_file,
+)
 from labcarbon_collect.fingerprint.launchers import Launch
 from labcarbon_collect.fingerprint.normalise import normal_hash, normal_lines, pack_lines, shingles
 from labcarbon_collect.fingerprint.payload import display_name
@@ -37,7 +42,9 @@ class Code:
 
 @dataclass(frozen=True)
 class _Entry:
-    """``path``: the executed file, or "". ``folder``: the first folder of the module search path."""
+    """``path``: the executed file, or "". ``folder``: the first folder of the module search
+    path.
+    """
 
     path: str
     folder: str
@@ -54,7 +61,9 @@ def describe_code(launch: Launch, cwd: str, environ: Mapping[str, str], budget: 
     except GitUnavailable:
         state = None
     root = os.path.realpath(state.root if state else entry.folder)
-    relative_path = os.path.relpath(os.path.realpath(entry.path), root) if entry.path else entry.name
+    relative_path = (
+        os.path.relpath(os.path.realpath(entry.path), root) if entry.path else entry.name
+    )
     code = Code(part_hash("entry", relative_path.replace(os.sep, "/")), display_name(entry.name))
     try:
         code.files, code.code = _collect_files(launch, entry, root, state, environ, cwd, budget)
@@ -93,40 +102,65 @@ def _entry(launch: Launch, cwd: str, environ: Mapping[str, str]) -> _Entry:
     path = os.path.join(cwd, launch.entry)
     is_file = os.path.isfile(path) and (launch.kind != "program" or os.sep in launch.entry)
     name = os.path.basename(launch.entry)
-    return _Entry(path, os.path.dirname(os.path.realpath(path)), name) if is_file else _Entry("", cwd, name)
+    return (
+        _Entry(path, os.path.dirname(os.path.realpath(path)), name)
+        if is_file
+        else _Entry("", cwd, name)
+    )
 
 
 def _search_path(folder: str, environ: Mapping[str, str], cwd: str, *more: str) -> List[str]:
     """Return the folders in which Python searches the project's modules, in order."""
-    python_path = [os.path.join(cwd, path) for path in environ.get("PYTHONPATH", "").split(os.pathsep) if path]
+    python_path = [
+        os.path.join(cwd, path) for path in environ.get("PYTHONPATH", "").split(os.pathsep) if path
+    ]
     return list(dict.fromkeys([folder, *python_path, *more]))
 
 
 def _collect_files(
-    launch: Launch, entry: _Entry, root: str, state: Optional[GitState], environ: Mapping[str, str], cwd: str, budget: Budget
-) -> Tuple[Optional[Closure], Dict[str, Any]]:  # fmt: skip
+    launch: Launch,
+    entry: _Entry,
+    root: str,
+    state: Optional[GitState],
+    environ: Mapping[str, str],
+    cwd: str,
+    budget: Budget,
+) -> Tuple[Optional[Closure], Dict[str, Any]]:
     if launch.kind == "program" and not entry.path:
         raise UnknownCode(f"{entry.name} is an installed program, whose version is not read")
     if not entry.path and launch.kind != "inline":
         raise UnknownCode(f"{entry.name} is not below this folder")
-    search = _search_path(entry.folder, environ, cwd, *([root, os.path.join(root, "src")] if state else []))
+    search = _search_path(
+        entry.folder, environ, cwd, *([root, os.path.join(root, "src")] if state else [])
+    )
     if launch.kind == "inline":
         python = launch.family == "python"
         name = f"{_INLINE}.py" if python else _INLINE
-        files = import_closure_of_text(launch.entry, name=name, python=python, root=root, search=search, budget=budget)
+        files = import_closure_of_text(
+            launch.entry, name=name, python=python, root=root, search=search, budget=budget
+        )
     elif launch.kind == "program" and not _is_text(entry.path):
         digest = hashlib.sha256(read_regular_file(entry.path, _PROGRAM_BYTES)).hexdigest()
         return None, {"state": "verified", "hash": part_hash("program", digest)}
     else:
         files = import_closure([entry.path], root=root, search=search, budget=budget)
-    if state is None and launch.family not in ("python", "R") and len(files.files) == 1 and _is_command_list(launch, entry):
+    if (
+        state is None
+        and launch.family not in ("python", "R")
+        and len(files.files) == 1
+        and _is_command_list(launch, entry)
+    ):
         raise UnknownCode(f"{entry.name} starts unknown programs")
     return files, _code_part(files, state)
 
 
 def _is_command_list(launch: Launch, entry: _Entry) -> bool:
     """Return whether a program of one file is likely to be a list of commands."""
-    return launch.family == "shell" or entry.path.endswith((".sh", ".bash")) or launch.kind == "program"
+    return (
+        launch.family == "shell"
+        or entry.path.endswith((".sh", ".bash"))
+        or launch.kind == "program"
+    )
 
 
 def _code_part(files: Closure, state: Optional[GitState]) -> Dict[str, Any]:
@@ -139,10 +173,15 @@ def _code_part(files: Closure, state: Optional[GitState]) -> Dict[str, Any]:
         for name, file_content in sorted(content.items()):
             digest.update(b"%d:%s %d:%s\n" % (len(name), name, len(file_content), file_content))
         return {"state": "verified", "hash": digest.hexdigest()}
-    has_untracked = any(name not in state.files and not name.endswith(b".ipynb") for name in content)
+    has_untracked = any(
+        name not in state.files and not name.endswith(b".ipynb") for name in content
+    )
     return {
-        "state": "verified", "hash": state.hash(content), "commit": state.commit, "dirty": state.dirty or has_untracked,
-    }  # fmt: skip
+        "state": "verified",
+        "hash": state.hash(content),
+        "commit": state.commit,
+        "dirty": state.dirty or has_untracked,
+    }
 
 
 def _is_text(path: str) -> bool:

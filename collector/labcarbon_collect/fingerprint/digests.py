@@ -16,14 +16,18 @@ from labcarbon_collect.files.manifests import File, Manifest
 from labcarbon_collect.scan.database import ARTIFACT, FILE, MEMBER, PRESENT, ROOT
 
 _BLOCK, _SAVE_INTERVAL = 1 << 20, 512
-OnHashed = Callable[[int], None]  # called with the bytes of each block read; may wait, may raise BudgetExceeded
+OnHashed = Callable[
+    [int], None
+]  # called with the bytes of each block read; may wait, may raise BudgetExceeded
 
 
 class FileChanged(Exception):
     """A file has changed since it was listed. Its content is undefined."""
 
 
-def content_hashes(manifests: Sequence[Manifest], cache: DigestCache, *, on_hashed: OnHashed) -> List[Tuple[str, str]]:
+def content_hashes(
+    manifests: Sequence[Manifest], cache: DigestCache, *, on_hashed: OnHashed
+) -> List[Tuple[str, str]]:
     """Return ``(role, content hash)`` of each manifest.
 
     Raises OSError for an unreadable file, FileChanged, and what ``on_hashed`` raises. Digests
@@ -32,14 +36,19 @@ def content_hashes(manifests: Sequence[Manifest], cache: DigestCache, *, on_hash
     new_digests: List[Tuple[File, bytes]] = []
     try:
         return [
-            (manifest.role, manifest.verified_hash(list(_digests(manifest, cache, new_digests, on_hashed))))
+            (
+                manifest.role,
+                manifest.verified_hash(list(_digests(manifest, cache, new_digests, on_hashed))),
+            )
             for manifest in manifests
         ]
     finally:
         cache.store(new_digests)
 
 
-def can_hash_inline(manifests: Sequence[Manifest], cache: DigestCache, *, max_bytes: int, max_files: int) -> bool:
+def can_hash_inline(
+    manifests: Sequence[Manifest], cache: DigestCache, *, max_bytes: int, max_files: int
+) -> bool:
     """Return whether the files without a stored digest are few and small enough to hash before the
     start.
     """
@@ -61,7 +70,10 @@ def within_budget(budget: Budget) -> OnHashed:
 
 
 def _digests(
-    manifest: Manifest, cache: DigestCache, new_digests: List[Tuple[File, bytes]], on_hashed: OnHashed
+    manifest: Manifest,
+    cache: DigestCache,
+    new_digests: List[Tuple[File, bytes]],
+    on_hashed: OnHashed,
 ) -> Iterator[bytes]:
     for file in manifest.files:
         digest: Optional[bytes] = cache.lookup(file)
@@ -91,7 +103,10 @@ def _digest(file: File, on_hashed: OnHashed) -> bytes:
     finally:
         os.close(descriptor)
     listed_stat = (file.size, file.mtime_ns)
-    if listed_stat != (before.st_size, before.st_mtime_ns) or listed_stat != (after.st_size, after.st_mtime_ns):
+    if listed_stat != (before.st_size, before.st_mtime_ns) or listed_stat != (
+        after.st_size,
+        after.st_mtime_ns,
+    ):
         raise FileChanged("a file changed while it was read")
     return digest.digest()
 
@@ -118,7 +133,10 @@ class ScanDigests:
         self._database: Optional[sqlite3.Connection] = None
         with suppress(sqlite3.Error):
             self._database = sqlite3.connect(
-                f"{(home / FILE).absolute().as_uri()}?mode=ro", uri=True, timeout=0.5, check_same_thread=False
+                f"{(home / FILE).absolute().as_uri()}?mode=ro",
+                uri=True,
+                timeout=0.5,
+                check_same_thread=False,
             )
         self._find_folder = lru_cache(_FOLDER_CACHE_SIZE)(self._folder)
 
@@ -161,7 +179,9 @@ class ScanDigests:
         names = [b"", *(name for name in os.path.realpath(path).split(b"/") if name)]
         number = ROOT
         for depth, name in enumerate(names):
-            row = self._database.execute("SELECT id FROM folder WHERE parent=? AND name=?", (number, name)).fetchone()
+            row = self._database.execute(
+                "SELECT id FROM folder WHERE parent=? AND name=?", (number, name)
+            ).fetchone()
             if row is None:
                 return number, b"".join(part + b"/" for part in names[depth:])
             number = row[0]

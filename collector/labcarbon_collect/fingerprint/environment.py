@@ -11,7 +11,17 @@ from typing import Dict, List, Mapping, Optional
 from labcarbon_collect.fingerprint.launchers import Launch
 
 _REPORTED_PACKAGES = frozenset(
-    ("torch", "tensorflow", "jax", "jaxlib", "numpy", "transformers", "lightning", "keras", "scikit_learn")
+    (
+        "torch",
+        "tensorflow",
+        "jax",
+        "jaxlib",
+        "numpy",
+        "transformers",
+        "lightning",
+        "keras",
+        "scikit_learn",
+    )
 )
 _METADATA = re.compile(r"^([\w.]+)-([\w.+!]+)\.(?:dist-info|egg-info)$")
 _VERSION = re.compile(r"^version(?:_info)?\s*=\s*([\d.]+)", re.MULTILINE)
@@ -26,7 +36,10 @@ def environment(launch: Launch, cwd: str, environ: Mapping[str, str]) -> Dict[st
         return {}
     prefix = interpreter.parent.parent
     folders = sorted(prefix.glob("lib/python3*/site-packages")) or sorted(
-        [*prefix.glob("lib/python3*/dist-packages"), *prefix.glob("local/lib/python3*/dist-packages")]
+        [
+            *prefix.glob("lib/python3*/dist-packages"),
+            *prefix.glob("local/lib/python3*/dist-packages"),
+        ]
     )
     versions = {"python": _python_version(prefix, interpreter, folders)}
     for folder in folders:
@@ -41,16 +54,24 @@ def _find_interpreter(name: str, cwd: str, environ: Mapping[str, str]) -> Option
     """Return the interpreter by path or by name on PATH, or the one beside a launcher. Links are
     not resolved: a venv is one.
     """
-    path = os.path.join(cwd, name) if os.sep in name else shutil.which(name, path=environ.get("PATH"))
+    path = (
+        os.path.join(cwd, name) if os.sep in name else shutil.which(name, path=environ.get("PATH"))
+    )
     if not path or not os.path.isfile(path):
         return None
     executable = Path(path)
-    return executable if executable.name.startswith(("python", "pypy")) else executable.parent / "python"
+    return (
+        executable
+        if executable.name.startswith(("python", "pypy"))
+        else executable.parent / "python"
+    )
 
 
 def _python_version(prefix: Path, interpreter: Path, folders: List[Path]) -> str:
     try:
-        match = _VERSION.search((prefix / "pyvenv.cfg").read_text(encoding="utf-8", errors="replace"))
+        match = _VERSION.search(
+            (prefix / "pyvenv.cfg").read_text(encoding="utf-8", errors="replace")
+        )
     except OSError:
         match = None
     if match:

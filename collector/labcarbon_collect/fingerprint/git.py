@@ -21,16 +21,22 @@ from labcarbon_collect.files.budget import Budget, BudgetExceeded, read_regular_
 # Disabled settings with which git would start programs or fetch. Protocols: a partial clone fetches
 # missing objects.
 _SAFE_SETTINGS = (
-    "core.fsmonitor=false", "core.hooksPath=/dev/null", "core.sshCommand=false", "core.fileMode=false", "diff.external=",
-    "core.untrackedCache=false", "protocol.allow=never", "submodule.recurse=false", "core.pager=cat",
+    "core.fsmonitor=false", "core.hooksPath=/dev/null", "core.sshCommand=false",
+    "core.fileMode=false", "diff.external=", "core.untrackedCache=false", "protocol.allow=never",
+    "submodule.recurse=false", "core.pager=cat",
 )  # fmt: skip
 _ALLOWED_VARIABLES = ("GIT_CONFIG", "GIT_CEILING")
 _SAFE_ENVIRONMENT = {
-    "GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0", "GIT_ALLOW_PROTOCOL": "none", "GIT_NO_LAZY_FETCH": "1",
-    "GIT_NO_REPLACE_OBJECTS": "1", "LC_ALL": "C",
+    "GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0", "GIT_ALLOW_PROTOCOL": "none",
+    "GIT_NO_LAZY_FETCH": "1", "GIT_NO_REPLACE_OBJECTS": "1", "LC_ALL": "C",
 }  # fmt: skip
 _PLAIN_FILTER = re.compile(r"^[\w.-]+$")
-_MAX_CHANGED_BYTES, _MAX_CHANGED_FILES, _MAX_DEPTH, _MAX_OUTPUT_BYTES = 64 * 1024 * 1024, 20_000, 4, 256 * 1024 * 1024
+_MAX_CHANGED_BYTES, _MAX_CHANGED_FILES, _MAX_DEPTH, _MAX_OUTPUT_BYTES = (
+    64 * 1024 * 1024,
+    20_000,
+    4,
+    256 * 1024 * 1024,
+)
 _LINK, _SUBMODULE = b"120000", b"160000"
 
 
@@ -52,7 +58,11 @@ class GitState:
         it.
         """
         width = len(self.commit)
-        added = {path: blob(content, width) for path, content in untracked.items() if path not in self.files}
+        added = {
+            path: blob(content, width)
+            for path, content in untracked.items()
+            if path not in self.files
+        }
         digest = hashlib.sha256(b"labcarbon code\0")
         for path, content in sorted({**self.files, **added}.items()):
             digest.update(b"%d:%s %s\n" % (len(path), path, content))
@@ -80,30 +90,47 @@ class _Git:
         settings = [argument for setting in self._settings for argument in ("-c", setting)]
         try:
             completed = subprocess.run(
-                ["git", *settings, "-C", self.folder, *arguments], stdin=subprocess.DEVNULL, capture_output=True,
-                check=False, timeout=max(0.01, self._budget.remaining_s), env=self._environ,
-            )  # fmt: skip
+                ["git", *settings, "-C", self.folder, *arguments],
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                check=False,
+                timeout=max(0.01, self._budget.remaining_s),
+                env=self._environ,
+            )
         except subprocess.TimeoutExpired as error:
             raise BudgetExceeded(f"git exceeded {self._budget.seconds:g} s") from error
         except OSError as error:
             raise GitUnavailable("git cannot be started") from error
         if completed.returncode not in allowed_codes or len(completed.stdout) > _MAX_OUTPUT_BYTES:
-            raise GitUnavailable(completed.stderr[:200].decode("utf-8", "replace").strip() or "git failed")
+            raise GitUnavailable(
+                completed.stderr[:200].decode("utf-8", "replace").strip() or "git failed"
+            )
         return completed.stdout
 
     def disable_filters(self) -> None:
         """Disable all filters by an empty command. Raises GitUnavailable for a name that the
         command line cannot express.
         """
-        names = self("config", "--null", "--name-only", "--get-regexp", r"^filter\.", allowed_codes=(0, 1)).split(b"\0")
-        filters = {name.partition(b".")[2].rpartition(b".")[0].decode("utf-8", "replace") for name in names if name}
+        names = self(
+            "config", "--null", "--name-only", "--get-regexp", r"^filter\.", allowed_codes=(0, 1)
+        ).split(b"\0")
+        filters = {
+            name.partition(b".")[2].rpartition(b".")[0].decode("utf-8", "replace")
+            for name in names
+            if name
+        }
         for filter_name in sorted(filters):
             if not _PLAIN_FILTER.match(filter_name):
                 raise GitUnavailable(f"the configuration has a filter {filter_name[:40]!r}")
-            self._settings += [f"filter.{filter_name}.{key}" for key in ("clean=", "smudge=", "process=", "required=false")]
+            self._settings += [
+                f"filter.{filter_name}.{key}"
+                for key in ("clean=", "smudge=", "process=", "required=false")
+            ]
 
 
-def git_state(folder: str, environ: Mapping[str, str], budget: Budget, *, depth: int = 0) -> GitState:
+def git_state(
+    folder: str, environ: Mapping[str, str], budget: Budget, *, depth: int = 0
+) -> GitState:
     """Return the state of the repository of ``folder``.
 
     Raises GitUnavailable, BudgetExceeded (also above 64 MiB of changes), and OSError if a changed
@@ -146,7 +173,15 @@ def _read_tree(state: GitState, git: _Git) -> List[bytes]:
 
 def _apply_changes(state: GitState, git: _Git, budget: Budget) -> None:
     git.disable_filters()
-    rows = git("diff-index", "--raw", "-z", "--no-renames", "--no-abbrev", "--ignore-submodules=all", "HEAD").split(b"\0")
+    rows = git(
+        "diff-index",
+        "--raw",
+        "-z",
+        "--no-renames",
+        "--no-abbrev",
+        "--ignore-submodules=all",
+        "HEAD",
+    ).split(b"\0")
     if len(rows) // 2 > _MAX_CHANGED_FILES:
         raise BudgetExceeded(f"more than {_MAX_CHANGED_FILES} files differ from HEAD")
     remaining_bytes = _MAX_CHANGED_BYTES
@@ -155,7 +190,9 @@ def _apply_changes(state: GitState, git: _Git, budget: Budget) -> None:
         before = attributes.lstrip(b":").split(b" ")
         if path.endswith(b".ipynb") or _SUBMODULE in before[:2]:
             continue
-        content, byte_count = _read_changed(state, path, before[2].decode("ascii", "replace"), remaining_bytes)
+        content, byte_count = _read_changed(
+            state, path, before[2].decode("ascii", "replace"), remaining_bytes
+        )
         remaining_bytes -= byte_count
         if content == state.files.get(path):
             continue
@@ -166,7 +203,9 @@ def _apply_changes(state: GitState, git: _Git, budget: Budget) -> None:
             state.files[path] = content
 
 
-def _read_changed(state: GitState, path: bytes, before: str, max_bytes: int) -> Tuple[Optional[bytes], int]:
+def _read_changed(
+    state: GitState, path: bytes, before: str, max_bytes: int
+) -> Tuple[Optional[bytes], int]:
     """Return the entry of a file in the working tree and the bytes read. The entry of a deleted
     file is None.
 
@@ -184,7 +223,10 @@ def _read_changed(state: GitState, path: bytes, before: str, max_bytes: int) -> 
     if not stat.S_ISREG(status.st_mode):
         return None, 0
     content = read_regular_file(full_path, max_bytes)
-    names = [blob(variant, width) for variant in (content, content.replace(b"\r\n", b"\n"), _lfs_pointer(content))]
+    names = [
+        blob(variant, width)
+        for variant in (content, content.replace(b"\r\n", b"\n"), _lfs_pointer(content))
+    ]
     name = before.encode() if before.encode() in names else names[0]
     return _content(b"100644", name), len(content)
 
@@ -192,10 +234,14 @@ def _read_changed(state: GitState, path: bytes, before: str, max_bytes: int) -> 
 def _lfs_pointer(content: bytes) -> bytes:
     """Return the pointer that Git LFS stores in the tree instead of a content."""
     digest = hashlib.sha256(content).hexdigest()
-    return f"version https://git-lfs.github.com/spec/v1\noid sha256:{digest}\nsize {len(content)}\n".encode()
+    return (
+        f"version https://git-lfs.github.com/spec/v1\noid sha256:{digest}\nsize {len(content)}\n"
+    ).encode()
 
 
-def _submodule(state: GitState, path: bytes, environ: Mapping[str, str], budget: Budget, depth: int) -> bytes:
+def _submodule(
+    state: GitState, path: bytes, environ: Mapping[str, str], budget: Budget, depth: int
+) -> bytes:
     """Return a submodule's entry by its files if it is checked out, else by its commit."""
     folder = os.fsdecode(os.path.join(os.fsencode(state.root), path))
     if depth >= _MAX_DEPTH or not os.path.lexists(os.path.join(folder, ".git")):

@@ -83,9 +83,13 @@ def _hash_request(request: Mapping[str, Any]) -> Dict[str, Any]:
     budget = Budget(_LISTING_S)
     data, start = _list_files(request["data"], budget), _list_files(request["start"], budget)
     cache = open_digest_cache(Path(request["home"]) if request["home"] else None)
-    total = sum(file.size for item in data + start for file in item.files if cache.lookup(file) is None)
+    total = sum(
+        file.size for item in data + start for file in item.files if cache.lookup(file) is None
+    )
     if total > request["most_bytes"]:
-        raise BudgetExceeded(f"more than {request['most_bytes']} bytes of data have no stored digest")
+        raise BudgetExceeded(
+            f"more than {request['most_bytes']} bytes of data have no stored digest"
+        )
     read_rate = ReadRate(total, request["bytes_per_s"])
     response: Dict[str, Any] = {}
     if data:

@@ -44,7 +44,11 @@ class Closure:
 
 class _ImportWalk:
     def __init__(self, root: str, search: Sequence[str], budget: Budget) -> None:
-        self.closure, self._search, self._budget = Closure(os.path.realpath(root)), list(search), budget
+        self.closure, self._search, self._budget = (
+            Closure(os.path.realpath(root)),
+            list(search),
+            budget,
+        )
         self._remaining_bytes = _MAX_BYTES
         self._queue: List[str] = []
         self._visited: Set[str] = set()
@@ -82,7 +86,10 @@ class _ImportWalk:
         """Return the path below the root. Other files start with ``../``, below the folder in which
         they were searched.
         """
-        for folder in (self.closure.root, *(os.path.realpath(folder_path) for folder_path in self._search)):
+        for folder in (
+            self.closure.root,
+            *(os.path.realpath(folder_path) for folder_path in self._search),
+        ):
             if path.startswith(folder.rstrip(os.sep) + os.sep):
                 relative_path = os.path.relpath(path, folder)
                 return relative_path if folder == self.closure.root else f"../{relative_path}"
@@ -102,11 +109,17 @@ class _ImportWalk:
                     self._add_module(module, level, folder)
             elif isinstance(node, ast.Call):
                 self._add_call(node, folder)
-            elif isinstance(node, ast.Constant) and isinstance(node.value, str) and _FILE_NAME.match(node.value):
+            elif (
+                isinstance(node, ast.Constant)
+                and isinstance(node.value, str)
+                and _FILE_NAME.match(node.value)
+            ):
                 self._add_named(node.value, folder)
 
     def _add_call(self, node: ast.Call, folder: str) -> None:
-        function_name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+        function_name = (
+            node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+        )
         if function_name in _IMPORTERS and node.args:
             first = node.args[0]
             if isinstance(first, ast.Constant) and isinstance(first.value, str):
@@ -142,7 +155,9 @@ class _ImportWalk:
     def _add_folder(self, folder: str, suffixes: Tuple[str, ...]) -> None:
         for folder_path, folders, names in os.walk(folder):
             self._budget.check()
-            folders[:] = [name for name in folders if not name.startswith(".") and name != "__pycache__"]
+            folders[:] = [
+                name for name in folders if not name.startswith(".") and name != "__pycache__"
+            ]
             for name in names:
                 if name.endswith(suffixes):
                     self._enqueue(os.path.join(folder_path, name))
@@ -157,7 +172,9 @@ class _ImportWalk:
                 self._enqueue(module_path)
 
 
-def import_closure(entries: Sequence[str], *, root: str, search: Sequence[str], budget: Budget) -> Closure:
+def import_closure(
+    entries: Sequence[str], *, root: str, search: Sequence[str], budget: Budget
+) -> Closure:
     """Return the files that ``entries`` import. ``search``: the module search path, as the start of
     ``sys.path``.
 

@@ -14,20 +14,23 @@ from labcarbon_collect.command_line import LAUNCHERS, SCRIPT, identify_interpret
 _MAX_DEPTH = 8
 # Programs that only start another one, with their options that take a value.
 _WRAPPERS: Mapping[str, Tuple[str, ...]] = {
-    "env": ("-u", "--unset", "-C", "--chdir"), "nohup": (), "nice": ("-n", "--adjustment"), "time": ("-f", "-o"),
-    "ionice": ("-c", "-n"), "stdbuf": ("-i", "-o", "-e"), "timeout": ("-s", "-k"), "taskset": ("-c",),
-    "setsid": (), "numactl": (), "xvfb-run": ("-s", "-n"), "srun": ("-n", "-N", "-c", "-p", "-t", "-J", "-A"),
-    "uv": ("--with", "--python"),
-    "mpirun": ("-np", "-n", "-H", "-x", "--host", "--hostfile"), "mpiexec": ("-np", "-n", "-H"), "poetry": (), "pixi": (),
-    "conda": ("-n", "--name", "-p", "--prefix"), "mamba": ("-n", "--name", "-p", "--prefix"), "pdm": (), "hatch": (),
-    "nsys": ("-o", "-t"), "ncu": ("-o",),
+    "env": ("-u", "--unset", "-C", "--chdir"), "nohup": (), "nice": ("-n", "--adjustment"),
+    "time": ("-f", "-o"), "ionice": ("-c", "-n"), "stdbuf": ("-i", "-o", "-e"),
+    "timeout": ("-s", "-k"), "taskset": ("-c",), "setsid": (), "numactl": (),
+    "xvfb-run": ("-s", "-n"), "srun": ("-n", "-N", "-c", "-p", "-t", "-J", "-A"),
+    "uv": ("--with", "--python"), "mpirun": ("-np", "-n", "-H", "-x", "--host", "--hostfile"),
+    "mpiexec": ("-np", "-n", "-H"), "poetry": (), "pixi": (),
+    "conda": ("-n", "--name", "-p", "--prefix"), "mamba": ("-n", "--name", "-p", "--prefix"),
+    "pdm": (), "hatch": (), "nsys": ("-o", "-t"), "ncu": ("-o",),
 }  # fmt: skip
 _WRAPPER_WORDS = frozenset(("run", "profile", "exec"))
 _LAUNCHER_MODULES = frozenset((
-    "torch.distributed.run", "torch.distributed.launch", "accelerate.commands.launch", "deepspeed.launcher.runner",
-    "lightning.fabric", "horovod.runner",
+    "torch.distributed.run", "torch.distributed.launch", "accelerate.commands.launch",
+    "deepspeed.launcher.runner", "lightning.fabric", "horovod.runner",
 ))  # fmt: skip
-_PER_NODE = re.compile(r"^--(nproc[-_]per[-_]node|num[-_]processes|num[-_]gpus|nproc|np)$|^-np$|^-n$")
+_PER_NODE = re.compile(
+    r"^--(nproc[-_]per[-_]node|num[-_]processes|num[-_]gpus|nproc|np)$|^-np$|^-n$"
+)
 _NODES = re.compile(r"^--(nnodes|num[-_]nodes|num[-_]machines)$|^-N$")
 _LAUNCHER_SETTINGS = ("mixed_precision", "dynamo_backend")
 
@@ -44,7 +47,9 @@ class Launch:
     interpreter: str = ""
     family: str = ""
     world_size: Optional[int] = None
-    settings: Mapping[str, str] = field(default_factory=dict)  # settings of the launcher that may change a result
+    settings: Mapping[str, str] = field(
+        default_factory=dict
+    )  # settings of the launcher that may change a result
 
 
 def parse_launch(command: Sequence[str], environ: Mapping[str, str]) -> Launch:
@@ -70,7 +75,9 @@ def _parse_words(words: List[str], depth: int) -> Launch:
     family = identify_interpreter(name)
     if family is None:
         kind = "script" if SCRIPT.match(name) else "program"
-        return Launch(kind, words[0], tuple(words[1:]), family="python" if name.endswith(".py") else "")
+        return Launch(
+            kind, words[0], tuple(words[1:]), family="python" if name.endswith(".py") else ""
+        )
     program = parse_program(family, words[1:])
     if program.kind == "module" and program.text in _LAUNCHER_MODULES:
         return _parse_launcher(words[0], list(program.arguments))
@@ -88,12 +95,20 @@ def _parse_wrapped(words: List[str], name: str, depth: int) -> Launch:
             if _PER_NODE.match(word) and name in ("mpirun", "mpiexec", "srun"):
                 processes = _parse_count(words[index + 1 : index + 2])
             index += 2 if word in _WRAPPERS[name] else 1
-        elif (name == "env" and "=" in word) or word in _WRAPPER_WORDS or _is_wrapper_value(name, word):
+        elif (
+            (name == "env" and "=" in word)
+            or word in _WRAPPER_WORDS
+            or _is_wrapper_value(name, word)
+        ):
             index += 1
         else:
             break
     launch = _parse_words(words[index:], depth + 1)
-    return _with_world_size(launch, world_size=processes) if processes and launch.world_size is None else launch
+    return (
+        _with_world_size(launch, world_size=processes)
+        if processes and launch.world_size is None
+        else launch
+    )
 
 
 def _is_wrapper_value(name: str, word: str) -> bool:
@@ -114,17 +129,31 @@ def _parse_launcher(executable: str, words: List[str]) -> Launch:
             per_node = _parse_count(value) or per_node
         elif _NODES.match(name):
             nodes = _parse_count(value) or nodes
-        elif name.lstrip("-").replace("-", "_") in _LAUNCHER_SETTINGS and name.startswith("--") and value:
+        elif (
+            name.lstrip("-").replace("-", "_") in _LAUNCHER_SETTINGS
+            and name.startswith("--")
+            and value
+        ):
             settings[name.lstrip("-").replace("-", "_")] = value[0]
         elif word in ("-m", "--module") and value:
-            return _python_launch("module", value[0], words[index + 2 :], executable, per_node, nodes, settings)
+            return _python_launch(
+                "module", value[0], words[index + 2 :], executable, per_node, nodes, settings
+            )
         elif SCRIPT.match(os.path.basename(word)) and not word.startswith("-"):
-            return _python_launch("script", word, words[index + 1 :], executable, per_node, nodes, settings)
+            return _python_launch(
+                "script", word, words[index + 1 :], executable, per_node, nodes, settings
+            )
     return Launch("program", executable, tuple(words))
 
 
 def _python_launch(
-    kind: str, entry: str, rest: List[str], executable: str, per_node: Optional[int], nodes: int, settings: Dict[str, str]
+    kind: str,
+    entry: str,
+    rest: List[str],
+    executable: str,
+    per_node: Optional[int],
+    nodes: int,
+    settings: Dict[str, str],
 ) -> Launch:
     size = per_node * nodes if per_node else nodes if nodes > 1 else None
     return Launch(kind, entry, tuple(rest), executable, "python", size, settings)
@@ -152,8 +181,14 @@ def _parse_notebook(words: List[str], name: str) -> Launch:
 
 def _with_world_size(launch: Launch, *, world_size: int) -> Launch:
     return Launch(
-        launch.kind, launch.entry, launch.arguments, launch.interpreter, launch.family, world_size, launch.settings
-    )  # fmt: skip
+        launch.kind,
+        launch.entry,
+        launch.arguments,
+        launch.interpreter,
+        launch.family,
+        world_size,
+        launch.settings,
+    )
 
 
 def _parse_count(words: Sequence[str]) -> Optional[int]:

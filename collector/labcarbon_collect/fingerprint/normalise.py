@@ -34,7 +34,11 @@ def normal_lines(name: str, content: bytes) -> List[str]:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                return list(_statements(ast.parse(without_magics(text) if name.endswith(".ipynb") else text), 0))
+                return list(
+                    _statements(
+                        ast.parse(without_magics(text) if name.endswith(".ipynb") else text), 0
+                    )
+                )
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             pass
     stripped = (line.strip() for line in text.splitlines())
@@ -62,7 +66,9 @@ def normal_hash(files: List[Tuple[str, bytes]]) -> str:
 
 
 def shingles(files: List[Tuple[str, bytes]]) -> List[str]:
-    """Return eight hex digits for each line that may be sent, sorted, at most the smallest 20 000."""
+    """Return eight hex digits for each line that may be sent, sorted, at most the smallest 20
+    000.
+    """
     width = _LINE_BYTES + 1
     unique = {
         lines[offset + 1 : offset + 5].hex()
@@ -83,13 +89,21 @@ def _statements(node: Any, depth: int) -> Iterator[str]:
             continue
         if field != "body":
             yield f"{depth} {field}"
-        statements = block[1:] if field == "body" and isinstance(node, _DOCUMENTED) and _is_docstring(block[0]) else block
+        statements = (
+            block[1:]
+            if field == "body" and isinstance(node, _DOCUMENTED) and _is_docstring(block[0])
+            else block
+        )
         for inner in statements:
             yield from _statements(inner, depth + 1)
 
 
 def _is_docstring(node: Any) -> bool:
-    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+    return (
+        isinstance(node, ast.Expr)
+        and isinstance(node.value, ast.Constant)
+        and isinstance(node.value.value, str)
+    )
 
 
 def _dump_node(node: Any, *, top: bool = False) -> str:

@@ -1,4 +1,6 @@
-"""The code of a notebook: the sources of its code cells, without outputs, counters and text. Pure."""
+"""The code of a notebook: the sources of its code cells, without outputs, counters and text.
+Pure.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ def notebook_code(content: bytes) -> str:
         notebook: Any = json.loads(content)
         cells = notebook["cells"] if "cells" in notebook else notebook["worksheets"][0]["cells"]
         sources = [
-            _join_source(cell.get("source", cell.get("input", ""))) for cell in cells if cell.get("cell_type") == "code"
+            _join_source(cell.get("source", cell.get("input", "")))
+            for cell in cells
+            if cell.get("cell_type") == "code"
         ]
     except (ValueError, KeyError, IndexError, TypeError, AttributeError, RecursionError) as error:
         raise InvalidNotebook("the file is not a notebook") from error
@@ -30,7 +34,10 @@ def without_magics(code: str) -> str:
     """Return the code as plain Python. Shell and magic lines become calls, so that they still
     count.
     """
-    return "\n".join(_MAGIC.sub(lambda line: f"{line[1]}__magic__({line[2]!r})", line) for line in code.split("\n"))
+    return "\n".join(
+        _MAGIC.sub(lambda line: f"{line[1]}__magic__({line[2]!r})", line)
+        for line in code.split("\n")
+    )
 
 
 def _join_source(source: Any) -> str:

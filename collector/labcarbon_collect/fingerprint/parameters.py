@@ -8,7 +8,12 @@ from dataclasses import dataclass, field
 from typing import Any, Dict, List, Mapping, Optional, Tuple, Union
 
 from labcarbon_collect.fingerprint import path_roles
-from labcarbon_collect.fingerprint.arguments import Text, config_params, group_arguments, name_arguments
+from labcarbon_collect.fingerprint.arguments import (
+    Text,
+    config_params,
+    group_arguments,
+    name_arguments,
+)
 from labcarbon_collect.fingerprint.launchers import Launch
 from labcarbon_collect.lc1 import SortedParams, part_hash, sort_params
 from labcarbon_collect.redaction import MASK, is_secret_name, is_secret_value, mask_argument
@@ -30,7 +35,9 @@ class CommandParams:
 
     sorted_params: SortedParams = field(default_factory=SortedParams)
     values: Dict[str, Any] = field(default_factory=dict)
-    file_hashes: Dict[str, Any] = field(default_factory=dict)  # hashes of nested configuration files, by parameter
+    file_hashes: Dict[str, Any] = field(
+        default_factory=dict
+    )  # hashes of nested configuration files, by parameter
     dropped: List[str] = field(default_factory=list)
     data: List[path_roles.InputPath] = field(default_factory=list)
     start: List[path_roles.InputPath] = field(default_factory=list)
@@ -38,7 +45,13 @@ class CommandParams:
 
 
 def sort_command_params(
-    launch: Launch, *, cwd: str, declared: Mapping[str, Any], data: Mapping[str, str], start: str, full_command: bool
+    launch: Launch,
+    *,
+    cwd: str,
+    declared: Mapping[str, Any],
+    data: Mapping[str, str],
+    start: str,
+    full_command: bool,
 ) -> CommandParams:
     """Classify the arguments of a launch.
 
@@ -76,17 +89,27 @@ def sort_command_params(
 
 
 def _extract_files(
-    name: str, value: Union[Text, List[Text]], cwd: str, params: CommandParams, from_files: Dict[str, Any]
+    name: str,
+    value: Union[Text, List[Text]],
+    cwd: str,
+    params: CommandParams,
+    from_files: Dict[str, Any],
 ) -> Optional[Union[Text, List[Text]]]:
     """Return the rest of an argument that is a parameter."""
     texts = value if isinstance(value, list) else [value]
-    remaining = [text for text in texts if isinstance(text, bool) or not _add_if_path(name, text, cwd, params, from_files)]
+    remaining = [
+        text
+        for text in texts
+        if isinstance(text, bool) or not _add_if_path(name, text, cwd, params, from_files)
+    ]
     if not remaining:
         return None
     return remaining if len(remaining) > 1 else remaining[0]
 
 
-def _add_if_path(name: str, text: str, cwd: str, params: CommandParams, from_files: Optional[Dict[str, Any]]) -> bool:
+def _add_if_path(
+    name: str, text: str, cwd: str, params: CommandParams, from_files: Optional[Dict[str, Any]]
+) -> bool:
     """Return whether a text is a path. It is then added to its part."""
     if path_roles.is_output(name, text):
         params.dropped.append(_plain_name(name))
@@ -130,7 +153,9 @@ def _counted_params(params_by_name: Mapping[str, Any], params: CommandParams) ->
         if plain_name.startswith(_HYDRA_PREFIXES) or value == MASK or is_secret_name(plain_name):
             params.dropped.append(plain_name)
         else:
-            counted[_short_name(plain_name)] = _USERINFO.sub("://", value) if isinstance(value, str) else value
+            counted[_short_name(plain_name)] = (
+                _USERINFO.sub("://", value) if isinstance(value, str) else value
+            )
     sorted_params = sort_params(counted)
     if len(sorted_params.params) > _MAX_PARAMS or len(sorted_params.seeds) > _MAX_SEEDS:
         raise TooManyParams(f"there are more than {_MAX_PARAMS} parameters")
@@ -139,7 +164,9 @@ def _counted_params(params_by_name: Mapping[str, Any], params: CommandParams) ->
 
 
 def _plain_values(params_by_name: Mapping[str, Any], sorted_params: SortedParams) -> Dict[str, Any]:
-    all_params = sort_params({_short_name(name.lstrip("-+")): value for name, value in params_by_name.items()})
+    all_params = sort_params(
+        {_short_name(name.lstrip("-+")): value for name, value in params_by_name.items()}
+    )
     values = {**all_params.params, **all_params.seeds}
     return {
         name: value
@@ -158,7 +185,10 @@ def _short_name(name: str) -> str:
     plain = mask_argument(name.encode("utf-8", "replace").decode())
     if len(plain) <= _MAX_NAME_LENGTH:
         return plain
-    return f"{plain[:_MAX_NAME_LENGTH]}-{hashlib.sha256(name.encode('utf-8', 'replace')).hexdigest()[:8]}"
+    return (
+        f"{plain[:_MAX_NAME_LENGTH]}-"
+        f"{hashlib.sha256(name.encode('utf-8', 'replace')).hexdigest()[:8]}"
+    )
 
 
 def unique_roles(paths: List[path_roles.InputPath]) -> List[Tuple[str, str]]:

@@ -14,21 +14,29 @@ from labcarbon_collect.lc1 import sort_params
 
 DATA, START, CONFIG, OUTPUT, PARAM = "data", "start", "config", "output", "param"
 _MAX_LENGTH = 4096
-_WEIGHTS = re.compile(r"\.(pt|pth|ckpt|safetensors|h5|hdf5|keras|gguf|onnx|pdparams|msgpack)$", re.IGNORECASE)
+_WEIGHTS = re.compile(
+    r"\.(pt|pth|ckpt|safetensors|h5|hdf5|keras|gguf|onnx|pdparams|msgpack)$", re.IGNORECASE
+)
 _CONFIG_FILE = re.compile(r"\.(ya?ml|toml|ini|cfg|conf|gin)$", re.IGNORECASE)
 _START = re.compile(
-    r"(^|_)(checkpoints?|ckpt|resume\w*|pretrained|weights|init|initial|initialize|restore|load|warm_?start|finetune(_from)?|"
+    r"(^|_)(checkpoints?|ckpt|resume\w*|pretrained|weights|init|initial|initialize|restore|load|"
+    r"warm_?start|finetune(_from)?|"
     r"start_from|from_checkpoint|model_name_or_path|model_path|base_model|teacher)(_|$)"
 )
-_CONFIG = re.compile(r"(^|_)(config|cfg|conf|configs|hparams|hyperparameters|deepspeed|args_file|params_file)(_|$)")
+_CONFIG = re.compile(
+    r"(^|_)(config|cfg|conf|configs|hparams|hyperparameters|deepspeed|args_file|params_file)(_|$)"
+)
 _PATH_NAME = re.compile(
-    r"(^|_)(data|datadir|dir|path|file|files|root|folder|dataset_dir|train|val|valid|validation|test|eval|input|inputs|"
+    r"(^|_)(data|datadir|dir|path|file|files|root|folder|dataset_dir|train|val|valid|validation|"
+    r"test|eval|input|inputs|"
     r"images|labels|corpus|csv|manifest|annotations|split|splits|src|source)(_|$)|^arg\d+$"
 )
 # Output parameters in addition to those that lc1 drops.
 _OUTPUT = re.compile(
-    r"^(save(_(to|as|model|file|name|weights|prefix))?|export(_(to|dir|path|file))?|dest|destination|write_to|dump(_to)?|"
-    r"(\w+_)?out(put)?s?(_(dir|path|file|folder|name|root|prefix))?|out(dir|path|file)|log_?file|logs?|results?(_file|_csv)?|"
+    r"^(save(_(to|as|model|file|name|weights|prefix))?|export(_(to|dir|path|file))?|dest|"
+    r"destination|write_to|dump(_to)?|"
+    r"(\w+_)?out(put)?s?(_(dir|path|file|folder|name|root|prefix))?|out(dir|path|file)|log_?file|"
+    r"logs?|results?(_file|_csv)?|"
     r"predictions?(_file)?|plots?(_dir)?|figures?(_dir)?|metrics_file)$"
 )
 
@@ -54,7 +62,9 @@ def is_output(name: str, text: str) -> bool:
     """Return whether this names an output path, existing or not. Outputs are dropped, so that a
     second run is equal.
     """
-    return bool(_OUTPUT.match(last_part(name))) and not re.fullmatch(r"[-+.\d]+|true|false", text.strip(), re.IGNORECASE)
+    return bool(_OUTPUT.match(last_part(name))) and not re.fullmatch(
+        r"[-+.\d]+|true|false", text.strip(), re.IGNORECASE
+    )
 
 
 def classify_path(name: str, text: str, cwd: str) -> Optional[InputPath]:
@@ -83,7 +93,11 @@ def _classify(last_name: str, name: str, text: str, is_folder: bool) -> str:
         return CONFIG
     if not is_folder and (_CONFIG_FILE.search(text) or _is_bare_config(last_name, text)):
         return CONFIG
-    if not is_folder and _WEIGHTS.search(text) and not _PATH_NAME.search(last_name.replace("path", "").replace("file", "")):
+    if (
+        not is_folder
+        and _WEIGHTS.search(text)
+        and not _PATH_NAME.search(last_name.replace("path", "").replace("file", ""))
+    ):
         return START
     # A bare word may equal a folder's name by accident, unless the argument is for paths.
     is_bare = os.sep not in text and "." not in text
@@ -94,4 +108,6 @@ def _is_bare_config(last: str, text: str) -> bool:
     """Return whether this is a Python file, or a JSON file given without a name (``train.py
     args.json``). Other JSON is data.
     """
-    return text.endswith(".py") or (text.endswith(".json") and re.fullmatch(r"arg\d+", last) is not None)
+    return text.endswith(".py") or (
+        text.endswith(".json") and re.fullmatch(r"arg\d+", last) is not None
+    )

@@ -13,23 +13,32 @@ _MAX_ITEMS = 100
 SCRATCH = "scratch"
 
 
-def data_part(manifests: Sequence[Manifest], verified: Optional[Sequence[Tuple[str, str]]]) -> Dict[str, Any]:
+def data_part(
+    manifests: Sequence[Manifest], verified: Optional[Sequence[Tuple[str, str]]]
+) -> Dict[str, Any]:
     """Return ``data``. ``verified`` is None while the contents are not hashed."""
-    part: Dict[str, Any] = {"weak": role_hash("data", [(manifest.role, manifest.weak_hash()) for manifest in manifests])}
+    part: Dict[str, Any] = {
+        "weak": role_hash("data", [(manifest.role, manifest.weak_hash()) for manifest in manifests])
+    }
     if verified is not None:
         part["verified"] = role_hash("data", verified)
     state = "weak" if verified is None else "verified"
     part["items"] = [
         {
-            "role": mask_argument(manifest.role)[:32], "name": display_name(manifest.path), "files": len(manifest.files),
-            "bytes": manifest.size, "state": state,
+            "role": mask_argument(manifest.role)[:32],
+            "name": display_name(manifest.path),
+            "files": len(manifest.files),
+            "bytes": manifest.size,
+            "state": state,
         }
         for manifest in manifests[:_MAX_ITEMS]
-    ]  # fmt: skip
+    ]
     return part
 
 
-def start_part(manifests: Sequence[Manifest], verified: Optional[Sequence[Tuple[str, str]]]) -> Dict[str, Any]:
+def start_part(
+    manifests: Sequence[Manifest], verified: Optional[Sequence[Tuple[str, str]]]
+) -> Dict[str, Any]:
     """Return ``start`` of checkpoints."""
     part = {"weak": role_hash("start", [("", manifest.weak_hash()) for manifest in manifests])}
     if verified is not None:

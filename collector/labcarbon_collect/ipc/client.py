@@ -41,13 +41,21 @@ class Client:
             while b"\n" not in self._buffer:
                 self._socket.settimeout(max(0.01, deadline_s - time.monotonic()))
                 received = self._socket.recv(65536)
-                if not received or len(self._buffer) > _MAX_RESPONSE_BYTES or time.monotonic() > deadline_s:
-                    raise DaemonUnavailable(f"the daemon at {self.path} closed the connection or timed out")
+                if (
+                    not received
+                    or len(self._buffer) > _MAX_RESPONSE_BYTES
+                    or time.monotonic() > deadline_s
+                ):
+                    raise DaemonUnavailable(
+                        f"the daemon at {self.path} closed the connection or timed out"
+                    )
                 self._buffer += received
             line, _, self._buffer = self._buffer.partition(b"\n")
             response = json.loads(line)
         except (OSError, ValueError) as error:
-            raise DaemonUnavailable(f"the daemon at {self.path} did not answer: {error or type(error).__name__}") from error
+            raise DaemonUnavailable(
+                f"the daemon at {self.path} did not answer: {error or type(error).__name__}"
+            ) from error
         if not isinstance(response, dict):
             raise DaemonUnavailable(f"the process at {self.path} is no labcarbon-collect daemon")
         return response
@@ -82,4 +90,8 @@ def _is_trusted(path: Path, uid: int) -> bool:
     """Whether the daemon is root's, this user's or the service's. Only root grants write access to
     /run/labcarbon.
     """
-    return uid in (0, os.geteuid()) or path.parent == Path("/run/labcarbon") or bool(os.environ.get("LABCARBON_SOCKET"))
+    return (
+        uid in (0, os.geteuid())
+        or path.parent == Path("/run/labcarbon")
+        or bool(os.environ.get("LABCARBON_SOCKET"))
+    )

@@ -21,7 +21,9 @@ from labcarbon_collect.identity import ConfigurationError
 MAX_LINE_BYTES = 64 * 1024
 MAX_CONNECTIONS = 128
 IDLE_TIMEOUT_S = 30.0
-Handler = Callable[[Mapping[str, Any], int], Dict[str, Any]]  # (request, uid of the caller) → response
+Handler = Callable[
+    [Mapping[str, Any], int], Dict[str, Any]
+]  # (request, uid of the caller) → response
 
 
 @dataclass
@@ -110,7 +112,9 @@ class SocketServer:
         caller.received += received
         while b"\n" in caller.received and len(caller.to_send) < MAX_LINE_BYTES:
             line, _, caller.received = caller.received.partition(b"\n")
-            caller.to_send += json.dumps(self._respond(line, caller.uid), separators=(",", ":")).encode() + b"\n"
+            caller.to_send += (
+                json.dumps(self._respond(line, caller.uid), separators=(",", ":")).encode() + b"\n"
+            )
 
     def _respond(self, line: bytes, uid: int) -> Dict[str, Any]:
         try:
@@ -119,7 +123,9 @@ class SocketServer:
                 raise RequestError("bad_request", "a request is one JSON object on one line")
             return self._handler(request, uid)
         except (ValueError, RecursionError):
-            return _error("bad_request", "invalid JSON: a request is one JSON object on one line", "")
+            return _error(
+                "bad_request", "invalid JSON: a request is one JSON object on one line", ""
+            )
         except RequestError as error:
             return _error(error.code, str(error), error.hint)
 
@@ -137,7 +143,9 @@ class SocketServer:
 
 def peer_uid(connection: socket.socket) -> int:
     """Return the uid of the other end, as reported by the kernel."""
-    credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+    credentials = connection.getsockopt(
+        socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i")
+    )
     return int(struct.unpack("3i", credentials)[1])
 
 
@@ -151,7 +159,8 @@ def _listen(path: Path) -> socket.socket:
     except OSError as error:
         listener.close()
         raise ConfigurationError(
-            f"cannot listen at {path} ({error.strerror or error}): set LABCARBON_SOCKET to a shorter or writable path"
+            f"cannot listen at {path} ({error.strerror or error}): set LABCARBON_SOCKET to a "
+            "shorter or writable path"
         ) from error
     os.chmod(path, 0o666)  # noqa: S103 - every user may send requests; the kernel identifies them
     listener.listen(64)
@@ -161,14 +170,18 @@ def _listen(path: Path) -> socket.socket:
 
 def _remove_stale(path: Path) -> None:
     if not stat.S_ISSOCK(path.lstat().st_mode):
-        raise ConfigurationError(f"{path} exists and is no socket: remove it, or set LABCARBON_SOCKET")
+        raise ConfigurationError(
+            f"{path} exists and is no socket: remove it, or set LABCARBON_SOCKET"
+        )
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
         try:
             probe.connect(str(path))
         except OSError:
             path.unlink(missing_ok=True)
             return
-    raise ConfigurationError(f"another daemon listens at {path}: stop it, or set another LABCARBON_SOCKET for this one")
+    raise ConfigurationError(
+        f"another daemon listens at {path}: stop it, or set another LABCARBON_SOCKET for this one"
+    )
 
 
 def _error(code: str, message: str, hint: str) -> Dict[str, Any]:

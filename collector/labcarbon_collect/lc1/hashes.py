@@ -34,7 +34,9 @@ def recipe(hashes: Iterable[str]) -> str:
 def leave_one_out(hashes: Mapping[str, str]) -> Dict[str, str]:
     """Return for each parameter the sum of all others, 32 hex digits."""
     total = int(recipe(hashes.values()), 16)
-    return {name: f"{(total - int(hash_, 16)) % (1 << _BITS):032x}" for name, hash_ in hashes.items()}
+    return {
+        name: f"{(total - int(hash_, 16)) % (1 << _BITS):032x}" for name, hash_ in hashes.items()
+    }
 
 
 def seeds_hash(seeds: Mapping[str, str]) -> str:
@@ -51,7 +53,8 @@ def hash_rows(rows: Iterable[Tuple[bytes, bytes]]) -> str:
 
 
 def manifest_hash(files: Iterable[Tuple[bytes, int, bytes]]) -> str:
-    """Return the hash of files by ``(path below the folder, size, SHA-256 of the content, 32 bytes)``, sorted by path.
+    """Return the hash of files by ``(path below the folder, size, SHA-256 of the content, 32
+    bytes)``, sorted by path.
 
     The path of a single file is empty.
     """

@@ -52,7 +52,9 @@ def canonical(value: Any) -> bytes:
 
 def _parse_brackets(plain: str, text: str) -> Value:
     try:
-        parsed = ast.literal_eval(re.sub(r"\b(true|false|null)\b", lambda word: str(_WORDS[word[0]]), plain))
+        parsed = ast.literal_eval(
+            re.sub(r"\b(true|false|null)\b", lambda word: str(_WORDS[word[0]]), plain)
+        )
     except (ValueError, SyntaxError, MemoryError, RecursionError, TypeError):
         return _parse_bare_list(plain) if plain[0] in "[(" else text
     return _plain_container(parsed)
@@ -60,7 +62,11 @@ def _parse_brackets(plain: str, text: str) -> Value:
 
 def _parse_bare_list(plain: str) -> Value:
     """Parse a list of unquoted words, as Hydra and OmegaConf write it: ``[relu, 64]``."""
-    return [parse_value(part) for part in plain[1:-1].split(",")] if not re.search(r"[\[\](){}\"']", plain[1:-1]) else plain
+    return (
+        [parse_value(part) for part in plain[1:-1].split(",")]
+        if not re.search(r"[\[\](){}\"']", plain[1:-1])
+        else plain
+    )
 
 
 def _plain_container(parsed: Any) -> Value:
@@ -88,7 +94,9 @@ def _to_json(value: Any, depth: int) -> Any:
     if depth >= _MAX_DEPTH:
         return _normalise_text(str(value))
     if isinstance(value, Mapping):
-        return {_normalise_text(str(name)): _to_json(part, depth + 1) for name, part in value.items()}
+        return {
+            _normalise_text(str(name)): _to_json(part, depth + 1) for name, part in value.items()
+        }
     if isinstance(value, (list, tuple)):
         return [_to_json(part, depth + 1) for part in value]
     return _normalise_text(str(value))

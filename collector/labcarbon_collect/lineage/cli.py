@@ -17,7 +17,13 @@ _POLL_S = 0.2
 
 
 def report_lineage(
-    run: str, *, used: Sequence[str], produced: Sequence[str], node: str, started_us: int, say: Callable[[str], None]
+    run: str,
+    *,
+    used: Sequence[str],
+    produced: Sequence[str],
+    node: str,
+    started_us: int,
+    say: Callable[[str], None],
 ) -> None:
     """Read and report inputs and outputs. A signal ends the wait; the worker process continues."""
     queue = LineageQueue(run, os.environ, say=say, node=node)

@@ -7,7 +7,14 @@ from __future__ import annotations
 import os
 from typing import Any, Callable, Dict, Mapping, Optional
 
-from labcarbon_collect.lineage.messages import DISTILLED_FROM, INITIALISED_FROM, PRODUCED, USED, ArtifactRef, declaration
+from labcarbon_collect.lineage.messages import (
+    DISTILLED_FROM,
+    INITIALISED_FROM,
+    PRODUCED,
+    USED,
+    ArtifactRef,
+    declaration,
+)
 from labcarbon_collect.lineage.queue import LineageQueue
 
 CLOSE_TIMEOUT_S = 5.0  # maximum delay of a script's end by unreported artifacts
@@ -16,7 +23,9 @@ CLOSE_TIMEOUT_S = 5.0  # maximum delay of a script's end by unreported artifacts
 class LineageDeclarations:
     """The artifacts that a run of this process reads and writes."""
 
-    def __init__(self, run: str, environ: Mapping[str, str], *, quiet: bool, say: Callable[[str], None]) -> None:
+    def __init__(
+        self, run: str, environ: Mapping[str, str], *, quiet: bool, say: Callable[[str], None]
+    ) -> None:
         """``quiet``: another process reports this run."""
         self._run, self._environ, self._quiet, self._say = run, environ, quiet, say
         self._pid, self._has_warned, self._is_over = os.getpid(), False, False
@@ -24,25 +33,51 @@ class LineageDeclarations:
         self.node = ""
 
     def log_input(
-        self, artifact_ref: ArtifactRef, name: str = "", *, kind: str = "", licence: str = "", **facts: Any
+        self,
+        artifact_ref: ArtifactRef,
+        name: str = "",
+        *,
+        kind: str = "",
+        licence: str = "",
+        **facts: Any,
     ) -> None:
         """Record that the run reads a file, a folder, or an artifact by its digest."""
         self._declare(USED, artifact_ref, name, kind, licence, facts)
 
     def log_output(
-        self, artifact_ref: ArtifactRef, name: str = "", *, kind: str = "", licence: str = "", **facts: Any
+        self,
+        artifact_ref: ArtifactRef,
+        name: str = "",
+        *,
+        kind: str = "",
+        licence: str = "",
+        **facts: Any,
     ) -> None:
-        """Record that the run wrote a file or folder: ``run.log_output("best.pt", step=900)``. Call it after writing."""
+        """Record that the run wrote a file or folder: ``run.log_output("best.pt", step=900)``.
+        Call it after writing.
+        """
         self._declare(PRODUCED, artifact_ref, name, kind, licence, facts)
 
     def init_from(
-        self, artifact_ref: ArtifactRef, name: str = "", *, kind: str = "", licence: str = "", **facts: Any
+        self,
+        artifact_ref: ArtifactRef,
+        name: str = "",
+        *,
+        kind: str = "",
+        licence: str = "",
+        **facts: Any,
     ) -> None:
         """Record that the run starts from a checkpoint or model."""
         self._declare(INITIALISED_FROM, artifact_ref, name, kind, licence, facts)
 
     def distilled_from(
-        self, artifact_ref: ArtifactRef, name: str = "", *, kind: str = "", licence: str = "", **facts: Any
+        self,
+        artifact_ref: ArtifactRef,
+        name: str = "",
+        *,
+        kind: str = "",
+        licence: str = "",
+        **facts: Any,
     ) -> None:
         """Record that the run is distilled from a model."""
         self._declare(DISTILLED_FROM, artifact_ref, name, kind, licence, facts)
@@ -63,12 +98,20 @@ class LineageDeclarations:
             self._queue.close()
 
     def _declare(
-        self, role: str, artifact_ref: ArtifactRef, name: str, kind: str, licence: str, facts: Dict[str, Any]
+        self,
+        role: str,
+        artifact_ref: ArtifactRef,
+        name: str,
+        kind: str,
+        licence: str,
+        facts: Dict[str, Any],
     ) -> None:
         if self._quiet or os.getpid() != self._pid:
             return
         try:
-            self._enqueue(declaration(role, artifact_ref, name=name, kind=kind, licence=licence, facts=facts))
+            self._enqueue(
+                declaration(role, artifact_ref, name=name, kind=kind, licence=licence, facts=facts)
+            )
         except Exception as error:  # noqa: BLE001 - the script goes on
             self._warn(f"{artifact_ref!r:.100} not recorded: {error}")
 
@@ -77,7 +120,9 @@ class LineageDeclarations:
             self._warn("artifacts declared after the end of a run are ignored")
             return
         if self._queue is None:
-            self._queue = LineageQueue(self._run, self._environ, say=self._say, node=self.node, detached=True)
+            self._queue = LineageQueue(
+                self._run, self._environ, say=self._say, node=self.node, detached=True
+            )
         self._queue.add({**artifact, **_file_stat(artifact)})
 
     def _warn(self, text: str) -> None:

@@ -14,7 +14,12 @@ from labcarbon_collect.files.budget import Budget, BudgetExceeded
 from labcarbon_collect.files.manifests import Manifest, manifest
 from labcarbon_collect.fingerprint.digests import FileChanged, content_hashes, open_digest_cache
 from labcarbon_collect.lineage.messages import PRODUCED
-from labcarbon_collect.scan.description import Description, describe_unrecognised, one_line, path_problem
+from labcarbon_collect.scan.description import (
+    Description,
+    describe_unrecognised,
+    one_line,
+    path_problem,
+)
 from labcarbon_collect.scan.file_reader import Batch, FileReader, FileTask
 from labcarbon_collect.scan.folder_formats import MAX_CARD_BYTES, describe_folder
 from labcarbon_collect.scan.local_files import LocalReader, LocalTree, Stamp
@@ -42,7 +47,9 @@ class AdjustableRateLimiter(RateLimiter):
 class Inspector:
     """Reads artifacts of one run. ``max_bytes``: total of files without a known hash."""
 
-    def __init__(self, run: str, rate_limiter: AdjustableRateLimiter, home: Optional[Path], max_bytes: int) -> None:
+    def __init__(
+        self, run: str, rate_limiter: AdjustableRateLimiter, home: Optional[Path], max_bytes: int
+    ) -> None:
         self._run, self._rate_limiter, self._remaining_bytes = run, rate_limiter, max_bytes
         self._cache = open_digest_cache(home)
         # A declared folder includes the targets of its links.
@@ -70,7 +77,9 @@ class Inspector:
             raise DeclarationError(str(error)) from error
         return {**fields, "runs": [{"run": self._run, "role": artifact["role"]}]}
 
-    def _inspect_file(self, path: bytes, status: os.stat_result, artifact: Mapping[str, Any]) -> Dict[str, Any]:
+    def _inspect_file(
+        self, path: bytes, status: os.stat_result, artifact: Mapping[str, Any]
+    ) -> Dict[str, Any]:
         if not stat.S_ISREG(status.st_mode):
             raise DeclarationError("it is neither a file nor a folder")
         if artifact.get("stood") not in (None, [status.st_size, status.st_mtime_ns]):
@@ -80,12 +89,16 @@ class Inspector:
         above, name = os.path.split(path)
         stamp: Stamp = (name, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
         reader = FileReader(self._tree, self._rate_limiter, include_unknown=True, dry_run=False)
-        batch = Batch(0, above.rstrip(b"/"), self._tree.medium(path), is_member=False, tasks=[FileTask(stamp)])
+        batch = Batch(
+            0, above.rstrip(b"/"), self._tree.medium(path), is_member=False, tasks=[FileTask(stamp)]
+        )
         read = reader.read(batch)[0]
         if read.digest is None or read.description is None:
             raise DeclarationError(read.reason or "it cannot be read")
         size = {"digest": read.digest.hex(), "bytes": status.st_size, "form": "file", "files": 1}
-        return self._payload(path, artifact, size, read.description, read.payload, status.st_mtime_ns)
+        return self._payload(
+            path, artifact, size, read.description, read.payload, status.st_mtime_ns
+        )
 
     def _inspect_folder(self, path: bytes, artifact: Mapping[str, Any]) -> Dict[str, Any]:
         listed = manifest("artifact", os.fsdecode(path), Budget(_LIST_TIMEOUT_S))
@@ -98,7 +111,12 @@ class Inspector:
         after_listing = manifest("artifact", os.fsdecode(path), Budget(_LIST_TIMEOUT_S))
         if after_listing.weak_hash() != listed.weak_hash():
             raise DeclarationError("it changed while it was read")
-        size = {"digest": digest, "bytes": listed.size, "form": "folder", "files": len(listed.files)}
+        size = {
+            "digest": digest,
+            "bytes": listed.size,
+            "form": "folder",
+            "files": len(listed.files),
+        }
         return self._payload(path, artifact, size, self._folder_about(path), None, newest_ns)
 
     def _manifest_digest(self, listed: Manifest) -> str:
@@ -107,7 +125,9 @@ class Inspector:
 
     def _folder_about(self, path: bytes) -> Description:
         name = os.path.basename(path).decode("utf-8", "replace")
-        fields = describe_folder(name, self._tree.list_folder(path), lambda card: _read_card(path + b"/" + card))
+        fields = describe_folder(
+            name, self._tree.list_folder(path), lambda card: _read_card(path + b"/" + card)
+        )
         return fields or describe_unrecognised("")
 
     def _payload(
@@ -126,9 +146,15 @@ class Inspector:
             **artifact.get("facts", {}),
             **{key: value for key, value in fields.pop("facts", {}).items() if key not in artifact},
         }
-        copy = {"path": text, "medium": self._tree.medium(path), "modified_at": format_time(mtime_ns)}
+        copy = {
+            "path": text,
+            "medium": self._tree.medium(path),
+            "modified_at": format_time(mtime_ns),
+        }
         return {
-            "name": artifact.get("name") or one_line(os.path.basename(text), _MAX_NAME_CHARS) or "/",
+            "name": artifact.get("name")
+            or one_line(os.path.basename(text), _MAX_NAME_CHARS)
+            or "/",
             **size,
             **fields,
             **declared_fields,
@@ -138,7 +164,9 @@ class Inspector:
 
     def _reserve(self, size: int) -> None:
         if size > self._remaining_bytes:
-            raise DeclarationError("it is too large to be hashed during a run: use labcarbon-collect scan")
+            raise DeclarationError(
+                "it is too large to be hashed during a run: use labcarbon-collect scan"
+            )
         self._remaining_bytes -= size
 
 
@@ -153,7 +181,9 @@ def _check_times(artifact: Mapping[str, Any], mtime_ns: int, ctime_ns: int) -> N
         if max(mtime_ns, ctime_ns) < since_ns - _CLOCK_SKEW_NS:
             raise DeclarationError("it is older than this run")
     elif mtime_ns > since_ns:
-        raise DeclarationError("it changed during the run, so the content that the run read is unknown")
+        raise DeclarationError(
+            "it changed during the run, so the content that the run read is unknown"
+        )
 
 
 def _read_card(path: bytes) -> bytes:

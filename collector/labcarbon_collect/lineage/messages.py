@@ -9,7 +9,12 @@ from typing import Any, Dict, List, Mapping, Union
 from labcarbon_collect.redaction import is_secret_name, mask_argument
 from labcarbon_collect.scan.description import clean_facts, one_line
 
-PRODUCED, USED, INITIALISED_FROM, DISTILLED_FROM = "produced", "used", "initialised_from", "distilled_from"
+PRODUCED, USED, INITIALISED_FROM, DISTILLED_FROM = (
+    "produced",
+    "used",
+    "initialised_from",
+    "distilled_from",
+)
 KINDS = ("checkpoint", "model", "dataset", "log", "other")
 ArtifactRef = Union[str, "os.PathLike[str]"]
 _DIGEST = re.compile(r"^[0-9a-f]{64}\Z")
@@ -17,7 +22,13 @@ _MAX_NAME_CHARS, _MAX_LICENCE_CHARS = 255, 100
 
 
 def declaration(
-    role: str, artifact_ref: ArtifactRef, *, name: str = "", kind: str = "", licence: str = "", facts: Any = None
+    role: str,
+    artifact_ref: ArtifactRef,
+    *,
+    name: str = "",
+    kind: str = "",
+    licence: str = "",
+    facts: Any = None,
 ) -> Dict[str, Any]:
     """Return the message for a declared artifact.
 
@@ -31,7 +42,10 @@ def declaration(
         raise ValueError("a path cannot contain NUL")
     if kind and kind not in KINDS:
         raise ValueError(f"{kind!r} is not a kind: {', '.join(KINDS)}")
-    fields: Dict[str, Any] = {"role": role, "name": one_line(mask_argument(str(name)), _MAX_NAME_CHARS) if name else ""}
+    fields: Dict[str, Any] = {
+        "role": role,
+        "name": one_line(mask_argument(str(name)), _MAX_NAME_CHARS) if name else "",
+    }
     if _DIGEST.match(text):
         return {**fields, "digest": text}
     named: Mapping[str, Any] = facts or {}
@@ -57,7 +71,18 @@ def title(artifact: Mapping[str, Any]) -> str:
 
 MAX_DAEMON_ROWS = 100
 # No paths: any user of this machine could send the daemon a path of somebody else.
-_FORWARDED_KEYS = ("digest", "name", "bytes", "form", "files", "kind", "format", "payload", "licence", "facts")
+_FORWARDED_KEYS = (
+    "digest",
+    "name",
+    "bytes",
+    "form",
+    "files",
+    "kind",
+    "format",
+    "payload",
+    "licence",
+    "facts",
+)
 _ROLES = (PRODUCED, USED, INITIALISED_FROM, DISTILLED_FROM)
 
 
@@ -74,7 +99,13 @@ def forwardable_rows(artifacts: object, run: str) -> List[Dict[str, Any]]:
         if not isinstance(artifact, dict):
             raise ValueError("an artifact must be an object")
         run_edges = artifact.get("runs")
-        roles = [edge.get("role") for edge in run_edges if isinstance(edge, dict)] if isinstance(run_edges, list) else []
+        roles = (
+            [edge.get("role") for edge in run_edges if isinstance(edge, dict)]
+            if isinstance(run_edges, list)
+            else []
+        )
         edges = [{"run": run, "role": role} for role in roles if role in _ROLES]
-        rows.append({**{key: artifact[key] for key in _FORWARDED_KEYS if key in artifact}, "runs": edges})
+        rows.append(
+            {**{key: artifact[key] for key in _FORWARDED_KEYS if key in artifact}, "runs": edges}
+        )
     return rows

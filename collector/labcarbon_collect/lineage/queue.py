@@ -15,7 +15,12 @@ from typing import Any, Callable, Dict, List, Mapping, Optional
 
 from labcarbon_collect.fingerprint.builder import home_text
 from labcarbon_collect.lineage.messages import title
-from labcarbon_collect.runs.background_hash import BYTES_PER_S, DETACHED_SHELL, MAX_BYTES, child_environment
+from labcarbon_collect.runs.background_hash import (
+    BYTES_PER_S,
+    DETACHED_SHELL,
+    MAX_BYTES,
+    child_environment,
+)
 
 MAX_DECLARATIONS = 10_000
 _EXIT_TIMEOUT_S = 1.0
@@ -28,12 +33,24 @@ class LineageQueue:
     """
 
     def __init__(
-        self, run: str, environ: Mapping[str, str], *, say: Callable[[str], None], node: str = "", detached: bool = False
+        self,
+        run: str,
+        environ: Mapping[str, str],
+        *,
+        say: Callable[[str], None],
+        node: str = "",
+        detached: bool = False,
     ) -> None:
         """``node``: node of the paths, "" if unknown. ``detached``: start the process without
         making it a child of this one.
         """
-        self._run, self._environ, self._say, self._node, self._detached = run, environ, say, node, detached
+        self._run, self._environ, self._say, self._node, self._detached = (
+            run,
+            environ,
+            say,
+            node,
+            detached,
+        )
         self._child: Optional[subprocess.Popen[bytes]] = None
         self._lines: queue.SimpleQueue[Optional[str]] = queue.SimpleQueue()
         self._thread: Optional[threading.Thread] = None
@@ -104,7 +121,12 @@ class LineageQueue:
         try:
             # A session of its own, so that it gets no signals of the terminal.
             self._child = subprocess.Popen(
-                [*(DETACHED_SHELL if self._detached else ()), sys.executable, "-m", "labcarbon_collect.lineage.worker"],
+                [
+                    *(DETACHED_SHELL if self._detached else ()),
+                    sys.executable,
+                    "-m",
+                    "labcarbon_collect.lineage.worker",
+                ],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,

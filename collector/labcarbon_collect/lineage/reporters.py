@@ -20,7 +20,9 @@ _RETRY_STATUSES = (429, 500, 502, 503, 504)
 
 
 class ServerReporter:
-    """Registers artifacts of one run with the server. ``error``: why the server does not have them."""
+    """Registers artifacts of one run with the server. ``error``: why the server does not have
+    them.
+    """
 
     can_retry = True  # the server may respond later
 
@@ -33,7 +35,13 @@ class ServerReporter:
         now: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        self._transport, self._run, self._node, self._now, self._sleep = transport, run, node, now, sleep
+        self._transport, self._run, self._node, self._now, self._sleep = (
+            transport,
+            run,
+            node,
+            now,
+            sleep,
+        )
         self._waiting: List[Dict[str, Any]] = []
         self._named: List[Mapping[str, Any]] = []
         self._deadline_s = 0.0
@@ -139,7 +147,11 @@ class ServerReporter:
             notify=_ignore_message,
             sleep=self._wait,
         )
-        uploaded_rows = rows if node else [{key: value for key, value in row.items() if key != "copies"} for row in rows]
+        uploaded_rows = (
+            rows
+            if node
+            else [{key: value for key, value in row.items() if key != "copies"} for row in rows]
+        )
         results = uploader.send([(title(row), row) for row in uploaded_rows])
         if any(note.startswith(_UNKNOWN_RUN_NOTE) for note in uploader.outcome.notes):
             return False
@@ -186,7 +198,9 @@ class DaemonReporter:
 
     def add_named(self, artifact: Mapping[str, Any]) -> None:
         """Refuse an artifact declared by digest: a node token cannot query the server."""
-        self.failed.append((title(artifact), "a digest needs a personal login: labcarbon-collect login URL"))
+        self.failed.append(
+            (title(artifact), "a digest needs a personal login: labcarbon-collect login URL")
+        )
 
     def send(self, timeout_s: float) -> bool:
         """Send pending artifacts. Returns whether none is left."""
@@ -215,8 +229,12 @@ class DaemonReporter:
     def _call_daemon(self, rows: Sequence[Mapping[str, Any]], timeout_s: float) -> Dict[str, Any]:
         client = Client(client_sockets(self._environ), timeout_s=STARTUP_TIMEOUT_S)
         try:
-            artifact = [{key: value for key, value in row.items() if key != "copies"} for row in rows]
-            return client.call({"op": "tell", "run": self._run, "artifacts": artifact}, timeout_s=timeout_s)
+            artifact = [
+                {key: value for key, value in row.items() if key != "copies"} for row in rows
+            ]
+            return client.call(
+                {"op": "tell", "run": self._run, "artifacts": artifact}, timeout_s=timeout_s
+            )
         finally:
             client.close()
 

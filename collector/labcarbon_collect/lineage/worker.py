@@ -39,7 +39,9 @@ _MAX_FAILURES, _DAEMON_TIMEOUT_S = 20, 2.0
 class LineageWorker:
     """Worker for one run. ``request``: the first line of input."""
 
-    def __init__(self, request: Mapping[str, Any], reporter: Union[ServerReporter, DaemonReporter]) -> None:
+    def __init__(
+        self, request: Mapping[str, Any], reporter: Union[ServerReporter, DaemonReporter]
+    ) -> None:
         home = Path(request["home"]) if request["home"] else None
         self._rate_limiter = AdjustableRateLimiter(request["bytes_per_s"])
         self._inspector = Inspector(request["run"], self._rate_limiter, home, request["most_bytes"])

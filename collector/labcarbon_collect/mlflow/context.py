@@ -41,7 +41,11 @@ class RunContext:
 
             return process.tags(given_tags, started_s)
         except Exception as problem:  # noqa: BLE001 - an error of the collector must not prevent the run
-            print(f"labcarbon: This run is not reported: {type(problem).__name__}: {problem}", file=sys.stderr, flush=True)
+            print(
+                f"labcarbon: This run is not reported: {type(problem).__name__}: {problem}",
+                file=sys.stderr,
+                flush=True,
+            )
             return {}
 
 
@@ -57,7 +61,9 @@ def caller_tags(frame: Optional[FrameType]) -> Optional[Mapping[str, Any]]:
         if module.startswith(_REGISTRY):
             tags = frame.f_locals.get("tags")
         elif module.partition(".")[0] != _PACKAGE:
-            starts_run = module.partition(".")[0] != "mlflow" or frame.f_code.co_name == _START_FUNCTION
+            starts_run = (
+                module.partition(".")[0] != "mlflow" or frame.f_code.co_name == _START_FUNCTION
+            )
             return (tags if isinstance(tags, Mapping) else {}) if starts_run else None
         frame = frame.f_back
     return None

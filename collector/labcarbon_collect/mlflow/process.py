@@ -18,8 +18,17 @@ from labcarbon_collect.runs import current, distributed
 from labcarbon_collect.runs.current import MLFLOW, NOTEBOOK, ActiveRun
 from labcarbon_collect.timeouts import STARTUP_TIMEOUT_S
 
-RUN_UUID, PART_OF, NODE, HOST = "labcarbon.run_uuid", "labcarbon.part_of", "labcarbon.node", "labcarbon.host"
-FINGERPRINT, VERDICT, PREFLIGHT_ID = "labcarbon.fingerprint", "labcarbon.verdict_at_start", "labcarbon.asked"
+RUN_UUID, PART_OF, NODE, HOST = (
+    "labcarbon.run_uuid",
+    "labcarbon.part_of",
+    "labcarbon.node",
+    "labcarbon.host",
+)
+FINGERPRINT, VERDICT, PREFLIGHT_ID = (
+    "labcarbon.fingerprint",
+    "labcarbon.verdict_at_start",
+    "labcarbon.asked",
+)
 _PARENT, _NAME = "mlflow.parentRunId", "mlflow.runName"
 _LOCK_S, _CLOSE_WAIT_S, _END_S = STARTUP_TIMEOUT_S + 1.0, 0.5, 2 * STARTUP_TIMEOUT_S
 _MAX_CLOSING_RUNS = 8
@@ -82,7 +91,11 @@ def _is_part(given_tags: Mapping[str, Any], active: Optional[ActiveRun]) -> bool
         return True
     if active is None:
         return False
-    in_other_thread = active.source == MLFLOW and _state.run is not None and _state.run.thread != threading.get_ident()
+    in_other_thread = (
+        active.source == MLFLOW
+        and _state.run is not None
+        and _state.run.thread != threading.get_ident()
+    )
     return active.is_fork or active.source == NOTEBOOK or in_other_thread
 
 
@@ -106,14 +119,18 @@ def _start_run(given_tags: Mapping[str, Any], started_s: float) -> Dict[str, str
     if _state.is_disabled:
         return {}
     login = _login()
-    _state.is_disabled = login is None and not any(path.exists() for path in client_sockets(os.environ))
+    _state.is_disabled = login is None and not any(
+        path.exists() for path in client_sockets(os.environ)
+    )
     if _state.is_disabled:
         return {}
     previous = _state.run
     if previous is not None:
         _close_in_background(previous)
     run = MlflowRun(
-        name=_text(given_tags.get(_NAME)), login=login, first_survey=previous.first_survey if previous is not None else None
+        name=_text(given_tags.get(_NAME)),
+        login=login,
+        first_survey=previous.first_survey if previous is not None else None,
     )
     run.start_run(started_s)
     _state.is_disabled = not run.is_reported
@@ -122,8 +139,20 @@ def _start_run(given_tags: Mapping[str, Any], started_s: float) -> Dict[str, str
     if previous is None:
         _register_exit_handler()
     _state.run, _state.run_count = run, _state.run_count + 1
-    tags = {RUN_UUID: run.uuid, HOST: socket.gethostname(), FINGERPRINT: run.fingerprint, VERDICT: run.verdict}
-    return {**tags, **{name: text for name, text in ((NODE, run.node), (PREFLIGHT_ID, run.preflight_id)) if text}}
+    tags = {
+        RUN_UUID: run.uuid,
+        HOST: socket.gethostname(),
+        FINGERPRINT: run.fingerprint,
+        VERDICT: run.verdict,
+    }
+    return {
+        **tags,
+        **{
+            name: text
+            for name, text in ((NODE, run.node), (PREFLIGHT_ID, run.preflight_id))
+            if text
+        },
+    }
 
 
 def _close_in_background(run: MlflowRun) -> None:
@@ -139,7 +168,9 @@ def _close_in_background(run: MlflowRun) -> None:
         for closing_run in _state.closing_runs
         if not closing_run.is_closing and closing_run.unreported
     ]
-    _state.closing_runs = [closing_run for closing_run in _state.closing_runs if closing_run.is_closing]
+    _state.closing_runs = [
+        closing_run for closing_run in _state.closing_runs if closing_run.is_closing
+    ]
 
 
 def _login() -> Optional[Login]:
@@ -162,7 +193,10 @@ def _register_exit_handler() -> None:
     try:
         threading._register_atexit(_end)  # type: ignore[attr-defined]  # noqa: SLF001 - as concurrent.futures does
     except (AttributeError, RuntimeError):
-        notify("The end of this run will not be reported: this Python version has no exit hook for threads")
+        notify(
+            "The end of this run will not be reported: this Python version has no exit hook for "
+            "threads"
+        )
 
 
 def _end() -> None:
@@ -174,7 +208,11 @@ def _end() -> None:
         timeout = Budget(_END_S)
         for ending_run in (*_state.closing_runs, run):
             ending_run.wait(timeout)
-        _state.unreported += [ending_run.unreported for ending_run in (*_state.closing_runs, run) if ending_run.unreported]
+        _state.unreported += [
+            ending_run.unreported
+            for ending_run in (*_state.closing_runs, run)
+            if ending_run.unreported
+        ]
         if _state.unreported:
             affected = (
                 "this run"

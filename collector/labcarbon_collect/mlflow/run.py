@@ -63,10 +63,14 @@ class _ProcessSpec(RunSpec):
 class MlflowRun:
     """``thread``: where the run started. ``first_survey``: reused by later runs of the process."""
 
-    def __init__(self, *, name: Optional[str], login: Optional[Login], first_survey: Optional[Survey]) -> None:
+    def __init__(
+        self, *, name: Optional[str], login: Optional[Login], first_survey: Optional[Survey]
+    ) -> None:
         self.pid, self.thread = os.getpid(), threading.get_ident()
         self._login, self._is_first = login, first_survey is None
-        self._payload = RunPayload(str(uuid.uuid4()), _process_spec(name, os.environ, first_survey), time.time_ns() // 1000)
+        self._payload = RunPayload(
+            str(uuid.uuid4()), _process_spec(name, os.environ, first_survey), time.time_ns() // 1000
+        )
         self._startup = RunStartup(DaemonLink(), Survey({}))
         self._reporter: Optional[RunReporter] = None
         self._background_hash: Optional[BackgroundHash] = None
@@ -91,7 +95,9 @@ class MlflowRun:
 
     @property
     def verdict(self) -> str:
-        return self._startup.response.verdict if self._startup.response is not None else _NOT_CHECKED
+        return (
+            self._startup.response.verdict if self._startup.response is not None else _NOT_CHECKED
+        )
 
     @property
     def preflight_id(self) -> str:
@@ -107,7 +113,13 @@ class MlflowRun:
         """The survey without its command line parts, which do not describe later runs of the
         process.
         """
-        return Survey({part: value for part, value in self._startup.survey.wire.items() if part not in _COMMAND_PARTS})
+        return Survey(
+            {
+                part: value
+                for part, value in self._startup.survey.wire.items()
+                if part not in _COMMAND_PARTS
+            }
+        )
 
     def start_run(self, started_s: float) -> None:
         """Fingerprint, register, check and report the run. Raises SystemExit to block it.
@@ -117,20 +129,32 @@ class MlflowRun:
         seconds = max(_MIN_S, (STARTUP_TIMEOUT_S if self._is_first else _LATER_S) - waited_s)
         start_call = Deadline("beginning", lambda: self._start_run(Budget(seconds)))
         startup = start_call.wait(Budget(seconds + _MARGIN_S))
-        self._startup = startup or RunStartup(DaemonLink(error=start_call.error), Survey({}), error=start_call.error)
+        self._startup = startup or RunStartup(
+            DaemonLink(error=start_call.error), Survey({}), error=start_call.error
+        )
         self._print_startup()
         response = self._startup.response
-        if response is not None and response.is_blocking and os.environ.get("LABCARBON_ENFORCE", "").lower() in _TRUE_VALUES:
+        if (
+            response is not None
+            and response.is_blocking
+            and os.environ.get("LABCARBON_ENFORCE", "").lower() in _TRUE_VALUES
+        ):
             self._block(response)
         if not self.is_reported:
             return
         current.activate(self.uuid, current.MLFLOW)
         if self._login is not None:
             notify_warning = notify if self._is_first else _ignore_warning
-            self._reporter = RunReporter(self._login, self.uuid, notify=notify_warning, timeout_s=STARTUP_TIMEOUT_S)
-            self._reporter.start(self._payload.facts(self._startup.daemon, self._startup.survey.wire))
+            self._reporter = RunReporter(
+                self._login, self.uuid, notify=notify_warning, timeout_s=STARTUP_TIMEOUT_S
+            )
+            self._reporter.start(
+                self._payload.facts(self._startup.daemon, self._startup.survey.wire)
+            )
             self._outcome_report = report_outcome_in_background(self._login, response, PROCEEDED)
-        self._background_hash = start_background_hash(self._payload, self._startup, self._reporter, is_detached=True)
+        self._background_hash = start_background_hash(
+            self._payload, self._startup, self._reporter, is_detached=True
+        )
 
     @property
     def is_closing(self) -> bool:
@@ -160,9 +184,14 @@ class MlflowRun:
 
     def _start_run(self, budget: Budget) -> RunStartup:
         return start_run(
-            self._payload.spec, run=self.uuid, pid=distributed.root_pid(os.environ), login=self._login, budget=budget,
-            build_facts=self._payload.facts, check=self._is_first,
-        )  # fmt: skip
+            self._payload.spec,
+            run=self.uuid,
+            pid=distributed.root_pid(os.environ),
+            login=self._login,
+            budget=budget,
+            build_facts=self._payload.facts,
+            check=self._is_first,
+        )
 
     def _print_startup(self) -> None:
         if not self._is_first:
@@ -185,7 +214,9 @@ class MlflowRun:
         reason = preflight_text.blocking_reason(response)
         hint = "LABCARBON_ENFORCE=0, or LABCARBON_INTENT=replicate"
         notify(f"Not started: {reason} (LABCARBON_ENFORCE). To run it anyway: {hint}")
-        daemon_link.end_run(self._startup.daemon, self.uuid, cpu_us=0, closing=None, process_continues=True)
+        daemon_link.end_run(
+            self._startup.daemon, self.uuid, cpu_us=0, closing=None, process_continues=True
+        )
         if self._login is not None:
             wait_for_outcome_report(report_outcome_in_background(self._login, response, STOPPED))
         raise SystemExit(EXIT_BLOCKED)
@@ -209,7 +240,9 @@ class MlflowRun:
             closing["failure"] = failure_part
         try:
             self._closing = Deadline("closing", lambda: self._report_end(closing))
-        except RuntimeError:  # an interpreter that shuts down starts no thread (Python 3.12.0 and 3.12.1 even here)
+        except (
+            RuntimeError
+        ):  # an interpreter that shuts down starts no thread (Python 3.12.0 and 3.12.1 even here)
             self._report_end(closing)
 
     def _report_end(self, closing: Dict[str, Any]) -> None:
@@ -231,12 +264,17 @@ class MlflowRun:
         except RuntimeError:
             self._reporter.wait(_PENDING_SEND_S)
             self._reporter.error = "this Python starts no thread at its end"
-        if not daemon_link.forward_later(self._startup.daemon, self.uuid, facts=facts, closing=closing):
+        if not daemon_link.forward_later(
+            self._startup.daemon, self.uuid, facts=facts, closing=closing
+        ):
             self.unreported = self._reporter.error
 
 
 _LATE_PARAMS_NOTE = (
-    "  Compared by code, command line and data. Parameters logged to MLflow later are unknown at this point.",
+    (
+        "  Compared by code, command line and data. Parameters logged to MLflow later are unknown "
+        "at this point."
+    ),
 )
 
 
@@ -249,13 +287,24 @@ def _ignore_warning(warning: str) -> None:
     """Ignore warnings about later runs (an unknown project). They repeat that of the first."""
 
 
-def _process_spec(name: Optional[str], environ: Mapping[str, str], first_survey: Optional[Survey]) -> _ProcessSpec:
+def _process_spec(
+    name: Optional[str], environ: Mapping[str, str], first_survey: Optional[Survey]
+) -> _ProcessSpec:
     intent = environ.get("LABCARBON_INTENT", "") or "train"
     if intent not in INTENTS:
         if first_survey is None:
             notify(f"LABCARBON_INTENT={intent} is not one of {', '.join(INTENTS)}: train is used")
         intent = "train"
     return _ProcessSpec(
-        distributed.start_command(), environ.get("LABCARBON_PROJECT") or None, name, {}, {}, "", intent,
-        environ.get("LABCARBON_SWEEP", ""), None, enforce=False, first_survey=first_survey,
-    )  # fmt: skip
+        distributed.start_command(),
+        environ.get("LABCARBON_PROJECT") or None,
+        name,
+        {},
+        {},
+        "",
+        intent,
+        environ.get("LABCARBON_SWEEP", ""),
+        None,
+        enforce=False,
+        first_survey=first_survey,
+    )

@@ -14,7 +14,13 @@ from labcarbon_collect.energy.windows import IDLE, UNKNOWN
 from labcarbon_collect.sources.base import Reading
 
 MAX_ROWS = 20  # consumers per device; the rest is one row
-_GROUP_NAMES = {"run": "others' runs", "job": "jobs", "pod": "pods", "container": "containers", "proc": "others' processes"}
+_GROUP_NAMES = {
+    "run": "others' runs",
+    "job": "jobs",
+    "pod": "pods",
+    "container": "containers",
+    "proc": "others' processes",
+}
 MORE_ROW = "more of yours"
 # An interval longer than this yields an average instead of the current power.
 _SHORTEST_US, _LONGEST_US = 500_000, 15_000_000
@@ -62,11 +68,18 @@ class LivePower:
         return self._last.get(device)
 
     def power_mw(self, device: str) -> Optional[int]:
-        """Return the average power between the last two readings in mW, None before the second one."""
+        """Return the average power between the last two readings in mW, None before the second
+        one.
+        """
         return self._power_mw.get(device)
 
     def rows(
-        self, device: str, energy_mj: Mapping[str, int], *, is_own: Callable[[str], bool], show_all: bool = False
+        self,
+        device: str,
+        energy_mj: Mapping[str, int],
+        *,
+        is_own: Callable[[str], bool],
+        show_all: bool = False,
     ) -> List[Dict[str, Any]]:
         """Return the consumers of a device: ``who``, ``yours``, ``power_mw``, ``energy_mj``;
         highest power first, at most 21.
@@ -83,12 +96,14 @@ class LivePower:
             row[1] += energy_mj.get(consumer, 0)
         rows: List[Dict[str, Any]] = [
             {
-                "who": name, "yours": is_owned, "energy_mj": energy,
+                "who": name,
+                "yours": is_owned,
+                "energy_mj": energy,
                 "power_mw": power_mw * weight // total if power_mw is not None and total else None,
             }
             for (name, is_owned), (weight, energy) in sums.items()
             if weight or energy
-        ]  # fmt: skip
+        ]
         rows.sort(key=lambda row: (-(row["power_mw"] or 0), -row["energy_mj"], row["who"]))
         return rows if len(rows) <= MAX_ROWS else [*rows[:MAX_ROWS], _sum_rows(rows[MAX_ROWS:])]
 
@@ -108,13 +123,20 @@ def _visible_name(consumer: str, is_own: Callable[[str], bool], show_all: bool) 
 def _sum_rows(rows: List[Dict[str, Any]]) -> Dict[str, Any]:
     powers = [row["power_mw"] for row in rows if row["power_mw"] is not None]
     return {
-        "who": MORE_ROW, "yours": all(row["yours"] for row in rows), "energy_mj": sum(row["energy_mj"] for row in rows),
+        "who": MORE_ROW,
+        "yours": all(row["yours"] for row in rows),
+        "energy_mj": sum(row["energy_mj"] for row in rows),
         "power_mw": sum(powers) if powers else None,
-    }  # fmt: skip
+    }
 
 
 def is_own_consumer(
-    consumer: str, uid: int, *, name: str, owner_of: Callable[[str], Optional[int]], uids: Callable[[str], FrozenSet[int]]
+    consumer: str,
+    uid: int,
+    *,
+    name: str,
+    owner_of: Callable[[str], Optional[int]],
+    uids: Callable[[str], FrozenSet[int]],
 ) -> bool:
     """Whether a consumer is the caller's. ``name``: the caller's public name, "" if names are
     dropped.

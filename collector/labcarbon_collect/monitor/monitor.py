@@ -16,7 +16,14 @@ from labcarbon_collect.energy.attribution import (
     idle_energy_mj,
     processor_weights,
 )
-from labcarbon_collect.energy.windows import IDLE, UNKNOWN, Anchor, ClosedWindows, Window, WindowBuilder
+from labcarbon_collect.energy.windows import (
+    IDLE,
+    UNKNOWN,
+    Anchor,
+    ClosedWindows,
+    Window,
+    WindowBuilder,
+)
 from labcarbon_collect.monitor.live import LivePower
 from labcarbon_collect.sources.base import Gap, ProcessUse, Reading
 from labcarbon_collect.sources.poller import SourcePoller
@@ -95,7 +102,11 @@ class NodeMonitor:
             if self._on_reading is not None:
                 self._on_reading(reading)
             self.live_power.add_reading(reading)
-            if _is_split_by_cpu_time(reading) and not with_processes and reading.device in self._last:
+            if (
+                _is_split_by_cpu_time(reading)
+                and not with_processes
+                and reading.device in self._last
+            ):
                 continue  # the counter includes its energy until the CPU times are known
             reading = self._with_latest_processes(reading, with_processes)
             result.add(self._add_reading(reading, cpu_us, reasons.get(reading.device, "")))
@@ -110,7 +121,10 @@ class NodeMonitor:
 
     def energy_of(self, consumer: str) -> Dict[str, int]:
         """Return the mJ of a consumer in open windows by device."""
-        energy = {device: builder.open_shares().get(consumer, 0) for device, builder in self._builders.items()}
+        energy = {
+            device: builder.open_shares().get(consumer, 0)
+            for device, builder in self._builders.items()
+        }
         return {device: energy_mj for device, energy_mj in energy.items() if energy_mj}
 
     def open_shares(self, device: str) -> Tuple[Optional[int], Dict[str, int]]:
@@ -132,7 +146,9 @@ class NodeMonitor:
         return dict(self._last)
 
     def _with_latest_processes(self, reading: Reading, has_processes: bool) -> Reading:
-        """Add the latest process list to a reading without one. A list from the source replaces it."""
+        """Add the latest process list to a reading without one. A list from the source replaces
+        it.
+        """
         if has_processes or reading.processes is not None:
             self._processes[reading.device] = reading.processes
             return reading
@@ -144,10 +160,15 @@ class NodeMonitor:
         """
         total_us = self._busy_us()
         self._busy_delta_us, self._busy_total_us = total_us - self._busy_total_us, total_us
-        before, self._cpu_time_us = self._cpu_time_us, dict(self.consumers.cpu_time_us_by_consumer())
+        before, self._cpu_time_us = (
+            self._cpu_time_us,
+            dict(self.consumers.cpu_time_us_by_consumer()),
+        )
         return cpu_time_since(before, self._cpu_time_us)
 
-    def _add_reading(self, reading: Reading, cpu_us: Mapping[str, int], reason: str) -> ClosedWindows:
+    def _add_reading(
+        self, reading: Reading, cpu_us: Mapping[str, int], reason: str
+    ) -> ClosedWindows:
         before = self._last.get(reading.device)
         if before is not None and before.epoch != reading.epoch:
             before = None
@@ -161,11 +182,16 @@ class NodeMonitor:
 
     def _builder(self, device: str) -> WindowBuilder:
         return WindowBuilder(
-            device=device, boot=self._boot, grid_us=self._grid_us, tolerance_us=TOLERANCE_US,
+            device=device,
+            boot=self._boot,
+            grid_us=self._grid_us,
+            tolerance_us=TOLERANCE_US,
             anchor=self._anchors.get(device),
-        )  # fmt: skip
+        )
 
-    def _weights(self, before: Optional[Reading], reading: Reading, cpu_us: Mapping[str, int]) -> Mapping[str, int]:
+    def _weights(
+        self, before: Optional[Reading], reading: Reading, cpu_us: Mapping[str, int]
+    ) -> Mapping[str, int]:
         if before is None:
             energy_mj, idle_mj = 0, 0
         else:
@@ -175,8 +201,12 @@ class NodeMonitor:
         if _is_split_by_cpu_time(reading):
             if before is None:
                 return {UNKNOWN: 1}  # no process was observed before the first snapshot
-            return processor_weights(cpu_us, self._busy_delta_us, energy_mj=energy_mj, idle_mj=idle_mj)
-        return device_weights(reading.processes, self.consumers.consumer_of, energy_mj=energy_mj, idle_mj=idle_mj)
+            return processor_weights(
+                cpu_us, self._busy_delta_us, energy_mj=energy_mj, idle_mj=idle_mj
+            )
+        return device_weights(
+            reading.processes, self.consumers.consumer_of, energy_mj=energy_mj, idle_mj=idle_mj
+        )
 
     def _idle_mw(self, device: str) -> int:
         info = self.sources.devices.get(device)
@@ -188,7 +218,9 @@ class NodeMonitor:
     def _store(self, result: _PollResult) -> int:
         if not (result.windows or result.gaps or result.anchors):
             return 0
-        if self._capacity.is_disk_low() and not self._capacity.free_space(now_us=self._now().wall_us):
+        if self._capacity.is_disk_low() and not self._capacity.free_space(
+            now_us=self._now().wall_us
+        ):
             self._stop_sampling("the disk is almost full")
             return 0
         try:
@@ -206,7 +238,9 @@ class NodeMonitor:
         return len(result.windows)
 
     def _append(self, result: _PollResult) -> None:
-        self.spool.append(boot=self._boot, windows=result.windows, gaps=result.gaps, anchors=result.anchors)
+        self.spool.append(
+            boot=self._boot, windows=result.windows, gaps=result.gaps, anchors=result.anchors
+        )
 
     def _after_store(self, result: _PollResult) -> None:
         for anchor in result.anchors:
@@ -219,7 +253,9 @@ class NodeMonitor:
             save_acknowledged(self.spool)
             self._estimated_idle_mw = self.spool.idle_mw()
         self._capacity.ensure_ballast()
-        if self._capacity.is_over_limit() and not self._capacity.free_space(now_us=self._now().wall_us):
+        if self._capacity.is_over_limit() and not self._capacity.free_space(
+            now_us=self._now().wall_us
+        ):
             self._stop_sampling("the spool is at its limit and cannot be merged further")
 
     def _stop_sampling(self, reason: str) -> None:
@@ -227,7 +263,8 @@ class NodeMonitor:
         contain it later.
         """
         self.stop_reason = (
-            f"sampling stopped: {reason}; free space in {self.spool.home} or restore the connection to the server"
+            f"sampling stopped: {reason}; free space in {self.spool.home} or restore the "
+            "connection to the server"
         )
         self._builders.clear()
         self._last.clear()

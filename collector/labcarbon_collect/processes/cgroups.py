@@ -16,7 +16,9 @@ from labcarbon_collect.pseudonyms import DROPPED, KEEP, KEEP_NAMES, UserNames, u
 
 # Slurm. v1: /slurm/uid_1000/job_17/step_0; v2: /system.slice/slurmstepd.scope/job_17/step_0
 # (several slurmd on a node put their name before slurmstepd).
-_JOB = re.compile(r"^/(?:slurm[^/]*/uid_\d+|system\.slice/(?:[^/]+_)?slurmstepd\.scope)/job_(\d+)(?:/|$)")
+_JOB = re.compile(
+    r"^/(?:slurm[^/]*/uid_\d+|system\.slice/(?:[^/]+_)?slurmstepd\.scope)/job_(\d+)(?:/|$)"
+)
 _CONFIGURATIONS = (
     "/etc/slurm/slurm.conf", "/etc/slurm-llnl/slurm.conf", "/run/slurm/conf/slurm.conf",
     "/var/spool/slurmd/conf-cache/slurm.conf", "/var/spool/slurm/conf-cache/slurm.conf",
@@ -27,10 +29,16 @@ _HEX_ID = r"[0-9a-f]{64}"
 # colons. The uid of a static pod is a bare hash.
 _UID = r"[0-9a-f]{8}(?:[-_][0-9a-f]{4}){3}[-_][0-9a-f]{12}|[0-9a-f]{32}"
 _POD_FOLDER = re.compile(rf"^pod({_UID})$")
-_POD_SLICE = re.compile(rf"^(?:[\w-]+-)?kubepods-(?:\w+-)?pod({_UID})\.slice(?::[\w-]+:[0-9a-f]+)?$")
+_POD_SLICE = re.compile(
+    rf"^(?:[\w-]+-)?kubepods-(?:\w+-)?pod({_UID})\.slice(?::[\w-]+:[0-9a-f]+)?$"
+)
 _PODS = re.compile(r"^(?:kubepods|[\w-]*kubepods(?:-\w+)?\.slice)$")
-_SCOPE = re.compile(rf"^(?:docker|libpod|cri-containerd|containerd|nerdctl|crio)-({_HEX_ID})(?:\.scope)?$")
-_COLONS = re.compile(rf"^[\w.-]+:(?:docker|cri-containerd|containerd|crio|nerdctl|libpod):({_HEX_ID})$")
+_SCOPE = re.compile(
+    rf"^(?:docker|libpod|cri-containerd|containerd|nerdctl|crio)-({_HEX_ID})(?:\.scope)?$"
+)
+_COLONS = re.compile(
+    rf"^[\w.-]+:(?:docker|cri-containerd|containerd|crio|nerdctl|libpod):({_HEX_ID})$"
+)
 _ID = re.compile(rf"^(?:libpod-)?({_HEX_ID})$")
 _PODMAN_PAYLOAD = re.compile(
     rf"^libpod-payload-{_HEX_ID}$"
@@ -41,7 +49,8 @@ _USER_SLICE = re.compile(r"^/user\.slice/user-(\d+)\.slice/")
 # Components below these belong to an engine. Below any other service or scope, its processes can
 # name them.
 _ENGINES = re.compile(
-    r"^(?:containerd|docker|k3s|k3s-agent|kubelet|crio|cri-o|rke2-server|rke2-agent|k0scontroller|k0sworker|buildkit"
+    r"^(?:containerd|docker|k3s|k3s-agent|kubelet|crio|cri-o|rke2-server|rke2-agent|k0scontroller|"
+    r"k0sworker|buildkit"
     r"|snap\.microk8s\.daemon-(?:kubelite|containerd)|snap\.docker\.dockerd)\.service$"
 )
 
@@ -82,7 +91,9 @@ def _pod_uid(path: str) -> Optional[str]:
     for component, trusted in _trusted_components(path):
         if not trusted:
             return None
-        match = _POD_SLICE.match(component) or (_POD_FOLDER.match(component) if below_pods else None)
+        match = _POD_SLICE.match(component) or (
+            _POD_FOLDER.match(component) if below_pods else None
+        )
         if match:
             return match.group(1)
         below_pods = below_pods or bool(_PODS.match(component))
@@ -102,11 +113,18 @@ def _container(path: str, users: UserNames, user_of: Callable[[int], str]) -> st
         if trusted or owner:
             match = _SCOPE.match(component) or _COLONS.match(component) or _ID.match(component)
             if match:
-                return f"{users.public_name(user_of(int(owner.group(1))))}/{match.group(1)}" if owner else match.group(1)
+                return (
+                    f"{users.public_name(user_of(int(owner.group(1))))}/{match.group(1)}"
+                    if owner
+                    else match.group(1)
+                )
         if _PODMAN_PAYLOAD.match(component) and previous.endswith(".service"):
             # The id in a user's own service is chosen by the user, so the key starts with the user.
             if owner:
-                return f"{users.public_name(user_of(int(owner.group(1))))}/{component[len('libpod-payload-') :]}"
+                return (
+                    f"{users.public_name(user_of(int(owner.group(1))))}/"
+                    f"{component[len('libpod-payload-') :]}"
+                )
             return users.public_name(_printable(service))
         service = component if not service and component.endswith(".service") else service
         previous = component
@@ -156,7 +174,9 @@ def cluster_name(slurm_conf: str = "/etc/slurm/slurm.conf") -> Optional[str]:
             for line in lines:
                 name, _, value = line.partition("=")
                 if name.strip().lower() == "clustername":
-                    return value.split("#")[0].strip().lower() or None  # Slurm stores it in lower case
+                    return (
+                        value.split("#")[0].strip().lower() or None
+                    )  # Slurm stores it in lower case
     except OSError:
         pass
     return None

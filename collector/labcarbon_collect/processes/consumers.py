@@ -15,7 +15,13 @@ from typing import Callable, Dict, FrozenSet, Mapping, Optional, Set, Tuple
 from labcarbon_collect.processes.cgroups import cgroup_consumer, local_cluster
 from labcarbon_collect.processes.cpu_accounting import CpuAccount
 from labcarbon_collect.processes.cpu_time import tick_us
-from labcarbon_collect.processes.procfs import Stat, cgroup_paths, read_stat, real_uid, scan_processes
+from labcarbon_collect.processes.procfs import (
+    Stat,
+    cgroup_paths,
+    read_stat,
+    real_uid,
+    scan_processes,
+)
 from labcarbon_collect.pseudonyms import KEEP_NAMES, UserNames, user_name_of
 
 UNKNOWN = "unknown"
@@ -112,12 +118,15 @@ class ConsumerResolver:
         stat = read_stat(self._proc, pid)
         if stat is None:
             raise RegistrationRefused(
-                f"process {pid} has ended or is hidden from the collector; if /proc is mounted with hidepid, "
+                f"process {pid} has ended or is hidden from the collector; if /proc is mounted "
+                "with hidepid, "
                 "allow its group to read it: mount -o remount,hidepid=2,gid=labcarbon /proc"
             )
         owner = real_uid(self._proc, pid)
         if owner != uid:
-            raise RegistrationRefused(f"process {pid} belongs to another user: a run can register its own processes only")
+            raise RegistrationRefused(
+                f"process {pid} belongs to another user: a run can register its own processes only"
+            )
         self._registrations[(pid, stat.start_ticks)] = _Registration(run_uuid, uid)
         process = self._processes.get(pid)
         if process is None or process.stat.start_ticks != stat.start_ticks:
@@ -132,7 +141,9 @@ class ConsumerResolver:
         Processes that it leaves running still count as the run.
         """
         self._registrations = {
-            identity: registration for identity, registration in self._registrations.items() if registration.run != run_uuid
+            identity: registration
+            for identity, registration in self._registrations.items()
+            if registration.run != run_uuid
         }
         self._tally.raise_to(f"run:{run_uuid}", max(0, children_cpu_us) // tick_us())
 
@@ -165,7 +176,11 @@ class ConsumerResolver:
         outside a job.
         """
         process = self._processes.get(pid)
-        return process.outside_run if process is not None and process.outside_run.startswith("job:") else ""
+        return (
+            process.outside_run
+            if process is not None and process.outside_run.startswith("job:")
+            else ""
+        )
 
     def cpu_time_us_by_consumer(self) -> Mapping[str, int]:
         """Return the cumulative CPU time by consumer since the first snapshot in µs. It never
@@ -175,14 +190,20 @@ class ConsumerResolver:
         return {key: ticks * one_tick_us for key, ticks in self._tally.ticks.items()}
 
     def uids_of(self, consumer: str) -> FrozenSet[int]:
-        """Return the uids of the consumer's processes, empty if it has none or if they are hidden."""
+        """Return the uids of the consumer's processes, empty if it has none or if they are
+        hidden.
+        """
         if not self._uids:
             for process in self._processes.values():
-                self._uids.setdefault(process.key, set()).add(-1 if process.uid is None else process.uid)
+                self._uids.setdefault(process.key, set()).add(
+                    -1 if process.uid is None else process.uid
+                )
         return frozenset(self._uids.get(consumer, ()))
 
     def release(self, run_uuid: str) -> None:
-        """End a run whose processes continue as what they were before, such as a notebook's kernel."""
+        """End a run whose processes continue as what they were before, such as a notebook's
+        kernel.
+        """
         self._uids = {}
         for process in self._processes.values():
             if process.run == run_uuid:
@@ -205,10 +226,14 @@ class ConsumerResolver:
                 del self._processes[pid]
         alive = {(pid, process.stat.start_ticks) for pid, process in self._processes.items()}
         self._registrations = {
-            identity: registration for identity, registration in self._registrations.items() if identity in alive
+            identity: registration
+            for identity, registration in self._registrations.items()
+            if identity in alive
         }
 
-    def _inspect(self, stat: Stat, process: Optional[_Process], run_groups: Mapping[Tuple[str, object], str]) -> _Process:
+    def _inspect(
+        self, stat: Stat, process: Optional[_Process], run_groups: Mapping[Tuple[str, object], str]
+    ) -> _Process:
         """Read details of a process that is new, not yet settled, or runs another program."""
         is_new = process is None
         if process is None:
@@ -227,12 +252,18 @@ class ConsumerResolver:
             return UNKNOWN
         by_cgroup = cgroup_consumer(
             process.cgroup, self._cluster, self._pod_logs, users=self.users, user_of=self._user_name
-        )  # fmt: skip
-        comm = "kernel" if stat.kernel else "".join(letter if letter.isprintable() else "?" for letter in stat.comm)
+        )
+        comm = (
+            "kernel"
+            if stat.kernel
+            else "".join(letter if letter.isprintable() else "?" for letter in stat.comm)
+        )
         name = self._user_name(process.uid)
         return by_cgroup or f"proc:{self.users.public_name(name)}/{self.users.mask(comm, name)}"
 
-    def _find_run(self, stat: Stat, process: _Process, run_groups: Mapping[Tuple[str, object], str]) -> str:
+    def _find_run(
+        self, stat: Stat, process: _Process, run_groups: Mapping[Tuple[str, object], str]
+    ) -> str:
         """Return the run of a new process: its own registration, its parent's run, or the run of
         its whole group.
         """
@@ -253,7 +284,9 @@ class ConsumerResolver:
         cgroup, each with its user.
         """
         groups = [("group", (stat.group, process.uid)), ("session", (stat.session, process.uid))]
-        is_grouped = any(line.split(":", 2)[-1] not in ("", "/") for line in process.cgroup.splitlines())
+        is_grouped = any(
+            line.split(":", 2)[-1] not in ("", "/") for line in process.cgroup.splitlines()
+        )
         return (*groups, ("cgroup", (process.cgroup, process.uid))) if is_grouped else tuple(groups)
 
     def _groups_of_one_run(self) -> Dict[Tuple[str, object], str]:
@@ -271,7 +304,9 @@ class ConsumerResolver:
     def _propagate_runs(self) -> None:
         """Assign a new registration to known descendants unless they are registered themselves."""
         self._uids = {}
-        for process in sorted(self._processes.values(), key=lambda process: process.stat.start_ticks):
+        for process in sorted(
+            self._processes.values(), key=lambda process: process.stat.start_ticks
+        ):
             parent = self._processes.get(process.stat.ppid)
             is_registered = (process.stat.pid, process.stat.start_ticks) in self._registrations
             if parent and parent.run and not is_registered:

@@ -17,7 +17,9 @@ _MAX_SNAPSHOTS = 2
 
 @dataclass
 class _Ended:
-    """An observed process that has ended. Its time will appear in the children time of its reaper."""
+    """An observed process that has ended. Its time will appear in the children time of its
+    reaper.
+    """
 
     ppid: int
     key: str
@@ -54,7 +56,9 @@ class CpuAccount:
             self._prepaid[key] = self._prepaid.get(key, 0) + missing
 
     def add_ended(self, ppid: int, key: str, ticks: int) -> None:
-        """Record an ended process with its own and its children's ``ticks`` of the last snapshot."""
+        """Record an ended process with its own and its children's ``ticks`` of the last
+        snapshot.
+        """
         self._ended.append(_Ended(ppid, key, ticks, had_no_ticks=not ticks))
 
     def add_children_growth(self, growth: Mapping[int, int], keys: Mapping[int, str]) -> None:
@@ -78,9 +82,11 @@ class CpuAccount:
         for ended in self._ended:
             ended.snapshots += 1
         self._ended = [
-            ended for ended in self._ended
-            if ended.snapshots < _MAX_SNAPSHOTS and (ended.ticks or (ended.had_no_ticks and ended.ppid not in growth))
-        ]  # fmt: skip
+            ended
+            for ended in self._ended
+            if ended.snapshots < _MAX_SNAPSHOTS
+            and (ended.ticks or (ended.had_no_ticks and ended.ppid not in growth))
+        ]
 
     def forget_absent(self, present: AbstractSet[str]) -> None:
         """Remove consumers neither ``present`` nor active since the last call. A cluster node has a
@@ -88,7 +94,9 @@ class CpuAccount:
         """
         retained = present | self._active
         self.ticks = {key: ticks for key, ticks in self.ticks.items() if key in retained}
-        self._prepaid = {key: ticks for key, ticks in self._prepaid.items() if key in retained and ticks}
+        self._prepaid = {
+            key: ticks for key, ticks in self._prepaid.items() if key in retained and ticks
+        }
         self._active = set()
 
     @staticmethod

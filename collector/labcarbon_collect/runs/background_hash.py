@@ -53,10 +53,18 @@ class BackgroundHash:
         # The child has its own session because terminal signals are meant for the command. It ends
         # when this end of the pipe closes.
         self._child = subprocess.Popen(
-            [*(DETACHED_SHELL if is_detached else ()), sys.executable, "-m", "labcarbon_collect.fingerprint.hash_worker"],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True,
+            [
+                *(DETACHED_SHELL if is_detached else ()),
+                sys.executable,
+                "-m",
+                "labcarbon_collect.fingerprint.hash_worker",
+            ],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
             env=child_environment(environ),
-        )  # fmt: skip
+        )
         assert self._child.stdin is not None
         try:
             self._child.stdin.write(json.dumps(request).encode("utf-8", "surrogateescape") + b"\n")
@@ -98,7 +106,9 @@ class BackgroundHash:
                     if self._on_progress is not None:
                         self._on_progress(message["done"], message["total"])
         self.error = str(message.get("why", "")) or self.error
-        fingerprint_parts: Dict[str, Any] = {part: message[part] for part in ("data", "start") if part in message}
+        fingerprint_parts: Dict[str, Any] = {
+            part: message[part] for part in ("data", "start") if part in message
+        }
         if fingerprint_parts:
             self._on_ready({"version": VERSION, **fingerprint_parts})
 
@@ -107,4 +117,7 @@ def child_environment(environ: Mapping[str, str]) -> Dict[str, str]:
     """Return the environment in which the child finds this package."""
     folder = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     python_path = environ.get("PYTHONPATH", "")
-    return {**environ, "PYTHONPATH": os.pathsep.join([folder, python_path] if python_path else [folder])}
+    return {
+        **environ,
+        "PYTHONPATH": os.pathsep.join([folder, python_path] if python_path else [folder]),
+    }

@@ -30,7 +30,9 @@ class DaemonLink:
     gpus: Tuple[str, ...] = ()  # names of the measured GPUs
 
 
-def register(run: str, pid: int, *, facts: Optional[Mapping[str, Any]], timeout_s: float = STARTUP_TIMEOUT_S) -> DaemonLink:
+def register(
+    run: str, pid: int, *, facts: Optional[Mapping[str, Any]], timeout_s: float = STARTUP_TIMEOUT_S
+) -> DaemonLink:
     """Register a run. ``facts``: sent to the server by the daemon, for users without a token."""
     request: Dict[str, Any] = {"op": "register", "run": run, "pid": pid}
     if facts is not None:
@@ -46,7 +48,10 @@ def register(run: str, pid: int, *, facts: Optional[Mapping[str, Any]], timeout_
         return DaemonLink(error=f"the daemon did not register this run: {error_message}")
     node, user = response.get("node"), response.get("user")
     return DaemonLink(
-        client, node if is_uuid(node) else None, str(response.get("url") or ""), user if isinstance(user, str) else None
+        client,
+        node if is_uuid(node) else None,
+        str(response.get("url") or ""),
+        user if isinstance(user, str) else None,
     )
 
 
@@ -60,9 +65,15 @@ def query_gpus(daemon: DaemonLink, *, timeout_s: float) -> None:
     except DaemonUnavailable:
         return
     devices = response.get("devices")
-    device_rows = [device for device in devices if isinstance(device, dict)] if isinstance(devices, list) else []
+    device_rows = (
+        [device for device in devices if isinstance(device, dict)]
+        if isinstance(devices, list)
+        else []
+    )
     daemon.gpus = tuple(
-        str(device.get("name"))[:100] for device in device_rows if str(device.get("measurement")).startswith("nvml")
+        str(device.get("name"))[:100]
+        for device in device_rows
+        if str(device.get("measurement")).startswith("nvml")
     )
 
 
@@ -82,7 +93,12 @@ def describe_gpus(gpus: Tuple[str, ...], environ: Mapping[str, str]) -> str:
 
 
 def end_run(
-    daemon: DaemonLink, run: str, *, cpu_us: int, closing: Optional[Mapping[str, Any]], process_continues: bool = False
+    daemon: DaemonLink,
+    run: str,
+    *,
+    cpu_us: int,
+    closing: Optional[Mapping[str, Any]],
+    process_continues: bool = False,
 ) -> Optional[Dict[str, Any]]:
     """End the run and return its figures, or None if nothing was measured.
 
@@ -91,7 +107,12 @@ def end_run(
     """
     if daemon.client is None:
         return None
-    request: Dict[str, Any] = {"op": "end", "run": run, "children_cpu_us": cpu_us, "goes_on": process_continues}
+    request: Dict[str, Any] = {
+        "op": "end",
+        "run": run,
+        "children_cpu_us": cpu_us,
+        "goes_on": process_continues,
+    }
     if closing is not None:
         request["closing"] = dict(closing)
     response = call(daemon, request)
@@ -120,7 +141,9 @@ def call(daemon: DaemonLink, request: Mapping[str, Any]) -> Optional[Dict[str, A
     return response
 
 
-def forward_later(daemon: DaemonLink, run: str, *, facts: Optional[Mapping[str, Any]], closing: Mapping[str, Any]) -> bool:
+def forward_later(
+    daemon: DaemonLink, run: str, *, facts: Optional[Mapping[str, Any]], closing: Mapping[str, Any]
+) -> bool:
     """Ask the daemon to forward facts to the server. Returns whether it accepted them."""
     trimmed_facts = None if facts is None else trim_facts(facts)
     return daemon.client is not None and bool(
@@ -129,7 +152,9 @@ def forward_later(daemon: DaemonLink, run: str, *, facts: Optional[Mapping[str, 
 
 
 def forward_detached(run: str, *, closing: Mapping[str, Any]) -> bool:
-    """Forward facts of an active run over a separate connection, because threads do not share one."""
+    """Forward facts of an active run over a separate connection, because threads do not share
+    one.
+    """
     try:
         client = Client(client_sockets(os.environ), timeout_s=PART_TIMEOUT_S)
     except DaemonUnavailable:
@@ -140,7 +165,9 @@ def forward_detached(run: str, *, closing: Mapping[str, Any]) -> bool:
     return is_accepted
 
 
-def await_warning(daemon: DaemonLink, run: str, *, sleep: Callable[[float], None] = time.sleep) -> str:
+def await_warning(
+    daemon: DaemonLink, run: str, *, sleep: Callable[[float], None] = time.sleep
+) -> str:
     """Return the server's warning about a run that has ended, such as an unknown project, or ""."""
     deadline_s = time.monotonic() + PART_TIMEOUT_S
     while time.monotonic() < deadline_s:

@@ -11,7 +11,8 @@ from labcarbon_collect.command_line import parse_program
 
 # Set by torchrun, Slurm, Open MPI, MPICH, PMIx and Lightning. 0 or unset is the first rank.
 _RANKS = (
-    "RANK", "LOCAL_RANK", "GROUP_RANK", "NODE_RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK",
+    "RANK", "LOCAL_RANK", "GROUP_RANK", "NODE_RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK",
+    "PMI_RANK", "PMIX_RANK",
 )  # fmt: skip
 _TORCHRUN = "TORCHELASTIC_RUN_ID"
 
@@ -61,7 +62,9 @@ def start_folder() -> str:
 
 
 def uncaught_error() -> Optional[BaseException]:
-    """Return the error that ends this process, or None. Python does not store it for ``sys.exit``."""
+    """Return the error that ends this process, or None. Python does not store it for
+    ``sys.exit``.
+    """
     error = getattr(sys, "last_exc", None) or getattr(sys, "last_value", None)
     if not isinstance(error, BaseException) or error.__traceback__ is None:
         return None

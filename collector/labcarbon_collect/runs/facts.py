@@ -60,15 +60,21 @@ def start_facts(
     """
     login_name = user_name()
     texts: Dict[str, Any] = {
-        "project": project, "name": (mask_argument(name)[:200] if name else run_name(command)) or "run",
-        "command": mask_command(command) if full_command else reduce_command(command), "params": dict(params),
-    }  # fmt: skip
+        "project": project,
+        "name": (mask_argument(name)[:200] if name else run_name(command)) or "run",
+        "command": mask_command(command) if full_command else reduce_command(command),
+        "params": dict(params),
+    }
     if user is not None and user != login_name:
         texts = replace_name(texts, login_name, user)
     return {
-        **texts, "project": project, "started_at": iso(started_us), "node": node, "user": (user or login_name)[:100],
+        **texts,
+        "project": project,
+        "started_at": iso(started_us),
+        "node": node,
+        "user": (user or login_name)[:100],
         "host": socket.gethostname()[:255],
-    }  # fmt: skip
+    }
 
 
 def pseudonymise_fingerprint(wire: Mapping[str, Any], user: Optional[str]) -> Dict[str, Any]:
@@ -77,17 +83,25 @@ def pseudonymise_fingerprint(wire: Mapping[str, Any], user: Optional[str]) -> Di
     if user is None or user == login_name:
         return dict(wire)
     replaced_parts = {
-        key: replace_name(wire[key], login_name, user) for key in ("entry_name", "told", "data", "start") if key in wire
+        key: replace_name(wire[key], login_name, user)
+        for key in ("entry_name", "told", "data", "start")
+        if key in wire
     }
     return {**wire, **replaced_parts}
 
 
-def closing_facts(*, exit_code: int, killed: bool, ended_us: int, energy_mj: Optional[int] = None) -> Dict[str, Any]:
+def closing_facts(
+    *, exit_code: int, killed: bool, ended_us: int, energy_mj: Optional[int] = None
+) -> Dict[str, Any]:
     """Return the body of ``PATCH runs/<uuid>/``. ``energy_mj`` is None if it was not measured."""
     state = "killed" if killed else "failed" if exit_code else "finished"
     return {
-        "state": state, "ended_at": iso(ended_us), "exit_code": exit_code, "energy_mj": energy_mj, "provisional": True
-    }  # fmt: skip
+        "state": state,
+        "ended_at": iso(ended_us),
+        "exit_code": exit_code,
+        "energy_mj": energy_mj,
+        "provisional": True,
+    }
 
 
 def user_name() -> str:

@@ -25,7 +25,12 @@ class MetricSender:
     """
 
     def __init__(
-        self, login: Optional[Login], run: str, *, is_registered: threading.Event, notify: Callable[[str], None]
+        self,
+        login: Optional[Login],
+        run: str,
+        *,
+        is_registered: threading.Event,
+        notify: Callable[[str], None],
     ) -> None:
         """Start the thread. ``is_registered`` is set once the server may know the run. Without
         ``login``, points are dropped with one warning.
@@ -98,7 +103,11 @@ class MetricSender:
     def _post(self, batch: List[Point]) -> bool:
         """Return whether a batch is done: the server has it or will never accept it."""
         assert self._login is not None
-        body = {"points": [[name, step, json_value(value), iso(at_us)] for name, step, value, at_us in batch]}
+        body = {
+            "points": [
+                [name, step, json_value(value), iso(at_us)] for name, step, value, at_us in batch
+            ]
+        }
         try:
             transport = Transport(self._login.url, self._login.token, deadline_s=_DEADLINE_S)
             reply = transport.call("POST", f"runs/{self._run}/metrics/", body)
@@ -125,7 +134,9 @@ def json_value(value: float) -> Any:
     return value if math.isfinite(value) else non_finite_text(value)
 
 
-def parse_points(step: int, metrics: Mapping[str, Any], at_us: int) -> Tuple[List[Point], List[str]]:
+def parse_points(
+    step: int, metrics: Mapping[str, Any], at_us: int
+) -> Tuple[List[Point], List[str]]:
     """Return the points of logged metrics, and the names of those that are not numbers. Text is not
     a number.
     """

@@ -17,24 +17,50 @@ INTENTS = ("train", "replicate", "sweep", "ablation", "benchmark", "debug")
 
 def add_arguments(parser: argparse.ArgumentParser) -> argparse.Action:
     """Add the options of both commands. Returns ``--checkpoint``, which has a former name."""
-    parser.add_argument("--project", metavar="P", help="slug of the project to which the run is attributed")
-    parser.add_argument("--name", metavar="N", help="name of the run (default: the script's name)")
-    parser.add_argument("--param", action="append", default=[], metavar="K=V", help="a parameter of the run; repeatable")
     parser.add_argument(
-        "--data", action="append", default=[], metavar="[ROLE=]PATH",
-        help="data that the command line does not name; repeatable",
-    )  # fmt: skip
-    checkpoint = parser.add_argument(
-        "--checkpoint", default="", metavar="PATH", help="checkpoint that the command line does not name"
+        "--project", metavar="P", help="slug of the project to which the run is attributed"
+    )
+    parser.add_argument("--name", metavar="N", help="name of the run (default: the script's name)")
+    parser.add_argument(
+        "--param",
+        action="append",
+        default=[],
+        metavar="K=V",
+        help="a parameter of the run; repeatable",
     )
     parser.add_argument(
-        "--intent", choices=INTENTS, default="train",
-        help="purpose of the run; replicate, sweep and benchmark are never duplicates (default: train)",
-    )  # fmt: skip
+        "--data",
+        action="append",
+        default=[],
+        metavar="[ROLE=]PATH",
+        help="data that the command line does not name; repeatable",
+    )
+    checkpoint = parser.add_argument(
+        "--checkpoint",
+        default="",
+        metavar="PATH",
+        help="checkpoint that the command line does not name",
+    )
+    parser.add_argument(
+        "--intent",
+        choices=INTENTS,
+        default="train",
+        help=(
+            "purpose of the run; replicate, sweep and benchmark are never duplicates "
+            "(default: train)"
+        ),
+    )
     parser.add_argument("--sweep", default="", metavar="ID", help="the sweep of the run")
     parser.add_argument("--parent", default="", metavar="UUID", help="the parent run")
-    parser.add_argument("--enforce", action="store_true", help="do not start a certain duplicate; exit with code 3")
-    parser.add_argument("program", nargs=argparse.REMAINDER, metavar="-- COMMAND …", help="the command and its arguments")
+    parser.add_argument(
+        "--enforce", action="store_true", help="do not start a certain duplicate; exit with code 3"
+    )
+    parser.add_argument(
+        "program",
+        nargs=argparse.REMAINDER,
+        metavar="-- COMMAND …",
+        help="the command and its arguments",
+    )
     return checkpoint
 
 
@@ -94,7 +120,9 @@ def parse_spec(args: argparse.Namespace, usage: str) -> RunSpec:
     except ValueError as error:
         raise CommandError(str(error)) from error
     if args.parent and not is_uuid(args.parent):
-        raise CommandError(f"--parent {args.parent!r} is not the UUID of a run. Copy it from the run's page")
+        raise CommandError(
+            f"--parent {args.parent!r} is not the UUID of a run. Copy it from the run's page"
+        )
     return RunSpec(
         command,
         args.project,

@@ -29,11 +29,21 @@ class RunPayload:
         """Return the body of PUT. The user's name is as the daemon sends it, else as this node's
         setting requires.
         """
-        user = safe_user_names(os.environ).public_name(current_user_name()) if daemon.user is None else daemon.user
+        user = (
+            safe_user_names(os.environ).public_name(current_user_name())
+            if daemon.user is None
+            else daemon.user
+        )
         facts = run_facts.start_facts(
-            command=self.spec.command, project=self.spec.project, name=self.spec.name, params=self.spec.params,
-            node=daemon.node, started_us=self.started_us, user=user, full_command=self.spec.full_command,
-        )  # fmt: skip
+            command=self.spec.command,
+            project=self.spec.project,
+            name=self.spec.name,
+            params=self.spec.params,
+            node=daemon.node,
+            started_us=self.started_us,
+            user=user,
+            full_command=self.spec.full_command,
+        )
         facts.update(self.spec.extra_facts())
         if wire:
             facts["fingerprint"] = run_facts.pseudonymise_fingerprint(wire, user)
@@ -42,7 +52,11 @@ class RunPayload:
 
 
 def start_background_hash(
-    payload: RunPayload, startup: RunStartup, reporter: Optional[RunReporter], *, is_detached: bool = False
+    payload: RunPayload,
+    startup: RunStartup,
+    reporter: Optional[RunReporter],
+    *,
+    is_detached: bool = False,
 ) -> Optional[BackgroundHash]:
     """Hash large data in the background. Returns None without such data, or if neither server nor
     daemon is available.
@@ -62,6 +76,8 @@ def start_background_hash(
             daemon_link.forward_detached(payload.run, closing={"fingerprint": fingerprint})
 
     try:
-        return BackgroundHash(startup.survey, os.environ, update_fingerprint, is_detached=is_detached)
+        return BackgroundHash(
+            startup.survey, os.environ, update_fingerprint, is_detached=is_detached
+        )
     except OSError:
         return None

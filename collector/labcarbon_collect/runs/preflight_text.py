@@ -46,7 +46,9 @@ _STATES = {
 }
 
 
-def format_response(response: PreflightResponse, *, colour: bool = False, prefix: str = "labcarbon: ") -> List[str]:
+def format_response(
+    response: PreflightResponse, *, colour: bool = False, prefix: str = "labcarbon: "
+) -> List[str]:
     """Return the lines of a response, at most 100 columns except for addresses. Empty if nothing is
     notable.
     """
@@ -69,7 +71,9 @@ def format_response(response: PreflightResponse, *, colour: bool = False, prefix
 
 def blocking_reason(response: Optional[PreflightResponse]) -> str:
     """Return why a blocked run brings no new result."""
-    return _BLOCKING_REASONS.get(response.verdict if response is not None else "", "a finished run has the same result")
+    return _BLOCKING_REASONS.get(
+        response.verdict if response is not None else "", "a finished run has the same result"
+    )
 
 
 def plain(text: object, length: int = 500) -> str:
@@ -86,7 +90,13 @@ def _format_match(match: Mapping[str, Any]) -> List[str]:
         summary.append(f"project {plain(match['project'], 60)}")
     output = _wrap("  - " + ", ".join(part for part in summary if part), "    ")
     results = " · ".join(
-        part for part in (_format_energy(match), _format_carbon(match), _format_metric(match.get("metric"))) if part
+        part
+        for part in (
+            _format_energy(match),
+            _format_carbon(match),
+            _format_metric(match.get("metric")),
+        )
+        if part
     )
     if results:
         output += _wrap(f"    {results}", "    ")
@@ -96,9 +106,15 @@ def _format_match(match: Mapping[str, Any]) -> List[str]:
         output.append(f"    {plain(match['url'], 300)}")
     output += _format_differences(match.get("differs"))
     parts = match.get("weak")
-    weak_parts = [plain(part, 20) for part in parts if isinstance(part, str)] if isinstance(parts, list) else []
+    weak_parts = (
+        [plain(part, 20) for part in parts if isinstance(part, str)]
+        if isinstance(parts, list)
+        else []
+    )
     if weak_parts:
-        output += _wrap(f"    not certain: {', '.join(weak_parts)} compared by name, size and time only", "    ")
+        output += _wrap(
+            f"    not certain: {', '.join(weak_parts)} compared by name, size and time only", "    "
+        )
     return output
 
 
@@ -112,7 +128,11 @@ def _format_period(match: Mapping[str, Any]) -> str:
         return ""
     text = f"{started:%Y-%m-%d %H:%M}"
     if ended is not None:
-        text += f" to {ended:%H:%M}" if ended.date() == started.date() else f" to {ended:%Y-%m-%d %H:%M}"
+        text += (
+            f" to {ended:%H:%M}"
+            if ended.date() == started.date()
+            else f" to {ended:%Y-%m-%d %H:%M}"
+        )
     return f"{text} UTC"
 
 
@@ -138,7 +158,9 @@ def _scale(value: int, scales: Sequence[Tuple[int, str]]) -> str:
     """Return a figure with three digits in the largest unit in which it is at least one. Zero is in
     the first unit.
     """
-    size, unit = next((scale for scale in scales if value >= scale[0]), scales[-1]) if value else scales[0]
+    size, unit = (
+        next((scale for scale in scales if value >= scale[0]), scales[-1]) if value else scales[0]
+    )
     return f"{format_significant(value / size)} {unit}"
 
 
@@ -157,7 +179,9 @@ def _format_failure(failure: object) -> List[str]:
 
 def _format_differences(differs: object) -> List[str]:
     differences: Sequence[Any] = (
-        [difference for difference in differs if isinstance(difference, Mapping)] if isinstance(differs, list) else []
+        [difference for difference in differs if isinstance(difference, Mapping)]
+        if isinstance(differs, list)
+        else []
     )
     if not differences:
         return []
@@ -182,7 +206,11 @@ def _format_value(value: object) -> str:
 def _format_offers(offers: Sequence[Mapping[str, Any]], *, colour: bool, prefix: str) -> List[str]:
     """Return the lines of fine-tuning candidates: name, quality, savings, licence and location."""
     head = _wrap(
-        f"{prefix}No similar run exists, but you can fine-tune one of these models instead of training from scratch:", "  "
+        (
+            f"{prefix}No similar run exists, but you can fine-tune one of these models instead of "
+            "training from scratch:"
+        ),
+        "  ",
     )
     output = [f"\x1b[{_COLOURS['inform']}m{line}\x1b[0m" for line in head] if colour else head
     for offer in offers:
@@ -191,8 +219,14 @@ def _format_offers(offers: Sequence[Mapping[str, Any]], *, colour: bool, prefix:
             _format_size(offer.get("bytes")),
             plain(offer.get("licence") or "licence unknown", 60),
         ]
-        output += _wrap(f"  - {', '.join(part for part in summary if part)}: {plain(offer.get('why'), 200)}", "    ")
-        summary = [_format_metric(offer.get("metric")), f"created by {plain(offer['who'], 80)}" if offer.get("who") else ""]
+        output += _wrap(
+            f"  - {', '.join(part for part in summary if part)}: {plain(offer.get('why'), 200)}",
+            "    ",
+        )
+        summary = [
+            _format_metric(offer.get("metric")),
+            f"created by {plain(offer['who'], 80)}" if offer.get("who") else "",
+        ]
         if any(summary):
             output += _wrap("    " + " · ".join(part for part in summary if part), "    ")
         output += _wrap(f"    {_format_savings(offer)}", "    ")
@@ -221,10 +255,14 @@ def _format_savings(offer: Mapping[str, Any]) -> str:
     if saved[0] == 0:
         frequency = " in most cases" if saved[2] else ""
         return (
-            f"saves nothing{frequency}: fine-tuning took {_format_cost(cost, '')}, training {training_energy} ({evidence})"
+            f"saves nothing{frequency}: fine-tuning took {_format_cost(cost, '')}, training "
+            f"{training_energy} ({evidence})"
         )
     carbon = _format_carbon(offer["saved"])
-    text = f"saves about {_format_relative(saved[0], training_mj)} of the {training_energy} training cost"
+    text = (
+        f"saves about {_format_relative(saved[0], training_mj)} of the {training_energy} "
+        "training cost"
+    )
     text += f", {carbon}" if carbon else ""
     return text + _parenthesise(_format_range(saved[1], saved[2], training_mj), evidence)
 
@@ -234,7 +272,10 @@ def _format_upper_bound(offer: Mapping[str, Any]) -> str:
     if unmeasured is None or offer.get("adapting") is not None or offer.get("ways") != []:
         return ", less the cost of fine-tuning"  # an older server sends no more
     if unmeasured:
-        return f": {unmeasured} {'run' if unmeasured == 1 else 'runs'} of this lab fine-tuned it, but without a measurement"
+        return (
+            f": {unmeasured} {'run' if unmeasured == 1 else 'runs'} of this lab fine-tuned it, "
+            "but without a measurement"
+        )
     return ": no run of this lab has fine-tuned such a model yet"
 
 
@@ -246,9 +287,14 @@ def _format_evidence(offer: Mapping[str, Any]) -> str:
         return ""
     basis = _BASES.get(str(adapting.get("basis")), "fine-tuned such a model")
     text = f"{runs} {'run' if runs == 1 else 'runs'} of this lab {basis}"
-    methods = [method for method in method_rows if isinstance(method, Mapping)] if isinstance(method_rows, list) else []
+    methods = (
+        [method for method in method_rows if isinstance(method, Mapping)]
+        if isinstance(method_rows, list)
+        else []
+    )
     method_energies = [
-        (str(method.get("way")), _parse_count(method.get("energy_mj"))) for method in methods[: len(_METHODS)]
+        (str(method.get("way")), _parse_count(method.get("energy_mj")))
+        for method in methods[: len(_METHODS)]
     ]
     parts = [
         f"{_METHODS[method_name]} {_scale(energy_mj, _ENERGY)}"
@@ -257,7 +303,12 @@ def _format_evidence(offer: Mapping[str, Any]) -> str:
     ]
     return (
         f"{text}: {', '.join(parts)}"
-        if parts and any(method_name != "not_told" for method_name, _ in method_energies if method_name in _METHODS)
+        if parts
+        and any(
+            method_name != "not_told"
+            for method_name, _ in method_energies
+            if method_name in _METHODS
+        )
         else text
     )
 
@@ -266,14 +317,18 @@ def _parse_spread(figure: object) -> Optional[Tuple[int, int, int]]:
     """Return a figure with its minimum and maximum, or None if it is invalid."""
     if not isinstance(figure, Mapping):
         return None
-    middle, low, high = (_parse_count(figure.get(name)) for name in ("energy_mj", "low_mj", "high_mj"))
+    middle, low, high = (
+        _parse_count(figure.get(name)) for name in ("energy_mj", "low_mj", "high_mj")
+    )
     if middle is None or low is None or high is None or not low <= middle <= high:
         return None
     return middle, low, high
 
 
 def _format_cost(cost: Tuple[int, int, int], evidence: str) -> str:
-    return _scale(cost[0], _ENERGY) + _parenthesise(_format_range(cost[1], cost[2], cost[0]), evidence)
+    return _scale(cost[0], _ENERGY) + _parenthesise(
+        _format_range(cost[1], cost[2], cost[0]), evidence
+    )
 
 
 def _parenthesise(*parts: str) -> str:
@@ -295,7 +350,9 @@ def _format_range(low_mj: int, high_mj: int, reference_mj: int) -> str:
 
 def _format_relative(value_mj: int, reference_mj: int) -> str:
     """Return a figure, without its unit if the reference value has the same."""
-    (value, unit), (_, reference_unit) = (_scale(energy_mj, _ENERGY).split(" ") for energy_mj in (value_mj, reference_mj))
+    (value, unit), (_, reference_unit) = (
+        _scale(energy_mj, _ENERGY).split(" ") for energy_mj in (value_mj, reference_mj)
+    )
     return value if unit == reference_unit else f"{value} {unit}"
 
 
@@ -314,7 +371,10 @@ def _format_estimate(estimate: Optional[Mapping[str, Any]]) -> List[str]:
     if estimate is None or energy_mj is None:
         return []
     runs = _parse_count(estimate.get("runs")) or 0
-    text = f"  Estimate from {runs} similar {'run' if runs == 1 else 'runs'}: {_format_energy(estimate)}"
+    text = (
+        f"  Estimate from {runs} similar {'run' if runs == 1 else 'runs'}: "
+        f"{_format_energy(estimate)}"
+    )
     low_mj, high_mj = _parse_count(estimate.get("low_mj")), _parse_count(estimate.get("high_mj"))
     if low_mj is not None and high_mj is not None:
         text += _parenthesise(_format_range(low_mj, high_mj, energy_mj))
@@ -323,10 +383,19 @@ def _format_estimate(estimate: Optional[Mapping[str, Any]]) -> List[str]:
 
 
 def _parse_count(value: object) -> Optional[int]:
-    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < _MAX_INTEGER else None
+    return (
+        value
+        if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < _MAX_INTEGER
+        else None
+    )
 
 
 def _wrap(text: str, indent: str) -> List[str]:
     return textwrap.wrap(
-        text, WIDTH, subsequent_indent=indent, break_on_hyphens=False, break_long_words=True, drop_whitespace=True
+        text,
+        WIDTH,
+        subsequent_indent=indent,
+        break_on_hyphens=False,
+        break_long_words=True,
+        drop_whitespace=True,
     ) or [""]

@@ -12,7 +12,14 @@ from dataclasses import dataclass
 from typing import Callable, List, Sequence
 
 # Sent to this process only, but meant for the command. SIGINT and SIGQUIT: see _forward_signal.
-_FORWARDED = (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, signal.SIGINT, signal.SIGQUIT)
+_FORWARDED = (
+    signal.SIGTERM,
+    signal.SIGHUP,
+    signal.SIGUSR1,
+    signal.SIGUSR2,
+    signal.SIGINT,
+    signal.SIGQUIT,
+)
 _FROM_TERMINAL = (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP)
 NOT_FOUND, NOT_EXECUTABLE, NOT_STARTED = 127, 126, 125
 
@@ -111,7 +118,9 @@ def exit_code(error: OSError, name: str, path: str) -> int:
     """
     if isinstance(error, FileNotFoundError):
         return NOT_FOUND
-    is_file = os.sep in name or any(os.path.isfile(os.path.join(folder, name)) for folder in path.split(os.pathsep))
+    is_file = os.sep in name or any(
+        os.path.isfile(os.path.join(folder, name)) for folder in path.split(os.pathsep)
+    )
     return NOT_EXECUTABLE if is_file else NOT_FOUND
 
 

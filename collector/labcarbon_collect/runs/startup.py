@@ -11,7 +11,11 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Union
 
 from labcarbon_collect import STARTED_S
 from labcarbon_collect.api import preflight
-from labcarbon_collect.api.preflight import PreflightRequest, PreflightResponse, PreflightUnavailable
+from labcarbon_collect.api.preflight import (
+    PreflightRequest,
+    PreflightResponse,
+    PreflightUnavailable,
+)
 from labcarbon_collect.config import Login
 from labcarbon_collect.files.budget import Budget, Deadline
 from labcarbon_collect.fingerprint.builder import Survey
@@ -57,21 +61,29 @@ def start_run(
     forwarded = build_facts(daemon_link.DaemonLink(), survey.wire) if login is None else None
     registration = Deadline("daemon", lambda: _register(run, pid, forwarded, budget))
     preflight_call = (
-        start_preflight(login, preflight_request(spec, survey, run=run), budget) if login is not None and check else None
+        start_preflight(login, preflight_request(spec, survey, run=run), budget)
+        if login is not None and check
+        else None
     )
-    daemon = registration.wait(budget) or daemon_link.DaemonLink(error=f"no response from the daemon: {registration.error}")
+    daemon = registration.wait(budget) or daemon_link.DaemonLink(
+        error=f"no response from the daemon: {registration.error}"
+    )
     gpus = daemon_link.describe_gpus(daemon.gpus, os.environ)
     if gpus:
         survey.wire["hardware"] = {"gpus": gpus}
     startup = RunStartup(daemon, survey)
     if preflight_call is not None:
-        startup.response, startup.error = await_reply(preflight_call, login.url if login else "", budget)
+        startup.response, startup.error = await_reply(
+            preflight_call, login.url if login else "", budget
+        )
     elif check and daemon.url:
         startup.error = f"you are not logged in. Log in with: labcarbon-collect login {daemon.url}"
     return startup
 
 
-def _register(run: str, pid: int, facts: Optional[Mapping[str, Any]], budget: Budget) -> daemon_link.DaemonLink:
+def _register(
+    run: str, pid: int, facts: Optional[Mapping[str, Any]], budget: Budget
+) -> daemon_link.DaemonLink:
     daemon = daemon_link.register(run, pid, facts=facts, timeout_s=max(0.2, budget.remaining_s))
     if daemon.client is not None:
         daemon_link.query_gpus(daemon, timeout_s=min(_GPU_QUERY_S, budget.remaining_s))
@@ -85,12 +97,20 @@ def startup_budget(seconds: float) -> Budget:
     return Budget(max(0.0, seconds - _PYTHON_START_S - (time.monotonic() - STARTED_S)))
 
 
-def preflight_request(spec: RunSpec, survey: Survey, *, run: Optional[str] = None) -> PreflightRequest:
+def preflight_request(
+    spec: RunSpec, survey: Survey, *, run: Optional[str] = None
+) -> PreflightRequest:
     """Return the preflight request of a run. The user's name is dropped from it, because the
     pseudonym comes from the daemon and the request does not wait for it.
     """
     facts = run_facts.start_facts(
-        command=spec.command, project=spec.project, name=spec.name, params={}, node=None, started_us=0, user=DROPPED
+        command=spec.command,
+        project=spec.project,
+        name=spec.name,
+        params={},
+        node=None,
+        started_us=0,
+        user=DROPPED,
     )
     return PreflightRequest(
         run_facts.pseudonymise_fingerprint(survey.wire, DROPPED),
@@ -119,13 +139,17 @@ def start_preflight(
 
 
 def await_reply(
-    preflight_call: Deadline[Union[PreflightResponse, PreflightUnavailable]], url: str, budget: Budget
+    preflight_call: Deadline[Union[PreflightResponse, PreflightUnavailable]],
+    url: str,
+    budget: Budget,
 ) -> tuple[Optional[PreflightResponse], str]:
     """Return the response, or the reason why there is none."""
     result = preflight_call.wait(budget)
     if isinstance(result, PreflightResponse):
         return result, ""
-    return None, str(result) if result is not None else f"{url} did not respond within {budget.seconds:.1f} s"
+    return None, str(
+        result
+    ) if result is not None else f"{url} did not respond within {budget.seconds:.1f} s"
 
 
 def report_outcome_in_background(
@@ -134,7 +158,10 @@ def report_outcome_in_background(
     """Report the outcome in a thread. Returns None if the response named no match."""
     if response is None or response.verdict == "none":
         return None
-    return Deadline("outcome", lambda: preflight.report_outcome(login, response, outcome, deadline_s=PART_TIMEOUT_S))
+    return Deadline(
+        "outcome",
+        lambda: preflight.report_outcome(login, response, outcome, deadline_s=PART_TIMEOUT_S),
+    )
 
 
 def wait_for_outcome_report(report: Optional[Deadline[bool]]) -> None:

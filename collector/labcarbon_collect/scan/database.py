@@ -16,15 +16,19 @@ _SCHEMA = """
 CREATE TABLE IF NOT EXISTS folder (
   id INTEGER PRIMARY KEY, parent INTEGER NOT NULL, name BLOB NOT NULL, UNIQUE (parent, name));
 CREATE TABLE IF NOT EXISTS entry (
-  folder INTEGER NOT NULL, name BLOB NOT NULL, what INTEGER NOT NULL, size INTEGER NOT NULL, files INTEGER NOT NULL,
-  mtime_ns INTEGER NOT NULL, ctime_ns INTEGER NOT NULL, settled INTEGER NOT NULL, state INTEGER NOT NULL, digest BLOB,
+  folder INTEGER NOT NULL, name BLOB NOT NULL, what INTEGER NOT NULL, size INTEGER NOT NULL,
+    files INTEGER NOT NULL,
+  mtime_ns INTEGER NOT NULL, ctime_ns INTEGER NOT NULL, settled INTEGER NOT NULL,
+    state INTEGER NOT NULL, digest BLOB,
   about TEXT, medium TEXT, link TEXT, owner INTEGER, PRIMARY KEY (folder, name)) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS told (
-  server INTEGER NOT NULL, folder INTEGER NOT NULL, name BLOB NOT NULL, digest BLOB NOT NULL, project TEXT NOT NULL,
+  server INTEGER NOT NULL, folder INTEGER NOT NULL, name BLOB NOT NULL, digest BLOB NOT NULL,
+    project TEXT NOT NULL,
   medium TEXT NOT NULL, PRIMARY KEY (server, folder, name)) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS server (id INTEGER PRIMARY KEY, address TEXT NOT NULL UNIQUE);
 CREATE TABLE IF NOT EXISTS news (
-  server INTEGER NOT NULL, path BLOB NOT NULL, state TEXT NOT NULL, PRIMARY KEY (server, path)) WITHOUT ROWID;
+  server INTEGER NOT NULL, path BLOB NOT NULL, state TEXT NOT NULL, PRIMARY KEY (server,
+    path)) WITHOUT ROWID;
 CREATE TEMP TABLE came (digest BLOB NOT NULL);
 CREATE TEMP TABLE went (digest BLOB NOT NULL);
 CREATE TEMP TABLE sub (id INTEGER NOT NULL, path BLOB NOT NULL, only_name BLOB);
@@ -32,7 +36,9 @@ CREATE INDEX temp.sub_by_id ON sub (id);
 """
 
 
-def insert_rows(database: sqlite3.Connection, into: str, rows: Sequence[Tuple[object, ...]], then: str = "") -> None:
+def insert_rows(
+    database: sqlite3.Connection, into: str, rows: Sequence[Tuple[object, ...]], then: str = ""
+) -> None:
     """Insert rows of equal width, many per statement. Each statement releases the interpreter lock
     once, so fewer statements disturb the reading threads less.
 
@@ -59,7 +65,9 @@ def open_database(path: Path) -> Tuple[sqlite3.Connection, str]:
             f"{path} cannot be used ({error}): set another data folder with LABCARBON_DATA=FOLDER"
         ) from error
     except sqlite3.DatabaseError:
-        damaged_path = path.with_name(f"{path.name}.damaged-{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}")
+        damaged_path = path.with_name(
+            f"{path.name}.damaged-{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}"
+        )
         for suffix in ("", "-wal", "-shm"):
             file = path.with_name(path.name + suffix)
             if file.exists():

@@ -12,7 +12,8 @@ CHECKPOINT, MODEL, DATASET, LOG, OTHER = "checkpoint", "model", "dataset", "log"
 # Limits of the server: docs/artifacts.md.
 _MAX_FACT_CHARS, _MAX_NAME_CHARS, _MAX_FACTS = 300, 100, 64
 _CHECKPOINT_NAME = re.compile(
-    r"(?:^|[^a-z])(?:epochs?|steps?|iter|iteration|ckpt|checkpoint|global_?step|optim|optimizer|scheduler|trainer_state|"
+    r"(?:^|[^a-z])(?:epochs?|steps?|iter|iteration|ckpt|checkpoint|global_?step|optim|optimizer|"
+    r"scheduler|trainer_state|"
     r"model_states|last)(?:[^a-z]|$)|\.ckpt(?:\.|$)"
 )
 _STEP_NUMBER = re.compile(r"(?:^|[^a-z])(epoch|step)[=_-]?(\d{1,15})(?!\d)")
@@ -42,7 +43,12 @@ class Description:
         """Return the fields for the server, without empty ones. ``payload``: SHA-256 of the
         payload, 64 hex digits.
         """
-        fields = {"kind": self.kind, "format": self.format, "licence": self.licence, "facts": dict(self.facts)}
+        fields = {
+            "kind": self.kind,
+            "format": self.format,
+            "licence": self.licence,
+            "facts": dict(self.facts),
+        }
         return {name: value for name, value in {**fields, "payload": payload}.items() if value}
 
 
@@ -78,7 +84,9 @@ def clean_facts(facts: Iterable[Tuple[str, Any]]) -> Dict[str, Any]:
 
 
 def one_line(text: str, max_chars: int) -> str:
-    """Return ``text`` without control characters and lone surrogates, truncated to ``max_chars``."""
+    """Return ``text`` without control characters and lone surrogates, truncated to
+    ``max_chars``.
+    """
     line = _UNSTORABLE.sub(" ", text).strip()
     return line if len(line) <= max_chars else line[: max_chars - 1] + "…"
 
@@ -93,7 +101,11 @@ def path_problem(path: bytes) -> str:
         text = path.decode("utf-8")
     except UnicodeDecodeError:
         return "its path is not UTF-8: rename it"
-    return f"its path is longer than {_MAX_PATH_CHARS} characters" if len(text) > _MAX_PATH_CHARS else ""
+    return (
+        f"its path is longer than {_MAX_PATH_CHARS} characters"
+        if len(text) > _MAX_PATH_CHARS
+        else ""
+    )
 
 
 def printable(path: Union[bytes, str]) -> str:
@@ -102,5 +114,6 @@ def printable(path: Union[bytes, str]) -> str:
     if text.isprintable() and len(text) <= _MAX_PRINTED_CHARS:
         return text
     return one_line(
-        "".join(letter if letter.isprintable() else f"\\x{ord(letter):02x}" for letter in text), _MAX_PRINTED_CHARS
+        "".join(letter if letter.isprintable() else f"\\x{ord(letter):02x}" for letter in text),
+        _MAX_PRINTED_CHARS,
     )

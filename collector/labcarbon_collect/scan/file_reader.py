@@ -11,7 +11,12 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Deque, List, NamedTuple, Optional
 
-from labcarbon_collect.scan.description import Description, InvalidFormat, describe_unrecognised, path_problem
+from labcarbon_collect.scan.description import (
+    Description,
+    InvalidFormat,
+    describe_unrecognised,
+    path_problem,
+)
 from labcarbon_collect.scan.formats import HEAD_BYTES, recognise_file
 from labcarbon_collect.scan.local_files import FileStat, Reader, Stamp, Tree
 from labcarbon_collect.scan.rate_limit import RateLimiter
@@ -20,7 +25,10 @@ from labcarbon_collect.scan.safetensors import ReadAt
 _BLOCK_BYTES, _PROBE_BYTES = 1 << 20, 16 << 10
 # Files with these names are most likely hashed completely, so their first read may be long.
 _LIKELY_ARTIFACT = re.compile(
-    rb"\.(?:pt|pth|ckpt|bin|safetensors|keras|h5|hdf5|onnx|gguf|parquet|npy|npz|arrow|tar|index|data-\d{5}-of-\d{5})$",
+    (
+        rb"\.(?:pt|pth|ckpt|bin|safetensors|keras|h5|hdf5|onnx|gguf|parquet|npy|npz|arrow|tar|"
+        rb"index|data-\d{5}-of-\d{5})$"
+    ),
     re.IGNORECASE,
 )
 _SETTLED_NS = 2_000_000_000
@@ -90,8 +98,15 @@ class _OpenFile:
 class FileReader:
     """Reads batches of files. Several threads share it."""
 
-    def __init__(self, tree: Tree, rate_limiter: RateLimiter, *, include_unknown: bool, dry_run: bool) -> None:
-        self._tree, self._rate_limiter, self._include_unknown, self._dry_run = tree, rate_limiter, include_unknown, dry_run
+    def __init__(
+        self, tree: Tree, rate_limiter: RateLimiter, *, include_unknown: bool, dry_run: bool
+    ) -> None:
+        self._tree, self._rate_limiter, self._include_unknown, self._dry_run = (
+            tree,
+            rate_limiter,
+            include_unknown,
+            dry_run,
+        )
         self._thread_local = threading.local()
 
     def read(self, batch: Batch) -> List[ReadResult]:
@@ -112,7 +127,9 @@ class FileReader:
 
     def _open(self, batch: Batch, task: FileTask) -> _OpenFile:
         """Open a file and prefetch its start."""
-        opened = _OpenFile(task, batch.path + b"/" + task.stamp[0], self._first_read_bytes(batch, task))
+        opened = _OpenFile(
+            task, batch.path + b"/" + task.stamp[0], self._first_read_bytes(batch, task)
+        )
         try:
             opened.file = self._tree.open_file(opened.path, follow=batch.is_member)
             if self._tree.open_ahead:
@@ -134,11 +151,17 @@ class FileReader:
         except InvalidFormat as broken:
             return ReadResult(task, reason=str(broken), fault="broken")
         except OSError as error:
-            return ReadResult(task, reason=f"it cannot be read: {error.strerror or error}", fault="unreadable")
+            return ReadResult(
+                task, reason=f"it cannot be read: {error.strerror or error}", fault="unreadable"
+            )
 
     def _first_read_bytes(self, batch: Batch, task: FileTask) -> int:
         """Return the size of the first read."""
-        is_likely = batch.is_member or self._include_unknown or _LIKELY_ARTIFACT.search(task.stamp[0]) is not None
+        is_likely = (
+            batch.is_member
+            or self._include_unknown
+            or _LIKELY_ARTIFACT.search(task.stamp[0]) is not None
+        )
         return min(task.stamp[1], _BLOCK_BYTES if is_likely else _PROBE_BYTES)
 
     def _inspect(self, file: Reader, opened: _OpenFile, batch: Batch) -> ReadResult:
@@ -163,7 +186,12 @@ class FileReader:
         return self._hash_rest(file, task, description, batch, view[:count])
 
     def _hash_rest(
-        self, file: Reader, task: FileTask, description: Optional[Description], batch: Batch, first: memoryview
+        self,
+        file: Reader,
+        task: FileTask,
+        description: Optional[Description],
+        batch: Batch,
+        first: memoryview,
     ) -> ReadResult:
         """Hash the file. ``first``: the bytes read so far, at the start of this thread's buffer."""
         size, view, count = task.stamp[1], self._buffer(), len(first)
@@ -188,7 +216,12 @@ class FileReader:
             return _changed_result(task)
         payload_digest = payload.digest() if payload is not None else None
         return ReadResult(
-            task, digest.digest(), description, payload_digest, settled=_is_settled(task.stamp), owner=file.owner
+            task,
+            digest.digest(),
+            description,
+            payload_digest,
+            settled=_is_settled(task.stamp),
+            owner=file.owner,
         )
 
     def _buffer(self) -> memoryview:

@@ -8,7 +8,15 @@ import json
 import re
 from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Tuple
 
-from labcarbon_collect.scan.description import CHECKPOINT, DATASET, MODEL, Description, clean_facts, kind_and_step, one_line
+from labcarbon_collect.scan.description import (
+    CHECKPOINT,
+    DATASET,
+    MODEL,
+    Description,
+    clean_facts,
+    kind_and_step,
+    one_line,
+)
 from labcarbon_collect.scan.formats import NUMBERED_TAR
 from labcarbon_collect.scan.local_files import Listing
 
@@ -16,13 +24,24 @@ MAX_CARD_BYTES = 1 << 20
 # name of a file in the folder → its content; empty if it exceeds MAX_CARD_BYTES
 CardReader = Callable[[bytes], bytes]
 _HUB_WEIGHTS = re.compile(
-    r"^(?:model|pytorch_model|tf_model|flax_model|adapter_model|diffusion_pytorch_model)\b.*\.(?:safetensors|bin|h5|msgpack)$"
+    r"^(?:model|pytorch_model|tf_model|flax_model|adapter_model|diffusion_pytorch_model)\b.*\.(?"
+    r":safetensors|bin|h5|msgpack)$"
 )
-_TRAINING_FILES = ("trainer_state.json", "optimizer.pt", "optimizer.bin", "scheduler.pt", "training_args.bin")
+_TRAINING_FILES = (
+    "trainer_state.json",
+    "optimizer.pt",
+    "optimizer.bin",
+    "scheduler.pt",
+    "training_args.bin",
+)
 _STEP_FOLDER = re.compile(r"^(?:checkpoint|epoch|step|iter)[-_=]?\d+$")
 _DEEPSPEED = re.compile(r"model_states\.pt$")
 _SIDE_FILE = re.compile(
-    r"^(?:_SUCCESS|_metadata|_common_metadata|README.*|LICENSE.*|.*\.(?:md|txt|json|yaml|yml|crc|idx|lock))$", re.IGNORECASE
+    (
+        r"^(?:_SUCCESS|_metadata|_common_metadata|README.*|LICENSE.*|.*\.(?:md|txt|json|yaml|yml|"
+        r"crc|idx|lock))$"
+    ),
+    re.IGNORECASE,
 )
 _TENSORFLOW_PART = re.compile(r"^(?:checkpoint|(.+)\.(?:index|meta|data-\d{5}-of-\d{5}))$")
 _FRONT_MATTER_KEYS = ("license", "base_model", "datasets", "pipeline_tag")
@@ -57,23 +76,36 @@ def numbered_tars(listing: Listing) -> frozenset[bytes]:
     """Return tar files that belong to a numbered series: shards of one dataset."""
     series: Dict[Tuple[str, int], List[bytes]] = {}
     for stamp in listing.files:
-        match = NUMBERED_TAR.match(stamp[0].decode("utf-8", "replace")) if stamp[0].endswith(b".tar") else None
+        match = (
+            NUMBERED_TAR.match(stamp[0].decode("utf-8", "replace"))
+            if stamp[0].endswith(b".tar")
+            else None
+        )
         if match:
             series.setdefault((match.group(1), len(match.group(2))), []).append(stamp[0])
     return frozenset(name for shards in series.values() if len(shards) > 1 for name in shards)
 
 
-def _hub_model(name: str, names: set[bytes], listing: Listing, read_card: CardReader) -> Optional[Description]:
+def _hub_model(
+    name: str, names: set[bytes], listing: Listing, read_card: CardReader
+) -> Optional[Description]:
     """Describe a folder written by ``save_pretrained``. A folder with step folders is a training
     output; each step folder is an artifact of its own.
     """
     if any(_STEP_FOLDER.match(folder.decode("utf-8", "replace")) for folder in listing.folders):
         return None
     card = next(
-        (candidate for candidate in (b"model_index.json", b"config.json", b"adapter_config.json") if candidate in names),
+        (
+            candidate
+            for candidate in (b"model_index.json", b"config.json", b"adapter_config.json")
+            if candidate in names
+        ),
         None,
     )
-    if card is None or not (card == b"model_index.json" or any(_HUB_WEIGHTS.match(text) for text in _decode_names(names))):
+    if card is None or not (
+        card == b"model_index.json"
+        or any(_HUB_WEIGHTS.match(text) for text in _decode_names(names))
+    ):
         return None
     config = _parse_object(read_card(card))
     if config is None:
@@ -87,7 +119,9 @@ def _hub_model(name: str, names: set[bytes], listing: Listing, read_card: CardRe
     return Description(kind, "huggingface", facts, one_line(licence, 100))
 
 
-def _hub_dataset(names: set[bytes], listing: Listing, read_card: CardReader) -> Optional[Description]:
+def _hub_dataset(
+    names: set[bytes], listing: Listing, read_card: CardReader
+) -> Optional[Description]:
     """Describe a folder written by ``Dataset.save_to_disk``."""
     if not names & {b"dataset_info.json", b"dataset_dict.json", b"state.json"}:
         return None
@@ -95,7 +129,10 @@ def _hub_dataset(names: set[bytes], listing: Listing, read_card: CardReader) -> 
         return None
     info = _parse_object(read_card(b"dataset_info.json")) if b"dataset_info.json" in names else {}
     if info is None or (
-        not info and not _parse_object(read_card(min(names & {b"dataset_dict.json", b"state.json"}, default=b"")))
+        not info
+        and not _parse_object(
+            read_card(min(names & {b"dataset_dict.json", b"state.json"}, default=b""))
+        )
     ):
         return None
     facts = [
@@ -103,10 +140,14 @@ def _hub_dataset(names: set[bytes], listing: Listing, read_card: CardReader) -> 
         ("config", info.get("config_name")),
         ("rows", _row_count(info.get("splits"))),
     ]
-    return Description(DATASET, "huggingface", clean_facts(facts), one_line(str(info.get("license") or ""), 100))
+    return Description(
+        DATASET, "huggingface", clean_facts(facts), one_line(str(info.get("license") or ""), 100)
+    )
 
 
-def _uniform_folder(names: set[bytes], endings: set[bytes], listing: Listing) -> Optional[Description]:
+def _uniform_folder(
+    names: set[bytes], endings: set[bytes], listing: Listing
+) -> Optional[Description]:
     """Describe a folder of only Parquet files, numbered tars or one TensorFlow checkpoint. Small
     files beside them are allowed.
     """
@@ -119,7 +160,12 @@ def _uniform_folder(names: set[bytes], endings: set[bytes], listing: Listing) ->
         return Description(DATASET, "webdataset")
     parts = [_TENSORFLOW_PART.match(text) for text in others]
     prefixes = {part.group(1) for part in parts if part and part.group(1)}
-    if others and all(parts) and len(prefixes) == 1 and any(text.endswith(".index") for text in others):
+    if (
+        others
+        and all(parts)
+        and len(prefixes) == 1
+        and any(text.endswith(".index") for text in others)
+    ):
         return Description(CHECKPOINT, "tensorflow", kind_and_step(str(min(prefixes)))[1])
     return None
 
@@ -134,8 +180,16 @@ def _row_count(splits: Any) -> Optional[int]:
 
 def _config_facts(config: Dict[str, Any]) -> List[Tuple[str, Any]]:
     architectures = config.get("architectures")
-    first = architectures[0] if isinstance(architectures, list) and architectures else config.get("_class_name")
-    facts = [("architecture", first), ("model_type", config.get("model_type")), ("peft_type", config.get("peft_type"))]
+    first = (
+        architectures[0]
+        if isinstance(architectures, list) and architectures
+        else config.get("_class_name")
+    )
+    facts = [
+        ("architecture", first),
+        ("model_type", config.get("model_type")),
+        ("peft_type", config.get("peft_type")),
+    ]
     return [*facts, ("base_model", config.get("base_model_name_or_path"))]
 
 

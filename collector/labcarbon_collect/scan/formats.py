@@ -79,7 +79,9 @@ def _recognise_magic(name: str, size: int, head: bytes, read_at: ReadAt) -> Opti
     return _recognise_unnamed_safetensors(name, size, head, read_at)
 
 
-def _recognise_unnamed_safetensors(name: str, size: int, head: bytes, read_at: ReadAt) -> Optional[Description]:
+def _recognise_unnamed_safetensors(
+    name: str, size: int, head: bytes, read_at: ReadAt
+) -> Optional[Description]:
     """Recognise safetensors without file extension, such as blobs of a cache. A file that only
     resembles the format is ignored.
     """
@@ -91,7 +93,9 @@ def _recognise_unnamed_safetensors(name: str, size: int, head: bytes, read_at: R
         return None
 
 
-def _recognise_tensorflow(name: str, size: int, head: bytes, read_at: ReadAt) -> Optional[Description]:
+def _recognise_tensorflow(
+    name: str, size: int, head: bytes, read_at: ReadAt
+) -> Optional[Description]:
     if _TENSORFLOW_DATA.search(name):
         return Description(CHECKPOINT, "tensorflow")
     if name.endswith(".index") and size >= 48 and read_at(size - 8, 8) == _SSTABLE_END:
@@ -127,7 +131,8 @@ def _describe_zip(lowered: str, size: int, head: bytes, read_at: ReadAt) -> Opti
         return _describe_weights("lightning" if is_lightning else "torch", lowered)
     if is_keras:
         directory = read_at(
-            int.from_bytes(end[16:20], "little"), min(int.from_bytes(end[12:16], "little"), _KERAS_HEAD_BYTES)
+            int.from_bytes(end[16:20], "little"),
+            min(int.from_bytes(end[12:16], "little"), _KERAS_HEAD_BYTES),
         )
         return Description(MODEL, "keras") if b"config.json" in directory else None
     return Description(DATASET, "npz")
@@ -147,7 +152,9 @@ def _read_zip_end(size: int, read_at: ReadAt) -> bytes:
 
 
 def _describe_hdf5(lowered: str, head: bytes) -> Description:
-    if lowered.endswith((".keras", ".weights.h5")) or any(marker in head for marker in _KERAS_MARKERS):
+    if lowered.endswith((".keras", ".weights.h5")) or any(
+        marker in head for marker in _KERAS_MARKERS
+    ):
         return _describe_weights("keras", lowered)
     return Description(OTHER, "hdf5")
 
@@ -163,13 +170,20 @@ def _describe_gguf(head: bytes) -> Description:
         offset = 32 + length
         if int.from_bytes(head[offset : offset + 4], "little") == _GGUF_STRING:
             text_bytes = min(int.from_bytes(head[offset + 4 : offset + 12], "little"), 100)
-            facts["architecture"] = head[offset + 12 : offset + 12 + text_bytes].decode("utf-8", "replace")
+            facts["architecture"] = head[offset + 12 : offset + 12 + text_bytes].decode(
+                "utf-8", "replace"
+            )
     return Description(MODEL, "gguf", clean_facts(facts.items()))
 
 
 def _describe_onnx(name: str, head: bytes) -> Optional[Description]:
     """Recognise a ModelProto: field 1 (IR version), then another field."""
-    if len(head) < 3 or head[0] != 0x08 or not 1 <= head[1] < 0x80 or head[2] not in _ONNX_SECOND_FIELDS:
+    if (
+        len(head) < 3
+        or head[0] != 0x08
+        or not 1 <= head[1] < 0x80
+        or head[2] not in _ONNX_SECOND_FIELDS
+    ):
         raise InvalidFormat("named as ONNX, but not an ONNX file")
     facts: Dict[str, Any] = {"ir_version": head[1]}
     if head[2] == 0x12 and head[3] < 0x80:

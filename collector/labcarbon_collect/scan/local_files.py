@@ -177,7 +177,9 @@ class LocalTree:
         """Return the files below a folder by the rules of docs/artifacts.md, sorted. Raises
         OSError, LinkOutsideRoot, BudgetExceeded.
         """
-        content = manifest("artifact", os.fsdecode(path), Budget(float("inf")), on_link=self.check_inside)
+        content = manifest(
+            "artifact", os.fsdecode(path), Budget(float("inf")), on_link=self.check_inside
+        )
         return [(file.name, file.size, file.mtime_ns, file.ctime_ns) for file in content.files]
 
     def open_file(self, path: bytes, *, follow: bool = False) -> LocalReader:
@@ -194,7 +196,10 @@ class LocalTree:
         """Raise LinkOutsideRoot if a path leaves the scanned folders."""
         target = os.path.realpath(path)
         if not any(target.startswith(root) for root in self._roots):
-            raise LinkOutsideRoot(f"{os.fsdecode(os.path.basename(path))} in it is a link to a path outside of the scan")
+            raise LinkOutsideRoot(
+                f"{os.fsdecode(os.path.basename(path))} in it is a link to a path outside of the "
+                "scan"
+            )
 
 
 def _add_file(entry: os.DirEntry[bytes], name: bytes, listing: Listing) -> None:

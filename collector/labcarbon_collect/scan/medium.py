@@ -18,7 +18,9 @@ _VIRTUAL = re.compile(r"^(?:vd|xvd)[a-z]+$")
 class MediumDetector:
     """Storage mediums by device, with a cache."""
 
-    def __init__(self, sys: Path = Path("/sys"), mountinfo: Path = Path("/proc/self/mountinfo")) -> None:
+    def __init__(
+        self, sys: Path = Path("/sys"), mountinfo: Path = Path("/proc/self/mountinfo")
+    ) -> None:
         self._sys, self._mountinfo = sys, mountinfo
         self._by_device: Dict[int, str] = {}
 
@@ -29,7 +31,9 @@ class MediumDetector:
         except OSError:
             return UNKNOWN
         if device not in self._by_device:
-            self._by_device[device] = self.device_medium(os.major(device), os.minor(device), os.fsdecode(path))
+            self._by_device[device] = self.device_medium(
+                os.major(device), os.minor(device), os.fsdecode(path)
+            )
         return self._by_device[device]
 
     def device_medium(self, major: int, minor: int, path: str) -> str:
@@ -63,7 +67,9 @@ class MediumDetector:
         return UNKNOWN
 
     def _mount_source(self, path: str) -> Optional[str]:
-        """Return the device mounted at ``path`` if it is a local block device (btrfs and similar)."""
+        """Return the device mounted at ``path`` if it is a local block device (btrfs and
+        similar).
+        """
         best: Tuple[int, str] = (-1, "")
         for point, source in self._mounts():
             if (path + "/").startswith(point.rstrip("/") + "/") and len(point) >= best[0]:
@@ -81,7 +87,12 @@ class MediumDetector:
             left, _, right = line.partition(" - ")
             fields, right_fields = left.split(" "), right.split(" ")
             if len(fields) > 4 and len(right_fields) > 1:
-                mounts.append((re.sub(r"\\(\d{3})", lambda match: chr(int(match.group(1), 8)), fields[4]), right_fields[1]))
+                mounts.append(
+                    (
+                        re.sub(r"\\(\d{3})", lambda match: chr(int(match.group(1), 8)), fields[4]),
+                        right_fields[1],
+                    )
+                )
         return mounts
 
 

@@ -36,14 +36,18 @@ class ObjectTree:
         try:
             from fsspec.core import url_to_fs
         except ImportError as error:
-            raise DependencyMissing(f"{scheme}:// needs fsspec, which is not installed: {INSTALL_HINT}") from error
+            raise DependencyMissing(
+                f"{scheme}:// needs fsspec, which is not installed: {INSTALL_HINT}"
+            ) from error
         self._root = f"{scheme}://".encode()
         try:
             with _translate_errors():
                 self._files: Any = url_to_fs(address)[0]
                 self._strip = getattr(self._files, "_strip_protocol")  # noqa: B009 - fsspec's own name for what each has
         except ImportError as error:
-            raise DependencyMissing(f"{scheme}:// is not supported ({error}): {INSTALL_HINT}") from error
+            raise DependencyMissing(
+                f"{scheme}:// is not supported ({error}): {INSTALL_HINT}"
+            ) from error
         except ValueError as error:
             raise OSError(0, str(error)) from error
 
@@ -62,13 +66,22 @@ class ObjectTree:
         with _translate_errors():
             rows: List[Dict[str, Any]] = self._files.ls(self._key(path), detail=True, refresh=True)
         for row in rows:
-            name = str(row["name"]).rstrip("/").rsplit("/", 1)[-1].encode("utf-8", "surrogateescape")
-            if not name or name.startswith(b".") or name == b"__pycache__" or _is_folder_marker(row, self._key(path)):
+            name = (
+                str(row["name"]).rstrip("/").rsplit("/", 1)[-1].encode("utf-8", "surrogateescape")
+            )
+            if (
+                not name
+                or name.startswith(b".")
+                or name == b"__pycache__"
+                or _is_folder_marker(row, self._key(path))
+            ):
                 continue
             if row.get("type") == "directory":
                 listing.folders.append(name)
             else:
-                listing.files.append((name, int(row.get("size") or 0), _mtime_ns(row), _version_number(row)))
+                listing.files.append(
+                    (name, int(row.get("size") or 0), _mtime_ns(row), _version_number(row))
+                )
         listing.files.sort()
         listing.folders.sort()
         return listing

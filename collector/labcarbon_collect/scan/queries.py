@@ -10,21 +10,27 @@ from labcarbon_collect.scan.database import insert_rows
 from labcarbon_collect.scan.state import ScanState
 
 _PENDING = """
-SELECT e.folder, e.name, sub.path, e.what, e.size, e.files, e.mtime_ns, e.digest, e.about, e.medium, e.owner
+SELECT e.folder, e.name, sub.path, e.what, e.size, e.files, e.mtime_ns, e.digest, e.about, e.medium,
+  e.owner
 FROM sub JOIN entry e ON e.folder = sub.id AND (sub.only_name IS NULL OR sub.only_name = e.name)
 LEFT JOIN told t ON t.server = :server AND t.folder = e.folder AND t.name = e.name
-WHERE sub.id >= :folder AND (sub.id > :folder OR e.name > :name) AND e.what IN (1, 3) AND e.state = 0
-  AND (t.digest IS NULL OR t.digest != e.digest OR t.medium != e.medium OR (:project != '' AND t.project != :project))
+WHERE sub.id >= :folder AND (sub.id > :folder OR e.name > :name) AND e.what IN (1, 3)
+  AND e.state = 0
+  AND (t.digest IS NULL OR t.digest != e.digest OR t.medium != e.medium OR (:project != ''
+    AND t.project != :project))
 ORDER BY e.folder, e.name LIMIT :most
 """
 _ARTIFACTS = (
-    "FROM sub JOIN entry ON entry.folder = sub.id AND (only_name IS NULL OR only_name = entry.name) WHERE what IN (1, 3)"
+    "FROM sub JOIN entry ON entry.folder = sub.id AND (only_name IS NULL OR only_name = "
+    "entry.name) WHERE what IN (1, 3)"
 )
 _PATH = "CAST(sub.path || '/' || name AS BLOB)"
 # Hard links of one inode count as one copy.
 _IDENTICAL = f"""
-SELECT digest, MAX(size), COUNT(DISTINCT COALESCE(link, CAST(folder AS TEXT) || '/' || hex(name))) AS many
-{_ARTIFACTS} AND state = 0 AND digest IN (SELECT digest {_ARTIFACTS} AND state = 0 GROUP BY digest HAVING COUNT(*) > 1)
+SELECT digest, MAX(size), COUNT(DISTINCT COALESCE(link,
+  CAST(folder AS TEXT) || '/' || hex(name))) AS many
+{_ARTIFACTS} AND state = 0 AND digest IN (SELECT digest {_ARTIFACTS} AND state = 0
+  GROUP BY digest HAVING COUNT(*) > 1)
 GROUP BY digest HAVING many > 1
 """
 _MOVED = """
@@ -77,11 +83,23 @@ class ScanQueries:
     def server_id(self, address: str) -> int:
         """Return the number of a server. Inserts it if it is new."""
         self._database.execute("INSERT OR IGNORE INTO server (address) VALUES (?)", (address,))
-        return int(self._database.execute("SELECT id FROM server WHERE address=?", (address,)).fetchone()[0])
+        return int(
+            self._database.execute("SELECT id FROM server WHERE address=?", (address,)).fetchone()[
+                0
+            ]
+        )
 
-    def pending(self, server: int, project: str, after: Tuple[int, bytes], limit: int) -> List[PendingArtifact]:
+    def pending(
+        self, server: int, project: str, after: Tuple[int, bytes], limit: int
+    ) -> List[PendingArtifact]:
         """Return artifacts to upload behind a position, in order."""
-        parameters = {"server": server, "project": project, "folder": after[0], "name": after[1], "most": limit}
+        parameters = {
+            "server": server,
+            "project": project,
+            "folder": after[0],
+            "name": after[1],
+            "most": limit,
+        }
         return [PendingArtifact(*row) for row in self._database.execute(_PENDING, parameters)]
 
     def mark_uploaded(self, server: int, uploaded: Sequence[Tuple[PendingArtifact, str]]) -> None:
@@ -100,7 +118,9 @@ class ScanQueries:
 
     def clear_copy_changes(self, server: int, paths: Sequence[bytes]) -> None:
         """Record that a server has the state of these copies."""
-        self._database.executemany("DELETE FROM news WHERE server=? AND path=?", [(server, path) for path in paths])
+        self._database.executemany(
+            "DELETE FROM news WHERE server=? AND path=?", [(server, path) for path in paths]
+        )
 
     def forget_uploads(self, server: int) -> None:
         """Forget all uploads to a server."""
@@ -110,9 +130,16 @@ class ScanQueries:
         """Return totals of the selected folders."""
         sums = f"SELECT COUNT(*), TOTAL(size), SUM(medium='unknown') {_ARTIFACTS}"
         artifacts, size, unknown = self._database.execute(sums).fetchone()
-        corrupt = [path for (path,) in self._database.execute(f"SELECT {_PATH} {_ARTIFACTS} AND state = 1 ORDER BY 1")]
+        corrupt = [
+            path
+            for (path,) in self._database.execute(
+                f"SELECT {_PATH} {_ARTIFACTS} AND state = 1 ORDER BY 1"
+            )
+        ]
         moved = self._database.execute(_MOVED).fetchone()[0]
-        copies = sorted(self._database.execute(_IDENTICAL), key=lambda row: (-row[1] * (row[2] - 1), row[0]))
+        copies = sorted(
+            self._database.execute(_IDENTICAL), key=lambda row: (-row[1] * (row[2] - 1), row[0])
+        )
         return ScanTotals(artifacts, int(size), unknown or 0, moved, corrupt, copies)
 
     def paths_of(self, digest: bytes, limit: int) -> List[bytes]:

@@ -38,12 +38,22 @@ class Recorder:
     """Records the results of one scan as they arrive."""
 
     def __init__(
-        self, state: ScanState, tally: Tally, *, on_artifact: OnArtifact, report_line: Optional[Callable[[str], None]] = None
+        self,
+        state: ScanState,
+        tally: Tally,
+        *,
+        on_artifact: OnArtifact,
+        report_line: Optional[Callable[[str], None]] = None,
     ) -> None:
         """``report_line``: prints a line of a dry run, which hashes and stores nothing. None for a
         real scan.
         """
-        self._state, self._tally, self._on_artifact, self._report_line = state, tally, on_artifact, report_line
+        self._state, self._tally, self._on_artifact, self._report_line = (
+            state,
+            tally,
+            on_artifact,
+            report_line,
+        )
         self._groups: Dict[int, FolderGroup] = {}
         self._new_rows: List[Entry] = []
 
@@ -71,7 +81,9 @@ class Recorder:
         return group
 
     def mark_changed(self, group: FolderGroup) -> None:
-        """Record that files of the folder differ. Its digest is computed again, also after a kill."""
+        """Record that files of the folder differ. Its digest is computed again, also after a
+        kill.
+        """
         if not group.is_changed:
             group.is_changed = True
             self._state.mark_unsettled(group.parent, group.name)
@@ -96,7 +108,13 @@ class Recorder:
         elif read.description is None:
             if old is not None and old.what == ARTIFACT:
                 self.count_missing(self._state.forget(batch.folder, batch.path, [old.name]))
-            self._store_row(path, old, entry_from_stamp(batch.folder, UNRECOGNISED, task.stamp, None, settled=read.settled))
+            self._store_row(
+                path,
+                old,
+                entry_from_stamp(
+                    batch.folder, UNRECOGNISED, task.stamp, None, settled=read.settled
+                ),
+            )
         elif self._report_line is not None:
             self._report_artifact(path, read.description, task.stamp[1], old)
         else:
@@ -117,7 +135,9 @@ class Recorder:
             else:
                 self._store_artifact(batch.path, old, entry)
 
-    def _record_fault(self, batch: Batch, read: ReadResult, path: bytes, old: Optional[Entry]) -> None:
+    def _record_fault(
+        self, batch: Batch, read: ReadResult, path: bytes, old: Optional[Entry]
+    ) -> None:
         """Handle a file that cannot be registered. Removes a missing file from the database; keeps
         the previous state of an unreadable one.
         """
@@ -155,7 +175,9 @@ class Recorder:
             group.reason = group.reason or f"{printable(name)} in it: {read.reason}"
         elif read.digest is not None:
             old = None if read.task.is_new else self._state.entry(batch.folder, name)
-            entry = entry_from_stamp(batch.folder, MEMBER, read.task.stamp, read.digest, settled=read.settled)
+            entry = entry_from_stamp(
+                batch.folder, MEMBER, read.task.stamp, read.digest, settled=read.settled
+            )
             path = batch.path + b"/" + name
             if old is not None and _is_corrupt(old, entry):
                 self._state.mark_corrupt(path, entry)
@@ -198,7 +220,9 @@ class Recorder:
             if self._new_rows:
                 self._state.insert(parent_path, self._new_rows)
 
-    def _report_artifact(self, path: bytes, description: Description, size: Optional[int], old: Optional[Entry]) -> None:
+    def _report_artifact(
+        self, path: bytes, description: Description, size: Optional[int], old: Optional[Entry]
+    ) -> None:
         if self._report_line is None:
             return
         is_known = old is not None and old.what in (ARTIFACT, FOLDER)
@@ -208,7 +232,9 @@ class Recorder:
             self._tally.new += 1
         what = " ".join(word for word in (description.kind, description.format) if word)
         size_text = "" if size is None else f", {format_bytes(size)}"
-        self._report_line(f"{'changed' if is_known else 'new'} {printable(path)} ({what}{size_text})")
+        self._report_line(
+            f"{'changed' if is_known else 'new'} {printable(path)} ({what}{size_text})"
+        )
 
 
 def _medium(detected: str, old: Optional[Entry]) -> str:
@@ -221,4 +247,8 @@ def _medium(detected: str, old: Optional[Entry]) -> str:
 def _is_corrupt(old: Entry, entry: Entry) -> bool:
     """Return whether content changed without a change of size and mtime."""
     before = (old.what, old.size, old.mtime_ns)
-    return bool(old.settled) and before == (entry.what, entry.size, entry.mtime_ns) and old.digest != entry.digest
+    return (
+        bool(old.settled)
+        and before == (entry.what, entry.size, entry.mtime_ns)
+        and old.digest != entry.digest
+    )

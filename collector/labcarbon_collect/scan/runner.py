@@ -10,7 +10,14 @@ from typing import List, Optional, Tuple
 
 from labcarbon_collect.api.bulk_uploader import BulkUploader, UploadError
 from labcarbon_collect.api.transport import InvalidUrlError, Transport
-from labcarbon_collect.config import Login, client_sockets, collector_dir, is_uuid, read_enrolment, read_login
+from labcarbon_collect.config import (
+    Login,
+    client_sockets,
+    collector_dir,
+    is_uuid,
+    read_enrolment,
+    read_login,
+)
 from labcarbon_collect.errors import CommandError
 from labcarbon_collect.identity import ConfigurationError, node_identity
 from labcarbon_collect.ipc.client import Client, DaemonUnavailable
@@ -43,7 +50,10 @@ def run_scan(options: argparse.Namespace) -> int:
             lock.close()
         raise CommandError(str(error)) from error
     if state.damaged_name:
-        _log(f"the scan database was damaged and moved to {state.damaged_name}: all files are hashed again")
+        _log(
+            f"the scan database was damaged and moved to {state.damaged_name}: all files are "
+            "hashed again"
+        )
     try:
         return _scan(options, roots, state)
     except KeyboardInterrupt:
@@ -67,7 +77,10 @@ def _scan(options: argparse.Namespace, roots: List[Tuple[Tree, bytes]], state: S
         scan = Scan(state, scan_options, None, Progress("files"))
         scan.run(roots)
         tally = scan.tally
-        print(f"{tally.new:,} new, {tally.changed:,} changed, {tally.missing:,} missing; nothing was hashed or registered")
+        print(
+            f"{tally.new:,} new, {tally.changed:,} changed, {tally.missing:,} missing; nothing "
+            "was hashed or registered"
+        )
         _print_problems(scan)
         return 1 if tally.refused or tally.unreadable else 0
     login, node = _login_and_node(has_paths=any(isinstance(tree, LocalTree) for tree, _ in roots))
@@ -76,8 +89,12 @@ def _scan(options: argparse.Namespace, roots: List[Tuple[Tree, bytes]], state: S
     except InvalidUrlError as error:
         raise CommandError(str(error)) from error
     common_fields = {"node": node} if node else {}
-    uploads = BulkUploader(transport, "artifacts/", key="artifacts", common_fields=common_fields, notify=_log)
-    copy_uploads = BulkUploader(transport, "artifacts/copies/", key="copies", common_fields=common_fields, notify=_log)
+    uploads = BulkUploader(
+        transport, "artifacts/", key="artifacts", common_fields=common_fields, notify=_log
+    )
+    copy_uploads = BulkUploader(
+        transport, "artifacts/copies/", key="copies", common_fields=common_fields, notify=_log
+    )
     uploader = Uploader(
         ScanQueries(state),
         uploads,
@@ -93,7 +110,9 @@ def _scan(options: argparse.Namespace, roots: List[Tuple[Tree, bytes]], state: S
         scan.run(roots)
         return _finish_scan(scan, uploader)
     except UploadError as ended:
-        raise CommandError(f"{ended}. Hashes are saved: run the same command to continue.") from ended
+        raise CommandError(
+            f"{ended}. Hashes are saved: run the same command to continue."
+        ) from ended
     finally:
         uploader.close()
         transport.close()
@@ -111,14 +130,25 @@ def _finish_scan(scan: Scan, uploader: Uploader) -> int:
         unknown_medium=totals.unknown_medium,
     )
     largest = totals.copies[:_MAX_COPIES]
-    lines += copy_lines(totals.copies, totals.copy_bytes, [scan.queries.paths_of(each[0], _MAX_PATHS) for each in largest])
+    lines += copy_lines(
+        totals.copies,
+        totals.copy_bytes,
+        [scan.queries.paths_of(each[0], _MAX_PATHS) for each in largest],
+    )
     counts = ", ".join(f"{count:,} {result}" for result, count in outcome.counts.items())
-    lines.append(f"registered: {counts}; {uploader.copy_changes_sent:,} copies missing, corrupt or recovered")
-    lines += [f"  {printable(source)}: {printable(message)}" for source, message in outcome.errors[:_MAX_ERRORS]]
+    lines.append(
+        f"registered: {counts}; {uploader.copy_changes_sent:,} copies missing, corrupt or recovered"
+    )
+    lines += [
+        f"  {printable(source)}: {printable(message)}"
+        for source, message in outcome.errors[:_MAX_ERRORS]
+    ]
     lines += [f"  {printable(text)} ({count:,} times)" for text, count in outcome.notes.items()]
     print("\n".join(lines))
     tally = scan.tally
-    return 1 if totals.corrupt or tally.refused or tally.unreadable or outcome.counts["refused"] else 0
+    return (
+        1 if totals.corrupt or tally.refused or tally.unreadable or outcome.counts["refused"] else 0
+    )
 
 
 def _print_problems(scan: Scan) -> None:
@@ -134,11 +164,17 @@ def _roots(dirs: List[str]) -> List[Tuple[Tree, bytes]]:
     for folder in dirs:
         if is_address(folder):
             try:
-                roots.append((ObjectTree(folder), folder.rstrip("/").encode("utf-8", "surrogateescape")))
+                roots.append(
+                    (ObjectTree(folder), folder.rstrip("/").encode("utf-8", "surrogateescape"))
+                )
             except (DependencyMissing, OSError) as error:
                 raise CommandError(f"{printable(folder)}: {error}") from error
         elif not os.path.isdir(folder):
-            problem = "is not a folder: pass the folder that contains it" if os.path.exists(folder) else "does not exist"
+            problem = (
+                "is not a folder: pass the folder that contains it"
+                if os.path.exists(folder)
+                else "does not exist"
+            )
             raise CommandError(f"{printable(os.fsencode(folder))} {problem}")
         else:
             paths.append(os.fsencode(os.path.realpath(folder)))

@@ -9,12 +9,24 @@ import threading
 from collections import Counter
 from typing import Any, Callable, Dict, List, Tuple
 
-from labcarbon_collect.scan.description import CHECKPOINT, Description, InvalidFormat, clean_facts, kind_and_step
+from labcarbon_collect.scan.description import (
+    CHECKPOINT,
+    Description,
+    InvalidFormat,
+    clean_facts,
+    kind_and_step,
+)
 
 MAX_HEADER_BYTES = 100_000_000  # limit of the format (safetensors, README "Format")
 MAX_PARSED_BYTES = 16 << 20  # A longer header is not parsed: its JSON would need too much memory.
 _MIN_HEADER_BYTES = 2
-_REPORTED_METADATA = ("format", "license", "base_model", "modelspec.architecture", "modelspec.title")
+_REPORTED_METADATA = (
+    "format",
+    "license",
+    "base_model",
+    "modelspec.architecture",
+    "modelspec.title",
+)
 _OPTIMIZER_NAMES = ("optimizer.", "exp_avg", "optim_state")
 _parse_lock = threading.Lock()
 ReadAt = Callable[[int, int], bytes]  # (offset, length) → bytes of the file
@@ -34,7 +46,9 @@ def describe(name: str, size: int, read_at: ReadAt) -> Description:
     if len(prefix) < 9 or length < _MIN_HEADER_BYTES:
         raise InvalidFormat("truncated safetensors header")
     if length > MAX_HEADER_BYTES:
-        raise InvalidFormat(f"invalid safetensors header: {length} bytes, the maximum is {MAX_HEADER_BYTES}")
+        raise InvalidFormat(
+            f"invalid safetensors header: {length} bytes, the maximum is {MAX_HEADER_BYTES}"
+        )
     if 8 + length > size:
         raise InvalidFormat(f"invalid safetensors header: {length} bytes in a file of {size} bytes")
     if prefix[8:9] != b"{":
@@ -47,9 +61,17 @@ def describe(name: str, size: int, read_at: ReadAt) -> Description:
     summary = _Header(header, size - 8 - length)
     if summary.has_optimizer:
         kind = CHECKPOINT
-    metadata = [(name, summary.metadata[name]) for name in _REPORTED_METADATA if name in summary.metadata]
+    metadata = [
+        (name, summary.metadata[name]) for name in _REPORTED_METADATA if name in summary.metadata
+    ]
     licence = next((str(value) for name, value in metadata if name == "license"), "")[:100]
-    return Description(kind, "safetensors", clean_facts([*facts.items(), *summary.facts(), *metadata]), licence, 8 + length)
+    return Description(
+        kind,
+        "safetensors",
+        clean_facts([*facts.items(), *summary.facts(), *metadata]),
+        licence,
+        8 + length,
+    )
 
 
 class _Header:
@@ -62,7 +84,9 @@ class _Header:
         self.has_optimizer = False
         for name, value in pairs:
             if name == "__metadata__":
-                self.metadata = {key: text for key, text in _require_pairs(value) if isinstance(text, str)}
+                self.metadata = {
+                    key: text for key, text in _require_pairs(value) if isinstance(text, str)
+                }
             else:
                 self._add_tensor(name, value, payload_bytes)
 
@@ -71,7 +95,9 @@ class _Header:
             raise InvalidFormat("invalid safetensors header: malformed tensor")
         dtype, parameters, start, end = value
         if not 0 <= start <= end <= payload_bytes:
-            raise InvalidFormat(f"invalid safetensors header: {end} bytes of tensors, {payload_bytes} in the file")
+            raise InvalidFormat(
+                f"invalid safetensors header: {end} bytes of tensors, {payload_bytes} in the file"
+            )
         self.tensors += 1
         self.parameters += parameters
         self.dtypes[dtype] += 1
@@ -98,9 +124,17 @@ def _parse_tensor(pairs: List[Tuple[str, Any]]) -> Any:
         return pairs
     fields = dict(pairs)
     dtype, shape, offsets = fields.get("dtype"), fields.get("shape"), fields.get("data_offsets")
-    if not isinstance(dtype, str) or not isinstance(shape, list) or not isinstance(offsets, list) or len(offsets) != 2:
+    if (
+        not isinstance(dtype, str)
+        or not isinstance(shape, list)
+        or not isinstance(offsets, list)
+        or len(offsets) != 2
+    ):
         return pairs
-    if not all(type(number) is int and number >= 0 for number in (*shape, *offsets)) or len(shape) > 64:
+    if (
+        not all(type(number) is int and number >= 0 for number in (*shape, *offsets))
+        or len(shape) > 64
+    ):
         return pairs
     parameters = 1
     for number in shape:

@@ -27,7 +27,10 @@ _WAIT_S = 0.2
 _SWITCH_INTERVAL_S = 0.00002
 # Hundreds of thousands of names are kept for a short time, without reference cycles.
 _GC_THRESHOLD = 50_000
-_EMPTY = "it is empty, but has registered artifacts: is it mounted? (if all of them were removed, scan its parent folder)"
+_EMPTY = (
+    "it is empty, but has registered artifacts: is it mounted? (if all of them were removed, "
+    "scan its parent folder)"
+)
 
 
 @dataclass(frozen=True)
@@ -47,11 +50,24 @@ class ScanOptions:
 class Scan:
     """One scan."""
 
-    def __init__(self, state: ScanState, options: ScanOptions, uploader: Optional[Uploader], progress: Progress) -> None:
-        self._state, self._options, self._uploader, self._progress = state, options, uploader, progress
+    def __init__(
+        self,
+        state: ScanState,
+        options: ScanOptions,
+        uploader: Optional[Uploader],
+        progress: Progress,
+    ) -> None:
+        self._state, self._options, self._uploader, self._progress = (
+            state,
+            options,
+            uploader,
+            progress,
+        )
         self.tally = Tally()
         self.queries = ScanQueries(state)
-        self._recorder = Recorder(state, self.tally, on_artifact=self._on_artifact, report_line=options.report_line)
+        self._recorder = Recorder(
+            state, self.tally, on_artifact=self._on_artifact, report_line=options.report_line
+        )
         self._pool: Optional[ReaderPool] = None
         self._walk: Optional[Walker] = None
         self._estimator: Optional[SizeEstimator] = None
@@ -145,9 +161,19 @@ class Scan:
 
     def _show_progress(self, *, last: bool = False) -> None:
         read, unread = self._pool.read_progress if self._pool is not None and not last else (0, 0)
-        passed = self._passed_bytes + (self._walk.walked_bytes if self._walk is not None else 0) - unread
-        result = 1.0 if last else self._estimator.fraction(passed) if self._estimator is not None else 0.0
-        self._progress.update(self.tally.files, result, is_final=last, read_bytes=self.tally.read_bytes + read)
+        passed = (
+            self._passed_bytes + (self._walk.walked_bytes if self._walk is not None else 0) - unread
+        )
+        result = (
+            1.0
+            if last
+            else self._estimator.fraction(passed)
+            if self._estimator is not None
+            else 0.0
+        )
+        self._progress.update(
+            self.tally.files, result, is_final=last, read_bytes=self.tally.read_bytes + read
+        )
 
 
 def outermost_folders(paths: Sequence[bytes]) -> List[bytes]:

@@ -16,7 +16,16 @@ from typing import Any, Iterable, List, NamedTuple, Optional, Sequence, Tuple
 
 from labcarbon_collect.files.digest_cache import to_signed
 from labcarbon_collect.lc1 import manifest_hash
-from labcarbon_collect.scan.database import ARTIFACT, CORRUPT, FILE, FOLDER, PRESENT, ROOT, insert_rows, open_database
+from labcarbon_collect.scan.database import (
+    ARTIFACT,
+    CORRUPT,
+    FILE,
+    FOLDER,
+    PRESENT,
+    ROOT,
+    insert_rows,
+    open_database,
+)
 from labcarbon_collect.scan.description import Description
 from labcarbon_collect.scan.local_files import Stamp
 from labcarbon_collect.scan.medium import UNKNOWN
@@ -26,14 +35,17 @@ _JSON = json.JSONEncoder(separators=(",", ":"))
 _INSERT = "INSERT INTO entry"
 _ON_CONFLICT = """
 ON CONFLICT (folder, name) DO UPDATE SET
-  what=excluded.what, size=excluded.size, files=excluded.files, mtime_ns=excluded.mtime_ns, ctime_ns=excluded.ctime_ns,
-  settled=excluded.settled, state=excluded.state, digest=excluded.digest, about=excluded.about, medium=excluded.medium,
+  what=excluded.what, size=excluded.size, files=excluded.files, mtime_ns=excluded.mtime_ns,
+    ctime_ns=excluded.ctime_ns,
+  settled=excluded.settled, state=excluded.state, digest=excluded.digest, about=excluded.about,
+    medium=excluded.medium,
   link=excluded.link, owner=excluded.owner
 """
 _SUBTREE = """
 WITH RECURSIVE below (id, path) AS (
   VALUES (?, ?) UNION ALL
-  SELECT folder.id, CAST(below.path || '/' || folder.name AS BLOB) FROM folder JOIN below ON folder.parent = below.id)
+  SELECT folder.id, CAST(below.path || '/' || folder.name AS BLOB) FROM folder JOIN below
+    ON folder.parent = below.id)
 SELECT id, path FROM below
 """
 
@@ -89,7 +101,11 @@ class ScanState:
         """
         self._uncommitted_bytes += size
         now_s = time.monotonic()
-        if self._is_dry or not (now or self._uncommitted_bytes >= _COMMIT_BYTES or now_s - self._transaction_s >= _COMMIT_S):
+        if self._is_dry or not (
+            now
+            or self._uncommitted_bytes >= _COMMIT_BYTES
+            or now_s - self._transaction_s >= _COMMIT_S
+        ):
             return
         self._execute("COMMIT")
         self._execute("BEGIN IMMEDIATE")
@@ -106,15 +122,28 @@ class ScanState:
         """Return the number of a subfolder. Inserts it if it is new."""
         row = self._one("SELECT id FROM folder WHERE parent=? AND name=?", (parent, name))
         if row is None:
-            return int(self._execute("INSERT INTO folder (parent, name) VALUES (?, ?)", (parent, name)).lastrowid or 0)
+            return int(
+                self._execute(
+                    "INSERT INTO folder (parent, name) VALUES (?, ?)", (parent, name)
+                ).lastrowid
+                or 0
+            )
         return int(row[0])
 
     def children(self, folder: int) -> List[Tuple[int, bytes]]:
         """Return the stored subfolders of a folder."""
-        return self.database.execute("SELECT id, name FROM folder WHERE parent=?", (folder,)).fetchall()
+        return self.database.execute(
+            "SELECT id, name FROM folder WHERE parent=?", (folder,)
+        ).fetchall()
 
     def stamps(
-        self, folder: int, first: bytes, until: Optional[bytes], *, members: bool, unrecognised_only: bool = False
+        self,
+        folder: int,
+        first: bytes,
+        until: Optional[bytes],
+        *,
+        members: bool,
+        unrecognised_only: bool = False,
     ) -> List[Stamp]:
         """Return the stored stamps of a folder's files from name ``first`` to before ``until``,
         sorted.
@@ -139,7 +168,9 @@ class ScanState:
     def names_of_kind(self, folder: int, *whats: int) -> List[bytes]:
         """Return the names in a folder whose rows have one of these kinds."""
         marks = ",".join("?" * len(whats))
-        rows = self._execute(f"SELECT name FROM entry WHERE folder=? AND what IN ({marks})", (folder, *whats))
+        rows = self._execute(
+            f"SELECT name FROM entry WHERE folder=? AND what IN ({marks})", (folder, *whats)
+        )
         return [name for (name,) in rows]
 
     def update(self, path: bytes, entry: Entry) -> None:
@@ -165,13 +196,19 @@ class ScanState:
         """Set the medium of a folder's files. An unknown medium replaces none."""
         if medium == UNKNOWN:
             return
-        self._execute("UPDATE entry SET medium=? WHERE folder=? AND what=1 AND medium != ?", (medium, folder, medium))
+        self._execute(
+            "UPDATE entry SET medium=? WHERE folder=? AND what=1 AND medium != ?",
+            (medium, folder, medium),
+        )
 
     def set_medium_of(self, folder: int, name: bytes, medium: str) -> None:
         """Set the medium of a folder that is one artifact."""
         if medium == UNKNOWN:
             return
-        self._execute("UPDATE entry SET medium=? WHERE folder=? AND name=? AND medium != ?", (medium, folder, name, medium))
+        self._execute(
+            "UPDATE entry SET medium=? WHERE folder=? AND name=? AND medium != ?",
+            (medium, folder, name, medium),
+        )
 
     def mark_corrupt(self, path: bytes, entry: Entry) -> None:
         """Record that the content at a path no longer matches its hash, for servers that know the
@@ -184,7 +221,9 @@ class ScanState:
         self.queue_copy_change(path, entry.folder, entry.name, "corrupt")
 
     def queue_copy_change(self, path: bytes, folder: int, name: bytes, state: str) -> None:
-        """Queue a new state (missing, corrupt or present) of a path for the servers that know it."""
+        """Queue a new state (missing, corrupt or present) of a path for the servers that know
+        it.
+        """
         self._has_copy_changes = True
         self._execute(
             "INSERT OR REPLACE INTO news SELECT server, ?, ? FROM told WHERE folder=? AND name=?",
@@ -195,7 +234,9 @@ class ScanState:
         """Delete rows of a folder. Returns (path, bytes) of the artifacts among them."""
         missing = []
         for name in names:
-            row = self._one("SELECT what, digest, size FROM entry WHERE folder=? AND name=?", (folder, name))
+            row = self._one(
+                "SELECT what, digest, size FROM entry WHERE folder=? AND name=?", (folder, name)
+            )
             if row is None:
                 continue
             what, digest, size = row
@@ -212,16 +253,24 @@ class ScanState:
         """Delete a folder and everything below it. Returns (path, bytes) of its artifacts."""
         missing = []
         for folder_id, place in self._execute(_SUBTREE, (folder, path)).fetchall():
-            missing.extend(self.forget(folder_id, place, self.names_of_kind(folder_id, ARTIFACT, FOLDER)))
+            missing.extend(
+                self.forget(folder_id, place, self.names_of_kind(folder_id, ARTIFACT, FOLDER))
+            )
             self._execute("DELETE FROM entry WHERE folder=?", (folder_id,))
             self._execute("DELETE FROM folder WHERE id=?", (folder_id,))
         return missing
 
     def sums(self, folder: int) -> FolderSums:
         """Return the totals of a folder that is one artifact."""
-        rows = self._execute("SELECT name, size, digest FROM entry WHERE folder=? AND what=2 ORDER BY name", (folder,))
+        rows = self._execute(
+            "SELECT name, size, digest FROM entry WHERE folder=? AND what=2 ORDER BY name",
+            (folder,),
+        )
         digest = bytes.fromhex(manifest_hash(rows))
-        columns = "SELECT COALESCE(SUM(size), 0), COUNT(*), COALESCE(MAX(mtime_ns), 0), COALESCE(MAX(state), 0)"
+        columns = (
+            "SELECT COALESCE(SUM(size), 0), COUNT(*), COALESCE(MAX(mtime_ns), 0), "
+            "COALESCE(MAX(state), 0)"
+        )
         size, files, mtime_ns, worst_state = self._execute(
             f"{columns} FROM entry WHERE folder=? AND what=2", (folder,)
         ).fetchone()
@@ -229,7 +278,10 @@ class ScanState:
 
     def has_entries(self, folder: int) -> bool:
         """Return whether the database has rows for a folder or below it."""
-        below = "SELECT 1 FROM entry WHERE folder=? UNION ALL SELECT 1 FROM folder WHERE parent=? LIMIT 1"
+        below = (
+            "SELECT 1 FROM entry WHERE folder=? UNION ALL SELECT 1 FROM folder WHERE parent=? "
+            "LIMIT 1"
+        )
         return self._one(below, (folder, folder)) is not None
 
     def select_subtree(self, folder: int, path: bytes, parent: int) -> None:

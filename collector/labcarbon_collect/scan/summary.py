@@ -43,7 +43,13 @@ class Tally:
 
 
 def summary_lines(
-    tally: Tally, *, artifacts: int, size: int, moved: int, corrupt: Sequence[bytes], unknown_medium: int
+    tally: Tally,
+    *,
+    artifacts: int,
+    size: int,
+    moved: int,
+    corrupt: Sequence[bytes],
+    unknown_medium: int,
 ) -> List[str]:
     """Return the lines that end a scan. ``size``: bytes of all artifacts."""
     unchanged = artifacts - tally.new - tally.changed - len(corrupt)
@@ -58,7 +64,10 @@ def summary_lines(
     ]
     lines = [
         ", ".join(counts),
-        f"{tally.files:,} files checked, {tally.read_files:,} read ({format_bytes(tally.read_bytes)})",
+        (
+            f"{tally.files:,} files checked, {tally.read_files:,} read "
+            f"({format_bytes(tally.read_bytes)})"
+        ),
     ]
     if corrupt:
         lines.append(
@@ -74,13 +83,20 @@ def summary_lines(
         lines.extend(_limited_rows(tally.unreadable_folders, tally.unreadable))
     skipped = [(tally.links, "links (not followed)"), (tally.special, "pipes, devices and sockets")]
     if any(count for count, _ in skipped):
-        lines.append("skipped: " + ", ".join(f"{count:,} {what}" for count, what in skipped if count))
+        lines.append(
+            "skipped: " + ", ".join(f"{count:,} {what}" for count, what in skipped if count)
+        )
     if unknown_medium:
-        lines.append(f"the medium of {_artifact_count(unknown_medium)} is unknown: set it with --medium hdd|ssd|object|tape")
+        lines.append(
+            f"the medium of {_artifact_count(unknown_medium)} is unknown: set it with --medium "
+            "hdd|ssd|object|tape"
+        )
     return lines
 
 
-def copy_lines(copies: Sequence[Tuple[bytes, int, int]], copy_bytes: int, paths: Sequence[Sequence[bytes]]) -> List[str]:
+def copy_lines(
+    copies: Sequence[Tuple[bytes, int, int]], copy_bytes: int, paths: Sequence[Sequence[bytes]]
+) -> List[str]:
     """Return lines about identical copies: (digest, bytes, number), largest first. ``paths``: paths
     of the first ones.
     """
@@ -88,7 +104,12 @@ def copy_lines(copies: Sequence[Tuple[bytes, int, int]], copy_bytes: int, paths:
         return []
     extra_copies = sum(count - 1 for _, _, count in copies)
     noun = "copy" if extra_copies == 1 else "copies"
-    lines = [f"{format_bytes(copy_bytes)} in {extra_copies:,} identical {noun} of {_artifact_count(len(copies))}"]
+    lines = [
+        (
+            f"{format_bytes(copy_bytes)} in {extra_copies:,} identical {noun} of "
+            f"{_artifact_count(len(copies))}"
+        )
+    ]
     for (digest, size, count), copy_paths in zip(copies, paths):
         ellipsis = ", …" if count > len(copy_paths) else ""
         names = ", ".join(printable(path) for path in copy_paths)
@@ -97,7 +118,10 @@ def copy_lines(copies: Sequence[Tuple[bytes, int, int]], copy_bytes: int, paths:
 
 
 def _limited_rows(rows: Sequence[Tuple[bytes, str]], count: int) -> List[str]:
-    lines = [f"  {printable(path)}" + (f": {reason}" if reason else "") for path, reason in rows[:_MAX_ROWS]]
+    lines = [
+        f"  {printable(path)}" + (f": {reason}" if reason else "")
+        for path, reason in rows[:_MAX_ROWS]
+    ]
     return [*lines, f"  and {count - _MAX_ROWS:,} more"] if count > _MAX_ROWS else lines
 
 

@@ -41,7 +41,12 @@ class Uploader:
         """``uploads``: to artifacts/. ``copy_uploads``: to artifacts/copies/. ``server``: key of
         the stored uploads. ``names``: how users are named.
         """
-        self._queries, self._uploads, self._copy_uploads, self._project = queries, uploads, copy_uploads, project
+        self._queries, self._uploads, self._copy_uploads, self._project = (
+            queries,
+            uploads,
+            copy_uploads,
+            project,
+        )
         self._server, self._names = queries.server_id(server), names
         self._users: Dict[int, Dict[str, Any]] = {}
         self._queue: Deque[Row] = deque()
@@ -63,12 +68,16 @@ class Uploader:
         self._queries.forget_uploads(self._server)
 
     def add(self, parent_path: bytes, entry: Entry) -> None:
-        """Queue a new or changed artifact. Artifacts beyond the queue's limit are sent at the end."""
+        """Queue a new or changed artifact. Artifacts beyond the queue's limit are sent at the
+        end.
+        """
         if len(self._queue) < _MAX_QUEUED and self.error is None:
             self._queue.append(self._row(_pending_artifact(parent_path, entry)))
 
     def poll(self) -> None:
-        """Collect results and send queued artifacts. Raises UploadError if the server rejects them."""
+        """Collect results and send queued artifacts. Raises UploadError if the server rejects
+        them.
+        """
         if self._in_flight is not None and self._in_flight[1].done():
             self._collect()
         due = len(self._queue) >= MAX_ROWS or time.monotonic() - self._sent_s > _UPLOAD_INTERVAL_S
@@ -87,7 +96,9 @@ class Uploader:
             if not rows:
                 break
             position = (rows[-1].folder, rows[-1].name)
-            self._queue.extend(self._row(row) for row in rows if (row.folder, row.name) not in self._refused)
+            self._queue.extend(
+                self._row(row) for row in rows if (row.folder, row.name) not in self._refused
+            )
             while self._queue:
                 self._send(self._next_request())
                 self._collect()
@@ -101,10 +112,14 @@ class Uploader:
 
     def _upload_copy_changes(self) -> None:
         while True:
-            changes = _limit_request(self._queries.copy_changes(self._server, _MAX_COPY_CHANGES), _MAX_REQUEST_BYTES)
+            changes = _limit_request(
+                self._queries.copy_changes(self._server, _MAX_COPY_CHANGES), _MAX_REQUEST_BYTES
+            )
             if not changes:
                 return
-            copies = [{"path": path.decode("utf-8", "replace"), "state": state} for path, state in changes]
+            copies = [
+                {"path": path.decode("utf-8", "replace"), "state": state} for path, state in changes
+            ]
             self._copy_uploads.post({"copies": copies})
             self.copy_changes_sent += len(copies)
             self._queries.clear_copy_changes(self._server, [path for path, _ in changes])
@@ -148,7 +163,10 @@ class Uploader:
         return rows
 
     def _row(self, artifact: PendingArtifact) -> Row:
-        return artifact, {**artifact_payload(artifact, self._project), **self._owner_fields(artifact.owner)}
+        return artifact, {
+            **artifact_payload(artifact, self._project),
+            **self._owner_fields(artifact.owner),
+        }
 
     def _owner_fields(self, owner: Optional[int]) -> Dict[str, Any]:
         """Return the owner's name for the server, and whether the owner runs the scan."""

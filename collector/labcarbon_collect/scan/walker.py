@@ -51,7 +51,13 @@ class Walker:
         medium: Optional[str],
     ) -> None:
         """``submit_batch`` submits a batch of files. A call with None collects results."""
-        self._tree, self._state, self._recorder, self._tally, self._submit_batch = tree, state, recorder, tally, submit_batch
+        self._tree, self._state, self._recorder, self._tally, self._submit_batch = (
+            tree,
+            state,
+            recorder,
+            tally,
+            submit_batch,
+        )
         self._verify, self._include_unknown, self._medium = verify, include_unknown, medium
         self.walked_bytes = 0
 
@@ -77,7 +83,9 @@ class Walker:
         medium = self._medium or self._tree.medium(folder.path)
         name = folder.name.decode("utf-8", "replace")
         description = (
-            describe_folder(name, listing, lambda card: self._read_card(folder.path, card)) if folder.path else None
+            describe_folder(name, listing, lambda card: self._read_card(folder.path, card))
+            if folder.path
+            else None
         )
         previous = self._state.entry(folder.parent, folder.name)
         if description is None:
@@ -100,22 +108,44 @@ class Walker:
         for stamp, is_new in self._changed_files(folder, listing.files, None):
             batches.add(FileTask(stamp, is_new, listing.linked.get(stamp[0]), stamp[0] in numbered))
         batches.flush()
-        return [name for name in listing.folders if not (name == b"blobs" and present >= _HUB_CACHE)]
+        return [
+            name for name in listing.folders if not (name == b"blobs" and present >= _HUB_CACHE)
+        ]
 
     def _visit_artifact_folder(
-        self, folder: WalkFolder, previous: Optional[Entry], description: Description, listing: Listing, medium: str
+        self,
+        folder: WalkFolder,
+        previous: Optional[Entry],
+        description: Description,
+        listing: Listing,
+        medium: str,
     ) -> None:
         """Process a folder that is one artifact."""
-        self._forget(folder.number, folder.path, self._state.names_of_kind(folder.number, ARTIFACT, UNRECOGNISED))
+        self._forget(
+            folder.number,
+            folder.path,
+            self._state.names_of_kind(folder.number, ARTIFACT, UNRECOGNISED),
+        )
         self._forget_missing_folders(folder, set())
         is_known = previous is not None and previous.what == FOLDER and previous.settled
         owner = self._owner(folder.path)
         group = self._recorder.start_group(
-            FolderGroup(folder.path, folder.number, folder.parent, folder.name, description, medium, not is_known, owner)
+            FolderGroup(
+                folder.path,
+                folder.number,
+                folder.parent,
+                folder.name,
+                description,
+                medium,
+                not is_known,
+                owner,
+            )
         )
         batches = _BatchBuilder(folder, medium, self._submit, is_member=True)
         try:
-            for stamp, is_new in self._changed_files(folder, self._members(folder.path, listing), group):
+            for stamp, is_new in self._changed_files(
+                folder, self._members(folder.path, listing), group
+            ):
                 self._recorder.mark_changed(group)
                 group.remaining_files += 1
                 batches.add(FileTask(stamp, is_new))
@@ -158,44 +188,64 @@ class Walker:
                 continue
             fresh, known = set(chunk), set(rows)
             missing_or_changed = {stamp[0] for stamp in known - fresh}
-            missing = missing_or_changed - {stamp[0] for stamp in chunk} if missing_or_changed else set()
+            missing = (
+                missing_or_changed - {stamp[0] for stamp in chunk} if missing_or_changed else set()
+            )
             if missing and group is not None:
                 self._recorder.mark_changed(group)
             self._forget(folder.number, folder.path, missing)
             to_read = sorted(self._select_files(folder, fresh, known, first, until, members))
-            self.walked_bytes += sum(stamp[1] for stamp in chunk) - sum(stamp[1] for stamp in to_read)
+            self.walked_bytes += sum(stamp[1] for stamp in chunk) - sum(
+                stamp[1] for stamp in to_read
+            )
             for stamp in to_read:
                 yield stamp, stamp not in known and stamp[0] not in missing_or_changed
             first = until or b""
 
     def _select_files(
-        self, folder: WalkFolder, fresh: Set[Stamp], known: Set[Stamp], first: bytes, until: Optional[bytes], members: bool
+        self,
+        folder: WalkFolder,
+        fresh: Set[Stamp],
+        known: Set[Stamp],
+        first: bytes,
+        until: Optional[bytes],
+        members: bool,
     ) -> Set[Stamp]:
         """Return the files to read: changed ones, or with --verify or --include-unknown more."""
         if members:
             return fresh if self._verify else fresh - known
         if not self._verify and not self._include_unknown:
             return fresh - known
-        nothing = set(self._state.stamps(folder.number, first, until, members=False, unrecognised_only=True))
-        return (fresh if self._verify else fresh - (known - nothing)) - (set() if self._include_unknown else nothing)
+        nothing = set(
+            self._state.stamps(folder.number, first, until, members=False, unrecognised_only=True)
+        )
+        return (fresh if self._verify else fresh - (known - nothing)) - (
+            set() if self._include_unknown else nothing
+        )
 
     def _forget_missing_folders(self, folder: WalkFolder, present: Set[bytes]) -> None:
         """Remove folders that no longer exist or became part of a folder artifact."""
         for number, name in self._state.children(folder.number):
             if name not in present:
                 self._forget(folder.number, folder.path, [name])
-                self._recorder.count_missing(self._state.forget_tree(number, folder.path + b"/" + name))
+                self._recorder.count_missing(
+                    self._state.forget_tree(number, folder.path + b"/" + name)
+                )
 
     def _forget(self, folder: int, path: bytes, names: Iterable[bytes]) -> None:
         self._recorder.count_missing(self._state.forget(folder, path, names))
 
     def _read_card(self, folder: bytes, name: bytes) -> bytes:
-        """Return a small file of a folder. Empty if it is large, outside of the scan or unreadable."""
+        """Return a small file of a folder. Empty if it is large, outside of the scan or
+        unreadable.
+        """
         path = folder + b"/" + name
         try:
             self._tree.check_inside(path)
             with closing(self._tree.open_file(path, follow=True)) as file:
-                return bytes(file.at(0, MAX_CARD_BYTES)) if file.stat().size <= MAX_CARD_BYTES else b""
+                return (
+                    bytes(file.at(0, MAX_CARD_BYTES)) if file.stat().size <= MAX_CARD_BYTES else b""
+                )
         except (OSError, LinkOutsideRoot):
             return b""
 
@@ -203,8 +253,20 @@ class Walker:
 class _BatchBuilder:
     """Groups files of one folder into batches."""
 
-    def __init__(self, folder: WalkFolder, medium: str, submit_batch: Callable[[Batch], None], *, is_member: bool) -> None:
-        self._folder, self._medium, self._is_member, self._submit_batch = folder, medium, is_member, submit_batch
+    def __init__(
+        self,
+        folder: WalkFolder,
+        medium: str,
+        submit_batch: Callable[[Batch], None],
+        *,
+        is_member: bool,
+    ) -> None:
+        self._folder, self._medium, self._is_member, self._submit_batch = (
+            folder,
+            medium,
+            is_member,
+            submit_batch,
+        )
         self._batch = self._fresh()
 
     def add(self, task: FileTask) -> None:

@@ -40,7 +40,11 @@ def run_command(command: Sequence[str]) -> str:
     """Run one of Slurm's programs and return its output. Raises SlurmUnavailable."""
     try:
         completed = subprocess.run(
-            list(command), env=slurm_environment(), stdin=subprocess.DEVNULL, capture_output=True, timeout=TIMEOUT_S
+            list(command),
+            env=slurm_environment(),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=TIMEOUT_S,
         )
     except subprocess.TimeoutExpired as error:
         raise SlurmUnavailable(f"{command[0]} did not respond within {TIMEOUT_S:.0f} s") from error
@@ -49,7 +53,9 @@ def run_command(command: Sequence[str]) -> str:
     output = completed.stdout[:MAX_OUTPUT_BYTES].decode("utf-8", "replace")
     if completed.returncode:
         lines = completed.stderr.decode("utf-8", "replace").strip().splitlines()
-        raise SlurmUnavailable(f"{command[0]}: {lines[-1][:200] if lines else f'exit code {completed.returncode}'}")
+        raise SlurmUnavailable(
+            f"{command[0]}: {lines[-1][:200] if lines else f'exit code {completed.returncode}'}"
+        )
     return output
 
 
@@ -58,7 +64,9 @@ def slurm_environment() -> Dict[str, str]:
     are seconds since 1970.
     """
     inherited = {
-        name: value for name, value in os.environ.items() if not name.startswith(("SQUEUE_", "SACCT_", "SCONTROL_"))
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("SQUEUE_", "SACCT_", "SCONTROL_"))
     }
     return {**inherited, "SLURM_TIME_FORMAT": "%s", "TZ": "UTC", "LC_ALL": "C.UTF-8"}
 
@@ -73,16 +81,24 @@ class Slurm:
     def query_queue(self, job_ids: Iterable[str]) -> Dict[str, JobFacts]:
         """Return facts of the jobs in slurmctld, by id. Raises SlurmUnavailable."""
         id_list, delimiter = ",".join(job_ids), new_delimiter()
-        jobs = parse_squeue_jobs(self._squeue(id_list, "-o", squeue_format(delimiter)), delimiter, self.cluster)
-        closing = parse_squeue_closing(self._squeue(",".join(jobs), "-O", SQUEUE_LONG)) if jobs else {}
+        jobs = parse_squeue_jobs(
+            self._squeue(id_list, "-o", squeue_format(delimiter)), delimiter, self.cluster
+        )
+        closing = (
+            parse_squeue_closing(self._squeue(",".join(jobs), "-O", SQUEUE_LONG)) if jobs else {}
+        )
         return {
-            job_id: replace(job, exit=closing[job_id][0], reserved_gpus=closing[job_id][1]) if job_id in closing else job
+            job_id: replace(job, exit=closing[job_id][0], reserved_gpus=closing[job_id][1])
+            if job_id in closing
+            else job
             for job_id, job in jobs.items()
         }
 
     def _squeue(self, job_ids: str, *arguments: str) -> str:
         try:
-            return self._run_command(["squeue", "--noheader", "--all", "--states=all", f"--jobs={job_ids}", *arguments])
+            return self._run_command(
+                ["squeue", "--noheader", "--all", "--states=all", f"--jobs={job_ids}", *arguments]
+            )
         except SlurmUnavailable as error:
             if "Invalid job id" in str(error):
                 return ""
@@ -90,7 +106,9 @@ class Slurm:
 
     def gpus(self, job: JobFacts) -> Dict[str, List[int]]:
         """Return node → indices of the GPUs of a job. Raises SlurmUnavailable."""
-        return parse_gpu_indices(self._run_command(["scontrol", "--details", "show", "job", job.job_id]), job.name)
+        return parse_gpu_indices(
+            self._run_command(["scontrol", "--details", "show", "job", job.job_id]), job.name
+        )
 
     def query_sacct(self, job_ids: Iterable[str]) -> Dict[str, JobFacts]:
         """Return facts of jobs from Slurm's accounting, by id. Raises SlurmUnavailable."""
@@ -106,7 +124,13 @@ class Slurm:
 def sacct_command(delimiter: str, *, cluster: Optional[str] = None) -> List[str]:
     """Return the sacct command with the required columns, separated by ``delimiter``."""
     clusters = [f"--clusters={cluster}"] if cluster else []
-    options = ["--allusers", "--allocations", "--parsable2", f"--delimiter={delimiter}", f"--format={','.join(SACCT)}"]
+    options = [
+        "--allusers",
+        "--allocations",
+        "--parsable2",
+        f"--delimiter={delimiter}",
+        f"--format={','.join(SACCT)}",
+    ]
     return ["sacct", *options, *clusters]
 
 

@@ -62,9 +62,16 @@ class SacctFile:
                 )
                 for number, job in enumerate(jobs, start=1):
                     if number > skip:
-                        yield HistoryJob(job, f"job {job.cluster}/{job.job_id}", min(1.0, lines.bytes / size), str(number))
+                        yield HistoryJob(
+                            job,
+                            f"job {job.cluster}/{job.job_id}",
+                            min(1.0, lines.bytes / size),
+                            str(number),
+                        )
             except SacctFormatError as error:
-                raise HistoryError(f"{self._path} is not in the expected format of sacct: {error}") from error
+                raise HistoryError(
+                    f"{self._path} is not in the expected format of sacct: {error}"
+                ) from error
 
 
 class _CountedLines:
@@ -98,7 +105,12 @@ class SacctQuery:
         while day < self._until:
             elapsed_days = (day - self._since).days
             for job in self._query_day(day, on_invalid_row):
-                yield HistoryJob(job, f"job {job.cluster}/{job.job_id}", (elapsed_days + 0.5) / days, day.isoformat())
+                yield HistoryJob(
+                    job,
+                    f"job {job.cluster}/{job.job_id}",
+                    (elapsed_days + 0.5) / days,
+                    day.isoformat(),
+                )
             day += timedelta(days=1)
 
     def _query_day(self, day: date, on_invalid_row: OnInvalidRow) -> Iterator[JobFacts]:
@@ -114,14 +126,20 @@ class SacctQuery:
                     yield from parse_sacct_jobs(
                         process.stdout,
                         cluster=self._cluster,
-                        on_invalid_row=lambda line, reason: on_invalid_row(f"{day}, line {line}", reason),
+                        on_invalid_row=lambda line, reason: on_invalid_row(
+                            f"{day}, line {line}", reason
+                        ),
                     )
                 except SacctFormatError as error:
-                    format_error = f"the output of sacct for {day} has an unexpected format: {error}"
+                    format_error = (
+                        f"the output of sacct for {day} has an unexpected format: {error}"
+                    )
             errors.seek(0)
             error_output = errors.read().decode("utf-8", "replace").strip()
         if process.returncode:
-            raise HistoryError(f"sacct failed on {day}: {error_output[-300:] or f'exit code {process.returncode}'}")
+            raise HistoryError(
+                f"sacct failed on {day}: {error_output[-300:] or f'exit code {process.returncode}'}"
+            )
         if format_error:
             raise HistoryError(format_error)
 
@@ -129,10 +147,16 @@ class SacctQuery:
     def _start_sacct(command: Sequence[str], errors: IO[bytes]) -> subprocess.Popen[str]:
         try:
             return subprocess.Popen(
-                command, env=slurm_environment(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors,
-                encoding="utf-8", errors="replace",
-            )  # fmt: skip
+                command,
+                env=slurm_environment(),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                encoding="utf-8",
+                errors="replace",
+            )
         except OSError as error:
             raise HistoryError(
-                f"sacct cannot be started ({error.strerror}): run this on a node with Slurm's programs, or pass a file"
+                f"sacct cannot be started ({error.strerror}): run this on a node with Slurm's "
+                "programs, or pass a file"
             ) from error

@@ -19,11 +19,12 @@ RUNNING = "running"
 # Slurm's states, by their first word ("CANCELLED by 1000"). States that are missing mean that the
 # job has not started.
 _STATES = {
-    "RUNNING": RUNNING, "COMPLETING": RUNNING, "SUSPENDED": RUNNING, "CONFIGURING": RUNNING, "STAGE_OUT": RUNNING,
-    "STOPPED": RUNNING, "SIGNALING": RUNNING, "RESIZING": RUNNING, "COMPLETED": "finished", "FAILED": "failed",
-    "OUT_OF_MEMORY": "failed", "BOOT_FAIL": "failed", "NODE_FAIL": "failed", "LAUNCH_FAILED": "failed",
-    "TIMEOUT": "killed", "DEADLINE": "killed", "CANCELLED": "killed", "PREEMPTED": "killed", "REVOKED": "killed",
-    "REQUEUED": "killed", "REQUEUE_HOLD": "killed", "REQUEUE_FED": "killed", "SPECIAL_EXIT": "failed",
+    "RUNNING": RUNNING, "COMPLETING": RUNNING, "SUSPENDED": RUNNING, "CONFIGURING": RUNNING,
+    "STAGE_OUT": RUNNING, "STOPPED": RUNNING, "SIGNALING": RUNNING, "RESIZING": RUNNING,
+    "COMPLETED": "finished", "FAILED": "failed", "OUT_OF_MEMORY": "failed", "BOOT_FAIL": "failed",
+    "NODE_FAIL": "failed", "LAUNCH_FAILED": "failed", "TIMEOUT": "killed", "DEADLINE": "killed",
+    "CANCELLED": "killed", "PREEMPTED": "killed", "REVOKED": "killed", "REQUEUED": "killed",
+    "REQUEUE_HOLD": "killed", "REQUEUE_FED": "killed", "SPECIAL_EXIT": "failed",
 }  # fmt: skip
 _EMPTY_VALUES = frozenset(("", "N/A", "(null)", "None", "Unknown", "NONE"))
 _MAX_INT64 = 2**63 - 1
@@ -49,7 +50,9 @@ class JobFacts:
     array_task: str = ""
     reserved_gpus: Optional[int] = None
     gpus: Mapping[str, List[str]] = field(default_factory=dict)  # node name → NVML UUIDs
-    consumed_energy_j: Optional[int] = None  # Slurm's own estimate, for comparison only, never summed
+    consumed_energy_j: Optional[int] = (
+        None  # Slurm's own estimate, for comparison only, never summed
+    )
 
     @property
     def state(self) -> str:
@@ -121,12 +124,21 @@ def parse_array_id(displayed_id: str) -> Tuple[str, str]:
 def job_object(job: JobFacts) -> Dict[str, Any]:
     """Return the ``job`` object for the server. Unknown values are left out."""
     job_facts: Dict[str, Any] = {
-        "scheduler": SCHEDULER, "cluster": job.cluster, "id": job.job_id, "account": job.account[:100],
-        "partition": job.partition[:100], "nodes": job.nodes[:2000], "array_job_id": job.array_job_id,
-        "array_task": job.array_task, "state": job.slurm_state[:64], "exit": job.exit, "reserved_gpus": job.reserved_gpus,
-        "gpus": dict(job.gpus), "consumed_energy_j": job.consumed_energy_j,
+        "scheduler": SCHEDULER,
+        "cluster": job.cluster,
+        "id": job.job_id,
+        "account": job.account[:100],
+        "partition": job.partition[:100],
+        "nodes": job.nodes[:2000],
+        "array_job_id": job.array_job_id,
+        "array_task": job.array_task,
+        "state": job.slurm_state[:64],
+        "exit": job.exit,
+        "reserved_gpus": job.reserved_gpus,
+        "gpus": dict(job.gpus),
+        "consumed_energy_j": job.consumed_energy_j,
         "submitted_at": None if job.submitted_us is None else iso(job.submitted_us),
-    }  # fmt: skip
+    }
     return {key: value for key, value in job_facts.items() if value not in (None, "", {})}
 
 
@@ -136,13 +148,21 @@ def put_body(job: JobFacts, *, node: Optional[str], first_observed_us: int) -> D
     """
     started_us = first_observed_us if job.started_us is None else job.started_us
     return {
-        "name": run_name(job), "started_at": iso(started_us), "user": job.user[:100], "node": node, "job": job_object(job),
-    }  # fmt: skip
+        "name": run_name(job),
+        "started_at": iso(started_us),
+        "user": job.user[:100],
+        "node": node,
+        "job": job_object(job),
+    }
 
 
 def patch_body(job: JobFacts) -> Dict[str, Any]:
     """Return the body of ``PATCH runs/<uuid>/``: the current state of the job."""
-    job_facts = {key: value for key, value in job_object(job).items() if key in ("state", "exit", "consumed_energy_j")}
+    job_facts = {
+        key: value
+        for key, value in job_object(job).items()
+        if key in ("state", "exit", "consumed_energy_j")
+    }
     body: Dict[str, Any] = {"state": job.state, "job": job_facts}
     if job.state != RUNNING:
         body["exit_code"] = exit_code(job.exit)
@@ -154,9 +174,12 @@ def bulk_row(job: JobFacts) -> Dict[str, Any]:
     """Return one row of ``POST runs/bulk/``. The job must have started."""
     assert job.started_us is not None
     row: Dict[str, Any] = {
-        "name": run_name(job), "user": job.user[:100], "started_at": iso(job.started_us), "state": job.state,
+        "name": run_name(job),
+        "user": job.user[:100],
+        "started_at": iso(job.started_us),
+        "state": job.state,
         "job": job_object(job),
-    }  # fmt: skip
+    }
     if job.state != RUNNING:
         row["exit_code"] = exit_code(job.exit)
         row["ended_at"] = None if job.ended_us is None else iso(job.ended_us)
@@ -165,7 +188,9 @@ def bulk_row(job: JobFacts) -> Dict[str, Any]:
 
 def run_name(job: JobFacts) -> str:
     """Return the job's name on one line with likely secrets masked, else its id."""
-    text = mask_argument(" ".join("".join(letter if letter.isprintable() else " " for letter in job.name).split()))
+    text = mask_argument(
+        " ".join("".join(letter if letter.isprintable() else " " for letter in job.name).split())
+    )
     return text[:200] or f"job {job.job_id}"
 
 
@@ -181,8 +206,11 @@ def current_job(environ: Mapping[str, str]) -> Optional[Dict[str, Any]]:
     if not job_id.isdigit():
         return None
     job = JobFacts(
-        cluster=environ.get("SLURM_CLUSTER_NAME", "").lower() or "local", job_id=job_id,
-        account=environ.get("SLURM_JOB_ACCOUNT", ""), partition=environ.get("SLURM_JOB_PARTITION", ""),
-        array_job_id=environ.get("SLURM_ARRAY_JOB_ID", ""), array_task=environ.get("SLURM_ARRAY_TASK_ID", ""),
-    )  # fmt: skip
+        cluster=environ.get("SLURM_CLUSTER_NAME", "").lower() or "local",
+        job_id=job_id,
+        account=environ.get("SLURM_JOB_ACCOUNT", ""),
+        partition=environ.get("SLURM_JOB_PARTITION", ""),
+        array_job_id=environ.get("SLURM_ARRAY_JOB_ID", ""),
+        array_task=environ.get("SLURM_ARRAY_TASK_ID", ""),
+    )
     return job_object(job)

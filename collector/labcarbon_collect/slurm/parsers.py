@@ -10,14 +10,22 @@ import re
 from datetime import datetime, timezone, tzinfo
 from typing import Callable, Dict, Iterable, Iterator, List, Mapping, Optional, Tuple
 
-from labcarbon_collect.slurm.jobs import RUNNING, JobFacts, field_text, parse_array_id, parse_count, reserved_gpus, run_state
+from labcarbon_collect.slurm.jobs import (
+    RUNNING,
+    JobFacts,
+    field_text,
+    parse_array_id,
+    parse_count,
+    reserved_gpus,
+    run_state,
+)
 
 # Columns of squeue, in order. The name is last because its user chose it.
 _SQUEUE = ("%A", "%F", "%K", "%u", "%a", "%P", "%T", "%V", "%S", "%e", "%N", "%j")
 # Columns of sacct, in order.
 SACCT = (
-    "JobIDRaw", "Cluster", "JobID", "User", "Account", "Partition", "State", "ExitCode", "Submit", "Start", "End",
-    "NodeList", "AllocTRES", "ConsumedEnergyRaw", "JobName",
+    "JobIDRaw", "Cluster", "JobID", "User", "Account", "Partition", "State", "ExitCode", "Submit",
+    "Start", "End", "NodeList", "AllocTRES", "ConsumedEnergyRaw", "JobName",
 )  # fmt: skip
 _REQUIRED_COLUMNS = ("JobIDRaw", "State", "Start", "JobName")
 # Fixed widths, only for fields that users cannot write.
@@ -62,7 +70,20 @@ def parse_squeue_jobs(text: str, delimiter: str, cluster: str) -> Dict[str, JobF
         fields = record.split(delimiter)
         if len(fields) != len(_SQUEUE) or not fields[0].isdigit():
             continue  # the line ends between records
-        job_id, base, task, user, account, partition, state, submitted, started, ended, nodes, name = fields
+        (
+            job_id,
+            base,
+            task,
+            user,
+            account,
+            partition,
+            state,
+            submitted,
+            started,
+            ended,
+            nodes,
+            name,
+        ) = fields
         in_array = task.isdigit()
         jobs[job_id] = JobFacts(
             cluster=cluster,
@@ -138,7 +159,11 @@ def _parse_indices(gres: str) -> List[int]:
 
 
 def parse_sacct_jobs(
-    lines: Iterable[str], *, cluster: str = "", zone: Optional[tzinfo] = None, on_invalid_row: Callable[[int, str], None]
+    lines: Iterable[str],
+    *,
+    cluster: str = "",
+    zone: Optional[tzinfo] = None,
+    on_invalid_row: Callable[[int, str], None],
 ) -> Iterator[JobFacts]:
     """Yield jobs from ``sacct --parsable2`` with its header. Unreadable rows: ``on_invalid_row(line
     number, reason)``.
@@ -193,7 +218,9 @@ def _parse_header(header: str) -> Tuple[str, List[str]]:
     return delimiter, columns
 
 
-def _parse_sacct_job(row: Mapping[str, str], cluster: str, zone: Optional[tzinfo]) -> Optional[JobFacts]:
+def _parse_sacct_job(
+    row: Mapping[str, str], cluster: str, zone: Optional[tzinfo]
+) -> Optional[JobFacts]:
     job_id = row["JobIDRaw"]
     if not job_id.isdigit():
         return None  # a step

@@ -141,9 +141,12 @@ class JobWatcher:
         waiting = [
             job
             for job in self.jobs.values()
-            if (not job.is_posted or not job.has_gpu_details or job.vanished_us is not None) and job.due_us <= now_us
+            if (not job.is_posted or not job.has_gpu_details or job.vanished_us is not None)
+            and job.due_us <= now_us
         ]
-        return sorted(waiting, key=lambda job: (job.due_us, job.first_observed_us))[:MAX_JOBS_PER_ROUND]
+        return sorted(waiting, key=lambda job: (job.due_us, job.first_observed_us))[
+            :MAX_JOBS_PER_ROUND
+        ]
 
     def _start_round(self, now_us: int) -> None:
         if self._thread is not None or (
@@ -154,7 +157,9 @@ class JobWatcher:
         if not due:
             return
         self._round_started_us = now_us
-        self._thread = threading.Thread(target=self._run_round, args=(due,), name="slurm", daemon=True)
+        self._thread = threading.Thread(
+            target=self._run_round, args=(due,), name="slurm", daemon=True
+        )
         self._thread.start()
 
     def _run_round(self, due: List[WatchedJob]) -> None:
@@ -165,7 +170,9 @@ class JobWatcher:
         except SlurmUnavailable as error:
             problem = str(error)
         accounting_ids = [
-            job.job_id for job in due if job.job_id not in jobs and (job.vanished_us is not None or job.is_posted)
+            job.job_id
+            for job in due
+            if job.job_id not in jobs and (job.vanished_us is not None or job.is_posted)
         ]
         if accounting_ids:
             try:
@@ -173,7 +180,9 @@ class JobWatcher:
             except SlurmUnavailable as error:
                 problem = problem or str(error)
         gpu_job_ids = [
-            job.job_id for job in due if not job.has_gpu_details and job.job_id in jobs and jobs[job.job_id].reserved_gpus
+            job.job_id
+            for job in due
+            if not job.has_gpu_details and job.job_id in jobs and jobs[job.job_id].reserved_gpus
         ]
         for job_id in gpu_job_ids[:MAX_DETAILS]:
             try:
@@ -181,7 +190,9 @@ class JobWatcher:
                 jobs[job_id] = replace(jobs[job_id], gpus=self._gpu_names(indices))
             except SlurmUnavailable as error:
                 problem = problem or str(error)
-        self._result = RoundResult(jobs, [job.job_id for job in due if job.job_id not in jobs], problem)
+        self._result = RoundResult(
+            jobs, [job.job_id for job in due if job.job_id not in jobs], problem
+        )
 
     def _gpu_names(self, indices: Mapping[str, List[int]]) -> Dict[str, List[str]]:
         """Return this node's GPUs by UUID. Other nodes report their own."""
@@ -221,16 +232,25 @@ class JobWatcher:
             self._spool.runs.add_message(
                 facts.uuid,
                 "PUT",
-                self._names.mask_job(put_body(facts, node=self._node, first_observed_us=job.first_observed_us), facts.user),
+                self._names.mask_job(
+                    put_body(facts, node=self._node, first_observed_us=job.first_observed_us),
+                    facts.user,
+                ),
             )
             job.is_posted = True
         job.has_gpu_details = (
-            job.has_gpu_details or bool(facts.gpus) or not facts.reserved_gpus or not self._gpu_uuids() or job.attempts > 2
+            job.has_gpu_details
+            or bool(facts.gpus)
+            or not facts.reserved_gpus
+            or not self._gpu_uuids()
+            or job.attempts > 2
         )
         if facts.state == RUNNING:
             if not was_posted:  # it may have ended before and been requeued
                 self._spool.runs.add_message(facts.uuid, "PATCH", patch_body(facts))
-            self._reschedule(job, now_us)  # without processes on this node, it may still run on others
+            self._reschedule(
+                job, now_us
+            )  # without processes on this node, it may still run on others
             return
         self._spool.runs.add_message(facts.uuid, "PATCH", patch_body(facts))
         if job.vanished_us is not None:
@@ -252,7 +272,9 @@ class JobWatcher:
 
     def _save(self) -> None:
         with suppress(SpoolFull):  # watched jobs are rediscovered by their processes
-            self._spool.set_value(_STATE_KEY, json.dumps([job.to_row() for job in self.jobs.values()]))
+            self._spool.set_value(
+                _STATE_KEY, json.dumps([job.to_row() for job in self.jobs.values()])
+            )
 
 
 def create_watcher(
@@ -272,4 +294,6 @@ def create_watcher(
         }
 
     name = environ.get("SLURMD_NODENAME") or socket.gethostname().partition(".")[0]
-    return JobWatcher(spool, Slurm(cluster), node=node, node_name=name, gpu_uuids=gpu_uuids, names=names)
+    return JobWatcher(
+        spool, Slurm(cluster), node=node, node_name=name, gpu_uuids=gpu_uuids, names=names
+    )

@@ -7,7 +7,12 @@ from typing import Mapping, Tuple
 
 # Source name → its module. The order is the order of trust: the first source that claims a device
 # measures it, so that a counter takes precedence over a model of the same package.
-MODULES: Mapping[str, str] = {"nvml": "nvidia.source", "rapl": "rapl", "cpu_model": "cpu_model", "replay": "replay"}
+MODULES: Mapping[str, str] = {
+    "nvml": "nvidia.source",
+    "rapl": "rapl",
+    "cpu_model": "cpu_model",
+    "replay": "replay",
+}
 ORDER: Tuple[str, ...] = tuple(MODULES)
 
 

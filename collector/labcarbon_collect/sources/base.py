@@ -34,10 +34,13 @@ class SourceFailed(Exception):
 class DeviceInfo:
     """A metered device, as of discovery."""
 
-    key: str  # "gpu:<NVML UUID>", "mig:<MIG UUID>", "cpu:<node uuid>/<package>", "dram:<node uuid>/<package>"
+    # One of gpu:<NVML UUID>, mig:<MIG UUID>, cpu:<node uuid>/<package>, dram:<node uuid>/<package>.
+    key: str
     name: str  # as the driver or kernel reports it: "NVIDIA H100 80GB HBM3", "AMD EPYC 9354"
     measurement: str  # nvml_counter, nvml_power, rapl, rapl_model, cpu_model, node_meter, imported
-    facts: Mapping[str, str] = field(default_factory=dict)  # driver version, TDP in W, threads …: displayed, never summed
+    facts: Mapping[str, str] = field(
+        default_factory=dict
+    )  # driver version, TDP in W, threads …: displayed, never summed
 
 
 @dataclass(frozen=True)
@@ -45,9 +48,13 @@ class ProcessUse:
     """One process on a GPU at a poll."""
 
     pid: int
-    sm_util_pm: Optional[int] = None  # use of streaming multiprocessors in per mille; None if the driver does not report it
+    sm_util_pm: Optional[int] = (
+        None  # use of streaming multiprocessors in per mille; None if the driver does not report it
+    )
     memory_mib: Optional[int] = None
-    slice_share_pm: Optional[int] = None  # MIG: its share of the slices in use, per mille, instead of SM use
+    slice_share_pm: Optional[int] = (
+        None  # MIG: its share of the slices in use, per mille, instead of SM use
+    )
 
 
 @dataclass(frozen=True)
@@ -64,7 +71,9 @@ class Reading:
     monotonic_us: int  # CLOCK_MONOTONIC (CLOCK_BOOTTIME where available) at the reading
     wall_us: int  # UTC microseconds since 1970; places energy in time and never measures it
     counter_mj: int
-    epoch: str  # changes whenever the counter may have restarted: reboot, driver reload, counter fall
+    epoch: (
+        str  # changes whenever the counter may have restarted: reboot, driver reload, counter fall
+    )
     measurement: str
     power_mw: Optional[int] = None
     util_pm: Optional[int] = None  # device utilisation, per mille
@@ -75,7 +84,9 @@ class Reading:
     flags: int = 0  # FLAG_* below
 
 
-FLAG_BRIDGED = 1  # energy since the previous reading was partly bridged by power samples (the counter fell)
+FLAG_BRIDGED = (
+    1  # energy since the previous reading was partly bridged by power samples (the counter fell)
+)
 FLAG_RECOVERED = 2  # first window after a restart, for the time without a daemon
 FLAG_MERGED = 4  # adjacent windows merged in a full spool
 

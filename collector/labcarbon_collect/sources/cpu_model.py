@@ -15,7 +15,14 @@ from typing import Callable, Dict, List, Mapping, Sequence, Tuple
 
 from labcarbon_collect.clock import Clock
 from labcarbon_collect.processes.cpu_time import busy_us_by_cpu
-from labcarbon_collect.sources.base import DeviceInfo, Gap, Reading, SourceAbsent, SourceFailed, register
+from labcarbon_collect.sources.base import (
+    DeviceInfo,
+    Gap,
+    Reading,
+    SourceAbsent,
+    SourceFailed,
+    register,
+)
 from labcarbon_collect.sources.cpu_power import Processor, ThreadPower, identify, thread_power
 
 MEASUREMENT = "cpu_model"
@@ -44,7 +51,9 @@ class CpuModel:
 
     name = "cpu_model"
 
-    def __init__(self, node: str, *, proc: Path = Path("/proc"), awake: Callable[[], int] = awake_us) -> None:
+    def __init__(
+        self, node: str, *, proc: Path = Path("/proc"), awake: Callable[[], int] = awake_us
+    ) -> None:
         self._node = node
         self._proc = proc
         self._awake = awake
@@ -79,7 +88,9 @@ class CpuModel:
         for package in self._packages:
             if any(cpu not in busy for cpu in package.cpus):
                 raise SourceFailed("a processor of this machine went offline since the start")
-            readings.append(self._reading(package, clock, awake, sum(busy[cpu] for cpu in package.cpus)))
+            readings.append(
+                self._reading(package, clock, awake, sum(busy[cpu] for cpu in package.cpus))
+            )
         return readings
 
     def gaps(self) -> Sequence[Gap]:
@@ -89,7 +100,9 @@ class CpuModel:
     def close(self) -> None:
         """Do nothing: no resource is open."""
 
-    def _package(self, package: str, members: List[Mapping[str, str]], power: ThreadPower, boot: str) -> _Package:
+    def _package(
+        self, package: str, members: List[Mapping[str, str]], power: ThreadPower, boot: str
+    ) -> _Package:
         cpus = tuple(int(block["processor"]) for block in members)
         # The epoch contains the model's parameters, because another table is another counter.
         epoch = f"{MEASUREMENT}:{boot}:{len(cpus)}x{power.idle_mw}-{power.max_mw}"
@@ -98,16 +111,23 @@ class CpuModel:
     def _reading(self, package: _Package, clock: Clock, awake: int, busy_us: int) -> Reading:
         power = package.power
         busy_us = max(busy_us, package.busy_us)  # the kernel's counters may step back by a tick
-        energy_nj = power.idle_mw * len(package.cpus) * awake + (power.max_mw - power.idle_mw) * busy_us
+        energy_nj = (
+            power.idle_mw * len(package.cpus) * awake + (power.max_mw - power.idle_mw) * busy_us
+        )
         elapsed_us = (clock.monotonic_us - package.monotonic_us) * len(package.cpus)
         util_pm = None
         if package.monotonic_us and elapsed_us > 0:
             util_pm = min(1000, (busy_us - package.busy_us) * 1000 // elapsed_us)
         package.busy_us, package.monotonic_us = busy_us, clock.monotonic_us
         return Reading(
-            device=package.key, monotonic_us=clock.monotonic_us, wall_us=clock.wall_us,
-            counter_mj=energy_nj // NANOJOULE_PER_MJ, epoch=package.epoch, measurement=MEASUREMENT, util_pm=util_pm,
-        )  # fmt: skip
+            device=package.key,
+            monotonic_us=clock.monotonic_us,
+            wall_us=clock.wall_us,
+            counter_mj=energy_nj // NANOJOULE_PER_MJ,
+            epoch=package.epoch,
+            measurement=MEASUREMENT,
+            util_pm=util_pm,
+        )
 
     def _cpuinfo(self) -> List[Dict[str, str]]:
         blocks = []

@@ -79,7 +79,9 @@ def identify(cpuinfo: Mapping[str, str]) -> Processor:
 def _microarchitecture(vendor: str, cpuinfo: Mapping[str, str]) -> Optional[str]:
     if vendor == "arm":
         return _ARM_PARTS.get(cpuinfo.get("CPU part", ""))
-    family, model, stepping = (_parse_int(cpuinfo.get(key, "")) for key in ("cpu family", "model", "stepping"))
+    family, model, stepping = (
+        _parse_int(cpuinfo.get(key, "")) for key in ("cpu family", "model", "stepping")
+    )
     if vendor == "amd":
         return _AMD.get((family, model))
     if vendor == "intel" and family == 6:
@@ -98,7 +100,9 @@ def thread_power(processor: Processor) -> ThreadPower:
         if row["microarchitecture"] == processor.microarchitecture:
             return _thread_power([row], processor.microarchitecture)
     of_vendor = [row for row in rows if row["vendor"] == processor.vendor]
-    return _thread_power(of_vendor or rows, f"median of {processor.vendor if of_vendor else 'all vendors'}")
+    return _thread_power(
+        of_vendor or rows, f"median of {processor.vendor if of_vendor else 'all vendors'}"
+    )
 
 
 def _thread_power(rows: List[Dict[str, str]], basis: str) -> ThreadPower:

@@ -71,7 +71,13 @@ class CounterStep:
 
 
 def place_reading(
-    before: Optional[CounterReading], counter_mj: int, clock: Clock, *, load: str, limit_mw: int, power_mw: Optional[int]
+    before: Optional[CounterReading],
+    counter_mj: int,
+    clock: Clock,
+    *,
+    load: str,
+    limit_mw: int,
+    power_mw: Optional[int],
 ) -> CounterStep:
     """Place a counter reading after the previous one: in the same epoch, or in a new one with a
     gap.
@@ -94,7 +100,9 @@ def place_reading(
     counted_us = since_restart_us(counter_mj, gap_us - 1, power_mw or 0) if bridged else 0
     if counted_us <= 0:
         return CounterStep(((last, 0),), last.wall_us)
-    restart = CounterReading(last.epoch, 0, last.monotonic_us - counted_us, last.wall_us - counted_us)
+    restart = CounterReading(
+        last.epoch, 0, last.monotonic_us - counted_us, last.wall_us - counted_us
+    )
     return CounterStep(((restart, 0), (last, FLAG_BRIDGED)), restart.wall_us)
 
 

@@ -7,7 +7,15 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from labcarbon_collect import sources
 from labcarbon_collect.clock import Clock
-from labcarbon_collect.sources.base import REGISTRY, DeviceInfo, Reading, Source, SourceAbsent, SourceFailed, StoredReading
+from labcarbon_collect.sources.base import (
+    REGISTRY,
+    DeviceInfo,
+    Reading,
+    Source,
+    SourceAbsent,
+    SourceFailed,
+    StoredReading,
+)
 
 ABSENT, MEASURING, FAILED = "absent", "measuring", "failed"
 _FIRST_WAIT_US, _LONGEST_WAIT_US = 1_000_000, 300_000_000
@@ -39,16 +47,25 @@ def select_sources(environ: Mapping[str, str]) -> List[str]:
     Raises ValueError for an unknown source.
     """
     sources.load()
-    names = [name.strip() for name in environ.get("LABCARBON_SOURCES", "").split(",") if name.strip()]
+    names = [
+        name.strip() for name in environ.get("LABCARBON_SOURCES", "").split(",") if name.strip()
+    ]
     unknown = [name for name in names if name not in REGISTRY]
     if unknown:
-        raise ValueError(f"unknown source in LABCARBON_SOURCES: {', '.join(unknown)}; valid are {', '.join(REGISTRY)}")
+        raise ValueError(
+            f"unknown source in LABCARBON_SOURCES: {', '.join(unknown)}; valid are "
+            f"{', '.join(REGISTRY)}"
+        )
     if names:
         return names
     if environ.get("LABCARBON_REPLAY"):
         return ["replay"]
     known_order = [name for name in sources.ORDER if name in REGISTRY]
-    return [name for name in known_order + [n for n in REGISTRY if n not in known_order] if name != "replay"]
+    return [
+        name
+        for name in known_order + [n for n in REGISTRY if n not in known_order]
+        if name != "replay"
+    ]
 
 
 class SourcePoller:
@@ -101,14 +118,23 @@ class SourcePoller:
         health = {}
         for polled in self.sources:
             if polled.state != ABSENT:
-                health[polled.name] = {"ok": polled.polls_ok, "failed": polled.polls_failed, "ms": polled.elapsed_us // 1000}
+                health[polled.name] = {
+                    "ok": polled.polls_ok,
+                    "failed": polled.polls_failed,
+                    "ms": polled.elapsed_us // 1000,
+                }
             polled.polls_ok = polled.polls_failed = polled.elapsed_us = 0
         return health
 
     def status(self) -> Dict[str, Dict[str, Any]]:
         """Return the state of each source with reason and fix."""
         return {
-            polled.name: {"state": polled.state, "why": polled.reason, "mend": polled.fix, "devices": sorted(polled.devices)}
+            polled.name: {
+                "state": polled.state,
+                "why": polled.reason,
+                "mend": polled.fix,
+                "devices": sorted(polled.devices),
+            }
             for polled in self.sources
         }
 
@@ -126,10 +152,18 @@ class SourcePoller:
             self._mark_failed(polled, error)
             return
         claimed = self.devices
-        polled.devices = {info.key: info for info in discovered if info.key not in claimed or info.key in polled.devices}
+        polled.devices = {
+            info.key: info
+            for info in discovered
+            if info.key not in claimed or info.key in polled.devices
+        }
         if discovered and not polled.devices:
             polled.source.close()
-            polled.state, polled.reason, polled.fix = ABSENT, "a better source measures the same devices", ""
+            polled.state, polled.reason, polled.fix = (
+                ABSENT,
+                "a better source measures the same devices",
+                "",
+            )
             polled.retry_us = self._now().monotonic_us + _ABSENT_WAIT_US
             return
         polled.state, polled.reason, polled.fix = MEASURING, "", ""
@@ -149,8 +183,14 @@ class SourcePoller:
         if polled.state == MEASURING:
             polled.source.close()
         message = str(error) or type(error).__name__
-        polled.reason = message if isinstance(error, SourceFailed) else f"{type(error).__name__}: {message}"
-        polled.state, polled.polls_failed, polled.failures = FAILED, polled.polls_failed + 1, polled.failures + 1
+        polled.reason = (
+            message if isinstance(error, SourceFailed) else f"{type(error).__name__}: {message}"
+        )
+        polled.state, polled.polls_failed, polled.failures = (
+            FAILED,
+            polled.polls_failed + 1,
+            polled.failures + 1,
+        )
         wait_us = min(_LONGEST_WAIT_US, _FIRST_WAIT_US << min(polled.failures - 1, 20))
         polled.retry_us = self._now().monotonic_us + wait_us
 

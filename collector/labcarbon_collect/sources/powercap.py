@@ -16,7 +16,8 @@ from typing import Callable, Dict, List, Mapping, Optional, Tuple
 
 ROOT = "/sys/class/powercap"
 PERMISSION_FIX = (
-    "echo 'm /sys/class/powercap/*/energy_uj 0440 root labcarbon' > /etc/tmpfiles.d/labcarbon.conf && "
+    "echo 'm /sys/class/powercap/*/energy_uj 0440 root labcarbon' > "
+    "/etc/tmpfiles.d/labcarbon.conf && "
     "systemd-tmpfiles --create /etc/tmpfiles.d/labcarbon.conf"
 )
 # For a domain without a power limit: above the power of any socket.
@@ -67,13 +68,18 @@ def _domain(folder: Path, name: str, parent: str) -> Optional[Domain]:
     limits = [_read_int(path) or 0 for path in sorted(folder.glob("constraint_*_max_power_uw"))]
     limits.append(_read_int(folder / "constraint_0_power_limit_uw") or 0)
     return Domain(
-        folder=folder, kind=kind, package=owner.group(1) if owner and kind != "psys" else "",
-        label=name if kind != "dram" else f"{parent}/dram", range_uj=_read_int(folder / "max_energy_range_uj") or 0,
+        folder=folder,
+        kind=kind,
+        package=owner.group(1) if owner and kind != "psys" else "",
+        label=name if kind != "dram" else f"{parent}/dram",
+        range_uj=_read_int(folder / "max_energy_range_uj") or 0,
         limit_mw=max(limits) // 1000 or DEFAULT_LIMIT_MW,
-    )  # fmt: skip
+    )
 
 
-def drop_mirrors(domains: List[Domain], pause: Callable[[float], None] = time.sleep) -> Tuple[List[Domain], List[str]]:
+def drop_mirrors(
+    domains: List[Domain], pause: Callable[[float], None] = time.sleep
+) -> Tuple[List[Domain], List[str]]:
     """Remove domains that show the counter of another domain. Returns the others, and a note for
     each removed one.
     """
@@ -87,11 +93,15 @@ def drop_mirrors(domains: List[Domain], pause: Callable[[float], None] = time.sl
         else:
             notes.append(f"{domain.folder.name} is {first.folder.name} of another driver: excluded")
     for domain in list(unique):
-        earlier = [second for second in unique[: unique.index(domain)] if second.kind == domain.kind]
+        earlier = [
+            second for second in unique[: unique.index(domain)] if second.kind == domain.kind
+        ]
         original = next((second for second in earlier if is_mirror(second, domain, pause)), None)
         if original is not None:
             unique.remove(domain)
-            notes.append(f"{domain.folder.name} mirrors the counter of {original.folder.name}: excluded")
+            notes.append(
+                f"{domain.folder.name} mirrors the counter of {original.folder.name}: excluded"
+            )
     return unique, notes
 
 
@@ -107,7 +117,9 @@ def is_mirror(first: Domain, second: Domain, pause: Callable[[float], None] = ti
         if before is None or between is None or after is None:
             return False
         wrapped = after < before
-        if not (before <= between <= after or (wrapped and (between >= before or between <= after))):
+        if not (
+            before <= between <= after or (wrapped and (between >= before or between <= after))
+        ):
             return False
         values.add(between)
     return len(values) > 1

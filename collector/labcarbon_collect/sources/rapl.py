@@ -10,7 +10,15 @@ from typing import Callable, Dict, List, Mapping, Optional, Sequence
 
 from labcarbon_collect.clock import Clock
 from labcarbon_collect.identity import boot_id
-from labcarbon_collect.sources.base import DeviceInfo, Gap, Reading, SourceAbsent, SourceFailed, StoredReading, register
+from labcarbon_collect.sources.base import (
+    DeviceInfo,
+    Gap,
+    Reading,
+    SourceAbsent,
+    SourceFailed,
+    StoredReading,
+    register,
+)
 from labcarbon_collect.sources.epochs import max_energy_mj
 from labcarbon_collect.sources.powercap import (
     PERMISSION_FIX,
@@ -53,7 +61,10 @@ class _MeteredPart:
         """Return the sum of the counter differences since the last reading, with at most one wrap
         each.
         """
-        return sum((now - then) % domain.range_uj for domain, then, now in zip(self.domains, self.raw_uj, raw_uj))
+        return sum(
+            (now - then) % domain.range_uj
+            for domain, then, now in zip(self.domains, self.raw_uj, raw_uj)
+        )
 
 
 class RaplSource:
@@ -84,14 +95,19 @@ class RaplSource:
         """Store the readings from before a restart of the collector. A short interruption continues
         the epoch.
         """
-        self._resumed = {key: reading for key, reading in last.items() if reading.boot == self._boot}
+        self._resumed = {
+            key: reading for key, reading in last.items() if reading.boot == self._boot
+        }
 
     def open(self) -> Sequence[DeviceInfo]:
         """Discover the domains. Raises SourceAbsent with the rule that grants the permission."""
         domains = find_domains(self._root)
         if not domains:
             raise SourceAbsent(
-                f"no RAPL domain under {self._root}: a virtual machine, an older CPU, or the module is not loaded",
+                (
+                    f"no RAPL domain under {self._root}: a virtual machine, an older CPU, or the "
+                    "module is not loaded"
+                ),
                 "on real hardware: modprobe intel_rapl_msr (Intel and AMD)",
             )
         metered = [domain for domain in domains if domain.kind != "psys"]
@@ -133,7 +149,9 @@ class RaplSource:
             parts.setdefault(key, _MeteredPart(key, name, [])).domains.append(domain)
         usable = []
         for part in parts.values():
-            reasons = [reason for reason in (_unusable_reason(domain) for domain in part.domains) if reason]
+            reasons = [
+                reason for reason in (_unusable_reason(domain) for domain in part.domains) if reason
+            ]
             self.notes += [f"{part.key} is left out: {reason}" for reason in reasons]
             if not reasons:
                 usable.append(part)
@@ -158,10 +176,15 @@ class RaplSource:
         part.raw_uj, part.clock = raw_uj, clock
         return [
             Reading(
-                device=part.key, monotonic_us=clock.monotonic_us, wall_us=clock.wall_us,
-                counter_mj=part.total_uj // 1000, epoch=part.epoch, measurement=self._measurement, power_mw=power_mw,
+                device=part.key,
+                monotonic_us=clock.monotonic_us,
+                wall_us=clock.wall_us,
+                counter_mj=part.total_uj // 1000,
+                epoch=part.epoch,
+                measurement=self._measurement,
+                power_mw=power_mw,
             )
-        ]  # fmt: skip
+        ]
 
     @staticmethod
     def _is_plausible(part: _MeteredPart, delta_uj: int, gap_us: int) -> bool:
@@ -172,7 +195,9 @@ class RaplSource:
 
     def _restart(self, part: _MeteredPart, raw_uj: List[int], before: Clock, clock: Clock) -> None:
         is_long = clock.monotonic_us - before.monotonic_us >= part.min_wrap_us
-        self._gaps.append(Gap(part.key, part.epoch, before.wall_us, clock.wall_us, "wrap" if is_long else "lost"))
+        self._gaps.append(
+            Gap(part.key, part.epoch, before.wall_us, clock.wall_us, "wrap" if is_long else "lost")
+        )
         part.epoch, part.total_uj = self._new_epoch(clock), sum(raw_uj)
 
     def _start(self, part: _MeteredPart, raw_uj: List[int], clock: Clock) -> None:
@@ -208,7 +233,10 @@ class RaplSource:
 def _unusable_reason(domain: Domain) -> str:
     """Return why a domain cannot be used, "" if it can."""
     if not domain.range_uj:
-        return f"{domain.folder}/max_energy_range_uj cannot be read, so a wrap cannot be distinguished from a restart"
+        return (
+            f"{domain.folder}/max_energy_range_uj cannot be read, so a wrap cannot be "
+            "distinguished from a restart"
+        )
     if domain.read_uj() is None:
         return f"no permission to read {domain.folder}/energy_uj"
     return ""

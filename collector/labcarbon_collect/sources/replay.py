@@ -14,7 +14,15 @@ from pathlib import Path
 from typing import IO, Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
 
 from labcarbon_collect.clock import Clock
-from labcarbon_collect.sources.base import DeviceInfo, Gap, ProcessUse, Reading, SourceAbsent, SourceFailed, register
+from labcarbon_collect.sources.base import (
+    DeviceInfo,
+    Gap,
+    ProcessUse,
+    Reading,
+    SourceAbsent,
+    SourceFailed,
+    register,
+)
 
 TRACE_VERSION = "1.0"
 
@@ -43,7 +51,9 @@ class TraceWriter:
                 "power_mw": reading.power_mw,
                 "util_pm": reading.util_pm,
                 "memory_mib": reading.memory_mib,
-                "processes": None if processes is None else [[use.pid, use.sm_util_pm, use.memory_mib] for use in processes],
+                "processes": None
+                if processes is None
+                else [[use.pid, use.sm_util_pm, use.memory_mib] for use in processes],
             }
         )
 
@@ -74,7 +84,9 @@ class Replay:
             self._lines = self._read()
             next(self._lines)
         except (OSError, ValueError, KeyError, TypeError, StopIteration) as error:
-            fix = "set LABCARBON_REPLAY to a trace written by: labcarbon-collect daemon --record FILE"
+            fix = (
+                "set LABCARBON_REPLAY to a trace written by: labcarbon-collect daemon --record FILE"
+            )
             raise SourceAbsent(f"{self._path} is not a readable trace ({error})", fix) from error
         self._next_line = next(self._lines, None)
         return devices
@@ -117,16 +129,24 @@ class Replay:
         return clock.monotonic_us - self._start_mono_us
 
     def _reading(self, line: Mapping[str, Any], clock: Clock, with_processes: bool) -> Reading:
-        process_rows: Optional[List[Tuple[int, Optional[int], Optional[int]]]] = line.get("processes")
+        process_rows: Optional[List[Tuple[int, Optional[int], Optional[int]]]] = line.get(
+            "processes"
+        )
         processes = None
         if with_processes and process_rows is not None:
             processes = tuple(ProcessUse(pid, sm, memory) for pid, sm, memory in process_rows)
         return Reading(
-            device=line["device"], monotonic_us=clock.monotonic_us, wall_us=clock.wall_us,
-            counter_mj=line["counter_mj"], epoch=line["epoch"], measurement=line["measurement"],
-            power_mw=line.get("power_mw"), util_pm=line.get("util_pm"), memory_mib=line.get("memory_mib"),
+            device=line["device"],
+            monotonic_us=clock.monotonic_us,
+            wall_us=clock.wall_us,
+            counter_mj=line["counter_mj"],
+            epoch=line["epoch"],
+            measurement=line["measurement"],
+            power_mw=line.get("power_mw"),
+            util_pm=line.get("util_pm"),
+            memory_mib=line.get("memory_mib"),
             processes=processes,
-        )  # fmt: skip
+        )
 
 
 def _devices(lines: Iterator[Dict[str, Any]]) -> List[DeviceInfo]:
@@ -136,7 +156,12 @@ def _devices(lines: Iterator[Dict[str, Any]]) -> List[DeviceInfo]:
     described = {item["key"]: item for item in header.get("devices", ())}
     measurements = {line["device"]: line["measurement"] for line in lines}
     return [
-        DeviceInfo(key, described.get(key, {}).get("name", key), measurement, described.get(key, {}).get("facts", {}))
+        DeviceInfo(
+            key,
+            described.get(key, {}).get("name", key),
+            measurement,
+            described.get(key, {}).get("facts", {}),
+        )
         for key, measurement in sorted(measurements.items())
     ]
 

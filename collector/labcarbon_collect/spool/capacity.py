@@ -85,7 +85,9 @@ class SpoolCapacity:
     def _has_room(self) -> bool:
         if self._spool.used_bytes() > self._max_bytes * _RESUME_FRACTION:
             return False
-        return self._disk_free() >= 2 * _MARGIN_BYTES + (0 if self._ballast.exists() else BALLAST_BYTES)
+        return self._disk_free() >= 2 * _MARGIN_BYTES + (
+            0 if self._ballast.exists() else BALLAST_BYTES
+        )
 
     def _disk_free(self) -> int:
         disk = os.statvfs(self._spool.home)
@@ -104,7 +106,9 @@ class SpoolCapacity:
     def _create_ballast(self) -> None:
         """Reserve real blocks. Without space for them the spool works without ballast."""
         try:
-            descriptor = os.open(self._ballast, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+            descriptor = os.open(
+                self._ballast, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600
+            )
         except OSError:
             return
         try:

@@ -29,14 +29,19 @@ def merge_windows(windows: Sequence[Window]) -> Window:
     for window in windows:
         flags |= window.flags
     return replace(
-        first, end_us=last.end_us, mono_end_us=last.mono_end_us, counter_end_mj=last.counter_end_mj,
-        energy_mj=sum(window.energy_mj for window in windows), flags=flags,
+        first,
+        end_us=last.end_us,
+        mono_end_us=last.mono_end_us,
+        counter_end_mj=last.counter_end_mj,
+        energy_mj=sum(window.energy_mj for window in windows),
+        flags=flags,
         util_mean_pm=_mean([(w.util_mean_pm, w.end_us - w.start_us) for w in windows]),
         util_max_pm=_highest([w.util_max_pm for w in windows]),
         mem_mean_mib=_mean([(w.mem_mean_mib, w.end_us - w.start_us) for w in windows]),
         mem_max_mib=_highest([w.mem_max_mib for w in windows]),
-        processes=max(window.processes for window in windows), shares=tuple(sorted(shares.items())),
-    )  # fmt: skip
+        processes=max(window.processes for window in windows),
+        shares=tuple(sorted(shares.items())),
+    )
 
 
 def are_adjacent(before: Window, after: Window, bucket_us: int) -> bool:
@@ -44,14 +49,17 @@ def are_adjacent(before: Window, after: Window, bucket_us: int) -> bool:
     bucket.
     """
     return (
-        (before.device, before.epoch, before.measurement) == (after.device, after.epoch, after.measurement)
+        (before.device, before.epoch, before.measurement)
+        == (after.device, after.epoch, after.measurement)
         and before.end_us == after.start_us
         and before.counter_end_mj == after.counter_start_mj
         and before.start_us // bucket_us == (after.end_us - 1) // bucket_us
     )
 
 
-def merge_spool(database: sqlite3.Connection, *, bucket_us: int, before_us: int, max_rows: int) -> int:
+def merge_spool(
+    database: sqlite3.Connection, *, bucket_us: int, before_us: int, max_rows: int
+) -> int:
     """Merge within buckets that ended before ``before_us``. Returns the rows freed, about
     ``max_rows``. Run in a transaction.
 
@@ -72,11 +80,14 @@ def merge_spool(database: sqlite3.Connection, *, bucket_us: int, before_us: int,
     return freed
 
 
-def _rows(database: sqlite3.Connection, key: Tuple[int, int], names: Dict[int, str], before_us: int) -> Iterator[_Row]:
+def _rows(
+    database: sqlite3.Connection, key: Tuple[int, int], names: Dict[int, str], before_us: int
+) -> Iterator[_Row]:
     after_seq = -1
     while True:
         rows = database.execute(
-            "SELECT id, seq, start_us, end_us, energy_mj, body FROM window WHERE device = ? AND epoch = ? "
+            "SELECT id, seq, start_us, end_us, energy_mj, body FROM window WHERE device = ? AND "
+            "epoch = ? "
             "AND sent = 0 AND end_us <= ? AND seq > ? ORDER BY seq LIMIT ?",
             (*key, before_us, after_seq, _CHUNK),
         ).fetchall()

@@ -30,7 +30,9 @@ def pseudonymise_spool(spool: Spool, users: UserNames) -> int:
     if users.mode != KEEP and before.split(" ")[0] != users.mode:
         with spool.transaction() as database:
             database.execute("PRAGMA secure_delete=ON")
-            changed = _rewrite_windows(database, users) + _rewrite_anchors_and_messages(database, users)
+            changed = _rewrite_windows(database, users) + _rewrite_anchors_and_messages(
+                database, users
+            )
         spool.rewrite()
     spool.set_value(_STAMP, users.stamp)
     return changed
@@ -49,7 +51,10 @@ def _rewrite_windows(database: sqlite3.Connection, users: UserNames) -> int:
         window = json.loads(body)
         renamed = _rename_shares(window["shares"], users)
         if renamed != window["shares"]:
-            database.execute("UPDATE dead SET window = ? WHERE id = ?", (json.dumps({**window, "shares": renamed}), row_id))
+            database.execute(
+                "UPDATE dead SET window = ? WHERE id = ?",
+                (json.dumps({**window, "shares": renamed}), row_id),
+            )
             changed += 1
     return changed
 
@@ -70,7 +75,9 @@ def _rewrite_anchors_and_messages(database: sqlite3.Connection, users: UserNames
         name = facts.get("user") or (user_name_of(owners[uuid]) if uuid in owners else "")
         masked_facts = users.mask(facts, name) if name and not _is_pseudonym(name, users) else facts
         if masked_facts != facts:
-            database.execute("UPDATE outbox SET body = ? WHERE id = ?", (json.dumps(masked_facts), row_id))
+            database.execute(
+                "UPDATE outbox SET body = ? WHERE id = ?", (json.dumps(masked_facts), row_id)
+            )
             changed += 1
     return changed
 

@@ -15,7 +15,11 @@ class RunStore:
     SpoolFull.
     """
 
-    def __init__(self, database: sqlite3.Connection, transaction: Callable[[], ContextManager[sqlite3.Connection]]) -> None:
+    def __init__(
+        self,
+        database: sqlite3.Connection,
+        transaction: Callable[[], ContextManager[sqlite3.Connection]],
+    ) -> None:
         self._database = database
         self._transaction = transaction
 
@@ -28,14 +32,18 @@ class RunStore:
     def end(self, uuid: str, *, now_us: int) -> None:
         """Mark a run as ended. Ended runs are deleted after a week."""
         with self._transaction() as database:
-            database.execute("UPDATE run SET ended_us = ? WHERE uuid = ? AND ended_us IS NULL", (now_us, uuid))
+            database.execute(
+                "UPDATE run SET ended_us = ? WHERE uuid = ? AND ended_us IS NULL", (now_us, uuid)
+            )
             database.execute("DELETE FROM run WHERE ended_us < ?", (now_us - RETENTION_US,))
             database.execute("DELETE FROM run_energy WHERE uuid NOT IN (SELECT uuid FROM run)")
 
     def active(self) -> List[Dict[str, Any]]:
         """Return the registered runs that have not ended."""
         columns = ("uuid", "pid", "uid", "started_ticks", "registered_us")
-        rows = self._database.execute(f"SELECT {', '.join(columns)} FROM run WHERE ended_us IS NULL")
+        rows = self._database.execute(
+            f"SELECT {', '.join(columns)} FROM run WHERE ended_us IS NULL"
+        )
         return [dict(zip(columns, row)) for row in rows]
 
     def uid_of(self, uuid: str) -> Optional[int]:
@@ -45,18 +53,29 @@ class RunStore:
 
     def energy(self, uuid: str) -> Dict[str, int]:
         """Return the mJ of a run in closed windows by device."""
-        rows = self._database.execute("SELECT device, energy_mj FROM run_energy WHERE uuid = ?", (uuid,))
+        rows = self._database.execute(
+            "SELECT device, energy_mj FROM run_energy WHERE uuid = ?", (uuid,)
+        )
         return dict(rows.fetchall())
 
     def add_message(self, uuid: str, verb: str, body: Mapping[str, Any]) -> None:
-        """Add a message about a run (PUT or PATCH) to the outbox. Messages are forwarded in order."""
+        """Add a message about a run (PUT or PATCH) to the outbox. Messages are forwarded in
+        order.
+        """
         with self._transaction() as database:
-            database.execute("INSERT INTO outbox (uuid, verb, body) VALUES (?,?,?)", (uuid, verb, json.dumps(body)))
+            database.execute(
+                "INSERT INTO outbox (uuid, verb, body) VALUES (?,?,?)",
+                (uuid, verb, json.dumps(body)),
+            )
 
     def pending_messages(self) -> List[Tuple[int, str, str, Dict[str, Any]]]:
         """Return the pending messages about runs: (id, uuid, verb, body), oldest first."""
-        rows = self._database.execute("SELECT id, uuid, verb, body FROM outbox ORDER BY id LIMIT 100")
-        return [(row_id, uuid, verb, json.loads(body)) for row_id, uuid, verb, body in rows.fetchall()]
+        rows = self._database.execute(
+            "SELECT id, uuid, verb, body FROM outbox ORDER BY id LIMIT 100"
+        )
+        return [
+            (row_id, uuid, verb, json.loads(body)) for row_id, uuid, verb, body in rows.fetchall()
+        ]
 
     def has_pending(self, uuid: str) -> bool:
         """Whether a message about this run is pending."""
@@ -64,7 +83,11 @@ class RunStore:
 
     def count_pending(self, uuid: str) -> int:
         """Return the number of pending messages about this run."""
-        return int(self._database.execute("SELECT COUNT(*) FROM outbox WHERE uuid = ?", (uuid,)).fetchone()[0])
+        return int(
+            self._database.execute(
+                "SELECT COUNT(*) FROM outbox WHERE uuid = ?", (uuid,)
+            ).fetchone()[0]
+        )
 
     def remove_message(self, message: int) -> None:
         """Remove a message that the server accepted or refused permanently."""
@@ -80,16 +103,23 @@ class JobStore:
     SpoolFull.
     """
 
-    def __init__(self, database: sqlite3.Connection, transaction: Callable[[], ContextManager[sqlite3.Connection]]) -> None:
+    def __init__(
+        self,
+        database: sqlite3.Connection,
+        transaction: Callable[[], ContextManager[sqlite3.Connection]],
+    ) -> None:
         self._database = database
         self._transaction = transaction
 
     @staticmethod
-    def add_energy(database: sqlite3.Connection, job: str, device: str, energy_mj: int, until_us: int) -> None:
+    def add_energy(
+        database: sqlite3.Connection, job: str, device: str, energy_mj: int, until_us: int
+    ) -> None:
         """Add the share of a closed window, inside the transaction that stores the window."""
         database.execute(
             "INSERT INTO job_energy VALUES (?,?,?,?) ON CONFLICT (job, device) "
-            "DO UPDATE SET energy_mj = energy_mj + excluded.energy_mj, until_us = MAX(until_us, excluded.until_us)",
+            "DO UPDATE SET energy_mj = energy_mj + excluded.energy_mj, until_us = MAX(until_us, "
+            "excluded.until_us)",
             (job, device, energy_mj, until_us),
         )
 
@@ -97,19 +127,30 @@ class JobStore:
         """Return the mJ of a job in closed windows by device, without the runs registered inside
         it.
         """
-        return dict(self._database.execute("SELECT device, energy_mj FROM job_energy WHERE job = ?", (job,)).fetchall())
+        return dict(
+            self._database.execute(
+                "SELECT device, energy_mj FROM job_energy WHERE job = ?", (job,)
+            ).fetchall()
+        )
 
     def add_run(self, job: str, run_uuid: str, now_us: int) -> None:
         """Store that a registered run belongs to a job."""
         with self._transaction() as database:
-            database.execute("INSERT OR REPLACE INTO job_run VALUES (?,?,?)", (run_uuid, job, now_us))
+            database.execute(
+                "INSERT OR REPLACE INTO job_run VALUES (?,?,?)", (run_uuid, job, now_us)
+            )
 
     def runs(self, job: str) -> List[str]:
         """Return the registered runs of a job."""
-        return [uuid for (uuid,) in self._database.execute("SELECT uuid FROM job_run WHERE job = ?", (job,))]
+        return [
+            uuid
+            for (uuid,) in self._database.execute("SELECT uuid FROM job_run WHERE job = ?", (job,))
+        ]
 
     def delete_old(self, now_us: int) -> None:
         """Delete jobs without energy for a week."""
         with self._transaction() as database:
             database.execute("DELETE FROM job_energy WHERE until_us < ?", (now_us - RETENTION_US,))
-            database.execute("DELETE FROM job_run WHERE since_us < ?", (now_us - 10 * RETENTION_US,))
+            database.execute(
+                "DELETE FROM job_run WHERE since_us < ?", (now_us - 10 * RETENTION_US,)
+            )

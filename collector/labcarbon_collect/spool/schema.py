@@ -20,12 +20,15 @@ CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITH
 CREATE TABLE IF NOT EXISTS name (id INTEGER PRIMARY KEY, text TEXT NOT NULL UNIQUE);
 CREATE TABLE IF NOT EXISTS window (
   id INTEGER PRIMARY KEY AUTOINCREMENT, device INTEGER NOT NULL, epoch INTEGER NOT NULL,
-  seq INTEGER NOT NULL, start_us INTEGER NOT NULL, end_us INTEGER NOT NULL, energy_mj INTEGER NOT NULL,
+  seq INTEGER NOT NULL, start_us INTEGER NOT NULL, end_us INTEGER NOT NULL,
+    energy_mj INTEGER NOT NULL,
   sent INTEGER NOT NULL DEFAULT 0, body TEXT NOT NULL, UNIQUE (device, epoch, seq));
 CREATE TABLE IF NOT EXISTS dead (
-  id INTEGER PRIMARY KEY, at_us INTEGER NOT NULL, reason TEXT NOT NULL, energy_mj INTEGER NOT NULL, window TEXT NOT NULL);
+  id INTEGER PRIMARY KEY, at_us INTEGER NOT NULL, reason TEXT NOT NULL, energy_mj INTEGER NOT NULL,
+    window TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS gap (
-  id INTEGER PRIMARY KEY, device TEXT NOT NULL, epoch TEXT NOT NULL, from_us INTEGER NOT NULL, to_us INTEGER NOT NULL,
+  id INTEGER PRIMARY KEY, device TEXT NOT NULL, epoch TEXT NOT NULL, from_us INTEGER NOT NULL,
+    to_us INTEGER NOT NULL,
   reason TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS anchor (device TEXT PRIMARY KEY, body TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS tally (
@@ -34,7 +37,8 @@ CREATE TABLE IF NOT EXISTS run (
   uuid TEXT PRIMARY KEY, pid INTEGER NOT NULL, uid INTEGER NOT NULL, started_ticks INTEGER NOT NULL,
   registered_us INTEGER NOT NULL, ended_us INTEGER) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS run_energy (
-  uuid TEXT NOT NULL, device TEXT NOT NULL, energy_mj INTEGER NOT NULL, PRIMARY KEY (uuid, device)) WITHOUT ROWID;
+  uuid TEXT NOT NULL, device TEXT NOT NULL, energy_mj INTEGER NOT NULL, PRIMARY KEY (uuid,
+    device)) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS job_energy (
   job TEXT NOT NULL, device TEXT NOT NULL, energy_mj INTEGER NOT NULL, until_us INTEGER NOT NULL,
   PRIMARY KEY (job, device)) WITHOUT ROWID;
@@ -78,7 +82,9 @@ def _connect(path: Path, check: bool) -> sqlite3.Connection:
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
     database = sqlite3.connect(str(path), timeout=20, isolation_level=None)
     try:
-        database.execute("PRAGMA auto_vacuum=INCREMENTAL")  # lets the file shrink; effective for a new file only
+        database.execute(
+            "PRAGMA auto_vacuum=INCREMENTAL"
+        )  # lets the file shrink; effective for a new file only
         database.execute("PRAGMA journal_mode=WAL")
         database.execute("PRAGMA synchronous=FULL")
         # A small journal, because it occupies space on a nearly full disk.
@@ -98,7 +104,8 @@ def _connect(path: Path, check: bool) -> sqlite3.Connection:
 def rename_damaged(path: Path) -> str:
     """Rename a damaged spool with its journals. Returns the new name."""
     damaged_path = path.with_name(
-        f"{path.name}.damaged-{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}-{uuid.uuid4().hex[:4]}"
+        f"{path.name}.damaged-{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}-"
+        f"{uuid.uuid4().hex[:4]}"
     )
     for suffix in ("", "-wal", "-shm"):
         part = path.with_name(path.name + suffix)
@@ -122,8 +129,8 @@ def is_corrupt(error: sqlite3.Error) -> bool:
 
 
 _BODY_FIELDS = (
-    "mono_start_us", "mono_end_us", "counter_start_mj", "counter_end_mj", "measurement", "flags", "util_mean_pm",
-    "util_max_pm", "mem_mean_mib", "mem_max_mib", "processes",
+    "mono_start_us", "mono_end_us", "counter_start_mj", "counter_end_mj", "measurement", "flags",
+    "util_mean_pm", "util_max_pm", "mem_mean_mib", "mem_max_mib", "processes",
 )  # fmt: skip
 
 
@@ -138,6 +145,12 @@ def unpack_window(device: str, epoch: str, row: Sequence[Any]) -> Window:
     seq, start_us, end_us, energy_mj, body = row
     values, shares = json.loads(body)
     return Window(
-        device=device, epoch=epoch, seq=seq, start_us=start_us, end_us=end_us, energy_mj=energy_mj,
-        shares=tuple((consumer, mj) for consumer, mj in shares), **dict(zip(_BODY_FIELDS, values)),
-    )  # fmt: skip
+        device=device,
+        epoch=epoch,
+        seq=seq,
+        start_us=start_us,
+        end_us=end_us,
+        energy_mj=energy_mj,
+        shares=tuple((consumer, mj) for consumer, mj in shares),
+        **dict(zip(_BODY_FIELDS, values)),
+    )

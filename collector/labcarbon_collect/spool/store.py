@@ -18,9 +18,21 @@ from labcarbon_collect.energy.windows import Anchor, Window
 from labcarbon_collect.sources.base import Gap
 from labcarbon_collect.spool.compaction import merge_spool
 from labcarbon_collect.spool.runs import JobStore, RunStore
-from labcarbon_collect.spool.schema import SpoolFull, is_disk_full, open_database, pack_window, unpack_window
+from labcarbon_collect.spool.schema import (
+    SpoolFull,
+    is_disk_full,
+    open_database,
+    pack_window,
+    unpack_window,
+)
 
-ACCEPTED, DUPLICATE, QUARANTINED, REJECTED, RETRY = "accepted", "duplicate", "quarantined", "rejected", "retry"
+ACCEPTED, DUPLICATE, QUARANTINED, REJECTED, RETRY = (
+    "accepted",
+    "duplicate",
+    "quarantined",
+    "rejected",
+    "retry",
+)
 MAX_BATCH = 500
 # A window sent this often without a result is sent after the others, so that it does not block
 # them.
@@ -106,13 +118,28 @@ class Spool:
                 )
             for anchor in anchors:
                 body = json.dumps(asdict(anchor))
-                database.execute("INSERT OR REPLACE INTO anchor VALUES (?,?)", (anchor.device, body))
+                database.execute(
+                    "INSERT OR REPLACE INTO anchor VALUES (?,?)", (anchor.device, body)
+                )
 
     def _insert(self, database: sqlite3.Connection, boot: str, window: Window) -> None:
-        names = [self._name_id(database, text) for text in (window.device, self._epoch(boot, window.epoch))]
-        row = (*names, window.seq, window.start_us, window.end_us, window.energy_mj, pack_window(window))
+        names = [
+            self._name_id(database, text)
+            for text in (window.device, self._epoch(boot, window.epoch))
+        ]
+        row = (
+            *names,
+            window.seq,
+            window.start_us,
+            window.end_us,
+            window.energy_mj,
+            pack_window(window),
+        )
         database.execute(
-            "INSERT INTO window (device, epoch, seq, start_us, end_us, energy_mj, body) VALUES (?,?,?,?,?,?,?)",
+            (
+                "INSERT INTO window (device, epoch, seq, start_us, end_us, energy_mj, body) "
+                "VALUES (?,?,?,?,?,?,?)"
+            ),
             row,
         )
         for consumer, energy_mj in window.shares:
@@ -147,23 +174,33 @@ class Spool:
         """
         with self.transaction() as database:
             live_rows = database.execute(
-                f"SELECT {_COLUMNS} FROM window WHERE end_us >= ? ORDER BY {_OFTEN_SENT}, end_us DESC, id LIMIT ?",
+                (
+                    f"SELECT {_COLUMNS} FROM window WHERE end_us >= ? ORDER BY {_OFTEN_SENT}, "
+                    "end_us DESC, id LIMIT ?"
+                ),
                 (live_from_us, limit),
             ).fetchall()
             old_rows = database.execute(
-                f"SELECT {_COLUMNS} FROM window WHERE end_us < ? ORDER BY {_OFTEN_SENT}, id LIMIT ?",
+                (
+                    f"SELECT {_COLUMNS} FROM window WHERE end_us < ? ORDER BY {_OFTEN_SENT}, id "
+                    "LIMIT ?"
+                ),
                 (live_from_us, limit - len(live_rows)),
             ).fetchall()
             rows = live_rows + old_rows
             if not rows:
                 return None
             # The server may know these windows from now on, so they must never be merged.
-            database.executemany("UPDATE window SET sent = sent + 1 WHERE id = ?", [(row[0],) for row in rows])
+            database.executemany(
+                "UPDATE window SET sent = sent + 1 WHERE id = ?", [(row[0],) for row in rows]
+            )
             return self._batch(database, rows)
 
     def _batch(self, database: sqlite3.Connection, rows: List[Tuple[Any, ...]]) -> Batch:
         names = dict(database.execute("SELECT id, text FROM name"))
-        gaps = database.execute("SELECT id, device, epoch, from_us, to_us, reason FROM gap ORDER BY id LIMIT 500").fetchall()
+        gaps = database.execute(
+            "SELECT id, device, epoch, from_us, to_us, reason FROM gap ORDER BY id LIMIT 500"
+        ).fetchall()
         return Batch(
             ids=tuple(row[0] for row in rows),
             windows=tuple(unpack_window(names[row[1]], names[row[2]], row[3:]) for row in rows),
@@ -185,19 +222,26 @@ class Spool:
                     continue
                 if result == REJECTED:
                     row = (now_us, reason, window.energy_mj, json.dumps(asdict(window)))
-                    database.execute("INSERT INTO dead (at_us, reason, energy_mj, window) VALUES (?,?,?,?)", row)
+                    database.execute(
+                        "INSERT INTO dead (at_us, reason, energy_mj, window) VALUES (?,?,?,?)", row
+                    )
                 database.execute("DELETE FROM window WHERE id = ?", (row_id,))
                 database.execute(
                     "INSERT INTO tally VALUES (?, 1, ?) ON CONFLICT (result) "
-                    "DO UPDATE SET windows = windows + 1, energy_mj = energy_mj + excluded.energy_mj",
+                    "DO UPDATE SET windows = windows + 1, energy_mj = energy_mj + "
+                    "excluded.energy_mj",
                     (result, window.energy_mj),
                 )
-            database.executemany("DELETE FROM gap WHERE id = ?", [(gap_id,) for gap_id in batch.gap_ids])
+            database.executemany(
+                "DELETE FROM gap WHERE id = ?", [(gap_id,) for gap_id in batch.gap_ids]
+            )
 
     def mark_unsent(self, batch: Batch) -> None:
         """Revert the mark of a batch of which no byte was sent."""
         with self.transaction() as database:
-            database.executemany("UPDATE window SET sent = sent - 1 WHERE id = ?", [(i,) for i in batch.ids])
+            database.executemany(
+                "UPDATE window SET sent = sent - 1 WHERE id = ?", [(i,) for i in batch.ids]
+            )
 
     def merge(self, *, bucket_us: int, before_us: int, max_rows: int = 1 << 62) -> int:
         """Merge adjacent windows within buckets of ``bucket_us`` that ended before ``before_us``.
@@ -206,7 +250,9 @@ class Spool:
         Stops after about ``max_rows`` rows. Repeat the call until it returns 0.
         """
         with self.transaction() as database:
-            return merge_spool(database, bucket_us=bucket_us, before_us=before_us, max_rows=max_rows)
+            return merge_spool(
+                database, bucket_us=bucket_us, before_us=before_us, max_rows=max_rows
+            )
 
     def checkpoint(self) -> None:
         """Release the space of the journal and of free pages. Raises SpoolFull if there is no space
@@ -214,7 +260,9 @@ class Spool:
         """
         try:
             self._database.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
-            self._database.executescript("PRAGMA incremental_vacuum")  # execute() would stop after the first page
+            self._database.executescript(
+                "PRAGMA incremental_vacuum"
+            )  # execute() would stop after the first page
             self._database.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
         except sqlite3.Error as error:
             if is_disk_full(error):
@@ -237,16 +285,20 @@ class Spool:
         """
         anchors = self.anchors()
         rows = self._database.execute(
-            "SELECT n.text, w.seq, w.start_us, w.end_us, w.energy_mj, w.body FROM window w JOIN name n ON n.id = w.device "
+            "SELECT n.text, w.seq, w.start_us, w.end_us, w.energy_mj, w.body FROM window w JOIN "
+            "name n ON n.id = w.device "
             "WHERE w.id IN (SELECT MIN(id) FROM window GROUP BY device)"
         )
         for device, *row in rows.fetchall():
             window, anchor = unpack_window(device, "", row), anchors.get(device)
             if anchor is not None and window.counter_start_mj <= anchor.counter_mj:
                 anchors[device] = replace(
-                    anchor, wall_us=window.start_us, mono_us=window.mono_start_us,
-                    counter_mj=window.counter_start_mj, sole=None,
-                )  # fmt: skip
+                    anchor,
+                    wall_us=window.start_us,
+                    mono_us=window.mono_start_us,
+                    counter_mj=window.counter_start_mj,
+                    sole=None,
+                )
         return anchors
 
     # Status
@@ -255,14 +307,18 @@ class Spool:
         """Return the waiting rows, dead letters, bytes used (without free pages) and the start of
         the oldest window.
         """
-        rows, oldest_us = self._database.execute("SELECT COUNT(*), MIN(start_us) FROM window").fetchone()
+        rows, oldest_us = self._database.execute(
+            "SELECT COUNT(*), MIN(start_us) FROM window"
+        ).fetchone()
         dead = self._database.execute("SELECT COUNT(*) FROM dead").fetchone()[0]
         return SpoolDepth(rows, dead, self.used_bytes(), oldest_us)
 
     def used_bytes(self) -> int:
         """Return the bytes of pages in use."""
         pragmas = ("page_count", "freelist_count", "page_size")
-        pages, free, size = (self._database.execute(f"PRAGMA {name}").fetchone()[0] for name in pragmas)
+        pages, free, size = (
+            self._database.execute(f"PRAGMA {name}").fetchone()[0] for name in pragmas
+        )
         return int((pages - free) * size)
 
     def result_totals(self) -> Dict[str, Tuple[int, int]]:
@@ -272,7 +328,9 @@ class Spool:
 
     def spooled_mj(self) -> int:
         """Return the energy of all waiting windows."""
-        return int(self._database.execute("SELECT COALESCE(SUM(energy_mj), 0) FROM window").fetchone()[0])
+        return int(
+            self._database.execute("SELECT COALESCE(SUM(energy_mj), 0) FROM window").fetchone()[0]
+        )
 
     def windows(self) -> Iterator[Window]:
         """Yield all waiting windows, oldest first."""

@@ -12,7 +12,9 @@ from tests.collector.cleanup.support import World
 
 @pytest.fixture(autouse=True)
 def quick_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A killed process loses nothing of what it wrote: only a power cut would, and no test cuts the power."""
+    """A killed process loses nothing of what it wrote: only a power cut would, and no test cuts
+    the power.
+    """
     monkeypatch.setattr(os, "fsync", lambda opened: None)
 
 

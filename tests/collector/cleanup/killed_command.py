@@ -9,7 +9,9 @@ from collections.abc import Callable
 
 
 def was_killed(act: Callable[[], object]) -> bool:
-    """Whether a process that acts ends by SIGKILL. What it sets in modules goes with it; what it raises fails the test."""
+    """Whether a process that acts ends by SIGKILL. What it sets in modules goes with it; what it
+    raises fails the test.
+    """
     child = os.fork()
     if not child:
         try:

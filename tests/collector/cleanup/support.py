@@ -33,7 +33,11 @@ def read_digest(path: Path) -> tuple[str, str, int, int]:
         content = path.read_bytes()
         return "file", hashlib.sha256(content).hexdigest(), len(content), 1
     rows = sorted(
-        (os.fsencode(str(file.relative_to(path))), file.stat().st_size, hashlib.sha256(file.read_bytes()).digest())
+        (
+            os.fsencode(str(file.relative_to(path))),
+            file.stat().st_size,
+            hashlib.sha256(file.read_bytes()).digest(),
+        )
         for file in path.rglob("*")
         if file.is_file()
     )
@@ -47,14 +51,24 @@ def snapshot(root: Path) -> dict[str, bytes | str | None]:
         for name in (*folders, *files):
             path = Path(folder, name)
             shown = str(path.relative_to(root))
-            found[shown] = str(path.readlink()) if path.is_symlink() else path.read_bytes() if path.is_file() else None
+            found[shown] = (
+                str(path.readlink())
+                if path.is_symlink()
+                else path.read_bytes()
+                if path.is_file()
+                else None
+            )
     return found
 
 
 def two_days_ago(journal: Path) -> None:
     """Move all entries of the journal two days into the past, because a test cannot wait."""
     entries = [json.loads(row) for row in journal.read_text().splitlines()]
-    journal.write_text("".join(json.dumps({**entry, "at_us": entry["at_us"] - 2 * DAY_US}) + "\n" for entry in entries))
+    journal.write_text(
+        "".join(
+            json.dumps({**entry, "at_us": entry["at_us"] - 2 * DAY_US}) + "\n" for entry in entries
+        )
+    )
 
 
 class FakeTransport:
@@ -96,15 +110,22 @@ class FakeTransport:
         assert len(body["lines"]) <= 1000
         if state["state"] not in ("approved", "applied"):
             return Response(409, {"error": {"message": "This plan is withdrawn."}})
-        if any(n not in lines or (n in state["objected"] and not lines[n]["outcome"]) for n in told):
-            return Response(400, {"error": {"message": "A line is not of this plan, or is not to go."}})
+        if any(
+            n not in lines or (n in state["objected"] and not lines[n]["outcome"]) for n in told
+        ):
+            return Response(
+                400, {"error": {"message": "A line is not of this plan, or is not to go."}}
+            )
         changed = sum(lines[n]["outcome"] != row["outcome"] for n, row in told.items())
         for number, row in told.items():
             lines[number]["outcome"] = row["outcome"]
             _along(lines[number], lines.values())
         left = [line for line in lines.values() if not line["outcome"]]
         if all(line["stays"] for line in left) and state["state"] == "approved":
-            state["state"], state["objected"] = "applied", [*state["objected"], *(line["line"] for line in left)]
+            state["state"], state["objected"] = (
+                "applied",
+                [*state["objected"], *(line["line"] for line in left)],
+            )
         self.write(state)
         return Response(200, {"changed": changed})
 
@@ -148,21 +169,44 @@ class World:
         path.write_bytes(content.encode() if isinstance(content, str) else content)
         return path
 
-    def plan(self, *names: str, stays: dict[str, str] | None = None, state: str = "approved", **more: Any) -> None:
+    def plan(
+        self, *names: str, stays: dict[str, str] | None = None, state: str = "approved", **more: Any
+    ) -> None:
         """Write a plan of paths below the disk with their current content, as lines 1, 2, …"""
         lines = []
         for number, name in enumerate(names, 1):
             form, digest, size, files = read_digest(self.disk / name)
             why = (stays or {}).get(name, "")
-            lines.append({
-                "line": number, "path": str(self.disk / name), "digest": digest, "form": form, "bytes": size, "files": files,
-                "name": Path(name).name, "kept": "intermediate", "goes": not why, "stays": why, "outcome": "",
-            })  # fmt: skip
-        self.transport.write({
-            "plan": PLAN, "lab": "cells", "node": NODE, "hostname": "gpu1", "state": state, "trash_days": 14,
-            "approved_at": "2026-11-01T00:00:00+00:00", "approved_by": "pi", "lines": lines,
-            "objected": [line["line"] for line in lines if line["stays"]], **more,
-        })  # fmt: skip
+            lines.append(
+                {
+                    "line": number,
+                    "path": str(self.disk / name),
+                    "digest": digest,
+                    "form": form,
+                    "bytes": size,
+                    "files": files,
+                    "name": Path(name).name,
+                    "kept": "intermediate",
+                    "goes": not why,
+                    "stays": why,
+                    "outcome": "",
+                }
+            )
+        self.transport.write(
+            {
+                "plan": PLAN,
+                "lab": "cells",
+                "node": NODE,
+                "hostname": "gpu1",
+                "state": state,
+                "trash_days": 14,
+                "approved_at": "2026-11-01T00:00:00+00:00",
+                "approved_by": "pi",
+                "lines": lines,
+                "objected": [line["line"] for line in lines if line["stays"]],
+                **more,
+            }
+        )
 
     def change(self, number: int, **facts: Any) -> None:
         """Change a line of the plan on the server."""
@@ -191,7 +235,12 @@ class World:
         return found
 
     def carry_out(
-        self, *, restore: list[int] | None = None, empty: bool = False, dry: bool = False, sure: bool = True
+        self,
+        *,
+        restore: list[int] | None = None,
+        empty: bool = False,
+        dry: bool = False,
+        sure: bool = True,
     ) -> int:
         """Run the command once; return its exit code."""
         transport = self.transport
@@ -211,7 +260,9 @@ class World:
         )
         try:
             asked = Action(restore=restore, is_purge=empty, is_confirmed=sure)
-            return execute(with_undo(session), asked, on_start=lambda size: None, on_end=lambda: None)
+            return execute(
+                with_undo(session), asked, on_start=lambda size: None, on_end=lambda: None
+            )
         finally:
             journal.close()
 

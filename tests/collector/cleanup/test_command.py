@@ -1,4 +1,6 @@
-"""The command as it is typed: which plan, which machine, who, and a server that is away or talks nonsense."""
+"""The command as it is typed: which plan, which machine, who, and a server that is away or talks
+nonsense.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ Call = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
-def call(world: World, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[Call]:
+def call(
+    world: World, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Iterator[Call]:
     """Type a command; return exit code, output, messages."""
     monkeypatch.setenv("LABCARBON_URL", FakeTransport.url)
     monkeypatch.setenv("LABCARBON_TOKEN", "lc_user_fake")
@@ -90,15 +94,21 @@ def test_without_a_terminal_nothing_begins_unasked(call: Call, file: Any) -> Non
     assert "--yes" in said
 
 
-@pytest.mark.parametrize(("answer", "goes"), [("y", True), ("YES", True), ("", False), ("no", False)])
-def test_confirmation_is_required(call: Call, file: Any, monkeypatch: pytest.MonkeyPatch, answer: str, goes: bool) -> None:
+@pytest.mark.parametrize(
+    ("answer", "goes"), [("y", True), ("YES", True), ("", False), ("no", False)]
+)
+def test_confirmation_is_required(
+    call: Call, file: Any, monkeypatch: pytest.MonkeyPatch, answer: str, goes: bool
+) -> None:
     monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
     monkeypatch.setattr("builtins.input", lambda question: answer)
     assert call(PLAN)[0] == (0 if goes else 1)
     assert file.exists() != goes
 
 
-def test_a_plan_of_another_machine(call: Call, world: World, file: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_plan_of_another_machine(
+    call: Call, world: World, file: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("LABCARBON_NODE_ID", PLAN)
     code, _, said = call(PLAN, "--yes")
     assert (code, file.exists()) == (1, True)
@@ -114,7 +124,9 @@ def test_a_plan_that_is_not_approved(call: Call, world: World, state: str) -> No
     assert "is not approved" in said
 
 
-def test_a_machines_own_token_does_not_do(call: Call, file: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_machines_own_token_does_not_do(
+    call: Call, file: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv("LABCARBON_TOKEN")
     assert "labcarbon-collect login URL" in call(PLAN, "--yes")[2]
 
@@ -128,7 +140,9 @@ def test_concurrent_calls_are_refused(call: Call, file: Any) -> None:
 
 
 @pytest.mark.parametrize("request_", range(3))
-def test_a_server_that_is_away_at_any_request(call: Call, world: World, file: Any, request_: int) -> None:
+def test_a_server_that_is_away_at_any_request(
+    call: Call, world: World, file: Any, request_: int
+) -> None:
     """Nothing moves on its word that did not come; what moved is told by the next call."""
     other = world.put("other/a.pt", b"one")  # the same content, so that it is asked in between
     world.plan("step1.pt", "other/a.pt")
@@ -166,16 +180,35 @@ def _lines(*changes: dict[str, Any]) -> Callable[[dict[str, Any]], dict[str, Any
 @pytest.mark.parametrize(
     "wrong",
     [
-        lambda plan: None, lambda plan: [], lambda plan: {}, lambda plan: "approved", lambda plan: {**plan, "lines": None},
-        lambda plan: {**plan, "lines": [7]}, lambda plan: {**plan, "plan": NODE}, lambda plan: {**plan, "state": "yes"},
-        lambda plan: {**plan, "trash_days": 0}, lambda plan: {**plan, "trash_days": "14"},
-        _lines({"goes": 1}), _lines({"goes": False}), _lines({"stays": "pinned"}), _lines({"digest": "../x"}),
-        _lines({"digest": None}), _lines({"form": "link"}), _lines({"bytes": -1}), _lines({"bytes": 3.0}),
-        _lines({"line": True}), _lines({"line": 0}), _lines({"path": 7}), _lines({}, {}), _lines({}, {"line": 2}),
+        lambda plan: None,
+        lambda plan: [],
+        lambda plan: {},
+        lambda plan: "approved",
+        lambda plan: {**plan, "lines": None},
+        lambda plan: {**plan, "lines": [7]},
+        lambda plan: {**plan, "plan": NODE},
+        lambda plan: {**plan, "state": "yes"},
+        lambda plan: {**plan, "trash_days": 0},
+        lambda plan: {**plan, "trash_days": "14"},
+        _lines({"goes": 1}),
+        _lines({"goes": False}),
+        _lines({"stays": "pinned"}),
+        _lines({"digest": "../x"}),
+        _lines({"digest": None}),
+        _lines({"form": "link"}),
+        _lines({"bytes": -1}),
+        _lines({"bytes": 3.0}),
+        _lines({"line": True}),
+        _lines({"line": 0}),
+        _lines({"path": 7}),
+        _lines({}, {}),
+        _lines({}, {"line": 2}),
         _lines({"outcome": "gone"}),
     ],
-)  # fmt: skip
-def test_answers_that_are_no_plan_move_nothing(call: Call, world: World, file: Any, wrong: Callable[[Any], Any]) -> None:
+)
+def test_answers_that_are_no_plan_move_nothing(
+    call: Call, world: World, file: Any, wrong: Callable[[Any], Any]
+) -> None:
     world.faults = [(200, wrong(world.transport.read()))]
     before = snapshot(world.disk)
     code, _, said = call(PLAN, "--yes")
@@ -184,7 +217,9 @@ def test_answers_that_are_no_plan_move_nothing(call: Call, world: World, file: A
     assert "Traceback" not in said
 
 
-def test_an_invalid_response_leaves_outcomes_unreported(call: Call, world: World, file: Any) -> None:
+def test_an_invalid_response_leaves_outcomes_unreported(
+    call: Call, world: World, file: Any
+) -> None:
     world.faults = [None, (200, "<html>")]
     code, _, said = call(PLAN, "--yes")
     assert code == 1
@@ -203,7 +238,9 @@ def test_outcomes_are_reported_in_several_requests(call: Call, world: World) -> 
     assert len(list((world.disk / "many").glob("*-tombstone.json"))) == 1003
 
 
-def test_server_text_has_no_control_characters_on_the_terminal(call: Call, world: World, file: Any) -> None:
+def test_server_text_has_no_control_characters_on_the_terminal(
+    call: Call, world: World, file: Any
+) -> None:
     world.change(1, retention_class="\x1b[2J", path=str(file) + "\x1b[2J")
     _, out, said = call(PLAN, "--yes")
     assert "\x1b" not in out + said
@@ -219,7 +256,9 @@ def test_the_journal_is_private_and_records_each_step(call: Call, world: World, 
     assert len(rows[0]["digest"]) == 64
 
 
-def test_an_interrupted_call_prints_its_summary(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_interrupted_call_prints_its_summary(
+    world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
     for name in ("a.pt", "b.pt"):
         world.put(name)
     world.plan("a.pt", "b.pt")
@@ -255,7 +294,15 @@ def test_items_inside_a_folder_are_located_without_copying_all_paths(tmp_path: P
         world.put(name)
     world.plan("a", "a/1", "a/2", "a0", "b")
     plan = plan_server.CleanupPlan(
-        "", "", "", "", "", 1, "", "", [plan_server._parse_item(row) for row in world.transport.read()["lines"]]
+        "",
+        "",
+        "",
+        "",
+        "",
+        1,
+        "",
+        "",
+        [plan_server._parse_item(row) for row in world.transport.read()["lines"]],
     )
     plan._paths = Counted(plan._paths)
     assert [line.number for line in plan.items_inside(str(world.disk / "a"))] == [2, 3]

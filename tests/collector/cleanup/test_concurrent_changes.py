@@ -16,7 +16,9 @@ from tests.collector.cleanup.support import AWAY, World, snapshot
 def test_what_is_swapped_between_reading_and_moving_is_put_back(
     world: World, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], how: str
 ) -> None:
-    monkeypatch.setattr(open_files, "_HAS_LEASES", False)  # with leases, whoever wants to write waits for the rename
+    monkeypatch.setattr(
+        open_files, "_HAS_LEASES", False
+    )  # with leases, whoever wants to write waits for the rename
     path = world.put("step1.pt", b"one")
     outside = world.put("precious", b"precious")
     world.plan("step1.pt")
@@ -117,7 +119,9 @@ def _on_second_fetch(world: World, act: Callable[[], object]) -> None:
     world.before = before
 
 
-def test_a_pin_during_reading_blocks_the_move(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pin_during_reading_blocks_the_move(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("labcarbon_collect.cleanup.session.MAX_PLAN_AGE_S", -1.0)
     path = world.put("step1.pt", b"one")
     world.plan("step1.pt")
@@ -127,7 +131,9 @@ def test_a_pin_during_reading_blocks_the_move(world: World, monkeypatch: pytest.
     assert world.outcomes() == [""]
 
 
-def test_a_change_during_the_request_is_detected(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_change_during_the_request_is_detected(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Even one of the same size, under the same time."""
     monkeypatch.setattr("labcarbon_collect.cleanup.session.MAX_PLAN_AGE_S", -1.0)
     path = world.put("step1.pt", b"one")
@@ -147,7 +153,9 @@ def test_a_change_during_the_request_is_detected(world: World, monkeypatch: pyte
 def test_an_objection_before_the_report_restores_the_item(world: World) -> None:
     paths = [world.put(f"step{n}.pt") for n in range(1, 6)]
     world.plan(*(path.name for path in paths))
-    world.before = lambda method: world.object_to(2) if method == "POST" and world.outcomes() == [""] * 5 else None
+    world.before = lambda method: (
+        world.object_to(2) if method == "POST" and world.outcomes() == [""] * 5 else None
+    )
     assert world.carry_out() == 1
     assert paths[1].exists()
     assert not paths[0].exists()
@@ -171,7 +179,9 @@ def test_a_plan_withdrawn_meanwhile_restores_all_items(world: World) -> None:
 
 
 def test_of_the_same_content_the_server_decides_each_time(world: World) -> None:
-    """Two copies were approved as two of three; the third is gone meanwhile: only one may go, whatever was asked first."""
+    """Two copies were approved as two of three; the third is gone meanwhile: only one may go,
+    whatever was asked first.
+    """
     for name in ("a.pt", "b.pt"):
         world.put(name, b"same")
     world.plan("a.pt", "b.pt")
@@ -187,7 +197,9 @@ def test_of_the_same_content_the_server_decides_each_time(world: World) -> None:
 
 
 def test_a_copy_in_a_folder_counts_as_one_of_its_content(world: World) -> None:
-    """The folder goes after the copy beside it, and only once the server was asked whether it is the last by now."""
+    """The folder goes after the copy beside it, and only once the server was asked whether it is
+    the last by now.
+    """
     world.put("a.pt", b"same")
     world.put("hf/a.pt", b"same")
     world.put("hf/config.json", b"{}")
@@ -205,7 +217,9 @@ def test_a_copy_in_a_folder_counts_as_one_of_its_content(world: World) -> None:
 
 
 def test_an_empty_report_completes_the_plan(world: World) -> None:
-    """What was approved is kept by now: with nothing else to tell, the server would not hear of it."""
+    """What was approved is kept by now: with nothing else to tell, the server would not hear of
+    it.
+    """
     paths = [world.put(f"step{n}.pt") for n in (1, 2)]
     world.plan(*(path.name for path in paths))
     world.pin(1)

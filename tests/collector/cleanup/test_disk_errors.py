@@ -97,7 +97,9 @@ def test_an_error_of_one_lines_disk_is_that_lines(
     assert went.outcomes() == ["deleted"] * 3
 
 
-def test_an_error_of_one_lines_disk_before_it_begins_is_that_lines(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_of_one_lines_disk_before_it_begins_is_that_lines(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A tombstone is missing yet, and cannot be put."""
     for name in ("run/a.pt", "z.pt"):
         world.put(name)
@@ -113,7 +115,9 @@ def test_an_error_of_one_lines_disk_before_it_begins_is_that_lines(world: World,
     assert world.outcomes() == ["trashed", "deleted"]
 
 
-def test_a_journal_that_cannot_be_written_ends_it(went: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_journal_that_cannot_be_written_ends_it(
+    went: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
@@ -160,7 +164,9 @@ def test_a_list_that_is_lost_or_damaged_deletes_nothing(
     assert snapshot(went.slot("hf", 2)) == {"x": None, "x/2": b"hf/x/2"}
 
 
-def test_a_file_that_was_about_to_be_deleted_is_read_again(went: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_was_about_to_be_deleted_is_read_again(
+    went: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Whatever the list of an earlier version says."""
     with monkeypatch.context() as patch:
         patch.setattr(purge, "delete", lambda *words: kill())

@@ -14,7 +14,14 @@ from labcarbon_collect.cleanup import safe_paths
 from tests.collector.cleanup.killed_command import kill, was_killed
 from tests.collector.cleanup.support import World, snapshot
 
-FILES = {"run/a.pt": b"aaa", "run/changed.pt": b"was", "run/pinned.pt": b"pin", "hf/x/1": b"1", "hf/x/2": b"2", "hf/3": b"3"}
+FILES = {
+    "run/a.pt": b"aaa",
+    "run/changed.pt": b"was",
+    "run/pinned.pt": b"pin",
+    "hf/x/1": b"1",
+    "hf/x/2": b"2",
+    "hf/3": b"3",
+}
 LINES = ("run/a.pt", "run/changed.pt", "run/pinned.pt", "hf")
 
 
@@ -28,7 +35,9 @@ def _world(root: Path) -> World:
 
 
 class Steps:
-    """Counts what changes anything outside the process, and ends it as SIGKILL does before the step of a number."""
+    """Counts what changes anything outside the process, and ends it as SIGKILL does before the
+    step of a number.
+    """
 
     def __init__(self, last: int) -> None:
         self.left = last
@@ -80,13 +89,19 @@ def _killed_at(step: int, act: Callable[[World], object], world: World) -> bool:
 
 def _is_whole(world: World, name: str, number: int, *, may_be_gone: bool = False) -> None:
     """A line lies in its place or in the trash, whole, and not in both."""
-    expected = {path[len(name) :].lstrip("/"): content for path, content in FILES.items() if path.startswith(name)}
+    expected = {
+        path[len(name) :].lstrip("/"): content
+        for path, content in FILES.items()
+        if path.startswith(name)
+    }
     found = []
     for place in (world.disk / name, world.slot(name, number)):
         if place.is_file():
             found.append({"": place.read_bytes()})
         elif place.is_dir():
-            found.append({path: content for path, content in snapshot(place).items() if content is not None})
+            found.append(
+                {path: content for path, content in snapshot(place).items() if content is not None}
+            )
     if may_be_gone:
         assert all(each.items() <= expected.items() for each in found)
         return
@@ -110,7 +125,9 @@ def _empty(world: World) -> object:
     return world.carry_out(empty=True)
 
 
-def _each_step(tmp_path: Path, begun: Callable[[World], object], act: Callable[[World], object]) -> Any:
+def _each_step(
+    tmp_path: Path, begun: Callable[[World], object], act: Callable[[World], object]
+) -> Any:
     """Yield a machine killed at step 0, 1, … of ``act``, until it came to its end."""
     step = 0
     while True:
@@ -151,8 +168,12 @@ def test_restoring(tmp_path: Path) -> None:
         _others_are_untouched(world)
         assert world.outcomes() == ["restored", "refused", "", "restored"]
         assert snapshot(world.disk) == {
-            **FILES, "run/changed.pt": b"NOW", "run": None, "hf": None, "hf/x": None,
-        }  # fmt: skip
+            **FILES,
+            "run/changed.pt": b"NOW",
+            "run": None,
+            "hf": None,
+            "hf/x": None,
+        }
 
 
 def test_restoring_where_no_rename_is_safe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -167,7 +188,13 @@ def test_restoring_where_no_rename_is_safe(tmp_path: Path, monkeypatch: pytest.M
         world.carry_out(restore=[])
         assert world.outcomes() == ["restored", "refused", "", "restored"]
         assert (world.disk / "run/a.pt").stat().st_nlink == 1
-        assert snapshot(world.disk) == {**FILES, "run/changed.pt": b"NOW", "run": None, "hf": None, "hf/x": None}
+        assert snapshot(world.disk) == {
+            **FILES,
+            "run/changed.pt": b"NOW",
+            "run": None,
+            "hf": None,
+            "hf/x": None,
+        }
 
 
 def test_emptying(tmp_path: Path) -> None:
@@ -183,10 +210,14 @@ def test_emptying(tmp_path: Path) -> None:
         _others_are_untouched(world)
         assert world.outcomes() == ["deleted", "refused", "", "deleted"]
         tombstones = ["hf.labcarbon-tombstone.json", "run/a.pt.labcarbon-tombstone.json"]
-        assert sorted(snapshot(world.disk)) == sorted([*tombstones, "run", "run/changed.pt", "run/pinned.pt"])
+        assert sorted(snapshot(world.disk)) == sorted(
+            [*tombstones, "run", "run/changed.pt", "run/pinned.pt"]
+        )
         assert {world.tombstone(name)["state"] for name in ("hf", "run/a.pt")} == {"deleted"}
         assert is_cut or world.tombstone("hf")["deleted_at"]
-        assert len(list((world.root / "data/plans").iterdir())) == 1, "no list is left beside the journal"
+        assert len(list((world.root / "data/plans").iterdir())) == 1, (
+            "no list is left beside the journal"
+        )
 
 
 def test_restoring_what_was_about_to_be_deleted(tmp_path: Path) -> None:

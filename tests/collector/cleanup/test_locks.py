@@ -12,14 +12,18 @@ from tests.collector.cleanup.support import PLAN, World
 
 
 def test_two_runs_of_one_plan(world: World) -> None:
-    """Also where each has a network of its own, as containers do, and sees nothing of the other's socket."""
+    """Also where each has a network of its own, as containers do, and sees nothing of the
+    other's socket.
+    """
     world.put("a.pt", b"aaa")
     world.plan("a.pt")
     seen: list[str] = []
 
     def second(method: str) -> None:
         seen.append(method)
-        with pytest.raises(AlreadyRunning, match="another labcarbon-collect apply-plan is running on this plan"):
+        with pytest.raises(
+            AlreadyRunning, match="another labcarbon-collect apply-plan is running on this plan"
+        ):
             world.carry_out()
 
     world.on_block = lambda size: None if seen else second("reading")
@@ -28,7 +32,9 @@ def test_two_runs_of_one_plan(world: World) -> None:
     assert world.carry_out(restore=[]) == 0, "the lock goes with the run"
 
 
-def test_a_file_system_without_locks_is_accepted(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_system_without_locks_is_accepted(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def cannot(*words: object) -> None:
         raise OSError(38, "Function not implemented")
 

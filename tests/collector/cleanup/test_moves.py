@@ -17,7 +17,9 @@ from labcarbon_collect.cleanup.trash import TRASH
 from tests.collector.cleanup.support import PLAN, World, read_digest, snapshot
 
 
-def test_files_and_folders_are_moved_and_reported(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+def test_files_and_folders_are_moved_and_reported(
+    world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
     world.put("run/step1.pt", b"one")
     for name in ("config.json", "a/weights.bin", "a.txt"):
         world.put(f"run/hf/{name}")
@@ -69,7 +71,10 @@ def _socket(path: Path) -> None:
         (lambda path: path.write_bytes(b"ONE"), "its content does not match its registered hash"),
         (lambda path: path.write_bytes(b"longer"), "6 B (6 bytes), 3 bytes were registered"),
         (lambda path: path.unlink(), "nothing exists at its path"),
-        (lambda path: os.link(path, path.with_name("other")), "2 hard links: deleting it would free no space"),
+        (
+            lambda path: os.link(path, path.with_name("other")),
+            "2 hard links: deleting it would free no space",
+        ),
         (_link, "it is a symbolic link"),
         (_pipe, "it is a pipe"),
         (_socket, "it is a socket"),
@@ -98,12 +103,21 @@ def _unreadable(folder: Path) -> None:
     ("meddle", "word"),
     [
         (lambda folder: (folder / "sub" / "new").write_text("x"), "3 files, 2 were registered"),
-        (lambda folder: (folder / ".hidden").write_text("x"), "it contains unregistered content: .hidden"),
+        (
+            lambda folder: (folder / ".hidden").write_text("x"),
+            "it contains unregistered content: .hidden",
+        ),
         (lambda folder: (folder / ".git").mkdir(), "it contains unregistered content: .git"),
-        (lambda folder: (folder / "__pycache__").mkdir(), "it contains unregistered content: __pycache__"),
+        (
+            lambda folder: (folder / "__pycache__").mkdir(),
+            "it contains unregistered content: __pycache__",
+        ),
         (lambda folder: os.mkfifo(folder / "sub" / "p"), "sub/p is a pipe"),
         (_unreadable, "sub/x is a symbolic link"),
-        (lambda folder: (folder / "a").rename(folder / "b"), "its content does not match its registered hash"),
+        (
+            lambda folder: (folder / "a").rename(folder / "b"),
+            "its content does not match its registered hash",
+        ),
         (lambda folder: os.link(folder / "a", folder.parent / "a"), "a in it has 2 hard links"),
     ],
 )
@@ -114,7 +128,11 @@ def test_a_folder_with_other_content_is_left_in_place(
     world.put("hf/sub/b", "b")
     world.plan("hf")
     meddle(world.disk / "hf")
-    size = sum(path.stat().st_size for path in (world.disk / "hf").rglob("*") if path.is_file() and not path.is_symlink())
+    size = sum(
+        path.stat().st_size
+        for path in (world.disk / "hf").rglob("*")
+        if path.is_file() and not path.is_symlink()
+    )
     world.change(1, bytes=size)
     before = snapshot(world.disk)
     assert world.carry_out() == 1
@@ -132,8 +150,12 @@ def test_a_folder_with_an_empty_subfolder_is_moved_and_restored(world: World) ->
     assert snapshot(world.disk) == before
 
 
-@pytest.mark.parametrize("path", ["../{}", "{}/../x", "/x/./y", "/x//y", "relative", "/a\0b", "/\ud800"])
-def test_paths_that_are_not_plain_are_refused(world: World, capsys: pytest.CaptureFixture[str], path: str) -> None:
+@pytest.mark.parametrize(
+    "path", ["../{}", "{}/../x", "/x/./y", "/x//y", "relative", "/a\0b", "/\ud800"]
+)
+def test_paths_that_are_not_plain_are_refused(
+    world: World, capsys: pytest.CaptureFixture[str], path: str
+) -> None:
     file = world.put("step1.pt")
     world.plan("step1.pt")
     world.change(1, path=path.format(file))
@@ -143,7 +165,9 @@ def test_paths_that_are_not_plain_are_refused(world: World, capsys: pytest.Captu
     assert re.search("its path (is|cannot)", capsys.readouterr().out)
 
 
-def test_a_folder_above_that_is_a_link_is_not_followed(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_folder_above_that_is_a_link_is_not_followed(
+    world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
     world.put("real/deep/step1.pt")
     world.plan("real/deep/step1.pt")
     (world.disk / "real").rename(world.disk / "moved")
@@ -159,14 +183,20 @@ def mounted(world: World) -> object:
     world.put("elsewhere/precious", b"precious")
     point = world.disk / "hf" / "sub"
     point.mkdir(parents=True)
-    done = subprocess.run(["mount", "--bind", str(world.disk / "elsewhere"), str(point)], check=False, capture_output=True)
+    done = subprocess.run(
+        ["mount", "--bind", str(world.disk / "elsewhere"), str(point)],
+        check=False,
+        capture_output=True,
+    )
     if done.returncode:
         pytest.skip(f"nothing can be mounted here: {done.stderr!r}")
     yield point
     subprocess.run(["umount", str(point)], check=True)
 
 
-def test_a_mount_inside_a_folder_is_not_crossed(world: World, mounted: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_mount_inside_a_folder_is_not_crossed(
+    world: World, mounted: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     world.put("hf/a", b"aa")
     world.plan("hf", "hf/sub/precious", "hf/sub")
     before = snapshot(world.disk)
@@ -176,7 +206,10 @@ def test_a_mount_inside_a_folder_is_not_crossed(world: World, mounted: Path, cap
     assert world.outcomes()[0] == "refused"
     assert world.outcomes()[2] == "refused"
     assert (world.disk / "hf/a").exists()
-    del before["hf/sub/precious"], before["elsewhere/precious"]  # may go by itself: in the trash beside it, on its own disk
+    del (
+        before["hf/sub/precious"],
+        before["elsewhere/precious"],
+    )  # may go by itself: in the trash beside it, on its own disk
     after = snapshot(world.disk)
     assert {name: after.get(name) for name in before} == before
 
@@ -199,7 +232,9 @@ def test_a_folder_that_may_not_be_written(world: World, monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize("how", ["link", "open", "file", "other"])
-def test_a_trash_that_is_not_ours_is_not_used(world: World, monkeypatch: pytest.MonkeyPatch, how: str) -> None:
+def test_a_trash_that_is_not_ours_is_not_used(
+    world: World, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
     world.put("step1.pt", b"one")
     world.plan("step1.pt")
     trash = world.disk / TRASH
@@ -219,7 +254,9 @@ def test_a_trash_that_is_not_ours_is_not_used(world: World, monkeypatch: pytest.
     assert snapshot(world.disk) == before
 
 
-def test_a_folder_does_not_take_with_it_what_stays(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_folder_does_not_take_with_it_what_stays(
+    world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
     world.put("hf/best.pt", b"best")
     world.put("hf/last.pt", b"last")
     world.plan("hf", "hf/best.pt", stays={"hf/best.pt": "pinned"})
@@ -229,7 +266,9 @@ def test_a_folder_does_not_take_with_it_what_stays(world: World, capsys: pytest.
     assert "hf/best.pt in it must stay (pinned)" in capsys.readouterr().out
 
 
-def test_items_moved_with_their_folder_are_listed(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+def test_items_moved_with_their_folder_are_listed(
+    world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
     world.put("hf/sub/last.pt", b"last")
     world.plan("hf/sub/last.pt", "hf")
     before = snapshot(world.disk)
@@ -237,7 +276,10 @@ def test_items_moved_with_their_folder_are_listed(world: World, capsys: pytest.C
     assert world.outcomes() == ["trashed", "trashed"]
     out = capsys.readouterr().out
     assert "moved with their folder: 1 item" in out
-    assert f"#1 4 B {world.disk}/hf/sub/last.pt: with {world.disk}/hf (item 2); it is restored with it" in out
+    assert (
+        f"#1 4 B {world.disk}/hf/sub/last.pt: with {world.disk}/hf (item 2); it is restored with it"
+        in out
+    )
     assert "left in place" not in out
     assert world.carry_out() == 0, "the same again does nothing"
     assert world.carry_out(restore=[1]) == 1
@@ -249,7 +291,9 @@ def test_items_moved_with_their_folder_are_listed(world: World, capsys: pytest.C
     assert snapshot(world.disk) == before, "what was brought back does not go by this plan again"
 
 
-def test_what_went_with_its_folder_is_deleted_with_it(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_went_with_its_folder_is_deleted_with_it(
+    world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
     world.put("hf/last.pt", b"last")
     world.plan("hf", "hf/last.pt")
     assert world.carry_out() == 0
@@ -278,7 +322,9 @@ def test_other_files_keep_their_names_beside_a_tombstone(world: World) -> None:
     before = snapshot(world.disk)
     assert world.carry_out() == 0
     assert mine.read_bytes() == b"mine"
-    assert len([path for path in world.disk.iterdir() if path.name.endswith("-tombstone.json")]) == 3
+    assert (
+        len([path for path in world.disk.iterdir() if path.name.endswith("-tombstone.json")]) == 3
+    )
     assert world.carry_out(restore=[]) == 0
     assert snapshot(world.disk) == before
 

@@ -30,7 +30,9 @@ def _state(world: World, line: int) -> str:
 
 
 def _mapped(path: Path) -> mmap.mmap:
-    """Map a file, with a page that was written to already: no later write to it changes the file's times."""
+    """Map a file, with a page that was written to already: no later write to it changes the
+    file's times.
+    """
     with path.open("r+b") as file:
         found = mmap.mmap(file.fileno(), 0)
     found[0:1] = found[0:1]
@@ -61,8 +63,8 @@ def test_a_file_that_is_open_for_writing_stays_until_it_is_closed(
         assert world.carry_out(dry=True) == 1
         assert world.carry_out() == 1
         assert (
-            "is open for writing by a program: stop it (fuser shows which), then run the same command"
-            in capsys.readouterr().out
+            "is open for writing by a program: stop it (fuser shows which), then run the same "
+            "command" in capsys.readouterr().out
         )
         assert path.exists()
         assert not (world.disk / TRASH).exists()
@@ -126,7 +128,9 @@ def test_a_folder_with_a_file_that_is_opened_just_before_the_move_is_put_back(
     assert world.outcomes() == ["trashed"]
 
 
-def test_nobody_opens_a_file_for_writing_while_it_is_moved(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nobody_opens_a_file_for_writing_while_it_is_moved(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = world.put("a.pt")
     world.plan("a.pt")
     rename, tried = os.rename, []
@@ -144,7 +148,9 @@ def test_nobody_opens_a_file_for_writing_while_it_is_moved(world: World, monkeyp
     world.slot("a.pt", 1).open("r+b").close()
 
 
-def test_a_change_during_the_journal_write_is_detected(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_change_during_the_journal_write_is_detected(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = world.put("a.pt", b"A" * 100)
     world.plan("a.pt")
     note = Journal.append
@@ -162,7 +168,9 @@ def test_a_change_during_the_journal_write_is_detected(world: World, monkeypatch
 
 @pytest.fixture
 def went(world: World, line: tuple[str, Path]) -> tuple[World, Path]:
-    """A line that lies in the trash for long enough: the machine, and the file of it that is written to."""
+    """A line that lies in the trash for long enough: the machine, and the file of it that is
+    written to.
+    """
     assert world.carry_out() == 0
     world.days = 20
     name, path = line
@@ -195,7 +203,9 @@ def test_what_is_rewritten_after_it_was_verified_is_not_deleted(
     assert world.outcomes() == ["deleted"]
 
 
-def test_what_is_rewritten_after_a_kill_is_not_deleted(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_rewritten_after_a_kill_is_not_deleted(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A folder of which a part is deleted already: nobody can tell its digest any more."""
     world.put("hf/1", b"1" * 100)
     world.put("hf/2", b"2" * 100)
@@ -220,7 +230,9 @@ def test_what_is_rewritten_after_a_kill_is_not_deleted(world: World, monkeypatch
 
 
 @pytest.mark.parametrize("when", ["before", "between"])
-def test_a_mapped_file_is_not_deleted(went: tuple[World, Path], monkeypatch: pytest.MonkeyPatch, when: str) -> None:
+def test_a_mapped_file_is_not_deleted(
+    went: tuple[World, Path], monkeypatch: pytest.MonkeyPatch, when: str
+) -> None:
     world, path = went
     maps = [_mapped(path)] if when == "before" else []
     if when == "between":
@@ -233,15 +245,21 @@ def test_a_mapped_file_is_not_deleted(went: tuple[World, Path], monkeypatch: pyt
         assert world.outcomes() == ["deleted"]
 
 
-def test_what_a_program_writes_to_can_come_back(went: tuple[World, Path], line: tuple[str, Path]) -> None:
+def test_what_a_program_writes_to_can_come_back(
+    went: tuple[World, Path], line: tuple[str, Path]
+) -> None:
     world, path = went
     with path.open("r+b"):
         assert world.carry_out(restore=[]) == 0
     assert line[1].exists()
 
 
-@pytest.mark.parametrize("number", [errno.EINVAL, errno.EACCES, errno.ENOLCK, errno.ENOTSUP, errno.EPERM])
-def test_a_kernel_without_leases_allows_the_move(world: World, monkeypatch: pytest.MonkeyPatch, number: int) -> None:
+@pytest.mark.parametrize(
+    "number", [errno.EINVAL, errno.EACCES, errno.ENOLCK, errno.ENOTSUP, errno.EPERM]
+)
+def test_a_kernel_without_leases_allows_the_move(
+    world: World, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
     _leases_fail(monkeypatch, number)
     world.put("a.pt")
     world.plan("a.pt")
@@ -249,7 +267,9 @@ def test_a_kernel_without_leases_allows_the_move(world: World, monkeypatch: pyte
     assert world.outcomes() == ["trashed"]
 
 
-def test_an_unexpected_lease_error_blocks_the_item(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unexpected_lease_error_blocks_the_item(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     _leases_fail(monkeypatch, errno.EIO)
     world.put("a.pt")
     world.plan("a.pt")
@@ -257,7 +277,9 @@ def test_an_unexpected_lease_error_blocks_the_item(world: World, monkeypatch: py
     assert (world.disk / "a.pt").exists()
 
 
-@pytest.mark.parametrize(("kind", "goes"), [("nfs4", True), ("cifs", True), ("ext4", False), ("", False)])
+@pytest.mark.parametrize(
+    ("kind", "goes"), [("nfs4", True), ("cifs", True), ("ext4", False), ("", False)]
+)
 def test_a_refused_lease_on_a_network_file_system_is_ignored(
     world: World, monkeypatch: pytest.MonkeyPatch, kind: str, goes: bool
 ) -> None:

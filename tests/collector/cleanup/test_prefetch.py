@@ -123,7 +123,9 @@ def test_a_line_that_may_not_go_any_more_was_read_in_vain(
     assert (world.disk / "b.pt").exists()
 
 
-def test_items_inside_a_folder_of_the_plan_are_not_prefetched(world: World, reading: list[str]) -> None:
+def test_items_inside_a_folder_of_the_plan_are_not_prefetched(
+    world: World, reading: list[str]
+) -> None:
     world.put("hf/model.safetensors")
     world.put("hf/config.json")
     world.put("z.pt")

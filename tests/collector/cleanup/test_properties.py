@@ -1,4 +1,6 @@
-"""Random trees, random plans, random meddling: what was not an approved and unchanged line is as it was, to the byte."""
+"""Random trees, random plans, random meddling: what was not an approved and unchanged line is as
+it was, to the byte.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,10 @@ NAMES = ["a", "b", "d/a", "d/b", "d/e/a", "d/e/b", "f/a", "f/.h"]
 PLACES = [*NAMES, "d", "d/e", "f"]
 CONTENTS = st.sampled_from([b"", b"x", b"y", b"xx"])
 DEEDS = st.tuples(
-    st.sampled_from(["write", "remove", "link", "hard", "swap"]), st.sampled_from(NAMES), st.sampled_from(NAMES), CONTENTS
+    st.sampled_from(["write", "remove", "link", "hard", "swap"]),
+    st.sampled_from(NAMES),
+    st.sampled_from(NAMES),
+    CONTENTS,
 )
 
 
@@ -41,9 +46,10 @@ def _meddle(world: World, deed: tuple[str, str, str, bytes]) -> None:
 def _ordinary(world: World) -> dict[str, bytes | str | None]:
     """All that lies on the disk but the trash, tombstones and folders."""
     return {
-        name: content for name, content in snapshot(world.disk).items()
+        name: content
+        for name, content in snapshot(world.disk).items()
         if content is not None and TRASH not in name and not name.endswith("-tombstone.json")
-    }  # fmt: skip
+    }
 
 
 @settings(max_examples=120, deadline=None)
@@ -55,9 +61,12 @@ def _ordinary(world: World) -> dict[str, bytes | str | None]:
     later=st.lists(DEEDS, max_size=2),
 )
 def test_no_other_content_is_ever_touched(
-    files: dict[str, bytes], chosen: list[str], stays: set[str], deeds: list[tuple[str, str, str, bytes]],
+    files: dict[str, bytes],
+    chosen: list[str],
+    stays: set[str],
+    deeds: list[tuple[str, str, str, bytes]],
     later: list[tuple[str, str, str, bytes]],
-) -> None:  # fmt: skip
+) -> None:
     with tempfile.TemporaryDirectory() as root:
         world = World(Path(root))
         for name, content in files.items():
@@ -73,8 +82,14 @@ def test_no_other_content_is_ever_touched(
         gone = {name for name in before if name not in after}
         went = {name for name, outcome in outcomes.items() if outcome == "trashed"}
         assert not went & stays
-        assert {name: after[name] for name in before if name not in gone} == after, "what is there is as it was"
-        covered = {name for name in before if any(name == each or name.startswith(f"{each}/") for each in went)}
+        assert {name: after[name] for name in before if name not in gone} == after, (
+            "what is there is as it was"
+        )
+        covered = {
+            name
+            for name in before
+            if any(name == each or name.startswith(f"{each}/") for each in went)
+        }
         assert gone == covered, "exactly what went is gone"
         along = {name for name in went if any(name.startswith(f"{each}/") for each in went)}
         own = went - along
@@ -82,8 +97,12 @@ def test_no_other_content_is_ever_touched(
             slot = world.slot(name, there.index(name) + 1)
             assert read_digest(slot)[1] == digests[name], "and what went is what was approved"
             assert (world.disk / f"{name}.labcarbon-tombstone.json").exists()
-            assert {f"{name}/{path}".rstrip("/"): content for path, content in _within(slot).items()} == {
-                path: content for path, content in before.items() if path == name or path.startswith(f"{name}/")
+            assert {
+                f"{name}/{path}".rstrip("/"): content for path, content in _within(slot).items()
+            } == {
+                path: content
+                for path, content in before.items()
+                if path == name or path.startswith(f"{name}/")
             }
         for deed in later:
             _meddle(world, deed)

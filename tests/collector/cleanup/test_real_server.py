@@ -1,4 +1,6 @@
-"""A plan from proposal to tombstones: real services, the real server, the real command, real files."""
+"""A plan from proposal to tombstones: real services, the real server, the real command, real
+files.
+"""
 
 from __future__ import annotations
 
@@ -26,17 +28,27 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 def _approved(lab: SmallLab, folder: Path, *inside: Path) -> CleanupPlan:
-    """All that lies in a folder as checkpoints of a finished run, and what lies deeper; the last is for review, the others
-    go."""
+    """All that lies in a folder as checkpoints of a finished run, and what lies deeper; the last
+    is for review, the others go.
+    """
     run = create_run(lab)
     Run.objects.filter(pk=run.pk).update(state="finished", ended_us=T0 + MINUTE)
     rows = []
     for step, path in enumerate([*inside, *sorted(folder.iterdir())], 1):
         form, digest, size, files = read_digest(path)
-        rows.append({
-            "digest": digest, "name": path.name, "bytes": size, "files": files, "form": form, "kind": "checkpoint",
-            "facts": {"step": step}, "copies": [{"path": str(path), "medium": "hdd"}], "runs": [edge(run)],
-        })  # fmt: skip
+        rows.append(
+            {
+                "digest": digest,
+                "name": path.name,
+                "bytes": size,
+                "files": files,
+                "form": form,
+                "kind": "checkpoint",
+                "facts": {"step": step},
+                "copies": [{"path": str(path), "medium": "hdd"}],
+                "runs": [edge(run)],
+            }
+        )
     assert {answer[0] for answer in register_rows(lab, *rows, now=T0)} == {"created"}
     later = T0 + 365 * DAY_US
     plan = create_plan(lab=lab.lab, node=lab.node, project=None, by=lab.owner, now=later)
@@ -44,7 +56,9 @@ def _approved(lab: SmallLab, folder: Path, *inside: Path) -> CleanupPlan:
     return approve(plan=plan, by=lab.owner, now=later + DAY_US)
 
 
-def test_from_a_plan_to_tombstones(live_server: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_from_a_plan_to_tombstones(
+    live_server: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     serialize_requests(monkeypatch)
     lab = small_lab()
     folder = tmp_path / "ckpt"
@@ -59,42 +73,76 @@ def test_from_a_plan_to_tombstones(live_server: Any, tmp_path: Path, monkeypatch
     user = User.objects.create_user(username="eng", password="correct horse battery")
     Membership.objects.create(lab=lab.lab, user=user, role="member")
     token = issue_user_token(lab=lab.lab, user=user, now=now_us())
-    machine = Collector(tmp_path, {"LABCARBON_URL": live_server.url, "LABCARBON_TOKEN": token}, node_id=str(lab.node.uuid))
+    machine = Collector(
+        tmp_path,
+        {"LABCARBON_URL": live_server.url, "LABCARBON_TOKEN": token},
+        node_id=str(lab.node.uuid),
+    )
 
     (folder / "step1.pt").write_bytes(b"X")  # changed since it was registered
     done = machine.call("apply-plan", f"{live_server.url}/artifacts/plans/{plan.uuid}/", "--yes")
     assert done.returncode == 1, done.stderr
     assert "step1.pt: it changed: its content does not match its registered hash" in done.stdout
     assert sorted(path.name for path in folder.iterdir()) == [
-        ".labcarbon-trash", "step1.pt", "step2.labcarbon-tombstone.json", "step3.pt.labcarbon-tombstone.json", "step4.pt",
-    ]  # fmt: skip
-    outcomes = {line.artifact.name: (line.outcome, line.message) for line in plan.items.select_related("artifact")}
+        ".labcarbon-trash",
+        "step1.pt",
+        "step2.labcarbon-tombstone.json",
+        "step3.pt.labcarbon-tombstone.json",
+        "step4.pt",
+    ]
+    outcomes = {
+        line.artifact.name: (line.outcome, line.message)
+        for line in plan.items.select_related("artifact")
+    }
     assert outcomes["step2"] == outcomes["step3.pt"] == ("trashed", "")
-    assert outcomes["step1.pt"] == ("refused", "it changed: its content does not match its registered hash")
+    assert outcomes["step1.pt"] == (
+        "refused",
+        "it changed: its content does not match its registered hash",
+    )
     assert outcomes["step4.pt"] == ("", ""), "for review, and nobody ticked it"
 
-    done = machine.call("apply-plan", str(plan.uuid), "--restore", str(lines["step3.pt"].pk), "--yes")
+    done = machine.call(
+        "apply-plan", str(plan.uuid), "--restore", str(lines["step3.pt"].pk), "--yes"
+    )
     assert done.returncode == 0, done.stderr
-    assert hashlib.sha256((folder / "step3.pt").read_bytes()).hexdigest() == lines["step3.pt"].artifact.digest
+    assert (
+        hashlib.sha256((folder / "step3.pt").read_bytes()).hexdigest()
+        == lines["step3.pt"].artifact.digest
+    )
 
-    assert "for less than 1 day: 1 item" in machine.call("apply-plan", str(plan.uuid), "--purge", "--yes").stdout
+    assert (
+        "for less than 1 day: 1 item"
+        in machine.call("apply-plan", str(plan.uuid), "--purge", "--yes").stdout
+    )
     two_days_ago(machine.home / "plans" / f"{plan.uuid}.jsonl")
     pin = Pin.objects.create(artifact=lines["step2"].artifact, reason="thesis", from_us=now_us())
     done = machine.call("apply-plan", str(plan.uuid), "--purge", "--yes")
     assert (done.returncode, "#" in done.stdout) == (0, True), done.stderr
-    assert (folder / ".labcarbon-trash" / str(plan.uuid) / str(lines["step2"].pk) / "weights.bin").exists()
+    assert (
+        folder / ".labcarbon-trash" / str(plan.uuid) / str(lines["step2"].pk) / "weights.bin"
+    ).exists()
     Pin.objects.filter(pk=pin.pk).update(ended_us=now_us())
     done = machine.call("apply-plan", str(plan.uuid), "--purge", "--yes")
     assert done.returncode == 0, done.stderr
     assert sorted(path.name for path in folder.iterdir()) == [
-        "step1.pt", "step2.labcarbon-tombstone.json", "step3.pt", "step4.pt",
-    ]  # fmt: skip
+        "step1.pt",
+        "step2.labcarbon-tombstone.json",
+        "step3.pt",
+        "step4.pt",
+    ]
     assert {each.name: each.state for each in Artifact.objects.all()} == {
-        "step1.pt": "stored", "step2": "tombstone", "step3.pt": "stored", "step4.pt": "stored",
-    }  # fmt: skip
+        "step1.pt": "stored",
+        "step2": "tombstone",
+        "step3.pt": "stored",
+        "step4.pt": "stored",
+    }
     assert Copy.objects.get(artifact=lines["step2"].artifact).state == "deleted"
     assert CleanupPlan.objects.get().state == "applied"
-    carried = AuditEntry.objects.filter(action="plan.carried_out").order_by("pk").values_list("user__username", flat=True)
+    carried = (
+        AuditEntry.objects.filter(action="plan.carried_out")
+        .order_by("pk")
+        .values_list("user__username", flat=True)
+    )
     assert list(carried) == ["eng"] * 3
 
 
@@ -111,15 +159,24 @@ def test_items_inside_a_folder_are_moved_and_restored_with_it(
     plan = _approved(lab, folder, inner)
     Client().get("/api/v1/preflight/")
     token = issue_user_token(lab=lab.lab, user=lab.owner, now=now_us())
-    machine = Collector(tmp_path, {"LABCARBON_URL": live_server.url, "LABCARBON_TOKEN": token}, node_id=str(lab.node.uuid))
+    machine = Collector(
+        tmp_path,
+        {"LABCARBON_URL": live_server.url, "LABCARBON_TOKEN": token},
+        node_id=str(lab.node.uuid),
+    )
 
     done = machine.call("apply-plan", str(plan.uuid), "--yes")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "moved with their folder: 1 item" in done.stdout
-    lines = {line.artifact.name: line for line in plan.items.select_related("artifact", "copy", "parent_item__artifact")}
+    lines = {
+        line.artifact.name: line
+        for line in plan.items.select_related("artifact", "copy", "parent_item__artifact")
+    }
     assert {name: (line.outcome, str(line.copy.state)) for name, line in lines.items()} == {
-        "hf": ("trashed", "trashed"), "early.pt": ("trashed", "trashed"), "last.pt": ("", "present"),
-    }  # fmt: skip
+        "hf": ("trashed", "trashed"),
+        "early.pt": ("trashed", "trashed"),
+        "last.pt": ("", "present"),
+    }
     assert lines["early.pt"].parent_item == lines["hf"]
 
     done = machine.call("apply-plan", str(plan.uuid), "--restore", "--yes")
@@ -143,7 +200,11 @@ def test_a_plan_with_only_blocked_items_is_completed(
     Pin.objects.create(artifact=line.artifact, reason="thesis", from_us=now_us())
     Client().get("/api/v1/preflight/")
     token = issue_user_token(lab=lab.lab, user=lab.owner, now=now_us())
-    machine = Collector(tmp_path, {"LABCARBON_URL": live_server.url, "LABCARBON_TOKEN": token}, node_id=str(lab.node.uuid))
+    machine = Collector(
+        tmp_path,
+        {"LABCARBON_URL": live_server.url, "LABCARBON_TOKEN": token},
+        node_id=str(lab.node.uuid),
+    )
     assert machine.call("apply-plan", str(plan.uuid), "--dry-run").returncode == 0
     assert CleanupPlan.objects.get().state == "approved"
     done = machine.call("apply-plan", str(plan.uuid))

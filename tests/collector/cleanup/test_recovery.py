@@ -1,4 +1,6 @@
-"""After a kill, with the disk away or the trash gone: no line is lost track of, and none told as what was not seen."""
+"""After a kill, with the disk away or the trash gone: no line is lost track of, and none told as
+what was not seen.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,10 @@ def _killed_behind(world: World, call: str, number: int = 1, **asked: Any) -> No
 
 
 def _states(world: World, number: int = 1) -> list[str]:
-    rows = [json.loads(row) for row in (world.root / "data/plans" / f"{PLAN}.jsonl").read_text().splitlines()]
+    rows = [
+        json.loads(row)
+        for row in (world.root / "data/plans" / f"{PLAN}.jsonl").read_text().splitlines()
+    ]
     return [row["state"] for row in rows if row["line"] == number]
 
 
@@ -41,7 +46,9 @@ def _forget_places(world: World) -> None:
     """The journal as an older version wrote it."""
     path = world.root / "data/plans" / f"{PLAN}.jsonl"
     rows = [json.loads(row) for row in path.read_text().splitlines()]
-    path.write_text("".join(json.dumps({k: v for k, v in row.items() if k != "place"}) + "\n" for row in rows))
+    path.write_text(
+        "".join(json.dumps({k: v for k, v in row.items() if k != "place"}) + "\n" for row in rows)
+    )
 
 
 @pytest.fixture
@@ -94,12 +101,16 @@ Hidden = Callable[[World], Iterator[None]]
 
 @pytest.mark.parametrize("how", HOW)
 @pytest.mark.parametrize("then", ["move", "restore", "empty"])
-def test_a_kill_while_it_moves_and_its_disk_away_at_the_next_call(half: World, how: Hidden, then: str) -> None:
+def test_a_kill_while_it_moves_and_its_disk_away_at_the_next_call(
+    half: World, how: Hidden, then: str
+) -> None:
     hidden = how(half)
     next(hidden)
     before = snapshot(half.disk)
     assert half.carry_out() == 1
-    assert half.carry_out(restore=[]) == half.carry_out(empty=True) == half.carry_out(restore=[1]) == 1
+    assert (
+        half.carry_out(restore=[]) == half.carry_out(empty=True) == half.carry_out(restore=[1]) == 1
+    )
     assert (_states(half), half.outcomes(), snapshot(half.disk)) == (["moving"], [""], before)
     list(hidden)
     if then == "restore":
@@ -149,7 +160,9 @@ def test_related_items_wait_for_an_uncertain_move(world: World) -> None:
     assert world.outcomes() == ["trashed"] * 3
 
 
-def test_a_rename_that_fails_and_was_done_all_the_same(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_rename_that_fails_and_was_done_all_the_same(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """As a network file system may answer."""
     world.put("a.pt", b"aaa")
     world.plan("a.pt")
@@ -178,8 +191,12 @@ def went(world: World) -> World:
     return world
 
 
-@pytest.mark.parametrize(("how", "is_old"), [*((how, False) for how in HOW), (_is_away, True), (_is_unmounted, True)])
-def test_a_disk_that_is_away_while_its_lines_lie_in_the_trash(went: World, how: Hidden, is_old: bool) -> None:
+@pytest.mark.parametrize(
+    ("how", "is_old"), [*((how, False) for how in HOW), (_is_away, True), (_is_unmounted, True)]
+)
+def test_a_disk_that_is_away_while_its_lines_lie_in_the_trash(
+    went: World, how: Hidden, is_old: bool
+) -> None:
     if is_old:
         _forget_places(went)
     went.days = 15
@@ -195,7 +212,9 @@ def test_a_disk_that_is_away_while_its_lines_lie_in_the_trash(went: World, how: 
 
 
 @pytest.mark.parametrize("how", HOW)
-def test_a_kill_while_it_is_deleted_and_its_disk_away_at_the_next_call(went: World, how: Hidden) -> None:
+def test_a_kill_while_it_is_deleted_and_its_disk_away_at_the_next_call(
+    went: World, how: Hidden
+) -> None:
     went.days = 15
     went.pin(1)
     _killed_behind(went, "unlink", empty=True)
@@ -227,10 +246,14 @@ def test_a_kill_while_it_comes_back_and_its_disk_away_at_the_next_call(
 
 
 def test_after_a_restart_the_disk_may_have_another_number(went: World) -> None:
-    """What lies in the trash is proof enough, and so is the trash itself of what was taken out of it."""
+    """What lies in the trash is proof enough, and so is the trash itself of what was taken out
+    of it.
+    """
     path = went.root / "data/plans" / f"{PLAN}.jsonl"
     rows = [json.loads(row) for row in path.read_text().splitlines()]
-    path.write_text("".join(json.dumps({**row, "place": [7, *row["place"][1:]]}) + "\n" for row in rows))
+    path.write_text(
+        "".join(json.dumps({**row, "place": [7, *row["place"][1:]]}) + "\n" for row in rows)
+    )
     went.slot("mnt/a.pt", 1).rename(went.disk / "mnt/a.pt")
     assert went.carry_out(restore=[]) == 0
     assert went.outcomes() == ["restored"] * 2
@@ -247,7 +270,9 @@ def test_a_copied_disk_is_identified_by_its_trash(went: World) -> None:
 
 
 def test_an_item_that_did_not_move_waits_for_no_disk(half: World) -> None:
-    """It went back, and somebody pinned it: the folder may have any other number by the next call."""
+    """It went back, and somebody pinned it: the folder may have any other number by the next
+    call.
+    """
     half.slot("mnt/a.pt", 1).write_bytes(b"changed")
     half.pin(1)
     assert half.carry_out() == 0
@@ -260,14 +285,18 @@ def test_an_item_that_did_not_move_waits_for_no_disk(half: World) -> None:
 
 
 @pytest.mark.parametrize("content", [b"aaa", b"other", None])
-def test_a_trash_that_was_removed_by_hand(went: World, content: bytes | None, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_trash_that_was_removed_by_hand(
+    went: World, content: bytes | None, capsys: pytest.CaptureFixture[str]
+) -> None:
     """What has the name then is read before it is called back."""
     shutil.rmtree(went.disk / "mnt" / TRASH)
     if content is not None:
         went.put("mnt/a.pt", content)
     assert went.carry_out() == 1
     assert went.outcomes() == ["restored" if content == b"aaa" else "refused", "refused"]
-    assert ("the content at its path is different: it changed" in capsys.readouterr().out) == (content == b"other")
+    assert ("the content at its path is different: it changed" in capsys.readouterr().out) == (
+        content == b"other"
+    )
     if content is not None:
         assert (went.disk / "mnt/a.pt").read_bytes() == content
     assert went.carry_out() == 0
@@ -276,7 +305,9 @@ def test_a_trash_that_was_removed_by_hand(went: World, content: bytes | None, ca
 @pytest.mark.parametrize("content", [b"aaa", b"xyz"])
 def test_a_restore_before_a_kill_is_verified_before_its_report(went: World, content: bytes) -> None:
     with (went.root / "data/plans" / f"{PLAN}.jsonl").open("a") as journal:
-        journal.write(json.dumps({"line": 1, "state": "restoring", "at_us": 1, "was_held": False}) + "\n")
+        journal.write(
+            json.dumps({"line": 1, "state": "restoring", "at_us": 1, "was_held": False}) + "\n"
+        )
     went.slot("mnt/a.pt", 1).unlink()
     went.put("mnt/a.pt", content)
     assert went.carry_out() == (0 if content == b"aaa" else 1)

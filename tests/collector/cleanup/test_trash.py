@@ -31,11 +31,19 @@ def went(world: World) -> World:
 def test_all_come_back_as_they_were(went: World) -> None:
     assert went.carry_out(restore=[]) == 0
     assert snapshot(went.disk) == {
-        "run": None, "run/a.pt": b"aaa", "run/b.pt": b"bbb", "hf": None, "hf/x": None, "hf/x/1": b"1", "hf/2": b"2",
-    }  # fmt: skip
+        "run": None,
+        "run/a.pt": b"aaa",
+        "run/b.pt": b"bbb",
+        "hf": None,
+        "hf/x": None,
+        "hf/x/1": b"1",
+        "hf/2": b"2",
+    }
     assert went.outcomes() == ["restored"] * 3
     assert went.carry_out() == 0
-    assert (went.disk / "run/a.pt").exists(), "what was brought back does not go by the same plan again"
+    assert (went.disk / "run/a.pt").exists(), (
+        "what was brought back does not go by the same plan again"
+    )
 
 
 def test_one_line_comes_back(went: World, capsys: pytest.CaptureFixture[str]) -> None:
@@ -51,8 +59,12 @@ def test_one_line_comes_back(went: World, capsys: pytest.CaptureFixture[str]) ->
 
 @pytest.mark.parametrize("with_renameat2", [True, False])
 @pytest.mark.parametrize("kind", ["file", "link", "folder"])
-def test_nothing_is_overwritten(went: World, monkeypatch: pytest.MonkeyPatch, kind: str, with_renameat2: bool) -> None:
-    """Also where somebody puts something there at the last moment, and where the file system has no such rename."""
+def test_nothing_is_overwritten(
+    went: World, monkeypatch: pytest.MonkeyPatch, kind: str, with_renameat2: bool
+) -> None:
+    """Also where somebody puts something there at the last moment, and where the file system has
+    no such rename.
+    """
     path = went.disk / "run/a.pt"
     if kind == "folder":
         path = went.disk / "hf"
@@ -93,7 +105,15 @@ def test_items_are_restored_without_renameat2(went: World, monkeypatch: pytest.M
     monkeypatch.setattr(safe_paths, "_renameat2", absent)
     assert went.carry_out(restore=[]) == 0
     assert (went.disk / "run/a.pt").stat().st_nlink == 1
-    assert sorted(snapshot(went.disk)) == ["hf", "hf/2", "hf/x", "hf/x/1", "run", "run/a.pt", "run/b.pt"]
+    assert sorted(snapshot(went.disk)) == [
+        "hf",
+        "hf/2",
+        "hf/x",
+        "hf/x/1",
+        "run",
+        "run/a.pt",
+        "run/b.pt",
+    ]
 
 
 def test_nothing_is_deleted_too_early(went: World, capsys: pytest.CaptureFixture[str]) -> None:
@@ -111,12 +131,20 @@ def test_expired_items_are_deleted_and_no_other_content(went: World) -> None:
     assert went.carry_out(empty=True) == 0
     assert went.outcomes() == ["deleted"] * 3
     assert sorted(snapshot(went.disk)) == [
-        "hf.labcarbon-tombstone.json", "run", "run/a.pt.labcarbon-tombstone.json", "run/b.pt.labcarbon-tombstone.json",
+        "hf.labcarbon-tombstone.json",
+        "run",
+        "run/a.pt.labcarbon-tombstone.json",
+        "run/b.pt.labcarbon-tombstone.json",
         "run/other.pt",
-    ]  # fmt: skip
+    ]
     assert other.read_bytes() == b"other"
     said = went.tombstone("run/a.pt")
-    assert (said["state"], said["bytes"], "bring_back" in said, "lies_at" in said) == ("deleted", 3, False, False)
+    assert (said["state"], said["bytes"], "bring_back" in said, "lies_at" in said) == (
+        "deleted",
+        3,
+        False,
+        False,
+    )
     assert said["deleted_at"] > said["moved_at"]
     assert went.carry_out(restore=[1]) == 1
     assert went.carry_out(empty=True) == 0
@@ -134,7 +162,9 @@ def test_a_later_pin_blocks_the_deletion(went: World, capsys: pytest.CaptureFixt
     assert (went.disk / "run/b.pt").read_bytes() == b"bbb"
 
 
-def test_a_pin_during_verification_blocks_the_deletion(went: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pin_during_verification_blocks_the_deletion(
+    went: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("labcarbon_collect.cleanup.session.MAX_PLAN_AGE_S", -1.0)
     went.days = 20
     asked = []
@@ -170,7 +200,9 @@ def test_what_changed_in_the_trash_is_not_deleted(went: World, how: str) -> None
     assert went.outcomes() == ["deleted", "deleted", "trashed"]
 
 
-def test_what_is_put_into_a_folder_while_it_is_deleted_is_left(went: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_put_into_a_folder_while_it_is_deleted_is_left(
+    went: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     went.days = 20
     unlink, slot = os.unlink, went.slot("hf", 3)
 
@@ -203,7 +235,9 @@ def test_content_added_during_verification_blocks_the_deletion(went: World) -> N
     assert snapshot(slot) == {"2": b"2", "x": None, "x/1": b"1", "x/new": b""}
 
 
-def test_what_is_changed_while_it_is_deleted_is_left(went: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_changed_while_it_is_deleted_is_left(
+    went: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     went.days = 20
     unlink, slot = os.unlink, went.slot("hf", 3)
 
@@ -246,13 +280,17 @@ def test_a_journal_that_is_lost_or_torn(went: World, torn: bytes) -> None:
     went.days = 20
     assert went.carry_out(empty=True) == 0
     assert went.slot("run/a.pt", 1).exists()
-    assert [json.loads(row)["state"] for row in journal.read_text(errors="replace").splitlines()[-3:]] == ["trashed"] * 3
+    assert [
+        json.loads(row)["state"] for row in journal.read_text(errors="replace").splitlines()[-3:]
+    ] == ["trashed"] * 3
     assert went.carry_out(restore=[]) == 0
     assert (went.disk / "hf/x/1").read_bytes() == b"1"
     assert went.outcomes() == ["restored"] * 3
 
 
-def test_a_tombstone_that_could_not_be_put_is_put_by_the_next_call(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_tombstone_that_could_not_be_put_is_put_by_the_next_call(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     world.put("a.pt", b"aaa")
     world.plan("a.pt")
 
@@ -277,7 +315,9 @@ def test_the_trash_of_another_plan_is_left_alone(went: World) -> None:
     assert not Path(went.disk, "run", TRASH, PLAN).exists()
 
 
-def test_changed_content_is_restored_by_the_printed_command(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+def test_changed_content_is_restored_by_the_printed_command(
+    world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
     name = "it's " + "a/" * 150 + "-x $HOME.pt"
     world.put(name, b"aaa")
     world.plan(name)

@@ -1,4 +1,6 @@
-"""How a line is read: to its listed end, whoever else writes, and whether or not anybody can be told of it."""
+"""How a line is read: to its listed end, whoever else writes, and whether or not anybody can be
+told of it.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ class Full(io.StringIO):
         raise OSError(28, "No space left on device")
 
 
-def test_a_failed_progress_display_does_not_affect_a_file(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_progress_display_does_not_affect_a_file(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     world.put("a.pt")
     world.put("b.pt")
     world.plan("a.pt", "b.pt")

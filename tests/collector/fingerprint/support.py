@@ -36,9 +36,12 @@ class Folder:
     @property
     def environ(self) -> dict[str, str]:
         return {
-            "PATH": os.environ["PATH"], "HOME": str(self.home), "LABCARBON_DATA": str(self.home),
-            "GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CEILING_DIRECTORIES": str(self.home.parent),
-        }  # fmt: skip
+            "PATH": os.environ["PATH"],
+            "HOME": str(self.home),
+            "LABCARBON_DATA": str(self.home),
+            "GIT_CONFIG_GLOBAL": "/dev/null",
+            "GIT_CEILING_DIRECTORIES": str(self.home.parent),
+        }
 
     def write(self, **files: str | bytes) -> None:
         """``train_py="…"`` writes train.py; ``pkg__model_py`` writes pkg/model.py."""
@@ -52,9 +55,21 @@ class Folder:
         return path
 
     def git(self, *arguments: str) -> str:
-        who = ["-c", "user.name=ana", "-c", "user.email=ana@example.org", "-c", "protocol.file.allow=always"]
+        who = [
+            "-c",
+            "user.name=ana",
+            "-c",
+            "user.email=ana@example.org",
+            "-c",
+            "protocol.file.allow=always",
+        ]
         done = subprocess.run(
-            ["git", *who, *arguments], cwd=self.root, env=self.environ, capture_output=True, text=True, check=True
+            ["git", *who, *arguments],
+            cwd=self.root,
+            env=self.environ,
+            capture_output=True,
+            text=True,
+            check=True,
         )
         return done.stdout.strip()
 
@@ -64,11 +79,21 @@ class Folder:
         self.git("add", "-A")
         self.git("commit", "-q", "--allow-empty", "-m", message)
 
-    def survey(self, *command: str, seconds: float = 20, environ: Mapping[str, str] | None = None, **options: Any) -> Survey:
+    def survey(
+        self,
+        *command: str,
+        seconds: float = 20,
+        environ: Mapping[str, str] | None = None,
+        **options: Any,
+    ) -> Survey:
         command_line = command or ("python", "train.py")
         return survey(
-            command_line, cwd=str(self.root), environ={**self.environ, **(environ or {})}, seconds=seconds, **options
-        )  # fmt: skip
+            command_line,
+            cwd=str(self.root),
+            environ={**self.environ, **(environ or {})},
+            seconds=seconds,
+            **options,
+        )
 
     def wire(self, *command: str, **options: Any) -> dict[str, Any]:
         return self.survey(*command, **options).wire

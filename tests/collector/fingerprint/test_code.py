@@ -19,9 +19,16 @@ def test_a_line_of_logic_in_an_import_changes_the_code(folder: Folder) -> None:
     assert before["normal"] != after["normal"]
 
 
-def test_comments_docstrings_and_format_change_the_code_and_not_its_normal_form(folder: Folder) -> None:
+def test_comments_docstrings_and_format_change_the_code_and_not_its_normal_form(
+    folder: Folder,
+) -> None:
     before = folder.wire()["code"]
-    folder.put("train.py", TRAIN.replace("# trains", "# really trains").replace('"""Train."""', '"""Learn,\n    long."""'))
+    folder.put(
+        "train.py",
+        TRAIN.replace("# trains", "# really trains").replace(
+            '"""Train."""', '"""Learn,\n    long."""'
+        ),
+    )
     folder.put("model.py", "def step( epoch ):\n\n    return (epoch\n        * 2)  # twice\n")
     after = folder.wire()["code"]
     assert before["hash"] != after["hash"]
@@ -38,20 +45,45 @@ def test_a_file_that_is_not_imported_changes_nothing(folder: Folder) -> None:
 @pytest.mark.parametrize(
     ("files", "reached"),
     [
-        ({"train.py": "import pkg.a\n", "pkg/__init__.py": "", "pkg/a.py": ""}, ["pkg/__init__.py", "pkg/a.py"]),
+        (
+            {"train.py": "import pkg.a\n", "pkg/__init__.py": "", "pkg/a.py": ""},
+            ["pkg/__init__.py", "pkg/a.py"],
+        ),
         ({"train.py": "from pkg import a\n", "pkg/__init__.py": "", "pkg/a.py": ""}, ["pkg/a.py"]),
-        ({"train.py": "from pkg.a import f\n", "pkg/__init__.py": "", "pkg/a.py": "from . import b\n", "pkg/b.py": ""},
-         ["pkg/b.py"]),
-        ({"train.py": "import pkg.a\n", "pkg/a.py": "from ..lib import x\n", "lib/x.py": ""}, ["lib/x.py"]),
+        (
+            {
+                "train.py": "from pkg.a import f\n",
+                "pkg/__init__.py": "",
+                "pkg/a.py": "from . import b\n",
+                "pkg/b.py": "",
+            },
+            ["pkg/b.py"],
+        ),
+        (
+            {"train.py": "import pkg.a\n", "pkg/a.py": "from ..lib import x\n", "lib/x.py": ""},
+            ["lib/x.py"],
+        ),
         ({"train.py": "def f():\n    import late\n", "late.py": ""}, ["late.py"]),
-        ({"train.py": "import importlib\nimportlib.import_module('named')\n", "named.py": ""}, ["named.py"]),
-        ({"train.py": "from models import make\n", "models/net.py": "",
-          "models/__init__.py": "import importlib as i\ni.import_module(f'.{x}')\n"}, ["models/net.py"]),
+        (
+            {"train.py": "import importlib\nimportlib.import_module('named')\n", "named.py": ""},
+            ["named.py"],
+        ),
+        (
+            {
+                "train.py": "from models import make\n",
+                "models/net.py": "",
+                "models/__init__.py": "import importlib as i\ni.import_module(f'.{x}')\n",
+            },
+            ["models/net.py"],
+        ),
         ({"train.py": "load(sources=['k.cu'])\n", "k.cu": ""}, ["k.cu"]),
         ({"train.py": "open('defaults.yaml')\n", "defaults.yaml": ""}, ["defaults.yaml"]),
-        ({"train.py": "@hydra.main(config_path='conf')\ndef f(): ...\n", "conf/m/net.yaml": ""}, ["conf/m/net.yaml"]),
+        (
+            {"train.py": "@hydra.main(config_path='conf')\ndef f(): ...\n", "conf/m/net.yaml": ""},
+            ["conf/m/net.yaml"],
+        ),
     ],
-)  # fmt: skip
+)
 def test_what_is_imported_counts(folder: Folder, files: dict[str, str], reached: list[str]) -> None:
     for name, content in files.items():
         folder.put(name, content)
@@ -73,9 +105,15 @@ def test_the_same_code_elsewhere_is_the_same(folder: Folder, tmp_path: Any) -> N
 def test_a_module_is_its_script(folder: Folder) -> None:
     folder.put("pkg/__init__.py", "")
     folder.put("pkg/train.py", "x = 1\n")
-    by_module, by_path = folder.wire("python", "-m", "pkg.train"), folder.wire("python", "pkg/train.py")
+    by_module, by_path = (
+        folder.wire("python", "-m", "pkg.train"),
+        folder.wire("python", "pkg/train.py"),
+    )
     folder.commit()
-    by_module, by_path = folder.wire("python", "-m", "pkg.train"), folder.wire("python", "pkg/train.py")
+    by_module, by_path = (
+        folder.wire("python", "-m", "pkg.train"),
+        folder.wire("python", "pkg/train.py"),
+    )
     assert by_module["entry"] == by_path["entry"]
     assert by_module["code"]["hash"] == by_path["code"]["hash"]
 
@@ -93,13 +131,16 @@ def test_a_folder_of_pythonpath_counts(folder: Folder, tmp_path: Any) -> None:
 @pytest.mark.parametrize(
     ("command", "why"),
     [
-        (["blender", "x"], "installed program"), (["sleep", "1"], "installed program"),
-        (["python", "-m", "timm.train"], "not below this folder"), (["python", "gone.py"], "not below this folder"),
-        (["sh", "-c", "train-things --fast"], "starts unknown programs"),
-        (["bash", "alone.sh"], "starts unknown programs"), (["python"], "installed program"),
-    ],
+    (["blender", "x"], "installed program"), (["sleep", "1"], "installed program"),
+    (["python", "-m", "timm.train"], "not below this folder"),
+    (["python", "gone.py"], "not below this folder"),
+    (["sh", "-c", "train-things --fast"], "starts unknown programs"),
+    (["bash", "alone.sh"], "starts unknown programs"), (["python"], "installed program"),
+],
 )  # fmt: skip
-def test_undeterminable_code_is_unknown_with_a_reason(folder: Folder, command: list[str], why: str) -> None:
+def test_undeterminable_code_is_unknown_with_a_reason(
+    folder: Folder, command: list[str], why: str
+) -> None:
     folder.put("alone.sh", "make train\n")
     found = folder.survey(*command)
     assert found.wire["code"] == {"state": "unknown"}
@@ -117,7 +158,9 @@ def test_a_shell_script_counts_with_what_it_names(folder: Folder) -> None:
 
 
 def test_inline_python_is_its_text(folder: Folder) -> None:
-    one, two = (folder.wire("python", "-c", f"import model; model.step({n})")["code"] for n in (1, 2))
+    one, two = (
+        folder.wire("python", "-c", f"import model; model.step({n})")["code"] for n in (1, 2)
+    )
     same = folder.wire("python", "-c", "import model;  model.step(1)  # x")["code"]
     assert one["hash"] != two["hash"]
     assert one["normal"] == same["normal"]
@@ -152,7 +195,12 @@ def test_a_notebook_is_its_code_without_outputs(folder: Folder, with_git: bool) 
         folder.commit()
     command = ["papermill", "nb.ipynb", "out.ipynb", "-p", "lr", "0.1"]
     before = folder.wire(*command)
-    folder.put("nb.ipynb", notebook("%matplotlib inline\nimport model\n", "model.step(1)\n", outputs=[{"text": "loss 1"}]))
+    folder.put(
+        "nb.ipynb",
+        notebook(
+            "%matplotlib inline\nimport model\n", "model.step(1)\n", outputs=[{"text": "loss 1"}]
+        ),
+    )
     folder.put("out.ipynb", notebook("done"))
     ran = folder.wire(*command)
     assert ran["code"]["hash"] == before["code"]["hash"]
@@ -175,12 +223,21 @@ def test_what_is_no_notebook_counts_by_its_content(folder: Folder, content: str)
 
 
 def test_the_normal_form_is_the_same_in_every_version_of_python() -> None:
-    source = "def f(a, *, b=None):\n    'doc'\n    if a:\n        return [a, 'x']\n    else:\n        return {**b}\n"
+    source = (
+        "def f(a, *, b=None):\n    'doc'\n    if a:\n        return [a, 'x']\n    else:\n        "
+        "return {**b}\n"
+    )
     assert normal_lines("x.py", source.encode()) == [
-        "1 FunctionDef(name='f',args=arguments(args=[arg(arg='a')],kwonlyargs=[arg(arg='b')],kw_defaults=[None]))",
-        "2 If(test=Name(id='a'))", "3 Return(value=List(elts=[Name(id='a'),'x']))", "2 orelse",
+        (
+            "1 "
+            "FunctionDef(name='f',args=arguments(args=[arg(arg='a')],kwonlyargs=[arg(arg='b')],"
+            "kw_defaults=[None]))"
+        ),
+        "2 If(test=Name(id='a'))",
+        "3 Return(value=List(elts=[Name(id='a'),'x']))",
+        "2 orelse",
         "3 Return(value=Dict(keys=[None],values=[Name(id='b')]))",
-    ]  # fmt: skip
+    ]
     assert normal_lines("x.sh", b"# c\n\n  run it \n#d\n") == ["run it"]
     assert normal_lines("x.py", b"print 'two'  # old\n# c\n") == ["print 'two'  # old"]
 

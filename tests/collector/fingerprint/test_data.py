@@ -42,7 +42,9 @@ def data(folder: Folder) -> dict[str, Any]:
 
 def test_small_data_is_hashed_before_the_start(cats: Folder) -> None:
     found = cats.survey(*COMMAND)
-    assert found.wire["data"]["items"] == [{"role": "data", "name": "cats", "files": 5, "bytes": 25, "state": "verified"}]
+    assert found.wire["data"]["items"] == [
+        {"role": "data", "name": "cats", "files": 5, "bytes": 25, "state": "verified"}
+    ]
     assert (found.data, found.notes) == ([], [])
 
 
@@ -102,7 +104,9 @@ def test_roles_are_apart(cats: Folder) -> None:
     assert one["verified"] == two["verified"] != swapped["verified"]
 
 
-def test_large_data_is_weak_first_and_verified_later(cats: Folder, large: None, monkeypatch: Any) -> None:
+def test_large_data_is_weak_first_and_verified_later(
+    cats: Folder, large: None, monkeypatch: Any
+) -> None:
     found = cats.survey(*COMMAND)
     assert "verified" not in found.wire["data"]
     assert [role for role, _ in found.data] == ["data"]
@@ -114,7 +118,9 @@ def test_large_data_is_weak_first_and_verified_later(cats: Folder, large: None, 
     assert told == [{"version": "lc1", "data": data(cats)}]
 
 
-def test_a_checkpoint_is_hashed_by_the_child_as_well(cats: Folder, large: None, monkeypatch: Any) -> None:
+def test_a_checkpoint_is_hashed_by_the_child_as_well(
+    cats: Folder, large: None, monkeypatch: Any
+) -> None:
     cats.put("old.ckpt", b"w" * 100)
     command = ("python", "train.py", "--resume", "old.ckpt")
     told: list[dict[str, Any]] = []
@@ -163,7 +169,9 @@ def of_session(session: int) -> list[int]:
 def test_one_that_is_apart_is_no_child_and_ends_with_us_as_well(cats: Folder, large: None) -> None:
     with (cats.root / "cats/huge").open("wb") as file:
         file.truncate(20_000_000_000)
-    job = BackgroundHash(cats.survey(*COMMAND, seconds=5), cats.environ, lambda better: None, is_detached=True)
+    job = BackgroundHash(
+        cats.survey(*COMMAND, seconds=5), cats.environ, lambda better: None, is_detached=True
+    )
     (pid,) = wait_for(lambda: of_session(job._child.pid))
     assert Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1] != str(os.getpid())
     job.stop()
@@ -196,7 +204,8 @@ def test_what_was_hashed_is_not_read_again(cats: Folder, tmp_path: Path) -> None
     cache = DigestCache(tmp_path)
     listed = manifest("data", str(cats.root / "cats"), Budget(5))
     settled = [
-        type(file)(file.name, file.path, file.size, file.mtime_ns, file.device, file.inode, 1) for file in listed.files
+        type(file)(file.name, file.path, file.size, file.mtime_ns, file.device, file.inode, 1)
+        for file in listed.files
     ]  # as if they were old
     listed.files[:] = settled
     read: list[int] = []
@@ -217,7 +226,9 @@ def test_a_file_that_has_just_changed_is_not_remembered(
     assert [cache.lookup(file) for file in listed.files] == [None] * 5
 
 
-@pytest.mark.parametrize("content", [b"", b"no database at all, but longer than a header of one hundred bytes" * 9])
+@pytest.mark.parametrize(
+    "content", [b"", b"no database at all, but longer than a header of one hundred bytes" * 9]
+)
 def test_a_damaged_cache_is_recreated(cats: Folder, content: bytes) -> None:
     expected = data(cats)
     home = cats.home / "collector"

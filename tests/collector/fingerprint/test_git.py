@@ -22,7 +22,11 @@ def test_an_amend_changes_the_commit_and_not_the_code(repo: Folder) -> None:
     repo.git("commit", "-q", "--amend", "-m", "better words", "--date", "2020-01-01T00:00:00")
     after = repo.wire()["code"]
     assert after["commit"] != before["commit"]
-    assert (after["hash"], after["normal"], after["dirty"]) == (before["hash"], before["normal"], False)
+    assert (after["hash"], after["normal"], after["dirty"]) == (
+        before["hash"],
+        before["normal"],
+        False,
+    )
 
 
 def test_a_rebase_and_a_merge_with_the_same_files_are_the_same_code(repo: Folder) -> None:
@@ -119,8 +123,13 @@ def test_the_script_is_named_below_the_root_of_the_repository(repo: Folder, clon
     repo.commit()
     other = clone(repo)
     inside = Folder(other.root / "scripts", other.home)
-    assert inside.wire("python", "train.py")["entry"] == repo.wire("python", "scripts/train.py")["entry"]
-    assert repo.wire("python", "train.py")["entry"] != repo.wire("python", "scripts/train.py")["entry"]
+    assert (
+        inside.wire("python", "train.py")["entry"]
+        == repo.wire("python", "scripts/train.py")["entry"]
+    )
+    assert (
+        repo.wire("python", "train.py")["entry"] != repo.wire("python", "scripts/train.py")["entry"]
+    )
 
 
 def test_a_submodule_counts_by_its_files(repo: Folder, tmp_path: Path) -> None:
@@ -150,7 +159,10 @@ def test_a_notebook_in_the_repository_that_is_not_run_changes_nothing(repo: Fold
 def test_content_in_large_file_storage_is_as_its_pointer(repo: Folder) -> None:
     content = b"weights" * 100
     digest = hashlib.sha256(content).hexdigest()
-    repo.put("w.bin", f"version https://git-lfs.github.com/spec/v1\noid sha256:{digest}\nsize {len(content)}\n")
+    repo.put(
+        "w.bin",
+        f"version https://git-lfs.github.com/spec/v1\noid sha256:{digest}\nsize {len(content)}\n",
+    )
     repo.commit()
     before = repo.code()
     repo.put("w.bin", content)
@@ -166,10 +178,16 @@ def test_a_repository_without_a_commit_is_looked_at_as_a_folder(folder: Folder) 
     assert "commit" not in plain
 
 
-def test_git_environment_variables_do_not_select_another_repository(repo: Folder, clone: Clone) -> None:
+def test_git_environment_variables_do_not_select_another_repository(
+    repo: Folder, clone: Clone
+) -> None:
     other = clone(repo)
     other.put("model.py", "other\n")
-    environ = {"GIT_DIR": str(other.root / ".git"), "GIT_WORK_TREE": str(other.root), "GIT_INDEX_FILE": "/nowhere"}
+    environ = {
+        "GIT_DIR": str(other.root / ".git"),
+        "GIT_WORK_TREE": str(other.root),
+        "GIT_INDEX_FILE": "/nowhere",
+    }
     assert repo.code(environ=environ) == repo.code()
 
 
@@ -203,7 +221,9 @@ PARTIAL = """
 
 
 @pytest.mark.parametrize("lost", [False, True], ids=["whole", "with an object missing"])
-def test_a_hostile_git_configuration_starts_nothing(repo: Folder, tmp_path: Path, lost: bool) -> None:
+def test_a_hostile_git_configuration_starts_nothing(
+    repo: Folder, tmp_path: Path, lost: bool
+) -> None:
     trap = tmp_path / "trap"
     (trap / "hooks").mkdir(parents=True)
     for hook in ("post-index-change", "pre-commit", "post-checkout", "reference-transaction"):
@@ -227,7 +247,9 @@ def test_a_hostile_git_configuration_starts_nothing(repo: Folder, tmp_path: Path
         assert len(list(trap.iterdir())) > 1
 
 
-def test_a_filter_whose_name_cannot_be_switched_off_is_no_git_to_us(repo: Folder, tmp_path: Path) -> None:
+def test_a_filter_whose_name_cannot_be_switched_off_is_no_git_to_us(
+    repo: Folder, tmp_path: Path
+) -> None:
     with (repo.root / ".git" / "config").open("a") as config:
         config.write(f'[filter "a=b.clean=true"]\n    clean = touch {tmp_path}/sprung\n')
     (repo.root / ".git" / "info" / "attributes").write_text("* filter=a=b.clean=true\n")
@@ -245,5 +267,7 @@ def test_git_that_hangs_costs_no_more_than_was_given(repo: Folder, tmp_path: Pat
     found = repo.survey(seconds=3, environ={"PATH": f"{slow.parent}:{repo.environ['PATH']}"})
     assert time.monotonic() - begun < 15
     assert found.wire["code"] == {"state": "unknown"}
-    assert any("Code unknown: it exceeded 3 s" in note or "git exceeded" in note for note in found.notes)
+    assert any(
+        "Code unknown: it exceeded 3 s" in note or "git exceeded" in note for note in found.notes
+    )
     assert found.wire["start"]["name"] == "scratch"

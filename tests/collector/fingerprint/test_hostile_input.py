@@ -58,7 +58,9 @@ def test_a_pipe_in_place_of_code_is_no_reason_to_wait(folder: Folder) -> None:
     assert found.wire["code"]["state"] in ("verified", "unknown")
 
 
-def test_unreadable_files_are_unknown_with_a_note(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unreadable_files_are_unknown_with_a_note(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder.put("cats/1", "cat")
 
     def refused(path: object) -> None:
@@ -70,7 +72,9 @@ def test_unreadable_files_are_unknown_with_a_note(folder: Folder, monkeypatch: p
     assert "The data cannot be listed: Permission denied" in found.notes
 
 
-def test_a_file_that_cannot_be_read_leaves_the_data_weak(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_cannot_be_read_leaves_the_data_weak(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder.put("cats/1", "cat")
 
     def refused(path: object) -> int:
@@ -88,7 +92,9 @@ def test_names_that_are_not_utf8_are_names(folder: Folder) -> None:
     (folder.root / os.fsdecode(b"d\xffgs")).mkdir()
     (Path(os.fsdecode(os.fsencode(folder.root) + b"/d\xffgs/1"))).write_text("dog")
     (folder.root / os.fsdecode(b"m\xff.py")).write_text("X = 1\n")
-    found = folder.wire(*COMMAND, "--extra_dir", os.fsdecode(b"d\xffgs"), "--x", os.fsdecode(b"\xff"))
+    found = folder.wire(
+        *COMMAND, "--extra_dir", os.fsdecode(b"d\xffgs"), "--x", os.fsdecode(b"\xff")
+    )
     assert [item["files"] for item in found["data"]["items"]] == [2, 1]
     found_code = folder.wire("python", os.fsdecode(b"m\xff.py"))
     assert found_code["code"]["state"] == "verified"
@@ -121,7 +127,9 @@ def test_more_files_than_the_cap_are_unknown(folder: Folder) -> None:
         manifest("data", str(folder.root / "cats"), Budget(5), max_files=3)
 
 
-def test_a_file_system_that_hangs_costs_what_was_given(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_system_that_hangs_costs_what_was_given(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder.put("cats/1", "cat")
     real, over = os.scandir, threading.Event()
 
@@ -148,7 +156,15 @@ def test_code_too_large_to_read_is_unknown(folder: Folder) -> None:
 
 @pytest.mark.parametrize(
     "source",
-    ["(" * 5000, "x = " + "-" * 5000 + "1", "\0", "def f(:\n", "x = '''", "\ufeffx = 1\n", "# -*- coding: nonsense -*-\n"],
+    [
+        "(" * 5000,
+        "x = " + "-" * 5000 + "1",
+        "\0",
+        "def f(:\n",
+        "x = '''",
+        "\ufeffx = 1\n",
+        "# -*- coding: nonsense -*-\n",
+    ],
 )
 def test_unparsable_source_still_counts(folder: Folder, source: str) -> None:
     folder.write(train_py=TRAIN, model_py=source)
@@ -158,7 +174,15 @@ def test_unparsable_source_still_counts(folder: Folder, source: str) -> None:
 
 
 def test_a_command_of_nothing_is_looked_at(folder: Folder) -> None:
-    for command in ([""], ["python", ""], ["/"], ["."], ["\0"], ["x" * 10_000], ["python", "train.py", "--data", "\0"]):
+    for command in (
+        [""],
+        ["python", ""],
+        ["/"],
+        ["."],
+        ["\0"],
+        ["x" * 10_000],
+        ["python", "train.py", "--data", "\0"],
+    ):
         assert folder.survey(*command).wire["version"] == "lc1"
 
 

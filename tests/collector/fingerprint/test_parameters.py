@@ -45,26 +45,70 @@ def test_arguments_have_names_and_values(words: list[str], found: dict[str, Any]
         ("python -u train.py --lr 1", "script", "train.py", "--lr 1", None),
         ("./train.py --lr 1", "script", "./train.py", "--lr 1", None),
         ("python -m pkg.train --lr 1", "module", "pkg.train", "--lr 1", None),
-        ("torchrun --standalone --nproc_per_node=4 --nnodes 2 train.py --lr 1", "script", "train.py", "--lr 1", 8),
+        (
+            "torchrun --standalone --nproc_per_node=4 --nnodes 2 train.py --lr 1",
+            "script",
+            "train.py",
+            "--lr 1",
+            8,
+        ),
         ("torchrun --nproc-per-node 2 -m pkg.train --lr 1", "module", "pkg.train", "--lr 1", 2),
-        ("python -m torch.distributed.run --nproc_per_node 2 train.py", "script", "train.py", "", 2),
-        ("accelerate launch --num_processes 4 --mixed_precision bf16 train.py --lr 1", "script", "train.py", "--lr 1", 4),
-        ("deepspeed --num_gpus 2 train.py --deepspeed ds.json", "script", "train.py", "--deepspeed ds.json", 2),
+        (
+            "python -m torch.distributed.run --nproc_per_node 2 train.py",
+            "script",
+            "train.py",
+            "",
+            2,
+        ),
+        (
+            "accelerate launch --num_processes 4 --mixed_precision bf16 train.py --lr 1",
+            "script",
+            "train.py",
+            "--lr 1",
+            4,
+        ),
+        (
+            "deepspeed --num_gpus 2 train.py --deepspeed ds.json",
+            "script",
+            "train.py",
+            "--deepspeed ds.json",
+            2,
+        ),
         ("uv run train.py --lr 1", "script", "train.py", "--lr 1", None),
         ("uv run --with x python train.py --lr 1", "script", "train.py", "--lr 1", None),
         ("conda run -n env python train.py", "script", "train.py", "", None),
-        ("env CUDA_VISIBLE_DEVICES=0 nohup nice -n 5 python train.py", "script", "train.py", "", None),
+        (
+            "env CUDA_VISIBLE_DEVICES=0 nohup nice -n 5 python train.py",
+            "script",
+            "train.py",
+            "",
+            None,
+        ),
         ("timeout 30m python train.py", "script", "train.py", "", None),
         ("mpirun -np 4 python train.py", "script", "train.py", "", 4),
         ("srun -n 8 python train.py", "script", "train.py", "", 8),
         ("bash go.sh fast", "script", "go.sh", "fast", None),
-        ("papermill in.ipynb out.ipynb -p lr 0.1 -p seed 2", "notebook", "in.ipynb", "--lr=0.1 --seed=2", None),
+        (
+            "papermill in.ipynb out.ipynb -p lr 0.1 -p seed 2",
+            "notebook",
+            "in.ipynb",
+            "--lr=0.1 --seed=2",
+            None,
+        ),
         ("jupyter nbconvert --to notebook --execute in.ipynb", "notebook", "in.ipynb", "", None),
         ("blender scene.blend", "program", "blender", "scene.blend", None),
-        ("nice nice nice nice nice nice nice nice nice nice python train.py", "program", "nice", None, None),
+        (
+            "nice nice nice nice nice nice nice nice nice nice python train.py",
+            "program",
+            "nice",
+            None,
+            None,
+        ),
     ],
 )
-def test_launchers_lead_to_what_they_start(command: str, kind: str, entry: str, rest: str | None, size: int | None) -> None:
+def test_launchers_lead_to_what_they_start(
+    command: str, kind: str, entry: str, rest: str | None, size: int | None
+) -> None:
     found = parse_launch(command.split(), {})
     assert (found.kind, found.entry, found.world_size) == (kind, entry, size)
     if rest is not None:
@@ -78,19 +122,27 @@ def test_no_command_line_is_too_strange(words: list[str]) -> None:
 
 
 NAMES = st.sampled_from(["alpha", "beta", "gamma", "momentum", "width"])
-VALUES = st.one_of(st.integers(-1000, 1000), st.floats(-10, 10).map(lambda number: round(number, 6)), st.booleans())
+VALUES = st.one_of(
+    st.integers(-1000, 1000), st.floats(-10, 10).map(lambda number: round(number, 6)), st.booleans()
+)
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=25, deadline=None)
+@settings(
+    suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=25, deadline=None
+)
 @given(given=st.dictionaries(NAMES, VALUES, max_size=5), order=st.randoms(use_true_random=False))
-def test_order_and_form_of_options_change_nothing(folder: Folder, given: dict[str, Any], order: Any) -> None:
+def test_order_and_form_of_options_change_nothing(
+    folder: Folder, given: dict[str, Any], order: Any
+) -> None:
     pairs = list(given.items())
     order.shuffle(pairs)
     equals = [f"--{name}={value}" for name, value in given.items()]
     apart = [word for name, value in pairs for word in (f"--{name}", str(value))]
     overrides = [f"{name}={value}" for name, value in pairs]
     (folder.root / "all.json").write_text(json.dumps(dict(pairs)))
-    found = [params(folder, *words) for words in (equals, apart, overrides, ["--config", "all.json"])]
+    found = [
+        params(folder, *words) for words in (equals, apart, overrides, ["--config", "all.json"])
+    ]
     assert found == [{name: lc1.param_hash(name, value) for name, value in given.items()}] * 4
 
 
@@ -99,7 +151,10 @@ def test_a_configuration_file_is_its_values_whatever_its_form_and_place(folder: 
     folder.put("b.yaml", "epochs: 3\noptim:\n  betas: [0.9, 0.99]\n  lr: 1e-1\n")
     folder.put("c.toml", "epochs = 3\n[optim]\nlr = 0.1\nbetas = [0.9, 0.99]\n")
     folder.put("elsewhere/d.json", '{"epochs": 3, "optim": {"betas": [0.9, 0.99], "lr": 0.10}}')
-    found = [params(folder, "--config", name) for name in ("a.json", "b.yaml", "c.toml", "elsewhere/d.json")]
+    found = [
+        params(folder, "--config", name)
+        for name in ("a.json", "b.yaml", "c.toml", "elsewhere/d.json")
+    ]
     assert found[0].keys() == {"optim.lr", "optim.betas", "epochs"}
     assert found == [found[0]] * 4
     over = params(folder, "--config", "a.json", "optim.lr=0.2")
@@ -107,7 +162,9 @@ def test_a_configuration_file_is_its_values_whatever_its_form_and_place(folder: 
     assert over != found[0]
 
 
-def test_a_configuration_that_cannot_be_read_as_values_counts_by_its_content(folder: Folder) -> None:
+def test_a_configuration_that_cannot_be_read_as_values_counts_by_its_content(
+    folder: Folder,
+) -> None:
     folder.put("a.ini", "[x]\nlr = 1\n")
     before = params(folder, "--config", "a.ini")
     folder.put("a.ini", "[x]\nlr = 2\n")
@@ -116,16 +173,17 @@ def test_a_configuration_that_cannot_be_read_as_values_counts_by_its_content(fol
 
 
 MANY = "a: &a [x, x, x, x, x, x, x, x]\n" + "".join(
-    f"{new}: &{new} [*{old}, *{old}, *{old}, *{old}, *{old}, *{old}, *{old}]\n" for old, new in zip("abcdefg", "bcdefgh")
+    f"{new}: &{new} [*{old}, *{old}, *{old}, *{old}, *{old}, *{old}, *{old}]\n"
+    for old, new in zip("abcdefg", "bcdefgh")
 )
 
 
 @pytest.mark.parametrize(
     "content",
     [
-        MANY,
-        "a: &a [*a]\n", "{" * 3000, "a:\n" + "- [" * 3000, "\0", "!!python/object/apply:os.system [touch sprung]\n",
-    ],
+    MANY, "a: &a [*a]\n", "{" * 3000, "a:\n" + "- [" * 3000, "\0",
+    "!!python/object/apply:os.system [touch sprung]\n",
+],
     ids=["a thousand million values", "itself", "deep", "deeper", "nul", "code"],
 )  # fmt: skip
 def test_a_hostile_configuration_costs_nothing(folder: Folder, content: str) -> None:
@@ -186,13 +244,19 @@ def test_what_the_launcher_sets_counts(folder: Folder) -> None:
     assert half["params"].keys() == {"mixed_precision"}
 
 
-def test_declared_parameters_take_precedence_and_are_sent_others_only_on_request(folder: Folder) -> None:
+def test_declared_parameters_take_precedence_and_are_sent_others_only_on_request(
+    folder: Folder,
+) -> None:
     command = ["python", "train.py", "--lr", "0.1", "--width", "8", "--seed", "4"]
     quiet = folder.wire(*command, declared_params={"lr": 0.2, "api_key": "(masked)"})
     assert quiet["told"] == {"lr": 0.2}
     assert quiet["params"]["lr"] == lc1.param_hash("lr", 0.2)
     told = folder.wire(*command, full_command=True)["told"]
-    assert {name: lc1.parse_value(str(value)) for name, value in told.items()} == {"lr": 0.1, "width": 8, "seed": 4}
+    assert {name: lc1.parse_value(str(value)) for name, value in told.items()} == {
+        "lr": 0.1,
+        "width": 8,
+        "seed": 4,
+    }
 
 
 def test_secrets_are_neither_hashed_nor_sent(folder: Folder) -> None:
@@ -201,13 +265,18 @@ def test_secrets_are_neither_hashed_nor_sent(folder: Folder) -> None:
     found = folder.wire("python", "train.py", *words, full_command=True)
     assert found["params"] == plain["params"]
     assert set(found["told"]) == {"lr"}
-    urls = [folder.wire("python", "train.py", f"--db=https://u:{word}@h/x", full_command=True) for word in ("a", "b")]
+    urls = [
+        folder.wire("python", "train.py", f"--db=https://u:{word}@h/x", full_command=True)
+        for word in ("a", "b")
+    ]
     assert urls[0]["params"] == urls[1]["params"]
     assert urls[0]["told"] == {}
 
 
 def test_addresses_and_names_of_hubs_stay_parameters(folder: Folder) -> None:
-    found = folder.wire("python", "train.py", "--data", "s3://b/cats", "--model", "org/bert", "--dataset", "cifar10")
+    found = folder.wire(
+        "python", "train.py", "--data", "s3://b/cats", "--model", "org/bert", "--dataset", "cifar10"
+    )
     assert found["params"].keys() == {"data", "model", "dataset"}
     assert "data" not in found
     assert found["start"]["name"] == "scratch"
@@ -234,7 +303,9 @@ def test_a_bare_word_that_is_a_folder_as_well_stays_a_parameter(folder: Folder) 
         (["--backbone", "old.pth"], "start", "old.pth"),
     ],
 )
-def test_paths_that_exist_are_data_or_start(folder: Folder, words: list[str], part: str, name: str) -> None:
+def test_paths_that_exist_are_data_or_start(
+    folder: Folder, words: list[str], part: str, name: str
+) -> None:
     for path in ("cats/1.csv", "cats/a.json", "old.ckpt", "old.pth", "weights/w.safetensors"):
         folder.put(path, "{}")
     found = folder.wire("python", "train.py", *words)
@@ -248,7 +319,9 @@ def test_data_and_start_can_be_declared(folder: Folder) -> None:
     folder.put("cats/1", "cat")
     folder.put("old.bin", "w")
     by_words = folder.wire("python", "train.py", "--data", "cats", "--resume", "old.bin")
-    said = folder.wire("python", "train.py", declared_data={"data": "cats"}, declared_start="old.bin")
+    said = folder.wire(
+        "python", "train.py", declared_data={"data": "cats"}, declared_start="old.bin"
+    )
     assert (said["data"], said["start"]) == (by_words["data"], by_words["start"])
     missing = folder.survey(declared_data={"train": "nowhere"})
     assert "data: the path for train does not exist" in missing.notes

@@ -27,8 +27,12 @@ def settled(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def here(disk: Disk, settled: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[Any]:
-    """Scan in this process; return exit code, output and messages. How a scan sets its interpreter goes with the test."""
+def here(
+    disk: Disk, settled: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Iterator[Any]:
+    """Scan in this process; return exit code, output and messages. How a scan sets its
+    interpreter goes with the test.
+    """
     switch_s, collect_every = sys.getswitchinterval(), gc.get_threshold()
     for name, value in disk.machine.environ.items():
         if name.startswith(("LABCARBON_", "XDG_", "HOME")):

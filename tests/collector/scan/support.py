@@ -40,15 +40,24 @@ def zipped(*names: str, content: bytes = b"x") -> bytes:
 
 def torch(seed: int = 1) -> bytes:
     """As torch.save writes: a pickle that must never be opened, then the tensors."""
-    return zipped("archive/data.pkl", "archive/data/0", "archive/version", content=b"cos\nsystem\n" + bytes([seed]))
+    return zipped(
+        "archive/data.pkl",
+        "archive/data/0",
+        "archive/version",
+        content=b"cos\nsystem\n" + bytes([seed]),
+    )
 
 
 def gguf(tensors: int = 3, version: int = 3) -> bytes:
     key = b"general.architecture"
     return (
-        b"GGUF" + struct.pack("<IQQ", version, tensors, 1) + struct.pack("<Q", len(key)) + key + struct.pack("<IQ", 8, 5)
+        b"GGUF"
+        + struct.pack("<IQQ", version, tensors, 1)
+        + struct.pack("<Q", len(key))
+        + key
+        + struct.pack("<IQ", 8, 5)
         + b"llama"
-    )  # fmt: skip
+    )
 
 
 def tar() -> bytes:

@@ -1,4 +1,6 @@
-"""Killed and gone on with, any changes between scans, threads, pace, mediums, object stores, the real server."""
+"""Killed and gone on with, any changes between scans, threads, pace, mediums, object stores, the
+real server.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,10 @@ def hashed(disk: Disk) -> dict[bytes, int]:
     """Name → bytes of what the state holds a digest of."""
     if not disk.state.exists():
         return {}
-    with closing(sqlite3.connect(disk.state, timeout=20)) as database, suppress(sqlite3.OperationalError):
+    with (
+        closing(sqlite3.connect(disk.state, timeout=20)) as database,
+        suppress(sqlite3.OperationalError),
+    ):
         return dict(database.execute("SELECT name, size FROM entry WHERE digest IS NOT NULL"))
     return {}  # its tables are not made yet
 
@@ -81,7 +86,9 @@ STEPS = st.lists(
         st.tuples(st.just("put"), NAMES, st.integers(0, 3)),
         st.tuples(st.just("drop"), NAMES, st.just(0)),
         st.tuples(st.just("move"), NAMES, st.integers(0, 5)),
-        st.tuples(st.sampled_from(["card", "no card", "scan", "away", "rmtree"]), st.just("m"), st.just(0)),
+        st.tuples(
+            st.sampled_from(["card", "no card", "scan", "away", "rmtree"]), st.just("m"), st.just(0)
+        ),
     ),
     max_size=12,
 )
@@ -111,14 +118,24 @@ def act(root: Path, step: str, name: str, number: int) -> None:
 def expected(root: Path) -> set[str]:
     """What lies there: files, and the folder m as one if it has a card and weights."""
     whole = (root / "m/config.json").exists() and (root / "m/model.safetensors").exists()
-    files = {str(path) for path in root.rglob("*.safetensors") if not (whole and path.parent == root / "m")}
+    files = {
+        str(path)
+        for path in root.rglob("*.safetensors")
+        if not (whole and path.parent == root / "m")
+    }
     return files | {str(root / "m")} if whole else files
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(steps=STEPS)
 def test_the_server_follows_any_sequence_of_changes(
-    steps: list[tuple[str, str, int]], disk: Disk, here: Any, server: FakeServer, monkeypatch: pytest.MonkeyPatch
+    steps: list[tuple[str, str, int]],
+    disk: Disk,
+    here: Any,
+    server: FakeServer,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("labcarbon_collect.api.bulk_uploader.full_jitter", lambda failures: 0.0)
     for path in list(disk.root.iterdir()):
@@ -173,9 +190,12 @@ def test_the_limit_holds_for_all_threads_together(disk: Disk, here: Any) -> None
 
 
 @pytest.mark.parametrize(
-    ("major", "turns", "expected"), [(8, "1", "hdd"), (8, "0", "ssd"), (8, "", "unknown"), (9, "1", "unknown")]
+    ("major", "turns", "expected"),
+    [(8, "1", "hdd"), (8, "0", "ssd"), (8, "", "unknown"), (9, "1", "unknown")],
 )
-def test_mediums_of_disks_and_partitions(tmp_path: Path, major: int, turns: str, expected: str) -> None:
+def test_mediums_of_disks_and_partitions(
+    tmp_path: Path, major: int, turns: str, expected: str
+) -> None:
     disk = tmp_path / "devices/sda"
     (disk / "sda1").mkdir(parents=True)
     (disk / "queue").mkdir()
@@ -194,9 +214,14 @@ def test_mediums_that_cannot_be_known(tmp_path: Path) -> None:
     (tmp_path / "dev/block").mkdir(parents=True)
     (tmp_path / "dev/block/254:0").symlink_to(virtual)
     mounts = tmp_path / "mountinfo"
-    mounts.write_text("29 1 0:27 / /home rw - nfs4 server:/home rw\n30 1 0:28 / /home/b\\040c rw - btrfs /dev/nope rw\n")
+    mounts.write_text(
+        "29 1 0:27 / /home rw - nfs4 server:/home rw\n30 1 0:28 / /home/b\\040c rw - btrfs "
+        "/dev/nope rw\n"
+    )
     mediums = MediumDetector(sys=tmp_path, mountinfo=mounts)
-    assert mediums.device_medium(254, 0, "/data") == "unknown", "a virtual disk tells its hypervisor's default"
+    assert mediums.device_medium(254, 0, "/data") == "unknown", (
+        "a virtual disk tells its hypervisor's default"
+    )
     assert mediums.device_medium(0, 27, "/home/ana") == "unknown"
     assert mediums.device_medium(0, 28, "/home/b c/x") == "unknown"
 
@@ -223,7 +248,9 @@ def test_an_object_store(here: Any, server: FakeServer) -> None:
     assert set(server.present()) == {"memory://bucket/late.parquet", "memory://bucket/model"}
 
 
-def test_a_missing_fsspec_is_reported_with_the_package(here: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_fsspec_is_reported_with_the_package(
+    here: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     import sys
 
     monkeypatch.setitem(sys.modules, "fsspec.core", None)
@@ -232,13 +259,25 @@ def test_a_missing_fsspec_is_reported_with_the_package(here: Any, monkeypatch: p
 
 
 @pytest.mark.parametrize(
-    ("title", "path"), [("### `POST artifacts/`", "artifacts/"), ("### `POST artifacts/copies/`", "copies/")]
+    ("title", "path"),
+    [("### `POST artifacts/`", "artifacts/"), ("### `POST artifacts/copies/`", "copies/")],
 )
 def test_what_leaves_is_what_the_page_lists(
-    disk: Disk, here: Any, server: FakeServer, monkeypatch: pytest.MonkeyPatch, title: str, path: str
+    disk: Disk,
+    here: Any,
+    server: FakeServer,
+    monkeypatch: pytest.MonkeyPatch,
+    title: str,
+    path: str,
 ) -> None:
-    monkeypatch.setitem(__import__("tests.collector.test_sent_data", fromlist=["x"]).VARYING, "artifacts[].facts", "<name>")
-    monkeypatch.setattr("labcarbon_collect.scan.uploader._is_own_file", lambda owner: True)  # root's is nobody's own
+    monkeypatch.setitem(
+        __import__("tests.collector.test_sent_data", fromlist=["x"]).VARYING,
+        "artifacts[].facts",
+        "<name>",
+    )
+    monkeypatch.setattr(
+        "labcarbon_collect.scan.uploader._is_own_file", lambda owner: True
+    )  # root's is nobody's own
     disk.put("a.safetensors", safetensors(license="mit"))
     disk.put("b.npy", NPY)
     here("--project", "demo")
@@ -266,10 +305,15 @@ def test_the_real_server_is_told(live_server: Any, tmp_path: Path) -> None:
     assert "2 created, 1 changed" in done.stdout
     model = Artifact.objects.get(name="bert")
     assert (model.kind, model.form, model.files, model.facts, model.project) == (
-        "model", "folder", 2, {"model_type": "bert"}, project,
-    )  # fmt: skip
+        "model",
+        "folder",
+        2,
+        {"model_type": "bert"},
+        project,
+    )
     assert set(Copy.objects.values_list("path", "state", "node")) == {
-        (str(disk.root / name), "present", small.node.pk) for name in ("epoch=1.ckpt", "copy/epoch=1.ckpt", "bert")
+        (str(disk.root / name), "present", small.node.pk)
+        for name in ("epoch=1.ckpt", "copy/epoch=1.ckpt", "bert")
     }
     (disk.root / "bert").rename(disk.root / "moved")
     (disk.root / "copy/epoch=1.ckpt").unlink()
@@ -277,9 +321,11 @@ def test_the_real_server_is_told(live_server: Any, tmp_path: Path) -> None:
     assert "1 moved, 1 missing" in done.stdout
     states = dict(Copy.objects.values_list("path", "state"))
     assert states == {
-        str(disk.root / "epoch=1.ckpt"): "present", str(disk.root / "copy/epoch=1.ckpt"): "missing",
-        str(disk.root / "bert"): "missing", str(disk.root / "moved"): "present",
-    }  # fmt: skip
+        str(disk.root / "epoch=1.ckpt"): "present",
+        str(disk.root / "copy/epoch=1.ckpt"): "missing",
+        str(disk.root / "bert"): "missing",
+        str(disk.root / "moved"): "present",
+    }
     assert "0 created, 0 changed, 0 unchanged, 0 refused; 0 copies" in disk.scan().stdout
 
 

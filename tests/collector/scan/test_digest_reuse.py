@@ -1,4 +1,6 @@
-"""What scans hashed is known to runs: neither at their beginning nor beside them is it read again."""
+"""What scans hashed is known to runs: neither at their beginning nor beside them is it read
+again.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ from tests.collector.scan.support import NPY, PARQUET, Disk, safetensors
 
 @pytest.fixture
 def scanned(disk: Disk, here: Any) -> Disk:
-    """A loose file, a file in a folder, a model's folder with a folder and a link in it, all scanned."""
+    """A loose file, a file in a folder, a model's folder with a folder and a link in it, all
+    scanned.
+    """
     disk.put("a.npy", NPY)
     disk.put("cats/train/b.npy", NPY + b"b")
     disk.put("model/config.json", b"{}")
@@ -39,7 +43,9 @@ def home() -> Path:
 
 
 def bytes_read(path: Path) -> int:
-    """How many bytes are read to know ``path`` by content, which comes to what it is without scans."""
+    """How many bytes are read to know ``path`` by content, which comes to what it is without
+    scans.
+    """
     counts: list[int] = []
     listed = manifest("data", str(path), Budget(10))
     cache = open_digest_cache(home())
@@ -82,7 +88,9 @@ def test_corrupt_files_are_hashed_again(scanned: Disk, here: Any) -> None:
     assert bytes_read(path) == len(NPY)
 
 
-def test_what_may_have_changed_while_it_was_scanned_is_read(disk: Disk, here: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_may_have_changed_while_it_was_scanned_is_read(
+    disk: Disk, here: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("labcarbon_collect.scan.file_reader._SETTLED_NS", 10**15)
     path = disk.put("a.npy", NPY)
     assert here()[0] == 0
@@ -105,7 +113,9 @@ def test_with_a_damaged_file_of_scans_all_is_read(scanned: Disk, content: bytes)
     assert (home() / FILE).read_bytes() == content
 
 
-def test_scanned_data_of_any_size_is_identified_immediately(scanned: Disk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_scanned_data_of_any_size_is_identified_immediately(
+    scanned: Disk, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(builder, "INLINE_HASH_BYTES", 0)
     command = ["python", "train.py", "--data", "cats"]
     found = survey(command, cwd=str(scanned.root), environ=os.environ, seconds=10)
@@ -124,18 +134,30 @@ def test_beside_the_work_only_what_no_scan_has_read_counts_as_much(
     scanned.put("cats/later.parquet", PARQUET)
     command = ["python", "train.py", "--data", "cats"]
     told: list[dict[str, Any]] = []
-    job = BackgroundHash(survey(command, cwd=str(scanned.root), environ=os.environ, seconds=10), os.environ, told.append)
+    job = BackgroundHash(
+        survey(command, cwd=str(scanned.root), environ=os.environ, seconds=10),
+        os.environ,
+        told.append,
+    )
     job.wait()
     job.stop()
     if most_bytes < len(PARQUET):
-        assert (told, job.error) == ([], f"more than {most_bytes} bytes of data have no stored digest")
+        assert (told, job.error) == (
+            [],
+            f"more than {most_bytes} bytes of data have no stored digest",
+        )
     else:
         assert [set(each["data"]) for each in told] == [{"weak", "verified", "items"}]
 
 
 def test_what_a_run_declares_counts_only_as_far_as_no_scan_has_read_it(scanned: Disk) -> None:
     told = {"path": str(scanned.root / "cats"), "role": "used"}
-    assert Inspector("a run", AdjustableRateLimiter(None), home(), max_bytes=0).inspect(told)["files"] == 1
+    assert (
+        Inspector("a run", AdjustableRateLimiter(None), home(), max_bytes=0).inspect(told)["files"]
+        == 1
+    )
     scanned.put("cats/later.parquet", PARQUET)
     with pytest.raises(DeclarationError, match="too large"):
-        Inspector("a run", AdjustableRateLimiter(None), home(), max_bytes=len(PARQUET) - 1).inspect(told)
+        Inspector("a run", AdjustableRateLimiter(None), home(), max_bytes=len(PARQUET) - 1).inspect(
+            told
+        )

@@ -1,4 +1,6 @@
-"""What a file or folder is known as: a table of tiny files of real formats. None of them is opened by what it is for."""
+"""What a file or folder is known as: a table of tiny files of real formats. None of them is
+opened by what it is for.
+"""
 
 from __future__ import annotations
 
@@ -26,13 +28,20 @@ from tests.collector.scan.support import (
     tar,
     torch,
     zipped,
-)  # fmt: skip
+)
 from tests.fakes.labcarbon_server import FakeServer
 
 KERAS = zipped("metadata.json", "config.json", "model.weights.h5")
-CONFIG = json.dumps({"architectures": ["BertModel"], "model_type": "bert", "_name_or_path": "/home/ana/x"}).encode()
-CARD = b"---\nlicense: mit\nbase_model:\n- org/base\ndatasets: [cats, dogs]\n---\n# A model\nlicense: no\n"
-INFO = json.dumps({"dataset_name": "cats", "splits": {"train": {"num_examples": 7}}, "license": "cc0"}).encode()
+CONFIG = json.dumps(
+    {"architectures": ["BertModel"], "model_type": "bert", "_name_or_path": "/home/ana/x"}
+).encode()
+CARD = (
+    b"---\nlicense: mit\nbase_model:\n- org/base\ndatasets: [cats, dogs]\n---\n# A model\n"
+    b"license: no\n"
+)
+INFO = json.dumps(
+    {"dataset_name": "cats", "splits": {"train": {"num_examples": 7}}, "license": "cc0"}
+).encode()
 FILES = [
     ("best.pt", torch(), ("model", "torch", {})),
     ("model_epoch3.pth", torch(), ("checkpoint", "torch", {"epoch": 3})),
@@ -41,8 +50,21 @@ FILES = [
     ("optimizer.pt", torch(), ("checkpoint", "torch", {})),
     ("epoch=2-step=300.ckpt", torch(), ("checkpoint", "lightning", {"epoch": 2, "step": 300})),
     ("last.ckpt", torch(), ("checkpoint", "torch", {})),
-    ("a.safetensors", safetensors(license="mit"),
-     ("model", "safetensors", {"tensors": 2, "parameters": 10, "format": "pt", "dtypes": "F32 1, F16 1", "license": "mit"})),
+    (
+        "a.safetensors",
+        safetensors(license="mit"),
+        (
+            "model",
+            "safetensors",
+            {
+                "tensors": 2,
+                "parameters": 10,
+                "format": "pt",
+                "dtypes": "F32 1, F16 1",
+                "license": "mit",
+            },
+        ),
+    ),
     ("blob", safetensors(), ("model", "safetensors", {"tensors": 2})),
     ("m.keras", KERAS, ("model", "keras", {})),
     ("m.h5", KERAS_H5, ("model", "keras", {})),
@@ -56,33 +78,88 @@ FILES = [
     ("x.arrow", b"ARROW1\0\0" + bytes(8), ("dataset", "arrow", {})),
     ("events.out.tfevents.1.host", (24).to_bytes(8, "little") + bytes(40), ("log", "tfevents", {})),
     ("ckpt-5.data-00000-of-00001", b"weights", ("checkpoint", "tensorflow", {})),
-]  # fmt: skip
+]
 UNRECOGNISED = [
-    ("photo.png", b"\x89PNG"), ("train.py", b"import os"), ("a.zip", zipped("a.txt")), ("model.pkl", b"\x80\x04cos\nsystem"),
-    ("single-000.tar", tar()), ("half.npy", b"\x93NUM"), ("empty.pt", b""), ("eight", b"12345678{"), ("x.index", b"a" * 60),
+    ("photo.png", b"\x89PNG"), ("train.py", b"import os"), ("a.zip", zipped("a.txt")),
+    ("model.pkl", b"\x80\x04cos\nsystem"), ("single-000.tar", tar()), ("half.npy", b"\x93NUM"),
+    ("empty.pt", b""), ("eight", b"12345678{"), ("x.index", b"a" * 60),
 ]  # fmt: skip
 FOLDERS: list[tuple[str, dict[str, bytes], tuple[str, str, dict[str, Any]]]] = [
-    ("bert", {"config.json": CONFIG, "model.safetensors": safetensors(), "README.md": CARD, "vocab.txt": b"a"},
-     ("model", "huggingface", {"architecture": "BertModel", "model_type": "bert", "base_model": "org/base",
-                               "datasets": "cats, dogs"})),
-    ("checkpoint-500", {"config.json": CONFIG, "pytorch_model-00001-of-00002.bin": torch(), "optimizer.pt": torch(),
-                        "trainer_state.json": b"{}"}, ("checkpoint", "huggingface", {})),
-    ("lora", {"adapter_config.json": b'{"peft_type": "LORA", "base_model_name_or_path": "org/b"}',
-              "adapter_model.safetensors": safetensors()},
-     ("model", "huggingface", {"peft_type": "LORA", "base_model": "org/b"})),
-    ("set", {"dataset_info.json": INFO, "state.json": b"{}", "data-0.arrow": b"ARROW1"},
-     ("dataset", "huggingface", {"dataset": "cats", "rows": 7})),
-    ("tf", {"saved_model.pb": b"\x08\x01", "variables/variables.index": SSTABLE}, ("model", "savedmodel", {})),
-    ("100", {"_CHECKPOINT_METADATA": b"{}", "default/manifest.ocdbt": b"x"}, ("checkpoint", "orbax", {})),
+    (
+        "bert",
+        {
+            "config.json": CONFIG,
+            "model.safetensors": safetensors(),
+            "README.md": CARD,
+            "vocab.txt": b"a",
+        },
+        (
+            "model",
+            "huggingface",
+            {
+                "architecture": "BertModel",
+                "model_type": "bert",
+                "base_model": "org/base",
+                "datasets": "cats, dogs",
+            },
+        ),
+    ),
+    (
+        "checkpoint-500",
+        {
+            "config.json": CONFIG,
+            "pytorch_model-00001-of-00002.bin": torch(),
+            "optimizer.pt": torch(),
+            "trainer_state.json": b"{}",
+        },
+        ("checkpoint", "huggingface", {}),
+    ),
+    (
+        "lora",
+        {
+            "adapter_config.json": b'{"peft_type": "LORA", "base_model_name_or_path": "org/b"}',
+            "adapter_model.safetensors": safetensors(),
+        },
+        ("model", "huggingface", {"peft_type": "LORA", "base_model": "org/b"}),
+    ),
+    (
+        "set",
+        {"dataset_info.json": INFO, "state.json": b"{}", "data-0.arrow": b"ARROW1"},
+        ("dataset", "huggingface", {"dataset": "cats", "rows": 7}),
+    ),
+    (
+        "tf",
+        {"saved_model.pb": b"\x08\x01", "variables/variables.index": SSTABLE},
+        ("model", "savedmodel", {}),
+    ),
+    (
+        "100",
+        {"_CHECKPOINT_METADATA": b"{}", "default/manifest.ocdbt": b"x"},
+        ("checkpoint", "orbax", {}),
+    ),
     ("orbax2", {"manifest.ocdbt": b"x", "d/1": b"x"}, ("checkpoint", "orbax", {})),
-    ("global_step7", {"mp_rank_00_model_states.pt": torch(), "zero_optim_states.pt": torch()},
-     ("checkpoint", "deepspeed", {"step": 7})),
+    (
+        "global_step7",
+        {"mp_rank_00_model_states.pt": torch(), "zero_optim_states.pt": torch()},
+        ("checkpoint", "deepspeed", {"step": 7}),
+    ),
     ("fsdp", {".metadata": b"x", "__0_0.distcp": b"x"}, ("checkpoint", "torch_dcp", {})),
-    ("table", {"a.parquet": PARQUET, "b.parquet": PARQUET, "_SUCCESS": b""}, ("dataset", "parquet", {})),
-    ("web", {"cats-0000.tar": tar(), "cats-0001.tar": tar(), "sizes.json": b"{}"}, ("dataset", "webdataset", {})),
-    ("tfck", {"checkpoint": b"x", "ckpt-5.index": SSTABLE, "ckpt-5.data-00000-of-00001": b"w"},
-     ("checkpoint", "tensorflow", {})),
-]  # fmt: skip
+    (
+        "table",
+        {"a.parquet": PARQUET, "b.parquet": PARQUET, "_SUCCESS": b""},
+        ("dataset", "parquet", {}),
+    ),
+    (
+        "web",
+        {"cats-0000.tar": tar(), "cats-0001.tar": tar(), "sizes.json": b"{}"},
+        ("dataset", "webdataset", {}),
+    ),
+    (
+        "tfck",
+        {"checkpoint": b"x", "ckpt-5.index": SSTABLE, "ckpt-5.data-00000-of-00001": b"w"},
+        ("checkpoint", "tensorflow", {}),
+    ),
+]
 
 
 def told(server: FakeServer, name: str) -> dict[str, Any]:
@@ -90,37 +167,59 @@ def told(server: FakeServer, name: str) -> dict[str, Any]:
     return row
 
 
-def test_files_are_registered_with_kind_and_format(disk: Disk, here: Any, server: FakeServer) -> None:
+def test_files_are_registered_with_kind_and_format(
+    disk: Disk, here: Any, server: FakeServer
+) -> None:
     for number, (name, content, _) in enumerate(FILES):
         disk.put(f"f{number}/{name}", content)
     for name, content in UNRECOGNISED:
         disk.put(f"none/{name}", content)
     code, out, _ = here()
     assert (code, f"{len(FILES):,} artifacts" in out) == (0, True), out
-    assert set(server.present()) == {str(disk.root / f"f{number}" / row[0]) for number, row in enumerate(FILES)}
+    assert set(server.present()) == {
+        str(disk.root / f"f{number}" / row[0]) for number, row in enumerate(FILES)
+    }
     row = told(server, "m.gguf")
-    assert (row["kind"], row["format"], row["facts"]) == ("model", "gguf", {"tensors": 3, "architecture": "llama"})
+    assert (row["kind"], row["format"], row["facts"]) == (
+        "model",
+        "gguf",
+        {"tensors": 3, "architecture": "llama"},
+    )
 
 
 @pytest.mark.parametrize(("name", "content", "expected"), FILES, ids=[row[0] for row in FILES])
-def test_kind_format_and_facts(name: str, content: bytes, expected: tuple[str | None, str, dict[str, Any]]) -> None:
+def test_kind_format_and_facts(
+    name: str, content: bytes, expected: tuple[str | None, str, dict[str, Any]]
+) -> None:
     from labcarbon_collect.scan.formats import recognise_file
 
-    found = recognise_file(name, len(content), content[:4096], lambda offset, length: content[offset : offset + length])
+    found = recognise_file(
+        name, len(content), content[:4096], lambda offset, length: content[offset : offset + length]
+    )
     kind, form, facts = expected
     assert found is not None
     assert (found.kind, found.format) == (kind or "other", form)
-    assert facts.items() <= {**found.facts, **({"license": found.licence} if found.licence else {})}.items()
+    assert (
+        facts.items()
+        <= {**found.facts, **({"license": found.licence} if found.licence else {})}.items()
+    )
 
 
 @pytest.mark.parametrize(("name", "content"), UNRECOGNISED, ids=[row[0] for row in UNRECOGNISED])
 def test_what_is_of_no_format(name: str, content: bytes) -> None:
     from labcarbon_collect.scan.formats import recognise_file
 
-    assert recognise_file(name, len(content), content[:4096], lambda at, length: content[at : at + length]) is None
+    assert (
+        recognise_file(
+            name, len(content), content[:4096], lambda at, length: content[at : at + length]
+        )
+        is None
+    )
 
 
-def test_folders_are_one_artifact_with_the_digest_of_fingerprints(disk: Disk, here: Any, server: FakeServer) -> None:
+def test_folders_are_one_artifact_with_the_digest_of_fingerprints(
+    disk: Disk, here: Any, server: FakeServer
+) -> None:
     for name, files, _ in FOLDERS:
         for each, content in files.items():
             disk.put(f"{name}/{each}", content)
@@ -132,12 +231,18 @@ def test_folders_are_one_artifact_with_the_digest_of_fingerprints(disk: Disk, he
         assert facts.items() <= row.get("facts", {}).items(), name
         listed = manifest("x", str(disk.root / name), Budget(5))
         ((_, digest),) = content_hashes([listed], DigestCache(None), on_hashed=lambda size: None)
-        assert (row["digest"], row["bytes"], row["files"]) == (digest, listed.size, len(listed.files))
+        assert (row["digest"], row["bytes"], row["files"]) == (
+            digest,
+            listed.size,
+            len(listed.files),
+        )
     assert told(server, "bert")["licence"] == "mit"
     assert "/home/ana" not in json.dumps([request.body for request in server.requests])
 
 
-def test_the_payload_hash_of_safetensors_excludes_the_header(disk: Disk, here: Any, server: FakeServer) -> None:
+def test_the_payload_hash_of_safetensors_excludes_the_header(
+    disk: Disk, here: Any, server: FakeServer
+) -> None:
     disk.put("a.safetensors", safetensors())
     disk.put("b.safetensors", safetensors(note="other"))
     assert here()[0] == 0
@@ -146,16 +251,26 @@ def test_the_payload_hash_of_safetensors_excludes_the_header(disk: Disk, here: A
     assert first["payload"] == second["payload"] == hashlib.sha256(bytes([1]) * 32).hexdigest()
 
 
-def test_a_training_with_checkpoints_inside_is_several(disk: Disk, here: Any, server: FakeServer) -> None:
+def test_a_training_with_checkpoints_inside_is_several(
+    disk: Disk, here: Any, server: FakeServer
+) -> None:
     for folder in ("out", "out/checkpoint-500"):
         disk.put(f"{folder}/config.json", CONFIG)
         disk.put(f"{folder}/model.safetensors", safetensors(len(folder)))
     assert here()[0] == 0
-    assert set(server.present()) == {str(disk.root / "out/model.safetensors"), str(disk.root / "out/checkpoint-500")}
+    assert set(server.present()) == {
+        str(disk.root / "out/model.safetensors"),
+        str(disk.root / "out/checkpoint-500"),
+    }
 
 
 def test_a_run_of_tars_beside_others_and_all(disk: Disk, here: Any, server: FakeServer) -> None:
-    for name, content in (("s-000.tar", tar()), ("s-001.tar", tar() + b"x"), ("x.npy", NPY), ("notes.log", b"hello")):
+    for name, content in (
+        ("s-000.tar", tar()),
+        ("s-001.tar", tar() + b"x"),
+        ("x.npy", NPY),
+        ("notes.log", b"hello"),
+    ):
         disk.put(name, content)
     assert here()[0] == 0
     assert {Path(path).name for path in server.present()} == {"s-000.tar", "s-001.tar", "x.npy"}
@@ -163,7 +278,9 @@ def test_a_run_of_tars_beside_others_and_all(disk: Disk, here: Any, server: Fake
     assert told(server, "notes.log")["kind"] == "log"
 
 
-def test_what_is_scanned_may_itself_be_one_artifact(disk: Disk, here: Any, server: FakeServer) -> None:
+def test_what_is_scanned_may_itself_be_one_artifact(
+    disk: Disk, here: Any, server: FakeServer
+) -> None:
     disk.put("config.json", CONFIG)
     disk.put("model.safetensors", safetensors())
     assert here()[0] == 0

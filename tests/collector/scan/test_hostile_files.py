@@ -1,4 +1,6 @@
-"""Whatever lies in a folder: nothing is opened that should not be, nothing hangs, the rest is done, and it is said."""
+"""Whatever lies in a folder: nothing is opened that should not be, nothing hangs, the rest is
+done, and it is said.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +52,9 @@ def test_broken_files_are_refused_and_the_rest_is_done(
     assert list(server.present()) == [str(good)]
 
 
-def test_a_file_that_broke_is_missing_as_what_it_was(disk: Disk, here: Any, server: FakeServer) -> None:
+def test_a_file_that_broke_is_missing_as_what_it_was(
+    disk: Disk, here: Any, server: FakeServer
+) -> None:
     path = disk.put("a.pt", torch())
     here()
     path.write_bytes(torch()[:100])
@@ -75,7 +79,9 @@ def test_a_zip_bomb_is_not_unpacked(disk: Disk, here: Any, server: FakeServer) -
     assert [row["bytes"] for row in server.artifacts.values()] == [len(content)]
 
 
-def test_names_are_printed_without_control_characters(disk: Disk, here: Any, server: FakeServer) -> None:
+def test_names_are_printed_without_control_characters(
+    disk: Disk, here: Any, server: FakeServer
+) -> None:
     name = "a\n\x1b[2J\u202eevil\x07.onnx"
     disk.put(name, b"x")
     disk.put("ok\nnew.npy", NPY)
@@ -83,7 +89,9 @@ def test_names_are_printed_without_control_characters(disk: Disk, here: Any, ser
     assert code == 1
     assert not any(letter in out + err for letter in ("\x1b", "\x07", "\u202e"))
     assert "\\x0a" in out
-    assert list(server.present()) == [str(disk.root / "ok\nnew.npy")], "as it is: the path is what it is known by"
+    assert list(server.present()) == [str(disk.root / "ok\nnew.npy")], (
+        "as it is: the path is what it is known by"
+    )
 
 
 def test_names_that_are_not_utf8_are_refused(disk: Disk, here: Any, server: FakeServer) -> None:
@@ -94,7 +102,9 @@ def test_names_that_are_not_utf8_are_refused(disk: Disk, here: Any, server: Fake
     Path(os.fsdecode(os.fsencode(disk.root) + b"/model/\xff.txt")).write_bytes(b"x")
     code, out, _ = here()
     assert (code, "not UTF-8" in out) == (1, True)
-    assert list(server.present()) == [str(disk.root / "model")], "in a folder that is one artifact it is only hashed"
+    assert list(server.present()) == [str(disk.root / "model")], (
+        "in a folder that is one artifact it is only hashed"
+    )
 
 
 def test_links_are_not_followed_nor_loops_nor_out_of_a_folder(
@@ -115,7 +125,11 @@ def test_links_are_not_followed_nor_loops_nor_out_of_a_folder(
     assert code == 1
     assert "more.npy in it is a link to a path outside of the scan" in out
     assert "links (not followed)" in out
-    assert set(server.present()) == {str(inside), str(disk.root / "model"), str(disk.root / "blobs/x")}
+    assert set(server.present()) == {
+        str(inside),
+        str(disk.root / "model"),
+        str(disk.root / "blobs/x"),
+    }
 
 
 def test_a_cache_of_the_hub_is_its_snapshots(disk: Disk, here: Any, server: FakeServer) -> None:
@@ -128,7 +142,9 @@ def test_a_cache_of_the_hub_is_its_snapshots(disk: Disk, here: Any, server: Fake
     assert list(server.present()) == [str(disk.root / hub / "snapshots/abc")]
 
 
-def test_pipes_sockets_and_devices_are_passed_over(disk: Disk, here: Any, server: FakeServer) -> None:
+def test_pipes_sockets_and_devices_are_passed_over(
+    disk: Disk, here: Any, server: FakeServer
+) -> None:
     os.mkfifo(disk.root / "pipe.pt")
     with socket.socket(socket.AF_UNIX) as listening:
         os.chdir(disk.root)
@@ -189,29 +205,46 @@ def test_a_file_changed_or_deleted_during_reading(
 
 def test_a_path_longer_than_the_system_limit(disk: Disk, here: Any, server: FakeServer) -> None:
     good = disk.put("a.npy", NPY)
-    script = "import os,sys\nos.chdir(sys.argv[1])\nfor _ in range(20):\n    os.mkdir('d' * 250); os.chdir('d' * 250)\n"
-    subprocess.run(["python3", "-c", script + "open('x.npy', 'w').write('x')", str(disk.root)], check=True)
+    script = (
+        "import os,sys\nos.chdir(sys.argv[1])\nfor _ in range(20):\n    os.mkdir('d' * 250); "
+        "os.chdir('d' * 250)\n"
+    )
+    subprocess.run(
+        ["python3", "-c", script + "open('x.npy', 'w').write('x')", str(disk.root)], check=True
+    )
     code, out, _ = here()
     assert (code, "File name too long" in out) == (1, True)
     assert list(server.present()) == [str(good)]
 
 
-def test_metadata_is_registered_in_short_clean_lines(disk: Disk, here: Any, server: FakeServer) -> None:
-    disk.put("a.safetensors", safetensors(format="p\x00t\x1b", base_model="x" * 5000, ss_training="private"))
+def test_metadata_is_registered_in_short_clean_lines(
+    disk: Disk, here: Any, server: FakeServer
+) -> None:
+    disk.put(
+        "a.safetensors",
+        safetensors(format="p\x00t\x1b", base_model="x" * 5000, ss_training="private"),
+    )
     config = {"architectures": ["A" * 9999], "model_type": 7, "x": {"y": 1}}
     disk.put("m/config.json", json.dumps(config).encode())
     disk.put("m/model.safetensors", safetensors(2))
-    disk.put("m/README.md", b"---\nlicense: " + b"l" * 999 + b"\nbase_model: ghp_" + b"a1B2c3D4e5" * 4 + b"\n---\n")
+    disk.put(
+        "m/README.md",
+        b"---\nlicense: " + b"l" * 999 + b"\nbase_model: ghp_" + b"a1B2c3D4e5" * 4 + b"\n---\n",
+    )
     assert here()[0] == 0
     sent = json.dumps(server.requests[0].body)
     assert "private" not in sent
     assert "ghp_" not in sent
     for row in server.artifacts.values():
-        assert all(len(str(value)) <= 300 and "\x00" not in str(value) for value in row["facts"].values())
+        assert all(
+            len(str(value)) <= 300 and "\x00" not in str(value) for value in row["facts"].values()
+        )
         assert len(row.get("licence", "")) <= 100
 
 
-def test_headers_too_long_to_look_into_are_still_known(disk: Disk, here: Any, server: FakeServer, monkeypatch: Any) -> None:
+def test_headers_too_long_to_look_into_are_still_known(
+    disk: Disk, here: Any, server: FakeServer, monkeypatch: Any
+) -> None:
     monkeypatch.setattr(header, "MAX_PARSED_BYTES", 10)
     disk.put("a.safetensors", safetensors())
     assert here()[0] == 0
@@ -233,15 +266,21 @@ def test_a_damaged_state_is_set_aside(disk: Disk, here: Any, server: FakeServer)
 @pytest.mark.parametrize(
     ("dirs", "options", "mend"),
     [
-        (("/nowhere/x",), (), "does not exist"), ((__file__,), (), "is not a folder"), (("nope://x/y",), (), "nope://x/y"),
+        (("/nowhere/x",), (), "does not exist"),
+        ((__file__,), (), "is not a folder"),
+        (("nope://x/y",), (), "nope://x/y"),
     ],
-)  # fmt: skip
-def test_mistakes(here: Any, dirs: tuple[str, ...], options: tuple[str, ...], mend: str, capsys: Any) -> None:
+)
+def test_mistakes(
+    here: Any, dirs: tuple[str, ...], options: tuple[str, ...], mend: str, capsys: Any
+) -> None:
     code, _, said = here(*options, dirs=dirs)
     assert (code, mend in said, "Traceback" in said) == (1, True, False)
 
 
-@pytest.mark.parametrize("options", [("--threads", "0"), ("--limit-mb-s", "-1"), ("--medium", "paper")])
+@pytest.mark.parametrize(
+    "options", [("--threads", "0"), ("--limit-mb-s", "-1"), ("--medium", "paper")]
+)
 def test_options_that_cannot_be(here: Any, options: tuple[str, ...]) -> None:
     with pytest.raises(SystemExit):
         here(*options)

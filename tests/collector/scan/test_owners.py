@@ -1,4 +1,6 @@
-"""Whose a file is, is told by the name of its user, as people are named to the server; who scans owns only their own."""
+"""Whose a file is, is told by the name of its user, as people are named to the server; who scans
+owns only their own.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="giving files away nee
 
 def whose(server: FakeServer) -> dict[str, tuple[Any, Any]]:
     """Name → (user, own) of what the server was told of."""
-    rows = [row for request in server.sent("POST", "/artifacts/") for row in request.body["artifacts"]]
+    rows = [
+        row for request in server.sent("POST", "/artifacts/") for row in request.body["artifacts"]
+    ]
     return {row["name"]: (row.get("user"), row.get("own")) for row in rows}
 
 
@@ -64,4 +68,6 @@ def test_a_database_without_owners_is_upgraded(disk: Disk, here: Any, server: Fa
     here("--resend")
     me = pwd.getpwuid(os.getuid()).pw_name
     told = {name: user for name, (user, _) in whose(server).items()}
-    assert told == {"a.npy": None, "b.npy": me, "model": None}, "what is not read again has no owner yet"
+    assert told == {"a.npy": None, "b.npy": me, "model": None}, (
+        "what is not read again has no owner yet"
+    )

@@ -41,12 +41,16 @@ def dropped(monkeypatch):
 
 
 def _in_memory(path):
-    """The share of a file's pages that are in memory, asked for without having any read (mincore(2))."""
+    """The share of a file's pages that are in memory, asked for without having any read
+    (mincore(2)).
+    """
     libc = ctypes.CDLL(None, use_errno=True)
     with path.open("rb") as opened, mmap.mmap(opened.fileno(), 0, flags=mmap.MAP_PRIVATE) as mapped:
         pages = (ctypes.c_ubyte * -(-len(mapped) // mmap.PAGESIZE))()
         start = ctypes.c_char.from_buffer(mapped)
-        failed = libc.mincore(ctypes.c_void_p(ctypes.addressof(start)), ctypes.c_size_t(len(mapped)), pages)
+        failed = libc.mincore(
+            ctypes.c_void_p(ctypes.addressof(start)), ctypes.c_size_t(len(mapped)), pages
+        )
         del start  # a map that is looked at cannot be closed
     assert not failed, os.strerror(ctypes.get_errno())
     return sum(page & 1 for page in pages) / len(pages)
@@ -99,7 +103,9 @@ def test_a_file_that_is_never_read_is_left_alone(file, dropped):
 
 def test_uncached_files_are_prefetched(file, dropped, monkeypatch):
     for is_there in (True, False):
-        monkeypatch.setattr(sequential_reader, "_is_cached", lambda descriptor, is_there=is_there: is_there)
+        monkeypatch.setattr(
+            sequential_reader, "_is_cached", lambda descriptor, is_there=is_there: is_there
+        )
         reader = LocalReader(os.fsencode(file), follow=False)
         reader.prefetch(4096)
         assert dropped == ([] if is_there else [(0, 4096, os.POSIX_FADV_WILLNEED)])

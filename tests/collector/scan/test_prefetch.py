@@ -1,4 +1,6 @@
-"""Files are opened ahead of being read, so that the disk fetches what comes next: some at a time, and none is left open."""
+"""Files are opened ahead of being read, so that the disk fetches what comes next: some at a
+time, and none is left open.
+"""
 
 from pathlib import Path
 
@@ -54,7 +56,9 @@ def test_some_are_open_at_a_time_and_answers_keep_their_order(
     tree.most = 0
     monkeypatch.setattr(Counted, "open_ahead", ahead)
     assert _read(tree, tmp_path) == plain
-    assert [read.task.stamp[0] for read in plain] == [b"%02d.npy" % number for number in range(FILES)]
+    assert [read.task.stamp[0] for read in plain] == [
+        b"%02d.npy" % number for number in range(FILES)
+    ]
     assert tree.most == min(FILES, ahead + 1)
     assert tree.open == 0
 
@@ -71,7 +75,9 @@ def test_files_that_cannot_be_opened_keep_their_position(tree: Counted, tmp_path
     assert tree.open == 0
 
 
-def test_all_files_are_closed_after_an_error(tree: Counted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_files_are_closed_after_an_error(
+    tree: Counted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def ended(*_: object, **__: object) -> None:
         raise MemoryError
 

@@ -1,4 +1,6 @@
-"""How far a scan is: by the bytes that it passed, of all that it will come to, also within a large file."""
+"""How far a scan is: by the bytes that it passed, of all that it will come to, also within a
+large file.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,12 @@ def printable(monkeypatch: pytest.MonkeyPatch) -> list[tuple[float, int]]:
     kept: list[tuple[float, int]] = []
 
     def update(
-        self: Progress, count: int, fraction: float, *, is_final: bool = False, read_bytes: int | None = None
+        self: Progress,
+        count: int,
+        fraction: float,
+        *,
+        is_final: bool = False,
+        read_bytes: int | None = None,
     ) -> None:
         assert read_bytes is not None
         kept.append((fraction, read_bytes))
@@ -33,7 +40,9 @@ def printable(monkeypatch: pytest.MonkeyPatch) -> list[tuple[float, int]]:
     return kept
 
 
-def test_progress_advances_within_a_large_file(disk: Disk, here: Any, printable: list[tuple[float, int]]) -> None:
+def test_progress_advances_within_a_large_file(
+    disk: Disk, here: Any, printable: list[tuple[float, int]]
+) -> None:
     with disk.put("a.npy", NPY).open("r+b") as file:
         file.truncate(40 * MB)
     assert here("--limit-mb-s", "40")[0] == 0
@@ -45,7 +54,9 @@ def test_progress_advances_within_a_large_file(disk: Disk, here: Any, printable:
     assert printable[-1] == (1.0, 40 * MB)
 
 
-def test_progress_is_monotonic_and_ends_complete(disk: Disk, here: Any, printable: list[tuple[float, int]]) -> None:
+def test_progress_is_monotonic_and_ends_complete(
+    disk: Disk, here: Any, printable: list[tuple[float, int]]
+) -> None:
     for name in ("large.npy", "sub/small.npy", "sub/deeper/large.npy", "other/small.npy"):
         with disk.put(name, NPY).open("r+b") as file:
             file.truncate(10 * MB if "large" in name else 1000)
@@ -58,12 +69,16 @@ def test_progress_is_monotonic_and_ends_complete(disk: Disk, here: Any, printabl
 def test_a_large_folder_counts_by_its_bytes_not_as_one_of_several(
     disk: Disk, here: Any, printable: list[tuple[float, int]]
 ) -> None:
-    """A scan of 40 TB said after a minute that one more was left: the first of its folders was small."""
+    """A scan of 40 TB said after a minute that one more was left: the first of its folders was
+    small.
+    """
     for name in ("a/small.npy", "b/small.npy", "c/small.npy", "z/large.npy"):
         with disk.put(name, NPY).open("r+b") as file:
             file.truncate(40 * MB if "large" in name else 1000)
     assert here("--limit-mb-s", "40")[0] == 0
-    inside = [(fraction, read) for fraction, read in printable if fraction > 0 and 3000 < read < 40 * MB]
+    inside = [
+        (fraction, read) for fraction, read in printable if fraction > 0 and 3000 < read < 40 * MB
+    ]
     assert inside
     assert all(fraction == pytest.approx(read / (40 * MB), rel=0.01) for fraction, read in inside)
 
@@ -92,7 +107,9 @@ def test_a_folder_that_cannot_be_listed_counts_nothing() -> None:
     assert counting.fraction(10) == 0.0
 
 
-def test_unchanged_files_count_as_processed(disk: Disk, here: Any, printable: list[tuple[float, int]]) -> None:
+def test_unchanged_files_count_as_processed(
+    disk: Disk, here: Any, printable: list[tuple[float, int]]
+) -> None:
     for name in ("a.npy", "b.npy"):
         disk.put(name, NPY + bytes(10 * MB))
     assert here()[0] == 0

@@ -1,4 +1,6 @@
-"""Scanning again: only what is new is read and told; moved, missing, corrupt and what is well again."""
+"""Scanning again: only what is new is read and told; moved, missing, corrupt and what is well
+again.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +19,15 @@ from tests.fakes.labcarbon_server import FakeServer, error_response
 
 def _mediums(server: FakeServer) -> dict[str, str]:
     """What was told last of each file's medium."""
-    rows = [row for each in server.requests if each.path.endswith("/artifacts/") for row in each.body["artifacts"]]
-    return {copy["path"].rsplit("/", 1)[-1]: copy["medium"] for row in rows for copy in row["copies"]}
+    rows = [
+        row
+        for each in server.requests
+        if each.path.endswith("/artifacts/")
+        for row in each.body["artifacts"]
+    ]
+    return {
+        copy["path"].rsplit("/", 1)[-1]: copy["medium"] for row in rows for copy in row["copies"]
+    }
 
 
 def first_line(out: str) -> str:
@@ -40,7 +49,9 @@ def test_a_second_scan_reads_and_sends_nothing(three: Disk, here: Any, server: F
     asked = len(server.requests)
     code, out, _ = here()
     assert code == 0
-    assert "0 new, 0 changed, 3 unchanged, 0 moved, 0 missing, 0 corrupt, 0 refused" in first_line(out)
+    assert "0 new, 0 changed, 3 unchanged, 0 moved, 0 missing, 0 corrupt, 0 refused" in first_line(
+        out
+    )
     assert "0 read (0 B)" in out
     assert len(server.requests) == asked
 
@@ -53,7 +64,9 @@ def test_moved_changed_and_missing(three: Disk, here: Any, server: FakeServer) -
     code, out, _ = here()
     assert code == 0
     assert "1 new, 1 changed, 0 unchanged, 1 moved, 1 missing, 0 corrupt" in first_line(out)
-    assert set(server.present()) == {str(three.root / name) for name in ("sub/c.pt", "sub/b.npy", "new.parquet")}
+    assert set(server.present()) == {
+        str(three.root / name) for name in ("sub/c.pt", "sub/b.npy", "new.parquet")
+    }
     gone = {path for (_, path), (_, state) in server.copies.items() if state == "missing"}
     assert gone == {str(three.root / "a.pt"), str(three.root / "model")}
     assert "0 missing" in first_line(here()[1])
@@ -68,7 +81,9 @@ def test_missing_copies_are_reported_in_bounded_requests(
     assert here()[0] == 0
     told = [request.body["copies"] for request in server.sent("POST", "artifacts/copies/")]
     assert [len(copies) for copies in told] == [1, 1]
-    assert {copies[0]["path"] for copies in told} == {str(three.root / name) for name in ("model", "a.pt")}
+    assert {copies[0]["path"] for copies in told} == {
+        str(three.root / name) for name in ("model", "a.pt")
+    }
 
 
 def test_a_folder_moved_as_a_whole(three: Disk, here: Any, server: FakeServer) -> None:
@@ -78,7 +93,9 @@ def test_a_folder_moved_as_a_whole(three: Disk, here: Any, server: FakeServer) -
     assert str(three.root / "model") not in server.present()
 
 
-def test_a_file_in_a_folder_counts_as_the_folder(three: Disk, here: Any, server: FakeServer) -> None:
+def test_a_file_in_a_folder_counts_as_the_folder(
+    three: Disk, here: Any, server: FakeServer
+) -> None:
     before = server.present()[str(three.root / "model")]
     three.put("model/tokenizer.json", b"{}")
     assert "0 new, 1 changed" in first_line(here()[1])
@@ -127,8 +144,12 @@ def test_other_content_under_unchanged_times_is_corrupt_until_it_is_touched(
     assert server.present()[printable] != known[printable]
 
 
-def test_verify_detects_changes_without_a_new_mtime(three: Disk, here: Any, server: FakeServer) -> None:
-    """As when a disk forgets: neither time changes. What was hashed is changed instead of the disk."""
+def test_verify_detects_changes_without_a_new_mtime(
+    three: Disk, here: Any, server: FakeServer
+) -> None:
+    """As when a disk forgets: neither time changes. What was hashed is changed instead of the
+    disk.
+    """
     with closing(sqlite3.connect(three.state)) as database, database:
         database.execute("UPDATE entry SET digest=zeroblob(32) WHERE name=CAST('a.pt' AS BLOB)")
     assert here()[0] == 0
@@ -165,7 +186,9 @@ def test_an_empty_folder_may_not_be_mounted(three: Disk, here: Any, server: Fake
     assert here()[0] == 0
 
 
-def test_projects_and_mediums_are_sent_only_after_changes(three: Disk, here: Any, server: FakeServer) -> None:
+def test_projects_and_mediums_are_sent_only_after_changes(
+    three: Disk, here: Any, server: FakeServer
+) -> None:
     assert here("--project", "demo", "--medium", "tape")[0] == 0
     rows = server.requests[-1].body["artifacts"]
     assert {(row["project"], row["copies"][0]["medium"]) for row in rows} == {("demo", "tape")}
@@ -178,8 +201,12 @@ def test_projects_and_mediums_are_sent_only_after_changes(three: Disk, here: Any
     assert len(server.requests[-1].body["artifacts"]) == 3
 
 
-def test_a_named_medium_is_remembered(three: Disk, here: Any, server: FakeServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A virtual disk does not tell what it is, and whoever scans every night does not name it every night."""
+def test_a_named_medium_is_remembered(
+    three: Disk, here: Any, server: FakeServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A virtual disk does not tell what it is, and whoever scans every night does not name it
+    every night.
+    """
     monkeypatch.setattr(MediumDetector, "medium_of", lambda self, path: "unknown")
     assert here("--medium", "hdd")[0] == 0
     three.put("a.pt", torch(2))
@@ -193,7 +220,9 @@ def test_a_named_medium_is_remembered(three: Disk, here: Any, server: FakeServer
     assert set(_mediums(server).values()) == {"ssd"}
 
 
-def test_two_servers_are_tracked_separately(three: Disk, here: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_servers_are_tracked_separately(
+    three: Disk, here: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from tests.fakes import labcarbon_server as fakes
 
     with fakes.running() as other, monkeypatch.context() as patch:
@@ -219,9 +248,14 @@ def test_a_dry_run_prints_and_changes_nothing(disk: Disk, here: Any, server: Fak
     (disk.root / "a.pt").unlink()
     disk.put("model/config.json", b"{}")
     disk.put("model/model.safetensors", safetensors())
-    assert [line.split(" ")[0] for line in here("--dry-run")[1].splitlines()[:2]] == ["missing", "new"]
+    assert [line.split(" ")[0] for line in here("--dry-run")[1].splitlines()[:2]] == [
+        "missing",
+        "new",
+    ]
     assert list(server.present()) == [str(disk.root / "a.pt")]
-    assert here("--dry-run")[1].splitlines()[0].startswith("missing"), "the first dry run kept nothing"
+    assert here("--dry-run")[1].splitlines()[0].startswith("missing"), (
+        "the first dry run kept nothing"
+    )
 
 
 def test_artifacts_are_uploaded_after_an_outage(

@@ -1,4 +1,6 @@
-"""Prepare the provider's database: its people, and LabCarbon as a client (``python -m tests.signin.provider CALLBACK``)."""
+"""Prepare the provider's database: its people, and LabCarbon as a client (``python -m
+tests.signin.provider CALLBACK``).
+"""
 
 import sys
 

@@ -1,4 +1,6 @@
-"""An identity provider of its own: django-oauth-toolkit with OpenID Connect and RS256, SQLite in a temporary folder."""
+"""An identity provider of its own: django-oauth-toolkit with OpenID Connect and RS256, SQLite in
+a temporary folder.
+"""
 
 import os
 from pathlib import Path
@@ -8,7 +10,12 @@ SECRET_KEY = "of a provider that lives as long as a test"
 DEBUG = False
 ALLOWED_HOSTS = ["127.0.0.1"]
 ROOT_URLCONF = "tests.signin.provider.urls"
-INSTALLED_APPS = ["django.contrib.auth", "django.contrib.contenttypes", "django.contrib.sessions", "oauth2_provider"]
+INSTALLED_APPS = [
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "oauth2_provider",
+]
 MIDDLEWARE = [
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",

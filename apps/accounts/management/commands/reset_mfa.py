@@ -9,10 +9,15 @@ from apps.accounts.models import User
 
 
 class Command(BaseCommand):
-    help = "Remove the authenticator app and the recovery codes of a person, who can then sign in without a code."
+    help = (
+        "Remove the authenticator app and the recovery codes of a person, who can then sign in "
+        "without a code."
+    )
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("username", help="user name of the person (verify their identity first)")
+        parser.add_argument(
+            "username", help="user name of the person (verify their identity first)"
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
         user = User.objects.filter(username=options["username"]).first()
@@ -22,4 +27,6 @@ class Command(BaseCommand):
         if not removed:
             self.stdout.write(f"{user.get_username()} has no second factor. Nothing was changed.")
             return
-        self.stdout.write(f"Second factor of {user.get_username()} removed. They can now sign in without a code.")
+        self.stdout.write(
+            f"Second factor of {user.get_username()} removed. They can now sign in without a code."
+        )

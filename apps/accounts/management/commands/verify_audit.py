@@ -14,7 +14,9 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--lab", default="", help="short name of one lab (default: all labs)")
-        parser.add_argument("--expect", default="", help="NUMBER:DIGEST saved outside the server (with --lab)")
+        parser.add_argument(
+            "--expect", default="", help="NUMBER:DIGEST saved outside the server (with --lab)"
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
         labs = Lab.objects.order_by("slug")
@@ -33,10 +35,13 @@ class Command(BaseCommand):
             else:
                 lab.refresh_from_db()
                 self.stdout.write(
-                    f"{lab.slug}: {lab.audit_sequence} entries, all valid. {lab.audit_sequence}:{lab.audit_digest}"
+                    f"{lab.slug}: {lab.audit_sequence} entries, all valid. "
+                    f"{lab.audit_sequence}:{lab.audit_digest}"
                 )
         if invalid:
-            raise CommandError("The audit log is not valid. The entries above are the first invalid ones.")
+            raise CommandError(
+                "The audit log is not valid. The entries above are the first invalid ones."
+            )
 
     def _expected(self, text: str, lab: str) -> tuple[int, str] | None:
         if not text:

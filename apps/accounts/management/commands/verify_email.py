@@ -11,7 +11,10 @@ from apps.core.errors import Conflict
 
 
 class Command(BaseCommand):
-    help = "Confirm the e-mail address of a person, so that they can sign in with the identity provider."
+    help = (
+        "Confirm the e-mail address of a person, so that they can sign in with the identity "
+        "provider."
+    )
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("username", help="user name of the person")
@@ -28,4 +31,7 @@ class Command(BaseCommand):
             verify_email_address(user=user, mail=mail)
         except Conflict as error:
             raise CommandError(f"{error.message} {error.hint}") from error
-        self.stdout.write(f"The owner of {mail.lower()} at the identity provider may sign in as {user.get_username()}.")
+        self.stdout.write(
+            f"The owner of {mail.lower()} at the identity provider may sign in as "
+            f"{user.get_username()}."
+        )

@@ -19,13 +19,18 @@ class Command(BaseCommand):
         "Import declared use (cloud, another cluster, a paper) from FILE.csv. Columns: "
         f"{', '.join(COLUMNS)}. Enter energy as kwh, or as device_hours and watts. "
         "Enter the grid as zone, or as g_per_kwh. An empty pue means 1. "
-        "If one row has an error, nothing is imported. A second import of the same file changes nothing."
+        "If one row has an error, nothing is imported. A second import of the same file changes "
+        "nothing."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("file", type=Path, metavar="FILE.csv")
-        parser.add_argument("--lab", help="short name of the lab, required if the server has several")
-        parser.add_argument("--dry-run", action="store_true", help="show what would be imported, without importing")
+        parser.add_argument(
+            "--lab", help="short name of the lab, required if the server has several"
+        )
+        parser.add_argument(
+            "--dry-run", action="store_true", help="show what would be imported, without importing"
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
         path: Path = options["file"]
@@ -37,19 +42,29 @@ class Command(BaseCommand):
             if options["dry_run"]:
                 self.stdout.write(f"{summary} would be imported")
                 return
-            counts = import_declared(lab=self._lab(options["lab"]), rows=rows, origin=path.name, now=now_us())
+            counts = import_declared(
+                lab=self._lab(options["lab"]), rows=rows, origin=path.name, now=now_us()
+            )
         except OSError as error:
             raise CommandError(f"Cannot read {path}: {error.strerror}") from error
         except UnicodeDecodeError as error:
-            raise CommandError(f"{path} is not UTF-8 text. Save it as CSV in UTF-8 and try again.") from error
+            raise CommandError(
+                f"{path} is not UTF-8 text. Save it as CSV in UTF-8 and try again."
+            ) from error
         except RowErrors as error:
             lines = [f"{row.message} {row.hint}" for row in error.errors]
             raise CommandError("\n".join([*lines, f"{error.message} {error.hint}"])) from error
         except LabCarbonError as error:
             raise CommandError(f"{error.message} {error.hint}") from error
-        self.stdout.write(f"{summary}: " + ", ".join(f"{count} {result}" for result, count in sorted(counts.items())))
+        self.stdout.write(
+            f"{summary}: "
+            + ", ".join(f"{count} {result}" for result, count in sorted(counts.items()))
+        )
         if counts.get("quarantined conflict"):
-            self.stdout.write("Conflict: the same row was imported before with other values. The first values are kept.")
+            self.stdout.write(
+                "Conflict: the same row was imported before with other values. The first values "
+                "are kept."
+            )
 
     def _lab(self, slug: str | None) -> Lab:
         labs = Lab.objects.filter(slug=slug) if slug else Lab.objects.all()
@@ -58,5 +73,8 @@ class Command(BaseCommand):
             return matches[0]
         slugs = ", ".join(Lab.objects.values_list("slug", flat=True)[:20])
         if not slugs:
-            raise CommandError(f"No lab yet. Run `make setup LAB=… ZONE=DE`, or open {reverse('setup')} in the browser.")
+            raise CommandError(
+                f"No lab yet. Run `make setup LAB=… ZONE=DE`, or open {reverse('setup')} in the "
+                "browser."
+            )
         raise CommandError(f"Select the lab with --lab. Labs: {slugs}.")

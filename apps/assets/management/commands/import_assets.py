@@ -18,16 +18,26 @@ from apps.core.errors import LabCarbonError
 
 class Command(BaseCommand):
     help = (
-        "Import assets from FILE.csv: LabCarbon columns (docs/assets.md), an export of NetBox's devices, or of Snipe-IT's "
-        "assets. All new lines or none; what the register holds already, by tag or serial, is left as it is."
+        "Import assets from FILE.csv: LabCarbon columns (docs/assets.md), an export of NetBox's "
+        "devices, or of Snipe-IT's "
+        "assets. All new lines or none; what the register holds already, by tag or serial, is "
+        "left as it is."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("file", type=Path, metavar="FILE.csv")
-        parser.add_argument("--lab", help="short name of the lab; required if there are several labs")
-        parser.add_argument("--currency", default="", help="currency of prices without one in the file, such as EUR")
-        parser.add_argument("--bought-on", default="", help="purchase date of rows without one, such as 2026-11-01")
-        parser.add_argument("--dry-run", action="store_true", help="print a preview and register nothing")
+        parser.add_argument(
+            "--lab", help="short name of the lab; required if there are several labs"
+        )
+        parser.add_argument(
+            "--currency", default="", help="currency of prices without one in the file, such as EUR"
+        )
+        parser.add_argument(
+            "--bought-on", default="", help="purchase date of rows without one, such as 2026-11-01"
+        )
+        parser.add_argument(
+            "--dry-run", action="store_true", help="print a preview and register nothing"
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
         path: Path = options["file"]
@@ -36,7 +46,14 @@ class Command(BaseCommand):
             with path.open("rb") as file:
                 content = file.read(MAX_BYTES + 1)
             options_ = Options(options["currency"], options["bought_on"])
-            row = csv_import.upload(lab=lab, file_name=path.name, content=content, options=options_, by=None, now=now_us())
+            row = csv_import.upload(
+                lab=lab,
+                file_name=path.name,
+                content=content,
+                options=options_,
+                by=None,
+                now=now_us(),
+            )
             if row.state == ImportState.READING:  # a long file: here nobody waits for a worker
                 csv_import.read(row=row, now=now_us())
             self._print_result(row)
@@ -55,23 +72,33 @@ class Command(BaseCommand):
         if row.state == ImportState.REFUSED:
             raise CommandError(f"{summary['error']} {summary['hint']}")
         if summary["wrong"]:
-            lines = [f"line {each['line']}: {each['message']} {each['hint']}" for each in summary["wrong"]]
+            lines = [
+                f"line {each['line']}: {each['message']} {each['hint']}"
+                for each in summary["wrong"]
+            ]
             number = summary["counts"]["wrong"]
             row.delete()
-            raise CommandError("\n".join([*lines, f"{number} lines cannot be registered; nothing was."]))
-        self.stdout.write(f"Read as {summary['origin']}. " + self._counted(summary["counts"], "lines"))
+            raise CommandError(
+                "\n".join([*lines, f"{number} lines cannot be registered; nothing was."])
+            )
+        self.stdout.write(
+            f"Read as {summary['origin']}. " + self._counted(summary["counts"], "lines")
+        )
         if summary["ignored"]:
             self.stdout.write(f"Columns that are not read: {', '.join(summary['ignored'])}.")
         if summary["by"]:
             self.stdout.write(self._counted(summary["by"], "embodied carbon by"))
         if summary["unmarked"]:
             self.stdout.write(
-                f"{summary['unmarked']} have neither tag nor serial: a second import would register them again."
+                f"{summary['unmarked']} have neither tag nor serial: a second import would "
+                "register them again."
             )
 
     @staticmethod
     def _counted(counts: dict[str, int], what: str) -> str:
-        return f"{what}: " + ", ".join(f"{number} {name.replace('_', ' ')}" for name, number in sorted(counts.items()))
+        return f"{what}: " + ", ".join(
+            f"{number} {name.replace('_', ' ')}" for name, number in sorted(counts.items())
+        )
 
     def _lab(self, slug: str | None) -> Lab:
         labs = list((Lab.objects.filter(slug=slug) if slug else Lab.objects.all())[:2])
@@ -79,5 +106,7 @@ class Command(BaseCommand):
             return labs[0]
         known = ", ".join(Lab.objects.values_list("slug", flat=True)[:20])
         raise CommandError(
-            f"Name the lab with --lab. Known: {known}." if known else f"There is no lab. Open {reverse('setup')}."
+            f"Name the lab with --lab. Known: {known}."
+            if known
+            else f"There is no lab. Open {reverse('setup')}."
         )

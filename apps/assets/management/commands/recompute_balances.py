@@ -10,12 +10,15 @@ from apps.assets.services.recompute import differing
 
 class Command(BaseCommand):
     help = (
-        "Derive the book that is kept with each asset from its entries and charges again, in all labs, and say of how many "
+        "Derive the book that is kept with each asset from its entries and charges again, in all "
+        "labs, and say of how many "
         "it differed. It never should."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("--check", action="store_true", help="write nothing; fail if any differs")
+        parser.add_argument(
+            "--check", action="store_true", help="write nothing; fail if any differs"
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
         check: bool = options["check"]
@@ -24,10 +27,17 @@ class Command(BaseCommand):
             different = differing(lab=lab, repair=not check)
             wrong += len(different)
             if different:
-                listed = ", ".join(str(pk) for pk in different[:20]) + (" …" if len(different) > 20 else "")
+                listed = ", ".join(str(pk) for pk in different[:20]) + (
+                    " …" if len(different) > 20 else ""
+                )
                 self.stdout.write(f"{lab.slug}: {len(different)} differed: assets {listed}")
         if check and wrong:
-            raise CommandError(f"The books of {wrong} assets are not what their entries come to. Run it without --check.")
+            raise CommandError(
+                f"The books of {wrong} assets are not what their entries come to. Run it without "
+                "--check."
+            )
         self.stdout.write(
-            "All books are what their entries and charges come to." if not wrong else f"{wrong} are corrected."
+            "All books are what their entries and charges come to."
+            if not wrong
+            else f"{wrong} are corrected."
         )

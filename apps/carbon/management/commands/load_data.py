@@ -9,8 +9,14 @@ from apps.core.management.base import MinimalCommand
 
 
 class Command(MinimalCommand):
-    help = "Load the shipped hardware models, embodied figures and factors; a changed figure supersedes the old. Idempotent."
+    help = (
+        "Load the shipped hardware models, embodied figures and factors; a changed figure "
+        "supersedes the old. Idempotent."
+    )
 
     def handle(self, *args: Any, **options: Any) -> None:
         now = now_us()
-        self.stdout.write(f"{load_catalogue(now=now)} hardware models, {load_factors(now=now)} new factor editions")
+        self.stdout.write(
+            f"{load_catalogue(now=now)} hardware models, {load_factors(now=now)} new factor "
+            "editions"
+        )

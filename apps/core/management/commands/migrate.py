@@ -1,4 +1,6 @@
-"""Django's ``migrate``; it refuses a database from before ``0001_v1`` that is not at its last migration."""
+"""Django's ``migrate``; it refuses a database from before ``0001_v1`` that is not at its last
+migration.
+"""
 
 from typing import Any
 
@@ -7,7 +9,13 @@ from django.core.management.commands import migrate
 from django.db import connections
 from django.db.migrations import Migration
 
-from apps.core.migration_history import FIRST, explain_refusal, read_histories, record_first, record_replaced
+from apps.core.migration_history import (
+    FIRST,
+    explain_refusal,
+    read_histories,
+    record_first,
+    record_replaced,
+)
 
 
 class Command(migrate.Command):
@@ -23,8 +31,12 @@ class Command(migrate.Command):
         record_replaced(connection, histories)
         super().handle(*args, **options)
 
-    def migration_progress_callback(self, action: str, migration: Migration | None = None, fake: bool = False) -> None:
-        """Record each ``0001_v1`` as soon as it is applied, so that an interrupted first migration can continue."""
+    def migration_progress_callback(
+        self, action: str, migration: Migration | None = None, fake: bool = False
+    ) -> None:
+        """Record each ``0001_v1`` as soon as it is applied, so that an interrupted first
+        migration can continue.
+        """
         super().migration_progress_callback(action, migration, fake)
         if action == "apply_success" and migration is not None and migration.name == FIRST:
             record_first(connections[self.database], migration.app_label)

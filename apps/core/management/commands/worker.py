@@ -23,7 +23,9 @@ class Command(MinimalCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--once", action="store_true", help="run all due jobs, then exit")
-        parser.add_argument("--pause", type=float, default=0.5, help="seconds to wait while no job is due (0.5)")
+        parser.add_argument(
+            "--pause", type=float, default=0.5, help="seconds to wait while no job is due (0.5)"
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
         host = socket.gethostname()[:48]
@@ -42,11 +44,15 @@ class Command(MinimalCommand):
                     # At the start, and after a loss of the database, this process runs no job.
                     # Leases of its own pid are
                     # leftovers of itself or of a dead process with the same pid.
-                    release_dead_leases(host=host, is_alive=lambda pid: pid != os.getpid() and _is_alive(pid))
+                    release_dead_leases(
+                        host=host, is_alive=lambda pid: pid != os.getpid() and _is_alive(pid)
+                    )
                     needs_release = False
                 done = run_until_idle(worker=worker, limit=20)
             except (OperationalError, InterfaceError) as error:
-                log.warning("the database does not respond, retrying: %s", str(error).splitlines()[0])
+                log.warning(
+                    "the database does not respond, retrying: %s", str(error).splitlines()[0]
+                )
                 connection.close_if_unusable_or_obsolete()
                 done, needs_release = 0, True
                 stop.wait(_DATABASE_PAUSE_S)

@@ -15,24 +15,38 @@ from apps.dashboard.setup.services import SITE_KINDS, set_up
 
 
 class Command(MinimalCommand):
-    help = "Set up the lab with its first user, a site and the project demo. A repetition with the same lab changes nothing."
+    help = (
+        "Set up the lab with its first user, a site and the project demo. A repetition with the "
+        "same lab changes nothing."
+    )
 
     def add_arguments(self, parser: CommandParser) -> None:
         kinds = [kind for kind, _ in SITE_KINDS]
         parser.add_argument("--lab", required=True, help="name of the lab")
         parser.add_argument(
-            "--user", default="", help="user name of its first admin (default: your user name on this machine)"
+            "--user",
+            default="",
+            help="user name of its first admin (default: your user name on this machine)",
         )
-        parser.add_argument("--zone", default="", help="grid zone such as DE or Germany (default: none, emissions unknown)")
-        parser.add_argument("--site-kind", default="workstation", choices=kinds, help="type of site")
-        parser.add_argument("--time-zone", default="UTC", help="time zone of the lab, such as Europe/Berlin")
+        parser.add_argument(
+            "--zone",
+            default="",
+            help="grid zone such as DE or Germany (default: none, emissions unknown)",
+        )
+        parser.add_argument(
+            "--site-kind", default="workstation", choices=kinds, help="type of site"
+        )
+        parser.add_argument(
+            "--time-zone", default="UTC", help="time zone of the lab, such as Europe/Berlin"
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
         existing = Lab.objects.order_by("id").first()
         if existing is not None:
             if existing.name != options["lab"].strip():
                 raise CommandError(
-                    f"This server is set up already, for {existing.name!r}. Add another lab with `manage.py create_lab`."
+                    f"This server is set up already, for {existing.name!r}. Add another lab with "
+                    "`manage.py create_lab`."
                 )
             self.stdout.write(f"{existing.name} is set up already.")
             return
@@ -52,7 +66,8 @@ class Command(MinimalCommand):
         except LabCarbonError as error:
             raise CommandError(f"{error.message} {error.hint}".strip()) from error
         self.stdout.write(
-            f"{result.lab.name} is set up, with {result.user.get_username()} as its admin and the project demo."
+            f"{result.lab.name} is set up, with {result.user.get_username()} as its admin and the "
+            "project demo."
         )
         if result.note:
             self.stdout.write(result.note)

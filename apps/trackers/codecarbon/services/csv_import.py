@@ -49,7 +49,8 @@ class FileErrors(InvalidInput):
 
     def __init__(self, errors: list[InvalidInput]) -> None:
         super().__init__(
-            f"Nothing was imported: {len(errors)} rows have errors.", hint="Correct or remove them and try again."
+            f"Nothing was imported: {len(errors)} rows have errors.",
+            hint="Correct or remove them and try again.",
         )
         self.errors = errors
 
@@ -57,13 +58,16 @@ class FileErrors(InvalidInput):
 def read_file(lines: Iterable[str], *, zone: ZoneInfo, client_pue_ppm: int = PPM) -> list[FileRow]:
     """Parse a file of CodeCarbon. Its times have no time zone and are read in ``zone``.
 
-    ``client_pue_ppm``: for files without a column ``pue``. Raises InvalidInput for the file, FileErrors for its rows.
+    ``client_pue_ppm``: for files without a column ``pue``. Raises InvalidInput for the file,
+    FileErrors for its rows.
     """
     reader = csv.DictReader(lines)
     missing = [name for name in REQUIRED if name not in (reader.fieldnames or ())]
     if missing:
         raise InvalidInput(
-            f"The column {missing[0]!r} is missing.", field=missing[0], hint="Use the emissions.csv that CodeCarbon writes."
+            f"The column {missing[0]!r} is missing.",
+            field=missing[0],
+            hint="Use the emissions.csv that CodeCarbon writes.",
         )
     rows: list[FileRow] = []
     errors: list[InvalidInput] = []
@@ -81,7 +85,9 @@ def read_file(lines: Iterable[str], *, zone: ZoneInfo, client_pue_ppm: int = PPM
 
 
 def _read(row: dict[str, str], line: int, zone: ZoneInfo, client_pue_ppm: int) -> FileRow:
-    content: dict[str, Any] = {name: value for name, value in row.items() if name and value not in (None, "")}
+    content: dict[str, Any] = {
+        name: value for name, value in row.items() if name and value not in (None, "")
+    }
     if any(is_unstorable(f"{name}{value}") for name, value in content.items()):
         raise InvalidInput("Invalid character. Remove it and try again.")
     try:
@@ -90,7 +96,10 @@ def _read(row: dict[str, str], line: int, zone: ZoneInfo, client_pue_ppm: int) -
         raise InvalidInput(
             f"run_id {content.get('run_id', '')[:40]!r} is no UUID of a run.",
             field="run_id",
-            hint="CodeCarbon writes 'None' if it also sends the run to an API. Import it from there, or remove the row.",
+            hint=(
+                "CodeCarbon writes 'None' if it also sends the run to an API. Import it from "
+                "there, or remove the row."
+            ),
         ) from error
     content.setdefault("pue", str(client_pue_ppm / PPM))
     reading = parse_reading(content, client_pue_ppm=client_pue_ppm, zone=zone)
@@ -101,7 +110,13 @@ def _read(row: dict[str, str], line: int, zone: ZoneInfo, client_pue_ppm: int) -
 
 @transaction.atomic
 def import_file(
-    *, lab: Lab, rows: list[FileRow], project: Project, node: Node | None, site: Site | None, now: int
+    *,
+    lab: Lab,
+    rows: list[FileRow],
+    project: Project,
+    node: Node | None,
+    site: Site | None,
+    now: int,
 ) -> dict[str, int]:
     """Store the rows of a file as runs of a project. Idempotent.
 
@@ -117,12 +132,17 @@ def import_file(
             results["there before"] += 1  # imported through another token or file
             continue
         duplicates = CodeCarbonPost.objects.filter(
-            tracked_run__source=source, tracked_run__uuid=row.run_id, channel=Channel.FILE, body=row.body
+            tracked_run__source=source,
+            tracked_run__uuid=row.run_id,
+            channel=Channel.FILE,
+            body=row.body,
         )
         if UUID(row.run_id) in own_uuids and duplicates.exists():
             results["there before"] += 1
             continue
-        save_message(source=source, channel=Channel.FILE, content=row.content, body=row.body, now=now)
+        save_message(
+            source=source, channel=Channel.FILE, content=row.content, body=row.body, now=now
+        )
         tracked_run = CodeCarbonRun.objects.get(source=source, uuid=row.run_id)
         process_run(pk=tracked_run.pk)
         own_uuids.add(tracked_run.uuid)

@@ -21,7 +21,12 @@ from apps.runs.choices import RunState, Source
 from apps.runs.models import ExternalId, Run
 from apps.runs.services.runs import RunFacts, put_run
 from apps.trackers.codecarbon.choices import Channel
-from apps.trackers.codecarbon.models import CodeCarbonInterval, CodeCarbonPost, CodeCarbonRun, SharedMachine
+from apps.trackers.codecarbon.models import (
+    CodeCarbonInterval,
+    CodeCarbonPost,
+    CodeCarbonRun,
+    SharedMachine,
+)
 from apps.trackers.codecarbon.parsing import (
     COMPONENTS,
     Interval,
@@ -54,7 +59,9 @@ def detect_shared_machine(interval: CodeCarbonInterval) -> int:
         .order_by("tracked_run_id", "start_us")
     )
     own = _interval(interval)
-    matched = {other.tracked_run_id: other for other in others if same_readings(own, _interval(other))}
+    matched = {
+        other.tracked_run_id: other for other in others if same_readings(own, _interval(other))
+    }
     for other in matched.values():
         primary, duplicate = sorted((interval, other), key=lambda row: row.tracked_run_id)
         pair, _ = SharedMachine.objects.get_or_create(
@@ -109,14 +116,18 @@ def _process_chunk(pk: int) -> int:
 
 
 def _process_message(tracked_run: CodeCarbonRun, post: CodeCarbonPost) -> str:
-    """Convert one message to energy; return why it is rejected, or ''. Raises InvalidInput for invalid content."""
+    """Convert one message to energy; return why it is rejected, or ''. Raises InvalidInput for
+    invalid content.
+    """
     reading = _new_reading(tracked_run, post)
     if reading is None:
         return "Duplicate of an earlier message."
     at_us = reading.at_us if reading.at_us is not None else post.received_us
     if tracked_run.intervals.filter(at_us=at_us, energy_mj=reading.energy_mj).exists():
         return "Duplicate of an earlier message."
-    nearby = tracked_run.intervals.filter(end_us__gt=at_us - max(reading.duration_us, US_PER_S) - QUIET_US)
+    nearby = tracked_run.intervals.filter(
+        end_us__gt=at_us - max(reading.duration_us, US_PER_S) - QUIET_US
+    )
     place = place_interval(
         reading,
         received_us=post.received_us,
@@ -146,30 +157,45 @@ def _process_message(tracked_run: CodeCarbonRun, post: CodeCarbonPost) -> str:
 
 def _new_reading(tracked_run: CodeCarbonRun, post: CodeCarbonPost) -> Reading | None:
     """Return the new part of a message, or None. Records of a run are cumulative."""
-    reading = parse_reading(parse_json(bytes(post.body)), client_pue_ppm=tracked_run.source.client_pue_ppm)
+    reading = parse_reading(
+        parse_json(bytes(post.body)), client_pue_ppm=tracked_run.source.client_pue_ppm
+    )
     if post.channel == Channel.INTERVAL:
         return reading
     if tracked_run.posts.filter(channel=Channel.INTERVAL).exists():
         raise InvalidInput("This run already has intervals. Its total would be counted twice.")
-    earlier = tracked_run.posts.filter(processed=True, problem="").exclude(channel=Channel.INTERVAL).order_by("-id").first()
+    earlier = (
+        tracked_run.posts.filter(processed=True, problem="")
+        .exclude(channel=Channel.INTERVAL)
+        .order_by("-id")
+        .first()
+    )
     if earlier is None:
         return reading
-    before = parse_reading(parse_json(bytes(earlier.body)), client_pue_ppm=tracked_run.source.client_pue_ppm)
+    before = parse_reading(
+        parse_json(bytes(earlier.body)), client_pue_ppm=tracked_run.source.client_pue_ppm
+    )
     added = reading.less(before)
     return added if added.duration_us or added.energy_mj else None
 
 
 def run_uuid(tracked_run: CodeCarbonRun) -> UUID:
     """Return the UUID of the run. A client cannot set it, so it cannot refer to another run."""
-    return uuid5(NAMESPACE_URL, f"labcarbon:codecarbon:{tracked_run.source.lab_id}:{tracked_run.uuid}")
+    return uuid5(
+        NAMESPACE_URL, f"labcarbon:codecarbon:{tracked_run.source.lab_id}:{tracked_run.uuid}"
+    )
 
 
 def _create_run(tracked_run: CodeCarbonRun, started_us: int) -> bool:
-    """Create the run; return whether it belongs to this token (the same external id is the same run)."""
+    """Create the run; return whether it belongs to this token (the same external id is the same
+    run).
+    """
     source = tracked_run.source
     if ExternalId.objects.filter(lab=source.lab, tool=TOOL, value=str(tracked_run.uuid)).exists():
         return False
-    name = str(tracked_run.facts.get("project_name") or (source.token.name if source.token else TOOL))[:200]
+    name = str(
+        tracked_run.facts.get("project_name") or (source.token.name if source.token else TOOL)
+    )[:200]
     facts = RunFacts(
         name=name,
         started_us=started_us,
@@ -177,7 +203,9 @@ def _create_run(tracked_run: CodeCarbonRun, started_us: int) -> bool:
         host=source.node.hostname if source.bound else "",
         node_uuid=source.node.uuid,
     )
-    run, _ = put_run(lab=source.lab, uuid=run_uuid(tracked_run), facts=facts, by=None, bound_node=None)
+    run, _ = put_run(
+        lab=source.lab, uuid=run_uuid(tracked_run), facts=facts, by=None, bound_node=None
+    )
     Run.objects.filter(pk=run.pk).update(reported_by=Source.CODECARBON)
     ExternalId.objects.create(lab=source.lab, run=run, tool=TOOL, value=str(tracked_run.uuid))
     tracked_run.run = run
@@ -185,7 +213,9 @@ def _create_run(tracked_run: CodeCarbonRun, started_us: int) -> bool:
     return True
 
 
-def _store(tracked_run: CodeCarbonRun, interval: CodeCarbonInterval, post: CodeCarbonPost, *, imputed: bool) -> str:
+def _store(
+    tracked_run: CodeCarbonRun, interval: CodeCarbonInterval, post: CodeCarbonPost, *, imputed: bool
+) -> str:
     """Write the windows of an interval through ingest; return why one is quarantined, or ''."""
     source, run = tracked_run.source, tracked_run.run
     assert run is not None
@@ -224,7 +254,9 @@ def _store(tracked_run: CodeCarbonRun, interval: CodeCarbonInterval, post: CodeC
             device=device,
             windows=[window],
             batch_uuid=uuid5(NAMESPACE_URL, f"labcarbon:codecarbon:{interval.pk}"),
-            origin=f"CodeCarbon, run {tracked_run.uuid}, {post.get_channel_display().lower()}"[:200],
+            origin=f"CodeCarbon, run {tracked_run.uuid}, {post.get_channel_display().lower()}"[
+                :200
+            ],
             now=max(post.received_us, interval.end_us),
         )
         if answer[0] not in {"accepted", "duplicate"}:
@@ -235,7 +267,10 @@ def _store(tracked_run: CodeCarbonRun, interval: CodeCarbonInterval, post: CodeC
 def _update_run(tracked_run: CodeCarbonRun, posts: list[CodeCarbonPost]) -> None:
     """Update start, end and state of the run from its intervals."""
     ends = tracked_run.intervals.order_by("start_us").values_list("start_us", "end_us")
-    first, last = ends.first(), tracked_run.intervals.order_by("-end_us").values_list("end_us", flat=True).first()
+    first, last = (
+        ends.first(),
+        tracked_run.intervals.order_by("-end_us").values_list("end_us", flat=True).first(),
+    )
     if first is None or last is None:
         return
     assert tracked_run.run is not None
@@ -257,8 +292,17 @@ def mark_quiet_run_lost(*, pk: int, now: int) -> None:
     CodeCarbon never reports an end. A later message recovers the run.
     """
     tracked_run = CodeCarbonRun.objects.filter(pk=pk).first()
-    run = Run.objects.select_for_update(of=("self",)).filter(codecarbon=tracked_run).first() if tracked_run else None
-    if tracked_run is None or run is None or run.state != RunState.RUNNING or run.last_report_us is None:
+    run = (
+        Run.objects.select_for_update(of=("self",)).filter(codecarbon=tracked_run).first()
+        if tracked_run
+        else None
+    )
+    if (
+        tracked_run is None
+        or run is None
+        or run.state != RunState.RUNNING
+        or run.last_report_us is None
+    ):
         return
     spans = list(tracked_run.intervals.order_by("-end_us").values_list("start_us", "end_us")[:3])
     timeout_us = max(QUIET_US, 3 * max(end - start for start, end in spans))

@@ -39,7 +39,9 @@ def create_codecarbon_token(
     ``node``: the node that uses it. None: unknown nodes at ``site``, with its grid zone and PUE.
     """
     if role_in(lab, by) in {"", Role.VIEWER}:
-        raise Forbidden("Your role is read-only.", hint="Ask an admin of your lab for another role.")
+        raise Forbidden(
+            "Your role is read-only.", hint="Ask an admin of your lab for another role."
+        )
     cleaned_name = str(replace_unstorable(name)).strip()
     if not cleaned_name or len(cleaned_name) > 100:
         raise InvalidInput(
@@ -48,14 +50,26 @@ def create_codecarbon_token(
             hint="Example: cluster notebooks.",
         )
     if expires_us is not None and expires_us <= now:
-        raise InvalidInput("The token would already be expired.", field="expires", hint="Choose a later date.")
+        raise InvalidInput(
+            "The token would already be expired.", field="expires", hint="Choose a later date."
+        )
     if not PPM <= client_pue_ppm <= MAX_PUE_PPM:
-        raise InvalidInput("Enter a PUE from 1 to 10.", field="client_pue", hint="Use 1 if CodeCarbon has no PUE setting.")
+        raise InvalidInput(
+            "Enter a PUE from 1 to 10.",
+            field="client_pue",
+            hint="Use 1 if CodeCarbon has no PUE setting.",
+        )
     _check_same_lab(lab, project, node, site)
     token, text = new_token(
-        kind=TokenKind.TRACKER, lab=lab, scopes=(), now=now, name=cleaned_name, created_by=by, expires_us=expires_us,
+        kind=TokenKind.TRACKER,
+        lab=lab,
+        scopes=(),
+        now=now,
+        name=cleaned_name,
+        created_by=by,
+        expires_us=expires_us,
         node_uuid=node.uuid if node else None,
-    )  # fmt: skip
+    )
     source = CodeCarbonSource.objects.create(
         lab=lab,
         token=token,
@@ -66,34 +80,56 @@ def create_codecarbon_token(
         created_us=now,
     )
     details = {
-        "kind": str(TokenKind.TRACKER), "name": cleaned_name, "project": project.slug,
+        "kind": str(TokenKind.TRACKER),
+        "name": cleaned_name,
+        "project": project.slug,
         "node": str(node.uuid) if node else "",
-        "client_pue_ppm": client_pue_ppm, "expires_us": expires_us,
-    }  # fmt: skip
-    audit.record(lab=lab, by=by, action=Act.TOKEN_CREATED, subject=token.public_id, details=details, now=now)
+        "client_pue_ppm": client_pue_ppm,
+        "expires_us": expires_us,
+    }
+    audit.record(
+        lab=lab, by=by, action=Act.TOKEN_CREATED, subject=token.public_id, details=details, now=now
+    )
     return source, text
 
 
 def _check_same_lab(lab: Lab, project: Project, node: Node | None, site: Site | None) -> None:
     if any(item is not None and item.lab_id != lab.pk for item in (project, node, site)):
-        raise NotFound("No such project, node or site in your lab.", hint="Select one from the list.")
+        raise NotFound(
+            "No such project, node or site in your lab.", hint="Select one from the list."
+        )
 
 
 def _stand_in(lab: Lab, label: str, site: Site | None, now: int) -> Node:
     """Return a new stand-in for unknown nodes."""
     if site is None:
         raise InvalidInput(
-            "Select a node or a site.", field="site", hint="The grid zone and the PUE of the site convert energy to carbon."
+            "Select a node or a site.",
+            field="site",
+            hint="The grid zone and the PUE of the site convert energy to carbon.",
         )
-    return register_node(lab=lab, uuid=uuid4(), hostname=f"{_TOOL}: {label}", facts={TRACKER: _TOOL}, site=site, now=now)
+    return register_node(
+        lab=lab,
+        uuid=uuid4(),
+        hostname=f"{_TOOL}: {label}",
+        facts={TRACKER: _TOOL},
+        site=site,
+        now=now,
+    )
 
 
 @transaction.atomic
-def source_for_files(*, lab: Lab, project: Project, node: Node | None, site: Site | None, now: int) -> CodeCarbonSource:
-    """Return the source of imported files of a project and node (or site). The first import creates it."""
+def source_for_files(
+    *, lab: Lab, project: Project, node: Node | None, site: Site | None, now: int
+) -> CodeCarbonSource:
+    """Return the source of imported files of a project and node (or site). The first import
+    creates it.
+    """
     _check_same_lab(lab, project, node, site)
     Lab.objects.select_for_update().get(pk=lab.pk)  # concurrent imports share one source
-    sources = CodeCarbonSource.objects.select_related("node", "project", "lab").filter(lab=lab, token=None, project=project)
+    sources = CodeCarbonSource.objects.select_related("node", "project", "lab").filter(
+        lab=lab, token=None, project=project
+    )
     if node is not None:
         existing = sources.filter(node=node).first()
     else:

@@ -14,18 +14,23 @@ PAUSE_S = 5.0
 
 class Command(BaseCommand):
     help = (
-        "Poll the enabled MLflow servers and print the result. The worker of the server also polls every minute, which does "
+        "Poll the enabled MLflow servers and print the result. The worker of the server also "
+        "polls every minute, which does "
         "no harm. Without --once, polling continues until interrupted."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--source", help="name or address of one server (default: all servers)")
-        parser.add_argument("--once", action="store_true", help="poll once and exit; exit code 1 after a failure")
+        parser.add_argument(
+            "--once", action="store_true", help="poll once and exit; exit code 1 after a failure"
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
             while True:
-                failed = [source for source in self._sources(options["source"]) if not self._poll(source)]
+                failed = [
+                    source for source in self._sources(options["source"]) if not self._poll(source)
+                ]
                 if options["once"]:
                     break
                 time.sleep(PAUSE_S)

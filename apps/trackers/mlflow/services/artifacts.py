@@ -60,10 +60,14 @@ class _FileList:
 
 
 def read_files(*, source: MlflowSource, server: Server) -> bool:
-    """Read files of ended runs within the time limit; return whether more remain. Raises OutOfTime."""
+    """Read files of ended runs within the time limit; return whether more remain. Raises
+    OutOfTime.
+    """
     if not source.reads_files:
         return False
-    waiting = source.runs.filter(run__isnull=False, is_open=False, files_read=False, files_due_us__lte=now_us())
+    waiting = source.runs.filter(
+        run__isnull=False, is_open=False, files_read=False, files_due_us__lte=now_us()
+    )
     rows = list(waiting.select_related("run", "source__lab").order_by("pk")[:_BATCH_SIZE])
     faults = 0
     for row in rows:
@@ -84,25 +88,34 @@ def _postpone(row: MlflowRun, problem: MlflowError) -> None:
     tries = row.files_tries + 1
     wait_us = max(_FIRST_WAIT_US << min(tries, 8), problem.wait_s * US_PER_S)
     MlflowRun.objects.filter(pk=row.pk).update(
-        files_problem=f"Its files: {problem.message}"[:300], files_tries=tries, files_due_us=now_us() + wait_us,
+        files_problem=f"Its files: {problem.message}"[:300],
+        files_tries=tries,
+        files_due_us=now_us() + wait_us,
         files_read=tries >= MAX_TRIES,
-    )  # fmt: skip
+    )
 
 
 def _read(source: MlflowSource, server: Server, row: MlflowRun) -> None:
     content = server.run(row.mlflow_id)
     file_list = _FileList()
-    for model, step in [("", None), *list(models_of(content, "outputs", "model_outputs").items())[:MAX_MODELS]]:
+    for model, step in [
+        ("", None),
+        *list(models_of(content, "outputs", "model_outputs").items())[:MAX_MODELS],
+    ]:
         _list(server, row, model, step, file_list)
     problems = _import_files(source, server, row, file_list)
     if problems:  # a problem of these files only, unless the server requests a wait
         patience_s = max(problem.wait_s for problem in problems)
         raise MlflowError(problems[0].message, wait_s=patience_s, is_single=not patience_s)
     _link_inputs(source, row, models_of(content, "inputs", "model_inputs"))
-    MlflowRun.objects.filter(pk=row.pk).update(files_read=True, files_left=file_list.left, files_problem="")
+    MlflowRun.objects.filter(pk=row.pk).update(
+        files_read=True, files_left=file_list.left, files_problem=""
+    )
 
 
-def _list(server: Server, row: MlflowRun, model: str, step: int | None, file_list: _FileList) -> None:
+def _list(
+    server: Server, row: MlflowRun, model: str, step: int | None, file_list: _FileList
+) -> None:
     """List the files of a run or of a logged model, folder by folder."""
     waiting = [""]
     while waiting:
@@ -124,7 +137,9 @@ def _list(server: Server, row: MlflowRun, model: str, step: int | None, file_lis
                 file_list.files.append(_File(model, below, step, each))
 
 
-def _import_files(source: MlflowSource, server: Server, row: MlflowRun, file_list: _FileList) -> list[MlflowError]:
+def _import_files(
+    source: MlflowSource, server: Server, row: MlflowRun, file_list: _FileList
+) -> list[MlflowError]:
     """Read the files without a result; return the problems of those that are retried."""
     known_paths = set(row.files.values_list("model", "path"))
     problems: list[MlflowError] = []
@@ -144,7 +159,9 @@ def _import_files(source: MlflowSource, server: Server, row: MlflowRun, file_lis
             if error.too_large or row.files_tries + 1 >= MAX_TRIES:
                 _save_file(row, file, FileOutcome.UNREADABLE, why=error.message)
                 continue
-            problems.append(MlflowError(f"{file.listed.name}: {error.message}", wait_s=error.wait_s))
+            problems.append(
+                MlflowError(f"{file.listed.name}: {error.message}", wait_s=error.wait_s)
+            )
             if error.wait_s or len(problems) >= MAX_FAULTS:
                 return problems
     return problems
@@ -194,33 +211,52 @@ def _register(server: Server, row: MlflowRun, file: _File, digest: str) -> None:
     assert row.run is not None
     address = server.address_of(file.path)
     artifact = ArtifactRow(
-        digest=digest, name=file.listed.name[:255], bytes=file.listed.bytes or 0,
+        digest=digest,
+        name=file.listed.name[:255],
+        bytes=file.listed.bytes or 0,
         kind=kind_of(file.listed.path) or Kind.OTHER,
         facts={} if file.step is None else {"step": file.step},
         copies=[CopyRow(path=address)] if len(address) <= MAX_PATH else [],
         runs=[EdgeRow(run=row.run.uuid, role=LineageRole.PRODUCED)],
-    )  # fmt: skip
-    answers = register(lab=row.source.lab, rows=[artifact], node_uuid=None, by=None, bound_node=None, now=now_us())
+    )
+    answers = register(
+        lab=row.source.lab, rows=[artifact], node_uuid=None, by=None, bound_node=None, now=now_us()
+    )
     if answers[0][0] == "refused":
         raise MlflowError(" ".join(answers[0][1:]), is_single=True)
 
 
-def _save_file(row: MlflowRun, file: _File, outcome: FileOutcome, *, digest: str = "", why: str = "") -> None:
+def _save_file(
+    row: MlflowRun, file: _File, outcome: FileOutcome, *, digest: str = "", why: str = ""
+) -> None:
     path = file.listed.path
     path_hash = hashlib.sha256(f"{file.model}\0{path}".encode()).hexdigest()
-    facts = {"model": file.model, "path": path, "bytes": file.listed.bytes or 0, "digest": digest,
-             "outcome": outcome.value, "reason": why[:300]}  # fmt: skip
+    facts = {
+        "model": file.model,
+        "path": path,
+        "bytes": file.listed.bytes or 0,
+        "digest": digest,
+        "outcome": outcome.value,
+        "reason": why[:300],
+    }
     MlflowFile.objects.update_or_create(tracked_run=row, path_hash=path_hash, defaults=facts)
 
 
 def _link_inputs(source: MlflowSource, row: MlflowRun, models: dict[str, int | None]) -> None:
     """Link a run with the files of its logged input models, if their content is known."""
-    read = MlflowFile.objects.filter(tracked_run__source=source, model__in=list(models)).exclude(digest="")
+    read = MlflowFile.objects.filter(tracked_run__source=source, model__in=list(models)).exclude(
+        digest=""
+    )
     digests = set(read.values_list("digest", flat=True)) if models else set()
     if not digests or row.run is None:
         return
-    artifacts = Artifact.objects.filter(lab=row.source.lab, digest__in=digests).values_list("pk", flat=True)
-    edges = [(row.run.pk, artifact, LineageRole.USED.value, LineageSource.REPORTED.value) for artifact in artifacts]
+    artifacts = Artifact.objects.filter(lab=row.source.lab, digest__in=digests).values_list(
+        "pk", flat=True
+    )
+    edges = [
+        (row.run.pk, artifact, LineageRole.USED.value, LineageSource.REPORTED.value)
+        for artifact in artifacts
+    ]
     save_edges(lab=row.source.lab, edges=edges, now=now_us())
 
 
@@ -235,4 +271,6 @@ def _check_daily_limit(source: MlflowSource, size: int) -> None:
 
 def _count_bytes(source: MlflowSource, size: int) -> None:
     source.files_bytes += size
-    MlflowSource.objects.filter(pk=source.pk).update(files_day=source.files_day, files_bytes=source.files_bytes)
+    MlflowSource.objects.filter(pk=source.pk).update(
+        files_day=source.files_day, files_bytes=source.files_bytes
+    )

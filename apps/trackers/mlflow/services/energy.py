@@ -14,7 +14,14 @@ from apps.ingest.models import EnergyWindow
 from apps.ingest.services import accept_declared
 from apps.ingest.window_rules import FUTURE_US, WindowIn
 from apps.trackers.mlflow.models import MlflowRun, MlflowSeries
-from apps.trackers.mlflow.power import EnergyPiece, Progress, Sample, gpu_of, sample_of, split_into_minutes
+from apps.trackers.mlflow.power import (
+    EnergyPiece,
+    Progress,
+    Sample,
+    gpu_of,
+    sample_of,
+    split_into_minutes,
+)
 
 EPOCH = "mlflow"
 CARD = "mlflow_gpu"  # in a device's facts: GPU number on the node
@@ -41,9 +48,15 @@ def _has_power_series(tracked_run: MlflowRun) -> bool:
 
 
 def record_power(
-    tracked_run: MlflowRun, series: MlflowSeries, values: list[tuple[int, int, float | str]], *, is_over: bool, now: int
+    tracked_run: MlflowRun,
+    series: MlflowSeries,
+    values: list[tuple[int, int, float | str]],
+    *,
+    is_over: bool,
+    now: int,
 ) -> str:
-    """Write the windows of one more part of a GPU's power; return the reasons of rejected ones, or ''.
+    """Write the windows of one more part of a GPU's power; return the reasons of rejected ones, or
+    ''.
 
     ``series`` (saved by the caller) stores the position in the same transaction.
     ``is_over``: no more values follow.
@@ -54,19 +67,27 @@ def record_power(
         if sample is None:
             problem = f"{series.name} reports {str(value)[:20]} W, which no GPU can draw: ignored."
         elif at_us > now + FUTURE_US:
-            problem = f"{series.name} is more than a day in the future: the clock of the node is wrong."
+            problem = (
+                f"{series.name} is more than a day in the future: the clock of the node is wrong."
+            )
         else:
             samples.append(sample)
     return _write(tracked_run, series, samples, is_over=is_over, now=now) or problem
 
 
-def _write(tracked_run: MlflowRun, series: MlflowSeries, samples: list[Sample], *, is_over: bool, now: int) -> str:
+def _write(
+    tracked_run: MlflowRun, series: MlflowSeries, samples: list[Sample], *, is_over: bool, now: int
+) -> str:
     progress = Progress(series.until_us, series.last_sample_us, series.carry_nj)
     pieces, progress = split_into_minutes(progress, samples, is_over=is_over)
     if not pieces or tracked_run.run is None:
         return ""
     device = series.device = series.device or _device(tracked_run, series)
-    series.until_us, series.last_sample_us, series.carry_nj = progress.until_us, progress.last_sample_us, progress.carry_nj
+    series.until_us, series.last_sample_us, series.carry_nj = (
+        progress.until_us,
+        progress.last_sample_us,
+        progress.carry_nj,
+    )
     free = _free(device, pieces)
     answers = accept_declared(
         node=device.node,
@@ -78,10 +99,15 @@ def _write(tracked_run: MlflowRun, series: MlflowSeries, samples: list[Sample], 
     )
     rejected = [answer for answer in answers if answer[0] not in {"accepted", "duplicate"}]
     if rejected:
-        return f"{len(rejected)} minutes of {series.name} were set aside: {' '.join(rejected[0][1:])}."
+        return (
+            f"{len(rejected)} minutes of {series.name} were set aside: {' '.join(rejected[0][1:])}."
+        )
     if duplicates := len(pieces) - len(free):
         host = device.node.hostname
-        return f"{duplicates} minutes of {series.name} were already reported by another run on {host}: counted once."
+        return (
+            f"{duplicates} minutes of {series.name} were already reported by another run on "
+            f"{host}: counted once."
+        )
     return ""
 
 
@@ -93,11 +119,18 @@ def _free(device: Device, pieces: list[EnergyPiece]) -> list[EnergyPiece]:
     if TRACKER in device.node.facts:
         return pieces
     others = EnergyWindow.objects.filter(
-        device__node=device.node, device__kind=DeviceKind.DECLARED, device__facts__mlflow_gpu=device.facts[CARD],
-        start_us__lt=pieces[-1].end_us, end_us__gt=pieces[0].start_us,
-    ).exclude(device=device)  # fmt: skip
+        device__node=device.node,
+        device__kind=DeviceKind.DECLARED,
+        device__facts__mlflow_gpu=device.facts[CARD],
+        start_us__lt=pieces[-1].end_us,
+        end_us__gt=pieces[0].start_us,
+    ).exclude(device=device)
     occupied = list(others.values_list("start_us", "end_us"))
-    return [piece for piece in pieces if not any(start < piece.end_us and end > piece.start_us for start, end in occupied)]
+    return [
+        piece
+        for piece in pieces
+        if not any(start < piece.end_us and end > piece.start_us for start, end in occupied)
+    ]
 
 
 def _device(tracked_run: MlflowRun, series: MlflowSeries) -> Device:
@@ -120,7 +153,9 @@ def _device(tracked_run: MlflowRun, series: MlflowSeries) -> Device:
 def _reported_node(tracked_run: MlflowRun) -> Node | None:
     """Return the node of the lab that the process of the run named, or None."""
     return (
-        measured_nodes(tracked_run.source.lab).filter(uuid=tracked_run.node_uuid).first() if tracked_run.node_uuid else None
+        measured_nodes(tracked_run.source.lab).filter(uuid=tracked_run.node_uuid).first()
+        if tracked_run.node_uuid
+        else None
     )
 
 

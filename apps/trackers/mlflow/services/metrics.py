@@ -29,13 +29,25 @@ def read_metrics(*, server: Server, tracked_run: MlflowRun, reported: TrackedRun
         if (name.startswith(SYSTEM) and gpu is None) or len(name) > _NAME or _REPLACED in name:
             continue
         series = known.get(name) or MlflowSeries(tracked_run=tracked_run, name=name)
-        if series.pk is None and not gpu and Metric.objects.filter(run=tracked_run.run, name=name).exists():
+        if (
+            series.pk is None
+            and not gpu
+            and Metric.objects.filter(run=tracked_run.run, name=name).exists()
+        ):
             continue  # another source reports this curve
         is_silent = bool(gpu) and latest.at_ms * US_PER_MS < now - 2 * GAP_US
         is_over = reported.is_over or is_silent
         if series.latest_value == str(latest) and (series.is_complete or not is_over):
             continue
-        _read_series(server, tracked_run, series, latest, is_over=is_over, is_counted=imports_power or gpu is None, now=now)
+        _read_series(
+            server,
+            tracked_run,
+            series,
+            latest,
+            is_over=is_over,
+            is_counted=imports_power or gpu is None,
+            now=now,
+        )
 
 
 def _read_series(
@@ -91,13 +103,22 @@ def _progress(series: MlflowSeries) -> tuple[object, ...]:
 
 
 def _is_changed(series: MlflowSeries, progress: tuple[object, ...]) -> bool:
-    """Return whether the position of a series has changed since the read. The run's row is locked."""
-    stored = MlflowSeries.objects.filter(tracked_run_id=series.tracked_run_id, name=series.name).first()
-    return (stored is not None or series.pk is not None) and (stored is None or _progress(stored) != progress)
+    """Return whether the position of a series has changed since the read. The run's row is
+    locked.
+    """
+    stored = MlflowSeries.objects.filter(
+        tracked_run_id=series.tracked_run_id, name=series.name
+    ).first()
+    return (stored is not None or series.pk is not None) and (
+        stored is None or _progress(stored) != progress
+    )
 
 
 def _import_values(
-    tracked_run: MlflowRun, series: MlflowSeries, values: list[tuple[int, int, float | str]], before: int
+    tracked_run: MlflowRun,
+    series: MlflowSeries,
+    values: list[tuple[int, int, float | str]],
+    before: int,
 ) -> None:
     run = tracked_run.run
     if run is None or not values:
@@ -107,7 +128,13 @@ def _import_values(
         for step, at_us, value in numbered(values, before):
             [point] = as_points([(step, at_us, value)])  # type: ignore[list-item]  # special values such as NaN are accepted
             points[step] = point
-        add_points(lab=run.lab, uuid=run.uuid, points={series.name: list(points.values())}, bound_node=None, now=None)
+        add_points(
+            lab=run.lab,
+            uuid=run.uuid,
+            points={series.name: list(points.values())},
+            bound_node=None,
+            now=None,
+        )
     except LabCarbonError as error:
         _save_problem(tracked_run, f"{series.name}: {error.message}")
 
@@ -126,7 +153,11 @@ def _import_power(
         return []
     if problem := record_power(tracked_run, series, values, is_over=is_over, now=now):
         _save_problem(tracked_run, problem)
-    return [value for value in values if series.last_sample_us is None or value[1] > series.last_sample_us]
+    return [
+        value
+        for value in values
+        if series.last_sample_us is None or value[1] > series.last_sample_us
+    ]
 
 
 def _save_problem(tracked_run: MlflowRun, problem: str) -> None:

@@ -1,4 +1,5 @@
-"""One time slice of polling an MLflow server. No request is sent inside a transaction. The next slice continues.
+"""One time slice of polling an MLflow server. No request is sent inside a transaction. The next
+slice continues.
 
 Order:
 
@@ -120,10 +121,14 @@ def _experiments(source: MlflowSource, server: Server) -> dict[str, _Experiment]
     return selected
 
 
-def _read_open(source: MlflowSource, server: Server, experiments: dict[str, _Experiment], done: Slice) -> None:
+def _read_open(
+    source: MlflowSource, server: Server, experiments: dict[str, _Experiment], done: Slice
+) -> None:
     """Read open and partly read runs again. The longest unpolled run is first."""
     open_ = list(
-        source.runs.filter(is_open=True).order_by("last_listed_us", "pk").values_list("mlflow_id", flat=True)[:2000]
+        source.runs.filter(is_open=True)
+        .order_by("last_listed_us", "pk")
+        .values_list("mlflow_id", flat=True)[:2000]
     )
     for ids in _parts(open_, _BATCH_SIZE):
         listed = ", ".join(f"'{each}'" for each in ids)  # ids contain only letters, digits, _ and -
@@ -136,14 +141,21 @@ def _read_open(source: MlflowSource, server: Server, experiments: dict[str, _Exp
 
 
 def _close_deleted(source: MlflowSource, deleted_ids: set[str]) -> None:
-    """Stop polling runs that were deleted in MLflow, or whose experiment is not imported any more."""
+    """Stop polling runs that were deleted in MLflow, or whose experiment is not imported any
+    more.
+    """
     if deleted_ids:
         source.runs.filter(mlflow_id__in=deleted_ids).update(
-            is_open=False, problem="MLflow has it no more: it was deleted there, or its experiment is left out now."
+            is_open=False,
+            problem=(
+                "MLflow has it no more: it was deleted there, or its experiment is left out now."
+            ),
         )
 
 
-def _read_new(source: MlflowSource, server: Server, experiments: dict[str, _Experiment], done: Slice) -> None:
+def _read_new(
+    source: MlflowSource, server: Server, experiments: dict[str, _Experiment], done: Slice
+) -> None:
     since = max(source.new_from_ms - OVERLAP_MS, 0)
     for page in _search_runs(server, list(experiments), f"attributes.start_time >= {since}"):
         for tracked_run in page:
@@ -151,12 +163,16 @@ def _read_new(source: MlflowSource, server: Server, experiments: dict[str, _Expe
             _save_progress(source, "new_from_ms", tracked_run.start_ms)
 
 
-def _read_all(source: MlflowSource, server: Server, experiments: dict[str, _Experiment], done: Slice) -> None:
+def _read_all(
+    source: MlflowSource, server: Server, experiments: dict[str, _Experiment], done: Slice
+) -> None:
     """Read all runs once a day. A known, unchanged run costs no further request."""
     recently = source.all_done_us is not None and source.all_done_us + ALL_EVERY_US > now_us()
     if source.all_from_ms is None and recently:
         return
-    for page in _search_runs(server, list(experiments), f"attributes.start_time >= {source.all_from_ms or 0}"):
+    for page in _search_runs(
+        server, list(experiments), f"attributes.start_time >= {source.all_from_ms or 0}"
+    ):
         for tracked_run in page:
             _read_run(source, server, experiments, tracked_run, done)
             _save_progress(source, "all_from_ms", tracked_run.start_ms)
@@ -169,12 +185,14 @@ def _save_progress(source: MlflowSource, field: str, start_ms: int) -> None:
     before = getattr(source, field)
     if start_ms <= now_us() // 1000 and (before is None or start_ms > before):
         setattr(source, field, start_ms)
-        MlflowSource.objects.filter(Q(**{f"{field}__lt": start_ms}) | Q(**{field: None}), pk=source.pk).update(
-            **{field: start_ms}
-        )
+        MlflowSource.objects.filter(
+            Q(**{f"{field}__lt": start_ms}) | Q(**{field: None}), pk=source.pk
+        ).update(**{field: start_ms})
 
 
-def _search_runs(server: Server, experiments: list[str], condition: str) -> Iterator[list[TrackedRun]]:
+def _search_runs(
+    server: Server, experiments: list[str], condition: str
+) -> Iterator[list[TrackedRun]]:
     """Yield runs that match a condition, page by page. Invalid rows are omitted."""
     for numbers in _parts(experiments, 500):
         for page in server.runs(numbers, condition):
@@ -188,20 +206,32 @@ def _search_runs(server: Server, experiments: list[str], condition: str) -> Iter
 
 
 def _read_run(
-    source: MlflowSource, server: Server, experiments: dict[str, _Experiment], tracked_run: TrackedRun, done: Slice
+    source: MlflowSource,
+    server: Server,
+    experiments: dict[str, _Experiment],
+    tracked_run: TrackedRun,
+    done: Slice,
 ) -> None:
     """Read one run if it changed. Data read so far is kept after an error."""
     experiment = experiments.get(tracked_run.experiment)
     if experiment is None or tracked_run.state is None:
         return
-    row = source.runs.select_related("run", "source__lab", "source__node").filter(mlflow_id=tracked_run.run_id).first()
+    row = (
+        source.runs.select_related("run", "source__lab", "source__node")
+        .filter(mlflow_id=tracked_run.run_id)
+        .first()
+    )
     is_unchanged = row is not None and row.digest == tracked_run.digest
     if is_unchanged and row is not None and not row.is_open:
         return
     now = now_us()
     if row is None or not is_unchanged:
         row = import_run(
-            source=source, tracked_run=tracked_run, experiment=experiment.name, project=experiment.project, now=now
+            source=source,
+            tracked_run=tracked_run,
+            experiment=experiment.name,
+            project=experiment.project,
+            now=now,
         )
     try:
         if row.run is not None:
@@ -215,7 +245,9 @@ def _read_run(
         )
         return
     digest = tracked_run.digest if row.run is not None else ""
-    MlflowRun.objects.filter(pk=row.pk).update(digest=digest, is_open=not tracked_run.is_over, last_listed_us=now)
+    MlflowRun.objects.filter(pk=row.pk).update(
+        digest=digest, is_open=not tracked_run.is_over, last_listed_us=now
+    )
     done.runs += not is_unchanged
 
 

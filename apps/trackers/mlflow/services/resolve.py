@@ -16,14 +16,19 @@ TOOL = "mlflow"
 class RunResolution:
     """The run of an MLflow run. ``uuid``: UUID of the run to create, if ``run`` is None.
 
-    ``by_tag``: its process set the UUID, so its collector may report the same run, earlier or later.
+    ``by_tag``: its process set the UUID, so its collector may report the same run, earlier or
+    later.
     """
 
-    def __init__(self, source: MlflowSource, row: MlflowRun, payload: TrackedRun, project: Project) -> None:
+    def __init__(
+        self, source: MlflowSource, row: MlflowRun, payload: TrackedRun, project: Project
+    ) -> None:
         self.source, self.project, self.row, self.payload = source, project, row, payload
         self.problem, self.refused = "", False
         self.part_of = payload.part_of
-        self.uuid = uuid5(NAMESPACE_URL, f"labcarbon:mlflow:{source.lab_id}:{source.pk}:{payload.run_id}")
+        self.uuid = uuid5(
+            NAMESPACE_URL, f"labcarbon:mlflow:{source.lab_id}:{source.pk}:{payload.run_id}"
+        )
         self.run: Run | None = row.run
         self.is_linked = row.is_linked
         self.by_tag = row.run is not None and row.run.uuid != self.uuid and not row.is_linked
@@ -39,7 +44,10 @@ class RunResolution:
             return False
         self.is_linked = True
         if not self._is_of_project(self.run):
-            self.refused, self.problem = True, "It is known already as a run of another project, and was left there."
+            self.refused, self.problem = (
+                True,
+                "It is known already as a run of another project, and was left there.",
+            )
         return True
 
     def _by_tag(self) -> None:
@@ -50,11 +58,17 @@ class RunResolution:
         uuid = self.payload.run_uuid
         if uuid is None:
             return
-        existing = Run.objects.select_for_update(of=("self",)).filter(lab=self.source.lab, uuid=uuid).first()
+        existing = (
+            Run.objects.select_for_update(of=("self",))
+            .filter(lab=self.source.lab, uuid=uuid)
+            .first()
+        )
         if existing is None:  # its collector may report it later; that report updates this run
             self.uuid, self.by_tag = uuid, True
         elif not self._is_of_project(existing):
-            self.problem = "Its tag labcarbon.run_uuid names a run of another project: they were kept apart."
+            self.problem = (
+                "Its tag labcarbon.run_uuid names a run of another project: they were kept apart."
+            )
         elif existing.mlflow.exclude(source=self.source, mlflow_id=self.payload.run_id).exists():
             self.part_of = uuid  # several MLflow runs with this UUID: the first one is the run
         else:
@@ -67,7 +81,9 @@ class RunResolution:
     @property
     def parent(self) -> UUID | None:
         if self.payload.parent:
-            parents = self.source.runs.filter(mlflow_id=self.payload.parent, run__isnull=False).exclude(pk=self.row.pk)
+            parents = self.source.runs.filter(
+                mlflow_id=self.payload.parent, run__isnull=False
+            ).exclude(pk=self.row.pk)
             uuid = parents.values_list("run__uuid", flat=True).first()
             if uuid is not None:
                 return uuid

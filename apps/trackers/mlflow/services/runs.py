@@ -16,7 +16,14 @@ from apps.runs.services.fingerprints import fingerprint_from_tracker, typed_para
 from apps.runs.services.runs import RunFacts, put_run
 from apps.runs.services.updates import External, RunUpdate, save_update, touch
 from apps.trackers.mlflow.models import MlflowRun, MlflowSource
-from apps.trackers.mlflow.parsing import HOST, US_PER_MS, TrackedRun, from_scratch, select_params, select_tags
+from apps.trackers.mlflow.parsing import (
+    HOST,
+    US_PER_MS,
+    TrackedRun,
+    from_scratch,
+    select_params,
+    select_tags,
+)
 from apps.trackers.mlflow.services.resolve import TOOL, RunResolution
 
 FUTURE_US = 24 * US_PER_HOUR
@@ -25,7 +32,9 @@ _MAX_ANCESTORS = 64
 
 
 @transaction.atomic
-def import_run(*, source: MlflowSource, tracked_run: TrackedRun, experiment: str, project: Project, now: int) -> MlflowRun:
+def import_run(
+    *, source: MlflowSource, tracked_run: TrackedRun, experiment: str, project: Project, now: int
+) -> MlflowRun:
     """Store an MLflow run; return its locked row.
 
     If it cannot be imported, ``run`` is null and ``problem`` is set.
@@ -39,7 +48,11 @@ def import_run(*, source: MlflowSource, tracked_run: TrackedRun, experiment: str
         row.problem = "" if row.problem.startswith(METRICS) else row.problem
         row.save()
         return row
-    row.parent, row.quiet, row.node_uuid = tracked_run.parent, tracked_run.is_quiet, tracked_run.node_uuid
+    row.parent, row.quiet, row.node_uuid = (
+        tracked_run.parent,
+        tracked_run.is_quiet,
+        tracked_run.node_uuid,
+    )
     row.problem = _invalid_time(tracked_run, now)
     if row.problem == "":
         try:
@@ -55,7 +68,11 @@ def import_run(*, source: MlflowSource, tracked_run: TrackedRun, experiment: str
 def _touch(run: Run, tracked_run: TrackedRun, now: int) -> None:
     """Record a report of a running run; this recovers a lost one."""
     activity_us = min(tracked_run.last_activity_us, now)
-    if tracked_run.is_over or run.state not in (RunState.RUNNING, RunState.LOST) or activity_us <= (run.last_report_us or 0):
+    if (
+        tracked_run.is_over
+        or run.state not in (RunState.RUNNING, RunState.LOST)
+        or activity_us <= (run.last_report_us or 0)
+    ):
         return
     touch(run, activity_us)
     run.save(update_fields=["last_report_us", "state"])
@@ -70,7 +87,12 @@ def _invalid_time(tracked_run: TrackedRun, now: int) -> str:
 
 
 def _import_facts(
-    source: MlflowSource, row: MlflowRun, tracked_run: TrackedRun, experiment: str, project: Project, now: int
+    source: MlflowSource,
+    row: MlflowRun,
+    tracked_run: TrackedRun,
+    experiment: str,
+    project: Project,
+    now: int,
 ) -> None:
     is_new = row.run is None
     resolution = RunResolution(source, row, tracked_run, project)
@@ -91,7 +113,10 @@ def _save_run(resolution: RunResolution, tracked_run: TrackedRun, experiment: st
     """Create or update a run whose only source is MLflow. Called for new facts."""
     source = resolution.source
     existing = resolution.run
-    started_us, activity_us = tracked_run.start_ms * US_PER_MS, min(tracked_run.last_activity_us, now)
+    started_us, activity_us = (
+        tracked_run.start_ms * US_PER_MS,
+        min(tracked_run.last_activity_us, now),
+    )
     is_new_activity = existing is None or activity_us > (existing.last_report_us or 0)
     params = typed_params(select_params(tracked_run.params))
     node = resolution.node
@@ -101,19 +126,33 @@ def _save_run(resolution: RunResolution, tracked_run: TrackedRun, experiment: st
         project=resolution.project.slug,
         params=params if tracked_run.counted_params else {},
         os_user=tracked_run.user,
-        host=tracked_run.tags.get(HOST, "")[:255] or ("" if node is None or TRACKER in node.facts else node.hostname),
+        host=tracked_run.tags.get(HOST, "")[:255]
+        or ("" if node is None or TRACKER in node.facts else node.hostname),
         node_uuid=node.uuid if node else None,
         known=RunUpdate(
-            fingerprint=_fingerprint(tracked_run), parent=resolution.parent, tags=select_tags(tracked_run.tags, experiment),
+            fingerprint=_fingerprint(tracked_run),
+            parent=resolution.parent,
+            tags=select_tags(tracked_run.tags, experiment),
             external=External(TOOL, tracked_run.run_id),
         ),
-    )  # fmt: skip
+    )
     if existing is not None and existing.ended_us is not None and existing.ended_us < started_us:
-        Run.objects.filter(pk=existing.pk).update(ended_us=None)  # MLflow changed its start to a later time
+        Run.objects.filter(pk=existing.pk).update(
+            ended_us=None
+        )  # MLflow changed its start to a later time
     uuid = existing.uuid if existing is not None else resolution.uuid
-    run, _ = put_run(lab=source.lab, uuid=uuid, facts=facts, by=None, bound_node=None, reported_by=Source.MLFLOW,
-                     now=activity_us if is_new_activity and not tracked_run.is_over else None)  # fmt: skip
-    if run.params != params:  # too many to compare: a subset would match different runs; display all of them
+    run, _ = put_run(
+        lab=source.lab,
+        uuid=uuid,
+        facts=facts,
+        by=None,
+        bound_node=None,
+        reported_by=Source.MLFLOW,
+        now=activity_us if is_new_activity and not tracked_run.is_over else None,
+    )
+    if (
+        run.params != params
+    ):  # too many to compare: a subset would match different runs; display all of them
         run.params = params
         run.save(update_fields=["params"])
     return _update_state(run, tracked_run)
@@ -125,7 +164,8 @@ def _update_state(run: Run, tracked_run: TrackedRun) -> Run:
     if tracked_run.is_over and tracked_run.state is not None:
         state = tracked_run.state.value
         ended_us = max(
-            tracked_run.end_ms * US_PER_MS if tracked_run.end_ms else tracked_run.last_activity_us, run.started_us
+            tracked_run.end_ms * US_PER_MS if tracked_run.end_ms else tracked_run.last_activity_us,
+            run.started_us,
         )
     elif run.state != RunState.LOST:
         state = RunState.RUNNING.value
@@ -146,7 +186,9 @@ def _fingerprint(tracked_run: TrackedRun) -> FingerprintIn:
 
 
 def _complete_run(run: Run, tracked_run: TrackedRun, now: int) -> Run:
-    """Add missing facts to a run of another source: the id, parameters, unknown parts of its fingerprint."""
+    """Add missing facts to a run of another source: the id, parameters, unknown parts of its
+    fingerprint.
+    """
     params = typed_params(select_params(tracked_run.params))
     missing = {name: value for name, value in params.items() if name not in run.params}
     if missing:
@@ -155,17 +197,28 @@ def _complete_run(run: Run, tracked_run: TrackedRun, now: int) -> Run:
     _touch(run, tracked_run, now)
     stored = Fingerprint.objects.filter(run=run).first()
     update = RunUpdate(
-        fingerprint=_missing_parts(stored, _fingerprint(tracked_run)), external=External(TOOL, tracked_run.run_id)
+        fingerprint=_missing_parts(stored, _fingerprint(tracked_run)),
+        external=External(TOOL, tracked_run.run_id),
     )
     save_update(run, update)
     return _update_end(run, tracked_run)
 
 
 def _update_end(run: Run, tracked_run: TrackedRun) -> Run:
-    """Use MLflow's end state if the exit code is unknown: a process cannot read its own exit code."""
-    if not tracked_run.is_over or tracked_run.state is None or run.exit_code is not None or run.scheduler:
+    """Use MLflow's end state if the exit code is unknown: a process cannot read its own exit
+    code.
+    """
+    if (
+        not tracked_run.is_over
+        or tracked_run.state is None
+        or run.exit_code is not None
+        or run.scheduler
+    ):
         return run
-    ended_us = max(tracked_run.end_ms * US_PER_MS if tracked_run.end_ms else tracked_run.last_activity_us, run.started_us)
+    ended_us = max(
+        tracked_run.end_ms * US_PER_MS if tracked_run.end_ms else tracked_run.last_activity_us,
+        run.started_us,
+    )
     if run.ended_us is not None and run.state != RunState.LOST:
         ended_us = run.ended_us
     if (run.state, run.ended_us) != (tracked_run.state.value, ended_us):
@@ -208,5 +261,9 @@ def _link_children(row: MlflowRun) -> None:
     while pk is not None and pk not in ancestors and len(ancestors) < _MAX_ANCESTORS:
         ancestors.add(pk)
         pk = Run.objects.filter(pk=pk).values_list("parent_id", flat=True).first()
-    nested = row.source.runs.filter(parent=row.mlflow_id, run__isnull=False, is_linked=False).values("run")
-    Run.objects.filter(pk__in=nested, parent__isnull=True).exclude(pk__in=ancestors).update(parent=run)
+    nested = row.source.runs.filter(
+        parent=row.mlflow_id, run__isnull=False, is_linked=False
+    ).values("run")
+    Run.objects.filter(pk__in=nested, parent__isnull=True).exclude(pk__in=ancestors).update(
+        parent=run
+    )

@@ -22,14 +22,18 @@ _BATCH_SIZE = 50
 
 def publishes_verdict(run: Run) -> bool:
     """Return whether a verdict of this run is written to a server. One query."""
-    runs = MlflowRun.objects.filter(run=run, quiet=False, source__writes_verdicts=True, source__removed_us=None)
+    runs = MlflowRun.objects.filter(
+        run=run, quiet=False, source__writes_verdicts=True, source__removed_us=None
+    )
     return runs.exists()
 
 
 @transaction.atomic
 def queue_verdict_tag(*, run: Run, text: str) -> None:
     """Queue ``text`` as the verdict tag of a run; '' removes it. Idempotent."""
-    runs = MlflowRun.objects.filter(run=run, quiet=False, source__writes_verdicts=True, source__removed_us=None)
+    runs = MlflowRun.objects.filter(
+        run=run, quiet=False, source__writes_verdicts=True, source__removed_us=None
+    )
     for tracked_run in runs.select_for_update(of=("self",)):
         verdict = text[:500] or (NO_VERDICT if tracked_run.written_verdict else "")
         if tracked_run.verdict != verdict:
@@ -43,9 +47,17 @@ def write_verdict_tags(*, source: MlflowSource, server: Server | None = None) ->
 
     A failed one is retried later, and its page shows the problem.
     """
-    waiting = source.runs.filter(due_us__lte=now_us()).exclude(verdict=F("written_verdict")).select_related("run")
+    waiting = (
+        source.runs.filter(due_us__lte=now_us())
+        .exclude(verdict=F("written_verdict"))
+        .select_related("run")
+    )
     written = 0
-    for tracked_run in waiting.order_by("due_us", "pk")[:_BATCH_SIZE] if source.enabled and source.writes_verdicts else ():
+    for tracked_run in (
+        waiting.order_by("due_us", "pk")[:_BATCH_SIZE]
+        if source.enabled and source.writes_verdicts
+        else ()
+    ):
         try:
             server = server or server_of(source, seconds=12.0)
             written += _write(server, tracked_run)
@@ -61,7 +73,11 @@ def write_verdict_tags(*, source: MlflowSource, server: Server | None = None) ->
 def _write(server: Server, tracked_run: MlflowRun) -> bool:
     if tracked_run.run is None:
         return False
-    server.set_tag(tracked_run.mlflow_id, LINK, f"{settings.SITE_URL}{reverse('run', args=[tracked_run.run.uuid])}")
+    server.set_tag(
+        tracked_run.mlflow_id,
+        LINK,
+        f"{settings.SITE_URL}{reverse('run', args=[tracked_run.run.uuid])}",
+    )
     server.set_tag(tracked_run.mlflow_id, VERDICT, tracked_run.verdict)
     # A verdict that changed meanwhile is written again.
     MlflowRun.objects.filter(pk=tracked_run.pk).update(
@@ -75,5 +91,7 @@ def _postpone(tracked_run: MlflowRun, problem: MlflowError) -> None:
     if problem.wait_s:
         wait_us = max(wait_us, problem.wait_s * US_PER_S)
     MlflowRun.objects.filter(pk=tracked_run.pk).update(
-        verdict_problem=problem.message[:300], tries=tracked_run.tries + 1, due_us=now_us() + wait_us
+        verdict_problem=problem.message[:300],
+        tries=tracked_run.tries + 1,
+        due_us=now_us() + wait_us,
     )

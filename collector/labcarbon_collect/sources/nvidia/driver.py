@@ -79,7 +79,9 @@ def open_driver() -> Driver:
     try:
         pynvml: Any = importlib.import_module("pynvml")
     except ImportError:
-        raise SourceAbsent("the Python package nvidia-ml-py is missing", "pip install nvidia-ml-py") from None
+        raise SourceAbsent(
+            "the Python package nvidia-ml-py is missing", "pip install nvidia-ml-py"
+        ) from None
     try:
         pynvml.nvmlInit()
     except pynvml.NVMLError as error:
@@ -102,15 +104,24 @@ def _open_error(code: int, text: str) -> Exception:
     if code == LIBRARY_NOT_FOUND:
         return SourceAbsent(
             "no NVIDIA driver: libnvidia-ml.so.1 is missing",
-            "if there is an NVIDIA GPU, install its driver (Debian: apt-get install nvidia-driver; in a container: "
+            "if there is an NVIDIA GPU, install its driver (Debian: apt-get install "
+            "nvidia-driver; in a container: "
             "start it with --gpus all)",
         )
     if code == LIB_RM_VERSION_MISMATCH:
         return SourceAbsent(
-            "the NVIDIA driver was upgraded but the old kernel module is still loaded (driver/library mismatch)",
-            "reboot, or stop all GPU jobs and run: rmmod nvidia_uvm nvidia_drm nvidia_modeset nvidia && modprobe nvidia",
+            (
+                "the NVIDIA driver was upgraded but the old kernel module is still loaded "
+                "(driver/library mismatch)"
+            ),
+            (
+                "reboot, or stop all GPU jobs and run: rmmod nvidia_uvm nvidia_drm nvidia_modeset "
+                "nvidia && modprobe nvidia"
+            ),
         )
-    if code == NO_PERMISSION or (os.path.exists(CONTROL_DEVICE) and not os.access(CONTROL_DEVICE, os.R_OK | os.W_OK)):
+    if code == NO_PERMISSION or (
+        os.path.exists(CONTROL_DEVICE) and not os.access(CONTROL_DEVICE, os.R_OK | os.W_OK)
+    ):
         return SourceAbsent(
             f"no permission on {CONTROL_DEVICE}",
             "add the collector's user to the group that owns the devices (ls -l /dev/nvidia*): "
@@ -128,7 +139,8 @@ def nvidia_functions(sys_root: str) -> List[Path]:
     return [
         folder
         for folder in sorted((Path(sys_root) / "bus/pci/devices").glob("*"))
-        if _read_text(folder / "vendor") == NVIDIA_VENDOR and (_read_text(folder / "class") or "").startswith("0x03")
+        if _read_text(folder / "vendor") == NVIDIA_VENDOR
+        and (_read_text(folder / "class") or "").startswith("0x03")
     ]
 
 

@@ -24,7 +24,9 @@ class Gpu:
     of discovery.
     """
 
-    def __init__(self, driver: Driver, handle: Any, sys_root: str, pause: Pause = time.sleep) -> None:
+    def __init__(
+        self, driver: Driver, handle: Any, sys_root: str, pause: Pause = time.sleep
+    ) -> None:
         self.driver = driver
         self.handle = handle
         self.uuid = str(driver.query("nvmlDeviceGetUUID", handle))
@@ -50,12 +52,17 @@ class Gpu:
 
     def facts(self) -> Dict[str, str]:
         """Return the facts that are displayed with the device and never summed."""
-        facts = {"driver": str(self.driver.query("nvmlSystemGetDriverVersion") or ""), "pci": self.bus_id}
+        facts = {
+            "driver": str(self.driver.query("nvmlSystemGetDriverVersion") or ""),
+            "pci": self.bus_id,
+        }
         if self.limit_mw:
             facts["power_limit_w"] = str(self.limit_mw // 1000)
         if self.has_power:
             facts["power_reading"] = (
-                "1 s average" if self._field_mw(POWER_AVERAGE) is not None else "as the driver reports it"
+                "1 s average"
+                if self._field_mw(POWER_AVERAGE) is not None
+                else "as the driver reports it"
             )
         persistence = self.driver.query("nvmlDeviceGetPersistenceMode", self.handle)
         if persistence is not None:

@@ -38,17 +38,23 @@ class PowerIntegral:
         return self._doubled_nj // 2_000_000
 
     def add(self, clock: Clock, power_mw: int) -> None:
-        """Add a sample. After a long interval a new segment starts at zero and the gap is recorded."""
+        """Add a sample. After a long interval a new segment starts at zero and the gap is
+        recorded.
+        """
         last = self._last
         if last is not None and clock.monotonic_us <= last.monotonic_us:
-            return  # two threads read the clock in one order and added in the other: the later sample is valid
+            # two threads read the clock in one order and added in the other: the later sample is
+            # valid
+            return
         if last is not None and clock.monotonic_us - last.monotonic_us > MAX_SAMPLE_GAP_US:
             self.gaps.append((last, clock))
             last = None
         if last is None:
             self.started, self._doubled_nj = clock, 0
         else:
-            self._doubled_nj += (self._last_mw + power_mw) * (clock.monotonic_us - last.monotonic_us)
+            self._doubled_nj += (self._last_mw + power_mw) * (
+                clock.monotonic_us - last.monotonic_us
+            )
         self._last, self._last_mw = clock, power_mw
 
 
@@ -70,7 +76,9 @@ class PowerSampler:
     reading.
     """
 
-    def __init__(self, gpus: Sequence[Gpu], now: Callable[[], Clock], *, threaded: bool = True) -> None:
+    def __init__(
+        self, gpus: Sequence[Gpu], now: Callable[[], Clock], *, threaded: bool = True
+    ) -> None:
         self._gpus = list(gpus)
         self._now = now
         self._lock = threading.Lock()
@@ -78,7 +86,9 @@ class PowerSampler:
         self._stop = threading.Event()
         self._thread: Optional[threading.Thread] = None
         if threaded and self._gpus:
-            self._thread = threading.Thread(target=self._run, name="labcarbon-nvml-power", daemon=True)
+            self._thread = threading.Thread(
+                target=self._run, name="labcarbon-nvml-power", daemon=True
+            )
             self._thread.start()
 
     def sample(self, gpu: Gpu, now: Callable[[], Clock]) -> PowerSample:
@@ -110,4 +120,5 @@ class PowerSampler:
                         with self._lock:
                             self._add_sample(gpu, self._now)
                 except GpuLost:
-                    continue  # the next poll reports the same failure; the gap is recorded at the next sample
+                    # the next poll reports the same failure; the gap is recorded at the next sample
+                    continue

@@ -41,7 +41,11 @@ def mig_instances(driver: Driver, handle: Any) -> List[Instance]:
             continue
         attributes = driver.query("nvmlDeviceGetAttributes_v2", instance_handle)
         slices = int(attributes.gpuInstanceSliceCount) if attributes else 0
-        instances.append(Instance(str(driver.query("nvmlDeviceGetUUID", instance_handle)), slices, instance_handle))
+        instances.append(
+            Instance(
+                str(driver.query("nvmlDeviceGetUUID", instance_handle)), slices, instance_handle
+            )
+        )
     return instances
 
 
@@ -53,8 +57,12 @@ class ProcessLister:
         self._sampled_until_us = 0
         self._was_empty_but_busy = False
 
-    def update(self, driver: Driver, handle: Any, util_pm: Optional[int]) -> Optional[Tuple[ProcessUse, ...]]:
-        """Return the processes on the GPU, None if the driver or another PID namespace hides them."""
+    def update(
+        self, driver: Driver, handle: Any, util_pm: Optional[int]
+    ) -> Optional[Tuple[ProcessUse, ...]]:
+        """Return the processes on the GPU, None if the driver or another PID namespace hides
+        them.
+        """
         if mig_enabled(driver, handle):
             self.latest = _uses_by_instance(driver, mig_instances(driver, handle))
             return self.latest
@@ -80,28 +88,41 @@ class ProcessLister:
         """Return the mean SM use by pid since the last call in per mille, {} without data from the
         driver.
         """
-        samples = driver.query("nvmlDeviceGetProcessUtilization", handle, self._sampled_until_us) or []
+        samples = (
+            driver.query("nvmlDeviceGetProcessUtilization", handle, self._sampled_until_us) or []
+        )
         by_pid: Dict[int, List[int]] = {}
         for sample in samples:
             self._sampled_until_us = max(self._sampled_until_us, int(sample.timeStamp))
-            if sample.pid and sample.smUtil <= 100:  # some drivers leave array entries uninitialised
+            if (
+                sample.pid and sample.smUtil <= 100
+            ):  # some drivers leave array entries uninitialised
                 by_pid.setdefault(int(sample.pid), []).append(int(sample.smUtil))
         return {pid: sum(values) * 10 // len(values) for pid, values in by_pid.items()}
 
 
-def _uses_by_instance(driver: Driver, instances: List[Instance]) -> Optional[Tuple[ProcessUse, ...]]:
+def _uses_by_instance(
+    driver: Driver, instances: List[Instance]
+) -> Optional[Tuple[ProcessUse, ...]]:
     """Return the processes of all instances. The parent's list needs privileges, those of the
     instances do not.
 
     The driver reports no use per instance, so a process gets its share of the slices that have
     processes.
     """
-    instance_memory = [(instance.slices, _memory_by_pid(driver, instance.handle)) for instance in instances]
+    instance_memory = [
+        (instance.slices, _memory_by_pid(driver, instance.handle)) for instance in instances
+    ]
     if any(memory_by_pid is None for _, memory_by_pid in instance_memory):
         return None
     slices_in_use = sum(slices for slices, memory_by_pid in instance_memory if memory_by_pid)
     uses = [
-        ProcessUse(pid, None, memory, slices * 1000 // (slices_in_use * len(memory_by_pid)) if slices_in_use else None)
+        ProcessUse(
+            pid,
+            None,
+            memory,
+            slices * 1000 // (slices_in_use * len(memory_by_pid)) if slices_in_use else None,
+        )
         for slices, memory_by_pid in instance_memory
         if memory_by_pid
         for pid, memory in memory_by_pid.items()

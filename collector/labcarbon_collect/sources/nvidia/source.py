@@ -8,9 +8,23 @@ from typing import Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from labcarbon_collect.clock import Clock
 from labcarbon_collect.identity import boot_id, read_clock
-from labcarbon_collect.sources.base import DeviceInfo, Gap, Reading, SourceAbsent, SourceFailed, StoredReading, register
+from labcarbon_collect.sources.base import (
+    DeviceInfo,
+    Gap,
+    Reading,
+    SourceAbsent,
+    SourceFailed,
+    StoredReading,
+    register,
+)
 from labcarbon_collect.sources.epochs import CounterReading, driver_load, place_reading
-from labcarbon_collect.sources.nvidia.driver import Driver, GpuLost, is_suspended, nvidia_functions, open_driver
+from labcarbon_collect.sources.nvidia.driver import (
+    Driver,
+    GpuLost,
+    is_suspended,
+    nvidia_functions,
+    open_driver,
+)
 from labcarbon_collect.sources.nvidia.gpu import Gpu, Pause
 from labcarbon_collect.sources.nvidia.power import PowerSampler
 from labcarbon_collect.sources.nvidia.processes import ProcessLister, mig_enabled, mig_instances
@@ -34,7 +48,9 @@ class _GpuState:
 
 
 class NvmlSource:
-    """All NVIDIA GPUs of this machine. A MIG instance has no meter: its parent GPU is the device."""
+    """All NVIDIA GPUs of this machine. A MIG instance has no meter: its parent GPU is the
+    device.
+    """
 
     name = "nvml"
 
@@ -55,7 +71,9 @@ class NvmlSource:
         self._driver: Optional[Driver] = None
         self._sampler: Optional[PowerSampler] = None
         self._gpus: List[_GpuState] = []
-        self.sleeping: List[Path] = []  # sysfs folders of GPUs that slept when the driver was opened
+        self.sleeping: List[
+            Path
+        ] = []  # sysfs folders of GPUs that slept when the driver was opened
         self._gaps: List[Gap] = []
         self._resumed: Dict[str, CounterReading] = {}
         self._driver_load = ""
@@ -65,7 +83,9 @@ class NvmlSource:
         continue their epochs.
         """
         self._resumed = {
-            key: CounterReading(instance.epoch, instance.counter_mj, instance.mono_us, instance.wall_us)
+            key: CounterReading(
+                instance.epoch, instance.counter_mj, instance.mono_us, instance.wall_us
+            )
             for key, instance in last.items()
             if instance.boot == self._boot
         }
@@ -79,12 +99,16 @@ class NvmlSource:
         if self.sleeping and len(self.sleeping) == len(functions):
             return ()
         self._driver = open_driver()
-        self._resumed.update({instance.gpu.key: instance.last for instance in self._gpus if instance.last})
+        self._resumed.update(
+            {instance.gpu.key: instance.last for instance in self._gpus if instance.last}
+        )
         try:
             self._gpus = self._discover(self._driver)
         except GpuLost as error:
             self.close()
-            raise SourceFailed(f"the GPU stopped responding while it was opened: {error}") from error
+            raise SourceFailed(
+                f"the GPU stopped responding while it was opened: {error}"
+            ) from error
         except SourceAbsent:
             self.close()
             raise
@@ -112,7 +136,9 @@ class NvmlSource:
                     readings.extend(self._read(state, now, with_processes))
             except GpuLost as error:
                 state.lost_reason = str(error)
-        lost_gpus = [f"{state.gpu.name}: {state.lost_reason}" for state in awake_gpus if state.lost_reason]
+        lost_gpus = [
+            f"{state.gpu.name}: {state.lost_reason}" for state in awake_gpus if state.lost_reason
+        ]
         if lost_gpus and len(lost_gpus) == len(awake_gpus):
             self.close()
             raise SourceFailed("no GPU responds: " + "; ".join(lost_gpus))
@@ -135,13 +161,18 @@ class NvmlSource:
             self._driver = None
 
     def _discover(self, driver: Driver) -> List[_GpuState]:
-        gpus = [Gpu(driver, handle, self._sys_root, self._pause) for handle in self._handles(driver)]
+        gpus = [
+            Gpu(driver, handle, self._sys_root, self._pause) for handle in self._handles(driver)
+        ]
         self.unmeasured = [gpu.name for gpu in gpus if not gpu.measurement]
         if not gpus:
             raise SourceAbsent("the NVIDIA driver is loaded but lists no GPU", "nvidia-smi -L")
         if len(self.unmeasured) == len(gpus):
             raise SourceAbsent(
-                f"{', '.join(self.unmeasured)}: the driver reports neither energy nor power (usual for a vGPU)",
+                (
+                    f"{', '.join(self.unmeasured)}: the driver reports neither energy nor power "
+                    "(usual for a vGPU)"
+                ),
                 "install the collector on the host that owns the physical GPU",
             )
         return [_GpuState(gpu) for gpu in gpus if gpu.measurement]
@@ -151,9 +182,13 @@ class NvmlSource:
         it.
         """
         if self.sleeping:
-            folders = [folder for folder in nvidia_functions(self._sys_root) if folder not in self.sleeping]
+            folders = [
+                folder for folder in nvidia_functions(self._sys_root) if folder not in self.sleeping
+            ]
             names = [folder.name.encode("ascii") for folder in folders]
-            handles = [driver.query("nvmlDeviceGetHandleByPciBusId", b"0000" + name) for name in names]
+            handles = [
+                driver.query("nvmlDeviceGetHandleByPciBusId", b"0000" + name) for name in names
+            ]
         else:
             count = int(driver.query("nvmlDeviceGetCount") or 0)
             handles = [driver.query("nvmlDeviceGetHandleByIndex", index) for index in range(count)]
@@ -173,7 +208,8 @@ class NvmlSource:
         if mig_enabled(self._driver, gpu.handle):
             instances = mig_instances(self._driver, gpu.handle)
             facts["mig"] = (
-                ", ".join(f"{instance.uuid} ({instance.slices} slices)" for instance in instances) or "no instances"
+                ", ".join(f"{instance.uuid} ({instance.slices} slices)" for instance in instances)
+                or "no instances"
             )
         return DeviceInfo(gpu.key, gpu.name, gpu.measurement, facts)
 
@@ -184,10 +220,16 @@ class NvmlSource:
         try:
             self._driver = open_driver()
         except SourceAbsent as error:
-            raise SourceFailed(f"the NVIDIA driver is no longer available: {error.reason}") from error
+            raise SourceFailed(
+                f"the NVIDIA driver is no longer available: {error.reason}"
+            ) from error
         for state in self._gpus:
             state.gpu.driver = self._driver
-            state.lost_reason, state.wait_polls, state.waited_polls = "not detected since the driver was reopened", 0, 0
+            state.lost_reason, state.wait_polls, state.waited_polls = (
+                "not detected since the driver was reopened",
+                0,
+                0,
+            )
         self._start_sampling()
 
     def _is_answering(self, state: _GpuState) -> bool:
@@ -206,7 +248,9 @@ class NvmlSource:
         state.gpu.handle, state.lost_reason, state.wait_polls = handle, "", 0
         return True
 
-    def _read(self, state: _GpuState, now: Callable[[], Clock], with_processes: bool) -> List[Reading]:
+    def _read(
+        self, state: _GpuState, now: Callable[[], Clock], with_processes: bool
+    ) -> List[Reading]:
         gpu = state.gpu
         energy = self._by_counter(state, now) if gpu.has_counter else self._by_power(state, now)
         util_pm = gpu.util_pm()
@@ -233,7 +277,9 @@ class NvmlSource:
             for last, power_mw, flags in energy
         ]
 
-    def _by_counter(self, state: _GpuState, now: Callable[[], Clock]) -> List[Tuple[CounterReading, Optional[int], int]]:
+    def _by_counter(
+        self, state: _GpuState, now: Callable[[], Clock]
+    ) -> List[Tuple[CounterReading, Optional[int], int]]:
         """Return the counter's reading. After a fall whose restart can be placed, return two, from
         the restart on.
         """
@@ -243,20 +289,35 @@ class NvmlSource:
         if counter_mj is None:
             raise GpuLost(f"{gpu.name}: the energy counter is no longer reported")
         power_mw = gpu.power_mw()
-        step = place_reading(before, counter_mj, clock, load=self._driver_load, limit_mw=gpu.limit_mw, power_mw=power_mw)
+        step = place_reading(
+            before,
+            counter_mj,
+            clock,
+            load=self._driver_load,
+            limit_mw=gpu.limit_mw,
+            power_mw=power_mw,
+        )
         if before is not None and step.gap_until_us is not None:
-            self._gaps.append(Gap(gpu.key, before.epoch, before.wall_us, step.gap_until_us, "driver"))
+            self._gaps.append(
+                Gap(gpu.key, before.epoch, before.wall_us, step.gap_until_us, "driver")
+            )
         state.last = step.readings[-1][0]
-        return [(last, power_mw if last is state.last else None, flags) for last, flags in step.readings]
+        return [
+            (last, power_mw if last is state.last else None, flags) for last, flags in step.readings
+        ]
 
-    def _by_power(self, state: _GpuState, now: Callable[[], Clock]) -> List[Tuple[CounterReading, Optional[int], int]]:
+    def _by_power(
+        self, state: _GpuState, now: Callable[[], Clock]
+    ) -> List[Tuple[CounterReading, Optional[int], int]]:
         assert self._sampler is not None
         sampled = self._sampler.sample(state.gpu, now)
         for before, after in sampled.gaps:
             epoch = state.last.epoch if state.last else self._driver_load
             self._gaps.append(Gap(state.gpu.key, epoch, before.wall_us, after.wall_us, "lost"))
         epoch = f"{self._driver_load}.s{sampled.started.monotonic_us:x}"
-        state.last = CounterReading(epoch, sampled.total_mj, sampled.clock.monotonic_us, sampled.clock.wall_us)
+        state.last = CounterReading(
+            epoch, sampled.total_mj, sampled.clock.monotonic_us, sampled.clock.wall_us
+        )
         return [(state.last, sampled.power_mw, 0)]
 
 
