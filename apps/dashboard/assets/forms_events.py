@@ -39,7 +39,6 @@ from apps.dashboard.assets.forms import (
     KilogramField,
     LabRecordChoiceField,
     NumberField,
-    PurchaseFields,
     ReasonFields,
     day_start_us,
     meter_field,
@@ -50,6 +49,7 @@ from apps.dashboard.assets.forms import (
     parent_field,
     site_field,
 )
+from apps.dashboard.assets.forms_purchase import PurchaseFields
 from apps.dashboard.forms import ACTION, PageForms, StartFields, TextField
 
 SOURCE_REQUIRED = "Enter the source, such as a data sheet, a study or an estimate."

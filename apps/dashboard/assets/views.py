@@ -11,7 +11,6 @@ from apps.dashboard.assets.asset_page import asset_page, load_life
 from apps.dashboard.assets.assets_page import PAGE_ROWS, assets_page
 from apps.dashboard.assets.event_rows import LifeEffect
 from apps.dashboard.assets.fleet_page import fleet_page
-from apps.dashboard.assets.forms import NewAssetForm
 from apps.dashboard.assets.forms_events import (
     CHANGE_FORMS,
     ChangeForm,
@@ -19,6 +18,7 @@ from apps.dashboard.assets.forms_events import (
     offered_forms,
 )
 from apps.dashboard.assets.forms_list import LIST_FORMS, BulkEventForm, ListForm, SelectionForm
+from apps.dashboard.assets.forms_purchase import NewAssetForm
 from apps.dashboard.assets.new_asset_page import LabOptions, offers
 from apps.dashboard.assets.timeline_table import month_lines
 from apps.dashboard.csv_response import csv_response
