@@ -238,11 +238,11 @@ class PageForm(ServiceForm):
             setattr(self, name, value)
         super().__init__(
             data,
-            files,
+            files,  # type: ignore[arg-type]
             initial=dict(initial) if initial else None,
             auto_id=self._auto_id(),
             label_suffix="",
-        )  # type: ignore[arg-type]
+        )
         for field in self.fields.values():
             if isinstance(field, LabRecordField):
                 field.limit_to_lab(visitor.lab)

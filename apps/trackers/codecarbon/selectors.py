@@ -135,7 +135,7 @@ def possible_double_counts(lab: Lab) -> QuerySet[CodeCarbonSource]:
 def sources_of(lab: Lab) -> QuerySet[CodeCarbonSource]:
     """Return the lab's CodeCarbon tokens and sources of imported files, newest first."""
     sources = CodeCarbonSource.objects.filter(lab=lab).select_related(
-        "token__made_by", "project", "node"
+        "token__created_by", "project", "node"
     )
     return sources.order_by("-created_us", "-id")
 
