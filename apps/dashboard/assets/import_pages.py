@@ -12,7 +12,7 @@ from apps.assets.services.csv_import import PREVIEW_LINES
 from apps.assets.spreadsheets.formats import OWN
 from apps.catalog.choices import HardwareKind
 from apps.catalog.packs import loaded_packs
-from apps.dashboard.assets.forms_import import ProposalFields, RegisterDiscoveredForm
+from apps.dashboard.assets.forms.csv_import import ProposalFields, RegisterDiscoveredForm
 from apps.dashboard.figures import Projected
 from apps.dashboard.formatting import Unit, exact, format_value, grouped, unit_for
 from apps.dashboard.forms import PageForm

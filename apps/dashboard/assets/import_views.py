@@ -14,7 +14,7 @@ from apps.assets.models import Asset
 from apps.assets.services.csv_import import import_of
 from apps.assets.spreadsheets.export import rows
 from apps.assets.spreadsheets.formats import OWN
-from apps.dashboard.assets.forms_import import DISCOVERED_FORMS, ConfirmImportForm, ImportForm
+from apps.dashboard.assets.forms.csv_import import DISCOVERED_FORMS, ConfirmImportForm, ImportForm
 from apps.dashboard.assets.import_pages import COLUMNS, discovered_page, import_page
 from apps.dashboard.assets.new_asset_page import LabOptions
 from apps.dashboard.assets.printed_labels import labels_page

@@ -11,14 +11,19 @@ from apps.dashboard.assets.asset_page import asset_page, load_life
 from apps.dashboard.assets.assets_page import PAGE_ROWS, assets_page
 from apps.dashboard.assets.event_rows import LifeEffect
 from apps.dashboard.assets.fleet_page import fleet_page
-from apps.dashboard.assets.forms_events import (
+from apps.dashboard.assets.forms.asset_list import (
+    LIST_FORMS,
+    BulkEventForm,
+    ListForm,
+    SelectionForm,
+)
+from apps.dashboard.assets.forms.events import (
     CHANGE_FORMS,
     ChangeForm,
     initial_values,
     offered_forms,
 )
-from apps.dashboard.assets.forms_list import LIST_FORMS, BulkEventForm, ListForm, SelectionForm
-from apps.dashboard.assets.forms_purchase import NewAssetForm
+from apps.dashboard.assets.forms.purchase import NewAssetForm
 from apps.dashboard.assets.new_asset_page import LabOptions, offers
 from apps.dashboard.assets.timeline_table import month_lines
 from apps.dashboard.csv_response import csv_response

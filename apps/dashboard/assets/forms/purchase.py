@@ -15,7 +15,7 @@ from apps.assets.services.validation import HOURS_PER_YEAR
 from apps.catalog.models import HardwareModel
 from apps.catalog.selectors import best_figure, models_of
 from apps.core.text import parse_record_number
-from apps.dashboard.assets.forms import (
+from apps.dashboard.assets.forms.fields import (
     MAX_PRICE,
     MAX_YEARS,
     SECOND_HAND_METHODS,

@@ -1,4 +1,4 @@
-"""Base of the forms of assets, fields that several of them share, and the form of a new asset."""
+"""Base form and fields of asset forms."""
 
 from decimal import Decimal
 from typing import Any, ClassVar

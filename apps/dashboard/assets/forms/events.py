@@ -32,7 +32,7 @@ from apps.core.errors import Conflict, LabCarbonError
 from apps.core.text import parse_record_number
 from apps.dashboard.assets.asset_page import price_text
 from apps.dashboard.assets.event_rows import LifeEffect, effect_of
-from apps.dashboard.assets.forms import (
+from apps.dashboard.assets.forms.fields import (
     AssetForm,
     DayField,
     FactsFields,
@@ -49,7 +49,7 @@ from apps.dashboard.assets.forms import (
     parent_field,
     site_field,
 )
-from apps.dashboard.assets.forms_purchase import PurchaseFields
+from apps.dashboard.assets.forms.purchase import PurchaseFields
 from apps.dashboard.forms import ACTION, PageForms, StartFields, TextField
 
 SOURCE_REQUIRED = "Enter the source, such as a data sheet, a study or an estimate."

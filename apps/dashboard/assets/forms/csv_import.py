@@ -22,7 +22,7 @@ from apps.assets.spreadsheets.rows import Options
 from apps.catalog.choices import HardwareKind
 from apps.core.clock import utc
 from apps.core.errors import LabCarbonError, TooLarge
-from apps.dashboard.assets.forms import SELECT_ONE, ItemsField, LabRecordChoiceField
+from apps.dashboard.assets.forms.fields import SELECT_ONE, ItemsField, LabRecordChoiceField
 from apps.dashboard.assets.new_asset_page import LabOptions
 from apps.dashboard.decorators import MANAGERS
 from apps.dashboard.forms import PageForm, TextField

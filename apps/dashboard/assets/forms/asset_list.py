@@ -17,7 +17,7 @@ from apps.assets.services import reverse as reverse_event
 from apps.core.errors import Conflict, LabCarbonError
 from apps.core.text import parse_record_number
 from apps.dashboard.assets.assets_page import PAGE_ROWS
-from apps.dashboard.assets.forms import (
+from apps.dashboard.assets.forms.fields import (
     SELECT_ONE,
     AssetForm,
     ItemsField,
