@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from labcarbon_collect.lc1 import param_hash, sort_params
 
 from apps.artifacts.choices import FineTuningMethod
-from apps.artifacts.reuse.fine_tuning import (
+from apps.artifacts.reuse.fine_tuning_energy import (
     COMPARED_VALUES,
     HASH_ONLY,
     PARAMETER_NAMES,

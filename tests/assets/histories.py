@@ -53,7 +53,7 @@ class Clock:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.hour = H0
         monkeypatch.setattr(
-            "apps.assets.services.charge_totals.now_us", lambda: self.hour * US_PER_HOUR
+            "apps.assets.services.settled_totals.now_us", lambda: self.hour * US_PER_HOUR
         )
 
 

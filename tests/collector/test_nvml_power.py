@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from labcarbon_collect.clock import Clock
 from labcarbon_collect.sources.base import SourceFailed
-from labcarbon_collect.sources.nvidia import power
-from labcarbon_collect.sources.nvidia.power import MAX_SAMPLE_GAP_US, PowerIntegral
+from labcarbon_collect.sources.nvidia import power_integration
+from labcarbon_collect.sources.nvidia.power_integration import MAX_SAMPLE_GAP_US, PowerIntegral
 
 
 def test_a_card_without_a_counter_is_sampled_not_zero(bench):
@@ -75,8 +75,8 @@ def test_only_cards_without_a_counter_are_sampled_and_by_one_thread(bench, monke
     """The real thread on the machine's clock: it samples at random intervals and ends with the
     source.
     """
-    monkeypatch.setattr(power, "MIN_INTERVAL_S", 0.001)
-    monkeypatch.setattr(power, "MAX_INTERVAL_S", 0.002)
+    monkeypatch.setattr(power_integration, "MIN_INTERVAL_S", 0.001)
+    monkeypatch.setattr(power_integration, "MAX_INTERVAL_S", 0.002)
     machine = bench("hopper", "pascal", opened=False)
     machine.source = machine.new_source(threaded=True)
     machine.source.open()

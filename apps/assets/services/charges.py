@@ -23,7 +23,7 @@ from apps.assets.models import (
     LifecycleEvent,
     StoredVolume,
 )
-from apps.assets.services.charge_totals import settle
+from apps.assets.services.settled_totals import settle
 from apps.assets.signals import charged
 from apps.core.clock import now_us
 from apps.core.units import END_HOUR, hour_of

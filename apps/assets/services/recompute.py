@@ -7,8 +7,8 @@ from django.db import transaction
 from apps.accounts.models import Lab
 from apps.assets.lifecycle_summary import SUMMARY_FIELDS, summarise_lifecycle
 from apps.assets.models import Asset
-from apps.assets.services.charge_totals import settled_sums
 from apps.assets.services.charges import CHUNK, events_of
+from apps.assets.services.settled_totals import settled_sums
 
 
 def differing(*, lab: Lab, repair: bool) -> list[int]:

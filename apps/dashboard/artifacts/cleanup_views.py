@@ -13,7 +13,7 @@ from apps.artifacts.cleanup.plans import plan_by_uuid
 from apps.artifacts.models import CleanupPlan
 from apps.core.errors import InvalidInput
 from apps.dashboard.artifacts.cleanup_pages import CSV_COLUMNS, plan_csv_rows, plan_page, plans_page
-from apps.dashboard.artifacts.forms_cleanup import (
+from apps.dashboard.artifacts.forms.cleanup import (
     DEFAULT_PLAN_DAYS,
     PERIOD_PREFIX,
     PLAN_FORMS,

@@ -6,7 +6,7 @@ from django.contrib import messages
 from django.http import HttpRequest, HttpResponseBase, HttpResponseRedirect
 from django.shortcuts import render
 
-from apps.dashboard.artifacts.forms_holds import HOLD_FORMS, SUBJECT_FIELDS, HoldForm, PlaceHoldForm
+from apps.dashboard.artifacts.forms.holds import HOLD_FORMS, SUBJECT_FIELDS, HoldForm, PlaceHoldForm
 from apps.dashboard.artifacts.holds_page import holds_page
 from apps.dashboard.decorators import WRITERS, Visitor, page
 from apps.dashboard.forms import PageForms

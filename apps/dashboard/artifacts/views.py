@@ -21,7 +21,7 @@ from apps.dashboard.artifacts.artifacts_page import (
     artifacts_page,
     parse_query,
 )
-from apps.dashboard.artifacts.forms import ARTIFACT_FORMS, ArtifactForm, description_values
+from apps.dashboard.artifacts.forms.artifact import ARTIFACT_FORMS, ArtifactForm, description_values
 from apps.dashboard.artifacts.lineage_graph import LINEAGE_COLUMNS, lineage_csv_rows
 from apps.dashboard.artifacts.model_card import build_card
 from apps.dashboard.artifacts.storage_page import STORAGE_COLUMNS, storage_csv_rows, storage_page

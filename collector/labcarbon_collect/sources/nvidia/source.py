@@ -26,7 +26,7 @@ from labcarbon_collect.sources.nvidia.driver import (
     open_driver,
 )
 from labcarbon_collect.sources.nvidia.gpu import Gpu, Pause
-from labcarbon_collect.sources.nvidia.power import PowerSampler
+from labcarbon_collect.sources.nvidia.power_integration import PowerSampler
 from labcarbon_collect.sources.nvidia.processes import ProcessLister, mig_enabled, mig_instances
 
 # A lost GPU is queried again after 1, 2, 4 … polls. A query of a GPU that fell off the bus can take
