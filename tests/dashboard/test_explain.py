@@ -3,6 +3,7 @@ citation.
 """
 
 import re
+from html import unescape
 from itertools import product
 
 import pytest
@@ -231,3 +232,18 @@ def test_hostile_names_are_text_and_csv_is_disarmed(lab: SmallLab, owner: Client
     response = owner.get(f"/explain/ledger.csv?{query().to_query_string()}")
     assert "'=HYPERLINK(1)" in text_of(response)
     assert "\n" not in response["Content-Disposition"]
+
+
+def test_the_rows_of_the_displayed_hour_are_marked(lab: SmallLab, owner: Client) -> None:
+    use(lab)
+    use(lab, first=60)
+    entry = re.compile(r'<tr data-entry([^>]*)>.*?href="([^"]+)"')
+    rows = entry.findall(text_of(owner.get(address(query("energy_mj")))))
+    newest, oldest = rows[0][1], rows[-1][1]
+    assert newest != oldest
+    for opened, displayed in ((None, newest), (newest, newest), (oldest, oldest)):
+        target = address(query("energy_mj")) if opened is None else f"/explain/{unescape(opened)}"
+        entries = entry.findall(text_of(owner.get(target.split("#")[0])))
+        marked = {drill for marks, drill in entries if 'aria-current="true"' in marks}
+        assert marked == {displayed}, opened
+        assert {drill for _, drill in entries} == {drill for _, drill in rows}
