@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 ABSENT = "(absent)"
+TEXT = "text: "  # beginning of a line with a former and a new text
 LONGEST = 160
 # Files that are compared only on request, and what they hold.
 OPTIONAL = {
@@ -59,12 +60,14 @@ def compare(
     for folder in (before, after):
         if not (folder / "about.json").exists():  # written last
             sys.exit(f"{folder} holds no complete snapshot")
-    allowed = allowed_keys(allow.read_text(encoding="utf-8")) if allow else []
+    allow_text = allow.read_text(encoding="utf-8") if allow else ""
+    allowed, texts = allowed_keys(allow_text), allowed_texts(allow_text)
     all_differences = list(differences(before, after, only=only, optional=optional))
     listed = [
         difference
         for difference in all_differences
         if not any(pattern.fullmatch(f"{difference.file}: {difference.key}") for pattern in allowed)
+        and replaced(difference.before, texts) != difference.after
     ]
     for difference in listed[:limit]:
         print(difference)
@@ -87,6 +90,8 @@ def allowed_keys(text: str) -> list[re.Pattern[str]]:
     for number, line in enumerate(text.splitlines(), 1):
         if not line.strip() or line.startswith("#"):
             continue
+        if line.startswith(TEXT):
+            continue
         key, separator, reason = line.partition("  # ")
         if not separator or not reason.strip():
             sys.exit(
@@ -95,6 +100,29 @@ def allowed_keys(text: str) -> list[re.Pattern[str]]:
             )
         patterns.append(re.compile(re.escape(key.strip()).replace(r"\*", ".*"), re.DOTALL))
     return patterns
+
+
+def allowed_texts(text: str) -> list[tuple[str, str]]:
+    """Return the pairs of former and new texts of a list of allowed differences.
+
+    A line is ``text: FORMER => NEW``. A value that differs in these texts only is allowed. Raises
+    SystemExit where a line has no new text.
+    """
+    pairs = []
+    for number, line in enumerate(text.splitlines(), 1):
+        if line.startswith(TEXT):
+            former, separator, new = line.removeprefix(TEXT).partition(" => ")
+            if not separator or not former.strip():
+                sys.exit(f"line {number} of the allowed differences: text: FORMER => NEW")
+            pairs.append((former.strip(), new.strip()))
+    return pairs
+
+
+def replaced(value: str, texts: Sequence[tuple[str, str]]) -> str:
+    """Return ``value`` with each former text replaced by the new one."""
+    for former, new in texts:
+        value = value.replace(former, new)
+    return value
 
 
 def differences(

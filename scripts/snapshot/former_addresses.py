@@ -24,3 +24,8 @@ def former_address(address: str) -> str:
         if match := pattern.match(address):
             return match.expand(former) + address[match.end() :]
     return address
+
+
+def with_current_parameters(address: str) -> str:
+    """Return an address whose former parameter ``do`` is also given by its current name, ``action``."""
+    return re.sub(r"(?<=[?&])do=([a-z_]+)", r"do=\1&action=\1", address)

@@ -15,7 +15,7 @@ from django.db import connection
 from django.test import Client
 
 from scripts.snapshot.fixed_clock import reseed
-from scripts.snapshot.former_addresses import former_address
+from scripts.snapshot.former_addresses import former_address, with_current_parameters
 from scripts.snapshot.html_facts import facts_of, folded
 
 # Addresses from which all others are linked, and some that no page links to; of moved pages the
@@ -208,7 +208,7 @@ def _visit(visits: Visits, slug: str, client: Client, address: str) -> list[str]
     """Request an address, note what it shows, and return the addresses it links to."""
     reseed(address)
     key = f"{slug} {address}"
-    response = client.get(address, follow=True)
+    response = client.get(with_current_parameters(address), follow=True)
     content = b"".join(response.streaming_content) if response.streaming else response.content
     kind = response.headers.get("Content-Type", "").partition(";")[0]
     visits.pages[key] = {"status": response.status_code, "type": kind, "values": []}
