@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from scripts.snapshot.compare import allowed_keys, compare, differences
+from scripts.snapshot.compare import allowed_keys, allowed_texts, compare, differences
 from scripts.snapshot.former_addresses import former_address
 from scripts.snapshot.html_facts import facts_of, folded
 
@@ -103,6 +103,18 @@ def test_allowed_differences_have_a_pattern_and_a_reason(tmp_path: Path) -> None
     assert compare(one, other, allow=allow) == 0
     with pytest.raises(SystemExit, match=r"line 1 .* has no reason"):
         allowed_keys("pages.json: lab /lab/ *")
+
+
+def test_a_value_that_differs_in_listed_texts_only_is_allowed(tmp_path: Path) -> None:
+    one = folder(tmp_path / "a", {"lab /": {"values": ["rest=5 name: Rest"], "status": 200}})
+    same = folder(tmp_path / "b", {"lab /": {"values": ["rest=5 name: Overhead"], "status": 200}})
+    other = folder(tmp_path / "c", {"lab /": {"values": ["rest=6 name: Overhead"], "status": 200}})
+    allow = tmp_path / "allowed.txt"
+    allow.write_text("text: name: Rest => name: Overhead\n")
+    assert compare(one, same, allow=allow) == 0
+    assert compare(one, other, allow=allow) == 1
+    with pytest.raises(SystemExit, match=r"line 1 .* FORMER => NEW"):
+        allowed_texts("text: name: Rest")
 
 
 def test_texts_and_headings_are_compared_on_request(tmp_path: Path) -> None:

@@ -27,5 +27,5 @@ def former_address(address: str) -> str:
 
 
 def with_current_parameters(address: str) -> str:
-    """Return an address whose former parameter ``do`` is also given by its current name, ``action``."""
+    """Return an address with the former parameter ``do`` also under its current name, ``action``."""
     return re.sub(r"(?<=[?&])do=([a-z_]+)", r"do=\1&action=\1", address)

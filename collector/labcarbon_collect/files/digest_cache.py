@@ -15,11 +15,10 @@ _MAX_BYTES = 1 << 30
 _SETTLED_NS = 2_000_000_000
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS digest (
-  device INTEGER, inode INTEGER, size INTEGER, mtime_ns INTEGER, ctime_ns INTEGER,
-    sha256 BLOB NOT NULL,
+  device INTEGER, inode INTEGER, size INTEGER, mtime_ns INTEGER, ctime_ns INTEGER, sha256 BLOB NOT NULL,
   PRIMARY KEY (device, inode)) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS normal (content BLOB PRIMARY KEY, lines BLOB NOT NULL) WITHOUT ROWID;
-"""
+"""  # noqa: E501
 _INT64 = 1 << 63
 
 

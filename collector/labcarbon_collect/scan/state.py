@@ -35,19 +35,16 @@ _JSON = json.JSONEncoder(separators=(",", ":"))
 _INSERT = "INSERT INTO entry"
 _ON_CONFLICT = """
 ON CONFLICT (folder, name) DO UPDATE SET
-  what=excluded.what, size=excluded.size, files=excluded.files, mtime_ns=excluded.mtime_ns,
-    ctime_ns=excluded.ctime_ns,
-  settled=excluded.settled, state=excluded.state, digest=excluded.digest, about=excluded.about,
-    medium=excluded.medium,
+  what=excluded.what, size=excluded.size, files=excluded.files, mtime_ns=excluded.mtime_ns, ctime_ns=excluded.ctime_ns,
+  settled=excluded.settled, state=excluded.state, digest=excluded.digest, about=excluded.about, medium=excluded.medium,
   link=excluded.link, owner=excluded.owner
-"""
+"""  # noqa: E501
 _SUBTREE = """
 WITH RECURSIVE below (id, path) AS (
   VALUES (?, ?) UNION ALL
-  SELECT folder.id, CAST(below.path || '/' || folder.name AS BLOB) FROM folder JOIN below
-    ON folder.parent = below.id)
+  SELECT folder.id, CAST(below.path || '/' || folder.name AS BLOB) FROM folder JOIN below ON folder.parent = below.id)
 SELECT id, path FROM below
-"""
+"""  # noqa: E501
 
 
 class Entry(NamedTuple):
