@@ -27,5 +27,5 @@ def former_address(address: str) -> str:
 
 
 def with_current_parameters(address: str) -> str:
-    """Return an address with the former parameter ``do`` also under its current name, ``action``."""
+    """Return an address with its former parameter ``do`` given as ``action`` too."""
     return re.sub(r"(?<=[?&])do=([a-z_]+)", r"do=\1&action=\1", address)
