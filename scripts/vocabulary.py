@@ -43,7 +43,7 @@ template_links: href, src, action, formaction and hx-* attributes, and strings i
   that begin with a literal slash.
 python_links: strings of apps/dashboard that begin with an internal path, such as "/runs/".
 python_links_elsewhere: the same in the rest of apps and labcarbon, API addresses included.
-request_post: uses of .POST outside modules named forms*.py.
+request_post: uses of .POST outside modules named forms*.py and folders named forms.
 """
 
 from __future__ import annotations
@@ -269,7 +269,8 @@ class Tree:
             self._add("module_names", path, 1, path.stem, path.stem)
         self._count_words("text_comments", path, module.comments())
         self._count_literals(path, module.literals)
-        if not path.stem.startswith("forms") and self._is_in(path, ("apps", "labcarbon")):
+        is_form = path.stem.startswith("forms") or path.parent.name == "forms"
+        if not is_form and self._is_in(path, ("apps", "labcarbon")):
             for line in module.post_uses():
                 self._add("request_post", path, line, "POST", "request.POST")
 

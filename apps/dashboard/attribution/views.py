@@ -73,7 +73,7 @@ def claim_change(request: HttpRequest, visitor: Visitor, act: UUID) -> HttpRespo
     row = or_not_found(
         Claim.objects.filter(lab=visitor.lab, act=act).first(), "claim", reverse("unattributed")
     )
-    visitor.require_role(WRITERS if row.made_by_id == visitor.user.pk else MANAGERS)
+    visitor.require_role(WRITERS if row.created_by_id == visitor.user.pk else MANAGERS)
     form = PageForms(request, visitor, [UndoClaimForm, RedoClaimForm], claim=row).submitted
     if form is not None and form.submit():
         messages.success(request, form.message)
