@@ -10,7 +10,7 @@ from django.urls import reverse
 from apps.accounts.models import Lab
 from apps.artifacts.choices import FineTuningMethod, SimilarityBasis
 from apps.artifacts.reuse.fine_tuning_energy import FineTuningRun, find_fine_tuning_runs
-from apps.artifacts.reuse.index import ReusableModel, find_reusable, terms_of_row
+from apps.artifacts.reuse.model_index import ReusableModel, find_reusable, terms_of_row
 from apps.artifacts.storage_model import Spread, compute_saving, compute_spread
 from apps.carbon.figures.energy import Figure, figures_of_runs
 from apps.preflight.choices import Verdict

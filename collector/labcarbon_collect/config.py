@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import List, Mapping, Optional
 
-from labcarbon_collect.identity import (
+from labcarbon_collect.node_identity import (
     ConfigurationError,
     ensure_private_dir,
     read_secret,

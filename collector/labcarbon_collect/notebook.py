@@ -19,12 +19,12 @@ from typing import Any, Callable, Dict, Mapping, Optional
 
 from labcarbon_collect.api.run_client import RunReporter
 from labcarbon_collect.config import Login, client_sockets, is_uuid, read_login
-from labcarbon_collect.identity import ConfigurationError
+from labcarbon_collect.figure_text import summary_line
 from labcarbon_collect.ipc.client import Client, DaemonUnavailable, response_error
+from labcarbon_collect.node_identity import ConfigurationError
 from labcarbon_collect.pseudonyms import current_user_name, safe_user_names
-from labcarbon_collect.runs import current, facts
-from labcarbon_collect.timeouts import PART_TIMEOUT_S, SETTING_WARNING, STARTUP_TIMEOUT_S
-from labcarbon_collect.totals import summary_line
+from labcarbon_collect.runs import active_runs, facts
+from labcarbon_collect.startup_timeout import PART_TIMEOUT_S, SETTING_WARNING, STARTUP_TIMEOUT_S
 
 _PREFIX = "labcarbon: "
 
@@ -76,7 +76,7 @@ class NotebookRun:
         if "why" in response:
             return f"This notebook is not measured: {response['why']}"
         self.is_registered = True
-        current.activate(self._run, current.NOTEBOOK)
+        active_runs.activate(self._run, active_runs.NOTEBOOK)
         node, user = response.get("node"), response.get("user")
         self._node, self._user = (
             node if is_uuid(node) else None,
@@ -118,7 +118,7 @@ class NotebookRun:
         if not self.is_registered:
             return ""
         self.is_registered = False
-        current.deactivate(self._run)
+        active_runs.deactivate(self._run)
         request: Dict[str, Any] = {
             "op": "end",
             "run": self._run,

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Dict, Mapping, Optional
 
-from labcarbon_collect.identity import ConfigurationError, read_secret
+from labcarbon_collect.node_identity import ConfigurationError, read_secret
 
 KEEP, HASH, DROP = "keep", "hash", "drop"
 DROPPED = "-"

@@ -20,21 +20,21 @@ from typing import Any, Dict, Mapping, Optional, Set, Type, Union
 from labcarbon_collect.api.preflight import PreflightRequest, PreflightResponse
 from labcarbon_collect.api.run_client import RunReporter
 from labcarbon_collect.config import Login, read_login
-from labcarbon_collect.files.budget import Budget, Deadline
+from labcarbon_collect.figure_text import summary_line
+from labcarbon_collect.files.read_limits import Budget, Deadline
 from labcarbon_collect.fingerprint.builder import Survey, survey
-from labcarbon_collect.identity import ConfigurationError
 from labcarbon_collect.lc1 import flatten
 from labcarbon_collect.lineage.declare import LineageDeclarations
+from labcarbon_collect.node_identity import ConfigurationError
 from labcarbon_collect.pseudonyms import current_user_name, safe_user_names
 from labcarbon_collect.redaction import MASK, is_secret_name, is_secret_value, mask_argument
-from labcarbon_collect.runs import current, daemon_link, distributed, failure, preflight_text
+from labcarbon_collect.runs import active_runs, daemon_link, failure, preflight_text, process_facts
 from labcarbon_collect.runs import facts as run_facts
-from labcarbon_collect.runs.distributed import exit_code
 from labcarbon_collect.runs.metrics import MetricSender, parse_points
+from labcarbon_collect.runs.process_facts import exit_code
 from labcarbon_collect.runs.startup import await_reply, start_preflight
 from labcarbon_collect.slurm.jobs import current_job_key
-from labcarbon_collect.timeouts import SETTING_WARNING, SHORT_TIMEOUT_S, STARTUP_TIMEOUT_S
-from labcarbon_collect.totals import summary_line
+from labcarbon_collect.startup_timeout import SETTING_WARNING, SHORT_TIMEOUT_S, STARTUP_TIMEOUT_S
 
 Paths = Union[None, str, "os.PathLike[str]", Mapping[str, Union[str, "os.PathLike[str]"]]]
 
@@ -57,14 +57,14 @@ class TrackedRun:
     ) -> None:
         if start is not None:
             _warn_deprecated("track(start=…)", "track(checkpoint=…)")
-        outer = current.active_run(os.environ)
-        is_joined = outer is not None and outer.source in (current.WRAPPED, current.MLFLOW)
+        outer = active_runs.active_run(os.environ)
+        is_joined = outer is not None and outer.source in (active_runs.WRAPPED, active_runs.MLFLOW)
         self.is_joined = (
             is_joined  # ``labcarbon-collect run`` or MLflow started the run and ends it
         )
         self.uuid = outer.uuid if outer is not None and is_joined else str(uuid.uuid4())
-        self.is_silent = not distributed.is_first_rank(os.environ)
-        self._command = distributed.start_command()
+        self.is_silent = not process_facts.is_first_rank(os.environ)
+        self._command = process_facts.start_command()
         self._params = mask_params(
             params if isinstance(params, Mapping) else vars(params) if params else {}
         )
@@ -164,7 +164,7 @@ class TrackedRun:
         if self.is_joined:
             self._ready.set()
             return
-        current.activate(self.uuid, current.TRACKED)
+        active_runs.activate(self.uuid, active_runs.TRACKED)
         self._survey_call = Deadline("this", self._survey)
         registration = Deadline(
             "daemon", lambda: daemon_link.register(self.uuid, os.getpid(), facts=self._forwarded())
@@ -181,7 +181,7 @@ class TrackedRun:
     def _survey(self) -> Survey:
         return survey(
             self._command,
-            cwd=distributed.start_folder(),
+            cwd=process_facts.start_folder(),
             environ=os.environ,
             declared_params=self._params,
             declared_data=self._data,
@@ -278,7 +278,7 @@ class TrackedRun:
         self._ended = True
         self._lineage.over()
         if not self.is_joined:
-            current.deactivate(self.uuid)
+            active_runs.deactivate(self.uuid)
         closing = self._closing(error)
         if self._registration is not None:
             self._registration.wait(Budget(STARTUP_TIMEOUT_S))

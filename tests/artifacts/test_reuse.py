@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from apps.artifacts.models import Artifact, Copy, ReuseTerm
-from apps.artifacts.reuse.index import find_reusable, terms_of_run
+from apps.artifacts.reuse.model_index import find_reusable, terms_of_run
 from apps.artifacts.reuse.similarity import (
     MAX_TERMS,
     TermKind,

@@ -15,10 +15,10 @@ import pytest
 from labcarbon_collect.api.transport import Response, Transport
 from labcarbon_collect.api.uploader import forward_runs
 from labcarbon_collect.api.wire import InvalidResponse, decode_results, encode_batch, server_time
+from labcarbon_collect.figure_text import emission_ug
 from labcarbon_collect.runs import facts
 from labcarbon_collect.sources.base import Gap
 from labcarbon_collect.spool.store import Spool
-from labcarbon_collect.totals import emission_ug
 
 from tests.collector.readings import GPU, MINUTE, SECOND, T0, minute, window
 from tests.fakes import labcarbon_server as fakes

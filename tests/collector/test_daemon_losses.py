@@ -128,7 +128,7 @@ def test_unsafe_folders_and_tokens_are_refused_with_the_fix(
 
 
 def test_cloned_disk_is_a_new_node(tmp_path: Path) -> None:
-    from labcarbon_collect.identity import node_identity
+    from labcarbon_collect.node_identity import node_identity
 
     first = node_identity(tmp_path, {}, machine="aaa")
     (tmp_path / "node-token").write_text("secret")

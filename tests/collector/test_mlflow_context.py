@@ -218,7 +218,7 @@ def test_the_code_of_an_installed_command_is_unknown(
     scripts: Scripts, server: fakes.FakeServer
 ) -> None:
     """Its file only imports the program. Two versions of it would have equal fingerprints."""
-    from labcarbon_collect.runs import distributed
+    from labcarbon_collect.runs import process_facts
 
     scripts.folder.mkdir()
     environment = scripts.person.root / "environment"
@@ -227,7 +227,7 @@ def test_the_code_of_an_installed_command_is_unknown(
     command = environment / "bin" / "train"
     command.write_text(f"#!{environment}/bin/python\nimport mlflow\nmlflow.start_run()\n")
     command.chmod(0o755)
-    site = Path(distributed.__file__).parents[2]
+    site = Path(process_facts.__file__).parents[2]
     packages = ":".join(
         [
             str(scripts.person.root / "libraries"),

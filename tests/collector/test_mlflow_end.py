@@ -236,7 +236,7 @@ def test_whatever_is_wrong_with_us_the_run_begins(scripts: Scripts) -> None:
         "os.rmdir('../gone')\n"
     )
     assert scripts.run(f"{gone}{ONE_RUN}").output == "trained"
-    broken = "import sys\nsys.modules['labcarbon_collect.mlflow.process'] = None\n"
+    broken = "import sys\nsys.modules['labcarbon_collect.mlflow.process_runs'] = None\n"
     done = scripts.run(f"{broken}{ONE_RUN}")
     assert (done.output, done.created) == ("trained", [{}])
     assert "labcarbon: This run is not reported: ModuleNotFoundError" in done.messages

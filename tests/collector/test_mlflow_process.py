@@ -9,7 +9,7 @@ import socket
 import sys
 
 import pytest
-from labcarbon_collect.runs import distributed
+from labcarbon_collect.runs import process_facts
 
 from tests.collector.mlflow_scripts import ONE_RUN, PART, RUN, SKIPPED_CHECK, Scripts, questions
 from tests.collector.preflight_responses import DUPLICATE
@@ -104,8 +104,8 @@ def test_a_further_rank_below_run_is_a_part_of_it(
 
 
 def test_the_ranks_of_a_machine_descend_from_torchruns_agent() -> None:
-    assert distributed.root_pid({}) == os.getpid()
-    assert distributed.root_pid({"TORCHELASTIC_RUN_ID": "none"}) == os.getppid()
+    assert process_facts.root_pid({}) == os.getpid()
+    assert process_facts.root_pid({"TORCHELASTIC_RUN_ID": "none"}) == os.getppid()
 
 
 def test_interactive_sessions_get_no_duplicate_check(
@@ -115,8 +115,8 @@ def test_interactive_sessions_get_no_duplicate_check(
     prompt = "import sys\nsys.ps1 = '>>> '\nmlflow.start_run()\nmlflow.end_run()"
     uuid = "55555555-5555-4555-8555-555555555555"
     loaded = (
-        f"from labcarbon_collect.runs import current\ncurrent.activate('{uuid}', "
-        "current.NOTEBOOK)\nmlflow.start_run()"
+        f"from labcarbon_collect.runs import active_runs\nactive_runs.activate('{uuid}', "
+        "active_runs.NOTEBOOK)\nmlflow.start_run()"
     )
     done = scripts.run(f"{prompt}\n{loaded}")
     assert (done.created, done.messages, server.requests) == ([{}, {PART: uuid}], "", [])

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from labcarbon_collect import pseudonyms as module
-from labcarbon_collect.identity import ConfigurationError
+from labcarbon_collect.node_identity import ConfigurationError
 from labcarbon_collect.processes.consumers import ConsumerResolver
 from labcarbon_collect.pseudonyms import (
     DROP,

@@ -12,11 +12,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from labcarbon_collect.figure_text import format_significant, percent, summary_line
 from labcarbon_collect.ipc.server import SocketServer
+from labcarbon_collect.runs import child_process as job
 from labcarbon_collect.runs import facts as run_facts
-from labcarbon_collect.runs import process as job
 from labcarbon_collect.spool.store import Spool
-from labcarbon_collect.totals import format_significant, percent, summary_line
 
 from tests.collector.collector_process import DEFAULT_TIMEOUT, Collector, shell, wait_for
 from tests.fakes import labcarbon_server as fakes

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from labcarbon_collect.inventory import node_facts
+from labcarbon_collect.node_facts import node_facts
 from labcarbon_collect.slurm.jobs import JobFacts, bulk_row, patch_body, put_body
 from labcarbon_collect.sources.rapl import RaplSource
 

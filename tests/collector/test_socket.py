@@ -83,7 +83,7 @@ def test_an_endless_line_is_cut_off(served: SocketServer) -> None:
 
 
 def test_a_file_in_the_way_is_not_removed(tmp_path: Path) -> None:
-    from labcarbon_collect.identity import ConfigurationError
+    from labcarbon_collect.node_identity import ConfigurationError
 
     (tmp_path / "c.sock").write_text("mine")
     with pytest.raises(ConfigurationError, match="is no socket"):

@@ -1,8 +1,8 @@
 """Server and collector agree on the measurements there are and on the energy quality of each."""
 
 import pytest
+from labcarbon_collect.figure_text import QUALITIES, by_quality
 from labcarbon_collect.lc1.measurements import QUALITY_BY_MEASUREMENT
-from labcarbon_collect.totals import QUALITIES, by_quality
 
 from apps.ingest.choices import QUALITY_OF, EnergyQuality, Measurement
 

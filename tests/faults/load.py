@@ -11,7 +11,7 @@ from labcarbon_collect.api.transport import Transport
 from labcarbon_collect.api.uploader import Uploader
 from labcarbon_collect.config import read_enrolment
 from labcarbon_collect.energy.windows import Window
-from labcarbon_collect.identity import boot_id, ensure_private_dir, read_clock
+from labcarbon_collect.node_identity import boot_id, ensure_private_dir, read_clock
 from labcarbon_collect.spool.store import Spool
 
 from tests.faults.installation import Machine

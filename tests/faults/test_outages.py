@@ -18,8 +18,8 @@ from labcarbon_collect.api.transport import Transport
 from labcarbon_collect.api.uploader import Uploader, UploadState
 from labcarbon_collect.clock import Clock
 from labcarbon_collect.energy.windows import Window
-from labcarbon_collect.identity import boot_id
 from labcarbon_collect.monitor.monitor import NodeMonitor
+from labcarbon_collect.node_identity import boot_id
 from labcarbon_collect.sources.poller import SourcePoller
 from labcarbon_collect.spool.capacity import SpoolCapacity
 from labcarbon_collect.spool.store import MAX_BATCH, Spool

@@ -7,7 +7,7 @@ from typing import Any
 
 from apps.artifacts.choices import Kind, LineageRole
 from apps.artifacts.models import Artifact, LineageEdge, ReuseTerm
-from apps.artifacts.reuse.index import ReusableModel, find_reusable
+from apps.artifacts.reuse.model_index import ReusableModel, find_reusable
 from apps.artifacts.reuse.similarity import (
     MAX_TERMS,
     Term,

@@ -11,7 +11,7 @@ from django.db.models import Exists, OuterRef, Q
 from apps.accounts.models import Lab
 from apps.artifacts.choices import MODELS, FineTuningMethod, LineageRole, SimilarityBasis
 from apps.artifacts.models import Artifact, LineageEdge, ReuseTerm
-from apps.artifacts.reuse.index import ReusableModel
+from apps.artifacts.reuse.model_index import ReusableModel
 from apps.artifacts.reuse.similarity import TermKind, significant_words
 from apps.runs.choices import Intent, RunState
 from apps.runs.models import Fingerprint, Run

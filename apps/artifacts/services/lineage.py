@@ -8,7 +8,7 @@ from django.db.models import Q
 from apps.accounts.models import Lab
 from apps.artifacts.choices import LineageRole, LineageSource
 from apps.artifacts.models import Artifact
-from apps.artifacts.reuse.index import save_terms
+from apps.artifacts.reuse.model_index import save_terms
 from apps.artifacts.services.register import save_edges
 from apps.core.sql import fetch_rows
 from apps.runs.models import Fingerprint, Run

@@ -33,7 +33,7 @@ from apps.dashboard.overview.energy_use import (
     use_data_table,
     use_of,
 )
-from apps.dashboard.overview.hardware import (
+from apps.dashboard.overview.use_and_hardware import (
     CombinedEmissions,
     Hardware,
     all_charges,

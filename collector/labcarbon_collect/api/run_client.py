@@ -7,7 +7,7 @@ from typing import Any, Callable, Mapping, Optional
 
 from labcarbon_collect.api.transport import InvalidUrlError, Response, ServerUnavailable, Transport
 from labcarbon_collect.config import Login
-from labcarbon_collect.files.budget import Budget, Deadline
+from labcarbon_collect.files.read_limits import Budget, Deadline
 
 
 class RunReporter:

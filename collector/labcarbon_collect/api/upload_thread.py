@@ -15,7 +15,7 @@ from labcarbon_collect.api.transport import InvalidUrlError, Transport
 from labcarbon_collect.api.uploader import Uploader, UploadState, fetch_config, forward_runs
 from labcarbon_collect.clock import Clock
 from labcarbon_collect.config import Login, read_enrolment
-from labcarbon_collect.identity import ConfigurationError
+from labcarbon_collect.node_identity import ConfigurationError
 from labcarbon_collect.spool.capacity import release_ballast
 from labcarbon_collect.spool.schema import SpoolFull, is_corrupt
 from labcarbon_collect.spool.store import Spool

@@ -32,9 +32,9 @@ from labcarbon_collect.cleanup.session import Session
 from labcarbon_collect.commands import add_alias, thread_count
 from labcarbon_collect.config import Login, client_sockets, collector_dir, is_uuid, read_login
 from labcarbon_collect.errors import CommandError
-from labcarbon_collect.identity import ConfigurationError, node_identity
 from labcarbon_collect.ipc.client import Client, DaemonUnavailable
 from labcarbon_collect.locks import AlreadyRunning, lock_cleanup
+from labcarbon_collect.node_identity import ConfigurationError, node_identity
 from labcarbon_collect.progress import Progress
 from labcarbon_collect.runs.preflight_text import plain
 

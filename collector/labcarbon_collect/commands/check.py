@@ -16,9 +16,9 @@ from typing import Any, Dict, List, Optional, Tuple
 from labcarbon_collect.api.preflight import PreflightResponse
 from labcarbon_collect.commands import add_alias
 from labcarbon_collect.config import Login, read_login
-from labcarbon_collect.files.budget import Budget
+from labcarbon_collect.files.read_limits import Budget
 from labcarbon_collect.fingerprint.builder import Survey
-from labcarbon_collect.identity import ConfigurationError
+from labcarbon_collect.node_identity import ConfigurationError
 from labcarbon_collect.progress import Progress
 from labcarbon_collect.redaction import MASK
 from labcarbon_collect.runs import facts, preflight_text

@@ -18,8 +18,8 @@ from labcarbon_collect import config
 from labcarbon_collect.commands import add_alias
 from labcarbon_collect.daemon.daemon import Daemon, DaemonSettings
 from labcarbon_collect.errors import CommandError
-from labcarbon_collect.identity import ConfigurationError
 from labcarbon_collect.locks import AlreadyRunning
+from labcarbon_collect.node_identity import ConfigurationError
 from labcarbon_collect.processes.consumers import ConsumerResolver
 from labcarbon_collect.pseudonyms import user_names
 from labcarbon_collect.sources.base import Reading

@@ -14,8 +14,8 @@ import sys
 from labcarbon_collect.api.one_time_codes import code_url, read_code, redeem_code
 from labcarbon_collect.config import Login, collector_dir, save_enrolment
 from labcarbon_collect.errors import CommandError
-from labcarbon_collect.identity import ConfigurationError, node_identity
-from labcarbon_collect.inventory import node_facts
+from labcarbon_collect.node_facts import node_facts
+from labcarbon_collect.node_identity import ConfigurationError, node_identity
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -17,10 +17,10 @@ from contextlib import closing
 from typing import Mapping
 
 from labcarbon_collect.config import client_sockets
+from labcarbon_collect.figure_text import summary_line
 from labcarbon_collect.ipc.client import Client, DaemonUnavailable, response_error
 from labcarbon_collect.processes.cgroups import local_cluster
 from labcarbon_collect.slurm.jobs import job_uuid
-from labcarbon_collect.totals import summary_line
 
 CALL_TIMEOUT_S = 1.5
 MAX_RUNTIME_S = 1.9

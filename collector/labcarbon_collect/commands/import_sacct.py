@@ -22,7 +22,7 @@ from labcarbon_collect.api.transport import InvalidUrlError, Transport
 from labcarbon_collect.commands import add_alias
 from labcarbon_collect.config import Login, collector_dir, data_dir, read_enrolment, read_login
 from labcarbon_collect.errors import CommandError
-from labcarbon_collect.identity import ConfigurationError, node_identity
+from labcarbon_collect.node_identity import ConfigurationError, node_identity
 from labcarbon_collect.processes.cgroups import local_cluster
 from labcarbon_collect.progress import Progress
 from labcarbon_collect.pseudonyms import UserNames, user_names

@@ -13,7 +13,7 @@ import sys
 from labcarbon_collect.api.one_time_codes import code_url, read_code, redeem_code
 from labcarbon_collect.config import Login, save_login
 from labcarbon_collect.errors import CommandError
-from labcarbon_collect.identity import ConfigurationError
+from labcarbon_collect.node_identity import ConfigurationError
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

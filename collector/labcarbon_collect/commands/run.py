@@ -27,20 +27,21 @@ from labcarbon_collect.config import (
     daemon_socket,
     read_login,
 )
-from labcarbon_collect.files.budget import Budget
+from labcarbon_collect.figure_text import summary_line
+from labcarbon_collect.files.read_limits import Budget
 from labcarbon_collect.fingerprint.builder import Survey
-from labcarbon_collect.identity import ConfigurationError
 from labcarbon_collect.ipc.client import Client, DaemonUnavailable
 from labcarbon_collect.lineage.cli import report_lineage
+from labcarbon_collect.node_identity import ConfigurationError
 from labcarbon_collect.redaction import MASK
 from labcarbon_collect.runs import daemon_link, preflight_text
 from labcarbon_collect.runs import facts as run_facts
 from labcarbon_collect.runs import options as work_options
+from labcarbon_collect.runs.child_process import ExitStatus, GatedProcess
 from labcarbon_collect.runs.daemon_link import DaemonLink
 from labcarbon_collect.runs.failure import OomKillCounter, classify_exit
 from labcarbon_collect.runs.options import RunSpec
 from labcarbon_collect.runs.payload import RunPayload, start_background_hash
-from labcarbon_collect.runs.process import ExitStatus, GatedProcess
 from labcarbon_collect.runs.startup import (
     EXIT_BLOCKED,
     RunStartup,
@@ -49,8 +50,7 @@ from labcarbon_collect.runs.startup import (
     startup_budget,
     wait_for_outcome_report,
 )
-from labcarbon_collect.timeouts import SETTING_WARNING, STARTUP_TIMEOUT_S
-from labcarbon_collect.totals import summary_line
+from labcarbon_collect.startup_timeout import SETTING_WARNING, STARTUP_TIMEOUT_S
 
 _DAEMON_START_S = 8.0
 _USAGE = "labcarbon-collect run --project NAME -- python train.py"

@@ -10,8 +10,8 @@ from typing import Any, Dict, Iterator, Mapping
 
 from labcarbon_collect.config import client_sockets
 from labcarbon_collect.errors import CommandError
+from labcarbon_collect.figure_text import MJ_PER_KWH, format_significant
 from labcarbon_collect.ipc.client import Client, DaemonUnavailable, response_error
-from labcarbon_collect.totals import MJ_PER_KWH, format_significant
 
 _TIMEOUT_S = 5.0
 _MAX_SKEW_US = 5_000_000

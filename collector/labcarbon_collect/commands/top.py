@@ -21,8 +21,8 @@ from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional
 
 from labcarbon_collect.config import client_sockets
 from labcarbon_collect.errors import CommandError
+from labcarbon_collect.figure_text import format_significant
 from labcarbon_collect.ipc.client import Client, DaemonUnavailable, response_error
-from labcarbon_collect.totals import format_significant
 
 MJ_PER_WH = 3_600_000
 UNKNOWN_VALUE = "–"

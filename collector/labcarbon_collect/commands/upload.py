@@ -11,8 +11,8 @@ from labcarbon_collect.api.transport import InvalidUrlError, Transport
 from labcarbon_collect.api.uploader import Uploader, forward_runs
 from labcarbon_collect.config import collector_dir, read_enrolment
 from labcarbon_collect.errors import CommandError
-from labcarbon_collect.identity import ConfigurationError, boot_id, node_identity, read_clock
 from labcarbon_collect.locks import AlreadyRunning, lock_node
+from labcarbon_collect.node_identity import ConfigurationError, boot_id, node_identity, read_clock
 from labcarbon_collect.pseudonyms import user_names
 from labcarbon_collect.spool.pseudonymise import pseudonymise_spool
 from labcarbon_collect.spool.schema import SpoolFull

@@ -22,9 +22,9 @@ from labcarbon_collect.daemon.top_response import top_response
 from labcarbon_collect.energy.attribution import ConsumerLookup
 from labcarbon_collect.energy.windows import last_boundary
 from labcarbon_collect.errors import RequestError
-from labcarbon_collect.identity import Node, boot_id, node_identity, read_clock
 from labcarbon_collect.ipc.server import SocketServer
 from labcarbon_collect.monitor.monitor import POLL_US, NodeMonitor
+from labcarbon_collect.node_identity import Node, boot_id, node_identity, read_clock
 from labcarbon_collect.processes.cpu_time import busy_us
 from labcarbon_collect.pseudonyms import KEEP_NAMES, UserNames, user_name_of
 from labcarbon_collect.slurm.watcher import create_watcher

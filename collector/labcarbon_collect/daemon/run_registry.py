@@ -10,11 +10,11 @@ from typing import Any, Callable, Dict, List, Mapping, Optional
 from labcarbon_collect.clock import Clock
 from labcarbon_collect.config import is_uuid
 from labcarbon_collect.errors import RequestError
+from labcarbon_collect.figure_text import by_quality, emission_ug, factor_text
 from labcarbon_collect.lineage.messages import forwardable_rows
 from labcarbon_collect.monitor.monitor import NodeMonitor
 from labcarbon_collect.processes.consumers import RegistrationRefused
 from labcarbon_collect.spool.runs import LINEAGE
-from labcarbon_collect.totals import by_quality, emission_ug, factor_text
 
 MAX_RUNS_PER_USER, MAX_PENDING = 1000, 200
 _HIDEPID_HINT = (

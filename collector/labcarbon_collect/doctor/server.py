@@ -22,9 +22,9 @@ from labcarbon_collect.config import (
     read_login,
 )
 from labcarbon_collect.doctor.base import Check, register_check
-from labcarbon_collect.doctor.machine import foreign_owner
-from labcarbon_collect.identity import ConfigurationError, node_identity
+from labcarbon_collect.doctor.node import foreign_owner
 from labcarbon_collect.ipc.client import Client, DaemonUnavailable
+from labcarbon_collect.node_identity import ConfigurationError, node_identity
 from labcarbon_collect.pseudonyms import HASH, KEEP, user_names
 
 _SKEW_S = 5.0

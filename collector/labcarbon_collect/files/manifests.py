@@ -9,7 +9,7 @@ import stat
 from dataclasses import dataclass, field
 from typing import Callable, List, Optional, Sequence, Set, Tuple
 
-from labcarbon_collect.files.budget import Budget, BudgetExceeded
+from labcarbon_collect.files.read_limits import Budget, BudgetExceeded
 from labcarbon_collect.lc1 import hash_rows, manifest_hash
 
 MAX_FILES, _MAX_DEPTH = 2_000_000, 64

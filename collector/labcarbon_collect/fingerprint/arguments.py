@@ -8,7 +8,7 @@ import json
 import re
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
-from labcarbon_collect.files.budget import read_regular_file
+from labcarbon_collect.files.read_limits import read_regular_file
 from labcarbon_collect.lc1 import flatten
 
 Text = Union[str, bool]

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from labcarbon_collect.config import collector_dir
-from labcarbon_collect.files.budget import Budget, Deadline
 from labcarbon_collect.files.digest_cache import DigestCache
 from labcarbon_collect.files.manifests import Manifest, manifest
+from labcarbon_collect.files.read_limits import Budget, Deadline
 from labcarbon_collect.fingerprint.code import add_normal, describe_code
 from labcarbon_collect.fingerprint.digests import (
     FileChanged,
@@ -29,9 +29,9 @@ from labcarbon_collect.fingerprint.parameters import (
     unique_roles,
 )
 from labcarbon_collect.fingerprint.payload import data_part, scratch_part, start_part
-from labcarbon_collect.identity import ConfigurationError
 from labcarbon_collect.lc1 import VERSION, param_hash
-from labcarbon_collect.timeouts import PART_TIMEOUT_S, STARTUP_TIMEOUT_S
+from labcarbon_collect.node_identity import ConfigurationError
+from labcarbon_collect.startup_timeout import PART_TIMEOUT_S, STARTUP_TIMEOUT_S
 
 INLINE_HASH_BYTES, INLINE_HASH_FILES, INLINE_HASH_S = (
     64 * 1024 * 1024,

@@ -7,8 +7,8 @@ import os
 from dataclasses import dataclass, field
 from typing import Any, Dict, List, Mapping, Optional, Tuple
 
-from labcarbon_collect.files.budget import Budget, read_regular_file
 from labcarbon_collect.files.digest_cache import DigestCache
+from labcarbon_collect.files.read_limits import Budget, read_regular_file
 from labcarbon_collect.fingerprint.git import GitState, GitUnavailable, git_state
 from labcarbon_collect.fingerprint.imports import (
     Closure,

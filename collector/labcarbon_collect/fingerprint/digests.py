@@ -10,9 +10,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Callable, Iterator, List, Optional, Sequence, Tuple
 
-from labcarbon_collect.files.budget import Budget, open_regular_file
 from labcarbon_collect.files.digest_cache import DigestCache, to_signed
 from labcarbon_collect.files.manifests import File, Manifest
+from labcarbon_collect.files.read_limits import Budget, open_regular_file
 from labcarbon_collect.scan.database import ARTIFACT, FILE, MEMBER, PRESENT, ROOT
 
 _BLOCK, _SAVE_INTERVAL = 1 << 20, 512

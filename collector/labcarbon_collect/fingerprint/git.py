@@ -16,7 +16,7 @@ import subprocess
 from dataclasses import dataclass, field
 from typing import Dict, List, Mapping, Optional, Tuple
 
-from labcarbon_collect.files.budget import Budget, BudgetExceeded, read_regular_file
+from labcarbon_collect.files.read_limits import Budget, BudgetExceeded, read_regular_file
 
 # Disabled settings with which git would start programs or fetch. Protocols: a partial clone fetches
 # missing objects.

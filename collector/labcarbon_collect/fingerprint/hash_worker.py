@@ -18,8 +18,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Dict, List, Mapping
 
-from labcarbon_collect.files.budget import Budget, BudgetExceeded
 from labcarbon_collect.files.manifests import Manifest, manifest
+from labcarbon_collect.files.read_limits import Budget, BudgetExceeded
 from labcarbon_collect.fingerprint.digests import FileChanged, content_hashes, open_digest_cache
 from labcarbon_collect.fingerprint.payload import data_part, start_part
 

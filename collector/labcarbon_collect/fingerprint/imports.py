@@ -16,7 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Dict, Iterator, List, Optional, Sequence, Set, Tuple
 
-from labcarbon_collect.files.budget import Budget, BudgetExceeded, read_regular_file
+from labcarbon_collect.files.read_limits import Budget, BudgetExceeded, read_regular_file
 from labcarbon_collect.fingerprint.notebooks import InvalidNotebook, notebook_code, without_magics
 
 _MAX_FILES, _MAX_BYTES, _MAX_FILE_BYTES = 5000, 64 * 1024 * 1024, 16 * 1024 * 1024

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Callable, Dict, Mapping
 
 from labcarbon_collect.errors import RequestError
-from labcarbon_collect.identity import ConfigurationError
+from labcarbon_collect.node_identity import ConfigurationError
 
 MAX_LINE_BYTES = 64 * 1024
 MAX_CONNECTIONS = 128

@@ -10,9 +10,9 @@ from labcarbon_collect.api.bulk_uploader import MAX_ROWS, BulkUploader, UploadEr
 from labcarbon_collect.api.transport import ServerUnavailable, Transport
 from labcarbon_collect.config import client_sockets
 from labcarbon_collect.ipc.client import Client, DaemonUnavailable, response_error
-from labcarbon_collect.lineage.inspect import DeclarationError
+from labcarbon_collect.lineage.artifact_reader import DeclarationError
 from labcarbon_collect.lineage.messages import MAX_DAEMON_ROWS, title
-from labcarbon_collect.timeouts import STARTUP_TIMEOUT_S
+from labcarbon_collect.startup_timeout import STARTUP_TIMEOUT_S
 
 # Note for a row with an unknown run (docs/artifacts.md): the artifact is stored without its edge.
 _UNKNOWN_RUN_NOTE = "There is no run "

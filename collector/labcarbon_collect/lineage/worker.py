@@ -22,12 +22,16 @@ from typing import Any, Dict, Iterator, Mapping, Optional, Union
 from labcarbon_collect.api.transport import InvalidUrlError, Transport
 from labcarbon_collect.config import client_sockets, is_uuid, read_login
 from labcarbon_collect.fingerprint.hash_worker import lowest_priority
-from labcarbon_collect.identity import ConfigurationError
 from labcarbon_collect.ipc.client import Client, DaemonUnavailable
-from labcarbon_collect.lineage.inspect import AdjustableRateLimiter, DeclarationError, Inspector
+from labcarbon_collect.lineage.artifact_reader import (
+    AdjustableRateLimiter,
+    DeclarationError,
+    Inspector,
+)
 from labcarbon_collect.lineage.messages import title
 from labcarbon_collect.lineage.queue import HURRY
 from labcarbon_collect.lineage.reporters import DaemonReporter, ServerReporter
+from labcarbon_collect.node_identity import ConfigurationError
 
 FINISH_TIMEOUT_S = 600.0  # for the remaining artifacts after the run
 _SEND_INTERVAL_S, _POLL_S = 30.0, 5.0

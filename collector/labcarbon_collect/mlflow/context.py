@@ -37,9 +37,9 @@ class RunContext:
         if given_tags is None:
             return {}
         try:
-            from labcarbon_collect.mlflow import process
+            from labcarbon_collect.mlflow import process_runs
 
-            return process.tags(given_tags, started_s)
+            return process_runs.tags(given_tags, started_s)
         except Exception as problem:  # noqa: BLE001 - an error of the collector must not prevent the run
             print(
                 f"labcarbon: This run is not reported: {type(problem).__name__}: {problem}",

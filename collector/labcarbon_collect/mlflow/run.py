@@ -15,9 +15,10 @@ from typing import Any, Dict, Mapping, Optional
 from labcarbon_collect.api.preflight import PROCEEDED, STOPPED, PreflightResponse
 from labcarbon_collect.api.run_client import RunReporter
 from labcarbon_collect.config import Login
-from labcarbon_collect.files.budget import Budget, Deadline
+from labcarbon_collect.figure_text import summary_line
+from labcarbon_collect.files.read_limits import Budget, Deadline
 from labcarbon_collect.fingerprint.builder import Survey, format_fingerprint, survey
-from labcarbon_collect.runs import current, daemon_link, distributed, failure, preflight_text
+from labcarbon_collect.runs import active_runs, daemon_link, failure, preflight_text, process_facts
 from labcarbon_collect.runs import facts as run_facts
 from labcarbon_collect.runs.background_hash import BackgroundHash
 from labcarbon_collect.runs.daemon_link import DaemonLink
@@ -30,8 +31,7 @@ from labcarbon_collect.runs.startup import (
     start_run,
     wait_for_outcome_report,
 )
-from labcarbon_collect.timeouts import SETTING_WARNING, SHORT_TIMEOUT_S, STARTUP_TIMEOUT_S
-from labcarbon_collect.totals import summary_line
+from labcarbon_collect.startup_timeout import SETTING_WARNING, SHORT_TIMEOUT_S, STARTUP_TIMEOUT_S
 
 # Later runs of a process get no duplicate check. They only change the attribution of energy.
 _LATER_S, _CLOSE_WAIT_S, _MIN_S, _MARGIN_S = SHORT_TIMEOUT_S, 0.5, 0.2, 0.2
@@ -52,7 +52,7 @@ class _ProcessSpec(RunSpec):
             return self.first_survey
         return survey(
             self.command,
-            cwd=distributed.start_folder(),
+            cwd=process_facts.start_folder(),
             environ=os.environ,
             intent=self.intent,
             sweep=self.sweep,
@@ -142,7 +142,7 @@ class MlflowRun:
             self._block(response)
         if not self.is_reported:
             return
-        current.activate(self.uuid, current.MLFLOW)
+        active_runs.activate(self.uuid, active_runs.MLFLOW)
         if self._login is not None:
             notify_warning = notify if self._is_first else _ignore_warning
             self._reporter = RunReporter(
@@ -186,7 +186,7 @@ class MlflowRun:
         return start_run(
             self._payload.spec,
             run=self.uuid,
-            pid=distributed.root_pid(os.environ),
+            pid=process_facts.root_pid(os.environ),
             login=self._login,
             budget=budget,
             build_facts=self._payload.facts,
@@ -227,15 +227,15 @@ class MlflowRun:
         """
         if self._closing is not None:
             return
-        current.deactivate(self.uuid)
+        active_runs.deactivate(self.uuid)
         closing = run_facts.closing_facts(
-            exit_code=distributed.exit_code(error),
+            exit_code=process_facts.exit_code(error),
             killed=isinstance(error, KeyboardInterrupt),
             ended_us=time.time_ns() // 1000,
         )
         if error is None:
             closing["exit_code"] = None  # the code of sys.exit is not visible from inside
-        failure_part = failure.failure_facts(error, distributed.start_folder())
+        failure_part = failure.failure_facts(error, process_facts.start_folder())
         if failure_part:
             closing["failure"] = failure_part
         try:
@@ -296,7 +296,7 @@ def _process_spec(
             notify(f"LABCARBON_INTENT={intent} is not one of {', '.join(INTENTS)}: train is used")
         intent = "train"
     return _ProcessSpec(
-        distributed.start_command(),
+        process_facts.start_command(),
         environ.get("LABCARBON_PROJECT") or None,
         name,
         {},

@@ -13,7 +13,7 @@ from typing import Any, Callable, Dict, Mapping, Optional, Tuple
 
 from labcarbon_collect.config import client_sockets, is_uuid
 from labcarbon_collect.ipc.client import Client, DaemonUnavailable, response_error
-from labcarbon_collect.timeouts import PART_TIMEOUT_S, STARTUP_TIMEOUT_S
+from labcarbon_collect.startup_timeout import PART_TIMEOUT_S, STARTUP_TIMEOUT_S
 
 _MAX_BYTES = 60 * 1024  # the daemon's limit of a line, less the rest of the request
 

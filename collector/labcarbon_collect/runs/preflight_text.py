@@ -11,7 +11,7 @@ from datetime import datetime, timezone
 from typing import Any, List, Mapping, Optional, Sequence, Tuple
 
 from labcarbon_collect.api.preflight import PreflightResponse
-from labcarbon_collect.totals import MJ_PER_KWH, format_significant
+from labcarbon_collect.figure_text import MJ_PER_KWH, format_significant
 
 WIDTH = 100
 _MAX_MATCHES, _MAX_DIFFERENCES = 3, 5

@@ -17,14 +17,14 @@ from labcarbon_collect.api.preflight import (
     PreflightUnavailable,
 )
 from labcarbon_collect.config import Login
-from labcarbon_collect.files.budget import Budget, Deadline
+from labcarbon_collect.files.read_limits import Budget, Deadline
 from labcarbon_collect.fingerprint.builder import Survey
 from labcarbon_collect.pseudonyms import DROPPED
 from labcarbon_collect.runs import daemon_link
 from labcarbon_collect.runs import facts as run_facts
 from labcarbon_collect.runs.options import RunSpec
 from labcarbon_collect.slurm.jobs import current_job_key
-from labcarbon_collect.timeouts import PART_TIMEOUT_S, STARTUP_TIMEOUT_S
+from labcarbon_collect.startup_timeout import PART_TIMEOUT_S, STARTUP_TIMEOUT_S
 
 FactsBuilder = Callable[[daemon_link.DaemonLink, Mapping[str, Any]], Dict[str, Any]]
 EXIT_BLOCKED = 3  # exit code of a blocked duplicate

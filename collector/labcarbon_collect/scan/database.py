@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 from typing import Sequence, Tuple
 
-from labcarbon_collect.identity import ConfigurationError
+from labcarbon_collect.node_identity import ConfigurationError
 
 FILE = "scan.db"
 _MAX_VALUES = 999  # values per statement: the limit of SQLite before 3.32

@@ -9,8 +9,8 @@ import stat
 from dataclasses import dataclass, field
 from typing import Dict, List, NamedTuple, Optional, Protocol, Sequence, Tuple
 
-from labcarbon_collect.files.budget import Budget
 from labcarbon_collect.files.manifests import manifest
+from labcarbon_collect.files.read_limits import Budget
 from labcarbon_collect.files.sequential_reader import SequentialReader
 from labcarbon_collect.scan.medium import MediumDetector
 

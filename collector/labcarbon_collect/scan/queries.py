@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import List, NamedTuple, Optional, Sequence, Tuple
 
 from labcarbon_collect.scan.database import insert_rows
-from labcarbon_collect.scan.state import ScanState
+from labcarbon_collect.scan.hashed_files import ScanState
 
 _PENDING = """
 SELECT e.folder, e.name, sub.path, e.what, e.size, e.files, e.mtime_ns, e.digest, e.about, e.medium,

@@ -9,8 +9,8 @@ from labcarbon_collect.progress import format_bytes
 from labcarbon_collect.scan.database import ARTIFACT, CORRUPT, FOLDER, MEMBER, UNRECOGNISED
 from labcarbon_collect.scan.description import Description, path_problem, printable
 from labcarbon_collect.scan.file_reader import Batch, ReadResult
+from labcarbon_collect.scan.hashed_files import Entry, ScanState, entry_from_stamp
 from labcarbon_collect.scan.medium import UNKNOWN
-from labcarbon_collect.scan.state import Entry, ScanState, entry_from_stamp
 from labcarbon_collect.scan.summary import Tally
 
 # (path of its folder, entry), for new or changed artifacts

@@ -19,17 +19,17 @@ from labcarbon_collect.config import (
     read_login,
 )
 from labcarbon_collect.errors import CommandError
-from labcarbon_collect.identity import ConfigurationError, node_identity
 from labcarbon_collect.ipc.client import Client, DaemonUnavailable
 from labcarbon_collect.locks import AlreadyRunning, lock_scan
+from labcarbon_collect.node_identity import ConfigurationError, node_identity
 from labcarbon_collect.progress import Progress
 from labcarbon_collect.pseudonyms import safe_user_names
 from labcarbon_collect.scan.description import printable
+from labcarbon_collect.scan.hashed_files import ScanState
 from labcarbon_collect.scan.local_files import LocalTree, Tree
 from labcarbon_collect.scan.object_store import DependencyMissing, ObjectTree, is_address
 from labcarbon_collect.scan.queries import ScanQueries
 from labcarbon_collect.scan.scanner import Scan, ScanOptions, outermost_folders
-from labcarbon_collect.scan.state import ScanState
 from labcarbon_collect.scan.summary import copy_lines, summary_lines
 from labcarbon_collect.scan.uploader import Uploader
 

@@ -11,12 +11,12 @@ from labcarbon_collect.progress import Progress
 from labcarbon_collect.scan.database import ROOT
 from labcarbon_collect.scan.estimate import SizeEstimator
 from labcarbon_collect.scan.file_reader import Batch, FileReader
+from labcarbon_collect.scan.hashed_files import Entry, ScanState
 from labcarbon_collect.scan.local_files import Tree
 from labcarbon_collect.scan.queries import ScanQueries, ScanTotals
 from labcarbon_collect.scan.rate_limit import RateLimiter
 from labcarbon_collect.scan.reader_pool import ReaderPool
 from labcarbon_collect.scan.recorder import Recorder
-from labcarbon_collect.scan.state import Entry, ScanState
 from labcarbon_collect.scan.summary import Tally
 from labcarbon_collect.scan.uploader import Uploader
 from labcarbon_collect.scan.walker import Walker, WalkFolder

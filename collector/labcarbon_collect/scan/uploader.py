@@ -15,8 +15,8 @@ from labcarbon_collect.api.bulk_uploader import MAX_ROWS, BulkUploader, UploadEr
 from labcarbon_collect.pseudonyms import DROPPED, UserNames, user_name_of
 from labcarbon_collect.scan.database import FOLDER
 from labcarbon_collect.scan.description import printable
+from labcarbon_collect.scan.hashed_files import Entry
 from labcarbon_collect.scan.queries import PendingArtifact, ScanQueries
-from labcarbon_collect.scan.state import Entry
 
 _MAX_QUEUED, _MAX_REQUEST_BYTES, _MAX_COPY_CHANGES = 4000, 4 << 20, 5000
 _UPLOAD_INTERVAL_S = 10.0

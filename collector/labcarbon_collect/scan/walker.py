@@ -8,14 +8,14 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import Callable, Iterable, Iterator, List, Optional, Set, Tuple
 
-from labcarbon_collect.files.budget import BudgetExceeded
+from labcarbon_collect.files.read_limits import BudgetExceeded
 from labcarbon_collect.scan.database import ARTIFACT, FOLDER, MEMBER, UNRECOGNISED
 from labcarbon_collect.scan.description import Description
 from labcarbon_collect.scan.file_reader import Batch, FileTask
 from labcarbon_collect.scan.folder_formats import MAX_CARD_BYTES, describe_folder, numbered_tars
+from labcarbon_collect.scan.hashed_files import Entry, ScanState
 from labcarbon_collect.scan.local_files import LinkOutsideRoot, Listing, Stamp, Tree
 from labcarbon_collect.scan.recorder import FolderGroup, Recorder
-from labcarbon_collect.scan.state import Entry, ScanState
 from labcarbon_collect.scan.summary import Tally
 
 _BATCH_FILES, _BATCH_BYTES = 64, 8_000_000

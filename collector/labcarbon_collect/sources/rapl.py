@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Callable, Dict, List, Mapping, Optional, Sequence
 
 from labcarbon_collect.clock import Clock
-from labcarbon_collect.identity import boot_id
+from labcarbon_collect.node_identity import boot_id
 from labcarbon_collect.sources.base import (
     DeviceInfo,
     Gap,

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Dict
 
 from labcarbon_collect.energy.windows import Anchor
-from labcarbon_collect.identity import write_private_file
+from labcarbon_collect.node_identity import write_private_file
 from labcarbon_collect.spool.compaction import BUCKETS_US
 from labcarbon_collect.spool.schema import SpoolFull
 from labcarbon_collect.spool.store import Spool

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Optional, Sequence, Tuple
 
 from labcarbon_collect.energy.windows import Window
-from labcarbon_collect.identity import ConfigurationError
+from labcarbon_collect.node_identity import ConfigurationError
 
 FILE = "spool.db"
 SCHEMA_VERSION = "1"

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from labcarbon_collect.files.budget import Budget, BudgetExceeded, Deadline
 from labcarbon_collect.files.manifests import manifest
+from labcarbon_collect.files.read_limits import Budget, BudgetExceeded, Deadline
 
 from tests.collector.fingerprint.support import MODEL, TRAIN, Folder
 

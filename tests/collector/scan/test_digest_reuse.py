@@ -11,12 +11,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from labcarbon_collect.files.budget import Budget
 from labcarbon_collect.files.digest_cache import DigestCache
 from labcarbon_collect.files.manifests import manifest
+from labcarbon_collect.files.read_limits import Budget
 from labcarbon_collect.fingerprint import builder, survey
 from labcarbon_collect.fingerprint.digests import content_hashes, open_digest_cache
-from labcarbon_collect.lineage.inspect import AdjustableRateLimiter, DeclarationError, Inspector
+from labcarbon_collect.lineage.artifact_reader import (
+    AdjustableRateLimiter,
+    DeclarationError,
+    Inspector,
+)
 from labcarbon_collect.runs.background_hash import BackgroundHash
 from labcarbon_collect.scan.database import FILE
 

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from labcarbon_collect.files.budget import Budget
 from labcarbon_collect.files.digest_cache import DigestCache
 from labcarbon_collect.files.manifests import manifest
+from labcarbon_collect.files.read_limits import Budget
 from labcarbon_collect.fingerprint.digests import content_hashes
 
 from tests.collector.scan.support import (

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from labcarbon_collect.clock import Clock
-from labcarbon_collect.identity import boot_id, read_clock
+from labcarbon_collect.node_identity import boot_id, read_clock
 from labcarbon_collect.sources.base import (
     DeviceInfo,
     Gap,

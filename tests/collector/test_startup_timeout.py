@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from labcarbon_collect.timeouts import read_startup_timeout
+from labcarbon_collect.startup_timeout import read_startup_timeout
 
 from tests.collector.collector_process import Collector
 from tests.collector.mlflow_scripts import Scripts

@@ -10,8 +10,8 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, Dict, Mapping, Optional
 
-from labcarbon_collect.files.budget import Budget, BudgetExceeded
 from labcarbon_collect.files.manifests import Manifest, manifest
+from labcarbon_collect.files.read_limits import Budget, BudgetExceeded
 from labcarbon_collect.fingerprint.digests import FileChanged, content_hashes, open_digest_cache
 from labcarbon_collect.lineage.messages import PRODUCED
 from labcarbon_collect.scan.description import (

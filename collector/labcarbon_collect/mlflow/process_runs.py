@@ -11,12 +11,12 @@ import threading
 from typing import Any, Dict, List, Mapping, Optional
 
 from labcarbon_collect.config import Login, client_sockets, read_login
-from labcarbon_collect.files.budget import Budget
-from labcarbon_collect.identity import ConfigurationError
+from labcarbon_collect.files.read_limits import Budget
 from labcarbon_collect.mlflow.run import MlflowRun, notify
-from labcarbon_collect.runs import current, distributed
-from labcarbon_collect.runs.current import MLFLOW, NOTEBOOK, ActiveRun
-from labcarbon_collect.timeouts import STARTUP_TIMEOUT_S
+from labcarbon_collect.node_identity import ConfigurationError
+from labcarbon_collect.runs import active_runs, process_facts
+from labcarbon_collect.runs.active_runs import MLFLOW, NOTEBOOK, ActiveRun
+from labcarbon_collect.startup_timeout import STARTUP_TIMEOUT_S
 
 RUN_UUID, PART_OF, NODE, HOST = (
     "labcarbon.run_uuid",
@@ -70,7 +70,7 @@ def tags(given_tags: Mapping[str, Any], started_s: float) -> Dict[str, str]:
 
 
 def _tags(given_tags: Mapping[str, Any], started_s: float) -> Dict[str, str]:
-    active = current.active_run(os.environ)
+    active = active_runs.active_run(os.environ)
     if _is_part(given_tags, active):
         return _part_of(active)
     if active is not None and active.source != MLFLOW:
@@ -85,9 +85,13 @@ def _is_part(given_tags: Mapping[str, Any], active: Optional[ActiveRun]) -> bool
     """Return whether a run is a part of another one, or of an unknown one. It then gets no
     duplicate check.
     """
-    if _PARENT in given_tags or _has_open_mlflow_run() or not distributed.is_first_rank(os.environ):
+    if (
+        _PARENT in given_tags
+        or _has_open_mlflow_run()
+        or not process_facts.is_first_rank(os.environ)
+    ):
         return True
-    if distributed.is_interactive() or distributed.is_multiprocessing_worker():
+    if process_facts.is_interactive() or process_facts.is_multiprocessing_worker():
         return True
     if active is None:
         return False
@@ -204,7 +208,7 @@ def _end() -> None:
     if run is None or run.pid != os.getpid():
         return  # a fork of the script ends, not the script
     try:
-        run.close(distributed.uncaught_error())
+        run.close(process_facts.uncaught_error())
         timeout = Budget(_END_S)
         for ending_run in (*_state.closing_runs, run):
             ending_run.wait(timeout)

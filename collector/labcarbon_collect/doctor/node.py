@@ -11,7 +11,7 @@ from typing import Optional
 
 from labcarbon_collect.config import collector_dir, data_dir
 from labcarbon_collect.doctor.base import Check, register_check
-from labcarbon_collect.identity import ConfigurationError, node_identity
+from labcarbon_collect.node_identity import ConfigurationError, node_identity
 from labcarbon_collect.sources.base import SourceAbsent
 from labcarbon_collect.sources.cpu_model import CpuModel
 from labcarbon_collect.spool.capacity import DEFAULT_MAX_BYTES

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from labcarbon_collect.inventory import describe_disks, node_facts
+from labcarbon_collect.node_facts import describe_disks, node_facts
 
 from tests.collector.sysfs_tree import board, disk
 from tests.collector.sysfs_tree import proc as cpu
