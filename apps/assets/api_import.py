@@ -116,7 +116,7 @@ class ImportsView(APIView):
         unknown = sorted(set(request.query_params) - set(PARAMETERS))
         if unknown:
             hint = f"Known: {', '.join(PARAMETERS)}."
-            raise InvalidInput(f"{unknown[0]!r} is not known here.", field=unknown[0], hint=hint)
+            raise InvalidInput(f"{unknown[0]!r} is not a known name.", field=unknown[0], hint=hint)
         import_params = {name: request.query_params.get(name, "") for name in PARAMETERS}
         if import_params["confirm"] not in {"", "yes", "no"}:
             raise InvalidInput(

@@ -47,7 +47,7 @@ def _query(request: Request, lab: Lab, also: set[str]) -> FigureQuery:
     unknown = sorted(set(request.query_params) - known)
     if unknown:
         raise InvalidInput(
-            f"{unknown[0]!r} is not known here.",
+            f"{unknown[0]!r} is not a known name.",
             field=unknown[0],
             hint=f"Known: {', '.join(sorted(known))}.",
         )

@@ -65,7 +65,7 @@ class Ranked:
         if self.use.without_factor_mj:
             return "a part of its energy has no emission factor: its site has no grid zone"
         if self.charged_ug is None:
-            return "nobody knows what making it emitted"
+            return "embodied carbon unknown"
         return ""
 
     @property

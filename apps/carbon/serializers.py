@@ -31,7 +31,7 @@ _DESCRIPTIONS = {
     "os_user": "only what one OS user used; - is: unknown. Other people's by the lab's policy",
     "program": "only what was used with one program; - is: unknown",
     "use": "only what one consumer used, such as job:hpc/17",
-    "consumer": "only energy nobody used (idle), a project's share of it "
+    "consumer": "only energy without a user (idle), a project's share of it "
     "(idle_share), of node overhead "
     "(overhead), "
     "or of no known project (unattributed); of hardware: used, idle, idle_share, unmeasured, "

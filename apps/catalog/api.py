@@ -92,7 +92,7 @@ def _known(request: Request, *names: str) -> None:
     if unknown:
         hint = f"Known: {', '.join(names)}." if names else "This address takes no parameter."
         raise InvalidInput(
-            f"{unknown[0][:40]!r} is not known here.", field=unknown[0][:40], hint=hint
+            f"{unknown[0][:40]!r} is not a known name.", field=unknown[0][:40], hint=hint
         )
 
 

@@ -8,7 +8,7 @@ from apps.core.units import UG_PER_KG, US_PER_HOUR
 from apps.dashboard.formatting import Unit, exact, format_value, unit_for
 
 METRIC = "emission_ug"
-UNKNOWN = "not known"
+UNKNOWN = "unknown"
 
 
 @dataclass(frozen=True)

@@ -192,7 +192,9 @@ class ReplacementView(APIView):
         if unknown:
             name = unknown[0][:40]
             raise InvalidInput(
-                f"{name!r} is not known here.", field=name, hint=f"Known: {', '.join(PARAMETERS)}."
+                f"{name!r} is not a known name.",
+                field=name,
+                hint=f"Known: {', '.join(PARAMETERS)}.",
             )
         lab, now = caller(request).lab, now_us()
         asset_for_query = asset_for_analysis(lab, asset)

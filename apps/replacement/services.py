@@ -191,7 +191,10 @@ def _inputs(
     if "old_idle_mw" in inputs and "new_idle_mw" not in inputs:
         known = Known.within(inputs["old_idle_mw"].needed.value, 500_000, 500_000)
         inputs["new_idle_mw"] = Input(
-            "new_idle_mw", known, "assumed", "as the old one's, ±50 %: nobody measured the new one"
+            "new_idle_mw",
+            known,
+            "assumed",
+            ("same as the old card, ±50 %: not measured on the new one"),
         )
     return inputs
 

@@ -94,7 +94,7 @@ def _check(params: Any) -> None:
     unknown = sorted(set(params) - {"name", "shape"})
     if unknown:
         raise InvalidInput(
-            f"{unknown[0]!r} is not known here.", field=unknown[0], hint="Known: name, shape."
+            f"{unknown[0]!r} is not a known name.", field=unknown[0], hint="Known: name, shape."
         )
     shape = params.get("shape", "json")
     if shape not in {"json", "csv"}:

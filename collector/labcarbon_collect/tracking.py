@@ -132,6 +132,18 @@ class TrackedRun:
                 self._note_loss(name, at, value)
         self._sender.add(points)
 
+    @property
+    def joined(self) -> bool:
+        """Former name of :attr:`is_joined`."""
+        _warn_deprecated("run.joined", "run.is_joined")
+        return self.is_joined
+
+    @property
+    def quiet(self) -> bool:
+        """Former name of :attr:`is_silent`."""
+        _warn_deprecated("run.quiet", "run.is_silent")
+        return self.is_silent
+
     def used(self, *args: Any, **facts: Any) -> None:
         """Former name of :meth:`log_input`."""
         _warn_deprecated("run.used", "run.log_input")

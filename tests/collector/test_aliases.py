@@ -40,13 +40,17 @@ def test_former_methods_warn_a_single_time(person: Collector, server: fakes.Fake
     server.preflight = DUPLICATE
     body = (
         "open('a.txt', 'w').close()\nrun.used('a.txt'); run.used('a.txt'); "
-        "run.produced('a.txt')\nprint(run.check().in_vain)"
+        "run.produced('a.txt')\nprint(run.check().in_vain, run.check().asked)\n"
+        "print(run.joined, run.quiet, run.joined)"
     )
     done = track(person, body, settings="start='a.pt'")
-    assert (done.returncode, done.stdout) == (0, "True\n")
+    assert done.returncode == 0
+    assert done.stdout == f"True {DUPLICATE['asked']}\nFalse False False\n"
     for line in (
         "run.used is deprecated: use run.log_input",
         "run.produced is deprecated: use run.log_output",
+        "run.joined is deprecated: use run.is_joined",
+        "run.quiet is deprecated: use run.is_silent",
         "track(start=…) is deprecated: use track(checkpoint=…)",
     ):
         assert done.stderr.count(line) == 1

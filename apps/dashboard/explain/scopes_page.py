@@ -214,7 +214,7 @@ def _line(
         note = (
             "inside the electricity above: lifecycle factors hold it"
             if query.basis == "lifecycle"
-            else "not known: no factor for losses and upstream is loaded"
+            else "unknown: no factor for losses and upstream is loaded"
         )
     else:
         combined = figure_of(query.replace(metric=ledger))

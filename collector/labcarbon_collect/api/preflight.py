@@ -73,6 +73,11 @@ class PreflightResponse:
         return self.is_blocking
 
     @property
+    def asked(self) -> str:
+        """Former name of :attr:`preflight_id` (docs/compatibility.md)."""
+        return self.preflight_id
+
+    @property
     def is_notable(self) -> bool:
         """Whether a person should read the response."""
         return bool(self.offers) or (self.verdict != "none" and self.level != "silent")

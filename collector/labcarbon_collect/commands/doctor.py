@@ -20,7 +20,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     sources.load()
-    for module in ("meters", "machine", "server"):
+    for module in ("meters", "node", "server"):
         importlib.import_module(f"labcarbon_collect.doctor.{module}")
     results = run_checks()
     if args.json:
