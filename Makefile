@@ -7,7 +7,7 @@ export LABCARBON_PORT ?= 8000
 
 .PHONY: help run setup test packages environments suite lint format lock schema pictures audit soak image clean
 
-help: ## say what there is
+help: ## list the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
 run: $(VENV)/.installed ## start LabCarbon on this machine: web, worker, collector (Ctrl-C stops all)
@@ -19,7 +19,7 @@ setup: $(VENV)/.installed ## set up without a browser: make setup LAB="Cell Lab"
 	@$(BIN)/python manage.py setup_lab --lab "$(LAB)" --zone "$(ZONE)" --site-kind "$(or $(SITE_KIND),workstation)" \
 	  $(if $(TIME_ZONE),--time-zone "$(TIME_ZONE)") $(if $(SITE_USER),--user "$(SITE_USER)")
 
-test: packages ## check and test everything, from nothing
+test: packages ## run all checks and tests in a fresh environment
 	@$(MAKE) --no-print-directory --jobs=3 environments
 	@$(MAKE) --no-print-directory --jobs=2 lint suite
 
@@ -31,7 +31,7 @@ environments: $(VENV)/.installed-dev $(VENV)/.installed-codecarbon $(VENV)/.inst
 packages: # what the tests need from Debian, installed where that is allowed
 	@scripts/debian_packages.sh tests/debian-packages.txt
 
-lint: $(VENV)/.installed-dev ## format, lint, types, order of the apps
+lint: $(VENV)/.installed-dev ## check format, style, types and import contracts
 	@$(BIN)/ruff format --check --quiet apps labcarbon tests scripts benchmarks collector manage.py
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/djlint templates --check --quiet || { echo 'Some templates are not formatted: make format' >&2; exit 1; }
@@ -40,10 +40,10 @@ lint: $(VENV)/.installed-dev ## format, lint, types, order of the apps
 	@$(BIN)/mypy --no-error-summary
 	@$(BIN)/mypy --no-error-summary --config-file collector/mypy.ini collector/labcarbon_collect
 
-format: $(VENV)/.installed-dev ## put the code into its form
+format: $(VENV)/.installed-dev ## format code and templates
 	@$(BIN)/ruff format --quiet apps labcarbon tests scripts benchmarks collector manage.py
 	@$(BIN)/ruff check --quiet --fix . || true
-	@$(BIN)/djlint templates --reformat --quiet
+	@$(BIN)/djlint templates --reformat --quiet || true
 
 lock: $(VENV)/.installed-dev ## lock the requirements with hashes
 	$(BIN)/uv pip compile -q --universal --python-version 3.11 requirements.in -o requirements.txt \
@@ -61,10 +61,10 @@ schema: $(VENV)/.installed-dev ## write the API's schema to docs/api/openapi.yam
 pictures: $(VENV)/.installed-dev ## take a picture of each page into docs/pictures (needs Chromium)
 	@$(BIN)/python scripts/screenshots.py
 
-audit: $(VENV)/.installed-dev ## look the locked packages up in the database of known vulnerabilities (needs the network)
+audit: $(VENV)/.installed-dev ## check the locked packages for known vulnerabilities (needs the network)
 	@$(BIN)/pip-audit --requirement requirements.txt --disable-pip --no-deps --strict
 
-soak: $(VENV)/.installed-dev ## the long fault tests: 1 000 kills
+soak: $(VENV)/.installed-dev ## run the long fault tests: 1 000 kills
 	@LABCARBON_KILLS=1000 $(BIN)/pytest -m faults tests/faults
 
 image: ## build the container image and start it once (root; needs buildah and debootstrap)

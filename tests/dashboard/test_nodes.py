@@ -198,3 +198,17 @@ def test_hostile_names_are_text(lab: SmallLab, owner: Client) -> None:
         page = text_of(owner.get(address))
         assert "<script>alert" not in page
         assert "<img src=x" not in page
+
+
+def test_a_node_without_uploads_names_no_date(lab: SmallLab, owner: Client) -> None:
+    node = register_node(lab=lab.lab, uuid=uuid4(), hostname="new", facts={}, site=lab.site, now=T0)
+    page = text_of(owner.get(f"/nodes/{node.uuid}/"))
+    assert "No upload yet." in page
+    assert "since never" not in page
+
+
+def test_an_empty_list_links_to_enrolment(lab: SmallLab, owner: Client) -> None:
+    Node.objects.all().delete()
+    page = text_of(owner.get("/nodes/"))
+    assert 'class="empty"' in page
+    assert "/nodes/enrol/" in page

@@ -181,10 +181,6 @@ class MoveForm(PreviewedForm, StartOrAlwaysFields):
     site = SiteField(empty_label="Choose a site")
     field_order = ("site", "when", "from_day", "from_time")
 
-    def __init__(self, visitor: Visitor, *arguments: Any, **options: Any) -> None:
-        super().__init__(visitor, *arguments, **options)
-        self.fields["site"].queryset = sites_of(visitor.lab)  # type: ignore[attr-defined]
-
     def save(self) -> str:
         site: Site = self.cleaned_data["site"]
         if self.always:
