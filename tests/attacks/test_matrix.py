@@ -1,8 +1,9 @@
-"""Every address × every kind of visitor equals the reviewed table matrix.csv; an address without a
-row fails.
+"""Every address × every kind of visitor equals the reviewed table matrix.csv; an address without
+rows fails.
 
-``python -m pytest tests/attacks/test_matrix.py`` prints each address without rows, and each
-status that differs. Cells are HTTP status codes; a page answers 302 (to the sign-in) where an API answers 401.
+``python -m pytest tests/attacks/test_matrix.py`` prints each address without rows, and each status
+that differs. Cells are HTTP status codes; a page answers 302 (to the sign-in) where an API answers
+401.
 """
 
 import csv

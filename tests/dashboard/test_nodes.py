@@ -1,6 +1,7 @@
 """/nodes/, /nodes/<uuid>/, /nodes/enrol/ ."""
 
 import re
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -168,9 +169,10 @@ def test_anonymous_wrong_method_and_outsider(
     assert "ws-1" not in text_of(outsider.get("/nodes/"))
 
 
-def test_empty_lab_says_the_commands(outsider: Client) -> None:
+def test_empty_lab_says_the_commands(outsider: Client, settings: Any) -> None:
     page = text_of(outsider.get("/nodes/"))
-    assert "labcarbon-collect enrol" in page
+    assert f"labcarbon-collect enrol {settings.SITE_URL}" in page
+    assert "labcarbon-collect daemon" in page
 
 
 def test_set_aside_is_listed(lab: SmallLab, owner: Client) -> None:
@@ -205,10 +207,3 @@ def test_a_node_without_uploads_names_no_date(lab: SmallLab, owner: Client) -> N
     page = text_of(owner.get(f"/nodes/{node.uuid}/"))
     assert "No upload yet." in page
     assert "since never" not in page
-
-
-def test_an_empty_list_links_to_enrolment(lab: SmallLab, owner: Client) -> None:
-    Node.objects.all().delete()
-    page = text_of(owner.get("/nodes/"))
-    assert 'class="empty"' in page
-    assert "/nodes/enrol/" in page

@@ -28,6 +28,10 @@ from apps.dashboard.period_menu import period_menu, requested_period
 from apps.fleet.selectors import device_of, node_of
 
 
+def _enrol_command() -> str:
+    return f"labcarbon-collect enrol {settings.SITE_URL}"
+
+
 @page()
 def nodes(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
     """List nodes with their energy, coverage and health."""
@@ -38,7 +42,11 @@ def nodes(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
     return render(
         request,
         "dashboard/nodes/nodes.html",
-        {"page": content, "menu": period_menu(request, period)},
+        {
+            "page": content,
+            "menu": period_menu(request, period),
+            "enrol": _enrol_command(),
+        },
     )
 
 
@@ -96,7 +104,7 @@ def enrol(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
         "code": code,
         "site": form.selected_site if code else None,
         "form": form,
-        "enrol": f"labcarbon-collect enrol {settings.SITE_URL}",
+        "enrol": _enrol_command(),
         "daemon": "labcarbon-collect daemon",
     }
     return render(request, "dashboard/nodes/enrol.html", context, status=form.status)
