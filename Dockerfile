@@ -2,7 +2,7 @@
 # (docker/entrypoint.sh). The collector is not in it: it measures the machine it is installed on, and a container would
 # see neither the meters nor the jobs. Of its wheel only the fingerprint's pure part is there, which both compute.
 #
-# A build may be given three secrets, kept in no layer: what this machine's pip and apt are told (indexes, proxies,
+# A build may be given three secrets, stored in no layer: this machine's settings of pip and apt (indexes, proxies,
 # certificates) and its certificate authorities. Without them, pip's and Debian's defaults hold. scripts/build_image.sh
 # passes all three.
 
@@ -38,7 +38,7 @@ RUN --mount=type=secret,id=pip-conf,target=/etc/pip.conf,mode=0444 \
  && python3 -m compileall -q --invalidation-mode unchecked-hash /opt/labcarbon/lib
 # .dockerignore lists what belongs to the program; nothing else is in the context.
 COPY . /srv/labcarbon
-# collectstatic asks for secrets: these are drawn here, used once and kept nowhere.
+# collectstatic requires secrets. These are random, used once and stored nowhere.
 RUN cd /srv/labcarbon && chmod -R u=rwX,go=rX . && chmod 0755 docker/* \
  && random() { python3 -c 'import secrets; print(secrets.token_hex(32))'; } \
  && LABCARBON_SECRET_KEY=$(random) LABCARBON_TOKEN_PEPPERS=1:$(random) LABCARBON_DATA=/tmp/build-data \

@@ -9,7 +9,7 @@ labcarbon ROLE [ARGUMENTS...]
   web      the web server (pages, API), on LABCARBON_BIND:LABCARBON_PORT
   worker   leases and runs jobs from the database, without Redis
   celery   the same, woken through Redis (LABCARBON_REDIS_URL)
-  beat     tells the Celery workers every 20 s to look for jobs; exactly one
+  beat     triggers the Celery workers every 20 s; run exactly one
   migrate  brings the database and the shipped tables up to date, then ends
   manage   any command of manage.py, for example: manage check
 TEXT

@@ -1,6 +1,6 @@
 #!/opt/labcarbon/bin/python
-"""Asks the web server of this container whether it lives: GET /livez with the site's own name,
-as its proxy would.
+"""Health check of this container's web server: GET /livez with the site's name, as its proxy
+does.
 """
 
 import http.client

@@ -24,4 +24,6 @@ def replace_alias(argv: Sequence[str]) -> list[str]:
                 file=sys.stderr,
             )
             return [program, *current, *arguments[len(former) :]]
+    if arguments[:1] == ["audit"]:
+        print("manage.py audit verify is now verify_audit.", file=sys.stderr)
     return list(argv)

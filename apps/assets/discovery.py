@@ -2,7 +2,7 @@
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -78,6 +78,13 @@ def proposals(lab: Lab) -> list[Proposal]:
             for device in gpus[node.pk]
         ]
     return proposals_
+
+
+def registered_keys(lab: Lab, keys: Collection[str]) -> set[str]:
+    """Return those of ``keys`` (of proposals) whose device or node is the meter of an asset."""
+    devices, nodes = _metered(lab)
+    registered = {f"device:{pk}" for pk in devices} | {f"node:{pk}" for pk in nodes}
+    return registered & set(keys)
 
 
 def _metered(lab: Lab) -> tuple[set[int | None], set[int | None]]:

@@ -1,6 +1,6 @@
 """Base of the dashboard's forms: roles, lab, errors, and fields that several areas share."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, time
 from typing import Any, ClassVar, Self
 
@@ -205,6 +205,20 @@ class ServiceForm(forms.Form):
             self.add_service_error(error)
             return False
         return True
+
+    def check_fields(self, checks: Mapping[str, Callable[[Any], object]]) -> None:
+        """Run checks of services on valid, non-empty fields, so that one page shows all errors.
+
+        A check raises LabCarbonError.
+        """
+        for name, check in checks.items():
+            value = self.cleaned_data.get(name)
+            if name in self.errors or value in (None, ""):
+                continue
+            try:
+                check(value)
+            except LabCarbonError as error:
+                self.add_error(name, f"{error.message} {error.hint}".strip())
 
     def add_service_error(self, error: LabCarbonError) -> None:
         """Show an error of a service at the field that it names, or above the form."""

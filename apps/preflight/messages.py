@@ -47,9 +47,9 @@ def opening(verdict: Verdict, certainty: Certainty, unseeded: bool) -> str:
     if verdict == Verdict.REPLICATE and unseeded:
         certain = certainty == Certainty.VERIFIED
         return (
-            "This was done already, without a seed as here"
+            "The same work was done already; neither run sets a seed"
             if certain
-            else "This may have been done already, without a seed"
+            else "The same work may have been done already, without a seed"
         )
     openings = _POSSIBLE if certainty == Certainty.POSSIBLE else _OPENING
     return openings.get(verdict, _OPENING.get(verdict, ""))

@@ -228,7 +228,7 @@ def _use(measured_use: Measured | None) -> dict[str, Input]:
             name,
             Known(value, value, most),
             "measured",
-            source + "; what was not measured counts as off",
+            source + "; hours without measurements count as off",
         )
     return inputs
 

@@ -17,17 +17,18 @@ _VARIABLE, _FORMER = "LABCARBON_STARTUP_TIMEOUT_S", "LABCARBON_PATIENCE_S"
 def read_startup_timeout(environ: Mapping[str, str]) -> Tuple[float, str]:
     """Return the timeout in seconds and a warning about the setting, "" without one."""
     name = _VARIABLE if environ.get(_VARIABLE) or not environ.get(_FORMER) else _FORMER
+    deprecation = f"{_FORMER} is deprecated: use {_VARIABLE}" if environ.get(_FORMER) else ""
+    if deprecation and name == _VARIABLE:
+        deprecation += f", which is set too and applies. Remove {_FORMER}"
     text = environ.get(name, "")
     try:
         seconds = float(text) if text else DEFAULT_S
     except ValueError:
         seconds = 0.0
     if MIN_S <= seconds <= MAX_S:
-        return seconds, f"{_FORMER} is deprecated: use {_VARIABLE}" if name == _FORMER else ""
-    return (
-        DEFAULT_S,
-        f"{name}={text[:40]} is not {MIN_S} to {MAX_S:g} seconds: {DEFAULT_S:g} is used",
-    )
+        return seconds, deprecation
+    warning = f"{name}={text[:40]} is not {MIN_S} to {MAX_S:g} seconds: {DEFAULT_S:g} is used"
+    return DEFAULT_S, f"{warning}. {deprecation}" if deprecation else warning
 
 
 STARTUP_TIMEOUT_S, SETTING_WARNING = read_startup_timeout(os.environ)

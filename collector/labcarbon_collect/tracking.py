@@ -57,6 +57,8 @@ class TrackedRun:
     ) -> None:
         if start is not None:
             _warn_deprecated("track(start=…)", "track(checkpoint=…)")
+            if checkpoint is not None:
+                notify("track(): start and checkpoint are both given. checkpoint is used.")
         outer = active_runs.active_run(os.environ)
         is_joined = outer is not None and outer.source in (active_runs.WRAPPED, active_runs.MLFLOW)
         self.is_joined = (

@@ -32,7 +32,7 @@ def test_what_differs_is_told_and_mended(
     }
     assert right["settled_ug"] == right["embodied_total_ug"] == 120 * KG
     call_command("recompute_balances", "--check")
-    assert "All books are" in capsys.readouterr().out
+    assert "All balances match" in capsys.readouterr().out
     for name, value in (("embodied_total_ug", 1), ("life_end_hour", None), ("settled_ug", 5)):
         Asset.objects.filter(pk=asset.pk).update(**{name: value})
         with pytest.raises(CommandError, match="The books of 1 assets"):

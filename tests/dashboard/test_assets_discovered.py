@@ -130,7 +130,8 @@ def test_what_may_be_in_the_register_already_has_to_be_chosen(lab: SmallLab, own
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-    ({"item": []}, "Select at least one"), ({"action": "jump"}, "Unknown action"),
+    ({"item": []}, "Select at least one"), ({"item": ["zzz"]}, "not in the list"),
+    ({"item": ["device:999999"]}, "not in the list"), ({"action": "jump"}, "Unknown action"),
     ({"owner": "nosuch"}, 'data-field-error="owner"'),
     ({"bought_on": "soon"}, 'data-field-error="bought_on:'),
     ({"life": "0"}, 'data-field-error="life:'), ({"bought_on": "2999-01-01"}, "future"),

@@ -368,6 +368,7 @@ def test_a_new_model_is_added(lab: SmallLab, owner: Client, outsider: Client) ->
         ({"name": ""}, {"name"}),
         ({"tdp_w": "hot"}, {"tdp_w"}),
         ({"release_year": "1066"}, {"release_year"}),
+        ({"release_year": "5", "tdp_w": "-1"}, {"release_year", "tdp_w"}),
         ({"name": "", "tdp_w": "hot", "release_year": "x"}, {"name", "tdp_w", "release_year"}),
     ],
 )

@@ -110,6 +110,7 @@ def test_create(lab: SmallLab, owner: Client) -> None:
         ("+++", "", 400, {"slug"}),
         ("A", "a" * 61, 400, {"slug"}),
         ("", "a" * 61, 400, {"name", "slug"}),
+        ("", "<b>", 400, {"name", "slug"}),
         ("Demo again", "demo", 409, {"slug"}),
     ],
 )

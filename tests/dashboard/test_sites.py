@@ -232,6 +232,10 @@ def test_a_price_to_come_is_not_the_price_of_today(lab: SmallLab, owner: Client)
             {"action": "price", "price": "1", "currency": "XXX", **NOON},
             FIELD_ERROR.format("currency"),
         ),
+        (
+            {"action": "price", "price": "", "currency": "-1", "from_day": ""},
+            FIELD_ERROR.format("currency"),
+        ),
         ({"action": "withdraw", "kind": "pue", "fact": "x"}, "No such entry"),
         ({"action": "withdraw", "kind": "lab", "fact": "1"}, "No such entry"),
         ({"action": "rename", "name": " "}, FIELD_ERROR.format("name")),

@@ -23,7 +23,8 @@ def normalise_email(text: str) -> str:
     return text.strip().lower()
 
 
-def _checked_email(text: str) -> str:
+def checked_email(text: str) -> str:
+    """Return a normalised e-mail address; raise InvalidInput for any other non-empty text."""
     email = normalise_email(replace_unstorable(text))
     if email and (
         len(email) > 254
@@ -41,6 +42,16 @@ def _checked_email(text: str) -> str:
 
 
 @transaction.atomic
+def check_role(role: str) -> None:
+    """Raise InvalidInput unless ``role`` is a role."""
+    if role not in Role.values:
+        raise InvalidInput(
+            f"{role[:40]!r} is not a role.",
+            field="role",
+            hint=f"Use one of {', '.join(Role.values)}.",
+        )
+
+
 def invite(
     *, lab: Lab, role: str, by: User, now: int, email: str = "", note: str = ""
 ) -> tuple[Invitation, str]:
@@ -50,12 +61,7 @@ def invite(
         raise Forbidden(
             "Your role does not permit invitations.", hint="Ask a PI or an admin of your lab."
         )
-    if role not in Role.values:
-        raise InvalidInput(
-            f"{role[:40]!r} is not a role.",
-            field="role",
-            hint=f"Use one of {', '.join(Role.values)}.",
-        )
+    check_role(role)
     if role not in MAY_GRANT[own or ""]:
         permitted = " or ".join(MAY_GRANT[own or ""])
         raise Forbidden(
@@ -66,7 +72,7 @@ def invite(
     code, digest = new_code()
     invitation = Invitation.objects.create(
         lab=lab,
-        email=_checked_email(email),
+        email=checked_email(email),
         role=role,
         note=replace_unstorable(note).strip()[:200],
         digest=digest,

@@ -141,14 +141,19 @@ def change_lab(
 
 
 @transaction.atomic
-def create_project(*, lab: Lab, slug: str, name: str, now: int, by: User | None = None) -> Project:
-    """Create a project; its slug is unique in the lab."""
+def check_slug(slug: str) -> None:
+    """Raise InvalidInput unless ``slug`` can be the short name of a project."""
     if slug != slugify(slug) or not slug:
         raise InvalidInput(
             f"{slug!r} is not a valid short name.",
             field="slug",
             hint="Use lower-case letters, digits and hyphens.",
         )
+
+
+def create_project(*, lab: Lab, slug: str, name: str, now: int, by: User | None = None) -> Project:
+    """Create a project; its slug is unique in the lab."""
+    check_slug(slug)
     if Project.objects.filter(lab=lab, slug=slug).exists():
         raise Conflict(
             f"The lab already has a project {slug!r}.",

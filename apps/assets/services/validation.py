@@ -26,6 +26,16 @@ LIFE_YEARS = {
 }  # fmt: skip
 
 
+def check_currency_code(code: str) -> None:
+    """Raise InvalidInput unless ``code`` is three letters, as a price needs."""
+    if len(code) != 3 or not code.isascii() or not code.isalpha():
+        raise InvalidInput(
+            "A price needs a currency.",
+            field="currency",
+            hint="Enter three letters such as EUR.",
+        )
+
+
 @dataclass(frozen=True)
 class Facts:
     """Facts about an asset. Texts can be empty. ``model``, price and warranty can be unknown."""
@@ -183,12 +193,7 @@ def checked_facts(lab: Lab, facts: Facts) -> Facts:
                 field="price",
                 hint="Leave it empty if it is unknown.",
             )
-        if len(facts.currency) != 3 or not facts.currency.isascii() or not facts.currency.isalpha():
-            raise InvalidInput(
-                "A price needs a currency.",
-                field="currency",
-                hint="Enter three letters such as EUR.",
-            )
+        check_currency_code(facts.currency)
     return replace(
         facts, currency=facts.currency.upper() if facts.price_ucurrency is not None else ""
     )

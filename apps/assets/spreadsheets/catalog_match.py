@@ -111,7 +111,7 @@ class Matcher:
         assert figure is not None
         if match.by == "model":
             return figure.get_method_display()
-        reason = f"stands for its kind: {figure.model.name}"
+        reason = f"typical of its kind: {figure.model.name}"
         hint = "" if match.model else self._hint(kind, names)
         return (
             f"{reason}{hint}" if not match.model else f"{match.model.name} has no figure; {reason}"

@@ -44,7 +44,8 @@ def _text(value: str, field: str, most: int, *, needed: str = "") -> str:
     return text
 
 
-def _year(year: int | None, field: str) -> int | None:
+def checked_year(year: int | None, field: str) -> int | None:
+    """Return ``year``; raise InvalidInput for a year in which no hardware was sold."""
     if year is not None and year not in _YEARS:
         raise InvalidInput(
             f"Invalid year {year}.",
@@ -96,7 +97,7 @@ def add_model(
         name=name,
         match_key=match_key(name),
         vendor=_text(vendor, "vendor", 60),
-        release_year=_year(release_year, "release_year"),
+        release_year=checked_year(release_year, "release_year"),
         tdp_mw=tdp_mw,
         source=OWN_SOURCE,
         licence=OWN_LICENCE,
@@ -196,7 +197,7 @@ def _fields(full: Draft) -> dict[str, object]:
         "includes_end_of_life": full.includes_end_of_life,
         "lifetime_years_typical": full.lifetime_years_typical,
         "source": _text(full.source, "source", 500, needed="Write who published it and where."),
-        "source_year": _year(full.source_year, "source_year"),
+        "source_year": checked_year(full.source_year, "source_year"),
         "licence": OWN_LICENCE,
         "confidence": Confidence.STATED,
         "note": _text(full.note, "note", 500),

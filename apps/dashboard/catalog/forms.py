@@ -10,7 +10,7 @@ from apps.catalog.matching import MOST_KG, Draft, kg_to_ug
 from apps.catalog.models import HardwareModel
 from apps.catalog.selectors import figure_of
 from apps.catalog.services import add_figure, add_model, retire_model, withdraw_figure
-from apps.catalog.services.custom_models import MOST_EVIDENCE_BYTES, Document
+from apps.catalog.services.custom_models import MOST_EVIDENCE_BYTES, Document, checked_year
 from apps.core.errors import TooLarge
 from apps.core.text import parse_record_number
 from apps.dashboard.decorators import MANAGERS, or_not_found
@@ -105,6 +105,10 @@ class FigureForm(ModelForm):
     def fieldsets(self) -> list[tuple[str, list[forms.BoundField]]]:
         """Return the fields in groups, each with its legend."""
         return [(legend, [self[name] for name in names]) for legend, names in self.sections]
+
+    def clean(self) -> dict[str, Any]:
+        self.check_fields({"source_year": lambda year: checked_year(year, "source_year")})
+        return super().clean() or self.cleaned_data
 
     def save(self) -> str:
         data = self.cleaned_data
@@ -212,6 +216,10 @@ class NewModelForm(PageForm):
         max_value=1_000_000,
         error_messages=_NUMBER_MESSAGES,
     )
+
+    def clean(self) -> dict[str, Any]:
+        self.check_fields({"release_year": lambda year: checked_year(year, "release_year")})
+        return super().clean() or self.cleaned_data
 
     def save(self) -> str:
         data, visitor = self.cleaned_data, self.visitor

@@ -212,7 +212,7 @@ def _line(
             emission = quantity(query.replace(metric="emission_ug"), combined.use, units.emission)
     elif role == UPSTREAM:
         note = (
-            "inside the electricity above: lifecycle factors hold it"
+            "inside the electricity above: lifecycle factors include it"
             if query.basis == "lifecycle"
             else "unknown: no factor for losses and upstream is loaded"
         )

@@ -28,6 +28,7 @@ from apps.fleet.choices import Control, SiteKind
 from apps.fleet.models import Node, Site
 from apps.fleet.selectors import site_fact, sites_of, stays_of
 from apps.fleet.services import (
+    check_currency,
     correct_place,
     correct_pue,
     correct_zone,
@@ -354,8 +355,15 @@ class PriceForm(SiteForm, StartFields):
         super().__init__(visitor, data, *arguments, **options)
         self.fields["currency"].widget.attrs.update({"placeholder": "EUR", "size": "4"})
 
+    def clean_currency(self) -> str:
+        return str(self.cleaned_data["currency"]).upper()
+
+    def clean(self) -> dict[str, Any]:
+        self.check_fields({"currency": check_currency})
+        return super().clean() or self.cleaned_data
+
     def save(self) -> str:
-        value, currency = self.cleaned_data["price"], self.cleaned_data["currency"].upper()
+        value, currency = self.cleaned_data["price"], self.cleaned_data["currency"]
         set_price(
             site=self.site,
             ucurrency_per_kwh=int(value * 1_000_000),

@@ -20,7 +20,7 @@ from apps.ingest.choices import EnergyQuality
 
 SPECIAL = {
     "~idle": ("Idle", "s-idle", "on but not used"),
-    "~unattributed": ("Unattributed", "s-unattributed", "used without a known project"),
+    "~unattributed": ("Unattributed", "s-unattributed", "used without a project"),
     "~overhead": ("Node overhead", "s-overhead", "node energy outside device meters"),
 }
 COLOURS = ("s1", "s2", "s3", "s4", "s5", "s6")

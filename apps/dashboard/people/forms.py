@@ -9,7 +9,12 @@ from django.urls import reverse
 
 from apps.accounts.choices import MAY_GRANT, Role
 from apps.accounts.models import Lab, Membership, User
-from apps.accounts.services.invitations import accept_invitation, invite
+from apps.accounts.services.invitations import (
+    accept_invitation,
+    check_role,
+    checked_email,
+    invite,
+)
 from apps.accounts.services.members import change_role
 from apps.core.errors import NotFound
 from apps.dashboard.decorators import ADMINS, ALL_ROLES, MANAGERS
@@ -45,6 +50,10 @@ class InvitationForm(PageForm):
         super().__init__(*arguments, **options)
         roles = MAY_GRANT[self.visitor.role]
         self.fields["role"].widget.choices = [(role, Role(role).label) for role in roles]
+
+    def clean(self) -> dict[str, Any]:
+        self.check_fields({"role": check_role, "email": checked_email})
+        return super().clean() or self.cleaned_data
 
     def save(self) -> str:
         values = self.cleaned_data

@@ -6,7 +6,7 @@ from django import forms
 from django.utils.text import slugify
 
 from apps.accounts.models import Project
-from apps.accounts.services.labs import create_project
+from apps.accounts.services.labs import check_slug, create_project
 from apps.dashboard.forms import PageForm, TextField
 
 
@@ -29,6 +29,7 @@ class ProjectForm(PageForm):
 
     def clean(self) -> dict[str, Any]:
         values = super().clean() or self.cleaned_data
+        self.check_fields({"slug": check_slug})
         if values.get("name") and not values.get("slug") and "slug" not in self.errors:
             values["slug"] = slugify(values["name"])[:60].strip("-")
             if not values["slug"]:

@@ -11,6 +11,7 @@ from apps.fleet.services.nodes import (
     undo_move,
 )
 from apps.fleet.services.sites import (
+    check_currency,
     correct_pue,
     correct_zone,
     create_site,
@@ -24,6 +25,7 @@ from apps.fleet.services.sites import (
 )
 
 __all__ = [
+    "check_currency",
     "correct_place",
     "correct_pue",
     "correct_zone",

@@ -213,6 +213,16 @@ def correct_pue(*, site: Site, pue_ppm: int, note: str = "", by: User | None, no
     )
 
 
+def check_currency(currency: str) -> None:
+    """Raise InvalidInput unless ``currency`` is a currency in capital letters."""
+    if currency not in CURRENCIES:
+        raise InvalidInput(
+            f"Unknown currency {currency[:20]!r}.",
+            field="currency",
+            hint="Enter three letters, e.g. EUR.",
+        )
+
+
 @transaction.atomic
 def set_price(
     *, site: Site, ucurrency_per_kwh: int, currency: str, from_us: int, by: User | None, now: int
@@ -220,12 +230,7 @@ def set_price(
     """Record the electricity price of a site from a UTC hour on, in millionths of ``currency``
     per kWh.
     """
-    if currency not in CURRENCIES:
-        raise InvalidInput(
-            f"Unknown currency {currency[:20]!r}.",
-            field="currency",
-            hint="Enter three letters, e.g. EUR.",
-        )
+    check_currency(currency)
     if ucurrency_per_kwh < 0:
         raise InvalidInput(
             "The price is below zero.", field="price", hint="Enter the price of one kWh, e.g. 0.31."

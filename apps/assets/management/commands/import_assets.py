@@ -19,9 +19,8 @@ from apps.core.errors import LabCarbonError
 class Command(BaseCommand):
     help = (
         "Import assets from FILE.csv: LabCarbon columns (docs/assets.md), an export of NetBox's "
-        "devices, or of Snipe-IT's "
-        "assets. All new lines or none; what the register holds already, by tag or serial, is "
-        "left as it is."
+        "devices, or of Snipe-IT's assets. Either all new lines are registered or none. Lines "
+        "whose tag or serial number is registered already are skipped."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:

@@ -1,4 +1,4 @@
-"""Derives what is kept with each asset again, and says of how many it differed."""
+"""Recomputes the stored balances of assets and reports those that differed."""
 
 from typing import Any
 
@@ -10,9 +10,8 @@ from apps.assets.services.recompute import differing
 
 class Command(BaseCommand):
     help = (
-        "Derive the book that is kept with each asset from its entries and charges again, in all "
-        "labs, and say of how many "
-        "it differed. It never should."
+        "Recompute the stored balance of each asset from its entries and charges, in all labs. "
+        "Report the assets whose balance differed. A difference is a defect of LabCarbon."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -37,7 +36,7 @@ class Command(BaseCommand):
                 "--check."
             )
         self.stdout.write(
-            "All books are what their entries and charges come to."
+            "All balances match their entries and charges."
             if not wrong
             else f"{wrong} are corrected."
         )

@@ -6,7 +6,7 @@ from typing import Any
 from django import forms
 
 from apps.assets.choices import ImportState
-from apps.assets.discovery import MACHINES, Proposal
+from apps.assets.discovery import MACHINES, Proposal, registered_keys
 from apps.assets.models import Asset, RegisterImport
 from apps.assets.services.confirm_discovered import (
     Selection,
@@ -210,6 +210,12 @@ class RegisterDiscoveredForm(DiscoveredForm):
             for key in dict.fromkeys(self.cleaned_data.get("item") or ())
             if key in self.proposals
         ]
+        proposed = {each.key for each in self.all_proposals}
+        self.registered_keys = registered_keys(self.visitor.lab, selected - proposed)
+        if selected - proposed - self.registered_keys:
+            self.add_error(
+                "item", "A selected item is not in the list. Reload the page and select again."
+            )
         self.selections = [
             selection for key in keys if (selection := self._selection(key)) is not None
         ]
@@ -271,7 +277,7 @@ class RegisterDiscoveredForm(DiscoveredForm):
             parts.append(
                 f"{done.linked} linked to {'its meter' if done.linked == 1 else 'their meters'}"
             )
-        skipped = len(set(self.cleaned_data["item"])) - len(self.selections) + done.gone
+        skipped = len(self.registered_keys) + done.gone
         if skipped:
             parts.append(f"{skipped} already registered")
         return f"{', '.join(parts)}. Embodied carbon is charged within a minute."

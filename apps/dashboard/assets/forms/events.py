@@ -233,7 +233,9 @@ class RetireForm(EventForm):
 class DisposeForm(EventForm):
     action = EventKind.DISPOSE
     title = "Dispose"
-    description = "Parts keep their own books. Dispose of each part, or move it to another machine."
+    description = (
+        "Each part has its own book value. Dispose of each part, or move it to another machine."
+    )
     counterpart = TextField(
         label="Recipient",
         required=False,

@@ -4,16 +4,18 @@ from decimal import Decimal
 from typing import Any, ClassVar
 
 from django import forms
+from django.core.exceptions import ValidationError
 from django.template.defaultfilters import truncatechars
 
 from apps.accounts.models import Project
 from apps.assets.selectors import through
 from apps.assets.services import Facts
+from apps.assets.services.validation import check_currency_code
 from apps.catalog.choices import HardwareKind
 from apps.catalog.matching import kg_to_ug
 from apps.catalog.models import HardwareModel
 from apps.catalog.selectors import model_of, suggest
-from apps.core.errors import LabCarbonError
+from apps.core.errors import InvalidInput, LabCarbonError
 from apps.core.intervals import midnight_hour
 from apps.core.units import US_PER_HOUR
 from apps.dashboard.assets.new_asset_page import LabOptions
@@ -223,6 +225,15 @@ class FactsFields(forms.Form):
     )
     warranty = DayField(label="Warranty until")
     about = TextField(label="Note", required=False, max_length=1000)
+
+    def clean_currency(self) -> str:
+        code = str(self.cleaned_data["currency"])
+        if self.cleaned_data.get("price") is not None or (code and "price" in self.errors):
+            try:
+                check_currency_code(code)
+            except InvalidInput as error:
+                raise ValidationError(f"{error.message} {error.hint}") from error
+        return code
 
     def facts(self, model: HardwareModel | None) -> Facts:
         """Return the facts of a valid form."""
