@@ -16,6 +16,13 @@ def test_a_former_name_runs_the_current_command(
 
 
 def test_other_commands_pass_unchanged(capsys: pytest.CaptureFixture[str]) -> None:
-    for arguments in ([], ["migrate"], ["audit"], ["worker", "--once"]):
+    for arguments in ([], ["migrate"], ["worker", "--once"]):
         assert replace_alias(["manage.py", *arguments]) == ["manage.py", *arguments]
     assert capsys.readouterr().err == ""
+
+
+def test_a_former_command_without_its_subcommand_names_the_current_one(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert replace_alias(["manage.py", "audit", "--help"]) == ["manage.py", "audit", "--help"]
+    assert "verify_audit" in capsys.readouterr().err
