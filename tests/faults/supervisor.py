@@ -19,22 +19,39 @@ _END_S = 120.0
 _LOOK_S, _LATE_S = 0.05, 0.5
 
 
+def _stat_fields(path: Path) -> list[str]:
+    """Return what follows the name in ``/proc/<pid>/stat``: state, parent, ... Empty if no
+    process has this id.
+    """
+    try:
+        return path.read_text(errors="replace").rpartition(")")[2].split()
+    except OSError:
+        return []
+
+
 def children_of(pid: int) -> list[int]:
     """Return the process ids whose parent is ``pid``."""
     found = []
     for path in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            fields = path.read_text(errors="replace").rpartition(")")[2].split()
-        except OSError:
-            continue
-        if int(fields[1]) == pid and fields[0] != "Z":
+        fields = _stat_fields(path)
+        if fields and int(fields[1]) == pid and fields[0] != "Z":
             found.append(int(path.parent.name))
     return found
 
 
+def is_alive(pid: int) -> bool:
+    """Return whether the process exists and has not ended. SIGKILL takes a while on a busy
+    machine: 0.1 to 0.2 s with 8 busy processes on 2 cores.
+    """
+    fields = _stat_fields(Path(f"/proc/{pid}/stat"))
+    return bool(fields) and fields[0] != "Z"
+
+
 @dataclass
 class SupervisedProcess:
-    """A process. ``ready(pid)`` returns whether it works again after a restart."""
+    """A process. ``ready(pid)`` returns whether it works again after a restart, and is asked only
+    after the killed process ended: until then that one could answer.
+    """
 
     name: str
     command: Sequence[str]
@@ -72,7 +89,7 @@ class SupervisedProcess:
         if self.process is not None and self.process.poll() is not None:
             self.since = self.since or time.monotonic()
             self.start()
-        elif self.since is not None and self.ready(self.pid):
+        elif self.since is not None and not is_alive(self.victim) and self.ready(self.pid):
             self.back_s.append(time.monotonic() - self.since)
             self.since = None
 
