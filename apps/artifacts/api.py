@@ -35,8 +35,8 @@ from apps.artifacts.services.copies import record_copy_states
 from apps.artifacts.services.register import register, resolve_node
 from apps.core.clock import now_us
 from apps.core.errors import InvalidInput, NotFound
+from apps.core.request_body import JsonBytesParser
 from apps.core.text import is_unstorable
-from apps.ingest.api import RawParser
 from apps.runs.metric_summary import is_lower_better
 
 FILTERS = ("digest", "text", "kind", "state", "file_format", "project", "copies", *SEARCH_FIELDS)
@@ -62,7 +62,7 @@ class ArtifactCursor(CursorPagination):
 
 
 class ArtifactsView(APIView):
-    parser_classes = (RawParser,)
+    parser_classes = (JsonBytesParser,)
 
     def get_permissions(self) -> list[Any]:
         return [require("runs:read" if self.request.method == "GET" else "runs:write")()]
@@ -159,7 +159,7 @@ class LineageView(APIView):
 
 class CopiesView(APIView):
     permission_classes = (require("runs:write"),)
-    parser_classes = (RawParser,)
+    parser_classes = (JsonBytesParser,)
 
     @extend_schema(
         request=OpenApiTypes.OBJECT,

@@ -2,6 +2,7 @@
 numbers in text. Pure.
 """
 
+import math
 import re
 from typing import Any
 
@@ -11,6 +12,17 @@ _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 def is_unstorable(text: str) -> bool:
     """Return whether ``text`` contains a NUL or a lone surrogate."""
     return _UNSTORABLE.search(text) is not None
+
+
+def has_unstorable(value: Any) -> bool:
+    """Return whether a JSON value contains a NUL, a lone surrogate, or a number beyond a double."""
+    if isinstance(value, str):
+        return is_unstorable(value)
+    if isinstance(value, float):
+        return not math.isfinite(value)
+    if isinstance(value, dict):
+        return any(has_unstorable(name) or has_unstorable(part) for name, part in value.items())
+    return isinstance(value, list) and any(map(has_unstorable, value))
 
 
 def parse_record_number(text: str) -> int | None:

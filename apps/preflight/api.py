@@ -21,7 +21,6 @@ from apps.core.text import is_unstorable
 from apps.preflight.choices import Certainty, Level, Outcome, Verdict
 from apps.preflight.presenters import Requester
 from apps.preflight.services.preflight import PreflightRequest, check_duplicates, record_outcome
-from apps.runs.api import PackedJSONParser
 from apps.runs.fingerprint_parsing import parse_fingerprint
 from apps.runs.serializers import validate_tags_mapping
 
@@ -221,7 +220,6 @@ class PreflightResponse(serializers.Serializer[Any]):
 
 class PreflightView(APIView):
     permission_classes = (CanAskPreflight,)
-    parser_classes = (PackedJSONParser,)
 
     @extend_schema(
         request=PreflightSerializer, responses=PreflightResponse, operation_id="preflight"

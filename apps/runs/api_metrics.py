@@ -16,7 +16,7 @@ from rest_framework.views import APIView
 from apps.accounts.permissions import caller, require
 from apps.core.clock import now_us, utc
 from apps.core.errors import InvalidInput, NotFound
-from apps.ingest.api import RawParser
+from apps.core.request_body import JsonBytesParser
 from apps.runs.metric_parsing import Point, parse_points
 from apps.runs.metric_summary import MAX_CURVE_POINTS, downsample
 from apps.runs.models import Metric, Run
@@ -38,7 +38,7 @@ _PARAMS = [
 
 
 class MetricsView(APIView):
-    parser_classes = (RawParser,)
+    parser_classes = (JsonBytesParser,)
 
     def get_permissions(self) -> list[Any]:
         return [require("runs:read" if self.request.method == "GET" else "runs:write")()]

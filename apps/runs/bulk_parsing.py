@@ -1,6 +1,5 @@
 """Reading rows of history: one flat check a row, an answer a row. Pure."""
 
-import json
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated, Any
@@ -9,7 +8,8 @@ import msgspec
 
 from apps.core.errors import InvalidInput
 from apps.core.intervals import datetime_to_us
-from apps.core.text import is_unstorable
+from apps.core.json_input import parse_json
+from apps.core.text import has_unstorable
 from apps.core.units import INT64_MAX
 from apps.runs.choices import RunState, Scheduler
 from apps.runs.scheduler_jobs import JobIn
@@ -101,7 +101,7 @@ def parse_job(value: Any) -> JobIn:
     """Return the ``job`` object of a request. Raises InvalidInput."""
     try:
         row = msgspec.convert(value, JobRow)
-        problem = _job_problem(row, value)
+        problem = _job_problem(row)
     except msgspec.ValidationError as error:
         problem = _translate_error(error)
     if problem:
@@ -113,11 +113,8 @@ def parse_job_end(value: Any) -> dict[str, Any]:
     """Return what a PATCH says of its job's end. Raises InvalidInput."""
     try:
         job_end = msgspec.convert(value, JobEnd)
-        problem = "" if _storable(value) else "NUL and half characters cannot be stored."
     except msgspec.ValidationError as error:
-        problem = _translate_error(error)
-    if problem:
-        raise InvalidInput(problem, field="job")
+        raise InvalidInput(_translate_error(error), field="job") from error
     return {
         name: part for name, part in msgspec.to_builtins(job_end).items() if part not in (None, "")
     }
@@ -127,10 +124,7 @@ def parse_rows(body: bytes) -> list[PastRun | str]:
     """Return what each row is: a run to store, or why it cannot be. Raises InvalidInput for the
     body as a whole.
     """
-    try:
-        content = json.loads(body, parse_constant=_refuse_constant)
-    except (ValueError, RecursionError) as error:
-        raise InvalidInput("The body must be JSON.", code="parse_error") from error
+    content = parse_json(body)
     rows = content.get("runs") if isinstance(content, dict) else None
     if not isinstance(rows, list) or set(content) != {"runs"}:
         raise InvalidInput('The body must be {"runs": [...]}.', field="runs")
@@ -144,9 +138,11 @@ def parse_rows(body: bytes) -> list[PastRun | str]:
 
 
 def _parsed(value: Any) -> PastRun | str:
+    if has_unstorable(value):
+        return "NUL, half characters and infinite numbers cannot be stored."
     try:
         row = msgspec.convert(value, BulkRow)
-        problem = _job_problem(row.job, value)
+        problem = _job_problem(row.job)
         started_us, ended_us = (
             moment_us(row.started_at, "started_at"),
             moment_us(row.ended_at, "ended_at") if row.ended_at else None,
@@ -164,22 +160,12 @@ def _parsed(value: Any) -> PastRun | str:
     )
 
 
-def _job_problem(job: JobRow, value: Any) -> str:
+def _job_problem(job: JobRow) -> str:
     if job.scheduler not in Scheduler.values:
         return (
             f"{job.scheduler!r} is no scheduler that is known here ({', '.join(Scheduler.values)})."
         )
-    if not _storable(value):
-        return "NUL and half characters cannot be stored."
     return ""
-
-
-def _storable(value: Any) -> bool:
-    if isinstance(value, dict):
-        return all(_storable(name) and _storable(part) for name, part in value.items())
-    if isinstance(value, list):
-        return all(_storable(part) for part in value)
-    return not (isinstance(value, str) and is_unstorable(value))
 
 
 def moment_us(text: str, field: str) -> int:
@@ -200,7 +186,3 @@ def _translate_error(error: msgspec.ValidationError) -> str:
     """Say where and what was wrong, without the machinery's words."""
     text, _, where = str(error).partition(" - at `$")
     return f"{where.strip('.`') or 'row'}: {text}"
-
-
-def _refuse_constant(text: str) -> float:
-    raise ValueError(f"{text} is not a number")

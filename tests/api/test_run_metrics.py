@@ -129,7 +129,7 @@ def test_points_are_a_word_of_the_run(run: Labs) -> None:
         (b'{"points": [["loss", 9223372036854775808, 1, null]]}', "points[0][1]"),
         (b'{"points": [["a\\u0000b", 0, 1, null]]}', "points"),
         (b'{"points": [' + b",".join([b'["l", 0, 1, null]'] * 10_001) + b"]}", "points"),
-        (b'{"points": ' + b"[" * 5000 + b"]" * 5000 + b"}", "points[0][0]"),
+        (b'{"points": ' + b"[" * 5000 + b"]" * 5000 + b"}", None),
     ],
 )
 def test_bad_points_are_named(run: Labs, refused: Refused, body: bytes, field: str | None) -> None:

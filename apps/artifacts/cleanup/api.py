@@ -28,9 +28,9 @@ from apps.artifacts.serializers import hold_row
 from apps.artifacts.storage_model import to_ppm
 from apps.core.clock import now_us, utc
 from apps.core.errors import InvalidInput, NotFound
+from apps.core.request_body import JsonBytesParser
 from apps.core.text import replace_unstorable
 from apps.core.units import INT64_MAX
-from apps.ingest.api import RawParser
 
 
 class OutcomeRow(msgspec.Struct, forbid_unknown_fields=True):
@@ -107,7 +107,7 @@ class PlanView(APIView):
 
 class OutcomesView(APIView):
     permission_classes = _PERMISSIONS
-    parser_classes = (RawParser,)
+    parser_classes = (JsonBytesParser,)
 
     @extend_schema(
         request=OpenApiTypes.OBJECT,

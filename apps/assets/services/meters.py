@@ -10,8 +10,8 @@ from apps.assets.services.charges import recharge
 from apps.assets.services.events import locked_asset, note_act
 from apps.core.errors import InvalidInput
 from apps.core.jobs import enqueue
-from apps.core.units import hour_of
 from apps.fleet.models import ACTIVE, Device, Node
+from apps.fleet.services.dated_facts import whole_hour
 
 
 @transaction.atomic
@@ -39,7 +39,7 @@ def set_meter(
         raise InvalidInput(
             "An asset has one meter.", field="meter", hint="Choose a device or a node."
         )
-    hour = hour_of(from_us)
+    hour = whole_hour(from_us)
     AssetMeter.objects.filter(ACTIVE, asset=asset, from_hour=hour).update(
         withdrawn_us=now, withdrawn_by=by
     )
@@ -75,7 +75,7 @@ def store(
         raise InvalidInput(
             "This volume is out of range.", field="gigabytes", hint="Use gigabytes, 0 or more."
         )
-    hour = hour_of(from_us)
+    hour = whole_hour(from_us)
     same = StoredVolume.objects.filter(ACTIVE, asset=asset, project=project, from_hour=hour)
     same.update(withdrawn_us=now, withdrawn_by=by)
     row = StoredVolume.objects.create(

@@ -5,7 +5,6 @@ remedy, because the client writes the body into its log.
 """
 
 from django.conf import settings
-from django.db import OperationalError
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.urls import reverse
 from django.views.decorators.csrf import csrf_exempt
@@ -43,13 +42,6 @@ def codecarbon(request: HttpRequest, rest: str) -> HttpResponse:
     """
     try:
         return _handle(request, [segment for segment in rest.split("/") if segment])
-    except OperationalError:
-        response = JsonResponse(
-            {"error": {"code": "unavailable", "message": "The database is busy. Try again."}},
-            status=503,
-        )
-        response["Retry-After"] = "5"
-        return response
     except LabCarbonError as error:
         response = JsonResponse(error.body(), status=error.status)
         if error.status == 405:

@@ -6,6 +6,7 @@ Format of the messages: the client `codecarbon` 3.3.2, `core/api_client.py`, `co
 
 import hashlib
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
@@ -13,6 +14,7 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
+from apps.core import json_input
 from apps.core.errors import InvalidInput
 from apps.core.intervals import datetime_to_us
 from apps.core.text import replace_unstorable
@@ -67,12 +69,7 @@ class Reading:
 
 def parse_json(body: bytes) -> dict[str, Any]:
     """Return a JSON object with exact numbers. Raises InvalidInput."""
-    try:
-        content = json.loads(body, parse_float=Decimal, parse_constant=_refuse)
-    except (ValueError, RecursionError) as error:
-        raise InvalidInput(
-            "The body is not JSON.", code="parse_error", hint="CodeCarbon sends a JSON object."
-        ) from error
+    content = json_input.parse_json(body, parse_float=_exact)
     if not isinstance(content, dict):
         raise InvalidInput(
             "The body is not a JSON object.",
@@ -82,8 +79,10 @@ def parse_json(body: bytes) -> dict[str, Any]:
     return content
 
 
-def _refuse(text: str) -> float:
-    raise ValueError(text)
+def _exact(text: str) -> Decimal:
+    if math.isinf(float(text)):
+        raise ValueError(text)
+    return Decimal(text)
 
 
 def parse_reading(
