@@ -37,7 +37,7 @@ case "$role" in
     case "${LABCARBON_DATABASE_URL:-sqlite}" in sqlite*) processes=1 ;; *) processes=${LABCARBON_WEB_PROCESSES:-2} ;; esac
     # The heartbeat files of the workers belong in memory: a slow disk must not look like a hung worker.
     exec gunicorn labcarbon.wsgi --bind "${LABCARBON_BIND:-0.0.0.0}:${LABCARBON_PORT:-8000}" \
-      --workers "$processes" --worker-class gthread --threads "${LABCARBON_WEB_THREADS:-4}" \
+      --workers "$processes" --threads "${LABCARBON_WEB_THREADS:-4}" \
       --config python:labcarbon.gunicorn --worker-tmp-dir /dev/shm --no-control-socket --graceful-timeout 20 "$@"
     ;;
   worker)

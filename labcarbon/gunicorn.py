@@ -12,11 +12,15 @@ from labcarbon.log_redaction import RedactingFormatter
 
 # The master loads the application and forks the workers: they start fast and share memory.
 preload_app = True
+worker_class = "labcarbon.web_worker.WaitressWorker"
 
 
 def pre_fork(server: Any, worker: Any) -> None:
     """Close database connections, which workers must not share with the master."""
     connections.close_all()
+    for connection in connections.all(initialized_only=True):
+        if connection.vendor == "postgresql":
+            connection.close_pool()  # type: ignore[attr-defined]
 
 
 def post_fork(server: Any, worker: Any) -> None:

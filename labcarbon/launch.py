@@ -195,8 +195,6 @@ def create_processes(data_dir: Path, port: int) -> list[SupervisedProcess]:
     web += ["--bind", f"127.0.0.1:{port}", "--workers", "1", "--threads", "4"]
     web += [
         "--no-control-socket",
-        "--worker-class",
-        "gthread",
         "--worker-tmp-dir",
         "/dev/shm" if Path("/dev/shm").is_dir() else str(data_dir),
     ]

@@ -7,10 +7,13 @@ import os
 import sys
 
 import django
+from django.conf import settings
 from django.core.checks import ERROR, run_checks
 from django.core.wsgi import get_wsgi_application
 
+from apps.core.apps import limit_statements
 from apps.core.management.base import CHECK_TAG
+from labcarbon.entrance import Entrance
 
 
 def _exit_on_errors(tags: list[str] | None = None) -> None:
@@ -31,7 +34,8 @@ django.setup()
 # pages or without a key.
 # Configuration errors are reported before the pages are loaded for the other checks.
 _exit_on_errors([CHECK_TAG])
-application = get_wsgi_application()
+limit_statements(settings.WEB_STATEMENT_TIMEOUT_S)
+application = Entrance(get_wsgi_application())
 _exit_on_errors()
 
 from apps.dashboard.charts import load_plotly  # noqa: E402 - apps can be imported only after django.setup
