@@ -2,13 +2,17 @@
 page.
 """
 
+import sys
 from typing import Any
 
+from django.contrib.sessions.exceptions import SessionInterrupted
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.middleware.common import CommonMiddleware
+from django.template.loader import render_to_string
 from django.urls import is_valid_path
 from django.views import defaults
 
+from apps.core.database_problems import DatabaseUnavailable, Problem, problem_of
 from apps.core.errors import Forbidden, LabCarbonError, NotFound
 
 _API = "/api/"
@@ -41,9 +45,16 @@ def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
 
 def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
     """Return 400 for requests that Django rejects, such as an unknown host."""
+    if isinstance(exception, SessionInterrupted) and (problem := _problem_behind(exception)):
+        return unavailable(request, DatabaseUnavailable(problem))
     if not _is_api(request):
         return defaults.bad_request(request, exception)
     return _error_response(LabCarbonError("The request is invalid.", hint=_DOCS_HINT))
+
+
+def invalid_request(request: HttpRequest, error: LabCarbonError) -> HttpResponse:
+    """Return 400 for a request that no view can read."""
+    return _error_response(error) if _is_api(request) else defaults.bad_request(request, error)
 
 
 def forbidden(request: HttpRequest, exception: Exception) -> HttpResponse:
@@ -53,16 +64,42 @@ def forbidden(request: HttpRequest, exception: Exception) -> HttpResponse:
     return _error_response(Forbidden("You are not allowed to do this."))
 
 
+def unavailable(request: HttpRequest, error: DatabaseUnavailable) -> HttpResponse:
+    """Return 503 with Retry-After. Uses no database."""
+    response = (
+        _error_response(error)
+        if _is_api(request)
+        else HttpResponse(render_to_string("503.html", {"error": error}), status=error.status)
+    )
+    response["Retry-After"] = str(error.retry_after_s)
+    return response
+
+
 def server_error(request: HttpRequest) -> HttpResponse:
-    """Return 500."""
+    """Return 500, or 503 if the database is the cause."""
+    problem = problem_of(sys.exc_info()[1])
+    if problem is not None:
+        return unavailable(request, DatabaseUnavailable(problem))
     if not _is_api(request):
         return defaults.server_error(request)
     hint = "Try again in a minute. If the error persists, check the server log."
     return _error_response(_ServerError("Internal server error. No data was changed.", hint=hint))
 
 
+def _problem_behind(error: BaseException | None) -> Problem | None:
+    """Return the database problem because of which Django could not save a session."""
+    while error is not None:
+        if problem := problem_of(error):
+            return problem
+        error = error.__context__
+    return None
+
+
 def _is_api(request: HttpRequest) -> bool:
-    return request.path.startswith(_API)
+    """Return whether a program sent the request, which reads an error as JSON."""
+    from apps.trackers.registry import NAMES  # its models need the settings
+
+    return request.path.startswith((_API, *(f"/{name}/" for name in NAMES)))
 
 
 def _error_response(error: LabCarbonError) -> HttpResponse:

@@ -1,5 +1,6 @@
 """Django settings, all from environment variables (labcarbon/env.py, docs/install.md)."""
 
+from typing import Any
 from urllib.parse import urlsplit
 
 import dj_database_url
@@ -67,6 +68,8 @@ MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "csp.middleware.CSPMiddleware",
+    "labcarbon.response_headers.NoStoreMiddleware",
+    "labcarbon.entrance.EntranceMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "labcarbon.error_handlers.ApiSlashMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
@@ -75,6 +78,7 @@ MIDDLEWARE = [
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
+    "labcarbon.database_outage.DatabaseOutageMiddleware",
 ]
 
 ROOT_URLCONF = "labcarbon.urls"
@@ -114,11 +118,38 @@ _SQLITE = {
         "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA foreign_keys=ON;",
     },
 }
-DATABASES = {
-    "default": dj_database_url.parse(ENVIRONMENT.database_url, conn_max_age=60)
-    if ENVIRONMENT.is_served
-    else _SQLITE
+# PostgreSQL: a pool of connections per process, each checked before its use. A request waits five
+# seconds for one, then the response is 503. A pool that could not connect for three seconds starts
+# again with the next request: its own pauses would grow to minutes.
+_POOL = {"min_size": 1, "max_size": 16, "timeout": 5, "max_idle": 300, "reconnect_timeout": 3}
+_POSTGRESQL: dict[str, Any] = {
+    "pool": _POOL,
+    "connect_timeout": 5,
+    # a host that vanished is noticed within 20 s, in both directions
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 2,
+    "tcp_user_timeout": 20_000,
+    # compiling a query takes 0.4 s, running it takes a tenth of that
+    "options": "-c jit=off",
 }
+
+
+def _read_postgresql(url: str) -> dict[str, Any]:
+    """Return the settings of a served database. Options in the URL have precedence."""
+    database: dict[str, Any] = dict(dj_database_url.parse(url, conn_health_checks=True))
+    own = database.get("OPTIONS", {})
+    options = " ".join(filter(None, [_POSTGRESQL["options"], own.get("options")]))
+    database["OPTIONS"] = {**_POSTGRESQL, **own, "options": options}
+    return database
+
+
+DATABASES = {
+    "default": _read_postgresql(ENVIRONMENT.database_url) if ENVIRONMENT.is_served else _SQLITE
+}
+# PostgreSQL cancels a statement of a web process after this time, and the response is 503. Jobs and
+# commands have no limit.
+WEB_STATEMENT_TIMEOUT_S = 30
 
 # The counters of failed sign-ins are shared by all web processes. A served installation has several
 # of them and keeps the counters in the database, because Redis may lose data at any time
@@ -177,7 +208,7 @@ REST_FRAMEWORK = {
     ],
     "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.IsAuthenticated"],
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
-    "DEFAULT_PARSER_CLASSES": ["rest_framework.parsers.JSONParser"],
+    "DEFAULT_PARSER_CLASSES": ["apps.core.request_body.JsonParser"],
     "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
     "EXCEPTION_HANDLER": "apps.core.api.error_response",
     "UNAUTHENTICATED_USER": None,

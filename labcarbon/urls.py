@@ -63,7 +63,10 @@ urlpatterns = [
     path("api/schema/", SpectacularAPIView.as_view(**PUBLIC), name="schema"),
     path(
         "api/docs/",
-        SpectacularSwaggerSplitView.as_view(url_name="schema", **PUBLIC),
+        # OPTIONS would render no template
+        SpectacularSwaggerSplitView.as_view(
+            url_name="schema", http_method_names=["get", "head"], **PUBLIC
+        ),
         name="api-docs",
     ),
     path("accounts/", include(accounts)),

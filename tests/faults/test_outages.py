@@ -132,7 +132,10 @@ def enrolled() -> tuple[Node, str]:
 
 
 @pytest.fixture
-def collector(tmp_path: Path, enrolled: tuple[Node, str]) -> Iterator[Collector]:
+def collector(
+    tmp_path: Path, enrolled: tuple[Node, str], monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Collector]:
+    """The server receives at the machine's stepped time: an hour passes for both."""
     node, token = enrolled
     started = Clock(
         5000 * SECOND_US, now_us() - (sum(seconds for _, seconds in AWAY) + LATE_S) * SECOND_US
@@ -145,6 +148,7 @@ def collector(tmp_path: Path, enrolled: tuple[Node, str]) -> Iterator[Collector]
         Machine(clock=started),
         random.Random(SEED),
     )
+    monkeypatch.setattr("apps.ingest.api.now_us", lambda: made.machine.clock.wall_us)
     yield made
     made.close()
 
