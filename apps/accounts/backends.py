@@ -1,12 +1,18 @@
 """Password sign-in: no public sign-up, limited attempts, and no disclosure of user names."""
 
+from typing import Any
+
 from allauth.account.adapter import DefaultAccountAdapter
 from allauth.account.auth_backends import AuthenticationBackend
+from allauth.account.internal.flows.login import get_authentication_records
 from django.core.exceptions import PermissionDenied
 from django.db.models import Q
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
 
+from apps.accounts.choices import SignInMethod
 from apps.accounts.models import User
+from apps.accounts.services.sign_ins import record_failed_sign_in, record_sign_in
+from apps.core.clock import now_us
 
 
 def find_user(typed: str) -> User | None:
@@ -49,6 +55,25 @@ class ClosedSignup(DefaultAccountAdapter):
 
     def is_open_for_signup(self, request: HttpRequest) -> bool:
         return False
+
+    def post_login(self, request: HttpRequest, user: User, **options: Any) -> HttpResponse:
+        """Record the sign-in: by password, with or without second factor, or by the provider."""
+        methods = {record["method"] for record in get_authentication_records(request, user)}
+        method = (
+            SignInMethod.PROVIDER
+            if "socialaccount" in methods
+            else SignInMethod.SECOND_FACTOR
+            if "mfa" in methods
+            else SignInMethod.PASSWORD
+        )
+        record_sign_in(user=user, method=method, now=now_us())
+        response: HttpResponse = super().post_login(request, user, **options)
+        return response
+
+    def authentication_failed(self, request: HttpRequest, **credentials: Any) -> None:
+        """Record a wrong password. Throttled attempts are not checked and not recorded."""
+        typed = credentials.get("username") or credentials.get("email") or ""
+        record_failed_sign_in(user=find_user(typed), method=SignInMethod.PASSWORD, now=now_us())
 
     def _get_login_attempts_cache_key(self, request: HttpRequest, **credentials: str) -> str:
         """Return the key for counting attempts: the user, else the entered text."""

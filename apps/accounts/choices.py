@@ -72,6 +72,18 @@ MAY_GRANT: dict[str, tuple[str, ...]] = {
 }
 
 
+class SignInMethod(TextChoices):
+    """How a person signs in, in the details of the audit log."""
+
+    PASSWORD = "password"  # noqa: S105 - a method, no secret
+    SECOND_FACTOR = "second factor"
+    PROVIDER = "identity provider"
+    LINK = "one-time link"
+    INVITATION = "invitation"
+    SETUP = "setup"
+    TERMINAL = "terminal code"
+
+
 class Act(TextChoices):
     """Actions that the audit log records. Other apps add their own."""
 
@@ -85,6 +97,8 @@ class Act(TextChoices):
     INVITATION_REVOKED = "invitation.revoked", "Invitation revoked"
     TOKEN_CREATED = "token.made", "Token created"
     TOKEN_REVOKED = "token.revoked", "Token revoked"
+    SIGNED_IN = "signin.made", "Signed in"
+    SIGN_IN_FAILED = "signin.failed", "Sign-in failed"
     SITE_CREATED = "site.made", "Site created"
     SITE_RENAMED = "site.renamed", "Site renamed"
     SITE_DELETED = "site.deleted", "Site deleted"
@@ -93,10 +107,18 @@ class Act(TextChoices):
     SITE_PRICE = "site.price", "Electricity price recorded"
     SITE_CONTROL = "site.control", "Electricity control chosen"
     SITE_WITHDRAWN = "site.withdrawn", "Site record withdrawn"
+    FACTORS_CHANGED = "factors.changed", "Emission factors changed"
     NODE_MOVED = "node.moved", "Node moved"
     NODE_MOVE_UNDONE = "node.move_undone", "Node move undone"
     NODE_STATIC_POWER = "node.static_power", "Node overhead set"
     NODE_ENROLLED = "node.enrolled", "Node enrolled"
+    DEVICE_MOVED = "device.moved", "Device moved"
+    DEVICE_MOVE_WITHDRAWN = "device.move_withdrawn", "Device move withdrawn"
+    WINDOWS_ACCEPTED = "windows.accepted", "Quarantined windows accepted"
+    WINDOWS_DISCARDED = "windows.discarded", "Quarantined windows discarded"
+    WINDOWS_UNDONE = "windows.undone", "Decision about quarantined windows undone"
+    RUN_MESSAGES_ACCEPTED = "run_messages.accepted", "Refused run messages accepted"
+    RUN_MESSAGES_DISCARDED = "run_messages.discarded", "Refused run messages discarded"
     RULE_CREATED = "rule.made", "Rule created"
     RULE_ENDED = "rule.ended", "Rule ended"
     RULE_WITHDRAWN = "rule.withdrawn", "Rule withdrawn"

@@ -32,7 +32,10 @@ from django.db import transaction
 from django.forms import Form
 from django.http import HttpResponse
 
+from apps.accounts.choices import SignInMethod
 from apps.accounts.encryption import DecryptionError, decrypt, encrypt
+from apps.accounts.services.sign_ins import record_failed_sign_in
+from apps.core.clock import now_us
 
 _PURPOSE = "labcarbon second factor"
 _SPENT = "last_counter"  # in the data of an app: the 30 s step of the last code that was accepted
@@ -118,7 +121,17 @@ class _SingleUseCode(BaseAuthenticateForm):
 
 
 class Authenticate(_SingleUseCode, AuthenticateForm):
-    """The form at sign-in."""
+    """The form at sign-in. Wrong codes are recorded in the audit log, throttled ones are not."""
+
+    def clean_code(self) -> str:
+        try:
+            return super().clean_code()
+        except ValidationError as error:
+            if error.code == "incorrect_code":
+                record_failed_sign_in(
+                    user=self.user, method=SignInMethod.SECOND_FACTOR, now=now_us()
+                )
+            raise
 
 
 class Reauthenticate(_SingleUseCode, ReauthenticateForm):

@@ -4,7 +4,8 @@ from django.db.models import Q, QuerySet
 
 from apps.accounts.choices import SCOPES_OF_ROLE, SERVICE_KINDS, PersonView, Role
 from apps.accounts.models import Lab, Membership, Project, Token, User
-from apps.core.errors import Forbidden
+from apps.core.errors import Forbidden, InvalidInput
+from apps.core.text import is_unstorable
 
 LAB_KEY = "lab"  # of the session: the number of the lab at hand
 
@@ -70,6 +71,18 @@ def tokens_of(lab: Lab, user: User, role: str) -> QuerySet[Token]:
 def project_by_slug(lab: Lab, slug: str) -> Project | None:
     """Return the lab's project ``slug``, or None."""
     return next(iter(Project.objects.filter(lab=lab, slug=slug).order_by()), None)
+
+
+def require_project(lab: Lab, slug: str, field: str = "project") -> None:
+    """Raise InvalidInput unless the lab has a project ``slug``. ``field``: the filter that names
+    it.
+    """
+    if is_unstorable(slug) or project_by_slug(lab, slug) is None:
+        raise InvalidInput(
+            f"There is no project {slug[:60]!r} in this lab.",
+            field=field,
+            hint="Use the short name of a project of the lab.",
+        )
 
 
 def is_set_up() -> bool:

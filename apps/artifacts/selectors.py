@@ -7,8 +7,10 @@ from typing import Any
 from django.db.models import Count, Q, QuerySet
 
 from apps.accounts.models import Lab
+from apps.accounts.selectors import require_project
 from apps.artifacts.choices import INPUTS, CopyState, LineageRole
 from apps.artifacts.models import Alias, Artifact, Copy, LineageEdge
+from apps.core.errors import InvalidInput
 from apps.core.sql import fetch_rows
 from apps.core.text import is_unstorable
 from apps.runs.models import Run
@@ -33,7 +35,9 @@ class ArtifactFilter:
 
 
 def filter_artifacts(lab: Lab, filters: ArtifactFilter = ArtifactFilter()) -> QuerySet[Artifact]:
-    """Return the matching artifacts of the lab, the latest first."""
+    """Return the matching artifacts of the lab, the latest first. Raises InvalidInput for an
+    unknown project or run.
+    """
     artifacts = (
         Artifact.objects.filter(lab=lab)
         .select_related("project", "owner")
@@ -41,6 +45,12 @@ def filter_artifacts(lab: Lab, filters: ArtifactFilter = ArtifactFilter()) -> Qu
     )
     exact = {"kind": filters.kind, "state": filters.state, "format": filters.format}
     artifacts = artifacts.filter(**{name: value for name, value in exact.items() if value})
+    if filters.project and filters.project != "~none":
+        require_project(lab, filters.project)
+    if filters.run and not lab.runs.filter(uuid=filters.run).exists():
+        raise InvalidInput(
+            "There is no such run in this lab.", field="run", hint="Use the UUID of its page."
+        )
     if filters.project:
         artifacts = (
             artifacts.filter(project=None)

@@ -12,6 +12,7 @@ from rest_framework.views import APIView
 
 from apps.accounts.models import Lab
 from apps.accounts.permissions import caller, require
+from apps.accounts.selectors import require_project
 from apps.assets.amortisation import account
 from apps.assets.choices import AssetState
 from apps.assets.models import Asset, LifecycleEvent
@@ -113,9 +114,16 @@ class AssetsView(ReadOrWrite):
         """List assets, the last registered first, by pages."""
         params = request.query_params
         _known_filters(params)
-        assets = Asset.objects.filter(lab=caller(request).lab).select_related(
-            "model", "owner", "borrower", "site"
-        )
+        lab = caller(request).lab
+        if owner := params.get("owner"):
+            require_project(lab, owner, "owner")
+        if (site := params.get("site")) and not lab.sites.filter(name=site).exists():
+            raise InvalidInput(
+                f"There is no site {site[:60]!r} in this lab.",
+                field="site",
+                hint="Use the name of a site.",
+            )
+        assets = Asset.objects.filter(lab=lab).select_related("model", "owner", "borrower", "site")
         paths = {"owner": "owner__slug", "site": "site__name"}
         assets = assets.filter(
             **{paths.get(name, name): params[name] for name in FILTERS if params.get(name)}

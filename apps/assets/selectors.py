@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from django.db.models import Q, QuerySet
 
 from apps.accounts.models import Lab
+from apps.accounts.selectors import require_project
 from apps.assets.balances import Book, Books, Sums, accounts_of, books_of, charged_by, through
 from apps.assets.choices import AssetState
 from apps.assets.models import Asset, AssetMeter, LifecycleEvent, StoredVolume
@@ -76,19 +77,21 @@ def matching(lab: Lab, filters: Filters) -> QuerySet[Asset]:
             if filters.owner == LAB_ITSELF
             else assets.filter(owner__slug=filters.owner)
         )
+        if filters.owner != LAB_ITSELF:
+            require_project(lab, filters.owner, "owner")
     if filters.site:
-        assets = assets.filter(_at(filters.site))
+        assets = assets.filter(_at(lab, filters.site))
     for word in filters.text.split():
         text_filter = Q(name__icontains=word) | Q(serial__icontains=word) | Q(tag__icontains=word)
         assets = assets.filter(text_filter | Q(model__name__icontains=word))
     return assets
 
 
-def _at(site: str) -> Q:
+def _at(lab: Lab, site: str) -> Q:
     if site == NOWHERE:
         return Q(site=None)
     number = parse_record_number(site)
-    if number is None:
+    if number is None or not lab.sites.filter(pk=number).exists():
         raise InvalidInput(
             f"{site[:40]!r} is not a site.", field="site", hint="Choose one of the list."
         )

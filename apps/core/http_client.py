@@ -70,7 +70,10 @@ def send_request(
             headers={"Accept-Encoding": "identity", **headers},
         )
         with connection.getresponse() as response:
-            return _read(response, server, max_bytes, on_chunk)
+            complete = _read(response, server, max_bytes, on_chunk)
+        if deadline.expired:  # a response without a length ends where the connection was closed
+            raise TimeoutError
+        return complete
     except (OSError, http.client.HTTPException, ValueError) as error:
         if deadline.expired:
             raise OutboundError(f"{server} did not respond within {timeout_s:g} s.") from error

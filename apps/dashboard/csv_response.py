@@ -7,23 +7,14 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from django.http import StreamingHttpResponse
 
-_DANGEROUS = ("=", "+", "-", "@", "\t", "\r", "\n")
+from apps.core.csv_cells import guard
 
 
 def cell(value: object) -> str:
-    """Return ``value`` as a cell. Text that a spreadsheet would run as a formula gets a leading
-    apostrophe. So does text that already starts like that, so that removing it restores the
-    text.
-    """
+    """Return ``value`` as a cell. Text that a spreadsheet would run is guarded."""
     if value is None:
         return ""
-    text = str(value)
-    bare = text.lstrip("'")
-    if not isinstance(value, int | float) and (
-        bare[:1].isspace() or bare.lstrip().startswith(_DANGEROUS)
-    ):
-        return "'" + text
-    return text
+    return str(value) if isinstance(value, int | float) else guard(str(value))
 
 
 class _Echo(io.StringIO):

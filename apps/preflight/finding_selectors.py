@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from django.db.models import Count, QuerySet
 
 from apps.accounts.models import Lab
+from apps.accounts.selectors import require_project
 from apps.preflight.choices import FindingState, Verdict
 from apps.preflight.differences import Difference, differences
 from apps.preflight.models import Avoided, DuplicateFinding
@@ -36,7 +37,7 @@ def list_findings(
     text: str = "",
 ) -> QuerySet[DuplicateFinding]:
     """Return the lab's findings, newest first, filtered. '~unattributed': findings of runs
-    without a charged project.
+    without a charged project. Raises InvalidInput for an unknown project.
     """
     findings = (
         DuplicateFinding.objects.filter(lab=lab)
@@ -52,6 +53,7 @@ def list_findings(
     if project == "~unattributed":
         findings = findings.filter(run__charged_project__isnull=True)
     elif project:
+        require_project(lab, project)
         findings = findings.filter(run__charged_project__slug=project)
     return findings.filter(run__name__icontains=text) if text else findings
 

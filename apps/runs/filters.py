@@ -3,7 +3,7 @@
 from typing import Any
 from uuid import UUID
 
-from django.db.models import BigIntegerField, QuerySet, Value
+from django.db.models import BigIntegerField, Q, QuerySet, Value
 from django.db.models.functions import Coalesce
 from django.http import QueryDict
 from rest_framework.pagination import CursorPagination
@@ -120,7 +120,7 @@ def _node(text: str) -> UUID | None:
 
 def _person(who: Caller, person: str) -> str:
     """Return the requested account name ('me': the caller's). Some callers may not request
-    others.
+    others. Raises InvalidInput for a person who neither is a member nor has runs.
     """
     if person == "me":
         if who.user is None:
@@ -133,5 +133,16 @@ def _person(who: Caller, person: str) -> str:
             "You may not see runs by person in this lab.",
             field="person",
             hint="person=me is always allowed.",
+        )
+    if not (
+        who.lab.memberships.filter(user__username=person).exists()
+        or who.lab.runs.filter(
+            Q(user__username=person) | Q(charged_person__username=person)
+        ).exists()
+    ):
+        raise InvalidInput(
+            f"There is no person {person[:60]!r} in this lab.",
+            field="person",
+            hint="Use the account name of a member.",
         )
     return person

@@ -32,6 +32,7 @@ def test_no_answer_may_be_framed_sniffed_or_run_foreign_code_nor_believes_a_stra
             assert response["X-Frame-Options"] == "DENY", where
             assert response["X-Content-Type-Options"] == "nosniff", where
             assert response["Referrer-Policy"] == "same-origin", where
+            assert "no-store" in response["Cache-Control"], where
             policy = dict(
                 part.strip().split(" ", 1)
                 for part in response["Content-Security-Policy"].split(";")

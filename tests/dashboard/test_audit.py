@@ -149,12 +149,12 @@ def test_filter_and_pages(lab: SmallLab, owner: Client) -> None:
 
 
 def test_no_act_of_a_kind(lab: SmallLab, owner: Client) -> None:
-    assert 'data-empty="action"' in text_of(owner.get("/audit/?action=nope"))
+    assert 'data-empty="action"' in text_of(owner.get("/audit/?action=member.removed"))
 
 
 @pytest.mark.parametrize(
     "query",
-    ["before=x", "before=-1", "before=" + "9" * 40, "before=²", "action=" + "x" * 65, "action=%00"],
+    ["before=x", "before=-1", "before=" + "9" * 40, "before=²", "action=nope", "action=%00"],
 )
 def test_bad_input(lab: SmallLab, owner: Client, query: str) -> None:
     assert owner.get(f"/audit/?{query}").status_code == 400

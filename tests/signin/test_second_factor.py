@@ -13,8 +13,10 @@ from django.core.management import CommandError, call_command
 from django.db import connection
 from django.test import Client
 
+from apps.accounts.choices import Role
 from apps.accounts.mfa import SecondFactor, spend
-from apps.accounts.models import User
+from apps.accounts.models import AuditEntry, Membership, User
+from tests.builders import small_lab
 from tests.dashboard.support import folded
 from tests.signin.totp import code_at, code_now
 
@@ -86,6 +88,23 @@ def test_it_is_asked_for_at_sign_in(ada: User, clock: Any) -> None:
     assert not _signed_in(client)
     assert _code(client, code_now(secret))["Location"] == "/"
     assert _signed_in(client)
+
+
+def test_sign_ins_and_wrong_codes_are_in_the_audit_log(ada: User, clock: Any) -> None:
+    lab = small_lab(name="Ours").lab
+    Membership.objects.create(lab=lab, user=ada, role=Role.VIEWER)
+    secret = _set_up(Client())
+    client = Client()
+    _password(client)
+    clock.shift(30)
+    _code(client, "000000")
+    _code(client, code_now(secret))
+    rows = AuditEntry.objects.filter(lab=lab, action__startswith="signin.").order_by("sequence")
+    assert [(row.action, row.subject, row.details["method"]) for row in rows] == [
+        ("signin.made", "ada", "password"),
+        ("signin.failed", "ada", "second factor"),
+        ("signin.made", "ada", "second factor"),
+    ]
 
 
 def test_without_the_password_no_code_helps(ada: User, clock: Any) -> None:

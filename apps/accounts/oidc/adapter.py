@@ -19,10 +19,12 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import render
 from django.urls import reverse
 
+from apps.accounts.choices import SignInMethod
 from apps.accounts.models import Membership, User
 from apps.accounts.oidc.id_token import InvalidIdToken
 from apps.accounts.oidc.provider import CarefulSession, StrictProvider, configured_app
 from apps.accounts.services.invitations import accept_by_email
+from apps.accounts.services.sign_ins import record_failed_sign_in
 from apps.core.clock import now_us
 from apps.core.errors import Conflict
 from apps.core.text import replace_unstorable
@@ -112,17 +114,22 @@ class Identities(DefaultSocialAccountAdapter):
         if error == AuthError.CANCELLED:
             messages.info(request, f"Sign-in at {provider.name} was cancelled.")
             raise ImmediateHttpResponse(HttpResponseRedirect(reverse("account_login")))
+        record_failed_sign_in(user=None, method=SignInMethod.PROVIDER, now=now_us())
 
     def pre_social_login(self, request: HttpRequest, sociallogin: SocialLogin) -> None:
         """Permit sign-in by a linked identity, a verified e-mail address, or an invitation.
         Refuse all others.
         """
-        mail = _verified_mail(request, sociallogin)
         if sociallogin.state.get("process") == AuthProcess.CONNECT:
+            _verified_mail(request, sociallogin)
             return
         try:
+            mail = _verified_mail(request, sociallogin)
             with transaction.atomic():
                 _admit(request, sociallogin, mail)
+        except ImmediateHttpResponse:  # recorded here: a refusal rolls its transaction back
+            record_failed_sign_in(user=None, method=SignInMethod.PROVIDER, now=now_us())
+            raise
         except (
             IntegrityError,
             Conflict,

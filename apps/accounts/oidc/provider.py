@@ -12,11 +12,13 @@ allauth stores the state in the session, does PKCE and exchanges the code. By de
 
 import logging
 import secrets
+import time
 from collections.abc import Mapping
 from typing import Any, cast
 from urllib.parse import urlsplit
 
 import requests
+import urllib3
 from allauth.account.internal.flows.reauthentication import raise_if_reauthentication_required
 from allauth.account.models import EmailAddress
 from allauth.core import ratelimit
@@ -74,15 +76,27 @@ class CarefulSession(requests.Session):
         self, method: str | bytes, url: str | bytes, *args: Any, **kwargs: Any
     ) -> requests.Response:
         kwargs.update(timeout=TIMEOUT_S, allow_redirects=False, stream=True)
+        until_s = time.monotonic() + TIMEOUT_S
         response = super().request(method, url, *args, **kwargs)
         with response:
             body = b""
-            for chunk in response.iter_content(65_536):
+            while chunk := _read_part(response):
                 body += chunk
                 if len(body) > ANSWER_BYTES:
                     raise requests.RequestException("The provider's answer is too long.")
+                if time.monotonic() > until_s:  # the timeout of requests is per read
+                    raise requests.Timeout("The provider's answer takes too long.")
         response._content = body  # noqa: SLF001  # requests caches the body of a response here
         return response
+
+
+def _read_part(response: requests.Response) -> bytes:
+    """Return the bytes that arrived, b"" at the end. Raises requests.RequestException."""
+    try:
+        part: bytes = response.raw.read1(65_536, decode_content=True)
+    except (urllib3.exceptions.HTTPError, OSError) as error:
+        raise requests.ConnectionError(error) from error
+    return part
 
 
 def _fetch_json(url: str, **headers: str) -> dict[str, Any]:

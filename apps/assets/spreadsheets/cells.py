@@ -5,6 +5,7 @@ from datetime import UTC, date, datetime
 from decimal import Decimal, InvalidOperation
 from zoneinfo import ZoneInfo
 
+from apps.core.csv_cells import is_guarded, unguard
 from apps.core.errors import InvalidInput
 from apps.core.units import UG_PER_KG, US_PER_HOUR
 
@@ -12,14 +13,14 @@ HOURS_PER_YEAR = 8_760
 MILLION = 1_000_000
 _DAY = "Write 2026-11-01, or 2026-11-01T08:00Z."
 _DOTTED = re.compile(r"(\d{1,2})\.(\d{1,2})\.(\d{4})\Z")
-_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 
 
 def unescaped(text: str) -> str:
-    """Return a cell without the apostrophe that our export adds before formula characters."""
-    bare = text.lstrip("'")
-    escaped = text.startswith("'") and (bare[:1].isspace() or bare.lstrip().startswith(_FORMULA))
-    return text[1:] if escaped else text.strip()
+    """Return a cell without the apostrophes that our export adds. Without one at its start, spaces
+    around it are removed.
+    """
+    original = unguard(text)
+    return original if is_guarded(text) else original.strip()
 
 
 def day_of(text: str, field: str) -> date:

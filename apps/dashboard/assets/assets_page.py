@@ -130,11 +130,14 @@ def totals_of(sums: Sums, spread: tuple[int, int], unit: Unit | None = None) -> 
     )
 
 
+def parse_filters(params: Mapping[str, str]) -> Filters:
+    """Return the filters of a list of assets."""
+    return Filters(**{name: params.get(name, "").strip() for name in Filters.__dataclass_fields__})
+
+
 def assets_page(*, lab: Lab, params: Mapping[str, str], now: int) -> AssetsPage:
     """Return a page of assets. The number of queries does not depend on the number of rows."""
-    filters = Filters(
-        **{name: params.get(name, "").strip() for name in Filters.__dataclass_fields__}
-    )
+    filters = parse_filters(params)
     sort, hour = params.get("sort", DEFAULT_SORT), through(now)
     number = _page_number(params.get("page", "1"))
     column, before = _known_sort(sort), (number - 1) * PAGE_ROWS

@@ -10,10 +10,11 @@ from django.shortcuts import render
 from django.urls import reverse
 
 from apps.assets.discovery import proposals
-from apps.assets.models import Asset
+from apps.assets.selectors import matching
 from apps.assets.services.csv_import import import_of
 from apps.assets.spreadsheets.export import rows
 from apps.assets.spreadsheets.formats import OWN
+from apps.dashboard.assets.assets_page import parse_filters
 from apps.dashboard.assets.forms.csv_import import DISCOVERED_FORMS, ConfirmImportForm, ImportForm
 from apps.dashboard.assets.import_pages import COLUMNS, discovered_page, import_page
 from apps.dashboard.assets.new_asset_page import LabOptions
@@ -54,10 +55,11 @@ def assets_import_read(request: HttpRequest, visitor: Visitor, uuid: UUID) -> Ht
 
 @page()
 def assets_csv(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
-    """Download the register as CSV. The import of any lab reads this file."""
-    return csv_response(
-        f"assets-{visitor.lab.slug}", OWN, rows(Asset.objects.filter(lab=visitor.lab))
-    )
+    """Download the register as CSV, with the filters of the page. The import of any lab reads this
+    file.
+    """
+    assets = matching(visitor.lab, parse_filters(request.GET.dict()))
+    return csv_response(f"assets-{visitor.lab.slug}", OWN, rows(assets))
 
 
 @page("GET", "POST")

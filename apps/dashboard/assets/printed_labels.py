@@ -62,12 +62,12 @@ def labels_page(*, lab: Lab, ids: Sequence[str], kind: str = "", state: str = ""
             )
     assets = Asset.objects.filter(lab=lab).order_by("name", "pk")
     if ids:
-        numbers = [number for text in ids if (number := parse_record_number(text)) is not None]
-        if len(numbers) < len(ids):
+        numbers = [parse_record_number(text) for text in ids[:1000]]
+        assets = assets.filter(pk__in=[number for number in numbers if number is not None])
+        if assets.count() < len(set(numbers)):
             raise InvalidInput(
                 "No such asset.", field="id", hint=f"Select assets at {reverse('assets')}."
             )
-        assets = assets.filter(pk__in=numbers[:1000])
     if kind:
         assets = assets.filter(kind=kind)
     assets = assets.filter(state=state) if state else assets.exclude(state=AssetState.DISPOSED)

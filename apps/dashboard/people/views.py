@@ -3,17 +3,18 @@
 from typing import cast
 
 from django.contrib import messages
-from django.contrib.auth import login
 from django.http import HttpRequest, HttpResponseBase, HttpResponseRedirect
 from django.middleware.csrf import rotate_token
 from django.shortcuts import render
 from django.urls import reverse
 from django.views.decorators.cache import never_cache
 
+from apps.accounts.choices import SignInMethod
 from apps.accounts.models import User
 from apps.accounts.selectors import LAB_KEY
 from apps.accounts.services.invitations import invitation_by_code, revoke_invitation
 from apps.accounts.services.members import remove_member
+from apps.accounts.services.sign_ins import start_session
 from apps.carbon.figures.visibility import visibility_for
 from apps.core.clock import now_us
 from apps.core.errors import LabCarbonError
@@ -22,7 +23,6 @@ from apps.dashboard.forms import PageForm
 from apps.dashboard.people.forms import InvitationForm, JoinForm, LabSwitchForm, RoleForm
 from apps.dashboard.people.people_pages import people_page, person_page
 from apps.dashboard.period_menu import period_menu, requested_period
-from apps.dashboard.setup.views import BACKEND
 
 
 @never_cache
@@ -127,7 +127,12 @@ def invitation(request: HttpRequest) -> HttpResponseBase:
     form = JoinForm(request)
     if form.is_bound and form.submit():
         if not request.user.is_authenticated:
-            login(request, form.membership.user, backend=BACKEND)
+            start_session(
+                request=request,
+                user=form.membership.user,
+                method=SignInMethod.INVITATION,
+                now=now_us(),
+            )
         request.session[LAB_KEY] = form.membership.lab_id
         messages.success(request, form.message)
         return HttpResponseRedirect(reverse("overview"))

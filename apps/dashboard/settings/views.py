@@ -11,8 +11,8 @@ from django.shortcuts import render
 from django.urls import reverse
 from django.views.decorators.cache import never_cache
 
-from apps.accounts.choices import PersonView
-from apps.accounts.models import AuditEntry
+from apps.accounts.choices import Act, PersonView
+from apps.accounts.models import AuditEntry, Lab
 from apps.accounts.services.tokens import revoke_token
 from apps.core.clock import utc
 from apps.core.errors import InvalidInput
@@ -67,9 +67,10 @@ def lab(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
     return render(request, "dashboard/settings/lab_settings.html", context, status=form.status)
 
 
-def _action(request: HttpRequest) -> str:
+def _action(request: HttpRequest, lab: Lab) -> str:
     action = request.GET.get("action", "")
-    if is_unstorable(action) or len(action) > 64:
+    log = AuditEntry.objects.filter(lab=lab, action=action)
+    if action and action not in Act.values and (is_unstorable(action) or not log.exists()):
         raise InvalidInput(
             "The log has no such action.", field="action", hint="Choose an action from the list."
         )
@@ -94,7 +95,7 @@ def audit(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
     """Show the audit log, newest first."""
     visitor.require_role(MANAGERS)
     before = _number(request.GET.get("before", ""))
-    content = audit_page(lab=visitor.lab, action=_action(request), before=before)
+    content = audit_page(lab=visitor.lab, action=_action(request, visitor.lab), before=before)
     return render(request, "dashboard/settings/audit_log.html", {"page": content})
 
 
@@ -103,7 +104,7 @@ def audit_csv(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
     """Download the whole log with its hash chain for verification."""
     visitor.require_role(MANAGERS)
     log = AuditEntry.objects.filter(lab=visitor.lab).order_by("sequence")
-    action = _action(request)
+    action = _action(request, visitor.lab)
     entries = log.filter(action=action) if action else log
 
     def lines() -> Iterator[tuple[Any, ...]]:
