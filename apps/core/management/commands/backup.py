@@ -1,0 +1,55 @@
+"""``manage.py backup FILE``: a verified copy of the database, made while LabCarbon runs."""
+
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+from django.core.management.base import CommandError, CommandParser
+
+from apps.core.backup import BackupError, back_up_database, sha256_of, write_private_file
+from apps.core.management.base import MinimalCommand
+
+
+class Command(MinimalCommand):
+    help = (
+        "Write a copy of the database to a new file that only its owner can read. LabCarbon may "
+        "run meanwhile. The copy is read back before the command succeeds. Keys are never in it."
+    )
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("file", type=Path, help="the new file")
+        parser.add_argument(
+            "--keys", type=Path, metavar="FILE", help="also write the keys, to another new file"
+        )
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        target, keys_path = options["file"].absolute(), options["keys"]
+        try:
+            if keys_path is not None and keys_path.absolute() == target:
+                raise BackupError("The keys must be in another file than the database.")
+            counts = back_up_database(target)
+            if keys_path is not None:
+                write_private_file(keys_path, _keys().encode("ascii"))
+        except BackupError as error:
+            raise CommandError(str(error)) from error
+        self.stdout.write(
+            f"{target}: {sum(counts.values())} rows in {len(counts)} tables, "
+            f"{target.stat().st_size} bytes, read back. SHA-256 {sha256_of(target)}"
+        )
+        if keys_path is not None:
+            self.stdout.write(f"Keys: {keys_path}. Store this file apart from the database.")
+        else:
+            self.stdout.write(
+                "The keys are not in this file. A restore needs LABCARBON_SECRET_KEY and "
+                "LABCARBON_TOKEN_PEPPERS: store them apart from it (--keys FILE writes them)."
+            )
+
+
+def _keys() -> str:
+    peppers = ",".join(
+        f"{number}:{value.hex()}" for number, value in sorted(settings.TOKEN_PEPPERS.items())
+    )
+    return (
+        f"LABCARBON_SECRET_KEY={settings.ENVIRONMENT.secret_key}\n"
+        f"LABCARBON_TOKEN_PEPPERS={peppers}\n"
+    )

@@ -1,0 +1,29 @@
+"""``manage.py restore FILE``: a backup into an empty installation."""
+
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from apps.core.backup import BackupError, restore_database
+
+
+class Command(BaseCommand):
+    help = (
+        "Restore a backup into a new data directory (SQLite) or an empty database (PostgreSQL). "
+        "Nothing is overwritten. Run `manage.py migrate` afterwards if this version is newer."
+    )
+    requires_system_checks: list[str] = []  # the keys may be set up afterwards
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("file", type=Path, help="a file that `manage.py backup` wrote")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        try:
+            counts = restore_database(options["file"].absolute())
+        except BackupError as error:
+            raise CommandError(str(error)) from error
+        self.stdout.write(
+            f"Restored and verified: {sum(counts.values())} rows in {len(counts)} tables. "
+            "Set LABCARBON_SECRET_KEY and LABCARBON_TOKEN_PEPPERS to the keys of that time."
+        )

@@ -1,0 +1,210 @@
+"""``manage.py backup`` and ``manage.py restore`` on both databases: private, verified, without
+keys, and never over existing data.
+"""
+
+import os
+import sqlite3
+import stat
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from tests.environment import SECRET_KEY, TOKEN_PEPPERS, installation_environment
+from tests.services.data_directories import MIGRATED, ROOT, postgres, prepare_data_dir
+from tests.services.postgres import programs
+
+JOBS = 200
+INSERT = (
+    "INSERT INTO core_job (kind, key, requested, done, due_us, leased_until_us, leased_by, "
+    "attempts, last_error) VALUES ('test', '{}', 1, 0, 0, 0, '', 0, '')"
+)
+
+
+@dataclass
+class Installation:
+    """One data directory and its database."""
+
+    folder: Path
+    database_url: str
+    connect: Callable[[], closing[Any]]
+
+    def manage(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        environ = {k: v for k, v in os.environ.items() if not k.startswith("LABCARBON_")}
+        environ |= installation_environment(str(self.folder))
+        if self.database_url:
+            environ["LABCARBON_DATABASE_URL"] = self.database_url
+        return subprocess.run(
+            [sys.executable, "manage.py", *arguments],
+            cwd=ROOT, env=environ, capture_output=True, text=True, timeout=180,
+        )  # fmt: skip
+
+    def rows(self, query: str) -> list[tuple[Any, ...]]:
+        with self.connect() as database:
+            return [tuple(row) for row in database.execute(query).fetchall()]
+
+    def jobs(self) -> list[tuple[Any, ...]]:
+        return self.rows("SELECT id, kind, key FROM core_job ORDER BY id")
+
+
+def _sqlite(folder: Path) -> Installation:
+    path = folder / "labcarbon.sqlite3"
+    return Installation(folder, "", lambda: closing(sqlite3.connect(path, timeout=20)))
+
+
+def _postgresql(folder: Path, url: str) -> Installation:
+    return Installation(folder, url, lambda: closing(psycopg.connect(url)))
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def pair(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[list[Installation]]:
+    """An installation with data, and an empty one."""
+    old, new = tmp_path / "old", tmp_path / "new"
+    if request.param == "sqlite":
+        prepare_data_dir(old)
+        pair = [_sqlite(old), _sqlite(new)]
+        _fill(pair[0])
+        yield pair
+        return
+    if programs() is None:
+        raise RuntimeError("PostgreSQL is not installed: apt-get install postgresql")
+    old.mkdir()
+    new.mkdir()
+    with postgres() as server:
+        with psycopg.connect(server.url, autocommit=True) as connection:
+            connection.execute("CREATE DATABASE empty")
+        pair = [_postgresql(old, server.url_of(MIGRATED)), _postgresql(new, server.url_of("empty"))]
+        _fill(pair[0])
+        yield pair
+
+
+def _fill(installation: Installation) -> None:
+    with installation.connect() as database:
+        for number in range(JOBS):
+            database.execute(INSERT.format(number))
+        database.commit()
+
+
+def test_a_backup_restores_the_same_rows_in_another_folder(
+    pair: list[Installation], tmp_path: Path
+) -> None:
+    old, new = pair
+    target = tmp_path / "copy"
+    result = old.manage("backup", str(target))
+    assert result.returncode == 0, result.stderr
+    assert stat.S_IMODE(target.stat().st_mode) == 0o600
+    assert [path.name for path in tmp_path.iterdir() if "copy" in path.name] == ["copy"]
+    restored = new.manage("restore", str(target))
+    assert restored.returncode == 0, restored.stderr
+    assert new.jobs() == old.jobs()
+    assert len(new.jobs()) >= JOBS
+    applied = "SELECT app, name FROM django_migrations ORDER BY app, name"
+    assert new.rows(applied) == old.rows(applied)
+    assert new.manage("migrate", "--check").returncode == 0
+    if not new.database_url:
+        assert stat.S_IMODE((new.folder / "labcarbon.sqlite3").stat().st_mode) == 0o600
+
+
+def test_keys_are_in_a_second_file_only(pair: list[Installation], tmp_path: Path) -> None:
+    old, _ = pair
+    target, keys = tmp_path / "copy", tmp_path / "keys"
+    pepper = TOKEN_PEPPERS.split(":")[1].split(",")[0]
+    result = old.manage("backup", str(target))
+    assert "LABCARBON_SECRET_KEY" in result.stdout
+    assert "LABCARBON_TOKEN_PEPPERS" in result.stdout
+    assert SECRET_KEY not in result.stdout
+    target.unlink()
+    assert old.manage("backup", str(target), "--keys", str(keys)).returncode == 0
+    assert stat.S_IMODE(keys.stat().st_mode) == 0o600
+    assert dict(line.split("=", 1) for line in keys.read_text().splitlines()) == {
+        "LABCARBON_SECRET_KEY": SECRET_KEY,
+        "LABCARBON_TOKEN_PEPPERS": TOKEN_PEPPERS,
+    }
+    for secret in (SECRET_KEY, pepper):
+        assert secret.encode() not in target.read_bytes()
+    same = tmp_path / "same"
+    assert old.manage("backup", str(same), "--keys", str(same)).returncode != 0
+    assert not same.exists()
+
+
+def test_nothing_is_overwritten(pair: list[Installation], tmp_path: Path) -> None:
+    old, _ = pair
+    target = tmp_path / "copy"
+    target.write_text("mine")
+    assert old.manage("backup", str(target)).returncode != 0
+    assert target.read_text() == "mine"
+    target.unlink()
+    assert old.manage("backup", str(target)).returncode == 0
+    before = old.jobs()
+    assert old.manage("restore", str(target)).returncode != 0
+    assert old.jobs() == before
+
+
+def test_a_damaged_backup_is_refused(pair: list[Installation], tmp_path: Path) -> None:
+    old, new = pair
+    target = tmp_path / "copy"
+    assert old.manage("backup", str(target)).returncode == 0
+    content = target.read_bytes()
+    target.write_bytes(content[: len(content) // 2])
+    result = new.manage("restore", str(target))
+    assert result.returncode != 0
+    assert "Traceback" not in result.stderr
+    if new.database_url:
+        assert new.rows("SELECT tablename FROM pg_tables WHERE schemaname = 'public'") == []
+    else:
+        assert not (new.folder / "labcarbon.sqlite3").exists()
+
+
+def test_a_backup_under_load_is_one_point_in_time(pair: list[Installation], tmp_path: Path) -> None:
+    """Each transaction writes two rows: a backup never contains only one of them."""
+    old, new = pair
+    stop = threading.Event()
+
+    def write() -> None:
+        number = 0
+        with old.connect() as database:
+            while not stop.is_set():
+                for half in "ab":
+                    database.execute(INSERT.format(f"{number}{half}"))
+                database.commit()
+                number += 1
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        result = old.manage("backup", str(tmp_path / "copy"))
+    finally:
+        stop.set()
+        writer.join()
+    assert result.returncode == 0, result.stderr
+    assert new.manage("restore", str(tmp_path / "copy")).returncode == 0
+    keys = {key for _, _, key in new.jobs()}
+    pairs = {key[:-1] for key in keys if key[-1] in "ab"}
+    assert pairs
+    assert all({f"{number}a", f"{number}b"} <= keys for number in pairs)
+    assert new.jobs() == old.jobs()[: len(new.jobs())]
+
+
+def test_a_backup_of_a_newer_version_is_refused(pair: list[Installation], tmp_path: Path) -> None:
+    old, new = pair
+    with old.connect() as database:
+        database.execute(
+            "INSERT INTO django_migrations (app, name, applied) "
+            "VALUES ('core', '9999_later', '2026-01-01 00:00:00')"
+        )
+        database.commit()
+    assert old.manage("backup", str(tmp_path / "copy")).returncode == 0
+    result = new.manage("restore", str(tmp_path / "copy"))
+    assert result.returncode != 0
+    assert "9999_later" in result.stderr
+    if new.database_url:
+        assert new.rows("SELECT tablename FROM pg_tables WHERE schemaname = 'public'") == []
+    else:
+        assert not (new.folder / "labcarbon.sqlite3").exists()
