@@ -10,33 +10,32 @@ from apps.carbon.figures.factor_spans import Span, YearFactor, clipped
 from apps.carbon.models import EmissionFactor
 from apps.core.sql import emission_sql, facility_sql, fetch_rows
 from apps.fleet.dated_facts import SiteFacts
-
-
-def parent_zone(zone: str) -> str:
-    """Return the country of a sub-national zone. Its factor is used if the zone has none."""
-    return zone.split("-", 1)[0]
+from apps.fleet.zones import zone_chain
 
 
 def factors_of_zones(lab: Lab, zones: Iterable[str]) -> dict[str, list[EmissionFactor]]:
-    """Return {zone: its current factors on the lab's basis, else those of its country}.
+    """Return {zone: its current factors on the lab's basis, else those of its parent zone}.
 
     One query.
     """
-    zone_codes = set(zones)
+    chains = {zone: zone_chain(zone) for zone in zones}
     usable = EmissionFactor.objects.filter(
         Q(lab=lab) | Q(lab__isnull=True),
         basis=lab.basis,
         superseded_us__isnull=True,
-        zone__in=zone_codes | {parent_zone(zone) for zone in zone_codes},
+        zone__in={code for chain in chains.values() for code in chain},
     )
     factors: dict[str, list[EmissionFactor]] = {}
     for factor in usable.order_by("id"):
         factors.setdefault(factor.zone, []).append(factor)
-    return {zone: factors.get(zone) or factors.get(parent_zone(zone), []) for zone in zone_codes}
+    return {
+        zone: next((factors[code] for code in chain if code in factors), [])
+        for zone, chain in chains.items()
+    }
 
 
 def factors_of_zone(lab: Lab, zone: str) -> list[EmissionFactor]:
-    """Return the current factors of a zone on the lab's basis, else those of its country."""
+    """Return the current factors of a zone on the lab's basis, else those of its parent zone."""
     return factors_of_zones(lab, [zone])[zone]
 
 
@@ -100,3 +99,17 @@ def first_hour_of(node_ids: Iterable[int]) -> int | None:
         f"SELECT MIN(hour) AS hour FROM energy_ledgerentry WHERE node_id IN ({marks})", ids
     )
     return next(rows)["hour"]  # type: ignore[no-any-return]
+
+
+def energy_hours_of(node_ids: Iterable[int]) -> tuple[int, int] | None:
+    """Return the hours ``[from, to)`` in which the ledger contains energy of the nodes, or None."""
+    ids = sorted(node_ids)
+    if not ids:
+        return None
+    marks = ", ".join(["%s"] * len(ids))
+    [row] = fetch_rows(
+        "SELECT MIN(hour) AS first, MAX(hour) AS last FROM energy_ledgerentry WHERE node_id IN "
+        f"({marks})",
+        ids,
+    )
+    return None if row["first"] is None else (row["first"], row["last"] + 1)

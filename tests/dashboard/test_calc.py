@@ -117,5 +117,7 @@ def test_errors_of_one_source_add_and_of_two_combine_in_quadrature() -> None:
     both = [Part(1000, "COUNTER", factor=1, factor_low_ppm=120_000, factor_high_ppm=120_000)]
     assert uncertainty(both) == Range(870, 1130)
     assert uncertainty([Part(1000, "OVERHEAD")]) == Range(700, 1600)
-    assert uncertainty([Part(1000, "DECLARED")]) == Range(1000, 1000)
+    assert uncertainty([Part(1000, "DECLARED")]) == Range(600, 1400)
+    stated = [Part(1000, "DECLARED", meter_ppm=(10_000, 20_000))]
+    assert uncertainty(stated) == Range(990, 1020)
     assert uncertainty([]) == Range(0, 0)

@@ -72,6 +72,23 @@ def test_an_unknown_zone_is_told_its_neighbours(
     assert facts(lab) == [(0, "DE")]
 
 
+def test_a_cloud_region_is_recorded_as_its_grid_zone(lab: SmallLab, owner: Client) -> None:
+    address = f"/sites/{lab.site.pk}/"
+    assert owner.post(address, {**ALWAYS, "zone": "sa-east-1"}).status_code == 302
+    assert [zone for _, zone in facts(lab)][-1] == "BR-CS"
+    page = text_of(owner.get(address))
+    assert "Southeast and Central-West (BR-CS)" in page
+    assert "Brazil 20" in page  # its factor is that of the country
+
+
+def test_the_overview_names_a_zone_of_an_earlier_version(lab: SmallLab, owner: Client) -> None:
+    assert 'data-alert="unlisted-zone"' not in text_of(owner.get("/"))
+    SiteZone.objects.filter(site=lab.site).update(zone="SA-EAST-1")
+    page = text_of(owner.get("/"))
+    assert 'data-alert="unlisted-zone"' in page
+    assert "BR-CS" in page
+
+
 def _used_before_and_after_noon(lab: SmallLab) -> None:
     later = T0 + 4 * US_PER_HOUR
     push(

@@ -14,6 +14,7 @@ from apps.dashboard.setup.services import zone_label
 from apps.fleet.dated_facts import dated_intervals, value_at
 from apps.fleet.models import ACTIVE, DatedFact, Node, Site, SitePrice
 from apps.fleet.selectors import placements_at, site_facts_of, sites_of, stays_at
+from apps.fleet.zones import zones as all_zones
 
 
 @dataclass(frozen=True)
@@ -142,7 +143,7 @@ def site_page(
 ) -> SitePage:
     """Return one site. The number of queries does not depend on the number of rows."""
     hour = hour_of(now)
-    names = dict(zones)
+    names = {code: zone.name for code, zone in all_zones().items()}
     zone_facts = list(site.zones.filter(ACTIVE).select_related("recorded_by"))
     pues = list(site.pues.filter(ACTIVE).select_related("recorded_by"))
     prices = list(site.prices.filter(ACTIVE).select_related("recorded_by"))

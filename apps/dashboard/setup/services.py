@@ -1,7 +1,6 @@
 """Writes that span apps: setup, further labs, and accounts by invitation."""
 
 from dataclasses import dataclass
-from difflib import get_close_matches
 
 from django.contrib.auth.password_validation import validate_password
 from django.core.exceptions import ValidationError
@@ -18,6 +17,7 @@ from apps.core.errors import Conflict, InvalidInput
 from apps.fleet.choices import SiteKind
 from apps.fleet.models import Site
 from apps.fleet.services import create_site
+from apps.fleet.zones import resolve_zone
 
 SITE_KINDS = [(kind.value, kind.label) for kind in SiteKind if kind != SiteKind.DECLARED]
 
@@ -38,38 +38,16 @@ def zone_label(code: str, name: str) -> str:
 
 
 def zone_code(text: str) -> str:
-    """Return the zone of a code, a name or a label, '' for none. The error for an unknown zone
-    suggests similar ones.
+    """Return the grid zone of a code, a name, a label or a cloud region, '' for none. The error for
+    an unknown zone suggests similar ones.
     """
-    typed = text.strip()
-    if not typed:
-        return ""
-    zone_names = zones()
-    if not zone_names:
+    if text.strip() and not zones():
         raise InvalidInput(
             "No emission factors are loaded, so a zone cannot be chosen yet.",
             field="zone",
             hint="Leave the zone empty and choose it later. `make run` loads the factors.",
         )
-    spellings: dict[str, str] = {}
-    for code, name in zone_names:
-        for spelling in (name, zone_label(code, name), code):
-            spellings[spelling.casefold()] = code
-    if typed.casefold() in spellings:
-        return spellings[typed.casefold()]
-    near = get_close_matches(typed.casefold(), list(spellings), n=8, cutoff=0.45)
-    labels = dict(zone_names)
-    offered = list(
-        dict.fromkeys(zone_label(spellings[key], labels[spellings[key]]) for key in near)
-    )[:4]
-    hint = (
-        f"Did you mean {', '.join(offered)}?"
-        if offered
-        else "Enter a country such as Germany, or its code DE."
-    )
-    raise InvalidInput(
-        f"{typed[:60]!r} is not a grid zone with an emission factor.", field="zone", hint=hint
-    )
+    return resolve_zone(text)
 
 
 def new_user(username: str, password: str) -> User:

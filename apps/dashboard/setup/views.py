@@ -1,8 +1,7 @@
 """Setup, one-time sign-in, login codes for terminals, and the two health checks."""
 
 from django.conf import settings
-from django.contrib.auth import login
-from django.db import DatabaseError, connection
+from django.db import DatabaseError, InterfaceError, connection
 from django.db.migrations.executor import MigrationExecutor
 from django.http import (
     HttpRequest,
@@ -16,15 +15,16 @@ from django.urls import reverse
 from django.views.decorators.cache import never_cache
 
 from apps.accounts import selectors as accounts
-from apps.accounts.choices import CodePurpose
+from apps.accounts.choices import CodePurpose, SignInMethod
 from apps.accounts.services.labs import issue_code
+from apps.accounts.services.sign_ins import record_failed_sign_in, start_session
 from apps.carbon.figures.energy import zones
+from apps.core.clock import now_us
+from apps.core.database_problems import DatabaseUnavailable, problem_of
 from apps.core.migration_history import explain_refusal, read_histories
 from apps.dashboard.decorators import Visitor, page, public
 from apps.dashboard.setup.forms import SetupForm, SignInForm
 from apps.dashboard.setup.services import zone_label
-
-BACKEND = "django.contrib.auth.backends.ModelBackend"
 
 
 @never_cache
@@ -40,7 +40,9 @@ def setup(request: HttpRequest) -> HttpResponseBase:
     zone_names = zones()
     form = SetupForm(request, has_zones=bool(zone_names))
     if form.is_bound and form.submit():
-        login(request, form.result.user, backend=BACKEND)
+        start_session(
+            request=request, user=form.result.user, method=SignInMethod.SETUP, now=now_us()
+        )
         return HttpResponseRedirect(reverse("overview"))
     context = {"form": form, "zones": [zone_label(code, name) for code, name in zone_names]}
     return render(request, "dashboard/setup/setup.html", context, status=form.status)
@@ -52,10 +54,12 @@ def signin(request: HttpRequest) -> HttpResponseBase:
     """Exchange a one-time link for a session. A GET does not spend the link; the button does."""
     form = SignInForm(request)
     if form.is_bound and form.submit():
-        login(request, form.user, backend=BACKEND)
+        start_session(request=request, user=form.user, method=SignInMethod.LINK, now=now_us())
         if form.lab_id is not None:
             request.session[accounts.LAB_KEY] = form.lab_id
         return HttpResponseRedirect(form.next_url)
+    if form.is_bound and "code" in form.errors:
+        record_failed_sign_in(user=None, method=SignInMethod.LINK, now=now_us())
     return render(request, "dashboard/setup/signin.html", {"form": form}, status=form.status)
 
 
@@ -78,6 +82,18 @@ def livez(request: HttpRequest) -> HttpResponse:
     return JsonResponse({"status": "ok"})
 
 
+def _not_ready(reason: DatabaseUnavailable) -> JsonResponse:
+    body = {
+        "status": "down",
+        "problem": reason.problem,
+        "message": reason.message,
+        "hint": reason.hint,
+    }
+    return JsonResponse(
+        body, status=reason.status, headers={"Retry-After": str(reason.retry_after_s)}
+    )
+
+
 @public()
 def readyz(request: HttpRequest) -> HttpResponse:
     """Return 200 if the database is reachable and fully migrated, else 503 with instructions."""
@@ -88,11 +104,11 @@ def readyz(request: HttpRequest) -> HttpResponse:
             f"{step[0].app_label}.{step[0].name}"
             for step in executor.migration_plan(executor.loader.graph.leaf_nodes())
         ]
-    except DatabaseError as error:
-        message = "The database is not reachable."
-        return JsonResponse(
-            {"status": "down", "message": message, "detail": type(error).__name__}, status=503
-        )
+    except (DatabaseError, InterfaceError) as error:
+        problem = problem_of(error)
+        if problem is None:
+            raise
+        return _not_ready(DatabaseUnavailable(problem))
     if refused:
         message = (
             "This version cannot migrate the database: `manage.py migrate` prints the reason and "

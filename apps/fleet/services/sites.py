@@ -20,6 +20,7 @@ from apps.fleet.services.dated_facts import (
     whole_hour,
     withdraw,
 )
+from apps.fleet.zones import DECLARED, resolve_zone
 
 
 def _locked(site: Site) -> Site:
@@ -43,6 +44,11 @@ def _site_name(lab: Lab, text: str, *, besides: int | None = None) -> str:
     return name
 
 
+def _entered(zone: str, text: str) -> dict[str, str]:
+    """Return what a person entered for a zone, if it is not its code."""
+    return {} if text == zone else {"entered": text[:200]}
+
+
 @transaction.atomic
 def create_site(
     *,
@@ -54,13 +60,18 @@ def create_site(
     by: User | None = None,
     now: int | None = None,
 ) -> Site:
-    """Create a site. Its zone ('' for none) and its PUE are valid for its whole history."""
+    """Create a site. Its zone (a zone, a cloud region, '' for none) and its PUE are valid for its
+    whole history.
+    """
     if kind not in SiteKind.values:
         raise InvalidInput(
             f"Unknown kind of site {kind!r}.",
             field="kind",
             hint=f"Use one of {', '.join(SiteKind.values)}.",
         )
+    entered = zone
+    if kind != SiteKind.DECLARED or not zone.startswith(DECLARED):
+        zone = resolve_zone(zone)
     audit.hold(lab)  # serialises writers that use the same name
     site = Site.objects.create(lab=lab, name=_site_name(lab, name), kind=kind)
     fields: dict[str, Any] = {"site": site, "from_hour": 0, "recorded_us": now, "recorded_by": by}
@@ -68,7 +79,8 @@ def create_site(
     if zone:
         SiteZone.objects.create(zone=zone, **fields)
     enqueue_site_updates(lab)
-    record_audit(lab, by, Act.SITE_CREATED, site.name, {"kind": str(kind), "zone": zone}, now)
+    details = {"kind": str(kind), "zone": zone, **_entered(zone, entered)}
+    record_audit(lab, by, Act.SITE_CREATED, site.name, details, now)
     return site
 
 
@@ -130,10 +142,11 @@ def delete_site(*, site: Site, by: User, now: int) -> None:
 
 @transaction.atomic
 def set_zone(*, site: Site, zone: str, from_us: int, by: User | None, now: int) -> SiteZone:
-    """Record the grid zone of a site from a UTC hour on. The carbon app checks the zone.
+    """Record the grid zone of a site from a UTC hour on. A cloud region is recorded as its zone.
 
     The first zone of a site is valid for its whole history, independent of ``from_us``.
     """
+    zone, entered = resolve_zone(zone), zone
     facts = _locked(site).zones.filter(ACTIVE)
     hour = (
         require_free_hour(facts, whole_hour(from_us), f"A grid zone of {site.name}")
@@ -144,7 +157,8 @@ def set_zone(*, site: Site, zone: str, from_us: int, by: User | None, now: int) 
         site=site, from_hour=hour, zone=zone, recorded_us=now, recorded_by=by
     )
     enqueue_site_updates(site.lab)
-    record_audit(site.lab, by, Act.SITE_ZONE, site.name, {"zone": zone, "from_hour": hour}, now)
+    details = {"zone": zone, "from_hour": hour, **_entered(zone, entered)}
+    record_audit(site.lab, by, Act.SITE_ZONE, site.name, details, now)
     return site_zone
 
 
@@ -153,11 +167,13 @@ def correct_zone(*, site: Site, zone: str, by: User | None, now: int) -> None:
     """Correct the zone of a site for its whole history, '' for none. Past hours are
     recalculated.
     """
+    zone, entered = resolve_zone(zone), zone
     withdraw(_locked(site).zones.filter(ACTIVE), by, now)
     if zone:
         SiteZone.objects.create(site=site, from_hour=0, zone=zone, recorded_us=now, recorded_by=by)
     enqueue_site_updates(site.lab)
-    record_audit(site.lab, by, Act.SITE_ZONE, site.name, {"zone": zone, "always": True}, now)
+    details = {"zone": zone, "always": True, **_entered(zone, entered)}
+    record_audit(site.lab, by, Act.SITE_ZONE, site.name, details, now)
 
 
 def _possible_pue(pue_ppm: int) -> int:
