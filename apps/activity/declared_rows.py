@@ -6,11 +6,17 @@ from datetime import UTC, datetime
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 
+from apps.carbon.meter_errors import (
+    DECLARED_ENERGY_PPM,
+    DECLARED_POWER_PPM,
+    FACTOR_ERROR_PPM,
+)
 from apps.core.errors import InvalidInput
 from apps.core.intervals import datetime_to_us
 from apps.core.units import INT64_MAX, PPM, UG_PER_G, kwh_to_mj
 
 COLUMNS = (
+    "id",
     "name",
     "project",
     "from",
@@ -18,25 +24,40 @@ COLUMNS = (
     "device_hours",
     "watts",
     "kwh",
+    "kwh_low",
+    "kwh_high",
     "zone",
     "g_per_kwh",
+    "g_per_kwh_low",
+    "g_per_kwh_high",
     "pue",
 )
 REQUIRED = ("name", "from", "to")
+MAX_ID_CHARS = 200
+MAX_ERROR = 1000  # above a value, as a multiple of it
+
+Range = tuple[int, int]  # below and above a value, in parts per million of it
 
 
 @dataclass(frozen=True)
 class DeclaredRow:
-    """A declared activity. ``ug_per_kwh`` None: the factor of the zone applies."""
+    """A declared activity. ``ug_per_kwh`` None: the factor of the zone applies.
+
+    ``id``: the user's, '' without one. ``energy_range``: stated or default. ``factor_range``: of a
+    declared factor, None for that of a zone.
+    """
 
     line: int
+    id: str
     name: str
     project: str
     start_us: int
     end_us: int
     energy_mj: int
+    energy_range: Range
     zone: str
     ug_per_kwh: int | None
+    factor_range: Range | None
     pue_ppm: int
 
 
@@ -72,7 +93,8 @@ def _time(row: Mapping[str, str], column: str, line: int) -> int:
     return datetime_to_us(moment if moment.tzinfo else moment.replace(tzinfo=UTC))
 
 
-def _energy_mj(row: Mapping[str, str], line: int) -> int:
+def _energy_kwh(row: Mapping[str, str], line: int) -> tuple[Fraction, int]:
+    """Return the energy and the default of its error in parts per million."""
     hours, watts, kwh = (_number(row, column, line) for column in ("device_hours", "watts", "kwh"))
     if kwh is not None and (hours is not None or watts is not None):
         raise InvalidInput(
@@ -86,17 +108,82 @@ def _energy_mj(row: Mapping[str, str], line: int) -> int:
             field="kwh",
             hint="Enter kwh, or both device_hours and watts (per device).",
         )
-    energy = (
-        Fraction(kwh) if kwh is not None else Fraction(hours or 0) * Fraction(watts or 0) / 1000
-    )
-    energy_mj = kwh_to_mj(energy)
+    if kwh is not None:
+        return Fraction(kwh), DECLARED_ENERGY_PPM
+    return Fraction(hours or 0) * Fraction(watts or 0) / 1000, DECLARED_POWER_PPM
+
+
+def _energy_mj(energy_kwh: Fraction, line: int) -> int:
+    energy_mj = kwh_to_mj(energy_kwh)
     if energy_mj > INT64_MAX // 2:
         raise InvalidInput(
-            f"line {line}: {float(energy):.3g} kWh is too much for one row.",
+            f"line {line}: {float(energy_kwh):.3g} kWh is too much for one row.",
             field="kwh",
             hint="Split the row.",
         )
     return energy_mj
+
+
+def _range(
+    row: Mapping[str, str], column: str, value: Fraction, default_ppm: int, line: int
+) -> Range:
+    """Return the range of ``value`` that ``<column>_low`` and ``<column>_high`` state, or the
+    default.
+    """
+    low, high = (_number(row, f"{column}_{end}", line) for end in ("low", "high"))
+    if low is None and high is None:
+        return default_ppm, default_ppm
+    if low is None or high is None:
+        raise InvalidInput(
+            f"line {line}: only one of {column}_low and {column}_high is set.",
+            field=f"{column}_low",
+            hint="Enter both or none.",
+        )
+    if not low <= value <= high or low == high:
+        raise InvalidInput(
+            f"line {line}: {column}_low {low} to {column}_high {high} is no range of "
+            f"{float(value):g}.",
+            field=f"{column}_low",
+            hint="Enter a lower and a higher value (P5 and P95).",
+        )
+    if not value:
+        return default_ppm, default_ppm
+    below, above = (value - Fraction(low)) / value, (Fraction(high) - value) / value
+    if above > MAX_ERROR:
+        raise InvalidInput(
+            f"line {line}: {column}_high {high} is more than {MAX_ERROR} times the value.",
+            field=f"{column}_high",
+            hint="Enter the P95 of the value.",
+        )
+    return round(below * PPM), round(above * PPM)
+
+
+def _factor(row: Mapping[str, str], line: int) -> tuple[str, int | None, Range | None]:
+    """Return the zone, or the declared factor with its range."""
+    zone, grams = (row.get("zone") or "").strip(), _number(row, "g_per_kwh", line)
+    if zone and grams is not None:
+        raise InvalidInput(
+            f"line {line}: zone and g_per_kwh are both set.",
+            field="zone",
+            hint="Enter one or the other.",
+        )
+    if not zone and grams is None:
+        raise InvalidInput(
+            f"line {line}: neither zone nor g_per_kwh.",
+            field="zone",
+            hint="Enter a zone such as DE, or the g_per_kwh of the grid.",
+        )
+    if grams is None:
+        for column in ("g_per_kwh_low", "g_per_kwh_high"):
+            if (row.get(column) or "").strip():
+                raise InvalidInput(
+                    f"line {line}: {column} is set without g_per_kwh.",
+                    field=column,
+                    hint="The factor of a zone has its own range.",
+                )
+        return zone.upper(), None, None
+    range_ = _range(row, "g_per_kwh", Fraction(grams), FACTOR_ERROR_PPM, line)
+    return "", int(grams * UG_PER_G), range_
 
 
 def parse_row(row: Mapping[str, str], line: int) -> DeclaredRow:
@@ -115,18 +202,13 @@ def parse_row(row: Mapping[str, str], line: int) -> DeclaredRow:
             field="to",
             hint="Enter a later 'to'. It is not included.",
         )
-    zone, grams = (row.get("zone") or "").strip().upper(), _number(row, "g_per_kwh", line)
-    if zone and grams is not None:
+    zone, ug_per_kwh, factor_range = _factor(row, line)
+    identifier = (row.get("id") or "").strip()
+    if len(identifier) > MAX_ID_CHARS:
         raise InvalidInput(
-            f"line {line}: zone and g_per_kwh are both set.",
-            field="zone",
-            hint="Enter one or the other.",
-        )
-    if not zone and grams is None:
-        raise InvalidInput(
-            f"line {line}: neither zone nor g_per_kwh.",
-            field="zone",
-            hint="Enter a zone such as DE, or the g_per_kwh of the grid.",
+            f"line {line}: the id is longer than {MAX_ID_CHARS} characters.",
+            field="id",
+            hint="Enter a shorter id.",
         )
     pue = _number(row, "pue", line)
     if pue is not None and pue < 1:
@@ -135,14 +217,18 @@ def parse_row(row: Mapping[str, str], line: int) -> DeclaredRow:
             field="pue",
             hint="Enter 1.0 if the energy includes it.",
         )
+    energy_kwh, error_ppm = _energy_kwh(row, line)
     return DeclaredRow(
         line=line,
+        id=identifier,
         name=(row.get("name") or "").strip()[:200],
         project=(row.get("project") or "").strip(),
         start_us=start_us,
         end_us=end_us,
-        energy_mj=_energy_mj(row, line),
+        energy_mj=_energy_mj(energy_kwh, line),
+        energy_range=_range(row, "kwh", energy_kwh, error_ppm, line),
         zone=zone,
-        ug_per_kwh=int(grams * UG_PER_G) if grams is not None else None,
+        ug_per_kwh=ug_per_kwh,
+        factor_range=factor_range,
         pue_ppm=int((pue if pue is not None else Decimal(1)) * PPM),
     )

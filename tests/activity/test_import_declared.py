@@ -2,18 +2,31 @@
 
 from fractions import Fraction
 from io import StringIO
+from math import hypot
 from pathlib import Path
+from uuid import NAMESPACE_URL, uuid4, uuid5
 
 import pytest
+import time_machine
 from django.core.management import CommandError, call_command
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from apps.accounts.models import Lab
+from apps.activity.services import import_declared, read_rows
 from apps.carbon.figures.energy import figure
 from apps.carbon.figures.figure_query import FigureQuery, hours_of_us
+from apps.carbon.models import DeclaredRange
 from apps.core.jobs import run_until_idle
-from apps.core.units import emission_ug, facility_mj, largest_remainder
+from apps.core.units import MJ_PER_KWH, emission_ug, facility_mj, largest_remainder
+from apps.dashboard.explain.pricing import pricing_of
 from apps.energy.models import LedgerEntry
+from apps.fleet.choices import SiteKind
+from apps.fleet.models import Site
+from apps.ingest.models import EnergyWindow, QuarantinedWindow
+from apps.runs.models import Run
 from tests.builders import small_lab
+from tests.examples import examples
 from tests.hours import durations_by_hour
 
 pytestmark = pytest.mark.django_db
@@ -109,25 +122,207 @@ def test_published_examples(
     assert set(LedgerEntry.objects.values_list("energy_quality", "placement_quality")) == {(4, 2)}
 
 
-def test_the_same_file_twice_changes_nothing_and_other_figures_are_kept_aside(
-    tmp_path: Path,
+CLOUD = "Cloud,demo,2021-01-01,2021-02-01"
+
+
+def load_columns(tmp_path: Path, columns: str, *rows: str, dry_run: bool = False) -> str:
+    path = tmp_path / "declared.csv"
+    path.write_text("\n".join([columns, *rows]) + "\n", encoding="utf-8")
+    out = StringIO()
+    call_command("import_declared", path, stdout=out, dry_run=dry_run)
+    run_until_idle(worker="test")
+    return out.getvalue()
+
+
+def test_the_same_file_twice_changes_nothing(tmp_path: Path) -> None:
+    lab = small_lab().lab
+    load(tmp_path, f"{CLOUD},,,100,DE,,1.1")
+    before = figure(lab, year(lab))
+    assert "1 duplicate" in load(tmp_path, f"{CLOUD},,,100,DE,,1.1")
+    assert figure(lab, year(lab)) == before
+    assert before.energy_mj == 100 * MJ_PER_KWH
+
+
+def test_a_row_with_other_values_refuses_the_whole_file(tmp_path: Path) -> None:
+    lab = small_lab().lab
+    load(tmp_path, f"{CLOUD},,,100,DE,,1.1")
+    before = figure(lab, year(lab))
+    with pytest.raises(CommandError, match=r"line 3: .* other values"):
+        load(
+            tmp_path,
+            "New,demo,2021-03-01,2021-04-01,,,7,DE,,1.1",
+            f"{CLOUD},,,200,DE,,1.1",
+        )
+    assert figure(lab, year(lab)) == before
+    assert not Run.objects.filter(name="New").exists()
+    assert not QuarantinedWindow.objects.exists()
+
+
+@pytest.mark.parametrize("energies", [(100, 100, 100), (100, 7, 100)])
+def test_equal_jobs_in_one_file_are_as_many_jobs(tmp_path: Path, energies: tuple[int, ...]) -> None:
+    lab = small_lab().lab
+    rows = [f"{CLOUD},,,{kwh},DE,,1.1" for kwh in energies]
+    assert "3 accepted" in load(tmp_path, *rows)
+    whole = figure(lab, year(lab))
+    assert whole.energy_mj == sum(energies) * MJ_PER_KWH
+    assert Run.objects.filter(name="Cloud").count() == 3
+    assert "3 duplicate" in load(tmp_path, *rows)
+    more = load(tmp_path, "Other,demo,2021-05-01,2021-06-01,,,1,DE,,1.1", *rows)
+    assert "1 accepted" in more
+    assert "3 duplicate" in more
+    assert figure(lab, year(lab)).energy_mj == whole.energy_mj + MJ_PER_KWH
+
+
+def test_a_row_of_an_earlier_version_is_recognised(tmp_path: Path) -> None:
+    """The identity of a row without an id, as earlier versions computed it, stays."""
+    lab = small_lab().lab
+    load(tmp_path, f"{CLOUD},,,100,DE,,1.1")
+    site = Site.objects.get(kind=SiteKind.DECLARED)
+    node = uuid5(NAMESPACE_URL, f"labcarbon:declared-node:{lab.pk}:{site.pk}")
+    from_us, to_us = 1_609_459_200_000_000, 1_612_137_600_000_000
+    identity = f"labcarbon:declared:{lab.pk}:{node}:demo:Cloud:{from_us}:{to_us}"
+    assert Run.objects.get(name="Cloud").uuid == uuid5(NAMESPACE_URL, identity)
+
+
+COLUMNS_WITH_ID = "id,name,project,from,to,kwh,zone,pue"
+
+
+def test_rows_with_an_id_are_jobs_of_that_id(tmp_path: Path) -> None:
+    lab = small_lab().lab
+    rows = [f"{number},{CLOUD},100,DE,1.1" for number in ("a-1", "a-2")]
+    assert "2 accepted" in load_columns(tmp_path, COLUMNS_WITH_ID, *rows)
+    assert "2 duplicate" in load_columns(tmp_path, COLUMNS_WITH_ID, *reversed(rows))
+    assert figure(lab, year(lab)).energy_mj == 200 * MJ_PER_KWH
+    for changed in (
+        f"a-1,{CLOUD},101,DE,1.1",
+        f"a-1,{CLOUD},100,FR,1.1",
+        f"a-1,{CLOUD},100,DE,1.2",
+    ):
+        with pytest.raises(CommandError, match=r"line 2: .* other values"):
+            load_columns(tmp_path, COLUMNS_WITH_ID, changed)
+    with pytest.raises(CommandError, match=r"line 3: id 'a-1' .* line 2"):
+        load_columns(tmp_path, COLUMNS_WITH_ID, *rows[:1], *rows[:1])
+    assert figure(lab, year(lab)).energy_mj == 200 * MJ_PER_KWH
+
+
+@pytest.mark.parametrize("to", ["2999-01-01", "2026-12-24T00:00Z"])
+def test_future_dates_are_refused(tmp_path: Path, to: str) -> None:
+    small_lab()
+    with time_machine.travel("2026-11-24T12:00:00Z", tick=False):
+        with pytest.raises(CommandError, match=r"line 2: .* in the future"):
+            load(tmp_path, f"Cloud,demo,2026-11-01,{to},,,100,DE,,1.1")
+        assert "1 accepted" in load(tmp_path, "Cloud,demo,2026-11-01,2026-11-24,,,1,DE,,1.1")
+    assert LedgerEntry.objects.count() == 23 * 24
+
+
+def test_a_dry_run_reports_all_errors_and_writes_nothing(tmp_path: Path) -> None:
+    small_lab()
+    columns = HEADER.strip()
+    assert "1 accepted" in load_columns(tmp_path, columns, f"{CLOUD},,,100,DE,,1.1", dry_run=True)
+    assert not Run.objects.exists()
+    with pytest.raises(CommandError, match="unknown project 'nowhere'"):
+        load_columns(
+            tmp_path, columns, "Cloud,nowhere,2021-01-01,2021-02-01,,,1,DE,,", dry_run=True
+        )
+
+
+def range_ppm(lab: Lab, metric: str = "emission_ug") -> tuple[int, int]:
+    """Return the range of the year below and above its figure."""
+    pricing = pricing_of(lab, year(lab).replace(metric=metric))
+    whole = pricing.whole.value(metric)
+    return (
+        round((whole - pricing.range.low) * 1_000_000 / whole),
+        round((pricing.range.high - whole) * 1_000_000 / whole),
+    )
+
+
+@pytest.mark.parametrize(
+    ("row", "energy_ppm", "factor_ppm"),
+    [
+        (",,100,,57,1.0", 100_000, 200_000),  # kWh of a bill or a provider
+        ("1000,400,,,57,1.0", 400_000, 200_000),  # hours × rated power
+    ],
+)
+def test_a_declared_figure_has_a_default_range(
+    tmp_path: Path, row: str, energy_ppm: int, factor_ppm: int
 ) -> None:
     lab = small_lab().lab
-    load(tmp_path, "Cloud,demo,2021-01-01,2021-02-01,,,100,DE,,1.1")
+    load(tmp_path, f"{CLOUD},{row}")
+    assert range_ppm(lab, "energy_mj") == (energy_ppm, energy_ppm)
+    both = round(hypot(energy_ppm, factor_ppm))
+    assert range_ppm(lab) == pytest.approx((both, both), abs=2)
+
+
+RANGED = "name,project,from,to,kwh,kwh_low,kwh_high,g_per_kwh,g_per_kwh_low,g_per_kwh_high"
+
+
+def test_a_declared_figure_has_its_stated_range(tmp_path: Path) -> None:
+    lab = small_lab().lab
+    assert "1 accepted" in load_columns(tmp_path, RANGED, f"{CLOUD},100,97,105,50,49,53")
+    assert range_ppm(lab, "energy_mj") == (30_000, 50_000)
+    low, high = round(hypot(30_000, 20_000)), round(hypot(50_000, 60_000))
+    assert range_ppm(lab) == pytest.approx((low, high), abs=2)
     before = figure(lab, year(lab))
-    assert "1 duplicate" in load(tmp_path, "Cloud,demo,2021-01-01,2021-02-01,,,100,DE,,1.1")
-    told = load(tmp_path, "Cloud,demo,2021-01-01,2021-02-01,,,200,DE,,1.1")
-    assert "1 quarantined conflict" in told
-    assert "The first values are kept" in told
+    assert "1 range changed" in load_columns(tmp_path, RANGED, f"{CLOUD},100,90,105,50,49,53")
+    assert range_ppm(lab, "energy_mj") == (100_000, 50_000)
     assert figure(lab, year(lab)) == before
-    assert before.energy_mj == 100 * 3_600_000_000
+
+
+def test_ranges_of_several_rows_add(tmp_path: Path) -> None:
+    lab = small_lab().lab
+    load_columns(tmp_path, RANGED, f"{CLOUD},100,90,110,50,49,51", f"{CLOUD},100,60,140,50,49,51")
+    assert range_ppm(lab, "energy_mj") == (250_000, 250_000)
+
+
+def test_declared_energy_of_an_earlier_version_has_a_range(tmp_path: Path) -> None:
+    lab = small_lab().lab
+    load(tmp_path, f"{CLOUD},,,100,DE,,1.0")
+    DeclaredRange.objects.all().delete()
+    assert range_ppm(lab, "energy_mj") == (400_000, 400_000)
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ("100,97,,50,49,53", "kwh_low and kwh_high"),
+        ("100,101,105,50,49,53", "kwh_low"),
+        ("100,100,100,50,49,53", "kwh_low"),
+        ("100,97,105,50,51,53", "g_per_kwh_low"),
+        ("100,97,105,50,,53", "g_per_kwh_low and g_per_kwh_high"),
+        ("100,-1,105,50,49,53", "kwh_low"),
+    ],
+)
+def test_bad_ranges_are_refused(tmp_path: Path, values: str, words: str) -> None:
+    small_lab()
+    with pytest.raises(CommandError, match=rf"line 2: .*{words}"):
+        load_columns(tmp_path, RANGED, f"{CLOUD},{values}")
+    assert not Run.objects.exists()
+
+
+@settings(max_examples=examples(25), deadline=None)
+@given(energies=st.lists(st.integers(1, 3), min_size=1, max_size=6), data=st.data())
+def test_any_file_in_any_order_counts_each_row_once(
+    energies: list[int], data: st.DataObject
+) -> None:
+    lab = small_lab(name=f"Lab {uuid4()}").lab
+    rows = [f"{CLOUD},{kwh},DE" for kwh in energies]
+    lines = ["name,project,from,to,kwh,zone", *rows]
+    now = 1_900_000_000_000_000
+    for _ in range(2):
+        import_declared(lab=lab, rows=read_rows(lines), origin="x", now=now)
+    extra = data.draw(st.integers(0, len(rows)))
+    lines.insert(1 + extra, "Else,demo,2021-02-01,2021-03-01,5,DE")
+    import_declared(lab=lab, rows=read_rows(lines), origin="x", now=now)
+    stored = EnergyWindow.objects.filter(device__lab=lab)
+    assert sum(window.energy_mj for window in stored) == (sum(energies) + 5) * MJ_PER_KWH
+    assert stored.count() == len(energies) + 1
 
 
 @pytest.mark.parametrize(
     ("row", "words"),
     [
         ("Cloud,nowhere,2021-01-01,2021-02-01,,,100,DE,,", "unknown project 'nowhere'"),
-        ("Cloud,demo,2021-01-01,2021-02-01,,,100,XX,,", "no lifecycle factor for zone 'XX'"),
+        ("Cloud,demo,2021-01-01,2021-02-01,,,100,XX,,", "'XX' is not a grid zone"),
         ("Cloud,demo,2021-01-01,2021-02-01,,,,DE,,", "no energy"),
         ("Cloud,demo,2021-01-01,2021-02-01,10,,,DE,,", "no energy"),
         ("Cloud,demo,2021-01-01,2021-02-01,10,400,3,DE,,", "both set"),

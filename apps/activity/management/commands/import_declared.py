@@ -19,6 +19,9 @@ class Command(BaseCommand):
         "Import declared use (cloud, another cluster, a paper) from FILE.csv. Columns: "
         f"{', '.join(COLUMNS)}. Enter energy as kwh, or as device_hours and watts. "
         "Enter the grid as zone, or as g_per_kwh. An empty pue means 1. "
+        "kwh_low and kwh_high, g_per_kwh_low and g_per_kwh_high state a range (P5 and P95). "
+        "Default: kwh ±10 %%, device_hours × watts ±40 %%, g_per_kwh ±20 %%. "
+        "Equal rows are several jobs. An id identifies a job if rows are added or removed. "
         "If one row has an error, nothing is imported. A second import of the same file changes "
         "nothing."
     )
@@ -39,11 +42,12 @@ class Command(BaseCommand):
                 rows = read_rows(file)
             total = sum(row.energy_mj for row in rows)
             summary = f"{len(rows)} rows, {total / MJ_PER_KWH:,.3f} kWh"
-            if options["dry_run"]:
-                self.stdout.write(f"{summary} would be imported")
-                return
             counts = import_declared(
-                lab=self._lab(options["lab"]), rows=rows, origin=path.name, now=now_us()
+                lab=self._lab(options["lab"]),
+                rows=rows,
+                origin=path.name,
+                now=now_us(),
+                dry_run=options["dry_run"],
             )
         except OSError as error:
             raise CommandError(f"Cannot read {path}: {error.strerror}") from error
@@ -56,15 +60,9 @@ class Command(BaseCommand):
             raise CommandError("\n".join([*lines, f"{error.message} {error.hint}"])) from error
         except LabCarbonError as error:
             raise CommandError(f"{error.message} {error.hint}") from error
-        self.stdout.write(
-            f"{summary}: "
-            + ", ".join(f"{count} {result}" for result, count in sorted(counts.items()))
-        )
-        if counts.get("quarantined conflict"):
-            self.stdout.write(
-                "Conflict: the same row was imported before with other values. The first values "
-                "are kept."
-            )
+        results = ", ".join(f"{count} {result}" for result, count in sorted(counts.items()))
+        would = "would be " if options["dry_run"] else ""
+        self.stdout.write(f"{summary}: {would}{results}")
 
     def _lab(self, slug: str | None) -> Lab:
         labs = Lab.objects.filter(slug=slug) if slug else Lab.objects.all()
