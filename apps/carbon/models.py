@@ -9,6 +9,7 @@ from apps.assets.choices import ChargeKind
 from apps.carbon.choices import RollupKind, UseKind
 from apps.fleet.models import Node
 from apps.ingest.choices import EnergyQuality
+from apps.runs.models import Run
 
 
 class EmissionFactor(models.Model):
@@ -42,6 +43,31 @@ class EmissionFactor(models.Model):
 
     def __str__(self) -> str:
         return f"{self.zone} {self.year} edition {self.edition}"
+
+
+class DeclaredRange(models.Model):
+    """The stated or default range (P5–P95) of the energy of a declared run, and of its declared
+    factor, in parts per million of the value. Null: the range of the zone's factor applies.
+    """
+
+    run = models.OneToOneField(
+        Run, on_delete=models.CASCADE, primary_key=True, related_name="declared_range"
+    )
+    energy_low_ppm = models.BigIntegerField()
+    energy_high_ppm = models.BigIntegerField()
+    factor_low_ppm = models.BigIntegerField(null=True, blank=True)
+    factor_high_ppm = models.BigIntegerField(null=True, blank=True)
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(energy_low_ppm__gte=0) & Q(energy_high_ppm__gte=0),
+                name="declared_range_not_negative",
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"−{self.energy_low_ppm} … +{self.energy_high_ppm} ppm"
 
 
 class AppliedFactor(models.Model):

@@ -10,15 +10,17 @@ from django.db import transaction
 
 from apps.accounts.models import Lab
 from apps.carbon.choices import RollupKind
+from apps.carbon.edition_changes import find_repricing, month_figures, months_of, record_repricing
 from apps.carbon.factors import first_hour_of, year_factors
-from apps.carbon.figures.factor_spans import spans_by_node
+from apps.carbon.figures.factor_spans import Span, spans_by_node
 from apps.carbon.models import AppliedFactor, EmissionFactor
 from apps.carbon.rollups.writer import mark_stale
+from apps.core.clock import now_us
 from apps.core.errors import InvalidInput
 from apps.core.intervals import HistoryEntry, changed_span, hull
 from apps.core.jobs import enqueue
 from apps.core.units import END_HOUR, UG_PER_G
-from apps.fleet.selectors import site_facts_of
+from apps.fleet.selectors import site_facts_of, unlisted_zones
 
 DATA = Path(__file__).parent / "data"
 HOUR_BOUNDS_G = (Decimal(0), Decimal(1500))
@@ -79,9 +81,11 @@ def load_factors(*, now: int, path: Path = DATA / "annual_lifecycle.csv") -> int
             written.append(fresh)
     EmissionFactor.objects.filter(pk__in=superseded).update(superseded_us=now)
     EmissionFactor.objects.bulk_create(written, batch_size=500)
-    if written:
-        for lab in Lab.objects.all():
-            enqueue(kind="carbon.apply_factors", key=str(lab.pk))
+    labs = Lab.objects.all()
+    if not written:  # zones that an earlier version read otherwise
+        labs = labs.filter(pk__in={found.site.lab_id for found in unlisted_zones()})
+    for lab in labs:
+        enqueue(kind="carbon.apply_factors", key=str(lab.pk))
     return len(written)
 
 
@@ -122,14 +126,16 @@ def declare_factor(
 
 
 @transaction.atomic
-def apply_factors(*, lab: Lab) -> int:
-    """Derive the lab's applied factors. Return the number of spans.
+def apply_factors(*, lab: Lab, now: int | None = None) -> int:
+    """Derive the lab's applied factors. Return the number of spans. ``now`` None: the current time.
 
+    A new edition that changes emissions writes an audit entry with each month before and after.
     Sources are placements, zones, PUE and current editions. All spans are rebuilt each time
     (thousands of rows at most), so that the result does not depend on the order of changes.
     """
     Lab.objects.select_for_update().get(pk=lab.pk)
     places = site_facts_of(lab)
+    after = spans_by_node(places, year_factors(lab, places), places.placements, END_HOUR)
     derived = [
         AppliedFactor(
             node_id=node_id,
@@ -139,16 +145,29 @@ def apply_factors(*, lab: Lab) -> int:
             pue_ppm=span.pue_ppm,
             factor_id=span.factor_id,
         )
-        for node_id, spans in spans_by_node(
-            places, year_factors(lab, places), places.placements, END_HOUR
-        ).items()
+        for node_id, spans in after.items()
         for span in spans
     ]
-    before = list(AppliedFactor.objects.filter(node__lab=lab))
+    rows = list(AppliedFactor.objects.filter(node__lab=lab).order_by("node_id", "from_hour"))
+    repricing = find_repricing(lab, _stored_spans(lab, rows), after)
+    months = months_of(lab, repricing.from_hour, repricing.to_hour) if repricing else []
+    figures = month_figures(lab, months)
     AppliedFactor.objects.filter(node__lab=lab).delete()
     AppliedFactor.objects.bulk_create(derived, batch_size=500)
-    _after_pricing(lab, before, derived)
+    _after_pricing(lab, rows, derived)
+    if repricing is not None:
+        at_us = now_us() if now is None else now
+        record_repricing(lab, repricing, figures, month_figures(lab, months), at_us)
     return len(derived)
+
+
+def _stored_spans(lab: Lab, rows: Sequence[AppliedFactor]) -> dict[int, list[Span]]:
+    """Return the spans of stored rows on the lab's basis, by node."""
+    spans: dict[int, list[Span]] = defaultdict(list)
+    for row in rows:
+        if row.basis == lab.basis:
+            spans[row.node_id].append(Span(row.from_hour, row.to_hour, row.pue_ppm, row.factor_id))
+    return spans
 
 
 def _after_pricing(

@@ -8,8 +8,8 @@ from typing import Any
 from uuid import UUID
 
 from apps.accounts.models import Lab
-from apps.accounts.selectors import project_by_slug
-from apps.carbon.figures.figure_query import FigureQuery
+from apps.accounts.selectors import project_by_slug, require_project
+from apps.carbon.figures.figure_query import HIDDEN, FigureQuery
 from apps.carbon.figures.scopes import controlled_sql
 from apps.carbon.figures.sql import (
     CHARGED,
@@ -120,7 +120,9 @@ def figure_of(row: dict[str, Any]) -> Figure:
 
 
 def require_subject(lab: Lab, query: FigureQuery) -> None:
-    """Raise NotFound unless the subject of a query belongs to the lab. Missing is not zero."""
+    """Raise NotFound unless the subject of a query belongs to the lab, InvalidInput for an unknown
+    project as filter. Missing is not zero.
+    """
     key = query.subject_key
     exists: dict[str, Callable[[], bool]] = {
         "lab": lambda: True,
@@ -141,6 +143,8 @@ def require_subject(lab: Lab, query: FigureQuery) -> None:
             field="subject",
             hint="Ask for subject=lab with group_by.",
         )
+    if query.project not in ("", HIDDEN):
+        require_project(lab, query.project)
 
 
 def figure(lab: Lab, query: FigureQuery) -> Figure:

@@ -6,6 +6,7 @@ from apps.carbon.services import load_factors
 from apps.catalog.services import load_catalogue
 from apps.core.clock import now_us
 from apps.core.management.base import MinimalCommand
+from apps.fleet.selectors import unlisted_zones
 
 
 class Command(MinimalCommand):
@@ -20,3 +21,13 @@ class Command(MinimalCommand):
             f"{load_catalogue(now=now)} hardware models, {load_factors(now=now)} new factor "
             "editions"
         )
+        for found in unlisted_zones():
+            effect = (
+                f"its energy counts for grid zone {found.grid_zone} now"
+                if found.grid_zone
+                else "its energy has no emissions until a grid zone is chosen"
+            )
+            self.stdout.write(
+                f"Lab {found.site.lab.slug}, site {found.site.name}: {found.zone} is no grid zone; "
+                f"{effect}"
+            )

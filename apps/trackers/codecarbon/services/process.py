@@ -239,6 +239,7 @@ def _store(
             sequence=interval.pk,
             start_us=interval.start_us,
             end_us=interval.end_us,
+            mono_start_us=0,
             mono_end_us=0,
             counter_start=None,
             counter_end=None,
