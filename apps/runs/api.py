@@ -1,13 +1,11 @@
 """API of runs: PUT and PATCH by the client's UUID, GET one or many."""
 
-from io import BytesIO
 from typing import Any
 from uuid import UUID
 
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, extend_schema, inline_serializer
 from rest_framework import serializers
-from rest_framework.parsers import JSONParser
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
@@ -16,27 +14,16 @@ from apps.accounts.authentication import Caller
 from apps.accounts.permissions import caller, require
 from apps.accounts.selectors import may_see_person, role_in
 from apps.core.clock import now_us
-from apps.core.errors import NotFound
-from apps.core.intervals import datetime_to_us
-from apps.ingest.api import RawParser, bounded_body
-from apps.runs.bulk_parsing import parse_job, parse_job_end, parse_rows
-from apps.runs.choices import RunState, Source
+from apps.core.errors import Conflict, Forbidden, LabCarbonError, NotFound
+from apps.core.request_body import JsonBytesParser
+from apps.fleet.selectors import node_of
+from apps.runs.bulk_parsing import parse_rows
+from apps.runs.choices import Source
 from apps.runs.filters import FILTERS, PAGING, RunCursorPagination, filter_runs
 from apps.runs.selectors import run_of, siblings_of
 from apps.runs.serializers import CanSee, RunBody, RunChange, RunDetail, RunReply
 from apps.runs.services.bulk_import import import_runs
-from apps.runs.services.runs import RunFacts, change_run, put_run
-
-
-class PackedJSONParser(JSONParser):
-    """Parser of JSON, optionally compressed with gzip."""
-
-    def parse(
-        self, stream: Any, media_type: str | None = None, parser_context: Any = None
-    ) -> dict[str, Any]:
-        body = bounded_body(parser_context["request"], stream)
-        parsed: dict[str, Any] = super().parse(BytesIO(body), media_type, parser_context)
-        return parsed
+from apps.runs.services.messages import PATCH, PUT, apply_patch, apply_put, keep_refused
 
 
 def os_user_visibility(who: Caller) -> CanSee:
@@ -48,19 +35,22 @@ def os_user_visibility(who: Caller) -> CanSee:
     return lambda user_id: everybody or (who.user is not None and user_id == who.user.pk)
 
 
-def _source_of_request(request: Request, *, is_job: bool) -> Source:
-    if is_job:
-        return Source.SLURM
-    return (
-        Source.COLLECTOR
-        if request.headers.get("User-Agent", "").startswith("labcarbon-collect/")
-        else Source.API
-    )
+def _source_of_request(request: Request) -> Source:
+    is_collector = request.headers.get("User-Agent", "").startswith("labcarbon-collect/")
+    return Source.COLLECTOR if is_collector else Source.API
+
+
+def _refused(
+    who: Caller, uuid: UUID, verb: str, body: Any, error: LabCarbonError, now: int
+) -> LabCarbonError:
+    """Return the error of a refused message. That of a node is stored until a manager decides."""
+    node = node_of(who.lab, who.node_uuid) if who.node_uuid else None
+    if node is None:
+        return error
+    return keep_refused(node=node, run_uuid=uuid, verb=verb, body=body, error=error, now=now)
 
 
 class RunView(APIView):
-    parser_classes = (PackedJSONParser,)
-
     def get_permissions(self) -> list[Any]:
         return [require("runs:read" if self.request.method == "GET" else "runs:write")()]
 
@@ -80,33 +70,19 @@ class RunView(APIView):
     @extend_schema(request=RunBody, responses=RunReply)
     def put(self, request: Request, uuid: UUID) -> Response:
         """Create or update a run by the UUID of the client. Idempotent."""
-        body = RunBody(data=request.data)
-        body.is_valid(raise_exception=True)
-        data, who = body.validated_data, caller(request)
-        facts = RunFacts(
-            name=data["name"],
-            started_us=datetime_to_us(data["started_at"]),
-            project=data.get("project"),
-            command=data.get("command", []),
-            params=data.get("params", {}),
-            os_user=data.get("user", ""),
-            host=data.get("host", ""),
-            node_uuid=data.get("node"),
-            job=parse_job(data["job"]) if data.get("job") else None,
-            known=body.to_update(),
-        )
-        teller = _source_of_request(
-            request, is_job=facts.job is not None and facts.job.run_uuid == uuid
-        )
-        run, warning = put_run(
-            lab=who.lab,
-            uuid=uuid,
-            facts=facts,
-            by=who.user,
-            bound_node=who.node_uuid,
-            now=now_us(),
-            reported_by=teller,
-        )
+        who, now = caller(request), now_us()
+        try:
+            run, warning = apply_put(
+                lab=who.lab,
+                uuid=uuid,
+                body=request.data,
+                by=who.user,
+                bound_node=who.node_uuid,
+                now=now,
+                reported_by=_source_of_request(request),
+            )
+        except (Forbidden, NotFound, Conflict) as error:
+            raise _refused(who, uuid, PUT, request.data, error, now) from error
         return Response(
             RunReply(run, context={"warning": warning, "sees": os_user_visibility(who)}).data
         )
@@ -114,28 +90,19 @@ class RunView(APIView):
     @extend_schema(request=RunChange, responses=RunReply)
     def patch(self, request: Request, uuid: UUID) -> Response:
         """Record state, end, exit code and closing energy of a run, or later facts."""
-        body = RunChange(data=request.data)
-        body.is_valid(raise_exception=True)
-        data, who = body.validated_data, caller(request)
-        ended_at = data.get("ended_at")
-        run = change_run(
-            lab=who.lab,
-            uuid=uuid,
-            state=RunState(data["state"]) if data.get("state") else None,
-            ended_us=datetime_to_us(ended_at) if ended_at else None,
-            exit_code=data.get("exit_code"),
-            reported_energy_mj=data.get("energy_mj"),
-            bound_node=who.node_uuid,
-            job_facts=parse_job_end(data["job"]) if data.get("job") else None,
-            update=body.to_update(),
-            now=now_us(),
-        )
+        who, now = caller(request), now_us()
+        try:
+            run = apply_patch(
+                lab=who.lab, uuid=uuid, body=request.data, bound_node=who.node_uuid, now=now
+            )
+        except (Forbidden, NotFound, Conflict) as error:
+            raise _refused(who, uuid, PATCH, request.data, error, now) from error
         return Response(RunReply(run, context={"sees": os_user_visibility(who)}).data)
 
 
 class BulkRunsView(APIView):
     permission_classes = (require("runs:write"),)
-    parser_classes = (RawParser,)
+    parser_classes = (JsonBytesParser,)
 
     @extend_schema(
         request=OpenApiTypes.OBJECT,

@@ -58,6 +58,8 @@ class Source(TextChoices):
     MLFLOW = "mlflow", "MLflow"
 
 
+# These sources can know a run before its collector reports it, and do not know its node.
+SOURCES_BEFORE_NODES = frozenset({Source.MLFLOW})
 # These sources report the end of a run themselves; windows of the node say nothing about it.
 SOURCES_THAT_REPORT_ENDS = frozenset({Source.MLFLOW})
 

@@ -281,3 +281,32 @@ class IgnoredParameter(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+
+class RefusedMessage(models.Model):
+    """A message of a node about a run that was refused, kept until a manager decides.
+
+    ``reason``: the text of the refusal. ``digest`` (SHA-256) of ``body``: a repeated message is
+    stored once. The row is deleted with the decision, which the audit log names.
+    """
+
+    node = models.ForeignKey(Node, on_delete=models.CASCADE, related_name="refused_messages")
+    run_uuid = models.UUIDField()
+    verb = models.CharField(max_length=8)
+    body = models.JSONField()
+    digest = models.CharField(max_length=64)
+    reason = models.CharField(max_length=500)
+    received_us = models.BigIntegerField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["node", "run_uuid", "verb", "digest"], name="refused_message_once"
+            ),
+            models.CheckConstraint(
+                condition=models.Q(verb__in=("PUT", "PATCH")), name="refused_message_verb"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.verb} {self.run_uuid}"

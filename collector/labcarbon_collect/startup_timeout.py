@@ -11,14 +11,14 @@ import os
 from typing import Mapping, Tuple
 
 MIN_S, DEFAULT_S, MAX_S = 0.5, 2.0, 60.0
-_VARIABLE, _FORMER = "LABCARBON_STARTUP_TIMEOUT_S", "LABCARBON_PATIENCE_S"
+VARIABLE, _FORMER = "LABCARBON_STARTUP_TIMEOUT_S", "LABCARBON_PATIENCE_S"
 
 
 def read_startup_timeout(environ: Mapping[str, str]) -> Tuple[float, str]:
     """Return the timeout in seconds and a warning about the setting, "" without one."""
-    name = _VARIABLE if environ.get(_VARIABLE) or not environ.get(_FORMER) else _FORMER
-    deprecation = f"{_FORMER} is deprecated: use {_VARIABLE}" if environ.get(_FORMER) else ""
-    if deprecation and name == _VARIABLE:
+    name = VARIABLE if environ.get(VARIABLE) or not environ.get(_FORMER) else _FORMER
+    deprecation = f"{_FORMER} is deprecated: use {VARIABLE}" if environ.get(_FORMER) else ""
+    if deprecation and name == VARIABLE:
         deprecation += f", which is set too and applies. Remove {_FORMER}"
     text = environ.get(name, "")
     try:

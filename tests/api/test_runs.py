@@ -8,7 +8,8 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from apps.runs.models import Run
+from apps.runs.models import RefusedMessage, Run
+from apps.runs.services import messages as run_messages
 from tests.api.conftest import Labs
 
 Refused = Callable[..., dict[str, Any]]
@@ -105,6 +106,48 @@ def test_a_nodes_token_changes_no_run_of_another_node(labs: Labs, refused: Refus
     labs.member("PUT", f"runs/{RUN}/", FACTS)
     refused(labs.node("PATCH", f"runs/{RUN}/", {"state": "finished"}), 404)
     assert Run.objects.get().state == "running"
+
+
+def test_a_refused_message_of_a_node_is_stored_once(labs: Labs, refused: Refused) -> None:
+    elsewhere = {**FACTS, "node": str(labs.theirs.node.uuid)}
+    for _ in range(2):
+        error = refused(labs.node("PUT", f"runs/{RUN}/", elsewhere), 403, "pending_decision")
+        assert f"/nodes/{labs.ours.node.uuid}/" in error["hint"]
+    labs.member("PUT", f"runs/{RUN}/", FACTS)
+    refused(labs.node("PATCH", f"runs/{RUN}/", {"state": "finished"}), 404, "pending_decision")
+    stored = RefusedMessage.objects.order_by("pk")
+    assert [(row.verb, str(row.run_uuid)) for row in stored] == [("PUT", RUN), ("PATCH", RUN)]
+    assert stored[0].body == elsewhere
+    assert stored[0].node == labs.ours.node
+
+
+def test_a_refused_message_of_a_person_is_not_stored(labs: Labs, refused: Refused) -> None:
+    refused(labs.member("PATCH", f"runs/{RUN}/", {"state": "finished"}), 404, "not_found")
+    refused(labs.viewer("PUT", f"runs/{RUN}/", FACTS), 403)
+    assert not RefusedMessage.objects.exists()
+
+
+@pytest.mark.parametrize("name", ["nul \x00", "long " + "x" * 66_000])
+def test_a_message_that_cannot_be_stored_stays_with_the_collector(
+    labs: Labs, refused: Refused, name: str
+) -> None:
+    body = {"failure": {"text": "x"}, "tags": {"note": name}}
+    answer = labs.node("PATCH", f"runs/{RUN}/", body)
+    assert answer.status_code in (400, 404)
+    assert answer.json()["error"]["code"] != "pending_decision"
+    assert not RefusedMessage.objects.exists()
+
+
+def test_the_number_of_refused_messages_of_a_node_is_limited(
+    labs: Labs, refused: Refused, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run_messages, "MAX_MESSAGES_PER_NODE", 2)
+    ends = [{"state": "failed", "exit_code": code} for code in (1, 2, 3)]
+    for end in ends[:2]:
+        refused(labs.node("PATCH", f"runs/{RUN}/", end), 404, "pending_decision")
+    refused(labs.node("PATCH", f"runs/{RUN}/", ends[2]), 404, "not_found")
+    refused(labs.node("PATCH", f"runs/{RUN}/", ends[0]), 404, "pending_decision")
+    assert RefusedMessage.objects.count() == 2
 
 
 def test_a_nodes_token_takes_over_no_run_that_a_person_made(labs: Labs) -> None:

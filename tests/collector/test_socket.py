@@ -20,6 +20,7 @@ from labcarbon_collect.ipc.server import MAX_LINE_BYTES, SocketServer
 from labcarbon_collect.pseudonyms import current_user_name
 
 from tests.collector.collector_process import Collector
+from tests.collector.real_users import ALICE, unprivileged
 
 
 def echo(request: Any, uid: int) -> dict[str, Any]:
@@ -162,3 +163,31 @@ def test_a_client_does_not_wait_for_a_daemon_that_does_not_answer(tmp_path: Path
     assert time.monotonic() - started_s < 10
     client.close()
     listener.close()
+
+
+def _denied(report: Any, wait: Any, path: Path) -> None:
+    try:
+        Client([path.parent / "absent", path], timeout_s=1)
+    except DaemonUnavailable as error:
+        report(type(error).__name__, error)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to become another user")
+@pytest.mark.parametrize(("folder_mode", "socket_mode"), [(0o755, 0o600), (0o700, 0o666)])
+def test_a_denied_socket_is_not_reported_as_a_missing_daemon(
+    tmp_path: Path, folder_mode: int, socket_mode: int
+) -> None:
+    for folder in tmp_path.parents:
+        if not folder.stat().st_mode & 0o001:
+            folder.chmod(folder.stat().st_mode | 0o011)
+    tmp_path.chmod(folder_mode)
+    path = tmp_path / "s"
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(path))
+        listener.listen(1)
+        path.chmod(socket_mode)
+        with unprivileged(ALICE, _denied, path) as fork:
+            line = fork.reports.readline()
+    assert line.startswith("SocketDenied permission denied")
+    assert str(path) in line
+    assert "no daemon answers" not in line

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from labcarbon_collect.files.read_limits import Budget, no_response_text
 from labcarbon_collect.startup_timeout import read_startup_timeout
 
 from tests.collector.collector_process import Collector
@@ -63,6 +64,61 @@ def test_silent_server_delays_by_the_set_timeout(person: Collector, script: Path
     (line,) = [line for line in done.stderr.splitlines() if SKIPPED_CHECK in line]
     assert 2.0 < float(line.split("did not respond within ")[1].split(" s")[0]) < 4.0
     assert f"The server does not know this run: {address} did not respond within 4 s" in done.stderr
+
+
+# Loaded by Python at its start: the import of the command takes longer than the startup timeout, as
+# on a slow shared file system.
+SLOW_IMPORT = """
+import sys, time
+class Slow:
+    def find_spec(self, name, path=None, target=None):
+        if name == "labcarbon_collect.commands.run":
+            time.sleep(0.8)
+sys.meta_path.insert(0, Slow())
+"""
+
+
+def _run_slowly(person: Collector, script: Path, url: str) -> subprocess.CompletedProcess[str]:
+    folder = script.parent / "slow"
+    folder.mkdir()
+    (folder / "sitecustomize.py").write_text(SLOW_IMPORT)
+    settings = {
+        "LABCARBON_URL": url,
+        "LABCARBON_TOKEN": "lc_user_fake",
+        "LABCARBON_STARTUP_TIMEOUT_S": "0.5",
+        "PYTHONPATH": str(folder),
+    }
+    machine = Collector(person.root, settings, node_id=person.node_id)
+    return run_script(machine, script, "run", "--project", "demo")
+
+
+def test_a_timeout_used_up_by_the_start_of_python_is_not_the_servers(
+    person: Collector, script: Path
+) -> None:
+    listener, address = silent_address()
+    done = _run_slowly(person, script, address)
+    listener.close()
+    (line,) = [line for line in done.stderr.splitlines() if SKIPPED_CHECK in line]
+    assert "within" not in line
+    assert "LABCARBON_STARTUP_TIMEOUT_S" in line
+
+
+def test_a_run_is_measured_if_the_start_of_python_used_up_the_timeout(
+    person: Collector, script: Path, server: fakes.FakeServer
+) -> None:
+    person.start()
+    done = _run_slowly(person, script, server.url)
+    person.stop()
+    assert "was not measured" not in done.stderr
+    assert "no response from the daemon" not in done.stderr
+
+
+def test_a_signal_that_ends_the_wait_is_not_reported_as_a_timeout() -> None:
+    budget = Budget(5)
+    budget.expire()
+    assert "did not respond" not in no_response_text("it", 0.1, budget)
+    assert "did not respond within 3.1 s" in no_response_text("it", 3.14, Budget(0))
+    assert "used up" in no_response_text("it", 0.0, Budget(0))
 
 
 def test_invalid_timeout_is_reported_by_each_way_to_start_a_run(

@@ -16,7 +16,7 @@ from apps.core.jobs import enqueue, enqueue_batch
 from apps.core.sql import fetch_rows, for_update, uuid_param
 from apps.fleet.models import Node
 from apps.ingest.window_rules import job_run
-from apps.runs.choices import AttributionSource, RunState
+from apps.runs.choices import SOURCES_BEFORE_NODES, AttributionSource, RunState
 from apps.runs.models import Run
 from apps.runs.scheduler_jobs import (
     IMPORTED,
@@ -132,8 +132,17 @@ def _put(
     run, is_new = _locked(lab, uuid, facts)
     run.lab = lab  # already read
     is_other_node = bound_node is not None and run.node is not None and run.node.uuid != bound_node
-    if is_other_node and not is_job:
-        raise Conflict("This run belongs to another node.", hint="Use a new UUID for a new run.")
+    is_unbound = (
+        bound_node is not None
+        and run.node is None
+        and not is_new
+        and run.reported_by not in SOURCES_BEFORE_NODES
+    )
+    if (is_other_node or is_unbound) and not is_job:
+        raise Conflict(
+            "This run belongs to no node." if is_unbound else "This run belongs to another node.",
+            hint="Use a new UUID for a new run.",
+        )
     before = None if is_new else (run.project_id, run.os_user, run.account, run.user_id)
     if facts.job is not None:
         _apply_job(run, facts.job, is_job=is_job, os_user=facts.os_user, bound_node=bound_node)

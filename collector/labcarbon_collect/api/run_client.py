@@ -7,7 +7,7 @@ from typing import Any, Callable, Mapping, Optional
 
 from labcarbon_collect.api.transport import InvalidUrlError, Response, ServerUnavailable, Transport
 from labcarbon_collect.config import Login
-from labcarbon_collect.files.read_limits import Budget, Deadline
+from labcarbon_collect.files.read_limits import Budget, Deadline, no_response_text
 
 
 class RunReporter:
@@ -56,9 +56,10 @@ class RunReporter:
         ``budget`` replaces the default time limit.
         """
         budget = budget or Budget(self._timeout_s)
-        delivered = Deadline("end", lambda: self._send_end(facts, closing)).wait(budget)
+        call = Deadline("end", lambda: self._send_end(facts, closing))
+        delivered = call.wait(budget)
         if delivered is None:
-            self.error = f"{self._login.url} did not respond within {round(budget.seconds, 1):g} s"
+            self.error = no_response_text(self._login.url, call.elapsed_s, budget)
         return bool(delivered)
 
     def _send_end(self, facts: Mapping[str, Any], closing: Mapping[str, Any]) -> bool:

@@ -126,6 +126,7 @@ class UploadThread:
 
     def _round(self, spool: Spool, transport: Transport, uploader: Uploader) -> float:
         try:
+            spool.note_server(transport.url)
             self.problem = self._sync(spool, transport) or ""
             self.state = uploader.upload_batch()
         except SpoolFull as error:
@@ -168,7 +169,7 @@ class UploadThread:
                     else _NO_FACTOR_INTERVAL_US
                 )
                 self._config_due_us = now_us + interval_us
-        return forward_runs(spool, transport) or problem
+        return forward_runs(spool, transport, now_us=self._now().wall_us) or problem
 
     def _has_login_changed(self, login: Optional[Login]) -> bool:
         try:

@@ -8,7 +8,7 @@ import json
 import random
 import uuid
 from dataclasses import dataclass
-from typing import Any, Callable, Dict, Mapping, Optional
+from typing import Any, Callable, Dict, Mapping, Optional, Set
 
 from labcarbon_collect.api.backoff import full_jitter
 from labcarbon_collect.api.transport import (
@@ -17,12 +17,20 @@ from labcarbon_collect.api.transport import (
     ServerUnavailable,
     Transport,
 )
-from labcarbon_collect.api.wire import InvalidResponse, decode_results, encode_batch, server_time
+from labcarbon_collect.api.wire import (
+    InvalidResponse,
+    decode_results,
+    encode_batch,
+    received_times,
+    server_time,
+)
 from labcarbon_collect.clock import Clock
 from labcarbon_collect.spool.runs import LINEAGE
-from labcarbon_collect.spool.store import MAX_BATCH, Spool
+from labcarbon_collect.spool.store import MAX_BATCH, Received, Spool
 
 LIVE_INTERVALS = 3
+_UNAVAILABLE = (401, 408, 426, 429)  # of the whole server or token, not of one message
+PENDING_DECISION = "pending_decision"  # error code: refused, but stored by the server
 SKEW_US = 5_000_000
 
 
@@ -81,6 +89,10 @@ class Uploader:
             gaps=batch.gaps,
             health=self._health_with_spool(),
             device_facts=self._device_facts(),
+            boot_clocks=self._spool.boot_clocks(
+                {window.epoch for window in batch.windows}, running=self._boot
+            ),
+            acknowledged_us=batch.acknowledged_us,
         )
         try:
             response = self._transport.call("POST", "ingest/", body)
@@ -94,14 +106,25 @@ class Uploader:
             results = decode_results(response.body, expected=len(batch.ids))
         except InvalidResponse as error:
             return self._fail(f"{self._transport.url}: {error}; all windows are kept", None)
-        self._spool.end_batch(batch, results, now_us=self._now().wall_us)
+        times = received_times(response.body)
+        self._spool.end_batch(
+            batch,
+            results,
+            now_us=self._now().wall_us,
+            received=None if times is None else Received(*times),
+        )
         return self._succeed(response, results, clock)
 
     def _health_with_spool(self) -> Dict[str, Any]:
         depth = self._spool.depth()
         return {
             **self._health(),
-            "spool": {"rows": depth.rows, "bytes": depth.bytes, "dead": depth.dead},
+            "spool": {
+                "rows": depth.rows,
+                "bytes": depth.bytes,
+                "dead": depth.dead,
+                "refused_run_messages": self._spool.runs.refused_messages().count,
+            },
         }
 
     def _succeed(self, response: Response, results: Any, started: Clock) -> UploadState:
@@ -173,14 +196,19 @@ def fetch_config(spool: Spool, transport: Transport) -> Optional[str]:
     return None
 
 
-def forward_runs(spool: Spool, transport: Transport) -> Optional[str]:
-    """Forward the pending messages of runs in order until one cannot be delivered. Returns the
-    error, or None.
+def forward_runs(spool: Spool, transport: Transport, *, now_us: int) -> Optional[str]:
+    """Forward the pending messages of runs, those of one run in order. Returns the last error, or
+    None.
 
-    A message that the server refuses permanently (4xx other than 401, 403, 408, 426, 429) is
-    removed, so that it does not block the others.
+    A message that the server refuses is kept with the later ones of its run, and sent again after
+    ten minutes. A message that the server stored for a decision of a manager is removed. Neither
+    delays other runs. If the server is unavailable or rejects the token, all messages wait.
     """
-    for message, run, verb, body in spool.runs.pending_messages():
+    problem = None
+    refused_runs: Set[str] = set()
+    for message, run, verb, body in spool.runs.pending_messages(now_us):
+        if run in refused_runs:
+            continue
         try:
             response = transport.call(
                 verb, "artifacts/" if verb == LINEAGE else f"runs/{run}/", body
@@ -192,11 +220,16 @@ def forward_runs(spool: Spool, transport: Transport) -> Optional[str]:
             if warning:
                 spool.set_value(f"warning:{run}", str(warning)[:500])
             spool.runs.remove_message(message)
-        elif response.status in (401, 403, 408, 426, 429) or not 400 <= response.status < 500:
+        elif response.status in _UNAVAILABLE or not 400 <= response.status < 500:
             return (
                 f"{transport.url} answered {response.status} to {verb} runs/ ({response.message})"
             )
         else:
-            spool.runs.remove_message(message)
-            return f"{transport.url} rejected the facts of run {run}: {response.message}"
-    return None
+            problem = f"{transport.url} refused the facts of a run: {response.message}"
+            spool.set_value(f"warning:{run}", problem[:500])
+            if response.error_code == PENDING_DECISION:
+                spool.runs.remove_message(message)
+            else:
+                spool.runs.hold_refused(message, problem, now_us=now_us)
+                refused_runs.add(run)
+    return problem

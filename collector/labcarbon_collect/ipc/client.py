@@ -18,6 +18,10 @@ class DaemonUnavailable(Exception):
     """No daemon answers. The text lists the paths that were tried."""
 
 
+class SocketDenied(DaemonUnavailable):
+    """The kernel denies access to a socket, so that a daemon may run there."""
+
+
 class Client:
     """A connection to the daemon. Each call has a timeout."""
 
@@ -70,11 +74,16 @@ def response_error(response: Mapping[str, Any]) -> Optional[str]:
 
 
 def _connect(paths: List[Path], timeout_s: float) -> Tuple[Path, socket.socket]:
+    denied: List[Path] = []
     for path in paths:
         connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
         connection.settimeout(timeout_s)
         try:
             connection.connect(str(path))
+        except PermissionError:
+            connection.close()
+            denied.append(path)
+            continue
         except OSError:
             connection.close()
             continue
@@ -82,6 +91,11 @@ def _connect(paths: List[Path], timeout_s: float) -> Tuple[Path, socket.socket]:
         if _is_trusted(path, peer_uid(connection)):
             return path, connection
         connection.close()
+    if denied:
+        raise SocketDenied(
+            f"permission denied for the daemon's socket {', '.join(str(path) for path in denied)}: "
+            "the socket needs mode 0666, and all users need execute permission on its folders"
+        )
     tried = ", ".join(str(path) for path in paths)
     raise DaemonUnavailable(f"no daemon answers at {tried}; start one: labcarbon-collect daemon")
 

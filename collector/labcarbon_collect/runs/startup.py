@@ -17,7 +17,7 @@ from labcarbon_collect.api.preflight import (
     PreflightUnavailable,
 )
 from labcarbon_collect.config import Login
-from labcarbon_collect.files.read_limits import Budget, Deadline
+from labcarbon_collect.files.read_limits import Budget, Deadline, no_response_text
 from labcarbon_collect.fingerprint.builder import Survey
 from labcarbon_collect.pseudonyms import DROPPED
 from labcarbon_collect.runs import daemon_link
@@ -29,6 +29,7 @@ from labcarbon_collect.startup_timeout import PART_TIMEOUT_S, STARTUP_TIMEOUT_S
 FactsBuilder = Callable[[daemon_link.DaemonLink, Mapping[str, Any]], Dict[str, Any]]
 EXIT_BLOCKED = 3  # exit code of a blocked duplicate
 _PYTHON_START_S = 0.1  # start of Python itself, before our first line
+_MIN_DAEMON_S = 0.2
 _GPU_QUERY_S = 0.15 * STARTUP_TIMEOUT_S
 
 
@@ -65,9 +66,7 @@ def start_run(
         if login is not None and check
         else None
     )
-    daemon = registration.wait(budget) or daemon_link.DaemonLink(
-        error=f"no response from the daemon: {registration.error}"
-    )
+    daemon = _await_registration(registration, budget)
     gpus = daemon_link.describe_gpus(daemon.gpus, os.environ)
     if gpus:
         survey.wire["hardware"] = {"gpus": gpus}
@@ -81,10 +80,29 @@ def start_run(
     return startup
 
 
+def _await_registration(
+    registration: Deadline[daemon_link.DaemonLink], budget: Budget
+) -> daemon_link.DaemonLink:
+    """Wait for the daemon's response, for a short time even if the start of Python took the whole
+    timeout: without it the run is not measured.
+    """
+    is_late = not budget.is_expired and budget.remaining_s < _MIN_DAEMON_S
+    daemon = registration.wait(Budget(_MIN_DAEMON_S) if is_late else budget)
+    if daemon is not None:
+        return daemon
+    if registration.is_done:
+        return daemon_link.DaemonLink(error=f"no response from the daemon: {registration.error}")
+    return daemon_link.DaemonLink(
+        error=no_response_text("the daemon", registration.elapsed_s, budget)
+    )
+
+
 def _register(
     run: str, pid: int, facts: Optional[Mapping[str, Any]], budget: Budget
 ) -> daemon_link.DaemonLink:
-    daemon = daemon_link.register(run, pid, facts=facts, timeout_s=max(0.2, budget.remaining_s))
+    daemon = daemon_link.register(
+        run, pid, facts=facts, timeout_s=max(_MIN_DAEMON_S, budget.remaining_s)
+    )
     if daemon.client is not None:
         daemon_link.query_gpus(daemon, timeout_s=min(_GPU_QUERY_S, budget.remaining_s))
     return daemon
@@ -147,9 +165,9 @@ def await_reply(
     result = preflight_call.wait(budget)
     if isinstance(result, PreflightResponse):
         return result, ""
-    return None, str(
-        result
-    ) if result is not None else f"{url} did not respond within {budget.seconds:.1f} s"
+    if result is not None:
+        return None, str(result)
+    return None, no_response_text(url, preflight_call.elapsed_s, budget)
 
 
 def report_outcome_in_background(

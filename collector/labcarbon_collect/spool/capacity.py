@@ -40,14 +40,17 @@ class SpoolCapacity:
         self.ensure_ballast()
 
     def free_space(self, *, now_us: int) -> bool:
-        """Release the ballast, then reduce resolution: 1 → 10 → 60 minutes. Returns whether there
-        is space now.
+        """Release the ballast, then what the server has, then reduce resolution: 1 → 10 → 60
+        minutes. Returns whether there is space now.
 
         Without space the ballast is not created again: its space lets the upload thread work and
         deletes commit.
         """
         try:
             release_ballast(self._spool)
+            if not self._has_room():
+                self._spool.forget_uploaded()
+                self._spool.checkpoint()
             for bucket_us in BUCKETS_US:
                 if self._has_room():
                     break

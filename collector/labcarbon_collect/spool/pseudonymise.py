@@ -8,6 +8,7 @@ import sqlite3
 from typing import Any, Dict, List, Sequence
 
 from labcarbon_collect.pseudonyms import DROPPED, HASH, KEEP, PSEUDONYM, UserNames, user_name_of
+from labcarbon_collect.spool.history import forget_all
 from labcarbon_collect.spool.store import Spool
 
 _STAMP = "users"
@@ -30,6 +31,7 @@ def pseudonymise_spool(spool: Spool, users: UserNames) -> int:
     if users.mode != KEEP and before.split(" ")[0] != users.mode:
         with spool.transaction() as database:
             database.execute("PRAGMA secure_delete=ON")
+            forget_all(database)
             changed = _rewrite_windows(database, users) + _rewrite_anchors_and_messages(
                 database, users
             )

@@ -4,10 +4,24 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from dataclasses import dataclass
 from typing import Any, Callable, ContextManager, Dict, List, Mapping, Optional, Tuple
+
+from labcarbon_collect.spool.history import keep_message
 
 LINEAGE = "POST"  # verb of a message with artifacts, which is sent to artifacts/
 RETENTION_US = 7 * 24 * 3600 * 1_000_000
+# A refused message and the later ones of its run are sent again after this time.
+REFUSED_RETRY_US = 600 * 1_000_000
+_REFUSED_RETENTION_US = 30 * 24 * 3600 * 1_000_000
+
+
+@dataclass(frozen=True)
+class RefusedMessages:
+    """Messages that the server refused, with those that wait behind them, and the last reason."""
+
+    count: int
+    reason: str
 
 
 class RunStore:
@@ -68,18 +82,53 @@ class RunStore:
                 (uuid, verb, json.dumps(body)),
             )
 
-    def pending_messages(self) -> List[Tuple[int, str, str, Dict[str, Any]]]:
-        """Return the pending messages about runs: (id, uuid, verb, body), oldest first."""
+    def pending_messages(self, now_us: int) -> List[Tuple[int, str, str, Dict[str, Any]]]:
+        """Return the pending messages about runs: (id, uuid, verb, body), oldest first, without
+        those of runs that the server refused less than ten minutes ago.
+        """
         rows = self._database.execute(
-            "SELECT id, uuid, verb, body FROM outbox ORDER BY id LIMIT 100"
+            "SELECT id, uuid, verb, body FROM outbox WHERE uuid NOT IN (SELECT o.uuid FROM "
+            "refused_message r JOIN outbox o ON o.id = r.id WHERE r.at_us > ? AND r.at_us <= ?) "
+            "ORDER BY id LIMIT 100",
+            (now_us - REFUSED_RETRY_US, now_us),
         )
         return [
             (row_id, uuid, verb, json.loads(body)) for row_id, uuid, verb, body in rows.fetchall()
         ]
 
+    def hold_refused(self, message: int, reason: str, *, now_us: int) -> None:
+        """Keep a message that the server refused. It is sent again later, for 30 days."""
+        with self._transaction() as database:
+            database.execute(
+                "INSERT INTO refused_message VALUES (?,?,?,?) ON CONFLICT (id) DO UPDATE SET "
+                "at_us = excluded.at_us, reason = excluded.reason",
+                (message, now_us, now_us, reason[:500]),
+            )
+            expired_us = now_us - _REFUSED_RETENTION_US
+            database.execute(
+                "DELETE FROM outbox WHERE id IN (SELECT id FROM refused_message WHERE first_us < "
+                "?)",
+                (expired_us,),
+            )
+            database.execute("DELETE FROM refused_message WHERE first_us < ?", (expired_us,))
+
+    def refused_messages(self) -> RefusedMessages:
+        """Return the refused messages, with those of the same runs that wait behind them."""
+        count = self._database.execute(
+            "SELECT COUNT(*) FROM outbox WHERE uuid IN (SELECT o.uuid FROM refused_message r JOIN "
+            "outbox o ON o.id = r.id)"
+        ).fetchone()[0]
+        row = self._database.execute(
+            "SELECT reason FROM refused_message ORDER BY at_us DESC, id DESC LIMIT 1"
+        ).fetchone()
+        return RefusedMessages(int(count), str(row[0]) if row else "")
+
     def has_pending(self, uuid: str) -> bool:
-        """Whether a message about this run is pending."""
-        return self.count_pending(uuid) > 0
+        """Whether a message about this run waits for the server. Refused ones do not."""
+        refused = self._database.execute(
+            "SELECT 1 FROM refused_message r JOIN outbox o ON o.id = r.id WHERE o.uuid = ?", (uuid,)
+        ).fetchone()
+        return refused is None and self.count_pending(uuid) > 0
 
     def count_pending(self, uuid: str) -> int:
         """Return the number of pending messages about this run."""
@@ -90,8 +139,10 @@ class RunStore:
         )
 
     def remove_message(self, message: int) -> None:
-        """Remove a message that the server accepted or refused permanently."""
+        """Remove a message that the server accepted or stored for a decision."""
         with self._transaction() as database:
+            keep_message(database, message)
+            database.execute("DELETE FROM refused_message WHERE id = ?", (message,))
             database.execute("DELETE FROM outbox WHERE id = ?", (message,))
 
 

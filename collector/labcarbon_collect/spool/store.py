@@ -11,11 +11,13 @@ import sqlite3
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
+from typing import Any, Dict, Iterable, Iterator, List, Optional, Sequence, Tuple
 
+from labcarbon_collect.clock import Clock
 from labcarbon_collect.energy import idle_power
 from labcarbon_collect.energy.windows import Anchor, Window
 from labcarbon_collect.sources.base import Gap
+from labcarbon_collect.spool import history
 from labcarbon_collect.spool.compaction import merge_spool
 from labcarbon_collect.spool.runs import JobStore, RunStore
 from labcarbon_collect.spool.schema import (
@@ -42,12 +44,26 @@ _COLUMNS = "id, device, epoch, seq, start_us, end_us, energy_mj, body"
 
 @dataclass(frozen=True)
 class Batch:
-    """Windows of one upload. The rows stay in the spool until :meth:`Spool.end_batch`."""
+    """Windows of one upload. The rows stay in the spool until :meth:`Spool.end_batch`.
+
+    ``acknowledged_us``: when the server received the last acknowledged batch, by its clock.
+    """
 
     ids: Tuple[int, ...]
     windows: Tuple[Window, ...]
     gap_ids: Tuple[int, ...]
     gaps: Tuple[Gap, ...]
+    acknowledged_us: Optional[int] = None
+
+
+@dataclass(frozen=True)
+class Received:
+    """When the server received the last batch, and when the last acknowledged one that it still
+    knows (None: none), by its clock.
+    """
+
+    at_us: int
+    previous_us: Optional[int]
 
 
 @dataclass(frozen=True)
@@ -100,12 +116,14 @@ class Spool:
         windows: Sequence[Window] = (),
         gaps: Sequence[Gap] = (),
         anchors: Sequence[Anchor] = (),
+        clock: Optional[Clock] = None,
     ) -> None:
         """Store closed windows and gaps with their anchors in one durable transaction.
 
         On the wire an epoch is ``<boot>/<source's epoch>#<incarnation>``. The boot identifies the
         monotonic clock of the window. The incarnation identifies the spool: a new spool numbers
-        from 0 and must not reuse identities of the lost one. Raises SpoolFull.
+        from 0 and must not reuse identities of the lost one. ``clock`` is a reading of both clocks
+        of ``boot``: it places windows that are uploaded after a reboot. Raises SpoolFull.
         """
         with self.transaction() as database:
             for window in windows:
@@ -120,6 +138,11 @@ class Spool:
                 body = json.dumps(asdict(anchor))
                 database.execute(
                     "INSERT OR REPLACE INTO anchor VALUES (?,?)", (anchor.device, body)
+                )
+            if anchors and clock is not None:
+                database.execute(
+                    "INSERT OR REPLACE INTO boot_clock VALUES (?,?,?)",
+                    (boot, clock.monotonic_us, clock.wall_us),
                 )
 
     def _insert(self, database: sqlite3.Connection, boot: str, window: Window) -> None:
@@ -166,6 +189,12 @@ class Spool:
 
     # Upload
 
+    def boot_clocks(self, epochs: Iterable[str], *, running: str) -> Dict[str, Tuple[int, int]]:
+        """Return the last (monotonic, wall) reading of each earlier boot of ``epochs``, µs."""
+        boots = {epoch.partition("/")[0] for epoch in epochs} - {running}
+        rows = self._database.execute("SELECT boot, mono_us, wall_us FROM boot_clock")
+        return {boot: (mono_us, wall_us) for boot, mono_us, wall_us in rows if boot in boots}
+
     def begin_batch(self, *, live_from_us: int, limit: int = MAX_BATCH) -> Optional[Batch]:
         """Return up to ``limit`` windows: first those ending at or after ``live_from_us`` (newest
         first), then the oldest.
@@ -206,20 +235,37 @@ class Spool:
             windows=tuple(unpack_window(names[row[1]], names[row[2]], row[3:]) for row in rows),
             gap_ids=tuple(row[0] for row in gaps),
             gaps=tuple(Gap(*row[1:]) for row in gaps),
+            acknowledged_us=history.acknowledged_us(database),
         )
 
-    def end_batch(self, batch: Batch, results: Sequence[Tuple[str, str]], *, now_us: int) -> None:
+    def end_batch(
+        self,
+        batch: Batch,
+        results: Sequence[Tuple[str, str]],
+        *,
+        now_us: int,
+        received: Optional[Received] = None,
+    ) -> int:
         """Apply the server's results, ``(result, reason)`` per window, in one transaction.
 
-        accepted, duplicate, quarantined: the server has it, delete. rejected: move to the dead
-        letters. Anything else: keep.
+        accepted, duplicate, quarantined: the server has it. It no longer waits, and is kept for
+        three days in case the server is restored from a backup (``received``; None from a server
+        that does not report it). rejected: move to the dead letters. Anything else: it waits on.
+        Returns the number of earlier windows that the server forgot, which wait again.
         """
         if len(results) != len(batch.ids):
             raise ValueError(f"{len(batch.ids)} windows sent, {len(results)} results received")
+        forgotten = 0
         with self.transaction() as database:
+            if received is not None:
+                if batch.acknowledged_us is not None:
+                    forgotten, _ = history.requeue_forgotten(database, received.previous_us)
+                history.forget_old(database, received.at_us)
             for row_id, window, (result, reason) in zip(batch.ids, batch.windows, results):
                 if result not in (ACCEPTED, DUPLICATE, QUARANTINED, REJECTED):
                     continue
+                if result != REJECTED and received is not None:
+                    history.keep_window(database, row_id, received.at_us)
                 if result == REJECTED:
                     row = (now_us, reason, window.energy_mj, json.dumps(asdict(window)))
                     database.execute(
@@ -235,6 +281,20 @@ class Spool:
             database.executemany(
                 "DELETE FROM gap WHERE id = ?", [(gap_id,) for gap_id in batch.gap_ids]
             )
+        return forgotten
+
+    def note_server(self, url: str) -> None:
+        """Note the server of the uploads. What another server received is never sent to this one.
+        Raises SpoolFull.
+        """
+        if self.get_value("server") != url:
+            self.forget_uploaded()
+            self.set_value("server", url)
+
+    def forget_uploaded(self) -> None:
+        """Delete what is kept in case the server is restored. Raises SpoolFull."""
+        with self.transaction() as database:
+            history.forget_all(database)
 
     def mark_unsent(self, batch: Batch) -> None:
         """Revert the mark of a batch of which no byte was sent."""
