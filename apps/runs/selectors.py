@@ -4,15 +4,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
-from django.db.models import Q, QuerySet
+from django.db.models import Count, Min, Q, QuerySet
 from django.db.models.fields.json import KeyTransform
 
 from apps.accounts.models import Lab
+from apps.accounts.selectors import require_project
 from apps.core.sql import fetch_rows
-from apps.runs.choices import Tier
+from apps.core.units import US_PER_HOUR
+from apps.fleet.models import Node
+from apps.fleet.selectors import require_node
+from apps.runs.choices import RunState, Tier
 from apps.runs.code_similarity import find_similar_code
 from apps.runs.metric_summary import select_headline_metric
-from apps.runs.models import Fingerprint, Metric, Run, TierKey
+from apps.runs.models import Fingerprint, Metric, RefusedMessage, Run, TierKey
 from apps.runs.services.fingerprints import lookup_param
 
 SORTS = {"started": "started_us", "ended": "ended_us", "name": "name"}
@@ -48,12 +52,17 @@ def runs_of(
     ('~unattributed': none), by state, by words in the name, intent, sweep, host, node, the
     account name of who ran it, start in ``[from_us, to_us)``, and parameters (name → value as
     text; also those of which only the hash is known).
+
+    Raises InvalidInput for a project or node that the lab does not have.
     """
     runs = Run.objects.filter(lab=lab).select_related(*_RELATED).order_by("-started_us", "-id")
     if project == "~unattributed":
         runs = runs.filter(charged_project__isnull=True)
     elif project:
+        require_project(lab, project)
         runs = runs.filter(charged_project__slug=project)
+    if node:
+        require_node(lab, node)
     exact = {"state": state, "intent": intent, "sweep": sweep, "node__uuid": node}
     runs = runs.filter(**{name: value for name, value in exact.items() if value})
     if text:
@@ -172,3 +181,59 @@ def metrics_of(run_ids: Sequence[int]) -> dict[int, tuple[str, float]]:
     return {
         run_id: (name, named[run_id][name]) for run_id, name in headline.items() if name is not None
     }
+
+
+@dataclass(frozen=True)
+class RefusedRun:
+    """The refused messages of a node about one run. ``name`` as the node reports it, '' if it
+    does not. ``reason``: of the first refusal.
+    """
+
+    uuid: UUID
+    name: str
+    messages: int
+    reason: str
+    received_us: int
+
+
+def refused_runs(node: Node, *, limit: int) -> list[RefusedRun]:
+    """Return the runs with refused messages of a node, oldest first. Two queries."""
+    uuids = list(
+        node.refused_messages.values("run_uuid")
+        .annotate(first=Min("pk"), messages=Count("pk"))
+        .order_by("first")[:limit]
+    )
+    rows = RefusedMessage.objects.in_bulk([group["first"] for group in uuids])
+    return [
+        RefusedRun(
+            group["run_uuid"],
+            str(row.body.get("name") or "")[:200],
+            group["messages"],
+            row.reason,
+            row.received_us,
+        )
+        for group in uuids
+        for row in [rows[group["first"]]]
+    ]
+
+
+def nodes_with_refused_messages(lab: Lab) -> QuerySet[Node]:
+    """Return the nodes of a lab with refused run messages."""
+    return Node.objects.filter(lab=lab, refused_messages__isnull=False).distinct()
+
+
+def active_in(runs: QuerySet[Run], from_us: int | None, to_us: int | None) -> QuerySet[Run]:
+    """Limit runs to those that were active in ``[from_us, to_us)``, None: open. The last window of
+    a run can end an hour after it.
+    """
+    if to_us is not None:
+        runs = runs.filter(started_us__lt=to_us)
+    if from_us is not None:
+        last_us = from_us - US_PER_HOUR
+        runs = runs.filter(
+            Q(ended_us__gte=last_us)
+            | Q(ended_us__isnull=True) & ~Q(state=RunState.LOST)
+            | Q(ended_us__isnull=True, started_us__gte=last_us)
+            | Q(ended_us__isnull=True, last_report_us__gte=last_us)
+        )
+    return runs

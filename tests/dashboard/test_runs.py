@@ -1,22 +1,29 @@
 """/runs/ and /runs/<uuid>/ ."""
 
+import csv
 import json
 import re
-from uuid import uuid4
+from datetime import UTC, date, datetime, timedelta
+from uuid import UUID, uuid4
 
 import pytest
 from django.test import Client
 
+from apps.accounts.models import Lab
+from apps.carbon.figures.figure_query import iso_hour
+from apps.core.units import US_PER_HOUR
 from apps.runs.choices import RunState
 from apps.runs.models import Metric, Run
 from apps.runs.services.fingerprints import fingerprint_from_params, put_fingerprint
-from apps.runs.services.runs import change_run
-from tests.builders import MINUTE, T0, SmallLab, W, push
+from apps.runs.services.runs import RunFacts, change_run, put_run
+from tests.builders import MINUTE, T0, SmallLab, W, push, small_lab
+from tests.dashboard.conftest import client_of
 from tests.dashboard.support import (
     HOSTILE,
     assert_each_figure_explains_itself,
     assert_needs_sign_in,
     assert_only,
+    figures_on,
     gpu,
     many_projects,
     queries,
@@ -99,7 +106,7 @@ def test_chosen_columns_show_parameters_and_metrics(lab: SmallLab, owner: Client
     ):
         assert words in page
     lines = text_of(owner.get("/runs.csv?columns=lr,val_acc,depth")).splitlines()
-    assert lines[0].endswith("emission_kg_co2e,lr,val_acc,depth")
+    assert lines[0].endswith("period_to_utc,lr,val_acc,depth")
     assert lines[1].endswith(",0.1,0.912346,")
 
 
@@ -146,9 +153,96 @@ def test_csv(lab: SmallLab, owner: Client) -> None:
         "energy_kwh",
         "emission_ug_co2e",
         "emission_kg_co2e",
+        "energy_of",
+        "period_from_utc",
+        "period_to_utc",
     ]
     assert "'=cmd()|calc" in lines[1]
     assert ",6000001," in lines[1]
+
+
+DAY_US = 24 * US_PER_HOUR
+NEXT_DAY = T0 // DAY_US * DAY_US + DAY_US
+
+
+def _run_across_midnight(lab: SmallLab) -> UUID:
+    """Upload a run with 3 000 mJ before a midnight in UTC and 5 000 after it, and one with 7 000
+    on the next day. Another run ended before, and one began later.
+    """
+    [uuid, other, before, later] = [uuid4() for _ in range(4)]
+    days = [
+        (uuid, NEXT_DAY - 2 * US_PER_HOUR, NEXT_DAY + 2 * US_PER_HOUR),
+        (other, NEXT_DAY + 3 * US_PER_HOUR, NEXT_DAY + 4 * US_PER_HOUR),
+        (before, NEXT_DAY - 9 * US_PER_HOUR, NEXT_DAY - 8 * US_PER_HOUR),
+        (later, NEXT_DAY + 30 * US_PER_HOUR, NEXT_DAY + 31 * US_PER_HOUR),
+    ]
+    for run, start_us, end_us in days:
+        facts = RunFacts(
+            name="train.py", started_us=start_us, project="demo", node_uuid=lab.node.uuid
+        )
+        put_run(lab=lab.lab, uuid=run, facts=facts, by=lab.owner, bound_node=None)
+        Run.objects.filter(uuid=run).update(state="finished", ended_us=end_us)
+    windows = [
+        (uuid, 3_000, NEXT_DAY - US_PER_HOUR),
+        (uuid, 5_000, NEXT_DAY + US_PER_HOUR),
+        (other, 7_000, NEXT_DAY + 3 * US_PER_HOUR),
+        (before, 11_000, NEXT_DAY - 9 * US_PER_HOUR),
+        (later, 13_000, NEXT_DAY + 30 * US_PER_HOUR),
+    ]
+    push(
+        lab.node,
+        [
+            W(gpu(), mj, start_us=at, end_us=at + MINUTE, seq=i, shares=((f"run:{run}", mj),))
+            for i, (run, mj, at) in enumerate(sorted(windows, key=lambda row: row[2]))
+        ],
+    )
+    return uuid
+
+
+def _energies(client: Client, query: str) -> dict[str, list[str]]:
+    """Return {energy_mj: [energy_of, period_from_utc, period_to_utc]} of runs.csv."""
+    lines = list(csv.DictReader(text_of(client.get(f"/runs.csv?{query}")).splitlines()))
+    columns = ("energy_of", "period_from_utc", "period_to_utc")
+    return {line["energy_mj"]: [line[column] for column in columns] for line in lines}
+
+
+def test_energy_is_of_the_whole_run_or_of_the_period_and_says_which(db: None) -> None:
+    lab = small_lab(zone="DE")
+    Lab.objects.filter(pk=lab.lab.pk).update(time_zone="UTC")
+    client = client_of(lab.owner)
+    _run_across_midnight(lab)
+    day = f"{datetime.fromtimestamp(NEXT_DAY / 1e6, UTC):%Y-%m-%d}"
+    period = f"from={day}&to={day}"
+    whole = ["run", "", ""]
+    assert _energies(client, period) == {"7000": whole}  # began in the period
+    assert set(_energies(client, "")) == {"8000", "7000", "11000", "13000"}
+    start, end = iso_hour(NEXT_DAY // US_PER_HOUR), iso_hour(NEXT_DAY // US_PER_HOUR + 24)
+    clipped = ["period", start, end]
+    assert _energies(client, f"{period}&clip=1") == {"5000": clipped, "7000": clipped}
+    assert _energies(client, f"to={_day_before(day)}&clip=1") == {
+        "3000": ["period", "", start],
+        "11000": ["period", "", start],
+    }
+    assert 'data-energy-of="run"' in text_of(client.get(f"/runs/?{period}"))
+    page = text_of(client.get(f"/runs/?{period}&clip=1"))
+    assert 'data-energy-of="period"' in page
+    assert sorted(value for query, value in figures_on(page) if "energy_mj" in query) == [
+        5000,
+        7000,
+    ]
+    assert assert_each_figure_explains_itself(client, page) >= 4
+    project = text_of(client.get(f"/projects/demo/?from={start}&to={end}"))
+    assert 'data-energy-of="period"' in project
+    assert {5000, 7000} <= {value for query, value in figures_on(project) if "subject=run" in query}
+
+
+def _day_before(day: str) -> str:
+    return str(date.fromisoformat(day) - timedelta(days=1))
+
+
+def test_a_clip_needs_a_period(owner: Client) -> None:
+    assert owner.get("/runs/?clip=1").status_code == 400
+    assert owner.get("/runs.csv?clip=1").status_code == 400
 
 
 def test_one_run(lab: SmallLab, owner: Client) -> None:

@@ -17,15 +17,18 @@ from apps.carbon.figures.visibility import Visibility
 from apps.core.errors import InvalidInput
 from apps.core.intervals import datetime_to_us
 from apps.core.text import is_unstorable
+from apps.core.units import US_PER_HOUR
 from apps.dashboard.figures import EnergyAndEmissions, Units, column_units, energy_and_emissions
 from apps.dashboard.formatting import duration
 from apps.runs.choices import Intent, RunState
 from apps.runs.fingerprint_diff import value_text
 from apps.runs.models import Metric, Run
-from apps.runs.selectors import SORTS, fingerprints_of, runs_of
+from apps.runs.selectors import SORTS, active_in, fingerprints_of, runs_of
 
 MOST_COLUMNS = 8
 NONE = ""
+# What the energy of a listed run is: of the whole run, or of its part in the period of the list.
+WHOLE_RUN, PERIOD = "run", "period"
 
 
 def metric_columns(text: str) -> list[str]:
@@ -87,7 +90,22 @@ FILTERS = (
     "params",
     "mine",
     "columns",
+    "clip",
 )
+
+
+@dataclass(frozen=True)
+class Clip:
+    """The whole UTC hours to which the energy of runs is limited. None: open."""
+
+    from_hour: int | None
+    to_hour: int | None
+
+    def within(self, start: int, end: int) -> tuple[int, int]:
+        """Return the part of ``[start, end)``, empty where they do not overlap."""
+        start = start if self.from_hour is None else max(start, self.from_hour)
+        end = end if self.to_hour is None else min(end, self.to_hour)
+        return start, max(start, end)
 
 
 def runs_filtered(
@@ -111,6 +129,8 @@ def runs_filtered(
             hint=f"Use one of {known_sorts}, - first: descending.",
         )
     zone = ZoneInfo(lab.time_zone)
+    from_us = _day_us(filters["from"], "from", zone)
+    to_us = _day_us(filters["to"], "to", zone, after=True)
     runs = runs_of(
         lab,
         project=filters["project"],
@@ -119,10 +139,18 @@ def runs_filtered(
         host=filters["host"],
         intent=filters["intent"],
         sweep=filters["sweep"],
-        from_us=_day_us(filters["from"], "from", zone),
-        to_us=_day_us(filters["to"], "to", zone, after=True),
+        from_us=None if filters["clip"] else from_us,
+        to_us=None if filters["clip"] else to_us,
         params=_parse_params(filters["params"]),
     )
+    if filters["clip"]:
+        if from_us is None and to_us is None:
+            raise InvalidInput(
+                "Energy can be limited to a period only if there is one.",
+                field="clip",
+                hint="Enter the first or the last day.",
+            )
+        runs = active_in(runs, from_us, to_us)
     if filters["mine"]:
         runs = runs.filter(
             Q(user_id=visibility.person_id) | Q(charged_person_id=visibility.person_id)
@@ -131,6 +159,21 @@ def runs_filtered(
         **filters,
         "sort": sort,
     }
+
+
+def clip_of(lab: Lab, filters: Mapping[str, str]) -> Clip | None:
+    """Return the period to which the filters limit the energy of runs, None for whole runs."""
+    if not filters["clip"]:
+        return None
+    zone = ZoneInfo(lab.time_zone)
+    from_us = _day_us(filters["from"], "from", zone)
+    to_us = _day_us(filters["to"], "to", zone, after=True)
+    return Clip(_whole_hour(from_us), _whole_hour(to_us))
+
+
+def _whole_hour(moment_us: int | None) -> int | None:
+    """Return the first whole UTC hour from a moment on, as for the days of all periods."""
+    return None if moment_us is None else -(-moment_us // US_PER_HOUR)
 
 
 def _day_us(text: str, name: str, zone: ZoneInfo, *, after: bool = False) -> int | None:
@@ -212,6 +255,7 @@ class RunsPage:
     newer: str
     csv: str
     any_runs: bool
+    energy_of: str
 
 
 def run_hours(run: Run, now: int) -> tuple[int, int]:
@@ -223,14 +267,21 @@ def run_hours(run: Run, now: int) -> tuple[int, int]:
 
 
 def run_rows(
-    lab: Lab, runs: list[Run], now: int, visibility: Visibility, columns: Sequence[str] = ()
+    lab: Lab,
+    runs: list[Run],
+    now: int,
+    visibility: Visibility,
+    columns: Sequence[str] = (),
+    clip: Clip | None = None,
 ) -> tuple[list[RunRow], Units]:
-    """Return runs with their figures and the cells of ``columns``. One query for figures, two
-    for columns.
+    """Return runs with their figures, within ``clip`` or as a whole, and the cells of ``columns``.
+    One query for figures, two for columns.
     """
     if not runs:
         return [], column_units([])
     spans = [run_hours(run, now) for run in runs]
+    if clip is not None:
+        spans = [clip.within(start, end) for start, end in spans]
     query = FigureQuery(
         metric="energy_mj",
         from_hour=min(start for start, _ in spans),
@@ -266,7 +317,8 @@ def runs_page(*, lab: Lab, params: Mapping[str, str], now: int, visibility: Visi
         )
     number = int(text)
     page_runs = list(runs[(number - 1) * PAGE_ROWS : number * PAGE_ROWS + 1])
-    rows, units = run_rows(lab, page_runs[:PAGE_ROWS], now, visibility, columns)
+    clip = clip_of(lab, filters)
+    rows, units = run_rows(lab, page_runs[:PAGE_ROWS], now, visibility, columns, clip)
     active_filters = {
         name: value
         for name, value in filters.items()
@@ -291,6 +343,7 @@ def runs_page(*, lab: Lab, params: Mapping[str, str], now: int, visibility: Visi
         older=address(page=str(number + 1)) if len(page_runs) > PAGE_ROWS else "",
         newer=address(page=str(number - 1)) if number > 1 else "",
         csv=reverse("runs-csv") + address(),
+        energy_of=PERIOD if clip else WHOLE_RUN,
         any_runs=bool(rows) or Run.objects.filter(lab=lab).exists(),
     )
 

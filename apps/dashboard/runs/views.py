@@ -9,6 +9,7 @@ from django.shortcuts import render
 from django.urls import reverse
 
 from apps.artifacts.holds import holds_on_subject
+from apps.carbon.figures.figure_query import iso_hour
 from apps.carbon.figures.visibility import visibility_for
 from apps.core.clock import utc
 from apps.core.units import MJ_PER_KWH, UG_PER_KG
@@ -16,7 +17,17 @@ from apps.dashboard.csv_response import csv_response
 from apps.dashboard.decorators import Visitor, or_not_found, page
 from apps.dashboard.runs.comparison_page import compare_page, compare_rows, runs_from_uuids
 from apps.dashboard.runs.run_page import run_page
-from apps.dashboard.runs.runs_page import RunRow, metric_columns, run_rows, runs_filtered, runs_page
+from apps.dashboard.runs.runs_page import (
+    PERIOD,
+    WHOLE_RUN,
+    Clip,
+    RunRow,
+    clip_of,
+    metric_columns,
+    run_rows,
+    runs_filtered,
+    runs_page,
+)
 from apps.runs.selectors import run_of
 
 CHUNK = 500
@@ -32,8 +43,9 @@ def runs(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
     return render(request, "dashboard/runs/runs.html", {"page": runs_list})
 
 
-def _line(row: RunRow) -> tuple[Any, ...]:
+def _line(row: RunRow, clip: Clip | None) -> tuple[Any, ...]:
     run, figures = row.run, row.figures
+    hours = (clip.from_hour, clip.to_hour) if clip else (None, None)
     energy = figures.energy.value if figures else None
     emission = figures.emission.value if figures and not figures.emission.missing else None
     return (
@@ -50,15 +62,20 @@ def _line(row: RunRow) -> tuple[Any, ...]:
         None if energy is None else energy / MJ_PER_KWH,
         emission,
         None if emission is None else emission / UG_PER_KG,
+        PERIOD if clip else WHOLE_RUN,
+        *(None if hour is None else iso_hour(hour) for hour in hours),
     )
 
 
 @page()
 def runs_csv(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
-    """Download the filtered runs. An empty value: not measured, or no factor."""
+    """Download the filtered runs. An empty value: not measured, or no factor. ``energy_of`` is
+    ``run`` for the energy of the whole run, or ``period`` for that within the hours beside it.
+    """
     visibility = visibility_for(visitor.lab, visitor.user)
     filtered_runs, filters = runs_filtered(visitor.lab, request.GET.dict(), visibility)
     columns = metric_columns(filters["columns"])
+    clip = clip_of(visitor.lab, filters)
 
     def lines() -> Iterator[tuple[Any, ...]]:
         total = filtered_runs.count()
@@ -69,8 +86,9 @@ def runs_csv(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
                 visitor.now,
                 visibility,
                 columns,
+                clip,
             )[0]:
-                yield (*_line(row), *row.cells)
+                yield (*_line(row, clip), *row.cells)
 
     head = (
         "run",
@@ -86,6 +104,9 @@ def runs_csv(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
         "energy_kwh",
         "emission_ug_co2e",
         "emission_kg_co2e",
+        "energy_of",
+        "period_from_utc",
+        "period_to_utc",
         *columns,
     )
     return csv_response(f"{visitor.lab.slug}-runs", head, lines())
