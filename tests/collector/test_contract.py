@@ -203,7 +203,7 @@ def test_a_run_is_as_recorded(
     spool.runs.add_message(RUN, "PATCH", patch)
     server.faults = [fakes.respond_with(200, recorded("run_put_reply.json"))]
     transport = Transport(server.url, "t")
-    assert forward_runs(spool, transport) is None
+    assert forward_runs(spool, transport, now_us=T0) is None
     transport.close()
     assert [(request.method, request.path, request.body) for request in server.requests] == [
         ("PUT", f"/api/v1/runs/{RUN}/", put),

@@ -26,8 +26,22 @@ def test_the_power_of_an_idle_minute() -> None:
 )  # fmt: skip
 def test_used_or_unusual_window_is_not_counted(changes: dict[str, object]) -> None:
     assert idle_bin(minute(0, 4_200_000, **changes)) is None
-    assert idle_bin(window(0, end_s=3, energy_mj=210_000)) is None
+    assert idle_bin(window(0, end_s=0.9, energy_mj=63_000)) is None
     assert idle_bin(minute(0, 0)) is None
+
+
+@pytest.mark.parametrize("length_s", [3, 9.98, 10, 30, 60, 300])
+def test_idle_power_is_learnt_with_any_window_length(length_s: float) -> None:
+    assert idle_bin(window(0, end_s=length_s, energy_mj=round(70_000 * length_s))) == 140
+
+
+def test_an_unused_gpu_above_the_assumed_idle_power_is_learnt() -> None:
+    unknown = (("unknown", 4_200_000),)
+    unused = {"shares": unknown, "util_max_pm": 0, "processes": 0}
+    assert idle_bin(minute(0, 4_200_000, **unused)) == 140
+    assert idle_bin(minute(0, 4_200_000, **{**unused, "util_max_pm": 10})) is None
+    assert idle_bin(minute(0, 4_200_000, **{**unused, "util_max_pm": None})) is None
+    assert idle_bin(minute(0, 4_200_000, **{**unused, "device": "cpu:x/0"})) is None
 
 
 def test_the_fifth_percentile_of_enough_windows() -> None:

@@ -6,6 +6,7 @@ import os
 import random
 import subprocess
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -44,6 +45,33 @@ def shares_of(spool: Spool, device: str) -> dict[str, int]:
             for consumer, energy_mj in window.shares:
                 totals[consumer] = totals.get(consumer, 0) + energy_mj
     return totals
+
+
+@pytest.mark.parametrize(
+    ("power_mw", "limit_w", "idle_mw", "consumer"),
+    [
+        (460_000, "700", "", "unknown"),
+        (120_000, "700", "", "idle"),  # not above 1.5 times what its limit suggests
+        (180_000, "700", "70000", "unknown"),  # above 70 W + 15 % of 700 W
+        (170_000, "700", "70000", "idle"),
+        (35_000, "100", "12000", "unknown"),  # above 12 W + 20 W
+        (31_000, "100", "12000", "idle"),
+    ],
+)
+def test_power_decides_whether_a_gpu_without_processes_is_idle(
+    home: Path, power_mw: int, limit_w: str, idle_mw: str, consumer: str
+) -> None:
+    machine = Machine(processes=())
+    monitor = node_monitor(home, machine, cpu=False, idle_mw=None)
+    monitor.poll(with_processes=True)
+    facts = {"power_limit_w": limit_w, **({"idle_mw": idle_mw} if idle_mw else {})}
+    polled = monitor.sources.sources[0]
+    polled.devices[GPU] = replace(polled.devices[GPU], facts=facts)
+    for _ in range(10):
+        machine.step(gpu_mj=power_mw)
+        monitor.poll(with_processes=True)
+    monitor.flush()
+    assert shares_of(monitor.spool, GPU) == {consumer: 10 * power_mw}
 
 
 def test_gpu_without_processes_is_idle_and_with_hidden_ones_unknown(home: Path) -> None:

@@ -58,7 +58,7 @@ def test_existing_spool_is_rewritten_without_loss_of_energy(
     for window in spool.windows():
         assert sum(energy_mj for _, energy_mj in window.shares) == window.energy_mj
         assert len({consumer for consumer, _ in window.shares}) == len(window.shares)
-    (put, patch) = spool.runs.pending_messages()
+    (put, patch) = spool.runs.pending_messages(0)
     assert put[3]["user"] == users.public_name("anabelle")
     assert put[3]["params"] == {"d": "/home/-"}
     assert patch[3] == {"state": "finished"}

@@ -121,7 +121,7 @@ class Bench:
             self.now_us += wait_us
             self.watch.update([f"job:hpc/{job_id}" for job_id in job_ids], self.now_us)
             self.watch.wait(10)
-        messages = self.spool.runs.pending_messages()
+        messages = self.spool.runs.pending_messages(0)
         for message, *_ in messages:
             self.spool.runs.remove_message(message)
         return [(verb, run, body) for _, run, verb, body in messages]

@@ -5,9 +5,11 @@ No window is lost and none is counted twice.
 
 from __future__ import annotations
 
+import sqlite3
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from email.utils import formatdate
 from pathlib import Path
 from typing import Any
@@ -322,22 +324,120 @@ def test_config_is_fetched_and_stored(server: FakeServer, spool: Spool) -> None:
     assert "later" in (fetch_config(spool, transport) or "")
 
 
-def test_run_messages_are_forwarded_in_order_and_a_rejected_one_does_not_block(
-    server: FakeServer, spool: Spool
-) -> None:
-    for run in ("a", "b"):
+def _queue(spool: Spool, *runs: str) -> None:
+    for run in runs:
         spool.runs.add_message(run, "PUT", {"project": "nosuch"})
         spool.runs.add_message(run, "PATCH", {"state": "finished"})
+
+
+def _waiting(spool: Spool) -> list[tuple[str, str]]:
+    """Return (run, verb) of all messages in the outbox, in order."""
+    with closing(sqlite3.connect(spool.home / "spool.db")) as database:
+        return database.execute("SELECT uuid, verb FROM outbox ORDER BY id").fetchall()
+
+
+def test_run_messages_are_forwarded_in_order(server: FakeServer, spool: Spool) -> None:
+    _queue(spool, "a", "b")
     transport = connect(server.url)
     server.faults = [fakes.error_response(503)]
-    assert forward_runs(spool, transport)
-    assert len(spool.runs.pending_messages()) == 4
-    server.faults = [fakes.error_response(422, "bad")]
-    assert "bad" in (forward_runs(spool, transport) or "")
-    assert forward_runs(spool, transport) is None
-    assert spool.runs.pending_messages() == []
+    assert forward_runs(spool, transport, now_us=T0)
+    assert len(_waiting(spool)) == 4
+    assert forward_runs(spool, transport, now_us=T0) is None
+    assert _waiting(spool) == []
     assert spool.get_value("warning:b") == "There is no project 'nosuch'."
+    assert [server.runs[run]["state"] for run in ("a", "b")] == ["finished", "finished"]
+
+
+@pytest.mark.parametrize("status", [400, 403, 404, 409, 422])
+def test_a_refused_run_is_kept_and_blocks_no_other(
+    server: FakeServer, spool: Spool, status: int
+) -> None:
+    _queue(spool, "a", "b")
+    transport = connect(server.url)
+    server.run_errors = {"a": (status, "x")}
+    assert "belongs to another node" in (forward_runs(spool, transport, now_us=T0) or "")
     assert server.runs["b"]["state"] == "finished"
+    assert _waiting(spool) == [("a", "PUT"), ("a", "PATCH")]
+    assert len(server.sent("PATCH", "runs/a")) == 0  # the end of a run is not sent before its start
+    refused = spool.runs.refused_messages()
+    assert refused.count == 2
+    assert "belongs to another node" in refused.reason
+
+
+def test_a_refused_run_is_sent_again_later(server: FakeServer, spool: Spool) -> None:
+    _queue(spool, "a")
+    transport = connect(server.url)
+    server.run_errors = {"a": (403, "forbidden")}
+    forward_runs(spool, transport, now_us=T0)
+    assert forward_runs(spool, transport, now_us=T0 + MINUTE) is None
+    assert len(server.sent("PUT", "runs/a")) == 1
+    server.run_errors = {}
+    assert forward_runs(spool, transport, now_us=T0 + 11 * MINUTE) is None
+    assert server.runs["a"] == {"project": "nosuch", "state": "finished"}
+    assert _waiting(spool) == []
+    assert spool.runs.refused_messages().count == 0
+
+
+def test_a_clock_that_was_set_back_does_not_delay_a_refused_run(
+    server: FakeServer, spool: Spool
+) -> None:
+    _queue(spool, "a")
+    transport = connect(server.url)
+    server.run_errors = {"a": (403, "forbidden")}
+    forward_runs(spool, transport, now_us=T0)
+    server.run_errors = {}
+    assert forward_runs(spool, transport, now_us=T0 - 3600 * MINUTE) is None
+    assert _waiting(spool) == []
+
+
+def test_many_refused_messages_block_no_other(server: FakeServer, spool: Spool) -> None:
+    for _ in range(150):
+        spool.runs.add_message("a", "PATCH", {"state": "finished"})
+    _queue(spool, "b")
+    transport = connect(server.url)
+    server.run_errors = {"a": (403, "forbidden")}
+    for round_ in range(2):
+        forward_runs(spool, transport, now_us=T0 + round_)
+    assert server.runs["b"]["state"] == "finished"
+    assert len(server.sent("PATCH", "runs/a")) == 1
+
+
+def test_a_message_that_the_server_stores_for_a_decision_leaves_the_spool(
+    server: FakeServer, spool: Spool
+) -> None:
+    _queue(spool, "a", "b")
+    transport = connect(server.url)
+    server.run_errors = {"a": (403, "pending_decision")}
+    assert forward_runs(spool, transport, now_us=T0)
+    assert _waiting(spool) == []
+    assert server.runs["b"]["state"] == "finished"
+    assert "belongs to another node" in (spool.get_value("warning:a") or "")
+    assert not spool.runs.has_pending("a")
+
+
+def test_a_refused_message_is_not_waited_for(server: FakeServer, spool: Spool) -> None:
+    _queue(spool, "a")
+    server.run_errors = {"a": (403, "forbidden")}
+    forward_runs(spool, connect(server.url), now_us=T0)
+    assert not spool.runs.has_pending("a")
+    assert "belongs to another node" in (spool.get_value("warning:a") or "")
+
+
+def test_a_rejected_token_keeps_all_messages(server: FakeServer, spool: Spool) -> None:
+    _queue(spool, "a", "b")
+    server.faults = [fakes.error_response(401, "bad token")]
+    assert "bad token" in (forward_runs(spool, connect(server.url), now_us=T0) or "")
+    assert len(_waiting(spool)) == 4
+    assert len(server.requests) == 1
+
+
+def test_the_number_of_refused_run_messages_is_uploaded(server: FakeServer, spool: Spool) -> None:
+    _queue(spool, "a")
+    server.run_errors = {"a": (403, "forbidden")}
+    forward_runs(spool, connect(server.url), now_us=T0)
+    uploader_for(spool, server.url).upload_batch()
+    health = server.sent("POST", "ingest/")[0].body["health"]
+    assert health["spool"]["refused_run_messages"] == 2
 
 
 def test_codes_are_not_sent_twice(server: FakeServer) -> None:

@@ -48,6 +48,9 @@ class FakeServer:
     windows: dict[tuple[str, str, int], int] = field(default_factory=dict)  # identity → mJ
     shares: dict[str, int] = field(default_factory=dict)  # consumer → mJ
     runs: dict[str, dict[str, Any]] = field(default_factory=dict)
+    run_errors: dict[str, tuple[int, str]] = field(
+        default_factory=dict
+    )  # run → (status, code) of the refusal of each of its messages
     window_result: Callable[[int, int], list[str]] | None = (
         None  # (row, energy) → result, instead of storing
     )
@@ -132,6 +135,17 @@ class FakeServer:
                 changed += 1
         return {"changed": changed}
 
+    def store_run(self, run: str, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+        """Store or refuse a message about a run."""
+        if run in self.run_errors:
+            status, code = self.run_errors[run]
+            text = f"Run {run} belongs to another node."
+            return status, {"error": {"code": code, "message": text, "field": None, "hint": ""}}
+        self.runs.setdefault(run, {}).update(body)
+        project = body.get("project")
+        unknown = project is not None and project not in self.projects
+        return 200, {"uuid": run, "warning": f"There is no project {project!r}." if unknown else ""}
+
     def ingest(self, body: dict[str, Any]) -> dict[str, Any]:
         columns, shares = body["windows"], body["shares"]
         results = []
@@ -158,7 +172,13 @@ class FakeServer:
                 if window == row:
                     key = body["consumers"][consumer]
                     self.shares[key] = self.shares.get(key, 0) + part
-        return {"server_time": time.time_ns() // 1000, "results": results}
+        now_us = time.time_ns() // 1000
+        return {
+            "server_time": now_us,
+            "received": now_us,
+            "previous": body.get("acknowledged"),  # this server forgets nothing
+            "results": results,
+        }
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -233,11 +253,7 @@ class _Handler(BaseHTTPRequestHandler):
             return (200, {"form": "file", "files": 1, **registered}) if registered else (404, error)
         if path.endswith("/metrics/"):
             return 200, {"points": len(self.body["points"])}
-        run = path.removeprefix("runs/").rstrip("/")
-        fake.runs.setdefault(run, {}).update(self.body)
-        project = self.body.get("project")
-        unknown = project is not None and project not in fake.projects
-        return 200, {"uuid": run, "warning": f"There is no project {project!r}." if unknown else ""}
+        return fake.store_run(path.removeprefix("runs/").rstrip("/"), self.body)
 
     def send_json(self, status: int, response: Any, **headers: str) -> None:
         content = response if isinstance(response, bytes) else json.dumps(response).encode()

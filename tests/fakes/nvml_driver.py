@@ -69,6 +69,7 @@ class FakeGpu:
     def __init__(self, driver: FakeDriver, index: int) -> None:
         self._driver = driver
         self._index = index
+        self.unpublished_uj: int | None = None  # energy since the counter stands still
 
     @property
     def state(self) -> GpuState:
@@ -96,6 +97,16 @@ class FakeGpu:
     def add_mj(self, energy_mj: int) -> None:
         with self._driver.writing():
             self.state.counter_uj += energy_mj * 1000
+
+    def stall(self) -> None:
+        """Let the counter stand still while the GPU draws its power."""
+        self.unpublished_uj = 0
+
+    def publish(self) -> None:
+        """Let the counter move again, by all the energy since it stood still."""
+        with self._driver.writing():
+            self.state.counter_uj += self.unpublished_uj or 0
+        self.unpublished_uj = None
 
     def set_counter_mj(self, energy_mj: int) -> None:
         """Set the counter to any value. A lower one simulates a reloaded driver."""
@@ -218,6 +229,9 @@ class FakeDriver:
         for gpu in self.gpus:
             energy_uj, arguments = divmod(int(gpu.state.power_mw) * duration_us, 1000)
             assert arguments == 0, "a step must be an integer of µJ for an exact oracle"
+            if gpu.unpublished_uj is not None:
+                gpu.unpublished_uj += energy_uj
+                continue
             with self.writing():
                 gpu.state.counter_uj += energy_uj
 

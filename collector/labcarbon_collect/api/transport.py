@@ -49,6 +49,12 @@ class Response:
     location: str = ""
 
     @property
+    def error_code(self) -> str:
+        """The code of the server's error, "" without one."""
+        error = self.body.get("error") if isinstance(self.body, dict) else None
+        return str(error.get("code") or "") if isinstance(error, dict) else ""
+
+    @property
     def message(self) -> str:
         """The server's error message with its hint."""
         error = self.body.get("error") if isinstance(self.body, dict) else None
@@ -164,7 +170,8 @@ class Transport:
         self, method: str, path: str, payload: Optional[bytes], headers: Mapping[str, str]
     ) -> Response:
         connection = self._connect()
-        alarm = threading.Timer(self._deadline_s, _shut_down, (connection.sock,))
+        expired = threading.Event()
+        alarm = threading.Timer(self._deadline_s, _shut_down, (connection.sock, expired))
         alarm.daemon = True
         try:
             alarm.start()
@@ -175,7 +182,10 @@ class Transport:
             ) from error
         try:
             connection.request(method, f"{self._path}/api/v1/{path}", payload, dict(headers))
-            return self._receive(connection.getresponse())
+            response = self._receive(connection.getresponse())
+            if expired.is_set():  # a response without a length ends where the connection was closed
+                raise TimeoutError("the response was not complete in time")
+            return response
         except (OSError, http.client.HTTPException, ValueError) as error:
             self.close()
             reason = str(error) or type(error).__name__
@@ -238,8 +248,9 @@ def _describe(error: OSError) -> str:
     return str(error) or type(error).__name__
 
 
-def _shut_down(connection: Optional[socket.socket]) -> None:
+def _shut_down(connection: Optional[socket.socket], expired: threading.Event) -> None:
     """Shut down the socket of a request that exceeds its deadline."""
+    expired.set()
     try:
         if connection is not None:
             connection.shutdown(socket.SHUT_RDWR)

@@ -4,6 +4,7 @@ Pure.
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from labcarbon_collect.energy.windows import Window
@@ -28,12 +29,15 @@ def encode_batch(
     gaps: Sequence[Gap],
     health: Mapping[str, Any],
     device_facts: Mapping[str, Mapping[str, str]],
+    boot_clocks: Mapping[str, Tuple[int, int]] = MappingProxyType({}),
+    acknowledged_us: Optional[int] = None,
 ) -> Dict[str, Any]:
     """Return the body of ``POST ingest/``: columns, with device and consumer keys by index.
 
     ``monotonic_us`` is the current time on the clock of ``boot``. The epoch of a window starts with
     the boot of its measurement. ``device_facts``: name and facts by device key; displayed, never
-    summed.
+    summed. ``boot_clocks``: the last (monotonic, wall) reading of earlier boots.
+    ``acknowledged_us``: when the server received the last batch that it acknowledged, by its clock.
     """
     devices = sorted({window.device for window in windows} | {gap.device for gap in gaps})
     consumers = sorted({consumer for window in windows for consumer, _ in window.shares})
@@ -44,7 +48,7 @@ def encode_batch(
         for row, window in enumerate(windows)
         for key, mj in window.shares
     ]
-    return {
+    body = {
         "schema": SCHEMA,
         "batch": batch,
         "sent_at": sent_at_us,
@@ -72,6 +76,11 @@ def encode_batch(
         "health": dict(health),
         "device_facts": {key: dict(device_facts[key]) for key in devices if key in device_facts},
     }
+    if acknowledged_us is not None:
+        body["acknowledged"] = acknowledged_us
+    if boot_clocks:
+        body["boot_clocks"] = {boot: list(clock) for boot, clock in boot_clocks.items()}
+    return body
 
 
 def _columns(windows: Sequence[Window], device_at: Mapping[str, int]) -> Dict[str, List[Any]]:
@@ -117,3 +126,15 @@ def server_time(response: Any) -> Optional[int]:
     """Return the server's time in UTC µs if the response contains it."""
     value = response.get("server_time") if isinstance(response, dict) else None
     return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def received_times(response: Any) -> Optional[Tuple[int, Optional[int]]]:
+    """Return when the server received the last batch, and when the last acknowledged one that it
+    still knows (None: none), in µs; None from a server that does not report it.
+    """
+    if not isinstance(response, dict) or "previous" not in response:
+        return None
+    at_us, previous_us = response.get("received"), response["previous"]
+    if type(at_us) is not int or not (previous_us is None or type(previous_us) is int):
+        return None
+    return at_us, previous_us

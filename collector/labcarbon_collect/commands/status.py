@@ -60,6 +60,12 @@ def format_lines(status: Mapping[str, Any], *, now_us: int) -> Iterator[str]:
     for device in status["devices"]:
         age = _format_age(device["last_reading_us"], now_us)
         yield f"device    {device['device']}  {device['name']}  {device['measurement']}, read {age}"
+    for problem in status.get("device_problems", ()):
+        yield (
+            f"device    {problem['device'] or problem['name']}  {problem['name']}  "
+            f"{problem['state']}, since {_format_age(problem['since_us'], now_us)}: "
+            f"{problem['reason']}"
+        )
     spool, results = status["spool"], status["answered"]
     yield (
         f"spool     {spool['rows']} windows waiting, {spool['bytes'] // 1024} KiB, "
@@ -86,6 +92,9 @@ def format_lines(status: Mapping[str, Any], *, now_us: int) -> Iterator[str]:
         yield f"slurm     {jobs['watched']} jobs watched" + (
             f"; {jobs['error']}" if jobs["error"] else ""
         )
+    refused = status.get("refused_messages") or {"count": 0}
+    if refused["count"]:
+        yield f"runs      {refused['count']} messages refused and kept: {refused['reason']}"
     for text in (*status["notes"], status["full"], status["complaint"]):
         if text:
             yield f"note      {text}"

@@ -52,7 +52,7 @@ def _upload_all(spool: Spool, transport: Transport, node: str) -> int:
     uploader = Uploader(
         spool, transport, node=node, boot=boot_id(), interval_us=_INTERVAL_US, now=read_clock
     )
-    problem = forward_runs(spool, transport)
+    problem = forward_runs(spool, transport, now_us=read_clock().wall_us)
     uploaded = 0
     while True:
         state = uploader.upload_batch()

@@ -8,7 +8,7 @@ import os
 import signal
 import sqlite3
 import sys
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Callable, Dict, List, Mapping, Optional
 
 from labcarbon_collect import __version__, locks
@@ -166,6 +166,7 @@ class Daemon:
         upload = self._upload_thread
         login = upload.login if upload else None
         readings = self.monitor.last_readings()
+        refused = self._spool.runs.refused_messages()
         return {
             "ok": True,
             "version": __version__,
@@ -181,12 +182,15 @@ class Daemon:
                 {
                     "device": key,
                     "name": info.name,
-                    "measurement": info.measurement,
+                    "measurement": readings[key].measurement
+                    if key in readings
+                    else info.measurement,
                     "facts": dict(info.facts),
                     "last_reading_us": readings[key].wall_us if key in readings else None,
                 }
                 for key, info in sorted(self.monitor.sources.devices.items())
             ],
+            "device_problems": self._device_problems(),
             "windows_closed": self.monitor.windows_closed,
             "spool": {
                 "rows": depth.rows,
@@ -204,6 +208,7 @@ class Daemon:
                 "at_us": upload.last_success_us if upload else None,
             },
             "complaint": upload.problem if upload else "",
+            "refused_messages": {"count": refused.count, "reason": refused.reason},
             "skew_us": upload.skew_us if upload else None,
             "full": self.monitor.stop_reason,
             "notes": list(self.notes),
@@ -388,7 +393,11 @@ class Daemon:
             "source": self.monitor.sources.take_health(),
             "collector": __version__,
             "notes": list(self.notes),
+            "devices": self._device_problems(),
         }
+
+    def _device_problems(self) -> List[Dict[str, Any]]:
+        return [asdict(problem) for problem in self.monitor.device_problems]
 
     def _device_facts(self) -> Dict[str, Dict[str, str]]:
         return {

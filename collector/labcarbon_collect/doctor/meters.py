@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Mapping, Optional, Sequence, Tuple
+from typing import Any, Mapping, Optional, Sequence, Tuple
 
+from labcarbon_collect.config import client_sockets
 from labcarbon_collect.doctor.base import Check, register_check
+from labcarbon_collect.ipc.client import Client, DaemonUnavailable
 from labcarbon_collect.processes.procfs import read_stat
 from labcarbon_collect.sources.base import DeviceInfo, SourceAbsent, SourceFailed
 from labcarbon_collect.sources.nvidia.driver import nvidia_functions
@@ -23,6 +25,7 @@ def nvml_check(sys_root: str = "/sys") -> Check:
     source = NvmlSource("doctor", {}, sys_root=sys_root, threaded=False)
     try:
         devices = source.open()
+        lost = [f"{each.name}: {each.reason}" for each in source.problems()]
     except SourceAbsent as error:
         has_driver_files = bool(nvidia_functions(sys_root)) or os.path.exists("/dev/nvidiactl")
         is_absent = "libnvidia-ml" in error.reason and not has_driver_files
@@ -37,6 +40,13 @@ def nvml_check(sys_root: str = "/sys") -> Check:
         summary = "; ".join(
             filter(None, [summary, f"asleep, measured as soon as it is used: {asleep}"])
         )
+    if lost:
+        return Check(
+            "nvml",
+            "bad",
+            f"{summary}; not responding: {', '.join(lost)}",
+            "nvidia-smi -q; dmesg | grep -i xid; reset or replace the GPU",
+        )
     if source.unmeasured:
         return Check(
             "nvml",
@@ -48,6 +58,38 @@ def nvml_check(sys_root: str = "/sys") -> Check:
             "install the collector on the host that owns the physical GPU",
         )
     return Check("nvml", "ok", summary)
+
+
+@register_check("devices")
+def devices_check(environ: Optional[Mapping[str, str]] = None) -> Check:
+    """Ask the running daemon for GPUs that are lost, silent or measured without their counter."""
+    client = Client(client_sockets(os.environ if environ is None else environ), timeout_s=5.0)
+    try:
+        status = client.call({"op": "status"}, timeout_s=5.0)
+    except DaemonUnavailable:
+        return Check("devices", "absent", "no daemon runs here, so no GPU is watched")
+    finally:
+        client.close()
+    return device_problems_check(status.get("device_problems") or ())
+
+
+def device_problems_check(problems: Sequence[Mapping[str, Any]]) -> Check:
+    """Return the check of the daemon's device problems."""
+    if not problems:
+        return Check("devices", "ok", "the daemon has no problem with a GPU")
+    summary = "; ".join(
+        f"{each['device'] or each['name']} is "
+        f"{'measured by its power' if each['state'] == 'power' else each['state']}: "
+        f"{each['reason']}"
+        for each in problems
+    )
+    is_lost = any(each["state"] != "power" for each in problems)
+    return Check(
+        "devices",
+        "bad" if is_lost else "warn",
+        summary,
+        "nvidia-smi -q; dmesg | grep -i xid; reset or replace the GPU",
+    )
 
 
 def _measurement_text(info: DeviceInfo) -> str:

@@ -23,7 +23,7 @@ from labcarbon_collect.config import (
 )
 from labcarbon_collect.doctor.base import Check, register_check
 from labcarbon_collect.doctor.node import foreign_owner
-from labcarbon_collect.ipc.client import Client, DaemonUnavailable
+from labcarbon_collect.ipc.client import Client, DaemonUnavailable, SocketDenied
 from labcarbon_collect.node_identity import ConfigurationError, node_identity
 from labcarbon_collect.pseudonyms import HASH, KEEP, user_names
 
@@ -37,6 +37,8 @@ def daemon() -> Check:
         client = Client(client_sockets(os.environ), timeout_s=2.0)
         status = client.call({"op": "status"}, timeout_s=3.0)
         client.close()
+    except SocketDenied as error:
+        return Check("daemon", "bad", str(error), "namei -l SOCKET shows the permissions")
     except DaemonUnavailable as error:
         return Check(
             "daemon",

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sqlite3
 from typing import Dict, List, Optional, Sequence, Tuple
 
-from labcarbon_collect.energy.windows import IDLE, SECOND_US, Window
+from labcarbon_collect.energy.windows import IDLE, SECOND_US, UNKNOWN, Window
 from labcarbon_collect.sources.base import FLAG_BRIDGED, FLAG_MERGED, FLAG_RECOVERED
 
 DAY_US = 86_400 * SECOND_US
@@ -18,15 +18,23 @@ BIN_MW = 500
 # Fewer idle windows than this yield no estimate.
 MIN_WINDOWS = 10
 _MW_PER_MJ_PER_US = 1_000_000  # 1 mJ/µs = 1 kW
-_MIN_DURATION_US = 10 * SECOND_US
+# A shorter window holds too few updates of a counter.
+_MIN_DURATION_US = SECOND_US
 
 
 def idle_bin(window: Window) -> Optional[int]:
     """Return the histogram bin of a window in which no consumer used the device, None for any
     other. Pure.
+
+    A GPU that idles above the assumed power is ``unknown`` until its idle power is learnt, so its
+    windows count if the driver reports no use at all.
     """
     duration_us = window.mono_end_us - window.mono_start_us
-    is_used = any(consumer != IDLE for consumer, _ in window.shares)
+    is_unused_gpu = (
+        window.device.startswith("gpu:") and window.util_max_pm == 0 and not window.processes
+    )
+    unused = {IDLE, UNKNOWN} if is_unused_gpu else {IDLE}
+    is_used = any(consumer not in unused for consumer, _ in window.shares)
     is_unusual = window.flags & (FLAG_BRIDGED | FLAG_RECOVERED | FLAG_MERGED)
     if is_used or is_unusual or not window.energy_mj or duration_us < _MIN_DURATION_US:
         return None

@@ -33,6 +33,8 @@ def largest_remainder(total: int, weights: Mapping[str, int]) -> Dict[str, int]:
         if total:
             raise ValueError(f"cannot divide {total} without weights")
         return {}
+    if len(present) == 1:
+        return dict.fromkeys(present, total)
     parts = {key: total * weight // weight_sum for key, weight in present.items()}
     by_fraction = sorted(present, key=lambda key: (-(total * present[key] % weight_sum), key))
     for key in by_fraction[: total - sum(parts.values())]:
@@ -47,9 +49,6 @@ HOUR_US = 3_600_000_000
 PART_SCALE = 1 << 32
 # A drift of wall against monotonic time between two polls beyond this is a step of the wall clock.
 MAX_CLOCK_DRIFT_US = 2_000_000
-# After a step back of up to this much, new windows wait for the clock, so that windows do not
-# overlap.
-MAX_CLOCK_HOLD_US = 300_000_000
 # Between two readings further apart than this, only a consumer that is sole at both ends gets the
 # energy.
 MAX_UNWATCHED_US = 30_000_000
@@ -321,9 +320,7 @@ class WindowBuilder:
         """
         elapsed_us = reading.monotonic_us - before.monotonic_us
         end_us = self._placed_end(window, max(before.wall_us, window.start_us) + elapsed_us)
-        back_us = end_us - reading.wall_us
-        start_us = end_us if 0 < back_us <= MAX_CLOCK_HOLD_US else reading.wall_us
-        return self._close_at(window, reading, end_us, start_us)
+        return self._close_at(window, reading, end_us, reading.wall_us)
 
     def _close_at(
         self,

@@ -8,6 +8,8 @@ import threading
 import time
 from typing import Any, Callable, Generic, Optional, TypeVar
 
+from labcarbon_collect.startup_timeout import SHORT_TIMEOUT_S, STARTUP_TIMEOUT_S, VARIABLE
+
 Result = TypeVar("Result")
 _POLL_INTERVAL_S = 0.1
 
@@ -21,6 +23,7 @@ class Budget:
 
     def __init__(self, seconds: float, *, now: Callable[[], float] = time.monotonic) -> None:
         self._now, self.seconds = now, seconds
+        self.is_expired = False  # ended by a call of :meth:`expire`
         self._deadline_s = now() + seconds
 
     @property
@@ -30,6 +33,7 @@ class Budget:
 
     def expire(self) -> None:
         """End the budget now. All waiting calls return."""
+        self.is_expired = True
         self.seconds -= self.remaining_s
         self._deadline_s = self._now()
 
@@ -48,6 +52,7 @@ class Deadline(Generic[Result]):
         self.name, self._call = what, call
         self.result: Optional[Result] = None
         self.error = ""
+        self._started_s = time.monotonic()
         self._thread = threading.Thread(target=self._run, name=f"look-{what}", daemon=True)
         self._thread.start()
 
@@ -55,6 +60,11 @@ class Deadline(Generic[Result]):
     def is_done(self) -> bool:
         """Whether the call ended, with or without success."""
         return not self._thread.is_alive()
+
+    @property
+    def elapsed_s(self) -> float:
+        """Seconds since the call started."""
+        return time.monotonic() - self._started_s
 
     def wait(self, budget: Budget) -> Optional[Result]:
         """Return the result, None after a failure or timeout. ``error`` then states the cause."""
@@ -76,6 +86,20 @@ class Deadline(Generic[Result]):
             self.error = error.strerror or type(error).__name__
         except Exception as error:  # noqa: BLE001 - an unexpected error must not delay the run
             self.error = type(error).__name__
+
+
+def no_response_text(what: str, waited_s: float, budget: Budget) -> str:
+    """Return why there is no response of ``what`` after ``waited_s`` seconds: it is slow, other
+    steps used the timeout up, or a signal ended the wait.
+    """
+    if budget.is_expired:
+        return f"a signal ended the wait for {what}"
+    if waited_s >= SHORT_TIMEOUT_S:
+        return f"{what} did not respond within {round(waited_s, 1):g} s"
+    return (
+        f"the startup timeout of {STARTUP_TIMEOUT_S:g} s was used up before {what} could respond. "
+        f"Set {VARIABLE} to a longer time"
+    )
 
 
 def open_regular_file(path: Any) -> int:

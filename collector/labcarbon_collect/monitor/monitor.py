@@ -24,8 +24,10 @@ from labcarbon_collect.energy.windows import (
     Window,
     WindowBuilder,
 )
+from labcarbon_collect.monitor.device_watch import DeviceWatch
 from labcarbon_collect.monitor.live import LivePower
-from labcarbon_collect.sources.base import Gap, ProcessUse, Reading
+from labcarbon_collect.sources.base import DeviceProblem, Gap, ProcessUse, Reading
+from labcarbon_collect.sources.idle_threshold import busy_above_mw
 from labcarbon_collect.sources.poller import SourcePoller
 from labcarbon_collect.spool.capacity import SpoolCapacity, save_acknowledged
 from labcarbon_collect.spool.schema import SpoolFull
@@ -83,6 +85,9 @@ class NodeMonitor:
         self.live_power = LivePower()
         self._processes: Dict[str, Optional[Tuple[ProcessUse, ...]]] = {}
         self._anchors = spool.anchors()
+        self._watch = DeviceWatch(self._anchors.values(), boot)
+        self.device_problems: Tuple[DeviceProblem, ...] = ()  # as of the last poll
+        sources.set_learnt_idle_mw(self._learnt_idle_mw)
         self._cpu_time_us: Mapping[str, int] = {}
         self._busy_total_us = busy_us()
         self._busy_delta_us = 0
@@ -99,6 +104,7 @@ class NodeMonitor:
         result = _PollResult()
         cpu_us = self._cpu_time_since_poll() if with_processes else {}
         for reading in readings:
+            self._watch.add(reading)
             if self._on_reading is not None:
                 self._on_reading(reading)
             self.live_power.add_reading(reading)
@@ -110,6 +116,7 @@ class NodeMonitor:
                 continue  # the counter includes its energy until the CPU times are known
             reading = self._with_latest_processes(reading, with_processes)
             result.add(self._add_reading(reading, cpu_us, reasons.get(reading.device, "")))
+        self._watch_devices(result)
         return self._store(result)
 
     def flush(self) -> int:
@@ -117,6 +124,10 @@ class NodeMonitor:
         result = _PollResult()
         for builder in self._builders.values():
             result.add(builder.flush())
+        anchors = {**self._anchors, **{anchor.device: anchor for anchor in result.anchors}}
+        result.gaps += self._watch.take_gaps(
+            self._now(), anchors, self.sources.is_asleep, is_last=True
+        )
         return self._store(result)
 
     def energy_of(self, consumer: str) -> Dict[str, int]:
@@ -144,6 +155,21 @@ class NodeMonitor:
     def last_readings(self) -> Dict[str, Reading]:
         """Return the last reading by device."""
         return dict(self._last)
+
+    def _watch_devices(self, result: _PollResult) -> None:
+        """Close the windows of GPUs without readings, declare silent ones, and set
+        ``device_problems``.
+        """
+        clock = self._now()
+        for device in self._watch.take_unread(clock):
+            if device in self._builders:
+                result.add(self._builders[device].flush())
+        anchors = {**self._anchors, **{anchor.device: anchor for anchor in result.anchors}}
+        result.gaps += self._watch.take_gaps(clock, anchors, self.sources.is_asleep)
+        self._watch.set_names({key: info.name for key, info in self.sources.devices.items()})
+        self.device_problems = self._watch.problems(
+            clock, self.sources.problems(), self.sources.is_asleep
+        )
 
     def _with_latest_processes(self, reading: Reading, has_processes: bool) -> Reading:
         """Add the latest process list to a reading without one. A list from the source replaces
@@ -204,16 +230,35 @@ class NodeMonitor:
             return processor_weights(
                 cpu_us, self._busy_delta_us, energy_mj=energy_mj, idle_mj=idle_mj
             )
+        if before is not None and not reading.processes and self._is_working(before, reading):
+            return {UNKNOWN: 1}  # a process uses it that is not visible
         return device_weights(
             reading.processes, self.consumers.consumer_of, energy_mj=energy_mj, idle_mj=idle_mj
         )
 
+    def _is_working(self, before: Reading, reading: Reading) -> bool:
+        """Whether the device draws more power between two readings than without work."""
+        limit_w = self._fact(reading.device, "power_limit_w")
+        busy_mw = busy_above_mw(
+            learnt_idle_mw=self._learnt_idle_mw(reading.device), limit_mw=(limit_w or 0) * 1000
+        )
+        elapsed_us = reading.monotonic_us - before.monotonic_us
+        energy_mj = reading.counter_mj - before.counter_mj
+        return busy_mw is not None and energy_mj * SECOND_US > busy_mw * elapsed_us
+
+    def _learnt_idle_mw(self, device: str) -> Optional[int]:
+        return self._fact(device, "idle_mw") or self._estimated_idle_mw.get(device)
+
     def _idle_mw(self, device: str) -> int:
-        info = self.sources.devices.get(device)
-        text = info.facts.get("idle_mw", "") if info else ""
-        if text.isdigit():
-            return int(text)
+        reported_mw = self._fact(device, "idle_mw")
+        if reported_mw is not None:
+            return reported_mw
         return self._estimated_idle_mw.get(device) or self._default_idle_mw.get(device, 0)
+
+    def _fact(self, device: str, name: str) -> Optional[int]:
+        info = self.sources.devices.get(device)
+        text = info.facts.get(name, "") if info else ""
+        return int(text) if text.isdigit() else None
 
     def _store(self, result: _PollResult) -> int:
         if not (result.windows or result.gaps or result.anchors):
@@ -239,7 +284,11 @@ class NodeMonitor:
 
     def _append(self, result: _PollResult) -> None:
         self.spool.append(
-            boot=self._boot, windows=result.windows, gaps=result.gaps, anchors=result.anchors
+            boot=self._boot,
+            windows=result.windows,
+            gaps=result.gaps,
+            anchors=result.anchors,
+            clock=self._now(),
         )
 
     def _after_store(self, result: _PollResult) -> None:

@@ -15,12 +15,12 @@ from typing import Callable, Dict, FrozenSet, Mapping, Optional, Set, Tuple
 from labcarbon_collect.processes.cgroups import cgroup_consumer, local_cluster
 from labcarbon_collect.processes.cpu_accounting import CpuAccount
 from labcarbon_collect.processes.cpu_time import tick_us
+from labcarbon_collect.processes.process_table import ProcessTable
 from labcarbon_collect.processes.procfs import (
     Stat,
     cgroup_paths,
     read_stat,
     real_uid,
-    scan_processes,
 )
 from labcarbon_collect.pseudonyms import KEEP_NAMES, UserNames, user_name_of
 
@@ -79,6 +79,7 @@ class ConsumerResolver:
     ) -> None:
         self._proc, self._pod_logs, self._now_ticks = proc_root, pod_logs, now_ticks
         self._cluster = cluster or local_cluster(os.environ) or "local"
+        self._table = ProcessTable(proc_root)
         self._processes: Dict[int, _Process] = {}
         self._registrations: Dict[Tuple[int, int], _Registration] = {}
         self._tally = CpuAccount()
@@ -91,11 +92,13 @@ class ConsumerResolver:
     def snapshot(self) -> None:
         """Read all processes one time."""
         now_ticks = self._now_ticks()
-        stats = scan_processes(self._proc)
+        stats = self._table.scan()
         self._forget_ended(stats)
         growth, keys = {}, {}
-        run_groups = self._groups_of_one_run()
-        for stat in sorted(stats.values(), key=lambda stat: (stat.start_ticks, stat.pid)):
+        changed = [stat for pid, stat in stats.items() if self._has_changed(pid, stat)]
+        has_new = any(stat.pid not in self._processes for stat in changed)
+        run_groups = self._groups_of_one_run() if has_new else {}
+        for stat in sorted(changed, key=lambda stat: (stat.start_ticks, stat.pid)):
             before = self._processes.get(stat.pid)
             process = self._inspect(stat, before, run_groups)
             baseline = before.stat if before else self._baseline(stat)
@@ -217,6 +220,13 @@ class ConsumerResolver:
             return stat
         return stat._replace(cpu_ticks=0, children_ticks=0)
 
+    def _has_changed(self, pid: int, stat: Stat) -> bool:
+        """Whether a process is new, ran since the last snapshot, or is not yet settled."""
+        process = self._processes.get(pid)
+        return (
+            process is None or process.stat is not stat or process.inspections < _SETTLE_SNAPSHOTS
+        )
+
     def _forget_ended(self, stats: Mapping[int, Stat]) -> None:
         for pid, process in list(self._processes.items()):
             stat = stats.get(pid)
@@ -224,11 +234,10 @@ class ConsumerResolver:
                 last = process.stat
                 self._tally.add_ended(last.ppid, process.key, last.cpu_ticks + last.children_ticks)
                 del self._processes[pid]
-        alive = {(pid, process.stat.start_ticks) for pid, process in self._processes.items()}
         self._registrations = {
-            identity: registration
-            for identity, registration in self._registrations.items()
-            if identity in alive
+            (pid, start_ticks): registration
+            for (pid, start_ticks), registration in self._registrations.items()
+            if pid in self._processes and self._processes[pid].stat.start_ticks == start_ticks
         }
 
     def _inspect(

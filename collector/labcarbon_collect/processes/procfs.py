@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Dict, NamedTuple, Optional
+from typing import NamedTuple, Optional
 
 _KERNEL_THREAD = 0x0020_0000  # PF_KTHREAD in the flags of /proc/<pid>/stat
 
@@ -20,6 +20,7 @@ class Stat(NamedTuple):
     cpu_ticks: int  # user and system time of its own threads
     children_ticks: int  # of waited-for children and their descendants
     kernel: bool
+    threads: int  # 0 in a zombie
 
 
 def parse_stat(line: bytes) -> Stat:
@@ -37,6 +38,7 @@ def parse_stat(line: bytes) -> Stat:
         cpu_ticks=int(fields[11]) + int(fields[12]),
         children_ticks=int(fields[13]) + int(fields[14]),
         kernel=bool(int(fields[6]) & _KERNEL_THREAD),
+        threads=int(fields[17]),
     )
 
 
@@ -44,17 +46,6 @@ def read_stat(proc_root: str, pid: int) -> Optional[Stat]:
     """Return the stat line of a process, None if it is hidden or has ended."""
     line = _read(f"{proc_root}/{pid}/stat")
     return parse_stat(line) if line else None
-
-
-def scan_processes(proc_root: str) -> Dict[int, Stat]:
-    """Return all visible processes by pid."""
-    processes = {}
-    for name in os.listdir(proc_root):
-        if name.isdigit():
-            stat = read_stat(proc_root, int(name))
-            if stat is not None:
-                processes[stat.pid] = stat
-    return processes
 
 
 def real_uid(proc_root: str, pid: int) -> Optional[int]:

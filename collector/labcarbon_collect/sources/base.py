@@ -99,7 +99,23 @@ class Gap:
     epoch: str
     from_us: int  # wall time, UTC µs
     to_us: int
-    reason: str  # reboot, driver, lost, wrap, full
+    reason: str  # reboot, driver, counter, lost, wrap, full
+
+
+@dataclass(frozen=True)
+class DeviceProblem:
+    """A device that is not measured, or not by its best meter.
+
+    ``device``: its key, "" if its driver does not respond enough to tell it. ``state``: ``lost``
+    (it does not respond), ``silent`` (so for ten minutes) or ``power`` (its counter fails, its
+    power is integrated).
+    """
+
+    device: str
+    name: str
+    state: str
+    reason: str
+    since_us: int  # wall time
 
 
 class Source(Protocol):
@@ -147,6 +163,22 @@ class Resumable(Protocol):
     """
 
     def resume(self, last: Mapping[str, StoredReading]) -> None: ...
+
+
+class DeviceReporter(Protocol):
+    """A source whose devices fail and return independently of each other."""
+
+    # Learnt idle power in mW by device key, None if not yet learnt. Set by the monitor.
+    learnt_idle_mw: Callable[[str], Optional[int]]
+
+    def take_found(self) -> Sequence[DeviceInfo]:
+        """Return the devices that were found since the last call."""
+
+    def problems(self) -> Sequence[DeviceProblem]:
+        """Return the devices that are lost or measured by a lesser meter now."""
+
+    def is_asleep(self, device: str) -> bool:
+        """Whether the device may be suspended, so that it has no reading."""
 
 
 SourceFactory = Callable[[str, Mapping[str, str]], Source]  # (node uuid, environment) → source

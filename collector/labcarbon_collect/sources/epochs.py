@@ -78,19 +78,25 @@ def place_reading(
     load: str,
     limit_mw: int,
     power_mw: Optional[int],
+    moved_us: Optional[int] = None,
 ) -> CounterStep:
     """Place a counter reading after the previous one: in the same epoch, or in a new one with a
     gap.
 
     ``load`` identifies this boot and driver load and is its first epoch. After a restart from zero
     within the gap, the counter contains the energy since the restart. ``power_mw`` only estimates
-    the time of the restart (FLAG_BRIDGED).
+    the time of the restart (FLAG_BRIDGED). ``moved_us``: monotonic time at which the counter last
+    moved, if that was before the previous reading; a counter that stood still may rise by all the
+    energy since then.
     """
     last = CounterReading(load, counter_mj, clock.monotonic_us, clock.wall_us)
     if before is None:
         return CounterStep(((last, 0),))
     gap_us = clock.monotonic_us - before.monotonic_us
     continuity = classify_reading(before.counter_mj, counter_mj, gap_us, limit_mw)
+    if continuity == JUMPED and moved_us is not None and counter_mj >= before.counter_mj:
+        moving_us = max(gap_us, clock.monotonic_us - moved_us)
+        continuity = classify_reading(before.counter_mj, counter_mj, moving_us, limit_mw)
     is_same_load = before.epoch == load or before.epoch.startswith(load + ".")
     if is_same_load and continuity == CONTINUES:
         return CounterStep(((replace(last, epoch=before.epoch), 0),))

@@ -10,6 +10,7 @@ from labcarbon_collect.clock import Clock
 from labcarbon_collect.sources.base import (
     REGISTRY,
     DeviceInfo,
+    DeviceProblem,
     Reading,
     Source,
     SourceAbsent,
@@ -107,6 +108,29 @@ class SourcePoller:
             polled.elapsed_us += self._now().monotonic_us - started_us
         return readings, reasons
 
+    def problems(self) -> List[DeviceProblem]:
+        """Return the devices that are lost or measured by a lesser meter now."""
+        return [
+            problem
+            for polled in self.sources
+            if hasattr(polled.source, "problems")
+            for problem in polled.source.problems()
+        ]
+
+    def is_asleep(self, device: str) -> bool:
+        """Whether a device has no reading because it may be suspended."""
+        return any(
+            polled.source.is_asleep(device)
+            for polled in self.sources
+            if hasattr(polled.source, "is_asleep")
+        )
+
+    def set_learnt_idle_mw(self, learnt_idle_mw: Callable[[str], Optional[int]]) -> None:
+        """Tell the sources the learnt idle power of a device."""
+        for polled in self.sources:
+            if hasattr(polled.source, "learnt_idle_mw"):
+                polled.source.learnt_idle_mw = learnt_idle_mw
+
     def close(self) -> None:
         """Release all drivers."""
         for polled in self.sources:
@@ -176,6 +200,10 @@ class SourcePoller:
             return []
         polled.polls_ok += 1
         polled.failures = 0
+        if hasattr(polled.source, "take_found"):
+            for info in polled.source.take_found():
+                if info.key not in self.devices:
+                    polled.devices[info.key] = info
         return [reading for reading in readings if reading.device in polled.devices]
 
     def _mark_failed(self, polled: PolledSource, error: Exception) -> None:

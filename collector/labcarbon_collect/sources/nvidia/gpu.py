@@ -6,11 +6,16 @@ import time
 from pathlib import Path
 from typing import Any, Callable, Dict, Optional
 
-from labcarbon_collect.sources.nvidia.driver import Driver, is_suspended, may_suspend, pci_folder
+from labcarbon_collect.sources.nvidia.driver import (
+    Driver,
+    GpuLost,
+    is_suspended,
+    may_suspend,
+    pci_folder,
+)
 
-# Field ids of nvmlDeviceGetFieldValues: a one-second average (Ampere other than GA100, and newer),
-# and the last sample.
-POWER_AVERAGE, POWER_INSTANT = 185, 186
+# Field of nvmlDeviceGetFieldValues: a one-second average (Ampere other than GA100, and newer).
+POWER_AVERAGE = 185
 MEMORY_V2 = 0x02000028  # version of the memory struct that separates used from reserved memory
 # A counter that is still zero after this time does not work: even a sleeping card draws a
 # millijoule.
@@ -29,7 +34,10 @@ class Gpu:
     ) -> None:
         self.driver = driver
         self.handle = handle
-        self.uuid = str(driver.query("nvmlDeviceGetUUID", handle))
+        uuid = driver.query("nvmlDeviceGetUUID", handle)
+        if uuid is None:
+            raise GpuLost("the driver does not report its UUID")
+        self.uuid = str(uuid)
         self.key = f"gpu:{self.uuid}"
         self.name = str(driver.query("nvmlDeviceGetName", handle) or "NVIDIA GPU")
         self.limit_mw = self._limit_mw()
@@ -90,11 +98,6 @@ class Gpu:
             return average_mw
         power_mw = self.driver.query("nvmlDeviceGetPowerUsage", self.handle)
         return None if power_mw is None else int(power_mw)
-
-    def instant_mw(self) -> Optional[int]:
-        """Return the last power sample in mW, for integration. Averages lag behind."""
-        power_mw = self._field_mw(POWER_INSTANT)
-        return self.power_mw() if power_mw is None else power_mw
 
     def util_pm(self) -> Optional[int]:
         """Return the share of the last period with a running kernel in per mille, None under MIG

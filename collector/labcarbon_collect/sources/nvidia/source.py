@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Callable, Dict, List, Mapping, Optional, Sequence, Tuple
+from typing import Callable, Dict, List, Mapping, Optional, Sequence
 
 from labcarbon_collect.clock import Clock
 from labcarbon_collect.node_identity import boot_id, read_clock
 from labcarbon_collect.sources.base import (
     DeviceInfo,
+    DeviceProblem,
     Gap,
     Reading,
     SourceAbsent,
@@ -17,7 +18,7 @@ from labcarbon_collect.sources.base import (
     StoredReading,
     register,
 )
-from labcarbon_collect.sources.epochs import CounterReading, driver_load, place_reading
+from labcarbon_collect.sources.epochs import CounterReading, driver_load
 from labcarbon_collect.sources.nvidia.driver import (
     Driver,
     GpuLost,
@@ -26,6 +27,7 @@ from labcarbon_collect.sources.nvidia.driver import (
     open_driver,
 )
 from labcarbon_collect.sources.nvidia.gpu import Gpu, Pause
+from labcarbon_collect.sources.nvidia.gpu_meter import GpuMeter
 from labcarbon_collect.sources.nvidia.power_integration import PowerSampler
 from labcarbon_collect.sources.nvidia.processes import ProcessLister, mig_enabled, mig_instances
 
@@ -34,17 +36,44 @@ from labcarbon_collect.sources.nvidia.processes import ProcessLister, mig_enable
 MAX_WAIT_POLLS = 64
 
 
+class _Retry:
+    """The polls in which a lost GPU is queried again: after 1, 2, 4 … of them."""
+
+    def __init__(self) -> None:
+        self.reset()
+
+    def reset(self) -> None:
+        self._wait_polls = self._waited_polls = 0
+
+    def is_due(self) -> bool:
+        """Count one poll. Return whether to query the GPU in it."""
+        self._waited_polls += 1
+        if self._waited_polls < self._wait_polls:
+            return False
+        self._waited_polls, self._wait_polls = 0, min(max(1, self._wait_polls * 2), MAX_WAIT_POLLS)
+        return True
+
+
 class _GpuState:
     """A GPU with the state of the source."""
 
-    def __init__(self, gpu: Gpu) -> None:
-        self.gpu = gpu
+    def __init__(self, gpu: Gpu, info: DeviceInfo, meter: GpuMeter) -> None:
+        self.gpu, self.info, self.meter = gpu, info, meter
         self.processes = ProcessLister()
-        self.last: Optional[CounterReading] = None
         self.memory_mib: Optional[int] = None  # at the last update of the process list
         self.lost_reason = ""  # why it does not respond; "" if it does
-        self.wait_polls = 0
-        self.waited_polls = 0
+        self.lost_since_us = 0
+        self.retry = _Retry()
+
+
+class _Unopened:
+    """A GPU that the driver lists and that did not respond yet."""
+
+    def __init__(self, label: str, query: str, argument: object, since_us: int) -> None:
+        self.label, self.query, self.argument = label, query, argument
+        self.since_us = since_us
+        self.reason = ""
+        self.retry = _Retry()
 
 
 class NvmlSource:
@@ -71,10 +100,12 @@ class NvmlSource:
         self._driver: Optional[Driver] = None
         self._sampler: Optional[PowerSampler] = None
         self._gpus: List[_GpuState] = []
+        self._unopened: List[_Unopened] = []
+        self._found: List[DeviceInfo] = []
+        self.learnt_idle_mw: Callable[[str], Optional[int]] = _not_learnt
         self.sleeping: List[
             Path
         ] = []  # sysfs folders of GPUs that slept when the driver was opened
-        self._gaps: List[Gap] = []
         self._resumed: Dict[str, CounterReading] = {}
         self._driver_load = ""
 
@@ -100,20 +131,19 @@ class NvmlSource:
             return ()
         self._driver = open_driver()
         self._resumed.update(
-            {instance.gpu.key: instance.last for instance in self._gpus if instance.last}
+            {state.gpu.key: state.meter.last for state in self._gpus if state.meter.last}
         )
+        self._driver_load = f"{self._boot[:13]}.{driver_load(self._sys_root):x}"
+        self._sampler = PowerSampler(self.now, threaded=self._threaded)
         try:
-            self._gpus = self._discover(self._driver)
+            self._discover(self._driver)
         except GpuLost as error:
             self.close()
-            raise SourceFailed(
-                f"the GPU stopped responding while it was opened: {error}"
-            ) from error
-        except SourceAbsent:
+            raise SourceFailed(f"the driver does not list its GPUs: {error}") from error
+        except (SourceAbsent, SourceFailed):
             self.close()
             raise
-        self._start_sampling()
-        return [self._describe(state.gpu) for state in self._gpus]
+        return [state.info for state in self._gpus]
 
     def poll(self, now: Callable[[], Clock], *, with_processes: bool) -> Sequence[Reading]:
         """Read all GPUs that are awake and respond.
@@ -128,6 +158,7 @@ class NvmlSource:
             return ()
         if self._driver is None:
             self._reopen()
+        self._open_late_gpus()
         readings: List[Reading] = []
         awake_gpus = [state for state in self._gpus if not state.gpu.is_suspended()]
         for state in awake_gpus:
@@ -135,6 +166,7 @@ class NvmlSource:
                 if self._is_answering(state):
                     readings.extend(self._read(state, now, with_processes))
             except GpuLost as error:
+                state.lost_since_us = state.lost_since_us or now().wall_us
                 state.lost_reason = str(error)
         lost_gpus = [
             f"{state.gpu.name}: {state.lost_reason}" for state in awake_gpus if state.lost_reason
@@ -146,8 +178,41 @@ class NvmlSource:
 
     def gaps(self) -> Sequence[Gap]:
         """Return the gaps since the last call and clear them."""
-        gaps, self._gaps = self._gaps, []
+        gaps: List[Gap] = []
+        for state in self._gpus:
+            gaps += state.meter.gaps
+            state.meter.gaps = []
         return gaps
+
+    def take_found(self) -> Sequence[DeviceInfo]:
+        """Return the GPUs that responded for the first time since the last call."""
+        found, self._found = self._found, []
+        return found
+
+    def is_asleep(self, device: str) -> bool:
+        """Whether the GPU is suspended. One that slept at :meth:`open` has no known key."""
+        for state in self._gpus:
+            if state.gpu.key == device:
+                return state.gpu.is_suspended()
+        return bool(self.sleeping)
+
+    def problems(self) -> Sequence[DeviceProblem]:
+        """Return the GPUs that do not respond, and those whose counter fails."""
+        problems = [
+            DeviceProblem("", each.label, "lost", each.reason, each.since_us)
+            for each in self._unopened
+        ]
+        for state in self._gpus:
+            key, name, meter = state.gpu.key, state.gpu.name, state.meter
+            if state.lost_since_us:
+                problems.append(
+                    DeviceProblem(key, name, "lost", state.lost_reason, state.lost_since_us)
+                )
+            elif meter.problem:
+                problems.append(
+                    DeviceProblem(key, name, "power", meter.problem, meter.problem_since_us)
+                )
+        return problems
 
     def close(self) -> None:
         """Stop sampling and release the driver. The last readings are stored for reopening in
@@ -160,14 +225,27 @@ class NvmlSource:
             self._driver.close()
             self._driver = None
 
-    def _discover(self, driver: Driver) -> List[_GpuState]:
-        gpus = [
-            Gpu(driver, handle, self._sys_root, self._pause) for handle in self._handles(driver)
-        ]
-        self.unmeasured = [gpu.name for gpu in gpus if not gpu.measurement]
-        if not gpus:
+    def _discover(self, driver: Driver) -> None:
+        """Open each GPU by itself. One that does not respond is tried again in later polls."""
+        self._gpus, self._unopened, self.unmeasured, self._found = [], [], [], []
+        since_us = self.now().wall_us
+        listed = self._listed(driver, since_us)
+        if not listed:
             raise SourceAbsent("the NVIDIA driver is loaded but lists no GPU", "nvidia-smi -L")
-        if len(self.unmeasured) == len(gpus):
+        for each in listed:
+            try:
+                self._open_gpu(driver, each)
+            except GpuLost as error:
+                each.reason = str(error)
+                self._unopened.append(each)
+        if self._gpus:
+            return
+        if self._unopened:
+            raise SourceFailed(
+                "no GPU responds: "
+                + "; ".join(f"{each.label}: {each.reason}" for each in self._unopened)
+            )
+        if self.unmeasured:
             raise SourceAbsent(
                 (
                     f"{', '.join(self.unmeasured)}: the driver reports neither energy nor power "
@@ -175,32 +253,60 @@ class NvmlSource:
                 ),
                 "install the collector on the host that owns the physical GPU",
             )
-        return [_GpuState(gpu) for gpu in gpus if gpu.measurement]
+        raise SourceAbsent("the NVIDIA driver is loaded but lists no GPU", "nvidia-smi -L")
 
-    def _handles(self, driver: Driver) -> List[object]:
-        """Return the handles of all awake GPUs. Querying the handle of a sleeping one would wake
-        it.
-        """
+    def _listed(self, driver: Driver, since_us: int) -> List[_Unopened]:
+        """Return all awake GPUs. Querying the handle of a sleeping one would wake it."""
         if self.sleeping:
             folders = [
                 folder for folder in nvidia_functions(self._sys_root) if folder not in self.sleeping
             ]
-            names = [folder.name.encode("ascii") for folder in folders]
-            handles = [
-                driver.query("nvmlDeviceGetHandleByPciBusId", b"0000" + name) for name in names
+            return [
+                _Unopened(
+                    f"GPU {folder.name}",
+                    "nvmlDeviceGetHandleByPciBusId",
+                    b"0000" + folder.name.encode("ascii"),
+                    since_us,
+                )
+                for folder in folders
             ]
-        else:
-            count = int(driver.query("nvmlDeviceGetCount") or 0)
-            handles = [driver.query("nvmlDeviceGetHandleByIndex", index) for index in range(count)]
-        return [handle for handle in handles if handle is not None]
+        count = int(driver.query("nvmlDeviceGetCount") or 0)
+        return [
+            _Unopened(f"GPU {index}", "nvmlDeviceGetHandleByIndex", index, since_us)
+            for index in range(count)
+        ]
 
-    def _start_sampling(self) -> None:
-        """Identify this load of the driver and start to sample the GPUs without a counter."""
-        self._driver_load = f"{self._boot[:13]}.{driver_load(self._sys_root):x}"
-        for state in self._gpus:
-            state.last = state.last or self._resumed.get(state.gpu.key)
-        uncounted = [state.gpu for state in self._gpus if not state.gpu.has_counter]
-        self._sampler = PowerSampler(uncounted, self.now, threaded=self._threaded)
+    def _open_gpu(self, driver: Driver, listed: _Unopened) -> Optional[_GpuState]:
+        """Open one GPU. None: the driver gives no handle of it, or it cannot be measured. Raises
+        GpuLost.
+        """
+        assert self._sampler is not None
+        handle = driver.query(listed.query, listed.argument)
+        if handle is None:
+            return None
+        gpu = Gpu(driver, handle, self._sys_root, self._pause)
+        if not gpu.measurement:
+            self.unmeasured.append(gpu.name)
+            return None
+        meter = GpuMeter(gpu, self._driver_load, self._resumed.get(gpu.key))
+        state = _GpuState(gpu, self._describe(gpu), meter)
+        if meter.is_integrated:
+            self._sampler.add(gpu)
+        self._gpus.append(state)
+        return state
+
+    def _open_late_gpus(self) -> None:
+        """Open the GPUs that did not respond at :meth:`open` and do now."""
+        assert self._driver is not None
+        for each in [each for each in self._unopened if each.retry.is_due()]:
+            try:
+                state = self._open_gpu(self._driver, each)
+            except GpuLost as error:
+                each.reason = str(error)
+                continue
+            self._unopened.remove(each)
+            if state is not None:
+                self._found.append(state.info)
 
     def _describe(self, gpu: Gpu) -> DeviceInfo:
         assert self._driver is not None
@@ -223,14 +329,15 @@ class NvmlSource:
             raise SourceFailed(
                 f"the NVIDIA driver is no longer available: {error.reason}"
             ) from error
+        self._driver_load = f"{self._boot[:13]}.{driver_load(self._sys_root):x}"
+        self._sampler = PowerSampler(self.now, threaded=self._threaded)
         for state in self._gpus:
-            state.gpu.driver = self._driver
-            state.lost_reason, state.wait_polls, state.waited_polls = (
-                "not detected since the driver was reopened",
-                0,
-                0,
-            )
-        self._start_sampling()
+            state.gpu.driver, state.meter.load = self._driver, self._driver_load
+            state.lost_reason = "not detected since the driver was reopened"
+            state.lost_since_us = state.lost_since_us or self.now().wall_us
+            state.retry.reset()
+            if state.meter.is_integrated:
+                self._sampler.add(state.gpu)
 
     def _is_answering(self, state: _GpuState) -> bool:
         """Whether the GPU responds. A lost one is queried again with increasing intervals. Raises
@@ -238,21 +345,22 @@ class NvmlSource:
         """
         if not state.lost_reason:
             return True
-        state.waited_polls += 1
-        if state.waited_polls < state.wait_polls:
+        if not state.retry.is_due():
             return False
-        state.waited_polls, state.wait_polls = 0, min(max(1, state.wait_polls * 2), MAX_WAIT_POLLS)
         handle = state.gpu.driver.query("nvmlDeviceGetHandleByUUID", state.gpu.uuid)
         if handle is None:
             return False
-        state.gpu.handle, state.lost_reason, state.wait_polls = handle, "", 0
+        state.gpu.handle, state.lost_reason = handle, ""
         return True
 
     def _read(
         self, state: _GpuState, now: Callable[[], Clock], with_processes: bool
     ) -> List[Reading]:
+        assert self._sampler is not None
         gpu = state.gpu
-        energy = self._by_counter(state, now) if gpu.has_counter else self._by_power(state, now)
+        energy = state.meter.read(now, self._sampler, self.learnt_idle_mw(gpu.key))
+        state.lost_since_us = 0
+        state.retry.reset()
         util_pm = gpu.util_pm()
         memory_mib = gpu.memory_mib()
         # A process that starts or ends changes the memory in use, which reveals a change between
@@ -267,58 +375,20 @@ class NvmlSource:
                 wall_us=last.wall_us,
                 counter_mj=last.counter_mj,
                 epoch=last.epoch,
-                measurement=gpu.measurement,
+                measurement=measurement,
                 power_mw=power_mw,
                 util_pm=util_pm,
                 memory_mib=memory_mib,
                 processes=state.processes.latest,
                 flags=flags,
             )
-            for last, power_mw, flags in energy
+            for last, power_mw, flags, measurement in energy
         ]
 
-    def _by_counter(
-        self, state: _GpuState, now: Callable[[], Clock]
-    ) -> List[Tuple[CounterReading, Optional[int], int]]:
-        """Return the counter's reading. After a fall whose restart can be placed, return two, from
-        the restart on.
-        """
-        gpu, before = state.gpu, state.last
-        counter_mj = gpu.counter_mj()
-        clock = now()
-        if counter_mj is None:
-            raise GpuLost(f"{gpu.name}: the energy counter is no longer reported")
-        power_mw = gpu.power_mw()
-        step = place_reading(
-            before,
-            counter_mj,
-            clock,
-            load=self._driver_load,
-            limit_mw=gpu.limit_mw,
-            power_mw=power_mw,
-        )
-        if before is not None and step.gap_until_us is not None:
-            self._gaps.append(
-                Gap(gpu.key, before.epoch, before.wall_us, step.gap_until_us, "driver")
-            )
-        state.last = step.readings[-1][0]
-        return [
-            (last, power_mw if last is state.last else None, flags) for last, flags in step.readings
-        ]
 
-    def _by_power(
-        self, state: _GpuState, now: Callable[[], Clock]
-    ) -> List[Tuple[CounterReading, Optional[int], int]]:
-        assert self._sampler is not None
-        sampled = self._sampler.sample(state.gpu, now)
-        for before, after in sampled.gaps:
-            epoch = state.last.epoch if state.last else self._driver_load
-            self._gaps.append(Gap(state.gpu.key, epoch, before.wall_us, after.wall_us, "lost"))
-        epoch = f"{self._driver_load}.s{sampled.started.monotonic_us:x}"
-        state.last = CounterReading(
-            epoch, sampled.total_mj, sampled.clock.monotonic_us, sampled.clock.wall_us
-        )
-        return [(state.last, sampled.power_mw, 0)]
+def _not_learnt(device: str) -> Optional[int]:
+    """Return None: a source without a monitor, as in doctor."""
+    return None
 
 
 register("nvml", NvmlSource)
