@@ -74,6 +74,7 @@ class W:
     measurement: str = "nvml_counter"
     epoch: str = BOOT + "/1"
     flags: int = 0
+    mono_length_us: int | None = None  # None: the length of its time
 
 
 def batch_body(
@@ -102,7 +103,13 @@ def batch_body(
             "seq": [window.seq for window in windows],
             "start": [window.start_us for window in windows],
             "end": [window.end_us for window in windows],
-            "mono_start": [window.start_us - T0 + 10**9 for window in windows],
+            "mono_start": [
+                window.end_us
+                - T0
+                + 10**9
+                - (window.mono_length_us or window.end_us - window.start_us)
+                for window in windows
+            ],
             "mono_end": [window.end_us - T0 + 10**9 for window in windows],
             "counter_start": [window.counter_start for window in windows],
             "counter_end": [

@@ -164,8 +164,8 @@ class Range:
 class Part:
     """A part of a figure from one kind of meter (key of METER_ERROR_PPM) and one factor edition.
 
-    ``factor_low_ppm`` and ``factor_high_ppm`` are the factor's low and high relative to it, 0 where
-    none is known.
+    ``factor_low_ppm`` and ``factor_high_ppm`` are the factor's low and high relative to it.
+    ``meter_ppm``: the error of this energy, None for the typical one of its meter.
     """
 
     value: int
@@ -173,6 +173,7 @@ class Part:
     factor: int | None = None
     factor_low_ppm: int = 0
     factor_high_ppm: int = 0
+    meter_ppm: tuple[int, int] | None = None
 
 
 def uncertainty(parts: Iterable[Part]) -> Range:
@@ -186,7 +187,7 @@ def uncertainty(parts: Iterable[Part]) -> Range:
     down: dict[tuple[str, object], int] = {}
     up: dict[tuple[str, object], int] = {}
     for part in listed:
-        low, high = METER_ERROR_PPM[part.meter]
+        low, high = part.meter_ppm or METER_ERROR_PPM[part.meter]
         size = abs(part.value)
         sources: list[tuple[tuple[str, object], int, int]] = [(("meter", part.meter), low, high)]
         if part.factor is not None:

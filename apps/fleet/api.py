@@ -9,10 +9,12 @@ from rest_framework.response import Response
 from rest_framework.throttling import SimpleRateThrottle
 from rest_framework.views import APIView
 
-from apps.accounts.choices import CodePurpose
+from apps.accounts.choices import CodePurpose, SignInMethod
 from apps.accounts.services.labs import issue_user_token, spend_code
+from apps.accounts.services.sign_ins import record_failed_sign_in
 from apps.core.api import StrictSerializer
 from apps.core.clock import now_us
+from apps.core.errors import InvalidInput
 from apps.core.text import is_unstorable
 from apps.fleet.services import enrol_node
 
@@ -101,7 +103,11 @@ class LoginView(APIView):
         body = LoginBody(data=request.data)
         body.is_valid(raise_exception=True)
         now = now_us()
-        spent = spend_code(purpose=CodePurpose.LOGIN, code=body.validated_data["code"], now=now)
+        try:
+            spent = spend_code(purpose=CodePurpose.LOGIN, code=body.validated_data["code"], now=now)
+        except InvalidInput:
+            record_failed_sign_in(user=None, method=SignInMethod.TERMINAL, now=now)
+            raise
         assert spent.lab is not None
         assert spent.user is not None
         token = issue_user_token(lab=spent.lab, user=spent.user, now=now, name="terminal")

@@ -9,10 +9,12 @@ from uuid import UUID
 from django.db.models import QuerySet
 
 from apps.accounts.models import Lab
+from apps.core.errors import InvalidInput
 from apps.core.text import is_unstorable
 from apps.fleet.choices import SiteKind
 from apps.fleet.dated_facts import SiteFacts, dated_intervals, value_at
 from apps.fleet.models import ACTIVE, Device, Node, Placement, Site, SitePrice, SitePue, SiteZone
+from apps.fleet.zones import DECLARED, find_zone, zones
 
 T = TypeVar("T")
 
@@ -23,6 +25,14 @@ SILENT_AFTER_US = 15 * 60 * 1_000_000
 def node_of(lab: Lab, uuid: UUID) -> Node | None:
     """Return the lab's node, or None."""
     return Node.objects.filter(lab=lab, uuid=uuid).first()
+
+
+def require_node(lab: Lab, uuid: UUID) -> None:
+    """Raise InvalidInput, for the filter ``node``, unless the lab has this node."""
+    if node_of(lab, uuid) is None:
+        raise InvalidInput(
+            "There is no such node in this lab.", field="node", hint="Use the UUID of its page."
+        )
 
 
 def device_of(lab: Lab, key: str) -> Device | None:
@@ -41,6 +51,11 @@ def measured_nodes(lab: Lab) -> QuerySet[Node]:
 def silent_nodes(lab: Lab, now: int) -> QuerySet[Node]:
     """Return the nodes without an upload for 15 minutes."""
     return measured_nodes(lab).filter(last_push_us__lt=now - SILENT_AFTER_US)
+
+
+def nodes_with_device_problems(lab: Lab) -> QuerySet[Node]:
+    """Return the nodes whose collector reports a problem with a device."""
+    return measured_nodes(lab).filter(health__devices__0__isnull=False)
 
 
 def sites_of(lab: Lab) -> QuerySet[Site]:
@@ -169,3 +184,28 @@ def _grouped(rows: Iterable[tuple[int, int, T]]) -> dict[int, list[tuple[int, T]
     for owner_id, from_hour, value in sorted(rows, key=lambda row: row[:2]):
         histories[owner_id].append((from_hour, value))
     return dict(histories)
+
+
+@dataclass(frozen=True)
+class UnlistedZone:
+    """A zone of a site that an earlier version accepted and that is no grid zone.
+
+    ``grid_zone``: the zone of the cloud region that it is, '' for an unknown zone, whose energy has
+    no emissions.
+    """
+
+    site: Site
+    zone: str
+    grid_zone: str
+
+
+def unlisted_zones(lab: Lab | None = None) -> list[UnlistedZone]:
+    """Return the current and former zones of sites that are no grid zones. None: of all labs. One
+    query.
+    """
+    facts = SiteZone.objects.filter(ACTIVE).exclude(zone__startswith=DECLARED)
+    if lab is not None:
+        facts = facts.filter(site__lab=lab)
+    facts = facts.exclude(zone__in=zones()).select_related("site__lab").order_by("site", "zone")
+    listed = {(fact.site_id, fact.zone): fact for fact in facts}
+    return [UnlistedZone(fact.site, fact.zone, find_zone(fact.zone)) for fact in listed.values()]

@@ -1,6 +1,6 @@
 """Qualities and measurements of a window, with their stored integers."""
 
-from django.db.models import IntegerChoices
+from django.db.models import IntegerChoices, TextChoices
 from labcarbon_collect.lc1.measurements import QUALITY_BY_MEASUREMENT
 
 
@@ -39,3 +39,27 @@ QUALITY_OF: dict[int, int] = {
 }
 COUNTER_MEASUREMENTS = frozenset({Measurement.NVML_COUNTER, Measurement.RAPL})
 FLAG_BRIDGED, FLAG_RECOVERED, FLAG_MERGED, FLAG_CLOCK = 1, 2, 4, 1 << 16
+FLAG_DECIDED = 1 << 17  # accepted by a manager, with the time and energy that were not yet counted
+
+
+class Decision(TextChoices):
+    """Decision of a manager about a quarantined window."""
+
+    NONE = "", "Not decided"
+    ACCEPTED = "accepted", "Accepted"
+    DISCARDED = "discarded", "Discarded"
+
+
+class MoveState(TextChoices):
+    PENDING = "pending", "Pending"
+    ACCEPTED = "accepted", "Accepted"
+    WITHDRAWN = "withdrawn", "Withdrawn"
+
+
+class MoveRule(TextChoices):
+    """Why a move of a device was accepted."""
+
+    NONE = "", "Not accepted"
+    MANAGER = "manager", "A manager accepted it"
+    ABSENT = "absent", "The former node uploaded without the device"
+    SILENT = "silent", "The former node was silent for 7 days"

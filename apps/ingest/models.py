@@ -3,9 +3,17 @@
 from django.db import models
 from django.db.models import F, Q
 
-from apps.accounts.models import Lab
+from apps.accounts.models import Lab, User
 from apps.fleet.models import Device, Node
-from apps.ingest.choices import EnergyQuality, Measurement, PlacementQuality, ShareQuality
+from apps.ingest.choices import (
+    Decision,
+    EnergyQuality,
+    Measurement,
+    MoveRule,
+    MoveState,
+    PlacementQuality,
+    ShareQuality,
+)
 
 
 class Consumer(models.Model):
@@ -58,6 +66,23 @@ class Batch(models.Model):
 
     def __str__(self) -> str:
         return str(self.uuid)
+
+
+class BootClock(models.Model):
+    """Server time minus the monotonic clock of one boot of a node, as of its latest window."""
+
+    node = models.ForeignKey(Node, on_delete=models.CASCADE, related_name="boot_clocks")
+    boot = models.CharField(max_length=256)
+    monotonic_us = models.BigIntegerField()
+    offset_us = models.BigIntegerField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["node", "boot"], name="boot_clock_once_per_node")
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.node_id} {self.boot}"
 
 
 class EnergyWindow(models.Model):
@@ -146,7 +171,11 @@ class DeclaredGap(models.Model):
 
 
 class QuarantinedWindow(models.Model):
-    """A window that is stored but not counted in the ledger."""
+    """A window that is stored but not counted in the ledger until a manager accepts it.
+
+    ``possible``: its possible times on arrival, best first, as lists of start, end, placement
+    quality and flags. ``accepted_sequence``: that of the window which the decision added.
+    """
 
     device = models.ForeignKey(Device, on_delete=models.CASCADE, related_name="quarantined")
     node = models.ForeignKey(Node, on_delete=models.CASCADE)
@@ -157,6 +186,15 @@ class QuarantinedWindow(models.Model):
     energy_mj = models.BigIntegerField()
     digest = models.BigIntegerField()
     content = models.JSONField()
+    possible = models.JSONField(default=list, blank=True)
+    decision = models.CharField(max_length=16, choices=Decision, blank=True, default=Decision.NONE)
+    decided_us = models.BigIntegerField(null=True, blank=True)
+    decided_by = models.ForeignKey(
+        User, on_delete=models.SET_NULL, null=True, blank=True, related_name="+"
+    )
+    decision_reason = models.CharField(max_length=300, blank=True, default="")
+    accepted_sequence = models.BigIntegerField(null=True, blank=True)
+    accepted_mj = models.BigIntegerField(null=True, blank=True)
 
     class Meta:
         constraints = [
@@ -167,6 +205,35 @@ class QuarantinedWindow(models.Model):
 
     def __str__(self) -> str:
         return f"{self.reason}: {self.energy_mj} mJ"
+
+
+class DeviceMove(models.Model):
+    """A claim of a node that it has the device of another node now.
+
+    ``from_us``: start of its first window. Until the move is accepted, the windows of ``to_node``
+    are quarantined (``pending_move``).
+    """
+
+    device = models.ForeignKey(Device, on_delete=models.CASCADE, related_name="moves")
+    from_node = models.ForeignKey(Node, on_delete=models.CASCADE, related_name="+")
+    to_node = models.ForeignKey(Node, on_delete=models.CASCADE, related_name="+")
+    from_us = models.BigIntegerField()
+    claimed_us = models.BigIntegerField()
+    state = models.CharField(max_length=16, choices=MoveState, default=MoveState.PENDING)
+    rule = models.CharField(max_length=16, choices=MoveRule, blank=True, default=MoveRule.NONE)
+    decided_us = models.BigIntegerField(null=True, blank=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["device", "to_node"],
+                condition=Q(state=MoveState.PENDING),
+                name="one_pending_move_per_node",
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.device} from {self.from_node} to {self.to_node}"
 
 
 class DirtyHour(models.Model):

@@ -79,6 +79,8 @@ class Header(msgspec.Struct):
     gaps: list[GapIn] = []
     health: dict[str, Any] = {}
     device_facts: dict[str, dict[str, Any]] = {}
+    acknowledged: Int64 | None = None
+    boot_clocks: Annotated[dict[Text, tuple[Int64, Int64]], msgspec.Meta(max_length=64)] = {}
 
 
 @dataclass(slots=True)
@@ -236,6 +238,7 @@ def _window(
         sequence=columns["seq"][i],
         start_us=columns["start"][i],
         end_us=columns["end"][i],
+        mono_start_us=columns["mono_start"][i],
         mono_end_us=columns["mono_end"][i],
         counter_start=columns["counter_start"][i],
         counter_end=columns["counter_end"][i],

@@ -1,12 +1,26 @@
 """Reads of ingest: stored data for comparison with a batch, and the windows of a ledger entry."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any
+
+from django.db.models import Count, Q, Sum
 
 from apps.accounts.models import Lab
 from apps.core.sql import fetch_rows, uuid_param
 from apps.core.units import US_PER_HOUR
-from apps.ingest.models import EnergyWindow, QuarantinedWindow
+from apps.fleet.models import Device, Node
+from apps.ingest.acceptance import CountedWindow
+from apps.ingest.choices import Decision, MoveState
+from apps.ingest.models import (
+    Batch,
+    BootClock,
+    DeclaredGap,
+    DeviceMove,
+    EnergyWindow,
+    QuarantinedWindow,
+)
+from apps.ingest.placement import BootOffset
 
 
 def digests(ranges: dict[int, tuple[int, int]]) -> dict[tuple[int, int], int]:
@@ -43,6 +57,12 @@ def occupied_intervals(ranges: dict[int, tuple[int, int]]) -> dict[int, list[tup
     return result
 
 
+def declared_gaps(node: Node, from_us: int, to_us: int, *, limit: int) -> list[DeclaredGap]:
+    """Return the latest gaps that reach into a period, of the devices of a node."""
+    gaps = DeclaredGap.objects.filter(device__node=node, from_us__lt=to_us, to_us__gt=from_us)
+    return list(gaps.select_related("device").order_by("-from_us", "device_id")[:limit])
+
+
 def quarantine_reasons(
     device_ids: list[int], sequences: set[int]
 ) -> dict[tuple[int, str, int, int], str]:
@@ -58,15 +78,110 @@ def quarantine_reasons(
     }
 
 
-def last_clock_shift(epoch_id: int) -> int | None:
-    """Return the shift of the last window of an epoch by the clock rule, None for no shift."""
-    last = (
-        EnergyWindow.objects.filter(epoch_id=epoch_id)
-        .order_by("-sequence")
-        .values_list("clock_shift_us", flat=True)
-        .first()
+@dataclass(frozen=True, slots=True)
+class OverlappingWindow:
+    """A window that overlaps another one in time."""
+
+    epoch_id: int
+    sequence: int
+    start_us: int
+    end_us: int
+    counter_start: int | None
+    counter_end: int | None
+
+
+def overlapping_windows(device_id: int, start_us: int, end_us: int) -> list[OverlappingWindow]:
+    """Return the stored windows of a device that overlap ``[start_us, end_us)``."""
+    rows = fetch_rows(
+        "SELECT epoch_id, sequence, start_us, end_us, counter_start, counter_end "
+        "FROM ingest_energywindow WHERE device_id = %s AND start_us < %s AND end_us > %s "
+        "AND start_us >= COALESCE((SELECT MAX(start_us) FROM ingest_energywindow "
+        "WHERE device_id = %s AND start_us < %s), %s) ORDER BY start_us",
+        [device_id, end_us, start_us, device_id, start_us, start_us],
     )
-    return last or None
+    return [OverlappingWindow(**row) for row in rows]
+
+
+@dataclass(frozen=True)
+class FormerOwner:
+    """This node had the device until ``until_us``. ``move_id``: the move, if none came after."""
+
+    until_us: int
+    move_id: int | None
+
+
+def former_owners(node: Node, devices: Iterable[Device]) -> dict[int, FormerOwner | None]:
+    """Return {device id: when this node had it, or None} of the devices of other nodes."""
+    foreign: dict[int, FormerOwner | None] = {
+        device.pk: None for device in devices if device.node_id != node.pk
+    }
+    if not foreign:
+        return {}
+    moves = DeviceMove.objects.filter(device_id__in=foreign, state=MoveState.ACCEPTED)
+    for move in moves.order_by("decided_us", "pk"):
+        if move.from_node_id == node.pk:
+            foreign[move.device_id] = FormerOwner(move.from_us, move.pk)
+        elif (former := foreign[move.device_id]) is not None:
+            foreign[move.device_id] = FormerOwner(former.until_us, None)
+    return foreign
+
+
+def quarantined_window(lab: Lab, pk: int) -> QuarantinedWindow | None:
+    """Return a quarantined window of a lab with its node, device and decider."""
+    rows = QuarantinedWindow.objects.filter(pk=pk, node__lab=lab)
+    return rows.select_related("node", "device__node", "batch", "decided_by").first()
+
+
+def withdrawn_moves(lab: Lab, since_us: int) -> list[DeviceMove]:
+    """Return the moves of devices that their former nodes contradicted, latest first."""
+    moves = DeviceMove.objects.filter(
+        device__lab=lab, state=MoveState.WITHDRAWN, decided_us__gte=since_us
+    )
+    return list(moves.select_related("device", "from_node", "to_node").order_by("-decided_us"))
+
+
+def pending_moves(lab: Lab) -> list[DeviceMove]:
+    """Return the moves of devices that wait for a decision, oldest first."""
+    moves = DeviceMove.objects.filter(device__lab=lab, state=MoveState.PENDING)
+    return list(moves.select_related("device", "from_node", "to_node").order_by("pk"))
+
+
+def counted_windows(row: QuarantinedWindow, start_us: int, end_us: int) -> list[CountedWindow]:
+    """Return the counted windows that may contain energy of a quarantined one: those that overlap
+    a time, and those whose readings of the same counter overlap. Oldest first.
+    """
+    counter = row.epoch_key.partition("#")[0]  # one counter can have several spools
+    low, high = row.content["counter_start"], row.content["counter_end"]
+    filters = Q(start_us__lt=end_us, end_us__gt=start_us)
+    if low is not None and high is not None:
+        filters |= Q(epoch__key__startswith=counter, counter_start__lt=high, counter_end__gt=low)
+    windows = EnergyWindow.objects.filter(filters, device_id=row.device_id)
+    return [
+        CountedWindow(
+            window.start_us,
+            window.end_us,
+            window.energy_mj,
+            window.counter_start,
+            window.counter_end,
+            window.epoch.key.partition("#")[0] == counter,
+        )
+        for window in windows.select_related("epoch").order_by("start_us")
+    ]
+
+
+def last_batch_us(node: Node, *, up_to_us: int | None = None) -> int | None:
+    """Return when the last stored batch of a node arrived (until ``up_to_us``), or None."""
+    batches = Batch.objects.filter(node=node)
+    if up_to_us is not None:
+        batches = batches.filter(received_us__lte=up_to_us)
+    newest = batches.order_by("-received_us").values_list("received_us", flat=True)
+    return newest.first()
+
+
+def boot_offsets(node: Node, boots: set[str]) -> dict[str, BootOffset]:
+    """Return the offsets of boots from earlier windows."""
+    rows = BootClock.objects.filter(node=node, boot__in=boots)
+    return {row.boot: BootOffset(row.monotonic_us, row.offset_us) for row in rows}
 
 
 def windows_of_hour(lab: Lab, device_key: str, hour: int) -> Iterator[dict[str, Any]]:
@@ -129,11 +244,10 @@ def run_windows(lab: Lab, run_uuid: Any) -> Iterator[dict[str, Any]]:
 
 
 def quarantined(lab: Lab) -> dict[str, tuple[int, int]]:
-    """Return {reason: (windows, mJ)} of quarantined windows."""
-    result: dict[str, tuple[int, int]] = {}
-    for reason, energy_mj in QuarantinedWindow.objects.filter(node__lab=lab).values_list(
-        "reason", "energy_mj"
-    ):
-        count, total = result.get(reason, (0, 0))
-        result[reason] = (count + 1, total + energy_mj)
-    return result
+    """Return {reason: (windows, mJ)} of quarantined windows that nobody decided about."""
+    rows = (
+        QuarantinedWindow.objects.filter(node__lab=lab, decision=Decision.NONE)
+        .values("reason")
+        .annotate(windows=Count("pk"), total_mj=Sum("energy_mj"))
+    )
+    return {row["reason"]: (row["windows"], int(row["total_mj"])) for row in rows}

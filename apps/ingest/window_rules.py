@@ -1,6 +1,6 @@
-"""Limits, content and the clock rule of an uploaded window. Pure."""
+"""Limits and content of an uploaded window. Pure."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from hashlib import blake2b
@@ -11,15 +11,11 @@ from apps.core.units import INT64_MAX, US_PER_S
 from apps.ingest.choices import (
     COUNTER_MEASUREMENTS,
     FLAG_BRIDGED,
-    FLAG_CLOCK,
     FLAG_MERGED,
     FLAG_RECOVERED,
     Measurement,
-    PlacementQuality,
 )
 
-SKEW_TRUSTED_US = 300 * US_PER_S
-FUTURE_US = 24 * 3600 * US_PER_S
 MAX_DURATION_US = 400 * 24 * 3600 * US_PER_S
 MEASUREMENTS = {choice.label: int(choice) for choice in Measurement}
 PUSHED_MEASUREMENTS = frozenset(MEASUREMENTS) - {"declared", "host_static"}
@@ -30,8 +26,10 @@ SHIPPED_FLAGS = FLAG_BRIDGED | FLAG_RECOVERED | FLAG_MERGED
 class WindowIn:
     """An uploaded window.
 
-    ``shares``: (consumer key, mJ). ``imputed``: its time differs from the time of its source.
-    ``split``: the energy of a complete node, of which its one consumer may have used only a part.
+    ``mono_start_us``, ``mono_end_us``: its time on the collector's monotonic clock, equal for a
+    window that no collector measured. ``shares``: (consumer key, mJ). ``imputed``: its time differs
+    from the time of its source. ``split``: the energy of a complete node, of which its one consumer
+    may have used only a part.
     """
 
     device: str
@@ -39,6 +37,7 @@ class WindowIn:
     sequence: int
     start_us: int
     end_us: int
+    mono_start_us: int
     mono_end_us: int
     counter_start: int | None
     counter_end: int | None
@@ -54,6 +53,11 @@ class WindowIn:
     split: bool = False
     imputed: bool = False
 
+    @property
+    def measured_us(self) -> int:
+        """Its length by the monotonic clock, else by its own time."""
+        return self.mono_end_us - self.mono_start_us or self.end_us - self.start_us
+
 
 def _bad_text(text: str) -> bool:
     return not text or is_unstorable(text)
@@ -63,10 +67,9 @@ def problem(window: WindowIn) -> str:
     """Return the reason why a window cannot be stored, '' for none."""
     if window.energy_mj < 0:
         return "energy_mj below zero"
-    if window.end_us <= window.start_us:
-        return "end is not after start"
-    if window.start_us < 0 or window.end_us - window.start_us > MAX_DURATION_US:
-        return "times out of range"
+    time_problem = _time_problem(window)
+    if time_problem:
+        return time_problem
     if window.sequence < 0:
         return "seq below zero"
     if window.measurement not in MEASUREMENTS:
@@ -82,6 +85,16 @@ def problem(window: WindowIn) -> str:
         if value is not None and not 0 <= value < 2**31:
             return "memory or process count out of range"
     return _share_problem(window) or _counter_problem(window)
+
+
+def _time_problem(window: WindowIn) -> str:
+    if window.end_us <= window.start_us:
+        return "end is not after start"
+    if window.start_us < 0 or window.end_us - window.start_us > MAX_DURATION_US:
+        return "times out of range"
+    if not 0 <= window.mono_end_us - window.mono_start_us <= MAX_DURATION_US:
+        return "mono_end is before mono_start, or too far after it"
+    return ""
 
 
 def _share_problem(window: WindowIn) -> str:
@@ -158,57 +171,11 @@ def content_digest(window: WindowIn) -> int:
     )
 
 
-@dataclass(frozen=True)
-class ClockFacts:
-    """Clock readings of a collector when a batch arrives."""
-
-    received_us: int
-    sent_us: int
-    sent_monotonic_us: int
-    boot: str
-
-
 def skew_us(received_us: int, sent_us: int) -> int:
     """Return how much a collector's clock is behind the server's, limited to the range of the
     database.
     """
     return max(-INT64_MAX, min(received_us - sent_us, INT64_MAX))
-
-
-@dataclass(frozen=True)
-class Placed:
-    """Shift of a window in time and its quality. ``reason``: why it cannot be placed."""
-
-    shift_us: int = 0
-    quality: int = PlacementQuality.EXACT
-    flags: int = 0
-    reason: str = ""
-
-
-def place(window: WindowIn, clock: ClockFacts, known_shift_us: Callable[[], int | None]) -> Placed:
-    """Apply the clock rule to one window.
-
-    A window of the running boot ended (monotonic now − its monotonic end) ago. If its wall time
-    agrees within five minutes, it is not shifted. Otherwise it is shifted, IMPUTED, by the shift of
-    earlier windows of its epoch (``known_shift_us``, called only then), so that neighbours stay
-    neighbours. A window of an earlier boot is not shifted if the clock is correct now. Otherwise
-    its time is unknown.
-    """
-    if window.epoch.startswith(clock.boot) and clock.sent_monotonic_us - window.mono_end_us >= 0:
-        expected_end = clock.received_us - (clock.sent_monotonic_us - window.mono_end_us)
-        shift = expected_end - window.end_us
-        if abs(shift) >= SKEW_TRUSTED_US:
-            known = known_shift_us()
-            if known is not None and abs(shift - known) < SKEW_TRUSTED_US:
-                shift = known
-            if window.start_us + shift < 0:
-                return Placed(reason="clock")
-            return Placed(shift, PlacementQuality.IMPUTED, FLAG_CLOCK)
-    elif abs(clock.received_us - clock.sent_us) >= SKEW_TRUSTED_US:
-        return Placed(reason="clock")
-    if window.end_us > clock.received_us + FUTURE_US:
-        return Placed(reason="future")
-    return Placed()
 
 
 # 1.5 × the largest board of each kind on the market in 2026, rounded up, for devices outside the

@@ -30,8 +30,16 @@ def test_it_works_packed_and_plain(labs: Labs) -> None:
     packed = labs.node("POST", "ingest/", gzip.compress(body), **{"Content-Encoding": "gzip"})
     assert packed.status_code == 200, packed.content
     reply = packed.json()
-    assert reply == {"server_time": T0 + MINUTE, "results": [["accepted"]]}
-    assert labs.node("POST", "ingest/", body).json()["results"] == [["duplicate"]]
+    assert reply == {
+        "server_time": T0 + MINUTE,
+        "received": T0 + MINUTE,
+        "previous": None,
+        "results": [["accepted"]],
+    }
+    again = labs.node("POST", "ingest/", body).json()
+    assert again == {**reply, "previous": T0 + MINUTE, "results": [["duplicate"]]}
+    older = {**batch_body(labs.ours.node, [W(GPU, 900)]), "acknowledged": T0}
+    assert labs.node("POST", "ingest/", older).json()["previous"] is None
     run_until_idle(worker="test")
     assert list(LedgerEntry.objects.values_list("energy_mj", flat=True)) == [900]
 

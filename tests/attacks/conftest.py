@@ -25,7 +25,7 @@ from apps.catalog.services.custom_models import Document
 from apps.core.clock import now_us
 from apps.core.jobs import run_until_idle
 from apps.core.models import Job
-from apps.fleet.models import Device
+from apps.fleet.models import Device, Node
 from apps.fleet.services import register_node
 from apps.ingest.models import Consumer
 from apps.preflight.choices import FindingState
@@ -114,12 +114,22 @@ def fill(
         for i in range(3)
     ]
     push(small.node, windows, device_facts={GPU: {"name": name[:200], "driver": name[:200]}})
+    _quarantine(small, name)
     _attribute(small, name)
     _catalogue(small, name)
     _register(small, name)
     _repeat(small, UUID(run), name)
     _server(small, UUID(run), name)
     _artifact(small, run, name)
+
+
+def _quarantine(small: SmallLab, name: str) -> None:
+    """Add a node that claims the GPU: a quarantined window and a pending move."""
+    other = register_node(
+        lab=small.lab, uuid=uuid4(), hostname=name[:255], facts={}, site=small.site, now=T0
+    )
+    Node.objects.filter(pk=small.node.pk).update(last_push_us=now_us())  # not silent
+    push(other, [W(GPU, 10, T0 + 30 * MINUTE, T0 + 31 * MINUTE, counter_start=10**9)])
 
 
 def _attribute(small: SmallLab, name: str) -> None:

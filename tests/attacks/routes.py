@@ -13,6 +13,7 @@ from apps.artifacts.models import CleanupPlan
 from apps.assets.models import Asset, LifecycleEvent, RegisterImport
 from apps.attribution.models import AttributionRule, Claim
 from apps.catalog.models import EmbodiedFigure
+from apps.ingest.models import DeviceMove, QuarantinedWindow
 from apps.preflight.models import DuplicateFinding, Preflight
 from apps.runs.models import Run
 from apps.trackers.mlflow.models import MlflowSource
@@ -72,6 +73,12 @@ def address(route: str, small: SmallLab, run: str) -> str:
         filled["event"] = str(
             LifecycleEvent.objects.filter(asset_id=int(filled["pk"])).latest("pk").pk
         )
+    if "/quarantine/" in route:
+        row = QuarantinedWindow.objects.filter(node__lab=small.lab).order_by("pk").first()
+        filled["pk"] = str(row.pk if row else 0)
+    if "/device-moves/" in route:
+        move = DeviceMove.objects.filter(device__lab=small.lab).order_by("pk").first()
+        filled["pk"] = str(move.pk if move else 0)
     if "<int:invitation>" in route:
         filled["invitation"] = str(Invitation.objects.get(lab=small.lab).pk)
     if "<str:token>" in route:

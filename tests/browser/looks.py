@@ -25,7 +25,7 @@ _REACHED = "() => [window.reached.size, [...window.reached.values()].filter(unse
 _LOOSE = """() => {
   const unit = /[0-9][0-9.,\\u2009\\u202f\\u00a0 ]*([mkMG]?Wh|[mkMG]?J|[mµk]?g|t)(?: CO₂e)?(?![A-Za-z0-9_\\/-])/;
   const allowed = '[data-figure],[data-explain-value],[data-coverage],[data-factor],[data-window],[data-entry],'
-    + '[data-part],[data-range],[data-rate],[data-would],[data-embodied],[data-quoted],#citation,'
+    + '[data-part],[data-energy],[data-counted],[data-alert="quarantined"],[data-range],[data-rate],[data-would],[data-embodied],[data-quoted],#citation,'
     + 'script,style,code,kbd,input,select,option,textarea,time,title,dialog,.js-plotly-plot';
   const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
   const loose = [];

@@ -21,6 +21,7 @@ from apps.fleet.models import Device
 from apps.ingest.choices import (
     FLAG_BRIDGED,
     FLAG_CLOCK,
+    FLAG_DECIDED,
     FLAG_MERGED,
     FLAG_RECOVERED,
     EnergyQuality,
@@ -46,7 +47,8 @@ FLAGS = {
     FLAG_BRIDGED: "bridged a missed poll",
     FLAG_RECOVERED: "recovered from the counter after a pause",
     FLAG_MERGED: "merged from shorter windows",
-    FLAG_CLOCK: "shifted by the clock rule",
+    FLAG_CLOCK: "placed by the monotonic clock, because the wall clock disagreed",
+    FLAG_DECIDED: "accepted from quarantine by a manager",
 }
 
 

@@ -12,9 +12,10 @@ from apps.carbon.figures.energy import earlier_edition, entries, normal
 from apps.carbon.figures.factor_spans import year_start_hour
 from apps.carbon.figures.figure_query import FigureQuery, iso_hour
 from apps.carbon.figures.visibility import Visibility
+from apps.carbon.meter_errors import FACTOR_ERROR_PPM
 from apps.carbon.models import EmissionFactor
 from apps.core.errors import InvalidInput
-from apps.core.units import US_PER_HOUR
+from apps.core.units import PPM, US_PER_HOUR
 from apps.dashboard.coverage import device_times, time_shares
 from apps.dashboard.explain.device_hour import HourView, hour_view
 from apps.dashboard.explain.pricing import Priced, Pricing, factor_text, pricing_of
@@ -30,6 +31,7 @@ from apps.dashboard.figures import (
 from apps.dashboard.formatting import grams_per_kwh, grouped, percent, pue
 from apps.dashboard.periods import Period, hour_of_text
 from apps.fleet.selectors import zones_ever
+from apps.fleet.zones import zone_chain
 from apps.ingest.choices import EnergyQuality, PlacementQuality, ShareQuality
 
 PAGE_ROWS = 50
@@ -170,7 +172,7 @@ def factor_view(factor: EmissionFactor, query: FigureQuery, zones: set[str]) -> 
     wide = (
         f"{grams_per_kwh(low)}–{grams_per_kwh(high)} g/kWh"
         if low is not None and high is not None
-        else "unknown"
+        else f"±{FACTOR_ERROR_PPM * 100 // PPM} % unless stated"
     )
     first, last = (_year_of(query.from_hour), _year_of(query.to_hour - 1))
     year_note = ""
@@ -180,10 +182,12 @@ def factor_view(factor: EmissionFactor, query: FigureQuery, zones: set[str]) -> 
             f"No factor for {years_text} is published yet. The factor of {factor.year} is used."
         )
     below = sorted(
-        zone for zone in zones if zone != factor.zone and zone.startswith(f"{factor.zone}-")
+        zone for zone in zones if zone != factor.zone and factor.zone in zone_chain(zone)
     )
     zone_note = (
-        f"{', '.join(below)} has no factor. The factor of the country is used." if below else ""
+        f"{', '.join(below)} has no factor of its own. That of {factor.zone} is used."
+        if below
+        else ""
     )
     old = earlier_edition(factor) if factor.edition > 1 else None
     earlier = f"Edition {old.edition}: {grams_per_kwh(old.ug_per_kwh)} g/kWh." if old else ""

@@ -9,12 +9,15 @@ from typing import Any
 from apps.accounts.models import Lab
 from apps.carbon.figures.energy import Figure, figures_by
 from apps.carbon.figures.figure_query import FigureQuery
-from apps.carbon.models import EmissionFactor
+from apps.carbon.meter_errors import FACTOR_ERROR_PPM
+from apps.carbon.models import DeclaredRange, EmissionFactor
 from apps.core.units import PPM
 from apps.dashboard.figures import total
 from apps.dashboard.formatting import Part, Range, grams_per_kwh, significant, uncertainty, unit_for
 from apps.ingest.choices import EnergyQuality
 
+_MAX_LISTED_RUNS = 500
+_DECLARED = EnergyQuality.DECLARED.name
 PRICING_GROUPS = ("quality", "charge", "factor", "pue")
 
 
@@ -62,24 +65,42 @@ class Pricing:
         return f"{low}–{high} {unit.name}"
 
 
-def _error(part: Figure, meter: str, factor: EmissionFactor | None, metric: str) -> Part:
+def _error(
+    part: Figure,
+    meter: str,
+    factor: EmissionFactor | None,
+    metric: str,
+    declared: DeclaredRange | None = None,
+) -> Part:
+    value = part.value(metric)
+    energy = (declared.energy_low_ppm, declared.energy_high_ppm) if declared else None
     if metric != "emission_ug" or factor is None:
-        return Part(part.value(metric), meter)
-    ug = factor.ug_per_kwh
-    low = factor.low_ug_per_kwh if factor.low_ug_per_kwh is not None else ug
-    high = factor.high_ug_per_kwh if factor.high_ug_per_kwh is not None else ug
-    return Part(
-        part.value(metric), meter, factor.pk, (ug - low) * PPM // ug, (high - ug) * PPM // ug
-    )
+        return Part(value, meter, meter_ppm=energy)
+    low, high = factor_error_ppm(factor)
+    if declared and declared.factor_low_ppm is not None and declared.factor_high_ppm is not None:
+        low, high = declared.factor_low_ppm, declared.factor_high_ppm
+    return Part(value, meter, factor.pk, low, high, energy)
+
+
+def factor_error_ppm(factor: EmissionFactor) -> tuple[int, int]:
+    """Return how far the low and high of a factor are from it, in parts per million."""
+    ug, low, high = factor.ug_per_kwh, factor.low_ug_per_kwh, factor.high_ug_per_kwh
+    if low is None or high is None:
+        return FACTOR_ERROR_PPM, FACTOR_ERROR_PPM
+    return (ug - low) * PPM // ug, (high - ug) * PPM // ug
 
 
 def pricing_of(lab: Lab, query: FigureQuery) -> Pricing:
-    """Return the pricing of ``query``. Two queries."""
-    return pricing_from(figures_by(lab, query, PRICING_GROUPS), query.metric)
+    """Return the pricing of ``query``. Two queries, and two more for declared energy."""
+    return pricing_from(lab, query, figures_by(lab, query, PRICING_GROUPS))
 
 
-def pricing_from(figures: Mapping[tuple[Any, ...], Figure], metric: str) -> Pricing:
-    """Return the pricing of figures by quality, charge, factor and PUE. One query."""
+def pricing_from(
+    lab: Lab, query: FigureQuery, figures: Mapping[tuple[Any, ...], Figure]
+) -> Pricing:
+    """Return the pricing of ``query`` from its figures by quality, charge, factor and PUE. One
+    query, and two more for declared energy.
+    """
     factors = EmissionFactor.objects.in_bulk(
         {factor for _, _, factor, _ in figures if factor is not None}
     )
@@ -90,8 +111,12 @@ def pricing_from(figures: Mapping[tuple[Any, ...], Figure], metric: str) -> Pric
         name = EnergyQuality(quality).name
         priced[factor_id, pue_ppm].append(part)
         qualities[name].append(part)
-        meter = "OVERHEAD" if charge == "~overhead" else name
-        errors.append(_error(part, meter, factors.get(factor_id) if factor_id else None, metric))
+        if name != _DECLARED:
+            meter = "OVERHEAD" if charge == "~overhead" else name
+            factor = factors.get(factor_id) if factor_id else None
+            errors.append(_error(part, meter, factor, query.metric))
+    if _DECLARED in qualities:
+        errors += _declared_errors(lab, query, factors)
     parts = [
         Priced(factors.get(factor) if factor else None, pue_ppm, total(group))
         for (factor, pue_ppm), group in priced.items()
@@ -102,8 +127,30 @@ def pricing_from(figures: Mapping[tuple[Any, ...], Figure], metric: str) -> Pric
             name: total(qualities[name]) for name in EnergyQuality.names if name in qualities
         },
         range=uncertainty(errors),
-        metric=metric,
+        metric=query.metric,
     )
+
+
+def _declared_errors(
+    lab: Lab, query: FigureQuery, factors: Mapping[int, EmissionFactor]
+) -> list[Part]:
+    """Return the declared parts of a figure, each with the range of its run. Two queries."""
+    figures = figures_by(lab, query.replace(quality=_DECLARED), ["run", "factor"])
+    rows = DeclaredRange.objects.filter(run__lab=lab).select_related("run")
+    runs = {run for run, _ in figures if run}
+    if len(runs) <= _MAX_LISTED_RUNS:
+        rows = rows.filter(run__uuid__in=runs)
+    ranges = {str(stored.run.uuid): stored for stored in rows}
+    return [
+        _error(
+            part,
+            _DECLARED,
+            factors.get(factor_id) if factor_id else None,
+            query.metric,
+            ranges.get(run or ""),
+        )
+        for (run, factor_id), part in figures.items()
+    ]
 
 
 def factor_text(factor: EmissionFactor) -> str:

@@ -7,7 +7,7 @@ from django.http import HttpRequest, HttpResponseBase
 from django.shortcuts import render
 
 from apps.carbon.figures.embodied import charge_rows
-from apps.carbon.figures.energy import entries, normal
+from apps.carbon.figures.energy import entries, normal, require_subject
 from apps.carbon.figures.figure_query import (
     FILTERS,
     HARDWARE_METRICS,
@@ -24,7 +24,6 @@ from apps.dashboard.decorators import Visitor, page
 from apps.dashboard.explain.combined import combined_page
 from apps.dashboard.explain.embodied import embodied_page
 from apps.dashboard.explain.energy import explain_page
-from apps.dashboard.explain.subjects import subject_of
 from apps.dashboard.periods import Period
 from apps.ingest.choices import EnergyQuality, PlacementQuality, ShareQuality
 from labcarbon import __version__
@@ -45,6 +44,7 @@ def _requested_query(
     query = parse_query(request.GET.dict(), basis=visitor.lab.basis, profile=visitor.lab.profile)
     if query.personal:
         visibility_for(visitor.lab, visitor.user).check(query)
+    require_subject(visitor.lab, query)
     return query
 
 
@@ -137,7 +137,6 @@ def _of(query: FigureQuery, metrics: tuple[str, ...]) -> FigureQuery:
 def charges_csv(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
     """Download all charges, or entries of the inventory, of a hardware figure."""
     query = _of(_requested_query(request, visitor), HARDWARE_METRICS)
-    subject_of(visitor.lab, query)
     lines = (
         (
             row["asset_id"],

@@ -45,6 +45,7 @@ from apps.fleet.services import (
     undo_move,
     withdraw_site_fact,
 )
+from apps.runs.services.messages import accept_messages, discard_messages
 
 MAX_WATTS = 100_000
 MAX_PRICE = 1_000_000
@@ -171,6 +172,28 @@ class OverheadForm(PageForm):
         if choice in self._defaults:
             return self._defaults[choice].static_mw
         return int(self.cleaned_data["watts"] * 1000)
+
+
+class RefusedMessagesForm(PageForm):
+    """Accept or discard the refused messages of a node about one run."""
+
+    roles = MANAGERS
+    node: Node
+
+    ACCEPT, DISCARD = "accept", "discard"
+    decision = forms.ChoiceField(choices=[(ACCEPT, "Accept"), (DISCARD, "Discard")])
+    run = forms.UUIDField(
+        error_messages=dict.fromkeys(("required", "invalid"), "Reload the page and try again.")
+    )
+
+    def save(self) -> str:
+        decide = {"node": self.node, "run_uuid": self.cleaned_data["run"]}
+        decide |= {"by": self.visitor.user, "now": self.visitor.now}
+        if self.cleaned_data["decision"] == self.ACCEPT:
+            run = accept_messages(**decide)
+            return f"Run {run.name} is reported by {self.node.hostname} now."
+        discard_messages(**decide)
+        return "Messages discarded. The run is unchanged."
 
 
 class MoveForm(PreviewedForm, StartOrAlwaysFields):

@@ -24,9 +24,10 @@ from apps.dashboard.figures import (
 from apps.dashboard.formatting import duration, percent, shares
 from apps.dashboard.nodes.forms import power_label
 from apps.dashboard.nodes.node_move_page import StayRow, stay_rows
-from apps.dashboard.overview.alerts import REASONS
+from apps.dashboard.nodes.quarantine_pages import REASONS
 from apps.dashboard.periods import Period, lab_query
 from apps.fleet.choices import DeviceKind, SiteKind
+from apps.fleet.device_health import DeviceProblem, device_problems
 from apps.fleet.models import Device, Node, Site
 from apps.fleet.selectors import (
     SILENT_AFTER_US,
@@ -36,10 +37,14 @@ from apps.fleet.selectors import (
     zone_at,
     zones_at,
 )
-from apps.ingest.choices import EnergyQuality
-from apps.ingest.models import QuarantinedWindow
+from apps.ingest.choices import Decision, EnergyQuality
+from apps.ingest.models import DeclaredGap, QuarantinedWindow
+from apps.ingest.selectors import declared_gaps
+from apps.runs.selectors import RefusedRun, refused_runs
 
 SKEW_LIMIT_US = 300 * US_PER_S
+MAX_GAPS = 20
+MAX_REFUSED_RUNS = 50  # decided ones make room for the next
 
 
 @dataclass(frozen=True)
@@ -137,6 +142,15 @@ def sources_of(health: Any) -> list[Source]:
     return listed
 
 
+def kept_messages(health: Any) -> int:
+    """Return the number of run messages that a collector keeps after a refusal, 0 if it reports
+    none.
+    """
+    spool = health.get("spool") if isinstance(health, dict) else None
+    number = spool.get("refused_run_messages") if isinstance(spool, dict) else None
+    return number if isinstance(number, int) and number > 0 else 0
+
+
 def node_state(node: Node, site: Site | None, now: int) -> tuple[str, str]:
     """Return the state of a node: CSS class and text. Declared use has no collector, so it is
     never silent.
@@ -163,9 +177,9 @@ def _skew(node: Node) -> tuple[str, bool]:
 
 def _quarantined_rows(lab: Lab) -> list[QuarantinedRow]:
     groups: dict[str, list[str]] = defaultdict(list)
-    for reason, host in QuarantinedWindow.objects.filter(node__lab=lab).values_list(
-        "reason", "node__hostname"
-    ):
+    for reason, host in QuarantinedWindow.objects.filter(
+        node__lab=lab, decision=Decision.NONE
+    ).values_list("reason", "node__hostname"):
         groups[reason].append(host)
     return [
         QuarantinedRow(
@@ -259,6 +273,10 @@ class NodePage:
     facts: list[tuple[str, str]]
     static_watts: str
     power_defaults: list[tuple[str, str]]
+    refused: list[RefusedRun]
+    kept_messages: int
+    device_problems: list[DeviceProblem]
+    gaps: list[DeclaredGap]
 
 
 def node_page(*, lab: Lab, node: Node, period: Period, now: int) -> NodePage:
@@ -327,6 +345,12 @@ def node_page(*, lab: Lab, node: Node, period: Period, now: int) -> NodePage:
         facts=[(str(name), str(value)) for name, value in sorted(node.facts.items())],
         static_watts="" if node.static_power_mw is None else f"{node.static_power_mw / 1000:g}",
         power_defaults=[(power_label(default), default.source) for default in host_powers()],
+        refused=refused_runs(node, limit=MAX_REFUSED_RUNS),
+        kept_messages=kept_messages(node.health),
+        device_problems=device_problems(node.health),
+        gaps=declared_gaps(
+            node, period.from_hour * US_PER_HOUR, period.to_hour * US_PER_HOUR, limit=MAX_GAPS
+        ),
     )
 
 

@@ -2,13 +2,17 @@
 
 from django.urls import path
 
-from apps.dashboard.nodes import site_views, views
+from apps.dashboard.nodes import quarantine_views, site_views, views
 
 urlpatterns = [
     path("nodes/", views.nodes, name="nodes"),
     path("nodes/enrol/", views.enrol, name="node-enrol"),
+    path("nodes/quarantine/", quarantine_views.quarantine, name="quarantine"),
+    path("nodes/quarantine/<int:pk>/", quarantine_views.window, name="quarantined-window"),
+    path("nodes/device-moves/<int:pk>/", quarantine_views.device_move, name="device-move"),
     path("nodes/<uuid:uuid>/", views.node, name="node"),
     path("nodes/<uuid:uuid>/move/", views.move, name="node-move"),
+    path("nodes/<uuid:uuid>/run-messages/", views.run_messages, name="node-run-messages"),
     path("devices/<path:key>/", views.device, name="device"),
     path("sites/", site_views.sites, name="sites"),
     path("sites/<int:pk>/", site_views.site, name="site"),

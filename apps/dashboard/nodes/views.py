@@ -11,6 +11,7 @@ from django.shortcuts import render
 from django.urls import reverse
 from django.views.decorators.cache import never_cache
 
+from apps.core.errors import NotFound
 from apps.dashboard.decorators import MANAGERS, Visitor, or_not_found, page
 from apps.dashboard.forms import ACTION, PageForms
 from apps.dashboard.nodes.change_preview import Effect
@@ -20,6 +21,7 @@ from apps.dashboard.nodes.forms import (
     MoveForm,
     OverheadForm,
     PreviewedForm,
+    RefusedMessagesForm,
     UndoMoveForm,
 )
 from apps.dashboard.nodes.node_move_page import move_page
@@ -90,6 +92,23 @@ def move(request: HttpRequest, visitor: Visitor, uuid: UUID) -> HttpResponseBase
         effect = form.preview()
     context = {"page": move_page(node=node, effect=effect, now=visitor.now), "forms": forms}
     return render(request, "dashboard/nodes/node_move.html", context, status=forms.status)
+
+
+@page("POST")
+def run_messages(request: HttpRequest, visitor: Visitor, uuid: UUID) -> HttpResponseBase:
+    """Accept or discard the refused messages of a node about a run."""
+    node = or_not_found(node_of(visitor.lab, uuid), "node", reverse("nodes"))
+    form = RefusedMessagesForm.from_request(request, visitor, node=node)
+    try:
+        is_saved = form.submit()
+    except NotFound as error:
+        messages.error(request, f"{error.message} {error.hint}")
+    else:
+        if is_saved:
+            messages.success(request, form.message)
+        for errors in form.errors.values():
+            messages.error(request, " ".join(str(error) for error in errors))
+    return HttpResponseRedirect(f"{reverse('node', args=[node.uuid])}#refused-messages")
 
 
 @never_cache

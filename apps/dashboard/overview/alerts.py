@@ -8,22 +8,30 @@ from django.db.models import Q
 from django.urls import reverse
 
 from apps.accounts.models import Lab
+from apps.carbon.edition_changes import recent_repricings
+from apps.carbon.figures.figure_query import FigureQuery
+from apps.core.units import UG_PER_KG, US_PER_HOUR
 from apps.dashboard.figures import Quantity, quantity
 from apps.dashboard.formatting import duration
+from apps.dashboard.nodes.quarantine_pages import REASONS, energy_of
 from apps.dashboard.overview.energy_use import Charge
+from apps.fleet.choices import SiteKind
+from apps.fleet.device_health import device_problems
 from apps.fleet.models import Node
-from apps.fleet.selectors import SILENT_AFTER_US, measured_nodes, sites_without_zone
-from apps.ingest.selectors import quarantined
+from apps.fleet.selectors import (
+    SILENT_AFTER_US,
+    measured_nodes,
+    nodes_with_device_problems,
+    sites_without_zone,
+    unlisted_zones,
+)
+from apps.ingest.selectors import quarantined, withdrawn_moves
+from apps.runs.selectors import nodes_with_refused_messages
 from apps.trackers import registry
 
-REASONS = {
-    "conflict": "different content under an existing key",
-    "clock": "unreliable clock of the node",
-    "future": "time stamp in the future",
-    "impossible": "more energy than the device can draw",
-    "overlap": "overlap with time that is already measured",
-}
 _MAX_LISTED = 5
+SHOWN_US = 30 * 24 * US_PER_HOUR
+_MAX_MONTHS = 12
 DOCTOR = "labcarbon-collect doctor"
 
 
@@ -40,6 +48,37 @@ class Alert:
     kind: str
     quantity: Quantity | None = None
     command: str = ""
+
+
+def _factor_alerts(lab: Lab, now: int) -> list[Alert]:
+    alerts = []
+    for _, months in recent_repricings(lab, since_us=now - SHOWN_US):
+        if not months:
+            continue
+        listed = [
+            f"{change.month.name}: {change.before_ug / UG_PER_KG:.4g} → "
+            f"{change.after_ug / UG_PER_KG:.4g} kg CO₂e"
+            for change in months[-_MAX_MONTHS:]
+        ]
+        rest = (
+            f", and {len(months) - len(listed)} earlier months" if len(months) > len(listed) else ""
+        )
+        query = FigureQuery(
+            metric="emission_ug",
+            from_hour=months[-1].month.from_hour,
+            to_hour=months[-1].month.to_hour,
+            basis=lab.basis,
+        )
+        alerts.append(
+            Alert(
+                "New emission factors changed past figures",
+                f"{', '.join(listed)}{rest}. The audit log lists all months and factors.",
+                f"{reverse('explain')}?{query.to_query_string()}",
+                "Show explanation",
+                "factors",
+            )
+        )
+    return alerts
 
 
 def _node_alerts(lab: Lab, now: int) -> list[Alert]:
@@ -73,8 +112,73 @@ def _silent_node_alert(node: Node, now: int) -> Alert:
     )
 
 
+def _quarantine_alerts(lab: Lab, now: int) -> list[Alert]:
+    alerts = []
+    groups = quarantined(lab)
+    if groups:
+        windows = sum(count for count, _ in groups.values())
+        total = energy_of(sum(energy_mj for _, energy_mj in groups.values()))
+        reasons = ", ".join(REASONS.get(reason, reason) for reason in sorted(groups))
+        alerts.append(
+            Alert(
+                f"Not placed: {total.text}",
+                f"{windows} quarantined window{'' if windows == 1 else 's'} are stored but not "
+                f"counted. Reason{'' if len(groups) == 1 else 's'}: {reasons}.",
+                reverse("quarantine"),
+                "Decide",
+                "quarantined",
+            )
+        )
+    alerts += [
+        Alert(
+            f"{move.device} is reported by {move.from_node} and {move.to_node}",
+            f"It moved to {move.to_node}, and {move.from_node} uploaded it afterwards. The windows "
+            f"of both are counted. Stop the collector that does not have this device.",
+            reverse("device", args=[move.device.key]),
+            "Show device",
+            "device-conflict",
+        )
+        for move in withdrawn_moves(lab, now - SHOWN_US)[:_MAX_LISTED]
+    ]
+    return alerts
+
+
+def _device_alerts(lab: Lab, now: int) -> list[Alert]:
+    """Return an alert per silent GPU, and one per node with other problems of GPUs."""
+    alerts = []
+    for node in nodes_with_device_problems(lab)[:_MAX_LISTED]:
+        href = f"{reverse('node', args=[node.uuid])}#device-problems"
+        problems = device_problems(node.health)
+        silent = [problem for problem in problems if problem.state == "silent"]
+        alerts += [
+            Alert(
+                f"GPU silent: {problem.name} of {node.hostname}",
+                f"No reading for {duration(max(0, now - problem.since_us))}. Its energy is "
+                "unknown. Find the cause on the node with",
+                href,
+                "Show node",
+                "gpu-silent",
+                command=DOCTOR,
+            )
+            for problem in silent[:_MAX_LISTED]
+        ]
+        others = [problem for problem in problems if problem.state != "silent"]
+        if others:
+            alerts.append(
+                Alert(
+                    f"{len(others)} GPU{'' if len(others) == 1 else 's'} of {node.hostname} not "
+                    "measured by the energy counter",
+                    "The energy is integrated from power, or the GPU does not respond.",
+                    href,
+                    "Show node",
+                    "gpu-problem",
+                )
+            )
+    return alerts
+
+
 def alerts_of(lab: Lab, charges: list[Charge], now: int) -> list[Alert]:
-    """Return the alerts of a lab, most urgent first. Five queries."""
+    """Return the alerts of a lab, most urgent first. Nine queries."""
     alerts = [
         Alert(
             f"No grid zone for {site.name}",
@@ -85,7 +189,22 @@ def alerts_of(lab: Lab, charges: list[Charge], now: int) -> list[Alert]:
         )
         for site in sites_without_zone(lab).exclude(kind="declared").order_by("name")[:_MAX_LISTED]
     ]
+    alerts += [
+        Alert(
+            f"{found.zone} of {found.site.name} is no grid zone",
+            f"It is a cloud region: its energy counts for {found.grid_zone}. Confirm the zone."
+            if found.grid_zone
+            else "Its energy is counted. Its emissions are unknown until you choose a zone.",
+            reverse("site", args=[found.site.pk]),
+            "Choose zone",
+            "unlisted-zone",
+        )
+        for found in unlisted_zones(lab)[:_MAX_LISTED]
+        if found.site.kind != SiteKind.DECLARED or not found.grid_zone
+    ]
+    alerts += _factor_alerts(lab, now)
     alerts += _node_alerts(lab, now)
+    alerts += _device_alerts(lab, now)
     alerts += [
         Alert(
             problem.title,
@@ -113,12 +232,17 @@ def alerts_of(lab: Lab, charges: list[Charge], now: int) -> list[Alert]:
                     energy,
                 )
             )
-    for reason, (windows, _) in sorted(quarantined(lab).items()):
-        text = f"They are stored but not counted. Reason: {REASONS.get(reason, reason)}."
-        title = f"{windows} quarantined window{'' if windows == 1 else 's'}"
-        alerts.append(
-            Alert(title, text, f"{reverse('nodes')}#quarantined", "Show windows", "quarantined")
+    alerts += _quarantine_alerts(lab, now)
+    alerts += [
+        Alert(
+            f"Refused run messages of {node.hostname}",
+            "The node may not change these runs. Accept or discard its messages.",
+            f"{reverse('node', args=[node.uuid])}#refused-messages",
+            "Decide",
+            "refused-messages",
         )
+        for node in nodes_with_refused_messages(lab).order_by("hostname")[:_MAX_LISTED]
+    ]
     unknown_overhead = list(
         measured_nodes(lab).filter(static_power_mw__isnull=True, virtual=False)[: _MAX_LISTED + 1]
     )

@@ -72,7 +72,7 @@ def use_of(lab: Lab, query: FigureQuery, time_group: str = "hour") -> Use:
 
 def priced_use(lab: Lab, query: FigureQuery, time_group: str) -> tuple[Use, Pricing]:
     """Return the use behind ``query`` and the factors of its emissions, from one pass over the
-    ledger. Two queries.
+    ledger. Two queries, and two more for declared energy.
     """
     figures = figures_by(lab, query, [time_group, *PRICING_GROUPS])
     by_use: dict[tuple[int, str, int], list[Figure]] = defaultdict(list)
@@ -81,7 +81,8 @@ def priced_use(lab: Lab, query: FigureQuery, time_group: str) -> tuple[Use, Pric
         by_use[hour, charge, quality].append(part)
         by_price[quality, charge, factor, pue].append(part)
     use = Use(query, {key: total(parts) for key, parts in by_use.items()})
-    return use, pricing_from({key: total(parts) for key, parts in by_price.items()}, "emission_ug")
+    priced = {key: total(parts) for key, parts in by_price.items()}
+    return use, pricing_from(lab, query.replace(metric="emission_ug"), priced)
 
 
 def merge_charges(use: Use, key: str) -> Use:

@@ -1,17 +1,26 @@
 """Accept batches of collectors, and windows declared by persons or imports."""
 
+from collections.abc import Mapping
 from uuid import UUID
 
 from django.db import transaction
 
 from apps.fleet.models import Device, Node
-from apps.ingest import window_rules
+from apps.ingest import selectors, window_rules
 from apps.ingest.models import Batch
 from apps.ingest.parsing import BatchIn
+from apps.ingest.placement import BatchClocks
+from apps.ingest.selectors import FormerOwner
 from apps.ingest.services.classify import Result, decide, read_context
 from apps.ingest.services.lookups import get_or_create_devices
-from apps.ingest.services.store import store_gaps, write_quarantined, write_windows
-from apps.ingest.window_rules import ClockFacts, WindowIn
+from apps.ingest.services.moves import follow_moves
+from apps.ingest.services.store import (
+    store_gaps,
+    write_boot_clocks,
+    write_quarantined,
+    write_windows,
+)
+from apps.ingest.window_rules import WindowIn
 
 
 @transaction.atomic
@@ -20,8 +29,11 @@ def accept_batch(*, node: Node, batch: BatchIn, received_us: int) -> list[Result
     nothing.
     """
     header = batch.header
-    clock = ClockFacts(received_us, header.sent_at, header.monotonic, header.boot)
+    clocks = BatchClocks(
+        received_us, header.sent_at, header.monotonic, header.boot, header.boot_clocks
+    )
     devices = get_or_create_devices(node, header.devices, header.device_facts)
+    former_owners = selectors.former_owners(node, devices.values())
     results: list[Result] = []
     allowed: list[WindowIn | None] = []
     for i, window in enumerate(batch.windows):
@@ -37,12 +49,19 @@ def accept_batch(*, node: Node, batch: BatchIn, received_us: int) -> list[Result
         devices,
         allowed,
         results,
-        clock,
+        clocks,
         batch_uuid=header.batch,
+        received_us=received_us,
         sent_us=header.sent_at,
         origin="",
+        former_owners=former_owners,
     )
-    store_gaps(header.gaps, header.devices, devices)
+    known = {
+        key: device
+        for key, device in devices.items()
+        if former_owners.get(device.pk, device) is not None
+    }
+    store_gaps(header.gaps, header.devices, known)
     Node.objects.filter(pk=node.pk).update(
         last_push_us=received_us,
         skew_us=window_rules.skew_us(received_us, header.sent_at),
@@ -62,16 +81,17 @@ def accept_declared(
         reason = window_rules.problem(window)
         allowed.append(None if reason else window)
         results.append(["rejected", reason] if reason else ["retry"])
-    clock = ClockFacts(received_us=now, sent_us=now, sent_monotonic_us=-1, boot="\x00")
     _store(
         node,
         {device.key: device},
         allowed,
         results,
-        clock,
+        None,
         batch_uuid=batch_uuid,
+        received_us=now,
         sent_us=None,
         origin=origin,
+        former_owners={},
     )
     return results
 
@@ -81,29 +101,39 @@ def _store(
     devices: dict[str, Device],
     windows: list[WindowIn | None],
     results: list[Result],
-    clock: ClockFacts,
+    clocks: BatchClocks | None,
     *,
     batch_uuid: UUID,
+    received_us: int,
     sent_us: int | None,
     origin: str,
+    former_owners: Mapping[int, FormerOwner | None],
 ) -> None:
+    """``clocks``: None for windows that a person or an import declares."""
     good = [window for window in windows if window is not None]
     if not good:
         return
-    context = read_context(node, devices, good)
-    for i, window in enumerate(windows):
-        if window is not None:
-            results[i] = decide(context, window, clock)
+    context = read_context(node, devices, good, clocks, received_us, former_owners=former_owners)
+    by_age = sorted(
+        (window.mono_end_us, i) for i, window in enumerate(windows) if window is not None
+    )
+    for _, i in by_age:
+        window = windows[i]
+        assert window is not None
+        results[i] = decide(context, window)
+    write_boot_clocks(context)
     if not context.stored and not context.quarantine_reasons:
         return
     row = Batch.objects.create(
         node=node,
         uuid=batch_uuid,
-        received_us=clock.received_us,
+        received_us=received_us,
         sent_us=sent_us,
-        skew_us=window_rules.skew_us(clock.received_us, sent_us) if sent_us is not None else None,
+        skew_us=window_rules.skew_us(received_us, sent_us) if sent_us is not None else None,
         windows=len(context.stored),
         origin=origin,
     )
     write_windows(context, row)
     write_quarantined(context, row)
+    if clocks is not None:
+        follow_moves(context)

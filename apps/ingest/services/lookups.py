@@ -3,7 +3,6 @@
 from typing import Any
 
 from apps.accounts.models import Lab
-from apps.core.jobs import enqueue
 from apps.fleet.dated_facts import device_kind
 from apps.fleet.models import Device, Node
 from apps.ingest.models import Consumer, Epoch
@@ -13,8 +12,9 @@ from apps.ingest.window_rules import consumer_kind, run_of
 def get_or_create_devices(
     node: Node, keys: list[str], facts: dict[str, dict[str, Any]]
 ) -> dict[str, Device]:
-    """Return the devices of a batch by key, created or moved to this node. Keys of other nodes
-    are left out.
+    """Return the devices of a batch by key, created if new. Packages of other nodes are left out.
+
+    A device that belongs to another node is returned unchanged: naming it moves nothing.
     """
     kinds = {key: kind for key in dict.fromkeys(keys) if (kind := device_kind(key, str(node.uuid)))}
     devices = {device.key: device for device in Device.objects.filter(lab=node.lab, key__in=kinds)}
@@ -29,16 +29,16 @@ def get_or_create_devices(
             device.key: device for device in Device.objects.filter(lab=node.lab, key__in=kinds)
         }
     for key, device in devices.items():
+        if device.node_id != node.pk:
+            continue
         device_facts = facts.get(key, {})
         name = str(device_facts.get("name", ""))[:200] or device.name
         rest = {
             str(k)[:64]: str(v)[:256] for k, v in list(device_facts.items())[:32] if k != "name"
         } or device.facts
-        if device.node_id != node.pk:  # the new node settles the dirty hours of the old one
-            enqueue(kind="energy.settle", key=str(node.pk))
-        if (device.node_id, device.name, device.facts) != (node.pk, name, rest):
-            device.node, device.name, device.facts = node, name, rest
-            device.save(update_fields=["node", "name", "facts"])
+        if (device.name, device.facts) != (name, rest):
+            device.name, device.facts = name, rest
+            device.save(update_fields=["name", "facts"])
     return devices
 
 

@@ -9,7 +9,7 @@ from apps.core.sql import bulk_insert
 from apps.fleet.models import Device, Node
 from apps.ingest import window_rules
 from apps.ingest.choices import QUALITY_OF, ShareQuality
-from apps.ingest.models import Batch, DeclaredGap, QuarantinedWindow
+from apps.ingest.models import Batch, BootClock, DeclaredGap, QuarantinedWindow
 from apps.ingest.parsing import GapIn
 from apps.ingest.services.classify import BatchContext
 from apps.ingest.services.lookups import consumer_ids
@@ -71,6 +71,8 @@ def write_windows(context: BatchContext, batch: Batch) -> None:
         context.node,
         {(row.device_id, hour) for row in rows for hour in hours_touched(row.start_us, row.end_us)},
     )
+    for owner_id in {device.node_id for device in context.devices.values()} - {context.node.pk}:
+        enqueue(kind="energy.settle", key=str(owner_id))  # the owner settles hours of its devices
 
 
 def _share_quality(window: WindowIn) -> int:
@@ -96,19 +98,43 @@ def write_quarantined(context: BatchContext, batch: Batch) -> None:
     QuarantinedWindow.objects.bulk_create(
         [
             QuarantinedWindow(
-                device_id=device_id,
+                device_id=row.device_id,
                 node=context.node,
                 batch=batch,
-                epoch_key=window.epoch,
-                sequence=window.sequence,
-                reason=reason,
-                energy_mj=window.energy_mj,
-                digest=digest,
-                content=asdict(window),
+                epoch_key=row.window.epoch,
+                sequence=row.window.sequence,
+                reason=row.reason,
+                energy_mj=row.window.energy_mj,
+                digest=row.digest,
+                content=asdict(row.window),
+                possible=[
+                    [placed.start_us, placed.end_us, int(placed.quality), placed.flags]
+                    for placed in row.possible
+                ],
             )
-            for window, device_id, reason, digest in context.quarantine_reasons
+            for row in context.quarantine_reasons
         ],
         ignore_conflicts=True,
+    )
+
+
+def write_boot_clocks(context: BatchContext) -> None:
+    """Store the offsets of boots that this batch changed."""
+    if not context.changed_boots:
+        return
+    BootClock.objects.bulk_create(
+        [
+            BootClock(
+                node=context.node,
+                boot=boot,
+                monotonic_us=context.boot_offsets[boot].monotonic_us,
+                offset_us=context.boot_offsets[boot].offset_us,
+            )
+            for boot in sorted(context.changed_boots)
+        ],
+        update_conflicts=True,
+        unique_fields=["node", "boot"],
+        update_fields=["monotonic_us", "offset_us"],
     )
 
 
@@ -125,3 +151,22 @@ def store_gaps(gaps: list[GapIn], keys: list[str], devices: dict[str, Device]) -
         if 0 <= gap.device < len(keys) and keys[gap.device] in devices and gap.end >= gap.start
     ]
     DeclaredGap.objects.bulk_create(rows, ignore_conflicts=True)
+    _extend_gaps(rows)
+
+
+def _extend_gaps(rows: list[DeclaredGap]) -> None:
+    """Move the end of stored gaps that a collector declares again with a later end."""
+    ends: dict[tuple[int, str, int], int] = {}
+    for row in rows:
+        key = (row.device_id, row.epoch_key, row.from_us)
+        ends[key] = max(ends.get(key, 0), row.to_us)
+    stored = DeclaredGap.objects.filter(
+        device__in={row.device_id for row in rows}, from_us__in={row.from_us for row in rows}
+    )
+    changed = []
+    for gap in stored if rows else ():
+        end_us = ends.get((gap.device_id, gap.epoch_key, gap.from_us), 0)
+        if end_us > gap.to_us:
+            gap.to_us = end_us
+            changed.append(gap)
+    DeclaredGap.objects.bulk_update(changed, ["to_us"])

@@ -11,8 +11,9 @@ from apps.fleet.choices import DeviceKind
 from apps.fleet.models import Device, Node
 from apps.fleet.selectors import TRACKER, measured_nodes
 from apps.ingest.models import EnergyWindow
+from apps.ingest.placement import DECLARED_FUTURE_US
 from apps.ingest.services import accept_declared
-from apps.ingest.window_rules import FUTURE_US, WindowIn
+from apps.ingest.window_rules import WindowIn
 from apps.trackers.mlflow.models import MlflowRun, MlflowSeries
 from apps.trackers.mlflow.power import (
     EnergyPiece,
@@ -66,7 +67,7 @@ def record_power(
         sample = None if isinstance(value, str) else sample_of(at_us, value)
         if sample is None:
             problem = f"{series.name} reports {str(value)[:20]} W, which no GPU can draw: ignored."
-        elif at_us > now + FUTURE_US:
+        elif at_us > now + DECLARED_FUTURE_US:
             problem = (
                 f"{series.name} is more than a day in the future: the clock of the node is wrong."
             )
@@ -168,6 +169,7 @@ def _window(tracked_run: MlflowRun, device: Device, piece: EnergyPiece) -> Windo
         sequence=piece.start_us // 1000,
         start_us=piece.start_us,
         end_us=piece.end_us,
+        mono_start_us=0,
         mono_end_us=0,
         counter_start=None,
         counter_end=None,

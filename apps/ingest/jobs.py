@@ -1,0 +1,51 @@
+"""Jobs of ingest: moves of devices."""
+
+from apps.core.clock import now_us
+from apps.core.jobs import job
+from apps.ingest.choices import MoveRule, MoveState
+from apps.ingest.models import DeviceMove
+from apps.ingest.services.moves import (
+    ACCEPT_JOB,
+    PLACE_JOB,
+    SILENCE_JOB,
+    WITHDRAW_JOB,
+    accept_after_silence,
+    accept_move,
+    withdraw_move,
+)
+from apps.ingest.services.reexamine import place_pending
+
+
+def _move(key: str) -> DeviceMove:
+    return DeviceMove.objects.select_related("device__lab", "to_node__lab").get(pk=int(key))
+
+
+@job(ACCEPT_JOB)
+def accept_job(key: str) -> None:
+    """Accept pending move ``key``: its former node uploads without the device."""
+    move = _move(key)
+    if move.state == MoveState.PENDING:
+        lab = move.device.lab
+        accept_move(lab=lab, move_id=move.pk, rule=MoveRule.ABSENT, by=None, now=now_us())
+
+
+@job(WITHDRAW_JOB)
+def withdraw_job(key: str) -> None:
+    """Withdraw accepted move ``key``: its former node uploads the device again."""
+    move = _move(key)
+    withdraw_move(lab=move.device.lab, move_id=move.pk, now=now_us())
+
+
+@job(SILENCE_JOB)
+def silence_job(key: str) -> None:
+    """Accept pending move ``key`` if its former node was silent for 7 days."""
+    move = _move(key)
+    accept_after_silence(lab=move.device.lab, move_id=move.pk, now=now_us())
+
+
+@job(PLACE_JOB)
+def place_job(key: str) -> None:
+    """Place the pending windows of accepted move ``key``."""
+    move = _move(key)
+    if move.state == MoveState.ACCEPTED:
+        place_pending(node=move.to_node, device_id=move.device_id)
