@@ -1,6 +1,6 @@
 """SQL that differs between SQLite and PostgreSQL, and the conversion of sums to Python integers."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
@@ -174,6 +174,18 @@ def fetch_rows(sql: str, params: Sequence[Any]) -> Iterator[dict[str, Any]]:
                 name: int(value) if isinstance(value, Decimal) else value
                 for name, value in zip(names, row, strict=True)
             }
+
+
+def fetch_tuples(sql: str, params: Sequence[Any]) -> list[tuple[Any, ...]]:
+    """Run ``sql`` and return its rows as the driver does."""
+    with connection.cursor() as cursor:
+        cursor.execute(sql, list(params))
+        return list(cursor.fetchall())
+
+
+def placeholders(values: Sized) -> str:
+    """Return SQL for a list of as many parameters as there are values."""
+    return ", ".join(["%s"] * len(values))
 
 
 def for_update() -> str:
