@@ -88,6 +88,24 @@ def measured(work: Callable[[], None], windows: int) -> Usage:
     return Usage(windows / wall, cpu / windows * 1e6, database_s / windows * 1e6)
 
 
+def stored_bytes() -> int:
+    """Return the bytes of windows with their shares, indexes included."""
+    from django.db import connection
+
+    with connection.cursor() as cursor:
+        if connection.vendor == "postgresql":
+            cursor.execute(
+                "SELECT pg_total_relation_size('ingest_energywindow') "
+                "+ pg_total_relation_size('ingest_consumerhour')"
+            )
+        else:
+            cursor.execute(
+                "SELECT SUM(pgsize) FROM dbstat WHERE name IN (SELECT name FROM sqlite_master "
+                "WHERE tbl_name IN ('ingest_energywindow', 'ingest_consumerhour'))"
+            )
+        return int(cursor.fetchone()[0])
+
+
 def create_bare_table() -> None:
     """Create a table with the columns and indexes of ``ingest_energywindow``, without constraints
     to other tables.
@@ -226,6 +244,9 @@ def measure(batches: int, size: int) -> None:
         f"upload / bare           {upload.windows_per_s / limit.windows_per_s:9.3f} by time, "
         f"{limit.cpu_us / upload.cpu_us:.3f} by CPU (mark 0.125)"
     )
+    stored = (WARM_UP + batches) * size
+    mark = 400 if connection.vendor == "postgresql" else 300
+    print(f"bytes per stored window {stored_bytes() / stored:9.0f} with two shares (mark {mark})")
 
 
 if __name__ == "__main__":
