@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from apps.catalog.selectors import model_of
+from apps.core.sql import lock_rows
 from apps.core.units import US_PER_HOUR, US_PER_S
 from apps.fleet.choices import DeviceKind
 from apps.fleet.models import Device, Node
@@ -120,12 +121,7 @@ def read_context(
     device_ids = {key: devices[key].pk for key in {window.device for window in windows}}
     ids = sorted(device_ids.values())
     # These locks exclude the settle job of the devices (in SQLite: all writers).
-    list(
-        Device.objects.select_for_update(no_key=True)
-        .filter(pk__in=ids)
-        .order_by("pk")
-        .values_list("pk", flat=True)
-    )
+    lock_rows("fleet_device", ids)
     epochs = epoch_ids({(device_ids[window.device], window.epoch) for window in windows})
     by_epoch: dict[int, list[int]] = defaultdict(list)
     by_device: dict[int, list[int]] = defaultdict(list)
