@@ -114,7 +114,9 @@ def candidates(window: WindowIn, clocks: BatchClocks, known: BootOffset | None) 
             found = (Placed(window.start_us, window.end_us),)
         else:
             return Candidates(reason="clock")
-    possible = tuple(each for each in found if each.start_us >= 0 and each.end_us > each.start_us)
+    possible = tuple(
+        each for each in found if each.start_us >= EARLIEST_US and each.end_us > each.start_us
+    )
     if not possible:
         return Candidates(reason="clock")
     in_time = tuple(each for each in possible if each.end_us <= clocks.received_us + FUTURE_US)
@@ -151,7 +153,7 @@ def place_by_offset(window: WindowIn, known: BootOffset, received_us: int) -> tu
     return tuple(
         each
         for each in found
-        if each.start_us >= 0
+        if each.start_us >= EARLIEST_US
         and each.end_us > each.start_us
         and each.end_us <= received_us + FUTURE_US
     )

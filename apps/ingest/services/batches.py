@@ -20,7 +20,7 @@ from apps.ingest.services.store import (
     write_quarantined,
     write_windows,
 )
-from apps.ingest.window_rules import WindowIn
+from apps.ingest.window_rules import LATEST_US, WindowIn
 
 
 @transaction.atomic
@@ -73,8 +73,10 @@ def _may_declare(
     former_owners: Mapping[int, FormerOwner | None],
 ) -> bool:
     """Return whether the node may declare a gap: of its own device, or until the move of a former
-    one.
+    one, in a possible time.
     """
+    if not 0 <= gap.start <= gap.end <= LATEST_US:
+        return False
     device = devices.get(keys[gap.device]) if 0 <= gap.device < len(keys) else None
     if device is None or device.pk not in former_owners:
         return device is not None
