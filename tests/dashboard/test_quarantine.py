@@ -2,10 +2,12 @@
 
 import re
 import uuid
+from io import StringIO
 from typing import Any
 
 import pytest
 import time_machine
+from django.core.management import call_command
 from django.test import Client
 
 from apps.core.jobs import run_until_idle
@@ -60,6 +62,24 @@ def test_the_list_names_energy_node_device_and_reason(lab: SmallLab, owner: Clie
     assert HOSTILE not in text_of(owner.get(f"{LIST}{row.pk}/"))
     assert "data-window" not in text_of(owner.get(f"{LIST}?reason=clock"))
     assert owner.get(f"{LIST}?reason=none").status_code == 404
+
+
+def test_a_command_examines_windows_again_after_a_rule_changed(
+    lab: SmallLab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert push(lab.node, [W(gpu(), 10**9)]) == [["quarantined", "impossible"]]
+
+    def run() -> str:
+        out = StringIO()
+        call_command("reexamine_windows", stdout=out)
+        return out.getvalue()
+
+    assert run() == f"{lab.lab.name}: 1 examined, 0 counted now\n"
+    assert _ledger_mj() == 0
+    monkeypatch.setattr("apps.ingest.window_rules.impossible", lambda *arguments: False)
+    assert run() == f"{lab.lab.name}: 1 examined, 1 counted now\n"
+    assert _ledger_mj() == 10**9
+    assert run() == f"{lab.lab.name}: 0 examined, 0 counted now\n"
 
 
 def test_implausible_values_of_a_node_break_no_page(lab: SmallLab, owner: Client) -> None:
