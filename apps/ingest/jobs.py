@@ -25,9 +25,7 @@ def accept_job(key: str) -> None:
     """Accept pending move ``key`` (move:node): that node uploads without the device."""
     move_key, _, node_key = key.partition(":")
     move = _move(move_key)
-    accept_absent(
-        lab=move.device.lab, move_id=move.pk, absent_node_id=int(node_key), now=now_us()
-    )
+    accept_absent(lab=move.device.lab, move_id=move.pk, absent_node_id=int(node_key), now=now_us())
 
 
 @job(WITHDRAW_JOB)

@@ -167,9 +167,7 @@ def placed(lab: SmallLab, **data: Any) -> PlaceForm:
 
 def test_nodes_of_declared_use_are_not_offered(lab: SmallLab) -> None:
     site = create_site(lab=lab.lab, name="Declared, DE", kind=SiteKind.DECLARED, zone="DE")
-    node = register_node(
-        lab=lab.lab, uuid=uuid4(), hostname=site.name, facts={}, site=site, now=T0
-    )
+    node = register_node(lab=lab.lab, uuid=uuid4(), hostname=site.name, facts={}, site=site, now=T0)
     form = placed(lab, node=str(node.uuid))
     assert "node" in form.errors
     assert site.name not in str(form["node"])
