@@ -281,8 +281,6 @@ def _insert_arrays(
     import psycopg
 
     arrays = ", ".join(f"%b::{kind}[]" for kind, _ in columns.values())
-    sql = (
-        f"INSERT INTO {table} ({', '.join(columns)}) SELECT * FROM unnest({arrays}) {on_conflict}"
-    )
+    sql = f"INSERT INTO {table} ({', '.join(columns)}) SELECT * FROM unnest({arrays}) {on_conflict}"
     with psycopg.Cursor(connection.connection) as cursor:
         cursor.execute(sql.encode(), [list(values) for _, values in columns.values()])

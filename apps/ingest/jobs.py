@@ -2,15 +2,15 @@
 
 from apps.core.clock import now_us
 from apps.core.jobs import job
-from apps.ingest.choices import MoveRule, MoveState
+from apps.ingest.choices import MoveState
 from apps.ingest.models import DeviceMove
 from apps.ingest.services.moves import (
     ACCEPT_JOB,
     PLACE_JOB,
     SILENCE_JOB,
     WITHDRAW_JOB,
+    accept_absent,
     accept_after_silence,
-    accept_move,
     withdraw_move,
 )
 from apps.ingest.services.reexamine import place_pending
@@ -22,11 +22,10 @@ def _move(key: str) -> DeviceMove:
 
 @job(ACCEPT_JOB)
 def accept_job(key: str) -> None:
-    """Accept pending move ``key``: its former node uploads without the device."""
-    move = _move(key)
-    if move.state == MoveState.PENDING:
-        lab = move.device.lab
-        accept_move(lab=lab, move_id=move.pk, rule=MoveRule.ABSENT, by=None, now=now_us())
+    """Accept pending move ``key`` (move:node): that node uploads without the device."""
+    move_key, _, node_key = key.partition(":")
+    move = _move(move_key)
+    accept_absent(lab=move.device.lab, move_id=move.pk, absent_node_id=int(node_key), now=now_us())
 
 
 @job(WITHDRAW_JOB)

@@ -16,6 +16,8 @@ from apps.ingest.choices import (
     Measurement,
 )
 
+# 2255-06-05. Pages cannot show later times, and JSON numbers are exact up to it.
+LATEST_US = 2**53
 MAX_DURATION_US = 400 * 24 * 3600 * US_PER_S
 MEASUREMENTS = {choice.label: int(choice) for choice in Measurement}
 PUSHED_MEASUREMENTS = frozenset(MEASUREMENTS) - {"declared", "host_static"}
@@ -95,7 +97,11 @@ def problem(window: WindowIn) -> str:
 def _time_problem(window: WindowIn) -> str:
     if window.end_us <= window.start_us:
         return "end is not after start"
-    if window.start_us < 0 or window.end_us - window.start_us > MAX_DURATION_US:
+    if (
+        window.start_us < 0
+        or window.end_us > LATEST_US
+        or window.end_us - window.start_us > MAX_DURATION_US
+    ):
         return "times out of range"
     if not 0 <= window.mono_end_us - window.mono_start_us <= MAX_DURATION_US:
         return "mono_end is before mono_start, or too far after it"
@@ -193,6 +199,8 @@ DEFAULT_LIMIT_MW: dict[str, int | None] = {
     "mig": 3_000_000,
     "cpu": 1_500_000,
     "dram": 1_000_000,
+    "meter": 300_000_000,  # of a node: a rack of 72 GPUs draws 130 kW
+    "storage": 300_000_000,
 }
 
 

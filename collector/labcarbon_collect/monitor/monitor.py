@@ -161,14 +161,16 @@ class NodeMonitor:
         ``device_problems``.
         """
         clock = self._now()
-        for device in self._watch.take_unread(clock):
+        for device in self._watch.take_unread(clock, self.sources.is_resting):
             if device in self._builders:
                 result.add(self._builders[device].flush())
         anchors = {**self._anchors, **{anchor.device: anchor for anchor in result.anchors}}
         result.gaps += self._watch.take_gaps(clock, anchors, self.sources.is_asleep)
         self._watch.set_names({key: info.name for key, info in self.sources.devices.items()})
         self.device_problems = self._watch.problems(
-            clock, self.sources.problems(), self.sources.is_asleep
+            clock,
+            self.sources.problems(),
+            lambda device: self.sources.is_asleep(device) or self.sources.is_resting(device),
         )
 
     def _with_latest_processes(self, reading: Reading, has_processes: bool) -> Reading:

@@ -125,6 +125,14 @@ class SourcePoller:
             if hasattr(polled.source, "is_asleep")
         )
 
+    def is_resting(self, device: str) -> bool:
+        """Whether a device responds without a reading, because its counter stands still."""
+        return any(
+            polled.source.is_resting(device)
+            for polled in self.sources
+            if hasattr(polled.source, "is_resting")
+        )
+
     def set_learnt_idle_mw(self, learnt_idle_mw: Callable[[str], Optional[int]]) -> None:
         """Tell the sources the learnt idle power of a device."""
         for polled in self.sources:

@@ -47,6 +47,11 @@ class GpuMeter:
         """Whether the energy is integrated from power."""
         return not self.gpu.has_counter or bool(self.problem)
 
+    @property
+    def is_resting(self) -> bool:
+        """Whether the counter stands still at the last poll."""
+        return len(self._powers) > 1
+
     def read(
         self, now: Callable[[], Clock], sampler: PowerSampler, learnt_idle_mw: Optional[int]
     ) -> List[MeterReading]:

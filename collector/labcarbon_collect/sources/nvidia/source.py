@@ -196,6 +196,13 @@ class NvmlSource:
                 return state.gpu.is_suspended()
         return bool(self.sleeping)
 
+    def is_resting(self, device: str) -> bool:
+        """Whether the GPU responds while its counter stands still."""
+        return any(
+            state.gpu.key == device and state.meter.is_resting and not state.lost_reason
+            for state in self._gpus
+        )
+
     def problems(self) -> Sequence[DeviceProblem]:
         """Return the GPUs that do not respond, and those whose counter fails."""
         problems = [
