@@ -18,6 +18,8 @@ from apps.ingest.choices import (
 
 # 2255-06-05. Pages cannot show later times, and JSON numbers are exact up to it.
 LATEST_US = 2**53
+# 10 GWh in one window: more than the largest declared job. 256 of them fit into 64 bits.
+MAX_ENERGY_MJ = 36 * 10**15
 MAX_DURATION_US = 400 * 24 * 3600 * US_PER_S
 MEASUREMENTS = {choice.label: int(choice) for choice in Measurement}
 PUSHED_MEASUREMENTS = frozenset(MEASUREMENTS) - {"declared", "host_static"}
@@ -74,6 +76,8 @@ def problem(window: WindowIn) -> str:
     """Return the reason why a window cannot be stored, '' for none."""
     if window.energy_mj < 0:
         return "energy_mj below zero"
+    if window.energy_mj > MAX_ENERGY_MJ:
+        return "energy_mj out of range"
     time_problem = _time_problem(window)
     if time_problem:
         return time_problem

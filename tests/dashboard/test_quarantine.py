@@ -16,6 +16,7 @@ from apps.fleet.models import Device
 from apps.fleet.services import register_node
 from apps.ingest.choices import Decision, MoveState
 from apps.ingest.models import DeclaredGap, DeviceMove, QuarantinedWindow
+from apps.ingest.window_rules import MAX_ENERGY_MJ
 from tests.builders import MINUTE, T0, SmallLab, W, push
 from tests.dashboard.support import HOSTILE, assert_needs_sign_in, gpu, queries, text_of
 
@@ -83,7 +84,8 @@ def test_a_command_examines_windows_again_after_a_rule_changed(
 
 
 def test_implausible_values_of_a_node_break_no_page(lab: SmallLab, owner: Client) -> None:
-    node, much = lab.node.uuid, 2**62
+    node, much = lab.node.uuid, MAX_ENERGY_MJ
+    assert push(lab.node, [W(gpu(), 2**62, counter_start=0)])[0][0] == "rejected"
     keys = [gpu(), gpu(1), f"meter:{node}/1", f"meter:{node}/2", f"storage:{node}/1"]
     windows = [W(key, much, counter_start=0) for key in keys]
     for window in windows[2:]:

@@ -152,10 +152,18 @@ def read_context(
     )
 
 
+_CATALOGUE_KINDS: dict[str, str] = {
+    DeviceKind.CPU: "cpu",
+    DeviceKind.GPU: "gpu",
+    DeviceKind.MIG: "gpu",
+}
+
+
 def _limit_mw(device: Device) -> int | None:
     if device.kind not in window_rules.DEFAULT_LIMIT_MW:
         return None
-    model = model_of("cpu" if device.kind == DeviceKind.CPU else "gpu", device.name)
+    kind = _CATALOGUE_KINDS.get(device.kind)
+    model = model_of(kind, device.name) if kind else None
     return window_rules.power_limit_mw(device.kind, model.tdp_mw if model else None)
 
 
