@@ -65,6 +65,32 @@ def cgroup_paths(proc_root: str, pid: int) -> str:
     return (_read(f"{proc_root}/{pid}/cgroup") or b"").decode("utf-8", "replace")
 
 
+class KernelFile:
+    """A file of the kernel that is read repeatedly through one descriptor."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._descriptor: Optional[int] = None
+        self._size = 4096
+
+    def __del__(self) -> None:
+        if getattr(self, "_descriptor", None) is not None:
+            os.close(self._descriptor)
+
+    def read(self) -> bytes:
+        """Return its text as of now, empty if it cannot be read."""
+        try:
+            if self._descriptor is None:
+                self._descriptor = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
+            text = os.pread(self._descriptor, self._size, 0)
+            while len(text) == self._size:
+                self._size *= 2
+                text = os.pread(self._descriptor, self._size, 0)
+        except OSError:
+            return b""
+        return text
+
+
 def _read(path: str) -> Optional[bytes]:
     try:
         file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Callable, Dict, List, Mapping, Sequence, Tuple
 
 from labcarbon_collect.clock import Clock
-from labcarbon_collect.processes.cpu_time import busy_us_by_cpu
+from labcarbon_collect.processes.cpu_time import BusyTime
 from labcarbon_collect.sources.base import (
     DeviceInfo,
     Gap,
@@ -56,6 +56,7 @@ class CpuModel:
     ) -> None:
         self._node = node
         self._proc = proc
+        self._busy = BusyTime(str(proc))
         self._awake = awake
         self._packages: List[_Package] = []
 
@@ -64,7 +65,7 @@ class CpuModel:
         separates use from idle.
         """
         blocks = self._cpuinfo()
-        if not blocks or not busy_us_by_cpu(self._proc):
+        if not blocks or not self._busy.by_cpu():
             raise SourceAbsent(f"{self._proc}/stat or {self._proc}/cpuinfo lists no processor")
         boot = self._read("sys/kernel/random/boot_id").strip() or "no-boot-id"
         by_package: Dict[str, List[Mapping[str, str]]] = {}
@@ -83,7 +84,7 @@ class CpuModel:
         """Read /proc/stat one time. Raises SourceFailed if it cannot be read or a processor went
         offline.
         """
-        clock, awake, busy = now(), self._awake(), busy_us_by_cpu(self._proc)
+        clock, awake, busy = now(), self._awake(), self._busy.by_cpu()
         readings = []
         for package in self._packages:
             if any(cpu not in busy for cpu in package.cpus):
