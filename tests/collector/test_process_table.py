@@ -190,7 +190,7 @@ def test_a_process_that_ended_and_one_that_ran_are_distinguished():
 
 
 def test_without_a_new_process_proc_is_listed_rarely(tmp_path, monkeypatch):
-    """The kernel counts the started processes. A kernel that does not has /proc listed each time."""
+    """The kernel counts the started processes. Without this count it is listed each time."""
     tree = ProcTree(tmp_path / "proc")
     listed: list[str] = []
     list_folder = os.listdir

@@ -147,7 +147,9 @@ class _OpenWindow:
         """Add the interval since the last reading, divided by ``weights``."""
         energy_mj = reading.counter_mj - self.last.counter_mj
         duration_us = max(0, reading.monotonic_us - self.last.monotonic_us)
-        for consumer, part in largest_remainder(PART_SCALE, weights).items():
+        sole = sole_consumer(weights)
+        parts = {sole: PART_SCALE} if sole else largest_remainder(PART_SCALE, weights)
+        for consumer, part in parts.items():
             self.parts[consumer] = self.parts.get(consumer, 0) + energy_mj * part
         self.util.add(reading.util_pm, duration_us)
         self.memory.add(reading.memory_mib, duration_us)
@@ -176,8 +178,13 @@ def last_boundary(wall_us: int, grid_us: int) -> int:
 
 def sole_consumer(weights: Mapping[str, int]) -> Optional[str]:
     """Return the only consumer with weight, or None."""
-    present = [consumer for consumer, weight in weights.items() if weight]
-    return present[0] if len(present) == 1 else None
+    sole = None
+    for consumer, weight in weights.items():
+        if weight:
+            if sole is not None:
+                return None
+            sole = consumer
+    return sole
 
 
 class WindowBuilder:

@@ -40,6 +40,12 @@ class DeviceWatch:
             self._seen[reading.device] = Clock(reading.monotonic_us, reading.wall_us)
             self._declared_us.pop(reading.device, None)
 
+    def is_complete(self, clock: Clock) -> bool:
+        """Whether every GPU has a recent reading."""
+        return all(
+            clock.monotonic_us - last.monotonic_us < UNREAD_US for last in self._seen.values()
+        )
+
     def set_names(self, names: Dict[str, str]) -> None:
         """Remember the names of devices for the time in which their source has failed."""
         self._names.update(names)

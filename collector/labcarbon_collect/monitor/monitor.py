@@ -116,7 +116,7 @@ class NodeMonitor:
                 continue  # the counter includes its energy until the CPU times are known
             reading = self._with_latest_processes(reading, with_processes)
             result.add(self._add_reading(reading, cpu_us, reasons.get(reading.device, "")))
-        self._watch_devices(result)
+        self._watch_devices(result, with_processes)
         return self._store(result)
 
     def flush(self) -> int:
@@ -156,20 +156,22 @@ class NodeMonitor:
         """Return the last reading by device."""
         return dict(self._last)
 
-    def _watch_devices(self, result: _PollResult) -> None:
+    def _watch_devices(self, result: _PollResult, with_processes: bool) -> None:
         """Close the windows of GPUs without readings, declare silent ones, and set
         ``device_problems``.
         """
-        clock = self._now()
+        if with_processes:
+            self._watch.set_names({key: info.name for key, info in self.sources.devices.items()})
+        clock, reported = self._now(), self.sources.problems()
+        if not reported and self._watch.is_complete(clock):
+            self.device_problems = ()
+            return
         for device in self._watch.take_unread(clock):
             if device in self._builders:
                 result.add(self._builders[device].flush())
         anchors = {**self._anchors, **{anchor.device: anchor for anchor in result.anchors}}
         result.gaps += self._watch.take_gaps(clock, anchors, self.sources.is_asleep)
-        self._watch.set_names({key: info.name for key, info in self.sources.devices.items()})
-        self.device_problems = self._watch.problems(
-            clock, self.sources.problems(), self.sources.is_asleep
-        )
+        self.device_problems = self._watch.problems(clock, reported, self.sources.is_asleep)
 
     def _with_latest_processes(self, reading: Reading, has_processes: bool) -> Reading:
         """Add the latest process list to a reading without one. A list from the source replaces
@@ -256,7 +258,7 @@ class NodeMonitor:
         return self._estimated_idle_mw.get(device) or self._default_idle_mw.get(device, 0)
 
     def _fact(self, device: str, name: str) -> Optional[int]:
-        info = self.sources.devices.get(device)
+        info = self.sources.device(device)
         text = info.facts.get(name, "") if info else ""
         return int(text) if text.isdigit() else None
 

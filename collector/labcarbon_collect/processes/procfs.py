@@ -74,8 +74,7 @@ class KernelFile:
         self._size = 4096
 
     def __del__(self) -> None:
-        if getattr(self, "_descriptor", None) is not None:
-            os.close(self._descriptor)
+        self._close()
 
     def read(self) -> bytes:
         """Return its text as of now, empty if it cannot be read."""
@@ -87,8 +86,14 @@ class KernelFile:
                 self._size *= 2
                 text = os.pread(self._descriptor, self._size, 0)
         except OSError:
+            self._close()  # a device that returns has another file
             return b""
         return text
+
+    def _close(self) -> None:
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
 
 
 def _read(path: str) -> Optional[bytes]:

@@ -99,7 +99,9 @@ def place_reading(
         continuity = classify_reading(before.counter_mj, counter_mj, moving_us, limit_mw)
     is_same_load = before.epoch == load or before.epoch.startswith(load + ".")
     if is_same_load and continuity == CONTINUES:
-        return CounterStep(((replace(last, epoch=before.epoch), 0),))
+        if before.epoch != load:
+            last = replace(last, epoch=before.epoch)
+        return CounterStep(((last, 0),))
     if is_same_load:
         last = replace(last, epoch=f"{load}.{clock.monotonic_us:x}")
     bridged = continuity == RESTARTED and gap_us <= BRIDGE_US
