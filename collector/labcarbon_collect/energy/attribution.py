@@ -66,8 +66,6 @@ def device_weights(
         return {UNKNOWN: 1}
     if not processes:
         return {IDLE: 1}
-    if len(processes) == 1:
-        return {consumer_of(processes[0].pid): 1}
     consumers = [consumer_of(use.pid) for use in processes]
     used = _gpu_use(processes)
     used_sum = sum(used)

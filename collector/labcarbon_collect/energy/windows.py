@@ -131,6 +131,7 @@ class _OpenWindow:
     """The window that is being filled."""
 
     start_us: int
+    boundary_us: int  # it ends at the first reading from here on
     first: Reading
     last: Reading
     parts: Dict[str, int] = field(default_factory=dict)  # consumer → mJ × PARTS
@@ -284,7 +285,8 @@ class WindowBuilder:
             counter_mj=anchor.counter_mj,
             flags=0,
         )
-        window = _OpenWindow(anchor.wall_us, before, before, flags=FLAG_RECOVERED)
+        boundary_us = next_boundary(anchor.wall_us, self._grid_us)
+        window = _OpenWindow(anchor.wall_us, boundary_us, before, before, flags=FLAG_RECOVERED)
         sole = sole_consumer(weights)
         is_same_run = sole is not None and sole == anchor.sole and sole.startswith("run:")
         window.add_interval(reading, weights if is_same_run else {UNKNOWN: 1})
@@ -306,16 +308,16 @@ class WindowBuilder:
         window = self._window
         assert window is not None
         before = window.last
-        is_unwatched = reading.monotonic_us - before.monotonic_us > MAX_UNWATCHED_US
-        if is_unwatched and (
+        elapsed_us = reading.monotonic_us - before.monotonic_us
+        if elapsed_us > MAX_UNWATCHED_US and (
             sole_consumer(weights) is None or sole_consumer(weights) != sole_consumer(self._weights)
         ):
             weights = {UNKNOWN: 1}
         window.add_interval(reading, weights)
-        drift_us = (reading.wall_us - before.wall_us) - (reading.monotonic_us - before.monotonic_us)
+        drift_us = reading.wall_us - before.wall_us - elapsed_us
         if abs(drift_us) > MAX_CLOCK_DRIFT_US:
             return self._cut_at_step(window, before, reading)
-        if reading.wall_us < next_boundary(window.start_us, self._grid_us):
+        if reading.wall_us < window.boundary_us:
             return ClosedWindows()
         cut_us = last_boundary(reading.wall_us, self._grid_us)
         is_on_time = reading.wall_us - cut_us <= self._tolerance_us
@@ -343,7 +345,8 @@ class WindowBuilder:
         return replace(closed, windows=(window,))
 
     def _open_window(self, reading: Reading, start_us: int, seq: int) -> ClosedWindows:
-        self._window = _OpenWindow(start_us, reading, reading)
+        boundary_us = next_boundary(start_us, self._grid_us)
+        self._window = _OpenWindow(start_us, boundary_us, reading, reading)
         sole = self._anchor.sole if self._anchor and self._anchor.epoch == reading.epoch else None
         self._anchor = self._anchor_at(reading, start_us, seq, sole)
         return ClosedWindows(anchor=self._anchor)

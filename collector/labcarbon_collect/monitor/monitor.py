@@ -220,13 +220,16 @@ class NodeMonitor:
     def _weights(
         self, before: Optional[Reading], reading: Reading, cpu_us: Mapping[str, int]
     ) -> Mapping[str, int]:
+        is_split_by_cpu_time = _is_split_by_cpu_time(reading)
+        if not is_split_by_cpu_time and reading.processes and len(reading.processes) == 1:
+            return {self.consumers.consumer_of(reading.processes[0].pid): 1}
         if before is None:
             energy_mj, idle_mj = 0, 0
         else:
             energy_mj = max(0, reading.counter_mj - before.counter_mj)
             elapsed_us = reading.monotonic_us - before.monotonic_us
             idle_mj = idle_energy_mj(energy_mj, self._idle_mw(reading.device), elapsed_us)
-        if _is_split_by_cpu_time(reading):
+        if is_split_by_cpu_time:
             if before is None:
                 return {UNKNOWN: 1}  # no process was observed before the first snapshot
             return processor_weights(

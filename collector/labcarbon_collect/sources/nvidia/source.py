@@ -151,14 +151,15 @@ class NvmlSource:
         Raises SourceFailed if none responds, or if a GPU woke up that slept at :meth:`open`.
         Opening again discovers it.
         """
-        if any(not is_suspended(folder) for folder in self.sleeping):
+        if self.sleeping and any(not is_suspended(folder) for folder in self.sleeping):
             self.close()
             raise SourceFailed("a sleeping GPU woke up; the driver is opened again to measure it")
         if not self._gpus:
             return ()
         if self._driver is None:
             self._reopen()
-        self._open_late_gpus()
+        if self._unopened:
+            self._open_late_gpus()
         readings: List[Reading] = []
         awake_gpus = [state for state in self._gpus if not state.gpu.is_suspended()]
         for state in awake_gpus:
@@ -359,7 +360,7 @@ class NvmlSource:
     ) -> List[Reading]:
         assert self._sampler is not None
         gpu = state.gpu
-        energy = state.meter.read(now, self._sampler, self.learnt_idle_mw(gpu.key))
+        energy = state.meter.read(now, self._sampler, self.learnt_idle_mw)
         state.lost_since_us = 0
         state.retry.reset()
         util_pm = gpu.util_pm()
