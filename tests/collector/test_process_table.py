@@ -8,7 +8,8 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
 
 import pytest
 from labcarbon_collect.processes import process_table
@@ -86,6 +87,17 @@ def wait_until_asleep(pid: int) -> None:
         line = time.clock_gettime_ns(process_clock(pid))
         quiet, last = (quiet + 1 if line == last else 0), line
         time.sleep(0.02)
+
+
+def described_processes() -> set[int]:
+    """Return the processes of which this one has a descriptor open."""
+    pids = set()
+    for link in Path("/proc/self/fd").iterdir():
+        with suppress(OSError):  # the descriptor of this listing
+            parts = link.readlink().parts
+            if parts[1:2] == ("proc",) and parts[2].isdecimal():
+                pids.add(int(parts[2]))
+    return pids
 
 
 def pids_of(stats) -> set[int]:
@@ -222,13 +234,34 @@ def test_the_processes_of_another_proc_have_no_clock(tmp_path):
         assert table.stats[os.getppid()].cpu_ticks == cpu
 
 
-def test_a_kernel_that_counts_no_run_times_has_all_read(reads, monkeypatch):
+def test_a_kernel_that_counts_no_run_times_has_all_read(monkeypatch):
     monkeypatch.setattr(process_table.time, "clock_gettime_ns", lambda clock: 0)
     with worker() as (pid, _):
         table = ProcessTable("/proc")
-        for expected in (1, 2, 3):
-            table.scan()
-            assert reads[pid] == expected
+        assert all(pid in pids_of(table.scan().read) for _ in range(5))
+
+
+@pytest.mark.parametrize("limit", [0, 2, 100])
+def test_descriptors_are_limited_and_closed(monkeypatch, limit):
+    monkeypatch.setattr(process_table, "MAX_DESCRIPTORS", limit)
+    table = ProcessTable("/proc")
+    table.scan()
+    with ExitStack() as stack:
+        workers = [stack.enter_context(worker()) for _ in range(4)]
+        pids = {pid for pid, _ in workers}
+        for _ in range(4):
+            for pid, tell in workers:
+                tell("work")
+                wait_until_asleep(pid)
+            assert pids <= pids_of(table.scan().read)
+            assert all(table.stats[pid] == read_stat("/proc", pid) for pid in pids)
+        assert len(table._descriptors) <= limit
+        assert len(described_processes() & pids) == min(limit, len(pids))
+        for pid in pids:
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+        assert pids <= pids_of(table.scan().ended)
+        assert not described_processes() & pids
 
 
 def test_without_clocks_all_are_read(reads, monkeypatch):

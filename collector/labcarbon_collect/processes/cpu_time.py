@@ -23,23 +23,28 @@ class BusyTime:
     def __init__(self, proc: str = "/proc") -> None:
         self._stat = KernelFile(f"{proc}/stat")
 
+    def text(self) -> bytes:
+        """Return /proc/stat as of now, empty if it cannot be read."""
+        return self._stat.read()
+
     def by_cpu(self) -> Dict[int, int]:
         """Return the µs of work since boot by logical processor, empty if /proc/stat cannot be
         read.
         """
-        busy = {}
-        one_tick_us = tick_us()
-        for line in self._stat.read().splitlines():
-            if not line.startswith(b"cpu"):
-                break  # interrupts, of which there are many
-            name, _, rest = line.partition(b" ")
-            if name != b"cpu":
-                ticks = rest.split()
-                busy[int(name[3:])] = one_tick_us * sum(
-                    int(ticks[column]) for column in _WORK_COLUMNS
-                )
-        return busy
+        return parse_busy_us(self.text())
 
     def total_us(self) -> int:
         """Return the µs of work of all processors since boot."""
         return sum(self.by_cpu().values())
+
+
+def parse_busy_us(text: bytes) -> Dict[int, int]:
+    """Return the µs of work by logical processor from the text of /proc/stat. Pure."""
+    busy = {}
+    one_tick_us = tick_us()
+    for line in text.partition(b"\nintr ")[0].splitlines():
+        name, _, rest = line.partition(b" ")
+        if name.startswith(b"cpu") and name != b"cpu":
+            ticks = rest.split()
+            busy[int(name[3:])] = one_tick_us * sum(int(ticks[column]) for column in _WORK_COLUMNS)
+    return busy

@@ -8,6 +8,9 @@ process with the same pid has another clock.
 Only the parent changes without a run of the process, when the old parent ends. Such a process is
 read again.
 
+The stat lines of the processes that ran last are read through descriptors that stay open. The
+descriptor of an ended process gives an error, even if its pid is in use again.
+
 The kernel also counts the processes and threads that it started. While this count stands still
 there is no new process, and /proc is not listed.
 """
@@ -15,16 +18,19 @@ there is no new process, and /proc is not listed.
 from __future__ import annotations
 
 import os
+import resource
 import time
 from itertools import compress
 from operator import ne
 from typing import Dict, List, NamedTuple, Optional, Set
 
-from labcarbon_collect.processes.procfs import KernelFile, Stat, read_stat
+from labcarbon_collect.processes.procfs import KernelFile, Stat, parse_stat, read_stat
 
 # Even without a new process, /proc is listed in each n-th scan: with hidepid, a process becomes
 # visible by a change of its user.
 _LIST_INTERVAL = 12
+MAX_DESCRIPTORS = 256
+_LINE_BYTES = 2048
 # In place of a run time. A process with it is read in each scan.
 _NOT_COUNTED = -1
 
@@ -40,6 +46,12 @@ class ProcessTable:
     """Reads the processes of one /proc repeatedly. ``stats``: all visible ones by pid."""
 
     def __init__(self, proc_root: str) -> None:
+        limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+        is_unlimited = limit == resource.RLIM_INFINITY
+        self._max_descriptors = (
+            MAX_DESCRIPTORS if is_unlimited else min(MAX_DESCRIPTORS, limit // 4)
+        )
+        self._descriptors: Dict[int, int] = {}  # of stat lines by pid, that of the last run last
         self.stats: Dict[int, Stat] = {}
         self._proc = proc_root
         self._has_clocks = _is_own_proc(proc_root)
@@ -54,6 +66,10 @@ class ProcessTable:
         self._scans = 0
         self._read: Dict[int, Stat] = {}
         self._ended: List[Stat] = []
+
+    def __del__(self) -> None:
+        for descriptor in getattr(self, "_descriptors", {}).values():
+            os.close(descriptor)
 
     def scan(self) -> Changes:
         """Read the processes and return what changed."""
@@ -115,12 +131,35 @@ class ProcessTable:
                 self._read_again(pid)
 
     def _read_again(self, pid: int) -> None:
-        stat = read_stat(self._proc, pid)
+        stat = self._read_line(pid)
         if stat is not None and stat.start_ticks == self.stats[pid].start_ticks:
             self.stats[pid] = self._read[pid] = stat
         else:  # it ended or is hidden, and another process may have its pid
             self._end(pid)
             self._add(str(pid))
+
+    def _read_line(self, pid: int) -> Optional[Stat]:
+        """Return the stat line of a known process, None if it ended or is hidden."""
+        descriptor = self._descriptors.pop(pid, None)
+        if descriptor is None:
+            if pid not in self._clocks or not self._max_descriptors:
+                return read_stat(self._proc, pid)
+            if len(self._descriptors) >= self._max_descriptors:
+                self._close(next(iter(self._descriptors)))
+            try:
+                descriptor = os.open(f"{self._proc}/{pid}/stat", os.O_RDONLY | os.O_CLOEXEC)
+            except OSError:
+                return None
+        self._descriptors[pid] = descriptor
+        try:
+            return parse_stat(os.pread(descriptor, _LINE_BYTES, 0))
+        except OSError:
+            return None
+
+    def _close(self, pid: int) -> None:
+        descriptor = self._descriptors.pop(pid, None)
+        if descriptor is not None:
+            os.close(descriptor)
 
     def _add(self, name: str) -> None:
         pid = int(name)
@@ -141,6 +180,7 @@ class ProcessTable:
         """Record that a process ended or is hidden."""
         if self._clocks.pop(pid, None) is not None:
             del self._run_ns[pid]
+        self._close(pid)
         self._without_clock.discard(pid)
         self._without_parent.discard(pid)
         del self._pids[str(pid)]
