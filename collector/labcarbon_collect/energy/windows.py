@@ -106,6 +106,9 @@ class ClosedWindows:
     anchor: Optional[Anchor] = None
 
 
+NOTHING_CLOSED = ClosedWindows()
+
+
 @dataclass
 class _Gauge:
     """A time-weighted integer mean and the maximum of a gauge that may be missing."""
@@ -228,9 +231,7 @@ class WindowBuilder:
         ):
             closed = self._close_at_restart(reading, gap_reason)
         elif reading.monotonic_us <= self._window.last.monotonic_us:
-            return (
-                ClosedWindows()
-            )  # the same moment: the next reading includes the counter difference
+            return NOTHING_CLOSED  # the same moment: the next reading includes the difference
         else:
             closed = self._extend(reading, weights)
         self._weights = weights
@@ -239,7 +240,7 @@ class WindowBuilder:
     def flush(self) -> ClosedWindows:
         """Close the open window at its last reading, when the daemon stops."""
         if self._window is None or self._window.last is self._window.first:
-            return ClosedWindows()
+            return NOTHING_CLOSED
         open_window = self._window
         window = self._close(open_window, self._placed_end(open_window, open_window.last.wall_us))
         self._window = None
@@ -318,7 +319,7 @@ class WindowBuilder:
         if abs(drift_us) > MAX_CLOCK_DRIFT_US:
             return self._cut_at_step(window, before, reading)
         if reading.wall_us < window.boundary_us:
-            return ClosedWindows()
+            return NOTHING_CLOSED
         cut_us = last_boundary(reading.wall_us, self._grid_us)
         is_on_time = reading.wall_us - cut_us <= self._tolerance_us
         return self._close_at(window, reading, cut_us if is_on_time else reading.wall_us)

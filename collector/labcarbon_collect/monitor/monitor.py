@@ -18,6 +18,7 @@ from labcarbon_collect.energy.attribution import (
 )
 from labcarbon_collect.energy.windows import (
     IDLE,
+    NOTHING_CLOSED,
     UNKNOWN,
     Anchor,
     ClosedWindows,
@@ -50,6 +51,8 @@ class _PollResult:
     anchors: List[Anchor] = field(default_factory=list)
 
     def add(self, closed: ClosedWindows) -> None:
+        if closed is NOTHING_CLOSED:
+            return
         self.windows.extend(closed.windows)
         self.gaps.extend(closed.gaps)
         if closed.anchor is not None:
@@ -109,8 +112,8 @@ class NodeMonitor:
                 self._on_reading(reading)
             self.live_power.add_reading(reading)
             if (
-                _is_split_by_cpu_time(reading)
-                and not with_processes
+                not with_processes
+                and _is_split_by_cpu_time(reading)
                 and reading.device in self._last
             ):
                 continue  # the counter includes its energy until the CPU times are known

@@ -92,6 +92,7 @@ class ConsumerResolver:
         self._tally = CpuAccount()
         self.users = users
         self._names: Dict[int, str] = {}
+        self._by_cgroup: Dict[str, str] = {}  # consumers that do not change
         self._uids: Dict[str, Set[int]] = {}
         self._snapshot_ticks: Optional[int] = None
         self._snapshots = 0
@@ -121,6 +122,7 @@ class ConsumerResolver:
         self._uids = {}
         self._snapshots += 1
         if self._snapshots % _FORGET_INTERVAL == 0:
+            self._by_cgroup.clear()
             self._tally.forget_absent({process.key for process in self._processes.values()})
 
     def register(self, run_uuid: str, pid: int, uid: int) -> None:
@@ -285,9 +287,7 @@ class ConsumerResolver:
     def _consumer_outside_run(self, stat: Stat, process: _Process) -> str:
         if process.uid is None:
             return UNKNOWN
-        by_cgroup = cgroup_consumer(
-            process.cgroup, self._cluster, self._pod_logs, users=self.users, user_of=self._user_name
-        )
+        by_cgroup = self._consumer_of_cgroup(process.cgroup)
         comm = (
             "kernel"
             if stat.kernel
@@ -295,6 +295,16 @@ class ConsumerResolver:
         )
         name = self._user_name(process.uid)
         return by_cgroup or f"proc:{self.users.public_name(name)}/{self.users.mask(comm, name)}"
+
+    def _consumer_of_cgroup(self, text: str) -> str:
+        consumer = self._by_cgroup.get(text)
+        if consumer is None:
+            consumer = cgroup_consumer(
+                text, self._cluster, self._pod_logs, users=self.users, user_of=self._user_name
+            )
+            if not consumer.startswith("pod:"):  # the folder with its name may still be created
+                self._by_cgroup[text] = consumer
+        return consumer
 
     def _find_run(
         self, stat: Stat, process: _Process, run_groups: Mapping[Tuple[str, object], str]

@@ -52,10 +52,9 @@ def real_uid(proc_root: str, pid: int) -> Optional[int]:
     """Return the real uid of a process, None if it is hidden or has ended. A set-uid program
     belongs to the user who started it.
     """
-    for line in (_read(f"{proc_root}/{pid}/status") or b"").splitlines():
-        if line.startswith(b"Uid:"):
-            return int(line.split()[1])
-    return None
+    status = _read(f"{proc_root}/{pid}/status") or b""
+    _, _, rest = status.partition(b"\nUid:")
+    return int(rest.split(None, 1)[0]) if rest else None
 
 
 def cgroup_paths(proc_root: str, pid: int) -> str:

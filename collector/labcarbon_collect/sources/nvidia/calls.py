@@ -100,12 +100,14 @@ class GpuCalls:
     def energy_mj(self, handle: Any) -> Optional[int]:
         """Return the total energy counter."""
         code = self._get_energy(handle, self._energy_at)
-        return self._energy.value if self.driver.has_value(ENERGY, code) else None
+        if code and not self.driver.has_value(ENERGY, code):
+            return None
+        return self._energy.value
 
     def average_power_mw(self, handle: Any) -> Optional[int]:
         """Return the average power over one second."""
         code = self._get_fields(handle, 1, self._field_at)
-        if not self.driver.has_value(FIELDS, code) or self._field.code:
+        if (code and not self.driver.has_value(FIELDS, code)) or self._field.code:
             return None
         return int(self._field.value)
 
@@ -117,12 +119,14 @@ class GpuCalls:
     def gpu_percent(self, handle: Any) -> Optional[int]:
         """Return the share of the last period with a running kernel."""
         code = self._get_rates(handle, self._rates_at)
-        return self._rates[0] if self.driver.has_value(UTILISATION, code) else None
+        if code and not self.driver.has_value(UTILISATION, code):
+            return None
+        return self._rates[0]
 
     def used_bytes(self, handle: Any) -> Optional[int]:
         """Return the memory in use, without the driver's reserve if it is reported separately."""
         code = self._get_memory_v2(handle, self._memory_v2_at)
-        if self.driver.has_value(MEMORY_OF_V2, code):
+        if code == 0 or self.driver.has_value(MEMORY_OF_V2, code):
             return self._memory_v2[4]
         code = self._get_memory(handle, self._memory_at)
         return self._memory[2] if self.driver.has_value(MEMORY, code) else None
