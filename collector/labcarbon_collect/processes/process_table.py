@@ -8,7 +8,7 @@ process with the same pid has another clock.
 Only the parent changes without a run of the process, when the old parent ends. Such a process is
 read again.
 
-The stat lines of the processes that ran last are read through descriptors that stay open. The
+The stat lines of the processes that ran last are read through descriptors that remain open. The
 descriptor of an ended process gives an error, even if its pid is in use again.
 
 The kernel also counts the processes and threads that it started. While this count stands still

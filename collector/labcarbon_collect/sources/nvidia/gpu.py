@@ -45,7 +45,9 @@ class Gpu:
         pci = driver.query("nvmlDeviceGetPciInfo", handle)
         self.bus_id = _text(pci.busId) if pci else ""
         self.folder: Optional[Path] = pci_folder(sys_root, self.bus_id)
-        self._status = self.folder and KernelFile(str(self.folder / "power/runtime_status"))
+        self._status = (
+            KernelFile(str(self.folder / "power/runtime_status")) if self.folder else None
+        )
 
     def connect(self, driver: Driver) -> None:
         """Use this driver from now on. The handle of another one is invalid."""
