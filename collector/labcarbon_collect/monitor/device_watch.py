@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Callable, Dict, Iterable, List, Sequence, Tuple
+from typing import Callable, Dict, Iterable, List, Sequence, Tuple, Union
 
 from labcarbon_collect.clock import Clock
 from labcarbon_collect.energy.windows import SECOND_US, Anchor
@@ -25,21 +25,28 @@ class DeviceWatch:
     """The last reading of each GPU that was measured since the machine started."""
 
     def __init__(self, anchors: Iterable[Anchor], boot: str) -> None:
-        self._seen: Dict[str, Clock] = {
+        self._seen: Dict[str, Union[Clock, Reading]] = {
             anchor.device: Clock(anchor.mono_us, anchor.wall_us)
             for anchor in anchors
             if anchor.boot == boot and is_watched(anchor.device)
         }
         self._names: Dict[str, str] = {}
-        self._closed: Dict[str, Clock] = {}
+        self._closed: Dict[str, Union[Clock, Reading]] = {}
         self._declared_us: Dict[str, int] = {}
         self._lost_us: Dict[Tuple[str, str], int] = {}  # monotonic start of each reported loss
 
     def add(self, reading: Reading) -> None:
         """Add a reading."""
         if is_watched(reading.device):
-            self._seen[reading.device] = Clock(reading.monotonic_us, reading.wall_us)
-            self._declared_us.pop(reading.device, None)
+            self._seen[reading.device] = reading
+            if self._declared_us:
+                self._declared_us.pop(reading.device, None)
+
+    def is_complete(self, clock: Clock) -> bool:
+        """Whether every GPU has a recent reading."""
+        return all(
+            clock.monotonic_us - last.monotonic_us < UNREAD_US for last in self._seen.values()
+        )
 
     def set_names(self, names: Dict[str, str]) -> None:
         """Remember the names of devices for the time in which their source has failed."""

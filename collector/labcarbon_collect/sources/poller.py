@@ -90,6 +90,13 @@ class SourcePoller:
         """Devices of all measuring sources by key."""
         return {key: info for polled in self.sources for key, info in polled.devices.items()}
 
+    def device(self, key: str) -> Optional[DeviceInfo]:
+        """Return a device of a measuring source, None if it is unknown."""
+        for polled in self.sources:
+            if key in polled.devices:
+                return polled.devices[key]
+        return None
+
     def poll(self, *, with_processes: bool) -> Tuple[List[Reading], Dict[str, str]]:
         """Read all sources. Returns the readings, and the reason of each device's epoch change.
         Never raises.
