@@ -5,9 +5,11 @@ import os
 import sys
 
 from labcarbon.command_aliases import replace_alias
+from labcarbon.command_errors import exit_on_database_problems
 
 if __name__ == "__main__":
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "labcarbon.settings")
     from django.core.management import execute_from_command_line
 
-    execute_from_command_line(replace_alias(sys.argv))
+    with exit_on_database_problems():
+        execute_from_command_line(replace_alias(sys.argv))

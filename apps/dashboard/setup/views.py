@@ -1,7 +1,9 @@
 """Setup, one-time sign-in, login codes for terminals, and the two health checks."""
 
+import logging
+
 from django.conf import settings
-from django.db import DatabaseError, InterfaceError, connection
+from django.db import Error, connection
 from django.db.migrations.executor import MigrationExecutor
 from django.http import (
     HttpRequest,
@@ -20,7 +22,8 @@ from apps.accounts.services.labs import issue_code
 from apps.accounts.services.sign_ins import record_failed_sign_in, start_session
 from apps.carbon.figures.energy import zones
 from apps.core.clock import now_us
-from apps.core.database_problems import DatabaseUnavailable, problem_of
+from apps.core.database.health import current_problem, unavailability_of
+from apps.core.database_problems import DatabaseUnavailable, Problem
 from apps.core.migration_history import explain_refusal, read_histories
 from apps.dashboard.decorators import Visitor, page, public
 from apps.dashboard.setup.forms import SetupForm, SignInForm
@@ -82,6 +85,9 @@ def livez(request: HttpRequest) -> HttpResponse:
     return JsonResponse({"status": "ok"})
 
 
+log = logging.getLogger(__name__)
+
+
 def _not_ready(reason: DatabaseUnavailable) -> JsonResponse:
     body = {
         "status": "down",
@@ -96,19 +102,26 @@ def _not_ready(reason: DatabaseUnavailable) -> JsonResponse:
 
 @public()
 def readyz(request: HttpRequest) -> HttpResponse:
-    """Return 200 if the database is reachable and fully migrated, else 503 with instructions."""
+    """Return 200 if the database is reachable, intact and fully migrated, else 503 with
+    instructions.
+    """
     try:
+        if reason := current_problem():
+            log.warning("not ready: %s", reason.explain())
+            return _not_ready(reason)
         executor = MigrationExecutor(connection)
+        if not executor.loader.applied_migrations:
+            return _not_ready(DatabaseUnavailable(Problem.TABLES_MISSING))
         refused = explain_refusal(read_histories(connection, executor.loader))
         waiting = [
             f"{step[0].app_label}.{step[0].name}"
             for step in executor.migration_plan(executor.loader.graph.leaf_nodes())
         ]
-    except (DatabaseError, InterfaceError) as error:
-        problem = problem_of(error)
-        if problem is None:
+    except Error as error:
+        reason = unavailability_of(error)
+        if reason is None:
             raise
-        return _not_ready(DatabaseUnavailable(problem))
+        return _not_ready(reason)
     if refused:
         message = (
             "This version cannot migrate the database: `manage.py migrate` prints the reason and "
