@@ -12,7 +12,6 @@ from django.template.loader import render_to_string
 from django.urls import is_valid_path
 from django.views import defaults
 
-from apps.core.database.health import unavailability_of
 from apps.core.database_problems import DatabaseUnavailable
 from apps.core.errors import Forbidden, LabCarbonError, NotFound
 
@@ -78,7 +77,7 @@ def unavailable(request: HttpRequest, error: DatabaseUnavailable) -> HttpRespons
 
 def server_error(request: HttpRequest) -> HttpResponse:
     """Return 500, or 503 if the database is the cause."""
-    reason = unavailability_of(sys.exc_info()[1])
+    reason = _reason(sys.exc_info()[1])
     if reason is not None:
         return unavailable(request, reason)
     if not _is_api(request):
@@ -87,10 +86,16 @@ def server_error(request: HttpRequest) -> HttpResponse:
     return _error_response(_ServerError("Internal server error. No data was changed.", hint=hint))
 
 
+def _reason(error: BaseException | None) -> DatabaseUnavailable | None:
+    from apps.core.database.health import unavailability_of  # its models need the settings
+
+    return unavailability_of(error)
+
+
 def _reason_behind(error: BaseException | None) -> DatabaseUnavailable | None:
     """Return the database problem because of which Django could not save a session."""
     while error is not None:
-        if reason := unavailability_of(error):
+        if reason := _reason(error):
             return reason
         error = error.__context__
     return None

@@ -385,6 +385,16 @@ def _sign_in_message(url: str) -> str:
         raise StartupError(text) from error
 
 
+def _started_message(url: str) -> str:
+    """Return that LabCarbon is ready, or why it runs without being ready."""
+    from apps.core.database.health import current_problem
+
+    reason = current_problem()
+    if reason is None:
+        return f"LabCarbon is ready at {url}"
+    return f"LabCarbon runs at {url}, but is not ready. {reason.explain()}"
+
+
 def run() -> None:
     """Start everything, print the URL, and stop everything on Ctrl-C."""
     environment = read_environment()
@@ -405,7 +415,7 @@ def run() -> None:
             process.start()
         print(f"Logs: {data_dir / 'logs'}  ·  stop with Ctrl-C", flush=True)
         print(_sign_in_message(url), flush=True)
-        print(f"LabCarbon is ready at {url}", flush=True)
+        print(_started_message(url), flush=True)
         supervise(processes, data_dir, url, stop)
         print("\nStopping", flush=True)
     finally:

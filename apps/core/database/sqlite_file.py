@@ -47,7 +47,21 @@ def identity_of(path: Path) -> tuple[int, int] | None:
     return status.st_dev, status.st_ino
 
 
-def existence_problem(path: Path) -> FileProblem | None:
+def state_of(path: Path) -> tuple[int, ...] | None:
+    """Return what changes when anybody replaces or writes the file. None: no file."""
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
+
+
+def content_problem(path: Path) -> FileProblem | None:
+    """Return the problem if the file is missing, empty, cut off, or no database."""
+    return _existence_problem(path) or _header_problem(path)
+
+
+def _existence_problem(path: Path) -> FileProblem | None:
     """Return the problem if there is no content. SQLite would treat both as a new database."""
     try:
         if path.stat().st_size:
@@ -62,9 +76,9 @@ def existence_problem(path: Path) -> FileProblem | None:
 def file_problem(path: Path) -> FileProblem | None:
     """Return what is wrong with the database file, its companions, its folder or its disk."""
     return (
-        existence_problem(path)
+        _existence_problem(path)
         or _access_problem(path)
-        or _content_problem(path)
+        or _header_problem(path)
         or _space_problem(path.parent)
     )
 
@@ -100,11 +114,13 @@ def _user_name(uid: int) -> str:
         return f"user {uid}"
 
 
-def _content_problem(path: Path) -> FileProblem | None:
+def _header_problem(path: Path) -> FileProblem | None:
     try:
         with path.open("rb") as file:
             header = file.read(_HEADER_BYTES)
             status = os.fstat(file.fileno())
+    except PermissionError:
+        return FileProblem(Problem.NO_ACCESS, _rights_of(path, path.name))
     except OSError as error:
         return FileProblem(Problem.DISK_ERROR, f"{path.name} cannot be read: {error.strerror}")
     if not header.startswith(MAGIC):

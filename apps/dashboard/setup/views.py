@@ -1,10 +1,13 @@
 """Setup, one-time sign-in, login codes for terminals, and the two health checks."""
 
 import logging
+from functools import lru_cache
+from typing import Any
 
 from django.conf import settings
 from django.db import Error, connection
 from django.db.migrations.executor import MigrationExecutor
+from django.db.migrations.recorder import MigrationRecorder
 from django.http import (
     HttpRequest,
     HttpResponse,
@@ -109,26 +112,37 @@ def readyz(request: HttpRequest) -> HttpResponse:
         if reason := current_problem():
             log.warning("not ready: %s", reason.explain())
             return _not_ready(reason)
-        executor = MigrationExecutor(connection)
-        if not executor.loader.applied_migrations:
+        applied = frozenset(MigrationRecorder(connection).applied_migrations())
+        if not applied:
             return _not_ready(DatabaseUnavailable(Problem.TABLES_MISSING))
-        refused = explain_refusal(read_histories(connection, executor.loader))
-        waiting = [
-            f"{step[0].app_label}.{step[0].name}"
-            for step in executor.migration_plan(executor.loader.graph.leaf_nodes())
-        ]
+        pending = migration_problem(applied)
     except Error as error:
         reason = unavailability_of(error)
         if reason is None:
             raise
         return _not_ready(reason)
-    if refused:
+    if pending:
+        return JsonResponse({"status": "down", **pending}, status=503)
+    return JsonResponse({"status": "ok", "database": connection.vendor})
+
+
+@lru_cache(maxsize=1)
+def migration_problem(applied: frozenset[tuple[str, str]]) -> dict[str, Any]:
+    """Return which migrations are pending, and what to do. Empty if all are applied.
+
+    ``applied``: the recorded migrations. Building the graph takes ten times as long as reading
+    them.
+    """
+    executor = MigrationExecutor(connection)
+    if explain_refusal(read_histories(connection, executor.loader)):
         message = (
             "This version cannot migrate the database: `manage.py migrate` prints the reason and "
             "the steps to take."
         )
-        return JsonResponse({"status": "down", "message": message}, status=503)
-    if waiting:
-        message = "Migrations are pending: run `manage.py migrate`."
-        return JsonResponse({"status": "down", "message": message, "waiting": waiting}, status=503)
-    return JsonResponse({"status": "ok", "database": connection.vendor})
+        return {"message": message}
+    waiting = [
+        f"{step[0].app_label}.{step[0].name}"
+        for step in executor.migration_plan(executor.loader.graph.leaf_nodes())
+    ]
+    message = "Migrations are pending: run `manage.py migrate`."
+    return {"message": message, "waiting": waiting} if waiting else {}

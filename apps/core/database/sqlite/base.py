@@ -5,6 +5,7 @@ SQLite continues to write to a deleted file, and every such row would be lost.
 """
 
 import sqlite3
+import time
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +13,15 @@ from django.db.backends.sqlite3 import base, features
 
 from apps.core.database.sqlite_file import (
     UnusableDatabase,
-    existence_problem,
+    content_problem,
     file_problem,
     identity_of,
+    state_of,
 )
 from apps.core.database_problems import Problem
+
+
+_CHECK_INTERVAL_S = 5.0
 
 
 class _Features(features.DatabaseFeatures):
@@ -26,7 +31,9 @@ class _Features(features.DatabaseFeatures):
 
 class DatabaseWrapper(base.DatabaseWrapper):
     features_class = _Features
-    _identity: tuple[int, int] | None = None
+    _file: tuple[int, int] | None = None
+    _checked_state: tuple[int, ...] | None = None
+    _check_due_s = 0.0
 
     def get_connection_params(self) -> dict[str, Any]:
         """Return the parameters of ``sqlite3.connect``, for an existing file only."""
@@ -40,9 +47,9 @@ class DatabaseWrapper(base.DatabaseWrapper):
         path = self.file_path
         if path is None:
             return super().get_new_connection(conn_params)
-        if cause := existence_problem(path):
+        if cause := content_problem(path):
             raise UnusableDatabase(cause)
-        self._identity = identity_of(path)
+        self._file = identity_of(path)
         try:
             return super().get_new_connection(conn_params)
         except sqlite3.OperationalError as error:
@@ -53,16 +60,21 @@ class DatabaseWrapper(base.DatabaseWrapper):
             raise
 
     def close_if_unusable_or_obsolete(self) -> None:
-        """Called by Django before and after each request."""
+        """Called by Django before and after each request. Closes the connection to a file that was
+        replaced, or whose header was overwritten; the next one reports the reason.
+        """
         path = self.file_path
-        if (
-            path is not None
-            and self.connection is not None
-            and not self.in_atomic_block
-            and identity_of(path) != self._identity
-        ):
-            self.close()
-            return
+        if path is not None and self.connection is not None and not self.in_atomic_block:
+            state = state_of(path)
+            if state is None or state[:2] != self._file:
+                self.close()
+                return
+            if state != self._checked_state or time.monotonic() >= self._check_due_s:
+                if content_problem(path):
+                    self.close()
+                    return
+                self._checked_state = state
+                self._check_due_s = time.monotonic() + _CHECK_INTERVAL_S
         super().close_if_unusable_or_obsolete()
 
     @property
