@@ -1,17 +1,23 @@
-"""Ends a command with the database problem and what to do, instead of a traceback."""
+"""Ends a command with one line instead of a traceback, if the configuration or the database is the
+cause.
+"""
 
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from labcarbon.env import ConfigurationError
+
 
 @contextmanager
-def exit_on_database_problems() -> Iterator[None]:
-    """Exit with status 1 and the reason if the database cannot be used."""
+def exit_with_reason() -> Iterator[None]:
+    """Exit with status 1 and the reason if a setting is invalid or the database cannot be used."""
     from django.db import Error
 
     try:
         yield
+    except ConfigurationError as error:
+        sys.exit(str(error))
     except Error as error:
         text = explain_database_error(error)
         if not text:

@@ -106,6 +106,7 @@ BIN = Path(sys.executable).parent
 _READY_TIMEOUT_S = 60.0
 _ENROL_INTERVAL_S = 10.0
 _UPKEEP_INTERVAL_S = 30.0
+_WRITABLE = "Make the server's user the owner of its files, and check that its disk has free space."
 
 
 class StartupError(Exception):
@@ -135,8 +136,8 @@ def create_data_dir(data_dir: Path) -> None:
         _write_secret(data_dir / "token_peppers", f"1:{secrets.token_hex(32)}")
     except OSError as error:
         raise StartupError(
-            f"The data directory {data_dir} cannot be written ({error.strerror}). "
-            f"Set another one: LABCARBON_DATA=$HOME/labcarbon make run"
+            f"The data directory {data_dir} cannot be written ({error.strerror}). {_WRITABLE} For a "
+            "new installation, you can set another one: LABCARBON_DATA=$HOME/labcarbon make run"
         ) from error
 
 
@@ -200,8 +201,7 @@ def prepare(data_dir: Path) -> None:
         raise StartupError(text) from error
     except OSError as error:
         raise StartupError(
-            f"The data directory {data_dir} cannot be written ({error}). Free space on its disk, "
-            "or make the server's user its owner."
+            f"The data directory {data_dir} cannot be written ({error}). {_WRITABLE}"
         ) from error
 
 

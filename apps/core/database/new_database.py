@@ -59,16 +59,21 @@ def _exists(path: Path) -> bool:
 
 
 def _refuse_if_recorded(connection: BaseDatabaseWrapper, observed: str) -> None:
-    record = settings.DATA_DIR / RECORD
-    if _name_of(connection) in _recorded(record):
-        raise CommandError(
-            f"{observed}, but LabCarbon created this database before ({record}). No new one was "
-            "created in its place.\n"
-            "If it was moved, move it back with its -wal file. Otherwise restore the last backup: "
-            f"{RESTORE_COMMAND}\n"
-            f"To begin with an empty database instead, use another data directory, or delete "
-            f"{record}."
-        )
+    evidence = settings.DATA_DIR / RECORD
+    if _name_of(connection) not in _recorded(evidence):
+        # `make run` of a version without this record
+        log_path = settings.DATA_DIR / "logs" / "web.log"
+        if connection.vendor != "sqlite" or evidence.exists() or not log_path.exists():
+            return
+        evidence = log_path
+    raise CommandError(
+        f"{observed}, but LabCarbon used this database before ({evidence}). No new one was "
+        "created in its place.\n"
+        "If it was moved, move it back with its -wal file. Otherwise restore the last backup: "
+        f"{RESTORE_COMMAND}\n"
+        "To begin with an empty database instead, use another data directory, or delete "
+        f"{evidence}."
+    )
 
 
 def _refuse_leftovers(path: Path) -> None:

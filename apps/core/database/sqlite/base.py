@@ -20,7 +20,6 @@ from apps.core.database.sqlite_file import (
 )
 from apps.core.database_problems import Problem
 
-
 _CHECK_INTERVAL_S = 5.0
 
 
