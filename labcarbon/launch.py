@@ -136,8 +136,8 @@ def create_data_dir(data_dir: Path) -> None:
         _write_secret(data_dir / "token_peppers", f"1:{secrets.token_hex(32)}")
     except OSError as error:
         raise StartupError(
-            f"The data directory {data_dir} cannot be written ({error.strerror}). {_WRITABLE} For a "
-            "new installation, you can set another one: LABCARBON_DATA=$HOME/labcarbon make run"
+            f"The data directory {data_dir} cannot be written ({error.strerror}). {_WRITABLE} "
+            "For a new installation, set another one: LABCARBON_DATA=$HOME/labcarbon make run"
         ) from error
 
 

@@ -26,14 +26,16 @@ _TIME_COLUMNS = {
         (
             "received_us", "created_us", "made_us", "recorded_us", "registered_us", "start_us",
             "started_us", "at_us", "claimed_us", "detected_us", "found_us", "told_us", "added_us",
-            "placed_us", "enrolled_us", "first_us", "from_us", "checked_us", "loaded_us",
-            "uploaded_us", "dismissed_us",
+            "placed_us", "enrolled_us", "first_us", "from_us", "checked_us",
+            "dismissed_us",
         ),
         1,
     ),
     **dict.fromkeys(("hour", "from_hour"), US_PER_HOUR),
 }  # fmt: skip
 _SAMPLE = 2000
+# Their rows are shipped with a version.
+_SHIPPED = frozenset({"carbon_emissionfactor", "catalog_embodiedfigure", "catalog_hardwaremodel"})
 
 
 @dataclass(frozen=True)
@@ -139,9 +141,8 @@ def _sampled_bytes(cursor: CursorWrapper, names: list[str]) -> dict[str, tuple[i
     weights = {}
     for name in names:
         quote = connection.ops.quote_name
-        columns = [
-            column.name for column in connection.introspection.get_table_description(cursor, name)
-        ]
+        description = connection.introspection.get_table_description(cursor, name)
+        columns = [column.name for column in description]
         length = " + ".join(
             f"COALESCE(LENGTH(CAST({quote(column)} AS BLOB)), 0)" for column in columns
         )
@@ -170,10 +171,15 @@ def _postgresql_bytes(cursor: CursorWrapper, names: list[str]) -> dict[str, tupl
 # Growth
 
 
+def _options(model: type[models.Model]) -> Any:
+    return model._meta  # noqa: SLF001 - the documented API of models
+
+
 def _model_of(name: str) -> type[models.Model] | None:
-    return {
-        model._meta.db_table: model for model in apps.get_models(include_auto_created=True)
-    }.get(name)
+    for model in apps.get_models(include_auto_created=True):
+        if _options(model).db_table == name:
+            return model
+    return None
 
 
 def _first_row_us(cursor: CursorWrapper, now: int) -> int:
@@ -186,7 +192,7 @@ def _first_row_us(cursor: CursorWrapper, now: int) -> int:
 def _recent_rows(cursor: CursorWrapper, name: str, since_us: int, now: int) -> int | None:
     """Return the number of rows of the period. None: no column says when a row was written."""
     model = _model_of(name)
-    if model is None:
+    if model is None or name in _SHIPPED:
         return None
     quote, table = connection.ops.quote_name, connection.ops.quote_name(name)
     if own := _time_column(model):
@@ -214,7 +220,7 @@ def _recent_rows(cursor: CursorWrapper, name: str, since_us: int, now: int) -> i
 
 
 def _time_column(model: type[models.Model]) -> tuple[str, int] | None:
-    columns = {field.column for field in model._meta.concrete_fields}  # noqa: SLF001
+    columns = {field.column for field in _options(model).concrete_fields}
     for column, unit in _TIME_COLUMNS.items():
         if column in columns:
             return column, unit
@@ -226,20 +232,20 @@ def _joined_time(model: type[models.Model]) -> tuple[str, str, int] | None:
     column.
     """
     quote = connection.ops.quote_name
-    columns = {field.column for field in model._meta.concrete_fields}  # noqa: SLF001
+    columns = {field.column for field in _options(model).concrete_fields}
     if {"epoch_id", "sequence"} <= columns:
         window = apps.get_model("ingest", "EnergyWindow")
         on = "parent.epoch_id = rows.epoch_id AND parent.sequence = rows.sequence"
-        return f"JOIN {quote(window._meta.db_table)} parent ON {on}", "start_us", 1  # noqa: SLF001
-    for field in model._meta.concrete_fields:  # noqa: SLF001
+        return f"JOIN {quote(_options(window).db_table)} parent ON {on}", "start_us", 1
+    for field in _options(model).concrete_fields:
         parent = field.related_model
         if not isinstance(field, models.ForeignKey) or not isinstance(parent, type):
             continue
-        if issubclass(parent, models.Model) and parent._meta.label in _PARENTS:  # noqa: SLF001
+        if issubclass(parent, models.Model) and _options(parent).label in _PARENTS:
             time_column = _time_column(parent)
             assert time_column is not None
-            key = parent._meta.pk.column  # noqa: SLF001
-            table = quote(parent._meta.db_table)  # noqa: SLF001
+            key = _options(parent).pk.column
+            table = quote(_options(parent).db_table)
             on = f"parent.{quote(key)} = rows.{quote(field.column)}"
             return f"JOIN {table} parent ON {on}", *time_column
     return None

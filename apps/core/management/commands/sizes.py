@@ -44,9 +44,14 @@ class Command(MinimalCommand):
 
 def _summary(size: DatabaseSize, now: int) -> list[str]:
     lines = [
-        f"Database: {_text(size.total_bytes)}. Growth per year: {_text(size.yearly_bytes)}, from "
-        f"the rows of the last {size.observed_days:.0f} days. Tables marked ? have no time column; "
-        "their growth is unknown and not included."
+        (
+            f"Database: {_text(size.total_bytes)}. Growth per year: {_text(size.yearly_bytes)}, from "
+            f"the rows of the last {size.observed_days:.1f} days."
+        ),
+        (
+            "? is unknown: no column of the table says when a row was written. The growth of these "
+            "tables is not included."
+        ),
     ]
     if not size.is_measured:
         lines.append(
