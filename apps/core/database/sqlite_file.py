@@ -84,13 +84,15 @@ def file_problem(path: Path) -> FileProblem | None:
 
 
 def _access_problem(path: Path) -> FileProblem | None:
+    if not os.access(path.parent, os.X_OK):
+        return FileProblem(Problem.NO_ACCESS, _rights_of(path.parent, "its folder"))
     for file in (path.with_name(path.name + suffix) for suffix in SUFFIXES):
         if file.exists() and not os.access(file, os.R_OK | os.W_OK):
             is_readable = os.access(file, os.R_OK)
             return FileProblem(
                 Problem.READ_ONLY if is_readable else Problem.NO_ACCESS, _rights_of(file, file.name)
             )
-    if not os.access(path.parent, os.W_OK | os.X_OK):
+    if not os.access(path.parent, os.W_OK):
         return FileProblem(Problem.READ_ONLY, _rights_of(path.parent, "its folder"))
     return None
 

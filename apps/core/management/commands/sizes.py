@@ -45,8 +45,8 @@ class Command(MinimalCommand):
 def _summary(size: DatabaseSize, now: int) -> list[str]:
     lines = [
         (
-            f"Database: {_text(size.total_bytes)}. Growth per year: {_text(size.yearly_bytes)}, from "
-            f"the rows of the last {size.observed_days:.1f} days."
+            f"Database: {_text(size.total_bytes)}. Growth per year: {_text(size.yearly_bytes)}, "
+            f"from the rows of the last {size.observed_days:.1f} days."
         ),
         (
             "? is unknown: no column of the table says when a row was written. The growth of these "
