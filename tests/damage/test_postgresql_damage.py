@@ -10,7 +10,7 @@ import psycopg
 import pytest
 
 from tests.damage.test_sqlite_damage import RESTORE, Installation
-from tests.services.data_directories import MIGRATED, postgres
+from tests.services.data_directories import MIGRATED, copy_static_files, postgres
 from tests.services.postgres import Postgres, programs
 
 pytestmark = pytest.mark.skipif(programs() is None, reason="PostgreSQL is not installed")
@@ -34,6 +34,7 @@ def server() -> Iterator[Postgres]:
 def place(server: Postgres, tmp_path: Path) -> Served:
     installation = Served(tmp_path)
     installation.url = server.url_of(MIGRATED)
+    copy_static_files(tmp_path)
     return installation
 
 
@@ -59,7 +60,8 @@ def test_a_damaged_file_of_a_table(server: Postgres, place: Served, damage: str)
     assert _check(place)[0] == 200
     with psycopg.connect(place.url) as database:
         database.execute(
-            "INSERT INTO django_session SELECT n, 'x', now() FROM generate_series(1, 500) n"
+            "INSERT INTO django_session "
+            "SELECT 'aaaaaaaa' || n, 'x', now() FROM generate_series(1, 500) n"
         )
         database.execute("UPDATE core_tablecheck SET checked_us = 0")
     file = _file_of(server, "django_session")
@@ -73,7 +75,7 @@ def test_a_damaged_file_of_a_table(server: Postgres, place: Served, damage: str)
     assert pages["/readyz"][0] == 200, "nothing has read the table yet"
     code = (
         "from django.contrib.sessions.models import Session; from django.test import Client; "
-        "c = Client(HTTP_HOST='127.0.0.1'); c.cookies['sessionid'] = 'a' * 32; "
+        "c = Client(HTTP_HOST='127.0.0.1'); c.cookies['sessionid'] = 'aaaaaaaa250'; "
         "r = c.get('/'); print(r.status_code, r.content.decode(), c.get('/readyz').status_code)"
     )
     shown = place.run("-c", f"import django; django.setup(); {code}")
@@ -97,9 +99,9 @@ def test_amcheck_reads_inner_pages(server: Postgres, place: Served) -> None:
     assert _check(place)[0] == 200
     file = _file_of(server, "django_session")
     server.stop()
-    with file.open("r+b") as opened:  # line pointers of the third page
-        opened.seek(2 * 8192 + 24)
-        opened.write(b"\xff" * 64)
+    with file.open("r+b") as opened:  # the header of a row in the third page
+        opened.seek(3 * 8192 - 560)
+        opened.write(b"\xff" * 560)
     server.start()
     with psycopg.connect(place.url) as database:
         database.execute("UPDATE core_tablecheck SET checked_us = 0")
