@@ -108,7 +108,7 @@ TEMPLATES = [
 # SQLite: a writer takes its lock at BEGIN, so that no transaction fails half-way. Every commit is
 # flushed to disk.
 _SQLITE = {
-    "ENGINE": "django.db.backends.sqlite3",
+    "ENGINE": "apps.core.database.sqlite",
     "NAME": DATA_DIR / "labcarbon.sqlite3",
     # Closing the last connection writes the log back, which each request would wait for.
     "CONN_MAX_AGE": 60,

@@ -4,8 +4,11 @@ from pathlib import Path
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.db import DEFAULT_DB_ALIAS, connections
 
 from apps.core.backup import BackupError, restore_database
+from apps.core.database.new_database import record_database
+from apps.core.database.table_checks import forget_checks
 
 
 class Command(BaseCommand):
@@ -21,6 +24,8 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         try:
             counts = restore_database(options["file"].absolute())
+            forget_checks()
+            record_database(connections[DEFAULT_DB_ALIAS])
         except BackupError as error:
             raise CommandError(str(error)) from error
         self.stdout.write(
