@@ -1,6 +1,7 @@
 """SQL that differs between SQLite and PostgreSQL, and the conversion of sums to Python integers."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 from uuid import UUID
@@ -51,6 +52,31 @@ def second_sum_sql(column: str) -> str:
         )
     return (
         f"(SELECT COALESCE(SUM(json_extract(pair.value, '$[1]')), 0) FROM json_each({column}) pair)"
+    )
+
+
+@dataclass(frozen=True)
+class IntPairs:
+    """SQL for the entries of a JSON text object with integer keys and values.
+
+    ``join`` follows the table of the column; ``key`` and ``value`` are expressions.
+    """
+
+    join: str
+    key: str
+    value: str
+
+
+def int_pairs_sql(column: str, alias: str) -> IntPairs:
+    """Return SQL that joins each row with the entries of its JSON object ``{"7": 250, …}``."""
+    if connection.vendor == "postgresql":
+        return IntPairs(
+            f"CROSS JOIN LATERAL json_each_text({column}::json) AS {alias}(key, value)",
+            f"{alias}.key::bigint",
+            f"{alias}.value::bigint",
+        )
+    return IntPairs(
+        f"JOIN json_each({column}) {alias}", f"CAST({alias}.key AS INTEGER)", f"{alias}.value"
     )
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from django.db.models import Q
 
-from apps.core.sql import as_int, fetch_rows
+from apps.core.sql import as_int, fetch_rows, int_pairs_sql
 from apps.core.units import US_PER_HOUR
 from apps.energy.ledger_entries import EntryKey, ShareRow
 from apps.energy.models import DeviceHour
@@ -24,11 +24,11 @@ _INSIDE = "w.end_us <= (w.start_us / 3600000000 + 1) * 3600000000"
 
 def sums_inside(device_id: int, from_hour: int, to_hour: int) -> dict[EntryKey, int]:
     """Return the sums of shares of windows inside one hour."""
+    shares = int_pairs_sql("w.shares", "s")
     rows = fetch_rows(
-        "SELECT w.start_us / 3600000000 AS hour, w.node_id, s.consumer_id, w.energy_quality, "
-        "w.share_quality, "
-        "w.placement_quality, SUM(s.energy_mj) AS energy_mj FROM ingest_energywindow w "
-        "JOIN ingest_windowshare s ON s.epoch_id = w.epoch_id AND s.sequence = w.sequence "
+        f"SELECT w.start_us / 3600000000 AS hour, w.node_id, {shares.key} AS consumer_id, "
+        "w.energy_quality, w.share_quality, w.placement_quality, "
+        f"SUM({shares.value}) AS energy_mj FROM ingest_energywindow w {shares.join} "
         f"WHERE w.device_id = %s AND w.start_us >= %s AND w.start_us < %s AND {_INSIDE} "
         "GROUP BY 1, 2, 3, 4, 5, 6",
         [device_id, from_hour * US_PER_HOUR, to_hour * US_PER_HOUR],
@@ -49,11 +49,11 @@ def sums_inside(device_id: int, from_hour: int, to_hour: int) -> dict[EntryKey, 
 def shares_spanning(device_id: int, from_hour: int, to_hour: int) -> Iterator[ShareRow]:
     """Yield the shares of windows that touch the hours and span more than one."""
     from_us, to_us = from_hour * US_PER_HOUR, to_hour * US_PER_HOUR
+    shares = int_pairs_sql("w.shares", "s")
     rows = fetch_rows(
-        "SELECT w.start_us, w.end_us, w.node_id, s.consumer_id, w.energy_quality, "
-        "w.share_quality, s.energy_mj "
-        "FROM ingest_energywindow w JOIN ingest_windowshare s ON s.epoch_id = w.epoch_id AND "
-        "s.sequence = w.sequence "
+        f"SELECT w.start_us, w.end_us, w.node_id, {shares.key} AS consumer_id, w.energy_quality, "
+        f"w.share_quality, {shares.value} AS energy_mj "
+        f"FROM ingest_energywindow w {shares.join} "
         "WHERE w.device_id = %s AND w.start_us < %s AND w.end_us > %s AND w.start_us >= "
         f"{_LAST_BEFORE} AND NOT ({_INSIDE})",
         [device_id, to_us, from_us, device_id, from_us, from_us],
@@ -67,13 +67,13 @@ def shares_touching(device_id: int, from_hour: int, to_hour: int) -> Iterator[Sh
     its place is imputed.
     """
     from_us, to_us = from_hour * US_PER_HOUR, to_hour * US_PER_HOUR
+    shares = int_pairs_sql("w.shares", "s")
     rows = fetch_rows(
-        "SELECT w.start_us, w.end_us, w.node_id, s.consumer_id, w.energy_quality, "
-        "w.share_quality, s.energy_mj, "
+        f"SELECT w.start_us, w.end_us, w.node_id, {shares.key} AS consumer_id, w.energy_quality, "
+        f"w.share_quality, {shares.value} AS energy_mj, "
         f"CASE WHEN {_INSIDE} THEN w.placement_quality ELSE {int(PlacementQuality.IMPUTED)} END "
         "AS placement_quality "
-        "FROM ingest_energywindow w JOIN ingest_windowshare s ON s.epoch_id = w.epoch_id AND "
-        "s.sequence = w.sequence "
+        f"FROM ingest_energywindow w {shares.join} "
         "WHERE w.device_id = %s AND w.start_us < %s AND w.end_us > %s AND w.start_us >= "
         f"{_LAST_BEFORE}",
         [device_id, to_us, from_us, device_id, from_us, from_us],

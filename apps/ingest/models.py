@@ -88,12 +88,18 @@ class BootClock(models.Model):
 class EnergyWindow(models.Model):
     """Measured activity data with the identity (epoch, sequence). An accepted window is never
     changed.
+
+    ``shares``: JSON object of energy in mJ by consumer id. The sum is exactly ``energy_mj``.
     """
 
     pk = models.CompositePrimaryKey("epoch_id", "sequence")
-    epoch = models.ForeignKey(Epoch, on_delete=models.CASCADE, related_name="windows")
+    epoch = models.ForeignKey(
+        Epoch, on_delete=models.CASCADE, related_name="windows", db_index=False
+    )
     sequence = models.BigIntegerField()
-    device = models.ForeignKey(Device, on_delete=models.CASCADE, related_name="windows")
+    device = models.ForeignKey(
+        Device, on_delete=models.CASCADE, related_name="windows", db_index=False
+    )
     node = models.ForeignKey(Node, on_delete=models.CASCADE, related_name="windows")
     batch = models.ForeignKey(
         Batch, on_delete=models.PROTECT, related_name="accepted", db_index=False
@@ -115,6 +121,7 @@ class EnergyWindow(models.Model):
     mem_max_mib = models.IntegerField(null=True)
     processes = models.IntegerField(null=True)
     digest = models.BigIntegerField()
+    shares = models.TextField(default="{}")
 
     class Meta:
         constraints = [
@@ -131,24 +138,26 @@ class EnergyWindow(models.Model):
         return f"{self.device_id} {self.start_us}"
 
 
-class WindowShare(models.Model):
-    """The energy of one consumer in a window. The sum of the shares of a window is exactly its
-    energy.
+class ConsumerHour(models.Model):
+    """Energy of a consumer in the windows of a device that start in a UTC hour.
+
+    Finds the windows of a consumer. ``last_us``: end of the latest of these windows.
     """
 
-    pk = models.CompositePrimaryKey("epoch_id", "sequence", "consumer_id")
-    epoch = models.ForeignKey(Epoch, on_delete=models.CASCADE)
-    sequence = models.BigIntegerField()
-    consumer = models.ForeignKey(Consumer, on_delete=models.PROTECT)
+    pk = models.CompositePrimaryKey("consumer_id", "device_id", "hour")
+    consumer = models.ForeignKey(Consumer, on_delete=models.PROTECT, db_index=False)
+    device = models.ForeignKey(Device, on_delete=models.CASCADE)
+    hour = models.BigIntegerField()
     energy_mj = models.BigIntegerField()
+    last_us = models.BigIntegerField()
 
     class Meta:
         constraints = [
-            models.CheckConstraint(condition=Q(energy_mj__gte=0), name="share_not_negative")
+            models.CheckConstraint(condition=Q(energy_mj__gte=0), name="consumer_hour_not_negative")
         ]
 
     def __str__(self) -> str:
-        return f"{self.consumer_id}: {self.energy_mj} mJ"
+        return f"{self.consumer_id} {self.device_id} {self.hour}: {self.energy_mj} mJ"
 
 
 class DeclaredGap(models.Model):

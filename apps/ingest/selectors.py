@@ -1,5 +1,6 @@
 """Reads of ingest: stored data for comparison with a batch, and the windows of a ledger entry."""
 
+import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -7,7 +8,7 @@ from typing import Any
 from django.db.models import Count, Q, Sum
 
 from apps.accounts.models import Lab
-from apps.core.sql import fetch_rows, uuid_param
+from apps.core.sql import fetch_rows, int_pairs_sql, uuid_param
 from apps.core.units import US_PER_HOUR
 from apps.fleet.models import Device, Node
 from apps.ingest.acceptance import CountedWindow
@@ -15,6 +16,7 @@ from apps.ingest.choices import Decision, MoveState
 from apps.ingest.models import (
     Batch,
     BootClock,
+    Consumer,
     DeclaredGap,
     DeviceMove,
     EnergyWindow,
@@ -192,7 +194,7 @@ def windows_of_hour(lab: Lab, device_key: str, hour: int) -> Iterator[dict[str, 
         "w.counter_start, w.counter_end, "
         "w.measurement, w.energy_quality, w.share_quality, w.placement_quality, w.flags, "
         "w.clock_shift_us, "
-        "w.util_mean_pm, w.util_max_pm, w.mem_mean_mib, w.mem_max_mib, w.processes, "
+        "w.util_mean_pm, w.util_max_pm, w.mem_mean_mib, w.mem_max_mib, w.processes, w.shares, "
         "b.uuid AS batch, b.received_us, b.skew_us, b.origin, n.hostname, n.uuid AS node, d.id AS "
         "device_id "
         "FROM ingest_energywindow w JOIN fleet_device d ON d.id = w.device_id JOIN ingest_epoch "
@@ -206,41 +208,52 @@ def windows_of_hour(lab: Lab, device_key: str, hour: int) -> Iterator[dict[str, 
     )
 
 
-def shares_of(windows: list[dict[str, Any]]) -> dict[tuple[int, int], list[dict[str, Any]]]:
-    """Return {(epoch id, sequence): shares} of windows, largest first."""
-    result: dict[tuple[int, int], list[dict[str, Any]]] = {}
-    if not windows:
-        return result
-    by_epoch: dict[int, list[int]] = {}
-    for window in windows:
-        by_epoch.setdefault(window["epoch_id"], []).append(window["sequence"])
-    clause = " OR ".join(["(s.epoch_id = %s AND s.sequence BETWEEN %s AND %s)"] * len(by_epoch))
-    params = [value for epoch, seqs in by_epoch.items() for value in (epoch, min(seqs), max(seqs))]
-    rows = fetch_rows(
-        "SELECT s.epoch_id, s.sequence, c.key AS consumer, s.energy_mj FROM ingest_windowshare s "
-        f"JOIN ingest_consumer c ON c.id = s.consumer_id WHERE {clause} ORDER BY s.energy_mj "
-        "DESC, c.key",
-        params,
-    )
-    for row in rows:
-        result.setdefault((row["epoch_id"], row["sequence"]), []).append(row)
-    return result
+def shares_of(windows: list[dict[str, Any]]) -> dict[tuple[int, int], list[tuple[str, int]]]:
+    """Return {(epoch id, sequence): (consumer key, mJ)s} of windows, largest first."""
+    shares = {
+        (window["epoch_id"], window["sequence"]): json.loads(window["shares"]) for window in windows
+    }
+    ids = {int(consumer) for parts in shares.values() for consumer in parts}
+    keys = dict(Consumer.objects.filter(pk__in=ids).values_list("pk", "key"))
+    return {
+        identity: sorted(
+            ((keys[int(consumer)], part_mj) for consumer, part_mj in parts.items()),
+            key=lambda share: (-share[1], share[0]),
+        )
+        for identity, parts in shares.items()
+    }
 
 
 def run_windows(lab: Lab, run_uuid: Any) -> Iterator[dict[str, Any]]:
     """Yield the windows with a share of a run: device key and name, start, end, the run's mJ,
     the window's utilisation.
     """
+    shares = int_pairs_sql("w.shares", "s")
     yield from fetch_rows(
-        "SELECT d.key AS device, d.name AS device_name, w.start_us, w.end_us, s.energy_mj, "
-        "w.energy_mj AS window_mj, "
-        "w.util_mean_pm, w.mem_max_mib, w.energy_quality FROM ingest_windowshare s "
-        "JOIN ingest_consumer c ON c.id = s.consumer_id "
-        "JOIN ingest_energywindow w ON w.epoch_id = s.epoch_id AND w.sequence = s.sequence "
-        "JOIN fleet_device d ON d.id = w.device_id WHERE c.lab_id = %s AND c.run_uuid = %s ORDER "
-        "BY d.key, w.start_us",
+        f"SELECT d.key AS device, d.name AS device_name, w.start_us, w.end_us, {shares.value} AS "
+        "energy_mj, w.energy_mj AS window_mj, w.util_mean_pm, w.mem_max_mib, w.energy_quality "
+        "FROM ingest_consumer c JOIN ingest_consumerhour h ON h.consumer_id = c.id "
+        "JOIN ingest_energywindow w ON w.device_id = h.device_id "
+        f"AND w.start_us >= h.hour * {US_PER_HOUR} AND w.start_us < (h.hour + 1) * {US_PER_HOUR} "
+        f"{shares.join} JOIN fleet_device d ON d.id = w.device_id "
+        f"WHERE c.lab_id = %s AND c.run_uuid = %s AND {shares.key} = c.id "
+        "ORDER BY d.key, w.start_us",
         [lab.pk, uuid_param(run_uuid)],
     )
+
+
+def last_ends(device_id: int, hour: int, consumer_ids: Iterable[int]) -> dict[int, int]:
+    """Return {consumer id: end in µs} of the latest window of a device that starts in a UTC hour
+    and has a share of the consumer.
+    """
+    shares = int_pairs_sql("w.shares", "s")
+    rows = fetch_rows(
+        f"SELECT {shares.key} AS consumer_id, MAX(w.end_us) AS end_us FROM ingest_energywindow w "
+        f"{shares.join} WHERE w.device_id = %s AND w.start_us >= %s AND w.start_us < %s GROUP BY 1",
+        [device_id, hour * US_PER_HOUR, (hour + 1) * US_PER_HOUR],
+    )
+    ids = set(consumer_ids)
+    return {row["consumer_id"]: row["end_us"] for row in rows if row["consumer_id"] in ids}
 
 
 def quarantined(lab: Lab) -> dict[str, tuple[int, int]]:

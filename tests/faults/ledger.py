@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from collections import defaultdict
 from collections.abc import Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
@@ -90,14 +91,21 @@ class LedgerDatabase:
 
     def shares_that_differ(self) -> list[tuple[Any, ...]]:
         """Return windows whose shares do not sum to their energy."""
-        sql = (
-            "SELECT w.epoch_id, w.sequence, w.energy_mj, SUM(s.energy_mj) FROM "
-            "ingest_energywindow w LEFT JOIN"
-            " ingest_windowshare s ON s.epoch_id = w.epoch_id AND s.sequence = w.sequence"
-            " GROUP BY w.epoch_id, w.sequence, w.energy_mj HAVING COALESCE(SUM(s.energy_mj), 0) "
-            "<> w.energy_mj"
+        windows = self.rows("SELECT epoch_id, sequence, energy_mj, shares FROM ingest_energywindow")
+        return [row for row in windows if sum(json.loads(row[3]).values()) != row[2]]
+
+    def consumer_hours_that_differ(self) -> set[tuple[int, int, int, int]]:
+        """Return the (consumer, device, hour, mJ)s that are not the sums of the windows."""
+        sums: dict[tuple[int, int, int], int] = defaultdict(int)
+        for device, start_us, shares in self.rows(
+            "SELECT device_id, start_us, shares FROM ingest_energywindow"
+        ):
+            for consumer, energy_mj in json.loads(shares).items():
+                sums[int(consumer), device, start_us // 3_600_000_000] += energy_mj
+        stored = self.rows(
+            "SELECT consumer_id, device_id, hour, energy_mj FROM ingest_consumerhour"
         )
-        return self.rows(sql)
+        return {(*place, energy_mj) for place, energy_mj in sums.items()} ^ set(stored)
 
     def jobs_waiting(self) -> list[tuple[Any, ...]]:
         """Return pending jobs except those scheduled for a later hour, which change no figure."""

@@ -225,6 +225,7 @@ def _balance(scene: Scene, told: str) -> str:
     )
     assert scene.books.ledger("load") == {scene.load.device: scene.load.sent_mj}, told
     assert scene.books.shares_that_differ() == [], told
+    assert scene.books.consumer_hours_that_differ() == set(), told
     windows = len(scene.books.accepted("measured"))
     gap_mj = sum(account.gap_mj for account in accounts.values())
     counted_mj = sum(account.counted_mj for account in accounts.values())

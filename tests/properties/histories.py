@@ -2,6 +2,7 @@
 must give.
 """
 
+import json
 import uuid
 from collections import Counter
 from collections.abc import Iterator
@@ -13,7 +14,7 @@ from django.db import transaction
 from hypothesis import strategies as st
 
 from apps.energy.models import DeviceHour, LedgerEntry
-from apps.ingest.models import EnergyWindow
+from apps.ingest.models import ConsumerHour, EnergyWindow
 from tests.builders import BOOT, MINUTE, T0, W
 
 HOUR_US = 60 * MINUTE
@@ -217,6 +218,25 @@ def conserved() -> bool:
     ):
         ledger[device] += energy_mj
     return +windows == +ledger
+
+
+def assert_shares_are_conserved() -> None:
+    """Check that the shares of each window sum to its energy, and the consumers' hours to them."""
+    sums: Counter[tuple[int, int, int]] = Counter()
+    ends: dict[tuple[int, int, int], int] = {}
+    for window in EnergyWindow.objects.all():
+        shares = json.loads(window.shares)
+        assert sum(shares.values()) == window.energy_mj
+        for consumer, energy_mj in shares.items():
+            place = (int(consumer), window.device_id, window.start_us // HOUR_US)
+            sums[place] += energy_mj
+            ends[place] = max(ends.get(place, 0), window.end_us)
+    rows = ConsumerHour.objects.values_list(
+        "consumer_id", "device_id", "hour", "energy_mj", "last_us"
+    )
+    assert {row[:3]: row[3:] for row in rows} == {
+        place: (energy_mj, ends[place]) for place, energy_mj in sums.items()
+    }
 
 
 def other_content(window: W, extra_mj: int) -> W:

@@ -11,12 +11,12 @@ from apps.accounts.models import AuditEntry
 from apps.core.jobs import run_until_idle
 from apps.energy.models import LedgerEntry
 from apps.ingest.choices import Decision
-from apps.ingest.models import EnergyWindow, QuarantinedWindow, WindowShare
+from apps.ingest.models import EnergyWindow, QuarantinedWindow
 from apps.ingest.services.decisions import accept_windows, discard_windows, undo_decision
 from apps.ingest.services.reexamine import reexamine
 from tests.builders import MINUTE, T0, W, push, small_lab
 from tests.examples import examples
-from tests.properties.histories import undone
+from tests.properties.histories import assert_shares_are_conserved, undone
 
 GPU = "gpu:GPU-0000-1111"
 NOW = T0 + 600 * MINUTE
@@ -96,12 +96,13 @@ def test_decisions_count_no_energy_twice(pushes: list[Any], decisions: list[Any]
         decided = QuarantinedWindow.objects.filter(decision=Decision.ACCEPTED)
         total = sum(window.energy_mj for window in windows)
         assert total >= sum(decided.values_list("accepted_mj", flat=True))
-        assert total == sum(WindowShare.objects.values_list("energy_mj", flat=True))
+        assert_shares_are_conserved()
         assert total == sum(LedgerEntry.objects.values_list("energy_mj", flat=True))
         for row in list(decided):
             undo_decision(lab=lab.lab, pk=row.pk, by=lab.owner, now=NOW)
         run_until_idle(worker="test")
         assert not QuarantinedWindow.objects.filter(decision=Decision.ACCEPTED).exists()
+        assert_shares_are_conserved()
         rest = sum(EnergyWindow.objects.values_list("energy_mj", flat=True))
         assert rest == sum(LedgerEntry.objects.values_list("energy_mj", flat=True))
         assert AuditEntry.objects.filter(action__startswith="windows.").count() >= len(decided)

@@ -12,7 +12,7 @@ from apps.energy.services.ledger import rebuild_ledger, settle_node
 from apps.fleet.models import Node
 from apps.fleet.services import register_node, set_static_power
 from apps.ingest.choices import MoveRule, MoveState
-from apps.ingest.models import DeviceMove, EnergyWindow, QuarantinedWindow, WindowShare
+from apps.ingest.models import DeviceMove, EnergyWindow, QuarantinedWindow
 from apps.ingest.services.moves import accept_move
 from tests.builders import T0, SmallLab, W, push, small_lab
 from tests.examples import examples
@@ -20,6 +20,7 @@ from tests.properties.histories import (
     SENT,
     Sent,
     all_rows,
+    assert_shares_are_conserved,
     conserved,
     deliveries,
     expected_ledger,
@@ -95,13 +96,7 @@ def test_every_accepted_window_is_the_sum_of_its_shares() -> None:
     def check(case: tuple[list[Sent], list[tuple[int, list[object]]], list[bool]]) -> None:
         with undone():
             _deliver([small.node], case[1], case[2])
-            parts: dict[tuple[int, int], int] = {}
-            for epoch, sequence, energy_mj in WindowShare.objects.values_list(
-                "epoch_id", "sequence", "energy_mj"
-            ):
-                parts[epoch, sequence] = parts.get((epoch, sequence), 0) + energy_mj
-            windows = EnergyWindow.objects.values_list("epoch_id", "sequence", "energy_mj")
-            assert parts == {(epoch, sequence): energy_mj for epoch, sequence, energy_mj in windows}
+            assert_shares_are_conserved()
 
     check()
 

@@ -21,7 +21,7 @@ from apps.energy.source_precedence import (
     superseded_mj,
     whole_minutes,
 )
-from apps.ingest.models import WindowShare
+from apps.ingest.models import ConsumerHour
 from apps.runs.models import Run
 from apps.trackers.codecarbon.selectors import superseded_of_run
 from tests.builders import MINUTE, T0, W, push, small_lab
@@ -165,7 +165,7 @@ class WhicheverComesFirst(TestCase):
                 work()
         found = _ledger(small.lab)
         whole = sum(
-            WindowShare.objects.filter(consumer__lab=small.lab, consumer__kind="run").values_list(
+            ConsumerHour.objects.filter(consumer__lab=small.lab, consumer__kind="run").values_list(
                 "energy_mj", flat=True
             )
         )

@@ -45,10 +45,9 @@ _LEDGER = (
     " JOIN fleet_device d ON d.id = l.device_id WHERE c.key = ? GROUP BY d.key"
 )
 _WINDOWS = (
-    "SELECT d.key, SUM(s.energy_mj) FROM ingest_windowshare s JOIN ingest_consumer c ON c.id = "
-    "s.consumer_id"
-    " JOIN ingest_epoch e ON e.id = s.epoch_id JOIN fleet_device d ON d.id = e.device_id WHERE "
-    "c.key = ? GROUP BY d.key"
+    "SELECT d.key, SUM(s.value) FROM ingest_energywindow w, json_each(w.shares) s"
+    " JOIN ingest_consumer c ON c.id = s.key JOIN fleet_device d ON d.id = w.device_id"
+    " WHERE c.key = ? GROUP BY d.key"
 )
 
 

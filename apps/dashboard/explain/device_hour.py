@@ -222,9 +222,7 @@ def hour_view(lab: Lab, device_key: str, hour: int, visibility: Visibility) -> H
         )
     windows = list(windows_of_hour(lab, device_key, hour))
     shares = shares_of(windows)
-    runs = _run_names(
-        lab, (row["consumer"] for share_rows in shares.values() for row in share_rows)
-    )
+    runs = _run_names(lab, (consumer for parts in shares.values() for consumer, _ in parts))
     start_us = hour * US_PER_HOUR
     listed = [
         WindowRow(
@@ -233,9 +231,9 @@ def hour_view(lab: Lab, device_key: str, hour: int, visibility: Visibility) -> H
             counter=_counter(window),
             energy=grouped(window["energy_mj"]),
             shares=[
-                Share(consumer, grouped(row["energy_mj"]), href)
-                for row in shares.get((window["epoch_id"], window["sequence"]), [])
-                for consumer, href in [_consumer_label(visibility.consumer(row["consumer"]), runs)]
+                Share(consumer, grouped(part_mj), href)
+                for key, part_mj in shares[window["epoch_id"], window["sequence"]]
+                for consumer, href in [_consumer_label(visibility.consumer(key), runs)]
             ],
             quality=_quality(window),
             flags=_flags(window["flags"]),

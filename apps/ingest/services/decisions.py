@@ -14,11 +14,11 @@ from apps.fleet.models import Device
 from apps.ingest import selectors
 from apps.ingest.acceptance import Acceptance, acceptance, scaled_shares
 from apps.ingest.choices import FLAG_BRIDGED, FLAG_DECIDED, Decision, PlacementQuality
-from apps.ingest.models import EnergyWindow, QuarantinedWindow, WindowShare
+from apps.ingest.models import EnergyWindow, QuarantinedWindow
 from apps.ingest.placement import FUTURE_US, Candidates, Placed
 from apps.ingest.services.classify import Stored, read_context
 from apps.ingest.services.reexamine import window_of
-from apps.ingest.services.store import mark_dirty, write_windows
+from apps.ingest.services.store import delete_window, mark_dirty, write_windows
 from apps.ingest.window_rules import MAX_DURATION_US
 
 MAX_REASON = 300
@@ -228,8 +228,7 @@ def _remove(row: QuarantinedWindow) -> None:
             "The window of this decision is archived, so the decision cannot be undone.",
             hint="Correct the figures by a restatement.",
         )
-    WindowShare.objects.filter(epoch_id=found.epoch_id, sequence=found.sequence).delete()
-    EnergyWindow.objects.filter(epoch_id=found.epoch_id, sequence=found.sequence).delete()
+    delete_window(found)
     hours = {(found.device_id, hour) for hour in hours_touched(found.start_us, found.end_us)}
     mark_dirty(row.device.node, hours)
     if row.node_id != row.device.node_id:

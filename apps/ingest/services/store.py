@@ -1,17 +1,29 @@
 """Bulk writes of a batch."""
 
+import json
+from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import asdict
 
+from django.db.models import F
+
 from apps.core.intervals import hours_touched
 from apps.core.jobs import enqueue
-from apps.core.sql import bulk_insert
+from apps.core.sql import bulk_insert, greatest_sql
+from apps.core.units import US_PER_HOUR
 from apps.fleet.models import Device, Node
-from apps.ingest import window_rules
+from apps.ingest import selectors, window_rules
 from apps.ingest.choices import QUALITY_OF, ShareQuality
-from apps.ingest.models import Batch, BootClock, DeclaredGap, QuarantinedWindow
+from apps.ingest.models import (
+    Batch,
+    BootClock,
+    ConsumerHour,
+    DeclaredGap,
+    EnergyWindow,
+    QuarantinedWindow,
+)
 from apps.ingest.parsing import GapIn
-from apps.ingest.services.classify import BatchContext
+from apps.ingest.services.classify import BatchContext, Stored
 from apps.ingest.services.lookups import consumer_ids
 from apps.ingest.window_rules import WindowIn
 
@@ -54,25 +66,66 @@ def write_windows(context: BatchContext, batch: Batch) -> None:
             "mem_max_mib": ("integer", [window.mem_max_mib for window in windows]),
             "processes": ("integer", [window.processes for window in windows]),
             "digest": ("bigint", [row.digest for row in rows]),
+            "shares": ("text", [_share_text(window, consumers) for window in windows]),
         },
     )
-    shares = [(row, key, energy_mj) for row in rows for key, energy_mj in row.window.shares]
-    if shares:
-        bulk_insert(
-            "ingest_windowshare",
-            {
-                "epoch_id": ("bigint", [row.epoch_id for row, _, _ in shares]),
-                "sequence": ("bigint", [row.window.sequence for row, _, _ in shares]),
-                "consumer_id": ("bigint", [consumers[key] for _, key, _ in shares]),
-                "energy_mj": ("bigint", [energy_mj for _, _, energy_mj in shares]),
-            },
-        )
+    _add_consumer_hours(rows, consumers)
     mark_dirty(
         context.node,
         {(row.device_id, hour) for row in rows for hour in hours_touched(row.start_us, row.end_us)},
     )
     for owner_id in {device.node_id for device in context.devices.values()} - {context.node.pk}:
         enqueue(kind="energy.settle", key=str(owner_id))  # the owner settles hours of its devices
+
+
+def _share_text(window: WindowIn, consumers: dict[str, int]) -> str:
+    parts = [f'"{consumers[key]}":{energy_mj}' for key, energy_mj in window.shares]
+    return f"{{{','.join(parts)}}}"
+
+
+def _add_consumer_hours(rows: list[Stored], consumers: dict[str, int]) -> None:
+    energy_mj: dict[tuple[int, int, int], int] = defaultdict(int)
+    last_us: dict[tuple[int, int, int], int] = defaultdict(int)
+    for row in rows:
+        hour = row.start_us // US_PER_HOUR
+        for key, part_mj in row.window.shares:
+            place = (consumers[key], row.device_id, hour)
+            energy_mj[place] += part_mj
+            last_us[place] = max(last_us[place], row.end_us)
+    if not energy_mj:
+        return
+    table = "ingest_consumerhour"
+    bulk_insert(
+        table,
+        {
+            "consumer_id": ("bigint", [consumer for consumer, _, _ in energy_mj]),
+            "device_id": ("bigint", [device for _, device, _ in energy_mj]),
+            "hour": ("bigint", [hour for _, _, hour in energy_mj]),
+            "energy_mj": ("bigint", list(energy_mj.values())),
+            "last_us": ("bigint", [last_us[place] for place in energy_mj]),
+        },
+        on_conflict=(
+            "ON CONFLICT (consumer_id, device_id, hour) DO UPDATE SET "
+            f"energy_mj = {table}.energy_mj + excluded.energy_mj, "
+            f"last_us = {greatest_sql(f'{table}.last_us', 'excluded.last_us')}"
+        ),
+    )
+
+
+def delete_window(window: EnergyWindow) -> None:
+    """Delete a window that a decision added, with its part of the consumers' hours."""
+    hour = window.start_us // US_PER_HOUR
+    EnergyWindow.objects.filter(epoch_id=window.epoch_id, sequence=window.sequence).delete()
+    shares = {int(consumer): part for consumer, part in json.loads(window.shares).items()}
+    ends = selectors.last_ends(window.device_id, hour, shares)
+    for consumer_id, part_mj in shares.items():
+        consumer_hours = ConsumerHour.objects.filter(
+            consumer_id=consumer_id, device_id=window.device_id, hour=hour
+        )
+        if consumer_id in ends:
+            consumer_hours.update(energy_mj=F("energy_mj") - part_mj, last_us=ends[consumer_id])
+        else:
+            consumer_hours.delete()
 
 
 def _share_quality(window: WindowIn) -> int:

@@ -7,16 +7,14 @@ of it nor a window of any node arrives for SILENT_AFTER_US. Any new report or wi
 run.
 """
 
-from collections.abc import Iterable
 from uuid import UUID
 
-from django.db.models import Q
+from django.db.models import Max, OuterRef, Q, Subquery
 
 from apps.accounts.models import Lab
-from apps.core.sql import fetch_rows
 from apps.core.units import US_PER_HOUR, US_PER_S
 from apps.fleet.models import Node
-from apps.ingest.models import Consumer
+from apps.ingest.models import Consumer, ConsumerHour, EnergyWindow
 from apps.runs.choices import SOURCES_THAT_REPORT_ENDS, RunState
 from apps.runs.models import Run
 
@@ -106,46 +104,34 @@ def _search_from_us(run: Run, now: int) -> int:
 
 def _newest_window_us(node: Node) -> int:
     """Return the end of a node's newest window; 0 if it has none."""
-    rows = fetch_rows(
-        "SELECT MAX((SELECT w.end_us FROM ingest_energywindow w WHERE w.device_id = d.id ORDER BY "
-        "w.start_us DESC LIMIT 1)) "
-        "AS reached_us FROM fleet_device d WHERE d.node_id = %s",
-        [node.pk],
-    )
-    return next(rows)["reached_us"] or 0
+    newest = EnergyWindow.objects.filter(device=OuterRef("pk")).order_by("-start_us")
+    ends = node.devices.annotate(end=Subquery(newest.values("end_us")[:1]))
+    return ends.aggregate(newest=Max("end"))["newest"] or 0
 
 
 def _last_window_us(node: Node, consumers: dict[UUID, int], since_us: int) -> dict[UUID, int]:
-    """Return the end of each run's last window on a node from ``since_us`` on."""
-    if not consumers:
-        return {}
-    rows = fetch_rows(
-        "SELECT s.consumer_id, MAX(w.end_us) AS shown_us FROM fleet_device d "
-        "JOIN ingest_energywindow w ON w.device_id = d.id AND w.start_us >= %s "
-        "JOIN ingest_windowshare s ON s.epoch_id = w.epoch_id AND s.sequence = w.sequence "
-        f"WHERE d.node_id = %s AND s.consumer_id IN ({_placeholders(consumers.values())}) GROUP "
-        "BY s.consumer_id",
-        [since_us, node.pk, *consumers.values()],
+    """Return the end of each run's last window on a node that starts in the hour of ``since_us``
+    or later.
+    """
+    ends = dict(
+        ConsumerHour.objects.filter(
+            consumer__in=consumers.values(),
+            device__node=node,
+            hour__gte=since_us // US_PER_HOUR,
+        )
+        .values_list("consumer")
+        .annotate(Max("last_us"))
     )
-    by_consumer = {row["consumer_id"]: row["shown_us"] for row in rows}
-    return {uuid: by_consumer[pk] for uuid, pk in consumers.items() if pk in by_consumer}
+    return {uuid: ends[pk] for uuid, pk in consumers.items() if pk in ends}
 
 
 def _last_window_on_any_node_us(consumer_id: int | None, since_us: int) -> int:
-    """Return the end of a consumer's last window on any node from ``since_us`` on; 0 if there is
-    none.
+    """Return the end of a consumer's last window on any node that starts in the hour of
+    ``since_us`` or later; 0 if there is none.
     """
     if consumer_id is None:
         return 0
-    rows = fetch_rows(
-        "SELECT MAX(w.end_us) AS shown_us FROM ingest_windowshare s "
-        "JOIN ingest_energywindow w ON w.epoch_id = s.epoch_id AND w.sequence = s.sequence AND "
-        "w.start_us >= %s "
-        "WHERE s.consumer_id = %s",
-        [since_us, consumer_id],
+    consumer_hours = ConsumerHour.objects.filter(
+        consumer=consumer_id, hour__gte=since_us // US_PER_HOUR
     )
-    return next(rows)["shown_us"] or 0
-
-
-def _placeholders(values: Iterable[object]) -> str:
-    return ", ".join("%s" for _ in values)
+    return consumer_hours.aggregate(end=Max("last_us"))["end"] or 0

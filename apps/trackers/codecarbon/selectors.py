@@ -64,10 +64,7 @@ def superseded_of_run(run: Run) -> int:
         "t.consumer_id "
         "WHERE c.lab_id = %s AND c.run_uuid = %s AND d.kind = 'declared'"
     )
-    windows = part.format(
-        "ingest_windowshare t JOIN ingest_epoch p ON p.id = t.epoch_id JOIN fleet_device d ON "
-        "d.id = p.device_id"
-    )
+    windows = part.format("ingest_consumerhour t JOIN fleet_device d ON d.id = t.device_id")
     ledger = part.format("energy_ledgerentry t JOIN fleet_device d ON d.id = t.device_id")
     params = [run.lab_id, uuid_param(run.uuid)]
     return as_int(

@@ -63,10 +63,7 @@ def mlflow_figures(run: Run) -> MlflowFigures | None:
     row = MlflowRun.objects.select_related("source").filter(run=run).order_by("pk").first()
     if row is None:
         return None
-    windows = _sum(
-        "ingest_windowshare t JOIN ingest_epoch p ON p.id = t.epoch_id JOIN fleet_device d ON "
-        "d.id = p.device_id"
-    )
+    windows = _sum("ingest_consumerhour t JOIN fleet_device d ON d.id = t.device_id")
     ledger = _sum("energy_ledgerentry t JOIN fleet_device d ON d.id = t.device_id")
     params = [run.lab_id, uuid_param(run.uuid)]
     sums = next(
