@@ -1,7 +1,8 @@
-"""Jobs of ingest: moves of devices."""
+"""Jobs of ingest: moves of devices, sealing of old hours."""
 
 from apps.core.clock import now_us
-from apps.core.jobs import job
+from apps.core.jobs import enqueue, job
+from apps.core.units import US_PER_HOUR
 from apps.ingest.choices import MoveRule, MoveState
 from apps.ingest.models import DeviceMove
 from apps.ingest.services.moves import (
@@ -14,6 +15,11 @@ from apps.ingest.services.moves import (
     withdraw_move,
 )
 from apps.ingest.services.reexamine import place_pending
+from apps.ingest.services.sealing import cutoff_hour, seal_windows
+
+SEAL_JOB = "ingest.seal"  # enqueued first by the migration of sealed hours
+SEAL_INTERVAL_US = 24 * US_PER_HOUR
+SEAL_SLICE_S = 2.0  # other jobs run between slices
 
 
 def _move(key: str) -> DeviceMove:
@@ -49,3 +55,11 @@ def place_job(key: str) -> None:
     move = _move(key)
     if move.state == MoveState.ACCEPTED:
         place_pending(node=move.to_node, device_id=move.device_id)
+
+
+@job(SEAL_JOB)
+def seal_job(key: str) -> None:
+    """Seal old hours for a short time, and enqueue the next slice, or the pass of the next day."""
+    now = now_us()
+    progress = seal_windows(before_hour=cutoff_hour(now), budget_s=SEAL_SLICE_S)
+    enqueue(kind=SEAL_JOB, key=key, due_us=now + SEAL_INTERVAL_US if progress.is_complete else now)

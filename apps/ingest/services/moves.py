@@ -13,7 +13,7 @@ from apps.core.jobs import enqueue
 from apps.core.units import US_PER_HOUR
 from apps.fleet.models import Device
 from apps.ingest.choices import MoveRule, MoveState
-from apps.ingest.models import DeviceMove, EnergyWindow
+from apps.ingest.models import DeviceMove, EnergyWindow, SealedBlock
 from apps.ingest.services.classify import MOVE_TOLERANCE_US, PENDING_MOVE, BatchContext
 
 SILENCE_US = 7 * 24 * US_PER_HOUR
@@ -81,7 +81,12 @@ def _find_absent_devices(context: BatchContext) -> None:
             start_us__gte=move.from_us - MOVE_TOLERANCE_US,
             end_us__gt=move.from_us + MOVE_TOLERANCE_US,
         )
-        if not later.exists():
+        archived = SealedBlock.objects.filter(
+            device_id=move.device_id,
+            node=context.node,
+            end_us__gt=move.from_us + MOVE_TOLERANCE_US,
+        )
+        if not later.exists() and not archived.exists():
             enqueue(kind=ACCEPT_JOB, key=str(move.pk))
 
 
