@@ -99,6 +99,11 @@ def test_sealing_at_any_moment_changes_no_figure_and_no_other_response() -> None
                     before = all_rows()
                     seal(data.draw(HOURS))
                     assert all_rows() == before
+                if settle and data.draw(st.booleans()):
+                    before = all_rows()
+                    rebuild_ledger(lab=small.lab)
+                    run_until_idle(worker="test")
+                    assert all_rows() == before
             run_until_idle(worker="test")
             ledger = expected_ledger(list(accepted.values()))
             assert kept_ledger([small.node.pk]) == ledger

@@ -3,8 +3,10 @@
 from pathlib import Path
 from typing import Any
 
+from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
+from apps.core.archive_copies import copy_archive
 from apps.core.backup import BackupError, restore_database
 
 
@@ -17,10 +19,21 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("file", type=Path, help="a file that `manage.py backup` wrote")
+        parser.add_argument(
+            "--archive",
+            type=Path,
+            metavar="FOLDER",
+            help="also copy the archive that `manage.py backup --archive FOLDER` wrote",
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
+            if options["archive"] is not None and not options["archive"].is_dir():
+                raise BackupError(f"{options['archive']} is not a folder.")
             counts = restore_database(options["file"].absolute())
+            if options["archive"] is not None:
+                copied, _ = copy_archive(options["archive"].absolute(), settings.ARCHIVE_DIR)
+                self.stdout.write(f"Archive: {copied} files, in {settings.ARCHIVE_DIR}.")
         except BackupError as error:
             raise CommandError(str(error)) from error
         self.stdout.write(
