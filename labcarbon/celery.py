@@ -1,4 +1,4 @@
-"""The Celery app. Celery carries a single message, "run due jobs".
+"""The Celery app. Celery carries two messages: "run due jobs", "enqueue daily jobs".
 
 The queue of record is the Job table (apps/core/jobs.py).
 """
@@ -20,3 +20,12 @@ def work_on_jobs() -> int:
     from apps.core.jobs import run_until_idle
 
     return run_until_idle(worker=f"{socket.gethostname()}:{os.getpid()}"[:64])
+
+
+@app.task(name="labcarbon.enqueue_daily_jobs")  # type: ignore[no-untyped-call]
+def enqueue_daily_jobs() -> None:
+    """Enqueue the daily jobs that are due."""
+    from apps.core import jobs
+    from apps.core.clock import now_us
+
+    jobs.enqueue_daily_jobs(now=now_us())

@@ -312,7 +312,10 @@ CELERY_ACCEPT_CONTENT = ["json"]
 CELERY_TASK_IGNORE_RESULT = True
 CELERY_TASK_ACKS_LATE = True
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
-CELERY_BEAT_SCHEDULE = {"look-for-jobs": {"task": "labcarbon.work_on_jobs", "schedule": 20.0}}
+CELERY_BEAT_SCHEDULE = {
+    "look-for-jobs": {"task": "labcarbon.work_on_jobs", "schedule": 20.0},
+    "daily-jobs": {"task": "labcarbon.enqueue_daily_jobs", "schedule": 600.0},
+}
 
 LOGGING = {
     "version": 1,

@@ -18,9 +18,11 @@ log = logging.getLogger(__name__)
 
 Handler = Callable[[str], None]
 _HANDLERS: dict[str, Handler] = {}
+_DAILY: list[str] = []
 _BATCH: ContextVar[dict[tuple[str, str], int] | None] = ContextVar("job batch", default=None)
 _RUNNING: ContextVar["_RunningJob | None"] = ContextVar("running", default=None)
 LEASE_US = 120_000_000
+DAY_US = 86_400_000_000
 RETRY_US = 5_000_000
 RETRY_MAX_US = 600_000_000
 
@@ -41,6 +43,21 @@ def job(kind: str) -> Callable[[Handler], Handler]:
         return handler
 
     return register
+
+
+def daily_job(kind: str) -> Callable[[Handler], Handler]:
+    """Register the decorated function as a job that workers enqueue once a day, with key ''."""
+    _DAILY.append(kind)
+    return job(kind)
+
+
+def enqueue_daily_jobs(*, now: int) -> None:
+    """Enqueue the daily jobs that were last enqueued a day ago, or never."""
+    rows = Job.objects.filter(kind__in=_DAILY, key="")
+    is_waiting = {row.kind: row.done < row.requested or row.due_us > now - DAY_US for row in rows}
+    for kind in _DAILY:
+        if not is_waiting.get(kind, False):
+            enqueue(kind=kind, key="", due_us=now)
 
 
 def enqueue(*, kind: str, key: str, due_us: int = 0) -> None:

@@ -1,8 +1,7 @@
 """Jobs of ingest: moves of devices, sealing of old hours."""
 
 from apps.core.clock import now_us
-from apps.core.jobs import enqueue, job
-from apps.core.units import US_PER_HOUR
+from apps.core.jobs import daily_job, enqueue, job
 from apps.ingest.choices import MoveRule, MoveState
 from apps.ingest.models import DeviceMove
 from apps.ingest.services.moves import (
@@ -17,8 +16,7 @@ from apps.ingest.services.moves import (
 from apps.ingest.services.reexamine import place_pending
 from apps.ingest.services.sealing import cutoff_hour, seal_windows
 
-SEAL_JOB = "ingest.seal"  # enqueued first by the migration of sealed hours
-SEAL_INTERVAL_US = 24 * US_PER_HOUR
+SEAL_JOB = "ingest.seal"
 SEAL_SLICE_S = 2.0  # other jobs run between slices
 
 
@@ -57,9 +55,10 @@ def place_job(key: str) -> None:
         place_pending(node=move.to_node, device_id=move.device_id)
 
 
-@job(SEAL_JOB)
+@daily_job(SEAL_JOB)
 def seal_job(key: str) -> None:
-    """Seal old hours for a short time, and enqueue the next slice, or the pass of the next day."""
+    """Seal old hours for a short time, and enqueue the next slice while some remain."""
     now = now_us()
     progress = seal_windows(before_hour=cutoff_hour(now), budget_s=SEAL_SLICE_S)
-    enqueue(kind=SEAL_JOB, key=key, due_us=now + SEAL_INTERVAL_US if progress.is_complete else now)
+    if not progress.is_complete:
+        enqueue(kind=SEAL_JOB, key=key, due_us=now)

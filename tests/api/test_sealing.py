@@ -19,8 +19,9 @@ from django.core.management import CommandError, call_command
 from django.db import transaction
 from django.test import override_settings
 
+from apps.core.clock import now_us
 from apps.core.errors import Conflict
-from apps.core.jobs import enqueue, run_until_idle
+from apps.core.jobs import enqueue_daily_jobs, run_until_idle
 from apps.core.models import Job
 from apps.energy.models import LedgerEntry
 from apps.energy.services.ledger import rebuild_ledger
@@ -321,20 +322,32 @@ def test_windows_that_arrive_during_sealing_are_not_lost() -> None:
     assert seal(HOUR + 1).windows == 2
 
 
-def test_the_job_seals_by_the_setting_and_runs_again_a_day_later() -> None:
+def test_the_job_seals_by_the_setting_once_a_day() -> None:
     small = small_lab()
     push(small.node, [_minute(0)], sent_at=SENT)
-    enqueue(kind="ingest.seal", key="")
     day_us = 24 * HOUR_US
-    with time_machine.travel((T0 + 400 * day_us) / 1_000_000, tick=False):
-        run_until_idle(worker="test")
-        assert EnergyWindow.objects.count() == 1
-    with time_machine.travel((T0 + 401 * day_us) / 1_000_000, tick=False):
+    for days, stored in ((400, 1), (401, 0)):
+        now = T0 + days * day_us
+        with time_machine.travel(now / 1_000_000, tick=False):
+            enqueue_daily_jobs(now=now)
+            assert Job.objects.get(kind="ingest.seal").done < days - 398
+            run_until_idle(worker="test")
+            requested = Job.objects.get(kind="ingest.seal").requested
+            enqueue_daily_jobs(now=now + day_us - 1)
+            assert Job.objects.get(kind="ingest.seal").requested == requested
+        assert EnergyWindow.objects.count() == stored
+
+
+def test_the_job_works_in_slices() -> None:
+    small = small_lab()
+    push(small.node, [_minute(number) for number in range(0, 3 * 24 * 60, 60)], sent_at=SENT)
+    with time_machine.travel((T0 + 500 * 24 * HOUR_US) / 1_000_000):
+        enqueue_daily_jobs(now=now_us())
+        with patch("apps.ingest.jobs.SEAL_SLICE_S", 0.0):
+            assert run_until_idle(worker="test", limit=1) == 1
+        assert EnergyWindow.objects.exists()
         run_until_idle(worker="test")
     assert not EnergyWindow.objects.exists()
-    job = Job.objects.get(kind="ingest.seal")
-    assert job.due_us == T0 + 402 * day_us
-    assert job.done < job.requested
 
 
 def test_the_command_counts_then_seals() -> None:

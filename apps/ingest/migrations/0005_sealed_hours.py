@@ -1,6 +1,4 @@
-"""Tables of sealed hours. Enqueues the daily job that seals old hours."""
-
-import time
+"""Tables of sealed hours and of the blocks of archived windows."""
 
 import django.db.models.deletion
 from django.apps.registry import Apps
@@ -9,23 +7,14 @@ from django.db.backends.base.schema import BaseDatabaseSchemaEditor
 from django.db.migrations.exceptions import IrreversibleError
 
 
-def _enqueue(apps: Apps, schema_editor: BaseDatabaseSchemaEditor) -> None:
-    due_us = time.time_ns() // 1_000 + 24 * 3_600 * 1_000_000
-    apps.get_model("core", "Job").objects.get_or_create(
-        kind="ingest.seal", key="", defaults={"due_us": due_us}
-    )
-
-
-def _cancel(apps: Apps, schema_editor: BaseDatabaseSchemaEditor) -> None:
+def _refuse_loss(apps: Apps, schema_editor: BaseDatabaseSchemaEditor) -> None:
     """Refuse to drop the only record of archived windows."""
     if apps.get_model("ingest", "SealedBlock").objects.exists():
         raise IrreversibleError("Windows are archived. Restore a backup from before the upgrade.")
-    apps.get_model("core", "Job").objects.filter(kind="ingest.seal").delete()
 
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("core", "0001_v1"),
         ("fleet", "0001_v1"),
         ("ingest", "0004_shares_in_windows"),
     ]
@@ -118,5 +107,5 @@ class Migration(migrations.Migration):
                 "indexes": [models.Index(fields=["node", "hour"], name="sealed_hour_of_node")],
             },
         ),
-        migrations.RunPython(_enqueue, _cancel),
+        migrations.RunPython(migrations.RunPython.noop, _refuse_loss),
     ]

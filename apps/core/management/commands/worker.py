@@ -10,12 +10,14 @@ from typing import Any
 from django.core.management.base import CommandParser
 from django.db import InterfaceError, OperationalError, connection
 
-from apps.core.jobs import release_dead_leases, run_until_idle
+from apps.core.clock import now_us
+from apps.core.jobs import enqueue_daily_jobs, release_dead_leases, run_until_idle
 from apps.core.management.base import MinimalCommand
 
 log = logging.getLogger(__name__)
 
 _DATABASE_PAUSE_S = 1.0
+_CHECK_INTERVAL_US = 600_000_000  # of daily jobs
 
 
 class Command(MinimalCommand):
@@ -38,6 +40,7 @@ class Command(MinimalCommand):
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: stop.set())
         needs_release = True
+        next_check_us = 0
         while not stop.is_set():
             try:
                 if needs_release:
@@ -48,6 +51,9 @@ class Command(MinimalCommand):
                         host=host, is_alive=lambda pid: pid != os.getpid() and _is_alive(pid)
                     )
                     needs_release = False
+                if now_us() >= next_check_us:
+                    enqueue_daily_jobs(now=now_us())
+                    next_check_us = now_us() + _CHECK_INTERVAL_US
                 done = run_until_idle(worker=worker, limit=20)
             except (OperationalError, InterfaceError) as error:
                 log.warning(
