@@ -41,9 +41,11 @@ def main() -> None:
     parser.add_argument(
         "--months", type=float, default=15, help="months of 30.4 days (15); fewer are sealed too"
     )
-    parser.add_argument("--facts", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--facts", metavar="FOLDER", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.facts:
+        os.environ.update(installation_environment(options.facts))
+        os.environ["DJANGO_SETTINGS_MODULE"] = "labcarbon.settings"
         _set_up()
         print(json.dumps(facts_of_installation()))
         return
@@ -451,7 +453,9 @@ def _back_up(folder: Path, server: Postgres | None, facts: dict[str, Any]) -> No
         environ["LABCARBON_DATABASE_URL"] = server.url_of("restored")
     started_s = time.perf_counter()
     _run(["manage.py", "restore", backup, "--archive", archive], environ)
-    restored = json.loads(_run([__file__, "--facts"], environ).splitlines()[-1])
+    restored = json.loads(
+        _run([__file__, "--facts", str(folder / "new")], environ).splitlines()[-1]
+    )
     assert restored == facts, (restored, facts)
     print(f"backup {backed_up}, restore {_since(started_s)}: the same integers and explanations")
 

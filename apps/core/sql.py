@@ -1,6 +1,6 @@
 """SQL that differs between SQLite and PostgreSQL, and the conversion of sums to Python integers."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
@@ -176,6 +176,18 @@ def fetch_rows(sql: str, params: Sequence[Any]) -> Iterator[dict[str, Any]]:
             }
 
 
+def fetch_tuples(sql: str, params: Sequence[Any]) -> list[tuple[Any, ...]]:
+    """Run ``sql`` and return its rows as the driver does."""
+    with connection.cursor() as cursor:
+        cursor.execute(sql, list(params))
+        return list(cursor.fetchall())
+
+
+def placeholders(values: Sized) -> str:
+    """Return SQL for a list of as many parameters as there are values."""
+    return ", ".join(["%s"] * len(values))
+
+
 def for_update() -> str:
     """Return the SQL suffix that locks selected rows. SQLite has one writer, which holds the write
     lock already.
@@ -222,20 +234,18 @@ def bulk_insert(
 ) -> None:
     """Insert columns of equal length into ``table`` in one statement.
 
-    ``columns`` maps a name to (PostgreSQL type, values). PostgreSQL gets binary arrays and
-    ``unnest``. SQLite gets ``executemany`` in the current transaction.
+    ``columns`` maps a name to (PostgreSQL type, values). PostgreSQL gets a binary COPY, or binary
+    arrays and ``unnest`` with ``on_conflict``. SQLite gets ``executemany`` in the current
+    transaction.
     """
     names = ", ".join(columns)
     if connection.vendor == "postgresql":
-        import psycopg
-
         connection.ensure_connection()
-        arrays = ", ".join(f"%b::{kind}[]" for kind, _ in columns.values())
-        with psycopg.Cursor(connection.connection) as cursor:
-            cursor.execute(
-                f"INSERT INTO {table} ({names}) SELECT * FROM unnest({arrays}) {on_conflict}",
-                [list(values) for _, values in columns.values()],
-            )
+        with connection.wrap_database_errors:
+            if on_conflict:
+                _insert_arrays(table, columns, on_conflict)
+            else:
+                _copy(table, columns)
         return
     marks = ", ".join(["%s"] * len(columns))
     with connection.cursor() as cursor:
@@ -243,3 +253,24 @@ def bulk_insert(
             f"INSERT INTO {table} ({names}) VALUES ({marks}) {on_conflict}",
             list(zip(*(values for _, values in columns.values()), strict=True)),
         )
+
+
+def _copy(table: str, columns: Mapping[str, tuple[str, Sequence[Any]]]) -> None:
+    import psycopg
+
+    sql = f"COPY {table} ({', '.join(columns)}) FROM STDIN (FORMAT BINARY)"
+    with psycopg.Cursor(connection.connection) as cursor, cursor.copy(sql.encode()) as copy:
+        copy.set_types([kind for kind, _ in columns.values()])
+        for row in zip(*(values for _, values in columns.values()), strict=True):
+            copy.write_row(row)
+
+
+def _insert_arrays(
+    table: str, columns: Mapping[str, tuple[str, Sequence[Any]]], on_conflict: str
+) -> None:
+    import psycopg
+
+    arrays = ", ".join(f"%b::{kind}[]" for kind, _ in columns.values())
+    sql = f"INSERT INTO {table} ({', '.join(columns)}) SELECT * FROM unnest({arrays}) {on_conflict}"
+    with psycopg.Cursor(connection.connection) as cursor:
+        cursor.execute(sql.encode(), [list(values) for _, values in columns.values()])

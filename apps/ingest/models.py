@@ -89,7 +89,9 @@ class EnergyWindow(models.Model):
     """Measured activity data with the identity (epoch, sequence). An accepted window is never
     changed.
 
-    ``shares``: JSON object of energy in mJ by consumer id. The sum is exactly ``energy_mj``.
+    ``shares``: JSON object of energy in mJ by consumer id. The sum is exactly ``energy_mj``. Of the
+    references only the one to the epoch is a constraint of the database: four double the cost of
+    an insert.
     """
 
     pk = models.CompositePrimaryKey("epoch_id", "sequence")
@@ -98,11 +100,21 @@ class EnergyWindow(models.Model):
     )
     sequence = models.BigIntegerField()
     device = models.ForeignKey(
-        Device, on_delete=models.CASCADE, related_name="windows", db_index=False
+        Device,
+        on_delete=models.CASCADE,
+        related_name="windows",
+        db_index=False,
+        db_constraint=False,
     )
-    node = models.ForeignKey(Node, on_delete=models.CASCADE, related_name="windows")
+    node = models.ForeignKey(
+        Node, on_delete=models.CASCADE, related_name="windows", db_constraint=False
+    )
     batch = models.ForeignKey(
-        Batch, on_delete=models.PROTECT, related_name="accepted", db_index=False
+        Batch,
+        on_delete=models.PROTECT,
+        related_name="accepted",
+        db_index=False,
+        db_constraint=False,
     )
     start_us = models.BigIntegerField()
     end_us = models.BigIntegerField()

@@ -154,9 +154,7 @@ def parse_batch(body: bytes) -> BatchIn:
     count = len(columns["device"])
     if count > MAX_WINDOWS:
         raise _bad(f"The batch has {count} windows. The maximum is {MAX_WINDOWS}.", "windows")
-    windows = [
-        _window(header, columns, i, refused) if i not in refused else None for i in range(count)
-    ]
+    windows = _create_windows(header.devices, columns, refused)
     _give_shares(header, windows, refused)
     for i, window in enumerate(windows):
         if window is not None:
@@ -173,11 +171,28 @@ def _read_windows(raw: msgspec.Raw) -> tuple[dict[str, list[Any]], dict[int, str
         columns = {name: getattr(good, name) for name in _COLUMNS}
         refused: dict[int, str] = {}
     except msgspec.DecodeError:
-        columns = _leniently(raw, _COLUMNS, "windows")
+        parsed = _leniently(raw, _COLUMNS, "windows")
+        columns = {name: parsed[name] for name in _COLUMNS}
         refused = _wrong_types(columns)
     if len({len(columns[name]) for name in _COLUMNS}) != 1:
         raise _bad("The columns of windows have different lengths.", "windows")
     return columns, refused
+
+
+def _create_windows(
+    devices: list[str], columns: dict[str, list[Any]], refused: dict[int, str]
+) -> list[WindowIn | None]:
+    """Return the windows without shares. The columns are in the order of the fields of WindowIn."""
+    windows: list[WindowIn | None] = []
+    for i, (device, *values) in enumerate(zip(*columns.values(), strict=True)):
+        if i in refused:
+            windows.append(None)
+        elif 0 <= device < len(devices):
+            windows.append(WindowIn(devices[device], *values))
+        else:
+            refused[i] = "device is out of range"
+            windows.append(None)
+    return windows
 
 
 def _shallow(value: Any, depth: int) -> bool:
@@ -223,34 +238,6 @@ def _wrong_types(columns: dict[str, list[Any]]) -> dict[int, str]:
                 )
                 refused.setdefault(i, f"{name} is not {kind}")
     return refused
-
-
-def _window(
-    header: Header, columns: dict[str, list[Any]], i: int, refused: dict[int, str]
-) -> WindowIn | None:
-    index = columns["device"][i]
-    if not 0 <= index < len(header.devices):
-        refused[i] = "device is out of range"
-        return None
-    return WindowIn(
-        device=header.devices[index],
-        epoch=columns["epoch"][i],
-        sequence=columns["seq"][i],
-        start_us=columns["start"][i],
-        end_us=columns["end"][i],
-        mono_start_us=columns["mono_start"][i],
-        mono_end_us=columns["mono_end"][i],
-        counter_start=columns["counter_start"][i],
-        counter_end=columns["counter_end"][i],
-        energy_mj=columns["energy_mj"][i],
-        measurement=columns["measurement"][i],
-        flags=columns["flags"][i],
-        util_mean_pm=columns["util_mean_pm"][i],
-        util_max_pm=columns["util_max_pm"][i],
-        mem_mean_mib=columns["mem_mean_mib"][i],
-        mem_max_mib=columns["mem_max_mib"][i],
-        processes=columns["processes"][i],
-    )
 
 
 def _read_shares(raw: msgspec.Raw, refused: dict[int, str]) -> list[tuple[int, int, int]]:

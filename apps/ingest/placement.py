@@ -5,8 +5,10 @@ Its wall clock can be wrong or set at any moment. The server knows the offset be
 and the monotonic clock of the running boot, because each batch contains a reading of that clock.
 """
 
-from collections.abc import Callable
+from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple
 
 from apps.core.units import US_PER_S
 from apps.ingest.choices import FLAG_CLOCK, PlacementQuality
@@ -19,8 +21,7 @@ DECLARED_FUTURE_US = 24 * 3600 * US_PER_S
 EARLIEST_US = 1_577_836_800 * US_PER_S
 
 
-@dataclass(frozen=True, slots=True)
-class BootOffset:
+class BootOffset(NamedTuple):
     """Server time minus the monotonic clock of a boot, as of the latest placed window.
 
     Windows placed with one offset are as adjacent as they were measured.
@@ -53,8 +54,7 @@ class BatchClocks:
         return abs(self.received_us - self.sent_us) < AGREEMENT_US
 
 
-@dataclass(frozen=True, slots=True)
-class Placed:
+class Placed(NamedTuple):
     """Time of a window with its quality."""
 
     start_us: int
@@ -68,18 +68,14 @@ def imputed(start_us: int, end_us: int) -> Placed:
     return Placed(start_us, end_us, PlacementQuality.IMPUTED, FLAG_CLOCK)
 
 
-Trim = Callable[[int, int], tuple[int, int] | None]
-IsFree = Callable[[int, int], bool]
-
-
-@dataclass(frozen=True, slots=True)
-class Candidates:
+class Candidates(NamedTuple):
     """Possible times of a window, best first. ``reason``: why there is none."""
 
     times: tuple[Placed, ...] = ()
     reason: str = ""
 
 
+@lru_cache(maxsize=4096)  # a batch repeats few epochs many times
 def boot_of(epoch: str) -> str:
     """Return the boot of an epoch on the wire, ``<boot>/<epoch of the source>#<spool>``."""
     return epoch.partition("/")[0]
@@ -87,7 +83,7 @@ def boot_of(epoch: str) -> str:
 
 def is_running_boot(window: WindowIn, clocks: BatchClocks) -> bool:
     """Return whether the window was measured in the boot that sends it."""
-    return window.epoch.startswith(clocks.boot) and window.mono_end_us <= clocks.sent_monotonic_us
+    return boot_of(window.epoch) == clocks.boot and window.mono_end_us <= clocks.sent_monotonic_us
 
 
 def candidates(window: WindowIn, clocks: BatchClocks, known: BootOffset | None) -> Candidates:
@@ -114,11 +110,17 @@ def candidates(window: WindowIn, clocks: BatchClocks, known: BootOffset | None) 
             found = (Placed(window.start_us, window.end_us),)
         else:
             return Candidates(reason="clock")
-    possible = tuple(each for each in found if each.start_us >= 0 and each.end_us > each.start_us)
-    if not possible:
-        return Candidates(reason="clock")
-    in_time = tuple(each for each in possible if each.end_us <= clocks.received_us + FUTURE_US)
-    return Candidates(in_time) if in_time else Candidates(reason="future")
+    times = _in_time(found, clocks.received_us)
+    if times:
+        return Candidates(times)
+    is_future = any(0 <= placed.start_us < placed.end_us for placed in found)
+    return Candidates(reason="future" if is_future else "clock")
+
+
+def _in_time(times: Iterable[Placed], received_us: int) -> tuple[Placed, ...]:
+    """Return the times that do not end in the future."""
+    latest_us = received_us + FUTURE_US
+    return tuple([placed for placed in times if 0 <= placed.start_us < placed.end_us <= latest_us])
 
 
 def _by_offset(window: WindowIn, offset_us: int, steady_us: int) -> tuple[Placed, ...]:
@@ -147,14 +149,7 @@ def _earlier_offset_us(
 
 def place_by_offset(window: WindowIn, known: BootOffset, received_us: int) -> tuple[Placed, ...]:
     """Return the possible times of a window of an earlier boot whose offset became known."""
-    found = _by_offset(window, known.offset_us, known.offset_us)
-    return tuple(
-        each
-        for each in found
-        if each.start_us >= 0
-        and each.end_us > each.start_us
-        and each.end_us <= received_us + FUTURE_US
-    )
+    return _in_time(_by_offset(window, known.offset_us, known.offset_us), received_us)
 
 
 def place_declared(window: WindowIn, now_us: int) -> Candidates:

@@ -8,15 +8,13 @@ from typing import Any
 from django.db.models import Count, Exists, OuterRef, Q, Sum
 
 from apps.accounts.models import Lab
-from apps.core.sql import fetch_rows, int_pairs_sql, uuid_param
-from apps.core.units import US_PER_HOUR
+from apps.core.sql import fetch_rows, fetch_tuples, int_pairs_sql, placeholders, uuid_param
+from apps.core.units import INT64_MAX, US_PER_HOUR
 from apps.fleet.models import Device, Node
 from apps.ingest.acceptance import CountedWindow
 from apps.ingest.archive import ArchivedWindow
 from apps.ingest.choices import Decision, MoveState
 from apps.ingest.models import (
-    Batch,
-    BootClock,
     Consumer,
     ConsumerHour,
     DeclaredGap,
@@ -40,10 +38,28 @@ def digests(ranges: dict[int, tuple[int, int]]) -> dict[tuple[int, int], int]:
     """
     clause = " OR ".join(["(epoch_id = %s AND sequence BETWEEN %s AND %s)"] * len(ranges))
     params = [value for epoch, (low, high) in ranges.items() for value in (epoch, low, high)]
-    rows = fetch_rows(
+    rows = fetch_tuples(
         f"SELECT epoch_id, sequence, digest FROM ingest_energywindow WHERE {clause}", params
     )
-    return {(row["epoch_id"], row["sequence"]): row["digest"] for row in rows}
+    return {(epoch, sequence): digest for epoch, sequence, digest in rows}
+
+
+def epoch_ids(device_ids: set[int], keys: set[str]) -> dict[tuple[int, str], int]:
+    """Return {(device id, epoch key): epoch id}."""
+    rows = fetch_tuples(
+        "SELECT device_id, key, id FROM ingest_epoch "
+        f"WHERE device_id IN ({placeholders(device_ids)}) AND key IN ({placeholders(keys)})",
+        [*device_ids, *keys],
+    )
+    return {(device, key): epoch for device, key, epoch in rows}
+
+
+def consumer_ids(lab_id: int, keys: set[str]) -> dict[str, int]:
+    """Return {consumer key: consumer id}."""
+    if not keys:
+        return {}
+    sql = f"SELECT key, id FROM ingest_consumer WHERE lab_id = %s AND key IN ({placeholders(keys)})"
+    return dict(fetch_tuples(sql, [lab_id, *keys]))
 
 
 def occupied_intervals(ranges: dict[int, tuple[int, int]]) -> dict[int, list[tuple[int, int]]]:
@@ -63,8 +79,9 @@ def occupied_intervals(ranges: dict[int, tuple[int, int]]) -> dict[int, list[tup
         for value in (device, high, device, low, low)
     ]
     result: dict[int, list[tuple[int, int]]] = {}
-    for row in fetch_rows(" UNION ALL ".join([part] * len(ranges)) + " ORDER BY 1, 2", params):
-        result.setdefault(row["device_id"], []).append((row["start_us"], row["end_us"]))
+    sql = " UNION ALL ".join([part] * len(ranges)) + " ORDER BY 1, 2"
+    for device, start_us, end_us in fetch_tuples(sql, params):
+        result.setdefault(device, []).append((start_us, end_us))
     return result
 
 
@@ -80,9 +97,11 @@ def quarantine_reasons(
     """Return {(device id, epoch, sequence, digest): reason} of the quarantined windows with
     these sequences.
     """
-    rows = QuarantinedWindow.objects.filter(
-        device_id__in=device_ids, sequence__range=(min(sequences), max(sequences))
-    ).values_list("device_id", "epoch_key", "sequence", "digest", "reason")
+    rows = fetch_tuples(
+        "SELECT device_id, epoch_key, sequence, digest, reason FROM ingest_quarantinedwindow "
+        f"WHERE device_id IN ({placeholders(device_ids)}) AND sequence BETWEEN %s AND %s",
+        [*device_ids, min(sequences), max(sequences)],
+    )
     return {
         (device, epoch, sequence, digest): reason
         for device, epoch, sequence, digest, reason in rows
@@ -151,6 +170,12 @@ def withdrawn_moves(lab: Lab, since_us: int) -> list[DeviceMove]:
     return list(moves.select_related("device", "from_node", "to_node").order_by("-decided_us"))
 
 
+def has_pending_moves(node: Node) -> bool:
+    """Return whether another node claims a device of this one."""
+    sql = "SELECT 1 FROM ingest_devicemove WHERE from_node_id = %s AND state = %s LIMIT 1"
+    return bool(fetch_tuples(sql, [node.pk, MoveState.PENDING]))
+
+
 def pending_moves(lab: Lab) -> list[DeviceMove]:
     """Return the moves of devices that wait for a decision, oldest first."""
     moves = DeviceMove.objects.filter(device__lab=lab, state=MoveState.PENDING)
@@ -189,17 +214,20 @@ def counted_windows(row: QuarantinedWindow, start_us: int, end_us: int) -> list[
 
 def last_batch_us(node: Node, *, up_to_us: int | None = None) -> int | None:
     """Return when the last stored batch of a node arrived (until ``up_to_us``), or None."""
-    batches = Batch.objects.filter(node=node)
-    if up_to_us is not None:
-        batches = batches.filter(received_us__lte=up_to_us)
-    newest = batches.order_by("-received_us").values_list("received_us", flat=True)
-    return newest.first()
+    latest_us = INT64_MAX if up_to_us is None else up_to_us
+    sql = "SELECT MAX(received_us) FROM ingest_batch WHERE node_id = %s AND received_us <= %s"
+    received_us: int | None = fetch_tuples(sql, [node.pk, latest_us])[0][0]
+    return received_us
 
 
 def boot_offsets(node: Node, boots: set[str]) -> dict[str, BootOffset]:
     """Return the offsets of boots from earlier windows."""
-    rows = BootClock.objects.filter(node=node, boot__in=boots)
-    return {row.boot: BootOffset(row.monotonic_us, row.offset_us) for row in rows}
+    rows = fetch_tuples(
+        "SELECT boot, monotonic_us, offset_us FROM ingest_bootclock "
+        f"WHERE node_id = %s AND boot IN ({placeholders(boots)})",
+        [node.pk, *boots],
+    )
+    return {boot: BootOffset(monotonic_us, offset_us) for boot, monotonic_us, offset_us in rows}
 
 
 def windows_of_hour(device: Device, hour: int) -> list[dict[str, Any]]:

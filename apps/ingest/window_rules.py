@@ -63,6 +63,11 @@ def _bad_text(text: str) -> bool:
     return not text or is_unstorable(text)
 
 
+@lru_cache(maxsize=4096)  # a batch repeats few epochs many times
+def _is_usable_epoch(epoch: str) -> bool:
+    return not _bad_text(epoch) and len(epoch) <= 200
+
+
 def problem(window: WindowIn) -> str:
     """Return the reason why a window cannot be stored, '' for none."""
     if window.energy_mj < 0:
@@ -76,7 +81,7 @@ def problem(window: WindowIn) -> str:
         return "unknown measurement"
     if window.flags & ~SHIPPED_FLAGS:
         return "unknown flags"
-    if _bad_text(window.epoch) or len(window.epoch) > 200:
+    if not _is_usable_epoch(window.epoch):
         return "epoch is not a usable text"
     for value in (window.util_mean_pm, window.util_max_pm):
         if value is not None and not 0 <= value <= 1000:
@@ -98,13 +103,16 @@ def _time_problem(window: WindowIn) -> str:
 
 
 def _share_problem(window: WindowIn) -> str:
-    if any(energy_mj < 0 for _, energy_mj in window.shares):
-        return "a share is below zero"
-    if len({key for key, _ in window.shares}) != len(window.shares):
+    total_mj = 0
+    for key, energy_mj in window.shares:
+        if energy_mj < 0:
+            return "a share is below zero"
+        if consumer_kind(key) is None:
+            return "unknown kind of consumer"
+        total_mj += energy_mj
+    if len(dict(window.shares)) != len(window.shares):
         return "a consumer stands twice in the shares"
-    if any(consumer_kind(key) is None for key, _ in window.shares):
-        return "unknown kind of consumer"
-    if sum(energy_mj for _, energy_mj in window.shares) != window.energy_mj:
+    if total_mj != window.energy_mj:
         return "the shares do not sum to energy_mj"
     return ""
 

@@ -13,8 +13,11 @@ from fractions import Fraction
 from django.db import transaction
 from hypothesis import strategies as st
 
+from apps.core.jobs import run_until_idle
 from apps.energy.models import DeviceHour, LedgerEntry
-from apps.ingest.models import ConsumerHour, EnergyWindow
+from apps.ingest.choices import MoveRule, MoveState
+from apps.ingest.models import ConsumerHour, DeviceMove, EnergyWindow
+from apps.ingest.services.moves import accept_move
 from tests.builders import BOOT, MINUTE, T0, W
 
 HOUR_US = 60 * MINUTE
@@ -205,6 +208,13 @@ def all_rows() -> tuple[list[tuple[object, ...]], list[tuple[object, ...]]]:
         "device_id", "hour", "node_id", "covered_us", "windows", "energy_mj"
     )
     return sorted(entries), sorted(hours)
+
+
+def accept_moves() -> None:
+    """Accept moves of devices until no window waits for one."""
+    while move := DeviceMove.objects.filter(state=MoveState.PENDING).order_by("pk").first():
+        accept_move(lab=move.to_node.lab, move_id=move.pk, rule=MoveRule.MANAGER, by=None, now=SENT)
+        run_until_idle(worker="test")
 
 
 def conserved() -> bool:

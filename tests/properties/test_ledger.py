@@ -11,14 +11,13 @@ from apps.energy.models import DeviceHour, LedgerEntry
 from apps.energy.services.ledger import rebuild_ledger, settle_node
 from apps.fleet.models import Node
 from apps.fleet.services import register_node, set_static_power
-from apps.ingest.choices import MoveRule, MoveState
-from apps.ingest.models import DeviceMove, EnergyWindow, QuarantinedWindow
-from apps.ingest.services.moves import accept_move
+from apps.ingest.models import EnergyWindow, QuarantinedWindow
 from tests.builders import T0, SmallLab, W, push, small_lab
 from tests.examples import examples
 from tests.properties.histories import (
     SENT,
     Sent,
+    accept_moves,
     all_rows,
     assert_shares_are_conserved,
     conserved,
@@ -45,15 +44,8 @@ def _deliver(
     for i, (node, windows) in enumerate(batches):
         answers += push(nodes[node], windows, sent_at=SENT, settle=settle[i % len(settle)])  # type: ignore[arg-type]
     run_until_idle(worker="test")
-    _accept_moves()
+    accept_moves()
     return answers
-
-
-def _accept_moves() -> None:
-    """Accept moves of devices until no window waits for one."""
-    while move := DeviceMove.objects.filter(state=MoveState.PENDING).order_by("pk").first():
-        accept_move(lab=move.to_node.lab, move_id=move.pk, rule=MoveRule.MANAGER, by=None, now=SENT)
-        run_until_idle(worker="test")
 
 
 def _is_stored(answer: list[str]) -> bool:

@@ -34,7 +34,15 @@ from apps.fleet.services import (
 )
 from tests.builders import T0, SmallLab, push, small_lab
 from tests.examples import examples
-from tests.properties.histories import HOUR_US, SENT, Sent, all_rows, histories, undone
+from tests.properties.histories import (
+    HOUR_US,
+    SENT,
+    Sent,
+    accept_moves,
+    all_rows,
+    histories,
+    undone,
+)
 
 pytestmark = pytest.mark.django_db
 HOUR = T0 // HOUR_US
@@ -249,6 +257,7 @@ def test_the_order_of_entering_does_not_matter_and_a_rebuild_changes_nothing() -
                         settle=settle[i % len(settle)],
                     )
             run_until_idle(worker="test")
+            accept_moves()
             found, remaining_energy = priced(there), all_rows()
             derived = sorted(
                 AppliedFactor.objects.values_list(

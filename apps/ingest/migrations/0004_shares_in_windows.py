@@ -102,10 +102,32 @@ class Migration(migrations.Migration):
             model_name="energywindow",
             name="device",
             field=models.ForeignKey(
+                db_constraint=False,
                 db_index=False,
                 on_delete=django.db.models.deletion.CASCADE,
                 related_name="windows",
                 to="fleet.device",
+            ),
+        ),
+        migrations.AlterField(
+            model_name="energywindow",
+            name="node",
+            field=models.ForeignKey(
+                db_constraint=False,
+                on_delete=django.db.models.deletion.CASCADE,
+                related_name="windows",
+                to="fleet.node",
+            ),
+        ),
+        migrations.AlterField(
+            model_name="energywindow",
+            name="batch",
+            field=models.ForeignKey(
+                db_constraint=False,
+                db_index=False,
+                on_delete=django.db.models.deletion.PROTECT,
+                related_name="accepted",
+                to="ingest.batch",
             ),
         ),
     ]

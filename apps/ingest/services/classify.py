@@ -5,6 +5,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
+from typing import NamedTuple
 
 from apps.catalog.selectors import model_of
 from apps.core.units import US_PER_HOUR, US_PER_S
@@ -37,8 +38,7 @@ SEALED = "sealed"
 MOVE_TOLERANCE_US = 300 * US_PER_S  # clocks of two nodes and lengths of windows
 
 
-@dataclass(frozen=True)
-class Stored:
+class Stored(NamedTuple):
     """An accepted window with its stored values."""
 
     window: WindowIn
@@ -69,6 +69,7 @@ class BatchContext:
 
     node: Node
     devices: dict[str, Device]
+    device_ids: dict[str, int]
     epochs: dict[tuple[int, str], int]
     digests: dict[tuple[int, int], int]
     quarantined: dict[tuple[int, str, int, int], str]
@@ -120,8 +121,8 @@ def read_context(
     former_owners: Mapping[int, FormerOwner | None],
     possible: Mapping[tuple[str, int, int], Candidates] = MappingProxyType({}),
 ) -> BatchContext:
-    used = {window.device for window in windows}
-    ids = sorted(devices[key].pk for key in used)
+    device_ids = {key: devices[key].pk for key in {window.device for window in windows}}
+    ids = sorted(device_ids.values())
     # These locks exclude the settle job of the devices (in SQLite: all writers).
     list(
         Device.objects.select_for_update(no_key=True)
@@ -129,11 +130,11 @@ def read_context(
         .order_by("pk")
         .values_list("pk", flat=True)
     )
-    epochs = epoch_ids({(devices[window.device].pk, window.epoch) for window in windows})
+    epochs = epoch_ids({(device_ids[window.device], window.epoch) for window in windows})
     by_epoch: dict[int, list[int]] = defaultdict(list)
     by_device: dict[int, list[int]] = defaultdict(list)
     for window in windows:
-        device_id = devices[window.device].pk
+        device_id = device_ids[window.device]
         by_epoch[epochs[device_id, window.epoch]].append(window.sequence)
         by_device[device_id] += (window.start_us, window.end_us)
     ranges = {device: (min(times), max(times)) for device, times in by_device.items()}
@@ -142,13 +143,14 @@ def read_context(
     return BatchContext(
         node=node,
         devices=devices,
+        device_ids=device_ids,
         epochs=epochs,
         digests=archived
         | selectors.digests({epoch: (min(seqs), max(seqs)) for epoch, seqs in by_epoch.items()}),
         quarantined=selectors.quarantine_reasons(ids, {window.sequence for window in windows}),
         occupied_intervals=selectors.occupied_intervals(ranges),
         read={device: [pair] for device, pair in ranges.items()},
-        limits={devices[key].pk: _limit_mw(devices[key]) for key in used},
+        limits={device_id: _limit_mw(devices[key]) for key, device_id in device_ids.items()},
         sealed=sealed,
         unreadable=unreadable,
         clocks=clocks,
@@ -181,7 +183,7 @@ def _limit_mw(device: Device) -> int | None:
 
 
 def decide(context: BatchContext, window: WindowIn) -> Result:
-    device_id = context.devices[window.device].pk
+    device_id = context.device_ids[window.device]
     epoch_id = context.epochs[device_id, window.epoch]
     digest = window_rules.content_digest(window)
     known = context.digests.get((epoch_id, window.sequence))
@@ -317,8 +319,9 @@ def _occupied_near(
     first.
     """
     occupied_intervals = context.occupied_intervals.setdefault(device_id, [])
-    if any(low <= start_us and end_us <= high for low, high in context.read[device_id]):
-        return occupied_intervals
+    for low, high in context.read[device_id]:
+        if low <= start_us and end_us <= high:
+            return occupied_intervals
     wide = (start_us - US_PER_HOUR, end_us + US_PER_HOUR)
     context.read[device_id].append(wide)
     occupied_intervals[:] = sorted(

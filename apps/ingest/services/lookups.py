@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from apps.accounts.models import Lab
 from apps.fleet.dated_facts import device_kind
 from apps.fleet.models import Device, Node
+from apps.ingest import selectors
 from apps.ingest.models import Consumer, Epoch
 from apps.ingest.window_rules import consumer_kind, run_of
 
@@ -17,17 +17,16 @@ def get_or_create_devices(
     A device that belongs to another node is returned unchanged: naming it moves nothing.
     """
     kinds = {key: kind for key in dict.fromkeys(keys) if (kind := device_kind(key, str(node.uuid)))}
-    devices = {device.key: device for device in Device.objects.filter(lab=node.lab, key__in=kinds)}
+    named = Device.objects.filter(lab_id=node.lab_id, key__in=kinds)
+    devices = {device.key: device for device in named}
     missing = [
-        Device(lab=node.lab, key=key, kind=kind, node=node)
+        Device(lab_id=node.lab_id, key=key, kind=kind, node=node)
         for key, kind in kinds.items()
         if key not in devices
     ]
     if missing:
         Device.objects.bulk_create(missing, ignore_conflicts=True)
-        devices = {
-            device.key: device for device in Device.objects.filter(lab=node.lab, key__in=kinds)
-        }
+        devices = {device.key: device for device in named.all()}
     for key, device in devices.items():
         if device.node_id != node.pk:
             continue
@@ -46,10 +45,7 @@ def epoch_ids(keys: set[tuple[int, str]]) -> dict[tuple[int, str], int]:
     """Return the ids of (device id, epoch key)s. Missing rows are created."""
 
     def read() -> dict[tuple[int, str], int]:
-        rows = Epoch.objects.filter(
-            device_id__in={device for device, _ in keys}, key__in={key for _, key in keys}
-        )
-        return {(row.device_id, row.key): row.pk for row in rows}
+        return selectors.epoch_ids({device for device, _ in keys}, {key for _, key in keys})
 
     ids = read()
     missing = sorted(keys - ids.keys())
@@ -61,23 +57,23 @@ def epoch_ids(keys: set[tuple[int, str]]) -> dict[tuple[int, str], int]:
     return ids
 
 
-def consumer_ids(lab: Lab, keys: set[str]) -> dict[str, int]:
+def consumer_ids(lab_id: int, keys: set[str]) -> dict[str, int]:
     """Return the ids of consumer keys. Missing rows are created."""
 
-    def read() -> dict[str, int]:
-        return dict(Consumer.objects.filter(lab=lab, key__in=keys).values_list("key", "pk"))
-
-    ids = read()
+    ids = selectors.consumer_ids(lab_id, keys)
     missing = sorted(keys - ids.keys())
     if missing:
         Consumer.objects.bulk_create(
             [
                 Consumer(
-                    lab=lab, key=key, kind=consumer_kind(key) or "unknown", run_uuid=run_of(key)
+                    lab_id=lab_id,
+                    key=key,
+                    kind=consumer_kind(key) or "unknown",
+                    run_uuid=run_of(key),
                 )
                 for key in missing
             ],
             ignore_conflicts=True,
         )
-        ids = read()
+        ids = selectors.consumer_ids(lab_id, keys)
     return ids

@@ -12,6 +12,7 @@ from apps.core.errors import NotFound
 from apps.core.jobs import enqueue
 from apps.core.units import US_PER_HOUR
 from apps.fleet.models import Device
+from apps.ingest import selectors
 from apps.ingest.choices import MoveRule, MoveState
 from apps.ingest.models import DeviceMove, EnergyWindow, SealedBlock
 from apps.ingest.services.classify import MOVE_TOLERANCE_US, PENDING_MOVE, BatchContext
@@ -67,6 +68,8 @@ def _find_absent_devices(context: BatchContext) -> None:
 
     It measured other devices after the claimed move, and not this one.
     """
+    if not selectors.has_pending_moves(context.node):
+        return
     last_us = max(row.end_us for row in context.stored)
     moves = DeviceMove.objects.filter(
         from_node=context.node,

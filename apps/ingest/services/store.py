@@ -16,7 +16,6 @@ from apps.ingest import selectors, window_rules
 from apps.ingest.choices import QUALITY_OF, ShareQuality
 from apps.ingest.models import (
     Batch,
-    BootClock,
     ConsumerHour,
     DeclaredGap,
     EnergyWindow,
@@ -27,13 +26,16 @@ from apps.ingest.services.classify import BatchContext, Stored
 from apps.ingest.services.lookups import consumer_ids
 from apps.ingest.window_rules import WindowIn
 
+_QUALITIES = {int(measurement): int(quality) for measurement, quality in QUALITY_OF.items()}
+_WHOLE, _SPLIT = int(ShareQuality.WHOLE), int(ShareQuality.SPLIT)
+
 
 def write_windows(context: BatchContext, batch: Batch) -> None:
     rows = context.stored
     if not rows:
         return
     consumers = consumer_ids(
-        context.node.lab, {key for row in rows for key, _ in row.window.shares}
+        context.node.lab_id, {key for row in rows for key, _ in row.window.shares}
     )
     windows = [row.window for row in rows]
     measurements = [window_rules.MEASUREMENTS[window.measurement] for window in windows]
@@ -54,10 +56,10 @@ def write_windows(context: BatchContext, batch: Batch) -> None:
             "measurement": ("smallint", measurements),
             "energy_quality": (
                 "smallint",
-                [int(QUALITY_OF[measurement]) for measurement in measurements],
+                [_QUALITIES[measurement] for measurement in measurements],
             ),
             "share_quality": ("smallint", [_share_quality(window) for window in windows]),
-            "placement_quality": ("smallint", [int(row.placement_quality) for row in rows]),
+            "placement_quality": ("smallint", [row.placement_quality for row in rows]),
             "flags": ("integer", [row.flags for row in rows]),
             "clock_shift_us": ("bigint", [row.shift_us for row in rows]),
             "util_mean_pm": ("smallint", [window.util_mean_pm for window in windows]),
@@ -129,8 +131,11 @@ def delete_window(window: EnergyWindow) -> None:
 
 
 def _share_quality(window: WindowIn) -> int:
-    used = sum(1 for _, energy_mj in window.shares if energy_mj)
-    return int(ShareQuality.SPLIT if used > 1 or window.split else ShareQuality.WHOLE)
+    if window.split:
+        return _SPLIT
+    if len(window.shares) < 2:
+        return _WHOLE
+    return _SPLIT if len([1 for _, energy_mj in window.shares if energy_mj]) > 1 else _WHOLE
 
 
 def mark_dirty(node: Node, hours: Iterable[tuple[int, int]]) -> None:
@@ -148,6 +153,8 @@ def mark_dirty(node: Node, hours: Iterable[tuple[int, int]]) -> None:
 
 
 def write_quarantined(context: BatchContext, batch: Batch) -> None:
+    if not context.quarantine_reasons:
+        return
     QuarantinedWindow.objects.bulk_create(
         [
             QuarantinedWindow(
@@ -175,19 +182,20 @@ def write_boot_clocks(context: BatchContext) -> None:
     """Store the offsets of boots that this batch changed."""
     if not context.changed_boots:
         return
-    BootClock.objects.bulk_create(
-        [
-            BootClock(
-                node=context.node,
-                boot=boot,
-                monotonic_us=context.boot_offsets[boot].monotonic_us,
-                offset_us=context.boot_offsets[boot].offset_us,
-            )
-            for boot in sorted(context.changed_boots)
-        ],
-        update_conflicts=True,
-        unique_fields=["node", "boot"],
-        update_fields=["monotonic_us", "offset_us"],
+    boots = sorted(context.changed_boots)
+    offsets = [context.boot_offsets[boot] for boot in boots]
+    bulk_insert(
+        "ingest_bootclock",
+        {
+            "node_id": ("bigint", [context.node.pk] * len(boots)),
+            "boot": ("text", boots),
+            "monotonic_us": ("bigint", [offset.monotonic_us for offset in offsets]),
+            "offset_us": ("bigint", [offset.offset_us for offset in offsets]),
+        },
+        on_conflict=(
+            "ON CONFLICT (node_id, boot) DO UPDATE SET "
+            "monotonic_us = excluded.monotonic_us, offset_us = excluded.offset_us"
+        ),
     )
 
 
@@ -203,8 +211,9 @@ def store_gaps(gaps: list[GapIn], keys: list[str], devices: dict[str, Device]) -
         for gap in gaps
         if 0 <= gap.device < len(keys) and keys[gap.device] in devices and gap.end >= gap.start
     ]
-    DeclaredGap.objects.bulk_create(rows, ignore_conflicts=True)
-    _extend_gaps(rows)
+    if rows:
+        DeclaredGap.objects.bulk_create(rows, ignore_conflicts=True)
+        _extend_gaps(rows)
 
 
 def _extend_gaps(rows: list[DeclaredGap]) -> None:
@@ -217,7 +226,7 @@ def _extend_gaps(rows: list[DeclaredGap]) -> None:
         device__in={row.device_id for row in rows}, from_us__in={row.from_us for row in rows}
     )
     changed = []
-    for gap in stored if rows else ():
+    for gap in stored:
         end_us = ends.get((gap.device_id, gap.epoch_key, gap.from_us), 0)
         if end_us > gap.to_us:
             gap.to_us = end_us
