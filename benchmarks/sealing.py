@@ -137,7 +137,7 @@ def _fill(small: Any, first_day: int, days: int) -> None:
 
     draw = random.Random(22)
     runs = [f"run:{uuid.UUID(int=number)}" for number in range(1, 9)]
-    ids = consumer_ids(small.lab, {*runs, "idle"})
+    ids = consumer_ids(small.lab.pk, {*runs, "idle"})
     devices = [
         Device.objects.create(
             lab=small.lab, node=small.node, key=f"gpu:GPU-{i:04d}", kind="gpu", name="H100"

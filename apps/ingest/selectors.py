@@ -15,6 +15,7 @@ from apps.ingest.acceptance import CountedWindow
 from apps.ingest.archive import ArchivedWindow
 from apps.ingest.choices import Decision, MoveState
 from apps.ingest.models import (
+    Batch,
     Consumer,
     ConsumerHour,
     DeclaredGap,
