@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from hashlib import sha256
 from operator import attrgetter
+from typing import Any
 
 VERSION = 1
 BLOCK_MAGIC = b"LCW1"
@@ -207,9 +208,9 @@ def _windows(header: dict[str, int], columns: dict[str, list[int]]) -> Iterator[
         time_us = _signed(start_us + columns["length_us"][i])
         start = _signed(counter + columns["counter_gap"][i])
         counter = _signed(start + energy_mj + columns["counter_rest"][i])
-        optional = {
-            name: columns[name][i] if columns[f"has_{name}"][i] else None for name in _NULLABLE
-        }
+        values: dict[str, Any] = {name: columns[name][i] for name in _PLAIN}
+        for name in _NULLABLE:
+            values[name] = columns[name][i] if columns[f"has_{name}"][i] else None
         yield ArchivedWindow(
             epoch_id=header["epoch"],
             device_id=header["device"],
@@ -221,8 +222,7 @@ def _windows(header: dict[str, int], columns: dict[str, list[int]]) -> Iterator[
             counter_end=counter if columns["has_counter_end"][i] else None,
             digest=columns["digest"][i],
             shares=_window_shares(shares, columns["shares"][i], energy_mj),
-            **{name: columns[name][i] for name in _PLAIN},
-            **optional,
+            **values,
         )
 
 
