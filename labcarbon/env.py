@@ -90,6 +90,14 @@ def _read_flag(name: str) -> bool:
     return text in {"1", "true", "yes"}
 
 
+def _read_days(name: str, default: int) -> int:
+    """Return a number of days, at least 1."""
+    text = os.environ.get(name, "").strip() or str(default)
+    if not text.isascii() or not text.isdecimal() or not 1 <= int(text) <= 36_500:
+        raise ConfigurationError(f"{name}={text!r} must be a number of days from 1 to 36500.")
+    return int(text)
+
+
 def _read_list(name: str) -> list[str]:
     return [word.strip() for word in os.environ.get(name, "").split(",") if word.strip()]
 
@@ -205,6 +213,7 @@ class Environment:
     mail: Mail = field(default_factory=Mail)
     data_packs: list[str] | None = None
     tracker_hosts: list[str] = field(default_factory=list)
+    keep_windows_days: int = 400
     problems: list[str] = field(default_factory=list)
 
     @property
@@ -282,4 +291,5 @@ def read_environment() -> Environment:
         mail=_read_mail(data_dir),
         data_packs=_read_data_packs(),
         tracker_hosts=_read_tracker_hosts(),
+        keep_windows_days=_read_days("LABCARBON_KEEP_WINDOWS_DAYS", 400),
     )

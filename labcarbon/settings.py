@@ -16,6 +16,8 @@ SECRET_KEY = ENVIRONMENT.secret_key or "unset-and-refused-by-check-labcarbon.E00
 TOKEN_PEPPERS = ENVIRONMENT.token_peppers
 SITE_URL = ENVIRONMENT.url
 DATA_PACKS = ENVIRONMENT.data_packs
+ARCHIVE_DIR = DATA_DIR / "archive"
+KEEP_WINDOWS_DAYS = ENVIRONMENT.keep_windows_days
 # A server on a loopback address may query services of its machine.
 TRACKER_ALLOWLIST = parse_allowlist(
     ENVIRONMENT.tracker_hosts, loopback=ENVIRONMENT.is_loopback_only
@@ -310,7 +312,9 @@ CELERY_ACCEPT_CONTENT = ["json"]
 CELERY_TASK_IGNORE_RESULT = True
 CELERY_TASK_ACKS_LATE = True
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
-CELERY_BEAT_SCHEDULE = {"look-for-jobs": {"task": "labcarbon.work_on_jobs", "schedule": 20.0}}
+CELERY_BEAT_SCHEDULE = {
+    "look-for-jobs": {"task": "labcarbon.work_on_jobs", "schedule": 20.0},
+}
 
 LOGGING = {
     "version": 1,

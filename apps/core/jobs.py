@@ -22,6 +22,7 @@ _PERIODIC: set[str] = set()
 _BATCH: ContextVar[dict[tuple[str, str], int] | None] = ContextVar("job batch", default=None)
 _RUNNING: ContextVar["_RunningJob | None"] = ContextVar("running", default=None)
 LEASE_US = 120_000_000
+DAY_US = 86_400_000_000
 RETRY_US = 5_000_000
 RETRY_MAX_US = 600_000_000
 CLEAR_CHUNK = 500

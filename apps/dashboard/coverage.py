@@ -8,6 +8,7 @@ from apps.carbon.rollups.reader import cover_source
 from apps.core.sql import as_int, fetch_rows
 from apps.core.units import US_PER_HOUR
 from apps.fleet.models import Device, Node
+from apps.ingest.sealed_selectors import first_window_us_sql, last_window_us_sql
 
 _STILL_ON_ITS_WAY_US = 120_000_000
 _METERED = "d.kind NOT IN ('host', 'declared', 'meter')"
@@ -58,9 +59,7 @@ def device_times(lab: Lab, from_hour: int, to_hour: int, now: int) -> list[Devic
     before, source, params = cover_source(lab, from_hour, to_hour)
     rows = fetch_rows(
         f"{before} SELECT d.id, d.node_id, t.measured_us, t.estimated_us, "
-        "(SELECT MIN(w.start_us) FROM ingest_energywindow w WHERE w.device_id = d.id) AS first_us, "
-        "(SELECT w.end_us FROM ingest_energywindow w WHERE w.device_id = d.id ORDER BY w.start_us "
-        "DESC LIMIT 1) AS last_us "
+        f"{first_window_us_sql('d.id')} AS first_us, {last_window_us_sql('d.id')} AS last_us "
         "FROM fleet_device d LEFT JOIN (SELECT device_id, SUM(measured_us) AS measured_us, "
         f"SUM(estimated_us) AS estimated_us FROM ({source}) q GROUP BY device_id"
         f") t ON t.device_id = d.id WHERE d.lab_id = %s AND {_METERED} ORDER BY d.id",

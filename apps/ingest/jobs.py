@@ -1,7 +1,7 @@
-"""Jobs of ingest: moves of devices."""
+"""Jobs of ingest: moves of devices, sealing of old hours."""
 
 from apps.core.clock import now_us
-from apps.core.jobs import job
+from apps.core.jobs import DAY_US, job, periodic_job
 from apps.ingest.choices import MoveState
 from apps.ingest.models import DeviceMove
 from apps.ingest.services.moves import (
@@ -14,6 +14,10 @@ from apps.ingest.services.moves import (
     withdraw_move,
 )
 from apps.ingest.services.reexamine import place_pending
+from apps.ingest.services.sealing import cutoff_hour, seal_windows
+
+SEAL_JOB = "ingest.seal"
+SEAL_SLICE_S = 2.0  # other jobs run between slices
 
 
 def _move(key: str) -> DeviceMove:
@@ -48,3 +52,13 @@ def place_job(key: str) -> None:
     move = _move(key)
     if move.state == MoveState.ACCEPTED:
         place_pending(node=move.to_node, device_id=move.device_id)
+
+
+@periodic_job(SEAL_JOB)
+def seal_job() -> int:
+    """Seal old hours for a short time. The next slice follows at once while some remain, else a
+    day later.
+    """
+    now = now_us()
+    progress = seal_windows(before_hour=cutoff_hour(now), budget_s=SEAL_SLICE_S)
+    return now + DAY_US if progress.is_complete else now

@@ -257,6 +257,60 @@ class DeviceMove(models.Model):
         return f"{self.device} from {self.from_node} to {self.to_node}"
 
 
+class SealedBlock(models.Model):
+    """Where archived windows of one device and epoch are: a block in a file of the archive.
+
+    ``end_us``: end of its latest window. ``counter_low``, ``counter_high``: its lowest and highest
+    counter reading.
+    """
+
+    device = models.ForeignKey(Device, on_delete=models.CASCADE, db_index=False)
+    epoch = models.ForeignKey(Epoch, on_delete=models.CASCADE, db_index=False)
+    node = models.ForeignKey(Node, on_delete=models.CASCADE)
+    first_sequence = models.BigIntegerField()
+    last_sequence = models.BigIntegerField()
+    start_us = models.BigIntegerField()
+    end_us = models.BigIntegerField()
+    counter_low = models.BigIntegerField(null=True)
+    counter_high = models.BigIntegerField(null=True)
+    windows = models.IntegerField()
+    file = models.CharField(max_length=80)
+    offset = models.BigIntegerField()
+    length = models.IntegerField()
+    sha256 = models.BinaryField(max_length=32)
+
+    class Meta:
+        indexes = [
+            models.Index(fields=["epoch", "last_sequence"], name="sealed_block_of_epoch"),
+            models.Index(fields=["device", "start_us"], name="sealed_block_of_device"),
+            models.Index(fields=["device", "end_us"], name="sealed_block_ends"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.file} {self.offset}"
+
+
+class SealedHour(models.Model):
+    """A device-hour whose windows are archived: it is never summed again.
+
+    ``windows``, ``energy_mj``, ``sha256``: of the windows of the node that start in the hour.
+    """
+
+    pk = models.CompositePrimaryKey("device_id", "hour", "node_id")
+    device = models.ForeignKey(Device, on_delete=models.CASCADE, db_index=False)
+    hour = models.BigIntegerField()
+    node = models.ForeignKey(Node, on_delete=models.CASCADE, db_index=False)
+    windows = models.IntegerField()
+    energy_mj = models.BigIntegerField()
+    sha256 = models.BinaryField(max_length=32)
+
+    class Meta:
+        indexes = [models.Index(fields=["node", "hour"], name="sealed_hour_of_node")]
+
+    def __str__(self) -> str:
+        return f"{self.device_id} {self.hour}"
+
+
 class DirtyHour(models.Model):
     """A device-hour whose ledger entries must be recomputed. Written with the windows, in one
     transaction.

@@ -2,25 +2,35 @@
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
-from django.db.models import Count, F, Q, Sum
+from django.db.models import Count, Exists, F, OuterRef, Q, Sum
 
 from apps.accounts.models import Lab
 from apps.core.sql import fetch_rows, fetch_tuples, int_pairs_sql, placeholders, uuid_param
 from apps.core.units import INT64_MAX, US_PER_HOUR
 from apps.fleet.models import Device, Node
 from apps.ingest.acceptance import CountedWindow
+from apps.ingest.archive import ArchivedWindow
 from apps.ingest.choices import Decision, MoveState
 from apps.ingest.models import (
+    Batch,
     Consumer,
+    ConsumerHour,
     DeclaredGap,
     DeviceMove,
     EnergyWindow,
+    Epoch,
     QuarantinedWindow,
+    SealedHour,
 )
 from apps.ingest.placement import BootOffset
+from apps.ingest.sealed_selectors import (
+    archived_readings,
+    archived_shares,
+    archived_windows_of_hour,
+)
 
 
 def digests(ranges: dict[int, tuple[int, int]]) -> dict[tuple[int, int], int]:
@@ -175,7 +185,8 @@ def pending_moves(lab: Lab) -> list[DeviceMove]:
 
 def counted_windows(row: QuarantinedWindow, start_us: int, end_us: int) -> list[CountedWindow]:
     """Return the counted windows that may contain energy of a quarantined one: those that overlap
-    a time, and those whose readings of the same counter overlap. Oldest first.
+    a time that is not sealed, and those whose readings of the same counter overlap. Oldest first.
+    Raises ArchiveProblem.
     """
     counter = row.epoch_key.partition("#")[0]  # one counter can have several spools
     low, high = row.content["counter_start"], row.content["counter_end"]
@@ -183,8 +194,8 @@ def counted_windows(row: QuarantinedWindow, start_us: int, end_us: int) -> list[
     if low is not None and high is not None:
         filters |= Q(epoch__key__startswith=counter, counter_start__lt=high, counter_end__gt=low)
     windows = EnergyWindow.objects.filter(filters, device_id=row.device_id)
-    return [
-        CountedWindow(
+    counted = {
+        window.pk: CountedWindow(
             window.start_us,
             window.end_us,
             window.energy_mj,
@@ -192,8 +203,14 @@ def counted_windows(row: QuarantinedWindow, start_us: int, end_us: int) -> list[
             window.counter_end,
             window.epoch.key.partition("#")[0] == counter,
         )
-        for window in windows.select_related("epoch").order_by("start_us")
-    ]
+        for window in windows.select_related("epoch")
+    }
+    if low is not None and high is not None:
+        for old in archived_readings(row.device_id, counter, low, high):
+            counted[old.epoch_id, old.sequence] = CountedWindow(
+                old.start_us, old.end_us, old.energy_mj, old.counter_start, old.counter_end, True
+            )
+    return sorted(counted.values(), key=lambda window: window.start_us)
 
 
 def last_batch_us(node: Node, *, up_to_us: int | None = None) -> int | None:
@@ -214,8 +231,43 @@ def boot_offsets(node: Node, boots: set[str]) -> dict[str, BootOffset]:
     return {boot: BootOffset(monotonic_us, offset_us) for boot, monotonic_us, offset_us in rows}
 
 
-def windows_of_hour(lab: Lab, device_key: str, hour: int) -> Iterator[dict[str, Any]]:
-    """Yield the windows of a device that overlap a UTC hour, with batch and epoch, oldest first."""
+def windows_of_hour(device: Device, hour: int) -> list[dict[str, Any]]:
+    """Return the windows of a device that overlap a UTC hour, with batch and epoch, oldest first.
+    Raises ArchiveProblem if archived ones cannot be read.
+    """
+    windows = list(_stored_windows_of_hour(device, hour))
+    stored = {(window["epoch_id"], window["sequence"]) for window in windows}
+    archived = [
+        window
+        for window in archived_windows_of_hour(device.pk, hour)
+        if (window.epoch_id, window.sequence) not in stored
+    ]
+    windows += _with_batches(archived) if archived else []
+    return sorted(windows, key=lambda window: int(window["start_us"]))
+
+
+def _with_batches(windows: list[ArchivedWindow]) -> list[dict[str, Any]]:
+    """Return archived windows in the form of stored ones."""
+    epochs = Epoch.objects.in_bulk({window.epoch_id for window in windows})
+    batches = Batch.objects.in_bulk({window.batch_id for window in windows})
+    nodes = Node.objects.in_bulk({window.node_id for window in windows})
+    return [
+        asdict(window)
+        | {
+            "epoch": epochs[window.epoch_id].key,
+            "shares": json.dumps(dict(window.shares)),
+            "batch": batches[window.batch_id].uuid,
+            "received_us": batches[window.batch_id].received_us,
+            "skew_us": batches[window.batch_id].skew_us,
+            "origin": batches[window.batch_id].origin,
+            "hostname": nodes[window.node_id].hostname,
+            "node": nodes[window.node_id].uuid,
+        }
+        for window in windows
+    ]
+
+
+def _stored_windows_of_hour(device: Device, hour: int) -> Iterator[dict[str, Any]]:
     start_us, end_us = hour * US_PER_HOUR, (hour + 1) * US_PER_HOUR
     yield from fetch_rows(
         "SELECT w.epoch_id, w.sequence, ep.key AS epoch, w.start_us, w.end_us, w.energy_mj, "
@@ -223,16 +275,14 @@ def windows_of_hour(lab: Lab, device_key: str, hour: int) -> Iterator[dict[str, 
         "w.measurement, w.energy_quality, w.share_quality, w.placement_quality, w.flags, "
         "w.clock_shift_us, "
         "w.util_mean_pm, w.util_max_pm, w.mem_mean_mib, w.mem_max_mib, w.processes, w.shares, "
-        "b.uuid AS batch, b.received_us, b.skew_us, b.origin, n.hostname, n.uuid AS node, d.id AS "
-        "device_id "
-        "FROM ingest_energywindow w JOIN fleet_device d ON d.id = w.device_id JOIN ingest_epoch "
-        "ep ON ep.id = w.epoch_id "
+        "b.uuid AS batch, b.received_us, b.skew_us, b.origin, n.hostname, n.uuid AS node, "
+        "w.device_id "
+        "FROM ingest_energywindow w JOIN ingest_epoch ep ON ep.id = w.epoch_id "
         "JOIN ingest_batch b ON b.id = w.batch_id JOIN fleet_node n ON n.id = w.node_id "
-        "WHERE d.lab_id = %s AND d.key = %s AND w.start_us < %s AND w.end_us > %s AND w.start_us "
-        ">= COALESCE("
-        "(SELECT MAX(start_us) FROM ingest_energywindow WHERE device_id = d.id AND start_us < "
-        "%s), %s) ORDER BY w.start_us",
-        [lab.pk, device_key, end_us, start_us, start_us, start_us],
+        "WHERE w.device_id = %s AND w.start_us < %s AND w.end_us > %s AND w.start_us >= COALESCE("
+        "(SELECT MAX(start_us) FROM ingest_energywindow WHERE device_id = %s AND start_us < %s), "
+        "%s) ORDER BY w.start_us",
+        [device.pk, end_us, start_us, device.pk, start_us, start_us],
     )
 
 
@@ -252,13 +302,48 @@ def shares_of(windows: list[dict[str, Any]]) -> dict[tuple[int, int], list[tuple
     }
 
 
-def run_windows(lab: Lab, run_uuid: Any) -> Iterator[dict[str, Any]]:
-    """Yield the windows with a share of a run: device key and name, start, end, the run's mJ,
-    the window's utilisation.
+def run_windows(lab: Lab, run_uuid: Any) -> list[dict[str, Any]]:
+    """Return the windows with a share of a run: device key and name, start, end, the run's mJ,
+    the window's utilisation. Raises ArchiveProblem if archived ones cannot be read.
     """
+    windows = list(_stored_run_windows(lab, run_uuid))
+    sealed = ConsumerHour.objects.filter(
+        Exists(SealedHour.objects.filter(device=OuterRef("device"), hour=OuterRef("hour"))),
+        consumer__lab=lab,
+        consumer__run_uuid=run_uuid,
+    )
+    consumers: set[int] = set()
+    hours: dict[int, set[int]] = {}
+    for consumer_id, device_id, hour in sealed.values_list("consumer_id", "device_id", "hour"):
+        consumers.add(consumer_id)
+        hours.setdefault(device_id, set()).add(hour)
+    if not hours:
+        return windows
+    stored = {(window["epoch_id"], window["sequence"]) for window in windows}
+    devices = Device.objects.in_bulk(hours)
+    windows += [
+        {
+            "device": devices[window.device_id].key,
+            "device_name": devices[window.device_id].name,
+            "start_us": window.start_us,
+            "end_us": window.end_us,
+            "energy_mj": part_mj,
+            "window_mj": window.energy_mj,
+            "util_mean_pm": window.util_mean_pm,
+            "mem_max_mib": window.mem_max_mib,
+            "energy_quality": window.energy_quality,
+        }
+        for window, part_mj in archived_shares(consumers, hours)
+        if (window.epoch_id, window.sequence) not in stored
+    ]
+    return sorted(windows, key=lambda window: (window["device"], window["start_us"]))
+
+
+def _stored_run_windows(lab: Lab, run_uuid: Any) -> Iterator[dict[str, Any]]:
     shares = int_pairs_sql("w.shares", "s")
     yield from fetch_rows(
-        f"SELECT d.key AS device, d.name AS device_name, w.start_us, w.end_us, {shares.value} AS "
+        "SELECT w.epoch_id, w.sequence, d.key AS device, d.name AS device_name, w.start_us, "
+        f"w.end_us, {shares.value} AS "
         "energy_mj, w.energy_mj AS window_mj, w.util_mean_pm, w.mem_max_mib, w.energy_quality "
         "FROM ingest_consumer c JOIN ingest_consumerhour h ON h.consumer_id = c.id "
         "JOIN ingest_energywindow w ON w.device_id = h.device_id "

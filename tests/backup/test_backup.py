@@ -208,3 +208,30 @@ def test_a_backup_of_a_newer_version_is_refused(pair: list[Installation], tmp_pa
         assert new.rows("SELECT tablename FROM pg_tables WHERE schemaname = 'public'") == []
     else:
         assert not (new.folder / "labcarbon.sqlite3").exists()
+
+
+def test_the_archive_is_copied_once_and_restored(tmp_path: Path) -> None:
+    prepare_data_dir(tmp_path / "old")
+    old, new = _sqlite(tmp_path / "old"), _sqlite(tmp_path / "new")
+    archive, copies = old.folder / "archive", tmp_path / "copies"
+    names = ("2025-01/2025-01-30-aa.windows", "2025-02/2025-02-01-bb.windows")
+    for name in names:
+        (archive / name).parent.mkdir(parents=True)
+        (archive / name).write_text(name)
+    (archive / "2025-02" / ".x.windows.partial-1").write_text("unfinished")
+    result = old.manage("backup", str(tmp_path / "1"))
+    assert "2 files" in result.stdout, "the folder is named, because its files are not in the copy"
+    assert str(archive) in result.stdout
+    result = old.manage("backup", str(tmp_path / "2"), "--archive", str(copies))
+    assert "2 new of 2 files" in result.stdout
+    result = old.manage("backup", str(tmp_path / "3"), "--archive", str(copies))
+    assert "0 new of 2 files" in result.stdout
+    assert new.manage("restore", str(tmp_path / "3"), "--archive", str(copies)).returncode == 0
+    restored = sorted((new.folder / "archive").glob("*/*"))
+    assert [str(path.relative_to(new.folder / "archive")) for path in restored] == list(names)
+    assert [path.read_text() for path in restored] == list(names)
+    assert {stat.S_IMODE(path.stat().st_mode) for path in restored} == {0o600}
+    (copies / names[0]).write_text("other")
+    result = old.manage("backup", str(tmp_path / "4"), "--archive", str(copies))
+    assert result.returncode != 0
+    assert "differs" in result.stderr

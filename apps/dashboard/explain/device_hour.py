@@ -18,6 +18,7 @@ from apps.core.units import US_PER_HOUR, US_PER_S
 from apps.dashboard.formatting import grouped
 from apps.fleet.choices import DeviceKind
 from apps.fleet.models import Device
+from apps.ingest.archive_files import ArchiveProblem
 from apps.ingest.choices import (
     FLAG_BRIDGED,
     FLAG_CLOCK,
@@ -93,7 +94,7 @@ class Reading:
 
 @dataclass(frozen=True)
 class HourView:
-    """An hour of a device."""
+    """An hour of a device. ``archive_problem``: why its archived windows cannot be shown."""
 
     device: str
     name: str
@@ -108,6 +109,7 @@ class HourView:
     spanning: bool
     readings: list[Reading]
     overhead: str
+    archive_problem: str
 
 
 def _consumer_label(key: str, runs: dict[str, str]) -> tuple[str, str]:
@@ -220,7 +222,10 @@ def hour_view(lab: Lab, device_key: str, hour: int, visibility: Visibility) -> H
             "No such device in this lab.",
             hint=f"See {reverse('nodes')} for the devices of the lab.",
         )
-    windows = list(windows_of_hour(lab, device_key, hour))
+    try:
+        windows, archive_problem = windows_of_hour(device, hour), ""
+    except ArchiveProblem as problem:
+        windows, archive_problem = [], f"{problem.message} {problem.hint}"
     shares = shares_of(windows)
     runs = _run_names(lab, (consumer for parts in shares.values() for consumer, _ in parts))
     start_us = hour * US_PER_HOUR
@@ -257,4 +262,5 @@ def hour_view(lab: Lab, device_key: str, hour: int, visibility: Visibility) -> H
         ),
         readings=_readings(windows),
         overhead=_overhead(device),
+        archive_problem=archive_problem,
     )

@@ -10,10 +10,11 @@ from apps.core.units import US_PER_S
 from apps.dashboard.formatting import duration, exact, format_value, unit_for
 from apps.fleet.models import Device, Node
 from apps.ingest.acceptance import Acceptance, CountedWindow
+from apps.ingest.archive_files import ArchiveProblem
 from apps.ingest.choices import Decision
 from apps.ingest.models import DeviceMove, QuarantinedWindow
 from apps.ingest.selectors import ENERGY_SUMS, counted_windows, pending_moves, summed_mj
-from apps.ingest.services.classify import PENDING_MOVE
+from apps.ingest.services.classify import PENDING_MOVE, SEALED
 from apps.ingest.services.decisions import PROBLEMS, default_time, preview_acceptance
 
 MAX_LISTED = 200
@@ -24,6 +25,7 @@ REASONS = {
     "impossible": "more energy than the device can draw",
     "overlap": "overlap with time that is already measured",
     PENDING_MOVE: "the device belongs to another node",
+    SEALED: "the windows of its hour are archived",
 }
 
 
@@ -169,7 +171,13 @@ def quarantined_window_page(
     """Return a quarantined window. ``time``: None for its default one."""
     start_us, end_us = time or default_time(row)
     part = preview_acceptance(row, start_us=start_us, end_us=end_us, now=now)
-    counted = counted_windows(row, start_us, end_us)[:MAX_LISTED]
+    try:
+        counted = counted_windows(row, start_us, end_us)[:MAX_LISTED]
+    except ArchiveProblem:
+        counted = []
+        problem = PROBLEMS["archive"]
+    else:
+        problem = PROBLEMS.get(part.problem, "")
     content = row.content
     measured_us = content.get("mono_end_us", 0) - content.get("mono_start_us", 0)
     length_us = part.end_us - part.start_us
@@ -186,6 +194,6 @@ def quarantined_window_page(
         part=part,
         part_energy=energy_of(part.energy_mj),
         part_watts=f"{part.energy_mj / 1000 / (length_us / US_PER_S):.3g} W" if length_us else "",
-        problem=PROBLEMS.get(part.problem, ""),
+        problem=problem,
         accepted=None if row.accepted_mj is None else energy_of(row.accepted_mj),
     )

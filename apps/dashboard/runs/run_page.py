@@ -34,6 +34,7 @@ from apps.dashboard.overview.energy_use import (
 from apps.dashboard.periods import Period
 from apps.dashboard.runs.run_facts import RunFacts, run_facts
 from apps.dashboard.runs.runs_page import run_hours, took
+from apps.ingest.archive_files import ArchiveProblem
 from apps.ingest.choices import EnergyQuality
 from apps.ingest.selectors import run_windows
 from apps.preflight.finding_selectors import finding_of_run
@@ -168,7 +169,7 @@ class RunDevice:
 
 @dataclass(frozen=True)
 class RunPage:
-    """One run."""
+    """One run. ``archive_problem``: why its archived windows cannot be shown."""
 
     run: Run
     who: str
@@ -189,6 +190,7 @@ class RunPage:
     finding: DuplicateFinding | None
     artifacts: RunArtifacts
     command: str
+    archive_problem: str
 
 
 def _merged_points(windows: list[dict[str, Any]]) -> list[tuple[int, int, int]]:
@@ -260,7 +262,11 @@ def run_page(
 ) -> RunPage:
     """Return one run, with the curve of ``metric``."""
     by_device: dict[str, list[dict[str, Any]]] = {}
-    for window in run_windows(lab, run.uuid):
+    try:
+        windows, archive_problem = run_windows(lab, run.uuid), ""
+    except ArchiveProblem as problem:
+        windows, archive_problem = [], f"{problem.message} {problem.hint}"
+    for window in windows:
         by_device.setdefault(window["device_name"] or window["device"], []).append(window)
     start, end = run_hours(run, now)
     all_windows = [window for windows in by_device.values() for window in windows]
@@ -310,4 +316,5 @@ def run_page(
         finding=finding_of_run(run),
         artifacts=run_artifacts(run),
         command=" ".join(str(word) for word in run.command),
+        archive_problem=archive_problem,
     )

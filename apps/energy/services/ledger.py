@@ -1,9 +1,10 @@
 """Settle the ledger: recompute the entries of dirty device-hours. The only writer of the ledger."""
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from django.db import transaction
+from django.db.models import Exists, OuterRef, Q
 
 from apps.accounts.models import Lab
 from apps.attribution.services.derive import attribute_new
@@ -19,7 +20,8 @@ from apps.energy.services.idle import enqueue_spread
 from apps.fleet.choices import DeviceKind
 from apps.fleet.models import Device, Node
 from apps.ingest.choices import EnergyQuality, PlacementQuality, ShareQuality
-from apps.ingest.models import Consumer, DirtyHour, EnergyWindow
+from apps.ingest.models import Consumer, DirtyHour, EnergyWindow, SealedHour
+from apps.ingest.sealed_selectors import sealed_device_hours, sealed_hours_of_node
 
 CHUNK = 100  # device-hours per transaction: some tens of milliseconds on SQLite
 
@@ -64,6 +66,7 @@ def settle_chunk(*, node: Node, limit: int) -> tuple[int, bool]:
     hours: dict[int, set[int]] = defaultdict(set)
     for device_id, hour in dirty:
         hours[device_id].add(hour)
+    closed = _closed_hours(devices.values(), {hour for _, hour in dirty})
     overhead_hours: set[int] = set()
     used: dict[int, set[int]] = defaultdict(set)  # node → consumers
     measured: set[tuple[int, int]] = set()
@@ -71,6 +74,9 @@ def settle_chunk(*, node: Node, limit: int) -> tuple[int, bool]:
         DirtyHour.objects.filter(device_id=device_id, hour__in=device_hours).delete()
         if devices[device_id].kind == DeviceKind.HOST:
             overhead_hours |= device_hours
+            continue
+        device_hours -= closed[device_id]
+        if not device_hours:
             continue
         touched = _nodes_of(device_id, device_hours) | {(node.pk, hour) for hour in device_hours}
         for from_hour, to_hour in ledger_entries.runs_of_hours(device_hours):
@@ -91,6 +97,21 @@ def settle_chunk(*, node: Node, limit: int) -> tuple[int, bool]:
     enqueue_spread(lab=node.lab, now=now_us())
     signals.settled.send(sender=LedgerEntry, lab=node.lab, hours={hour for _, hour in dirty})
     return len(dirty), len(waiting) == limit
+
+
+def _closed_hours(devices: Iterable[Device], hours: set[int]) -> dict[int, set[int]]:
+    """Return the hours of each device that must not be summed again: their windows are archived.
+
+    The energy of a tracker's device depends on the windows of its node, so it is closed with them.
+    """
+    listed = list(devices)
+    closed: dict[int, set[int]] = defaultdict(set)
+    for device_id, hour in sealed_device_hours([device.pk for device in listed], hours):
+        closed[device_id].add(hour)
+    for device in listed:
+        if source_precedence.COMPONENT in device.facts:
+            closed[device.pk] |= sealed_hours_of_node(device.node_id, hours)
+    return closed
 
 
 def _nodes_of(device_id: int, hours: set[int]) -> set[tuple[int, int]]:
@@ -245,8 +266,9 @@ def settle_overhead(*, node: Node, hours: set[int]) -> None:
     )  # the static power can have changed since the caller read it
     static_power_mw = node.static_power_mw
     host = _host(node)
-    if host is None:
+    if host is None or not hours:
         return
+    hours = hours - sealed_hours_of_node(node.pk, hours)
     consumer, _ = Consumer.objects.get_or_create(
         lab_id=node.lab_id, key="overhead", defaults={"kind": "overhead"}
     )
@@ -306,10 +328,14 @@ def resettle_node(*, node: Node) -> None:
 
 @transaction.atomic
 def rebuild_ledger(*, lab: Lab) -> int:
-    """Delete the ledger of a lab and recompute it from windows. Return the number of entries."""
-    dropped = set(DeviceHour.objects.filter(lab=lab).values_list("hour", flat=True).distinct())
-    LedgerEntry.objects.filter(lab=lab).delete()
-    DeviceHour.objects.filter(lab=lab).delete()
+    """Delete the ledger of a lab and recompute it from windows. Return the number of entries.
+    Hours whose windows are archived stay as they are.
+    """
+    entries = LedgerEntry.objects.filter(lab=lab).exclude(_is_closed())
+    device_hours = DeviceHour.objects.filter(lab=lab).exclude(_is_closed())
+    dropped = set(device_hours.values_list("hour", flat=True).distinct())
+    entries.delete()
+    device_hours.delete()
     signals.settled.send(sender=LedgerEntry, lab=lab, hours=dropped)
     nodes = list(Node.objects.filter(lab=lab).order_by("pk"))
     for node in nodes:
@@ -317,6 +343,14 @@ def rebuild_ledger(*, lab: Lab) -> int:
     while sum(settle_node(node=node) for node in nodes):  # until no node enqueues another
         pass
     return LedgerEntry.objects.filter(lab=lab).count()
+
+
+def _is_closed() -> Q:
+    """Return the condition for rows of hours that are never summed again."""
+    of_node = SealedHour.objects.filter(node=OuterRef("node"), hour=OuterRef("hour"))
+    return Q(
+        Exists(SealedHour.objects.filter(device=OuterRef("device"), hour=OuterRef("hour")))
+    ) | Q(Exists(of_node), device__kind__in=(DeviceKind.HOST, DeviceKind.DECLARED))
 
 
 def attribute_ledger(*, lab: Lab) -> None:

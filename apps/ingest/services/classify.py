@@ -12,7 +12,7 @@ from apps.core.sql import lock_rows
 from apps.core.units import US_PER_HOUR, US_PER_S
 from apps.fleet.choices import DeviceKind
 from apps.fleet.models import Device, Node
-from apps.ingest import selectors, window_rules
+from apps.ingest import sealed_selectors, selectors, window_rules
 from apps.ingest.choices import PlacementQuality
 from apps.ingest.placement import (
     AGREEMENT_US,
@@ -26,6 +26,7 @@ from apps.ingest.placement import (
     is_running_boot,
     place_declared,
 )
+from apps.ingest.sealed_selectors import SealedLimits
 from apps.ingest.selectors import FormerOwner, OverlappingWindow
 from apps.ingest.services.lookups import epoch_ids
 from apps.ingest.window_rules import WindowIn
@@ -34,6 +35,7 @@ Result = list[str]
 ACCEPTED, DUPLICATE = ["accepted"], ["duplicate"]
 MIN_TRIMMED_US = US_PER_S
 PENDING_MOVE = "pending_move"
+SEALED = "sealed"
 MOVE_TOLERANCE_US = 300 * US_PER_S  # clocks of two nodes and lengths of windows
 
 
@@ -75,6 +77,8 @@ class BatchContext:
     occupied_intervals: dict[int, list[tuple[int, int]]]
     read: dict[int, list[tuple[int, int]]]
     limits: dict[int, int | None]
+    sealed: SealedLimits
+    unreadable: set[tuple[int, int]]  # keys that a damaged part of the archive may contain
     clocks: BatchClocks | None  # None: declared windows
     received_us: int
     boot_offsets: dict[str, BootOffset]
@@ -130,18 +134,21 @@ def read_context(
         by_epoch[epochs[device_id, window.epoch]].append(window.sequence)
         by_device[device_id] += (window.start_us, window.end_us)
     ranges = {device: (min(times), max(times)) for device, times in by_device.items()}
+    sealed = sealed_selectors.sealed_limits(node.pk, ids, sorted(by_epoch))
+    archived, unreadable = _archived_digests(sealed, by_epoch)
     return BatchContext(
         node=node,
         devices=devices,
         device_ids=device_ids,
         epochs=epochs,
-        digests=selectors.digests(
-            {epoch: (min(seqs), max(seqs)) for epoch, seqs in by_epoch.items()}
-        ),
+        digests=archived
+        | selectors.digests({epoch: (min(seqs), max(seqs)) for epoch, seqs in by_epoch.items()}),
         quarantined=selectors.quarantine_reasons(ids, {window.sequence for window in windows}),
         occupied_intervals=selectors.occupied_intervals(ranges),
         read={device: [pair] for device, pair in ranges.items()},
         limits={device_id: _limit_mw(devices[key]) for key, device_id in device_ids.items()},
+        sealed=sealed,
+        unreadable=unreadable,
         clocks=clocks,
         received_us=received_us,
         boot_offsets={}
@@ -150,6 +157,18 @@ def read_context(
         former_owners=dict(former_owners),
         possible=dict(possible),
     )
+
+
+def _archived_digests(
+    sealed: SealedLimits, sequences: Mapping[int, list[int]]
+) -> tuple[dict[tuple[int, int], int], set[tuple[int, int]]]:
+    """Return the digests of the windows that are archived, and the keys of unreadable ones."""
+    old: dict[int, set[int]] = {}
+    for epoch, numbers in sequences.items():
+        latest = sealed.sequences.get(epoch)
+        if latest is not None and (wanted := {number for number in numbers if number <= latest}):
+            old[epoch] = wanted
+    return sealed_selectors.archived_digests(old) if old else ({}, set())
 
 
 _CATALOGUE_KINDS: dict[str, str] = {
@@ -186,7 +205,9 @@ def decide(context: BatchContext, window: WindowIn) -> Result:
         placed, reason = _place(context, window, device_id, epoch_id, possible)
     if known is not None:
         reason = "conflict"
-    elif reason in ("", "overlap") and window_rules.impossible(
+    elif (epoch_id, window.sequence) in context.unreadable:
+        reason = SEALED
+    elif reason in ("", "overlap", SEALED) and window_rules.impossible(
         window.energy_mj, window.measured_us, context.limits[device_id]
     ):
         reason = "impossible"
@@ -241,6 +262,8 @@ def _place(
     none.
     """
     for placed in possible.times:
+        if context.sealed.is_sealed(device_id, placed.start_us, placed.end_us):
+            return None, SEALED
         occupied = _occupied_near(context, device_id, placed.start_us, placed.end_us)
         at = bisect_left(occupied, (placed.start_us, placed.start_us))
         if not window_rules.overlaps(occupied, at, placed.start_us, placed.end_us):

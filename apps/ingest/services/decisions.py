@@ -13,9 +13,11 @@ from apps.core.intervals import hours_touched
 from apps.fleet.models import Device
 from apps.ingest import selectors
 from apps.ingest.acceptance import Acceptance, acceptance, scaled_shares
+from apps.ingest.archive_files import ArchiveProblem
 from apps.ingest.choices import FLAG_BRIDGED, FLAG_DECIDED, Decision, PlacementQuality
 from apps.ingest.models import EnergyWindow, QuarantinedWindow
 from apps.ingest.placement import FUTURE_US, Candidates, Placed
+from apps.ingest.sealed_selectors import is_sealed
 from apps.ingest.services.classify import Stored, read_context
 from apps.ingest.services.reexamine import window_of
 from apps.ingest.services.store import delete_window, mark_dirty, write_windows
@@ -30,6 +32,10 @@ PROBLEMS = {
     "counted": "All of its energy is counted already. Discard this window.",
     "time": "The end must be after the start, and at most 400 days later.",
     "future": "The time is in the future.",
+    "sealed": "The windows of this hour are archived, so nothing can be added to it. Discard this "
+    "window, or choose a later time.",
+    "archive": "Windows with readings of the same counter are archived, and the archive cannot be "
+    "read, so the energy that is counted twice is unknown. Restore the archive first.",
 }
 
 
@@ -50,14 +56,20 @@ def preview_acceptance(
         return Acceptance(start_us, end_us, 0, None, None, "time")
     if end_us > now + FUTURE_US:
         return Acceptance(start_us, end_us, 0, None, None, "future")
+    if is_sealed(row.device_id, row.node_id, start_us, end_us):
+        return Acceptance(start_us, end_us, 0, None, None, "sealed")
     content = row.content
     counters = content["counter_start"], content["counter_end"]
+    try:
+        counted = selectors.counted_windows(row, start_us, end_us)
+    except ArchiveProblem:
+        return Acceptance(start_us, end_us, 0, None, None, "archive")
     return acceptance(
         energy_mj=row.energy_mj,
         counters=None if None in counters else counters,
         start_us=start_us,
         end_us=end_us,
-        counted=selectors.counted_windows(row, start_us, end_us),
+        counted=counted,
     )
 
 
@@ -85,6 +97,7 @@ def accept_windows(
     """
     audit.hold(lab)
     rows = _rows(lab, pks, reason, Decision.NONE)
+    _lock_devices(rows)  # no hour of them is sealed until these windows are stored
     problems: dict[int, str] = {}
     energy_mj = 0
     for row in sorted(rows, key=lambda row: (default_time(row), row.pk)):
@@ -157,6 +170,11 @@ def _rows(lab: Lab, pks: Sequence[int], reason: str, decision: Decision) -> list
     return rows
 
 
+def _lock_devices(rows: Sequence[QuarantinedWindow]) -> None:
+    devices = Device.objects.select_for_update(no_key=True)
+    list(devices.filter(pk__in={row.device_id for row in rows}).order_by("pk"))
+
+
 def _decide(
     row: QuarantinedWindow, decision: Decision, reason: str, by: User | None, now: int | None
 ) -> None:
@@ -216,14 +234,14 @@ def _add(row: QuarantinedWindow, part: Acceptance, now: int) -> None:
 
 def _remove(row: QuarantinedWindow) -> None:
     assert row.accepted_sequence is not None
-    Device.objects.select_for_update(no_key=True).get(pk=row.device_id)
+    _lock_devices([row])
     found = EnergyWindow.objects.filter(
         epoch__device_id=row.device_id,
         epoch__key=row.epoch_key,
         sequence=row.accepted_sequence,
         digest=row.digest,
     ).first()
-    if found is None:
+    if found is None or is_sealed(found.device_id, found.node_id, found.start_us, found.end_us):
         raise Conflict(
             "The window of this decision is archived, so the decision cannot be undone.",
             hint="Correct the figures by a restatement.",

@@ -14,7 +14,7 @@ from apps.core.units import US_PER_HOUR
 from apps.fleet.models import Device
 from apps.ingest import selectors
 from apps.ingest.choices import Decision, MoveRule, MoveState
-from apps.ingest.models import DeviceMove, EnergyWindow, QuarantinedWindow
+from apps.ingest.models import DeviceMove, EnergyWindow, QuarantinedWindow, SealedBlock
 from apps.ingest.services.classify import MOVE_TOLERANCE_US, PENDING_MOVE, BatchContext
 
 SILENCE_US = 7 * 24 * US_PER_HOUR
@@ -88,7 +88,12 @@ def _find_absent_devices(context: BatchContext) -> None:
         waiting = QuarantinedWindow.objects.filter(
             device_id=move.device_id, node=context.node, reason=PENDING_MOVE, decision=Decision.NONE
         )
-        if not later.exists() and not waiting.exists():
+        archived = SealedBlock.objects.filter(
+            device_id=move.device_id,
+            node=context.node,
+            end_us__gt=move.from_us + MOVE_TOLERANCE_US,
+        )
+        if not later.exists() and not waiting.exists() and not archived.exists():
             enqueue(kind=ACCEPT_JOB, key=f"{move.pk}:{context.node.pk}")
 
 

@@ -13,13 +13,14 @@ from apps.ingest import selectors
 from apps.ingest.choices import Decision
 from apps.ingest.models import QuarantinedWindow
 from apps.ingest.placement import Candidates, Placed, place_by_offset
-from apps.ingest.services.classify import PENDING_MOVE, decide, read_context
+from apps.ingest.services.classify import PENDING_MOVE, SEALED, decide, read_context
 from apps.ingest.services.store import write_windows
 from apps.ingest.window_rules import WindowIn
 
 CHUNK = 200
 # A window of the future or with a conflicting identity does not become right by a second look.
-RULE_REASONS = ("clock", "impossible", "overlap")
+# A sealed one can turn out to be a duplicate once its archive is readable.
+RULE_REASONS = ("clock", "impossible", "overlap", SEALED)
 
 
 def window_of(content: dict[str, Any]) -> WindowIn:

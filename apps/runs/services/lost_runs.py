@@ -9,12 +9,14 @@ run.
 
 from uuid import UUID
 
-from django.db.models import Max, OuterRef, Q, Subquery
+from django.db.models import Max, Q
 
 from apps.accounts.models import Lab
+from apps.core.sql import fetch_rows
 from apps.core.units import US_PER_HOUR, US_PER_S
 from apps.fleet.models import Node
-from apps.ingest.models import Consumer, ConsumerHour, EnergyWindow
+from apps.ingest.models import Consumer, ConsumerHour
+from apps.ingest.sealed_selectors import last_window_us_sql
 from apps.runs.choices import SOURCES_THAT_REPORT_ENDS, RunState
 from apps.runs.models import Run
 
@@ -104,9 +106,12 @@ def _search_from_us(run: Run, now: int) -> int:
 
 def _newest_window_us(node: Node) -> int:
     """Return the end of a node's newest window; 0 if it has none."""
-    newest = EnergyWindow.objects.filter(device=OuterRef("pk")).order_by("-start_us")
-    ends = node.devices.annotate(end=Subquery(newest.values("end_us")[:1]))
-    return ends.aggregate(newest=Max("end"))["newest"] or 0
+    rows = fetch_rows(
+        f"SELECT MAX({last_window_us_sql('d.id')}) AS end_us FROM fleet_device d "
+        "WHERE d.node_id = %s",
+        [node.pk],
+    )
+    return next(rows)["end_us"] or 0
 
 
 def _last_window_us(node: Node, consumers: dict[UUID, int], since_us: int) -> dict[UUID, int]:

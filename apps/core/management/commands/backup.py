@@ -6,6 +6,7 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import CommandError, CommandParser
 
+from apps.core.archive_copies import archive_size, copy_archive
 from apps.core.backup import BackupError, back_up_database, sha256_of, write_private_file
 from apps.core.management.base import MinimalCommand
 
@@ -21,21 +22,39 @@ class Command(MinimalCommand):
         parser.add_argument(
             "--keys", type=Path, metavar="FILE", help="also write the keys, to another new file"
         )
+        parser.add_argument(
+            "--archive",
+            type=Path,
+            metavar="FOLDER",
+            help="also copy the files of the archive that this folder does not contain yet",
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
         target, keys_path = options["file"].absolute(), options["keys"]
+        archive_copy: Path | None = options["archive"]
         try:
             if keys_path is not None and keys_path.absolute() == target:
                 raise BackupError("The keys must be in another file than the database.")
             counts = back_up_database(target)
             if keys_path is not None:
                 write_private_file(keys_path, _keys().encode("ascii"))
+            # After the database: files of the archive are added, and never removed.
+            if archive_copy is not None:
+                copied, total = copy_archive(settings.ARCHIVE_DIR, archive_copy.absolute())
         except BackupError as error:
             raise CommandError(str(error)) from error
         self.stdout.write(
             f"{target}: {sum(counts.values())} rows in {len(counts)} tables, "
             f"{target.stat().st_size} bytes, read back. SHA-256 {sha256_of(target)}"
         )
+        files, size = archive_size(settings.ARCHIVE_DIR)
+        if archive_copy is not None:
+            self.stdout.write(f"Archive: {copied} new of {total} files, in {archive_copy}.")
+        elif files:
+            self.stdout.write(
+                f"Archived windows are not in this file: {files} files, {size} bytes in "
+                f"{settings.ARCHIVE_DIR}. Add --archive FOLDER, or copy this folder."
+            )
         if keys_path is not None:
             self.stdout.write(f"Keys: {keys_path}. Store this file apart from the database.")
         else:

@@ -3,9 +3,11 @@
 from pathlib import Path
 from typing import Any
 
+from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import DEFAULT_DB_ALIAS, connections
 
+from apps.core.archive_copies import copy_archive
 from apps.core.backup import BackupError, restore_database
 from apps.core.database.new_database import record_database
 from apps.core.database.table_checks import forget_checks
@@ -20,12 +22,23 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("file", type=Path, help="a file that `manage.py backup` wrote")
+        parser.add_argument(
+            "--archive",
+            type=Path,
+            metavar="FOLDER",
+            help="also copy the archive that `manage.py backup --archive FOLDER` wrote",
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
+            if options["archive"] is not None and not options["archive"].is_dir():
+                raise BackupError(f"{options['archive']} is not a folder.")
             counts = restore_database(options["file"].absolute())
             forget_checks()
             record_database(connections[DEFAULT_DB_ALIAS])
+            if options["archive"] is not None:
+                copied, _ = copy_archive(options["archive"].absolute(), settings.ARCHIVE_DIR)
+                self.stdout.write(f"Archive: {copied} files, in {settings.ARCHIVE_DIR}.")
         except BackupError as error:
             raise CommandError(str(error)) from error
         self.stdout.write(
