@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 
+from apps.core.database.sqlite_file import content_problem, create_file, file_problem
 from tests.environment import installation_environment
 from tests.services.data_directories import ROOT, prepare_data_dir
 from tests.services.process import wait_until
@@ -161,6 +162,26 @@ def test_damage_is_named_everywhere(place: Installation, name: str) -> None:
         assert place.query("SELECT name FROM sqlite_master") == []
     else:
         assert place.content() == damaged, "the damaged file was changed"
+
+
+def test_looking_at_the_file_cancels_no_lock_of_sqlite(tmp_path: Path) -> None:
+    """Else the last connection of another process would delete the log of this one."""
+    path = tmp_path / "database.sqlite3"
+    create_file(path)
+    log_path = path.with_name(f"{path.name}-wal")
+    with closing(sqlite3.connect(path, isolation_level=None)) as database:
+        database.execute("PRAGMA journal_mode=WAL")
+        database.execute("CREATE TABLE one (number integer)")
+        for look in (content_problem, file_problem):
+            assert look(path) is None
+        other = "import sqlite3, sys; d = sqlite3.connect(sys.argv[1]);"
+        other += "print(d.execute('SELECT count(*) FROM one').fetchone()); d.close()"
+        subprocess.run([sys.executable, "-c", other, str(path)], check=True)
+        assert log_path.exists()
+        database.execute("INSERT INTO one VALUES (7)")
+    with closing(sqlite3.connect(path)) as database:
+        assert database.execute("SELECT number FROM one").fetchall() == [(7,)]
+        assert database.execute("PRAGMA integrity_check").fetchone() == ("ok",)
 
 
 def test_an_upgraded_installation_has_no_record(place: Installation) -> None:

@@ -7,6 +7,7 @@ The file format: https://www.sqlite.org/fileformat.html.
 import os
 import pwd
 import sqlite3
+import threading
 import time
 from contextlib import closing
 from dataclasses import dataclass
@@ -20,6 +21,8 @@ _HEADER_BYTES = 100
 # A checkpoint writes page 1 before the pages at the end, so the file is short for this time.
 _CHECKPOINT_S = 5.0
 _MIN_FREE_BYTES = 1 << 20
+_opening = threading.Lock()
+_descriptors: dict[tuple[int, int], int] = {}  # by device and inode
 
 
 @dataclass(frozen=True)
@@ -118,9 +121,9 @@ def _user_name(uid: int) -> str:
 
 def _header_problem(path: Path) -> FileProblem | None:
     try:
-        with path.open("rb") as file:
-            header = file.read(_HEADER_BYTES)
-            status = os.fstat(file.fileno())
+        descriptor = _descriptor_of(path)
+        header = os.pread(descriptor, _HEADER_BYTES, 0)
+        status = os.fstat(descriptor)
     except PermissionError:
         return FileProblem(Problem.NO_ACCESS, _rights_of(path, path.name))
     except OSError as error:
@@ -140,6 +143,22 @@ def _header_problem(path: Path) -> FileProblem | None:
             f"{path.name} has {status.st_size} bytes, and its header requires {pages * page}",
         )
     return None
+
+
+def _descriptor_of(path: Path) -> int:
+    """Return a descriptor of the file, which stays open until the process ends.
+
+    Closing any descriptor of a file cancels all locks that the process holds on it, those of SQLite
+    too. Another process would then delete the write-ahead log that is in use:
+    https://www.sqlite.org/howtocorrupt.html#_posix_advisory_locks_canceled_by_a_separate_thread_doing_close_
+    """
+    with _opening:
+        identity = identity_of(path)
+        if identity is not None and identity in _descriptors:
+            return _descriptors[identity]
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        status = os.fstat(descriptor)
+        return _descriptors.setdefault((status.st_dev, status.st_ino), descriptor)
 
 
 def _may_be_in_checkpoint(path: Path, changed_s: float) -> bool:
