@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 
+from apps.core.database.sqlite_file import file_problem
 from tests.environment import installation_environment
 from tests.services.data_directories import ROOT, prepare_data_dir
 from tests.services.process import wait_until
@@ -281,6 +282,24 @@ def test_a_running_worker_names_damage_and_continues_after_the_repair(
         place.database.with_name(place.database.name + suffix).unlink(missing_ok=True)
     copy.replace(place.database)
     wait_until(lambda: "can be used again" in worker(), what="the end of the problem")
+
+
+def test_reading_the_header_releases_no_lock_of_sqlite(place: Installation) -> None:
+    """Otherwise another process would delete the write-ahead log of this connection."""
+    with closing(sqlite3.connect(place.database)) as database:
+        database.execute("PRAGMA journal_mode=WAL")
+        database.execute("UPDATE core_job SET attempts = 0")
+        database.commit()
+        log = place.folder / "labcarbon.sqlite3-wal"
+        identity = log.stat().st_ino
+        for _ in range(3):
+            assert file_problem(place.database) is None
+        code = (
+            "import sqlite3, sys; c = sqlite3.connect(sys.argv[1]); "
+            "c.execute('UPDATE core_job SET attempts = 0'); c.commit(); c.close()"
+        )
+        assert place.run("-c", code, str(place.database)).returncode == 0
+        assert log.stat().st_ino == identity
 
 
 # ---- Rights and disks ----

@@ -20,6 +20,8 @@ _HEADER_BYTES = 100
 # A checkpoint writes page 1 before the pages at the end, so the file is short for this time.
 _CHECKPOINT_S = 5.0
 _MIN_FREE_BYTES = 1 << 20
+# By device and inode. An open file retains its inode, so no other file gets it.
+_DESCRIPTORS: dict[tuple[int, int] | None, int] = {}
 
 
 @dataclass(frozen=True)
@@ -116,11 +118,27 @@ def _user_name(uid: int) -> str:
         return f"user {uid}"
 
 
+def _open_for_good(path: Path) -> int:
+    """Return a descriptor of the file, which this process never closes.
+
+    Closing any descriptor of a file releases all POSIX locks of the process on it, also those of
+    SQLite's connections. Another process would then delete the write-ahead log that they use:
+    https://www.sqlite.org/howtocorrupt.html#_posix_advisory_locks_canceled_by_a_separate_thread_doing_close_
+    """
+    identity = identity_of(path)
+    if identity in _DESCRIPTORS:
+        return _DESCRIPTORS[identity]
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    status = os.fstat(descriptor)
+    _DESCRIPTORS[status.st_dev, status.st_ino] = descriptor
+    return descriptor
+
+
 def _header_problem(path: Path) -> FileProblem | None:
     try:
-        with path.open("rb") as file:
-            header = file.read(_HEADER_BYTES)
-            status = os.fstat(file.fileno())
+        descriptor = _open_for_good(path)
+        header = os.pread(descriptor, _HEADER_BYTES, 0)
+        status = os.fstat(descriptor)
     except PermissionError:
         return FileProblem(Problem.NO_ACCESS, _rights_of(path, path.name))
     except OSError as error:
