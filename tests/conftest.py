@@ -42,6 +42,9 @@ def pytest_configure(config: pytest.Config) -> None:
         "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"},
     }
     settings.CACHES = {"default": {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"}}
+    if not settings.ENVIRONMENT.is_served:
+        # pytest-django would derive a file name for workers: it knows Django's backend only
+        settings.DATABASES["default"].setdefault("TEST", {})["NAME"] = ":memory:"
     settings.MIDDLEWARE = [
         name for name in settings.MIDDLEWARE if not name.startswith("whitenoise.")
     ]
