@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from django.http import HttpRequest, HttpResponse
 
-from apps.core.database_problems import DatabaseUnavailable, problem_of
+from apps.core.database.health import unavailability_of
 from labcarbon.error_handlers import unavailable
 
 log = logging.getLogger(__name__)
@@ -26,9 +26,8 @@ class DatabaseOutageMiddleware:
 
     def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
         """Return 503 if the database is the cause, else None."""
-        problem = problem_of(exception)
-        if problem is None:
+        reason = unavailability_of(exception)
+        if reason is None:
             return None
-        lines = str(exception).splitlines() or [""]
-        log.error("%s %s: %s: %s", request.method, request.path, problem, lines[0])
-        return unavailable(request, DatabaseUnavailable(problem))
+        log.error("%s %s: %s: %s", request.method, request.path, reason.problem, reason.detail)
+        return unavailable(request, reason)

@@ -143,9 +143,25 @@ def _read_oidc_secret() -> str:
 def _read_secret(name: str, path: Path) -> str:
     """Return the secret in variable ``name``, else in file ``path``, else ''."""
     value = os.environ.get(name, "")
-    if value or not path.is_file():
+    if value or not _is_file(path):
         return value
-    return path.read_text(encoding="ascii").strip()
+    try:
+        return path.read_text(encoding="ascii").strip()
+    except OSError as error:
+        raise ConfigurationError(
+            f"{path} cannot be read ({error.strerror}). Make the server's user the owner of the "
+            f"data directory and its files, or set {name}."
+        ) from error
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError as error:  # a folder without access
+        raise ConfigurationError(
+            f"{path} cannot be read ({error.strerror}). Make the server's user the owner of the "
+            "data directory and its files."
+        ) from error
 
 
 @dataclass(frozen=True)

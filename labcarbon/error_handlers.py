@@ -12,7 +12,7 @@ from django.template.loader import render_to_string
 from django.urls import is_valid_path
 from django.views import defaults
 
-from apps.core.database_problems import DatabaseUnavailable, Problem, problem_of
+from apps.core.database_problems import DatabaseUnavailable
 from apps.core.errors import Forbidden, LabCarbonError, NotFound
 
 _API = "/api/"
@@ -45,8 +45,8 @@ def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
 
 def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
     """Return 400 for requests that Django rejects, such as an unknown host."""
-    if isinstance(exception, SessionInterrupted) and (problem := _problem_behind(exception)):
-        return unavailable(request, DatabaseUnavailable(problem))
+    if isinstance(exception, SessionInterrupted) and (reason := _reason_behind(exception)):
+        return unavailable(request, reason)
     if not _is_api(request):
         return defaults.bad_request(request, exception)
     return _error_response(LabCarbonError("The request is invalid.", hint=_DOCS_HINT))
@@ -77,20 +77,26 @@ def unavailable(request: HttpRequest, error: DatabaseUnavailable) -> HttpRespons
 
 def server_error(request: HttpRequest) -> HttpResponse:
     """Return 500, or 503 if the database is the cause."""
-    problem = problem_of(sys.exc_info()[1])
-    if problem is not None:
-        return unavailable(request, DatabaseUnavailable(problem))
+    reason = _reason(sys.exc_info()[1])
+    if reason is not None:
+        return unavailable(request, reason)
     if not _is_api(request):
         return defaults.server_error(request)
     hint = "Try again in a minute. If the error persists, check the server log."
     return _error_response(_ServerError("Internal server error. No data was changed.", hint=hint))
 
 
-def _problem_behind(error: BaseException | None) -> Problem | None:
+def _reason(error: BaseException | None) -> DatabaseUnavailable | None:
+    from apps.core.database.health import unavailability_of  # its models need the settings
+
+    return unavailability_of(error)
+
+
+def _reason_behind(error: BaseException | None) -> DatabaseUnavailable | None:
     """Return the database problem because of which Django could not save a session."""
     while error is not None:
-        if problem := problem_of(error):
-            return problem
+        if reason := _reason(error):
+            return reason
         error = error.__context__
     return None
 

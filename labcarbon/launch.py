@@ -25,6 +25,7 @@ from typing import TextIO
 from django.urls import reverse
 
 from labcarbon.env import BASE_DIR, ConfigurationError, read_environment
+from labcarbon.log_rotation import rotate_all
 
 log = logging.getLogger(__name__)
 
@@ -104,6 +105,8 @@ class SupervisedProcess:
 BIN = Path(sys.executable).parent
 _READY_TIMEOUT_S = 60.0
 _ENROL_INTERVAL_S = 10.0
+_UPKEEP_INTERVAL_S = 30.0
+_WRITABLE = "Make the server's user the owner of its files, and check that its disk has free space."
 
 
 class StartupError(Exception):
@@ -113,8 +116,12 @@ class StartupError(Exception):
 def _write_secret(path: Path, text: str) -> None:
     if not path.exists():
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(descriptor, "w", encoding="ascii") as file:
-            file.write(text)
+        try:
+            with os.fdopen(descriptor, "w", encoding="ascii") as file:
+                file.write(text)
+        except OSError:  # such as a full disk
+            path.unlink()
+            raise
 
 
 def create_data_dir(data_dir: Path) -> None:
@@ -129,8 +136,8 @@ def create_data_dir(data_dir: Path) -> None:
         _write_secret(data_dir / "token_peppers", f"1:{secrets.token_hex(32)}")
     except OSError as error:
         raise StartupError(
-            f"The data directory {data_dir} cannot be written ({error.strerror}). "
-            f"Set another one: LABCARBON_DATA=$HOME/labcarbon make run"
+            f"The data directory {data_dir} cannot be written ({error.strerror}). {_WRITABLE} "
+            "For a new installation, set another one: LABCARBON_DATA=$HOME/labcarbon make run"
         ) from error
 
 
@@ -167,24 +174,35 @@ def prepare(data_dir: Path) -> None:
     os.umask(0o077)
     import django
     from django.core.management import CommandError, call_command
+    from django.db import Error
 
     from apps.core.management.base import CHECK_TAG
+    from labcarbon.command_errors import explain_database_error
     from labcarbon.static_collection import collect_static
 
-    with (
-        (data_dir / "logs" / "prepare.log").open("a", encoding="utf-8") as output,
-        redirect_stdout(output),
-    ):
-        django.setup()
-        try:
+    try:
+        with (
+            (data_dir / "logs" / "prepare.log").open("a", encoding="utf-8") as output,
+            redirect_stdout(output),
+        ):
+            django.setup()
             # reported before the pages are loaded for the other checks
             call_command("check", tags=[CHECK_TAG])
             call_command("check")
             call_command("migrate", interactive=False, verbosity=1)
             call_command("load_data")
-        except CommandError as error:
-            raise StartupError(str(error)) from error
-        collect_static()
+            collect_static()
+    except CommandError as error:
+        raise StartupError(str(error)) from error
+    except Error as error:
+        text = explain_database_error(error)
+        if not text:
+            raise
+        raise StartupError(text) from error
+    except OSError as error:
+        raise StartupError(
+            f"The data directory {data_dir} cannot be written ({error}). {_WRITABLE}"
+        ) from error
 
 
 def create_processes(data_dir: Path, port: int) -> list[SupervisedProcess]:
@@ -291,16 +309,90 @@ def supervise(
     processes: list[SupervisedProcess], data_dir: Path, url: str, stop: threading.Event
 ) -> None:
     """Restart ended processes until ``stop`` is set. Enrols this machine once the lab is set up."""
-    from apps.accounts.selectors import is_set_up
+    from django.db import Error, close_old_connections
 
-    is_enrolled, enrol_at = _is_enrolled(data_dir), 0.0
+    from labcarbon.command_errors import explain_database_error
+
+    upkeep, enrolment = _Upkeep(data_dir), _Enrolment(data_dir, url)
     while not stop.wait(1.0):
         for process in processes:
             message = process.restart_if_ended()
             if message:
                 print(message, flush=True)
-        if not is_enrolled and time.monotonic() >= enrol_at and is_set_up():
-            is_enrolled, enrol_at = enrol_this_machine(url), time.monotonic() + _ENROL_INTERVAL_S
+        close_old_connections()
+        try:
+            enrolment.step()
+            message = upkeep.step()
+        except Error as error:
+            message = explain_database_error(error)
+            if not message:
+                raise
+        upkeep.report(message)
+
+
+class _Enrolment:
+    """Enrols this machine as soon as the lab is set up."""
+
+    def __init__(self, data_dir: Path, url: str) -> None:
+        self._url, self._is_done, self._due_s = url, _is_enrolled(data_dir), 0.0
+
+    def step(self) -> None:
+        from apps.accounts.selectors import is_set_up
+
+        if not self._is_done and time.monotonic() >= self._due_s and is_set_up():
+            self._is_done = enrol_this_machine(self._url)
+            self._due_s = time.monotonic() + _ENROL_INTERVAL_S
+
+
+class _Upkeep:
+    """Rotates log files, and prints a problem of the database when it begins and ends."""
+
+    def __init__(self, data_dir: Path) -> None:
+        self._logs, self._due_s, self._reported = data_dir / "logs", 0.0, ""
+
+    def step(self) -> str:
+        """Return the present problem of the database, or ''."""
+        from apps.core.database.health import current_problem
+
+        if time.monotonic() < self._due_s:
+            return self._reported
+        self._due_s = time.monotonic() + _UPKEEP_INTERVAL_S
+        try:
+            rotate_all(self._logs)
+        except OSError as error:
+            log.warning("log files cannot be rotated: %s", error)
+        reason = current_problem()
+        return reason.explain() if reason else ""
+
+    def report(self, message: str) -> None:
+        """Print ``message`` unless it was printed last."""
+        if message != self._reported:
+            print(message or "The database can be used again.", flush=True)
+            self._reported = message
+
+
+def _sign_in_message(url: str) -> str:
+    from django.db import Error
+
+    from labcarbon.command_errors import explain_database_error
+
+    try:
+        return sign_in_message(url)
+    except Error as error:
+        text = explain_database_error(error)
+        if not text:
+            raise
+        raise StartupError(text) from error
+
+
+def _started_message(url: str) -> str:
+    """Return that LabCarbon is ready, or why it runs without being ready."""
+    from apps.core.database.health import current_problem
+
+    reason = current_problem()
+    if reason is None:
+        return f"LabCarbon is ready at {url}"
+    return f"LabCarbon runs at {url}, but is not ready. {reason.explain()}"
 
 
 def run() -> None:
@@ -322,8 +414,8 @@ def run() -> None:
         for process in processes[1:]:
             process.start()
         print(f"Logs: {data_dir / 'logs'}  ·  stop with Ctrl-C", flush=True)
-        print(sign_in_message(url), flush=True)
-        print(f"LabCarbon is ready at {url}", flush=True)
+        print(_sign_in_message(url), flush=True)
+        print(_started_message(url), flush=True)
         supervise(processes, data_dir, url, stop)
         print("\nStopping", flush=True)
     finally:

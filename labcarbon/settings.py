@@ -110,7 +110,7 @@ TEMPLATES = [
 # SQLite: a writer takes its lock at BEGIN, so that no transaction fails half-way. Every commit is
 # flushed to disk.
 _SQLITE = {
-    "ENGINE": "django.db.backends.sqlite3",
+    "ENGINE": "apps.core.database.sqlite",
     "NAME": DATA_DIR / "labcarbon.sqlite3",
     # Closing the last connection writes the log back, which each request would wait for.
     "CONN_MAX_AGE": 60,
@@ -314,7 +314,6 @@ CELERY_TASK_ACKS_LATE = True
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 CELERY_BEAT_SCHEDULE = {
     "look-for-jobs": {"task": "labcarbon.work_on_jobs", "schedule": 20.0},
-    "daily-jobs": {"task": "labcarbon.enqueue_daily_jobs", "schedule": 600.0},
 }
 
 LOGGING = {

@@ -5,7 +5,9 @@ temporary folder) and migrated with the code of this folder. A database at the l
 accepted, keep all rows and have the schema of a new database. Any other must be refused unchanged,
 and be accepted after ``migrate`` of that commit.
 
-    python scripts/check_upgrade.py [--only sqlite|postgresql]
+    python scripts/check_upgrade.py [--only sqlite|postgresql] [--commit COMMIT]
+
+With ``--commit`` a filled database of that later version is migrated and compared instead.
 
 Takes some minutes and prints a table. Exit code 0: each line is as expected; 1: one is not.
 """
@@ -13,6 +15,7 @@ Takes some minutes and prints a table. Exit code 0: each line is as expected; 1:
 import argparse
 import hashlib
 import io
+import json
 import os
 import shutil
 import sqlite3
@@ -183,10 +186,27 @@ class Database(ABC):
     def tables(self) -> dict[str, list[str]]:
         """Return the names of the columns of each table."""
 
-    def contents(self) -> Contents:
-        """Return the rows of each table."""
+    def shares(self) -> set[tuple[object, ...]]:
+        """Return the (epoch id, sequence, consumer id, mJ) of all shares of windows."""
+        if "ingest_windowshare" in self.tables():
+            return set(
+                self.rows(
+                    "SELECT epoch_id, sequence, consumer_id, energy_mj FROM ingest_windowshare"
+                )
+            )
+        return {
+            (epoch, sequence, int(consumer), energy_mj)
+            for epoch, sequence, shares in self.rows(
+                "SELECT epoch_id, sequence, shares FROM ingest_energywindow"
+            )
+            for consumer, energy_mj in json.loads(str(shares)).items()
+        }
+
+    def contents(self, tables: dict[str, list[str]] | None = None) -> Contents:
+        """Return the rows of each table, or of the columns of ``tables`` that still exist."""
         contents = {}
-        for table, columns in self.tables().items():
+        for table, own in self.tables().items():
+            columns = [name for name in own if tables is None or name in tables.get(table, own)]
             names = ", ".join(f'"{column}"' for column in sorted(columns))
             lines = sorted(repr(row) for row in self.rows(f'SELECT {names} FROM "{table}"'))
             contents[table] = Rows(
@@ -326,13 +346,16 @@ class Checks:
         self.vendor, self.empty, self.before, self.after = vendor, empty, before, Code(ROOT)
         self.lines: list[Line] = []
 
-    def run(self) -> list[Line]:
-        """Create each state and check it."""
+    def run(self, commit: str | None) -> list[Line]:
+        """Check each state before ``0001_v1``, or that of a later commit."""
+        return self._run_from(commit) if commit else self._run_states()
+
+    def _run_states(self) -> list[Line]:
         created = self.empty.copy("new")
         self.after.migrate(created)
         self.new = created.schema()
         self._accept("empty", self.empty.copy("empty_upgraded"), is_empty=True)
-        self._accept("created by 0001_v1", created)
+        self._accept("created by this version", created)
         by_steps, squashed = self.empty.copy("by_steps"), self.empty.copy("squashed")
         self.before.must_run(by_steps, "-c", STEPS)
         self.before.migrate(squashed)
@@ -361,9 +384,20 @@ class Checks:
         self._refuse("half applied: runs at its third step", half, ["runs: 0004_unknown_seeds"])
         return self.lines
 
+    def _run_from(self, commit: str) -> list[Line]:
+        """Check the upgrade of a filled database from a commit with ``0001_v1``."""
+        created, filled = self.empty.copy("new"), self.empty.copy("filled")
+        self.after.migrate(created)
+        self.new = created.schema()
+        self.before.migrate(filled)
+        self.before.must_run(filled, "manage.py", "load_data")
+        self.before.must_run(filled, "-m", _SEED)
+        self._accept(f"at {commit}", filled)
+        return self.lines
+
     def _accept(self, state: str, database: Database, *, is_empty: bool = False) -> None:
         """Migrate a database that must be accepted."""
-        before = {} if is_empty else self._contents(database)
+        before = None if is_empty else State.read(database)
         ended = self.after.run(database, "manage.py", "migrate", "--no-input")
         self._add(
             state,
@@ -383,7 +417,7 @@ class Checks:
             "refused" if ended.returncode and is_named else f"NOT REFUSED {ended.stderr[-300:]}"
         )
         is_unchanged = (schema, contents) == (database.schema(), database.contents())
-        data = _count(contents) if is_unchanged else "CHANGED"
+        data = "same checksums" if is_unchanged else "CHANGED"
         expected = outcome == "refused" and is_unchanged
         self._print(
             Line(
@@ -396,68 +430,71 @@ class Checks:
             )
         )
         self.before.migrate(database)
-        before = self._contents(database)
+        before = State.read(database)
         ended = self.after.run(database, "manage.py", "migrate", "--no-input")
         outcome = "accepted" if ended.returncode == 0 else f"REFUSED {ended.stderr[-300:]}"
         self._add(f"{state}, then through the commit", database, before, outcome)
 
-    def _add(self, state: str, database: Database, before: Contents, outcome: str) -> None:
-        schema, after = database.schema().compare(self.new), self._contents(database)
-        changed = _changed_tables(before, after) if before else []
-        is_unchanged = not changed
-        data = f"CHANGED: {changed}" if changed else _count(after) + _added(before, after)
+    def _add(self, state: str, database: Database, before: "State | None", outcome: str) -> None:
+        schema = database.schema().compare(self.new)
+        changed: list[str] = []
+        data = ""
+        if before is not None and outcome == "accepted":
+            after = State.read(database, before.tables)
+            changed = before.changed_tables(after)
+            data = f"CHANGED: {changed}" if changed else before.describe(after)
         pending = self.after.must_run(database, "manage.py", "migrate", "--plan")
         is_complete = "No planned migration operations" in pending
         expected = (
-            outcome == "accepted"
-            and schema.startswith("identical")
-            and is_unchanged
-            and is_complete
+            outcome == "accepted" and schema.startswith("identical") and not changed and is_complete
         )
         self._print(Line(self.vendor, state, outcome, schema, data, expected))
-
-    @staticmethod
-    def _contents(database: Database) -> Contents:
-        """Return the contents of all tables but the one of migrations, which gets the names of
-        ``0001_v1``.
-        """
-        return {
-            table: content for table, content in database.contents().items() if table != _RECORDS
-        }
 
     def _print(self, line: Line) -> None:
         self.lines.append(line)
         print(line, flush=True)
 
 
-def _count(contents: Contents) -> str:
-    rows = sum(table.count for table in contents.values())
-    return (
-        f"{rows} rows in {sum(1 for table in contents.values() if table.count)} of "
-        f"{len(contents)} tables, same checksums"
-    )
+@dataclass(frozen=True)
+class State:
+    """Tables with their columns, their rows, and the shares of windows, at one moment."""
 
+    tables: dict[str, list[str]]
+    contents: Contents
+    shares: frozenset[tuple[object, ...]]
 
-def _changed_tables(before: Contents, after: Contents) -> list[str]:
-    """Return the tables that lost or changed a row, or, but for lists of models, got one."""
-    return [
-        table
-        for table in {**before, **after}
-        if table not in before
-        or table not in after
-        or not (
-            before[table] == after[table]
-            or (table in _MODEL_LISTS and before[table].lines <= after[table].lines)
+    @classmethod
+    def read(cls, database: Database, tables: dict[str, list[str]] | None = None) -> "State":
+        """Read a database, without the table of migrations. ``tables``: the former columns, to
+        which the rows are limited.
+        """
+        contents = database.contents(tables)
+        del contents[_RECORDS]
+        return cls(database.tables(), contents, frozenset(database.shares()))
+
+    def changed_tables(self, after: "State") -> list[str]:
+        """Return the former tables that lost or changed a row, or, but for lists of models, got
+        one. Shares moved into the rows of their windows.
+        """
+        changed = [] if self.shares == after.shares else ["shares of windows"]
+        for table, rows in self.contents.items():
+            later = after.contents.get(table)
+            if table == "ingest_windowshare" or rows == later:
+                continue
+            if table not in _MODEL_LISTS or later is None or not rows.lines <= later.lines:
+                changed.append(table)
+        return changed
+
+    def describe(self, after: "State") -> str:
+        rows = sum(table.count for table in self.contents.values())
+        used = sum(1 for table in self.contents.values() if table.count)
+        added = "".join(
+            f"; {after.contents[table].count - self.contents[table].count} rows of new models in "
+            f"{table}"
+            for table in _MODEL_LISTS
+            if after.contents[table] != self.contents[table]
         )
-    ]
-
-
-def _added(before: Contents, after: Contents) -> str:
-    return "".join(
-        f"; {after[table].count - before[table].count} rows of new models in {table}"
-        for table in _MODEL_LISTS
-        if table in before and after[table] != before[table]
-    )
+        return f"{rows} rows in {used} of {len(self.contents)} tables, same checksums{added}"
 
 
 def unpack(commit: str, folder: Path) -> Code:
@@ -473,7 +510,9 @@ def main() -> int:
     """Run all checks; return 0 if all lines are as expected."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else "")
     parser.add_argument("--only", choices=["sqlite", "postgresql"])
-    parser.add_argument("--commit", default=LAST_COMMIT_WITH_STEPS)
+    parser.add_argument(
+        "--commit", help="check only the upgrade of a filled database from this later commit"
+    )
     options = parser.parse_args()
     lines: list[Line] = []
     with ExitStack() as stack:
@@ -481,7 +520,7 @@ def main() -> int:
         stack.callback(shutil.rmtree, scratch, ignore_errors=True)
         for name in ("code", "sqlite", "postgresql"):
             (scratch / name).mkdir()
-        before = unpack(options.commit, scratch / "code")
+        before = unpack(options.commit or LAST_COMMIT_WITH_STEPS, scratch / "code")
         print(
             (
                 "| database | state | migrate | schema, against a new database | data | |\n"
@@ -490,12 +529,12 @@ def main() -> int:
             flush=True,
         )
         if options.only != "postgresql":
-            lines += Checks("SQLite", SqliteDatabase(scratch / "sqlite", "nothing"), before).run()
+            database: Database = SqliteDatabase(scratch / "sqlite", "nothing")
+            lines += Checks("SQLite", database, before).run(options.commit)
         if options.only != "sqlite":
             server = stack.enter_context(Postgres())
-            lines += Checks(
-                "PostgreSQL", PostgresDatabase(server, scratch / "postgresql", "nothing"), before
-            ).run()
+            database = PostgresDatabase(server, scratch / "postgresql", "nothing")
+            lines += Checks("PostgreSQL", database, before).run(options.commit)
     wrong = sum(not line.is_expected for line in lines)
     print(f"\n{len(lines)} checks, {wrong} wrong.")
     return 1 if wrong else 0

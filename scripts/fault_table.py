@@ -56,7 +56,7 @@ def main() -> int:
                 gap if outcome.gap_reasons else "none",
                 " → ".join(outcome.states),
                 outcome.doctor,
-                PAGES[outcome.states[-1]],
+                " → ".join(PAGES[state] for state in outcome.states),
             ]
             print(f"| {' | '.join(row)} |")
     return 0

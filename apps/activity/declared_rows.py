@@ -13,6 +13,7 @@ from apps.carbon.meter_errors import (
 )
 from apps.core.errors import InvalidInput
 from apps.core.intervals import datetime_to_us
+from apps.core.text import is_unstorable
 from apps.core.units import INT64_MAX, PPM, UG_PER_G, kwh_to_mj
 
 COLUMNS = (
@@ -34,6 +35,8 @@ COLUMNS = (
 )
 REQUIRED = ("name", "from", "to")
 MAX_ID_CHARS = 200
+MAX_DIGITS = 18  # before the decimal point, and after it
+MAX_PUE = 10
 MAX_ERROR = 1000  # above a value, as a multiple of it
 
 Range = tuple[int, int]  # below and above a value, in parts per million of it
@@ -76,6 +79,14 @@ def _number(row: Mapping[str, str], column: str, line: int) -> Decimal | None:
     if not value.is_finite() or value < 0:
         raise InvalidInput(
             f"line {line}: {column} is {text}.", field=column, hint="Enter zero or more."
+        )
+    exponent = value.as_tuple().exponent
+    assert isinstance(exponent, int)
+    if value.adjusted() >= MAX_DIGITS or exponent < -MAX_DIGITS:
+        raise InvalidInput(
+            f"line {line}: {column} {text[:40]!r} is out of range.",
+            field=column,
+            hint=f"Enter at most {MAX_DIGITS} digits before and after the decimal point.",
         )
     return value
 
@@ -188,6 +199,18 @@ def _factor(row: Mapping[str, str], line: int) -> tuple[str, int | None, Range |
 
 def parse_row(row: Mapping[str, str], line: int) -> DeclaredRow:
     """Return one row of the file. Raises InvalidInput with line, column and hint."""
+    if None in row:  # what csv returns for fields without a column
+        raise InvalidInput(
+            f"line {line}: more fields than columns.",
+            hint="Quote a field that contains a comma. Use a point in decimal numbers.",
+        )
+    for column, text in row.items():
+        if is_unstorable(text or ""):
+            raise InvalidInput(
+                f"line {line}: {column} contains an invalid character.",
+                field=column,
+                hint="Remove it.",
+            )
     for column in REQUIRED:
         if not (row.get(column) or "").strip():
             raise InvalidInput(
@@ -211,9 +234,9 @@ def parse_row(row: Mapping[str, str], line: int) -> DeclaredRow:
             hint="Enter a shorter id.",
         )
     pue = _number(row, "pue", line)
-    if pue is not None and pue < 1:
+    if pue is not None and not 1 <= pue <= MAX_PUE:
         raise InvalidInput(
-            f"line {line}: PUE {pue} is below 1.",
+            f"line {line}: PUE {pue} is {'below 1' if pue < 1 else f'above {MAX_PUE}'}.",
             field="pue",
             hint="Enter 1.0 if the energy includes it.",
         )

@@ -19,7 +19,7 @@ from apps.fleet.models import Device, Node, Site
 from apps.fleet.services import create_site, register_node
 from apps.fleet.zones import resolve_zone
 from apps.ingest.services import accept_declared
-from apps.ingest.window_rules import WindowIn
+from apps.ingest.window_rules import MAX_DURATION_US, WindowIn
 from apps.runs.choices import RunState
 from apps.runs.models import Run
 from apps.runs.services.runs import RunFacts, change_run, put_run
@@ -54,13 +54,18 @@ def read_rows(lines: Iterable[str]) -> list[DeclaredRow]:
         )
     rows: list[DeclaredRow] = []
     errors: list[InvalidInput] = []
-    for row in reader:
-        try:
-            rows.append(parse_row(row, reader.line_num))
-        except InvalidInput as error:
-            errors.append(error)
-        if reader.line_num > MAX_ROWS:
-            raise InvalidInput(f"More than {MAX_ROWS} lines.", hint="Split the file.")
+    try:
+        for row in reader:
+            try:
+                rows.append(parse_row(row, reader.line_num))
+            except InvalidInput as error:
+                errors.append(error)
+            if reader.line_num > MAX_ROWS:
+                raise InvalidInput(f"More than {MAX_ROWS} lines.", hint="Split the file.")
+    except csv.Error as error:
+        raise InvalidInput(
+            f"line {reader.line_num}: {error}.", hint="Check the quotes of the file."
+        ) from error
     if errors:
         raise RowErrors(errors)
     return rows
@@ -134,6 +139,12 @@ def _unusable(lab: Lab, row: DeclaredRow, now: int) -> InvalidInput | None:
             f"line {row.line}: the period ends in the future.",
             field="to",
             hint="Declare use after it ended. Times without a zone are UTC.",
+        )
+    if row.start_us < 0 or row.end_us - row.start_us > MAX_DURATION_US:
+        return InvalidInput(
+            f"line {row.line}: the period begins before 1970 or is longer than 400 days.",
+            field="from",
+            hint="Divide a longer period into several rows.",
         )
     return None
 

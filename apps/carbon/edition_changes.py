@@ -66,7 +66,10 @@ def find_repricing(
     def is_new_edition(old_id: int | None, new_id: int | None) -> bool:
         old, new = (factors.get(side) if side is not None else None for side in (old_id, new_id))
         if old is not None and new is not None:
-            return old_id != new_id and (old.zone == new.zone or is_unlisted)
+            is_loaded_since = (
+                new.loaded_us > decided_us
+            )  # a zone that had the factor of its country
+            return old_id != new_id and (old.zone == new.zone or is_loaded_since or is_unlisted)
         if new is not None:  # the first factor of a zone
             return new.loaded_us > decided_us
         return old is not None and is_unlisted

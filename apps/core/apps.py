@@ -54,4 +54,6 @@ class CoreConfig(AppConfig):
     name = "apps.core"
 
     def ready(self) -> None:
+        from apps.core.database import jobs  # noqa: F401
+
         connection_created.connect(register_sqlite_functions, dispatch_uid="labcarbon.teach_sqlite")

@@ -23,6 +23,8 @@ class Problem(StrEnum):
     READ_ONLY = "database_read_only"
     NO_ACCESS = "database_no_access"
     DAMAGED = "database_damaged"
+    MISSING = "database_missing"
+    TABLES_MISSING = "database_tables_missing"
 
 
 @dataclass(frozen=True)
@@ -32,6 +34,11 @@ class _Text:
     retry_after_s: int
 
 
+_RESTORE = (
+    "Stop LabCarbon, move the database to another folder (keep it), and restore the last backup: "
+    f"{RESTORE_COMMAND}. Collectors then upload again what the backup does not contain, up to "
+    "three days."
+)
 _TEXTS = {
     Problem.UNAVAILABLE: _Text(
         "The database does not respond or is busy. Nothing was changed.",
@@ -46,8 +53,8 @@ _TEXTS = {
     ),
     Problem.DISK_ERROR: _Text(
         "The disk of the database reports read or write errors.",
-        "Check the disk and the system log of the server. If the database was damaged, stop "
-        f"LabCarbon and restore a backup: {RESTORE_COMMAND}",
+        "Check the disk and the system log of the server, and use another disk if they report "
+        f"errors. If the database is damaged: {_RESTORE}",
         60,
     ),
     Problem.READ_ONLY: _Text(
@@ -63,9 +70,21 @@ _TEXTS = {
     ),
     Problem.DAMAGED: _Text(
         "The database is damaged: some of its content was overwritten or lost.",
-        "Stop LabCarbon, keep a copy of the damaged database, and restore the last backup: "
-        f"{RESTORE_COMMAND}",
+        _RESTORE,
         300,
+    ),
+    Problem.MISSING: _Text(
+        "The database is missing. LabCarbon creates no new one in its place.",
+        "For a new installation, run python manage.py migrate. If the file was moved, move it back "
+        "with its -wal file. Otherwise stop LabCarbon and restore the last backup: "
+        f"{RESTORE_COMMAND}",
+        60,
+    ),
+    Problem.TABLES_MISSING: _Text(
+        "Tables of the database are missing.",
+        "If this is a new installation or a new version, run python manage.py migrate. Otherwise "
+        f"content was lost. {_RESTORE}",
+        60,
     ),
 }
 
@@ -84,9 +103,14 @@ _SQLITE = {
     23: Problem.NO_ACCESS,  # SQLITE_AUTH
     26: Problem.DAMAGED,  # SQLITE_NOTADB
 }
+# SQLITE_IOERR_SHMSIZE: the disk has no room for the index of the write-ahead log.
+_SQLITE_EXTENDED = {10 | 19 << 8: Problem.DISK_FULL}
+_SQLITE_ERROR = 1
 # By code, or by class (the first two characters).
 _POSTGRESQL = {
     "08": Problem.UNAVAILABLE,  # connection exceptions
+    "3D000": Problem.MISSING,  # invalid_catalog_name: there is no such database
+    "42P01": Problem.TABLES_MISSING,  # undefined_table
     "25006": Problem.READ_ONLY,  # read_only_sql_transaction
     "25P03": Problem.UNAVAILABLE,  # idle_in_transaction_session_timeout
     "40": Problem.UNAVAILABLE,  # deadlocks and other rollbacks that a repetition resolves
@@ -103,15 +127,25 @@ _POSTGRESQL = {
 
 
 class DatabaseUnavailable(LabCarbonError):
-    """The database cannot serve the request now."""
+    """The database cannot serve the request now. ``detail``: what was observed. It is for logs, the
+    console and managers, and never part of a response to others.
+    """
 
     status = 503
 
-    def __init__(self, problem: Problem) -> None:
+    def __init__(self, problem: Problem, detail: str = "") -> None:
         text = _TEXTS[problem]
         super().__init__(text.message, hint=text.hint, code=problem)
-        self.problem = problem
+        self.problem, self.detail = problem, detail
         self.retry_after_s = text.retry_after_s
+
+    def explain(self) -> str:
+        """Return all that an administrator needs, in one line."""
+        return f"{self.message} {self.explain_hint()}"
+
+    def explain_hint(self) -> str:
+        """Return what was observed and what to do."""
+        return f"Observed: {self.detail}. {self.hint}" if self.detail else self.hint
 
 
 def problem_of(error: BaseException | None) -> Problem | None:
@@ -121,9 +155,14 @@ def problem_of(error: BaseException | None) -> Problem | None:
     if not isinstance(error, (DatabaseError, InterfaceError)):
         return None
     cause = error.__cause__
+    named = getattr(cause, "problem", None)  # by the backend, apps/core/database/sqlite
+    if isinstance(named, Problem):
+        return named
     sqlite_code = getattr(cause, "sqlite_errorcode", None)
     if isinstance(sqlite_code, int):
-        return _SQLITE.get(sqlite_code & 0xFF)
+        if sqlite_code == _SQLITE_ERROR and str(cause).startswith("no such table:"):
+            return Problem.TABLES_MISSING
+        return _SQLITE_EXTENDED.get(sqlite_code) or _SQLITE.get(sqlite_code & 0xFF)
     sqlstate = getattr(cause, "sqlstate", None)
     if isinstance(sqlstate, str):
         return _POSTGRESQL.get(sqlstate) or _POSTGRESQL.get(sqlstate[:2])

@@ -18,13 +18,14 @@ log = logging.getLogger(__name__)
 
 Handler = Callable[[str], None]
 _HANDLERS: dict[str, Handler] = {}
-_DAILY: list[str] = []
+_PERIODIC: set[str] = set()
 _BATCH: ContextVar[dict[tuple[str, str], int] | None] = ContextVar("job batch", default=None)
 _RUNNING: ContextVar["_RunningJob | None"] = ContextVar("running", default=None)
 LEASE_US = 120_000_000
 DAY_US = 86_400_000_000
 RETRY_US = 5_000_000
 RETRY_MAX_US = 600_000_000
+CLEAR_CHUNK = 500
 
 
 @dataclass
@@ -45,19 +46,40 @@ def job(kind: str) -> Callable[[Handler], Handler]:
     return register
 
 
-def daily_job(kind: str) -> Callable[[Handler], Handler]:
-    """Register the decorated function as a job that workers enqueue once a day, with key ''."""
-    _DAILY.append(kind)
-    return job(kind)
+def periodic_job(kind: str) -> Callable[[Callable[[], int]], Callable[[], int]]:
+    """Register the decorated function as a job that always waits for its next time, which the
+    function returns.
+    """
+
+    def register(function: Callable[[], int]) -> Callable[[], int]:
+        _PERIODIC.add(kind)
+
+        @job(kind)
+        def run(key: str) -> None:
+            enqueue(kind=kind, key=key, due_us=function())
+
+        return function
+
+    return register
 
 
-def enqueue_daily_jobs(*, now: int) -> None:
-    """Enqueue the daily jobs that were last enqueued a day ago, or never."""
-    rows = Job.objects.filter(kind__in=_DAILY, key="")
-    is_waiting = {row.kind: row.done < row.requested or row.due_us > now - DAY_US for row in rows}
-    for kind in _DAILY:
-        if not is_waiting.get(kind, False):
-            enqueue(kind=kind, key="", due_us=now)
+def enqueue_periodic_jobs() -> None:
+    """Enqueue the periodic jobs that do not wait. Worker processes call it at their start."""
+    waiting = Job.objects.filter(kind__in=_PERIODIC, done__lt=F("requested"))
+    for kind in sorted(_PERIODIC - set(waiting.values_list("kind", flat=True))):
+        enqueue(kind=kind, key="")
+
+
+def clear_done_jobs() -> int:
+    """Delete jobs that are done: a later request inserts the job again. Returns their number."""
+    deleted = 0
+    while True:
+        done = Job.objects.filter(done=F("requested"), leased_until_us__lte=now_us())
+        pks = list(done.values_list("pk", flat=True)[:CLEAR_CHUNK])
+        if not pks:
+            return deleted
+        # with the conditions again: others can enqueue these jobs meanwhile
+        deleted += done.filter(pk__in=pks).delete()[0]
 
 
 def enqueue(*, kind: str, key: str, due_us: int = 0) -> None:
@@ -167,7 +189,11 @@ def run_job(job: Job) -> bool:
     try:
         _HANDLERS[job.kind](job.key)
     except Exception as error:
-        log.exception("job %s failed (attempt %d)", job, job.attempts)
+        reason = _database_problem(error)
+        if reason:
+            log.error("job %s failed (attempt %d): %s", job, job.attempts, reason)
+        else:
+            log.exception("job %s failed (attempt %d)", job, job.attempts)
         delay_us = min(RETRY_US * 2 ** min(job.attempts - 1, 10), RETRY_MAX_US)
         _leased_row(job).update(
             due_us=now_us() + delay_us,
@@ -184,6 +210,14 @@ def run_job(job: Job) -> bool:
     # Requests made during the run have a higher number than the leased one, so the job stays due.
     _leased_row(job).update(done=job.requested, leased_until_us=0, attempts=0, last_error="")
     return True
+
+
+def _database_problem(error: Exception) -> str:
+    """Return what is wrong with the database and what to do, or ''."""
+    from apps.core.database.health import unavailability_of  # it enqueues checks itself
+
+    reason = unavailability_of(error)
+    return reason.explain() if reason else ""
 
 
 def run_until_idle(*, worker: str, limit: int = 1000) -> int:

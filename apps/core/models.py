@@ -1,4 +1,6 @@
-"""The job table: the queue of record. A row is written in the transaction that made the job
+"""The job table, and the results of the daily checks of all tables.
+
+The job table is the queue of record: a row is written in the transaction that made the job
 necessary.
 """
 
@@ -39,3 +41,14 @@ class Job(models.Model):
 
     def __str__(self) -> str:
         return f"{self.kind} {self.key}"
+
+
+class TableCheck(models.Model):
+    """The last check of a table for damage. ``problem``: '' if it is intact."""
+
+    name = models.CharField(max_length=100, unique=True)
+    checked_us = models.BigIntegerField()
+    problem = models.TextField(blank=True, default="")
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.problem or 'intact'}"

@@ -195,6 +195,16 @@ def for_update() -> str:
     return " FOR UPDATE" if connection.features.has_select_for_update else ""
 
 
+def lock_rows(table: str, ids: Sequence[int]) -> None:
+    """Lock rows by id, in ascending order, until this transaction ends. Their keys stay readable
+    for foreign keys. SQLite has one writer, which holds the write lock already.
+    """
+    if connection.features.has_select_for_update:
+        marks = placeholders(ids)
+        sql = f"SELECT id FROM {table} WHERE id IN ({marks}) ORDER BY id FOR NO KEY UPDATE"
+        fetch_tuples(sql, ids)
+
+
 # Namespaces of advisory locks.
 ATTRIBUTION = 1
 ROLLUPS = 2

@@ -83,12 +83,13 @@ class SiteField(LabRecordField):
 
 
 class NodeField(LabRecordField):
-    """A node of the lab, by UUID."""
+    """A node of the lab, by UUID. Those of declared use are no machines: they are not offered."""
 
     def __init__(self, **options: Any) -> None:
         messages = {"invalid_choice": "No such node in this lab. Choose one of the list."}
+        nodes = Node.objects.exclude(placements__site__kind=SiteKind.DECLARED)
         super().__init__(
-            Node.objects.order_by("hostname", "pk"),
+            nodes.order_by("hostname", "pk"),
             to_field_name="uuid",
             **{"error_messages": messages, **options},
         )

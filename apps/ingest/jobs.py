@@ -1,16 +1,16 @@
 """Jobs of ingest: moves of devices, sealing of old hours."""
 
 from apps.core.clock import now_us
-from apps.core.jobs import daily_job, enqueue, job
-from apps.ingest.choices import MoveRule, MoveState
+from apps.core.jobs import DAY_US, job, periodic_job
+from apps.ingest.choices import MoveState
 from apps.ingest.models import DeviceMove
 from apps.ingest.services.moves import (
     ACCEPT_JOB,
     PLACE_JOB,
     SILENCE_JOB,
     WITHDRAW_JOB,
+    accept_absent,
     accept_after_silence,
-    accept_move,
     withdraw_move,
 )
 from apps.ingest.services.reexamine import place_pending
@@ -26,11 +26,10 @@ def _move(key: str) -> DeviceMove:
 
 @job(ACCEPT_JOB)
 def accept_job(key: str) -> None:
-    """Accept pending move ``key``: its former node uploads without the device."""
-    move = _move(key)
-    if move.state == MoveState.PENDING:
-        lab = move.device.lab
-        accept_move(lab=lab, move_id=move.pk, rule=MoveRule.ABSENT, by=None, now=now_us())
+    """Accept pending move ``key`` (move:node): that node uploads without the device."""
+    move_key, _, node_key = key.partition(":")
+    move = _move(move_key)
+    accept_absent(lab=move.device.lab, move_id=move.pk, absent_node_id=int(node_key), now=now_us())
 
 
 @job(WITHDRAW_JOB)
@@ -55,10 +54,11 @@ def place_job(key: str) -> None:
         place_pending(node=move.to_node, device_id=move.device_id)
 
 
-@daily_job(SEAL_JOB)
-def seal_job(key: str) -> None:
-    """Seal old hours for a short time, and enqueue the next slice while some remain."""
+@periodic_job(SEAL_JOB)
+def seal_job() -> int:
+    """Seal old hours for a short time. The next slice follows at once while some remain, else a
+    day later.
+    """
     now = now_us()
     progress = seal_windows(before_hour=cutoff_hour(now), budget_s=SEAL_SLICE_S)
-    if not progress.is_complete:
-        enqueue(kind=SEAL_JOB, key=key, due_us=now)
+    return now + DAY_US if progress.is_complete else now

@@ -113,14 +113,16 @@ def candidates(window: WindowIn, clocks: BatchClocks, known: BootOffset | None) 
     times = _in_time(found, clocks.received_us)
     if times:
         return Candidates(times)
-    is_future = any(0 <= placed.start_us < placed.end_us for placed in found)
+    is_future = any(EARLIEST_US <= placed.start_us < placed.end_us for placed in found)
     return Candidates(reason="future" if is_future else "clock")
 
 
 def _in_time(times: Iterable[Placed], received_us: int) -> tuple[Placed, ...]:
     """Return the times that do not end in the future."""
     latest_us = received_us + FUTURE_US
-    return tuple([placed for placed in times if 0 <= placed.start_us < placed.end_us <= latest_us])
+    return tuple(
+        [placed for placed in times if EARLIEST_US <= placed.start_us < placed.end_us <= latest_us]
+    )
 
 
 def _by_offset(window: WindowIn, offset_us: int, steady_us: int) -> tuple[Placed, ...]:

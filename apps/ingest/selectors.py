@@ -1,11 +1,11 @@
 """Reads of ingest: stored data for comparison with a batch, and the windows of a ledger entry."""
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from django.db.models import Count, Exists, OuterRef, Q, Sum
+from django.db.models import Count, Exists, F, OuterRef, Q, Sum
 
 from apps.accounts.models import Lab
 from apps.core.sql import fetch_rows, fetch_tuples, int_pairs_sql, placeholders, uuid_param
@@ -374,6 +374,16 @@ def quarantined(lab: Lab) -> dict[str, tuple[int, int]]:
     rows = (
         QuarantinedWindow.objects.filter(node__lab=lab, decision=Decision.NONE)
         .values("reason")
-        .annotate(windows=Count("pk"), total_mj=Sum("energy_mj"))
+        .annotate(windows=Count("pk"), **ENERGY_SUMS)
     )
-    return {row["reason"]: (row["windows"], int(row["total_mj"])) for row in rows}
+    return {row["reason"]: (row["windows"], summed_mj(row)) for row in rows}
+
+
+# Implausible energies can exceed 64 bits in sum, so two halves are summed.
+_HALF = 2**32
+ENERGY_SUMS = {"high_mj": Sum(F("energy_mj") / _HALF), "low_mj": Sum(F("energy_mj") % _HALF)}
+
+
+def summed_mj(sums: Mapping[str, Any]) -> int:
+    """Return the energy of a query with ENERGY_SUMS, 0 without rows."""
+    return int(sums["high_mj"] or 0) * _HALF + int(sums["low_mj"] or 0)

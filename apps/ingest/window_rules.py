@@ -16,6 +16,10 @@ from apps.ingest.choices import (
     Measurement,
 )
 
+# 2255-06-05. Pages cannot show later times, and JSON numbers are exact up to it.
+LATEST_US = 2**53
+# 10 GWh in one window: more than the largest declared job. 256 of them fit into 64 bits.
+MAX_ENERGY_MJ = 36 * 10**15
 MAX_DURATION_US = 400 * 24 * 3600 * US_PER_S
 MEASUREMENTS = {choice.label: int(choice) for choice in Measurement}
 PUSHED_MEASUREMENTS = frozenset(MEASUREMENTS) - {"declared", "host_static"}
@@ -72,6 +76,8 @@ def problem(window: WindowIn) -> str:
     """Return the reason why a window cannot be stored, '' for none."""
     if window.energy_mj < 0:
         return "energy_mj below zero"
+    if window.energy_mj > MAX_ENERGY_MJ:
+        return "energy_mj out of range"
     time_problem = _time_problem(window)
     if time_problem:
         return time_problem
@@ -95,7 +101,11 @@ def problem(window: WindowIn) -> str:
 def _time_problem(window: WindowIn) -> str:
     if window.end_us <= window.start_us:
         return "end is not after start"
-    if window.start_us < 0 or window.end_us - window.start_us > MAX_DURATION_US:
+    if (
+        window.start_us < 0
+        or window.end_us > LATEST_US
+        or window.end_us - window.start_us > MAX_DURATION_US
+    ):
         return "times out of range"
     if not 0 <= window.mono_end_us - window.mono_start_us <= MAX_DURATION_US:
         return "mono_end is before mono_start, or too far after it"
@@ -193,6 +203,8 @@ DEFAULT_LIMIT_MW: dict[str, int | None] = {
     "mig": 3_000_000,
     "cpu": 1_500_000,
     "dram": 1_000_000,
+    "meter": 300_000_000,  # of a node: a rack of 72 GPUs draws 130 kW
+    "storage": 300_000_000,
 }
 
 

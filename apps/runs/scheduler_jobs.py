@@ -2,6 +2,7 @@
 Pure.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,6 +12,8 @@ from apps.ingest.window_rules import job_run
 
 IMPORTED = "import"
 MAX_NODES_OF_JOB = 1024
+_BETWEEN_NAMES = re.compile(r",(?![^\[\]]*\])")
+_BRACKETS = re.compile(r"\[([^\[\]]*)\]")
 # What of a job's facts a later word replaces; the others are set once.
 _LATEST = ("state", "exit", "consumed_energy_j")
 
@@ -53,6 +56,34 @@ def record_reporter(facts: Mapping[str, Any], reporter: str) -> dict[str, Any]:
     if reporter not in reporters and len(reporters) < MAX_NODES_OF_JOB:
         reporters.append(reporter)
     return {**facts, "told_by": reporters}
+
+
+def count_nodes(nodes: str) -> int:
+    """Return the number of nodes in Slurm's notation: 4 for ``gpu[1-3],login``; 1 if unknown.
+
+    https://slurm.schedmd.com/scontrol.html (hostlist expressions)
+    """
+    names = [name for name in _BETWEEN_NAMES.split(nodes) if name]
+    return min(sum(_count_names(name) for name in names) or 1, MAX_NODES_OF_JOB)
+
+
+def _count_names(name: str) -> int:
+    count = 1
+    for ranges in _BRACKETS.findall(name):
+        ends = [part.partition("-") for part in ranges.split(",")]
+        count *= sum(
+            max(1, int(last) - int(first) + 1) if first.isdecimal() and last.isdecimal() else 1
+            for first, _, last in ends
+        )
+    return count
+
+
+def can_join(facts: Mapping[str, Any], reporter: str) -> bool:
+    """Return whether a node may report a job that others reported before: it did so before, or
+    the job has more nodes than have reported it.
+    """
+    nodes = [name for name in facts.get("told_by", []) if name != IMPORTED]
+    return reporter in nodes or len(nodes) < count_nodes(str(facts.get("nodes", "")))
 
 
 def can_change_owner(facts: Mapping[str, Any], reporter: str) -> bool:

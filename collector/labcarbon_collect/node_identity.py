@@ -15,6 +15,7 @@ from typing import List, Mapping, Optional, Tuple
 
 from labcarbon_collect.clock import Clock
 
+_MONOTONIC = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 _NODE_FILE = "node.json"
 _MACHINE_ID_FILES = ("/etc/machine-id", "/var/lib/dbus/machine-id")
 
@@ -35,8 +36,7 @@ class Node:
 
 def read_clock() -> Clock:
     """Read both clocks. CLOCK_BOOTTIME advances while the machine sleeps, as energy counters do."""
-    clock_id = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
-    return Clock(time.clock_gettime_ns(clock_id) // 1000, time.time_ns() // 1000)
+    return Clock(time.clock_gettime_ns(_MONOTONIC) // 1000, time.time_ns() // 1000)
 
 
 def boot_id() -> str:

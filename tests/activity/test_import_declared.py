@@ -333,6 +333,16 @@ def test_any_file_in_any_order_counts_each_row_once(
         ("Cloud,demo,yesterday,2020-02-01,,,1,DE,,", "is not a date"),
         ("Cloud,demo,2021-01-01,2021-02-01,,,much,DE,,", "is not a number"),
         (",demo,2021-01-01,2021-02-01,,,1,DE,,", "name is empty"),
+        ("Cloud,demo,2021-01-01,2021-02-01,,,1e400,DE,,", "kwh '1e400' is out of range"),
+        ("Cloud,demo,2021-01-01,2021-02-01,,,1e-99999999,DE,,", "is out of range"),
+        ("Cloud,demo,2021-01-01,2021-02-01,,,1,,1e400,", "is out of range"),
+        ("Cloud,demo,2021-01-01,2021-02-01,,,1,DE,,1e6", "above 10"),
+        ("Cloud,demo,1960-01-01,1960-02-01,,,1,DE,,", "before 1970"),
+        ("Cloud,demo,0001-01-01,0001-02-01,,,1,DE,,", "before 1970"),
+        ("Cloud,demo,2018-01-01,2021-02-01,,,1,DE,,", "longer than 400 days"),
+        ("Cloud,demo,2021-01-01,2021-02-01,,,1,DE,,1,5", "more fields than columns"),
+        ("Cl\x00oud,demo,2021-01-01,2021-02-01,,,1,DE,,", "name contains an invalid character"),
+        (f"{'x' * 200_000},demo,2021-01-01,2021-02-01,,,1,DE,,", "field larger than field limit"),
     ],
 )
 def test_bad_rows_say_line_and_mend_and_import_nothing(

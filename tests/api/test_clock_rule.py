@@ -76,6 +76,13 @@ def test_the_table(name: str) -> None:
     assert small.node.skew_us == -case.wrong_us
 
 
+@pytest.mark.django_db
+def test_a_window_of_the_running_boot_before_any_possible_time_is_quarantined() -> None:
+    """By a monotonic clock of decades, which no machine has, it would be placed in 1970."""
+    window = W(GPU, 77, start_us=MINUTE, end_us=2 * MINUTE)
+    assert push(small_lab().node, [window], sent_at=T0) == [["quarantined", "clock"]]
+
+
 def _window(small: SmallLab, i: int, clock_us: int) -> W:
     start = T0 + i * MINUTE + clock_us
     return W(GPU, 10, start_us=start, end_us=start + MINUTE, seq=i)

@@ -161,6 +161,66 @@ def test_windows_of_the_former_node_after_the_move_withdraw_it(lab: SmallLab) ->
     assert _push(other, _window(60)) == ["quarantined pending_move"]
 
 
+def test_each_claim_of_a_device_needs_evidence_of_its_own(lab: SmallLab) -> None:
+    second, third = _second(lab), _second(lab, "ws-3")
+    _push(lab.node, _window(0), _window(0, device=OTHER))
+    _push(second, _window(20), _window(30))
+    _push(third, _window(21))
+    # The former node proves that it has the device no longer, not that the second has it no longer.
+    _push(lab.node, _window(40, device=OTHER))
+    assert _owner() == second
+    claim = DeviceMove.objects.get(to_node=third)
+    assert (claim.from_node, claim.state) == (second, MoveState.PENDING)
+    assert _push(second, _window(41)) == ["accepted"]
+    assert _owner() == second
+    assert not DeviceMove.objects.filter(state=MoveState.WITHDRAWN).exists()
+
+
+def test_a_further_claim_is_decided_by_the_uploads_of_the_new_node(lab: SmallLab) -> None:
+    second, third = _second(lab), _second(lab, "ws-3")
+    _push(lab.node, _window(0))
+    _push(second, _window(20), _window(20, device=OTHER))
+    _push(third, _window(25))
+    move = DeviceMove.objects.get(to_node=second)
+    accept_move(lab=lab.lab, move_id=move.pk, rule=MoveRule.MANAGER, by=lab.owner, now=T0 + HOUR)
+    _run_jobs(T0 + HOUR)
+    assert _owner() == second
+    _push(second, _window(90, device=OTHER))
+    assert _owner() == third
+    assert _ledger_mj() == 1800
+
+
+def test_windows_that_wait_for_their_placement_prove_that_the_device_is_there(
+    lab: SmallLab,
+) -> None:
+    second, third = _second(lab), _second(lab, "ws-3")
+    _push(lab.node, _window(0))
+    _push(second, _window(20), _window(60), _window(20, device=OTHER))
+    _push(third, _window(25))
+    move = DeviceMove.objects.get(to_node=second)
+    accept_move(lab=lab.lab, move_id=move.pk, rule=MoveRule.MANAGER, by=lab.owner, now=T0 + HOUR)
+    _push(second, _window(61, device=OTHER))  # before the job that places its windows
+    assert _owner() == second
+
+
+def test_a_former_node_declares_no_gap_after_the_move(lab: SmallLab) -> None:
+    other = _second(lab)
+    _push(lab.node, _window(0))
+    _push(other, _window(20))
+    move = DeviceMove.objects.get()
+    accept_move(lab=lab.lab, move_id=move.pk, rule=MoveRule.MANAGER, by=lab.owner, now=T0 + HOUR)
+    _run_jobs(T0 + HOUR)
+    gap = {"device": 1, "epoch": "e", "reason": "lost"}
+    late, own = {"from": T0 + DAY, "to": T0 + 2 * DAY}, {"from": T0, "to": T0 + 5 * MINUTE}
+    push(
+        lab.node,
+        [_window(1, device=OTHER)],
+        devices=[OTHER, GPU],
+        gaps=[{**gap, **late}, {**gap, **own}],
+    )
+    assert [row.to_us for row in DeclaredGap.objects.all()] == [T0 + 5 * MINUTE]
+
+
 def test_an_unknown_device_belongs_to_the_first_node_that_measures_it(lab: SmallLab) -> None:
     assert _push(_second(lab), _window(0)) == ["accepted"]
 

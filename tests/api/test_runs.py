@@ -8,9 +8,15 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
+from apps.accounts.services.labs import issue_node_token
+from apps.core.clock import now_us
+from apps.fleet.services import register_node
+from apps.ingest.window_rules import job_run
 from apps.runs.models import RefusedMessage, Run
+from apps.runs.scheduler_jobs import count_nodes
 from apps.runs.services import messages as run_messages
-from tests.api.conftest import Labs
+from tests.api.conftest import Caller, Labs
+from tests.builders import T0
 
 Refused = Callable[..., dict[str, Any]]
 RUN = "7f1d3b52-2222-4333-8444-555566667777"
@@ -148,6 +154,59 @@ def test_the_number_of_refused_messages_of_a_node_is_limited(
     refused(labs.node("PATCH", f"runs/{RUN}/", ends[2]), 404, "not_found")
     refused(labs.node("PATCH", f"runs/{RUN}/", ends[0]), 404, "pending_decision")
     assert RefusedMessage.objects.count() == 2
+
+
+def _other_node(labs: Labs, hostname: str) -> Caller:
+    node = register_node(
+        lab=labs.ours.lab,
+        uuid=uuid.uuid4(),
+        hostname=hostname,
+        facts={},
+        site=labs.ours.site,
+        now=T0,
+    )
+    return Caller(issue_node_token(lab=labs.ours.lab, node_uuid=node.uuid, now=now_us()))
+
+
+@pytest.mark.parametrize(
+    ("nodes", "is_refused"), [("gpu1", True), ("", True), ("gpu[1-2]", False), ("gpu1,gpu7", False)]
+)
+def test_a_node_joins_a_job_only_while_the_job_has_more_nodes(
+    labs: Labs, nodes: str, is_refused: bool
+) -> None:
+    uuid_ = job_run("hpc/7")
+    facts = {
+        "name": "train",
+        "started_at": "2026-11-02T08:00:00Z",
+        "user": "ada",
+        "job": {"cluster": "hpc", "id": "7", "nodes": nodes},
+    }
+    assert labs.node("PUT", f"runs/{uuid_}/", facts).status_code == 200
+    second, third = (_other_node(labs, name) for name in ("gpu2", "gpu3"))
+    assert (second("PUT", f"runs/{uuid_}/", facts).status_code == 409) == is_refused
+    ended = {"state": "failed"}
+    assert (second("PATCH", f"runs/{uuid_}/", ended).status_code == 200) != is_refused
+    assert third("PUT", f"runs/{uuid_}/", facts).status_code == 409
+    assert third("PATCH", f"runs/{uuid_}/", ended).status_code in {403, 404, 409}
+    assert labs.node("PUT", f"runs/{uuid_}/", facts).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("nodes", "count"),
+    [
+        ("", 1),
+        ("gpu1", 1),
+        ("gpu1,gpu2", 2),
+        ("gpu[1-3]", 3),
+        ("gpu[001-012,20],login", 14),
+        ("r[1-2]n[1-4]", 8),
+        ("gpu[3-1]", 1),
+        ("gpu[1-99999999]", 1024),
+        ("[[,", 1),
+    ],
+)
+def test_nodes_of_a_job_are_counted(nodes: str, count: int) -> None:
+    assert count_nodes(nodes) == count
 
 
 def test_a_nodes_token_takes_over_no_run_that_a_person_made(labs: Labs) -> None:

@@ -19,15 +19,15 @@ from django.core.management import CommandError, call_command
 from django.db import transaction
 from django.test import override_settings
 
-from apps.core.clock import now_us
 from apps.core.errors import Conflict
-from apps.core.jobs import enqueue_daily_jobs, run_until_idle
+from apps.core.jobs import enqueue, run_until_idle
 from apps.core.models import Job
 from apps.energy.models import LedgerEntry
 from apps.energy.services.ledger import rebuild_ledger
 from apps.fleet.models import Device
 from apps.fleet.services import set_static_power
 from apps.ingest.archive_files import ArchiveProblem, write_file
+from apps.ingest.jobs import SEAL_JOB
 from apps.ingest.models import EnergyWindow, QuarantinedWindow, SealedBlock, SealedHour
 from apps.ingest.selectors import windows_of_hour
 from apps.ingest.services.decisions import (
@@ -329,12 +329,10 @@ def test_the_job_seals_by_the_setting_once_a_day() -> None:
     for days, stored in ((400, 1), (401, 0)):
         now = T0 + days * day_us
         with time_machine.travel(now / 1_000_000, tick=False):
-            enqueue_daily_jobs(now=now)
-            assert Job.objects.get(kind="ingest.seal").done < days - 398
+            if days == 400:
+                enqueue(kind=SEAL_JOB, key="")
             run_until_idle(worker="test")
-            requested = Job.objects.get(kind="ingest.seal").requested
-            enqueue_daily_jobs(now=now + day_us - 1)
-            assert Job.objects.get(kind="ingest.seal").requested == requested
+            assert Job.objects.get(kind=SEAL_JOB).due_us == now + day_us
         assert EnergyWindow.objects.count() == stored
 
 
@@ -342,7 +340,7 @@ def test_the_job_works_in_slices() -> None:
     small = small_lab()
     push(small.node, [_minute(number) for number in range(0, 3 * 24 * 60, 60)], sent_at=SENT)
     with time_machine.travel((T0 + 500 * 24 * HOUR_US) / 1_000_000):
-        enqueue_daily_jobs(now=now_us())
+        enqueue(kind=SEAL_JOB, key="")
         with patch("apps.ingest.jobs.SEAL_SLICE_S", 0.0):
             assert run_until_idle(worker="test", limit=1) == 1
         assert EnergyWindow.objects.exists()

@@ -14,7 +14,8 @@ from django.test import Client
 from apps.accounts.authentication import forget_tokens
 from apps.accounts.models import Token
 from tests.attacks.conftest import RUN, World
-from tests.attacks.hostile_targets import addresses_of, bodies_of
+from tests.attacks.hostile_targets import bodies_of
+from tests.attacks.routes import address, routes
 
 pytestmark = pytest.mark.django_db
 
@@ -73,8 +74,10 @@ def _wrong(client: Client, method: str, path: str, body: Any, *, writes_only: bo
 def test_every_address_answers_503(world: World, visitor: str, writes_only: bool) -> None:
     client = world.visitors[visitor]
     requests: list[tuple[str, str, bytes]] = []
-    for path in addresses_of(world.ours, RUN):
+    for path in (address(route, world.ours, RUN) for route in sorted(routes())):
         requests += [("GET", path, b""), ("POST", path, b"{}")]
+        if path.startswith("/api/"):
+            requests += [(method, path, b"{}") for method in ("PUT", "PATCH", "DELETE")]
     wrong = [
         _wrong(client, method, path, body, writes_only=writes_only)
         for method, path, body in requests

@@ -135,6 +135,26 @@ def test_a_zone_that_is_read_otherwise_is_reported_too(small: SmallLab) -> None:
     assert entry.details["factor 1"]["to"].startswith("BR 2")
 
 
+def test_the_first_factor_of_a_zone_that_had_that_of_its_country_is_an_edition(
+    tmp_path: Path, small: SmallLab
+) -> None:
+    correct_zone(site=small.site, zone="BR-CS", by=small.owner, now=T0)
+    run_until_idle(worker="test")
+    assert _entries(small.lab) == []
+    before = _emissions(small.lab)
+    path = _table(tmp_path)
+    with path.open("a", encoding="utf-8") as file:
+        file.write("BR-CS,Brazil CS,lifecycle,annual_country,2025,30,20,40,a source,CC BY 4.0\n")
+    assert load_factors(now=T0 + 1, path=path) == 1
+    run_until_idle(worker="test")
+    [entry] = _entries(small.lab)
+    after = _emissions(small.lab)
+    assert entry.details["2026-11_ug"] == {"from": before["2026-11"], "to": after["2026-11"]}
+    factors = [change for name, change in entry.details.items() if name.startswith("factor ")]
+    assert {change["from"][:3] for change in factors} == {"BR "}
+    assert {change["to"] for change in factors} == {"BR-CS 2025, edition 1: 30 g/kWh"}
+
+
 def test_energy_that_loses_its_factor_is_unknown_not_zero(small: SmallLab) -> None:
     SiteZone.objects.filter(site=small.site).update(zone="SA-NOWHERE")
     load_factors(now=T0)

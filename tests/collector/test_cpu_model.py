@@ -90,10 +90,10 @@ def test_energy_is_idle_time_and_busy_time_per_thread(tmp_path: Path) -> None:
         "2956",
         "8956",
     )
-    (before,) = source.poll(now, with_processes=False)
+    (before,) = source.poll(now, with_processes=True)
     awake[0] += 10_000_000
     machine(tmp_path, ticks=500)  # 5 s on each of 4 threads
-    (after,) = source.poll(lambda: Clock(10_000_005, 10_000_007), with_processes=False)
+    (after,) = source.poll(lambda: Clock(10_000_005, 10_000_007), with_processes=True)
     # 10 s × 4 × 0.739 W + 20 thread-seconds × 1.5 W
     assert after.counter_mj - before.counter_mj == 29_560 + 30_000
     assert after.util_pm == 500
@@ -105,7 +105,7 @@ def test_restart_yields_the_same_counter_and_epoch(tmp_path: Path) -> None:
     for _ in range(2):
         source = CpuModel(NODE, proc=machine(tmp_path, ticks=77), awake=lambda: 10_000_000)
         source.open()
-        readings += source.poll(now, with_processes=False)
+        readings += source.poll(now, with_processes=True)
     assert readings[0] == readings[1]
 
 
@@ -122,12 +122,12 @@ def test_a_tick_backwards_never_lowers_the_counter_and_a_lost_processor_fails(
 ) -> None:
     source = CpuModel(NODE, proc=machine(tmp_path, ticks=100), awake=lambda: 10_000_000)
     source.open()
-    (before,) = source.poll(now, with_processes=False)
+    (before,) = source.poll(now, with_processes=True)
     machine(tmp_path, ticks=99)
-    assert source.poll(now, with_processes=False)[0].counter_mj == before.counter_mj
+    assert source.poll(now, with_processes=True)[0].counter_mj == before.counter_mj
     machine(tmp_path, threads=3)
     with pytest.raises(SourceFailed, match="offline"):
-        source.poll(now, with_processes=False)
+        source.poll(now, with_processes=True)
 
 
 def test_no_model_without_proc(tmp_path: Path) -> None:
@@ -149,3 +149,17 @@ def test_the_collector_is_python_3_9() -> None:
             if isinstance(node, ast.ImportFrom) and node.module == "__future__"
         ]
         assert future or len(tree.body) <= 3, path
+
+
+def test_a_poll_without_processes_only_starts_the_interval_of_utilisation(tmp_path: Path) -> None:
+    source = CpuModel(NODE, proc=machine(tmp_path), awake=lambda: 10_000_000)
+    source.open()
+    source.poll(now, with_processes=True)
+    machine(tmp_path, ticks=400)
+    assert source.poll(lambda: Clock(4_000_005, 7), with_processes=False) == ()
+    machine(tmp_path, ticks=425)  # a quarter of a second on each of 4 threads
+    (after,) = source.poll(lambda: Clock(5_000_005, 7), with_processes=True)
+    assert after.util_pm == 250
+    assert after.counter_mj == 29_560 + 4 * 4_250 * 1500 // 1000
+    (again,) = source.poll(lambda: Clock(6_000_005, 7), with_processes=True)
+    assert (again.util_pm, again.counter_mj) == (0, after.counter_mj)

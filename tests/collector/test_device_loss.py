@@ -106,6 +106,55 @@ def test_a_lost_gpu_is_declared_and_its_last_window_is_closed(bench, tmp_path):
     assert gap_reasons(monitor, lost.key) == ["lost"]
 
 
+@pytest.mark.parametrize("days", [-3, 3])
+def test_a_step_of_the_wall_clock_changes_no_duration_of_a_loss(bench, tmp_path, days):
+    machine = bench("hopper", "ampere", opened=False)
+    lost = machine.driver.gpus[0]
+    monitor = node_of(machine, tmp_path)
+    monitor.poll(with_processes=True)
+    run(monitor, machine, 20)
+    lost.set(lost=1)
+    run(monitor, machine, 30)
+    machine.clock.wall_us += days * 86_400_000_000
+    run(monitor, machine, 500)
+    assert [each.state for each in monitor.device_problems] == ["lost"]
+    run(monitor, machine, 120)
+    assert [each.state for each in monitor.device_problems] == ["silent"]
+    (gap,) = (g for g in monitor.spool.begin_batch(live_from_us=0).gaps if g.device == lost.key)
+    assert gap.to_us - gap.from_us == 600_000_000
+
+
+def test_a_gpu_that_is_dead_at_start_is_silent_after_ten_minutes_of_any_wall_clock(bench, tmp_path):
+    machine = bench("hopper", "ampere", opened=False)
+    machine.driver.gpus[0].set(lost=1)
+    monitor = node_of(machine, tmp_path)
+    monitor.poll(with_processes=True)
+    machine.clock.wall_us -= 86_400_000_000
+    run(monitor, machine, 590)
+    assert [each.state for each in monitor.device_problems] == ["lost"]
+    run(monitor, machine, 20)
+    assert [each.state for each in monitor.device_problems] == ["silent"]
+
+
+def test_an_idle_gpu_whose_counter_rests_is_not_lost(bench, tmp_path):
+    machine = bench("hopper", opened=False)
+    (gpu,) = machine.driver.gpus
+    monitor = node_of(machine, tmp_path)
+    monitor.poll(with_processes=True)
+    before_mj = gpu.counter_mj
+    run(monitor, machine, 30)
+    gpu.stall()
+    for _ in range(50):
+        run(monitor, machine, 1)
+        assert monitor.device_problems == ()
+    gpu.publish()
+    run(monitor, machine, 30)
+    monitor.flush()
+    windows = [w for w in monitor.spool.windows() if w.device == gpu.key]
+    assert {consumer for w in windows for consumer, _ in w.shares} == {"idle"}
+    assert sum(w.energy_mj for w in windows) == gpu.counter_mj - before_mj
+
+
 def test_a_gpu_that_the_driver_no_longer_lists_after_a_restart_is_named(bench, tmp_path):
     machine = bench("hopper", "ampere", opened=False)
     gone = machine.driver.gpus[1]

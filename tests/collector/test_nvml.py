@@ -10,6 +10,7 @@ from labcarbon_collect.energy.attribution import device_weights
 from labcarbon_collect.sources.base import SourceAbsent
 
 from tests.fakes.nvml_driver import LIB_RM_VERSION_MISMATCH, NO_PERMISSION, process
+from tests.fakes.nvml_state import MAX_PROCESSES
 
 
 def test_energy_is_the_counter_of_the_driver(bench):
@@ -52,6 +53,20 @@ def test_processes_with_their_memory_and_use(bench, with_v3):
         (4242, 700, 1500),
     ]
     assert reading.memory_mib == 1520
+
+
+@pytest.mark.parametrize("with_v3", [True, False], ids=["driver 570", "driver 470, without _v3"])
+def test_a_long_list_of_processes_is_complete(bench, with_v3):
+    machine = bench("hopper", with_v3=with_v3)
+    for count in (MAX_PROCESSES, 1, MAX_PROCESSES, 0):
+        machine.driver.gpus[0].set_processes(
+            *(process(100 + n, sm_percent=n, memory_mib=n) for n in range(count))
+        )
+        machine.clock.step(5)
+        uses = machine.poll_one().processes
+        assert [(use.pid, use.sm_util_pm, use.memory_mib) for use in uses] == [
+            (100 + n, 10 * n, n) for n in range(count)
+        ]
 
 
 def test_binding_without_mismatch_error(bench, monkeypatch):

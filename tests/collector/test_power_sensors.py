@@ -11,6 +11,7 @@ from labcarbon_collect.sources.nvidia import power_integration
 from labcarbon_collect.sources.nvidia.power_integration import PowerSampler, SensorInterval
 
 from tests.collector.nvml_bench import START_US
+from tests.fakes.nvml_state import CAN_FIELD_AVERAGE, CAN_FIELD_INSTANT, CAN_POWER
 
 LOW_MW, HIGH_MW = 80_000, 650_000
 # Length of a kernel and its pause in ms.
@@ -123,10 +124,12 @@ def test_a_gpu_without_a_counter_integrates_the_averaged_field(bench):
     machine = bench("hopper")
     gpu = machine.driver.gpus[0]
     gpu.set_power(300_000)
-    asked = []
-    state = machine.source._gpus[0]
-    query = state.gpu.driver.query
-    state.gpu.driver.query = lambda name, *rest: (asked.append((name, rest)), query(name, *rest))[1]
-    assert state.gpu.power_mw() == 300_000
-    fields = [rest[1] for name, rest in asked if name == "nvmlDeviceGetFieldValues"]
-    assert fields == [[185]]
+    power_mw = machine.source._gpus[0].gpu.power_mw
+    for capabilities, expected_mw in (
+        (CAN_FIELD_AVERAGE, 300_000),
+        (CAN_FIELD_INSTANT, None),
+        (CAN_POWER, 300_000),
+        (0, None),
+    ):
+        gpu.set(capabilities=capabilities)
+        assert power_mw() == expected_mw

@@ -4,6 +4,7 @@ services' errors.
 
 from datetime import UTC, datetime
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from django import forms
@@ -27,7 +28,8 @@ from apps.dashboard.forms import (
 )
 from apps.fleet.choices import SiteKind
 from apps.fleet.models import Site
-from tests.builders import SmallLab, small_lab
+from apps.fleet.services import create_site, register_node
+from tests.builders import T0, SmallLab, small_lab
 
 pytestmark = pytest.mark.django_db
 
@@ -161,6 +163,15 @@ def placed(lab: SmallLab, **data: Any) -> PlaceForm:
     return PlaceForm(
         visitor(lab), {"when": "from", "from_day": "2026-02-03", "site": str(lab.site.pk), **data}
     )
+
+
+def test_nodes_of_declared_use_are_not_offered(lab: SmallLab) -> None:
+    site = create_site(lab=lab.lab, name="Declared, DE", kind=SiteKind.DECLARED, zone="DE")
+    node = register_node(lab=lab.lab, uuid=uuid4(), hostname=site.name, facts={}, site=site, now=T0)
+    form = placed(lab, node=str(node.uuid))
+    assert "node" in form.errors
+    assert site.name not in str(form["node"])
+    assert lab.node.hostname in str(form["node"])
 
 
 def test_records_of_the_lab_are_chosen_by_number_uuid_and_slug(lab: SmallLab) -> None:

@@ -127,6 +127,15 @@ def test_mistakes_are_told(
     assert not Hold.objects.exists()
 
 
+@pytest.mark.parametrize("name", ["artifact", "run", "project"])
+def test_an_unknown_subject_is_an_error_of_the_form(it: Artifact, owner: Client, name: str) -> None:
+    page = _post(owner, 404, action="place", reason="", **{name: "x"})
+    assert "data-place-hold" in page
+    assert f"No such {name}" in page
+    assert 'data-form-errors="2"' in page  # the missing reason too
+    assert not Hold.objects.exists()
+
+
 def test_all_errors_of_a_new_hold_are_shown_at_once(it: Artifact, owner: Client) -> None:
     page = _post(owner, 400, action="place", artifact=it.digest, reason="", until_day="soon")
     assert 'data-form-errors="2"' in page

@@ -153,6 +153,8 @@ def test_a_move_to_come_and_a_move_to_the_same_grid_change_no_figure_of_today(
     assert 'data-change="none"' in page
     assert owner.post(_address(lab), later).status_code == 302
     shown = text_of(owner.get(f"/nodes/{lab.node.uuid}/"))
+    assert f"Planned: {lab.node.hostname} moves to Paris on 1 Jan 2120." in shown
+    assert f"{lab.node.hostname} moved to" not in shown
     assert 'data-stay="future"' in shown
     assert f'data-site="{lab.site.pk}"' in shown
     same = create_site(lab=lab.lab, name="Room 2", kind=SiteKind.WORKSTATION, zone="DE")

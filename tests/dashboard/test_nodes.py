@@ -59,6 +59,17 @@ def test_list_works_and_adds_up(lab: SmallLab, owner: Client) -> None:
     assert_each_figure_explains_itself(owner, page)
 
 
+def test_the_collector_version_is_that_of_the_last_upload(lab: SmallLab, owner: Client) -> None:
+    facts = {"collector": "0.0.9", "kernel": "6.1"}
+    Node.objects.filter(pk=lab.node.pk).update(facts=facts)
+    assert "0.0.9" in text_of(owner.get(f"/nodes/{lab.node.uuid}/"))
+    Node.objects.filter(pk=lab.node.pk).update(health={"collector": "0.2.7"})
+    page = text_of(owner.get(f"/nodes/{lab.node.uuid}/"))
+    assert "0.2.7" in page
+    assert "0.0.9" not in page
+    assert "6.1" in page
+
+
 def test_health_in_another_form_is_left_out(lab: SmallLab, owner: Client) -> None:
     Node.objects.filter(pk=lab.node.pk).update(
         health={"source": {"nvml": "fine", "x": {"ok": HOSTILE}}}

@@ -7,6 +7,7 @@ from django.db import OperationalError
 from django.template.loader import render_to_string
 from django.test import Client
 
+from apps.dashboard.setup.views import migration_problem
 from tests.dashboard.support import assert_only, text_of
 
 
@@ -26,6 +27,7 @@ def test_readyz_with_a_migration_waiting_names_the_command(db: None) -> None:
     class Step:
         app_label, name = "core", "0099_later"
 
+    migration_problem.cache_clear()
     with patch(
         "apps.dashboard.setup.views.MigrationExecutor.migration_plan", return_value=[(Step, False)]
     ):
@@ -33,11 +35,12 @@ def test_readyz_with_a_migration_waiting_names_the_command(db: None) -> None:
     assert response.status_code == 503
     assert "manage.py migrate" in response.json()["message"]
     assert response.json()["waiting"] == ["core.0099_later"]
+    migration_problem.cache_clear()
 
 
 def test_readyz_without_a_database(db: None) -> None:
     with patch(
-        "apps.dashboard.setup.views.MigrationExecutor",
+        "apps.dashboard.setup.views.MigrationRecorder",
         side_effect=OperationalError("gone away at 10.0.0.1"),
     ):
         response = Client().get("/readyz")

@@ -2,10 +2,12 @@
 
 import re
 import uuid
+from io import StringIO
 from typing import Any
 
 import pytest
 import time_machine
+from django.core.management import call_command
 from django.test import Client
 
 from apps.core.jobs import run_until_idle
@@ -13,7 +15,8 @@ from apps.energy.models import LedgerEntry
 from apps.fleet.models import Device
 from apps.fleet.services import register_node
 from apps.ingest.choices import Decision, MoveState
-from apps.ingest.models import DeviceMove, QuarantinedWindow
+from apps.ingest.models import DeclaredGap, DeviceMove, QuarantinedWindow
+from apps.ingest.window_rules import MAX_ENERGY_MJ
 from tests.builders import MINUTE, T0, SmallLab, W, push
 from tests.dashboard.support import HOSTILE, assert_needs_sign_in, gpu, queries, text_of
 
@@ -60,6 +63,50 @@ def test_the_list_names_energy_node_device_and_reason(lab: SmallLab, owner: Clie
     assert HOSTILE not in text_of(owner.get(f"{LIST}{row.pk}/"))
     assert "data-window" not in text_of(owner.get(f"{LIST}?reason=clock"))
     assert owner.get(f"{LIST}?reason=none").status_code == 404
+
+
+def test_a_command_examines_windows_again_after_a_rule_changed(
+    lab: SmallLab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert push(lab.node, [W(gpu(), 10**9)]) == [["quarantined", "impossible"]]
+
+    def run() -> str:
+        out = StringIO()
+        call_command("reexamine_windows", stdout=out)
+        return out.getvalue()
+
+    assert run() == f"{lab.lab.name}: 1 examined, 0 counted now\n"
+    assert _ledger_mj() == 0
+    monkeypatch.setattr("apps.ingest.window_rules.impossible", lambda *arguments: False)
+    assert run() == f"{lab.lab.name}: 1 examined, 1 counted now\n"
+    assert _ledger_mj() == 10**9
+    assert run() == f"{lab.lab.name}: 0 examined, 0 counted now\n"
+
+
+def test_implausible_values_of_a_node_break_no_page(lab: SmallLab, owner: Client) -> None:
+    node, much = lab.node.uuid, MAX_ENERGY_MJ
+    assert push(lab.node, [W(gpu(), 2**62, counter_start=0)])[0][0] == "rejected"
+    keys = [gpu(), gpu(1), f"meter:{node}/1", f"meter:{node}/2", f"storage:{node}/1"]
+    windows = [W(key, much, counter_start=0) for key in keys]
+    for window in windows[2:]:
+        window.counter_start, window.measurement = None, "node_meter"
+    assert push(lab.node, windows) == [["quarantined", "impossible"]] * len(keys)
+    late = [W(gpu(9), 1, at, at + 1, epoch="earlier/1", seq=at) for at in (2**62, 2**53)]
+    gaps = [
+        {"device": 0, "epoch": "e", "from": low, "to": high, "reason": "lost"}
+        for low, high in ((-(2**63), 2**63 - 1), (-5, T0), (T0, 2**62))
+    ]
+    results = push(lab.node, late, sent_at=T0 + MINUTE, gaps=gaps)
+    assert [result[0] for result in results] == ["rejected", "rejected"]
+    assert not DeclaredGap.objects.exists()
+    for address in ("/", LIST, f"/nodes/{node}/", *(f"{LIST}{pk}/" for pk in _pks())):
+        response = owner.get(address)
+        assert response.status_code == 200
+    assert f'data-energy="{much * len(keys)}"' in text_of(owner.get(LIST))
+
+
+def _pks() -> list[int]:
+    return list(QuarantinedWindow.objects.values_list("pk", flat=True))
 
 
 def test_the_overview_shows_what_is_not_placed(lab: SmallLab, owner: Client) -> None:

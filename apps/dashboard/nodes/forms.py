@@ -3,6 +3,7 @@ facts of a site.
 """
 
 from collections.abc import Mapping
+from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
@@ -12,7 +13,7 @@ from django.core.exceptions import ValidationError
 from apps.catalog.selectors import HostPower, host_powers
 from apps.core.errors import Conflict, Forbidden, InvalidInput, LabCarbonError, NotFound
 from apps.core.text import parse_record_number
-from apps.core.units import PPM
+from apps.core.units import PPM, US_PER_S
 from apps.dashboard.decorators import MANAGERS, Visitor
 from apps.dashboard.forms import (
     DecimalField,
@@ -211,7 +212,14 @@ class MoveForm(PreviewedForm, StartOrAlwaysFields):
             correct_place(node=self.node, site=site, **self.author)
             return f"{self.node.hostname} was always at {site}. {RECALCULATED}"
         move_node(node=self.node, site=site, from_us=self.start_us(), **self.author)
+        if self.start_us() > self.visitor.now:
+            return f"Planned: {self.node.hostname} moves to {site} on {self.start_text()}."
         return f"{self.node.hostname} moved to {site}. {RECALCULATED}"
+
+    def start_text(self) -> str:
+        """Return the day of the move in the lab's time zone."""
+        day = datetime.fromtimestamp(self.start_us() // US_PER_S, tz=self.visitor.zone)
+        return f"{day.day} {day:%b %Y}"
 
 
 class UndoMoveForm(PreviewedForm):

@@ -142,6 +142,13 @@ def sources_of(health: Any) -> list[Source]:
     return listed
 
 
+def current_facts(node: Node) -> dict[str, str]:
+    """Return the facts of a node's enrolment, with the collector version of its last upload."""
+    facts = {str(name): str(value) for name, value in node.facts.items()}
+    version = node.health.get("collector") if isinstance(node.health, dict) else None
+    return {**facts, "collector": version[:64]} if isinstance(version, str) and version else facts
+
+
 def kept_messages(health: Any) -> int:
     """Return the number of run messages that a collector keeps after a refusal, 0 if it reports
     none.
@@ -342,7 +349,7 @@ def node_page(*, lab: Lab, node: Node, period: Period, now: int) -> NodePage:
         skew=skew,
         skew_bad=skew_bad,
         sources=sources_of(node.health),
-        facts=[(str(name), str(value)) for name, value in sorted(node.facts.items())],
+        facts=sorted(current_facts(node).items()),
         static_watts="" if node.static_power_mw is None else f"{node.static_power_mw / 1000:g}",
         power_defaults=[(power_label(default), default.source) for default in host_powers()],
         refused=refused_runs(node, limit=MAX_REFUSED_RUNS),

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from django.db.models import Count, Q, Sum
+from django.db.models import Count, Q
 
 from apps.accounts.models import Lab
 from apps.core.units import US_PER_S
@@ -13,7 +13,7 @@ from apps.ingest.acceptance import Acceptance, CountedWindow
 from apps.ingest.archive_files import ArchiveProblem
 from apps.ingest.choices import Decision
 from apps.ingest.models import DeviceMove, QuarantinedWindow
-from apps.ingest.selectors import counted_windows, pending_moves
+from apps.ingest.selectors import ENERGY_SUMS, counted_windows, pending_moves, summed_mj
 from apps.ingest.services.classify import PENDING_MOVE, SEALED
 from apps.ingest.services.decisions import PROBLEMS, default_time, preview_acceptance
 
@@ -95,13 +95,13 @@ def quarantine_page(*, lab: Lab, reason: str, is_decided: bool) -> QuarantinePag
     counts = {group["reason"]: group["windows"] for group in groups}
     if reason:
         rows = rows.filter(reason=reason)
-    total_mj = rows.aggregate(total=Sum("energy_mj"))["total"] or 0
+    total_mj = summed_mj(rows.aggregate(**ENERGY_SUMS))
     order = ["-decided_us", "-pk"] if is_decided else ["node__hostname", "device_id", "sequence"]
     shown = rows.select_related("node", "device", "decided_by").order_by(*order)[:MAX_LISTED]
     return QuarantinePage(
         lines=[_line(row) for row in shown],
         moves=_move_lines(lab),
-        total=energy_of(int(total_mj)),
+        total=energy_of(total_mj),
         windows=sum(counts.values()) if not reason else counts.get(reason, 0),
         reasons=[Choice(code, REASONS.get(code, code), number) for code, number in counts.items()],
         reason=reason,

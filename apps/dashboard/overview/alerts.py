@@ -10,6 +10,7 @@ from django.urls import reverse
 from apps.accounts.models import Lab
 from apps.carbon.edition_changes import recent_repricings
 from apps.carbon.figures.figure_query import FigureQuery
+from apps.core.database.health import current_problem
 from apps.core.units import UG_PER_KG, US_PER_HOUR
 from apps.dashboard.figures import Quantity, quantity
 from apps.dashboard.formatting import duration
@@ -177,9 +178,28 @@ def _device_alerts(lab: Lab, now: int) -> list[Alert]:
     return alerts
 
 
-def alerts_of(lab: Lab, charges: list[Charge], now: int) -> list[Alert]:
-    """Return the alerts of a lab, most urgent first. Nine queries."""
-    alerts = [
+def _database_alerts() -> list[Alert]:
+    """Return an alert for a database that is damaged, or cannot be written."""
+    reason = current_problem()
+    if reason is None:
+        return []
+    return [
+        Alert(
+            reason.message,
+            reason.explain_hint(),
+            reverse("readyz"),
+            "Show status",
+            "database",
+        )
+    ]
+
+
+def alerts_of(
+    lab: Lab, charges: list[Charge], now: int, *, can_manage: bool = False
+) -> list[Alert]:
+    """Return the alerts of a lab, most urgent first. Those of the server are for managers."""
+    alerts = _database_alerts() if can_manage else []
+    alerts += [
         Alert(
             f"No grid zone for {site.name}",
             "Energy of the site is counted. Its emissions are unknown until you choose a zone.",

@@ -121,7 +121,9 @@ class OverviewPage:
     heading: str = field(default="")
 
 
-def overview_page(*, lab: Lab, period: Period, now: int, profile: str = "") -> OverviewPage:
+def overview_page(
+    *, lab: Lab, period: Period, now: int, profile: str = "", can_manage: bool = False
+) -> OverviewPage:
     """Return the overview of a period in a scope profile ('': that of the lab). The number of
     queries does not depend on the number of rows.
     """
@@ -148,7 +150,7 @@ def overview_page(*, lab: Lab, period: Period, now: int, profile: str = "") -> O
         units=units,
         rows=[_row(charge, units, whole, hardware) for charge in hardware_charges],
         totals=energy_and_emissions(use.query, whole, units),
-        alerts=alerts_of(lab, listed, now),
+        alerts=alerts_of(lab, listed, now, can_manage=can_manage),
         chart=use_chart(
             "energy-by-project", use, listed, period, unknown, chart_summary(use, listed, period)
         ),

@@ -40,6 +40,7 @@ def overview(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
         period=period,
         now=visitor.now,
         profile=requested_profile(request, visitor.lab),
+        can_manage=visitor.can_manage,
     )
     template = (
         "dashboard/overview/live.html"

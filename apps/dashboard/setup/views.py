@@ -1,8 +1,13 @@
 """Setup, one-time sign-in, login codes for terminals, and the two health checks."""
 
+import logging
+from functools import lru_cache
+from typing import Any
+
 from django.conf import settings
-from django.db import DatabaseError, InterfaceError, connection
+from django.db import Error, connection
 from django.db.migrations.executor import MigrationExecutor
+from django.db.migrations.recorder import MigrationRecorder
 from django.http import (
     HttpRequest,
     HttpResponse,
@@ -20,7 +25,8 @@ from apps.accounts.services.labs import issue_code
 from apps.accounts.services.sign_ins import record_failed_sign_in, start_session
 from apps.carbon.figures.energy import zones
 from apps.core.clock import now_us
-from apps.core.database_problems import DatabaseUnavailable, problem_of
+from apps.core.database.health import current_problem, unavailability_of
+from apps.core.database_problems import DatabaseUnavailable, Problem
 from apps.core.migration_history import explain_refusal, read_histories
 from apps.dashboard.decorators import Visitor, page, public
 from apps.dashboard.setup.forms import SetupForm, SignInForm
@@ -82,6 +88,9 @@ def livez(request: HttpRequest) -> HttpResponse:
     return JsonResponse({"status": "ok"})
 
 
+log = logging.getLogger(__name__)
+
+
 def _not_ready(reason: DatabaseUnavailable) -> JsonResponse:
     body = {
         "status": "down",
@@ -96,26 +105,44 @@ def _not_ready(reason: DatabaseUnavailable) -> JsonResponse:
 
 @public()
 def readyz(request: HttpRequest) -> HttpResponse:
-    """Return 200 if the database is reachable and fully migrated, else 503 with instructions."""
+    """Return 200 if the database is reachable, intact and fully migrated, else 503 with
+    instructions.
+    """
     try:
-        executor = MigrationExecutor(connection)
-        refused = explain_refusal(read_histories(connection, executor.loader))
-        waiting = [
-            f"{step[0].app_label}.{step[0].name}"
-            for step in executor.migration_plan(executor.loader.graph.leaf_nodes())
-        ]
-    except (DatabaseError, InterfaceError) as error:
-        problem = problem_of(error)
-        if problem is None:
+        if reason := current_problem():
+            log.warning("not ready: %s", reason.explain())
+            return _not_ready(reason)
+        applied = frozenset(MigrationRecorder(connection).applied_migrations())
+        if not applied:
+            return _not_ready(DatabaseUnavailable(Problem.TABLES_MISSING))
+        pending = migration_problem(applied)
+    except Error as error:
+        reason = unavailability_of(error)
+        if reason is None:
             raise
-        return _not_ready(DatabaseUnavailable(problem))
-    if refused:
+        return _not_ready(reason)
+    if pending:
+        return JsonResponse({"status": "down", **pending}, status=503)
+    return JsonResponse({"status": "ok", "database": connection.vendor})
+
+
+@lru_cache(maxsize=1)
+def migration_problem(applied: frozenset[tuple[str, str]]) -> dict[str, Any]:
+    """Return which migrations are pending, and what to do. Empty if all are applied.
+
+    ``applied``: the recorded migrations. Building the graph takes ten times as long as reading
+    them.
+    """
+    executor = MigrationExecutor(connection)
+    if explain_refusal(read_histories(connection, executor.loader)):
         message = (
             "This version cannot migrate the database: `manage.py migrate` prints the reason and "
             "the steps to take."
         )
-        return JsonResponse({"status": "down", "message": message}, status=503)
-    if waiting:
-        message = "Migrations are pending: run `manage.py migrate`."
-        return JsonResponse({"status": "down", "message": message, "waiting": waiting}, status=503)
-    return JsonResponse({"status": "ok", "database": connection.vendor})
+        return {"message": message}
+    waiting = [
+        f"{step[0].app_label}.{step[0].name}"
+        for step in executor.migration_plan(executor.loader.graph.leaf_nodes())
+    ]
+    message = "Migrations are pending: run `manage.py migrate`."
+    return {"message": message, "waiting": waiting} if waiting else {}

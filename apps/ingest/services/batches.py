@@ -8,10 +8,10 @@ from django.db import transaction
 from apps.fleet.models import Device, Node
 from apps.ingest import selectors, window_rules
 from apps.ingest.models import Batch
-from apps.ingest.parsing import BatchIn
+from apps.ingest.parsing import BatchIn, GapIn
 from apps.ingest.placement import BatchClocks
 from apps.ingest.selectors import FormerOwner
-from apps.ingest.services.classify import Result, decide, read_context
+from apps.ingest.services.classify import MOVE_TOLERANCE_US, Result, decide, read_context
 from apps.ingest.services.lookups import get_or_create_devices
 from apps.ingest.services.moves import follow_moves
 from apps.ingest.services.store import (
@@ -20,7 +20,7 @@ from apps.ingest.services.store import (
     write_quarantined,
     write_windows,
 )
-from apps.ingest.window_rules import WindowIn
+from apps.ingest.window_rules import LATEST_US, WindowIn
 
 
 @transaction.atomic
@@ -56,18 +56,32 @@ def accept_batch(*, node: Node, batch: BatchIn, received_us: int) -> list[Result
         origin="",
         former_owners=former_owners,
     )
-    known = {
-        key: device
-        for key, device in devices.items()
-        if former_owners.get(device.pk, device) is not None
-    }
-    store_gaps(header.gaps, header.devices, known)
+    gaps = [gap for gap in header.gaps if _may_declare(gap, header.devices, devices, former_owners)]
+    store_gaps(gaps, header.devices, devices)
     Node.objects.filter(pk=node.pk).update(
         last_push_us=received_us,
         skew_us=window_rules.skew_us(received_us, header.sent_at),
         health=header.health,
     )
     return results
+
+
+def _may_declare(
+    gap: GapIn,
+    keys: list[str],
+    devices: Mapping[str, Device],
+    former_owners: Mapping[int, FormerOwner | None],
+) -> bool:
+    """Return whether the node may declare a gap: of its own device, or until the move of a former
+    one, in a possible time.
+    """
+    if not 0 <= gap.start <= gap.end <= LATEST_US:
+        return False
+    device = devices.get(keys[gap.device]) if 0 <= gap.device < len(keys) else None
+    if device is None or device.pk not in former_owners:
+        return device is not None
+    former = former_owners[device.pk]
+    return former is not None and gap.end <= former.until_us + MOVE_TOLERANCE_US
 
 
 @transaction.atomic

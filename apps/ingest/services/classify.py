@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from apps.catalog.selectors import model_of
+from apps.core.sql import lock_rows
 from apps.core.units import US_PER_HOUR, US_PER_S
 from apps.fleet.choices import DeviceKind
 from apps.fleet.models import Device, Node
@@ -124,12 +125,7 @@ def read_context(
     device_ids = {key: devices[key].pk for key in {window.device for window in windows}}
     ids = sorted(device_ids.values())
     # These locks exclude the settle job of the devices (in SQLite: all writers).
-    list(
-        Device.objects.select_for_update(no_key=True)
-        .filter(pk__in=ids)
-        .order_by("pk")
-        .values_list("pk", flat=True)
-    )
+    lock_rows("fleet_device", ids)
     epochs = epoch_ids({(device_ids[window.device], window.epoch) for window in windows})
     by_epoch: dict[int, list[int]] = defaultdict(list)
     by_device: dict[int, list[int]] = defaultdict(list)
@@ -175,10 +171,18 @@ def _archived_digests(
     return sealed_selectors.archived_digests(old) if old else ({}, set())
 
 
+_CATALOGUE_KINDS: dict[str, str] = {
+    DeviceKind.CPU: "cpu",
+    DeviceKind.GPU: "gpu",
+    DeviceKind.MIG: "gpu",
+}
+
+
 def _limit_mw(device: Device) -> int | None:
     if device.kind not in window_rules.DEFAULT_LIMIT_MW:
         return None
-    model = model_of("cpu" if device.kind == DeviceKind.CPU else "gpu", device.name)
+    kind = _CATALOGUE_KINDS.get(device.kind)
+    model = model_of(kind, device.name) if kind else None
     return window_rules.power_limit_mw(device.kind, model.tdp_mw if model else None)
 
 

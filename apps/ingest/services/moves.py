@@ -13,8 +13,8 @@ from apps.core.jobs import enqueue
 from apps.core.units import US_PER_HOUR
 from apps.fleet.models import Device
 from apps.ingest import selectors
-from apps.ingest.choices import MoveRule, MoveState
-from apps.ingest.models import DeviceMove, EnergyWindow, SealedBlock
+from apps.ingest.choices import Decision, MoveRule, MoveState
+from apps.ingest.models import DeviceMove, EnergyWindow, QuarantinedWindow, SealedBlock
 from apps.ingest.services.classify import MOVE_TOLERANCE_US, PENDING_MOVE, BatchContext
 
 SILENCE_US = 7 * 24 * US_PER_HOUR
@@ -66,7 +66,8 @@ def _record_claims(context: BatchContext) -> None:
 def _find_absent_devices(context: BatchContext) -> None:
     """Enqueue the acceptance of moves of devices that this node no longer has.
 
-    It measured other devices after the claimed move, and not this one.
+    It measured other devices after the claimed move, and not this one. Windows of its own that wait
+    for the placement after an earlier move are measurements too.
     """
     if not selectors.has_pending_moves(context.node):
         return
@@ -84,13 +85,16 @@ def _find_absent_devices(context: BatchContext) -> None:
             start_us__gte=move.from_us - MOVE_TOLERANCE_US,
             end_us__gt=move.from_us + MOVE_TOLERANCE_US,
         )
+        waiting = QuarantinedWindow.objects.filter(
+            device_id=move.device_id, node=context.node, reason=PENDING_MOVE, decision=Decision.NONE
+        )
         archived = SealedBlock.objects.filter(
             device_id=move.device_id,
             node=context.node,
             end_us__gt=move.from_us + MOVE_TOLERANCE_US,
         )
-        if not later.exists() and not archived.exists():
-            enqueue(kind=ACCEPT_JOB, key=str(move.pk))
+        if not later.exists() and not waiting.exists() and not archived.exists():
+            enqueue(kind=ACCEPT_JOB, key=f"{move.pk}:{context.node.pk}")
 
 
 @transaction.atomic
@@ -111,6 +115,7 @@ def accept_move(*, lab: Lab, move_id: int, rule: MoveRule, by: User | None, now:
     move.save()
     former_id, device.node_id = device.node_id, move.to_node_id
     device.save(update_fields=["node"])
+    _update_claims(device)
     # The node of a device settles its hours.
     for node_id in {former_id, device.node_id}:
         enqueue(kind="energy.settle", key=str(node_id))
@@ -129,9 +134,20 @@ def withdraw_move(*, lab: Lab, move_id: int, now: int) -> None:
     move.save()
     device.node_id = move.from_node_id
     device.save(update_fields=["node"])
+    _update_claims(device)
     for node_id in (move.from_node_id, move.to_node_id):
         enqueue(kind="energy.settle", key=str(node_id))
     _record(lab, move, Act.DEVICE_MOVE_WITHDRAWN, None, now)
+
+
+def accept_absent(*, lab: Lab, move_id: int, absent_node_id: int, now: int) -> None:
+    """Accept a pending move if its device still belongs to the node that no longer has it.
+
+    Between upload and job, the device can go to another node, of which that proves nothing.
+    """
+    move = DeviceMove.objects.select_related("device").get(pk=move_id, device__lab=lab)
+    if move.state == MoveState.PENDING and move.device.node_id == absent_node_id:
+        accept_move(lab=lab, move_id=move_id, rule=MoveRule.ABSENT, by=None, now=now)
 
 
 def accept_after_silence(*, lab: Lab, move_id: int, now: int) -> None:
@@ -145,6 +161,12 @@ def accept_after_silence(*, lab: Lab, move_id: int, now: int) -> None:
         accept_move(lab=lab, move_id=move_id, rule=MoveRule.SILENT, by=None, now=now)
     else:
         enqueue(kind=SILENCE_JOB, key=str(move_id), due_us=silent_since_us + SILENCE_US)
+
+
+def _update_claims(device: Device) -> None:
+    """Let the other claims of a device name its new node, whose uploads decide about them."""
+    pending = DeviceMove.objects.filter(device=device, state=MoveState.PENDING)
+    pending.update(from_node=device.node_id)
 
 
 def _locked(lab: Lab, move_id: int) -> tuple[DeviceMove, Device]:

@@ -15,6 +15,7 @@ from apps.runs.models import Run
 from apps.runs.scheduler_jobs import (
     IMPORTED,
     can_change_owner,
+    can_join,
     first_contradiction,
     merge_job_facts,
     record_reporter,
@@ -88,6 +89,8 @@ def _apply_row(
         run = Run(lab=lab, uuid=uuid, started_us=row.started_us, reported_by=Source.SLURM)
         entry = pending[uuid] = _PendingRun(run, None)
     run = entry.run
+    if entry.before is not None and reporter != IMPORTED and not can_join(run.job_facts, reporter):
+        return ["refused", "other nodes reported this job"]
     owner_facts = {"user": row.os_user, "account": job.account, "partition": job.partition}
     if not can_change_owner(run.job_facts, reporter):
         stored_facts = {"user": run.os_user, "account": run.account, "partition": run.partition}

@@ -22,6 +22,7 @@ from apps.runs.scheduler_jobs import (
     IMPORTED,
     JobIn,
     can_change_owner,
+    can_join,
     first_contradiction,
     merge_job_facts,
     record_reporter,
@@ -209,13 +210,26 @@ def _locked(lab: Lab, uuid: UUID, facts: RunFacts) -> tuple[Run, bool]:
     return Run.objects.select_related("node").get(pk=rows[0]["id"]), False
 
 
+def _require_place(run: Run, bound_node: UUID) -> None:
+    """Raise Conflict unless a node can be one of those on which a scheduler's job runs."""
+    is_its_own = run.node is not None and run.node.uuid == bound_node
+    if not is_its_own and not can_join(run.job_facts, str(bound_node)):
+        nodes = run.job_facts.get("nodes") or "one node"
+        raise Conflict(
+            f"All nodes of this job have reported it ({nodes}), and this node is not one of them.",
+            hint="A PI or an admin can accept the message on the page of this node.",
+        )
+
+
 def _apply_job(
     run: Run, job: JobIn, *, is_job: bool, os_user: str, bound_node: UUID | None
 ) -> None:
     """Copy the facts of a scheduler's job to a run.
 
-    Raises Conflict if another node reported different facts.
+    Raises Conflict if another node reported different facts, or if all nodes of the job are known.
     """
+    if is_job and bound_node is not None:
+        _require_place(run, bound_node)
     reporter = str(bound_node) if bound_node else IMPORTED
     if is_job and not can_change_owner(run.job_facts, reporter):
         stored_facts = {"user": run.os_user, "account": run.account, "partition": run.partition}

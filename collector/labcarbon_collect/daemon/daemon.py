@@ -25,7 +25,7 @@ from labcarbon_collect.errors import RequestError
 from labcarbon_collect.ipc.server import SocketServer
 from labcarbon_collect.monitor.monitor import POLL_US, NodeMonitor
 from labcarbon_collect.node_identity import Node, boot_id, node_identity, read_clock
-from labcarbon_collect.processes.cpu_time import busy_us
+from labcarbon_collect.processes.cpu_time import BusyTime
 from labcarbon_collect.pseudonyms import KEEP_NAMES, UserNames, user_name_of
 from labcarbon_collect.slurm.watcher import create_watcher
 from labcarbon_collect.sources.base import Reading
@@ -256,7 +256,7 @@ class Daemon:
             boot=self.boot,
             grid_us=self._grid_us,
             now=self._now,
-            busy_us=busy_us,
+            busy_us=BusyTime().total_us,
             idle_mw=modelled_idle_mw(self.node.uuid),
             on_reading=self._settings.on_reading,
         )

@@ -106,6 +106,9 @@ class ClosedWindows:
     anchor: Optional[Anchor] = None
 
 
+NOTHING_CLOSED = ClosedWindows()
+
+
 @dataclass
 class _Gauge:
     """A time-weighted integer mean and the maximum of a gauge that may be missing."""
@@ -131,6 +134,7 @@ class _OpenWindow:
     """The window that is being filled."""
 
     start_us: int
+    boundary_us: int  # it ends at the first reading from here on
     first: Reading
     last: Reading
     parts: Dict[str, int] = field(default_factory=dict)  # consumer → mJ × PARTS
@@ -147,7 +151,9 @@ class _OpenWindow:
         """Add the interval since the last reading, divided by ``weights``."""
         energy_mj = reading.counter_mj - self.last.counter_mj
         duration_us = max(0, reading.monotonic_us - self.last.monotonic_us)
-        for consumer, part in largest_remainder(PART_SCALE, weights).items():
+        sole = sole_consumer(weights)
+        parts = {sole: PART_SCALE} if sole else largest_remainder(PART_SCALE, weights)
+        for consumer, part in parts.items():
             self.parts[consumer] = self.parts.get(consumer, 0) + energy_mj * part
         self.util.add(reading.util_pm, duration_us)
         self.memory.add(reading.memory_mib, duration_us)
@@ -176,8 +182,13 @@ def last_boundary(wall_us: int, grid_us: int) -> int:
 
 def sole_consumer(weights: Mapping[str, int]) -> Optional[str]:
     """Return the only consumer with weight, or None."""
-    present = [consumer for consumer, weight in weights.items() if weight]
-    return present[0] if len(present) == 1 else None
+    sole = None
+    for consumer, weight in weights.items():
+        if weight:
+            if sole is not None:
+                return None
+            sole = consumer
+    return sole
 
 
 class WindowBuilder:
@@ -220,9 +231,7 @@ class WindowBuilder:
         ):
             closed = self._close_at_restart(reading, gap_reason)
         elif reading.monotonic_us <= self._window.last.monotonic_us:
-            return (
-                ClosedWindows()
-            )  # the same moment: the next reading includes the counter difference
+            return NOTHING_CLOSED  # the same moment: the next reading includes the difference
         else:
             closed = self._extend(reading, weights)
         self._weights = weights
@@ -231,7 +240,7 @@ class WindowBuilder:
     def flush(self) -> ClosedWindows:
         """Close the open window at its last reading, when the daemon stops."""
         if self._window is None or self._window.last is self._window.first:
-            return ClosedWindows()
+            return NOTHING_CLOSED
         open_window = self._window
         window = self._close(open_window, self._placed_end(open_window, open_window.last.wall_us))
         self._window = None
@@ -277,7 +286,8 @@ class WindowBuilder:
             counter_mj=anchor.counter_mj,
             flags=0,
         )
-        window = _OpenWindow(anchor.wall_us, before, before, flags=FLAG_RECOVERED)
+        boundary_us = next_boundary(anchor.wall_us, self._grid_us)
+        window = _OpenWindow(anchor.wall_us, boundary_us, before, before, flags=FLAG_RECOVERED)
         sole = sole_consumer(weights)
         is_same_run = sole is not None and sole == anchor.sole and sole.startswith("run:")
         window.add_interval(reading, weights if is_same_run else {UNKNOWN: 1})
@@ -299,17 +309,17 @@ class WindowBuilder:
         window = self._window
         assert window is not None
         before = window.last
-        is_unwatched = reading.monotonic_us - before.monotonic_us > MAX_UNWATCHED_US
-        if is_unwatched and (
+        elapsed_us = reading.monotonic_us - before.monotonic_us
+        if elapsed_us > MAX_UNWATCHED_US and (
             sole_consumer(weights) is None or sole_consumer(weights) != sole_consumer(self._weights)
         ):
             weights = {UNKNOWN: 1}
         window.add_interval(reading, weights)
-        drift_us = (reading.wall_us - before.wall_us) - (reading.monotonic_us - before.monotonic_us)
+        drift_us = reading.wall_us - before.wall_us - elapsed_us
         if abs(drift_us) > MAX_CLOCK_DRIFT_US:
             return self._cut_at_step(window, before, reading)
-        if reading.wall_us < next_boundary(window.start_us, self._grid_us):
-            return ClosedWindows()
+        if reading.wall_us < window.boundary_us:
+            return NOTHING_CLOSED
         cut_us = last_boundary(reading.wall_us, self._grid_us)
         is_on_time = reading.wall_us - cut_us <= self._tolerance_us
         return self._close_at(window, reading, cut_us if is_on_time else reading.wall_us)
@@ -336,7 +346,8 @@ class WindowBuilder:
         return replace(closed, windows=(window,))
 
     def _open_window(self, reading: Reading, start_us: int, seq: int) -> ClosedWindows:
-        self._window = _OpenWindow(start_us, reading, reading)
+        boundary_us = next_boundary(start_us, self._grid_us)
+        self._window = _OpenWindow(start_us, boundary_us, reading, reading)
         sole = self._anchor.sole if self._anchor and self._anchor.epoch == reading.epoch else None
         self._anchor = self._anchor_at(reading, start_us, seq, sole)
         return ClosedWindows(anchor=self._anchor)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Callable, Dict, Iterable, List, Sequence, Tuple
+from typing import Callable, Dict, Iterable, List, Sequence, Tuple, Union
 
 from labcarbon_collect.clock import Clock
 from labcarbon_collect.energy.windows import SECOND_US, Anchor
@@ -25,31 +25,42 @@ class DeviceWatch:
     """The last reading of each GPU that was measured since the machine started."""
 
     def __init__(self, anchors: Iterable[Anchor], boot: str) -> None:
-        self._seen: Dict[str, Clock] = {
+        self._seen: Dict[str, Union[Clock, Reading]] = {
             anchor.device: Clock(anchor.mono_us, anchor.wall_us)
             for anchor in anchors
             if anchor.boot == boot and is_watched(anchor.device)
         }
         self._names: Dict[str, str] = {}
-        self._closed: Dict[str, Clock] = {}
+        self._closed: Dict[str, Union[Clock, Reading]] = {}
         self._declared_us: Dict[str, int] = {}
+        self._lost_us: Dict[Tuple[str, str], int] = {}  # monotonic start of each reported loss
 
     def add(self, reading: Reading) -> None:
         """Add a reading."""
         if is_watched(reading.device):
-            self._seen[reading.device] = Clock(reading.monotonic_us, reading.wall_us)
-            self._declared_us.pop(reading.device, None)
+            self._seen[reading.device] = reading
+            if self._declared_us:
+                self._declared_us.pop(reading.device, None)
+
+    def is_complete(self, clock: Clock) -> bool:
+        """Whether every GPU has a recent reading."""
+        return all(
+            clock.monotonic_us - last.monotonic_us < UNREAD_US for last in self._seen.values()
+        )
 
     def set_names(self, names: Dict[str, str]) -> None:
         """Remember the names of devices for the time in which their source has failed."""
         self._names.update(names)
 
-    def take_unread(self, clock: Clock) -> List[str]:
-        """Return the GPUs whose open windows must be closed, each one time per loss."""
+    def take_unread(self, clock: Clock, is_resting: Callable[[str], bool]) -> List[str]:
+        """Return the GPUs whose open windows must be closed, each one time per loss.
+
+        ``is_resting``: the GPU responds, and its next reading includes the energy.
+        """
         unread = []
         for device, last in self._seen.items():
             is_unread = clock.monotonic_us - last.monotonic_us >= UNREAD_US
-            if is_unread and self._closed.get(device) != last:
+            if is_unread and self._closed.get(device) != last and not is_resting(device):
                 self._closed[device] = last
                 unread.append(device)
         return unread
@@ -74,7 +85,7 @@ class DeviceWatch:
             if silent_us < SILENT_US or not is_due or anchor is None or is_asleep(device):
                 continue
             self._declared_us[device] = silent_us
-            to_us = max(clock.wall_us, anchor.wall_us + 1)
+            to_us = max(last.wall_us + silent_us, anchor.wall_us + 1)  # the wall clock may step
             gaps.append(Gap(device, anchor.epoch, anchor.wall_us, to_us, "lost"))
         return gaps
 
@@ -82,9 +93,15 @@ class DeviceWatch:
         self, clock: Clock, reported: Sequence[DeviceProblem], is_asleep: Callable[[str], bool]
     ) -> Tuple[DeviceProblem, ...]:
         """Return the problems that sources report, and the GPUs that no source reports any more."""
+        self._lost_us = {
+            _key(problem): self._lost_since_us(problem, clock)
+            for problem in reported
+            if problem.state == "lost"
+        }
         problems = [
             replace(problem, state="silent")
-            if problem.state == "lost" and clock.wall_us - problem.since_us >= SILENT_US
+            if clock.monotonic_us - self._lost_us.get(_key(problem), clock.monotonic_us)
+            >= SILENT_US
             else problem
             for problem in reported
         ]
@@ -97,3 +114,14 @@ class DeviceWatch:
             name = self._names.get(device, device)
             problems.append(DeviceProblem(device, name, state, "it has no reading", last.wall_us))
         return tuple(problems)
+
+    def _lost_since_us(self, problem: DeviceProblem, clock: Clock) -> int:
+        """Return the monotonic time since which a GPU is lost. Its wall time may be wrong."""
+        last = self._seen.get(problem.device)
+        if last is not None:
+            return last.monotonic_us
+        return self._lost_us.get(_key(problem), clock.monotonic_us)
+
+
+def _key(problem: DeviceProblem) -> Tuple[str, str]:
+    return problem.device, problem.name

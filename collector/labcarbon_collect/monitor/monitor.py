@@ -18,6 +18,7 @@ from labcarbon_collect.energy.attribution import (
 )
 from labcarbon_collect.energy.windows import (
     IDLE,
+    NOTHING_CLOSED,
     UNKNOWN,
     Anchor,
     ClosedWindows,
@@ -50,6 +51,8 @@ class _PollResult:
     anchors: List[Anchor] = field(default_factory=list)
 
     def add(self, closed: ClosedWindows) -> None:
+        if closed is NOTHING_CLOSED:
+            return
         self.windows.extend(closed.windows)
         self.gaps.extend(closed.gaps)
         if closed.anchor is not None:
@@ -109,14 +112,14 @@ class NodeMonitor:
                 self._on_reading(reading)
             self.live_power.add_reading(reading)
             if (
-                _is_split_by_cpu_time(reading)
-                and not with_processes
+                not with_processes
+                and _is_split_by_cpu_time(reading)
                 and reading.device in self._last
             ):
                 continue  # the counter includes its energy until the CPU times are known
             reading = self._with_latest_processes(reading, with_processes)
             result.add(self._add_reading(reading, cpu_us, reasons.get(reading.device, "")))
-        self._watch_devices(result)
+        self._watch_devices(result, with_processes)
         return self._store(result)
 
     def flush(self) -> int:
@@ -156,19 +159,24 @@ class NodeMonitor:
         """Return the last reading by device."""
         return dict(self._last)
 
-    def _watch_devices(self, result: _PollResult) -> None:
+    def _watch_devices(self, result: _PollResult, with_processes: bool) -> None:
         """Close the windows of GPUs without readings, declare silent ones, and set
         ``device_problems``.
         """
-        clock = self._now()
-        for device in self._watch.take_unread(clock):
+        if with_processes:
+            self._watch.set_names({key: info.name for key, info in self.sources.devices.items()})
+        clock, reported = self._now(), self.sources.problems()
+        if not reported and not self.device_problems and self._watch.is_complete(clock):
+            return
+        for device in self._watch.take_unread(clock, self.sources.is_resting):
             if device in self._builders:
                 result.add(self._builders[device].flush())
         anchors = {**self._anchors, **{anchor.device: anchor for anchor in result.anchors}}
         result.gaps += self._watch.take_gaps(clock, anchors, self.sources.is_asleep)
-        self._watch.set_names({key: info.name for key, info in self.sources.devices.items()})
         self.device_problems = self._watch.problems(
-            clock, self.sources.problems(), self.sources.is_asleep
+            clock,
+            reported,
+            lambda device: self.sources.is_asleep(device) or self.sources.is_resting(device),
         )
 
     def _with_latest_processes(self, reading: Reading, has_processes: bool) -> Reading:
@@ -218,13 +226,16 @@ class NodeMonitor:
     def _weights(
         self, before: Optional[Reading], reading: Reading, cpu_us: Mapping[str, int]
     ) -> Mapping[str, int]:
+        is_split_by_cpu_time = _is_split_by_cpu_time(reading)
+        if not is_split_by_cpu_time and reading.processes and len(reading.processes) == 1:
+            return {self.consumers.consumer_of(reading.processes[0].pid): 1}
         if before is None:
             energy_mj, idle_mj = 0, 0
         else:
             energy_mj = max(0, reading.counter_mj - before.counter_mj)
             elapsed_us = reading.monotonic_us - before.monotonic_us
             idle_mj = idle_energy_mj(energy_mj, self._idle_mw(reading.device), elapsed_us)
-        if _is_split_by_cpu_time(reading):
+        if is_split_by_cpu_time:
             if before is None:
                 return {UNKNOWN: 1}  # no process was observed before the first snapshot
             return processor_weights(
@@ -256,7 +267,7 @@ class NodeMonitor:
         return self._estimated_idle_mw.get(device) or self._default_idle_mw.get(device, 0)
 
     def _fact(self, device: str, name: str) -> Optional[int]:
-        info = self.sources.devices.get(device)
+        info = self.sources.device(device)
         text = info.facts.get(name, "") if info else ""
         return int(text) if text.isdigit() else None
 

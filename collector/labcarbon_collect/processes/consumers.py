@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import time
 from dataclasses import dataclass
-from typing import Callable, Dict, FrozenSet, Mapping, Optional, Set, Tuple
+from typing import Callable, Dict, FrozenSet, Iterable, Mapping, Optional, Set, Tuple
 
 from labcarbon_collect.processes.cgroups import cgroup_consumer, local_cluster
 from labcarbon_collect.processes.cpu_accounting import CpuAccount
@@ -59,6 +59,10 @@ class _Registration:
     uid: int
 
 
+def _start_order(stat: Stat) -> Tuple[int, int]:
+    return stat.start_ticks, stat.pid
+
+
 def boot_ticks() -> int:
     """Return the ticks since boot, the unit of process start times."""
     clock = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
@@ -81,10 +85,14 @@ class ConsumerResolver:
         self._cluster = cluster or local_cluster(os.environ) or "local"
         self._table = ProcessTable(proc_root)
         self._processes: Dict[int, _Process] = {}
+        self._unsettled: Set[int] = set()  # pids that are inspected again
+        self._unlisted: Set[int] = set()  # pids registered since the last snapshot
+        self._job_pids: Set[int] = set()
         self._registrations: Dict[Tuple[int, int], _Registration] = {}
         self._tally = CpuAccount()
         self.users = users
         self._names: Dict[int, str] = {}
+        self._by_cgroup: Dict[str, str] = {}  # consumers that do not change
         self._uids: Dict[str, Set[int]] = {}
         self._snapshot_ticks: Optional[int] = None
         self._snapshots = 0
@@ -92,13 +100,15 @@ class ConsumerResolver:
     def snapshot(self) -> None:
         """Read all processes one time."""
         now_ticks = self._now_ticks()
-        stats = self._table.scan()
-        self._forget_ended(stats)
+        changes = self._table.scan()
+        self._forget_ended(changes.ended)
         growth, keys = {}, {}
-        changed = [stat for pid, stat in stats.items() if self._has_changed(pid, stat)]
+        stats = {pid: self._table.stats[pid] for pid in self._unsettled}
+        stats.update((stat.pid, stat) for stat in changes.read)
+        changed = list(stats.values())
         has_new = any(stat.pid not in self._processes for stat in changed)
         run_groups = self._groups_of_one_run() if has_new else {}
-        for stat in sorted(changed, key=lambda stat: (stat.start_ticks, stat.pid)):
+        for stat in sorted(changed, key=_start_order):
             before = self._processes.get(stat.pid)
             process = self._inspect(stat, before, run_groups)
             baseline = before.stat if before else self._baseline(stat)
@@ -112,6 +122,7 @@ class ConsumerResolver:
         self._uids = {}
         self._snapshots += 1
         if self._snapshots % _FORGET_INTERVAL == 0:
+            self._by_cgroup.clear()
             self._tally.forget_absent({process.key for process in self._processes.values()})
 
     def register(self, run_uuid: str, pid: int, uid: int) -> None:
@@ -134,6 +145,7 @@ class ConsumerResolver:
         process = self._processes.get(pid)
         if process is None or process.stat.start_ticks != stat.start_ticks:
             self._inspect(stat, None, {})
+            self._unlisted.add(pid)
         self._processes[pid].run = run_uuid
         self._propagate_runs()
 
@@ -159,7 +171,7 @@ class ConsumerResolver:
         if stat is None:
             return UNKNOWN
         process = self._inspect(stat, None, {})
-        del self._processes[pid]  # the next snapshot counts all its time
+        self._forget(pid)  # the next snapshot counts all its time
         return process.key
 
     def jobs(self) -> Mapping[str, int]:
@@ -169,8 +181,8 @@ class ConsumerResolver:
         slurmstepd runs in the job's cgroup before and after the work. It alone is no work.
         """
         uids: Dict[str, int] = {}
-        for process in self._processes.values():
-            if process.outside_run.startswith("job:") and process.stat.comm != "slurmstepd":
+        for process in map(self._processes.__getitem__, self._job_pids):
+            if process.stat.comm != "slurmstepd":
                 uids[process.outside_run] = max(uids.get(process.outside_run, 0), process.uid or 0)
         return uids
 
@@ -220,25 +232,37 @@ class ConsumerResolver:
             return stat
         return stat._replace(cpu_ticks=0, children_ticks=0)
 
-    def _has_changed(self, pid: int, stat: Stat) -> bool:
-        """Whether a process is new, ran since the last snapshot, or is not yet settled."""
-        process = self._processes.get(pid)
-        return (
-            process is None or process.stat is not stat or process.inspections < _SETTLE_SNAPSHOTS
-        )
-
-    def _forget_ended(self, stats: Mapping[int, Stat]) -> None:
-        for pid, process in list(self._processes.items()):
-            stat = stats.get(pid)
-            if stat is None or stat.start_ticks != process.stat.start_ticks:
-                last = process.stat
+    def _forget_ended(self, ended: Iterable[Stat]) -> None:
+        ended_processes = [
+            process
+            for process in (self._processes.get(stat.pid) for stat in ended)
+            if process is not None and self._has_ended(process)
+        ]
+        # Registered since the last scan, which has not listed them.
+        registered = (self._processes.get(pid) for pid in self._unlisted)
+        ended_processes += [
+            process for process in registered if process is not None and self._has_ended(process)
+        ]
+        self._unlisted = set()
+        for process in sorted(ended_processes, key=lambda process: _start_order(process.stat)):
+            last = process.stat
+            if last.pid in self._processes:
                 self._tally.add_ended(last.ppid, process.key, last.cpu_ticks + last.children_ticks)
-                del self._processes[pid]
+                self._forget(last.pid)
         self._registrations = {
             (pid, start_ticks): registration
             for (pid, start_ticks), registration in self._registrations.items()
             if pid in self._processes and self._processes[pid].stat.start_ticks == start_ticks
         }
+
+    def _forget(self, pid: int) -> None:
+        del self._processes[pid]
+        self._unsettled.discard(pid)
+        self._job_pids.discard(pid)
+
+    def _has_ended(self, process: _Process) -> bool:
+        stat = self._table.stats.get(process.stat.pid)
+        return stat is None or stat.start_ticks != process.stat.start_ticks
 
     def _inspect(
         self, stat: Stat, process: Optional[_Process], run_groups: Mapping[Tuple[str, object], str]
@@ -252,6 +276,10 @@ class ConsumerResolver:
             process.uid = 0 if stat.kernel else real_uid(self._proc, stat.pid)
             process.cgroup = "" if stat.kernel else cgroup_paths(self._proc, stat.pid)
             process.outside_run = self._consumer_outside_run(stat, process)
+            is_settled = process.inspections >= _SETTLE_SNAPSHOTS
+            (self._unsettled.discard if is_settled else self._unsettled.add)(stat.pid)
+            is_job = process.outside_run.startswith("job:")
+            (self._job_pids.add if is_job else self._job_pids.discard)(stat.pid)
         if is_new:
             process.run = self._find_run(stat, process, run_groups)
         return process
@@ -259,9 +287,7 @@ class ConsumerResolver:
     def _consumer_outside_run(self, stat: Stat, process: _Process) -> str:
         if process.uid is None:
             return UNKNOWN
-        by_cgroup = cgroup_consumer(
-            process.cgroup, self._cluster, self._pod_logs, users=self.users, user_of=self._user_name
-        )
+        by_cgroup = self._consumer_of_cgroup(process.cgroup)
         comm = (
             "kernel"
             if stat.kernel
@@ -269,6 +295,16 @@ class ConsumerResolver:
         )
         name = self._user_name(process.uid)
         return by_cgroup or f"proc:{self.users.public_name(name)}/{self.users.mask(comm, name)}"
+
+    def _consumer_of_cgroup(self, text: str) -> str:
+        consumer = self._by_cgroup.get(text)
+        if consumer is None:
+            consumer = cgroup_consumer(
+                text, self._cluster, self._pod_logs, users=self.users, user_of=self._user_name
+            )
+            if not consumer.startswith("pod:"):  # the folder with its name may still be created
+                self._by_cgroup[text] = consumer
+        return consumer
 
     def _find_run(
         self, stat: Stat, process: _Process, run_groups: Mapping[Tuple[str, object], str]

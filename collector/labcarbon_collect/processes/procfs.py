@@ -52,10 +52,9 @@ def real_uid(proc_root: str, pid: int) -> Optional[int]:
     """Return the real uid of a process, None if it is hidden or has ended. A set-uid program
     belongs to the user who started it.
     """
-    for line in (_read(f"{proc_root}/{pid}/status") or b"").splitlines():
-        if line.startswith(b"Uid:"):
-            return int(line.split()[1])
-    return None
+    status = _read(f"{proc_root}/{pid}/status") or b""
+    _, _, rest = status.partition(b"\nUid:")
+    return int(rest.split(None, 1)[0]) if rest else None
 
 
 def cgroup_paths(proc_root: str, pid: int) -> str:
@@ -63,6 +62,37 @@ def cgroup_paths(proc_root: str, pid: int) -> str:
     has ended.
     """
     return (_read(f"{proc_root}/{pid}/cgroup") or b"").decode("utf-8", "replace")
+
+
+class KernelFile:
+    """A file of the kernel that is read repeatedly through one descriptor."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._descriptor: Optional[int] = None
+        self._size = 4096
+
+    def __del__(self) -> None:
+        self._close()
+
+    def read(self) -> bytes:
+        """Return its text as of now, empty if it cannot be read."""
+        try:
+            if self._descriptor is None:
+                self._descriptor = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
+            text = os.pread(self._descriptor, self._size, 0)
+            while len(text) == self._size:
+                self._size *= 2
+                text = os.pread(self._descriptor, self._size, 0)
+        except OSError:
+            self._close()  # a device that returns has another file
+            return b""
+        return text
+
+    def _close(self) -> None:
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
 
 
 def _read(path: str) -> Optional[bytes]:

@@ -11,10 +11,10 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Callable, Dict, List, Mapping, Sequence, Tuple
+from typing import Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from labcarbon_collect.clock import Clock
-from labcarbon_collect.processes.cpu_time import busy_us_by_cpu
+from labcarbon_collect.processes.cpu_time import BusyTime, parse_busy_us
 from labcarbon_collect.sources.base import (
     DeviceInfo,
     Gap,
@@ -56,22 +56,25 @@ class CpuModel:
     ) -> None:
         self._node = node
         self._proc = proc
+        self._busy = BusyTime(str(proc))
         self._awake = awake
         self._packages: List[_Package] = []
+        # Clock and text of the last poll without process lists.
+        self._previous: Optional[Tuple[Clock, bytes]] = None
 
     def open(self) -> Sequence[DeviceInfo]:
         """Discover the packages in /proc/cpuinfo. Raises SourceAbsent without /proc/stat, which
         separates use from idle.
         """
         blocks = self._cpuinfo()
-        if not blocks or not busy_us_by_cpu(self._proc):
+        if not blocks or not self._busy.by_cpu():
             raise SourceAbsent(f"{self._proc}/stat or {self._proc}/cpuinfo lists no processor")
         boot = self._read("sys/kernel/random/boot_id").strip() or "no-boot-id"
         by_package: Dict[str, List[Mapping[str, str]]] = {}
         for block in blocks:
             by_package.setdefault(block.get("physical id", "0"), []).append(block)
         infos = []
-        self._packages = []
+        self._packages, self._previous = [], None
         for package, members in sorted(by_package.items()):
             processor = identify(members[0])
             measured_package = self._package(package, members, thread_power(processor), boot)
@@ -80,18 +83,32 @@ class CpuModel:
         return infos
 
     def poll(self, now: Callable[[], Clock], *, with_processes: bool) -> Sequence[Reading]:
-        """Read /proc/stat one time. Raises SourceFailed if it cannot be read or a processor went
-        offline.
+        """Read /proc/stat one time. Return readings only with the process lists, because the energy
+        is divided by the CPU time of processes. Utilisation is that since the previous poll.
+
+        Raises SourceFailed if it cannot be read or a processor went offline.
         """
-        clock, awake, busy = now(), self._awake(), busy_us_by_cpu(self._proc)
-        readings = []
-        for package in self._packages:
-            if any(cpu not in busy for cpu in package.cpus):
-                raise SourceFailed("a processor of this machine went offline since the start")
-            readings.append(
-                self._reading(package, clock, awake, sum(busy[cpu] for cpu in package.cpus))
-            )
-        return readings
+        clock, awake, text = now(), self._awake(), self._busy.text()
+        if not with_processes:
+            self._previous = clock, text
+            return ()
+        if self._previous is not None:
+            previous, previous_text = self._previous
+            self._previous = None
+            for package, busy_us in self._busy_packages(previous_text):
+                package.busy_us = max(busy_us, package.busy_us)
+                package.monotonic_us = previous.monotonic_us
+        return [
+            self._reading(package, clock, awake, busy_us)
+            for package, busy_us in self._busy_packages(text)
+        ]
+
+    def _busy_packages(self, text: bytes) -> List[Tuple[_Package, int]]:
+        """Return each package with its work since boot. Raises SourceFailed."""
+        busy = parse_busy_us(text)
+        if any(cpu not in busy for package in self._packages for cpu in package.cpus):
+            raise SourceFailed("a processor of this machine went offline since the start")
+        return [(package, sum(busy[cpu] for cpu in package.cpus)) for package in self._packages]
 
     def gaps(self) -> Sequence[Gap]:
         """Return no gaps: the kernel's counters restart only at boot, which the epoch contains."""

@@ -7,9 +7,8 @@ possible energy of the device in between: ``reading ≤ previous + 1.5 × TDP ×
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Optional, Tuple
+from typing import NamedTuple, Optional, Tuple
 
 from labcarbon_collect.clock import Clock
 from labcarbon_collect.sources.base import FLAG_BRIDGED
@@ -26,8 +25,7 @@ DEFAULT_LIMIT_MW = 3_000_000
 BRIDGE_US = 60_000_000
 
 
-@dataclass(frozen=True)
-class CounterReading:
+class CounterReading(NamedTuple):
     """The last reading of a counter."""
 
     epoch: str
@@ -62,8 +60,7 @@ def since_restart_us(counter_mj: int, gap_us: int, power_mw: int) -> int:
     return min(gap_us, counter_mj * 1_000_000 // power_mw)
 
 
-@dataclass(frozen=True)
-class CounterStep:
+class CounterStep(NamedTuple):
     """Result of one counter reading: readings in order with flags, and the end of a gap, if any."""
 
     readings: Tuple[Tuple[CounterReading, int], ...]
@@ -89,19 +86,19 @@ def place_reading(
     moved, if that was before the previous reading; a counter that stood still may rise by all the
     energy since then.
     """
-    last = CounterReading(load, counter_mj, clock.monotonic_us, clock.wall_us)
+    monotonic_us, wall_us = clock
     if before is None:
-        return CounterStep(((last, 0),))
-    gap_us = clock.monotonic_us - before.monotonic_us
+        return CounterStep(((CounterReading(load, counter_mj, monotonic_us, wall_us), 0),))
+    gap_us = monotonic_us - before.monotonic_us
     continuity = classify_reading(before.counter_mj, counter_mj, gap_us, limit_mw)
     if continuity == JUMPED and moved_us is not None and counter_mj >= before.counter_mj:
-        moving_us = max(gap_us, clock.monotonic_us - moved_us)
+        moving_us = max(gap_us, monotonic_us - moved_us)
         continuity = classify_reading(before.counter_mj, counter_mj, moving_us, limit_mw)
     is_same_load = before.epoch == load or before.epoch.startswith(load + ".")
     if is_same_load and continuity == CONTINUES:
-        return CounterStep(((replace(last, epoch=before.epoch), 0),))
-    if is_same_load:
-        last = replace(last, epoch=f"{load}.{clock.monotonic_us:x}")
+        return CounterStep(((CounterReading(before.epoch, counter_mj, monotonic_us, wall_us), 0),))
+    epoch = f"{load}.{monotonic_us:x}" if is_same_load else load
+    last = CounterReading(epoch, counter_mj, monotonic_us, wall_us)
     bridged = continuity == RESTARTED and gap_us <= BRIDGE_US
     counted_us = since_restart_us(counter_mj, gap_us - 1, power_mw or 0) if bridged else 0
     if counted_us <= 0:

@@ -90,6 +90,13 @@ class SourcePoller:
         """Devices of all measuring sources by key."""
         return {key: info for polled in self.sources for key, info in polled.devices.items()}
 
+    def device(self, key: str) -> Optional[DeviceInfo]:
+        """Return a device of a measuring source, None if it is unknown."""
+        for polled in self.sources:
+            if key in polled.devices:
+                return polled.devices[key]
+        return None
+
     def poll(self, *, with_processes: bool) -> Tuple[List[Reading], Dict[str, str]]:
         """Read all sources. Returns the readings, and the reason of each device's epoch change.
         Never raises.
@@ -123,6 +130,14 @@ class SourcePoller:
             polled.source.is_asleep(device)
             for polled in self.sources
             if hasattr(polled.source, "is_asleep")
+        )
+
+    def is_resting(self, device: str) -> bool:
+        """Whether a device responds without a reading, because its counter stands still."""
+        return any(
+            polled.source.is_resting(device)
+            for polled in self.sources
+            if hasattr(polled.source, "is_resting")
         )
 
     def set_learnt_idle_mw(self, learnt_idle_mw: Callable[[str], Optional[int]]) -> None:

@@ -85,6 +85,7 @@ class Spool:
         """
         self.home = home
         self._database, self.damaged_file = open_database(home, check=check)
+        self._name_ids: Dict[str, int] = {}
         self._incarnation = self.get_value("incarnation") or ""
         self.runs = RunStore(self._database, self.transaction)
         self.jobs = JobStore(self._database, self.transaction)
@@ -101,6 +102,7 @@ class Spool:
             yield self._database
             self._database.execute("COMMIT")
         except BaseException as error:
+            self._name_ids.clear()  # a name may have been stored in this transaction
             if self._database.in_transaction:
                 self._database.execute("ROLLBACK")
             if isinstance(error, sqlite3.Error) and is_disk_full(error):
@@ -411,7 +413,10 @@ class Spool:
     def _epoch(self, boot: str, epoch: str) -> str:
         return f"{boot}/{epoch}#{self._incarnation}"
 
-    @staticmethod
-    def _name_id(database: sqlite3.Connection, text: str) -> int:
-        database.execute("INSERT OR IGNORE INTO name (text) VALUES (?)", (text,))
-        return int(database.execute("SELECT id FROM name WHERE text = ?", (text,)).fetchone()[0])
+    def _name_id(self, database: sqlite3.Connection, text: str) -> int:
+        name_id = self._name_ids.get(text)
+        if name_id is None:
+            database.execute("INSERT OR IGNORE INTO name (text) VALUES (?)", (text,))
+            row = database.execute("SELECT id FROM name WHERE text = ?", (text,)).fetchone()
+            name_id = self._name_ids[text] = int(row[0])
+        return name_id

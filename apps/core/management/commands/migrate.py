@@ -1,5 +1,5 @@
 """Django's ``migrate``; it refuses a database from before ``0001_v1`` that is not at its last
-migration.
+migration, and one that is damaged, missing or empty although it existed.
 """
 
 from typing import Any
@@ -9,6 +9,7 @@ from django.core.management.commands import migrate
 from django.db import connections
 from django.db.migrations import Migration
 
+from apps.core.database.new_database import prepare_database, record_database
 from apps.core.migration_history import (
     FIRST,
     explain_refusal,
@@ -25,11 +26,16 @@ class Command(migrate.Command):
         """Check what is recorded before Django reads or changes anything."""
         self.database = options["database"]
         connection = connections[self.database]
+        changes = not (options["plan"] or options["check_unapplied"])
+        if changes:
+            prepare_database(connection)
         histories = read_histories(connection)
         if refusal := explain_refusal(histories):
             raise CommandError(refusal)
         record_replaced(connection, histories)
         super().handle(*args, **options)
+        if changes:
+            record_database(connection)
 
     def migration_progress_callback(
         self, action: str, migration: Migration | None = None, fake: bool = False

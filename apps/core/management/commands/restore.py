@@ -5,9 +5,12 @@ from typing import Any
 
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.db import DEFAULT_DB_ALIAS, connections
 
 from apps.core.archive_copies import copy_archive
 from apps.core.backup import BackupError, restore_database
+from apps.core.database.new_database import record_database
+from apps.core.database.table_checks import forget_checks
 
 
 class Command(BaseCommand):
@@ -31,6 +34,8 @@ class Command(BaseCommand):
             if options["archive"] is not None and not options["archive"].is_dir():
                 raise BackupError(f"{options['archive']} is not a folder.")
             counts = restore_database(options["file"].absolute())
+            forget_checks()
+            record_database(connections[DEFAULT_DB_ALIAS])
             if options["archive"] is not None:
                 copied, _ = copy_archive(options["archive"].absolute(), settings.ARCHIVE_DIR)
                 self.stdout.write(f"Archive: {copied} files, in {settings.ARCHIVE_DIR}.")

@@ -5,19 +5,20 @@ import os
 import signal
 import socket
 import threading
+import time
 from typing import Any
 
 from django.core.management.base import CommandParser
-from django.db import InterfaceError, OperationalError, connection
+from django.db import Error, close_old_connections
 
-from apps.core.clock import now_us
-from apps.core.jobs import enqueue_daily_jobs, release_dead_leases, run_until_idle
+from apps.core.database.health import unavailability_of
+from apps.core.jobs import enqueue_periodic_jobs, release_dead_leases, run_until_idle
 from apps.core.management.base import MinimalCommand
 
 log = logging.getLogger(__name__)
 
 _DATABASE_PAUSE_S = 1.0
-_CHECK_INTERVAL_US = 600_000_000  # of daily jobs
+_REPEAT_S = 600.0
 
 
 class Command(MinimalCommand):
@@ -40,9 +41,10 @@ class Command(MinimalCommand):
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: stop.set())
         needs_release = True
-        next_check_us = 0
+        reported, reported_s = "", 0.0
         while not stop.is_set():
             try:
+                close_old_connections()  # also if the file was replaced
                 if needs_release:
                     # At the start, and after a loss of the database, this process runs no job.
                     # Leases of its own pid are
@@ -50,16 +52,20 @@ class Command(MinimalCommand):
                     release_dead_leases(
                         host=host, is_alive=lambda pid: pid != os.getpid() and _is_alive(pid)
                     )
+                    enqueue_periodic_jobs()
                     needs_release = False
-                if now_us() >= next_check_us:
-                    enqueue_daily_jobs(now=now_us())
-                    next_check_us = now_us() + _CHECK_INTERVAL_US
                 done = run_until_idle(worker=worker, limit=20)
-            except (OperationalError, InterfaceError) as error:
-                log.warning(
-                    "the database does not respond, retrying: %s", str(error).splitlines()[0]
-                )
-                connection.close_if_unusable_or_obsolete()
+                if reported:
+                    log.warning("the database can be used again")
+                    reported = ""
+            except Error as error:
+                reason = unavailability_of(error)
+                if reason is None:
+                    raise
+                if reason.problem != reported or time.monotonic() - reported_s > _REPEAT_S:
+                    log.error("%s", reason.explain())
+                    reported, reported_s = reason.problem, time.monotonic()
+                close_old_connections()
                 done, needs_release = 0, True
                 stop.wait(_DATABASE_PAUSE_S)
             if done == 0:

@@ -13,6 +13,7 @@ from apps.accounts.selectors import project_by_slug
 from apps.artifacts.holds import hold_by_pk
 from apps.artifacts.selectors import artifact_by_digest
 from apps.artifacts.services.holds import MAX_REASON_LENGTH, Holdable, lift_hold, place_hold
+from apps.core.errors import NotFound
 from apps.core.intervals import midnight_hour
 from apps.core.text import is_unstorable, parse_record_number
 from apps.dashboard.artifacts.holds_page import hold_subject
@@ -59,6 +60,8 @@ class PlaceHoldForm(HoldForm):
     """
 
     action = "place"
+    _unknown_subject: NotFound | None = None
+
     artifact = TextField(required=False, widget=forms.HiddenInput)
     run = TextField(required=False, widget=forms.HiddenInput)
     project = TextField(required=False, widget=forms.HiddenInput)
@@ -87,8 +90,17 @@ class PlaceHoldForm(HoldForm):
 
     @cached_property
     def subject(self) -> Holdable | None:
-        """The artifact, project or run to hold; None if none is selected."""
-        return find_subject(self.data if self.is_bound else self.initial, self.visitor)
+        """The artifact, project or run to hold; None if none is selected.
+
+        Raises NotFound for an unknown one in an address. In a form it is an error of the form.
+        """
+        if not self.is_bound:
+            return find_subject(self.initial, self.visitor)
+        try:
+            return find_subject(self.data, self.visitor)
+        except NotFound as error:
+            self._unknown_subject = error
+            return None
 
     @property
     def is_available(self) -> bool:
@@ -109,7 +121,9 @@ class PlaceHoldForm(HoldForm):
             raise forms.ValidationError("Enter a day as 2026-01-31.", code="invalid") from error
 
     def clean(self) -> dict[str, Any]:
-        if self.subject is None:
+        if self._unknown_subject is not None:
+            self.add_service_error(self._unknown_subject)
+        elif self.subject is None:
             field = None if self.fields["project"].widget.is_hidden else "project"
             self.add_error(
                 field, "Choose a project, or open the page of an artifact or run to hold it."

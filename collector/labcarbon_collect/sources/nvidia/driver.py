@@ -12,12 +12,13 @@ import os
 import sys
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, List, Optional, Tuple
+from typing import Any, Callable, List, Optional, Tuple
 
 from labcarbon_collect.sources.base import SourceAbsent, SourceFailed
 
 # NVML return codes about the query, not about the health of the GPU.
 INVALID_ARGUMENT, NOT_SUPPORTED, NO_PERMISSION, NOT_FOUND = 2, 3, 4, 6
+INSUFFICIENT_SIZE = 7
 DRIVER_NOT_LOADED, LIBRARY_NOT_FOUND, FUNCTION_NOT_FOUND, LIB_RM_VERSION_MISMATCH = 9, 12, 13, 18
 NO_DATA, ARGUMENT_VERSION_MISMATCH, DEPRECATED = 21, 25, 26
 NO_VALUE_CODES = frozenset(
@@ -64,10 +65,31 @@ class Driver:
         except self._mismatch:  # the library lacks this version of the function
             return None, FUNCTION_NOT_FOUND
 
+    def function(self, name: str) -> Callable[..., int]:
+        """Return a function of the C library, which returns an NVML code."""
+        try:
+            return getattr(self._nvml.nvmlLib, name)  # type: ignore[no-any-return]
+        except AttributeError:  # the library lacks it
+            return _not_found
+
+    def has_value(self, name: str, code: int) -> bool:
+        """Whether a function of the C library returned a value: as :meth:`query` with its code.
+        Raises GpuLost.
+        """
+        if code == 0:
+            return True
+        if code in NO_VALUE_CODES:
+            return False
+        raise GpuLost(f"{name}: {self._nvml.NVMLError(code)}")
+
     def close(self) -> None:
         """Release the driver. Never raises."""
         with suppress(self._nvml.NVMLError):  # already shut down
             self._nvml.nvmlShutdown()
+
+
+def _not_found(*arguments: Any) -> int:
+    return FUNCTION_NOT_FOUND
 
 
 def open_driver() -> Driver:
@@ -148,7 +170,12 @@ def is_suspended(folder: Path) -> bool:
     """Whether the kernel has suspended this PCI function. Reading this does not wake it; an NVML
     query would.
     """
-    return _read_text(folder / "power/runtime_status") in ("suspended", "suspending")
+    return is_suspended_status(_read_text(folder / "power/runtime_status") or "")
+
+
+def is_suspended_status(status: str) -> bool:
+    """Whether a status of runtime power management is that of a suspended function."""
+    return status in ("suspended", "suspending")
 
 
 def may_suspend(folder: Path) -> bool:

@@ -6,17 +6,16 @@ import time
 from pathlib import Path
 from typing import Any, Callable, Dict, Optional
 
+from labcarbon_collect.processes.procfs import KernelFile
+from labcarbon_collect.sources.nvidia.calls import GpuCalls
 from labcarbon_collect.sources.nvidia.driver import (
     Driver,
     GpuLost,
-    is_suspended,
+    is_suspended_status,
     may_suspend,
     pci_folder,
 )
 
-# Field of nvmlDeviceGetFieldValues: a one-second average (Ampere other than GA100, and newer).
-POWER_AVERAGE = 185
-MEMORY_V2 = 0x02000028  # version of the memory struct that separates used from reserved memory
 # A counter that is still zero after this time does not work: even a sleeping card draws a
 # millijoule.
 ZERO_COUNTER_S = 0.25
@@ -32,7 +31,7 @@ class Gpu:
     def __init__(
         self, driver: Driver, handle: Any, sys_root: str, pause: Pause = time.sleep
     ) -> None:
-        self.driver = driver
+        self.connect(driver)
         self.handle = handle
         uuid = driver.query("nvmlDeviceGetUUID", handle)
         if uuid is None:
@@ -46,6 +45,13 @@ class Gpu:
         pci = driver.query("nvmlDeviceGetPciInfo", handle)
         self.bus_id = _text(pci.busId) if pci else ""
         self.folder: Optional[Path] = pci_folder(sys_root, self.bus_id)
+        self._status = (
+            KernelFile(str(self.folder / "power/runtime_status")) if self.folder else None
+        )
+
+    def connect(self, driver: Driver) -> None:
+        """Use this driver from now on. The handle of another one is invalid."""
+        self.driver, self.calls = driver, GpuCalls(driver)
 
     @property
     def measurement(self) -> str:
@@ -56,7 +62,9 @@ class Gpu:
 
     def is_suspended(self) -> bool:
         """Whether the kernel has suspended the GPU. A driver query would wake it."""
-        return self.folder is not None and is_suspended(self.folder)
+        return self._status is not None and is_suspended_status(
+            self._status.read().decode("ascii", "replace").strip()
+        )
 
     def facts(self) -> Dict[str, str]:
         """Return the facts that are displayed with the device and never summed."""
@@ -69,7 +77,7 @@ class Gpu:
         if self.has_power:
             facts["power_reading"] = (
                 "1 s average"
-                if self._field_mw(POWER_AVERAGE) is not None
+                if self.calls.average_power_mw(self.handle) is not None
                 else "as the driver reports it"
             )
         persistence = self.driver.query("nvmlDeviceGetPersistenceMode", self.handle)
@@ -86,34 +94,28 @@ class Gpu:
 
     def counter_mj(self) -> Optional[int]:
         """Return the driver's total energy counter in mJ, None without one."""
-        energy_mj = self.driver.query("nvmlDeviceGetTotalEnergyConsumption", self.handle)
-        return None if energy_mj is None else int(energy_mj)
+        return self.calls.energy_mj(self.handle)
 
     def power_mw(self) -> Optional[int]:
         """Return the driver's average power in mW: over one second if supported, else its short
         reading.
         """
-        average_mw = self._field_mw(POWER_AVERAGE)
-        if average_mw is not None:
-            return average_mw
-        power_mw = self.driver.query("nvmlDeviceGetPowerUsage", self.handle)
-        return None if power_mw is None else int(power_mw)
+        average_mw = self.calls.average_power_mw(self.handle)
+        return self.calls.power_mw(self.handle) if average_mw is None else average_mw
 
     def util_pm(self) -> Optional[int]:
         """Return the share of the last period with a running kernel in per mille, None under MIG
         and on some vGPUs.
         """
-        rates = self.driver.query("nvmlDeviceGetUtilizationRates", self.handle)
-        return None if rates is None else min(int(rates.gpu), 100) * 10
+        percent = self.calls.gpu_percent(self.handle)
+        return None if percent is None else min(percent, 100) * 10
 
     def memory_mib(self) -> Optional[int]:
         """Return the memory in use in MiB, without the driver's reserve if it is reported
         separately.
         """
-        memory = self.driver.query("nvmlDeviceGetMemoryInfo", self.handle, MEMORY_V2)
-        if memory is None:
-            memory = self.driver.query("nvmlDeviceGetMemoryInfo", self.handle)
-        return None if memory is None else int(memory.used) >> 20
+        used_bytes = self.calls.used_bytes(self.handle)
+        return None if used_bytes is None else used_bytes >> 20
 
     def _limit_mw(self) -> int:
         """Return the higher of default and enforced power limit in mW, 0 if unknown."""
@@ -132,12 +134,6 @@ class Gpu:
             pause(ZERO_COUNTER_S)
             energy_mj = self.counter_mj()
         return bool(energy_mj)
-
-    def _field_mw(self, field: int) -> Optional[int]:
-        values = self.driver.query("nvmlDeviceGetFieldValues", self.handle, [field])
-        if values is None or values[0].nvmlReturn != 0:
-            return None
-        return int(values[0].value.uiVal)
 
 
 def _text(value: Any) -> str:

@@ -47,8 +47,16 @@ class GpuMeter:
         """Whether the energy is integrated from power."""
         return not self.gpu.has_counter or bool(self.problem)
 
+    @property
+    def is_resting(self) -> bool:
+        """Whether the counter stands still at the last poll."""
+        return len(self._powers) > 1
+
     def read(
-        self, now: Callable[[], Clock], sampler: PowerSampler, learnt_idle_mw: Optional[int]
+        self,
+        now: Callable[[], Clock],
+        sampler: PowerSampler,
+        learnt_idle_mw: Callable[[str], Optional[int]],
     ) -> List[MeterReading]:
         """Return the readings since the last call, none while the counter stands still: the next
         one includes the energy. Raises GpuLost.
@@ -68,7 +76,9 @@ class GpuMeter:
         still_us = clock.monotonic_us - moved_us
         if still_us <= STANDS_US:
             return self._counted(counter_mj, clock, power_mw)
-        busy_mw = busy_above_mw(learnt_idle_mw=learnt_idle_mw, limit_mw=self.gpu.limit_mw)
+        busy_mw = busy_above_mw(
+            learnt_idle_mw=learnt_idle_mw(self.gpu.key), limit_mw=self.gpu.limit_mw
+        )
         is_busy = busy_mw is not None and power_mw > busy_mw
         if still_us >= (MAX_STANDSTILL_US if is_busy else MAX_IDLE_STANDSTILL_US):
             return self._fall_back(STANDS_STILL, clock, power_mw, now, sampler)

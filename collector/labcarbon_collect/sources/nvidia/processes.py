@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import Any, Dict, List, Optional, Tuple
 
 from labcarbon_collect.sources.base import ProcessUse
+from labcarbon_collect.sources.nvidia.calls import COMPUTE, GRAPHICS, GpuCalls
 from labcarbon_collect.sources.nvidia.driver import Driver
 
 # An empty list on a busy GPU is hidden by another PID namespace. The GPU is not idle.
 BUSY_PM = 100
-COMPUTE, GRAPHICS = "nvmlDeviceGetComputeRunningProcesses", "nvmlDeviceGetGraphicsRunningProcesses"
 
 
 @dataclass(frozen=True)
@@ -22,12 +22,6 @@ class Instance:
     uuid: str
     slices: int  # of the GPU's compute slices; 0: unknown
     handle: Any
-
-
-def mig_enabled(driver: Driver, handle: Any) -> bool:
-    """Whether the GPU is divided into MIG instances now."""
-    modes = driver.query("nvmlDeviceGetMigMode", handle)
-    return bool(modes and modes[0])
 
 
 def mig_instances(driver: Driver, handle: Any) -> List[Instance]:
@@ -58,21 +52,21 @@ class ProcessLister:
         self._was_empty_but_busy = False
 
     def update(
-        self, driver: Driver, handle: Any, util_pm: Optional[int]
+        self, calls: GpuCalls, handle: Any, util_pm: Optional[int]
     ) -> Optional[Tuple[ProcessUse, ...]]:
         """Return the processes on the GPU, None if the driver or another PID namespace hides
         them.
         """
-        if mig_enabled(driver, handle):
-            self.latest = _uses_by_instance(driver, mig_instances(driver, handle))
+        if calls.is_mig_enabled(handle):
+            self.latest = _uses_by_instance(calls, mig_instances(calls.driver, handle))
             return self.latest
-        memory_mib = _memory_by_pid(driver, handle)
+        memory_mib = _memory_by_pid(calls, handle)
         if memory_mib is None:
             self.latest = None
         elif not memory_mib:
             self.latest = self._empty_list(util_pm)
         else:
-            sm_util_pm = self._sm_util_pm(driver, handle)
+            sm_util_pm = self._sm_util_pm(calls, handle)
             self.latest = tuple(
                 ProcessUse(pid, sm_util_pm.get(pid, 0) if sm_util_pm else None, memory)
                 for pid, memory in sorted(memory_mib.items())
@@ -84,25 +78,20 @@ class ProcessLister:
         self._was_empty_but_busy = is_busy
         return None if is_busy and was_busy else ()
 
-    def _sm_util_pm(self, driver: Driver, handle: Any) -> Dict[int, int]:
+    def _sm_util_pm(self, calls: GpuCalls, handle: Any) -> Dict[int, int]:
         """Return the mean SM use by pid since the last call in per mille, {} without data from the
         driver.
         """
-        samples = (
-            driver.query("nvmlDeviceGetProcessUtilization", handle, self._sampled_until_us) or []
-        )
         by_pid: Dict[int, List[int]] = {}
-        for sample in samples:
-            self._sampled_until_us = max(self._sampled_until_us, int(sample.timeStamp))
-            if (
-                sample.pid and sample.smUtil <= 100
-            ):  # some drivers leave array entries uninitialised
-                by_pid.setdefault(int(sample.pid), []).append(int(sample.smUtil))
+        for pid, time_us, percent in calls.process_use(handle, self._sampled_until_us):
+            self._sampled_until_us = max(self._sampled_until_us, time_us)
+            if pid and percent <= 100:  # some drivers leave array entries uninitialised
+                by_pid.setdefault(pid, []).append(percent)
         return {pid: sum(values) * 10 // len(values) for pid, values in by_pid.items()}
 
 
 def _uses_by_instance(
-    driver: Driver, instances: List[Instance]
+    calls: GpuCalls, instances: List[Instance]
 ) -> Optional[Tuple[ProcessUse, ...]]:
     """Return the processes of all instances. The parent's list needs privileges, those of the
     instances do not.
@@ -111,7 +100,7 @@ def _uses_by_instance(
     processes.
     """
     instance_memory = [
-        (instance.slices, _memory_by_pid(driver, instance.handle)) for instance in instances
+        (instance.slices, _memory_by_pid(calls, instance.handle)) for instance in instances
     ]
     if any(memory_by_pid is None for _, memory_by_pid in instance_memory):
         return None
@@ -130,26 +119,14 @@ def _uses_by_instance(
     return tuple(sorted(uses, key=lambda use: use.pid))
 
 
-def _memory_by_pid(driver: Driver, handle: Any) -> Optional[Dict[int, Optional[int]]]:
+def _memory_by_pid(calls: GpuCalls, handle: Any) -> Optional[Dict[int, Optional[int]]]:
     """Return the memory in MiB (None: not reported) of compute and graphics processes by pid, None
     if refused.
     """
-    compute = _query_versions(driver, COMPUTE, handle)
-    graphics = _query_versions(driver, GRAPHICS, handle)
+    compute = calls.processes(handle, COMPUTE)
+    graphics = calls.processes(handle, GRAPHICS)
     if compute is None:
         return None
-    memory_by_pid: Dict[int, Optional[int]] = {}
-    for process in [*compute, *(graphics or [])]:
-        used = process.usedGpuMemory
-        memory_by_pid[int(process.pid)] = None if used is None else int(used) >> 20
-    return memory_by_pid
-
-
-def _query_versions(driver: Driver, name: str, handle: Any) -> Optional[List[Any]]:
-    """Query the list by the binding's newest call, then by ``_v2``, the version of drivers before
-    510.
-    """
-    processes = driver.query(name, handle)
-    if processes is None:
-        processes = driver.query(f"{name}_v2", handle)
-    return processes  # type: ignore[no-any-return]
+    return {
+        pid: None if used is None else used >> 20 for pid, used in [*compute, *(graphics or [])]
+    }

@@ -29,7 +29,7 @@ from labcarbon_collect.sources.nvidia.driver import (
 from labcarbon_collect.sources.nvidia.gpu import Gpu, Pause
 from labcarbon_collect.sources.nvidia.gpu_meter import GpuMeter
 from labcarbon_collect.sources.nvidia.power_integration import PowerSampler
-from labcarbon_collect.sources.nvidia.processes import ProcessLister, mig_enabled, mig_instances
+from labcarbon_collect.sources.nvidia.processes import ProcessLister, mig_instances
 
 # A lost GPU is queried again after 1, 2, 4 … polls. A query of a GPU that fell off the bus can take
 # seconds.
@@ -151,14 +151,15 @@ class NvmlSource:
         Raises SourceFailed if none responds, or if a GPU woke up that slept at :meth:`open`.
         Opening again discovers it.
         """
-        if any(not is_suspended(folder) for folder in self.sleeping):
+        if self.sleeping and any(not is_suspended(folder) for folder in self.sleeping):
             self.close()
             raise SourceFailed("a sleeping GPU woke up; the driver is opened again to measure it")
         if not self._gpus:
             return ()
         if self._driver is None:
             self._reopen()
-        self._open_late_gpus()
+        if self._unopened:
+            self._open_late_gpus()
         readings: List[Reading] = []
         awake_gpus = [state for state in self._gpus if not state.gpu.is_suspended()]
         for state in awake_gpus:
@@ -195,6 +196,13 @@ class NvmlSource:
             if state.gpu.key == device:
                 return state.gpu.is_suspended()
         return bool(self.sleeping)
+
+    def is_resting(self, device: str) -> bool:
+        """Whether the GPU responds while its counter stands still."""
+        return any(
+            state.gpu.key == device and state.meter.is_resting and not state.lost_reason
+            for state in self._gpus
+        )
 
     def problems(self) -> Sequence[DeviceProblem]:
         """Return the GPUs that do not respond, and those whose counter fails."""
@@ -311,7 +319,7 @@ class NvmlSource:
     def _describe(self, gpu: Gpu) -> DeviceInfo:
         assert self._driver is not None
         facts = gpu.facts()
-        if mig_enabled(self._driver, gpu.handle):
+        if gpu.calls.is_mig_enabled(gpu.handle):
             instances = mig_instances(self._driver, gpu.handle)
             facts["mig"] = (
                 ", ".join(f"{instance.uuid} ({instance.slices} slices)" for instance in instances)
@@ -332,7 +340,8 @@ class NvmlSource:
         self._driver_load = f"{self._boot[:13]}.{driver_load(self._sys_root):x}"
         self._sampler = PowerSampler(self.now, threaded=self._threaded)
         for state in self._gpus:
-            state.gpu.driver, state.meter.load = self._driver, self._driver_load
+            state.gpu.connect(self._driver)
+            state.meter.load = self._driver_load
             state.lost_reason = "not detected since the driver was reopened"
             state.lost_since_us = state.lost_since_us or self.now().wall_us
             state.retry.reset()
@@ -358,7 +367,7 @@ class NvmlSource:
     ) -> List[Reading]:
         assert self._sampler is not None
         gpu = state.gpu
-        energy = state.meter.read(now, self._sampler, self.learnt_idle_mw(gpu.key))
+        energy = state.meter.read(now, self._sampler, self.learnt_idle_mw)
         state.lost_since_us = 0
         state.retry.reset()
         util_pm = gpu.util_pm()
@@ -366,7 +375,7 @@ class NvmlSource:
         # A process that starts or ends changes the memory in use, which reveals a change between
         # two updates.
         if with_processes or memory_mib != state.memory_mib:
-            state.processes.update(gpu.driver, gpu.handle, util_pm)
+            state.processes.update(gpu.calls, gpu.handle, util_pm)
             state.memory_mib = memory_mib
         return [
             Reading(
