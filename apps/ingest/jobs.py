@@ -14,7 +14,7 @@ from apps.ingest.services.moves import (
     withdraw_move,
 )
 from apps.ingest.services.reexamine import place_pending
-from apps.ingest.services.sealing import cutoff_hour, seal_windows
+from apps.ingest.services.seal import cutoff_hour, seal_windows
 
 SEAL_JOB = "ingest.seal"
 SEAL_SLICE_S = 2.0  # other jobs run between slices

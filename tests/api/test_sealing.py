@@ -265,10 +265,10 @@ STEPS = (
     "apps.ingest.archive_files.Path.rename",
     "apps.ingest.archive_files._sync_folder",
     "apps.ingest.archive_files.Path.read_bytes",
-    "apps.ingest.services.sealing._is_unchanged",
-    "apps.ingest.services.sealing.bulk_insert",
-    "apps.ingest.services.sealing._delete_windows",
-    "apps.ingest.services.sealing.transaction.Atomic.__exit__",
+    "apps.ingest.services.seal._is_unchanged",
+    "apps.ingest.services.seal.bulk_insert",
+    "apps.ingest.services.seal._delete_windows",
+    "apps.ingest.services.seal.transaction.Atomic.__exit__",
 )
 
 
@@ -293,7 +293,7 @@ def test_nothing_is_lost_or_twice_after_a_kill(step: str, count: int) -> None:
             raise _Killed
         return original(*args, **options)
 
-    with patch("apps.ingest.services.sealing.PART_WINDOWS", 100), transaction.atomic():
+    with patch("apps.ingest.services.seal.PART_WINDOWS", 100), transaction.atomic():
         with patch.object(target, name, killed), pytest.raises(_Killed):
             seal(HOUR + 60)
         assert calls >= count
@@ -315,7 +315,7 @@ def test_windows_that_arrive_during_sealing_are_not_lost() -> None:
         push(small.node, [late.pop()], sent_at=SENT, settle=False)
         return write_file(*args)
 
-    with patch("apps.ingest.services.sealing.write_file", write):
+    with patch("apps.ingest.services.seal.write_file", write):
         assert seal(HOUR + 1).windows == 0
     assert EnergyWindow.objects.count() == 2
     run_until_idle(worker="test")

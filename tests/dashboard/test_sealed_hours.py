@@ -10,7 +10,7 @@ from django.test import Client, override_settings
 
 from apps.dashboard.coverage import device_times
 from apps.ingest.models import EnergyWindow, QuarantinedWindow, SealedBlock
-from apps.ingest.services.sealing import cutoff_hour
+from apps.ingest.services.seal import cutoff_hour
 from apps.runs.services.lost_runs import _newest_window_us
 from labcarbon.env import ConfigurationError, read_environment
 from tests.builders import MINUTE, T0, SmallLab, W, push

@@ -5,7 +5,7 @@ from django.conf import settings
 from apps.ingest.archive import ArchivedWindow
 from apps.ingest.archive_files import read_block
 from apps.ingest.models import EnergyWindow, SealedBlock, SealedHour
-from apps.ingest.services.sealing import Progress, seal_windows
+from apps.ingest.services.seal import Progress, seal_windows
 
 
 def seal(before_hour: int) -> Progress:

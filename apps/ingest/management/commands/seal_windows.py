@@ -11,7 +11,7 @@ from apps.core.management.base import MinimalCommand
 from apps.core.units import US_PER_HOUR
 from apps.fleet.models import Node
 from apps.ingest.archive_files import ArchiveProblem
-from apps.ingest.services.sealing import HOURS_PER_DAY, Progress, cutoff_hour, seal_windows
+from apps.ingest.services.seal import HOURS_PER_DAY, Progress, cutoff_hour, seal_windows
 
 
 class Command(MinimalCommand):
