@@ -126,14 +126,24 @@ def _write_secret(path: Path, text: str) -> None:
 
 def create_data_dir(data_dir: Path) -> None:
     """Create the data directory with the secrets of this installation. Other users can traverse it
-    to reach the socket.
+    to reach the socket. Raises StartupError if an existing database lost its secret.
     """
+    peppers_path = data_dir / "token_peppers"
+    is_lost = (data_dir / "labcarbon.sqlite3").exists() and not peppers_path.exists()
+    if is_lost and "LABCARBON_TOKEN_PEPPERS" not in os.environ:
+        raise StartupError(
+            f"{peppers_path} is missing, but the database exists. Without its content no token and "
+            "no second factor is valid. Put the file back from the backup of the keys "
+            "(manage.py backup --keys).\n"
+            "To continue without it, create a new one, and then enrol all nodes and issue all "
+            f"tokens again: (umask 077; echo 1:$(openssl rand -hex 32) > {peppers_path})"
+        )
     try:
         data_dir.mkdir(parents=True, exist_ok=True)
         data_dir.chmod(0o711)
         (data_dir / "logs").mkdir(exist_ok=True)
         _write_secret(data_dir / "secret_key", secrets.token_urlsafe(50))
-        _write_secret(data_dir / "token_peppers", f"1:{secrets.token_hex(32)}")
+        _write_secret(peppers_path, f"1:{secrets.token_hex(32)}")
     except OSError as error:
         raise StartupError(
             f"The data directory {data_dir} cannot be written ({error.strerror}). {_WRITABLE} "

@@ -65,6 +65,16 @@ def test_a_data_folder_that_cannot_be_created(tmp_path: Path) -> None:
     assert "LABCARBON_DATA=$HOME/labcarbon make run" in done.stderr
 
 
+def test_a_lost_secret_of_an_existing_database_is_not_replaced(tmp_path: Path) -> None:
+    """A new one would make all tokens and second factors invalid."""
+    (tmp_path / "labcarbon.sqlite3").write_bytes(b"")
+    done = _launch(tmp_path)
+    assert done.returncode == 1
+    assert f"{tmp_path}/token_peppers is missing" in done.stderr
+    assert "manage.py backup --keys" in done.stderr
+    assert not (tmp_path / "token_peppers").exists()
+
+
 @pytest.mark.parametrize(
     ("settings", "mend"),
     [
