@@ -21,6 +21,7 @@ from apps.core.jobs import enqueue, enqueue_periodic_jobs, run_until_idle
 from apps.core.models import Job, TableCheck
 from apps.fleet.models import EnrolmentPlace
 from apps.fleet.services.nodes import issue_enrolment_code
+from apps.ingest.jobs import SEAL_JOB
 from labcarbon.log_rotation import rotate
 from tests.builders import SmallLab, small_lab
 
@@ -61,7 +62,7 @@ def test_expired_rows_are_deleted_and_valid_ones_remain(lab: SmallLab) -> None:
     assert set(Job.objects.filter(kind="test").values_list("key", flat=True)) == {"later"}
     waiting = Job.objects.exclude(kind="test")
     assert {job.kind for job in waiting} == {
-        CHECK_JOB, "core.clear_expired", "accounts.clear_expired",
+        CHECK_JOB, SEAL_JOB, "core.clear_expired", "accounts.clear_expired",
     }  # fmt: skip
     assert all(now < job.due_us <= now_us() + DAY_US for job in waiting)
 

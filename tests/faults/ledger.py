@@ -108,11 +108,12 @@ class LedgerDatabase:
         return {(*place, energy_mj) for place, energy_mj in sums.items()} ^ set(stored)
 
     def jobs_waiting(self) -> list[tuple[Any, ...]]:
-        """Return pending jobs except those scheduled for a later hour, which change no figure."""
+        """Return pending jobs except those that always wait for a later time."""
         return self.rows(
             "SELECT kind, key, leased_by, leased_until_us, last_error FROM core_job "
-            "WHERE done < requested AND kind NOT IN ('carbon.roll_up', 'carbon.day_over') ORDER "
-            "BY id"
+            "WHERE done < requested AND kind NOT IN ('carbon.roll_up', 'carbon.day_over', "
+            "'accounts.clear_expired', 'core.check_tables', 'core.clear_expired', 'ingest.seal') "
+            "ORDER BY id"
         )
 
     def request_settling(self) -> None:

@@ -10,6 +10,7 @@ import socket
 import pytest
 from django.core.management import call_command
 from django.db import OperationalError
+from django.db.models import F
 
 from apps.core.clock import now_us
 from apps.core.jobs import acquire_next, enqueue, release_dead_leases, run_until_idle
@@ -86,7 +87,8 @@ def test_a_worker_outlives_its_databases_absence(
     with caplog.at_level(logging.WARNING):
         _run_until_stopped(monkeypatch)
     assert len(calls) == 2
-    assert "retrying: the database system is in recovery mode" in caplog.text
+    assert "the database system is in recovery mode" in caplog.text
+    assert "can be used again" in caplog.text
 
 
 @pytest.mark.django_db(transaction=True)  # the worker closes its connection
@@ -107,5 +109,5 @@ def test_a_worker_releases_its_own_leases_after_an_outage(monkeypatch: pytest.Mo
 
     monkeypatch.setattr("apps.core.management.commands.worker.run_until_idle", work)
     _run_until_stopped(monkeypatch)
-    (job,) = Job.objects.filter(kind="energy.settle")
-    assert job.done == job.requested
+    # a job that is done can be deleted already
+    assert not Job.objects.filter(kind="energy.settle", done__lt=F("requested")).exists()
