@@ -15,6 +15,7 @@ from django.test import override_settings
 
 from apps.core.migration_history import LAST_COMMIT_WITH_STEPS
 from labcarbon import checks
+from labcarbon.launch import create_data_dir
 from tests.faults.installation import ROOT, plain_environ
 from tests.services.data_directories import prepare_data_dir
 
@@ -103,6 +104,7 @@ def test_settings_that_would_expose_the_lab(
 
 def test_a_database_from_before_version_1(tmp_path: Path) -> None:
     data_dir = tmp_path / "data"
+    create_data_dir(data_dir)
     prepare_data_dir(data_dir)
     with closing(sqlite3.connect(data_dir / "labcarbon.sqlite3")) as database, database:
         database.execute(
@@ -204,6 +206,7 @@ def setup(data_dir: Path, *words: str) -> subprocess.CompletedProcess[str]:
 
 def test_make_setup_reports_problems_and_works_as_documented(tmp_path: Path) -> None:
     """On a database that is there already: from nothing is what tests of `make run` begin with."""
+    create_data_dir(tmp_path)
     prepare_data_dir(tmp_path)
     unnamed = setup(tmp_path)
     assert unnamed.returncode != 0

@@ -1,7 +1,6 @@
 """Bulk writes of a batch."""
 
 import json
-from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import asdict
 
@@ -86,25 +85,28 @@ def _share_text(window: WindowIn, consumers: dict[str, int]) -> str:
 
 
 def _add_consumer_hours(rows: list[Stored], consumers: dict[str, int]) -> None:
-    energy_mj: dict[tuple[int, int, int], int] = defaultdict(int)
-    last_us: dict[tuple[int, int, int], int] = defaultdict(int)
+    sums: dict[tuple[int, int, int], list[int]] = {}  # by consumer, device, hour: mJ, last end
     for row in rows:
-        hour = row.start_us // US_PER_HOUR
+        hour, end_us = row.start_us // US_PER_HOUR, row.end_us
         for key, part_mj in row.window.shares:
             place = (consumers[key], row.device_id, hour)
-            energy_mj[place] += part_mj
-            last_us[place] = max(last_us[place], row.end_us)
-    if not energy_mj:
+            known = sums.get(place)
+            if known is None:
+                sums[place] = [part_mj, end_us]
+            else:
+                known[0] += part_mj
+                known[1] = max(known[1], end_us)
+    if not sums:
         return
     table = "ingest_consumerhour"
     bulk_insert(
         table,
         {
-            "consumer_id": ("bigint", [consumer for consumer, _, _ in energy_mj]),
-            "device_id": ("bigint", [device for _, device, _ in energy_mj]),
-            "hour": ("bigint", [hour for _, _, hour in energy_mj]),
-            "energy_mj": ("bigint", list(energy_mj.values())),
-            "last_us": ("bigint", [last_us[place] for place in energy_mj]),
+            "consumer_id": ("bigint", [consumer for consumer, _, _ in sums]),
+            "device_id": ("bigint", [device for _, device, _ in sums]),
+            "hour": ("bigint", [hour for _, _, hour in sums]),
+            "energy_mj": ("bigint", [energy_mj for energy_mj, _ in sums.values()]),
+            "last_us": ("bigint", [last_us for _, last_us in sums.values()]),
         },
         on_conflict=(
             "ON CONFLICT (consumer_id, device_id, hour) DO UPDATE SET "
