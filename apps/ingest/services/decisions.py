@@ -19,9 +19,9 @@ from apps.ingest.choices import FLAG_BRIDGED, FLAG_DECIDED, Decision, PlacementQ
 from apps.ingest.models import EnergyWindow, QuarantinedWindow
 from apps.ingest.placement import FUTURE_US, Candidates, Placed
 from apps.ingest.sealed_selectors import is_sealed
+from apps.ingest.selectors import counter_of
 from apps.ingest.services.classify import Stored, read_context
 from apps.ingest.services.reexamine import window_of
-from apps.ingest.selectors import counter_of
 from apps.ingest.services.store import delete_window, mark_dirty, write_windows
 from apps.ingest.window_rules import MAX_DURATION_US
 
