@@ -1,5 +1,6 @@
-"""The authentication scheme of access tokens in the API schema."""
+"""The authentication schemes of access tokens and sessions in the API schema."""
 
+from drf_spectacular.authentication import SessionScheme
 from drf_spectacular.extensions import OpenApiAuthenticationExtension
 from drf_spectacular.openapi import AutoSchema
 
@@ -17,3 +18,7 @@ class BearerTokenScheme(OpenApiAuthenticationExtension):  # type: ignore[no-unty
                 "enrol` (a node)."
             ),
         }
+
+
+class ApiSessionScheme(SessionScheme):  # type: ignore[no-untyped-call]
+    target_class = "apps.accounts.authentication.ApiSessionAuthentication"

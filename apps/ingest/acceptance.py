@@ -52,7 +52,8 @@ def acceptance(
 
     ``counters``: its readings, None without a counter. ``counted``: windows of the device that
     overlap this time, or whose readings of the same counter overlap. The energy between readings
-    that are counted already is subtracted. The time is the longest free part.
+    that are counted already is subtracted. The time is the longest free part. A window with an
+    energy other than the difference of its readings is counted whole or not at all.
     """
     overlapping = [row for row in counted if row.end_us > start_us and row.start_us < end_us]
 
@@ -75,6 +76,10 @@ def acceptance(
         ),
     )
     remaining_mj = sum(end - start for start, end in rest)
+    if high - low != energy_mj:  # its readings do not measure all of its energy
+        if remaining_mj != high - low:
+            return refused("readings")
+        remaining_mj = energy_mj
     if energy_mj and not remaining_mj:
         return refused("counted")
     free = _subtract((start_us, end_us), ((row.start_us, row.end_us) for row in overlapping))
@@ -98,7 +103,9 @@ def _subtract(
     """Return the intervals of ``whole`` that no part covers, in order."""
     at, end = whole
     rest = []
-    for low, high in sorted((low, high) for low, high in parts if low is not None and high):
+    for low, high in sorted(
+        (low, high) for low, high in parts if low is not None and high is not None
+    ):
         if high <= at or low >= end:
             continue
         if low > at:

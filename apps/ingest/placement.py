@@ -93,7 +93,7 @@ def candidates(window: WindowIn, clocks: BatchClocks, known: BootOffset | None) 
     ended (monotonic now − its monotonic end) ago: its wall time applies if it agrees with that
     within 30 s, else its age. A window of an earlier boot is placed likewise by the offset of that
     boot, which is known from its batches or reported by the collector. Without an offset its wall
-    time applies only if the wall clock is correct now.
+    time applies only if the wall clock is correct now and did not step within the window.
     """
     if is_running_boot(window, clocks):
         offset_us = clocks.offset_us
@@ -106,7 +106,7 @@ def candidates(window: WindowIn, clocks: BatchClocks, known: BootOffset | None) 
         offset = _earlier_offset_us(window, clocks, known)
         if offset is not None:
             found = _by_offset(window, offset, offset)
-        elif clocks.is_wall_correct and window.start_us >= EARLIEST_US:
+        elif clocks.is_wall_correct and window.start_us >= EARLIEST_US and _is_steady(window):
             found = (Placed(window.start_us, window.end_us),)
         else:
             return Candidates(reason="clock")
@@ -115,6 +115,11 @@ def candidates(window: WindowIn, clocks: BatchClocks, known: BootOffset | None) 
         return Candidates(times)
     is_future = any(EARLIEST_US <= placed.start_us < placed.end_us for placed in found)
     return Candidates(reason="future" if is_future else "clock")
+
+
+def _is_steady(window: WindowIn) -> bool:
+    """Return whether wall clock and monotonic clock measured the same length, within 30 s."""
+    return abs(window.end_us - window.start_us - window.measured_us) < AGREEMENT_US
 
 
 def _in_time(times: Iterable[Placed], received_us: int) -> tuple[Placed, ...]:

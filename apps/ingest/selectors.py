@@ -183,12 +183,17 @@ def pending_moves(lab: Lab) -> list[DeviceMove]:
     return list(moves.select_related("device", "from_node", "to_node").order_by("pk"))
 
 
+def counter_of(epoch_key: str) -> str:
+    """Return the counter of an epoch: one counter can have several spools."""
+    return epoch_key.partition("#")[0]
+
+
 def counted_windows(row: QuarantinedWindow, start_us: int, end_us: int) -> list[CountedWindow]:
     """Return the counted windows that may contain energy of a quarantined one: those that overlap
     a time that is not sealed, and those whose readings of the same counter overlap. Oldest first.
     Raises ArchiveProblem.
     """
-    counter = row.epoch_key.partition("#")[0]  # one counter can have several spools
+    counter = counter_of(row.epoch_key)
     low, high = row.content["counter_start"], row.content["counter_end"]
     filters = Q(start_us__lt=end_us, end_us__gt=start_us)
     if low is not None and high is not None:
@@ -201,7 +206,7 @@ def counted_windows(row: QuarantinedWindow, start_us: int, end_us: int) -> list[
             window.energy_mj,
             window.counter_start,
             window.counter_end,
-            window.epoch.key.partition("#")[0] == counter,
+            counter_of(window.epoch.key) == counter,
         )
         for window in windows.select_related("epoch")
     }

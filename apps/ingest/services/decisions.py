@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from django.db import transaction
+from django.db.models import F
 
 from apps.accounts import audit
 from apps.accounts.choices import Act
@@ -18,6 +19,7 @@ from apps.ingest.choices import FLAG_BRIDGED, FLAG_DECIDED, Decision, PlacementQ
 from apps.ingest.models import EnergyWindow, QuarantinedWindow
 from apps.ingest.placement import FUTURE_US, Candidates, Placed
 from apps.ingest.sealed_selectors import is_sealed
+from apps.ingest.selectors import counter_of
 from apps.ingest.services.classify import Stored, read_context
 from apps.ingest.services.reexamine import window_of
 from apps.ingest.services.store import delete_window, mark_dirty, write_windows
@@ -29,6 +31,9 @@ PROBLEMS = {
     "taken": "Another window is counted in this time. Choose a free time, or discard this window.",
     "incomparable": "The windows counted in this time have no readings of the same counter, so the "
     "energy that is counted twice is unknown. Choose a free time, or discard this window.",
+    "readings": "Some of its counter readings are counted already, and its energy is not the "
+    "difference of its readings, so the energy that is counted twice is unknown. Discard this "
+    "window.",
     "counted": "All of its energy is counted already. Discard this window.",
     "time": "The end must be after the start, and at most 400 days later.",
     "future": "The time is in the future.",
@@ -246,11 +251,56 @@ def _remove(row: QuarantinedWindow) -> None:
             "The window of this decision is archived, so the decision cannot be undone.",
             hint="Correct the figures by a restatement.",
         )
+    later = _covering_decision(row, found)
+    if later is not None:
+        raise Conflict(
+            f"The window of sequence {later.sequence} was accepted without the energy of this one.",
+            hint="Undo that decision first.",
+        )
     delete_window(found)
     hours = {(found.device_id, hour) for hour in hours_touched(found.start_us, found.end_us)}
     mark_dirty(row.device.node, hours)
     if row.node_id != row.device.node_id:
         mark_dirty(row.node, hours)
+
+
+def _covering_decision(row: QuarantinedWindow, found: EnergyWindow) -> QuarantinedWindow | None:
+    """Return the decision that accepted a window around the readings of an accepted one, without
+    its energy.
+
+    Without the inner window these readings would count as counted, so nobody could accept it again.
+    """
+    low, high = found.counter_start, found.counter_end
+    if low is None or high is None or low >= high:
+        return None
+    counter = counter_of(row.epoch_key)
+    others = QuarantinedWindow.objects.filter(
+        device_id=row.device_id,
+        decision=Decision.ACCEPTED,
+        accepted_mj__lt=F("energy_mj"),
+        epoch_key__startswith=counter,
+    ).exclude(pk=row.pk)
+    around = [
+        other
+        for other in others.order_by("-decided_us", "-pk")
+        if counter_of(other.epoch_key) == counter
+        and other.content["counter_start"] < low
+        and high < other.content["counter_end"]
+    ]
+    if not around:
+        return None
+    try:
+        counted = selectors.counted_windows(row, found.start_us, found.end_us)
+    except ArchiveProblem as error:
+        raise Conflict(PROBLEMS["archive"]) from error
+    is_covered = any(
+        window.counter_start < low and high < window.counter_end
+        for window in counted
+        if window.is_same_counter
+        and window.counter_start is not None
+        and window.counter_end is not None
+    )
+    return around[0] if is_covered else None
 
 
 def _record(
