@@ -1,8 +1,9 @@
 """Seeded SIGKILLs of collector, web server and worker under load; then not a millijoule may be
-missing or double.
+missing or double. On PostgreSQL its backends are killed too, and Redis, which wakes the Celery
+worker, is flushed and killed.
 
-``LABCARBON_KILLS`` (50) says how many, ``LABCARBON_SEED`` repeats a run: the seed is printed with
-every result.
+``LABCARBON_KILLS`` (50 on SQLite, 10 on PostgreSQL) says how many, ``LABCARBON_SEED`` repeats a
+run: the seed is printed with every result.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import random
 import sqlite3
 import subprocess
 import sys
+import threading
 import time
 import urllib.error
 import urllib.request
@@ -22,7 +24,11 @@ from pathlib import Path
 from statistics import median
 
 import pytest
+from celery import Celery
+from kombu.exceptions import OperationalError
 from labcarbon_collect.ipc.client import Client, DaemonUnavailable
+from redis import Redis as RedisClient
+from redis.exceptions import RedisError
 
 from tests.fakes.nvml_driver import FakeDriver
 from tests.faults.counters import FULL_MJ, CounterSimulator
@@ -35,12 +41,24 @@ from tests.faults.supervisor import BACK_S, SupervisedProcess, Supervisor, child
 from tests.services.data_directories import MIGRATED, postgres
 from tests.services.postgres import programs
 from tests.services.process import wait_until
+from tests.services.redis import Redis
 
 pytestmark = pytest.mark.faults
 
 WINDOW_S = 2
 DATABASE_BACK_S = 30.0  # where PostgreSQL itself has to recover first
 START_S = 120.0  # for all to be there; how soon each was is asked afterwards
+CELERY = [
+    "-m",
+    "celery",
+    "-A",
+    "labcarbon",
+    "worker",
+    "--pool",
+    "solo",
+    "--without-gossip",
+    "--without-mingle",
+]
 FALLS = 3
 PAUSE_S = (0.2, 2.2)
 
@@ -80,6 +98,27 @@ def _measures(machine: Machine) -> Callable[[int], bool]:
         return status["pid"] == pid and status["sources"]["nvml"]["state"] == "measuring"
 
     return ready
+
+
+class Waker:
+    """Sends what `celery beat` sends, once a second: "run due jobs". Redis may be away."""
+
+    def __init__(self, url: str) -> None:
+        self._app = Celery(broker=url, set_as_current=False)  # type: ignore[no-untyped-call]
+        self._app.conf.broker_transport_options = {"socket_connect_timeout": 1, "max_retries": 0}
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="waker", daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        while not self._stop.wait(1.0):
+            with suppress(OperationalError, RedisError):
+                self._app.send_task("labcarbon.work_on_jobs", retry=False)  # type: ignore[no-untyped-call]
+
+    def close(self) -> None:
+        self._stop.set()
+        self._thread.join(30)
+        self._app.close()  # type: ignore[no-untyped-call]
 
 
 def _works(books: LedgerDatabase) -> Callable[[int], bool]:
@@ -128,7 +167,10 @@ def _children(stack: ExitStack, count: int) -> list[int]:
     return [each.pid for each in processes]
 
 
-def _scene(stack: ExitStack, folder: Path, rng: random.Random, books: str = "") -> Scene:
+def _scene(
+    stack: ExitStack, folder: Path, rng: random.Random, books: str = "", redis_url: str = ""
+) -> Scene:
+    """Start everything; with ``redis_url`` the worker is Celery's."""
     server = Installation(folder / "server", database_url=books)
     server.prepare()
     driver = FakeDriver(folder, ["hopper"] * rng.randint(2, 4))
@@ -141,9 +183,12 @@ def _scene(stack: ExitStack, folder: Path, rng: random.Random, books: str = "") 
     web = SupervisedProcess(
         "web", server.command("web server"), server.environ, logs / "web.log", _answers(server.url)
     )
-    worker = SupervisedProcess(
-        "worker", server.command("worker"), server.environ, logs / "worker.log", _works(books_)
-    )
+    work, environ = server.command("worker"), server.environ
+    if redis_url:
+        work = [sys.executable, *CELERY]
+        environ = {**environ, "LABCARBON_REDIS_URL": redis_url}
+        stack.callback(Waker(redis_url).close)
+    worker = SupervisedProcess("worker", work, environ, logs / "worker.log", _works(books_))
     daemon = [sys.executable, "-m", "tests.faults.quick_daemon", str(WINDOW_S)]
     collector = SupervisedProcess(
         "collector", daemon, machine.environ, logs / "collector.log", _measures(machine)
@@ -278,7 +323,7 @@ def _back(scene: Scene, told: str, limit_s: float = BACK_S) -> str:
 @pytest.fixture
 def rng(capsys: pytest.CaptureFixture[str]) -> random.Random:
     with capsys.disabled():
-        print(f"\nLABCARBON_SEED={SEED} LABCARBON_KILLS={KILLS}", flush=True)
+        print(f"\nLABCARBON_SEED={SEED}", flush=True)
     return random.Random(SEED)
 
 
@@ -288,7 +333,7 @@ def test_kills_on_sqlite_lose_nothing_and_count_nothing_twice(
     told, begun = f"LABCARBON_SEED={SEED}", time.monotonic()
     with ExitStack() as stack:
         scene = _scene(stack, tmp_path, rng)
-        done = _kill(scene, KILLS)
+        done = _kill(scene, KILLS or 50)
         back = _back(scene, told)
         _settle(scene)
         found = _balance(scene, told)
@@ -317,38 +362,60 @@ def _client_backends(postmaster: int) -> list[int]:
     return found
 
 
+@pytest.mark.redis
 @pytest.mark.skipif(
     programs() is None, reason="PostgreSQL is not installed (apt-get install postgresql)"
 )
-def test_kills_on_postgres_of_its_backends_too(
+def test_kills_on_postgres_of_its_backends_too_and_of_redis(
     tmp_path: Path, rng: random.Random, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    told = f"LABCARBON_SEED={SEED}"
+    told, begun = f"LABCARBON_SEED={SEED}", time.monotonic()
     with ExitStack() as stack:
         database = stack.enter_context(postgres(durable=True))
-        scene = _scene(stack, tmp_path, rng, database.url_of(MIGRATED))
-
-        backends: list[int] = []
+        broker = Redis()
+        stack.callback(broker.close)
+        scene = _scene(stack, tmp_path, rng, database.url_of(MIGRATED), broker.url)
+        also = {"backends of PostgreSQL": 0, "Redis flushed": 0, "Redis killed": 0}
 
         def kill_a_backend() -> None:
             """SIGKILL of one backend: PostgreSQL ends all connections and recovers."""
-            if rng.random() < 0.5 and (living := _client_backends(database.pid)):
+            if living := _client_backends(database.pid):
                 victim = rng.choice(living)
                 with suppress(
                     ProcessLookupError
                 ):  # its client was killed just before, and it went by itself
                     os.kill(victim, 9)
-                    backends.append(victim)
+                    also["backends of PostgreSQL"] += 1
 
-        done = _kill(scene, max(10, KILLS // 5), also=kill_a_backend)
+        def flush_redis() -> None:
+            with closing(RedisClient.from_url(broker.url)) as client:
+                client.flushall()
+            also["Redis flushed"] += 1
+
+        def kill_redis() -> None:
+            broker.kill()
+            time.sleep(rng.uniform(0.0, 2.0))
+            broker.start()
+            also["Redis killed"] += 1
+
+        def kill_more() -> None:
+            chance = rng.random()
+            if chance < 0.5:
+                kill_a_backend()
+            elif chance < 0.65:
+                flush_redis()
+            elif chance < 0.8:
+                kill_redis()
+
+        done = _kill(scene, KILLS or 10, also=kill_more)
+        flush_redis()
+        kill_redis()
         back = _back(scene, told, DATABASE_BACK_S)
         _settle(scene)
         found = _balance(scene, told)
     with capsys.disabled():
         print(
-            (
-                f"{told}: killed {done} and {len(backends)} backends of PostgreSQL; slowest back: "
-                f"{back}; {found}"
-            ),
+            f"{told}: killed {done}, also {also}; slowest back: {back}; {found}; "
+            f"{time.monotonic() - begun:.0f} s",
             flush=True,
         )
