@@ -24,7 +24,10 @@ SILENT_AFTER_US = 15 * 60 * 1_000_000
 
 def node_of(lab: Lab, uuid: UUID) -> Node | None:
     """Return the lab's node, or None."""
-    return Node.objects.filter(lab=lab, uuid=uuid).first()
+    try:
+        return Node.objects.get(lab=lab, uuid=uuid)
+    except Node.DoesNotExist:
+        return None
 
 
 def require_node(lab: Lab, uuid: UUID) -> None:

@@ -89,14 +89,17 @@ class EnergyWindow(models.Model):
     """Measured activity data with the identity (epoch, sequence). An accepted window is never
     changed.
 
-    ``shares``: JSON object of energy in mJ by consumer id. The sum is exactly ``energy_mj``. Of the
-    references only the one to the epoch is a constraint of the database: four double the cost of
-    an insert.
+    ``shares``: JSON object of energy in mJ by consumer id. The sum is exactly ``energy_mj``. The
+    references are no constraints of the database: four double the cost of an insert.
     """
 
     pk = models.CompositePrimaryKey("epoch_id", "sequence")
     epoch = models.ForeignKey(
-        Epoch, on_delete=models.CASCADE, related_name="windows", db_index=False
+        Epoch,
+        on_delete=models.CASCADE,
+        related_name="windows",
+        db_index=False,
+        db_constraint=False,
     )
     sequence = models.BigIntegerField()
     device = models.ForeignKey(

@@ -92,6 +92,7 @@ class Migration(migrations.Migration):
             model_name="energywindow",
             name="epoch",
             field=models.ForeignKey(
+                db_constraint=False,
                 db_index=False,
                 on_delete=django.db.models.deletion.CASCADE,
                 related_name="windows",
