@@ -150,6 +150,36 @@ def test_another_time_can_be_chosen_and_previewed(lab: SmallLab, owner: Client) 
     assert _ledger_mj() == 3000
 
 
+def test_energy_is_not_counted_in_the_time_of_a_clock_that_was_never_set(
+    lab: SmallLab, owner: Client
+) -> None:
+    unset = W(gpu(), 2000, MINUTE, 2 * MINUTE, epoch="earlier/1", counter_start=0)
+    assert push(lab.node, [unset], sent_at=T0) == [["quarantined", "clock"]]
+    row = QuarantinedWindow.objects.get()
+    assert 'data-problem="early"' in text_of(owner.get(f"{LIST}{row.pk}/"))
+    assert _decide(owner, row, "accept").status_code == 400
+    data = {"action": "decide", "decision": "accept", "reason": "all", "windows": [row.pk]}
+    assert owner.post(LIST, data).status_code == 302
+    assert _ledger_mj() == 0
+    chosen = {"start": "2026-11-02T01:00:00", "end": "2026-11-02T01:01:00"}
+    assert _decide(owner, row, "accept", **chosen).status_code == 302
+    assert _ledger_mj() == 2000
+
+
+def test_an_empty_filter_does_not_state_that_nothing_waits(lab: SmallLab, owner: Client) -> None:
+    _overlapping(lab)
+    assert 'data-empty="reason"' in text_of(owner.get(f"{LIST}?reason=clock"))
+    assert 'data-empty="decided"' in text_of(owner.get(f"{LIST}?show=decided"))
+
+
+def test_who_cannot_decide_is_informed(lab: SmallLab, viewer: Client, member: Client) -> None:
+    _overlapping(lab)
+    for client in (viewer, member):
+        page = text_of(client.get(LIST))
+        assert "data-read-only" in page
+        assert "data-all" not in page
+
+
 def test_energy_without_a_counter_needs_a_free_time(lab: SmallLab, owner: Client) -> None:
     push(lab.node, [W(gpu(), 2000, T0, T0 + 2 * MINUTE, seq=0, counter_start=0)])
     late = W(gpu(), 900, T0 + MINUTE, T0 + 3 * MINUTE, seq=1, counter_start=None)
@@ -232,6 +262,16 @@ def test_a_manager_accepts_a_move(lab: SmallLab, owner: Client) -> None:
     assert 'data-alert="device-conflict"' in page
     assert "ws-1" in page
     assert "ws-2" in page
+
+
+def test_a_window_of_a_pending_move_leads_to_the_move(lab: SmallLab, owner: Client) -> None:
+    other = register_node(
+        lab=lab.lab, uuid=uuid.uuid4(), hostname="ws-2", facts={}, site=lab.site, now=T0
+    )
+    push(lab.node, [W(gpu(), 500)])
+    push(other, [W(gpu(), 700, T0 + 20 * MINUTE, T0 + 21 * MINUTE, seq=1, counter_start=5000)])
+    row = QuarantinedWindow.objects.get()
+    assert f'href="{LIST}#moves"' in text_of(owner.get(f"{LIST}{row.pk}/"))
 
 
 def test_the_number_of_queries_does_not_grow(lab: SmallLab, owner: Client) -> None:

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import time_machine
 from django.conf import settings
 from django.test import Client, override_settings
 
@@ -95,10 +96,16 @@ def test_the_quarantine_page_states_that_an_hour_is_sealed(lab: SmallLab, owner:
     use(lab)
     seal(HOUR + 1)
     late = W(gpu(), 5, start_us=T0 + 9 * MINUTE, end_us=T0 + 10 * MINUTE, seq=77)
+    late.counter_start, late.measurement = None, "nvml_power"
     assert push(lab.node, [late]) == [["quarantined", "sealed"]]
     row = QuarantinedWindow.objects.get()
     page = text_of(owner.get(f"/nodes/quarantine/{row.pk}/"))
-    assert "are archived" in page
+    assert 'data-problem="sealed"' in page
+    assert "data-nothing-counted" not in page  # archived windows of this hour count
+    hour = {"action": "preview", "start": "2026-11-02T15:00:00", "end": "2026-11-02T15:01:00"}
+    with time_machine.travel((T0 + DAY_US) / 1e6, tick=False):
+        page = text_of(owner.get(f"/nodes/quarantine/{row.pk}/", hour))
+    assert "data-nothing-counted" in page
 
 
 def test_windows_are_kept_for_whole_days(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,19 +13,20 @@ from apps.ingest.acceptance import Acceptance, CountedWindow
 from apps.ingest.archive_files import ArchiveProblem
 from apps.ingest.choices import Decision
 from apps.ingest.models import DeviceMove, QuarantinedWindow
+from apps.ingest.sealed_selectors import is_sealed
 from apps.ingest.selectors import ENERGY_SUMS, counted_windows, pending_moves, summed_mj
 from apps.ingest.services.classify import PENDING_MOVE, SEALED
 from apps.ingest.services.decisions import PROBLEMS, default_time, preview_acceptance
 
 MAX_LISTED = 200
 REASONS = {
-    "conflict": "different content under an existing key",
-    "clock": "unreliable clock of the node",
-    "future": "time stamp in the future",
+    "conflict": "the same window was uploaded with other values",
+    "clock": "the clock of the node was wrong",
+    "future": "its time is in the future",
     "impossible": "more energy than the device can draw",
-    "overlap": "overlap with time that is already measured",
+    "overlap": "its time is already measured",
     PENDING_MOVE: "the device belongs to another node",
-    SEALED: "the windows of its hour are archived",
+    SEALED: "its hour is archived",
 }
 
 
@@ -147,7 +148,11 @@ class CountedLine:
 
 @dataclass(frozen=True)
 class QuarantinedWindowPage:
-    """``part``: what would be counted at the chosen time. ``problem``: why nothing would."""
+    """``part``: what would be counted at the chosen time. ``problem``: why nothing would.
+
+    ``is_complete``: ``counted`` has all that is counted at that time (no archived window is left
+    out).
+    """
 
     row: QuarantinedWindow
     node: Node
@@ -158,6 +163,7 @@ class QuarantinedWindowPage:
     end_us: int
     measured: str
     counted: Sequence[CountedLine]
+    is_complete: bool
     part: Acceptance
     part_energy: Energy
     part_watts: str
@@ -171,10 +177,11 @@ def quarantined_window_page(
     """Return a quarantined window. ``time``: None for its default one."""
     start_us, end_us = time or default_time(row)
     part = preview_acceptance(row, start_us=start_us, end_us=end_us, now=now)
+    is_complete = not is_sealed(row.device_id, row.node_id, start_us, end_us)
     try:
         counted = counted_windows(row, start_us, end_us)[:MAX_LISTED]
     except ArchiveProblem:
-        counted = []
+        counted, is_complete = [], False
         problem = PROBLEMS["archive"]
     else:
         problem = PROBLEMS.get(part.problem, "")
@@ -191,6 +198,7 @@ def quarantined_window_page(
         end_us=end_us,
         measured=duration(measured_us or content["end_us"] - content["start_us"]),
         counted=[CountedLine(window, energy_of(window.energy_mj)) for window in counted],
+        is_complete=is_complete,
         part=part,
         part_energy=energy_of(part.energy_mj),
         part_watts=f"{part.energy_mj / 1000 / (length_us / US_PER_S):.3g} W" if length_us else "",

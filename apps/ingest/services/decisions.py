@@ -17,7 +17,7 @@ from apps.ingest.acceptance import Acceptance, acceptance, scaled_shares
 from apps.ingest.archive_files import ArchiveProblem
 from apps.ingest.choices import FLAG_BRIDGED, FLAG_DECIDED, Decision, PlacementQuality
 from apps.ingest.models import EnergyWindow, QuarantinedWindow
-from apps.ingest.placement import FUTURE_US, Candidates, Placed
+from apps.ingest.placement import EARLIEST_US, FUTURE_US, Candidates, Placed
 from apps.ingest.sealed_selectors import is_sealed
 from apps.ingest.selectors import counter_of
 from apps.ingest.services.classify import Stored, read_context
@@ -36,7 +36,10 @@ PROBLEMS = {
     "window.",
     "counted": "All of its energy is counted already. Discard this window.",
     "time": "The end must be after the start, and at most 400 days later.",
-    "future": "The time is in the future.",
+    "early": "The time is before 2020, so the clock of the node was not set. Choose the time in "
+    "which the device used the energy, or discard this window.",
+    "future": "The time is in the future. Choose the time in which the device used the energy, or "
+    "discard this window.",
     "sealed": "The windows of this hour are archived, so nothing can be added to it. Discard this "
     "window, or choose a later time.",
     "archive": "Windows with readings of the same counter are archived, and the archive cannot be "
@@ -59,6 +62,8 @@ def preview_acceptance(
     """Return what of a window can be accepted in a time. ``problem`` is a key of PROBLEMS."""
     if not 0 <= start_us < end_us or end_us - start_us > MAX_DURATION_US:
         return Acceptance(start_us, end_us, 0, None, None, "time")
+    if start_us < EARLIEST_US:
+        return Acceptance(start_us, end_us, 0, None, None, "early")
     if end_us > now + FUTURE_US:
         return Acceptance(start_us, end_us, 0, None, None, "future")
     if is_sealed(row.device_id, row.node_id, start_us, end_us):
