@@ -210,6 +210,55 @@ def test_a_backup_of_a_newer_version_is_refused(pair: list[Installation], tmp_pa
         assert not (new.folder / "labcarbon.sqlite3").exists()
 
 
+@pytest.mark.parametrize("has_migrations", [True, False])
+def test_a_database_of_another_program_is_refused(
+    pair: list[Installation], tmp_path: Path, *, has_migrations: bool
+) -> None:
+    """Its restore reported success, and SQLite without migrations ended in a traceback."""
+    _, new = pair
+    file = tmp_path / "other"
+    statements = ["CREATE TABLE places (name text)", "INSERT INTO places VALUES ('x')"]
+    if has_migrations:
+        statements += [
+            "CREATE TABLE django_migrations (app text, name text)",
+            "INSERT INTO django_migrations VALUES ('netbox', '0001_initial')",
+        ]
+    if new.database_url:
+        with psycopg.connect(new.database_url, autocommit=True) as server:
+            server.execute("CREATE DATABASE other")
+        url = new.database_url.rpartition("/")[0] + "/other"
+        with psycopg.connect(url) as other:
+            for statement in statements:
+                other.execute(statement.encode())
+        dump = [f"{programs()}/pg_dump", "--format=custom", f"--file={file}", url]
+        subprocess.run(dump, check=True)
+    else:
+        with closing(sqlite3.connect(file)) as other_file:
+            for statement in statements:
+                other_file.execute(statement)
+            other_file.commit()
+    result = new.manage("restore", str(file))
+    assert result.returncode != 0
+    assert "Traceback" not in result.stderr
+    assert f"{file} is not a backup of LabCarbon" in result.stderr
+    if new.database_url:
+        assert new.rows("SELECT tablename FROM pg_tables WHERE schemaname = 'public'") == []
+    else:
+        assert not (new.folder / "labcarbon.sqlite3").exists()
+
+
+def test_a_damaged_page_is_reported_with_the_name_of_the_backup(tmp_path: Path) -> None:
+    prepare_data_dir(tmp_path / "old")
+    old, new = _sqlite(tmp_path / "old"), _sqlite(tmp_path / "new")
+    target = tmp_path / "copy"
+    assert old.manage("backup", str(target)).returncode == 0
+    content = bytearray(target.read_bytes())
+    content[len(content) // 2 : len(content) // 2 + 4096] = b"\xff" * 4096
+    target.write_bytes(content)
+    result = new.manage("restore", str(target))
+    assert f"{target} is damaged" in result.stderr
+
+
 def test_the_archive_is_copied_once_and_restored(tmp_path: Path) -> None:
     prepare_data_dir(tmp_path / "old")
     old, new = _sqlite(tmp_path / "old"), _sqlite(tmp_path / "new")
