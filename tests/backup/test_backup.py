@@ -259,6 +259,19 @@ def test_a_damaged_page_is_reported_with_the_name_of_the_backup(tmp_path: Path) 
     assert f"{target} is damaged" in result.stderr
 
 
+def test_no_backup_is_written_if_the_file_of_the_keys_exists(
+    pair: list[Installation], tmp_path: Path
+) -> None:
+    old, _ = pair
+    keys = tmp_path / "keys"
+    keys.write_text("mine")
+    result = old.manage("backup", str(tmp_path / "copy"), "--keys", str(keys))
+    assert result.returncode != 0
+    assert "keys exists" in result.stderr
+    assert keys.read_text() == "mine"
+    assert not (tmp_path / "copy").exists()
+
+
 def test_the_archive_is_copied_once_and_restored(tmp_path: Path) -> None:
     prepare_data_dir(tmp_path / "old")
     old, new = _sqlite(tmp_path / "old"), _sqlite(tmp_path / "new")

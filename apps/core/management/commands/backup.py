@@ -1,5 +1,6 @@
 """``manage.py backup FILE``: a verified copy of the database, made while LabCarbon runs."""
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,8 @@ class Command(MinimalCommand):
         try:
             if keys_path is not None and keys_path.absolute() == target:
                 raise BackupError("The keys must be in another file than the database.")
+            if keys_path is not None and os.path.lexists(keys_path):
+                raise BackupError(f"{keys_path} exists. Choose another name, or move it away.")
             counts = back_up_database(target)
             if keys_path is not None:
                 write_private_file(keys_path, _keys().encode("ascii"))
