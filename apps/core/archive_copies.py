@@ -1,14 +1,19 @@
 """Copies of the archive of windows, for ``manage.py backup`` and ``manage.py restore``.
 
-Its files are never changed, so that a copy only needs the files that it does not have yet.
+Its files are never changed, so that a copy only needs the files that it does not have yet. Their
+names contain a digest of their content.
 """
 
 import os
+from hashlib import sha256
 from pathlib import Path
+
+from django.db import connection
 
 from apps.core.backup import BackupError, sha256_of
 
 _PATTERN = "*/*.windows"
+_DIGEST_DIGITS = 32
 
 
 def archive_size(folder: Path) -> tuple[int, int]:
@@ -19,35 +24,63 @@ def archive_size(folder: Path) -> tuple[int, int]:
 
 def copy_archive(source: Path, target: Path) -> tuple[int, int]:
     """Copy the files that ``target`` does not have, and read them back. Returns the number of new
-    files and of all files.
+    files and of all files. Raises BackupError, after all others are copied, if a file is damaged.
     """
     paths = sorted(source.glob(_PATTERN))
     copied = 0
+    problems = []
     for path in paths:
         copy = target / path.relative_to(source)
-        if copy.exists():
-            if copy.stat().st_size != path.stat().st_size:
-                raise BackupError(f"{copy} differs from {path}. Move it away, and try again.")
-            continue
-        copy.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        _copy_file(path, copy)
-        copied += 1
+        try:
+            if not copy.exists():
+                problem = _copy_file(path, copy)
+                copied += not problem
+            elif copy.stat().st_size != path.stat().st_size:
+                problem = f"{copy} differs from {path}. Move it away, and try again."
+            else:
+                continue
+        except OSError as error:
+            raise BackupError(f"{path} cannot be copied to {copy}: {error.strerror}.") from error
+        if problem:
+            problems.append(problem)
+    if problems:
+        raise BackupError(
+            f"{len(problems)} of {len(paths)} files of archived windows are not copied. The first: "
+            f"{problems[0]}"
+        )
     return copied, len(paths)
 
 
-def _copy_file(path: Path, copy: Path) -> None:
+def _copy_file(path: Path, copy: Path) -> str:
+    """Copy a file. Return the problem of a file that is not copied, else ''."""
+    content = path.read_bytes()
+    if sha256(content).hexdigest()[:_DIGEST_DIGITS] != path.stem.rpartition("-")[2]:
+        return f"{path} is damaged. Replace it by a copy from another backup of the archive."
+    copy.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     partial = copy.with_name(f".{copy.name}.partial-{os.getpid()}")
     partial.unlink(missing_ok=True)
     try:
         descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
         with os.fdopen(descriptor, "wb") as file:
-            file.write(path.read_bytes())
+            file.write(content)
             file.flush()
             os.fsync(file.fileno())
-        if sha256_of(partial) != sha256_of(path):
-            raise BackupError(f"The copy of {path} differs from it. Check the disk.")
+        if sha256_of(partial) != sha256(content).hexdigest():
+            return f"The copy of {path} differs from it. Check the disk of {copy.parent}."
         partial.rename(copy)
-    except OSError as error:
-        raise BackupError(f"{path} cannot be copied to {copy}: {error.strerror}.") from error
     finally:
         partial.unlink(missing_ok=True)
+    return ""
+
+
+def missing_files(folder: Path) -> tuple[list[str], int]:
+    """Return the files of archived windows that the database names and ``folder`` does not contain,
+    and the number of all that it names.
+    """
+    table = "ingest_sealedblock"
+    if table not in connection.introspection.table_names():  # a backup of an earlier version
+        return [], 0
+    with connection.cursor() as cursor:
+        cursor.execute(f"SELECT DISTINCT file FROM {table} ORDER BY file")
+        names = [str(name) for (name,) in cursor.fetchall()]
+    return [name for name in names if not (folder / name).is_file()], len(names)

@@ -19,6 +19,7 @@ from django.db.migrations.loader import MigrationLoader
 
 _SQLITE_MAGIC = b"SQLite format 3\x00"
 _POSTGRESQL_MAGIC = b"PGDMP"
+_OWN_APP = "ingest"  # each database of LabCarbon has migrations of this app
 
 
 class BackupError(Exception):
@@ -110,7 +111,7 @@ def _back_up_sqlite(target: Path) -> dict[str, int]:
                 copy.execute("PRAGMA journal_mode=DELETE")
         except sqlite3.Error as error:
             raise BackupError(f"The database was not backed up: {error}.") from error
-    if _verified_sqlite_counts(target) != counts:
+    if _verified_sqlite_counts(target, name=target) != counts:
         raise BackupError("The backup does not contain all rows. It was removed; try again.")
     return counts
 
@@ -131,11 +132,8 @@ def _restore_sqlite(source: Path) -> dict[str, int]:
                 stored.backup(copy)
             except sqlite3.Error as error:
                 raise BackupError(f"{source} is damaged: {error}.") from error
-        counts = _verified_sqlite_counts(partial)
-        with closing(_open_read_only(partial)) as copy:
-            _refuse_newer(
-                set(copy.execute("SELECT app, name FROM django_migrations")),
-            )
+        counts = _verified_sqlite_counts(partial, name=source)
+        _refuse_other_versions(source, _sqlite_migrations(partial))
         _sync(partial)
         os.link(partial, target)
         _sync(target.parent)
@@ -158,16 +156,27 @@ def _sqlite_counts(database: sqlite3.Connection) -> dict[str, int]:
     }
 
 
-def _verified_sqlite_counts(path: Path) -> dict[str, int]:
-    """Read every page and every index. Returns the number of rows by table."""
+def _verified_sqlite_counts(path: Path, *, name: Path) -> dict[str, int]:
+    """Read every page and every index. Returns the number of rows by table. ``name``: for
+    messages.
+    """
     try:
         with closing(_open_read_only(path)) as database:
             problem = database.execute("PRAGMA integrity_check(1)").fetchone()[0]
             if problem != "ok":
-                raise BackupError(f"{path} is damaged: {problem}.")
+                raise BackupError(f"{name} is damaged: {problem}.")
             return _sqlite_counts(database)
     except sqlite3.DatabaseError as error:
-        raise BackupError(f"{path} is damaged: {error}.") from error
+        raise BackupError(f"{name} is damaged: {error}.") from error
+
+
+def _sqlite_migrations(path: Path) -> set[tuple[str, str]]:
+    """Return the applied migrations of an undamaged file, none for one of another program."""
+    try:
+        with closing(_open_read_only(path)) as database:
+            return set(database.execute("SELECT app, name FROM django_migrations"))
+    except sqlite3.OperationalError:
+        return set()
 
 
 # PostgreSQL
@@ -203,7 +212,7 @@ def _restore_postgresql(source: Path) -> dict[str, int]:
             "createdb, then LABCARBON_DATABASE_URL=…"
         )
     expected = _read_back(source)
-    _refuse_newer(_archived_migrations(source))
+    _refuse_other_versions(source, _archived_migrations(source))
     _run_client(
         "pg_restore",
         ["--single-transaction", "--exit-on-error", "--no-owner", "--no-privileges", "--clean",
@@ -278,7 +287,7 @@ def _archived_migrations(path: Path) -> set[tuple[str, str]]:
             columns = []
         elif columns:
             row = dict(zip(columns, line.split("\t"), strict=True))
-            applied.add((row["app"], row["name"]))
+            applied.add((row.get("app", ""), row.get("name", "")))
     return applied
 
 
@@ -305,8 +314,15 @@ def _run_client(program: str, options: list[str]) -> None:
         raise BackupError(f"{program} failed: {result.stderr.strip()[-500:]}")
 
 
-def _refuse_newer(applied: set[tuple[str, str]]) -> None:
-    """Refuse a backup of a newer version, whose tables this version does not know."""
+def _refuse_other_versions(source: Path, applied: set[tuple[str, str]]) -> None:
+    """Refuse a database of another program, and a backup of a newer version, whose tables this
+    version does not know.
+    """
+    if _OWN_APP not in {app for app, _ in applied}:
+        raise BackupError(
+            f"{source} is not a backup of LabCarbon: it contains the database of another program. "
+            "Choose a file that `manage.py backup` wrote."
+        )
     loader = MigrationLoader(None, ignore_no_migrations=True)
     own = set(loader.disk_migrations)
     own |= {old for migration in loader.disk_migrations.values() for old in migration.replaces}

@@ -123,9 +123,14 @@ def save_enrolment(home: Path, login: Login, node: str) -> None:
 
 def read_enrolment(home: Path, environ: Mapping[str, str], node: str) -> Optional[Login]:
     """Return the node's login, None if it is not enrolled. Raises ConfigurationError if the token
-    is not private.
+    is not private or damaged.
     """
-    token = read_secret(home / _NODE_TOKEN)
+    try:
+        token = read_secret(home / _NODE_TOKEN)
+    except ValueError as error:
+        raise ConfigurationError(
+            f"{home / _NODE_TOKEN} is damaged ({error}): labcarbon-collect enrol URL"
+        ) from error
     saved = _read_json(home / _ENROLMENT)
     url = environ.get("LABCARBON_URL") or saved.get("url", "")
     if not token or not url:
@@ -160,9 +165,10 @@ def read_login(environ: Mapping[str, str]) -> Optional[Login]:
     ConfigurationError.
     """
     path = config_dir(environ) / _LOGIN
-    text = read_secret(path)
     try:
-        saved = json.loads(text) if text else {}
+        saved = json.loads(read_secret(path) or "{}")
+        if not isinstance(saved, dict) or not all(isinstance(text, str) for text in saved.values()):
+            raise ValueError("its content is not that of a login")
     except ValueError as error:
         raise ConfigurationError(
             f"{path} is damaged ({error}): labcarbon-collect login URL"
@@ -185,4 +191,5 @@ def _read_json(path: Path) -> Mapping[str, str]:
         content = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
-    return content if isinstance(content, dict) else {}
+    is_usable = isinstance(content, dict) and all(isinstance(text, str) for text in content.values())
+    return content if is_usable else {}

@@ -78,7 +78,7 @@ def ensure_private_dir(path: Path) -> Path:
 
 def read_secret(path: Path) -> Optional[str]:
     """Read a token from a file that only its owner may read, None without one. Raises
-    ConfigurationError.
+    ConfigurationError, and ValueError if it is no text.
     """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
@@ -162,7 +162,9 @@ def _read_node_file(home: Path) -> Mapping[str, str]:
         raise ConfigurationError(
             f"{path} is damaged ({error}): remove it and enrol this node again"
         ) from error
-    return saved if isinstance(saved, dict) else {}
+    if not isinstance(saved, dict) or not all(isinstance(text, str) for text in saved.values()):
+        raise ConfigurationError(f"{path} is damaged: remove it and enrol this node again")
+    return saved
 
 
 def _machine_hash() -> str:

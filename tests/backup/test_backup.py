@@ -2,6 +2,7 @@
 keys, and never over existing data.
 """
 
+import hashlib
 import os
 import sqlite3
 import stat
@@ -210,14 +211,102 @@ def test_a_backup_of_a_newer_version_is_refused(pair: list[Installation], tmp_pa
         assert not (new.folder / "labcarbon.sqlite3").exists()
 
 
-def test_the_archive_is_copied_once_and_restored(tmp_path: Path) -> None:
+@pytest.mark.parametrize("has_migrations", [True, False])
+def test_a_database_of_another_program_is_refused(
+    pair: list[Installation], tmp_path: Path, *, has_migrations: bool
+) -> None:
+    """Its restore reported success, and SQLite without migrations ended in a traceback."""
+    _, new = pair
+    file = tmp_path / "other"
+    statements = ["CREATE TABLE places (name text)", "INSERT INTO places VALUES ('x')"]
+    if has_migrations:
+        statements += [
+            "CREATE TABLE django_migrations (app text, name text)",
+            "INSERT INTO django_migrations VALUES ('netbox', '0001_initial')",
+        ]
+    if new.database_url:
+        with psycopg.connect(new.database_url, autocommit=True) as server:
+            server.execute("CREATE DATABASE other")
+        url = new.database_url.rpartition("/")[0] + "/other"
+        with psycopg.connect(url) as other:
+            for statement in statements:
+                other.execute(statement.encode())
+        dump = [f"{programs()}/pg_dump", "--format=custom", f"--file={file}", url]
+        subprocess.run(dump, check=True)
+    else:
+        with closing(sqlite3.connect(file)) as other_file:
+            for statement in statements:
+                other_file.execute(statement)
+            other_file.commit()
+    result = new.manage("restore", str(file))
+    assert result.returncode != 0
+    assert "Traceback" not in result.stderr
+    assert f"{file} is not a backup of LabCarbon" in result.stderr
+    if new.database_url:
+        assert new.rows("SELECT tablename FROM pg_tables WHERE schemaname = 'public'") == []
+    else:
+        assert not (new.folder / "labcarbon.sqlite3").exists()
+
+
+def test_a_damaged_page_is_reported_with_the_name_of_the_backup(tmp_path: Path) -> None:
     prepare_data_dir(tmp_path / "old")
     old, new = _sqlite(tmp_path / "old"), _sqlite(tmp_path / "new")
+    target = tmp_path / "copy"
+    assert old.manage("backup", str(target)).returncode == 0
+    content = bytearray(target.read_bytes())
+    content[len(content) // 2 : len(content) // 2 + 4096] = b"\xff" * 4096
+    target.write_bytes(content)
+    result = new.manage("restore", str(target))
+    assert f"{target} is damaged" in result.stderr
+
+
+def test_no_backup_is_written_if_the_file_of_the_keys_exists(
+    pair: list[Installation], tmp_path: Path
+) -> None:
+    old, _ = pair
+    keys = tmp_path / "keys"
+    keys.write_text("mine")
+    result = old.manage("backup", str(tmp_path / "copy"), "--keys", str(keys))
+    assert result.returncode != 0
+    assert "keys exists" in result.stderr
+    assert keys.read_text() == "mine"
+    assert not (tmp_path / "copy").exists()
+
+
+def _archive_file(folder: Path, day: str, content: str) -> str:
+    """Write a file of the archive. Return its name, which contains a digest of its content."""
+    name = f"{day[:7]}/{day}-{hashlib.sha256(content.encode()).hexdigest()[:32]}.windows"
+    (folder / name).parent.mkdir(parents=True, exist_ok=True)
+    (folder / name).write_text(content)
+    return name
+
+
+@pytest.fixture
+def archived(tmp_path: Path) -> tuple[Installation, Installation, list[str]]:
+    """An installation with two files of archived windows, an empty one, and the files' names."""
+    prepare_data_dir(tmp_path / "old")
+    old, new = _sqlite(tmp_path / "old"), _sqlite(tmp_path / "new")
+    names = [
+        _archive_file(old.folder / "archive", day, day) for day in ("2025-01-30", "2025-02-01")
+    ]
+    with old.connect() as database:
+        database.execute("PRAGMA foreign_keys=OFF")
+        for name in names:
+            database.execute(
+                "INSERT INTO ingest_sealedblock (device_id, epoch_id, node_id, first_sequence, "
+                "last_sequence, start_us, end_us, windows, file, offset, length, sha256) "
+                "VALUES (1, 1, 1, 0, 0, 0, 1, 1, ?, 0, 1, x'00')",
+                [name],
+            )
+        database.commit()
+    return old, new, names
+
+
+def test_the_archive_is_copied_once_and_restored(
+    archived: tuple[Installation, Installation, list[str]], tmp_path: Path
+) -> None:
+    old, new, names = archived
     archive, copies = old.folder / "archive", tmp_path / "copies"
-    names = ("2025-01/2025-01-30-aa.windows", "2025-02/2025-02-01-bb.windows")
-    for name in names:
-        (archive / name).parent.mkdir(parents=True)
-        (archive / name).write_text(name)
     (archive / "2025-02" / ".x.windows.partial-1").write_text("unfinished")
     result = old.manage("backup", str(tmp_path / "1"))
     assert "2 files" in result.stdout, "the folder is named, because its files are not in the copy"
@@ -228,10 +317,60 @@ def test_the_archive_is_copied_once_and_restored(tmp_path: Path) -> None:
     assert "0 new of 2 files" in result.stdout
     assert new.manage("restore", str(tmp_path / "3"), "--archive", str(copies)).returncode == 0
     restored = sorted((new.folder / "archive").glob("*/*"))
-    assert [str(path.relative_to(new.folder / "archive")) for path in restored] == list(names)
-    assert [path.read_text() for path in restored] == list(names)
+    assert [str(path.relative_to(new.folder / "archive")) for path in restored] == names
+    assert [path.read_text() for path in restored] == ["2025-01-30", "2025-02-01"]
     assert {stat.S_IMODE(path.stat().st_mode) for path in restored} == {0o600}
     (copies / names[0]).write_text("other")
     result = old.manage("backup", str(tmp_path / "4"), "--archive", str(copies))
     assert result.returncode != 0
     assert "differs" in result.stderr
+
+
+def test_a_damaged_file_of_the_archive_is_reported_and_the_others_are_copied(
+    archived: tuple[Installation, Installation, list[str]], tmp_path: Path
+) -> None:
+    """A damaged file was copied as a good one, and the restore called it verified."""
+    old, new, names = archived
+    good, copies = tmp_path / "good", tmp_path / "copies"
+    assert old.manage("backup", str(tmp_path / "1"), "--archive", str(good)).returncode == 0
+    (old.folder / "archive" / names[0]).write_text("2025-01-3X")
+    result = old.manage("backup", str(tmp_path / "2"), "--archive", str(copies))
+    assert result.returncode != 0
+    assert f"{names[0]} is damaged" in result.stderr
+    assert str(tmp_path / "2") in result.stdout, "the database was backed up"
+    assert not (copies / names[0]).exists()
+    assert (copies / names[1]).exists()
+    (good / names[0]).write_text("2025-01-3X")
+    result = new.manage("restore", str(tmp_path / "1"), "--archive", str(good))
+    assert result.returncode != 0
+    assert f"{names[0]} is damaged" in result.stderr
+    assert "The database is restored" in result.stderr
+    assert "verified" not in result.stdout
+    assert (new.folder / "archive" / names[1]).exists()
+
+
+def test_files_that_the_restored_database_names_but_nobody_copied_are_reported(
+    archived: tuple[Installation, Installation, list[str]], tmp_path: Path
+) -> None:
+    old, new, names = archived
+    copies, other = tmp_path / "copies", _sqlite(tmp_path / "other")
+    assert old.manage("backup", str(tmp_path / "1"), "--archive", str(copies)).returncode == 0
+    (copies / names[1]).unlink()
+    result = new.manage("restore", str(tmp_path / "1"), "--archive", str(copies))
+    assert result.returncode != 0
+    assert f"1 of 2 files of archived windows are missing: {names[1]}" in result.stderr
+    result = other.manage("restore", str(tmp_path / "1"))
+    assert result.returncode == 0, "the folder can be copied afterwards"
+    assert "2 of 2 files of archived windows are missing" in result.stdout
+    assert str(other.folder / "archive") in result.stdout
+
+
+def test_a_folder_of_copies_that_is_a_file_is_reported(
+    archived: tuple[Installation, Installation, list[str]], tmp_path: Path
+) -> None:
+    old, _, _ = archived
+    (tmp_path / "file").write_text("")
+    result = old.manage("backup", str(tmp_path / "1"), "--archive", str(tmp_path / "file"))
+    assert result.returncode != 0
+    assert "Traceback" not in result.stderr
+    assert str(tmp_path / "1") in result.stdout, "the database was backed up"

@@ -53,6 +53,20 @@ def lone(tmp_path: Path) -> Collector:
     return Collector(tmp_path)
 
 
+@pytest.mark.parametrize(
+    "content", [b"[1]", b'"x"', b"\xff\xfe", b'{"url": 5, "token": "t"}', b"{"]
+)
+def test_a_damaged_login_is_reported_and_the_command_runs(lone: Collector, content: bytes) -> None:
+    """Some of these contents ended in a traceback, and the command was not started."""
+    lone.log_in("http://127.0.0.1:9")
+    (lone.root / "home" / ".config" / "labcarbon" / "login.json").write_bytes(content)
+    done = lone.call("run", "--", "sh", "-c", "echo ran; exit 3")
+    assert (done.returncode, done.stdout) == (3, "ran\n")
+    assert "Traceback" not in done.stderr
+    assert "login.json is damaged" in done.stderr
+    assert "labcarbon-collect login URL" in done.stderr
+
+
 def test_a_run_ends_with_kwh_kg_and_a_link_and_is_reported(
     node: Collector, server: fakes.FakeServer
 ) -> None:

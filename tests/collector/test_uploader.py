@@ -315,6 +315,19 @@ def test_loopback_and_https_are_fine(url: str) -> None:
     Transport(url, "lc_node_secret")
 
 
+@pytest.mark.parametrize("url", ["http://127.0.0.1:99999", "http://127.0.0.1:x", "http://[::1"])
+def test_a_url_without_a_valid_host_or_port_is_refused(url: str) -> None:
+    with pytest.raises(InvalidUrlError, match="is no server URL"):
+        Transport(url, "lc_node_secret")
+
+
+@pytest.mark.parametrize("token", ["lc_node_\nsecret", "lc_node_secret\u00fc"])
+def test_an_invalid_token_is_refused_without_printing_it(token: str) -> None:
+    with pytest.raises(InvalidUrlError) as refused:
+        Transport("http://127.0.0.1:9", token)
+    assert "secret" not in str(refused.value)
+
+
 def test_config_is_fetched_and_stored(server: FakeServer, spool: Spool) -> None:
     server.config = {"server_time": T0, "factor": None}
     transport = connect(server.url)

@@ -26,7 +26,7 @@ DEADLINE_S = 30.0
 
 
 class InvalidUrlError(Exception):
-    """The server's URL cannot be used. The text states the cause and the fix."""
+    """The server's URL or the token cannot be used. The text states the cause and the fix."""
 
 
 class ServerUnavailable(Exception):
@@ -105,23 +105,31 @@ class Transport:
 
         Raises InvalidUrlError.
         """
-        parts = urlsplit(url.strip())
-        if parts.scheme not in ("http", "https") or not parts.hostname:
+        try:
+            parts = urlsplit(url.strip())
+            host, port = parts.hostname or "", parts.port
+        except ValueError:
+            host = ""
+        if not host or parts.scheme not in ("http", "https"):
             raise InvalidUrlError(
                 f"{url!r} is no server URL: use one such as https://labcarbon.example.org"
+            )
+        if token and not (token.isascii() and token.isprintable()):
+            raise InvalidUrlError(
+                f"the token for {url} contains characters that no token has: enrol or log in again"
             )
         if parts.username or parts.query or parts.fragment:
             raise InvalidUrlError(
                 "the server URL must not contain a user name, a query or a fragment: scheme, host "
                 "and path only"
             )
-        if parts.scheme == "http" and not is_loopback(parts.hostname):
+        if parts.scheme == "http" and not is_loopback(host):
             raise InvalidUrlError(
-                f"{parts.hostname} over http would expose the token to the network: use "
+                f"{host} over http would expose the token to the network: use "
                 f"https://{parts.netloc}{parts.path}"
             )
         self.url = url.strip().rstrip("/")
-        self._scheme, self._host, self._port = parts.scheme, parts.hostname, parts.port
+        self._scheme, self._host, self._port = parts.scheme, host, port
         self._path = parts.path.rstrip("/")
         self._token = token
         self._deadline_s, self._max_response_bytes = deadline_s, max_response_bytes

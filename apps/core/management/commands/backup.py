@@ -1,5 +1,6 @@
 """``manage.py backup FILE``: a verified copy of the database, made while LabCarbon runs."""
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -35,32 +36,32 @@ class Command(MinimalCommand):
         try:
             if keys_path is not None and keys_path.absolute() == target:
                 raise BackupError("The keys must be in another file than the database.")
+            if keys_path is not None and os.path.lexists(keys_path):
+                raise BackupError(f"{keys_path} exists. Choose another name, or move it away.")
             counts = back_up_database(target)
+            self.stdout.write(
+                f"{target}: {sum(counts.values())} rows in {len(counts)} tables, "
+                f"{target.stat().st_size} bytes, read back. SHA-256 {sha256_of(target)}"
+            )
             if keys_path is not None:
                 write_private_file(keys_path, _keys().encode("ascii"))
+                self.stdout.write(f"Keys: {keys_path}. Store this file apart from the database.")
+            else:
+                self.stdout.write(
+                    "The keys are not in this file. A restore needs LABCARBON_SECRET_KEY and "
+                    "LABCARBON_TOKEN_PEPPERS: store them apart from it (--keys FILE writes them)."
+                )
             # After the database: files of the archive are added, and never removed.
             if archive_copy is not None:
                 copied, total = copy_archive(settings.ARCHIVE_DIR, archive_copy.absolute())
+                self.stdout.write(f"Archive: {copied} new of {total} files, in {archive_copy}.")
         except BackupError as error:
             raise CommandError(str(error)) from error
-        self.stdout.write(
-            f"{target}: {sum(counts.values())} rows in {len(counts)} tables, "
-            f"{target.stat().st_size} bytes, read back. SHA-256 {sha256_of(target)}"
-        )
         files, size = archive_size(settings.ARCHIVE_DIR)
-        if archive_copy is not None:
-            self.stdout.write(f"Archive: {copied} new of {total} files, in {archive_copy}.")
-        elif files:
+        if archive_copy is None and files:
             self.stdout.write(
                 f"Archived windows are not in this file: {files} files, {size} bytes in "
                 f"{settings.ARCHIVE_DIR}. Add --archive FOLDER, or copy this folder."
-            )
-        if keys_path is not None:
-            self.stdout.write(f"Keys: {keys_path}. Store this file apart from the database.")
-        else:
-            self.stdout.write(
-                "The keys are not in this file. A restore needs LABCARBON_SECRET_KEY and "
-                "LABCARBON_TOKEN_PEPPERS: store them apart from it (--keys FILE writes them)."
             )
 
 

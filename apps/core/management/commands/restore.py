@@ -7,7 +7,7 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import DEFAULT_DB_ALIAS, connections
 
-from apps.core.archive_copies import copy_archive
+from apps.core.archive_copies import copy_archive, missing_files
 from apps.core.backup import BackupError, restore_database
 from apps.core.database.new_database import record_database
 from apps.core.database.table_checks import forget_checks
@@ -36,12 +36,34 @@ class Command(BaseCommand):
             counts = restore_database(options["file"].absolute())
             forget_checks()
             record_database(connections[DEFAULT_DB_ALIAS])
-            if options["archive"] is not None:
-                copied, _ = copy_archive(options["archive"].absolute(), settings.ARCHIVE_DIR)
-                self.stdout.write(f"Archive: {copied} files, in {settings.ARCHIVE_DIR}.")
         except BackupError as error:
             raise CommandError(str(error)) from error
+        if options["archive"] is not None:
+            self._restore_archive(options["archive"].absolute())
+        elif problem := _missing_windows():
+            self.stdout.write(problem)
         self.stdout.write(
             f"Restored and verified: {sum(counts.values())} rows in {len(counts)} tables. "
             "Set LABCARBON_SECRET_KEY and LABCARBON_TOKEN_PEPPERS to the keys of that time."
         )
+
+    def _restore_archive(self, folder: Path) -> None:
+        try:
+            copied, _ = copy_archive(folder, settings.ARCHIVE_DIR)
+        except BackupError as error:
+            raise CommandError(f"The database is restored. {error}") from error
+        if problem := _missing_windows():
+            raise CommandError(f"The database is restored. {problem}")
+        self.stdout.write(f"Archive: {copied} files, in {settings.ARCHIVE_DIR}.")
+
+
+def _missing_windows() -> str:
+    """Return a sentence about the archived windows that this machine does not have, '' for none."""
+    missing, total = missing_files(settings.ARCHIVE_DIR)
+    if not missing:
+        return ""
+    return (
+        f"{len(missing)} of {total} files of archived windows are missing: {missing[0]}"
+        f"{' …' if missing[1:] else ''}. Pages cannot show these windows until you copy the files "
+        f"from a backup of the archive to {settings.ARCHIVE_DIR}."
+    )
