@@ -25,7 +25,8 @@ def name_arguments(words: Sequence[str]) -> List[Tuple[str, Text]]:
     ``arg0``, ``arg1`` …
 
     An option takes the next word, unless that starts an option (a negative number does not).
-    Further words are positional: without the parser, an option takes one word.
+    Further words are positional: without the parser, an option takes one word. Hydra's multirun
+    takes none.
     """
     pairs: List[Tuple[str, Text]] = []
     index, position, positional_only = 0, 0, False
@@ -42,7 +43,7 @@ def name_arguments(words: Sequence[str]) -> List[Tuple[str, Text]]:
                 pairs.append((name, text))
             elif joined:
                 pairs.append((joined.group(1), joined.group(2)))
-            elif index < len(words) and not _ends_value(words[index]):
+            elif index < len(words) and not _ends_value(word, words[index]):
                 pairs.append((name, words[index]))
                 index += 1
             else:
@@ -67,9 +68,22 @@ def _is_option(word: str) -> bool:
     return len(word) > 1 and word.startswith("-") and not _NUMBER.match(word)
 
 
-def _ends_value(word: str) -> bool:
+def _ends_value(option: str, word: str) -> bool:
     """Return whether a word cannot be the value of the option before it."""
-    return _is_option(word) or word == "--"
+    return (
+        _is_option(word)
+        or word == "--"
+        or option == "--multirun"
+        or (option == "-m" and _OVERRIDE.match(word) is not None)
+    )
+
+
+def is_multirun(words: Sequence[str]) -> bool:
+    """Return whether Hydra is to start a grid of runs: `--multirun`, or `-m` beside overrides."""
+    if "--multirun" in words:
+        return True
+    pairs = name_arguments(words)
+    return ("-m", True) in pairs and any(_OVERRIDE.match(word) for word in words)
 
 
 _MAX_PARSED_BYTES, _MAX_VALUES, _MAX_DEPTH = 256 * 1024, 2000, 20

@@ -12,6 +12,7 @@ from labcarbon_collect.fingerprint.arguments import (
     Text,
     config_params,
     group_arguments,
+    is_multirun,
     name_arguments,
 )
 from labcarbon_collect.fingerprint.launchers import Launch
@@ -61,10 +62,11 @@ def sort_command_params(
     TooManyParams.
     """
     params = CommandParams()
+    ignored_options = _MULTIRUN if is_multirun(launch.arguments) else ()
     arguments: Dict[str, Any] = dict(launch.settings)
     from_files: Dict[str, Any] = {}
     for name, value in group_arguments(
-        [pair for pair in name_arguments(launch.arguments) if pair[0] not in _MULTIRUN]
+        [pair for pair in name_arguments(launch.arguments) if pair[0] not in ignored_options]
     ).items():
         remaining = _extract_files(name, value, cwd, params, from_files)
         if remaining is not None:

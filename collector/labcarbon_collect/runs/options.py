@@ -9,7 +9,9 @@ from typing import Any, Dict, List, Mapping, Optional, Tuple
 
 from labcarbon_collect.config import is_uuid
 from labcarbon_collect.errors import CommandError
+from labcarbon_collect.fingerprint.arguments import is_multirun
 from labcarbon_collect.fingerprint.builder import Survey, survey
+from labcarbon_collect.fingerprint.launchers import parse_launch
 from labcarbon_collect.runs import facts
 
 INTENTS = ("train", "replicate", "sweep", "ablation", "benchmark", "debug")
@@ -44,10 +46,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> argparse.Action:
     parser.add_argument(
         "--intent",
         choices=INTENTS,
-        default="train",
         help=(
             "purpose of the run; replicate, sweep and benchmark are never duplicates "
-            "(default: train)"
+            "(default: train; sweep for Hydra's --multirun)"
         ),
     )
     parser.add_argument("--sweep", default="", metavar="ID", help="the sweep of the run")
@@ -130,7 +131,7 @@ def parse_spec(args: argparse.Namespace, usage: str) -> RunSpec:
         params,
         dict(_parse_role_path(item) for item in args.data),
         args.checkpoint,
-        args.intent,
+        args.intent or _intent_of(command),
         args.sweep,
         args.parent or None,
         args.enforce,
@@ -142,3 +143,8 @@ def _parse_role_path(text: str) -> Tuple[str, str]:
     """Parse ``train=/data/cats`` or a path alone."""
     role, equals, path = text.partition("=")
     return (role, path) if equals and role.isidentifier() and path else ("data", text)
+
+
+def _intent_of(command: List[str]) -> str:
+    """Return the intent of a command without a stated one."""
+    return "sweep" if is_multirun(parse_launch(command, os.environ).arguments) else "train"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 from typing import Any
 
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from labcarbon_collect import lc1
 from labcarbon_collect.fingerprint.arguments import group_arguments, name_arguments
 from labcarbon_collect.fingerprint.launchers import parse_launch
+from labcarbon_collect.runs.options import add_arguments, parse_spec
 
 from tests.collector.fingerprint.support import Folder
 
@@ -30,6 +32,9 @@ def params(folder: Folder, *words: str, **said: Any) -> dict[str, str]:
             "model.depth": "3", "trainer.max": "4", "a/b@c": "1", "x": "[1,2]"
         }),
         (["--layer", "1", "--layer", "2"], {"--layer": ["1", "2"]}),
+        (["-m", "model=a,b", "lr=1"], {"-m": True, "model": "a,b", "lr": "1"}),
+        (["lr=1,2", "--multirun", "+x=a"], {"lr": "1,2", "--multirun": True, "x": "a"}),
+        (["-m", "0.9"], {"-m": "0.9"}),
         (["--", "--lr", "x=y"], {"arg0": "--lr", "x": "y"}),
         (["-"], {"arg0": "-"}),
         ([], {}),
@@ -119,6 +124,40 @@ def test_launchers_lead_to_what_they_start(
 def test_no_command_line_is_too_strange(words: list[str]) -> None:
     found = parse_launch(words, {})
     group_arguments(name_arguments(found.arguments))
+
+
+def test_a_multirun_keeps_all_overrides(folder: Folder) -> None:
+    grids = (("-m", "model=a,b", "lr=1"), ("model=a,b", "--multirun", "lr=1"))
+    wires = [folder.wire("python", "train.py", *words) for words in grids]
+    assert [set(wire["params"]) for wire in wires] == [{"model", "lr"}] * 2
+    assert wires[0]["params"] == wires[1]["params"]
+    other = folder.wire("python", "train.py", "-m", "model=c,d", "lr=1")
+    assert other["params"]["model"] != wires[0]["params"]["model"]
+
+
+def test_an_option_m_of_a_program_is_a_parameter(folder: Folder) -> None:
+    one, two, flag = (
+        folder.wire("python", "train.py", "-m", *words) for words in (["1"], ["2"], [])
+    )
+    assert one["params"]["m"] != two["params"]["m"]
+    assert set(flag["params"]) == {"m"}
+
+
+@pytest.mark.parametrize(
+    ("words", "intent"),
+    [
+        ("-- python train.py -m model=a,b", "sweep"),
+        ("-- torchrun --nproc_per_node 2 train.py lr=1,2 --multirun", "sweep"),
+        ("--intent benchmark -- python train.py -m lr=1,2", "benchmark"),
+        ("-- python -m pkg.train lr=1", "train"),
+        ("-- python train.py -m 0.9", "train"),
+        ("-- python train.py -m --lr 1", "train"),
+    ],
+)
+def test_a_multirun_is_a_sweep(words: str, intent: str) -> None:
+    parser = argparse.ArgumentParser()
+    add_arguments(parser)
+    assert parse_spec(parser.parse_args(words.split()), "").intent == intent
 
 
 NAMES = st.sampled_from(["alpha", "beta", "gamma", "momentum", "width"])
