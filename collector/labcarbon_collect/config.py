@@ -191,5 +191,7 @@ def _read_json(path: Path) -> Mapping[str, str]:
         content = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
-    is_usable = isinstance(content, dict) and all(isinstance(text, str) for text in content.values())
+    is_usable = isinstance(content, dict) and all(
+        isinstance(text, str) for text in content.values()
+    )
     return content if is_usable else {}
