@@ -23,10 +23,14 @@ from labcarbon_collect.api.transport import (
     Transport,
     retry_after,
 )
+from labcarbon_collect.api.upload_thread import UploadThread
 from labcarbon_collect.api.uploader import Uploader, UploadState, fetch_config, forward_runs
 from labcarbon_collect.clock import Clock
+from labcarbon_collect.config import Login, save_enrolment
+from labcarbon_collect.node_identity import read_clock
 from labcarbon_collect.spool.store import Spool
 
+from tests.collector.collector_process import wait_for
 from tests.collector.readings import MINUTE, T0, minute
 from tests.fakes import labcarbon_server as fakes
 from tests.fakes.labcarbon_server import FakeServer
@@ -171,7 +175,7 @@ def test_retry_after_is_at_most_an_hour_and_nonsense_is_ignored() -> None:
     assert retry_after("86400", now_s=0) == 3600
     assert retry_after(formatdate(10**9 + 7, usegmt=True), now_s=10**9) == 7
     assert retry_after(formatdate(5, usegmt=True), now_s=10**9) == 0
-    assert [retry_after(text, now_s=0) for text in (None, "", "soon", "-5")] == [None] * 4
+    assert [retry_after(text, now_s=0) for text in (None, "", "soon", "-5", "²")] == [None] * 5
 
 
 def test_full_jitter_spreads_and_is_bounded() -> None:
@@ -232,12 +236,45 @@ def test_oversized_response_is_not_read(server: FakeServer, spool: Spool) -> Non
         [],
         None,
         {"results": None},
+        {"results": [["accepted"]] * COUNT, "received": 10**30, "previous": None},
+        {"results": [["accepted"]] * COUNT, "received": 1, "previous": -(10**30)},
+        b'{"results": [' + b",".join([b'["rejected", "\\ud800"]'] * COUNT) + b"]}",
     ],
 )
 def test_invalid_response_keeps_all_windows(server: FakeServer, spool: Spool, reply: Any) -> None:
     server.faults = [fakes.respond_with(200, reply)]
     assert not uploader_for(spool, server.url).upload_batch().ok
     assert spool.depth().rows == COUNT
+
+
+def test_an_error_that_ends_the_uploads_is_their_state(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The thread ended with the state of its start: "not enrolled"."""
+
+    def fail(uploader: Uploader) -> UploadState:
+        raise RuntimeError("a defect")
+
+    monkeypatch.setattr(Uploader, "upload_batch", fail)
+    monkeypatch.setattr(threading, "excepthook", lambda arguments: None)
+    home = tmp_path / "collector"
+    home.mkdir(mode=0o700)
+    save_enrolment(home, Login("http://127.0.0.1:9", "lc_node_secret"), NODE)
+    thread = UploadThread(
+        home=home,
+        environ={},
+        node=NODE,
+        boot=BOOT,
+        interval_us=MINUTE,
+        now=read_clock,
+        health=dict,
+        device_facts=dict,
+    )
+    thread.start()
+    wait_for(lambda: "a defect" in thread.state.error)
+    assert "restart the daemon" in thread.state.error
+    assert not thread.state.ok
+    thread.stop()
 
 
 def test_a_batch_the_server_cannot_read_is_halved_until_the_good_part_passes(

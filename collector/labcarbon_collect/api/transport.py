@@ -70,7 +70,7 @@ def retry_after(header: Optional[str], *, now_s: float) -> Optional[int]:
     if not header:
         return None
     text = header.strip()
-    if text.isdigit():
+    if text.isascii() and text.isdigit():
         return min(int(text[:9]), MAX_RETRY_AFTER_S)
     try:
         date = email.utils.parsedate_to_datetime(text)
@@ -238,10 +238,23 @@ class Transport:
 
 
 def _parse_json(content: bytes) -> Any:
+    """Return the value, None for what is no JSON or cannot be stored: a lone surrogate, or an
+    integer beyond 64 bits.
+    """
     try:
-        return json.loads(content)
+        value = json.loads(content, parse_int=_parse_int)
+        if b"\\u" in content:
+            json.dumps(value, ensure_ascii=False).encode()
     except (ValueError, RecursionError):
         return None
+    return value
+
+
+def _parse_int(text: str) -> int:
+    value = int(text)
+    if not -(2**63) <= value < 2**63:
+        raise ValueError("an integer beyond 64 bits")
+    return value
 
 
 def _describe(error: OSError) -> str:

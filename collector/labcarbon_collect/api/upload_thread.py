@@ -92,6 +92,15 @@ class UploadThread:
             self.state = UploadState(
                 ok=False, at_us=self._now().wall_us, error=f"the spool cannot be read: {error}"
             )
+        except Exception as error:
+            reason = f"{type(error).__name__}: {error}"
+            self.state = UploadState(
+                ok=False,
+                at_us=self._now().wall_us,
+                error=f"uploads stopped by an unexpected error ({reason}); all windows are kept: "
+                "restart the daemon",
+            )
+            raise
 
     def _session(self, spool: Spool) -> float:
         """Upload with the current token until an error occurs. Returns the seconds to wait."""
