@@ -165,13 +165,13 @@ def _device_alerts(lab: Lab, now: int) -> list[Alert]:
             )
             for problem in silent[:_MAX_LISTED]
         ]
-        lost = sum(problem.state == "lost" for problem in problems)
+        lost = [problem for problem in problems if problem.state == "lost"]
         if lost:
+            names = lost[0].name if len(lost) == 1 else f"{len(lost)} GPUs"
             alerts.append(
                 Alert(
-                    f"GPU lost: {lost} of {node.hostname}",
-                    f"{'It does' if lost == 1 else 'They do'} not respond, so the energy is unknown. "
-                    "Find the cause on the node with",
+                    f"GPU lost: {names} of {node.hostname}",
+                    "No response, so the energy is unknown. Find the cause on the node with",
                     href,
                     "Show node",
                     "gpu-problem",
@@ -180,14 +180,11 @@ def _device_alerts(lab: Lab, now: int) -> list[Alert]:
             )
         by_power = sum(problem.state == "power" for problem in problems)
         if by_power:
+            gpus = f"{by_power} GPU{'' if by_power == 1 else 's'}"
             alerts.append(
                 Alert(
-                    f"Energy counter of {by_power} GPU{'' if by_power == 1 else 's'} of "
-                    f"{node.hostname} not used",
-                    "Their energy is estimated from power samples. Find the cause on the node with"
-                    if by_power > 1
-                    else "Its energy is estimated from power samples. Find the cause on the node "
-                    "with",
+                    f"Energy counter of {gpus} of {node.hostname} not used",
+                    "The energy is integrated from power samples. Find the cause on the node with",
                     href,
                     "Show node",
                     "gpu-problem",
