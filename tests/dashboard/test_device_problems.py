@@ -79,3 +79,24 @@ def test_a_gap_that_is_declared_again_ends_later(lab: SmallLab) -> None:
     for end in (600, 4200, 600):
         push(lab.node, [W(GPU, 1)], gaps=[{**gap, "to": T0 + end}])
     assert list(DeclaredGap.objects.values_list("from_us", "to_us")) == [(T0, T0 + 4200)]
+
+
+def test_the_overview_separates_lost_gpus_from_those_measured_by_power(
+    lab: SmallLab, owner: Client
+) -> None:
+    push(lab.node, [W(GPU, 1)], health={"devices": [_problem("lost"), _problem("power")]})
+    overview = text_of(owner.get("/"))
+    assert overview.count('data-alert="gpu-problem"') == 2
+    assert "GPU lost" in overview
+    push(lab.node, [W(GPU, 2)], health={"devices": [_problem("power")]})
+    assert "GPU lost" not in text_of(owner.get("/"))
+
+
+def test_reasons_of_gaps_are_explained_or_shown_as_reported(lab: SmallLab, owner: Client) -> None:
+    gap = {"device": 0, "epoch": "e/1", "from": T0, "to": T0 + 600_000_000}
+    gaps = [{**gap, "reason": "lost"}, {**gap, "epoch": "e/2", "reason": HOSTILE[:32]}]
+    push(lab.node, [W(GPU, 1)], gaps=gaps)
+    page = text_of(owner.get(_page(lab)))
+    assert "No reading" in page.split('data-gap="lost"')[1].split("</tr>")[0]
+    assert HOSTILE[:32] not in page
+    assert "&lt;script" in page

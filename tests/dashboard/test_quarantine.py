@@ -282,3 +282,9 @@ def test_the_number_of_queries_does_not_grow(lab: SmallLab, owner: Client) -> No
         push(lab.node, [late])
     assert QuarantinedWindow.objects.count() == 6
     assert queries(owner, LIST) <= first
+
+
+def test_high_power_is_shown_without_an_exponent(lab: SmallLab, owner: Client) -> None:
+    push(lab.node, [W(gpu(), 10**9)])
+    page = text_of(owner.get(f"{LIST}{QuarantinedWindow.objects.get().pk}/"))
+    assert "16\u202f667 W on average" in page

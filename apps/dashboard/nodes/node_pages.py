@@ -44,6 +44,13 @@ from apps.runs.selectors import RefusedRun, refused_runs
 
 SKEW_LIMIT_US = 300 * US_PER_S
 MAX_GAPS = 20
+GAP_REASONS = {
+    "counter": "the meter changed between counter and power",
+    "driver": "the counter was reset",
+    "lost": "no reading",
+    "reboot": "the node was restarted",
+    "wrap": "the counter may have overflowed",
+}
 MAX_REFUSED_RUNS = 50  # decided ones make room for the next
 
 
@@ -257,6 +264,14 @@ class DeviceRow:
 
 
 @dataclass(frozen=True)
+class GapRow:
+    """A declared gap with its reason in words. A reason without words is shown as reported."""
+
+    gap: DeclaredGap
+    reason: str
+
+
+@dataclass(frozen=True)
 class NodePage:
     """One node over a period."""
 
@@ -283,7 +298,7 @@ class NodePage:
     refused: list[RefusedRun]
     kept_messages: int
     device_problems: list[DeviceProblem]
-    gaps: list[DeclaredGap]
+    gaps: list[GapRow]
 
 
 def node_page(*, lab: Lab, node: Node, period: Period, now: int) -> NodePage:
@@ -355,9 +370,12 @@ def node_page(*, lab: Lab, node: Node, period: Period, now: int) -> NodePage:
         refused=refused_runs(node, limit=MAX_REFUSED_RUNS),
         kept_messages=kept_messages(node.health),
         device_problems=device_problems(node.health),
-        gaps=declared_gaps(
-            node, period.from_hour * US_PER_HOUR, period.to_hour * US_PER_HOUR, limit=MAX_GAPS
-        ),
+        gaps=[
+            GapRow(gap, GAP_REASONS.get(gap.reason, gap.reason))
+            for gap in declared_gaps(
+                node, period.from_hour * US_PER_HOUR, period.to_hour * US_PER_HOUR, limit=MAX_GAPS
+            )
+        ],
     )
 
 

@@ -2,12 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 
 from django.db.models import Count, Q
 
 from apps.accounts.models import Lab
 from apps.core.units import US_PER_S
-from apps.dashboard.formatting import duration, exact, format_value, unit_for
+from apps.dashboard.formatting import duration, exact, format_value, significant, unit_for
 from apps.fleet.models import Device, Node
 from apps.ingest.acceptance import Acceptance, CountedWindow
 from apps.ingest.archive_files import ArchiveProblem
@@ -43,6 +44,10 @@ def energy_of(energy_mj: int) -> Energy:
     unit = unit_for("energy_mj", [energy_mj])
     text = f"{format_value(energy_mj, unit)} {unit.name}"
     return Energy(text, exact(energy_mj, "energy_mj"), energy_mj)
+
+
+def _watts(energy_mj: int, length_us: int) -> str:
+    return f"{significant(Decimal(energy_mj) * US_PER_S / (1000 * length_us))} W"
 
 
 @dataclass(frozen=True)
@@ -201,7 +206,7 @@ def quarantined_window_page(
         is_complete=is_complete,
         part=part,
         part_energy=energy_of(part.energy_mj),
-        part_watts=f"{part.energy_mj / 1000 / (length_us / US_PER_S):.3g} W" if length_us else "",
+        part_watts=_watts(part.energy_mj, length_us) if length_us else "",
         problem=problem,
         accepted=None if row.accepted_mj is None else energy_of(row.accepted_mj),
     )

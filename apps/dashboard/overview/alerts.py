@@ -123,7 +123,7 @@ def _quarantine_alerts(lab: Lab, now: int) -> list[Alert]:
         alerts.append(
             Alert(
                 f"Not placed: {total.text}",
-                f"{windows} quarantined window{'' if windows == 1 else 's'} are stored but not "
+                f"{windows} quarantined window{' is' if windows == 1 else 's are'} stored but not "
                 f"counted. Reason{'' if len(groups) == 1 else 's'}: {reasons}.",
                 reverse("quarantine"),
                 "Decide",
@@ -145,7 +145,9 @@ def _quarantine_alerts(lab: Lab, now: int) -> list[Alert]:
 
 
 def _device_alerts(lab: Lab, now: int) -> list[Alert]:
-    """Return an alert per silent GPU, and one per node with other problems of GPUs."""
+    """Return an alert per silent GPU, and per node one of lost GPUs and one of GPUs whose counter
+    is not used.
+    """
     alerts = []
     for node in nodes_with_device_problems(lab)[:_MAX_LISTED]:
         href = f"{reverse('node', args=[node.uuid])}#device-problems"
@@ -163,16 +165,30 @@ def _device_alerts(lab: Lab, now: int) -> list[Alert]:
             )
             for problem in silent[:_MAX_LISTED]
         ]
-        others = [problem for problem in problems if problem.state != "silent"]
-        if others:
+        lost = [problem for problem in problems if problem.state == "lost"]
+        if lost:
+            names = lost[0].name if len(lost) == 1 else f"{len(lost)} GPUs"
             alerts.append(
                 Alert(
-                    f"{len(others)} GPU{'' if len(others) == 1 else 's'} of {node.hostname} not "
-                    "measured by the energy counter",
-                    "The energy is integrated from power, or the GPU does not respond.",
+                    f"GPU lost: {names} of {node.hostname}",
+                    "No response, so the energy is unknown. Find the cause on the node with",
                     href,
                     "Show node",
                     "gpu-problem",
+                    command=DOCTOR,
+                )
+            )
+        by_power = sum(problem.state == "power" for problem in problems)
+        if by_power:
+            gpus = f"{by_power} GPU{'' if by_power == 1 else 's'}"
+            alerts.append(
+                Alert(
+                    f"Energy counter of {gpus} of {node.hostname} not used",
+                    "The energy is integrated from power samples. Find the cause on the node with",
+                    href,
+                    "Show node",
+                    "gpu-problem",
+                    command=DOCTOR,
                 )
             )
     return alerts
