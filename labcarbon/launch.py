@@ -17,7 +17,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Sequence
-from contextlib import redirect_stdout
+from contextlib import redirect_stdout, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TextIO
@@ -113,15 +113,26 @@ class StartupError(Exception):
     """A start-up problem that the user can fix. The text says how."""
 
 
+def _has_content(path: Path) -> bool:
+    return path.exists() and path.stat().st_size > 0
+
+
 def _write_secret(path: Path, text: str) -> None:
-    if not path.exists():
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        try:
-            with os.fdopen(descriptor, "w", encoding="ascii") as file:
-                file.write(text)
-        except OSError:  # such as a full disk
-            path.unlink()
-            raise
+    """Create a file with a secret if it is missing, or if a crash left it empty."""
+    if _has_content(path):
+        return
+    partial = path.with_name(f".{path.name}.partial-{os.getpid()}")
+    try:
+        descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(descriptor, "w", encoding="ascii") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        path.unlink(missing_ok=True)
+        with suppress(FileExistsError):  # another start was faster
+            os.link(partial, path)
+    finally:
+        partial.unlink(missing_ok=True)
 
 
 def create_data_dir(data_dir: Path) -> None:
@@ -129,11 +140,11 @@ def create_data_dir(data_dir: Path) -> None:
     to reach the socket. Raises StartupError if an existing database lost its secret.
     """
     peppers_path = data_dir / "token_peppers"
-    is_lost = (data_dir / "labcarbon.sqlite3").exists() and not peppers_path.exists()
+    is_lost = (data_dir / "labcarbon.sqlite3").exists() and not _has_content(peppers_path)
     if is_lost and "LABCARBON_TOKEN_PEPPERS" not in os.environ:
         raise StartupError(
-            f"{peppers_path} is missing, but the database exists. Without its content no token and "
-            "no second factor is valid. Put the file back from the backup of the keys "
+            f"{peppers_path} is missing or empty, but the database exists. Without its content no "
+            "token and no second factor is valid. Put the file back from the backup of the keys "
             "(manage.py backup --keys).\n"
             "To continue without it, create a new one, and then enrol all nodes and issue all "
             f"tokens again: (umask 077; echo 1:$(openssl rand -hex 32) > {peppers_path})"

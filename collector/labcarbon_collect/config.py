@@ -19,6 +19,7 @@ from labcarbon_collect.node_identity import (
 )
 
 MIN_INTERVAL_S, MAX_INTERVAL_S, DEFAULT_INTERVAL_S = 10, 300, 60
+DEFAULT_SPOOL_MB, MAX_SPOOL_MB = 200, 1_000_000
 SYSTEM_SOCKET = Path("/run/labcarbon/collect.sock")
 _SOCKET_NAME = "collect.sock"
 _ENROLMENT = "enrolment.json"
@@ -111,6 +112,17 @@ def interval_s(text: str) -> int:
             f"the interval must be {MIN_INTERVAL_S} to {MAX_INTERVAL_S} seconds, not {value}"
         )
     return value
+
+
+def spool_max_bytes(environ: Mapping[str, str]) -> int:
+    """Return the maximum size of the spool. Raises ConfigurationError."""
+    text = environ.get("LABCARBON_SPOOL_MAX_MB") or str(DEFAULT_SPOOL_MB)
+    megabytes = int(text) if text.isascii() and text.isdigit() else 0
+    if not 1 <= megabytes <= MAX_SPOOL_MB:
+        raise ConfigurationError(
+            f"LABCARBON_SPOOL_MAX_MB is {text!r}: set 1 to {MAX_SPOOL_MB} (megabytes)"
+        )
+    return megabytes << 20
 
 
 def save_enrolment(home: Path, login: Login, node: str) -> None:

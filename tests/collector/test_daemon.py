@@ -11,6 +11,7 @@ import uuid
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
+import pytest
 from labcarbon_collect.locks import AlreadyRunning, lock_machine
 from labcarbon_collect.spool.store import Spool
 
@@ -105,6 +106,17 @@ def test_error_messages_name_the_fix(node: Collector, server: fakes.FakeServer) 
     assert "10 to 300" in node.call("daemon", "--interval", "5").stderr
     assert "nvml, rapl" in Collector(node.root, {"LABCARBON_SOURCES": "nvlm"}).call("daemon").stderr
     assert "labcarbon-collect enrol URL" in node.call("upload").stderr
+
+
+@pytest.mark.parametrize("size", ["-5", "0", "x", "1.5", "99999999999999999999"])
+def test_a_size_of_the_spool_that_is_no_number_of_megabytes_is_refused(
+    tmp_path: Path, size: str
+) -> None:
+    """-5 started a daemon that never measured, x was reported without its variable."""
+    daemon = Collector(tmp_path, {"LABCARBON_SPOOL_MAX_MB": size})
+    started = daemon.call("daemon", "--no-upload")
+    assert started.returncode == 1
+    assert f"LABCARBON_SPOOL_MAX_MB is '{size}': set 1 to 1000000" in started.stderr
 
 
 def test_upload_command_sends_the_rest_of_a_spool(

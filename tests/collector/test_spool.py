@@ -14,6 +14,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from labcarbon_collect.energy.windows import Anchor
+from labcarbon_collect.node_identity import ConfigurationError
 from labcarbon_collect.sources.base import FLAG_MERGED, Gap
 from labcarbon_collect.spool.capacity import SpoolCapacity, recover_acknowledged, save_acknowledged
 from labcarbon_collect.spool.compaction import BUCKETS_US, merge_windows
@@ -199,6 +200,25 @@ def test_full_disk_is_not_damage(home: Path) -> None:
     with pytest.raises(SpoolFull, match="full"):
         spool.append(boot=BOOT, windows=[minute(seq) for seq in range(1, 5000)])
     assert total_mj(spool.windows()) == 600
+
+
+def test_a_spool_that_cannot_be_written_is_not_damage(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file of another owner, or on a read-only disk, was renamed as damaged: its windows were
+    never uploaded.
+    """
+    filled(home, 3).close()
+    before = {path.name for path in home.iterdir()} - {f"{FILE}-wal", f"{FILE}-shm"}
+    connect = sqlite3.connect
+    monkeypatch.setattr(
+        sqlite3, "connect", lambda path, **options: connect(f"file:{path}?mode=ro", uri=True)
+    )
+    with pytest.raises(ConfigurationError, match=r"cannot be written .*readonly.*owner"):
+        Spool(home, check=True)
+    monkeypatch.undo()
+    assert {path.name for path in home.iterdir()} - {f"{FILE}-wal", f"{FILE}-shm"} == before
+    assert Spool(home, check=True).depth().rows == 3
 
 
 @pytest.mark.parametrize("damage", ["truncated", "flipped", "empty-header", "zeros"])

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from labcarbon_collect.api import upload_thread
 from labcarbon_collect.api.backoff import full_jitter
 from labcarbon_collect.api.transport import (
     MAX_RESPONSE_BYTES,
@@ -247,17 +248,8 @@ def test_invalid_response_keeps_all_windows(server: FakeServer, spool: Spool, re
     assert spool.depth().rows == COUNT
 
 
-def test_an_error_that_ends_the_uploads_is_their_state(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The thread ended with the state of its start: "not enrolled"."""
-
-    def fail(uploader: Uploader) -> UploadState:
-        raise RuntimeError("a defect")
-
-    monkeypatch.setattr(Uploader, "upload_batch", fail)
-    monkeypatch.setattr(threading, "excepthook", lambda arguments: None)
-    home = tmp_path / "collector"
+def start_upload_thread(folder: Path) -> UploadThread:
+    home = folder / "collector"
     home.mkdir(mode=0o700)
     save_enrolment(home, Login("http://127.0.0.1:9", "lc_node_secret"), NODE)
     thread = UploadThread(
@@ -271,6 +263,38 @@ def test_an_error_that_ends_the_uploads_is_their_state(
         device_facts=dict,
     )
     thread.start()
+    return thread
+
+
+def test_a_locked_spool_delays_the_uploads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It ended them, until the daemon was restarted."""
+    answers = iter([sqlite3.OperationalError("database is locked")])
+
+    def upload(uploader: Uploader) -> UploadState:
+        if (error := next(answers, None)) is not None:
+            raise error
+        return UploadState(ok=True, at_us=1)
+
+    monkeypatch.setattr(Uploader, "upload_batch", upload)
+    monkeypatch.setattr(upload_thread, "_SPOOL_WAIT_S", 0.2)
+    thread = start_upload_thread(tmp_path)
+    wait_for(lambda: "database is locked" in thread.state.error)
+    wait_for(lambda: thread.state.ok)
+    assert not thread.damaged
+    thread.stop()
+
+
+def test_an_error_that_ends_the_uploads_is_their_state(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The thread ended with the state of its start: "not enrolled"."""
+
+    def fail(uploader: Uploader) -> UploadState:
+        raise RuntimeError("a defect")
+
+    monkeypatch.setattr(Uploader, "upload_batch", fail)
+    monkeypatch.setattr(threading, "excepthook", lambda arguments: None)
+    thread = start_upload_thread(tmp_path)
     wait_for(lambda: "a defect" in thread.state.error)
     assert "restart the daemon" in thread.state.error
     assert not thread.state.ok

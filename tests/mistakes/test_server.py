@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import sqlite3
+import stat
 import subprocess
 import sys
 from contextlib import closing
@@ -66,14 +67,34 @@ def test_a_data_folder_that_cannot_be_created(tmp_path: Path) -> None:
     assert "LABCARBON_DATA=$HOME/labcarbon make run" in done.stderr
 
 
-def test_a_lost_secret_of_an_existing_database_is_not_replaced(tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_empty", [False, True])
+def test_a_lost_secret_of_an_existing_database_is_not_replaced(
+    tmp_path: Path, *, is_empty: bool
+) -> None:
     """A new one would make all tokens and second factors invalid."""
     (tmp_path / "labcarbon.sqlite3").write_bytes(b"")
+    if is_empty:
+        (tmp_path / "token_peppers").touch()
     done = _launch(tmp_path)
     assert done.returncode == 1
-    assert f"{tmp_path}/token_peppers is missing" in done.stderr
+    assert f"{tmp_path}/token_peppers is missing or empty" in done.stderr
     assert "manage.py backup --keys" in done.stderr
-    assert not (tmp_path / "token_peppers").exists()
+    assert not is_empty or (tmp_path / "token_peppers").read_bytes() == b""
+
+
+def test_secrets_that_a_crash_left_empty_are_created_again(tmp_path: Path) -> None:
+    """The start stopped with the advice to run `make run`, which was running."""
+    for name in ("secret_key", "token_peppers"):
+        (tmp_path / name).touch()
+    create_data_dir(tmp_path)
+    secrets = {name: (tmp_path / name).read_text() for name in ("secret_key", "token_peppers")}
+    assert len(secrets["secret_key"]) >= 40
+    assert secrets["token_peppers"].startswith("1:")
+    create_data_dir(tmp_path)
+    for name, text in secrets.items():
+        assert (tmp_path / name).read_text() == text, "a second start changes nothing"
+        assert stat.S_IMODE((tmp_path / name).stat().st_mode) == 0o600
+    assert {path.name for path in tmp_path.iterdir()} == {"logs", "secret_key", "token_peppers"}
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import json
 import sqlite3
 import threading
 import time
+from contextlib import closing
 from pathlib import Path
 from typing import Any, Callable, Dict, Mapping, Optional
 
@@ -21,6 +22,7 @@ from labcarbon_collect.spool.schema import SpoolFull, is_corrupt
 from labcarbon_collect.spool.store import Spool
 
 _TOKEN_WAIT_S = 5.0
+_SPOOL_WAIT_S = 30.0  # e.g. for a process that locks the spool
 _CONFIG_INTERVAL_US = 600_000_000
 _NO_FACTOR_INTERVAL_US = 30_000_000  # a grid zone may be set soon
 NOT_ENROLLED = "not enrolled: windows are stored; upload starts after: labcarbon-collect enrol URL"
@@ -81,17 +83,8 @@ class UploadThread:
 
     def _run(self) -> None:
         try:
-            spool = Spool(self._home)
-            saved = spool.get_value("config")
-            self.config = json.loads(saved) if saved else None
-            while not self._stop.is_set():
-                self._wait(self._session(spool))
-            spool.close()
-        except sqlite3.DatabaseError as error:
-            self.damaged = is_corrupt(error)
-            self.state = UploadState(
-                ok=False, at_us=self._now().wall_us, error=f"the spool cannot be read: {error}"
-            )
+            while not self._stop.is_set() and not self.damaged:
+                self._use_spool()
         except Exception as error:
             reason = f"{type(error).__name__}: {error}"
             self.state = UploadState(
@@ -101,6 +94,21 @@ class UploadThread:
                 "restart the daemon",
             )
             raise
+
+    def _use_spool(self) -> None:
+        """Upload until the thread stops, or until the spool cannot be used for a time."""
+        try:
+            with closing(Spool(self._home)) as spool:
+                saved = spool.get_value("config")
+                self.config = json.loads(saved) if saved else None
+                while not self._stop.is_set():
+                    self._wait(self._session(spool))
+        except (sqlite3.DatabaseError, SpoolFull, ConfigurationError) as error:
+            self.damaged = isinstance(error, sqlite3.Error) and is_corrupt(error)
+            self.state = UploadState(
+                ok=False, at_us=self._now().wall_us, error=f"the spool cannot be used: {error}"
+            )
+            self._stop.wait(_SPOOL_WAIT_S)
 
     def _session(self, spool: Spool) -> float:
         """Upload with the current token until an error occurs. Returns the seconds to wait."""

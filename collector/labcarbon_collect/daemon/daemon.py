@@ -14,7 +14,7 @@ from typing import Any, Callable, Dict, List, Mapping, Optional
 from labcarbon_collect import __version__, locks
 from labcarbon_collect.api.upload_thread import UploadThread
 from labcarbon_collect.clock import Clock
-from labcarbon_collect.config import collector_dir, daemon_socket
+from labcarbon_collect.config import collector_dir, daemon_socket, spool_max_bytes
 from labcarbon_collect.daemon.job_registry import JobRegistry
 from labcarbon_collect.daemon.run_registry import RunRegistry
 from labcarbon_collect.daemon.systemd import notify
@@ -32,7 +32,6 @@ from labcarbon_collect.sources.base import Reading
 from labcarbon_collect.sources.cpu_model import modelled_idle_mw
 from labcarbon_collect.sources.poller import open_sources
 from labcarbon_collect.spool.capacity import (
-    DEFAULT_MAX_BYTES,
     SpoolCapacity,
     recover_acknowledged,
     save_acknowledged,
@@ -79,6 +78,7 @@ class Daemon:
             now,
             log,
         )
+        self._max_bytes = spool_max_bytes(environ)
         self.home = collector_dir(environ)
         self.node: Node = node_identity(self.home, environ)
         self._locks = [locks.lock_node(self.node.uuid)]
@@ -244,13 +244,12 @@ class Daemon:
             self._add_note(
                 f"the spool was missing; {recovered} devices continue from their counters"
             )
-        max_bytes = int(self._environ.get("LABCARBON_SPOOL_MAX_MB", "0")) << 20 or DEFAULT_MAX_BYTES
         sources = open_sources(
             self.node.uuid, self._environ, now=self._now, last=self._spool.anchors
         )
         self.monitor = NodeMonitor(
             spool=self._spool,
-            capacity=SpoolCapacity(self._spool, max_bytes=max_bytes),
+            capacity=SpoolCapacity(self._spool, max_bytes=self._max_bytes),
             sources=sources,
             consumers=self._consumers,
             boot=self.boot,

@@ -11,6 +11,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Dict
 
+from labcarbon_collect.config import DEFAULT_SPOOL_MB
 from labcarbon_collect.energy.windows import Anchor
 from labcarbon_collect.node_identity import write_private_file
 from labcarbon_collect.spool.compaction import BUCKETS_US
@@ -18,7 +19,7 @@ from labcarbon_collect.spool.schema import SpoolFull
 from labcarbon_collect.spool.store import Spool
 
 BALLAST_BYTES = 256 << 10
-DEFAULT_MAX_BYTES = 200 << 20
+DEFAULT_MAX_BYTES = DEFAULT_SPOOL_MB << 20
 # Sampling resumes only this far below the limit, so that it does not stop and resume with each
 # window.
 _RESUME_FRACTION = 0.95

@@ -67,7 +67,7 @@ def open_database(home: Path, *, check: bool) -> Tuple[sqlite3.Connection, Optio
     """Open the spool in ``home``. A damaged file is renamed and a new one created.
 
     ``check`` reads the complete file for damage first (at the start of the daemon). Returns the
-    connection and the new name of the damaged file, if any.
+    connection and the new name of the damaged file, if any. Raises SpoolFull, ConfigurationError.
     """
     path = home / FILE
     try:
@@ -75,6 +75,11 @@ def open_database(home: Path, *, check: bool) -> Tuple[sqlite3.Connection, Optio
     except sqlite3.DatabaseError as error:
         if is_disk_full(error) or "locked" in str(error):
             raise SpoolFull(f"{path}: {error}") from error
+        if _is_access_refused(error):
+            raise ConfigurationError(
+                f"{path} cannot be written ({error}): make uid {os.geteuid()} the owner of {home} "
+                "and its files, and check that the disk is not mounted read-only"
+            ) from error
         damaged_file = rename_damaged(path)
         return _connect(path, False), damaged_file
 
@@ -127,6 +132,12 @@ def is_disk_full(error: sqlite3.Error) -> bool:
     """
     text = str(error).lower()
     return "full" in text or "disk i/o error" in text
+
+
+def _is_access_refused(error: sqlite3.Error) -> bool:
+    """Whether this process may not write the file: another owner, or a read-only disk."""
+    text = str(error).lower()
+    return "readonly" in text or "unable to open" in text
 
 
 def is_corrupt(error: sqlite3.Error) -> bool:
