@@ -14,7 +14,8 @@ from apps.carbon.figures.figure_query import FigureQuery, hours_of_us
 from apps.carbon.models import EmissionFactor
 from apps.carbon.services import DATA, load_factors
 from apps.core.jobs import run_until_idle
-from apps.core.units import US_PER_HOUR
+from apps.core.units import UG_PER_KG, US_PER_HOUR
+from apps.dashboard.overview.alerts import emission_change
 from apps.fleet.models import SiteZone
 from apps.fleet.services import correct_zone
 from tests.builders import T0, SmallLab, W, push, small_lab
@@ -175,3 +176,18 @@ def test_a_later_year_of_a_factor_is_an_edition(tmp_path: Path, small: SmallLab)
         "from": f"DE 2025, edition {current.edition}: {current.ug_per_kwh / 1e6:g} g/kWh",
         "to": "DE 2026, edition 1: 50 g/kWh",
     }
+
+
+@pytest.mark.parametrize(
+    ("before_kg", "after_kg", "text"),
+    [
+        (46, 47, "46.0 → 47.0 kg CO₂e"),
+        (12_345, 13_345, "12.3 → 13.3 t CO₂e"),
+        (12_345, 12_346, "12\u202f345 → 12\u202f346 kg CO₂e"),
+        (0, 2, "0 → 2.00 kg CO₂e"),
+    ],
+)
+def test_the_notice_shows_the_difference_without_an_exponent(
+    before_kg: int, after_kg: int, text: str
+) -> None:
+    assert emission_change(before_kg * UG_PER_KG, after_kg * UG_PER_KG) == text

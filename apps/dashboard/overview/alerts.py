@@ -11,9 +11,9 @@ from apps.accounts.models import Lab
 from apps.carbon.edition_changes import recent_repricings
 from apps.carbon.figures.figure_query import FigureQuery
 from apps.core.database.health import current_problem
-from apps.core.units import UG_PER_KG, US_PER_HOUR
+from apps.core.units import US_PER_HOUR
 from apps.dashboard.figures import Quantity, quantity
-from apps.dashboard.formatting import duration
+from apps.dashboard.formatting import EMISSION, duration, format_value, unit_for
 from apps.dashboard.nodes.quarantine_pages import REASONS, energy_of
 from apps.dashboard.overview.energy_use import Charge
 from apps.fleet.choices import SiteKind
@@ -51,14 +51,23 @@ class Alert:
     command: str = ""
 
 
+def emission_change(before_ug: int, after_ug: int) -> str:
+    """Return emissions before and after in the largest unit that shows their difference."""
+    largest = EMISSION.index(unit_for("emission_ug", [before_ug, after_ug]))
+    for unit in reversed(EMISSION[: largest + 1]):
+        before, after = format_value(before_ug, unit), format_value(after_ug, unit)
+        if before != after:
+            break
+    return f"{before} → {after} {unit.name}"
+
+
 def _factor_alerts(lab: Lab, now: int) -> list[Alert]:
     alerts = []
     for _, months in recent_repricings(lab, since_us=now - SHOWN_US):
         if not months:
             continue
         listed = [
-            f"{change.month.name}: {change.before_ug / UG_PER_KG:.4g} → "
-            f"{change.after_ug / UG_PER_KG:.4g} kg CO₂e"
+            f"{change.month.name}: {emission_change(change.before_ug, change.after_ug)}"
             for change in months[-_MAX_MONTHS:]
         ]
         rest = (
