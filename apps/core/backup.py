@@ -69,7 +69,7 @@ def back_up_database(target: Path) -> dict[str, int]:
             raise BackupError(f"{target} cannot be created: {error.strerror}.") from error
         _sync(target.parent)
     finally:
-        partial.unlink(missing_ok=True)
+        _remove_partial(partial)
     return counts
 
 
@@ -110,6 +110,7 @@ def _back_up_sqlite(target: Path) -> dict[str, int]:
                 # One file: no write-ahead log beside it.
                 copy.execute("PRAGMA journal_mode=DELETE")
         except sqlite3.Error as error:
+            _raise_for_disk(error, target.parent)
             raise BackupError(f"The database was not backed up: {error}.") from error
     if _verified_sqlite_counts(target, name=target) != counts:
         raise BackupError("The backup does not contain all rows. It was removed; try again.")
@@ -131,6 +132,7 @@ def _restore_sqlite(source: Path) -> dict[str, int]:
             try:
                 stored.backup(copy)
             except sqlite3.Error as error:
+                _raise_for_disk(error, target.parent)
                 raise BackupError(f"{source} is damaged: {error}.") from error
         counts = _verified_sqlite_counts(partial, name=source)
         _refuse_other_versions(source, _sqlite_migrations(partial))
@@ -138,8 +140,22 @@ def _restore_sqlite(source: Path) -> dict[str, int]:
         os.link(partial, target)
         _sync(target.parent)
     finally:
-        partial.unlink(missing_ok=True)
+        _remove_partial(partial)
     return counts
+
+
+def _raise_for_disk(error: sqlite3.Error, folder: Path) -> None:
+    """Raise BackupError if the disk of the new file failed or has no space left."""
+    if "full" in str(error) or "I/O" in str(error):
+        raise BackupError(
+            f"The copy cannot be written to {folder}: {error}. Check the free space and the state "
+            "of its disk."
+        ) from error
+
+
+def _remove_partial(path: Path) -> None:
+    for suffix in ("", "-journal"):
+        path.with_name(path.name + suffix).unlink(missing_ok=True)
 
 
 def _open_read_only(path: Path) -> sqlite3.Connection:

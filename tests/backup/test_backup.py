@@ -4,6 +4,7 @@ keys, and never over existing data.
 
 import hashlib
 import os
+import resource
 import sqlite3
 import stat
 import subprocess
@@ -258,6 +259,30 @@ def test_a_damaged_page_is_reported_with_the_name_of_the_backup(tmp_path: Path) 
     target.write_bytes(content)
     result = new.manage("restore", str(target))
     assert f"{target} is damaged" in result.stderr
+
+
+@pytest.mark.parametrize("command", ["backup", "restore"])
+def test_a_disk_without_space_is_not_a_damaged_backup(tmp_path: Path, command: str) -> None:
+    """``restore`` called the backup damaged, and ``backup`` left a journal behind."""
+    prepare_data_dir(tmp_path / "old")
+    old, new = _sqlite(tmp_path / "old"), _sqlite(tmp_path / "new")
+    target = tmp_path / "copy"
+    if command == "restore":
+        assert old.manage("backup", str(target)).returncode == 0
+    installation = old if command == "backup" else new
+    environ = {k: v for k, v in os.environ.items() if not k.startswith("LABCARBON_")}
+    environ |= installation_environment(str(installation.folder))
+    result = subprocess.run(
+        [sys.executable, "manage.py", command, str(target)], cwd=ROOT, env=environ,
+        capture_output=True, text=True, timeout=180,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20)),
+    )  # fmt: skip
+    assert result.returncode != 0
+    assert "Traceback" not in result.stderr
+    assert "is damaged" not in result.stderr
+    written = target.parent if command == "backup" else new.folder
+    assert f"cannot be written to {written}" in result.stderr
+    assert [path.name for path in written.iterdir() if "partial" in path.name] == []
 
 
 def test_no_backup_is_written_if_the_file_of_the_keys_exists(
