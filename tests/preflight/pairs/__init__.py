@@ -1,6 +1,10 @@
 """300 pairs of training runs, for measuring the detection of duplicates."""
 
-from tests.preflight.pairs import argparse_pairs, configuration_pairs
+from tests.preflight.pairs import argparse_pairs, configuration_pairs, environment_pairs
 from tests.preflight.pairs.model import Pair
 
-PAIRS: tuple[Pair, ...] = (*argparse_pairs.PAIRS, *configuration_pairs.PAIRS)
+PAIRS: tuple[Pair, ...] = (
+    *argparse_pairs.PAIRS,
+    *configuration_pairs.PAIRS,
+    *environment_pairs.PAIRS,
+)
