@@ -4,6 +4,7 @@ from tests.preflight.pairs import (
     argparse_pairs,
     configuration_pairs,
     environment_pairs,
+    hydra_pairs,
     launcher_pairs,
 )
 from tests.preflight.pairs.model import Pair
@@ -12,5 +13,6 @@ PAIRS: tuple[Pair, ...] = (
     *argparse_pairs.PAIRS,
     *configuration_pairs.PAIRS,
     *environment_pairs.PAIRS,
+    *hydra_pairs.PAIRS,
     *launcher_pairs.PAIRS,
 )

@@ -173,7 +173,7 @@ def _named_paths(started: Started, configs: Sequence[Path]) -> Iterator[Path]:
     texts += [(started.folder, value) for name, value in started.environ.items() if name != "HOME"]
     for path in configs:
         if path.exists():
-            text = path.read_text(encoding="utf-8")
+            text = re.sub(r'["\w]+:(?=\s)', " ", path.read_text(encoding="utf-8"))  # without keys
             texts += [(path.parent, text), (started.folder, text)]
     root = {started.folder, *started.folder.parents}
     for folder, text in texts:
