@@ -6,6 +6,8 @@ from tests.preflight.pairs import (
     environment_pairs,
     hydra_pairs,
     launcher_pairs,
+    mlflow_pairs,
+    notebook_pairs,
 )
 from tests.preflight.pairs.model import Pair
 
@@ -15,4 +17,6 @@ PAIRS: tuple[Pair, ...] = (
     *environment_pairs.PAIRS,
     *hydra_pairs.PAIRS,
     *launcher_pairs.PAIRS,
+    *mlflow_pairs.PAIRS,
+    *notebook_pairs.PAIRS,
 )

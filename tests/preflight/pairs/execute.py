@@ -20,7 +20,9 @@ from pathlib import Path
 from tests.preflight.pairs.model import Framework, Pair, RunSpec, Truth
 
 ROOT = Path(__file__).parent
-PYTHON_FOLDERS = {"hydra": "pairs/bin", "notebook": "pairs/bin", "mlflow": "mlflow/bin"}
+# MLflow takes seconds to import. Its scripts log to it only where it is installed, so their pairs
+# run without it; a test compares a run with MLflow and one without.
+PYTHON_FOLDERS = {"hydra": "pairs/bin", "notebook": "pairs/bin"}
 TIMEOUT_S = 120
 RESULT = re.compile(r"^RESULT ([0-9a-f]+) (seed -?\d+|unseeded|deterministic)$", re.MULTILINE)
 CONFIG_SUFFIXES = (".yaml", ".yml", ".json", ".toml", ".env", ".ini")
@@ -62,9 +64,10 @@ class Result:
         return all(seed.startswith("seed ") for seed in self.seeds)
 
 
-def python_folder(framework: Framework) -> Path:
+def python_folder(framework: Framework, *, with_mlflow: bool = False) -> Path:
     """Return the folder of the interpreter that has what ``framework`` needs."""
-    folder = Path(sys.prefix) / PYTHON_FOLDERS.get(framework, "bin")
+    name = "mlflow/bin" if with_mlflow else PYTHON_FOLDERS.get(framework, "bin")
+    folder = Path(sys.prefix) / name
     if not (folder / "python").exists():
         raise FileNotFoundError(f"{folder} has no python: run `make environments`")
     return folder
@@ -79,8 +82,10 @@ def locate(root: Path, spec: RunSpec, path: str) -> Path:
     return located
 
 
-def materialise(spec: RunSpec, root: Path, framework: Framework) -> Started:
-    """Write the files of a run below ``root``, which must be empty."""
+def materialise(spec: RunSpec, root: Path, python: Path) -> Started:
+    """Write the files of a run below ``root``, which must be empty. ``python``: the folder of the
+    interpreter that runs it.
+    """
     root = root.resolve()
     (root / "home").mkdir()
     for path, text in spec.files.items():
@@ -90,7 +95,7 @@ def materialise(spec: RunSpec, root: Path, framework: Framework) -> Started:
         if text.startswith("#!"):
             target.chmod(0o755)
     folder = root / spec.folder
-    search = f"{ROOT / 'programs'}:{python_folder(framework)}:/usr/bin:/bin"
+    search = f"{ROOT / 'programs'}:{python}:/usr/bin:/bin"
     environ = {
         "PATH": search,
         "HOME": str(root / "home"),
@@ -128,11 +133,20 @@ def _commit(spec: RunSpec, folder: Path, environ: dict[str, str]) -> None:
             (folder / path).unlink()
 
 
-def execute(spec: RunSpec, framework: Framework, *, fixed_random: bool = False) -> Result:
-    """Execute a run in a temporary folder. ``fixed_random``: each seed has the same effect."""
+def execute(
+    spec: RunSpec,
+    framework: Framework,
+    *,
+    fixed_random: bool = False,
+    with_mlflow: bool = False,
+) -> Result:
+    """Execute a run in a temporary folder. ``fixed_random``: each seed has the same effect.
+    ``with_mlflow``: by an interpreter that has MLflow.
+    """
+    python = python_folder(framework, with_mlflow=with_mlflow)
     with tempfile.TemporaryDirectory(prefix="pair-") as temporary:
         root = Path(temporary).resolve()
-        started = materialise(spec, root, framework)
+        started = materialise(spec, root, python)
         opened = root / "opened-files"
         observed = {
             "PYTHONPATH": str(ROOT / "observer"),
