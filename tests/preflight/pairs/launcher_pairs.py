@@ -15,7 +15,7 @@ SINGLE = TORCHRUN.run("python", *PROGRAM)
 BY_VARIABLES = SINGLE.env(RANK="0", LOCAL_RANK="0", WORLD_SIZE="4", MASTER_ADDR="node1")
 BY_SCHEDULER = SINGLE.env(SLURM_PROCID="0", SLURM_NTASKS="2", SLURM_JOB_ID="1200")
 ACCELERATE = RunSpec(
-    {**read_source("accelerated"), "corpus.txt": corpus(0, 1, 2, 3, 4, 5)},
+    {**read_source("vectors"), "corpus.txt": corpus(0, 1, 2, 3, 4, 5)},
     ("accelerate", "launch", "--num_processes", "2", "finetune.py", "settings.yaml"),
     folder="vectors",
 )
