@@ -26,7 +26,7 @@ test: packages ## run all checks and tests in a fresh environment
 suite: environments # the tests alone; `make test` checks form and types beside them
 	@$(BIN)/python -m tests.run $(TESTS)
 
-environments: $(VENV)/.installed-dev $(VENV)/.installed-codecarbon $(VENV)/.installed-mlflow
+environments: $(VENV)/.installed-dev $(VENV)/.installed-codecarbon $(VENV)/.installed-mlflow $(VENV)/.installed-pairs
 
 packages: # what the tests need from Debian, installed where that is allowed
 	@scripts/debian_packages.sh tests/debian-packages.txt
@@ -53,6 +53,8 @@ lock: $(VENV)/.installed-dev ## lock the requirements with hashes
 	$(BIN)/uv pip compile -q --universal --python-version 3.11 requirements/codecarbon.in -o requirements/codecarbon.txt \
 	  --generate-hashes --no-emit-index-url --custom-compile-command "make lock"
 	$(BIN)/uv pip compile -q --universal --python-version 3.11 requirements/mlflow.in -o requirements/mlflow.txt \
+	  --generate-hashes --no-emit-index-url --custom-compile-command "make lock"
+	$(BIN)/uv pip compile -q --universal --python-version 3.11 requirements/pairs.in -o requirements/pairs.txt \
 	  --generate-hashes --no-emit-index-url --custom-compile-command "make lock"
 
 schema: $(VENV)/.installed-dev ## write the API's schema to docs/api/openapi.yaml
@@ -86,7 +88,8 @@ $(VENV)/.installed-dev: requirements.txt requirements/dev.txt collector/pyprojec
 	@PYTHONWARNINGS=ignore $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable collector
 	@touch $(VENV)/.installed $@
 
-# The clients of trackers that the tests speak with: each in an environment of its own, as on a researcher's machine.
+# The clients of trackers that the tests speak with, and the frameworks of the pairs of runs: each in an environment of
+# its own, as on a researcher's machine.
 $(VENV)/.installed-%: requirements/%.txt $(VENV)/.installed-dev
 	@test -x $(VENV)/$*/bin/python || $(BIN)/python -m venv --without-pip $(VENV)/$*
 	@scripts/install_locked.sh "$(VENV)/$*" "$(VENV)" $<
