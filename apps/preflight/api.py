@@ -120,6 +120,12 @@ class MatchReply(serializers.Serializer[Any]):
     weak = serializers.ListField(
         child=serializers.CharField(), help_text="parts compared by names, sizes and times only"
     )
+    labels = serializers.ListField(
+        child=serializers.CharField(), help_text="labels that differ, such as run_name"
+    )
+    not_compared = serializers.ListField(
+        child=serializers.CharField(), help_text="what may change the result and was not examined"
+    )
     failure = inline_serializer(
         "MatchFailure",
         {"class": serializers.CharField(), "text": serializers.CharField(allow_null=True)},
@@ -214,6 +220,9 @@ class PreflightResponse(serializers.Serializer[Any]):
             "emission_ug": serializers.IntegerField(allow_null=True),
         },
         allow_null=True,
+    )
+    unknown = serializers.ListField(
+        child=serializers.CharField(), help_text="parts of the checked run that are not compared"
     )
     reuse = ReuseReply(many=True, help_text="fine-tuning candidates")
 

@@ -33,6 +33,8 @@ def differences(own: Work, other: Work) -> list[Difference]:
     ]
     hashes = (own.params or {}, other.params or {}) if relation.changed is not None else ({}, {})
     result += _named("params", *hashes, own.plain_values, other.plain_values)
+    if own.labels is not None and other.labels is not None:
+        result += _named("labels", own.labels, other.labels, own.plain_values, other.plain_values)
     if own.seeds is not None and other.seeds is not None:
         result += _named("seeds", own.seeds, other.seeds, own.plain_values, other.plain_values)
     for part in ("environment", "hardware"):

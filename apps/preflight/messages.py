@@ -55,6 +55,20 @@ def opening(verdict: Verdict, certainty: Certainty, unseeded: bool) -> str:
     return openings.get(verdict, _OPENING.get(verdict, ""))
 
 
+def incomparable(unknown: Iterable[str], count: int, last: str) -> str:
+    """Return what is not compared, and how often the same code and parameters ran: ``count``
+    times, ``last`` being the newest. '' if everything is known.
+    """
+    names = ", ".join(unknown)
+    if not names and not count:
+        return ""
+    text = f"{names.capitalize()} unknown, not compared." if names else "Data there unknown."
+    if not count:
+        return f"{text} No run of the same known parts exists."
+    times = {1: "once", 2: "twice"}.get(count, f"{count} times")
+    return f"{text} The same code and parameters ran {times}: {last}."
+
+
 def message(
     start: str,
     *,
@@ -65,6 +79,8 @@ def message(
     emission_ug: int | None,
     metric: tuple[str, float] | None,
     weak: Iterable[str],
+    labels: Iterable[str],
+    not_compared: Iterable[str],
     differs: Iterable[str],
 ) -> str:
     """Return one sentence about the first match, without unknown facts."""
@@ -78,6 +94,10 @@ def message(
     text = f"{start}: {', '.join(facts)}."
     if unverified := ", ".join(weak):
         text += f" Compared by names, sizes and times only: {unverified}."
+    if label_names := ", ".join(labels):
+        text += f" Another label: {label_names}."
+    if missing := ", ".join(not_compared):
+        text += f" Not compared: {missing}."
     if difference_names := ", ".join(differs):
         text += f" Differs in {difference_names}."
     return text

@@ -69,7 +69,8 @@ class Avoided(models.Model):
 
 class DuplicateFinding(models.Model):
     """``run`` repeats ``original``. ``decided_by``, ``decided_us`` and ``reason`` record the
-    decision.
+    decision. Why it is only possible: ``unverified_parts`` were compared by names, sizes and times,
+    ``labels`` differ, ``not_compared`` was not examined.
     """
 
     lab = models.ForeignKey(Lab, on_delete=models.CASCADE, related_name="+", db_index=False)
@@ -80,6 +81,8 @@ class DuplicateFinding(models.Model):
     verdict = models.CharField(max_length=16, choices=Verdict)
     certainty = models.CharField(max_length=16, choices=Certainty)
     unverified_parts = models.JSONField(default=list, blank=True, db_column="weak")
+    labels = models.JSONField(default=list, blank=True)
+    not_compared = models.JSONField(default=list, blank=True)
     detected_us = models.BigIntegerField(db_column="found_us")
     state = models.CharField(max_length=16, choices=FindingState, default=FindingState.OPEN)
     decided_by = models.ForeignKey(

@@ -1,7 +1,7 @@
 """Matches in a response, limited to what the requester may see."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from statistics import median_low
 from typing import Any
@@ -17,7 +17,7 @@ from apps.carbon.figures.visibility import ANONYMISED, Visibility
 from apps.core.clock import utc
 from apps.preflight.choices import Level, Verdict
 from apps.preflight.differences import Difference, differences
-from apps.preflight.messages import message, opening
+from apps.preflight.messages import incomparable, message, opening
 from apps.preflight.selectors import runs_by_uuid
 from apps.preflight.similarity import Question, Seeds
 from apps.preflight.verdicts import Finding, Match
@@ -88,7 +88,7 @@ def present_matches(
         judgement.matches[:MAX_MATCHES]
         if judgement.level != Level.SILENT or judgement.verdict == Verdict.SAME_RUN
         else judgement.matches[:1]
-    )
+    ) or judgement.partial[:MAX_MATCHES]
     alike = [match.past.uuid for match in judgement.alike[:MAX_ESTIMATE_RUNS]]
     uuids = [match.past.uuid for match in matches]
     figures = figures_of_runs(lab, [*uuids, *(uuid for uuid in alike if uuid not in uuids)])
@@ -101,7 +101,10 @@ def present_matches(
             match=match,
             figure=figures.get(run.uuid),
             metric=metrics.get(run.pk) if requester.reads else None,
-            differs=differences(question.work, match.past.work),
+            differs=[
+                difference if requester.reads else replace(difference, there=None)
+                for difference in differences(question.work, match.past.work)
+            ],
         )
         for match in matches
         if (run := runs.get(match.past.uuid)) is not None
@@ -148,11 +151,13 @@ def present_match(match: PresentedMatch, requester: Requester) -> dict[str, Any]
                 "part": difference.part,
                 "name": difference.name,
                 "here": difference.here,
-                "there": difference.there if requester.reads else None,
+                "there": difference.there,
             }
             for difference in match.differs
         ],
         "weak": list(match.match.relation.weak),
+        "labels": sorted(match.match.relation.labels),
+        "not_compared": [*match.match.relation.unknown, *match.match.relation.not_compared],
         "failure": _failure(run, requester) if past.failure else None,
     }
 
@@ -164,6 +169,10 @@ def _failure(run: Run, requester: Requester) -> dict[str, str | None]:
 
 def sentence(judgement: Finding, presented: Sequence[PresentedMatch], zone: str) -> str:
     """Return one sentence for a terminal, '' for a silent verdict."""
+    if judgement.verdict == Verdict.NONE:
+        last = presented[0] if presented else None
+        newest = _summary(last.run, last.who, zone) if last else ""
+        return incomparable(judgement.unknown, len(judgement.partial) if last else 0, newest)
     unseeded = bool(judgement.matches) and judgement.matches[0].relation.seeds == Seeds.UNSET
     start = opening(judgement.verdict, judgement.certainty, unseeded)
     if not presented:
@@ -178,12 +187,28 @@ def sentence(judgement: Finding, presented: Sequence[PresentedMatch], zone: str)
         emission_ug=emission_of(first.figure),
         metric=first.metric,
         weak=first.match.relation.weak,
+        labels=[
+            _label_text(difference) for difference in first.differs if difference.part == "labels"
+        ],
+        not_compared=(*first.match.relation.unknown, *first.match.relation.not_compared),
         differs=[
             difference.name
             for difference in first.differs
             if difference.part in ("code", "params", "seeds")
         ][:_MAX_DIFFERENCES],
     )
+
+
+def _summary(run: Run, who: str, zone: str) -> str:
+    return f"{who}, {_day(run.started_us, zone)}, {_STATES.get(run.state, run.state)}"
+
+
+def _label_text(difference: Difference) -> str:
+    """Return a label with both values, where they are known."""
+    values = [value for value in (difference.here, difference.there) if value is not None]
+    if difference.only or len(values) < 2:
+        return f"{difference.name}={values[0]}" if values else difference.name
+    return f"{difference.name} ({difference.there} → {difference.here})"
 
 
 def _day(at_us: int, zone: str) -> str:

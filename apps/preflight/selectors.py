@@ -9,17 +9,20 @@ from apps.accounts.models import Lab
 from apps.core.sql import fetch_rows
 from apps.preflight.similarity import Part, PastRun, Work, remove_ignored
 from apps.runs.choices import Tier
+from apps.runs.fingerprint_parsing import VERSION
 from apps.runs.match_keys import Parts, tier_keys
 from apps.runs.models import ExternalId, Fingerprint, Metric, Run
 
 MAX_CANDIDATES = 50
+# What a fingerprint of version lc1 does not contain, beside labels.
+NOT_IN_FORMER_VERSION = ("environment variables", "files that the code reads")
 # Tiers that only inform need few runs.
 _MAX_PER_TIER = {
     tier: few
     for few, tiers in (
         (10, (Tier.F3, Tier.F3_WEAK)),
         (20, (Tier.F2, Tier.F2_WEAK, Tier.F1_NORMAL, Tier.F1_NORMAL_WEAK)),
-        (30, (Tier.F4, Tier.F4_WEAK)),
+        (30, (Tier.F4, Tier.F4_WEAK, Tier.CODE_PARAMS, Tier.CODE_PARAMS_WEAK)),
     )
     for tier in tiers
 }
@@ -31,7 +34,7 @@ _OF_RUN = (
 )  # fmt: skip
 _PARTS = (
     "entry", "code", "code_weak", "code_normal", "params", "told", "seeds", "data", "data_weak",
-    "start", "start_weak", "environment", "hardware",
+    "start", "start_weak", "environment", "hardware", "labels", "not_compared", "version",
 )  # fmt: skip
 
 
@@ -41,6 +44,7 @@ def work_of(row: Fingerprint, ignored: Collection[str]) -> Work:
 
 
 def _work(parts: Mapping[str, Any], ignored: Collection[str]) -> Work:
+    is_present = parts["version"] == VERSION
     return Work(
         entry=parts["entry"],
         code=Part(parts["code"], parts["code_weak"]),
@@ -50,6 +54,8 @@ def _work(parts: Mapping[str, Any], ignored: Collection[str]) -> Work:
         data=Part(parts["data"], parts["data_weak"]),
         start=Part(parts["start"], parts["start_weak"]),
         seeds=parts["seeds"],
+        labels=parts["labels"] if is_present else None,
+        not_compared=(*parts["not_compared"], *(() if is_present else NOT_IN_FORMER_VERSION)),
         environment=parts["environment"] or {},
         hardware=parts["hardware"] or {},
     )

@@ -40,11 +40,12 @@ class Kind(IntEnum):
     """Common parts of two works. F1N is F1 except comments and format."""
 
     NOTHING = 0
-    F4 = 1
-    F3 = 2
-    F2 = 3
-    F1N = 4
-    F1 = 5
+    CODE_PARAMS = 1  # data or start unknown
+    F4 = 2
+    F3 = 3
+    F2 = 4
+    F1N = 5
+    F1 = 6
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,8 @@ class Work:
     """The work of a run: the parts of its fingerprint. ``None`` is unknown; empty ``seeds`` are
     known to be unset.
 
-    ``plain_values``: values that are stored.
+    ``plain_values``: values that are stored. ``labels``: hashes by name, None if unknown.
+    ``not_compared``: what may change the result and was not examined.
     """
 
     entry: str = ""
@@ -75,8 +77,23 @@ class Work:
     data: Part = Part()
     start: Part = Part()
     seeds: Mapping[str, str] | None = None
+    labels: Mapping[str, str] | None = None
+    not_compared: tuple[str, ...] = ()
     environment: Mapping[str, Any] = field(default_factory=dict)
     hardware: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def unknown(self) -> tuple[str, ...]:
+        """Return the parts that are unknown, so that no run can be found by them."""
+        known = {
+            "entry": self.entry,
+            "code": self.code.verified or self.code.weak,
+            "parameters": self.params is not None,
+            "data": self.data.verified or self.data.weak,
+            "start": self.start.verified or self.start.weak,
+            "seeds": self.seeds is not None,
+        }
+        return tuple(name for name, value in known.items() if not value)
 
 
 @dataclass(frozen=True)
@@ -117,7 +134,8 @@ class PastRun:
 @dataclass(frozen=True)
 class Relation:
     """Relation of a question and a past run. ``changed``: different parameters; None: unknown
-    for one side.
+    for one side. ``labels``: names of different labels. ``not_compared``: what may differ and was
+    not examined.
     """
 
     code: Likeness
@@ -128,6 +146,8 @@ class Relation:
     entry: bool
     changed: frozenset[str] | None
     slight: bool = False  # every change is a number within the tolerance
+    labels: frozenset[str] = frozenset()
+    not_compared: tuple[str, ...] = ()
 
     @property
     def same_params(self) -> bool:
@@ -136,11 +156,14 @@ class Relation:
     @property
     def kind(self) -> Kind:
         """Return the common parts as a kind."""
+        same_work = self.entry and self.same_params
         if not (self.data.matches and self.start.matches):
-            return Kind.NOTHING
-        if self.same_params and self.code.matches:
+            is_different = Likeness.DIFFERENT in (self.data, self.start)
+            is_same = same_work and self.code.matches and not is_different
+            return Kind.CODE_PARAMS if is_same else Kind.NOTHING
+        if same_work and self.code.matches:
             return Kind.F1 if self.seeds.matches else Kind.F2
-        if self.same_params and self.normal.matches and self.seeds.matches:
+        if same_work and self.normal.matches and self.seeds.matches:
             return Kind.F1N
         if self.same_params:
             return Kind.F3
@@ -154,8 +177,14 @@ class Relation:
         return tuple(name for name, likeness in parts.items() if likeness == Likeness.POSSIBLE)
 
     @property
+    def unknown(self) -> tuple[str, ...]:
+        """Return the inputs that cannot be compared."""
+        parts = {"data": self.data, "start": self.start}
+        return tuple(name for name, likeness in parts.items() if likeness == Likeness.UNKNOWN)
+
+    @property
     def verified(self) -> bool:
-        return not self.weak
+        return not (self.weak or self.labels or self.not_compared or self.unknown)
 
 
 def compare_parts(own: Part, other: Part) -> Likeness:
@@ -213,6 +242,7 @@ def is_nearly_equal(own: Any, other: Any) -> bool:
 
 def relate(own: Work, other: Work) -> Relation:
     """Return the relation of two works."""
+    labels, unknown_labels = _labels(own.labels, other.labels)
     changed = _changed(own, other)
     return Relation(
         code=compare_parts(own.code, other.code),
@@ -223,7 +253,23 @@ def relate(own: Work, other: Work) -> Relation:
         entry=bool(own.entry) and own.entry == other.entry,
         changed=changed,
         slight=bool(changed) and all(_slight(own, other, name) for name in changed or ()),
+        labels=labels,
+        not_compared=tuple(
+            dict.fromkeys((*own.not_compared, *other.not_compared, *unknown_labels))
+        ),
     )
+
+
+def _labels(
+    own: Mapping[str, str] | None, other: Mapping[str, str] | None
+) -> tuple[frozenset[str], tuple[str, ...]]:
+    """Return the names of different labels, and whether labels are not compared. One that only one
+    side has is different.
+    """
+    if own is None or other is None:
+        return frozenset(), ("labels",)
+    names = {*own, *other}
+    return frozenset(name for name in names if own.get(name) != other.get(name)), ()
 
 
 def remove_ignored(

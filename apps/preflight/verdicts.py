@@ -45,7 +45,9 @@ class Match:
 class Finding:
     """A verdict. ``matches``: the runs behind it, verified ones first, then newest.
 
-    ``alike``: finished runs of the same recipe, for the energy estimate.
+    ``alike``: finished runs of the same recipe, for the energy estimate. ``unknown``: parts of the
+    work that are not compared. ``partial``: runs of the same code and parameters, if nothing else
+    is found and data or start are unknown.
     """
 
     verdict: Verdict = Verdict.NONE
@@ -53,6 +55,8 @@ class Finding:
     level: Level = Level.SILENT
     matches: tuple[Match, ...] = ()
     alike: tuple[Match, ...] = ()
+    unknown: tuple[str, ...] = ()
+    partial: tuple[Match, ...] = ()
 
 
 def judge(question: Question, past_runs: Iterable[PastRun]) -> Finding:
@@ -71,7 +75,25 @@ def judge(question: Question, past_runs: Iterable[PastRun]) -> Finding:
     finding = _verdict(question, other_matches)
     if question.intent in DECLARED and finding.verdict not in (Verdict.NONE, Verdict.SWEEP):
         finding = replace(finding, verdict=Verdict.DECLARED, level=Level.SILENT)
-    return replace(finding, alike=same_recipe)
+    if finding.verdict == Verdict.NONE:
+        finding = _add_partial(question, finding, other_matches)
+    return replace(finding, alike=same_recipe, unknown=question.work.unknown)
+
+
+def _add_partial(question: Question, finding: Finding, matches: Sequence[Match]) -> Finding:
+    """Add the completed runs of the same code and parameters whose data or start cannot be
+    compared. A person should know of them, though nothing follows from them.
+    """
+    partial = tuple(
+        match
+        for match in matches
+        if match.kind == Kind.CODE_PARAMS
+        and match.relation.seeds != Seeds.OTHER
+        and match.past.state in FINISHED_OR_RUNNING
+    )
+    if not partial or question.intent in DECLARED:
+        return finding
+    return replace(finding, partial=partial, level=Level.INFORM, certainty=Certainty.POSSIBLE)
 
 
 def _is_same_run(question: Question, past: PastRun) -> bool:
@@ -151,7 +173,7 @@ def _would_fail_again(question: Question, match: Match) -> bool:
     on the seed; GPU memory on the same GPUs. Other versions may correct an error.
     """
     past, own, other = match.past, question.work, match.past.work
-    if match.kind != Kind.F1 or past.state != RunState.FAILED:
+    if match.kind not in (Kind.F1, Kind.CODE_PARAMS) or past.state != RunState.FAILED:
         return False
     if own.environment and other.environment and dict(own.environment) != dict(other.environment):
         return False
@@ -171,7 +193,7 @@ def _will_fail(question: Question, matches: Sequence[Match]) -> Finding | None:
         return None
     last_us = max(match.past.started_us for match in doomed)
     succeeded = any(
-        match.kind == Kind.F1
+        match.kind in (Kind.F1, Kind.CODE_PARAMS)
         and match.past.state in FINISHED_OR_RUNNING
         and match.past.started_us >= last_us
         for match in matches
@@ -197,10 +219,10 @@ def _near(question: Question, matches: Sequence[Match]) -> Finding | None:
         match
         for match in matches
         if match.past.state in FINISHED_OR_RUNNING
+        and match.relation.seeds == Seeds.SAME  # without a seed it is another draw
         and (match.kind == Kind.F1N or (not in_sweep and _is_slight_change(match)))
     ]
-    seeded = any(match.relation.seeds == Seeds.SAME for match in near)
-    return _make_finding(Verdict.NEAR, near, Level.WARN if seeded else Level.INFORM)
+    return _make_finding(Verdict.NEAR, near, Level.WARN)
 
 
 def _is_slight_change(match: Match) -> bool:
@@ -238,28 +260,27 @@ def _sibling(question: Question, match: Match) -> bool:
 def _unseeded(match: Match) -> bool:
     """Return whether the same work was done, or is being done, without a seed."""
     return (
-        match.kind == Kind.F1
+        match.kind in (Kind.F1, Kind.F1N)
         and match.relation.seeds == Seeds.UNSET
         and match.past.state in FINISHED_OR_RUNNING
     )
 
 
 def _replicate(question: Question, matches: Sequence[Match]) -> Finding | None:
-    """Other seeds are silent up to five. A duplicate without a seed is reported from the first
-    on.
+    """Repeats with another seed, or without one, are silent up to five: they measure the spread of
+    a result.
     """
     completed = [match for match in matches if match.past.state in FINISHED_OR_RUNNING]
     unseeded = [match for match in completed if _unseeded(match)]
-    if unseeded:
-        return _make_finding(Verdict.REPLICATE, unseeded, Level.INFORM)
     with_other_seed = [match for match in completed if match.kind == Kind.F2]
     seeds = {
         tuple(sorted(match.past.work.seeds.values()))
         for match in with_other_seed
         if match.past.work.seeds
     }
+    count = len(seeds) + len(unseeded)
     return _make_finding(
         Verdict.REPLICATE,
-        with_other_seed,
-        Level.INFORM if len(seeds) >= SEEDS_IN_SILENCE else Level.SILENT,
+        [*unseeded, *with_other_seed],
+        Level.INFORM if count >= SEEDS_IN_SILENCE else Level.SILENT,
     )

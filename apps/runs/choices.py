@@ -79,6 +79,8 @@ class Tier(IntegerChoices):
     F3_WEAK = 31, "the same recipe, other code (by names, sizes and times)"
     F4 = 40, "the same family"
     F4_WEAK = 41, "the same family (by names, sizes and times)"
+    CODE_PARAMS = 45, "the same code and parameters, data not compared"
+    CODE_PARAMS_WEAK = 46, "the same code (by its commit) and parameters, data not compared"
     # 50 and 51 had other keys: docs/adr/0012-store-leave-one-out-keys-contiguously.md
     LEFT_OUT = 55, "differs in one parameter at most"
     LEFT_OUT_WEAK = 56, "differs in one parameter at most (by names, sizes and times)"

@@ -13,15 +13,18 @@ from apps.core.text import is_unstorable
 from apps.core.units import INT64_MAX
 from apps.runs.choices import Intent
 
-VERSION = "lc1"
+VERSION, FORMER_VERSION = "lc2", "lc1"
+VERSIONS = (FORMER_VERSION, VERSION)
 MAX_PARAMS, MAX_SHINGLES, MAX_VALUES_CHARS, MAX_DEPTH = 500, 20_000, 65_536, 8
 
 Hex64 = Annotated[str, msgspec.Meta(pattern=r"^([0-9a-f]{64})?$")]
 Hex32 = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{32}$")]
+Hex32OrSecret = Annotated[str, msgspec.Meta(pattern=r"^([0-9a-f]{32})?$")]
 Hex8 = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{8}$")]
 State = Annotated[str, msgspec.Meta(pattern=r"^(verified|weak|unknown)?$")]
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=256)]
 Line = Annotated[str, msgspec.Meta(max_length=255)]
+ShortLine = Annotated[str, msgspec.Meta(min_length=1, max_length=100)]
 Size = Annotated[int, msgspec.Meta(ge=0, le=INT64_MAX)]
 Facts = Annotated[
     dict[Annotated[str, msgspec.Meta(max_length=64)], Line], msgspec.Meta(max_length=100)
@@ -31,6 +34,7 @@ Facts = Annotated[
 _PATTERN_TEXTS = {
     "^([0-9a-f]{64})?$": "64 hex digits in small letters",
     "^[0-9a-f]{32}$": "32 hex digits in small letters",
+    "^([0-9a-f]{32})?$": "32 hex digits in small letters, or empty for a secret",
     "^[0-9a-f]{8}$": "8 hex digits in small letters",
     "^(verified|weak|unknown)?$": "verified, weak or unknown",
     "^([0-9a-f]{40}|[0-9a-f]{64})?$": "40 or 64 hex digits in small letters",
@@ -78,7 +82,8 @@ class StartIn(msgspec.Struct, forbid_unknown_fields=True):
 class FingerprintIn(msgspec.Struct, forbid_unknown_fields=True):
     """A fingerprint payload.
 
-    ``None`` and ``""`` are unknown. An empty ``seeds`` means that no seed was set.
+    ``None`` and ``""`` are unknown. An empty ``seeds`` means that no seed was set. ``dropped`` has
+    names only in version lc1. ``not_compared``: what may change the result and was not examined.
     """
 
     version: str
@@ -87,7 +92,13 @@ class FingerprintIn(msgspec.Struct, forbid_unknown_fields=True):
     code: CodeIn | None = None
     params: Annotated[dict[Name, Hex32], msgspec.Meta(max_length=MAX_PARAMS)] | None = None
     told: Annotated[dict[Name, Any], msgspec.Meta(max_length=MAX_PARAMS)] | None = None
-    dropped: Annotated[list[Name], msgspec.Meta(max_length=MAX_PARAMS)] | None = None
+    dropped: (
+        Annotated[list[Name], msgspec.Meta(max_length=MAX_PARAMS)]
+        | Annotated[dict[Name, Hex32OrSecret], msgspec.Meta(max_length=MAX_PARAMS)]
+        | None
+    ) = None
+    labels: Annotated[dict[Name, Hex32], msgspec.Meta(max_length=MAX_PARAMS)] | None = None
+    not_compared: Annotated[list[ShortLine], msgspec.Meta(max_length=20)] | None = None
     data: DataIn | None = None
     start: StartIn | None = None
     seeds: Annotated[dict[Name, Hex32], msgspec.Meta(max_length=100)] | None = None
@@ -106,11 +117,14 @@ def parse_fingerprint(value: Any, *, field: str = "fingerprint") -> FingerprintI
         payload = msgspec.convert(value, FingerprintIn)
     except msgspec.ValidationError as error:
         raise _translate_error(str(error), field) from error
-    if payload.version != VERSION:
+    if payload.version not in VERSIONS:
         raise InvalidInput(
-            f"Version {payload.version!r} of fingerprints is not supported (supported: {VERSION}).",
+            f"Version {payload.version!r} of fingerprints is not supported "
+            f"(supported: {' and '.join(VERSIONS)}).",
             field=f"{field}.version",
         )
+    if payload.version == FORMER_VERSION:
+        _check_former(payload, field)
     if problem := unstorable_part(value):
         raise InvalidInput(problem, field=field)
     if payload.told is not None and len(msgspec.json.encode(payload.told)) > MAX_VALUES_CHARS:
@@ -120,6 +134,23 @@ def parse_fingerprint(value: Any, *, field: str = "fingerprint") -> FingerprintI
     if payload.code is not None:
         _check_code(payload.code, field)
     return payload
+
+
+def _check_former(payload: FingerprintIn, field: str) -> None:
+    """Raise InvalidInput for keys that version lc1 does not have."""
+    for key in ("labels", "not_compared"):
+        if getattr(payload, key) is not None:
+            raise InvalidInput(
+                f"Version {FORMER_VERSION} has no {key!r}.",
+                field=f"{field}.{key}",
+                hint=f"Use version {VERSION}: docs/fingerprint.md.",
+            )
+    if isinstance(payload.dropped, dict):
+        raise InvalidInput(
+            f"In version {FORMER_VERSION}, 'dropped' is a list of names.",
+            field=f"{field}.dropped",
+            hint=f"Use version {VERSION}: docs/fingerprint.md.",
+        )
 
 
 def _check_code(code: CodeIn, field: str) -> None:

@@ -60,11 +60,12 @@ def tier_keys(parts: Parts) -> list[tuple[Tier, int]]:
 def _keys(parts: Parts, *, weak: int) -> Iterator[tuple[Tier, int]]:
     rest = (parts.data, parts.start)
     tier_parts = (
-        (Tier.F1, (parts.code, parts.recipe, *rest, parts.seeds)),
-        (Tier.F1_NORMAL, (parts.code_normal, parts.recipe, *rest, parts.seeds)),
-        (Tier.F2, (parts.code, parts.recipe, *rest)),
+        (Tier.F1, (parts.entry, parts.code, parts.recipe, *rest, parts.seeds)),
+        (Tier.F1_NORMAL, (parts.entry, parts.code_normal, parts.recipe, *rest, parts.seeds)),
+        (Tier.F2, (parts.entry, parts.code, parts.recipe, *rest)),
         (Tier.F3, (parts.recipe, *rest)),
         (Tier.F4, (parts.entry, *rest)),
+        (Tier.CODE_PARAMS, (parts.entry, parts.code, parts.recipe)),
     )
     for tier, hashes in tier_parts:
         if all(hashes):

@@ -138,13 +138,15 @@ class Fingerprint(models.Model):
 
     ``params`` and ``seeds`` map names to hashes. Empty ``seeds`` (``{}``) means that no seed was
     set. ``told`` has the plain values that may be stored. ``recipe`` is the sum of the parameters
-    that the project compares. ``*_weak`` is '' if only the verified hash is known.
+    that the project compares. ``*_weak`` is '' if only the verified hash is known. ``labels`` maps
+    names to hashes. ``dropped`` has names, in version lc2 with hashes ('' for secrets).
+    ``not_compared`` names what may change the result and was not examined.
     """
 
     run = models.OneToOneField(
         Run, on_delete=models.CASCADE, primary_key=True, related_name="fingerprint"
     )
-    version = models.CharField(max_length=8, default="lc1")
+    version = models.CharField(max_length=8, default="lc2")
     entry = models.CharField(max_length=64, blank=True, default="")
     entry_name = models.CharField(max_length=255, blank=True, default="")
     code = models.CharField(max_length=64, blank=True, default="")
@@ -155,6 +157,8 @@ class Fingerprint(models.Model):
     params = models.JSONField(null=True, blank=True)
     told = models.JSONField(default=dict, blank=True)
     dropped = models.JSONField(default=list, blank=True)
+    labels = models.JSONField(null=True, blank=True)
+    not_compared = models.JSONField(default=list, blank=True)
     recipe = models.CharField(max_length=32, blank=True, default="")
     seeds = models.JSONField(null=True, blank=True)
     data = models.CharField(max_length=64, blank=True, default="")

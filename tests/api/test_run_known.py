@@ -63,7 +63,7 @@ def test_everything_is_stored_and_told_back(labs: Labs) -> None:
 
 
 def test_a_run_of_which_little_is_known_says_so(labs: Labs) -> None:
-    put(labs, fingerprint={"version": "lc1", "data": {"weak": hex64("stat")}, "seeds": {}})
+    put(labs, fingerprint={"version": "lc2", "data": {"weak": hex64("stat")}, "seeds": {}})
     parts = get(labs)["fingerprint"]["parts"]
     assert parts == {
         "code": "unknown",
@@ -106,7 +106,7 @@ def test_siblings_are_counted(labs: Labs) -> None:
 def test_patch_makes_it_better_known(labs: Labs) -> None:
     put(labs, fingerprint=told(data={"weak": hex64("stat")}))
     change = {
-        "fingerprint": {"version": "lc1", "data": {"verified": hex64("content")}},
+        "fingerprint": {"version": "lc2", "data": {"verified": hex64("content")}},
         "tags": {"best": "yes"},
         "failure": {"class": "cuda_memory", "point": "ab" * 8, "text": "out of memory"},
     }
@@ -190,8 +190,8 @@ def test_nobody_is_an_ancestor_of_himself(labs: Labs, refused: Refused) -> None:
     ("change", "field"),
     [
         ({"fingerprint": {"version": "lc9"}}, "fingerprint.version"),
-        ({"fingerprint": {"version": "lc1", "code": {"hash": "x"}}}, "fingerprint.code.hash"),
-        ({"fingerprint": "lc1"}, "fingerprint"),
+        ({"fingerprint": {"version": "lc2", "code": {"hash": "x"}}}, "fingerprint.code.hash"),
+        ({"fingerprint": "lc2"}, "fingerprint"),
         ({"fingerprint": {}}, "fingerprint.version"),
         ({"fingerprint": told(told={"lr": {"a": "\ud800"}})}, "fingerprint"),
         ({"intent": "fun"}, "intent"),

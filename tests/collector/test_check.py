@@ -72,7 +72,7 @@ def test_check_as_json(person: Collector, script: Path, server: fakes.FakeServer
     server.preflight = DUPLICATE
     told = json.loads(run_script(person, script, "check", "--json").stdout)
     assert told["answer"] == DUPLICATE
-    assert told["fingerprint"]["version"] == "lc1"
+    assert told["fingerprint"]["version"] == "lc2"
     assert told["why"] == ""
 
 

@@ -87,14 +87,66 @@ def test_runs_that_differ_in_one_parameter_share_a_sum(
     "name",
     [
     "output_dir", "out", "--out-dir", "log_dir", "trainer.default_root_dir", "checkpoint_dir",
-    "run_name", "name", "port", "master_port", "local_rank", "log_every", "logging_steps",
-    "save_freq", "print_freq", "num_workers", "data.num_workers", "wandb_project", "timestamp",
+    "port", "master_port", "local_rank", "log_every", "logging_steps",
+    "save_freq", "print_freq", "num_workers", "data.num_workers", "wandb_mode", "timestamp",
     "gpu_id", "device", "hydra.run_dir", "save_total_limit", "verbose",
 ],
 )  # fmt: skip
 def test_what_cannot_change_a_result_is_dropped(name: str) -> None:
     found = lc1.sort_params({name: "x"})
     assert (found.params, found.seeds, list(found.dropped.values())) == ({}, {}, ["x"])
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["run_name", "name", "--experiment", "group", "tags", "notes", "run.name", "output.run_name",
+     "wandb_project", "mlflow_run_name", "logger.name", "env.RUN_NAME"],
+)  # fmt: skip
+def test_labels_are_neither_compared_as_parameters_nor_dropped(name: str) -> None:
+    found = lc1.sort_params({name: "x"})
+    assert (found.params, found.dropped, list(found.labels.values())) == ({}, {}, ["x"])
+
+
+@pytest.mark.parametrize(
+    "name", ["model.name", "dataset.name", "experiment.lr", "rank", "lora.rank"]
+)
+def test_names_of_parts_of_the_work_are_parameters(name: str) -> None:
+    found = lc1.sort_params({name: "x"}, rank="0")
+    assert (list(found.params.values()), found.labels, found.dropped) == (["x"], {}, {})
+
+
+def test_rank_is_irrelevant_if_it_is_the_launchers() -> None:
+    assert lc1.sort_params({"rank": "3"}, rank="3").dropped == {"rank": 3}
+    assert lc1.sort_params({"rank": "4"}, rank="3").params == {"rank": 4}
+    assert lc1.sort_params({"model.rank": "3"}, rank="3").params == {"model.rank": 3}
+
+
+def test_a_default_of_the_code_is_the_same_as_no_value() -> None:
+    defaults = {"lr": 0.1, "optimizer": "sgd", "seed": 7}
+    given = lc1.sort_params({"--lr": "1e-1", "--optimizer": "sgd"}, defaults=defaults)
+    assert given.params == {}
+    assert given.seeds == lc1.sort_params({}, defaults=defaults).seeds == {"seed": 7}
+    assert lc1.sort_params({"--lr": "0.2"}, defaults=defaults).params == {"lr": 0.2}
+    assert lc1.sort_params({"--seed": "8"}, defaults=defaults).seeds == {"seed": 8}
+
+
+def test_no_value_of_a_seed_is_no_seed() -> None:
+    assert lc1.sort_params({"seed": None}).seeds == {}
+    assert lc1.sort_params({"--seed": ""}).seeds == {}
+    assert lc1.sort_params({"--seed": "null"}, defaults={"seed": 7}).seeds == {}
+
+
+def test_default_factors_belong_to_the_global_batch() -> None:
+    defaults = {"batch_size": 2, "accumulate": 1}
+    by_processes = lc1.sort_params({}, world_size=2, defaults=defaults).params
+    by_accumulation = lc1.sort_params({"accumulate": 2}, defaults=defaults).params
+    assert by_processes == by_accumulation == {"global_batch_size": 4}
+
+
+def test_an_irrelevant_name_with_which_the_code_computes_is_a_label() -> None:
+    assert lc1.sort_params({"num_workers": 4}, used={"num_workers"}).labels == {"num_workers": 4}
+    assert lc1.sort_params({"num_workers": 4}, used={"lr"}).dropped == {"num_workers": 4}
+    assert lc1.sort_params({"log_every": 4}, used={"log_every"}).dropped == {"log_every": 4}
 
 
 @pytest.mark.parametrize(

@@ -123,7 +123,7 @@ def test_the_tags_are_hashes_of_nothing_and_names_of_nobody(
     }
     assert tags["labcarbon.host"] == socket.gethostname()
     assert re.fullmatch(
-        r"lc1( (code|params|data|start|seeds)=[a-z]+){5}", tags["labcarbon.fingerprint"]
+        r"lc2( (code|params|data|start|seeds)=[a-z]+){5}", tags["labcarbon.fingerprint"]
     )
     assert not any(b"a-word-of-mine" in request.content for request in server.requests)
 
@@ -131,21 +131,21 @@ def test_the_tags_are_hashes_of_nothing_and_names_of_nobody(
 @pytest.mark.parametrize(
     ("wire", "text"),
     [
-        ({}, "lc1 code=unknown params=unknown data=unknown start=unknown seeds=unknown"),
+        ({}, "lc2 code=unknown params=unknown data=unknown start=unknown seeds=unknown"),
         (
             {
-                "version": "lc1",
+                "version": "lc2",
                 "code": {"state": "verified"},
                 "params": {},
                 "data": {"weak": "a"},
                 "seeds": {},
                 "start": {"weak": "a", "verified": "b"},
             },
-            "lc1 code=verified params=command data=weak start=verified seeds=unset",
+            "lc2 code=verified params=command data=weak start=verified seeds=unset",
         ),
         (
             {"code": {"state": "unknown"}, "seeds": {"seed": "a"}, "data": {"items": []}},
-            "lc1 code=unknown params=unknown data=unknown start=unknown seeds=known",
+            "lc2 code=unknown params=unknown data=unknown start=unknown seeds=known",
         ),
     ],
 )

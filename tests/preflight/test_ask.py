@@ -85,7 +85,8 @@ def test_what_is_not_measured_is_null_and_not_zero(labs: Labs) -> None:
         ({"code": {"hash": hex64("one line"), "normal": hex64("one line")}}, "none", "silent"),
         ({"code": {"hash": hex64("a comment"), "normal": hex64("normal")}}, "near", "warn"),
         ({"intent": "replicate"}, "declared", "silent"),
-        ({"data": None}, "none", "silent"),
+        ({"data": None}, "none", "inform"),
+        ({"data": None, "seeds": seeds(2)}, "none", "silent"),
         ({"sweep": "s-1", "seeds": seeds(4)}, "sweep", "silent"),
     ],
 )
@@ -231,8 +232,8 @@ def test_wrong_method(labs: Labs, refused: Refused) -> None:
     ("change", "field"),
     [
         ({"fingerprint": None}, "fingerprint"),
-        ({"fingerprint": {"version": "lc2"}}, "fingerprint.version"),
-        ({"fingerprint": {"version": "lc1", "entry": "x"}}, "fingerprint.entry"),
+        ({"fingerprint": {"version": "lc3"}}, "fingerprint.version"),
+        ({"fingerprint": {"version": "lc2", "entry": "x"}}, "fingerprint.entry"),
         ({"more": 1}, "more"),
         ({"run": "x"}, "run"),
         ({"name": "a\x00"}, "name"),

@@ -30,12 +30,13 @@ def weak(text: str) -> Part:
 
 
 def hashed(argv: dict[str, Any]) -> dict[str, Any]:
-    """Return params, seeds and plain values of a command line."""
+    """Return params, seeds, labels and plain values of a command line."""
     found = sort_params(argv)
     return {
         "params": {name: param_hash(name, value) for name, value in found.params.items()},
         "seeds": {name: param_hash(name, value) for name, value in found.seeds.items()},
-        "plain_values": {**found.params, **found.seeds},
+        "labels": {name: param_hash(name, value) for name, value in found.labels.items()},
+        "plain_values": {**found.params, **found.seeds, **found.labels},
     }
 
 

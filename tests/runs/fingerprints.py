@@ -21,7 +21,7 @@ def told(**changes: Any) -> dict[str, Any]:
     """Return a fingerprint of which everything is known, as it comes over the wire."""
     values = {"lr": 0.1, "epochs": 10, "arch": "resnet18"}
     return {
-        "version": "lc1",
+        "version": "lc2",
         "entry": hex64("train.py"),
         "entry_name": "train.py",
         "code": {
@@ -33,7 +33,9 @@ def told(**changes: Any) -> dict[str, Any]:
         },
         "params": {name: param_hash(name, value) for name, value in values.items()},
         "told": {"lr": 0.1},
-        "dropped": ["output_dir"],
+        "dropped": {"output_dir": param_hash("output_dir", "runs/a")},
+        "labels": {},
+        "not_compared": [],
         "data": {
             "weak": hex64("stat"),
             "verified": hex64("content"),

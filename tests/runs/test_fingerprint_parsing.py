@@ -43,7 +43,7 @@ def test_code_that_is_called_weak_is_never_taken_for_verified() -> None:
 @pytest.mark.parametrize(
     ("change", "field", "says"),
     [
-        ({"version": "lc2"}, "version", "supported: lc1"),
+        ({"version": "lc3"}, "version", "supported: lc1 and lc2"),
         ({"version": 1}, "version", "str"),
         ({"entry": "abc"}, "entry", "64 hex digits"),
         ({"entry": hex64("a").upper()}, "entry", "small letters"),

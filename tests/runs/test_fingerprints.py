@@ -5,6 +5,7 @@ import random
 import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
+from labcarbon_collect.lc1 import param_hash
 
 from apps.runs.choices import Tier
 from apps.runs.code_similarity import (
@@ -35,7 +36,7 @@ def test_all_keys_are_stored_and_found_again() -> None:
     assert stored(run) == {
         (tier.value, key) for tier, key in tier_keys(parts_of(fresh, ignored=()))
     }
-    assert len(stored(run)) == 10 + 2 * 4  # three parameters, and all of them
+    assert len(stored(run)) == 12 + 2 * 4  # three parameters, and all of them
     assert row.recipe == fresh.recipe != ""
 
 
@@ -99,7 +100,11 @@ def test_parameters_of_the_api_are_the_recipe_and_nothing_else() -> None:
     same = fingerprint_from_params({"lr": 0.1, "random_state": "3", "num_epochs": "10"})
     assert found.params == same.params
     assert found.seeds == same.seeds
-    assert (found.dropped, found.code, found.data) == (["output_dir"], None, None)
+    assert (found.dropped, found.code, found.data) == (
+        {"output_dir": param_hash("output_dir", "/tmp/x")},
+        None,
+        None,
+    )
     assert found.told == {"lr": 0.1, "epochs": 10, "seed": 3}
     assert fingerprint_from_params({"lr": 1}).seeds is None
 

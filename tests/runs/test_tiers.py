@@ -12,6 +12,7 @@ from apps.runs.services.fingerprints import parts_from_payload
 from tests.runs.fingerprints import hex64, parsed
 
 ALL = set(Tier)
+CODE_PARAMS = {Tier.CODE_PARAMS, Tier.CODE_PARAMS_WEAK}  # without data and start
 WEAK = {tier for tier in Tier if tier % 5 == 1}
 
 
@@ -45,7 +46,12 @@ def test_another_seed_leaves_the_recipe() -> None:
         Tier.F3_WEAK,
         Tier.F4,
         Tier.F4_WEAK,
+        *CODE_PARAMS,
     }
+
+
+def test_another_entry_leaves_the_recipe() -> None:
+    assert shared(keys(), keys(entry=hex64("train_vit.py"))) == {Tier.F3, Tier.F3_WEAK}
 
 
 def test_unset_seeds_match_unset_seeds_and_unknown_ones_nothing() -> None:
@@ -75,14 +81,14 @@ def test_code_told_by_its_commit_alone_is_the_same_only_possibly() -> None:
 
 def test_data_known_by_names_and_sizes_is_the_same_only_possibly() -> None:
     weak = keys(data={"weak": hex64("stat")})
-    assert set(weak) == WEAK
-    assert shared(weak, keys()) == WEAK
-    assert shared(weak, keys(data={"weak": hex64("stat2")})) == set()
+    assert set(weak) == WEAK | CODE_PARAMS
+    assert shared(weak, keys()) == WEAK | CODE_PARAMS
+    assert shared(weak, keys(data={"weak": hex64("stat2")})) == CODE_PARAMS
 
 
 def test_data_on_two_machines_is_the_same_by_its_content() -> None:
     there = keys(data={"weak": hex64("other times"), "verified": hex64("content")})
-    assert shared(keys(), there) == ALL - WEAK
+    assert shared(keys(), there) == (ALL - WEAK) | CODE_PARAMS
 
 
 def test_data_known_by_content_alone_has_a_weak_key_as_well() -> None:
@@ -91,8 +97,8 @@ def test_data_known_by_content_alone_has_a_weak_key_as_well() -> None:
 
 
 def test_unknown_parts_match_nothing() -> None:
-    assert keys(data=None) == {}
-    assert keys(start=None) == {}
+    assert set(keys(data=None)) == CODE_PARAMS
+    assert set(keys(start=None)) == CODE_PARAMS
     assert set(keys(params=None)) == {Tier.F4, Tier.F4_WEAK}
     assert set(keys(code=None)) == {
         Tier.F3,
@@ -102,7 +108,7 @@ def test_unknown_parts_match_nothing() -> None:
         Tier.LEFT_OUT,
         Tier.LEFT_OUT_WEAK,
     }
-    assert not {Tier.F4, Tier.LEFT_OUT} & set(keys(entry=""))
+    assert set(keys(entry="")) == {Tier.F3, Tier.F3_WEAK}
 
 
 values = st.one_of(st.integers(0, 3), st.text(max_size=2), st.booleans())

@@ -134,6 +134,8 @@ def _save_finding(
         "verdict": judgement.verdict,
         "certainty": judgement.certainty,
         "unverified_parts": list(first.relation.weak),
+        "labels": sorted(first.relation.labels),
+        "not_compared": list(first.relation.not_compared),
     }
     if existing is None:
         return DuplicateFinding.objects.create(lab=run.lab, run=run, detected_us=now, **values)

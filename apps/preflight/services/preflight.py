@@ -74,6 +74,7 @@ def check_duplicates(
         "certainty": judgement.certainty.value,
         "level": judgement.level.value,
         "message": sentence(judgement, presented, lab.time_zone),
+        "unknown": list(judgement.unknown),
         "asked": str(stored.uuid),
         "matches": [present_match(other, requester) for other in presented],
         "estimate": estimate,

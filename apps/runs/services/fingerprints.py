@@ -1,6 +1,6 @@
 """Fingerprints of runs: merging of updates, and match keys.
 
-Only this module of the server computes with ``lc1``. docs/fingerprint.md describes the comparison.
+Only this module of the server computes with ``lc2``. docs/fingerprint.md describes the comparison.
 """
 
 import re
@@ -34,7 +34,10 @@ from apps.runs.fingerprint_parsing import (
 from apps.runs.match_keys import Parts, tier_keys
 from apps.runs.models import Fingerprint, IgnoredParameter, Run, TierKey
 
-_PLAIN = ("entry", "entry_name", "params", "told", "dropped", "seeds", "environment", "hardware")
+_PLAIN = (
+    "entry", "entry_name", "params", "told", "dropped", "labels", "not_compared", "seeds",
+    "environment", "hardware",
+)  # fmt: skip
 
 
 def fingerprint_from_params(params: Mapping[str, Any]) -> FingerprintIn:
@@ -47,8 +50,9 @@ def fingerprint_from_params(params: Mapping[str, Any]) -> FingerprintIn:
     return FingerprintIn(
         version=VERSION,
         params={name: param_hash(name, value) for name, value in sorted_params.params.items()},
-        told=dict(sorted_params.params | sorted_params.seeds),
-        dropped=sorted(sorted_params.dropped),
+        told=dict(sorted_params.params | sorted_params.seeds | sorted_params.labels),
+        labels={name: param_hash(name, value) for name, value in sorted_params.labels.items()},
+        dropped={name: param_hash(name, value) for name, value in sorted_params.dropped.items()},
         seeds={name: param_hash(name, value) for name, value in sorted_params.seeds.items()}
         or None,
     )
@@ -194,8 +198,14 @@ def compared_name(name: str) -> str:
     compared.
     """
     sorted_params = sort_params({name: 1})
-    if sorted_params.seeds or sorted_params.dropped:
-        kind = "a seed" if sorted_params.seeds else "dropped from every fingerprint"
+    if sorted_params.seeds or sorted_params.dropped or sorted_params.labels:
+        kind = (
+            "a seed"
+            if sorted_params.seeds
+            else "a label"
+            if sorted_params.labels
+            else "dropped from every fingerprint"
+        )
         raise InvalidInput(f"{name!r} is {kind}: there is nothing to ignore.", field="name")
     if not sorted_params.params:
         raise InvalidInput("A parameter has a name.", field="name")
@@ -286,8 +296,10 @@ def _compared(row: Fingerprint) -> tuple[object, ...]:
 
 
 def _merge(row: Fingerprint, payload: FingerprintIn) -> None:
-    """Copy the known parts of ``payload`` to ``row``. Unknown parts change nothing."""
-    row.version = payload.version
+    """Copy the known parts of ``payload`` to ``row``. Unknown parts change nothing. A fingerprint
+    that is partly of version lc1 is compared as such.
+    """
+    row.version = min(payload.version, row.version)
     for name in _PLAIN:
         value = getattr(payload, name)
         if value is not None and value != "":

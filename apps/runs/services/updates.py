@@ -13,7 +13,7 @@ from apps.core.jobs import enqueue
 from apps.core.models import Job
 from apps.core.sql import fetch_rows, uuid_param
 from apps.runs.choices import RunState
-from apps.runs.fingerprint_parsing import FingerprintIn
+from apps.runs.fingerprint_parsing import VERSION, FingerprintIn
 from apps.runs.models import ExternalId, Fingerprint, Run
 from apps.runs.services.fingerprints import fingerprint_from_params, put_fingerprint
 
@@ -170,6 +170,7 @@ def _with_params(payload: FingerprintIn | None, params: Mapping[str, Any]) -> Fi
         params=from_params.params,
         told=payload.told or from_params.told,
         dropped=from_params.dropped,
+        labels=from_params.labels if payload.version == VERSION else None,
         seeds=seeds,
     )
 

@@ -80,7 +80,7 @@ class PreflightResponse:
     @property
     def is_notable(self) -> bool:
         """Whether a person should read the response."""
-        return bool(self.offers) or (self.verdict != "none" and self.level != "silent")
+        return bool(self.offers) or self.level != "silent"
 
     @property
     def offers(self) -> List[Mapping[str, Any]]:

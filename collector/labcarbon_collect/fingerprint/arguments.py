@@ -5,10 +5,12 @@ from __future__ import annotations
 import hashlib
 import importlib
 import json
+import os
 import re
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
 from labcarbon_collect.files.read_limits import read_regular_file
+from labcarbon_collect.fingerprint.code_facts import Option
 from labcarbon_collect.lc1 import flatten
 
 Text = Union[str, bool]
@@ -20,14 +22,17 @@ _JOINED = re.compile(r"^-([A-Za-z])(\d.*)$")  # -j8
 _MAX_ARGUMENTS = 2000
 
 
-def name_arguments(words: Sequence[str]) -> List[Tuple[str, Text]]:
+def name_arguments(
+    words: Sequence[str], options: Optional[Mapping[str, Optional[Option]]] = None
+) -> List[Tuple[str, Text]]:
     """Return ``(name, text)`` of each argument. A flag is True, and positional arguments are
     ``arg0``, ``arg1`` …
 
-    An option takes the next word, unless that starts an option (a negative number does not).
-    Further words are positional: without the parser, an option takes one word. Hydra's multirun
-    takes none.
+    ``options``: declared in the code, with name and number of words. Any other option takes the
+    next word, unless that starts an option (a negative number does not). Hydra's multirun takes
+    none.
     """
+    declared = options or {}
     pairs: List[Tuple[str, Text]] = []
     index, position, positional_only = 0, 0, False
     while index < len(words) and len(pairs) < _MAX_ARGUMENTS:
@@ -39,7 +44,14 @@ def name_arguments(words: Sequence[str]) -> List[Tuple[str, Text]]:
         elif not positional_only and _is_option(word):
             name, equals, text = word.partition("=")
             joined = _JOINED.match(word)
-            if equals:
+            option = declared.get(name)
+            if option is not None:
+                pairs += [
+                    (option.name, value)
+                    for value in _values_of(option, equals, text, words[index:])
+                ]
+                index += 0 if equals else _word_count(option, words[index:])
+            elif equals:
                 pairs.append((name, text))
             elif joined:
                 pairs.append((joined.group(1), joined.group(2)))
@@ -54,6 +66,24 @@ def name_arguments(words: Sequence[str]) -> List[Tuple[str, Text]]:
             pairs.append((f"arg{position}", word))
             position += 1
     return pairs
+
+
+def _values_of(option: Option, equals: str, text: str, following: Sequence[str]) -> List[Text]:
+    """Return the values of a declared option. Without a word it is a flag."""
+    if equals:
+        return [text]
+    return list(following[: _word_count(option, following)]) or [True]
+
+
+def _word_count(option: Option, following: Sequence[str]) -> int:
+    """Return how many of the following words a declared option takes."""
+    available = next(
+        (place for place, word in enumerate(following) if _is_option(word) or word == "--"),
+        len(following),
+    )
+    if isinstance(option.values, int):
+        return min(option.values, available)
+    return min(1, available) if option.values == "?" else available
 
 
 def group_arguments(pairs: Sequence[Tuple[str, Text]]) -> Dict[str, Union[Text, List[Text]]]:
@@ -88,11 +118,14 @@ def is_multirun(words: Sequence[str]) -> bool:
 
 _MAX_PARSED_BYTES, _MAX_VALUES, _MAX_DEPTH = 256 * 1024, 2000, 20
 _MAX_HASHED_BYTES = 16 * 1024 * 1024
+# Keys with which a configuration file extends others, whose values it replaces.
+_EXTENDING_KEYS = ("extends", "_base_", "base", "base_config", "inherits", "inherit_from", "parent")
+_MAX_EXTENDED = 10
 
 
-def config_params(path: str, role: str) -> Dict[str, Any]:
-    """Return the parameters of a configuration file, flat. A file without readable values is
-    ``config:<role>`` with its hash.
+def config_params(path: str, role: str, *, depth: int = 0) -> Dict[str, Any]:
+    """Return the parameters of a configuration file, flat, over those of the files that it extends.
+    A file without readable values is ``config:<role>`` with its hash.
 
     Raises OSError if the file cannot be read, BudgetExceeded if it is larger than 16 MiB.
     """
@@ -100,7 +133,16 @@ def config_params(path: str, role: str) -> Dict[str, Any]:
     values = _parse_values(path, content) if len(content) <= _MAX_PARSED_BYTES else None
     if values is None or not _is_moderate(values):
         return {f"config:{role}": hashlib.sha256(content.replace(b"\r\n", b"\n")).hexdigest()}
-    return flatten(values)
+    merged: Dict[str, Any] = {}
+    own = dict(values)
+    for key in _EXTENDING_KEYS:
+        bases = own[key] if isinstance(own.get(key), list) else [own.get(key)]
+        paths = [os.path.join(os.path.dirname(path), str(base)) for base in bases if base]
+        if paths and depth < _MAX_EXTENDED and all(map(os.path.isfile, paths)):
+            del own[key]
+            for base_path in paths:
+                merged.update(config_params(base_path, role, depth=depth + 1))
+    return {**merged, **flatten(own)}
 
 
 def _parse_values(path: str, content: bytes) -> Optional[Mapping[str, Any]]:

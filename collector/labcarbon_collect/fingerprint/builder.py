@@ -7,13 +7,19 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
+from typing import Any, Collection, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from labcarbon_collect.config import collector_dir
 from labcarbon_collect.files.digest_cache import DigestCache
 from labcarbon_collect.files.manifests import Manifest, manifest
 from labcarbon_collect.files.read_limits import Budget, Deadline
-from labcarbon_collect.fingerprint.code import add_normal, describe_code
+from labcarbon_collect.fingerprint.code import (
+    Code,
+    add_normal,
+    hash_code,
+    omit_files,
+    read_code,
+)
 from labcarbon_collect.fingerprint.digests import (
     FileChanged,
     can_hash_inline,
@@ -22,9 +28,11 @@ from labcarbon_collect.fingerprint.digests import (
     within_budget,
 )
 from labcarbon_collect.fingerprint.environment import environment
+from labcarbon_collect.fingerprint.launcher_files import apply_launcher_file
 from labcarbon_collect.fingerprint.launchers import Launch, parse_launch
 from labcarbon_collect.fingerprint.parameters import (
     CommandParams,
+    Surroundings,
     sort_command_params,
     unique_roles,
 )
@@ -38,6 +46,8 @@ INLINE_HASH_BYTES, INLINE_HASH_FILES, INLINE_HASH_S = (
     5000,
     0.15 * STARTUP_TIMEOUT_S,
 )
+_CODE_SHARE = 0.6  # of the time: parameters need facts of the code
+_MAX_DROPPED, _MAX_NOT_COMPARED = 500, 20
 TRAIN = "train"
 Paths = List[Tuple[str, str]]
 
@@ -103,34 +113,53 @@ def survey(
     budget = Budget(seconds)
     result = Survey({"version": VERSION, "intent": intent, "sweep": sweep[:100]})
     launch = parse_launch(command, environ)
+    home = _home(environ)
+    code_call = Deadline("code", lambda: read_code(launch, cwd, environ, budget))
+    environment_call = Deadline("environment", lambda: environment(launch, cwd, environ))
+    code = code_call.wait(Budget(_CODE_SHARE * budget.remaining_s))
     params_call = Deadline(
         "parameters",
         lambda: sort_command_params(
-            launch,
-            cwd=cwd,
+            apply_launcher_file(launch, cwd, environ),
+            _surroundings(code, cwd, environ, budget),
             declared=declared_params or {},
             data=declared_data or {},
             start=declared_start,
             full_command=full_command,
         ),
     )
-    home = _home(environ)
-    code_call = Deadline("code", lambda: describe_code(launch, cwd, environ, budget))
-    environment_call = Deadline("environment", lambda: environment(launch, cwd, environ))
     params = params_call.wait(budget)
     file_parts = None
     if params is None:
         result.notes.append(f"Parameters, data and start unknown: {params_call.error}")
     else:
+        if code is None:
+            params.not_compared.append("settings that the code reads")
         _add_params(result, params)
         file_parts = _FileParts(params, home, budget)
-    _add_code(result, code_call, home, budget)
+    _add_code(result, code_call, params.parsed_files if params else (), home, budget)
     if file_parts is not None:
         file_parts.add_to(result, budget)
     versions = environment_call.wait(budget)
     if versions:
         result.wire["environment"] = versions
     return result
+
+
+def _surroundings(
+    code: Optional[Code], cwd: str, environ: Mapping[str, str], budget: Budget
+) -> Surroundings:
+    if code is None or code.files is None:
+        return Surroundings(cwd, environ)
+    return Surroundings(
+        cwd,
+        environ,
+        code.facts,
+        code.files.config_files,
+        list(code.files.paths.values()),
+        code.path,
+        budget,
+    )
 
 
 class _FileParts:
@@ -194,12 +223,24 @@ def _add_params(result: Survey, params: CommandParams) -> None:
     wire["params"] = {name: param_hash(name, value) for name, value in sorted_.params.items()}
     wire["seeds"] = {name: param_hash(name, value) for name, value in sorted_.seeds.items()}
     wire["told"] = params.values
-    wire["dropped"] = sorted(sorted_.dropped)[:500]
+    wire["labels"] = _hash_values(sorted_.labels)
+    wire["dropped"] = _hash_values(sorted_.dropped)
+    wire["not_compared"] = list(dict.fromkeys(params.not_compared))[:_MAX_NOT_COMPARED]
     result.notes.extend(params.notes)
 
 
+def _hash_values(values: Mapping[str, Any]) -> Dict[str, str]:
+    """Return the hash of each value, "" for a secret."""
+    names = sorted(values)[:_MAX_DROPPED]
+    return {name: "" if values[name] is None else param_hash(name, values[name]) for name in names}
+
+
 def _add_code(
-    result: Survey, code_call: Deadline[Any], home: Optional[Path], budget: Budget
+    result: Survey,
+    code_call: Deadline[Code],
+    parsed_files: Collection[str],
+    home: Optional[Path],
+    budget: Budget,
 ) -> None:
     code = code_call.wait(budget)
     if code is None:
@@ -208,7 +249,9 @@ def _add_code(
         return
     if code.error:
         result.notes.append(f"Code unknown: {code.error}")
-    result.wire.update(entry=code.entry, entry_name=code.entry_name, code=code.code)
+    omit_files(code, parsed_files)
+    part = hash_code(code)
+    result.wire.update(entry=code.entry, entry_name=code.entry_name, code=part)
     if code.files is None:
         return
     normal_call = Deadline("normal form", lambda: _normalise(code, home, budget))
@@ -218,10 +261,10 @@ def _add_code(
             f"Code that differs only in comments counts as different: {normal_call.error}"
         )
     else:
-        code.code.update(normal_form)
+        part.update(normal_form)
 
 
-def _normalise(code: Any, home: Optional[Path], budget: Budget) -> Dict[str, Any]:
+def _normalise(code: Code, home: Optional[Path], budget: Budget) -> Dict[str, Any]:
     cache = DigestCache(home)
     try:
         return add_normal(code, cache, budget)
@@ -248,7 +291,7 @@ def kind_of(command: Sequence[str], environ: Mapping[str, str]) -> Launch:
 
 
 def format_fingerprint(wire: Mapping[str, Any]) -> str:
-    """Return the states as in the MLflow tag: ``lc1 code=verified params=command data=weak
+    """Return the states as in the MLflow tag: ``lc2 code=verified params=command data=weak
     start=verified seeds=known``.
     """
     states = {
@@ -259,7 +302,7 @@ def format_fingerprint(wire: Mapping[str, Any]) -> str:
         "seeds": "unknown" if "seeds" not in wire else "known" if wire["seeds"] else "unset",
     }
     return " ".join(
-        [str(wire.get("version", "lc1")), *(f"{part}={state}" for part, state in states.items())]
+        [str(wire.get("version", VERSION)), *(f"{part}={state}" for part, state in states.items())]
     )
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import os
-from dataclasses import dataclass, field
-from typing import Any, Dict, List, Mapping, Optional, Tuple
+from dataclasses import dataclass
+from typing import Any, Collection, Dict, List, Mapping, Optional, Set, Tuple
 
 from labcarbon_collect.files.digest_cache import DigestCache
 from labcarbon_collect.files.read_limits import Budget, read_regular_file
+from labcarbon_collect.fingerprint.code_facts import CodeFacts
 from labcarbon_collect.fingerprint.git import GitState, GitUnavailable, git_state
 from labcarbon_collect.fingerprint.imports import (
     Closure,
@@ -31,13 +32,23 @@ class UnknownCode(Exception):
 
 @dataclass
 class Code:
-    """The wire's ``entry``, ``entry_name`` and ``code``, and the files of the normal form."""
+    """The wire's ``entry`` and ``entry_name``, and the files of the program, if they are known.
+
+    ``path``: the executed file, "" for none. ``program``: the hash of a program that is no text.
+    """
 
     entry: str
     entry_name: str
-    code: Dict[str, Any] = field(default_factory=dict)
     files: Optional[Closure] = None
+    state: Optional[GitState] = None
+    path: str = ""
+    program: str = ""
     error: str = ""
+
+    @property
+    def facts(self) -> CodeFacts:
+        """Return what the code reveals about its settings, nothing for unknown code."""
+        return CodeFacts() if self.files is None else self.files.facts
 
 
 @dataclass(frozen=True)
@@ -51,7 +62,7 @@ class _Entry:
     name: str
 
 
-def describe_code(launch: Launch, cwd: str, environ: Mapping[str, str], budget: Budget) -> Code:
+def read_code(launch: Launch, cwd: str, environ: Mapping[str, str], budget: Budget) -> Code:
     """Return the code of a launch. Raises BudgetExceeded, and OSError for a file that exists but
     cannot be read.
     """
@@ -64,12 +75,41 @@ def describe_code(launch: Launch, cwd: str, environ: Mapping[str, str], budget: 
     relative_path = (
         os.path.relpath(os.path.realpath(entry.path), root) if entry.path else entry.name
     )
-    code = Code(part_hash("entry", relative_path.replace(os.sep, "/")), display_name(entry.name))
+    code = Code(
+        part_hash("entry", relative_path.replace(os.sep, "/")),
+        display_name(entry.name),
+        state=state,
+        path=entry.path,
+    )
     try:
-        code.files, code.code = _collect_files(launch, entry, root, state, environ, cwd, budget)
+        if launch.kind == "program" and entry.path and not _is_text(entry.path):
+            digest = hashlib.sha256(read_regular_file(entry.path, _PROGRAM_BYTES)).hexdigest()
+            code.program = part_hash("program", digest)
+        else:
+            code.files = _collect_files(launch, entry, root, state, environ, cwd, budget)
     except UnknownCode as error:
-        code.code, code.error = {"state": "unknown"}, str(error)
+        code.error = str(error)
     return code
+
+
+def omit_files(code: Code, paths: Collection[str]) -> None:
+    """Remove configuration files from the code, because their values are parameters."""
+    if code.files is None:
+        return
+    omitted = {os.path.realpath(path) for path in paths}
+    for name, path in list(code.files.paths.items()):
+        if path in omitted:
+            code.files.files.pop(name, None)
+    code.files.omitted |= omitted
+
+
+def hash_code(code: Code) -> Dict[str, Any]:
+    """Return the wire's ``code`` without its normal form."""
+    if code.program:
+        return {"state": "verified", "hash": code.program}
+    if code.files is None:
+        return {"state": "unknown"}
+    return _code_part(code.files, code.state)
 
 
 def add_normal(code: Code, cache: DigestCache, budget: Budget) -> Dict[str, Any]:
@@ -125,7 +165,7 @@ def _collect_files(
     environ: Mapping[str, str],
     cwd: str,
     budget: Budget,
-) -> Tuple[Optional[Closure], Dict[str, Any]]:
+) -> Closure:
     if launch.kind == "program" and not entry.path:
         raise UnknownCode(f"{entry.name} is an installed program, whose version is not read")
     if not entry.path and launch.kind != "inline":
@@ -139,9 +179,6 @@ def _collect_files(
         files = import_closure_of_text(
             launch.entry, name=name, python=python, root=root, search=search, budget=budget
         )
-    elif launch.kind == "program" and not _is_text(entry.path):
-        digest = hashlib.sha256(read_regular_file(entry.path, _PROGRAM_BYTES)).hexdigest()
-        return None, {"state": "verified", "hash": part_hash("program", digest)}
     else:
         files = import_closure([entry.path], root=root, search=search, budget=budget)
     if (
@@ -151,7 +188,7 @@ def _collect_files(
         and _is_command_list(launch, entry)
     ):
         raise UnknownCode(f"{entry.name} starts unknown programs")
-    return files, _code_part(files, state)
+    return files
 
 
 def _is_command_list(launch: Launch, entry: _Entry) -> bool:
@@ -178,10 +215,16 @@ def _code_part(files: Closure, state: Optional[GitState]) -> Dict[str, Any]:
     )
     return {
         "state": "verified",
-        "hash": state.hash(content),
+        "hash": state.hash(content, _names_below(state.root, files.omitted)),
         "commit": state.commit,
         "dirty": state.dirty or has_untracked,
     }
+
+
+def _names_below(root: str, paths: Collection[str]) -> Set[bytes]:
+    """Return paths as git names them. Its root may be a link."""
+    real_root = os.path.realpath(root)
+    return {os.fsencode(os.path.relpath(path, real_root)) for path in paths}
 
 
 def _is_text(path: str) -> bool:

@@ -31,7 +31,7 @@ def environment(launch: Launch, cwd: str, environ: Mapping[str, str]) -> Dict[st
     """Return the versions of ``python`` and the reported packages. Unreadable ones are left out."""
     if launch.family != "python":
         return {}
-    interpreter = _find_interpreter(launch.interpreter or "python3", cwd, environ)
+    interpreter = find_interpreter(launch.interpreter or "python3", cwd, environ)
     if interpreter is None:
         return {}
     prefix = interpreter.parent.parent
@@ -50,7 +50,7 @@ def environment(launch: Launch, cwd: str, environ: Mapping[str, str]) -> Dict[st
     return {name: version for name, version in versions.items() if version}
 
 
-def _find_interpreter(name: str, cwd: str, environ: Mapping[str, str]) -> Optional[Path]:
+def find_interpreter(name: str, cwd: str, environ: Mapping[str, str]) -> Optional[Path]:
     """Return the interpreter by path or by name on PATH, or the one beside a launcher. Links are
     not resolved: a venv is one.
     """

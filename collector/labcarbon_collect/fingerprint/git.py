@@ -14,7 +14,7 @@ import re
 import stat
 import subprocess
 from dataclasses import dataclass, field
-from typing import Dict, List, Mapping, Optional, Tuple
+from typing import Collection, Dict, List, Mapping, Optional, Tuple
 
 from labcarbon_collect.files.read_limits import Budget, BudgetExceeded, read_regular_file
 
@@ -53,9 +53,9 @@ class GitState:
     files: Dict[bytes, bytes] = field(default_factory=dict)
     dirty: bool = False
 
-    def hash(self, untracked: Mapping[bytes, bytes]) -> str:
+    def hash(self, untracked: Mapping[bytes, bytes], omitted: Collection[bytes] = ()) -> str:
         """Return SHA-256 over all files. ``untracked`` (path → content) counts as if git tracked
-        it.
+        it. ``omitted``: paths of files that count as parameters.
         """
         width = len(self.commit)
         added = {
@@ -65,6 +65,8 @@ class GitState:
         }
         digest = hashlib.sha256(b"labcarbon code\0")
         for path, content in sorted({**self.files, **added}.items()):
+            if path in omitted:
+                continue
             digest.update(b"%d:%s %s\n" % (len(path), path, content))
         return digest.hexdigest()
 

@@ -1,8 +1,8 @@
 """The local code files of a program: its entry and what that imports, as far as it is beside the
 program.
 
-Files are read, never imported. Also included: native sources and configuration files named by a
-string in the code, all files of a package with dynamic imports, and Hydra's folder beside its
+Files are read, never imported. Also included: native sources, scripts and configuration files named
+by a string in the code, all files of a package with dynamic imports, and Hydra's folder beside its
 script.
 """
 
@@ -17,10 +17,21 @@ from dataclasses import dataclass, field
 from typing import Dict, Iterator, List, Optional, Sequence, Set, Tuple
 
 from labcarbon_collect.files.read_limits import Budget, BudgetExceeded, read_regular_file
-from labcarbon_collect.fingerprint.notebooks import InvalidNotebook, notebook_code, without_magics
+from labcarbon_collect.fingerprint.code_facts import CodeFacts
+from labcarbon_collect.fingerprint.notebooks import (
+    InvalidNotebook,
+    notebook_code,
+    parameters_cell,
+    without_magics,
+)
 
 _MAX_FILES, _MAX_BYTES, _MAX_FILE_BYTES = 5000, 64 * 1024 * 1024, 16 * 1024 * 1024
-_FILE_NAME = re.compile(r"^[\w./ -]{1,200}\.(cu|cuh|c|cc|cpp|h|hpp|pyx|pxd|ya?ml|toml)$")
+_FILE_NAME = re.compile(
+    r"^[\w./ -]{1,200}\.(cu|cuh|c|cc|cpp|h|hpp|pyx|pxd|py|sh|bash|R|r|jl|pl|ipynb|"
+    r"ya?ml|toml|ini|cfg)$"
+    r"|^([\w./ -]*/)?\w*(config|settings|params|hparams|args|defaults)\w*\.json$"
+)
+CONFIG_FILE = re.compile(r"\.(ya?ml|toml|ini|cfg|json)$")
 _SHELL_FILE_NAME = re.compile(r"[\w./+-]+\.(?:py|sh|bash|R|r|jl|pl|ipynb|ya?ml|toml)\b")
 _SHELL_MODULE = re.compile(r"\s-m[ =]([A-Za-z_][\w.]*)")
 _CONFIG_SUFFIXES = (".yaml", ".yml")
@@ -31,10 +42,17 @@ _IMPORTERS = frozenset(("import_module", "__import__"))
 class Closure:
     """Files by their name below the root, with their content. Notebooks have the code of their
     cells.
+
+    ``paths``: the path of each file. ``config_files``: paths of configuration files that a string
+    in the code names. ``omitted``: paths of files that count as parameters, not as code.
     """
 
     root: str
     files: Dict[str, bytes] = field(default_factory=dict)
+    paths: Dict[str, str] = field(default_factory=dict)
+    config_files: List[str] = field(default_factory=list)
+    omitted: Set[str] = field(default_factory=set)
+    facts: CodeFacts = field(default_factory=CodeFacts)
 
     @property
     def size(self) -> int:
@@ -50,10 +68,12 @@ class _ImportWalk:
             budget,
         )
         self._remaining_bytes = _MAX_BYTES
+        self._entries: Set[str] = set()
         self._queue: List[str] = []
         self._visited: Set[str] = set()
 
     def follow(self, entries: Sequence[str]) -> Closure:
+        self._entries = {os.path.realpath(entry) for entry in entries}
         for entry in entries:
             self._enqueue(entry)
         while self._queue:
@@ -75,8 +95,10 @@ class _ImportWalk:
         self._remaining_bytes -= len(content)
         if path.endswith(".ipynb"):
             with suppress(InvalidNotebook):
+                self.closure.facts.add_cell(parameters_cell(content))
                 content = notebook_code(content).encode("utf-8", "replace")
-        self.closure.files[self._name(path)] = content
+        name = self._name(path)
+        self.closure.files[name], self.closure.paths[name] = content, path
         if path.endswith((".py", ".pyw", ".ipynb")):
             self.scan_python(path, content.decode("utf-8-sig", "replace"))
         elif path.endswith((".sh", ".bash")) or content.startswith(b"#!"):
@@ -102,6 +124,7 @@ class _ImportWalk:
                 tree = ast.parse(without_magics(text) if path.endswith(".ipynb") else text)
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             return
+        self.closure.facts.add(tree, is_entry=path in self._entries)
         folder = os.path.dirname(path)
         for node in ast.walk(tree):
             if isinstance(node, (ast.Import, ast.ImportFrom)):
@@ -150,6 +173,8 @@ class _ImportWalk:
             path = os.path.join(folder_path, name)
             if os.path.isfile(path):
                 self._enqueue(path)
+                if CONFIG_FILE.search(name):
+                    self.closure.config_files.append(os.path.realpath(path))
                 return
 
     def _add_folder(self, folder: str, suffixes: Tuple[str, ...]) -> None:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Dict, List, Mapping, Optional, Sequence, Tuple
 
 from labcarbon_collect.command_line import LAUNCHERS, SCRIPT, identify_interpreter, parse_program
@@ -33,12 +33,21 @@ _PER_NODE = re.compile(
 )
 _NODES = re.compile(r"^--(nnodes|num[-_]nodes|num[-_]machines)$|^-N$")
 _LAUNCHER_SETTINGS = ("mixed_precision", "dynamo_backend")
+_LAUNCHER_VARIABLES = {
+    "--master_port": "MASTER_PORT", "--master-port": "MASTER_PORT",
+    "--main_process_port": "MASTER_PORT", "--master_addr": "MASTER_ADDR",
+    "--master-addr": "MASTER_ADDR", "--main_process_ip": "MASTER_ADDR",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Launch:
     """What is started. ``kind``: script, module, inline, notebook or program. ``world_size``: from
     the launcher, if known.
+
+    ``given``: variables that the command sets (``env X=1``). ``launcher_variables``: those that
+    the launcher will set. ``launcher``: accelerate, if it starts the program; ``launcher_file``:
+    its configuration file, if the command names one.
     """
 
     kind: str
@@ -50,14 +59,18 @@ class Launch:
     settings: Mapping[str, str] = field(
         default_factory=dict
     )  # settings of the launcher that may change a result
+    given: Mapping[str, str] = field(default_factory=dict)
+    launcher_variables: Mapping[str, str] = field(default_factory=dict)
+    launcher: str = ""
+    launcher_file: str = ""
 
 
 def parse_launch(command: Sequence[str], environ: Mapping[str, str]) -> Launch:
     """Parse a command by its words alone. ``world_size`` may also come from WORLD_SIZE."""
     launch = _parse_words([str(word) for word in command], 0)
-    world_size = environ.get("WORLD_SIZE", "")
-    if launch.world_size is None and world_size.isdigit():
-        return _with_world_size(launch, world_size=int(world_size))
+    world_size = _parse_count([environ.get("WORLD_SIZE", "")])
+    if launch.world_size is None and world_size:
+        return replace(launch, world_size=world_size)
     return launch
 
 
@@ -89,26 +102,24 @@ def _parse_words(words: List[str], depth: int) -> Launch:
 def _parse_wrapped(words: List[str], name: str, depth: int) -> Launch:
     """Parse the command after a wrapper's own options and settings."""
     index, processes = 1, None
+    given: Dict[str, str] = {}
     while index < len(words):
         word = words[index]
         if word.startswith("-"):
             if _PER_NODE.match(word) and name in ("mpirun", "mpiexec", "srun"):
                 processes = _parse_count(words[index + 1 : index + 2])
             index += 2 if word in _WRAPPERS[name] else 1
-        elif (
-            (name == "env" and "=" in word)
-            or word in _WRAPPER_WORDS
-            or _is_wrapper_value(name, word)
-        ):
+        elif name == "env" and "=" in word:
+            variable, _, value = word.partition("=")
+            given[variable] = value
+            index += 1
+        elif word in _WRAPPER_WORDS or _is_wrapper_value(name, word):
             index += 1
         else:
             break
     launch = _parse_words(words[index:], depth + 1)
-    return (
-        _with_world_size(launch, world_size=processes)
-        if processes and launch.world_size is None
-        else launch
-    )
+    launch = replace(launch, given={**given, **launch.given})
+    return replace(launch, world_size=launch.world_size or processes)
 
 
 def _is_wrapper_value(name: str, word: str) -> bool:
@@ -122,6 +133,7 @@ def _parse_launcher(executable: str, words: List[str]) -> Launch:
     """
     per_node: Optional[int] = None
     nodes, settings = 1, {}
+    launcher_file, variables = "", {}
     for index, word in enumerate(words):
         name, equals, text = word.partition("=")
         value = [text] if equals else words[index + 1 : index + 2]
@@ -135,28 +147,35 @@ def _parse_launcher(executable: str, words: List[str]) -> Launch:
             and value
         ):
             settings[name.lstrip("-").replace("-", "_")] = value[0]
+        elif name in _LAUNCHER_VARIABLES and value:
+            variables[_LAUNCHER_VARIABLES[name]] = value[0]
+        elif name in ("--config_file", "--config-file") and value:
+            launcher_file = value[0]
         elif word in ("-m", "--module") and value:
-            return _python_launch(
-                "module", value[0], words[index + 2 :], executable, per_node, nodes, settings
-            )
+            kind, entry, rest = "module", value[0], words[index + 2 :]
+            break
         elif SCRIPT.match(os.path.basename(word)) and not word.startswith("-"):
-            return _python_launch(
-                "script", word, words[index + 1 :], executable, per_node, nodes, settings
-            )
-    return Launch("program", executable, tuple(words))
-
-
-def _python_launch(
-    kind: str,
-    entry: str,
-    rest: List[str],
-    executable: str,
-    per_node: Optional[int],
-    nodes: int,
-    settings: Dict[str, str],
-) -> Launch:
+            kind, entry, rest = "script", word, words[index + 1 :]
+            break
+    else:
+        return Launch("program", executable, tuple(words))
     size = per_node * nodes if per_node else nodes if nodes > 1 else None
-    return Launch(kind, entry, tuple(rest), executable, "python", size, settings)
+    return Launch(
+        kind,
+        entry,
+        tuple(rest),
+        executable,
+        "python",
+        size,
+        settings,
+        launcher_variables=variables,
+        launcher="accelerate" if _is_accelerate(executable, words) else "",
+        launcher_file=launcher_file,
+    )
+
+
+def _is_accelerate(executable: str, words: Sequence[str]) -> bool:
+    return os.path.basename(executable) == "accelerate" and words[:1] == ["launch"]
 
 
 def _parse_notebook(words: List[str], name: str) -> Launch:
@@ -177,18 +196,6 @@ def _parse_notebook(words: List[str], name: str) -> Launch:
             index += 1
     kind = "notebook" if entry else "program"
     return Launch(kind, entry or name, tuple(arguments), family="python")
-
-
-def _with_world_size(launch: Launch, *, world_size: int) -> Launch:
-    return Launch(
-        launch.kind,
-        launch.entry,
-        launch.arguments,
-        launch.interpreter,
-        launch.family,
-        world_size,
-        launch.settings,
-    )
 
 
 def _parse_count(words: Sequence[str]) -> Optional[int]:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any
+from typing import Any, List, Tuple
 
 _MAGIC = re.compile(r"^(\s*)([%!?].*|[\w.]+\?\??\s*)$")
 
@@ -17,17 +17,33 @@ class InvalidNotebook(Exception):
 
 def notebook_code(content: bytes) -> str:
     """Return the code of a notebook, cell by cell. Raises InvalidNotebook."""
+    sources = [source for source, _ in _code_cells(content)]
+    return "".join(f"{source.rstrip()}\n\n" for source in sources if source.strip())
+
+
+def parameters_cell(content: bytes) -> str:
+    """Return the cell that is tagged ``parameters``, which papermill replaces; "" without one.
+
+    Raises InvalidNotebook.
+    """
+    return next((source for source, tags in _code_cells(content) if "parameters" in tags), "")
+
+
+def _code_cells(content: bytes) -> List[Tuple[str, List[str]]]:
+    """Return source and tags of each code cell."""
     try:
         notebook: Any = json.loads(content)
         cells = notebook["cells"] if "cells" in notebook else notebook["worksheets"][0]["cells"]
-        sources = [
-            _join_source(cell.get("source", cell.get("input", "")))
+        return [
+            (
+                _join_source(cell.get("source", cell.get("input", ""))),
+                list((cell.get("metadata") or {}).get("tags") or ()),
+            )
             for cell in cells
             if cell.get("cell_type") == "code"
         ]
     except (ValueError, KeyError, IndexError, TypeError, AttributeError, RecursionError) as error:
         raise InvalidNotebook("the file is not a notebook") from error
-    return "".join(f"{source.rstrip()}\n\n" for source in sources if source.strip())
 
 
 def without_magics(code: str) -> str:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 from dataclasses import dataclass, field
-from typing import Any, Dict, List, Mapping, Optional, Tuple, Union
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Set, Tuple
 
+from labcarbon_collect.files.read_limits import Budget, read_regular_file
 from labcarbon_collect.fingerprint import path_roles
 from labcarbon_collect.fingerprint.arguments import (
     Text,
@@ -15,10 +17,17 @@ from labcarbon_collect.fingerprint.arguments import (
     is_multirun,
     name_arguments,
 )
+from labcarbon_collect.fingerprint.code_facts import CodeFacts
+from labcarbon_collect.fingerprint.environment import find_interpreter
+from labcarbon_collect.fingerprint.hydra import compose
 from labcarbon_collect.fingerprint.launchers import Launch
-from labcarbon_collect.lc1 import SortedParams, part_hash, sort_params
+from labcarbon_collect.fingerprint.variables import Variables, parse_env_file, select_variables
+from labcarbon_collect.lc1 import SortedParams, flatten, part_hash, sort_params
 from labcarbon_collect.redaction import MASK, is_secret_name, is_secret_value, mask_argument
 
+_MAX_ENV_FILE_BYTES = 1024 * 1024
+# Variables of schedulers with the number of processes.
+_TASK_COUNTS = ("SLURM_NTASKS", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE")
 _MAX_PARAMS, _MAX_SEEDS, _MAX_NAME_LENGTH = 500, 100, 200
 # Hydra's own settings control where and how it runs.
 _HYDRA_PREFIXES = ("hydra.",)
@@ -31,24 +40,49 @@ class TooManyParams(Exception):
 
 
 @dataclass
+class Surroundings:
+    """What is known of a program beside its command. ``config_files``: those that its code names;
+    ``code_files``: all of its files.
+
+    ``budget``: the time for composing Hydra's configuration. ``script``: the path of the script.
+    """
+
+    cwd: str
+    environ: Mapping[str, str] = field(default_factory=dict)
+    facts: CodeFacts = field(default_factory=CodeFacts)
+    config_files: Sequence[str] = ()
+    code_files: Sequence[str] = ()
+    script: str = ""
+    budget: Budget = field(default_factory=lambda: Budget(0))
+
+
+@dataclass
 class CommandParams:
-    """The classified arguments of a command."""
+    """The classified arguments of a command.
+
+    ``dropped``, ``labels``: names with values, those of secrets None. ``parsed_files``: paths of
+    configuration files whose values are parameters. ``not_compared``: what may change the result
+    and is not examined.
+    """
 
     sorted_params: SortedParams = field(default_factory=SortedParams)
     values: Dict[str, Any] = field(default_factory=dict)
     file_hashes: Dict[str, Any] = field(
         default_factory=dict
     )  # hashes of nested configuration files, by parameter
-    dropped: List[str] = field(default_factory=list)
+    dropped: Dict[str, Any] = field(default_factory=dict)
+    labels: Dict[str, Any] = field(default_factory=dict)
     data: List[path_roles.InputPath] = field(default_factory=list)
     start: List[path_roles.InputPath] = field(default_factory=list)
+    parsed_files: Set[str] = field(default_factory=set)
+    not_compared: List[str] = field(default_factory=list)
     notes: List[str] = field(default_factory=list)
 
 
 def sort_command_params(
     launch: Launch,
+    surroundings: Surroundings,
     *,
-    cwd: str,
     declared: Mapping[str, Any],
     data: Mapping[str, str],
     start: str,
@@ -61,120 +95,269 @@ def sort_command_params(
     well. Raises OSError for an unreadable configuration file, BudgetExceeded for a too large one,
     TooManyParams.
     """
-    params = CommandParams()
-    ignored_options = _MULTIRUN if is_multirun(launch.arguments) else ()
-    arguments: Dict[str, Any] = dict(launch.settings)
-    from_files: Dict[str, Any] = {}
-    for name, value in group_arguments(
-        [pair for pair in name_arguments(launch.arguments) if pair[0] not in ignored_options]
-    ).items():
-        remaining = _extract_files(name, value, cwd, params, from_files)
-        if remaining is not None:
-            arguments[name] = remaining
-    declared = {
-        name: value
-        for name, value in declared.items()
-        if not (isinstance(value, str) and _add_if_path(name, value, cwd, params, from_files))
-    }
-    for role, path in data.items():
-        _add_declared(path_roles.DATA, role, path, cwd, params)
-    if start:
-        _add_declared(path_roles.START, "start", start, cwd, params)
-    if launch.world_size and launch.world_size > 1:
-        arguments.setdefault("world_size", launch.world_size)
-    named = {_plain_name(name) for name in (*arguments, *declared)}
-    merged = {name: value for name, value in from_files.items() if _plain_name(name) not in named}
-    params.sorted_params = _counted_params({**merged, **arguments, **declared}, params)
-    published = declared if not full_command else {**arguments, **declared}
-    params.values = _plain_values(published, params.sorted_params)
-    return params
+    return _Classification(launch, surroundings).classify(declared, data, start, full_command)
 
 
-def _extract_files(
-    name: str,
-    value: Union[Text, List[Text]],
-    cwd: str,
-    params: CommandParams,
-    from_files: Dict[str, Any],
-) -> Optional[Union[Text, List[Text]]]:
-    """Return the rest of an argument that is a parameter."""
-    texts = value if isinstance(value, list) else [value]
-    remaining = [
-        text
-        for text in texts
-        if isinstance(text, bool) or not _add_if_path(name, text, cwd, params, from_files)
-    ]
-    if not remaining:
-        return None
-    return remaining if len(remaining) > 1 else remaining[0]
+class _Classification:
+    """``given``: parameters of the command line. ``from_files``: of configuration files.
 
-
-def _add_if_path(
-    name: str, text: str, cwd: str, params: CommandParams, from_files: Optional[Dict[str, Any]]
-) -> bool:
-    """Return whether a text is a path. It is then added to its part."""
-    if path_roles.is_output(name, text):
-        params.dropped.append(_plain_name(name))
-        return True
-    place = path_roles.classify_path(name, text, cwd)
-    if place is None:
-        return False
-    if place.kind == path_roles.DATA:
-        params.data.append(place)
-    elif place.kind == path_roles.START:
-        params.start.append(place)
-    elif place.kind == path_roles.CONFIG and from_files is not None:
-        for inner, value in config_params(place.path, place.role).items():
-            if not (isinstance(value, str) and _add_if_path(inner, value, cwd, params, None)):
-                from_files[inner] = value
-    elif place.kind == path_roles.CONFIG:
-        inner_params = config_params(place.path, place.role)  # named by another configuration file
-        params.file_hashes[f"config:{place.role}"] = part_hash(inner_params)
-    else:
-        params.dropped.append(place.role)
-    return True
-
-
-def _add_declared(kind: str, role: str, path: str, cwd: str, params: CommandParams) -> None:
-    place = path_roles.classify_path(f"{role}_path", path, cwd)
-    if place is None:
-        params.notes.append(f"{kind}: the path for {role} does not exist")
-        return
-    places = params.data if kind == path_roles.DATA else params.start
-    places.append(path_roles.InputPath(kind, role, place.path, place.is_folder))
-
-
-def _counted_params(params_by_name: Mapping[str, Any], params: CommandParams) -> SortedParams:
-    """Return the parameters that count: without secrets and Hydra's own settings.
-
-    A secret parameter may have a dictionary word as its value, which its hash would reveal.
+    A later source replaces an earlier one: defaults of the code, configuration files, variables,
+    the command line, declared parameters.
     """
-    counted: Dict[str, Any] = dict(params.file_hashes)
-    for name, value in params_by_name.items():
-        plain_name = name.lstrip("-+")
-        if plain_name.startswith(_HYDRA_PREFIXES) or value == MASK or is_secret_name(plain_name):
-            params.dropped.append(plain_name)
-        else:
-            counted[_short_name(plain_name)] = (
-                _USERINFO.sub("://", value) if isinstance(value, str) else value
+
+    def __init__(self, launch: Launch, surroundings: Surroundings) -> None:
+        self._launch, self._place = launch, surroundings
+        self._facts, self._cwd = surroundings.facts, surroundings.cwd
+        self._params = CommandParams()
+        self._given: Dict[str, Any] = dict(launch.settings)
+        self._from_files: Dict[str, Any] = {}
+        self._variables = self._read_variables()
+
+    def classify(
+        self, declared: Mapping[str, Any], data: Mapping[str, str], start: str, full_command: bool
+    ) -> CommandParams:
+        params = self._params
+        if not self._add_hydra():
+            self._add_arguments()
+        variables = {
+            name: text
+            for name, text in self._variables.values.items()
+            if not self._add_if_path(name, text, nested=False)
+        }
+        declared = {
+            name: value
+            for name, value in declared.items()
+            if not (isinstance(value, str) and self._add_if_path(name, value))
+        }
+        for role, path in data.items():
+            self._add_declared(path_roles.DATA, role, path)
+        if start:
+            self._add_declared(path_roles.START, "start", start)
+        self._add_default_files({_plain_name(name) for name in (*self._given, *declared)})
+        world_size = self._world_size()
+        if world_size and world_size > 1:
+            self._given.setdefault("world_size", world_size)
+        named = {_plain_name(name) for name in (*self._given, *declared)}
+        merged = {
+            name: value
+            for name, value in self._from_files.items()
+            if _plain_name(name) not in named
+        }
+        params.sorted_params = self._count({**merged, **variables, **self._given, **declared})
+        published = declared if not full_command else {**self._given, **declared}
+        params.values = _plain_values(published, params.sorted_params)
+        if self._facts.reads_unknown_variables:
+            params.not_compared.append("environment variables with a computed name")
+        if self._facts.unknown_programs:
+            params.not_compared.append("programs that the code starts")
+        return params
+
+    def _read_variables(self) -> Variables:
+        place = self._place
+        environ = {**place.environ, **self._launch.given, **self._launch.launcher_variables}
+        if self._facts.loads_env_file:
+            for folder in (place.cwd, os.path.dirname(place.script)):
+                path = os.path.join(folder, ".env")
+                if os.path.isfile(path):
+                    content = read_regular_file(path, _MAX_ENV_FILE_BYTES)
+                    environ = {**parse_env_file(content.decode("utf-8", "replace")), **environ}
+                    self._params.parsed_files.add(path)
+                    break
+        self._environ = environ
+        return select_variables(self._facts, environ, self._launch.given)
+
+    def _world_size(self) -> Optional[int]:
+        """Return the number of processes: of the launcher, else of the scheduler, if the code
+        reads it.
+        """
+        if self._launch.world_size is not None:
+            return self._launch.world_size
+        counts = (
+            self._environ.get(name, "") for name in _TASK_COUNTS if name in self._facts.variables
+        )
+        return next((int(count) for count in counts if count.isdigit() and len(count) < 7), None)
+
+    def _add_hydra(self) -> bool:
+        """Add the configuration that Hydra composes. Return whether it is known."""
+        call, launch = self._facts.hydra, self._launch
+        if call is None or launch.family != "python" or not self._place.script:
+            return False
+        interpreter = find_interpreter(launch.interpreter or "python3", self._cwd, self._environ)
+        composed = interpreter and compose(
+            call,
+            launch.arguments,
+            script=self._place.script,
+            interpreter=os.fspath(interpreter),
+            cwd=self._cwd,
+            environ=self._environ,
+            budget=self._place.budget,
+        )
+        if not composed:
+            return False
+        for name, value in flatten(composed.values).items():
+            if not (isinstance(value, str) and self._add_if_path(name, value, nested=False)):
+                self._from_files[name] = value
+        for name, values in composed.swept.items():
+            self._given[name] = sorted(values)
+        folder = composed.folder + os.sep
+        self._params.parsed_files |= {
+            path for path in self._place.code_files if path.startswith(folder)
+        }
+        return True
+
+    def _add_arguments(self) -> None:
+        is_sweep = is_multirun(self._launch.arguments)
+        pairs = name_arguments(self._launch.arguments, self._facts.options)
+        if self._facts.hydra is not None:
+            pairs = [(self._name_group(name, text), text) for name, text in pairs]
+        for name, value in group_arguments(
+            [pair for pair in pairs if not (is_sweep and pair[0] in _MULTIRUN)]
+        ).items():
+            texts = value if isinstance(value, list) else [value]
+            remaining = [
+                text
+                for text in texts
+                if isinstance(text, bool) or not self._add_if_path(name, text)
+            ]
+            if remaining:
+                self._given[name] = remaining if len(remaining) > 1 else remaining[0]
+
+    def _name_group(self, name: str, text: Text) -> str:
+        """Return the name of an override. One that selects a file of Hydra is no label."""
+        folder = os.path.dirname(self._place.script)
+        call = self._facts.hydra
+        path = os.path.join(folder, (call.folder if call else None) or "", name, f"{text}.yaml")
+        return f"defaults.{name}" if os.path.isfile(path) else name
+
+    def _add_if_path(self, name: str, text: str, *, nested: bool = True) -> bool:
+        """Return whether a text is a path. It is then added to its part. ``nested``: values of a
+        configuration file are parameters; those of one that another file names are hashed.
+        """
+        params = self._params
+        if path_roles.is_output(name, text):
+            self._add_output(name, text)
+            return True
+        place = path_roles.classify_path(name, text, self._cwd)
+        if place is None:
+            return False
+        if place.kind == path_roles.DATA:
+            params.data.append(place)
+        elif place.kind == path_roles.START:
+            params.start.append(place)
+        elif place.kind == path_roles.CONFIG and nested:
+            self._add_config_file(place.path, place.role)
+        elif place.kind == path_roles.CONFIG:
+            params.file_hashes[f"config:{place.role}"] = part_hash(
+                config_params(place.path, place.role)
             )
-    sorted_params = sort_params(counted)
-    if len(sorted_params.params) > _MAX_PARAMS or len(sorted_params.seeds) > _MAX_SEEDS:
-        raise TooManyParams(f"there are more than {_MAX_PARAMS} parameters")
-    sorted_params.dropped.update({_short_name(name): "" for name in params.dropped})
-    return sorted_params
+        else:
+            self._add_output(name, text)
+        return True
+
+    def _add_config_file(self, path: str, role: str, prefix: str = "") -> None:
+        """Add the values of a configuration file, those of paths to their parts."""
+        values = config_params(path, role)
+        if not any(name.startswith("config:") for name in values):
+            self._params.parsed_files.add(os.path.realpath(path))
+        for name, value in values.items():
+            if not (isinstance(value, str) and self._add_if_path(name, value, nested=False)):
+                self._from_files[f"{prefix}{name}"] = value
+
+    def _add_output(self, name: str, text: str) -> None:
+        """Add an output path. One from which the code reads may be an input as well."""
+        if path_roles.last_part(name) not in self._facts.read:
+            self._params.dropped[_plain_name(name)] = text
+            return
+        self._params.labels[_plain_name(name)] = text
+        path = os.path.join(self._cwd, text)
+        if os.path.isfile(path) or (os.path.isdir(path) and os.listdir(path)):
+            self._params.not_compared.append(
+                f"the content of {mask_argument(_plain_name(name))[:60]}"
+            )
+
+    def _add_declared(self, kind: str, role: str, path: str) -> None:
+        place = path_roles.classify_path(f"{role}_path", path, self._cwd)
+        if place is None:
+            self._params.notes.append(f"{kind}: the path for {role} does not exist")
+            return
+        places = self._params.data if kind == path_roles.DATA else self._params.start
+        places.append(path_roles.InputPath(kind, role, place.path, place.is_folder))
+
+    def _add_default_files(self, named: Set[str]) -> None:
+        """Add paths that are defaults of the code, and configuration files that it names."""
+        used = {place.role for place in (*self._params.data, *self._params.start)}
+        for name, value in self._defaults().items():
+            is_named = (
+                _plain_name(name) in named
+                or name in used
+                or name in self._variables.values
+                or any(_plain_name(role) == _plain_name(name) for role in used)
+            )
+            if (
+                isinstance(value, str)
+                and value
+                and not is_named
+                and name not in self._params.dropped
+            ):
+                self._add_if_path(name, value)
+        if self._params.parsed_files - {os.path.join(self._cwd, ".env")}:
+            return
+        paths = [path for path in dict.fromkeys(self._place.config_files) if os.path.isfile(path)]
+        for path in paths if self._facts.hydra is None else ():
+            stem = os.path.splitext(os.path.basename(path))[0]
+            self._add_config_file(path, stem, f"{stem}." if len(paths) > 1 else "")
+
+    def _defaults(self) -> Dict[str, Any]:
+        """Return the values that the code uses for missing parameters."""
+        return {**self._facts.defaults, **self._facts.cell, **self._variables.defaults}
+
+    def _count(self, params_by_name: Mapping[str, Any]) -> SortedParams:
+        """Return the parameters that count: without secrets and Hydra's own settings.
+
+        A secret parameter may have a dictionary word as its value, which its hash would reveal.
+        """
+        params = self._params
+        counted: Dict[str, Any] = dict(params.file_hashes)
+        for name, value in params_by_name.items():
+            plain_name = name.lstrip("-+")
+            if (
+                plain_name.startswith(_HYDRA_PREFIXES)
+                or value == MASK
+                or is_secret_name(plain_name)
+            ):
+                params.dropped[plain_name] = None
+            else:
+                counted[_short_name(plain_name)] = (
+                    _USERINFO.sub("://", value) if isinstance(value, str) else value
+                )
+        sorted_params = sort_params(
+            counted,
+            rank=self._environ.get("RANK", self._environ.get("SLURM_PROCID")),
+            defaults=self._defaults(),
+            used=self._facts.computed,
+            labels=self._variables.labels,
+        )
+        if len(sorted_params.params) > _MAX_PARAMS or len(sorted_params.seeds) > _MAX_SEEDS:
+            raise TooManyParams(f"there are more than {_MAX_PARAMS} parameters")
+        sorted_params.dropped.update(
+            {_short_name(name): value for name, value in params.dropped.items()}
+        )
+        sorted_params.labels.update(
+            {_short_name(name): value for name, value in params.labels.items()}
+        )
+        return sorted_params
 
 
 def _plain_values(params_by_name: Mapping[str, Any], sorted_params: SortedParams) -> Dict[str, Any]:
     all_params = sort_params(
         {_short_name(name.lstrip("-+")): value for name, value in params_by_name.items()}
     )
-    values = {**all_params.params, **all_params.seeds}
+    values = {**all_params.params, **all_params.seeds, **all_params.labels}
+    known = {**sorted_params.params, **sorted_params.seeds, **sorted_params.labels}
     return {
         name: value
         for name, value in values.items()
-        if (name in sorted_params.params or name in sorted_params.seeds)
-        and not (isinstance(value, str) and is_secret_value(value))
+        if name in known and not (isinstance(value, str) and is_secret_value(value))
     }
 
 

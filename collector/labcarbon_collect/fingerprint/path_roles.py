@@ -62,7 +62,10 @@ def is_output(name: str, text: str) -> bool:
     """Return whether this names an output path, existing or not. Outputs are dropped, so that a
     second run is equal.
     """
-    return bool(_OUTPUT.match(last_part(name))) and not re.fullmatch(
+    last_two = "_".join(
+        name.lstrip("-+").replace("-", "_").replace("/", ".").split(".")[-2:]
+    ).lower()
+    return bool(_OUTPUT.match(last_part(name)) or _OUTPUT.match(last_two)) and not re.fullmatch(
         r"[-+.\d]+|true|false", text.strip(), re.IGNORECASE
     )
 

@@ -12,7 +12,7 @@ from typing import Any, Dict, Iterable, Mapping, Sequence, Tuple
 
 from labcarbon_collect.lc1.values import Value, canonical
 
-VERSION = "lc1"
+VERSION = "lc2"
 _BITS = 128
 
 

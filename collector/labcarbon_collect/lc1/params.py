@@ -1,5 +1,5 @@
-"""Selection and names of parameters: aliases, dropped parameters, seeds, and the global batch size.
-Pure.
+"""Selection and names of parameters: aliases, labels, irrelevant parameters, seeds, and the global
+batch size. Pure.
 """
 
 from __future__ import annotations
@@ -7,9 +7,9 @@ from __future__ import annotations
 import re
 import unicodedata
 from dataclasses import dataclass, field
-from typing import Any, Dict, List, Mapping, Optional
+from typing import Any, Collection, Dict, List, Mapping, Optional
 
-from labcarbon_collect.lc1.values import Value, parse_value
+from labcarbon_collect.lc1.values import Value, canonical, parse_value
 
 # Alias → name. Looked up by a name's last part.
 ALIASES: Mapping[str, str] = {
@@ -18,34 +18,45 @@ ALIASES: Mapping[str, str] = {
     "num_train_epochs": "epochs", "bs": "batch_size", "batchsize": "batch_size",
     "train_batch_size": "batch_size", "random_seed": "seed", "manual_seed": "seed",
     "rng_seed": "seed", "random_state": "seed", "global_seed": "seed", "optim": "optimizer",
-    "optimiser": "optimizer", "architecture": "arch", "drop_out": "dropout",
+    "optimiser": "optimizer", "global_batch": "global_batch_size",
+    "train_global_batch_size": "global_batch_size", "architecture": "arch", "drop_out": "dropout",
 }  # fmt: skip
-# Dropped as a whole name only: model.name and dataset.name count.
-_DROPPED_NAMES = frozenset((
-    "name", "run", "run_name", "exp", "exp_name", "experiment", "experiment_name", "job_name",
-    "project", "project_name", "entity", "group", "tag", "tags", "notes", "note", "comment",
-    "description", "user", "username", "run.name", "job.name", "exp.name", "experiment.name",
+# Labels: they name a run, and usually have no influence. Some programs select work by them.
+# Labels as a whole name only: model.name and dataset.name count.
+_LABEL_NAMES = frozenset((
+    "name", "run", "exp", "experiment", "project", "entity", "group", "user", "username",
     "logger.name",
 ))  # fmt: skip
-# Dropped by the last part of a name.
-_DROPPED_LAST_PARTS = re.compile(
-    r"out|output|outdir|out_?dir|output_?(dir|path|file|folder)|(save|log|logs|logging|ckpt|"
-    r"checkpoint|work|run|result|results|"
+# Labels by the last part of a name, or by its last two parts: run.name is run_name.
+_LABELS = re.compile(
+    r"(run|exp|experiment|job|project|task)_?name|tags?|notes?|comments?|description|title|"
+    r"(wandb|mlflow|comet|neptune|clearml|aim|tensorboard)_\w*(project|name|group|tags?|notes?|"
+    r"experiment|entity|description)\w*"
+)
+# Irrelevant by the last part of a name, or by its last two parts: never compared.
+_IRRELEVANT = re.compile(
+    r"out|output|outdir|out_?dir|output_?(dir|path|file|folder|root)|(save|log|logs|logging|ckpt|"
+    r"checkpoint|checkpoints|work|run|result|results|figure|figures|plot|plots|"
     r"tensorboard|tb|cache|tmp|temp|dump|model_save|default_root|trial|hydra_run)_?(dir|path|"
     r"folder|root)|logdir|workdir|"
-    r"port|master_port|main_process_port|host|hostname|master_addr|rdzv_\w+|rank|local_rank|"
-    r"node_rank|global_rank|machine_rank|"
+    r"port|master_port|main_process_port|main_process_ip|host|hostname|master_addr|rdzv_\w+|"
+    r"local_rank|node_rank|global_rank|machine_rank|"
     r"(log|print|logging|save|saving|checkpoint|ckpt|display|report)_?(every\w*|freq\w*|"
     r"interval\w*|steps|n_steps)|"
-    r"save_total_limit|verbose|verbosity|quiet|log_level|loglevel|progress|progress_bar|"
+    r"save_total_limit|verbose|verbosity|quiet|(log|logging)_?level|progress|progress_bar|"
     r"disable_tqdm|"
     r"(num_|n_)?workers|dataloader_num_workers|dataloader_workers|loader_workers|pin_memory|"
     r"prefetch_factor|"
-    r"persistent_workers|(num_|n_)?threads|n_jobs|"
+    r"persistent_workers|(num_|n_|omp_num_|mkl_num_|openblas_num_|numexpr_max_)?threads|n_jobs|"
     r"(wandb|mlflow|comet|neptune|clearml|aim|tensorboard)\w*|report_to|run_id|experiment_id|"
     r"job_id|run_uuid|logger|"
     r"timestamp|datetime|start_time|date_time|device|gpu_ids?|cuda_device|cuda_visible_devices|"
     r"visible_devices"
+)
+# Irrelevant, but a few programs compute with them.
+_COMPUTABLE = re.compile(
+    r"(\w*_)?(workers|threads|port|rank|host|hostname|out|output|outdir|out_?dir|folder|dir|path|"
+    r"root|run_id|job_id|experiment_id)|n_jobs|logdir|workdir"
 )
 _SEED = re.compile(r"seed|\w+_seed|seed_\w+")
 _DEVICE_BATCH = (
@@ -53,6 +64,8 @@ _DEVICE_BATCH = (
     "per_device_batch_size",
     "batch_size_per_gpu",
     "micro_batch_size",
+    "per_device_batch",
+    "device_batch_size",
     "batch_per_gpu",
 )
 _ACCUMULATION = (
@@ -61,6 +74,9 @@ _ACCUMULATION = (
     "accumulate_grad_batches",
     "grad_accum",
     "accum_steps",
+    "accumulation_steps",
+    "accumulate_steps",
+    "accumulate",
 )
 _WORLD_SIZE = ("world_size", "nproc_per_node", "num_processes")
 GLOBAL_BATCH = "global_batch_size"
@@ -68,10 +84,11 @@ GLOBAL_BATCH = "global_batch_size"
 
 @dataclass(frozen=True)
 class SortedParams:
-    """A run's parameters by name: those that count, its seeds, and the dropped ones."""
+    """A run's parameters by name: those that count, its seeds, its labels, and the dropped ones."""
 
     params: Dict[str, Value] = field(default_factory=dict)
     seeds: Dict[str, Value] = field(default_factory=dict)
+    labels: Dict[str, Value] = field(default_factory=dict)
     dropped: Dict[str, Value] = field(default_factory=dict)
 
 
@@ -98,26 +115,88 @@ def plain_name(name: str) -> str:
     return re.sub(r"[/.]+", ".", bare.replace("-", "_"))
 
 
-def sort_params(params: Mapping[str, Any], *, world_size: Optional[int] = None) -> SortedParams:
-    """Divide a run's parameters into those that count, seeds and dropped ones.
+def sort_params(
+    params: Mapping[str, Any],
+    *,
+    world_size: Optional[int] = None,
+    rank: Optional[str] = None,
+    defaults: Optional[Mapping[str, Any]] = None,
+    used: Collection[str] = (),
+    labels: Collection[str] = (),
+) -> SortedParams:
+    """Divide a run's parameters into those that count, seeds, labels and dropped ones.
 
-    ``params``: name → value, nested or flat, typed or as text. ``world_size``: number of processes
-    that train together, if the launcher reveals it.
+    ``params``: name → value, nested or flat, typed or as text. ``world_size``, ``rank``: number of
+    processes that train together and the number of this one, if the launcher reveals them.
+    ``defaults``: values that the code uses for missing parameters; a parameter with such a value
+    is dropped, and a seed is added. ``used``: names of otherwise irrelevant parameters with which
+    the code computes or from which it reads: they are labels. ``labels``: names of other labels.
     """
-    renamed = _apply_aliases(
-        {plain_name(name): value for name, value in flatten(params).items() if plain_name(name)}
-    )
+    renamed = _apply_aliases(_plain_params(params))
+    default_values = _apply_aliases(_plain_params(defaults or {}))
     sorted_ = SortedParams()
-    for name, value in renamed.items():
-        last = name.rsplit(".", 1)[-1].lower()
-        if _SEED.fullmatch(last):
-            sorted_.seeds[name] = value
-        elif name.lower() in _DROPPED_NAMES or _DROPPED_LAST_PARTS.fullmatch(last):
+    for name, value in {**_default_seeds(default_values), **renamed}.items():
+        kind = "label" if name in labels else _kind_of(name, value, rank, used)
+        if kind == "seed":
+            if value is not None and value != "":  # no value is no seed
+                sorted_.seeds[name] = value
+        elif name in default_values and _is_equal(value, default_values[name]):
             sorted_.dropped[name] = value
         else:
-            sorted_.params[name] = value
+            {"label": sorted_.labels, "irrelevant": sorted_.dropped}.get(kind, sorted_.params)[
+                name
+            ] = value
+    _add_default_factors(sorted_, default_values, world_size)
     _merge_batch_size(sorted_, world_size)
     return sorted_
+
+
+def _plain_params(params: Mapping[str, Any]) -> Dict[str, Value]:
+    return {plain_name(name): value for name, value in flatten(params).items() if plain_name(name)}
+
+
+def _kind_of(name: str, value: Value, rank: Optional[str], used: Collection[str]) -> str:
+    lower = name.lower()
+    last_two = lower.split(".")[-2:]
+    keys = (last_two[-1], "_".join(last_two))
+    if _SEED.fullmatch(keys[0]):
+        return "seed"
+    if lower in _LABEL_NAMES or any(_LABELS.fullmatch(key) for key in keys):
+        return "label"
+    if any(_IRRELEVANT.fullmatch(key) for key in keys) or (
+        lower == "rank" and rank is not None and str(value) == rank
+    ):
+        is_used = name in used or name.rpartition(".")[2] in used
+        return "label" if is_used and _COMPUTABLE.fullmatch(keys[0]) else "irrelevant"
+    return "param"
+
+
+def _default_seeds(defaults: Mapping[str, Value]) -> Dict[str, Value]:
+    return {
+        name: value
+        for name, value in defaults.items()
+        if _SEED.fullmatch(name.rpartition(".")[2].lower())
+    }
+
+
+def _is_equal(value: Value, default: Value) -> bool:
+    return canonical(value) == canonical(default)
+
+
+def _add_default_factors(
+    sorted_: SortedParams, defaults: Mapping[str, Value], world_size: Optional[int]
+) -> None:
+    """Add the default factors of the global batch size, if any other factor is known."""
+    factors = ("batch_size", *_DEVICE_BATCH, *_ACCUMULATION)
+    is_merged = (world_size or 1) > 1 or any(
+        name in sorted_.params for name in (*factors, *_WORLD_SIZE)
+    )
+    if not is_merged or GLOBAL_BATCH in sorted_.params:
+        return
+    for name in factors:
+        if name in defaults and name not in sorted_.params:
+            sorted_.dropped.pop(name, None)
+            sorted_.params[name] = defaults[name]
 
 
 def _apply_aliases(params: Mapping[str, Value]) -> Dict[str, Value]:

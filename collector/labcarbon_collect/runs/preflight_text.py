@@ -37,6 +37,12 @@ _BLOCKING_REASONS = {
     "concurrent": "this run duplicates an active one",
     "will_fail": "the same run has already failed",
 }
+# Why a match is not certain, by key of the response.
+_UNCERTAIN = {
+    "weak": "{} compared by name, size and time only",
+    "labels": "another label: {}",
+    "not_compared": "not compared: {}",
+}
 _STATES = {
     "finished": "finished",
     "failed": "failed",
@@ -54,7 +60,7 @@ def format_response(
     """
     if not response.is_notable:
         return []
-    if response.verdict == "none":
+    if response.verdict == "none" and not response.message:
         return _format_offers(response.offers, colour=colour, prefix=prefix)
     head = _wrap(prefix + plain(response.message), "  ")
     code = _COLOURS.get(response.level)
@@ -66,7 +72,10 @@ def format_response(
     extra = len(response.matches) - _MAX_MATCHES
     if extra > 0:
         output.append(f"  and {extra} similar {'run' if extra == 1 else 'runs'}")
-    return output + _format_estimate(response.estimate)
+    output += _format_estimate(response.estimate)
+    if response.verdict == "none":
+        output += _format_offers(response.offers, colour=colour, prefix=prefix)
+    return output
 
 
 def blocking_reason(response: Optional[PreflightResponse]) -> str:
@@ -105,16 +114,15 @@ def _format_match(match: Mapping[str, Any]) -> List[str]:
     if isinstance(match.get("url"), str) and match["url"]:
         output.append(f"    {plain(match['url'], 300)}")
     output += _format_differences(match.get("differs"))
-    parts = match.get("weak")
-    weak_parts = (
-        [plain(part, 20) for part in parts if isinstance(part, str)]
-        if isinstance(parts, list)
-        else []
-    )
-    if weak_parts:
-        output += _wrap(
-            f"    not certain: {', '.join(weak_parts)} compared by name, size and time only", "    "
+    for key, text in _UNCERTAIN.items():
+        parts = match.get(key)
+        names = (
+            [plain(part, 100) for part in parts if isinstance(part, str)]
+            if isinstance(parts, list)
+            else []
         )
+        if names:
+            output += _wrap(f"    not certain: {text.format(', '.join(names))}", "    ")
     return output
 
 

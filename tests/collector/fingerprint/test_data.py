@@ -115,7 +115,7 @@ def test_large_data_is_weak_first_and_verified_later(
     job.wait()
     job.stop()
     monkeypatch.setattr(builder, "INLINE_HASH_BYTES", 1 << 20)
-    assert told == [{"version": "lc1", "data": data(cats)}]
+    assert told == [{"version": "lc2", "data": data(cats)}]
 
 
 def test_a_checkpoint_is_hashed_by_the_child_as_well(
@@ -128,7 +128,7 @@ def test_a_checkpoint_is_hashed_by_the_child_as_well(
     job.wait()
     job.stop()
     monkeypatch.setattr(builder, "INLINE_HASH_BYTES", 1 << 20)
-    assert told == [{"version": "lc1", "start": cats.wire(*command)["start"]}]
+    assert told == [{"version": "lc2", "start": cats.wire(*command)["start"]}]
 
 
 def test_the_child_works_at_the_lowest_priority_and_ends_with_us(cats: Folder, large: None) -> None:

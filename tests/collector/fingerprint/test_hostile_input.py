@@ -183,7 +183,7 @@ def test_a_command_of_nothing_is_looked_at(folder: Folder) -> None:
         ["x" * 10_000],
         ["python", "train.py", "--data", "\0"],
     ):
-        assert folder.survey(*command).wire["version"] == "lc1"
+        assert folder.survey(*command).wire["version"] == "lc2"
 
 
 def test_a_failing_part_is_absent_and_has_a_reason() -> None:

@@ -82,7 +82,15 @@ def judge_pair(pair: Pair) -> Judged:
     )
     question = Question(work=work, now=STARTED_US + 24 * 7 * HOUR_US)
     finding = judge(question, [past] if is_found else [])
-    unverified = finding.matches[0].relation.weak if finding.matches else ()
+    unverified = (
+        (
+            *finding.matches[0].relation.weak,
+            *finding.matches[0].relation.labels,
+            *finding.matches[0].relation.not_compared,
+        )
+        if finding.matches
+        else ()
+    )
     return Judged(
         pair, finding.verdict.value, finding.certainty.value, finding.level.value, unverified
     )

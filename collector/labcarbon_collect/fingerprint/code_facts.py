@@ -1,0 +1,326 @@
+"""What the code of a program reveals about its settings, found in its syntax. Pure: nothing runs.
+
+Found are options and their defaults, variables that are read, programs that are started, Hydra's
+configuration, and names whose values reach a result although such names usually do not: an output
+folder that is read, a number of workers that selects rows.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from dataclasses import dataclass, field
+from typing import Any, Dict, Iterator, List, Optional, Set, Tuple, Union
+
+NO_DEFAULT = object()  # a default that is missing or no constant
+_FLAG_ACTIONS = frozenset(("store_true", "store_false", "count", "store_const", "help", "version"))
+_ENVIRON_METHODS = frozenset(("get", "setdefault", "pop", "__getitem__"))
+_DATA_READERS = re.compile(
+    r"(load|read|restore|resume)(_\w+)?|open|from_pretrained|genfromtxt|loadtxt|fromfile|memmap"
+)
+_WRITE_MODE = re.compile(r"^[wax]")
+_PREFIX = re.compile(r"^[A-Z][A-Z0-9_]*_$")
+_STARTERS = frozenset(
+    ("run", "Popen", "call", "check_call", "check_output", "getoutput", "getstatusoutput")
+)
+_OS_STARTERS = frozenset(("system", "popen", "execv", "execvp", "execl", "spawnl", "spawnv"))
+_ARITHMETIC = (ast.Add, ast.Sub, ast.Mult, ast.FloorDiv, ast.Mod, ast.Pow)
+_MAX_NAMES, _ROUNDS = 5000, 5
+
+
+@dataclass(frozen=True)
+class Option:
+    """An option of a command line. ``name``: its name without dashes. ``values``: how many words it
+    takes, an integer, ``+``, ``*`` or ``?``. ``default``: its constant default, or NO_DEFAULT.
+    """
+
+    name: str
+    values: Union[int, str] = 1
+    default: Any = NO_DEFAULT
+
+
+@dataclass(frozen=True)
+class HydraCall:
+    """``hydra.main(config_path=…, config_name=…)`` in the entry script."""
+
+    folder: Optional[str]
+    name: Optional[str]
+
+
+@dataclass
+class CodeFacts:
+    """Facts of all files of a program.
+
+    ``options``: by the text of the command line (``--lr``, ``-e``); one that is declared in
+    different ways has None. ``variables``: environment variables read by a constant name, with
+    their constant default. ``variable_prefixes``: of variables read in a loop.
+    ``reads_unknown_variables``: some name is computed. ``computed``: names whose values are used in
+    an index or in arithmetic; ``read``: names of paths that are read. ``unknown_programs``: a
+    program is started whose name is computed.
+    """
+
+    options: Dict[str, Optional[Option]] = field(default_factory=dict)
+    variables: Dict[str, Any] = field(default_factory=dict)
+    variable_prefixes: Set[str] = field(default_factory=set)
+    reads_unknown_variables: bool = False
+    computed: Set[str] = field(default_factory=set)
+    read: Set[str] = field(default_factory=set)
+    unknown_programs: bool = False
+    loads_env_file: bool = False
+    sets_defaults: bool = False
+    hydra: Optional[HydraCall] = None
+    cell: Dict[str, Any] = field(default_factory=dict)
+
+    def add(self, tree: ast.Module, *, is_entry: bool) -> None:
+        """Add the facts of one file."""
+        _FileFacts(self, tree, is_entry=is_entry).collect()
+
+    def add_cell(self, source: str) -> None:
+        """Add the defaults of a notebook's cell that is tagged ``parameters``."""
+        try:
+            statements = ast.parse(source).body
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            return
+        for statement in statements:
+            target, value = _single_assignment(statement)
+            constant = _constant(value)
+            if isinstance(target, ast.Name) and constant is not NO_DEFAULT:
+                self.cell[target.id] = constant
+
+    @property
+    def defaults(self) -> Dict[str, Any]:
+        """Return the constant defaults of options, by name. With ``set_defaults`` none is known."""
+        if self.sets_defaults:
+            return {}
+        return {
+            option.name: option.default
+            for option in self.options.values()
+            if option is not None and option.default is not NO_DEFAULT
+        }
+
+
+class _FileFacts:
+    """Collects the facts of one file. ``_origins``: variable → names from which its value comes."""
+
+    def __init__(self, facts: CodeFacts, tree: ast.Module, *, is_entry: bool) -> None:
+        self._facts, self._nodes, self._is_entry = facts, list(ast.walk(tree)), is_entry
+        self._origins: Dict[str, Set[str]] = {}
+        self._prefixes: Set[str] = set()
+        self._has_computed_variable = False
+
+    def collect(self) -> None:
+        for node in self._nodes:
+            if isinstance(node, ast.Call):
+                self._add_call(node)
+            elif isinstance(node, ast.Subscript) and _is_environ(node.value):
+                self._add_variable(node.slice, None)
+            elif isinstance(node, ast.Constant) and node.value == ".env":
+                self._facts.loads_env_file = True
+        if self._has_computed_variable:
+            self._facts.variable_prefixes |= self._prefixes
+            self._facts.reads_unknown_variables |= not self._prefixes
+        self._follow_assignments()
+        for node in self._nodes:
+            self._add_uses(node)
+
+    def _add_call(self, node: ast.Call) -> None:
+        name = _called_name(node)
+        owner = node.func.value if isinstance(node.func, ast.Attribute) else None
+        if name in ("add_argument", "option") and node.args:
+            self._add_option(node, is_click=name == "option")
+        elif name == "set_defaults":
+            self._facts.sets_defaults = True
+        elif name == "getenv" or (
+            name in _ENVIRON_METHODS and owner is not None and _is_environ(owner)
+        ):
+            if node.args and name != "setdefault":
+                self._add_variable(node.args[0], node.args[1] if len(node.args) > 1 else None)
+        elif name == "startswith" and node.args:
+            prefix = _constant(node.args[0])
+            if isinstance(prefix, str) and _PREFIX.match(prefix):
+                self._prefixes.add(prefix)
+        elif name in ("load_dotenv", "dotenv_values"):
+            self._facts.loads_env_file = True
+        elif name == "main" and self._is_entry and (owner is None or _name_of(owner) == "hydra"):
+            self._add_hydra(node)
+        elif _starts_program(name, owner) and node.args and not _is_known_program(node.args[0]):
+            self._facts.unknown_programs = True
+
+    def _add_option(self, node: ast.Call, *, is_click: bool) -> None:
+        words = [_constant(argument) for argument in node.args]
+        texts = [word for word in words if isinstance(word, str) and word.startswith("-")]
+        if not texts:
+            return
+        keywords = {keyword.arg: keyword.value for keyword in node.keywords if keyword.arg}
+        long_names = [text for text in texts if text.startswith("--")] or texts
+        name = _constant(keywords["dest"]) if "dest" in keywords else long_names[0].lstrip("-")
+        option = Option(
+            str(name).replace("-", "_"),
+            _value_count(keywords, is_click=is_click),
+            _constant(keywords["default"]) if "default" in keywords else NO_DEFAULT,
+        )
+        for text in texts[:8]:
+            known = self._facts.options.get(text, option)
+            if len(self._facts.options) < _MAX_NAMES:
+                self._facts.options[text] = option if known == option else None
+
+    def _add_variable(self, name_node: ast.AST, default_node: Optional[ast.AST]) -> None:
+        name = _constant(name_node)
+        if not isinstance(name, str):
+            self._has_computed_variable = True
+        elif len(self._facts.variables) < _MAX_NAMES:
+            default = NO_DEFAULT if default_node is None else _constant(default_node)
+            known = self._facts.variables.get(name, default)
+            self._facts.variables[name] = default if known == default else NO_DEFAULT
+
+    def _add_hydra(self, node: ast.Call) -> None:
+        keywords = {keyword.arg: _constant(keyword.value) for keyword in node.keywords}
+        if "config_path" in keywords or "config_name" in keywords:
+            folder, name = keywords.get("config_path"), keywords.get("config_name")
+            self._facts.hydra = HydraCall(
+                folder if isinstance(folder, str) else None, name if isinstance(name, str) else None
+            )
+
+    def _follow_assignments(self) -> None:
+        """Follow names through assignments, until nothing changes."""
+        assignments = [pair for node in self._nodes for pair in _assignments(node)]
+        for _ in range(_ROUNDS):
+            changed = False
+            for targets, value in assignments:
+                names = self._names_in(value)
+                for target in targets:
+                    known = self._origins.setdefault(target, set())
+                    if not names <= known and len(known) < 50:
+                        known |= names
+                        changed = True
+            if not changed:
+                return
+
+    def _names_in(self, node: Optional[ast.AST]) -> Set[str]:
+        """Return the names from which an expression's value comes: variables, attributes, constant
+        keys, and ``env.X``.
+        """
+        names: Set[str] = set()
+        for inner in ast.walk(node) if node is not None else ():
+            if isinstance(inner, ast.Name):
+                names |= {inner.id, *self._origins.get(inner.id, ())}
+            elif isinstance(inner, ast.Attribute):
+                names.add(inner.attr)
+            elif isinstance(inner, ast.Subscript):
+                names |= _key_names(inner.slice, is_variable=_is_environ(inner.value))
+            elif isinstance(inner, ast.Call) and inner.args:
+                is_variable = _called_name(inner) == "getenv" or (
+                    isinstance(inner.func, ast.Attribute) and _is_environ(inner.func.value)
+                )
+                if is_variable or _called_name(inner) == "get":
+                    names |= _key_names(inner.args[0], is_variable=is_variable)
+        return names
+
+    def _add_uses(self, node: ast.AST) -> None:
+        if isinstance(node, ast.Subscript) and not isinstance(node.slice, ast.Constant):
+            self._facts.computed |= self._names_in(node.slice)
+        elif isinstance(node, ast.BinOp) and isinstance(node.op, _ARITHMETIC):
+            if not (_is_text(node.left) or _is_text(node.right)):
+                self._facts.computed |= self._names_in(node)
+        elif isinstance(node, ast.Call) and _reads_file(node):
+            owner = node.func.value if isinstance(node.func, ast.Attribute) else None
+            for part in (owner, *node.args):
+                self._facts.read |= self._names_in(part)
+
+
+def _called_name(node: ast.Call) -> str:
+    return _name_of(node.func)
+
+
+def _name_of(node: ast.AST) -> str:
+    return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
+
+
+def _is_environ(node: ast.AST) -> bool:
+    return _name_of(node) == "environ"
+
+
+def _is_text(node: ast.AST) -> bool:
+    return isinstance(node, ast.JoinedStr) or (
+        isinstance(node, ast.Constant) and isinstance(node.value, str)
+    )
+
+
+def _constant(node: Optional[ast.AST]) -> Any:
+    """Return the value of a constant expression, else NO_DEFAULT."""
+    if node is None:
+        return NO_DEFAULT
+    try:
+        return ast.literal_eval(node)
+    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
+        return NO_DEFAULT
+
+
+def _key_names(node: ast.AST, *, is_variable: bool) -> Set[str]:
+    key = _constant(node)
+    if not isinstance(key, str):
+        return set()
+    return {f"env.{key}"} if is_variable else {key}
+
+
+def _value_count(keywords: Dict[str, Any], *, is_click: bool) -> Union[int, str]:
+    if is_click:
+        return 0 if _constant(keywords.get("is_flag")) is True else 1
+    if _constant(keywords.get("action")) in _FLAG_ACTIONS or "BooleanOptional" in ast.dump(
+        keywords.get("action", ast.Constant(None))
+    ):
+        return 0
+    count = _constant(keywords.get("nargs"))
+    return count if isinstance(count, (int, str)) and not isinstance(count, bool) else 1
+
+
+def _starts_program(name: str, owner: Optional[ast.AST]) -> bool:
+    owner_name = _name_of(owner) if owner is not None else ""
+    return (owner_name == "subprocess" and name in _STARTERS) or (
+        owner_name == "os" and name in _OS_STARTERS
+    )
+
+
+def _is_known_program(node: ast.AST) -> bool:
+    """Return whether the started program is a constant, or a constant argument of Python."""
+    words: List[ast.AST] = list(node.elts) if isinstance(node, (ast.List, ast.Tuple)) else [node]
+    if not words or isinstance(words[0], ast.Starred):
+        return False
+    if _name_of(words[0]) == "executable":  # sys.executable
+        words = words[1:]
+    return bool(words) and isinstance(_constant(words[0]), str)
+
+
+def _reads_file(node: ast.Call) -> bool:
+    if not _DATA_READERS.fullmatch(_called_name(node)):
+        return False
+    if _called_name(node) != "open":
+        return True
+    position = 0 if isinstance(node.func, ast.Attribute) else 1
+    modes = [node.args[position]] if len(node.args) > position else []
+    modes += [keyword.value for keyword in node.keywords if keyword.arg == "mode"]
+    return not any(_WRITE_MODE.match(str(_constant(mode))) for mode in modes)
+
+
+def _single_assignment(node: ast.AST) -> Tuple[Optional[ast.AST], Optional[ast.AST]]:
+    if isinstance(node, ast.Assign) and len(node.targets) == 1:
+        return node.targets[0], node.value
+    if isinstance(node, ast.AnnAssign):
+        return node.target, node.value
+    return None, None
+
+
+def _assignments(node: ast.AST) -> Iterator[Tuple[List[str], Optional[ast.AST]]]:
+    """Yield (names, value) of each way in which a variable gets a value."""
+    if isinstance(node, ast.Assign):
+        yield [name for target in node.targets for name in _targets(target)], node.value
+    elif isinstance(node, (ast.AnnAssign, ast.AugAssign, ast.NamedExpr)):
+        yield list(_targets(node.target)), node.value
+    elif isinstance(node, (ast.For, ast.AsyncFor, ast.comprehension)):
+        yield list(_targets(node.target)), node.iter
+    elif isinstance(node, ast.withitem) and node.optional_vars is not None:
+        yield list(_targets(node.optional_vars)), node.context_expr
+
+
+def _targets(node: ast.AST) -> Iterator[str]:
+    return (inner.id for inner in ast.walk(node) if isinstance(inner, ast.Name))
