@@ -6,9 +6,16 @@ from apps.core.jobs import enqueue, job
 from apps.preflight.choices import FindingState
 from apps.preflight.models import DuplicateFinding
 from apps.preflight.services.findings import judge_run
+from apps.preflight.services.recompute import RECOMPUTE, recompute
 from apps.runs.models import Run
 
 MAX_LATER_RUNS = 50
+
+
+@job(RECOMPUTE)
+def recompute_job(key: str) -> None:
+    """Recompute some keys or verdicts of a lab, and enqueue the next job while some remain."""
+    recompute(key)
 
 
 @job("preflight.judge")

@@ -27,6 +27,7 @@ _MAX_PER_TIER = {
     for tier in tiers
 }
 MAX_LEFT_OUT_KEYS = 40
+_MAX_WITH_KEYS = 500
 MIN_CURVE_POINTS = 5  # shorter curves match by chance
 _OF_RUN = (
     "uuid", "state", "started_us", "ended_us", "failure", "failure_point", "tags", "cluster",
@@ -121,6 +122,18 @@ def candidates(lab: Lab, keys: Sequence[tuple[Tier, int]]) -> set[int]:
     ]
     params = [value for tier, key in keys for value in (lab.pk, int(tier), key)]
     return {row["run_id"] for row in fetch_rows(" UNION ".join(parts), params)}
+
+
+def runs_with_keys_of(run: Run) -> set[int]:
+    """Return the ids of runs that share a stored key with ``run``, the newest first. One query."""
+    rows = fetch_rows(
+        "SELECT DISTINCT other.run_id FROM runs_tierkey AS own JOIN runs_tierkey AS other"
+        " ON other.lab_id = own.lab_id AND other.tier = own.tier AND other.key = own.key"
+        " WHERE own.run_id = %s AND own.lab_id = %s AND other.run_id < %s"
+        " ORDER BY other.run_id DESC LIMIT %s",
+        [run.pk, run.lab_id, run.pk, _MAX_WITH_KEYS],
+    )
+    return {row["run_id"] for row in rows}
 
 
 def past_runs(lab: Lab, run_ids: Iterable[int], ignored: Collection[str]) -> list[PastRun]:

@@ -1,6 +1,6 @@
 """Duplicate findings: runs are judged as of their start, and people decide about the findings."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 
 from django.db import transaction
@@ -22,11 +22,12 @@ from apps.preflight.selectors import (
     lookup_keys,
     past_run_of,
     past_runs,
+    runs_with_keys_of,
     series_of,
     work_of,
 )
 from apps.preflight.services.preflight import withdraw_avoided
-from apps.preflight.similarity import PastRun, Question
+from apps.preflight.similarity import PastRun, Question, Work
 from apps.preflight.verdicts import SERIES_US, Finding, judge
 from apps.runs.choices import RunState
 from apps.runs.models import Fingerprint, Run
@@ -76,27 +77,46 @@ def judge_run(*, run: Run, now: int) -> DuplicateFinding | None:
     parts, work = parts_of(row, ignored=ignored), work_of(row, ignored)
     keys = lookup_keys(parts, work)
     withdraw_avoided(run=run, keys=keys, now=now)
-    candidate_ids = candidates(run.lab, keys) - {run.pk}
+    question, judgement = _judge(run, work, candidates(run.lab, keys), ignored)
+    finding = _save_finding(run, judgement, past_run_of(run, work), now)
+    publish_verdict(run=run, question=question, judgement=judgement, recorded=finding)
+    return finding
+
+
+def judge_by_stored_keys(run: Run) -> DuplicateFinding | None:
+    """Return the finding that the present rule gives for a stored run, unsaved. Earlier runs are
+    found by the stored keys, which a former rule may have computed. None: no finding.
+    """
+    row = Fingerprint.objects.filter(run=run).first()
+    if row is None:
+        return None
+    ignored = ignored_params_of_run(run)
+    work = work_of(row, ignored)
+    _, judgement = _judge(run, work, runs_with_keys_of(run), ignored)
+    if not _is_recorded(judgement, past_run_of(run, work)):
+        return None
+    return DuplicateFinding(run=run, verdict=judgement.verdict, certainty=judgement.certainty)
+
+
+def _judge(
+    run: Run, work: Work, candidate_ids: Collection[int], ignored: Collection[str]
+) -> tuple[Question, Finding]:
     before = [
         past
-        for past in past_runs(run.lab, candidate_ids, ignored)
+        for past in past_runs(run.lab, set(candidate_ids) - {run.pk}, ignored)
         if (past.started_us, past.uuid) < (run.started_us, run.uuid)
     ]
-    itself = past_run_of(run, work)
     question = Question(
         work=work,
         now=run.started_us,
         run=run.uuid,
-        parent=itself.parent,
+        parent=past_run_of(run, work).parent,
         job=job_of(run),
         intent=run.intent,
         sweep=run.sweep,
     )
     question, before = _with_curves(run, question, before)
-    judgement = judge(question, before)
-    finding = _save_finding(run, judgement, itself, now)
-    publish_verdict(run=run, question=question, judgement=judgement, recorded=finding)
-    return finding
+    return question, judge(question, before)
 
 
 def _with_curves(
@@ -124,7 +144,7 @@ def _save_finding(
     existing = DuplicateFinding.objects.select_for_update().filter(run=run).first()
     if existing is not None and existing.state != FindingState.OPEN:
         return existing
-    if judgement.verdict not in RECORDED_VERDICTS or _contradicts_outcome(judgement, itself):
+    if not _is_recorded(judgement, itself):
         if existing is not None:
             existing.delete()
         return None
@@ -143,6 +163,15 @@ def _save_finding(
         setattr(existing, name, value)
     existing.save(update_fields=list(values))
     return existing
+
+
+def _is_recorded(judgement: Finding, itself: PastRun) -> bool:
+    """Return whether a verdict is a finding. One about runs whose data nobody compared is none."""
+    return (
+        judgement.verdict in RECORDED_VERDICTS
+        and not judgement.matches[0].relation.unknown
+        and not _contradicts_outcome(judgement, itself)
+    )
 
 
 def _contradicts_outcome(judgement: Finding, itself: PastRun) -> bool:
