@@ -18,7 +18,7 @@ from apps.core.api import StrictSerializer
 from apps.core.clock import now_us
 from apps.core.errors import Forbidden, InvalidInput
 from apps.core.text import is_unstorable
-from apps.preflight.choices import Certainty, Level, Outcome, Verdict
+from apps.preflight.choices import Certainty, EnergyState, Level, Outcome, Verdict
 from apps.preflight.presenters import Requester
 from apps.preflight.services.preflight import PreflightRequest, check_duplicates, record_outcome
 from apps.runs.fingerprint_parsing import parse_fingerprint
@@ -111,7 +111,8 @@ class MatchReply(serializers.Serializer[Any]):
     state = serializers.CharField()
     project = serializers.CharField(allow_null=True)
     host = serializers.CharField(allow_null=True)
-    energy_mj = serializers.IntegerField(allow_null=True, help_text="null: not measured")
+    energy_mj = serializers.IntegerField(allow_null=True, help_text="null: see energy_state")
+    energy_state = serializers.ChoiceField(choices=EnergyState.choices)
     emission_ug = serializers.IntegerField(
         allow_null=True, help_text="null: unknown for part of the energy"
     )

@@ -76,6 +76,7 @@ def message(
     day: str,
     state: str,
     energy_mj: int | None,
+    is_counted: bool,
     emission_ug: int | None,
     metric: tuple[str, float] | None,
     weak: Iterable[str],
@@ -87,6 +88,8 @@ def message(
     facts = [f"{who}, {day}, {state}"]
     if energy_mj is not None:
         facts.append(amount(energy_mj, "mJ"))
+    elif not is_counted:
+        facts.append("energy not counted yet")
     if emission_ug is not None:
         facts.append(f"{amount(emission_ug, 'ug')} CO2e")
     if metric is not None:

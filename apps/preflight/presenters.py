@@ -15,14 +15,14 @@ from apps.accounts.models import Lab, User
 from apps.carbon.figures.energy import Figure, figures_of_runs
 from apps.carbon.figures.visibility import ANONYMISED, Visibility
 from apps.core.clock import utc
-from apps.preflight.choices import Level, Verdict
+from apps.preflight.choices import EnergyState, Level, Verdict
 from apps.preflight.differences import Difference, differences
 from apps.preflight.messages import incomparable, message, opening
 from apps.preflight.selectors import runs_by_uuid
 from apps.preflight.similarity import Question, Seeds
 from apps.preflight.verdicts import Finding, Match
 from apps.runs.models import Run
-from apps.runs.selectors import metrics_of
+from apps.runs.selectors import metrics_of, uncounted_runs
 
 MAX_MATCHES = 5
 MAX_ESTIMATE_RUNS = 10
@@ -69,6 +69,7 @@ class PresentedMatch:
     who: str
     match: Match
     figure: Figure | None
+    energy_state: EnergyState
     metric: tuple[str, float] | None
     differs: list[Difference]
 
@@ -81,7 +82,7 @@ def emission_of(figure: Figure | None) -> int | None:
 def present_matches(
     lab: Lab, question: Question, judgement: Finding, requester: Requester
 ) -> tuple[list[PresentedMatch], dict[str, Any] | None]:
-    """Return the first matches and the energy estimate of this recipe. Four queries for any
+    """Return the first matches and the energy estimate of this recipe. At most five queries for any
     number of matches.
     """
     matches = (
@@ -94,12 +95,18 @@ def present_matches(
     figures = figures_of_runs(lab, [*uuids, *(uuid for uuid in alike if uuid not in uuids)])
     runs = runs_by_uuid(lab, uuids)
     metrics = metrics_of([run.pk for run in runs.values()])
+    uncounted = uncounted_runs([run for run in runs.values() if run.uuid not in figures])
     presented = [
         PresentedMatch(
             run=run,
             who=requester.who(run),
             match=match,
             figure=figures.get(run.uuid),
+            energy_state=EnergyState.COUNTED
+            if run.uuid in figures
+            else EnergyState.NOT_COUNTED_YET
+            if run.uuid in uncounted
+            else EnergyState.NOT_MEASURED,
             metric=metrics.get(run.pk) if requester.reads else None,
             differs=[
                 difference if requester.reads else replace(difference, there=None)
@@ -144,6 +151,7 @@ def present_match(match: PresentedMatch, requester: Requester) -> dict[str, Any]
         "project": project.slug if project is not None and requester.reads else None,
         "host": (run.host or None) if requester.reads else None,
         "energy_mj": match.figure.energy_mj if match.figure else None,
+        "energy_state": match.energy_state.value,
         "emission_ug": emission_of(match.figure),
         "metric": {"name": match.metric[0], "value": match.metric[1]} if match.metric else None,
         "differs": [
@@ -184,6 +192,7 @@ def sentence(judgement: Finding, presented: Sequence[PresentedMatch], zone: str)
         day=_day(first.run.started_us, zone),
         state=_STATES.get(first.run.state, first.run.state),
         energy_mj=first.figure.energy_mj if first.figure else None,
+        is_counted=first.energy_state != EnergyState.NOT_COUNTED_YET,
         emission_ug=emission_of(first.figure),
         metric=first.metric,
         weak=first.match.relation.weak,

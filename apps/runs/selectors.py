@@ -13,6 +13,7 @@ from apps.core.sql import fetch_rows
 from apps.core.units import US_PER_HOUR
 from apps.fleet.models import Node
 from apps.fleet.selectors import require_node
+from apps.ingest.models import Consumer
 from apps.runs.choices import RunState, Tier
 from apps.runs.code_similarity import find_similar_code
 from apps.runs.metric_summary import select_headline_metric
@@ -237,3 +238,27 @@ def active_in(runs: QuerySet[Run], from_us: int | None, to_us: int | None) -> Qu
             | Q(ended_us__isnull=True, last_report_us__gte=last_us)
         )
     return runs
+
+
+def uncounted_runs(runs: Sequence[Run]) -> set[UUID]:
+    """Return those of ``runs``, all without energy in the ledger, whose energy may still arrive:
+    they run, their node has not uploaded since their end, or their windows wait for the ledger.
+    One query.
+    """
+    waiting, others = set(), []
+    for run in runs:
+        last_push_us = run.node.last_push_us if run.node is not None else None
+        is_open = run.ended_us is None and run.state == RunState.RUNNING
+        is_behind = (
+            last_push_us is not None and run.ended_us is not None and last_push_us <= run.ended_us
+        )
+        if is_open or is_behind:
+            waiting.add(run.uuid)
+        else:
+            others.append(run.uuid)
+    if others:
+        consumers = Consumer.objects.filter(run_uuid__in=others, lab=runs[0].lab_id)
+        waiting |= {
+            uuid for uuid in consumers.values_list("run_uuid", flat=True) if uuid is not None
+        }
+    return waiting

@@ -8,13 +8,16 @@ import msgspec
 import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
+from labcarbon_collect.lc1 import param_hash
 
 from apps.accounts.choices import PersonView
 from apps.accounts.models import Lab
+from apps.fleet.models import Node
 from apps.preflight.models import Preflight
 from apps.runs.choices import RunState
 from apps.runs.models import ExternalId
 from tests.api.conftest import Caller, Labs
+from tests.builders import MINUTE
 from tests.preflight.support import body, metric, seeds, spend, stored
 from tests.runs.fingerprints import hex64
 
@@ -72,9 +75,56 @@ def test_what_is_not_measured_is_null_and_not_zero(labs: Labs) -> None:
     stored(labs.ours)
     said = asked(labs.member, body())
     assert said["matches"][0]["energy_mj"] is None
+    assert said["matches"][0]["energy_state"] == "not_measured"
     assert said["matches"][0]["emission_ug"] is None
     assert said["matches"][0]["metric"] is None
     assert said["estimate"] is None
+
+
+def test_energy_that_may_still_arrive_is_not_counted_yet(labs: Labs) -> None:
+    ended = stored(labs.ours)
+    Node.objects.filter(pk=labs.ours.node.pk).update(last_push_us=ended.ended_us)
+    said = asked(labs.member, body())
+    assert said["matches"][0]["energy_mj"] is None
+    assert said["matches"][0]["energy_state"] == "not_counted_yet"
+    assert "not counted yet" in said["message"]
+    Node.objects.filter(pk=labs.ours.node.pk).update(last_push_us=(ended.ended_us or 0) + MINUTE)
+    assert asked(labs.member, body())["matches"][0]["energy_state"] == "not_measured"
+
+
+def test_unknown_data_is_stated_with_earlier_runs_of_the_same_code(labs: Labs) -> None:
+    first = asked(labs.member, body(data=None))
+    assert (first["verdict"], first["level"], first["unknown"]) == ("none", "silent", ["data"])
+    assert "data" in first["message"].lower()
+    for minutes in (0, 2):
+        stored(labs.ours, minutes=minutes, wire={"data": None})
+    said = asked(labs.member, body(data=None))
+    assert (said["verdict"], said["level"], said["certainty"]) == ("none", "inform", "possible")
+    assert "twice" in said["message"]
+    assert len(said["matches"]) == 2
+    assert said["matches"][0]["not_compared"] == ["data"]
+
+
+def test_a_label_that_differs_is_shown_with_both_values(labs: Labs) -> None:
+    def labelled(value: str) -> dict[str, Any]:
+        return {
+            "labels": {"experiment": param_hash("experiment", value)},
+            "told": {"experiment": value},
+        }
+
+    stored(labs.ours, wire=labelled("resnet"))
+    said = asked(labs.member, body(**labelled("vit")))
+    assert (said["verdict"], said["certainty"], said["level"]) == (
+        "duplicate",
+        "possible",
+        "inform",
+    )
+    assert said["matches"][0]["labels"] == ["experiment"]
+    assert {"part": "labels", "name": "experiment", "here": "vit", "there": "resnet"} in said[
+        "matches"
+    ][0]["differs"]
+    assert "resnet" in said["message"]
+    assert "vit" in said["message"]
 
 
 @pytest.mark.parametrize(

@@ -154,7 +154,10 @@ def _parse_time(text: object) -> Optional[datetime]:
 
 def _format_energy(figure: Mapping[str, Any]) -> str:
     energy_mj = _parse_count(figure.get("energy_mj"))
-    return "energy not measured" if energy_mj is None else _scale(energy_mj, _ENERGY)
+    if energy_mj is not None:
+        return _scale(energy_mj, _ENERGY)
+    is_waiting = figure.get("energy_state") == "not_counted_yet"
+    return "energy not counted yet" if is_waiting else "energy not measured"
 
 
 def _format_carbon(figure: Mapping[str, Any]) -> str:
