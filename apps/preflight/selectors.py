@@ -30,7 +30,7 @@ MAX_LEFT_OUT_KEYS = 40
 _MAX_WITH_KEYS = 500
 MIN_CURVE_POINTS = 5  # shorter curves match by chance
 _OF_RUN = (
-    "uuid", "state", "started_us", "ended_us", "failure", "failure_point", "tags", "cluster",
+    "uuid", "state", "started_us", "ended_us", "failure", "failure_point", "exit_code", "tags", "cluster",
     "job_id", "requested_parent",
 )  # fmt: skip
 _PARTS = (
@@ -77,6 +77,7 @@ def _to_past_run(run: Mapping[str, Any], work: Work) -> PastRun:
         ended_us=run["ended_us"],
         failure=run["failure"],
         failure_point=run["failure_point"],
+        exit_code=run["exit_code"],
         has_checkpoint=bool(isinstance(run["tags"], dict) and run["tags"].get("checkpoint")),
         parent=run["parent__uuid"] or run["requested_parent"],
         job=_job(run["cluster"], run["job_id"]),

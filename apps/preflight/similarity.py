@@ -124,6 +124,7 @@ class PastRun:
     ended_us: int | None = None
     failure: str = ""
     failure_point: str = ""
+    exit_code: int | None = None
     has_checkpoint: bool = False
     parent: UUID | None = None
     job: str = ""

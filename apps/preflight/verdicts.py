@@ -13,6 +13,7 @@ from apps.runs.choices import Failure, Intent, RunState
 
 DECLARED = frozenset({Intent.REPLICATE, Intent.BENCHMARK, Intent.DEBUG})
 SEEDS_IN_SILENCE = 5
+EXITS_OF_PROGRAMS = range(1, 124)  # above: a timeout, a missing program, a signal
 SIBLINGS, SIBLING_KEYS, SIBLING_US = 3, 8, 24 * US_PER_HOUR
 SERIES_US = 120 * US_PER_S
 FINISHED_OR_RUNNING = frozenset({RunState.FINISHED, RunState.RUNNING})
@@ -137,7 +138,7 @@ def _verdict(question: Question, matches: Sequence[Match]) -> Finding:
         for rule in (_concurrent, _will_fail, _resume, _duplicate):
             if finding := rule(question, considered):
                 return finding
-    for rule in (_near, _sweep, _replicate):
+    for rule in (_may_fail, _near, _sweep, _replicate):
         if finding := rule(question, matches):
             return finding
     return Finding()
@@ -199,6 +200,31 @@ def _will_fail(question: Question, matches: Sequence[Match]) -> Finding | None:
         for match in matches
     )
     return None if succeeded else _make_finding(Verdict.WILL_FAIL, doomed, Level.WARN)
+
+
+def _may_fail(question: Question, matches: Sequence[Match]) -> Finding | None:
+    """Find runs of the same work that ended by themselves with an error whose cause is unknown,
+    unless the work was ever finished.
+    """
+    same = [match for match in matches if match.kind in (Kind.F1, Kind.CODE_PARAMS)]
+    if any(match.past.state in FINISHED_OR_RUNNING for match in same):
+        return None
+    crashed = tuple(match for match in same if _has_crashed(question, match))
+    if not crashed:
+        return None
+    return Finding(Verdict.WILL_FAIL, Certainty.POSSIBLE, Level.INFORM, crashed)
+
+
+def _has_crashed(question: Question, match: Match) -> bool:
+    past, own, other = match.past, question.work, match.past.work
+    same_versions = dict(own.environment) == dict(other.environment)
+    return (
+        past.state == RunState.FAILED
+        and past.failure == ""
+        and past.exit_code in EXITS_OF_PROGRAMS
+        and match.relation.seeds != Seeds.OTHER
+        and (same_versions or not (own.environment and other.environment))
+    )
 
 
 def _resume(question: Question, matches: Sequence[Match]) -> Finding | None:

@@ -76,6 +76,10 @@ WARNED: list[Case] = [
     ("programs that nobody compared", question(work=work(not_compared=("programs that the code starts",))), [past()], "duplicate", "inform", "possible"),
     ("variables that nobody compared there", question(), [past(work=work(not_compared=("environment variables",)))], "duplicate", "inform", "possible"),
     ("a verified match beside one with another label", question(), [past("label", work=work(argv(tags="b")), hours_ago=1), past()], "duplicate", "warn", "verified"),
+    # Ended by itself with an error, nobody knows why
+    ("crashed with an exit code", question(), [past(state="failed", exit_code=1)], "will_fail", "inform", "possible"),
+    ("crashed, data unknown", question(work=work(data=Part())), [past(work=work(data=Part()), state="failed", exit_code=1)], "will_fail", "inform", "possible"),
+    ("crashed once, finished before", question(), [past(), past("second", hours_ago=9, state="failed", exit_code=1)], "duplicate", "warn", "verified"),
     # Data unknown: nothing is certain
     ("failed in the code, data unknown", question(work=work(data=Part())), [past(work=work(data=Part()), **FAILED)], "will_fail", "inform", "possible"),
     ("unknown data on both sides", question(work=work(data=Part())), [past(work=work(data=Part()))], "none", "inform", "possible"),
@@ -177,6 +181,10 @@ SILENT: list[Case] = [
     ("the machine failed", question(), [past(state="failed", failure="node")], "none", "silent", "verified"),
     ("out of the machine's memory", question(), [past(state="failed", failure="host_memory")], "none", "silent", "verified"),
     ("the data loader's shared memory", question(), [past(state="failed", failure="shared_memory")], "none", "silent", "verified"),
+    ("a timeout", question(), [past(state="failed", exit_code=124)], "none", "silent", "verified"),
+    ("crashed with another seed", question(), [_seeded(2, state="failed", exit_code=1)], "none", "silent", "verified"),
+    ("crashed with other versions", question(work=work(environment={"python": "3.12.1"})), [past(state="failed", exit_code=1)], "none", "silent", "verified"),
+    ("crashed, data unknown, finished since", question(work=work(data=Part())), [past(work=work(data=Part()), state="failed", exit_code=1), past("b", work=work(argv(seed="2"), data=Part()), hours_ago=9)], "none", "silent", "verified"),
     ("failed, nobody knows why", question(), [past(state="failed")], "none", "silent", "verified"),
     ("out of GPU memory on other GPUs", question(work=work(hardware={"gpus": "1 × H100"})), [past(state="failed", failure="cuda_memory")], "none", "silent", "verified"),
     ("out of GPU memory, GPUs unknown", question(work=work(hardware={})), [past(state="failed", failure="cuda_memory", work=work(hardware={}))], "none", "silent", "verified"),

@@ -166,11 +166,15 @@ def _save_finding(
 
 
 def _is_recorded(judgement: Finding, itself: PastRun) -> bool:
-    """Return whether a verdict is a finding. One about runs whose data nobody compared is none."""
+    """Return whether a verdict is a finding. One about runs whose data nobody compared, or which
+    failed by an unknown cause, is none.
+    """
+    if judgement.verdict not in RECORDED_VERDICTS:
+        return False
+    first = judgement.matches[0]
+    is_explained = judgement.verdict != Verdict.WILL_FAIL or first.past.failure != ""
     return (
-        judgement.verdict in RECORDED_VERDICTS
-        and not judgement.matches[0].relation.unknown
-        and not _contradicts_outcome(judgement, itself)
+        is_explained and not first.relation.unknown and not _contradicts_outcome(judgement, itself)
     )
 
 
