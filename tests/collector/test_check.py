@@ -50,9 +50,39 @@ def test_check_exits_with_3_only_for_a_certain_duplicate_with_enforce(
     assert run_script(person, script, "check", *options).returncode == code
 
 
-def test_check_reports_that_no_similar_run_exists(person: Collector, script: Path) -> None:
+def test_check_states_unknown_data_and_not_that_nothing_similar_exists(
+    person: Collector, script: Path
+) -> None:
     done = run_script(person, script, "check")
-    assert done.stdout.startswith("Nothing like it was run before.\n")
+    assert done.returncode == 0
+    assert "No similar run exists" not in done.stdout
+    assert "unknown" in done.stdout.splitlines()[0]
+
+
+def test_check_with_known_data_reports_that_no_similar_run_exists(
+    person: Collector, script: Path, tmp_path: Path
+) -> None:
+    data = tmp_path / "cats.csv"
+    data.write_text("a,b\n")
+    done = run_script(person, script, "check", "--data", str(data))
+    assert done.stdout.startswith("No similar run exists.\n")
+
+
+def test_an_older_server_gets_the_former_fingerprint(
+    person: Collector, script: Path, server: fakes.FakeServer
+) -> None:
+    server.preflight = POSSIBLE
+    server.faults = [fakes.error_response(400, field="fingerprint.version")]
+    done = run_script(person, script, "check")
+    assert done.returncode == 0
+    first, second = (request.body["fingerprint"] for request in server.sent("POST", "preflight/"))
+    assert (first["version"], second["version"]) == ("lc2", "lc1")
+    assert "labels" not in second
+    assert "not_compared" not in second
+    assert second["dropped"] == sorted(first["dropped"])
+    # never certain: the former rule compares neither entry nor labels
+    assert second["code"]["state"] == "weak"
+    assert second["params"] == first["params"]
 
 
 def test_check_without_a_server_or_a_login_is_no_error(

@@ -19,7 +19,7 @@ from typing import Any
 Fault = Callable[["_Handler"], None]
 NO_MATCH = {
     "verdict": "none", "certainty": "possible", "level": "silent",
-    "message": "Nothing like it was run before.", "asked": "11111111-1111-4111-8111-111111111111",
+    "message": "", "asked": "11111111-1111-4111-8111-111111111111",
     "matches": [], "estimate": None,
 }  # fmt: skip
 
@@ -273,9 +273,11 @@ class _Server(ThreadingHTTPServer):
         """Ignore clients that disconnect: they are part of the tests."""
 
 
-def error_response(status: int, message: str = "no", **headers: str) -> Fault:
+def error_response(
+    status: int, message: str = "no", *, field: str | None = None, **headers: str
+) -> Fault:
     """Respond with an error in the API's shape."""
-    body = {"error": {"code": "x", "message": message, "field": None, "hint": ""}}
+    body = {"error": {"code": "x", "message": message, "field": field, "hint": ""}}
     return lambda handler: handler.send_json(status, body, **headers)
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Dict, List, Mapping, Optional
 
+from labcarbon_collect.api.former_fingerprint import call_with_fingerprint
 from labcarbon_collect.api.transport import InvalidUrlError, Response, ServerUnavailable, Transport
 from labcarbon_collect.config import Login, is_uuid
 
@@ -150,7 +151,7 @@ def parse_response(url: str, body: Any) -> PreflightResponse:
 def _post(login: Login, path: str, body: Mapping[str, Any], deadline_s: float) -> Any:
     try:
         transport = Transport(login.url, login.token, deadline_s=max(0.05, deadline_s))
-        reply = transport.call("POST", path, body)
+        reply = call_with_fingerprint(transport, "POST", path, body)
         transport.close()
     except (InvalidUrlError, ServerUnavailable) as error:
         raise PreflightUnavailable(str(error)) from error

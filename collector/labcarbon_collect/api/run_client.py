@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from typing import Any, Callable, Mapping, Optional
 
+from labcarbon_collect.api.former_fingerprint import call_with_fingerprint
 from labcarbon_collect.api.transport import InvalidUrlError, Response, ServerUnavailable, Transport
 from labcarbon_collect.config import Login
 from labcarbon_collect.files.read_limits import Budget, Deadline, no_response_text
@@ -81,7 +82,7 @@ class RunReporter:
     def _send(self, verb: str, body: Mapping[str, Any]) -> Optional[Response]:
         try:
             transport = Transport(self._login.url, self._login.token)
-            reply = transport.call(verb, f"runs/{self._run}/", body)
+            reply = call_with_fingerprint(transport, verb, f"runs/{self._run}/", body)
             transport.close()
         except (InvalidUrlError, ServerUnavailable) as error:
             self.error = str(error)

@@ -55,6 +55,12 @@ class Response:
         return str(error.get("code") or "") if isinstance(error, dict) else ""
 
     @property
+    def error_field(self) -> str:
+        """The key of the request to which the server's error belongs, "" without one."""
+        error = self.body.get("error") if isinstance(self.body, dict) else None
+        return str(error.get("field") or "") if isinstance(error, dict) else ""
+
+    @property
     def message(self) -> str:
         """The server's error message with its hint."""
         error = self.body.get("error") if isinstance(self.body, dict) else None

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Callable, Dict, Mapping, Optional, Set
 
 from labcarbon_collect.api.backoff import full_jitter
+from labcarbon_collect.api.former_fingerprint import call_with_fingerprint
 from labcarbon_collect.api.transport import (
     MAX_RETRY_AFTER_S,
     Response,
@@ -210,8 +211,8 @@ def forward_runs(spool: Spool, transport: Transport, *, now_us: int) -> Optional
         if run in refused_runs:
             continue
         try:
-            response = transport.call(
-                verb, "artifacts/" if verb == LINEAGE else f"runs/{run}/", body
+            response = call_with_fingerprint(
+                transport, verb, "artifacts/" if verb == LINEAGE else f"runs/{run}/", body
             )
         except ServerUnavailable as error:
             return str(error)

@@ -121,10 +121,13 @@ def _print_result(response: Optional[PreflightResponse], error: str, survey: Sur
         )
         print("\n".join(preflight_text.format_response(response, colour=colour, prefix="")))
     else:
+        is_data_known = "data" in survey.wire or bool(survey.data)
         default_message = (
-            "No similar run exists."
-            if response.verdict == "none"
-            else f"No warning: {response.verdict}."
+            f"No warning: {response.verdict}."
+            if response.verdict != "none"
+            else "No similar run exists."
+            if is_data_known
+            else "The data is unknown, so the run is not compared."
         )
         print(preflight_text.plain(response.message) or default_message)
     for note in _notes(survey):
