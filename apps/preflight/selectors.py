@@ -30,8 +30,8 @@ MAX_LEFT_OUT_KEYS = 40
 _MAX_WITH_KEYS = 500
 MIN_CURVE_POINTS = 5  # shorter curves match by chance
 _OF_RUN = (
-    "uuid", "state", "started_us", "ended_us", "failure", "failure_point", "exit_code", "tags", "cluster",
-    "job_id", "requested_parent",
+    "uuid", "state", "started_us", "ended_us", "failure", "failure_point", "exit_code", "tags",
+    "cluster", "job_id", "requested_parent",
 )  # fmt: skip
 _PARTS = (
     "entry", "code", "code_weak", "code_normal", "params", "told", "seeds", "data", "data_weak",
