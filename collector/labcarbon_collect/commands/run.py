@@ -41,7 +41,7 @@ from labcarbon_collect.runs.child_process import ExitStatus, GatedProcess
 from labcarbon_collect.runs.daemon_link import DaemonLink
 from labcarbon_collect.runs.failure import OomKillCounter, classify_exit
 from labcarbon_collect.runs.options import RunSpec
-from labcarbon_collect.runs.payload import RunPayload, start_background_hash
+from labcarbon_collect.runs.payload import RunPayload, start_background_hash, start_late_survey
 from labcarbon_collect.runs.startup import (
     EXIT_BLOCKED,
     RunStartup,
@@ -129,6 +129,7 @@ def run(args: argparse.Namespace) -> int:
         report_outcome_in_background(login, startup.response, PROCEEDED) if login else None
     )
     background_hash = start_background_hash(payload, startup, reporter)
+    start_late_survey(payload, startup, reporter)
     exit_status = process.wait()
     try:
         if background_hash is not None:

@@ -57,13 +57,14 @@ class Survey:
     """A fingerprint and its unverified parts.
 
     ``data``, ``start``: (role, path) of contents that are not hashed yet. ``notes``: what is
-    unknown or weak, and why.
+    unknown or weak, and why. ``is_late``: a later survey with more time knows more parameters.
     """
 
     wire: Dict[str, Any]
     data: Paths = field(default_factory=list)
     start: Paths = field(default_factory=list)
     notes: List[str] = field(default_factory=list)
+    is_late: bool = False
 
 
 def gather(
@@ -227,6 +228,7 @@ def _add_params(result: Survey, params: CommandParams) -> None:
     wire["dropped"] = _hash_values(sorted_.dropped)
     wire["not_compared"] = list(dict.fromkeys(params.not_compared))[:_MAX_NOT_COMPARED]
     result.notes.extend(params.notes)
+    result.is_late = params.is_late
 
 
 def _hash_values(values: Mapping[str, Any]) -> Dict[str, str]:

@@ -44,6 +44,10 @@ json.dump({"values": values, "swept": swept}, sys.stdout, default=str)
 """
 
 
+class ComposeTimeout(Exception):
+    """Hydra did not compose the configuration in time."""
+
+
 @dataclass
 class Composed:
     """``values``: the configuration. ``swept``: values of each swept override. ``folder``: the
@@ -66,7 +70,7 @@ def compose(
     budget: Budget,
 ) -> Optional[Composed]:
     """Return the configuration of a program that is started with ``arguments``, or None if it
-    is unknown.
+    is unknown. Raises ComposeTimeout.
     """
     folder, name, overrides = _place(call, arguments, os.path.dirname(script), cwd)
     if not name or not os.path.isdir(folder):
@@ -87,6 +91,8 @@ def compose(
             return None
         answer = json.loads(completed.stdout)
         return Composed(answer["values"], answer["swept"], question["folder"])  # type: ignore[arg-type]
+    except subprocess.TimeoutExpired as error:
+        raise ComposeTimeout from error
     except (OSError, subprocess.SubprocessError, ValueError, KeyError, TypeError):
         return None
 

@@ -19,7 +19,7 @@ from labcarbon_collect.fingerprint.arguments import (
 )
 from labcarbon_collect.fingerprint.code_facts import CodeFacts
 from labcarbon_collect.fingerprint.environment import find_interpreter
-from labcarbon_collect.fingerprint.hydra import compose
+from labcarbon_collect.fingerprint.hydra import ComposeTimeout, compose
 from labcarbon_collect.fingerprint.launchers import Launch
 from labcarbon_collect.fingerprint.variables import Variables, parse_env_file, select_variables
 from labcarbon_collect.lc1 import SortedParams, flatten, part_hash, sort_params
@@ -62,7 +62,7 @@ class CommandParams:
 
     ``dropped``, ``labels``: names with values, those of secrets None. ``parsed_files``: paths of
     configuration files whose values are parameters. ``not_compared``: what may change the result
-    and is not examined.
+    and is not examined. ``is_late``: Hydra's configuration needs more time than there was.
     """
 
     sorted_params: SortedParams = field(default_factory=SortedParams)
@@ -77,6 +77,7 @@ class CommandParams:
     parsed_files: Set[str] = field(default_factory=set)
     not_compared: List[str] = field(default_factory=list)
     notes: List[str] = field(default_factory=list)
+    is_late: bool = False
 
 
 def sort_command_params(
@@ -183,16 +184,26 @@ class _Classification:
         if call is None or launch.family != "python" or not self._place.script:
             return False
         interpreter = find_interpreter(launch.interpreter or "python3", self._cwd, self._environ)
-        composed = interpreter and compose(
-            call,
-            launch.arguments,
-            script=self._place.script,
-            interpreter=os.fspath(interpreter),
-            cwd=self._cwd,
-            environ=self._environ,
-            budget=self._place.budget,
-        )
-        if not composed:
+        if interpreter is None:
+            return False
+        try:
+            composed = compose(
+                call,
+                launch.arguments,
+                script=self._place.script,
+                interpreter=os.fspath(interpreter),
+                cwd=self._cwd,
+                environ=self._environ,
+                budget=self._place.budget,
+            )
+        except ComposeTimeout:
+            self._params.is_late = True
+            self._params.not_compared.append("Hydra's configuration")
+            self._params.notes.append(
+                "Hydra's configuration was not composed in time: the overrides are compared"
+            )
+            return False
+        if composed is None:
             return False
         for name, value in flatten(composed.values).items():
             if not (isinstance(value, str) and self._add_if_path(name, value, nested=False)):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from dataclasses import dataclass
 from typing import Any, Dict, Mapping, Optional
 
@@ -15,6 +16,8 @@ from labcarbon_collect.runs.daemon_link import DaemonLink
 from labcarbon_collect.runs.options import RunSpec
 from labcarbon_collect.runs.startup import RunStartup
 from labcarbon_collect.slurm.jobs import current_job
+
+_LATE_SURVEY_S = 60.0
 
 
 @dataclass(frozen=True)
@@ -68,16 +71,40 @@ def start_background_hash(
     if reporter is None and startup.daemon.client is None:
         return None
 
-    def update_fingerprint(fingerprint_parts: Dict[str, Any]) -> None:
-        fingerprint = run_facts.pseudonymise_fingerprint(fingerprint_parts, startup.daemon.user)
-        if reporter is not None:
-            reporter.update_fingerprint(fingerprint)
-        else:
-            daemon_link.forward_detached(payload.run, closing={"fingerprint": fingerprint})
+    def update(fingerprint_parts: Dict[str, Any]) -> None:
+        _update_fingerprint(payload, startup, reporter, fingerprint_parts)
 
     try:
-        return BackgroundHash(
-            startup.survey, os.environ, update_fingerprint, is_detached=is_detached
-        )
+        return BackgroundHash(startup.survey, os.environ, update, is_detached=is_detached)
     except OSError:
         return None
+
+
+def start_late_survey(
+    payload: RunPayload, startup: RunStartup, reporter: Optional[RunReporter]
+) -> None:
+    """Survey the command again while it runs, if the first survey had too little time, and send
+    the improved fingerprint.
+    """
+    if not startup.survey.is_late or (reporter is None and startup.daemon.client is None):
+        return
+
+    def survey_again() -> None:
+        survey = payload.spec.survey(_LATE_SURVEY_S)
+        if not survey.is_late:
+            _update_fingerprint(payload, startup, reporter, survey.wire)
+
+    threading.Thread(target=survey_again, name="late-survey", daemon=True).start()
+
+
+def _update_fingerprint(
+    payload: RunPayload,
+    startup: RunStartup,
+    reporter: Optional[RunReporter],
+    fingerprint_parts: Dict[str, Any],
+) -> None:
+    fingerprint = run_facts.pseudonymise_fingerprint(fingerprint_parts, startup.daemon.user)
+    if reporter is not None:
+        reporter.update_fingerprint(fingerprint)
+    else:
+        daemon_link.forward_detached(payload.run, closing={"fingerprint": fingerprint})

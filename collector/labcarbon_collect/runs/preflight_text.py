@@ -73,7 +73,7 @@ def format_response(
     if extra > 0:
         output.append(f"  and {extra} similar {'run' if extra == 1 else 'runs'}")
     output += _format_estimate(response.estimate)
-    if response.verdict == "none":
+    if response.verdict == "none" and response.offers:
         output += _format_offers(response.offers, colour=colour, prefix=prefix)
     return output
 
