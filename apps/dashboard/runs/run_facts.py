@@ -55,6 +55,8 @@ class RunFacts:
     work: list[Fact]
     params: list[tuple[str, str]]
     dropped: list[str]
+    labels: list[str]
+    not_compared: list[str]
     environment: list[tuple[str, str]]
     metrics: list[Metric]
     curve: Chart | None
@@ -78,6 +80,8 @@ def run_facts(run: Run, metric: str) -> RunFacts:
         work=_work(fingerprint) if fingerprint else [],
         params=_params(run, fingerprint),
         dropped=sorted(fingerprint.dropped) if fingerprint else [],
+        labels=_labels(fingerprint) if fingerprint else [],
+        not_compared=list(fingerprint.not_compared) if fingerprint else [],
         environment=_pairs({**fingerprint.environment, **fingerprint.hardware})
         if fingerprint
         else [],
@@ -93,6 +97,14 @@ def run_facts(run: Run, metric: str) -> RunFacts:
         siblings=_siblings(run) if fingerprint else [],
         near=find_similar_code_runs(run, fingerprint.code_normal) if fingerprint else None,
     )
+
+
+def _labels(fingerprint: Fingerprint) -> list[str]:
+    """Return each label, with its value if that is stored."""
+    return [
+        f"{name} = {fingerprint.told[name]}" if name in fingerprint.told else name
+        for name in sorted(fingerprint.labels or {})
+    ]
 
 
 def _drawn(metrics: Sequence[Metric], name: str) -> Metric | None:
