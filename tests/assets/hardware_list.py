@@ -119,13 +119,13 @@ def german_csv() -> bytes:
         ["Inventarnummer", "Gerät", "Stück", "Hersteller", "Typbezeichnung", "Geräteart",
          "Speichergröße", "Kaufdatum", "Stückpreis", "Währung", "Zustand", "Abgang am"]
     ]  # fmt: skip
-    for thing in things():
-        rows.append(
-            [thing.tag, thing.name, thing.in_column, thing.maker, thing.prefix + thing.model,
-             thing.category_de, thing.capacity.replace(".", ","), f"{thing.bought_on:%d.%m.%Y}",
-             _german(thing.price_eur), "EUR", _STATES[thing.state][0],
-             f"{thing.ended_on:%d.%m.%y}" if thing.ended_on else ""]
-        )  # fmt: skip
+    rows.extend(
+        [thing.tag, thing.name, thing.in_column, thing.maker, thing.prefix + thing.model,
+         thing.category_de, thing.capacity.replace(".", ","), f"{thing.bought_on:%d.%m.%Y}",
+         _german(thing.price_eur), "EUR", _STATES[thing.state][0],
+         f"{thing.ended_on:%d.%m.%y}" if thing.ended_on else ""]
+        for thing in things()
+    )  # fmt: skip
     return _written(rows, ";").encode("cp1252")
 
 
@@ -197,13 +197,13 @@ def spanish_csv() -> bytes:
         ["N.º de inventario", "Descripción", "Cantidad", "Fabricante", "Modelo", "Categoría",
          "Capacidad", "Fecha de compra", "Precio unitario", "Moneda", "Estado", "Fecha de baja"]
     ]  # fmt: skip
-    for thing in things():
-        rows.append(
-            [thing.tag, thing.name, thing.in_column, thing.maker, thing.prefix + thing.model,
-             thing.category_es, thing.capacity.replace(".", ","), f"{thing.bought_on:%d/%m/%Y}",
-             _german(thing.price_eur), "EUR", _STATES[thing.state][1],
-             f"{thing.ended_on:%d/%m/%Y}" if thing.ended_on else ""]
-        )  # fmt: skip
+    rows.extend(
+        [thing.tag, thing.name, thing.in_column, thing.maker, thing.prefix + thing.model,
+         thing.category_es, thing.capacity.replace(".", ","), f"{thing.bought_on:%d/%m/%Y}",
+         _german(thing.price_eur), "EUR", _STATES[thing.state][1],
+         f"{thing.ended_on:%d/%m/%Y}" if thing.ended_on else ""]
+        for thing in things()
+    )  # fmt: skip
     return _written(rows, "\t").encode("utf-16")
 
 
