@@ -118,39 +118,6 @@ def _own(cells: Sequence[str], names: Sequence[str]) -> Header:
     return Header("LabCarbon", tuple(names), ())
 
 
-# Common words for kinds of hardware in roles and categories. The first match counts.
-_KINDS = (
-    ("gpu", "gpu|graphic|accelerator|grafik"),
-    ("monitor", "monitor|display|screen|bildschirm"),
-    ("laptop", "laptop|notebook|macbook|portable"),
-    ("workstation", "workstation|desktop|tower pc|^pcs?$|computer"),
-    ("storage", r"storage|\bnas\b|disk|drive|\bssd\b|\bhdd\b|\bnvme\b|file ?server|jbod|speicher"),
-    ("network", "network|switch|router|firewall|access point|netzwerk"),
-    ("cpu", r"\bcpu|processor|prozessor"),
-    ("server", "server|node|compute|hypervisor|blade|rechner"),
-)
-_CATEGORIES = (
-    ("storage", "hdd", r"\bhdd|hard ?disk|hard ?drive|nearline|\bsas\b"),
-    ("storage", "ssd", r"\bssd|\bnvme|solid ?state|flash"),
-    ("network", "switch", "switch"),
-    ("workstation", "desktop", "desktop"),
-)
-
-
-def kind_of(words: str) -> str:
-    """Return the kind of hardware that a role or category names, '' if none is recognised."""
-    text = words.lower()
-    return next((kind for kind, sign in _KINDS if re.search(sign, text)), "")
-
-
-def category_of(kind: str, words: str) -> str:
-    """Return the category of the catalogue's defaults, '' if none is recognised."""
-    text = words.lower()
-    return next(
-        (word for of, word, sign in _CATEGORIES if of == kind and re.search(sign, text)), ""
-    )
-
-
 IN_USE = frozenset({"active", "deployed", "in use", "deployable (deployed)"})
 OVER = frozenset({"archived", "decommissioning", "retired", "disposed", "lost", "stolen", "broken"})
 
