@@ -234,6 +234,8 @@ SPECTACULAR_SETTINGS = {
         "AssetStateEnum": "apps.assets.choices.AssetState",
         "ImportStateEnum": "apps.assets.choices.ImportState",
         "RunStateEnum": "apps.runs.choices.RunState",
+        "FindingStateEnum": "apps.preflight.choices.FindingState",
+        "VerdictEnum": "apps.preflight.choices.Verdict",
         "FailureEnum": "apps.runs.choices.Failure",
     },
 }

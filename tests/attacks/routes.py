@@ -79,6 +79,8 @@ def address(route: str, small: SmallLab, run: str) -> str:
     if "/device-moves/" in route:
         move = DeviceMove.objects.filter(device__lab=small.lab).order_by("pk").first()
         filled["pk"] = str(move.pk if move else 0)
+    if "<int:finding>" in route:
+        filled["finding"] = filled["pk"]
     if "<int:invitation>" in route:
         filled["invitation"] = str(Invitation.objects.get(lab=small.lab).pk)
     if "<str:token>" in route:
