@@ -6,14 +6,19 @@ from fractions import Fraction
 from apps.core.clock import utc
 from apps.replacement.payback import Payback, Unknown
 from apps.replacement.query import LABELS
+from apps.replacement.requirements import UNCERTAIN, UNMET
+from apps.replacement.requirements import UNKNOWN as NOT_COMPARED
 from apps.replacement.services import (
     CENTURY,
     DISPOSED,
+    IMPOSSIBLE,
     KEEP,
     NEVER,
+    OPEN,
     REPLACE,
     ReplacementAnalysis,
     in_years,
+    is_never,
 )
 
 _SPELT = frozenset("AEFHILMNORSX")  # letters whose names begin with a vowel
@@ -60,14 +65,20 @@ def sentence(analysis: ReplacementAnalysis, now: int, zone: tzinfo) -> str:
     if analysis.new is None or analysis.result is None:
         return "Choose a new card."
     card = an(analysis.new.name)
+    if analysis.verdict == IMPOSSIBLE:
+        clauses = "; it ".join(each.clause for each in analysis.with_state(UNMET))
+        return f"Not possible: {card} {clauses}."
     payback = analysis.result
     if isinstance(payback, Unknown):
         lacking = ", ".join(_within(LABELS[name].partition(":")[0]) for name in payback.missing)
         return f"Payback time of {card}: unknown. Missing: {lacking}."
-    text = {REPLACE: _replace, KEEP: _keep, NEVER: _never}[analysis.verdict](
+    text = {REPLACE: _replace, KEEP: _keep, NEVER: _never, OPEN: _open}[analysis.verdict](
         analysis, payback, card, now, zone
     )
-    return text + (" The range includes both outcomes." if analysis.open else "")
+    if analysis.open and analysis.verdict != OPEN:
+        text += " The range includes both outcomes."
+    unknown = [_within(each.label) for each in analysis.with_state(NOT_COMPARED)]
+    return text + (f" Not compared: {', '.join(unknown)}." if unknown else "")
 
 
 def _within(label: str) -> str:
@@ -80,6 +91,18 @@ def _replace(
 ) -> str:
     low, high = when(payback.low, now, zone), when(payback.high, now, zone)
     return f"Replace: {card} pays back by {when(payback.years, now, zone)} ({low} – {high})."
+
+
+def _open(
+    analysis: ReplacementAnalysis, payback: Payback, card: str, now: int, zone: tzinfo
+) -> str:
+    """Return why neither outcome is certain: the range, or a requirement that may not be met."""
+    clauses = "; it ".join(each.clause for each in analysis.with_state(UNCERTAIN))
+    length = "never" if payback.years is None else f"{years(payback.years)} years"
+    if analysis.open and is_never(payback.high):
+        text = f"Leave it open: {card} may pay back or not: {length} ({range_years(payback)})"
+        return f"{text}; it {clauses}." if clauses else f"{text}."
+    return f"Leave it open: {card} would pay back in {length}, but {clauses}."
 
 
 def _keep(

@@ -24,7 +24,7 @@ from apps.replacement.inputs import Input
 from apps.replacement.payback import NEEDED, Payback, Scenarios
 from apps.replacement.performance import MEASURES
 from apps.replacement.query import LABELS, OWN, PARAMETERS, Own, ReplacementQuery
-from apps.replacement.services import DISPOSED, ReplacementAnalysis, analyse_replacement
+from apps.replacement.services import DISPOSED, IMPOSSIBLE, ReplacementAnalysis, analyse_replacement
 from apps.replacement.summary_text import range_years, sentence, years
 
 NAMES = ("Keep", "Replace now", "Replace later")
@@ -111,7 +111,8 @@ def replacement_page(
     lab, now = visitor.lab, visitor.now
     analysis = analyse_replacement(lab=lab, asset=asset, query=query, now=now)
     other_params = [(name, params[name]) for name in PARAMETERS if params.get(name)]
-    payback = analysis.result if isinstance(analysis.result, Payback) else None
+    result = None if analysis.verdict == IMPOSSIBLE else analysis.result
+    payback = result if isinstance(result, Payback) else None
     unit = unit_for(
         "emission_ug",
         [way.keep_ug for way in analysis.ways] + [way.replace_ug for way in analysis.ways],
