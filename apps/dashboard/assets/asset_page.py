@@ -7,7 +7,7 @@ from decimal import Decimal
 
 from apps.accounts.models import Lab, Project
 from apps.assets.choices import OPENING, AssetState, ChargeKind
-from apps.assets.double_counting import DoubleCount, double_counts
+from apps.assets.double_counts import DoubleCount, double_counts
 from apps.assets.lifecycle import active_events
 from apps.assets.models import Asset, AssetMeter, EmbodiedCharge, LifecycleEvent, StoredVolume
 from apps.assets.selectors import (
