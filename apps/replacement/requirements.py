@@ -44,11 +44,12 @@ def hours_requirement(hours: Known, ratio_ppm: Known) -> Requirement:
     most = max(hours.high * ratio_ppm.value, hours.value * ratio_ppm.high)
     middle = hours.value * ratio_ppm.value
     needed = -(-middle // PPM)
-    text = f"needs {needed:,} h a year for the same work, of {HOURS_PER_YEAR:,} h"
+    text = f"needs {_hours(needed)} a year for the same work, of {_hours(HOURS_PER_YEAR)}"
     if middle > HOURS_PER_YEAR * PPM:
         return Requirement(HOURS, UNMET, text)
     if most > HOURS_PER_YEAR * PPM:
-        return Requirement(HOURS, UNCERTAIN, f"{text}, at one end of the range {-(-most // PPM):,}")
+        end = _hours(-(-most // PPM))
+        return Requirement(HOURS, UNCERTAIN, f"{text}, at one end of the range {end}")
     return Requirement(HOURS, MET, text)
 
 
@@ -80,6 +81,10 @@ def form_requirement(old: Card | None, new: Card, old_kind: str) -> Requirement:
         text = f"is {_article(new.form_factor)}, the old one {_article(old.form_factor)}"
         return Requirement(FORM_FACTOR, UNMET, text)
     return Requirement(FORM_FACTOR, MET, f"is {_article(new.form_factor)}, like the old one")
+
+
+def _hours(hours: int) -> str:
+    return f"{hours:,} h".replace(",", "\u202f")
 
 
 def _gib(mib: int) -> str:

@@ -66,8 +66,8 @@ def sentence(analysis: ReplacementAnalysis, now: int, zone: tzinfo) -> str:
         return "Choose a new card."
     card = an(analysis.new.name)
     if analysis.verdict == IMPOSSIBLE:
-        clauses = "; it ".join(each.clause for each in analysis.with_state(UNMET))
-        return f"Not possible: {card} {clauses}."
+        first, *others = analysis.with_state(UNMET)
+        return f"Not possible: {card} {first.clause}{_others(len(others))}."
     payback = analysis.result
     if isinstance(payback, Unknown):
         lacking = ", ".join(_within(LABELS[name].partition(":")[0]) for name in payback.missing)
@@ -79,6 +79,13 @@ def sentence(analysis: ReplacementAnalysis, now: int, zone: tzinfo) -> str:
         text += " The range includes both outcomes."
     unknown = [_within(each.label) for each in analysis.with_state(NOT_COMPARED)]
     return text + (f" Not compared: {', '.join(unknown)}." if unknown else "")
+
+
+def _others(number: int) -> str:
+    """Return how many other requirements are not met, as the end of a sentence."""
+    if not number:
+        return ""
+    return f"; {number} other requirement{' is' if number == 1 else 's are'} not met"
 
 
 def _within(label: str) -> str:
@@ -98,11 +105,15 @@ def _open(
 ) -> str:
     """Return why neither outcome is certain: the range, or a requirement that may not be met."""
     clauses = "; it ".join(each.clause for each in analysis.with_state(UNCERTAIN))
-    length = "never" if payback.years is None else f"{years(payback.years)} years"
+    length = f"pays back in {years(payback.years)} years"
     if analysis.open and is_never(payback.high):
-        text = f"Leave it open: {card} may pay back or not: {length} ({range_years(payback)})"
-        return f"{text}; it {clauses}." if clauses else f"{text}."
-    return f"Leave it open: {card} would pay back in {length}, but {clauses}."
+        text = (
+            f"does not pay back, but the range begins at {years(payback.low)} years"
+            if is_never(payback.years)
+            else f"{length}, but the range runs to never ({range_years(payback)})"
+        )
+        return f"Leave it open: {card} {text}{'; it ' + clauses if clauses else ''}."
+    return f"Leave it open: {card} {length}, but it {clauses}."
 
 
 def _keep(

@@ -69,7 +69,7 @@ def test_a_newer_card_that_draws_more_for_the_same_work_never_pays_back_anywhere
     lab = small_lab(zone="PL")
     card = worked(lab, used=20, idle=4, watts=60, old="Tesla T4").asset
     title = _title(text_of(client_of(lab.owner).get(_address(card.pk, new=model(NEW).pk))))
-    assert title.startswith("Leave it open: an NVIDIA GeForce RTX 4090 may pay back or not: never")
+    assert title.startswith("Leave it open: an NVIDIA GeForce RTX 4090 does not pay back, but")
     hungry = _title(
         text_of(client_of(lab.owner).get(_address(card.pk, new=model(NEW).pk, ratio=1, new_w=450)))
     )

@@ -169,6 +169,7 @@ def test_the_memory_of_the_jobs_is_measured(lab: SmallLab, owner: Client) -> Non
     page = _page(owner, card, NEW, {})
     assert 'data-verdict="impossible"' in page
     assert "used 25.0 GiB" in page
+    assert not re.search(r"<a [^>]*>25\.0</a>", page), "no link to the energy"
     _memory(20 * 1024)
     assert 'data-verdict="impossible"' not in _page(owner, card, NEW, {})
     larger = _page(owner, card, NEW, {"memory_gib": "24.5"})

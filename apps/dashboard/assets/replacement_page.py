@@ -24,7 +24,13 @@ from apps.replacement.inputs import Input
 from apps.replacement.payback import NEEDED, Payback, Scenarios
 from apps.replacement.performance import MEASURES
 from apps.replacement.query import LABELS, OWN, PARAMETERS, Own, ReplacementQuery
-from apps.replacement.services import DISPOSED, IMPOSSIBLE, ReplacementAnalysis, analyse_replacement
+from apps.replacement.services import (
+    DISPOSED,
+    IMPOSSIBLE,
+    MEMORY_INPUT,
+    ReplacementAnalysis,
+    analyse_replacement,
+)
 from apps.replacement.summary_text import range_years, sentence, years
 
 NAMES = ("Keep", "Replace now", "Replace later")
@@ -174,7 +180,7 @@ def _row(
     licence = f"{each.licence}, pack {each.pack}" if each.pack else each.licence
     href = (
         f"{reverse('explain')}?{analysis.use.to_query_string()}"
-        if each.origin == "measured" and analysis.use
+        if each.origin == "measured" and analysis.use and own.field != MEMORY_INPUT
         else each.href
     )
     return InputRow(
