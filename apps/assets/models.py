@@ -363,7 +363,8 @@ class RegisterChange(models.Model):
 
     ``register_import`` null: the registration of a single asset that was removed. ``before`` and
     ``after``: columns of the asset that changed. ``values``: the values of the file by field, to
-    which the next import compares. ``undone_us`` null: not undone.
+    which the next import compares. ``differences``: the changed values as shown before the
+    confirmation. ``undone_us`` null: not undone.
     """
 
     lab = models.ForeignKey(Lab, on_delete=models.CASCADE, related_name="+")
@@ -375,6 +376,7 @@ class RegisterChange(models.Model):
     before = models.JSONField(default=dict)
     after = models.JSONField(default=dict)
     values = models.JSONField(default=dict)
+    differences = models.JSONField(default=list)
     events = models.JSONField(default=list)
     recorded_us = models.BigIntegerField()
     undone_us = models.BigIntegerField(null=True, blank=True)

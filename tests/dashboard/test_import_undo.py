@@ -79,7 +79,7 @@ def test_differences_of_a_changed_file_are_shown_before_they_are_applied(
         "b",
         120_500_000_000,
     )
-    assert "name, 2 events" in text_of(owner.get(f"{address}undo/"))
+    assert "<del>b</del>" in text_of(owner.get(f"{address}undo/")), "from the present value"
     owner.post(f"{address}undo/", {"action": "undo"})
     assert (Asset.objects.get().name, Asset.objects.get().embodied_total_ug) == ("a", 10**11)
 

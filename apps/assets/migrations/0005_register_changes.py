@@ -34,6 +34,7 @@ class Migration(migrations.Migration):
                 ("before", models.JSONField(default=dict)),
                 ("after", models.JSONField(default=dict)),
                 ("values", models.JSONField(default=dict)),
+                ("differences", models.JSONField(default=list)),
                 ("events", models.JSONField(default=list)),
                 ("recorded_us", models.BigIntegerField()),
                 ("undone_us", models.BigIntegerField(blank=True, null=True)),

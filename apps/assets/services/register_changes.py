@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
+from zoneinfo import ZoneInfo
 
 from apps.accounts.models import Lab, User
 from apps.assets import lifecycle
@@ -101,7 +102,9 @@ def compare(
         return RegisterUpdate(asset_id, draft, values, ())
     asset = Asset.objects.select_related("lab", "model").get(pk=asset_id)
     events = standing_rows(asset)
-    found = differences(fields, values, values_of_asset(asset, events), _parent_of(events))
+    current = values_of_asset(asset, events)
+    zone = ZoneInfo(asset.lab.time_zone)
+    found = differences(fields, values, current, _parent_of(events), zone)
     update = RegisterUpdate(asset_id, draft, values, tuple(found))
     if found:
         checked_facts(asset.lab, draft.facts)
@@ -149,6 +152,7 @@ def apply_update(
         before=before,
         after=after,
         values=update.values,
+        differences=[difference.payload() for difference in update.differences],
         events=[event.pk for event in (*reversals, *new_events)],
         recorded_us=now,
     )

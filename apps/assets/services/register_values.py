@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from datetime import datetime, tzinfo
 from typing import Any
 
 from apps.assets.choices import OPENING, Amortisation, EventKind
@@ -149,12 +150,18 @@ def changed_fields(
 
 
 def differences(
-    fields: Collection[str], values: Values, current: Values, parent: Asset | None
+    fields: Collection[str],
+    values: Values,
+    current: Values,
+    parent: Asset | None,
+    zone: tzinfo,
 ) -> list[Difference]:
-    """Return the differences of ``fields`` to the register. ``parent``: the current one."""
+    """Return the differences of ``fields`` to the register, with times in ``zone``. ``parent``:
+    the current one.
+    """
     known_parents = {parent.tag, parent.name} if parent else {""}
     return [
-        Difference(field, current[field], values[field])
+        Difference(field, *(_local(field, each[field], zone) for each in (current, values)))
         for field in CELLS
         if field in fields
         and values[field] != current[field]
@@ -205,6 +212,14 @@ def _years(hours: int | None) -> str:
 
 def _hour_text(hour: int) -> str:
     return f"{utc(hour * US_PER_HOUR):%Y-%m-%dT%H:%MZ}"
+
+
+def _local(field: str, text: str, zone: tzinfo) -> str:
+    """Return a value as a person of the lab writes it: times in the zone of the lab."""
+    if not text or field not in {"bought_on", *DATED}:
+        return text
+    local = datetime.fromisoformat(text).astimezone(zone)
+    return f"{local:%Y-%m-%d %H:%M}".removesuffix(" 00:00")
 
 
 def _yes(value: bool) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from typing import Any, TypeVar
+from zoneinfo import ZoneInfo
 
 from django.db import transaction
 
@@ -209,6 +210,7 @@ class _Records:
     children: dict[int, list[Asset]] = field(default_factory=lambda: defaultdict(list))
     tags: dict[str, Asset] = field(default_factory=dict)
     serials: dict[str, Asset] = field(default_factory=dict)
+    import_of_event: dict[int, str] = field(default_factory=dict)
 
     def active(self, asset_id: int) -> list[LifecycleEvent]:
         rows = self.events[asset_id]
@@ -243,6 +245,11 @@ def _load(changes: Sequence[RegisterChange]) -> _Records:
             records.meters[meter.asset_id].append(meter)
         volumes = StoredVolume.objects.filter(ACTIVE, asset_id__in=part)
         records.volumes.update(volumes.values_list("asset_id", flat=True))
+        later = RegisterChange.objects.filter(
+            asset_id__in=part, kind=ChangeKind.CHANGED, undone_us=None
+        )
+        for pks, name in later.values_list("events", "register_import__file_name"):
+            records.import_of_event.update(dict.fromkeys(pks, name))
         for child in Asset.objects.filter(parent_id__in=part).order_by("pk"):
             records.children[child.parent_id or 0].append(child)
     labs = {asset.lab_id for asset in records.assets.values()}
@@ -283,12 +290,17 @@ def _undo_reason(change: RegisterChange, records: _Records) -> str:
             for event in records.active(asset.pk)
             if own and event.pk not in own and event.pk > last
         ]
+    imports = sorted(
+        {records.import_of_event[e.pk] for e in later if e.pk in records.import_of_event}
+    )
+    if imports:
+        return f"a later import changed it: undo {', '.join(imports)} first"
     if later:
-        return f"it has later events: {_events_text(later)}"
+        return f"it has later events: {_events_text(later, asset.lab)}"
     changed = [pk for pk in own if not records.is_active(pk)]
     if changed:
         event = records.events[asset.pk][min(changed)]
-        return f"it was corrected later: {_events_text([event])}"
+        return f"it was corrected later: {_events_text([event], asset.lab)}"
     if change.kind == ChangeKind.REGISTERED:
         later_meters = [
             meter
@@ -468,9 +480,11 @@ def _switch_meters(
             meter.save(update_fields=["withdrawn_us", "withdrawn_by"])
 
 
-def _events_text(events: Sequence[LifecycleEvent]) -> str:
+def _events_text(events: Sequence[LifecycleEvent], lab: Lab) -> str:
+    zone = ZoneInfo(lab.time_zone)
     listed = [
-        f"{event.get_kind_display().lower()} on {utc(event.hour * US_PER_HOUR):%Y-%m-%d}"
+        f"{event.get_kind_display().lower()} on "
+        f"{utc(event.hour * US_PER_HOUR).astimezone(zone):%Y-%m-%d}"
         for event in events[:3]
     ]
     more = [f"{len(events) - 3} more"] if len(events) > 3 else []

@@ -168,7 +168,7 @@ class Reading:
             outcome=CHANGED,
             update=update,
             parent_line=ref.line,
-            message=", ".join(difference.field for difference in update.differences),
+            message=", ".join(each.field.replace("_", " ") for each in update.differences),
         )
 
     def _with_purchase(self, cells: dict[str, str], asset_id: int) -> dict[str, str]:

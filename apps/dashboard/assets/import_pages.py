@@ -133,11 +133,19 @@ def _row(line: Mapping[str, Any], unit: Unit) -> ImportRow:
         message=line["message"],
         field=line["field"],
         hint=line["hint"],
-        changes=[
-            {**change, "label": change["field"].replace("_", " ")}
-            for change in line.get("changes", [])
-        ],
+        changes=labelled(line.get("changes", [])),
     )
+
+
+_LABELS = {"bought_on": "purchase date", "retired_on": "taken out of use"}
+
+
+def labelled(changes: Sequence[Mapping[str, str]]) -> list[dict[str, str]]:
+    """Return changed values with the label of their field."""
+    return [
+        {**change, "label": _LABELS.get(change["field"], change["field"].replace("_", " "))}
+        for change in changes
+    ]
 
 
 COLUMNS = ", ".join(OWN)

@@ -9,7 +9,7 @@ from apps.accounts.models import Lab
 from apps.assets.choices import ChangeKind
 from apps.assets.models import LifecycleEvent, RegisterChange, RegisterImport
 from apps.assets.services.undo import UndoPlan, UndoStep, finished_imports
-from apps.dashboard.assets.import_pages import embodied
+from apps.dashboard.assets.import_pages import embodied, labelled
 from apps.dashboard.figures import Projected
 from apps.dashboard.formatting import unit_for
 
@@ -77,7 +77,7 @@ class UndoLine:
 
     step: UndoStep
     value: Projected
-    changes: list[str]
+    changes: list[dict[str, str]]
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,11 @@ def undo_page(row: RegisterImport, plan: UndoPlan) -> UndoPage:
 
     def lines(steps: Sequence[UndoStep]) -> list[UndoLine]:
         return [
-            UndoLine(step, embodied(embodied_ug.get(step.asset.pk), unit), _changed(step))
+            UndoLine(
+                step,
+                embodied(embodied_ug.get(step.asset.pk), unit),
+                _changes(step, is_redo=plan.is_redo),
+            )
             for step in steps[:LISTED]
         ]
 
@@ -140,10 +144,11 @@ def _embodied_by_asset(steps: Sequence[UndoStep]) -> dict[int, int | None]:
     return totals
 
 
-def _changed(step: UndoStep) -> list[str]:
-    """Return the names of changed columns and the number of events."""
-    names = {"price_ucurrency": "price", "model_id": "model"}
-    columns = [names.get(name, name) for name in step.change.after if name != "currency"]
-    number = len(step.change.events)
-    events = [f"{number} event{'' if number == 1 else 's'}"] if number else []
-    return columns + events
+def _changes(step: UndoStep, *, is_redo: bool) -> list[dict[str, str]]:
+    """Return the values that change, from the present one to the one after the undo."""
+    return labelled(
+        [
+            change if is_redo else {**change, "before": change["after"], "after": change["before"]}
+            for change in step.change.differences
+        ]
+    )
