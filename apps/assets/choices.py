@@ -56,6 +56,13 @@ class AssetState(TextChoices):
     DISPOSED = "disposed", "Disposed of"
 
 
+class ChangeKind(TextChoices):
+    """What an import did to an asset."""
+
+    REGISTERED = "registered", "Registered"
+    CHANGED = "changed", "Changed"
+
+
 class ImportState(TextChoices):
     """State of an import."""
 

@@ -58,6 +58,11 @@ class Drafter:
         }
         self._sites: dict[str, Site] = {site.name: site for site in lab.sites.all()}
 
+    @property
+    def has_purchase_date(self) -> bool:
+        """Return whether lines without a purchase date get one."""
+        return bool(self._options.bought_on)
+
     def drafted(self, row: dict[str, str]) -> Drafted:
         """Return the result of a line. Raises InvalidInput naming the field."""
         kind, known, remarks = self._matched(row)
