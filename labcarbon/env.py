@@ -98,6 +98,14 @@ def _read_days(name: str, default: int) -> int:
     return int(text)
 
 
+def _read_megabytes(name: str, default: int) -> int:
+    """Return a number of megabytes; 0 is none."""
+    text = os.environ.get(name, "").strip() or str(default)
+    if not text.isascii() or not text.isdecimal() or int(text) > 10_000_000:
+        raise ConfigurationError(f"{name}={text!r} must be a number of megabytes, such as 1000.")
+    return int(text)
+
+
 def _read_list(name: str) -> list[str]:
     return [word.strip() for word in os.environ.get(name, "").split(",") if word.strip()]
 
@@ -214,6 +222,7 @@ class Environment:
     data_packs: list[str] | None = None
     tracker_hosts: list[str] = field(default_factory=list)
     keep_windows_days: int = 400
+    attachments_mb: int = 1000
     problems: list[str] = field(default_factory=list)
 
     @property
@@ -292,4 +301,5 @@ def read_environment() -> Environment:
         data_packs=_read_data_packs(),
         tracker_hosts=_read_tracker_hosts(),
         keep_windows_days=_read_days("LABCARBON_KEEP_WINDOWS_DAYS", 400),
+        attachments_mb=_read_megabytes("LABCARBON_ATTACHMENTS_MB", 1000),
     )

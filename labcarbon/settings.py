@@ -17,6 +17,8 @@ TOKEN_PEPPERS = ENVIRONMENT.token_peppers
 SITE_URL = ENVIRONMENT.url
 DATA_PACKS = ENVIRONMENT.data_packs
 ARCHIVE_DIR = DATA_DIR / "archive"
+ATTACHMENTS_DIR = DATA_DIR / "attachments"
+ATTACHMENTS_QUOTA_BYTES = ENVIRONMENT.attachments_mb * 1_000_000
 KEEP_WINDOWS_DAYS = ENVIRONMENT.keep_windows_days
 # A server on a loopback address may query services of its machine.
 TRACKER_ALLOWLIST = parse_allowlist(

@@ -129,6 +129,8 @@ class Act(TextChoices):
     IDLE_POLICY_SET = "idle_policy.set", "Idle policy recorded"
     IDLE_POLICY_WITHDRAWN = "idle_policy.withdrawn", "Idle policy withdrawn"
     ASSET_ADDED = "asset.added", "Asset added"
+    ATTACHMENT_ADDED = "asset.attached", "Attachment added"
+    ATTACHMENT_DELETED = "asset.attachment_deleted", "Attachment deleted"
     ASSETS_IMPORTED = "assets.imported", "Assets imported"
     ASSET_CHANGED = "asset.changed", "Asset description changed"
     ASSET_EVENT = "asset.event", "Lifecycle event recorded"
