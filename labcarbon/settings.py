@@ -24,6 +24,8 @@ KEEP_WINDOWS_DAYS = ENVIRONMENT.keep_windows_days
 TRACKER_ALLOWLIST = parse_allowlist(
     ENVIRONMENT.tracker_hosts, loopback=ENVIRONMENT.is_loopback_only
 )
+# Servers whose hardware lists labs may poll. Nobody in a lab can add one.
+ASSET_SOURCES = tuple(ENVIRONMENT.asset_sources)
 _HOST = urlsplit(SITE_URL).hostname or "127.0.0.1"
 ALLOWED_HOSTS = sorted(
     {
@@ -60,6 +62,7 @@ INSTALLED_APPS = [
     "apps.attribution",
     "apps.energy",
     "apps.assets",
+    "apps.pollers",
     "apps.carbon",
     "apps.activity",
     "apps.artifacts",
