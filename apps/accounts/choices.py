@@ -129,6 +129,8 @@ class Act(TextChoices):
     IDLE_POLICY_SET = "idle_policy.set", "Idle policy recorded"
     IDLE_POLICY_WITHDRAWN = "idle_policy.withdrawn", "Idle policy withdrawn"
     ASSET_ADDED = "asset.added", "Asset added"
+    ATTACHMENT_ADDED = "asset.attached", "Attachment added"
+    ATTACHMENT_DELETED = "asset.attachment_deleted", "Attachment deleted"
     ASSETS_IMPORTED = "assets.imported", "Assets imported"
     IMPORT_UNDONE = "assets.import_undone", "Import of assets undone"
     IMPORT_RESTORED = "assets.import_restored", "Undo of an import reversed"

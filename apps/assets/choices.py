@@ -71,3 +71,11 @@ class ImportState(TextChoices):
     WRITING = "writing", "Registering"
     DONE = "done", "Registered"
     REFUSED = "refused", "Rejected"
+
+
+class MediaType(TextChoices):
+    """Types of attachments, recognised by their content."""
+
+    PDF = "application/pdf", "PDF"
+    PNG = "image/png", "PNG"
+    JPEG = "image/jpeg", "JPEG"

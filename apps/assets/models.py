@@ -13,6 +13,7 @@ from apps.assets.choices import (
     ChargeKind,
     EventKind,
     ImportState,
+    MediaType,
 )
 from apps.catalog.choices import HardwareKind
 from apps.catalog.models import EmbodiedFigure, HardwareModel
@@ -51,6 +52,8 @@ class Asset(models.Model):
     serial = models.CharField(max_length=120, blank=True, default="")
     tag = models.CharField(max_length=60, blank=True, default="")  # the lab's own inventory number
     supplier = models.CharField(max_length=200, blank=True, default="")
+    order_number = models.CharField(max_length=100, blank=True, default="")
+    contact = models.CharField(max_length=200, blank=True, default="")
     price_ucurrency = models.BigIntegerField(null=True, blank=True)  # millionths of ``currency``
     currency = models.CharField(max_length=3, blank=True, default="")
     warranty_until = models.DateField(null=True, blank=True)
@@ -198,6 +201,46 @@ class LifecycleEvent(models.Model):
 
     def __str__(self) -> str:
         return f"{self.get_kind_display()}: {self.asset_id}"
+
+
+class Attachment(models.Model):
+    """A document of an asset, such as an invoice. ``file``: its name below the folder of
+    attachments, chosen by the server. ``name``: for downloads.
+
+    A deleted attachment keeps its row without ``name`` and ``sha256``. ``erased_us``: its bytes are
+    erased.
+    """
+
+    asset = models.ForeignKey(
+        Asset, on_delete=models.CASCADE, related_name="attachments", db_index=False
+    )
+    uuid = models.UUIDField(unique=True)
+    file = models.CharField(max_length=100)
+    name = models.CharField(max_length=200, blank=True, default="")
+    media_type = models.CharField(max_length=20, choices=MediaType)
+    bytes = models.BigIntegerField()
+    sha256 = models.CharField(max_length=64, blank=True, default="")
+    added_us = models.BigIntegerField()
+    added_by = models.ForeignKey(User, on_delete=models.SET_NULL, null=True, related_name="+")
+    deleted_us = models.BigIntegerField(null=True, blank=True)
+    erased_us = models.BigIntegerField(null=True, blank=True)
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(condition=Q(bytes__gt=0), name="attachment_not_empty"),
+            models.CheckConstraint(
+                condition=Q(deleted_us__isnull=False) | ~Q(name="") & ~Q(sha256=""),
+                name="attachment_has_a_name",
+            ),
+            models.CheckConstraint(
+                condition=Q(erased_us__isnull=True) | Q(deleted_us__isnull=False),
+                name="attachment_deleted_if_erased",
+            ),
+        ]
+        indexes = [models.Index(fields=["asset", "added_us"], name="attachments_of_asset")]
+
+    def __str__(self) -> str:
+        return str(self.uuid)
 
 
 class AssetMeter(DatedFact):

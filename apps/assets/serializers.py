@@ -107,6 +107,8 @@ class FactsBody(StrictSerializer):
     warranty_until = serializers.DateField(required=False, allow_null=True)
     location = serializers.CharField(max_length=200, required=False, allow_blank=True)
     note = serializers.CharField(max_length=1000, required=False, allow_blank=True)
+    order_number = serializers.CharField(max_length=100, required=False, allow_blank=True)
+    contact = serializers.CharField(max_length=200, required=False, allow_blank=True)
 
 
 class ConfigurationBody(StrictSerializer):
@@ -163,8 +165,8 @@ class AssetReply(serializers.ModelSerializer[Asset]):
         model = Asset
         fields = (
             "id", "name", "kind", "state", "model", "serial", "tag", "supplier", "price_ucurrency",
-            "currency", "warranty_until", "location", "note", "owner", "borrower", "site", "parent",
-            "added_at",
+            "currency", "warranty_until", "location", "note", "order_number", "contact", "owner",
+            "borrower", "site", "parent", "added_at",
         )  # fmt: skip
 
     def get_added_at(self, asset: Asset) -> str:

@@ -55,6 +55,8 @@ class Facts:
     warranty_until: date | None = None
     location: str = ""
     note: str = ""
+    order_number: str = ""
+    contact: str = ""
 
 
 @dataclass(frozen=True)
@@ -210,7 +212,10 @@ def default_life_hours(kind: str) -> int:
 
 
 def checked_facts(lab: Lab, facts: Facts) -> Facts:
-    limits = {"name": 200, "serial": 120, "tag": 60, "supplier": 200, "location": 200, "note": 1000}
+    limits = {
+        "name": 200, "serial": 120, "tag": 60, "supplier": 200, "location": 200, "note": 1000,
+        "order_number": 100, "contact": 200,
+    }  # fmt: skip
     facts = replace(facts, **{name: getattr(facts, name).strip() for name in limits})
     for name, limit in limits.items():
         text = getattr(facts, name)

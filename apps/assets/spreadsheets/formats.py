@@ -17,6 +17,7 @@ OWN = (
     "capacity_tb", "embodied_kg", "embodied_low_kg", "embodied_high_kg", "embodied_source",
     "embodied_manufacture_kg", "embodied_transport_kg", "embodied_end_of_life_kg",
     "embodied_includes_end_of_life", "second_hand", "amortisation", "retired_on", "disposed_on",
+    "order_number", "contact",
 )  # fmt: skip
 _NETBOX = {
     "name": "name", "status": "status", "site": "site", "location": "location", "rack": "rack",
@@ -32,8 +33,10 @@ _SNIPE_IT = {
     "cost": "price", "supplier": "supplier", "location": "location", "default_location": "location",
     "warranty": "warranty_months", "warranty_months": "warranty_months",
     "warranty_expires": "warranty_until", "notes": "note", "asset_notes": "note",
+    "order_number": "order_number",
 }  # fmt: skip
-_OWN_ALONE = frozenset(OWN) - set(_NETBOX) - set(_SNIPE_IT)
+# “contact” is a column of other programs too.
+_OWN_ALONE = frozenset(OWN) - set(_NETBOX) - set(_SNIPE_IT) - {"contact"}
 _SIGN_OF_SNIPE_IT = frozenset(
     {"asset_name", "item_name", "purchase_cost", "purchase_date", "model_no", "checked_out_to"}
 )

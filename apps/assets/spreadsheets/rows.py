@@ -204,6 +204,8 @@ class Drafter:
             currency=currency,
             warranty_until=self._warranty(row, bought_us),
             note=note,
+            order_number=row.get("order_number", ""),
+            contact=row.get("contact", ""),
             location=", ".join(part for part in (elsewhere, row.get("location", "")) if part),
         )
 

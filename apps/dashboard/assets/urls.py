@@ -11,6 +11,11 @@ urlpatterns = [
     path("assets/new/offers/", views.new_offers, name="asset-model-search"),
     path("assets/fleet/", views.fleet, name="asset-fleet"),
     path("assets/<int:pk>/", views.asset, name="asset"),
+    path(
+        "assets/<int:pk>/attachments/<uuid:attachment>/",
+        views.attachment,
+        name="asset-attachment",
+    ),
     path("assets/<int:pk>/life.csv", views.asset_csv, name="asset-lifecycle-csv"),
     path("assets.csv", import_views.assets_csv, name="assets-csv"),
     path("assets/import/", import_views.assets_import, name="asset-imports"),
