@@ -4,7 +4,7 @@ from typing import Any
 from uuid import UUID
 
 from drf_spectacular.types import OpenApiTypes
-from drf_spectacular.utils import OpenApiParameter, extend_schema
+from drf_spectacular.utils import OpenApiParameter, extend_schema, extend_schema_field
 from rest_framework import serializers
 from rest_framework.parsers import BaseParser
 from rest_framework.request import Request
@@ -37,9 +37,17 @@ class CsvParser(BaseParser):
         return bytes(stream.read(MAX_BYTES + 1))
 
 
+class ImportChange(serializers.Serializer[Any]):
+    """A value of the register that a line changes."""
+
+    field = serializers.CharField()
+    before = serializers.CharField()
+    after = serializers.CharField()
+
+
 class ImportLine(serializers.Serializer[Any]):
-    """What a line becomes: new, known, left_out or wrong. ``embodied_ug`` null: not known, which
-    is not zero.
+    """What a line becomes: new, changed, known, left_out or wrong. ``embodied_ug`` null: not
+    known, which is not zero.
     """
 
     line = serializers.IntegerField()
@@ -59,6 +67,12 @@ class ImportLine(serializers.Serializer[Any]):
     message = serializers.CharField()
     field = serializers.CharField()
     hint = serializers.CharField()
+    changes = serializers.SerializerMethodField()
+
+    @extend_schema_field(ImportChange(many=True))
+    def get_changes(self, line: dict[str, Any]) -> Any:
+        """Return the changes, none for files read by an earlier version."""
+        return ImportChange(line.get("changes", []), many=True).data
 
 
 class ImportReply(serializers.Serializer[Any]):

@@ -56,6 +56,13 @@ class AssetState(TextChoices):
     DISPOSED = "disposed", "Disposed of"
 
 
+class ChangeKind(TextChoices):
+    """What an import did to an asset."""
+
+    REGISTERED = "registered", "Registered"
+    CHANGED = "changed", "Changed"
+
+
 class ImportState(TextChoices):
     """State of an import."""
 
@@ -64,3 +71,11 @@ class ImportState(TextChoices):
     WRITING = "writing", "Registering"
     DONE = "done", "Registered"
     REFUSED = "refused", "Rejected"
+
+
+class MediaType(TextChoices):
+    """Types of attachments, recognised by their content."""
+
+    PDF = "application/pdf", "PDF"
+    PNG = "image/png", "PNG"
+    JPEG = "image/jpeg", "JPEG"

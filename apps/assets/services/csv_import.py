@@ -4,7 +4,7 @@ none.
 
 import hashlib
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from itertools import islice
 from typing import Any
@@ -16,13 +16,23 @@ from django.urls import reverse
 from apps.accounts import audit
 from apps.accounts.choices import Act
 from apps.accounts.models import Lab, User
-from apps.assets.choices import ImportState
-from apps.assets.models import Asset, RegisterImport
+from apps.assets.choices import ChangeKind, ImportState
+from apps.assets.models import Asset, LifecycleEvent, RegisterChange, RegisterImport
 from apps.assets.services.register import write_drafts
+from apps.assets.services.register_changes import apply_update
 from apps.assets.services.validation import Draft
 from apps.assets.spreadsheets import cells
 from apps.assets.spreadsheets.csv_reader import decoded, read_lines
-from apps.assets.spreadsheets.preview import KNOWN, NEW, WRONG, Reading, Row, generations, settled
+from apps.assets.spreadsheets.preview import (
+    CHANGED,
+    KNOWN,
+    NEW,
+    WRONG,
+    Reading,
+    Row,
+    generations,
+    settled,
+)
 from apps.assets.spreadsheets.rows import Options
 from apps.core.errors import Conflict, InvalidInput, LabCarbonError, NotFound
 from apps.core.jobs import enqueue
@@ -78,7 +88,8 @@ def upload(
     options = checked_options(options)
     text = decoded(content)
     lines = sum(1 for _ in read_lines(text)[1])
-    RegisterImport.objects.filter(lab=lab, created_us__lt=now - EXPIRY_US).delete()
+    expired = RegisterImport.objects.filter(lab=lab, created_us__lt=now - EXPIRY_US)
+    expired.exclude(state=ImportState.DONE).delete()
     row = RegisterImport.objects.create(
         lab=lab,
         file_name=cells.file_name(file_name),
@@ -168,6 +179,7 @@ def row_payload(row: Row) -> dict[str, Any]:
         "message": row.message,
         "field": row.field,
         "hint": row.hint,
+        "changes": [each.payload() for each in row.update.differences] if row.update else [],
     }
 
 
@@ -219,10 +231,13 @@ def write(*, row: RegisterImport, by: User | None, now: int) -> int:
         locked_import = RegisterImport.objects.select_for_update().get(pk=row.pk)
         if locked_import.state == ImportState.DONE:
             raise Conflict("This import is already registered.", hint="Reload the page.")
-        number = _written(row.lab, rows, by, now)
+        registered = _written(row.lab, rows, by, now)
+        changed = _changed(row, rows, registered, by, now)
+        number = len(registered)
         digest = hashlib.sha256(locked_import.content.encode()).hexdigest()
         details = {
             "assets": number,
+            "changed": changed,
             "file": row.file_name,
             "sha256": digest,
             "origin": summary["origin"],
@@ -242,27 +257,75 @@ def write(*, row: RegisterImport, by: User | None, now: int) -> int:
     return number
 
 
-def _written(lab: Lab, rows: Sequence[Row], by: User | None, now: int) -> int:
+def _changed(
+    row: RegisterImport,
+    rows: Sequence[Row],
+    registered: Mapping[int, Asset],
+    by: User | None,
+    now: int,
+) -> int:
+    """Change the registered assets that the file changes, and save what was done to each asset.
+    Return the number of changed ones.
+    """
+    by_line = {each.line: each for each in rows}
+    changes = [
+        RegisterChange(
+            lab=row.lab,
+            register_import=row,
+            asset=asset,
+            kind=ChangeKind.REGISTERED,
+            values=by_line[line].values or {},
+            recorded_us=now,
+        )
+        for line, asset in registered.items()
+    ]
+    events = _events_of([change.asset_id for change in changes])
+    for change in changes:
+        change.events = events[change.asset_id]
+    updated = []
+    for each in rows:
+        if each.update is None:
+            continue
+        update, line = each.update, each.parent_line
+        if line is not None:
+            machine = registered.get(line) or Asset.objects.get(pk=by_line[line].asset_id or 0)
+            opening = replace(update.draft.opening, parent=machine)
+            update = replace(update, draft=replace(update.draft, opening=opening))
+        updated.append(apply_update(update, row=row, by=by, now=now))
+    RegisterChange.objects.bulk_create([*changes, *updated], batch_size=CHUNK)
+    return len(updated)
+
+
+def _events_of(asset_ids: Sequence[int]) -> dict[int, list[int]]:
+    """Return the ids of the events of new assets."""
+    events: dict[int, list[int]] = {pk: [] for pk in asset_ids}
+    for start in range(0, len(asset_ids), CHUNK):
+        part = LifecycleEvent.objects.filter(asset_id__in=asset_ids[start : start + CHUNK])
+        for asset_id, pk in part.order_by("pk").values_list("asset_id", "pk"):
+            events[asset_id].append(pk)
+    return events
+
+
+def _written(lab: Lab, rows: Sequence[Row], by: User | None, now: int) -> dict[int, Asset]:
+    """Register the new rows. Return the assets by line."""
     levels = generations(rows)
     parents = {row.parent_line for row in rows if row.parent_line is not None}
     here: dict[int, Asset] = {}
     existing_parents = {
-        row.line: row.asset_id for row in rows if row.outcome == KNOWN and row.line in parents
+        row.line: row.asset_id
+        for row in rows
+        if row.outcome in {KNOWN, CHANGED} and row.line in parents
     }
     for asset in Asset.objects.filter(lab=lab, pk__in=set(existing_parents.values())):
         here.update({line: asset for line, pk in existing_parents.items() if pk == asset.pk})
+    registered: dict[int, Asset] = {}
     for level in levels:
         for start in range(0, len(level), CHUNK):
             part = level[start : start + CHUNK]
             written = write_drafts(lab, [_built_in(row, here) for row in part], by, now)
-            here.update(
-                {
-                    row.line: asset
-                    for row, asset in zip(part, written, strict=True)
-                    if row.line in parents
-                }
-            )
-    return sum(len(level) for level in levels)
+            registered.update({row.line: asset for row, asset in zip(part, written, strict=True)})
+            here.update({row.line: registered[row.line] for row in part if row.line in parents})
+    return registered
 
 
 def _built_in(row: Row, here: dict[int, Asset]) -> Draft:

@@ -122,19 +122,31 @@ def gigabytes_of(text: str, field: str) -> int:
     return round(_decimal(text, field, "a capacity", "Write terabytes, as 3.84.") * 1000)
 
 
-_CAPACITY = re.compile(r"(?<![\w.])(\d{1,4}(?:\.\d{1,3})?)\s?(TB|GB)\b", re.IGNORECASE)
+_CAPACITY = re.compile(r"(?<![\w.,])(\d{1,4}(?:[.,]\d{1,3})?)\s?(TB|GB|To|Go)\b", re.IGNORECASE)
+
+
+def _gigabytes(number: str, unit: str) -> int:
+    """Return a capacity in GB. A group of three digits is a fraction of TB (1.920 TB), but
+    thousands of GB (1.920 GB): no disk has 1920 TB or 1.92 GB.
+    """
+    is_tb = unit.upper()[0] == "T"
+    if not is_tb and re.fullmatch(r"\d{1,3}[.,]\d{3}", number):
+        return int(re.sub("[.,]", "", number))
+    return round(Decimal(number.replace(",", ".")) * (1000 if is_tb else 1))
 
 
 def capacity_in(text: str) -> int | None:
-    """Return the capacity in the name of a product ("Exos X16 16TB"), GB.
+    """Return the capacity in the name of a product ("Exos X16 16TB", "SSD 3,84TB"), GB.
 
     None for zero or several.
     """
-    capacities = {(number, unit.upper()) for number, unit in _CAPACITY.findall(text)}
-    if len(capacities) != 1:
-        return None
-    number, unit = capacities.pop()
-    return round(Decimal(number) * (1000 if unit == "TB" else 1))
+    capacities = {_gigabytes(number, unit) for number, unit in _CAPACITY.findall(text)} - {0}
+    return capacities.pop() if len(capacities) == 1 else None
+
+
+def without_capacity(text: str) -> str:
+    """Return the name of a product without its capacity ("Exos X16 16TB": "Exos X16")."""
+    return re.sub(r"\s{2,}", " ", _CAPACITY.sub(" ", text)).strip(" ,;/-()")
 
 
 _YES_NO = {

@@ -17,6 +17,7 @@ OWN = (
     "capacity_tb", "embodied_kg", "embodied_low_kg", "embodied_high_kg", "embodied_source",
     "embodied_manufacture_kg", "embodied_transport_kg", "embodied_end_of_life_kg",
     "embodied_includes_end_of_life", "second_hand", "amortisation", "retired_on", "disposed_on",
+    "order_number", "contact",
 )  # fmt: skip
 _NETBOX = {
     "name": "name", "status": "status", "site": "site", "location": "location", "rack": "rack",
@@ -32,8 +33,10 @@ _SNIPE_IT = {
     "cost": "price", "supplier": "supplier", "location": "location", "default_location": "location",
     "warranty": "warranty_months", "warranty_months": "warranty_months",
     "warranty_expires": "warranty_until", "notes": "note", "asset_notes": "note",
+    "order_number": "order_number",
 }  # fmt: skip
-_OWN_ALONE = frozenset(OWN) - set(_NETBOX) - set(_SNIPE_IT)
+# “contact” is a column of other programs too.
+_OWN_ALONE = frozenset(OWN) - set(_NETBOX) - set(_SNIPE_IT) - {"contact"}
 _SIGN_OF_SNIPE_IT = frozenset(
     {"asset_name", "item_name", "purchase_cost", "purchase_date", "model_no", "checked_out_to"}
 )
@@ -116,39 +119,6 @@ def _own(cells: Sequence[str], names: Sequence[str]) -> Header:
                 f"The column {name!r} is there twice.", field="file", hint="Take one of them out."
             )
     return Header("LabCarbon", tuple(names), ())
-
-
-# Common words for kinds of hardware in roles and categories. The first match counts.
-_KINDS = (
-    ("gpu", "gpu|graphic|accelerator|grafik"),
-    ("monitor", "monitor|display|screen|bildschirm"),
-    ("laptop", "laptop|notebook|macbook|portable"),
-    ("workstation", "workstation|desktop|tower pc|^pcs?$|computer"),
-    ("storage", r"storage|\bnas\b|disk|drive|\bssd\b|\bhdd\b|\bnvme\b|file ?server|jbod|speicher"),
-    ("network", "network|switch|router|firewall|access point|netzwerk"),
-    ("cpu", r"\bcpu|processor|prozessor"),
-    ("server", "server|node|compute|hypervisor|blade|rechner"),
-)
-_CATEGORIES = (
-    ("storage", "hdd", r"\bhdd|hard ?disk|hard ?drive|nearline|\bsas\b"),
-    ("storage", "ssd", r"\bssd|\bnvme|solid ?state|flash"),
-    ("network", "switch", "switch"),
-    ("workstation", "desktop", "desktop"),
-)
-
-
-def kind_of(words: str) -> str:
-    """Return the kind of hardware that a role or category names, '' if none is recognised."""
-    text = words.lower()
-    return next((kind for kind, sign in _KINDS if re.search(sign, text)), "")
-
-
-def category_of(kind: str, words: str) -> str:
-    """Return the category of the catalogue's defaults, '' if none is recognised."""
-    text = words.lower()
-    return next(
-        (word for of, word, sign in _CATEGORIES if of == kind and re.search(sign, text)), ""
-    )
 
 
 IN_USE = frozenset({"active", "deployed", "in use", "deployable (deployed)"})

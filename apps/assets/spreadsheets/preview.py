@@ -8,14 +8,18 @@ from django.db.models import Q
 from apps.accounts.models import Lab
 from apps.assets.models import Asset
 from apps.assets.services.register import drafted_rows
+from apps.assets.services.register_changes import RegisterUpdate, compare, last_values
+from apps.assets.services.register_values import Values, values_of_draft
 from apps.assets.services.validation import Draft
 from apps.assets.spreadsheets.catalog_match import Known
 from apps.assets.spreadsheets.csv_reader import Line, read_lines
 from apps.assets.spreadsheets.formats import Header, state_of
 from apps.assets.spreadsheets.rows import Drafter, Options
-from apps.core.errors import LabCarbonError
+from apps.core.clock import utc
+from apps.core.errors import InvalidInput, LabCarbonError
+from apps.core.units import US_PER_HOUR
 
-NEW, KNOWN, LEFT_OUT, WRONG = "new", "known", "left_out", "wrong"
+NEW, KNOWN, CHANGED, LEFT_OUT, WRONG = "new", "known", "changed", "left_out", "wrong"
 
 
 @dataclass(frozen=True)
@@ -37,10 +41,16 @@ class Row:
     field: str = ""
     hint: str = ""
     elsewhere: str = ""
+    values: Values | None = None
+    update: RegisterUpdate | None = None
 
     @property
     def unmarked(self) -> bool:
-        return self.draft is not None and not (self.draft.facts.tag or self.draft.facts.serial)
+        return (
+            self.outcome == NEW
+            and self.draft is not None
+            and not (self.draft.facts.tag or self.draft.facts.serial)
+        )
 
 
 @dataclass(frozen=True)
@@ -64,6 +74,7 @@ class Reading:
         self._serials: dict[str, int] = dict(
             Asset.objects.filter(lab=lab).exclude(serial="").values_list("serial", "pk")
         )
+        self._values = last_values(lab)
         self._lines_by_key: dict[tuple[str, str], int] = {}
         self._named: dict[str, list[int]] = {}
         self._parents: dict[str, Asset | None] = {}
@@ -95,9 +106,7 @@ class Reading:
             cells.get("serial", "")
         )
         if asset_id is not None:
-            return Row(
-                line.number, KNOWN, name, asset_id=asset_id, message="already registered, unchanged"
-            )
+            return self._known(line, name, asset_id)
         if self.header.foreign and state_of(cells.get("status", "")) == "over":
             message = (
                 f"skipped: status is {cells['status'][:40]!r}, and the file has no date for it"
@@ -119,6 +128,55 @@ class Reading:
                 field=error.field or "",
                 hint=error.hint,
             )
+
+    def _known(self, line: Line, name: str, asset_id: int) -> Row:
+        """Return the result of a line of a registered asset: what the file changes of it."""
+        known = Row(line.number, KNOWN, name, asset_id=asset_id)
+        try:
+            draft = self._drafter.drafted(self._with_purchase(line.cells, asset_id)).draft
+        except LabCarbonError as error:
+            return replace(known, message=f"already registered, not compared: {error.message}")
+        try:
+            update = compare(asset_id, draft, line.cells, self._values.get(asset_id), self._now)
+            if not update.differences:
+                return replace(known, message="already registered, unchanged")
+            twice = self._twice(line)
+            if twice:
+                raise InvalidInput(twice, field="tag", hint="Use one line per asset.")
+            ref = (
+                self._parent(line.cells["parent"], line.number)
+                if "parent" in update.fields
+                else Ref()
+            )
+            if isinstance(ref, str):
+                raise InvalidInput(ref, field="parent", hint="Use a tag or a unique name.")
+        except LabCarbonError as error:
+            return replace(
+                known,
+                outcome=WRONG,
+                message=error.message,
+                field=error.field or "",
+                hint=error.hint,
+            )
+        if ref.asset_id is not None:
+            parent = Asset.objects.get(pk=ref.asset_id)
+            update = replace(
+                update, draft=replace(draft, opening=replace(draft.opening, parent=parent))
+            )
+        return replace(
+            known,
+            outcome=CHANGED,
+            update=update,
+            parent_line=ref.line,
+            message=", ".join(each.field.replace("_", " ") for each in update.differences),
+        )
+
+    def _with_purchase(self, cells: dict[str, str], asset_id: int) -> dict[str, str]:
+        """Add the registered purchase date to a line without one."""
+        if cells.get("bought_on") or self._drafter.has_purchase_date:
+            return cells
+        hour = Asset.objects.values_list("bought_hour", flat=True).get(pk=asset_id)
+        return {**cells, "bought_on": f"{utc((hour or 0) * US_PER_HOUR):%Y-%m-%dT%H:%MZ}"}
 
     def _twice(self, line: Line) -> str:
         for field in ("tag", "serial"):
@@ -154,6 +212,7 @@ class Reading:
             asset_input.known,
             parent_line,
             elsewhere=asset_input.elsewhere,
+            values=values_of_draft(draft, line.cells),
         )
 
     def _parent(self, text: str, number: int) -> Ref | str:
@@ -197,10 +256,10 @@ def _settled(row: Row, by_line: dict[int, Row]) -> Row:
             return _wrong(row, "It is built into itself, by way of other lines.")
         seen.add(at.line)
         at = by_line.get(at.parent_line)
-    if row.outcome != NEW or row.parent_line is None:
+    if row.outcome not in {NEW, CHANGED} or row.parent_line is None:
         return row
     parent = by_line.get(row.parent_line)
-    if parent is None or parent.outcome not in {NEW, KNOWN}:
+    if parent is None or parent.outcome not in {NEW, KNOWN, CHANGED}:
         return _wrong(row, f"Line {row.parent_line}, into which it is built, is not registered.")
     return row
 

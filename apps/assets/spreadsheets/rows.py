@@ -11,7 +11,8 @@ from apps.assets.choices import EventKind
 from apps.assets.services.validation import Draft, Embodied, Entry, Facts, default_life_hours
 from apps.assets.spreadsheets import cells
 from apps.assets.spreadsheets.catalog_match import Known, Matcher, names_of
-from apps.assets.spreadsheets.formats import category_of, kind_of, state_of
+from apps.assets.spreadsheets.formats import state_of
+from apps.assets.spreadsheets.role_words import DISK, category_of, role_of
 from apps.catalog.choices import HardwareKind
 from apps.core.errors import InvalidInput
 from apps.fleet.models import Site
@@ -28,12 +29,21 @@ class Options:
 
 
 @dataclass(frozen=True)
+class Remark:
+    """What is odd about a line that can be registered."""
+
+    code: str
+    text: str
+
+
+@dataclass(frozen=True)
 class Drafted:
     """An asset to register. ``elsewhere``: a site in the file that the lab does not have."""
 
     draft: Draft
     known: Known
     elsewhere: str = ""
+    remarks: tuple[Remark, ...] = ()
 
 
 class Drafter:
@@ -48,19 +58,15 @@ class Drafter:
         }
         self._sites: dict[str, Site] = {site.name: site for site in lab.sites.all()}
 
+    @property
+    def has_purchase_date(self) -> bool:
+        """Return whether lines without a purchase date get one."""
+        return bool(self._options.bought_on)
+
     def drafted(self, row: dict[str, str]) -> Drafted:
         """Return the result of a line. Raises InvalidInput naming the field."""
-        model, words = row.get("model", ""), row.get("category", "")
-        kind = self._kind(row, words)
-        names = names_of(kind, model, row.get("manufacturer", ""))
-        capacity = (
-            cells.gigabytes_of(row["capacity_tb"], "capacity_tb") if "capacity_tb" in row else None
-        )
-        known = self._matcher.known(
-            kind, names, category_of(kind, f"{words} {model} {row.get('name', '')}"), capacity
-        )
+        kind, known, remarks = self._matched(row)
         bought_us = self._parse_purchase(row)
-        known = self._embodied(row, known)
         site, elsewhere = self._site(row)
         opening = Entry(
             EventKind.SECOND_HAND if self._parse_bool(row, "second_hand") else EventKind.PURCHASE,
@@ -81,20 +87,47 @@ class Drafter:
             ),
             known,
             elsewhere,
+            remarks,
         )
 
-    def _kind(self, row: dict[str, str], words: str) -> str:
+    def _matched(self, row: dict[str, str]) -> tuple[str, Known, tuple[Remark, ...]]:
+        """Return kind, model and embodied carbon: those of the catalogue's model, else of the
+        default that the words of the line name.
+        """
+        stated, maker = self._stated_kind(row), row.get("manufacturer", "")
+        model, words, name = row.get("model", ""), row.get("category", ""), row.get("name", "")
+        names = names_of(stated, model or name, maker)
+        role = role_of(words)
+        found = self._matcher.find(names, kind=stated, role=role.kind if role else "", maker=maker)
+        remarks = []
+        if found is not None:
+            kind, names = found.model.kind, (found.name, *names)
+            if found.shortened:
+                remarks.append(Remark("capacity", f"matched as {found.name!r}, without capacity"))
+            if role is not None and role.kind != kind and not stated:
+                remarks.append(
+                    Remark("kind", f"{words[:40]!r} names another kind: the catalogue's counts")
+                )
+        else:
+            role = role or role_of(model or name)
+            kind = stated or (role.kind if role else HardwareKind.OTHER)
+        capacity = (
+            cells.gigabytes_of(row["capacity_tb"], "capacity_tb") if "capacity_tb" in row else None
+        )
+        capacity = capacity or cells.capacity_in(model or name)
+        category = category_of(kind, words, f"{model} {name}")
+        if kind == HardwareKind.STORAGE and not category and capacity:
+            category = DISK
+        known = self._embodied(row, self._matcher.known(kind, names, category, capacity))
+        return kind, known, tuple(remarks)
+
+    @staticmethod
+    def _stated_kind(row: dict[str, str]) -> str:
         kind = row.get("kind", "").lower()
         if kind and kind not in HardwareKind.values:
             hint = f"Use one of {', '.join(HardwareKind.values)}."
             raise InvalidInput(f"{kind[:40]!r} is not a kind of asset.", field="kind", hint=hint)
-        model = row.get("model", "")
-        guess = (
-            kind
-            or kind_of(words)
-            or self._matcher.kind(names_of(HardwareKind.GPU, model, row.get("manufacturer", "")))
-        )
-        return guess or HardwareKind.OTHER
+        return kind
 
     def _parse_purchase(self, row: dict[str, str]) -> int:
         text = row.get("bought_on") or self._options.bought_on
@@ -171,6 +204,8 @@ class Drafter:
             currency=currency,
             warranty_until=self._warranty(row, bought_us),
             note=note,
+            order_number=row.get("order_number", ""),
+            contact=row.get("contact", ""),
             location=", ".join(part for part in (elsewhere, row.get("location", "")) if part),
         )
 

@@ -57,6 +57,7 @@ class ImportRow:
     message: str
     field: str
     hint: str
+    changes: list[dict[str, str]]
 
 
 @dataclass(frozen=True)
@@ -84,6 +85,10 @@ class ImportPage:
     progress: str
     packs: list[str]
 
+    @property
+    def can_confirm(self) -> bool:
+        return bool(self.counts["new"] or self.counts["changed"])
+
 
 def import_page(row: RegisterImport) -> ImportPage:
     """Return the page of an import."""
@@ -96,7 +101,7 @@ def import_page(row: RegisterImport) -> ImportPage:
         busy=row.state in {ImportState.READING, ImportState.WRITING},
         counts={
             name: report.get("counts", {}).get(name, 0)
-            for name in ("new", "known", "left_out", "wrong")
+            for name in ("new", "changed", "known", "left_out", "wrong")
         },
         embodied_sources=[
             EmbodiedSource(key, label, by[key]) for key, label in SOURCES.items() if by.get(key)
@@ -128,7 +133,19 @@ def _row(line: Mapping[str, Any], unit: Unit) -> ImportRow:
         message=line["message"],
         field=line["field"],
         hint=line["hint"],
+        changes=labelled(line.get("changes", [])),
     )
+
+
+_LABELS = {"bought_on": "purchase date", "retired_on": "taken out of use"}
+
+
+def labelled(changes: Sequence[Mapping[str, str]]) -> list[dict[str, str]]:
+    """Return changed values with the label of their field."""
+    return [
+        {**change, "label": _LABELS.get(change["field"], change["field"].replace("_", " "))}
+        for change in changes
+    ]
 
 
 COLUMNS = ", ".join(OWN)

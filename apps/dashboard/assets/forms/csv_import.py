@@ -101,8 +101,10 @@ class ConfirmImportForm(PageForm):
         confirm(row=self.row, by=self.visitor.user, now=self.visitor.now)
         if self.row.state != ImportState.DONE:
             return ""
-        number = self.row.summary["counts"].get("new", 0)
-        return f"{number} asset{'' if number == 1 else 's'} registered."
+        counts = self.row.summary["counts"]
+        number, changed = counts.get("new", 0), counts.get("changed", 0)
+        registered = f"{number} asset{'' if number == 1 else 's'} registered."
+        return f"{registered} {changed} changed." if changed else registered
 
 
 class DiscoveredForm(PageForm):
