@@ -59,6 +59,7 @@ class AssetState(TextChoices):
 class ImportState(TextChoices):
     """State of an import."""
 
+    MAPPING = "mapping", "Columns to assign"
     READING = "reading", "Reading"
     READ = "read", "Preview"
     WRITING = "writing", "Registering"

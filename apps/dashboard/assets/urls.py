@@ -15,6 +15,11 @@ urlpatterns = [
     path("assets.csv", import_views.assets_csv, name="assets-csv"),
     path("assets/import/", import_views.assets_import, name="asset-imports"),
     path("assets/import/<uuid:uuid>/", import_views.assets_import_read, name="asset-import"),
+    path(
+        "assets/import/<uuid:uuid>/mapping/",
+        import_views.assets_import_mapping,
+        name="asset-import-mapping",
+    ),
     path("assets/discovered/", import_views.assets_discovered, name="discovered-assets"),
     path("assets/labels/", import_views.assets_labels, name="asset-labels"),
     path("assets/ranking/", replacement_views.fleet_ranking, name="replacement-ranking"),
