@@ -66,6 +66,7 @@ class ChangeKind(TextChoices):
 class ImportState(TextChoices):
     """State of an import."""
 
+    MAPPING = "mapping", "Columns to assign"
     READING = "reading", "Reading"
     READ = "read", "Preview"
     WRITING = "writing", "Registering"

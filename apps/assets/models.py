@@ -373,9 +373,9 @@ class RegisterImport(models.Model):
 
     It is previewed first, and registered on confirmation: all or none.
 
-    ``options`` are defaults for lines without the value. ``summary`` is that of the preview:
-    counts, first lines, errors. ``content`` is emptied when the file is registered, and
-    :class:`RegisterChange` contains what was done.
+    ``options``: how it is read. ``summary`` is that of the preview: counts, first lines, errors; in
+    state "mapping": what is to be confirmed. ``content`` is its text as CSV; it is emptied when the
+    file is registered, and :class:`RegisterChange` contains what was done.
     """
 
     lab = models.ForeignKey(Lab, on_delete=models.CASCADE, related_name="+")
@@ -439,6 +439,30 @@ class RegisterChange(models.Model):
 
     def __str__(self) -> str:
         return f"{self.get_kind_display()}: {self.asset_id}"
+
+
+class ColumnMapping(models.Model):
+    """How a lab reads files with these headings, as a person confirmed it.
+
+    ``source``: digest of the headings. ``columns``: the field of each column by its key, null: by
+    their headings. ``date_order`` and ``decimal`` '': not asked.
+    """
+
+    lab = models.ForeignKey(Lab, on_delete=models.CASCADE, related_name="+")
+    source = models.CharField(max_length=64)
+    columns = models.JSONField(null=True)
+    date_order = models.CharField(max_length=3, blank=True, default="")
+    decimal = models.CharField(max_length=1, blank=True, default="")
+    confirmed_us = models.BigIntegerField()
+    confirmed_by = models.ForeignKey(User, on_delete=models.SET_NULL, null=True, related_name="+")
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["lab", "source"], name="column_mapping_once")
+        ]
+
+    def __str__(self) -> str:
+        return self.source[:12]
 
 
 class DismissedProposal(models.Model):

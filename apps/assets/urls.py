@@ -2,7 +2,7 @@ from django.urls import path
 
 from apps.assets.api import AssetsView, AssetView, EventReversalView, EventsView
 from apps.assets.api_attachments import AttachmentsView, AttachmentView
-from apps.assets.api_import import ImportsView, ImportView
+from apps.assets.api_import import ImportMappingView, ImportsView, ImportView
 from apps.assets.api_undo import (
     AssetRemovalView,
     AssetRestorationView,
@@ -18,6 +18,11 @@ urlpatterns = [
     path("assets/import/<uuid:uuid>/redo/", ImportRedoView.as_view(), name="api-asset-import-redo"),
     path("assets/<int:asset>/remove/", AssetRemovalView.as_view(), name="api-asset-remove"),
     path("assets/<int:asset>/restore/", AssetRestorationView.as_view(), name="api-asset-restore"),
+    path(
+        "assets/import/<uuid:uuid>/mapping/",
+        ImportMappingView.as_view(),
+        name="api-asset-import-mapping",
+    ),
     path("assets/<int:asset>/", AssetView.as_view(), name="api-asset"),
     path(
         "assets/<int:asset>/attachments/", AttachmentsView.as_view(), name="api-asset-attachments"

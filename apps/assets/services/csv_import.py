@@ -6,9 +6,9 @@ import hashlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
-from itertools import islice
 from typing import Any
 from uuid import UUID
+from zoneinfo import ZoneInfo
 
 from django.db import transaction
 from django.urls import reverse
@@ -18,11 +18,20 @@ from apps.accounts.choices import Act
 from apps.accounts.models import Lab, User
 from apps.assets.choices import ChangeKind, ImportState
 from apps.assets.models import Asset, LifecycleEvent, RegisterChange, RegisterImport
+from apps.assets.services.file_columns import (
+    Answers,
+    Questions,
+    answer,
+    checked_answers,
+    proposed,
+    questions_about,
+    remembered,
+)
 from apps.assets.services.register import write_drafts
 from apps.assets.services.register_changes import apply_update
 from apps.assets.services.validation import Draft
 from apps.assets.spreadsheets import cells
-from apps.assets.spreadsheets.csv_reader import decoded, read_lines
+from apps.assets.spreadsheets.csv_reader import read_lines, read_source, separator_of
 from apps.assets.spreadsheets.preview import (
     CHANGED,
     KNOWN,
@@ -34,6 +43,8 @@ from apps.assets.spreadsheets.preview import (
     settled,
 )
 from apps.assets.spreadsheets.rows import Options
+from apps.catalog.choices import FigureMethod
+from apps.core.clock import utc
 from apps.core.errors import Conflict, InvalidInput, LabCarbonError, NotFound
 from apps.core.jobs import enqueue
 from apps.fleet.choices import CURRENCIES
@@ -75,35 +86,81 @@ def checked_options(options: Options) -> Options:
     bought_on = options.bought_on.strip()
     if bought_on:
         cells.day_of(bought_on, "bought_on")
-    return Options(currency, bought_on)
+    answers = checked_answers(Answers(None, options.date_order, options.decimal), ())
+    return replace(
+        options,
+        currency=currency,
+        bought_on=bought_on,
+        date_order=answers.date_order,
+        decimal=answers.decimal,
+    )
 
 
 @transaction.atomic
 def upload(
     *, lab: Lab, file_name: str, content: bytes, options: Options, by: User | None, now: int
 ) -> RegisterImport:
-    """Save a file. Read a short file immediately, else enqueue a job. Raises InvalidInput,
-    TooLarge.
+    """Save a file. Read a short file immediately, else enqueue a job. A file about which something
+    has to be confirmed first waits in state "mapping". Raises InvalidInput, TooLarge.
     """
     options = checked_options(options)
-    text = decoded(content)
-    lines = sum(1 for _ in read_lines(text)[1])
+    source = read_source(content, options.encoding, options.sheet)
+    separator = separator_of(source.text) if source.encoding else ","
+    options = replace(options, encoding=source.encoding, sheet=source.sheet, separator=separator)
+    questions = _asked(lab, source.text, options)
+    lines = sum(1 for _ in read_lines(source.text, questions.options.columns, separator)[1])
     expired = RegisterImport.objects.filter(lab=lab, created_us__lt=now - EXPIRY_US)
     expired.exclude(state=ImportState.DONE).delete()
     row = RegisterImport.objects.create(
         lab=lab,
         file_name=cells.file_name(file_name),
-        content=text,
-        options=asdict(options),
+        content=source.text,
+        options=asdict(questions.options),
         lines=lines,
+        summary={"sheet": source.sheet, "other_sheets": list(source.other_sheets[:20])},
         created_us=now,
         created_by=by,
     )
-    if lines <= SYNCHRONOUS_LINES:
+    if questions.is_open:
+        payload = questions.payload(proposed(lab, questions))
+        _keep(row, ImportState.MAPPING, row.summary | {"questions": payload})
+    else:
+        _read_or_enqueue(row, now)
+    return row
+
+
+def _asked(lab: Lab, text: str, options: Options) -> Questions:
+    """Return the questions about a file, after what the lab confirmed about its headings before."""
+    header = read_lines(text, options.columns, options.separator)[0]
+    answers = remembered(lab, header)
+    columns = options.columns if options.columns is not None else answers.columns
+    if columns is not None:
+        columns = checked_answers(Answers(columns), header.columns).columns
+    return questions_about(
+        text,
+        replace(
+            options,
+            columns=columns,
+            date_order=options.date_order or answers.date_order,
+            decimal=options.decimal or answers.decimal,
+        ),
+    )
+
+
+def _read_or_enqueue(row: RegisterImport, now: int) -> None:
+    if row.lines <= SYNCHRONOUS_LINES:
         read(row=row, now=now)
     else:
         enqueue(kind="assets.import_read", key=str(row.uuid))
-    return row
+
+
+@transaction.atomic
+def assign_columns(*, row: RegisterImport, answers: Answers, by: User | None, now: int) -> None:
+    """Save what a person states about a file and read it. Raises InvalidInput, Conflict."""
+    answer(row=row, answers=answers, by=by, now=now)
+    RegisterImport.objects.filter(pk=row.pk).update(state=ImportState.READING, lines_done=0)
+    row.state, row.lines_done = ImportState.READING, 0
+    _read_or_enqueue(row, now)
 
 
 def read(*, row: RegisterImport, now: int) -> None:
@@ -127,8 +184,14 @@ def _previewed(row: RegisterImport, now: int) -> tuple[list[Row], dict[str, Any]
         if len(rows) % CHUNK == 0:
             RegisterImport.objects.filter(pk=row.pk).update(lines_done=len(rows))
     rows = settled(rows)
-    header = {"origin": reading.header.origin, "ignored": list(reading.header.ignored[:50])}
-    return rows, {**header, **_summary(rows)}
+    header = {
+        "origin": reading.header.origin,
+        "ignored": list(reading.header.ignored[:50]),
+        "sheet": row.summary.get("sheet", ""),
+        "other_sheets": row.summary.get("other_sheets", []),
+        "encoding": row.options.get("encoding", ""),
+    }
+    return rows, {**header, **_summary(rows, ZoneInfo(row.lab.time_zone))}
 
 
 def _keep(row: RegisterImport, state: ImportState, summary: dict[str, Any]) -> None:
@@ -138,49 +201,80 @@ def _keep(row: RegisterImport, state: ImportState, summary: dict[str, Any]) -> N
     RegisterImport.objects.filter(pk=row.pk).exclude(state=ImportState.DONE).update(**values)
 
 
-def _summary(rows: Sequence[Row]) -> dict[str, Any]:
+def _summary(rows: Sequence[Row], zone: ZoneInfo) -> dict[str, Any]:
     new = [row for row in rows if row.outcome == NEW]
-    known = [
-        row.known.embodied
-        for row in new
-        if row.known is not None and row.known.embodied is not None
+    shown = [
+        row for row, before in zip(rows, [None, *rows], strict=False) if _is_shown(row, before)
     ]
+    wrong = [row for row in shown if row.outcome == WRONG]
     return {
         "counts": dict(Counter(row.outcome for row in rows)),
         "by": dict(Counter((row.known.by if row.known else "") or "unknown" for row in new)),
-        "total_ug": sum(each.total_ug for each in known),
+        "total_ug": sum(_total_ug(row) for row in new),
+        "default_ug": sum(_total_ug(row) for row in new if _is_default(row)),
         "unmarked": sum(row.unmarked for row in new),
         "elsewhere": sorted({row.elsewhere for row in new if row.elsewhere})[:20],
-        "rows": [row_payload(row) for row in rows[:PREVIEW_LINES]],
-        "wrong": [
-            row_payload(row)
-            for row in islice((row for row in rows if row.outcome == WRONG), PREVIEW_LINES)
-        ],
+        "remarks": dict(Counter(remark.code for row in shown for remark in row.remarks)),
+        "rows": [row_payload(row, zone) for row in shown[:PREVIEW_LINES]],
+        "wrong": [row_payload(row, zone) for row in wrong[:PREVIEW_LINES]],
     }
 
 
-def row_payload(row: Row) -> dict[str, Any]:
+def _is_shown(row: Row, before: Row | None) -> bool:
+    """Return whether a row is listed: equal things of one line are listed once."""
+    return row.item <= 1 or before is None or before.outcome != row.outcome
+
+
+def _total_ug(row: Row) -> int:
+    embodied = row.known.embodied if row.known else None
+    return embodied.total_ug if embodied else 0
+
+
+def _is_default(row: Row) -> bool:
+    """Return whether the embodied carbon of a row is the average of a category."""
+    figure = row.known.embodied.figure if row.known and row.known.embodied else None
+    return figure is not None and figure.method == FigureMethod.CATEGORY
+
+
+def row_payload(row: Row, zone: ZoneInfo) -> dict[str, Any]:
     """Return a row as saved in the summary."""
     draft, known = row.draft, row.known
     embodied = known.embodied if known else None
+    facts, opening = (draft.facts, draft.opening) if draft else (None, None)
+    ended = [day_in(entry.at_us, zone) for entry in draft.entries] if draft else []
     return {
         "line": row.line,
         "outcome": row.outcome,
         "name": row.name,
-        "kind": draft.facts.kind if draft else "",
+        "items": row.items,
+        "kind": facts.kind if facts else "",
         "model": known.model.name if known and known.model else "",
         "by": known.by if known else "",
+        "is_default": _is_default(row),
         "embodied_ug": embodied.total_ug if embodied else None,
         "low_ug": embodied.low_ug if embodied else None,
         "high_ug": embodied.high_ug if embodied else None,
         "why": known.why if known else "",
+        "bought_on": day_in(opening.at_us, zone) if opening else "",
+        "ended_on": ended[-1] if ended else "",
+        "price_ucurrency": facts.price_ucurrency if facts else None,
+        "currency": facts.currency if facts else "",
+        "owner": opening.project.slug if opening and opening.project else "",
+        "state": row.state,
+        "capacity_gb": row.capacity_gb,
         "asset": row.asset_id,
         "built_into_line": row.parent_line,
+        "remarks": [asdict(remark) for remark in row.remarks],
         "message": row.message,
         "field": row.field,
         "hint": row.hint,
         "changes": [each.payload() for each in row.update.differences] if row.update else [],
     }
+
+
+def day_in(at_us: int, zone: ZoneInfo) -> str:
+    """Return the day of a moment in ``zone``."""
+    return utc(at_us).astimezone(zone).date().isoformat()
 
 
 def import_of(lab: Lab, uuid: UUID) -> RegisterImport:

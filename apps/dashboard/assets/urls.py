@@ -24,6 +24,11 @@ urlpatterns = [
     path("assets/import/<uuid:uuid>/undo/", undo_views.import_undo, name="asset-import-undo"),
     path("assets/import/<uuid:uuid>/redo/", undo_views.import_redo, name="asset-import-redo"),
     path("assets/<int:pk>/remove/", undo_views.asset_remove, name="asset-remove"),
+    path(
+        "assets/import/<uuid:uuid>/mapping/",
+        import_views.assets_import_mapping,
+        name="asset-import-mapping",
+    ),
     path("assets/discovered/", import_views.assets_discovered, name="discovered-assets"),
     path("assets/labels/", import_views.assets_labels, name="asset-labels"),
     path("assets/ranking/", replacement_views.fleet_ranking, name="replacement-ranking"),
