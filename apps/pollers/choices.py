@@ -15,7 +15,7 @@ class Policy(TextChoices):
     """What a poll does with new and changed rows. Vanished rows are only listed."""
 
     PROPOSE = "propose", "Propose: a person reviews new and changed rows"
-    APPLY = "apply", "Apply: register new rows and update details of changed ones"
+    APPLY = "apply", "Apply: register new rows and update details"
 
 
 class Act(TextChoices):

@@ -14,6 +14,7 @@ from apps.assets.models import Asset, Attachment, LifecycleEvent, RegisterImport
 from apps.attribution.models import AttributionRule, Claim
 from apps.catalog.models import EmbodiedFigure
 from apps.ingest.models import DeviceMove, QuarantinedWindow
+from apps.pollers.models import AssetSource
 from apps.preflight.models import DuplicateFinding, Preflight
 from apps.runs.models import Run
 from apps.trackers.mlflow.models import MlflowSource
@@ -70,6 +71,9 @@ def address(route: str, small: SmallLab, run: str) -> str:
         )
         filled["pk"] = str(Asset.objects.filter(lab=small.lab).values_list("pk", flat=True).first())
         filled["asset"] = filled["pk"]
+        filled["source"] = str(
+            AssetSource.objects.filter(lab=small.lab).values_list("pk", flat=True).first()
+        )
         filled["attachment"] = str(
             Attachment.objects.filter(asset_id=int(filled["pk"]), deleted_us=None)
             .values_list("uuid", flat=True)

@@ -42,7 +42,7 @@ class Migration(migrations.Migration):
                             ("propose", "Propose: a person reviews new and changed rows"),
                             (
                                 "apply",
-                                "Apply: register new rows and update details of changed ones",
+                                "Apply: register new rows and update details",
                             ),
                         ],
                         default="propose",

@@ -11,7 +11,7 @@ from django.db import transaction
 from apps.accounts import audit
 from apps.assets.choices import ImportState
 from apps.assets.services import csv_import
-from apps.assets.spreadsheets.preview import KNOWN, NEW, Reading, Row, settled
+from apps.assets.spreadsheets.preview import KNOWN, LEFT_OUT, NEW, Reading, Row, settled
 from apps.assets.spreadsheets.rows import Options
 from apps.core.clock import now_us
 from apps.core.errors import LabCarbonError
@@ -30,6 +30,10 @@ BATCH = 500
 UNMARKED = (
     "It has neither an inventory number nor a serial number, so that it could not be recognised "
     "again. Enter one in the source."
+)
+OVER = (
+    "Its status is “{}”, and the source has no date for the end of its life. Register it by hand, "
+    "or ignore it."
 )
 TWICE = "Another row has the same inventory or serial number. Correct one of the two in the source."
 
@@ -177,6 +181,8 @@ def _link(source: AssetSource) -> list[PolledRow]:
     for row in rows:
         result = results.get(row.pk)
         row.problem = UNMARKED if result is None else _problem_of(result, marked)
+        if result is not None and result.outcome == LEFT_OUT:
+            row.problem = OVER.format(row.cells.get("status", "")[:40])
         if result is not None and result.outcome == KNOWN:
             if result.asset_id in taken:
                 row.problem = TWICE
