@@ -7,6 +7,7 @@ from django.db import transaction
 from apps.accounts.models import User
 from apps.assets.models import Asset
 from apps.assets.services import Facts, describe
+from apps.assets.spreadsheets.formats import Header
 from apps.assets.spreadsheets.rows import Drafter, Options
 from apps.core.errors import LabCarbonError
 from apps.pollers.differences import FACTS_OF_CELL, differences
@@ -40,7 +41,8 @@ def update_asset(*, source: AssetSource, row: PolledRow, by: User | None, now: i
 def _new_facts(source: AssetSource, row: PolledRow, asset: Asset) -> Facts:
     """Return the facts of an asset with the changed cells, read as the import reads them."""
     options = Options(source.currency, source.bought_on)
-    draft = Drafter(source.lab, options, foreign=True).drafted(row.cells).draft
+    header = Header(source.get_system_display(), fields=(), ignored=())
+    draft = Drafter(source.lab, options, header).drafted(row.cells).draft
     present = {name: getattr(asset, name) for name in Facts.__dataclass_fields__}
     updated = {
         name: getattr(draft.facts, name)
