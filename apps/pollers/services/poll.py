@@ -11,7 +11,7 @@ from django.db import transaction
 from apps.accounts import audit
 from apps.assets.choices import ImportState
 from apps.assets.services import csv_import
-from apps.assets.spreadsheets.preview import KNOWN, LEFT_OUT, NEW, Reading, Row, settled
+from apps.assets.spreadsheets.preview import LEFT_OUT, NEW, Reading, Row, settled
 from apps.assets.spreadsheets.rows import Options
 from apps.core.clock import now_us
 from apps.core.errors import LabCarbonError
@@ -183,7 +183,8 @@ def _link(source: AssetSource) -> list[PolledRow]:
         row.problem = UNMARKED if result is None else _problem_of(result, marked)
         if result is not None and result.outcome == LEFT_OUT:
             row.problem = OVER.format(row.cells.get("status", "")[:40])
-        if result is not None and result.outcome == KNOWN:
+        if result is not None and result.asset_id is not None:  # registered, changed or not
+            row.problem = ""
             if result.asset_id in taken:
                 row.problem = TWICE
                 continue
@@ -232,7 +233,7 @@ def _import_text(source: AssetSource, rows: Sequence[PolledRow]) -> str:
 
 def _problem_of(result: Row, rows: Sequence[PolledRow]) -> str:
     """Return why a row cannot be registered, '' if it can. Rows are named instead of lines."""
-    if result.outcome in {NEW, KNOWN}:
+    if result.outcome == NEW or result.asset_id is not None:
         return ""
 
     def title(match: re.Match[str]) -> str:
