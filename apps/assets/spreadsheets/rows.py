@@ -129,7 +129,7 @@ class Drafter:
                 remarks.append(Remark("capacity", f"matched as {found.name!r}, without capacity"))
             if role is not None and role.kind != kind and not stated:
                 remarks.append(
-                    Remark("kind", f"{words[:40]!r} names another kind: the catalogue's counts")
+                    Remark("kind", f"{words[:40]!r} is not its kind: the catalogue's model decides")
                 )
         else:
             role = role or role_of(model or name)
