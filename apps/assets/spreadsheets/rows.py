@@ -143,7 +143,8 @@ class Drafter:
             remarks.append(Remark("default", known.why))
         elif known.embodied is None:
             remarks.append(Remark("unknown", known.why))
-        return kind, known, tuple(remarks), capacity
+        has_capacity = kind in {HardwareKind.STORAGE, HardwareKind.OTHER}
+        return kind, known, tuple(remarks), capacity if has_capacity else None
 
     def _capacity(self, row: dict[str, str]) -> int | None:
         """Return the capacity in GB that a column has."""
