@@ -9,7 +9,7 @@ from apps.accounts.selectors import require_project
 from apps.assets.balances import Book, Books, Sums, accounts_of, books_of, charged_by, through
 from apps.assets.choices import AssetState
 from apps.assets.models import Asset, AssetMeter, LifecycleEvent, StoredVolume
-from apps.catalog.choices import HardwareKind
+from apps.catalog.choices import FigureMethod, HardwareKind
 from apps.core.errors import InvalidInput
 from apps.core.text import is_unstorable, parse_record_number
 from apps.fleet.choices import DeviceKind, SiteKind
@@ -24,18 +24,30 @@ LAB_ITSELF = "~lab"  # the lab as owner in URLs, never a project slug
 NOWHERE = "~none"
 
 
+IS_DEFAULT = Q(figure__method=FigureMethod.CATEGORY, embodied_total_ug__isnull=False)
+# Where the embodied carbon of an asset comes from.
+FIGURES = {
+    "default": IS_DEFAULT,
+    "model": Q(figure__isnull=False, embodied_total_ug__isnull=False)
+    & ~Q(figure__method=FigureMethod.CATEGORY),
+    "stated": Q(figure__isnull=True, embodied_total_ug__isnull=False),
+    "unknown": Q(embodied_total_ug__isnull=True),
+}
+
+
 @dataclass(frozen=True)
 class Filters:
     """Filters of the list of assets. '' is no filter.
 
-    ``owner`` is a project slug or LAB_ITSELF, ``site`` a number or NOWHERE, ``text`` a part of a
-    name, serial, inventory number or model.
+    ``owner`` is a project slug or LAB_ITSELF, ``site`` a number or NOWHERE, ``figure`` a key of
+    FIGURES, ``text`` a part of a name, serial, inventory number or model.
     """
 
     kind: str = ""
     state: str = ""
     owner: str = ""
     site: str = ""
+    figure: str = ""
     text: str = ""
 
 
@@ -56,7 +68,11 @@ def asset_of(lab: Lab, pk: int) -> Asset | None:
 
 def matching(lab: Lab, filters: Filters) -> QuerySet[Asset]:
     """Return the assets that match ``filters``. Raises InvalidInput for an invalid filter."""
-    for name, known in (("kind", HardwareKind.values), ("state", AssetState.values)):
+    for name, known in (
+        ("kind", HardwareKind.values),
+        ("state", AssetState.values),
+        ("figure", list(FIGURES)),
+    ):
         value = getattr(filters, name)
         if value and value not in known:
             raise InvalidInput(
@@ -71,6 +87,8 @@ def matching(lab: Lab, filters: Filters) -> QuerySet[Asset]:
         assets = assets.filter(kind=filters.kind)
     if filters.state:
         assets = assets.filter(state=filters.state)
+    if filters.figure:
+        assets = assets.filter(FIGURES[filters.figure])
     if filters.owner:
         assets = (
             assets.filter(owner=None)

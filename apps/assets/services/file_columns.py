@@ -63,7 +63,9 @@ class Questions:
                     "key": column.key,
                     "heading": column.heading,
                     "field": proposal[column.key],
-                    "examples": [text[:_EXAMPLE_LETTERS] for text in cells[:EXAMPLES]],
+                    "examples": [
+                        text[:_EXAMPLE_LETTERS] for text in list(dict.fromkeys(cells))[:EXAMPLES]
+                    ],
                 }
                 for column, cells in zip(self.header.columns, self.examples, strict=True)
             ],

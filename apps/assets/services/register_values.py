@@ -25,6 +25,8 @@ CELLS: Mapping[str, tuple[str, ...]] = {
     "warranty_until": ("warranty_until", "warranty_months"),
     "location": ("location", "site"),
     "note": ("note", "model"),
+    "order_number": ("order_number",),
+    "contact": ("contact",),
     "bought_on": ("bought_on",),
     "second_hand": ("second_hand",),
     "life_years": ("life_years",),
@@ -37,7 +39,19 @@ CELLS: Mapping[str, tuple[str, ...]] = {
     "disposed_on": ("disposed_on",),
     "embodied": ("embodied_kg", "model", "capacity_tb", "second_hand"),
 }
-FACTS = ("name", "kind", "model", "serial", "tag", "supplier", "warranty_until", "location", "note")
+FACTS = (
+    "name",
+    "kind",
+    "model",
+    "serial",
+    "tag",
+    "supplier",
+    "warranty_until",
+    "location",
+    "note",
+    "order_number",
+    "contact",
+)
 OPENING_VALUES = (
     "bought_on",
     "second_hand",

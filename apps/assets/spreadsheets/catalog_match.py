@@ -153,9 +153,8 @@ class Matcher:
         if (kind, category) == (HardwareKind.STORAGE, DISK) and best.by != "model":
             return self._disk(best.model, capacity)
         if best.figure is None:
-            return Known(
-                best.model, None, "", f"there is no figure for a {HardwareKind(kind).label.lower()}"
-            )
+            what = "this kind" if kind == HardwareKind.OTHER else f"a {HardwareKind(kind).label}"
+            return Known(best.model, None, "", f"there is no figure for {what}")
         embodied = embodied_of(best.figure, capacity)
         if embodied is None:
             unit = best.figure.get_unit_display()

@@ -135,7 +135,8 @@ class Reading:
             remarks = row.remarks
             if row.outcome == NEW:
                 remarks = (Remark("quantity", f"{len(things)} of one line"), *remarks)
-            yield replace(row, item=item, items=len(things), remarks=remarks)
+            name = row.name.removesuffix(f" {item}")
+            yield replace(row, name=name, item=item, items=len(things), remarks=remarks)
 
     def _row(self, line: Line) -> Row:
         cells, name = line.cells, _name_of(line.cells)

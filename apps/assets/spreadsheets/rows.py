@@ -134,7 +134,7 @@ class Drafter:
                 remarks.append(Remark("capacity", f"matched as {found.name!r}, without capacity"))
             if role is not None and role.kind != kind and not stated:
                 remarks.append(
-                    Remark("kind", f"{words[:40]!r} names another kind: the catalogue's counts")
+                    Remark("kind", f"{words[:40]!r} is not its kind: the catalogue's model decides")
                 )
         else:
             role = role or role_of(model or name)
@@ -148,7 +148,8 @@ class Drafter:
             remarks.append(Remark("default", known.why))
         elif known.embodied is None:
             remarks.append(Remark("unknown", known.why))
-        return kind, known, tuple(remarks), capacity
+        has_capacity = kind in {HardwareKind.STORAGE, HardwareKind.OTHER}
+        return kind, known, tuple(remarks), capacity if has_capacity else None
 
     def _capacity(self, row: dict[str, str]) -> int | None:
         """Return the capacity in GB that a column has."""

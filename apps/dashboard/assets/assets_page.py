@@ -13,6 +13,7 @@ from apps.assets.balances import COLUMNS
 from apps.assets.choices import AssetState
 from apps.assets.models import Asset
 from apps.assets.selectors import (
+    IS_DEFAULT,
     LAB_ITSELF,
     NOWHERE,
     Book,
@@ -27,13 +28,19 @@ from apps.assets.selectors import (
 from apps.catalog.choices import HardwareKind
 from apps.core.errors import InvalidInput
 from apps.dashboard.embodied_format import Amount, amount, column_unit, hour_to_us, years
-from apps.dashboard.formatting import Unit
+from apps.dashboard.formatting import Unit, percent
 from apps.dashboard.runs.runs_page import Sort
 from apps.fleet.selectors import sites_of
 
 PAGE_ROWS = 50
 DEFAULT_SORT = "name"
 EMPTY = Book()
+FIGURE_LABELS = {
+    "default": "Default (average)",
+    "model": "Of the model",
+    "stated": "Stated",
+    "unknown": "Unknown",
+}
 BY_COLUMN = {"name": "name", "kind": "kind", "state": "state", "owner": "owner__name"}
 SORTS = (*BY_COLUMN, *COLUMNS)
 
@@ -64,6 +71,16 @@ class Totals:
 
 
 @dataclass(frozen=True)
+class DefaultShare:
+    """The assets whose embodied carbon is the average of a category. ``href``: their list."""
+
+    number: int
+    percent: str
+    total: Amount
+    href: str
+
+
+@dataclass(frozen=True)
 class AssetsPage:
     """A page of the list."""
 
@@ -85,6 +102,8 @@ class AssetsPage:
     csv: str
     here: str
     any_assets: bool
+    figures: list[tuple[str, str]]
+    defaults: DefaultShare | None
 
 
 def _page_number(text: str) -> int:
@@ -182,6 +201,21 @@ def assets_page(*, lab: Lab, params: Mapping[str, str], now: int) -> AssetsPage:
         csv=reverse("assets-csv") + (f"?{urlencode(filter_params)}" if filter_params else ""),
         here=address(page=str(number)) if number > 1 else address(),
         any_assets=bool(sums.assets) or assets_of(lab).exists(),
+        figures=list(FIGURE_LABELS.items()),
+        defaults=_default_share(lab, assets, sums, hour, address) if sums.known else None,
+    )
+
+
+def _default_share(
+    lab: Lab, assets: QuerySet[Asset], sums: Sums, hour: int, address: Callable[..., str]
+) -> DefaultShare:
+    """Return the part of ``sums`` that rests on default figures."""
+    part = Books(lab, assets.filter(IS_DEFAULT), hour).whole()
+    return DefaultShare(
+        part.known,
+        percent(part.total_ug, sums.total_ug),
+        amount(part.total_ug),
+        address(figure="default"),
     )
 
 

@@ -20,7 +20,7 @@ from apps.catalog.choices import HardwareKind
 from apps.catalog.packs import loaded_packs
 from apps.dashboard.assets.forms.csv_import import ProposalFields, RegisterDiscoveredForm
 from apps.dashboard.figures import Projected
-from apps.dashboard.formatting import Unit, exact, format_value, grouped, unit_for
+from apps.dashboard.formatting import Unit, exact, format_value, grouped, percent, unit_for
 from apps.dashboard.forms import PageForm
 
 UNKNOWN = Projected("", "", "", "unknown", at_least=False)
@@ -131,17 +131,9 @@ def import_page(row: RegisterImport) -> ImportPage:
         more=grouped(row.lines - PREVIEW_LINES) if row.lines > PREVIEW_LINES else "",
         progress=f"{grouped(row.lines_done)} of {grouped(row.lines)} rows",
         packs=loaded_packs() if by.get("model") or by.get("category") else [],
-        default_percent=_percent(report.get("default_ug") or 0, report.get("total_ug") or 0),
+        default_percent=percent(report.get("default_ug") or 0, report.get("total_ug") or 0),
         default_total=embodied(report.get("default_ug")),
     )
-
-
-def _percent(part: int, whole: int) -> str:
-    """Return a share in whole percent: a part that is not 0 is at least "<1"."""
-    if not part or not whole:
-        return "0"
-    percent = (part * 200 + whole) // (2 * whole)
-    return str(percent) if percent else "<1"
 
 
 def _row(line: Mapping[str, Any], unit: Unit) -> ImportRow:
@@ -228,7 +220,9 @@ class MappingPage:
     def rows(self, fields: Sequence[BoundField]) -> list[MappingRow]:
         pairs = zip(self.questions.header.columns, self.questions.examples, fields, strict=True)
         return [
-            MappingRow(column.heading or "(no heading)", list(cells[:EXAMPLES]), field)
+            MappingRow(
+                column.heading or "(no heading)", list(dict.fromkeys(cells))[:EXAMPLES], field
+            )
             for column, cells, field in pairs
             if column.heading or cells
         ]

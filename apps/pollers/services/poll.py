@@ -173,6 +173,15 @@ def _link(source: AssetSource) -> list[PolledRow]:
     """Link rows with the assets that have their inventory or serial number. Return the rows that
     can be registered.
     """
+    new_rows, linked = _link_once(source)
+    if linked:  # rows that are built into them can be registered now
+        new_rows, _ = _link_once(source)
+    return _registrable(source, new_rows)
+
+
+def _link_once(source: AssetSource) -> tuple[list[PolledRow], int]:
+    """Link rows; return the new ones and the number of linked ones."""
+    linked = 0
     rows = list(source.rows.filter(asset=None, vanished_us=None).order_by("number"))
     marked = [row for row in rows if row.cells.get("tag") or row.cells.get("serial")]
     results = _preview(source, marked)
@@ -189,11 +198,12 @@ def _link(source: AssetSource) -> list[PolledRow]:
                 row.problem = TWICE
                 continue
             taken.add(result.asset_id)
+            linked += 1
             row.asset_id, row.accepted = result.asset_id, row.cells
         elif result is not None and result.outcome == NEW and not row.ignored:
             new_rows.append(row)
     PolledRow.objects.bulk_update(rows, ["asset", "accepted", "problem"], batch_size=BATCH)
-    return _registrable(source, new_rows)
+    return new_rows, linked
 
 
 def _registrable(source: AssetSource, rows: list[PolledRow]) -> list[PolledRow]:
