@@ -23,10 +23,11 @@ def many_findings(
     project: Project | None = None,
     energy_mj: int = 0,
     first: int = 0,
+    start_us: int = T0,
 ) -> list[DuplicateFinding]:
     """Store families of open findings, one for each size, and return the findings, newest first.
     ``energy_mj``: of the first run; each further one has one mJ more. ``first``: number of the
-    first family.
+    first family. ``start_us``: of family 0.
     """
     user = user or lab.owner
     places = [
@@ -38,8 +39,8 @@ def many_findings(
                 lab=lab.lab,
                 uuid=uuid.uuid4(),
                 name=f"run-{i}-{j}.py",
-                started_us=T0 + k * MINUTE,
-                ended_us=T0 + (k + 1) * MINUTE,
+                started_us=start_us + k * MINUTE,
+                ended_us=start_us + (k + 1) * MINUTE,
                 state=RunState.FINISHED,
                 user=user,
                 node=lab.node,
@@ -79,7 +80,8 @@ def many_findings(
     if energy_mj:
         windows = [_window(run, energy_mj + k) for k, (run, _) in enumerate(repeats)]
         for start in range(0, len(windows), 500):
-            push(lab.node, windows[start : start + 500])
+            part = windows[start : start + 500]
+            push(lab.node, part, sent_at=part[-1].end_us)
     return findings[::-1]
 
 

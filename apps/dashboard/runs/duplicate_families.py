@@ -63,9 +63,11 @@ def family_row(
     visibility: Visibility,
     is_manager: bool,
     spans: Spans,
-    units: Units,
+    units: Units | None,
 ) -> FamilyRow:
-    """Return the row of a family. ``findings``: newest first. No query."""
+    """Return the row of a family. ``findings``: newest first. ``units`` None: those that suit its
+    own total. No query.
+    """
     key = findings[0].family
     assert key is not None
     decidable = sum(is_decidable(one, visibility, is_manager=is_manager) for one in findings)

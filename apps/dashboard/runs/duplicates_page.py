@@ -150,7 +150,7 @@ def duplicates_page(
         spans = spans_of_runs(lab, run_uuids(page_facts))
     units = column_units(spans[one.run_uuid][0] for one in page_facts if one.run_uuid in spans)
 
-    def summarise(group: Sequence[FindingFacts]) -> FamilyRow:
+    def summarise(group: Sequence[FindingFacts], units: Units | None) -> FamilyRow:
         return family_row(
             lab,
             group,
@@ -176,14 +176,14 @@ def duplicates_page(
 
     return DuplicatesPage(
         rows=[
-            ListRow(family=summarise(group))
+            ListRow(family=summarise(group, units))
             if len(group) > 1
             else ListRow(finding=rows_by_pk[group[0].pk])
             for group in shown
         ],
         number=len(facts),
         is_cut=is_cut,
-        family=summarise(facts) if filters["family"] and facts else None,
+        family=summarise(facts, None) if filters["family"] and facts else None,
         units=units,
         total=limited_total(lab, run_uuids(page_facts), spans, units),
         unmeasured=sum(one.run_uuid not in spans for one in page_facts),
